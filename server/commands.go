@@ -5,6 +5,7 @@ import (
 	"github.com/headgate-io/headgate/server/data"
 	"github.com/headgate-io/headgate/server/keyspace"
 	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/policies"
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
@@ -24,7 +25,9 @@ func (s *Server) commandLists() [][]command.Spec {
 		latencyCommands(),
 		keyspace.Commands(),
 		data.Commands(),
-		limits.Commands(s.totals, s.policies),
+		limits.Commands(s.totals),
+		s.checks.Commands(),
+		policies.NewEditor(s.policies, s.cfg.Audit).Commands(),
 		replicationCommands(),
 		clusterCommands(),
 		sentinelCommands(),

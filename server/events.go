@@ -30,7 +30,7 @@ const (
 func (s *Server) Events() *events.Log { return s.events }
 
 // DroppedEvents is how many denials no event tells of, since there were too many.
-func (s *Server) DroppedEvents() uint64 { return s.policies.Denials().Dropped() }
+func (s *Server) DroppedEvents() uint64 { return s.checks.Denials().Dropped() }
 
 // tellEvents publishes events, tells of changes of the role, and has denials told that
 // were counted together, until Shutdown.
@@ -51,7 +51,7 @@ func (s *Server) tellEvents() {
 			role = s.tellRole(role)
 			listening := s.events.Settle()
 			if listened || listening {
-				s.policies.Denials().Sweep(s.engine.Now(), !listening)
+				s.checks.Denials().Sweep(s.engine.Now(), !listening)
 			}
 			listened = listening
 			switch heard := s.pubsub.Subscribers(pubsub.Channels, eventsChannel) > 0; {

@@ -18,10 +18,11 @@ import (
 	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/access"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
-	"github.com/headgate-io/headgate/server/limits"
 	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/policies"
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
@@ -46,7 +47,8 @@ type Server struct {
 	caller   Caller
 	workers  *workers
 	scripts  scripts
-	policies *limits.Book
+	policies *policies.Book
+	checks   *checks.Checker
 	events   *events.Log
 	runID    string
 	started  time.Time
@@ -126,7 +128,9 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 	})}
 	s.events = events.New()
-	s.policies = limits.NewBook(cfg.Engine, cfg.Logger, cfg.Audit, cfg.NoGateways, s.events)
+	tallies := checks.NewTallies()
+	s.policies = policies.NewBook(cfg.Engine, cfg.Logger, cfg.NoGateways, s.events, tallies)
+	s.checks = checks.New(cfg.Engine, s.policies, tallies, s.events)
 	s.memory.init(s, func() int { return s.scripts.count() })
 	s.pubsub = pubsub.New(pubsub.Config{
 		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
@@ -164,10 +168,13 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 }
 
 // Policies tells which policies are in force.
-func (s *Server) Policies() limits.Stats { return s.policies.Stats() }
+func (s *Server) Policies() policies.Stats { return s.policies.Stats() }
 
 // PolicyCounts tells how often the limits of policies were asked on this node.
-func (s *Server) PolicyCounts() []limits.LimitCount { return s.policies.Counts() }
+func (s *Server) PolicyCounts() []checks.LimitCount { return s.checks.Counts() }
+
+// UnknownPolicies is how many checks named a policy that does not exist.
+func (s *Server) UnknownPolicies() uint64 { return s.checks.Unknown() }
 
 // Partition returns what decides for the server's keys, for the cluster's node
 // to tell what becomes of it. It is the first, and there is one today.

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"bytes"
@@ -8,7 +8,7 @@ import (
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
-	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // Errors of RL.DESCRIPTORS.
@@ -33,10 +33,10 @@ type descriptorArgs struct {
 func (a *descriptorArgs) parse(args [][]byte) (err error) {
 	a.asked, a.options = a.asked[:0], checkArgs{pairs: a.options.pairs[:0]}
 	var n int64
-	if a.hits, err = parseInteger(args[1]); err != nil || a.hits < 0 || a.hits > math.MaxUint32 {
+	if a.hits, err = wire.ParseInteger(args[1]); err != nil || a.hits < 0 || a.hits > math.MaxUint32 {
 		return errHitsOfRequest
 	}
-	if n, err = parseInteger(args[2]); err != nil || n < 1 || n > policy.MaxDescriptors {
+	if n, err = wire.ParseInteger(args[2]); err != nil || n < 1 || n > policy.MaxDescriptors {
 		return errNumDescriptors
 	}
 	args = args[3:]
@@ -53,7 +53,7 @@ func (a *descriptorArgs) descriptor(args [][]byte) (rest [][]byte, err error) {
 	if len(args) == 0 {
 		return nil, errFewArguments
 	}
-	n, err := parseInteger(args[0])
+	n, err := wire.ParseInteger(args[0])
 	if err != nil || n < 1 || n > policy.MaxEntries {
 		return nil, errNumEntries
 	}
@@ -63,7 +63,7 @@ func (a *descriptorArgs) descriptor(args [][]byte) (rest [][]byte, err error) {
 	}
 	d := policy.Asked{Entries: args[1 : size-2]}
 	if hits := args[size-2]; !unset(hits) {
-		if d.Hits, err = parseInteger(hits); err != nil {
+		if d.Hits, err = wire.ParseInteger(hits); err != nil {
 			return nil, errHits
 		}
 		d.HasHits = true
@@ -101,20 +101,4 @@ func parseAskedLimit(b []byte) (l policy.AskedLimit, err error) {
 		return l, errAskedLimit
 	}
 	return l, nil
-}
-
-// onlyOptions reads PEEK, SYNC, ASYNC and FAIL, and nothing else.
-func (a *checkArgs) onlyOptions(args [][]byte) error {
-	const allowed = optionPeek | optionSync | optionFail
-	for len(args) > 0 {
-		n, err := a.option(args)
-		switch {
-		case err != nil:
-			return err
-		case n == 0 || a.given&^allowed != 0:
-			return fmt.Errorf("ERR syntax error, unknown option '%s'", command.Clip(args[0], command.ErrorClip))
-		}
-		args = args[n:]
-	}
-	return nil
 }

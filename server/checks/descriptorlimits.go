@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"bytes"
@@ -113,14 +113,14 @@ func (x *descriptorMemory) gather(call *command.Call, o *engine.CheckOptions) er
 				ready, ok := l.Numbers.Handle.(engine.Ready)
 				if !ok { // numbers that a SCALE has made
 					var err error
-					if ready, err = call.Sess.Ready(engineLimit(l.Limit, l.Numbers)); err != nil {
+					if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
 						return err
 					}
 				}
 				at = len(x.checks)
 				x.checks = append(x.checks, engine.Check{
 					Key: l.Key, Hash: l.Hash, Limit: ready, Wait: l.Limit.Wait, Debt: l.Limit.Debt, Mode: engine.Mode(l.Numbers.Mode),
-					CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty), Window: windowOf(l.Limit, call.Now),
+					CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty), Window: Window(l.Limit, call.Now),
 				})
 			}
 			x.checks[at].Cost = max(x.checks[at].Cost, l.Cost)
@@ -189,7 +189,7 @@ func (x *descriptorMemory) tellDescriptor(s *status, applied []policy.Applied, a
 		if l.Numbers.Mode != policy.Enforce {
 			continue
 		}
-		d := engine.Decision{Limit: engineLimit(l.Limit, l.Numbers).Capacity(), RetryAfter: engine.Never}
+		d := engine.Decision{Limit: EngineLimit(l.Limit, l.Numbers).Capacity(), RetryAfter: engine.Never}
 		if at[i] >= 0 {
 			d = x.limits.out[at[i]].Decision
 		}
@@ -273,7 +273,7 @@ func (x *descriptorMemory) limitKeys(p *policy.Policy, now int64) (keys [][]byte
 
 // countEach counts a decided request for the limits that each of its descriptors is
 // about, and tells who listens of denials.
-func (b *Book) countEach(now int64, m *checkMemory, x *descriptorMemory, p *policy.Policy) {
+func (c *Checker) countEach(now int64, m *checkMemory, x *descriptorMemory, p *policy.Policy) {
 	own := m.matched
 	defer func() { m.matched = own }()
 	at := x.limits.at
@@ -291,8 +291,8 @@ func (b *Book) countEach(now int64, m *checkMemory, x *descriptorMemory, p *poli
 			at = at[len(a.applied):]
 		}
 		m.matched = each
-		if m.count(&a) && b.denials.Listening() {
-			b.tellDenials(now, &a)
+		if m.count(&a) && c.denials.Listening() {
+			c.tellDenials(now, &a)
 		}
 	}
 }

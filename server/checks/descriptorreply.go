@@ -1,10 +1,11 @@
-package limits
+package checks
 
 import (
 	"math/bits"
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // How many fields the reply of RL.DESCRIPTORS has, and that about a descriptor.
@@ -16,36 +17,36 @@ const (
 // write replies the ruling.
 func (r *ruling) write(call *command.Call) {
 	w := call.W
-	openDecision(call, rulingFields)
+	wire.OpenDecision(call, rulingFields)
 	codeField(w, r.over)
-	intField(w, "binding", int64(r.binding))
-	field(w, "reason")
+	wire.IntField(w, "binding", int64(r.binding))
+	wire.Field(w, "reason")
 	w.BulkString(r.reason)
-	intField(w, "version", int64(r.version))
-	field(w, "descriptors")
+	wire.IntField(w, "version", int64(r.version))
+	wire.Field(w, "descriptors")
 	w.Array(len(r.statuses))
 	for i := range r.statuses {
 		r.statuses[i].write(w)
 	}
-	closeDecision(call)
+	wire.CloseDecision(call)
 }
 
 // write adds what is said of one descriptor.
 func (s *status) write(w *resp.Writer) {
-	openFields(w, statusFields)
+	wire.OpenFields(w, statusFields)
 	codeField(w, s.over)
 	limit := int64(-1)
 	if s.limited {
 		limit = s.limit.Requests
 	}
-	intField(w, "limit", limit)
+	wire.IntField(w, "limit", limit)
 	textField(w, "unit", s.limit.Unit.String())
-	intField(w, "multiplier", max(s.limit.Multiplier, 1))
+	wire.IntField(w, "multiplier", max(s.limit.Multiplier, 1))
 	textField(w, "name", s.name)
-	intField(w, "remaining", s.left)
-	intField(w, "reset_ms", command.CeilMillis(s.reset))
-	intField(w, "retry_after_ms", command.CeilMillis(s.retry))
-	field(w, "flags")
+	wire.IntField(w, "remaining", s.left)
+	wire.IntField(w, "reset_ms", command.CeilMillis(s.reset))
+	wire.IntField(w, "retry_after_ms", command.CeilMillis(s.retry))
+	wire.Field(w, "flags")
 	w.Array(bits.OnesCount8(uint8(s.flags)))
 	for i, word := range statusFlags {
 		if s.flags&(1<<i) != 0 {
@@ -56,7 +57,7 @@ func (s *status) write(w *resp.Writer) {
 }
 
 func codeField(w *resp.Writer, over bool) {
-	field(w, "code")
+	wire.Field(w, "code")
 	if over {
 		w.BulkString("over_limit")
 	} else {
@@ -66,7 +67,7 @@ func codeField(w *resp.Writer, over bool) {
 
 // textField writes a text, null for "".
 func textField(w *resp.Writer, name, text string) {
-	field(w, name)
+	wire.Field(w, name)
 	if text == "" {
 		w.Null()
 	} else {

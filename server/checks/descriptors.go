@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"bytes"
@@ -18,13 +18,13 @@ import (
 // pass together or not at all (descriptorlimits.go).
 
 // descriptorCommands ask policies by descriptors.
-func descriptorCommands(book *Book) []command.Spec {
+func descriptorCommands(c *Checker) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.descriptors", Arity: -9, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
-		Derived: book.descriptorKeys, Secrets: book.descriptorSecrets, Headless: book.descriptorsHeadless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of entries and limits",
+		Derived: c.descriptorKeys, Secrets: c.descriptorSecrets, Headless: c.descriptorsHeadless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of entries and limits",
 		Summary: "Asks a policy by descriptors, as Envoy asks its rate limit service, as one atomic step.",
 		Syntax:  "domain hits numdescriptors <numentries key value [key value ...] hits limit> [<numentries key value [key value ...] hits limit> ...] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
-		Handler: book.descriptors,
+		Handler: c.descriptors,
 	}}
 }
 
@@ -83,7 +83,7 @@ var statusFlags = [...]string{"unlimited", "shadow", "quota", "exceeded", "repla
 const unlimitedLeft = 1<<32 - 1
 
 // descriptors is RL.DESCRIPTORS.
-func (b *Book) descriptors(call *command.Call) {
+func (c *Checker) descriptors(call *command.Call) {
 	m := memory(call)
 	if m.asking == nil {
 		m.asking = new(descriptorMemory)
@@ -94,18 +94,14 @@ func (b *Book) descriptors(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	set := b.Set
-	if call.Degraded { // what a follower has taken over is enough
-		set = func() *policy.Set { s, _ := b.current(); return s }
-	}
 	for try := 0; ; try++ {
-		p := set().Policy(call.Args[1])
+		p := c.setOf(call).Policy(call.Args[1])
 		if p == nil {
-			b.refuseUnknown(call)
+			c.refuseUnknown(call)
 			return
 		}
 		err := x.decide(call, p, engine.CheckOptions{Peek: x.args.options.peek, Anew: try > 0})
-		if errors.Is(err, engine.ErrStale) && try < 2 { // see Book.check
+		if errors.Is(err, engine.ErrStale) && try < 2 { // see Checker.check
 			continue
 		}
 		if err != nil {
@@ -113,16 +109,16 @@ func (b *Book) descriptors(call *command.Call) {
 			return
 		}
 		call.Decided(!x.ruling.over)
-		switch k := knownOf(p); {
+		switch k := attachedTo(p); {
 		case x.args.options.peek:
 		case x.ruling.reason == reasonNone:
 			k.lists.of(m.lane).missing.Add(1)
 		case k.rules != nil:
-			if k.rules.count(x, m.lane) && b.denials.Listening() {
-				b.tellRules(call.Now, p, x)
+			if k.rules.count(x, m.lane) && c.denials.Listening() {
+				c.tellRules(call.Now, p, x)
 			}
 		default:
-			b.countEach(call.Now, m, x, p)
+			c.countEach(call.Now, m, x, p)
 		}
 		call.Sync = durability(p, x.args.options.sync)
 		x.ruling.write(call)
@@ -196,7 +192,7 @@ func (x *descriptorMemory) match(call *command.Call, p *policy.Policy) error {
 			ready, ok := m.Numbers.Handle.(engine.Ready)
 			if !ok { // numbers that the request has brought, or scaled ones
 				var err error
-				if ready, err = call.Sess.Ready(engineLimit(p.Descriptors().Limit(), m.Numbers)); err != nil {
+				if ready, err = call.Sess.Ready(EngineLimit(p.Descriptors().Limit(), m.Numbers)); err != nil {
 					return err
 				}
 			}

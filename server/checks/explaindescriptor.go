@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"github.com/headgate-io/headgate/engine"
@@ -11,9 +11,9 @@ var outcomes = [...]string{policy.Counted: "counted", policy.Unmatched: "unmatch
 
 // explainDescriptor tells which rule a descriptor, whose entries are pairs, meets,
 // and what its counter holds. It changes nothing.
-func (b *Book) explainDescriptor(call *command.Call, p *policy.Policy, pairs [][]byte) {
+func (c *Checker) explainDescriptor(call *command.Call, p *policy.Policy, pairs [][]byte) {
 	var matcher policy.Descriptor
-	m, err := matchOne(&matcher, p, pairs, call.Now)
+	m, err := MatchDescriptor(&matcher, p, pairs, call.Now)
 	if err != nil {
 		call.Error(err.Error())
 		return
@@ -22,7 +22,7 @@ func (b *Book) explainDescriptor(call *command.Call, p *policy.Policy, pairs [][
 	if m.Outcome == policy.Counted {
 		ready, ok := m.Numbers.Handle.(engine.Ready)
 		if !ok {
-			ready, err = call.Sess.Ready(engineLimit(p.Descriptors().Limit(), m.Numbers))
+			ready, err = call.Sess.Ready(EngineLimit(p.Descriptors().Limit(), m.Numbers))
 		}
 		if err == nil {
 			// Not enforced, so that RL.TOP does not take it for a call.

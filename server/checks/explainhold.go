@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"errors"
@@ -9,7 +9,7 @@ import (
 
 // explainHold is RL.EXPLAIN HOLD: what is known of a hold, and of each limit what it
 // was charged. It changes nothing.
-func (b *Book) explainHold(call *command.Call, id []byte) {
+func (c *Checker) explainHold(call *command.Call, id []byte) {
 	key := holdKey(id)
 	r, err := call.Sess.Reservation(call.Now, key)
 	switch {

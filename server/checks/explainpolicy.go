@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"github.com/headgate-io/headgate/engine"
@@ -7,29 +7,29 @@ import (
 )
 
 // explainAny is RL.EXPLAIN: of a key, of a policy and a caller, or of a hold.
-func (b *Book) explainAny(call *command.Call) {
+func (c *Checker) explainAny(call *command.Call) {
 	switch args := call.Args; {
 	case len(args) == 2:
-		b.explain(call)
+		c.explain(call)
 	case len(args) == 3 && command.EqualFold(args[1], "hold"):
-		b.explainHold(call, args[2])
+		c.explainHold(call, args[2])
 	case !command.EqualFold(args[1], "policy"):
 		call.Error("ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...] or RL.EXPLAIN HOLD hold")
 	default:
-		b.explainPolicy(call, args[2], args[3:])
+		c.explainPolicy(call, args[2], args[3:])
 	}
 }
 
 // explainPolicy tells of each limit of a policy whether it applies to a caller and
 // why, and what a call would be answered. It changes nothing.
-func (b *Book) explainPolicy(call *command.Call, name []byte, args [][]byte) {
-	p := b.Set().Policy(name)
+func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) {
+	p := c.book.Set().Policy(name)
 	if p == nil {
-		call.Error(b.noPolicy(name))
+		call.Error(c.book.Missing(name))
 		return
 	}
 	if p.Descriptors() != nil {
-		b.explainDescriptor(call, p, args)
+		c.explainDescriptor(call, p, args)
 		return
 	}
 	m := memory(call)

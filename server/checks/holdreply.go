@@ -1,9 +1,10 @@
-package limits
+package checks
 
 import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // # Replies about holds
@@ -29,25 +30,25 @@ func (f *heldFields) write(call *command.Call, fields int) {
 		d = none
 	}
 	d.OK = !f.denied
-	openDecision(call, fields)
-	writeDecision(w, &d, f.delay, false)
-	field(w, "name")
+	wire.OpenDecision(call, fields)
+	wire.WriteDecision(w, &d, f.delay, false)
+	wire.Field(w, "name")
 	if f.name == "" {
 		w.Null()
 	} else {
 		w.BulkString(f.name)
 	}
-	field(w, "reason")
+	wire.Field(w, "reason")
 	w.BulkString(f.reason)
-	field(w, "hold")
+	wire.Field(w, "hold")
 	if f.hold == nil {
 		w.Null()
 	} else {
 		w.Bulk(f.hold)
 	}
-	intField(w, "version", int64(f.version))
-	intField(w, "applied", int64(f.applied))
-	field(w, "limits")
+	wire.IntField(w, "version", int64(f.version))
+	wire.IntField(w, "applied", int64(f.applied))
+	wire.Field(w, "limits")
 }
 
 // settledFields is how many fields the reply of a settlement has.
@@ -55,7 +56,7 @@ const settledFields = checkFields + 1
 
 // writeSettled replies what a settlement says: what RL.CHECK does, and by how much
 // the limit that is the deepest in debt is over.
-func (b *Book) writeSettled(call *command.Call, a *engine.Settled) {
+func (c *Checker) writeSettled(call *command.Call, a *engine.Settled) {
 	w := call.W
 	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied, false}
 	f.write(call, settledFields)
@@ -63,25 +64,25 @@ func (b *Book) writeSettled(call *command.Call, a *engine.Settled) {
 	j := &protocols[protocol(w)]
 	for i := range a.Each {
 		l, d := &a.Limits[i], &a.Each[i]
-		openFields(w, limitFields)
-		field(w, "name")
+		wire.OpenFields(w, limitFields)
+		wire.Field(w, "name")
 		w.BulkString(l.Name)
 		out := j.appendDecision(append(w.B, j.first...), d, d.Delay)
 		out = resp.AppendInt(append(out, j.cost...), a.Costs[i])
 		out = append(append(append(out, j.modes[l.Mode]...), "200"...), j.window...)
-		w.B = append(resp.AppendInt(out, b.settledWindow(l, a.Windows[i], call.Now)), "\r\n"...)
+		w.B = append(resp.AppendInt(out, c.settledWindow(l, a.Windows[i], call.Now)), "\r\n"...)
 	}
-	field(w, "soft")
+	wire.Field(w, "soft")
 	w.Array(0)
-	intField(w, "over", a.Over)
-	closeDecision(call)
+	wire.IntField(w, "over", a.Over)
+	wire.CloseDecision(call)
 }
 
 // settledWindow is windowMillis of a limit that was held, whose window is of so many
 // ns.
-func (b *Book) settledWindow(held *engine.Reserved, window, now int64) int64 {
+func (c *Checker) settledWindow(held *engine.Reserved, window, now int64) int64 {
 	if window == 0 && held.Limit.Algorithm == engine.PolicyCalendar {
-		l, _ := limitOf(b.set.Load(), held)
+		l, _ := limitOf(c.book.InForce(), held)
 		return calendarMillis(l, now)
 	}
 	return command.CeilMillis(window)
@@ -92,7 +93,7 @@ func (b *Book) settledWindow(held *engine.Reserved, window, now int64) int64 {
 // denied. key is that of its record.
 func writeRepeated(call *command.Call, r *engine.Reservation, slots *engine.Renewed, key []byte) {
 	w := call.W
-	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(holdPrefix):], r.Version, r.Applied, false}
+	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(HoldPrefix):], r.Version, r.Applied, false}
 	switch {
 	case slots.Denied:
 		f = heldFields{slots.Decision, 0, slots.Name, "limit", nil, r.Version, r.Applied, true}
@@ -106,7 +107,7 @@ func writeRepeated(call *command.Call, r *engine.Reservation, slots *engine.Rene
 	}
 	f.write(call, checkFields)
 	w.Array(0)
-	field(w, "soft")
+	wire.Field(w, "soft")
 	w.Array(0)
-	closeDecision(call)
+	wire.CloseDecision(call)
 }

@@ -1,43 +1,38 @@
-package limits
+package checks
 
 import (
 	"bytes"
 	"errors"
-	"fmt"
 	"slices"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // inspectCommands tell an operator what limits hold and who meets them.
-func inspectCommands(totals func() Totals, book *Book) []command.Spec {
+func inspectCommands(c *Checker) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast | command.Databases,
-		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Derived: book.explainedKeys, Categories: command.CatLimiter, Secrets: book.explainSecrets,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Derived: c.explainedKeys, Categories: command.CatLimiter, Secrets: c.explainSecrets,
 		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
 		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why; or what a hold has been charged.",
 		Syntax:  "<key | POLICY name [attribute value ...] | HOLD hold>",
-		Handler: book.explainAny,
+		Handler: c.explainAny,
 	}, {
 		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
 		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
 		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
-		Handler: book.top,
+		Handler: c.top,
 		// RESET wipes away what operators look at.
 		Guards: func(args [][]byte) bool { t, _ := parseTop(args[1:]); return t.reset },
-	}, {
-		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
-		Group: "limiter", Complexity: "O(S), S the number of shards",
-		Summary: "Tells how many calls passed and were denied, and what the table holds.",
-		Handler: stats(totals),
 	}}
 }
 
-func (b *Book) explain(call *command.Call) {
+func (c *Checker) explain(call *command.Call) {
 	if call.LongKeys(call.Args[1]) { // what it explains is read
 		call.Leave()
 		return
@@ -55,7 +50,7 @@ func (b *Book) explain(call *command.Call) {
 	p.Str("type", x.Limit.Algorithm.Type())
 	explainOwner(p, call.Args[1], x.Limit.Algorithm)
 	explainLimit(p, x.Limit)
-	if is, ok := b.offender(call.Sess.Engine(), call.Args[1], call.Now); ok {
+	if is, ok := c.offender(call.Sess.Engine(), call.Args[1], call.Now); ok {
 		explainOffender(p, &is, call.Now)
 	}
 	for _, f := range x.Facts {
@@ -87,7 +82,7 @@ func explainLimit(p *command.Pairs, l engine.Limit) {
 		p.Int("limit", l.Limit)
 	}
 	if period {
-		p.Str("period", formatPeriod(l.Period))
+		p.Str("period", wire.FormatPeriod(l.Period))
 	}
 	if l.Burst > 0 {
 		p.Int("burst", l.Burst)
@@ -106,23 +101,10 @@ func explainLimit(p *command.Pairs, l engine.Limit) {
 	}
 }
 
-// formatPeriod writes a period so that it can be given as an argument again.
-func formatPeriod(ns int64) string {
-	for _, u := range []struct {
-		ns   int64
-		name string
-	}{{86400e9, "d"}, {3600e9, "h"}, {60e9, "m"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}} {
-		if ns%u.ns == 0 {
-			return fmt.Sprintf("%d%s", ns/u.ns, u.name)
-		}
-	}
-	return fmt.Sprintf("%dns", ns)
-}
-
 // top replies [[key, count, error], …], first the most frequent: the true
 // count is at most error below count. With POLICY, a caller who is blocked has a
 // fourth value, for how many ms.
-func (b *Book) top(call *command.Call) {
+func (c *Checker) top(call *command.Call) {
 	t, err := parseTop(call.Args[1:])
 	if err != nil {
 		call.Error(err.Error())
@@ -138,7 +120,7 @@ func (b *Book) top(call *command.Call) {
 		for _, k := range ranked {
 			blocked := int64(0)
 			if t.policy != "" {
-				x, _ := b.offender(e, k.Key, now)
+				x, _ := c.offender(e, k.Key, now)
 				blocked = lasts(x.BlockedUntil, now)
 			}
 			w.Array(3 + int(min(blocked, 1)))
@@ -209,25 +191,4 @@ func parseRanking(b []byte) (engine.Ranking, bool) {
 		return engine.TopHot, true
 	}
 	return 0, false
-}
-
-// Totals are counts of decisions since the start or CONFIG RESETSTAT.
-type Totals struct{ Allowed, Denied, Degraded uint64 }
-
-// stats returns the handler of RL.STATS, which replies totals of this server.
-func stats(totals func() Totals) command.Handler {
-	return func(call *command.Call) {
-		n, st := totals(), call.Sess.Engine().Stats()
-		p := command.NewPairs(call.W)
-		p.Int("allowed", int64(n.Allowed))
-		p.Int("denied", int64(n.Denied))
-		p.Int("degraded", int64(n.Degraded))
-		p.Int("keys", int64(st.Keys))
-		p.Int("limits", int64(st.Limits))
-		p.Int("memory_bytes", st.Bytes)
-		p.Int("memory_max_bytes", st.MaxBytes)
-		p.Int("expired", int64(st.Expired))
-		p.Int("evicted", int64(st.Evicted))
-		p.Flush()
-	}
 }

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"github.com/headgate-io/headgate/policy"
@@ -12,13 +12,13 @@ import (
 
 // keys returns the keys of the counters that an RL.CHECK is about, none for one
 // that is an error.
-func (b *Book) keys(args [][]byte, now int64) [][]byte { return b.keysOf(args, now, false) }
+func (c *Checker) keys(args [][]byte, now int64) [][]byte { return c.keysOf(args, now, false) }
 
 // keysOf is keys of a call in which secrets may be given by what is printed for
 // them, or not.
-func (b *Book) keysOf(args [][]byte, now int64, printed bool) [][]byte {
+func (c *Checker) keysOf(args [][]byte, now int64, printed bool) [][]byte {
 	m := matched{call: policy.NewCall()} // not a session's: what it returns outlasts the command
-	p := b.Set().Policy(args[1])
+	p := c.book.Set().Policy(args[1])
 	if p == nil || m.args.parseReserve(args[2:]) != nil {
 		return nil
 	}
@@ -32,14 +32,14 @@ func (b *Book) keysOf(args [][]byte, now int64, printed bool) [][]byte {
 		}
 	}
 	if m.args.id != nil { // and of the slots that it has, to renew them
-		keys = append(keys, b.engine.ReservationKeys(namedKey(nil, args[1], m.args.id))...)
+		keys = append(keys, c.engine.ReservationKeys(namedKey(nil, args[1], m.args.id))...)
 	}
 	return keys
 }
 
 // heldKeys returns the keys that RL.COMMIT or RL.CANCEL is about.
-func (b *Book) heldKeys(args [][]byte, _ int64) [][]byte {
-	return b.engine.ReservationKeys(holdKey(args[1]))
+func (c *Checker) heldKeys(args [][]byte, _ int64) [][]byte {
+	return c.engine.ReservationKeys(holdKey(args[1]))
 }
 
 // explainKeys finds the key of RL.EXPLAIN, if it is not about a policy.
@@ -51,15 +51,15 @@ func explainKeys(args [][]byte, at []int) []int {
 }
 
 // explainedKeys are those that RL.EXPLAIN of a policy or of a hold looks at.
-func (b *Book) explainedKeys(args [][]byte, now int64) [][]byte {
+func (c *Checker) explainedKeys(args [][]byte, now int64) [][]byte {
 	switch {
 	case len(args) == 3 && command.EqualFold(args[1], "hold"):
 		return [][]byte{holdKey(args[2])}
 	case len(args) > 2 && command.EqualFold(args[1], "policy"):
-		if p := b.Set().Policy(args[2]); p != nil && p.Descriptors() != nil {
+		if p := c.book.Set().Policy(args[2]); p != nil && p.Descriptors() != nil {
 			return descriptorKeyOf(p, args[3:])
 		}
-		return b.keysOf(args[1:], now, true)
+		return c.keysOf(args[1:], now, true)
 	}
 	return nil
 }

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"hash/maphash"
@@ -14,17 +14,17 @@ func offenderOf(e *engine.Engine, l *policy.Limit, n *policy.Numbers, key []byte
 	if l.Penalty == nil || n.Mode != policy.Enforce {
 		return engine.Offender{}, false
 	}
-	return e.Offender(now, key, maphash.Bytes(e.Seed(), key), engineLimit(l, n), (*engine.Penalty)(l.Penalty)), true
+	return e.Offender(now, key, maphash.Bytes(e.Seed(), key), EngineLimit(l, n), (*engine.Penalty)(l.Penalty)), true
 }
 
 // offender is offenderOf by the key alone. Of numbers that it does not tell, the
 // first that the caller may have count.
-func (b *Book) offender(e *engine.Engine, key []byte, now int64) (engine.Offender, bool) {
+func (c *Checker) offender(e *engine.Engine, key []byte, now int64) (engine.Offender, bool) {
 	name, id, pairs, ok := policy.ParseKey(key)
 	if !ok {
 		return engine.Offender{}, false
 	}
-	set, _ := b.current()
+	set, _ := c.book.Current()
 	l := set.Policy([]byte(name)).LimitWithID(id)
 	if l == nil || l.Penalty == nil {
 		return engine.Offender{}, false
@@ -34,16 +34,6 @@ func (b *Book) offender(e *engine.Engine, key []byte, now int64) (engine.Offende
 		return engine.Offender{}, false
 	}
 	return offenderOf(e, l, may[0].Numbers, key, now)
-}
-
-// penaltyOf returns the penalty of the limit of a policy whose counter a key is, nil
-// for none.
-func penaltyOf(p *policy.Policy, key []byte) *engine.Penalty {
-	_, id, _, ok := policy.ParseKey(key)
-	if l := p.LimitWithID(id); ok && l != nil {
-		return (*engine.Penalty)(l.Penalty)
-	}
-	return nil
 }
 
 // explainOffender tells what is known of a caller: strikes, for how long they count

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"github.com/headgate-io/headgate/engine"
@@ -14,13 +14,6 @@ import (
 // pipeline are parsed before the first of them runs; then all are matched, in steps
 // that ask for the policies of all before one is read; their counters are asked for
 // together; and each finds what was matched when its turn comes.
-
-// matched is a parsed call of RL.CHECK, and what of its policy applies to it.
-type matched struct {
-	call    *policy.Call
-	verdict policy.Verdict // of call
-	args    checkArgs
-}
 
 // prepared is a call that was parsed ahead.
 type prepared struct {
@@ -39,74 +32,13 @@ type prepared struct {
 	cold bool
 }
 
-// checkMemory is what RL.CHECK, and what holds, use call after call.
-type checkMemory struct {
-	*matched         // of the call that is being executed
-	own      matched // of one that was not prepared
-
-	// ahead has the calls that were prepared in a round, from next to ready; round
-	// is command.Call.Round. From the first that is taken on they are matched.
-	ahead       []*prepared
-	next, ready int
-	matchedAll  bool
-	round       uint64
-	sought      []engine.Sought // by them
-
-	// reserver decides calls that are held or have a name; key is that of the record.
-	reserver reserver
-	key      []byte
-	asked    []byte // scratch of fingerprint
-	order    []int  // likewise
-	settling settler
-
-	checks []engine.Check
-	out    []engine.Checked
-	// at is the position in call.Applied of each check.
-	at   []int
-	lane uint32 // of whom it is the memory, for counts
-
-	passing passing
-	ended   func() // Call.Ended
-
-	asking *descriptorMemory // of RL.DESCRIPTORS, made for its first call
-}
-
-// newMemory returns the memory of one who executes calls.
-func newMemory() *checkMemory {
-	m := &checkMemory{own: matched{call: policy.NewCall()}, lane: laneStripes.Add(1)}
-	m.matched = &m.own
-	m.ended = m.endRound
-	return m
-}
-
-// memory returns the memory of who executes the call.
-func memory(call *command.Call) *checkMemory {
-	m, ok := call.Memory.(*checkMemory)
-	if !ok {
-		m = newMemory()
-		call.Memory = m
-	}
-	return m
-}
-
-// end lets go of the client's input.
-func (m *checkMemory) end() {
-	m.matched.end()
-	m.matched = &m.own
-}
-
-func (m *matched) end() {
-	m.call.End()
-	clear(m.args.pairs)
-}
-
 // ahead and aheadReserve are command.Spec.Ahead of RL.CHECK and RL.RESERVE.
-func (b *Book) ahead(call *command.Call, args [][]byte)        { b.parseAhead(call, args, false) }
-func (b *Book) aheadReserve(call *command.Call, args [][]byte) { b.parseAhead(call, args, true) }
+func (c *Checker) ahead(call *command.Call, args [][]byte)        { c.parseAhead(call, args, false) }
+func (c *Checker) aheadReserve(call *command.Call, args [][]byte) { c.parseAhead(call, args, true) }
 
 // parseAhead is the first of the steps in which the calls of a round are prepared together;
 // holds reports whether this one is RL.RESERVE. What is an error is left for its turn.
-func (b *Book) parseAhead(call *command.Call, args [][]byte, holds bool) {
+func (c *Checker) parseAhead(call *command.Call, args [][]byte, holds bool) {
 	m := memory(call)
 	m.beginRound(call)
 	if m.ready == len(m.ahead) {
@@ -118,7 +50,7 @@ func (b *Book) parseAhead(call *command.Call, args [][]byte, holds bool) {
 		return
 	}
 	x.first, x.name, x.now = &args[0], args[1], call.Now
-	x.set, _ = b.current()
+	x.set, _ = c.book.Current()
 	x.hash = x.set.Seek(x.name)
 	m.ready++
 }
@@ -134,10 +66,10 @@ func (m *checkMemory) beginRound(call *command.Call) {
 
 // aheadSettle is command.Spec.Ahead of RL.COMMIT and RL.CANCEL: the record is asked
 // for together with what the other calls of the round need.
-func (b *Book) aheadSettle(call *command.Call, args [][]byte) {
+func (c *Checker) aheadSettle(call *command.Call, args [][]byte) {
 	m := memory(call)
 	m.beginRound(call)
-	m.key = append(append(m.key[:0], holdPrefix...), args[1]...)
+	m.key = append(append(m.key[:0], HoldPrefix...), args[1]...)
 	m.sought = append(m.sought, call.Sess.SoughtHold(m.key))
 }
 
@@ -167,7 +99,7 @@ func (m *checkMemory) matchAll(sess *engine.Session) {
 		for _, x := range all {
 			if x.cold {
 				x.policy.Touch(step)
-				touchKnown(x.policy, step)
+				touchAttached(x.policy, step)
 			}
 		}
 	}
@@ -199,10 +131,10 @@ func (m *checkMemory) matchAll(sess *engine.Session) {
 	sess.WarmChecks(m.sought)
 }
 
-// touchKnown is Policy.Touch for what is known of a policy.
-func touchKnown(p *policy.Policy, step int) {
+// touchAttached is Policy.Touch for what is known of a policy.
+func touchAttached(p *policy.Policy, step int) {
 	const lines = 3 // of most
-	k, ok := p.Handle.(*known)
+	k, ok := p.Handle.(*attached)
 	switch {
 	case !ok:
 	case step == 0:
@@ -255,27 +187,6 @@ func (m *checkMemory) take(call *command.Call, set *policy.Set) *policy.Policy {
 		x.first, x.name, x.set, x.policy = nil, nil, nil, nil
 		m.matched = &x.matched
 		return p
-	}
-	return nil
-}
-
-// match tells what of p applies to the parsed call.
-func (m *matched) match(p *policy.Policy, now int64) (err error) {
-	c := m.call
-	c.Begin(p)
-	for i := 0; i < len(m.args.pairs) && err == nil; i += 2 {
-		if name, value := m.args.pairs[i], m.args.pairs[i+1]; m.args.printed {
-			err = c.SetPrinted(name, value)
-		} else {
-			err = c.Set(name, value)
-		}
-	}
-	if err != nil {
-		return badCall{err}
-	}
-	c.Units = m.args.units
-	if m.verdict, err = c.Match(now); err != nil {
-		return badCall{err}
 	}
 	return nil
 }

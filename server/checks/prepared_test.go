@@ -1,7 +1,6 @@
-package limits
+package checks
 
 import (
-	"log/slog"
 	"strings"
 	"testing"
 
@@ -10,28 +9,16 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
-	"github.com/headgate-io/headgate/server/events"
 )
 
 // What was prepared is taken by the command that it was prepared for, once, while
 // policies, time and input are the same.
 func TestTakeOfPreparedChecks(t *testing.T) {
 	e := engine.New(engine.Config{})
-	b := NewBook(e, slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false, events.New())
-	compiled := func() *policy.Set {
-		editor := b.empty().Edit()
-		for _, name := range []string{"p", "r"} {
-			rec, err := policy.ParseRecord(name, name, []byte("{limits: {a: {by: user, rate: 1/s}}}"))
-			require.NoError(t, err)
-			editor.Set(rec, policy.Meta{})
-		}
-		set, err := editor.Finish(1)
-		require.NoError(t, err)
-		return set
-	}
+	texts := map[string]string{"p": "{limits: {a: {by: user, rate: 1/s}}}", "r": "{limits: {a: {by: user, rate: 1/s}}}"}
+	compiled := func() *policy.Set { return setOf(t, e, texts) }
 	set := compiled()
-	b.Set() // it has taken over that there are none
-	b.set.Store(set)
+	c := newTestChecker(e, set)
 	call := &command.Call{Sess: e.NewSession(), Now: 1}
 	m := memory(call)
 	var commands [][][]byte
@@ -45,7 +32,7 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 	prepare := func() {
 		call.Round++
 		for _, args := range commands {
-			b.ahead(call, args)
+			c.ahead(call, args)
 		}
 		require.Equal(t, 5, m.ready, "but one without a value")
 	}
@@ -90,7 +77,7 @@ func TestTakeOfPreparedChecks(t *testing.T) {
 		require.NotNil(t, x.set)
 	}
 	call.Round++
-	b.ahead(call, commands[1])
+	c.ahead(call, commands[1])
 	for _, x := range m.ahead {
 		require.Nil(t, x.set, "what was not taken is let go")
 		require.Nil(t, x.first)

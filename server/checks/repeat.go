@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"bytes"
@@ -20,48 +20,9 @@ import (
 // hold, under its name, and kept as long as one; RL.CHECK leaves one that holds
 // nothing. A call that is denied has charged nothing, and leaves none.
 
-// errNamed is the error of an ID where it has to be read by parseNamed.
-var errNamed = errors.New("ERR ID is of RL.CHECK and RL.RESERVE")
-
-// maxID is how long the name of a call may be, in bytes.
-const maxID = 128
-
-var (
-	errID       = fmt.Errorf("ERR ID must be 1 to %d bytes", maxID)
-	errPeekID   = errors.New("ERR PEEK and ID exclude each other")
-	errConflict = "IDCONFLICT '%s' was given to another call"
-)
-
-// parseNamed is parse of a call that may be given a name; holds tells that it is
-// RL.RESERVE.
-func (a *checkArgs) parseNamed(args [][]byte, holds bool) error {
-	*a = checkArgs{pairs: a.pairs[:0], units: 1, holds: holds, names: true}
-	if err := a.read(args); err != nil {
-		return err
-	}
-	if a.id != nil && a.peek {
-		return errPeekID
-	}
-	return nil
-}
-
-// readID reads the option ID, and returns how many arguments it took.
-func (a *checkArgs) readID(args [][]byte) (n int, err error) {
-	switch {
-	case !a.names:
-		return 0, errNamed
-	case len(args) < 2:
-		return 0, command.ErrSyntax
-	}
-	if a.id = args[1]; len(a.id) == 0 || len(a.id) > maxID {
-		return 0, errID
-	}
-	return 2, a.once(optionID, "ID")
-}
-
 // namedKey appends the key of the record of a call that is given a name.
 func namedKey(b, name, id []byte) []byte {
-	b = append(append(append(b, holdPrefix...), name...), ';')
+	b = append(append(append(b, HoldPrefix...), name...), ';')
 	return policy.AppendEscaped(b, id)
 }
 
@@ -89,7 +50,7 @@ func (m *checkMemory) fingerprint() (f engine.Fingerprint) {
 // repeat replies to a call that was made before, or that has the name of another.
 // It is false where there is none of that name, whose record would be under m.key. p is
 // the policy of set that the call is matched with, or nil.
-func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerprint, set *policy.Set, p *policy.Policy) bool {
+func (c *Checker) repeat(call *command.Call, m *checkMemory, asked engine.Fingerprint, set *policy.Set, p *policy.Policy) bool {
 	r, err := call.Sess.Reservation(call.Now, m.key)
 	switch {
 	case errors.Is(err, engine.ErrNoHold):
@@ -99,14 +60,14 @@ func (b *Book) repeat(call *command.Call, m *checkMemory, asked engine.Fingerpri
 	case !r.Named || r.Print != asked:
 		call.Error(fmt.Sprintf(errConflict, command.Clip(m.args.id, command.ErrorClip)))
 	default:
-		return b.renew(call, m, &r, set, p)
+		return c.renew(call, m, &r, set, p)
 	}
 	return true
 }
 
 // renew gives the slots of a repeated call their time anew, and replies. It is false
 // where the call's record has gone meanwhile.
-func (b *Book) renew(call *command.Call, m *checkMemory, r *engine.Reservation, set *policy.Set, p *policy.Policy) bool {
+func (c *Checker) renew(call *command.Call, m *checkMemory, r *engine.Reservation, set *policy.Set, p *policy.Policy) bool {
 	call.Sync = m.args.sync
 	is := set.Policy(call.Args[1])
 	if is != nil {
@@ -145,7 +106,7 @@ func (b *Book) renew(call *command.Call, m *checkMemory, r *engine.Reservation, 
 func (m *matched) present(p *policy.Policy, l *engine.Reserved) engine.Present {
 	for i := range m.call.Applied {
 		if a := &m.call.Applied[i]; bytes.Equal(a.Key, l.Key) {
-			return engine.Present{Limit: engineLimit(a.Limit, a.Numbers), Mode: engine.Mode(a.Numbers.Mode)}
+			return engine.Present{Limit: EngineLimit(a.Limit, a.Numbers), Mode: engine.Mode(a.Numbers.Mode)}
 		}
 	}
 	gone := slices.ContainsFunc(p.Limits, func(is policy.Limit) bool { return is.Name == l.Name })

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // # Replies of checks
@@ -22,8 +23,8 @@ var none = engine.Decision{Limit: -1, Remaining: -1}
 // checkFields is how many fields the reply of RL.CHECK has, limitFields that
 // about a limit.
 const (
-	checkFields = decisionFields + 7
-	limitFields = decisionFields + 5
+	checkFields = wire.DecisionFields + 7
+	limitFields = wire.DecisionFields + 5
 	// limitRoom is about how many bytes a reply has for a limit, names left out.
 	limitRoom = 256
 )
@@ -32,9 +33,9 @@ const (
 // the beginning of the other.
 type joints struct {
 	resp2 bool
-	open  string                     // a reply that is not degraded, up to allowed
-	first string                     // before allowed
-	inner [decisionFields - 1]string // between those of a decision
+	open  string                          // a reply that is not degraded, up to allowed
+	first string                          // before allowed
+	inner [wire.DecisionFields - 1]string // between those of a decision
 	// Behind a decision: name and, from behind that, up to the version.
 	name, reason, version, applied, limits, soft string
 	// In place of version, of a call that is held: up to the length of hold, and from
@@ -72,7 +73,7 @@ func newJoints(resp3 bool) (j joints) {
 	// and its own beginning.
 	before := func(end, name, begin string) string {
 		w.B = w.B[:0]
-		field(w, name)
+		wire.Field(w, name)
 		return end + string(w.B) + begin
 	}
 	const end = "\r\n"
@@ -94,7 +95,7 @@ func newJoints(resp3 bool) (j joints) {
 	}
 	j.passed, j.atOnce, j.undelayed = "1"+j.inner[0], j.inner[2]+"0"+j.inner[3], j.inner[4]+"0"
 	w.B = w.B[:0]
-	openFields(w, checkFields)
+	wire.OpenFields(w, checkFields)
 	j.open = string(w.B) + j.first
 	w.B = w.B[:0]
 	w.Array(0)
@@ -104,71 +105,6 @@ func newJoints(resp3 bool) (j joints) {
 
 // bulk returns a string as it is written.
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
-
-// limitForm is what replies about a limit have alike: its name, and what the part
-// about it begins with in either protocol, up to the value of allowed, and where a
-// call passes up to that of limit.
-type limitForm struct {
-	name         string
-	open, passed [2]string
-}
-
-func newLimitForm(name string) *limitForm {
-	f := &limitForm{name: bulk(name)}
-	for i := range f.open {
-		w := &resp.Writer{RESP3: i == 1}
-		openFields(w, limitFields)
-		field(w, "name")
-		f.open[i] = string(w.B) + f.name + protocols[i].first
-		f.passed[i] = f.open[i] + protocols[i].passed
-	}
-	return f
-}
-
-// usualForm is what replies have alike, in either protocol, about a limit by certain
-// numbers that is charged one unit of a call which passes at once: up to the value of
-// remaining, and from behind the time of reset on.
-type usualForm struct {
-	limit      int64
-	head, tail [2]string
-}
-
-// usualBy is what a usualForm depends on. window is in ms.
-type usualBy struct {
-	name          string
-	limit, window int64
-	mode          policy.Mode
-}
-
-func newUsualForm(by usualBy) *usualForm {
-	f, form := &usualForm{limit: by.limit}, newLimitForm(by.name)
-	for i := range f.head {
-		j := &protocols[i]
-		f.head[i] = fmt.Sprintf("%s%d%s", form.passed[i], by.limit, j.inner[1])
-		f.tail[i] = fmt.Sprintf("%s%d\r\n", j.unit[by.mode], by.window)
-	}
-	return f
-}
-
-// passedForm is what replies have alike, in either protocol, of calls that pass the
-// same number of limits of a policy: from behind the name of the one that stands
-// for the call up to the first limit.
-type passedForm [2]string
-
-// passedBy is what a passedForm depends on.
-type passedBy struct {
-	version uint64
-	applied int
-}
-
-func newPassedForm(by passedBy) *passedForm {
-	var f passedForm
-	for i := range f {
-		j := &protocols[i]
-		f[i] = fmt.Sprintf("%s%s%s%d%s%d%s%d\r\n", j.reason, bulk("ok"), j.version, by.version, j.applied, by.applied, j.limits, by.applied)
-	}
-	return &f
-}
 
 // appendDecision appends the six values, from the first digit to the last.
 func (j *joints) appendDecision(b []byte, d *engine.Decision, delay int64) []byte {
@@ -199,11 +135,11 @@ func (a *answer) write(call *command.Call) {
 		d.RetryAfter = engine.Never
 	}
 	at, n := protocol(w), len(a.applied)
-	j, known := &protocols[at], knownOf(a.policy)
+	j, known := &protocols[at], attachedTo(a.policy)
 	b := slices.Grow(w.B, limitRoom*(1+n))
 	if call.Degraded {
 		w.B = b
-		openDecision(call, checkFields)
+		wire.OpenDecision(call, checkFields)
 		b = append(w.B, j.first...)
 	} else {
 		b = append(b, j.open...)
@@ -269,7 +205,7 @@ func (a *answer) write(call *command.Call) {
 		w.B = append(b, j.soft...)
 		a.writeSoft(w, over)
 	}
-	closeDecision(call)
+	wire.CloseDecision(call)
 }
 
 // appendPassed appends what a limit says that a call passes at once, from the value
@@ -319,7 +255,7 @@ func windowMillis(l *policy.Applied, now int64) int64 {
 func refill(l *policy.Applied) int64 {
 	ready, ok := l.Numbers.Handle.(engine.Ready)
 	if !ok { // numbers that a SCALE has made
-		return engineLimit(l.Limit, l.Numbers).Window()
+		return EngineLimit(l.Limit, l.Numbers).Window()
 	}
 	return ready.Window()
 }

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"math/rand/v2"
@@ -10,24 +10,25 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // plainReply is a reply of RL.CHECK value by value.
 func plainReply(call *command.Call, a *answer) {
 	w := call.W
 	decision := func(d *engine.Decision, ok bool, delay int64) {
-		intField(w, "allowed", command.Truth(ok))
-		intField(w, "limit", d.Limit)
-		intField(w, "remaining", d.Remaining)
-		intField(w, "retry_after_ms", command.CeilMillis(d.RetryAfter))
-		intField(w, "reset_after_ms", command.CeilMillis(d.ResetAfter))
-		intField(w, "delay_ms", command.CeilMillis(delay))
+		wire.IntField(w, "allowed", command.Truth(ok))
+		wire.IntField(w, "limit", d.Limit)
+		wire.IntField(w, "remaining", d.Remaining)
+		wire.IntField(w, "retry_after_ms", command.CeilMillis(d.RetryAfter))
+		wire.IntField(w, "reset_after_ms", command.CeilMillis(d.ResetAfter))
+		wire.IntField(w, "delay_ms", command.CeilMillis(delay))
 	}
 	fields := 13
 	if call.Degraded && w.RESP3 {
 		fields++
 	}
-	openFields(w, fields)
+	wire.OpenFields(w, fields)
 	binding := engine.Decision{Limit: -1, Remaining: -1}
 	if !a.ok {
 		binding.RetryAfter = engine.Never
@@ -36,28 +37,28 @@ func plainReply(call *command.Call, a *answer) {
 		binding = a.each[a.binding].Decision
 	}
 	decision(&binding, a.ok, a.delay)
-	if field(w, "name"); a.binding >= 0 {
+	if wire.Field(w, "name"); a.binding >= 0 {
 		w.BulkString(a.applied[a.binding].Limit.Name)
 	} else {
 		w.Null()
 	}
-	field(w, "reason")
+	wire.Field(w, "reason")
 	w.BulkString(a.reason)
-	field(w, "hold")
+	wire.Field(w, "hold")
 	w.Null()
-	intField(w, "version", int64(a.policy.Version))
-	intField(w, "applied", int64(len(a.applied)))
-	field(w, "limits")
+	wire.IntField(w, "version", int64(a.policy.Version))
+	wire.IntField(w, "applied", int64(len(a.applied)))
+	wire.Field(w, "limits")
 	w.Array(len(a.applied))
 	var soft []string
 	for i := range a.applied {
 		l, c := &a.applied[i], &a.each[i]
-		openFields(w, 11)
-		field(w, "name")
+		wire.OpenFields(w, 11)
+		wire.Field(w, "name")
 		w.BulkString(l.Limit.Name)
 		decision(&c.Decision, c.OK, c.Delay)
-		intField(w, "cost", l.Cost)
-		field(w, "mode")
+		wire.IntField(w, "cost", l.Cost)
+		wire.Field(w, "mode")
 		w.BulkString(l.Numbers.Mode.String())
 		status := 200
 		switch never := c.RetryAfter == engine.Never; {
@@ -68,23 +69,23 @@ func plainReply(call *command.Call, a *answer) {
 		case !c.OK:
 			status = 429
 		}
-		intField(w, "status", int64(status))
+		wire.IntField(w, "status", int64(status))
 		window := []int64{1000, 2334, 2000}[l.Numbers.Mode]
 		if l.Numbers == l.Limit.Usual() {
 			window = 1000
 		}
-		intField(w, "window_ms", window)
+		wire.IntField(w, "window_ms", window)
 		if c.Over && l.Numbers.Mode == policy.Soft {
 			soft = append(soft, l.Limit.Name)
 		}
 	}
-	field(w, "soft")
+	wire.Field(w, "soft")
 	w.Array(len(soft))
 	for _, name := range soft {
 		w.BulkString(name)
 	}
 	if call.Degraded && w.RESP3 {
-		field(w, "degraded")
+		wire.Field(w, "degraded")
 		w.Bool(true)
 	}
 }
@@ -98,14 +99,14 @@ func TestRepliesOfChecksValueByValue(t *testing.T) {
 	e.Set(rec, policy.Meta{Version: 17})
 	set, err := e.Finish(1)
 	require.NoError(t, err)
-	p, room := set.Policy([]byte("p")), 10
+	p := set.Policy([]byte("p"))
 	// The second limit admits what its usual numbers do, in another time than others.
 	usual := p.Limits[1].Usual()
-	usual.Handle, err = engine.New(engine.Config{}).Ready(engineLimit(&p.Limits[1], usual))
+	usual.Handle, err = engine.New(engine.Config{}).Ready(EngineLimit(&p.Limits[1], usual))
 	require.NoError(t, err)
-	new(Book).know(p, nil, &room)
-	require.Nil(t, knownOf(p).limits[0].usual)
-	require.NotNil(t, knownOf(p).limits[1].usual)
+	NewTallies().Attach([]Swap{{Is: p}})
+	require.Nil(t, attachedTo(p).limits[0].usual)
+	require.NotNil(t, attachedTo(p).limits[1].usual)
 
 	rnd := rand.New(rand.NewPCG(21, 22))
 	one := func(of ...int64) int64 { return of[rnd.IntN(len(of))] }

@@ -1,10 +1,9 @@
-package limits
+package checks
 
 import (
 	"crypto/rand"
 	"encoding/base64"
 	"errors"
-	"fmt"
 	"math/bits"
 	"slices"
 
@@ -14,56 +13,32 @@ import (
 )
 
 // holdCommands hold what a call may cost, and settle what it did.
-func holdCommands(book *Book) []command.Spec {
+func holdCommands(c *Checker) []command.Spec {
 	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
 	return []command.Spec{{
 		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
-		Derived: book.keys, Ahead: book.aheadReserve, Secrets: book.checkSecrets, Headless: book.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Derived: c.keys, Ahead: c.aheadReserve, Secrets: c.checkSecrets, Headless: c.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
 		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
-		Handler: book.reserve,
+		Handler: c.reserve,
 	}, {
 		Name: "rl.commit", Arity: -2, Flags: flags,
-		Derived: book.heldKeys, Ahead: book.aheadSettle, Secrets: book.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Derived: c.heldKeys, Ahead: c.aheadSettle, Secrets: c.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
 		Summary: "Settles a hold by what the call did cost: gives back the rest, or charges the difference.",
 		Syntax:  "hold [attribute value ...] [COST units]",
-		Handler: book.commitHold,
+		Handler: c.commitHold,
 	}, {
 		Name: "rl.cancel", Arity: 2, Flags: flags &^ command.DenyOOM,
-		Derived: book.heldKeys, Ahead: book.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Derived: c.heldKeys, Ahead: c.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
 		Summary: "Ends a hold and gives back what it was charged.",
 		Syntax:  "hold",
-		Handler: book.cancelHold,
+		Handler: c.cancelHold,
 	}}
 }
 
-// holdPrefix is what the keys of holds begin with. Behind it is what clients call
+// HoldPrefix is what the keys of holds begin with. Behind it is what clients call
 // the hold: `<policy>;<id>`.
-const holdPrefix = "@+"
-
-// parseReserve is parse of RL.RESERVE.
-func (a *checkArgs) parseReserve(args [][]byte) error {
-	return a.parseNamed(args, true)
-}
-
-var errHoldTTL = fmt.Errorf("ERR TTL must be %s to %s", policy.FormatDuration(policy.MinHoldTTL), policy.FormatDuration(policy.MaxHoldTTL))
-
-// readTTL reads the option TTL, and returns how many arguments it took.
-func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
-	switch {
-	case !a.holds:
-		return 0, errors.New("ERR TTL is of RL.RESERVE: what a check holds its policy says")
-	case len(args) < 2:
-		return 0, command.ErrSyntax
-	}
-	if err = a.once(optionTTL, "TTL"); err != nil {
-		return 0, err
-	}
-	if a.ttl, err = parsePeriod(args[1]); err != nil || a.ttl < policy.MinHoldTTL || a.ttl > policy.MaxHoldTTL {
-		err = errHoldTTL
-	}
-	return 2, err
-}
+const HoldPrefix = "@+"
 
 // reserver decides the limits of one RL.RESERVE in place of the session, and has
 // the session hold what they are charged, if it has a key for that.
@@ -134,7 +109,7 @@ const idTries = 10_000
 func (r *reserver) name() {
 	for range idTries {
 		rand.Read(r.random[:]) // never fails: see crypto/rand
-		key := append(append(append(r.m.key[:0], holdPrefix...), r.p.Name...), ';')
+		key := append(append(append(r.m.key[:0], HoldPrefix...), r.p.Name...), ';')
 		r.m.key = base64.RawURLEncoding.AppendEncode(key, r.random[:])
 		r.req.Key = r.m.key
 		if r.call.Sess.Reaches(r.req.Key) {
@@ -155,15 +130,10 @@ func (m *matched) takesSlots() bool {
 }
 
 // reserve is RL.RESERVE.
-func (b *Book) reserve(call *command.Call) {
+func (c *Checker) reserve(call *command.Call) {
 	m := memory(call)
 	defer m.end()
-	var set *policy.Set
-	if call.Degraded {
-		set, _ = b.current()
-	} else {
-		set = b.Set()
-	}
+	set := c.setOf(call)
 	p := m.take(call, set)
 	if p == nil {
 		if err := m.args.parseNamed(call.Args[2:], true); err != nil {
@@ -171,13 +141,13 @@ func (b *Book) reserve(call *command.Call) {
 			return
 		}
 	}
-	b.hold(call, m, set, p)
+	c.hold(call, m, set, p)
 }
 
 // hold decides a call that is parsed, which is held, has a name or may take slots. p is the policy of
 // set that it is matched with, or nil. Without a leader it is a check, which holds
 // nothing.
-func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *policy.Policy) {
+func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *policy.Policy) {
 	limits := call.Limits
 	defer func() { call.Limits, m.args.id = limits, nil }()
 	named := m.args.id != nil && !call.Degraded
@@ -190,16 +160,11 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 		ready := p != nil
 		// First of all: a call that was made is answered the same, whatever the
 		// policy has become. Where that is known, Reserve looks first of all.
-		if named && !ready && b.repeat(call, m, asked, set, p) {
+		if named && !ready && c.repeat(call, m, asked, set, p) {
 			return
 		}
 		if !ready {
-			if p = set.Policy(call.Args[1]); p == nil {
-				b.refuseUnknown(call)
-				return
-			}
-			if err := m.match(p, call.Now); err != nil {
-				m.fail(call, err)
+			if p = c.match(call, m, set); p == nil {
 				return
 			}
 		}
@@ -227,23 +192,22 @@ func (b *Book) hold(call *command.Call, m *checkMemory, set *policy.Set, p *poli
 		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready}, &a)
 		switch {
 		case errors.Is(err, engine.ErrStale) && try < 2:
-			set, p = b.Set(), nil
+			set, p = c.book.Set(), nil
 			continue
 		case errors.Is(err, engine.ErrRepeated) && try < repeatTries: // somebody was faster
 			call.Limits, p = limits, nil
 			continue
 		}
 		if err != nil {
-			if !named || !ready || !b.repeat(call, m, asked, set, p) {
+			if !named || !ready || !c.repeat(call, m, asked, set, p) {
 				m.fail(call, err)
 			}
 			return
 		}
-		b.decided(call, m, &a)
 		if a.ok {
 			a.hold = r.hold()
 		}
-		a.write(call)
+		c.answer(call, m, &a)
 		return
 	}
 }
@@ -254,5 +218,5 @@ func (r *reserver) hold() []byte {
 	if !r.req.Held {
 		return nil
 	}
-	return r.req.Key[len(holdPrefix):]
+	return r.req.Key[len(HoldPrefix):]
 }

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"bytes"
@@ -12,10 +12,11 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // holdKey returns the key of the hold that clients call id.
-func holdKey(id []byte) []byte { return append([]byte(holdPrefix), id...) }
+func holdKey(id []byte) []byte { return append([]byte(HoldPrefix), id...) }
 
 // settler commits holds, one after the other.
 type settler struct {
@@ -42,31 +43,31 @@ func (x *settler) end() {
 }
 
 // commitHold is RL.COMMIT.
-func (b *Book) commitHold(call *command.Call) {
+func (c *Checker) commitHold(call *command.Call) {
 	m := memory(call)
 	x := &m.settling
-	x.begin(b.set.Load, call.Args[1], call.Now)
+	x.begin(c.book.InForce, call.Args[1], call.Now)
 	defer x.end()
 	if err := x.parse(call.Args[2:]); err != nil {
 		call.Error(err.Error())
 		return
 	}
-	b.Set() // what is committed is known
-	b.settleHold(call, m, x.how)
+	c.book.Set() // what is committed is known
+	c.settleHold(call, m, x.how)
 }
 
 // cancelHold is RL.CANCEL.
-func (b *Book) cancelHold(call *command.Call) {
-	b.settleHold(call, memory(call), engine.Settlement{State: engine.HoldCancelled})
+func (c *Checker) cancelHold(call *command.Call) {
+	c.settleHold(call, memory(call), engine.Settlement{State: engine.HoldCancelled})
 }
 
-func (b *Book) settleHold(call *command.Call, m *checkMemory, how engine.Settlement) {
+func (c *Checker) settleHold(call *command.Call, m *checkMemory, how engine.Settlement) {
 	m.warm(call)
-	m.key = append(append(m.key[:0], holdPrefix...), call.Args[1]...)
+	m.key = append(append(m.key[:0], HoldPrefix...), call.Args[1]...)
 	settled, err := call.Sess.Settle(call.Now, m.key, how)
 	if err == nil {
-		call.Sync = b.settledSync(call.Args[1])
-		b.writeSettled(call, &settled)
+		call.Sync = c.settledSync(call.Args[1])
+		c.writeSettled(call, &settled)
 		return
 	}
 	var bad badCall
@@ -77,7 +78,7 @@ func (b *Book) settleHold(call *command.Call, m *checkMemory, how engine.Settlem
 		noHold(call, call.Args[1])
 	case errors.Is(err, engine.ErrNotIsolated): // the hold has come since its keys were held
 		call.Err = err
-		call.Error(errChanging.Error())
+		call.Error(ErrChanging.Error())
 	default:
 		call.Fail(err)
 	}
@@ -94,9 +95,9 @@ func noHold(call *command.Call, id []byte) {
 }
 
 // settledSync is what the reply of a settlement waits for: what its policy says.
-func (b *Book) settledSync(id []byte) command.SyncMode {
+func (c *Checker) settledSync(id []byte) command.SyncMode {
 	name, _, _ := cutHold(id)
-	set, _ := b.current()
+	set, _ := c.book.Current()
 	if p := set.Policy(name); p != nil {
 		return durability(p, command.SyncDefault)
 	}
@@ -133,7 +134,7 @@ func (c *committed) parse(args [][]byte) error {
 			n, err := strconv.ParseInt(string(args[1]), 10, 64)
 			switch {
 			case c.given:
-				return givenTwice("COST")
+				return wire.GivenTwice("COST")
 			case err != nil || n < 0 || n > policy.MaxUnits:
 				return fmt.Errorf("ERR COST must be a whole number from 0 to %d", policy.MaxUnits)
 			}
@@ -217,7 +218,7 @@ func (x *settler) limit(held *engine.Reserved) engine.Limit {
 		return limit
 	}
 	if may, ok := policy.NewCall().Counter(l, held.Key, pairs, x.now, nil); ok && len(may) == 1 && may[0].Rate.Kind == policy.Limited {
-		return engineLimit(l, may[0].Numbers)
+		return EngineLimit(l, may[0].Numbers)
 	}
 	limit.Resets, limit.Scalings = uint16(l.Epoch.Reset), uint16(l.Epoch.Proportion)
 	return limit
@@ -226,7 +227,7 @@ func (x *settler) limit(held *engine.Reserved) engine.Limit {
 // window returns the window of the calendar of a held limit, nil where there is none.
 func (x *settler) window(held *engine.Reserved) *engine.Window {
 	if l, _ := limitOf(x.set(), held); l != nil {
-		return windowOf(l, x.now)
+		return Window(l, x.now)
 	}
 	return nil
 }

@@ -1,26 +1,24 @@
-package limits
+package checks
 
 import (
 	"math/bits"
 	"runtime"
-	"sync"
 	"sync/atomic"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// known is what a node has for a policy, beside what that says: the Handle of a
-// Policy, from before it is in force.
-type known struct {
-	limits []knownLimit
+// attached is what checks keep beside a policy: the Handle of a Policy, from before it
+// is in force.
+type attached struct {
+	limits []attachedLimit
 	lists  *tally // of deny and allow
 	passed *passedForm
-	rules  *knownRules // of descriptors; nil where there are limits
+	rules  *ruleTallies // of descriptors; nil where there are limits
 }
 
-type knownLimit struct {
+type attachedLimit struct {
 	*limitForm
 	*tally
 	// usual is what replies say of calls by the numbers usually.
@@ -28,32 +26,68 @@ type knownLimit struct {
 	usually *policy.Numbers
 }
 
-// knownOf returns what is known of a policy that is in force, or was.
-func knownOf(p *policy.Policy) *known { return p.Handle.(*known) }
+// attachedTo returns what is attached to a policy that is in force, or was.
+func attachedTo(p *policy.Policy) *attached { return p.Handle.(*attached) }
 
-// know makes p's Handle, unless p has that of the policy before it, of which it
-// differs by overrides alone. What was counted for that one, which may be nil, goes
-// on; room is for how many further limits there is room to count for, and the others
-// share b.rest.
-func (b *Book) know(p, before *policy.Policy, room *int) {
+// Tallies count, for each limit of the policies in force, what it says of calls. A
+// policy finds its tallies in its Handle.
+type Tallies struct {
+	// counting is how many limits and lists have a tally of their own; the others
+	// share rest.
+	counting atomic.Int64
+	rest     *tally
+	forms    forms
+}
+
+// NewTallies returns tallies of no policies.
+func NewTallies() *Tallies { return &Tallies{rest: newTally()} }
+
+// Swap is a policy that takes the place of another one. Was is nil for a new policy,
+// Is for one that goes.
+type Swap struct{ Was, Is *policy.Policy }
+
+// Attach makes the Handles of the policies that are about to be in force. What was
+// counted for the policies before them goes on.
+func (t *Tallies) Attach(swaps []Swap) {
+	room := countedMost - int(t.counting.Load())
+	for _, s := range swaps {
+		if s.Is != nil {
+			t.attach(s.Is, s.Was, &room)
+		}
+	}
+}
+
+// Replace notes that policies are in force now.
+func (t *Tallies) Replace(swaps []Swap) {
+	for _, s := range swaps {
+		if s.Is == nil || s.Was == nil || s.Is.Handle != s.Was.Handle {
+			t.counting.Add(int64(t.counted(s.Is) - t.counted(s.Was)))
+		}
+	}
+}
+
+// attach makes p's Handle, unless p has that of the policy before it: then the two
+// differ by overrides alone. room is how many more limits may have a tally of their
+// own.
+func (t *Tallies) attach(p, before *policy.Policy, room *int) {
 	if p.Handle != nil {
 		return
 	}
 	counted := make(map[string]*tally)
-	k := &known{limits: make([]knownLimit, len(p.Limits)), passed: b.forms.passed(passedBy{p.Version, len(p.Limits)})}
+	k := &attached{limits: make([]attachedLimit, len(p.Limits)), passed: t.forms.passed(passedBy{p.Version, len(p.Limits)})}
 	if before != nil {
-		was := knownOf(before)
+		was := attachedTo(before)
 		k.lists = was.lists
 		for i := range before.Limits {
 			counted[before.Limits[i].Name] = was.limits[i].tally
 		}
 	}
-	next := func(t *tally) *tally {
+	next := func(own *tally) *tally {
 		switch {
-		case t != nil && t != b.rest:
-			return t
+		case own != nil && own != t.rest:
+			return own
 		case *room <= 0:
-			return b.rest
+			return t.rest
 		}
 		*room--
 		return newTally()
@@ -61,64 +95,11 @@ func (b *Book) know(p, before *policy.Policy, room *int) {
 	k.lists = next(k.lists)
 	for i := range p.Limits {
 		l := &p.Limits[i]
-		k.limits[i] = knownLimit{limitForm: b.forms.of(l), tally: next(counted[l.Name])}
-		k.limits[i].usual, k.limits[i].usually = b.forms.usual(l), l.Usual()
+		k.limits[i] = attachedLimit{limitForm: t.forms.of(l), tally: next(counted[l.Name])}
+		k.limits[i].usual, k.limits[i].usually = t.forms.usual(l), l.Usual()
 	}
-	k.rules = knowRules(p, before, next)
+	k.rules = newRuleTallies(p, before, next)
 	p.Handle = k
-}
-
-// forms are what replies of policies have alike. Limits of one name share theirs,
-// and with it the caches that replies are copied from.
-type forms struct {
-	mu      sync.Mutex
-	limits  map[string]*limitForm
-	usually map[usualBy]*usualForm
-	passing map[passedBy]*passedForm
-}
-
-// formsMost bounds each kind of them; beyond it they are made anew.
-const formsMost = 10_000
-
-func (f *forms) of(l *policy.Limit) *limitForm {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return formOf(&f.limits, l.Name, newLimitForm)
-}
-
-// usual returns what replies say of a limit by its usual numbers; nil if that is not
-// the same at all times, or nothing can be decided by them.
-func (f *forms) usual(l *policy.Limit) *usualForm {
-	n := l.Usual()
-	if n == nil || l.Calendar != nil {
-		return nil
-	}
-	ready, ok := n.Handle.(engine.Ready)
-	if !ok {
-		return nil
-	}
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return formOf(&f.usually, usualBy{l.Name, ready.Limit().Capacity(), command.CeilMillis(ready.Window()), n.Mode}, newUsualForm)
-}
-
-func (f *forms) passed(by passedBy) *passedForm {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return formOf(&f.passing, by, newPassedForm)
-}
-
-// formOf returns what is known for a key, or makes it.
-func formOf[K comparable, F any](known *map[K]*F, key K, form func(K) *F) *F {
-	f := (*known)[key]
-	if f == nil {
-		if len(*known) >= formsMost || *known == nil {
-			*known = make(map[K]*F)
-		}
-		f = form(key)
-		(*known)[key] = f
-	}
-	return f
 }
 
 // # Counts
@@ -151,7 +132,7 @@ func (t *tally) of(lane uint32) *counts { return &t.stripes[lane&uint32(len(t.st
 // added up and counted when the pipeline ends: an atomic Add is not for nothing.
 type passing struct {
 	together bool // a pipeline runs
-	of       *known
+	of       *attached
 	limits   [policy.MaxLimits]passingLimit
 }
 
@@ -206,7 +187,7 @@ const nearShare = 5
 // count counts an answer for the limits that it is about, and reports whether one of
 // them, or a list, has denied the call, or would have.
 func (m *checkMemory) count(a *answer) (denied bool) {
-	k := knownOf(a.policy)
+	k := attachedTo(a.policy)
 	switch m.verdict {
 	case policy.Denied:
 		k.lists.of(m.lane).denied.Add(1)
@@ -288,23 +269,22 @@ func (t *tally) sum(name, limit string) LimitCount {
 // countedMost is for how many limits and lists there are counts of their own.
 const countedMost = 1000
 
-// Counts returns the counts of the limits of all policies that are in force.
-func (b *Book) Counts() (all []LimitCount) {
-	set := b.Set()
+// Of returns the counts of the limits of all policies of a set that was in force.
+func (t *Tallies) Of(set *policy.Set) (all []LimitCount) {
 	beyond := false
 	for _, name := range set.Names() {
 		p := set.Policy([]byte(name))
-		k := knownOf(p)
+		k := attachedTo(p)
 		for i := -1; i < len(p.Limits); i++ {
-			t, limit := k.lists, ""
+			own, limit := k.lists, ""
 			if i >= 0 {
-				t, limit = k.limits[i].tally, p.Limits[i].Name
+				own, limit = k.limits[i].tally, p.Limits[i].Name
 			}
-			if t == b.rest {
+			if own == t.rest {
 				beyond = true
 				continue
 			}
-			n := t.sum(name, limit)
+			n := own.sum(name, limit)
 			if i < 0 {
 				n.Cost = 0 // a list has no units
 			}
@@ -313,32 +293,32 @@ func (b *Book) Counts() (all []LimitCount) {
 		if k.rules == nil {
 			continue
 		}
-		k.rules.each(p, func(t *tally, limit string) {
-			if beyond = beyond || t == b.rest; t != b.rest {
-				all = append(all, t.sum(name, limit))
+		k.rules.each(p, func(own *tally, limit string) {
+			if beyond = beyond || own == t.rest; own != t.rest {
+				all = append(all, own.sum(name, limit))
 			}
 		})
 	}
 	if beyond {
-		all = append(all, b.rest.sum("", ""))
+		all = append(all, t.rest.sum("", ""))
 	}
 	return all
 }
 
-// counted is for how many limits and lists of a policy there are counts.
-func (b *Book) counted(p *policy.Policy) (n int) {
+// counted is how many limits and lists of a policy have a tally of their own.
+func (t *Tallies) counted(p *policy.Policy) (n int) {
 	if p == nil {
 		return 0
 	}
-	k := knownOf(p)
-	n = int(command.Truth(k.lists != b.rest))
+	k := attachedTo(p)
+	n = int(command.Truth(k.lists != t.rest))
 	for i := range k.limits {
-		n += int(command.Truth(k.limits[i].tally != b.rest))
+		n += int(command.Truth(k.limits[i].tally != t.rest))
 	}
 	if k.rules != nil {
-		n += int(command.Truth(k.rules.asked != b.rest))
-		for _, t := range k.rules.rules {
-			n += int(command.Truth(t != b.rest))
+		n += int(command.Truth(k.rules.asked != t.rest))
+		for _, own := range k.rules.rules {
+			n += int(command.Truth(own != t.rest))
 		}
 	}
 	return n

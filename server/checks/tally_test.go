@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"testing"
@@ -20,22 +20,24 @@ func TestRoomForCounts(t *testing.T) {
 		require.NoError(t, err)
 		return set.Policy([]byte("p"))
 	}
-	rest, room := newTally(), 2
-	b := &Book{rest: rest}
+	all := NewTallies()
+	rest := all.rest
+	all.counting.Store(countedMost - 2)
 	p := compiled("{limits: {a: {rate: 1/s}, b: {rate: 2/s}, c: {rate: 3/s}}}")
-	b.know(p, nil, &room)
-	require.Zero(t, room)
-	k := knownOf(p)
+	all.Attach([]Swap{{Is: p}})
+	all.Replace([]Swap{{Is: p}})
+	require.EqualValues(t, countedMost, all.counting.Load())
+	k := attachedTo(p)
 	require.NotSame(t, rest, k.lists)
 	require.NotSame(t, rest, k.limits[0].tally)
 	require.Same(t, rest, k.limits[1].tally)
 	require.Same(t, rest, k.limits[2].tally)
 
-	room = 1
+	all.counting.Store(countedMost - 1)
 	next := compiled("{limits: {c: {rate: 3/s}, d: {rate: 4/s}, a: {rate: 1/s}}}")
-	b.know(next, p, &room)
-	require.Same(t, k.lists, knownOf(next).lists)
-	require.NotSame(t, rest, knownOf(next).limits[0].tally, "there is room now")
-	require.Same(t, rest, knownOf(next).limits[1].tally)
-	require.Same(t, k.limits[0].tally, knownOf(next).limits[2].tally)
+	all.Attach([]Swap{{p, next}})
+	require.Same(t, k.lists, attachedTo(next).lists)
+	require.NotSame(t, rest, attachedTo(next).limits[0].tally, "there is room now")
+	require.Same(t, rest, attachedTo(next).limits[1].tally)
+	require.Same(t, k.limits[0].tally, attachedTo(next).limits[2].tally)
 }

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"slices"
@@ -14,8 +14,8 @@ import (
 // text asks for the values of requests in metrics there is one for each path with
 // values, as long as there are few.
 
-// knownRules are the tallies of a policy's descriptors.
-type knownRules struct {
+// ruleTallies are the tallies of a policy's descriptors.
+type ruleTallies struct {
 	rules []*tally
 	asked *tally // of limits that requests bring
 
@@ -32,18 +32,18 @@ const (
 	valuedMost = 100
 )
 
-// knowRules makes the tallies of p's descriptors, nil for none. What was counted for
+// newRuleTallies makes the tallies of p's descriptors, nil for none. What was counted for
 // the policy before, which may be nil, goes on.
-func knowRules(p, before *policy.Policy, next func(*tally) *tally) *knownRules {
+func newRuleTallies(p, before *policy.Policy, next func(*tally) *tally) *ruleTallies {
 	d := p.Descriptors()
 	if d == nil {
 		return nil
 	}
-	k := &knownRules{valued: make(map[string]*tally)}
+	k := &ruleTallies{valued: make(map[string]*tally)}
 	counted := make(map[string]*tally)
 	var asked *tally
 	if before != nil && before.Descriptors() != nil {
-		was := knownOf(before).rules
+		was := attachedTo(before).rules
 		asked = was.asked
 		for i, r := range before.Descriptors().Rules() {
 			counted[r.Path] = was.rules[i]
@@ -57,7 +57,7 @@ func knowRules(p, before *policy.Policy, next func(*tally) *tally) *knownRules {
 }
 
 // of returns the tally of what applies to a descriptor.
-func (k *knownRules) of(m *policy.Matched, entries [][]byte) *tally {
+func (k *ruleTallies) of(m *policy.Matched, entries [][]byte) *tally {
 	switch {
 	case m.Rule == nil:
 		return k.asked
@@ -98,7 +98,7 @@ func valuedPath(r *policy.Rule, entries [][]byte) string {
 
 // count counts a decided request for the rules that it is about, and reports whether
 // one of them has denied it, or would have.
-func (k *knownRules) count(x *descriptorMemory, lane uint32) (denied bool) {
+func (k *ruleTallies) count(x *descriptorMemory, lane uint32) (denied bool) {
 	for i := range x.matcher.Matched {
 		m, s := &x.matcher.Matched[i], &x.ruling.statuses[i]
 		if m.Outcome == policy.Unmatched || m.Outcome == policy.Replaced {
@@ -122,7 +122,7 @@ func (k *knownRules) count(x *descriptorMemory, lane uint32) (denied bool) {
 }
 
 // each yields what was counted for a policy's rules.
-func (k *knownRules) each(p *policy.Policy, yield func(t *tally, limit string)) {
+func (k *ruleTallies) each(p *policy.Policy, yield func(t *tally, limit string)) {
 	for i, r := range p.Descriptors().Rules() {
 		yield(k.rules[i], r.Path)
 	}

@@ -1,8 +1,6 @@
-package limits
+package checks
 
 import (
-	"strings"
-
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/events"
@@ -11,9 +9,9 @@ import (
 // # What events tell of policies
 
 // tellDenials tells of the limits or the list that have denied a call, or would have.
-func (b *Book) tellDenials(now int64, a *answer) {
+func (c *Checker) tellDenials(now int64, a *answer) {
 	tell := func(kind events.Type, limit, reason string, key []byte) {
-		b.denials.Note(now, &events.Denial{Type: kind, Policy: a.policy.Name, Limit: limit, Reason: reason, Key: key})
+		c.denials.Note(now, &events.Denial{Type: kind, Policy: a.policy.Name, Limit: limit, Reason: reason, Key: key})
 	}
 	if len(a.applied) == 0 {
 		tell(events.Denied, "", a.reason, nil)
@@ -27,7 +25,7 @@ func (b *Book) tellDenials(now int64, a *answer) {
 		case i == a.binding && a.reason == reasonPenalty:
 			tell(events.Denied, l.Limit.Name, reasonPenalty, l.Key)
 			if a.begun && d.RetryAfter != engine.Never {
-				b.denials.Begun(now, a.policy.Name, l.Limit.Name, l.Key, d.RetryAfter)
+				c.denials.Begun(now, a.policy.Name, l.Limit.Name, l.Key, d.RetryAfter)
 			}
 		case !d.OK && l.Numbers.Mode == policy.Enforce:
 			tell(events.Denied, l.Limit.Name, reasonOf(l), l.Key)
@@ -37,7 +35,7 @@ func (b *Book) tellDenials(now int64, a *answer) {
 
 // tellRules tells of the rules of descriptors that have denied a request, or would
 // have.
-func (b *Book) tellRules(now int64, p *policy.Policy, x *descriptorMemory) {
+func (c *Checker) tellRules(now int64, p *policy.Policy, x *descriptorMemory) {
 	for i := range x.matcher.Matched {
 		m, s := &x.matcher.Matched[i], &x.ruling.statuses[i]
 		if s.flags&flagExceeded == 0 {
@@ -50,7 +48,7 @@ func (b *Book) tellRules(now int64, p *policy.Policy, x *descriptorMemory) {
 		if m.Rule != nil {
 			d.Limit = m.Rule.Path
 		}
-		b.denials.Note(now, &d)
+		c.denials.Note(now, &d)
 	}
 }
 
@@ -61,36 +59,3 @@ func reasonOf(l *policy.Applied) string {
 	}
 	return "limit"
 }
-
-// toldChanges is how many changes of one step are told one by one; of more, the number
-// of all is.
-const toldChanges = 100
-
-// tellChanges tells of policies, and of what they share, that are changed now.
-func (b *Book) tellChanges(news []heard) {
-	var changed []heard
-	for _, r := range news {
-		if !strings.HasPrefix(r.Name, internalPrefix) {
-			changed = append(changed, r)
-		}
-	}
-	if len(changed) > toldChanges {
-		st, _ := decodeStored(changed[0].Value)
-		b.events.Post(events.Event{At: st.At, Type: events.Policy, Author: st.Author, Count: uint64(len(changed))})
-		return
-	}
-	for _, r := range changed {
-		st, err := decodeStored(r.Value)
-		if err != nil { // breaks has said so
-			continue
-		}
-		e := events.Event{At: st.At, Type: events.Policy, Policy: r.Name, Version: st.Version, Author: st.Author, Deleted: st.Gone}
-		if !isPolicy(r.Name) {
-			e.Policy, e.Change = "", r.Name
-		}
-		b.events.Post(e)
-	}
-}
-
-// Denials is what tells of denials.
-func (b *Book) Denials() *events.Denials { return b.denials }

@@ -1,4 +1,4 @@
-package limits
+package checks
 
 import (
 	"errors"
@@ -43,7 +43,7 @@ func NewTrial(records []*policy.Record) (*Trial, error) {
 	for _, name := range set.Names() {
 		p := set.Policy([]byte(name))
 		for l, n := range p.AllNumbers() {
-			if n.Handle, err = e.Ready(engineLimit(l, n)); err != nil {
+			if n.Handle, err = e.Ready(EngineLimit(l, n)); err != nil {
 				return nil, fmt.Errorf("policy %s, limit %s: %w", name, l.Name, err)
 			}
 		}

@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"context"
@@ -13,12 +13,12 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/events"
 )
 
 func newTestBook() *Book {
-	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.DiscardHandler), slog.New(slog.DiscardHandler), false, events.New())
+	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.DiscardHandler), false, events.New(), checks.NewTallies())
 }
 
 // ofPolicy is the record of a policy that has one limit.
@@ -55,20 +55,20 @@ func TestNewsOfPoliciesAreBounded(t *testing.T) {
 	b := newTestBook()
 	b.hear([]engine.PolicyRecord{ofPolicy("kept", 1, 11), ofPolicy("goes", 1, 12), ofOverride("kept", 13)}, false)
 	require.EqualValues(t, 13, rateOf(t, b.Set(), "kept"))
-	b.newsMost = 10_000
-	b.mu.Lock() // somebody is at it
+	b.queue.most = 10_000
+	b.making.Lock() // somebody is at it
 	for i := range 300 {
 		gone := ofOverride("kept", 13)
 		gone.Value = nil
 		b.hear([]engine.PolicyRecord{ofPolicy(fmt.Sprintf("p%d", i%50), uint64(i+1), i+100), gone, {Name: "goes"}, ofOverride("p7", int64(i+1))}, false)
 		bytes := 0
-		for _, r := range b.news {
+		for _, r := range b.queue.news {
 			bytes += len(r.Name) + len(r.Value)
 		}
-		require.LessOrEqual(t, bytes, b.newsMost)
-		require.Equal(t, bytes, b.newsBytes)
+		require.LessOrEqual(t, bytes, b.queue.most)
+		require.Equal(t, bytes, b.queue.bytes)
 	}
-	b.mu.Unlock()
+	b.making.Unlock()
 	for range 2 {
 		set := b.Set()
 		require.Len(t, set.Names(), 51)
@@ -81,21 +81,21 @@ func TestNewsOfPoliciesAreBounded(t *testing.T) {
 		require.Error(t, func() error { b.Set(); return b.trouble("one more") }())
 	}
 	// A snapshot that comes while they wait replaces them.
-	b.mu.Lock()
+	b.making.Lock()
 	for i := range 300 {
 		b.hear([]engine.PolicyRecord{ofPolicy(fmt.Sprintf("q%d", i), 1, 1)}, false)
 	}
 	b.hear([]engine.PolicyRecord{ofPolicy("only", 1, 5)}, true)
-	b.mu.Unlock()
+	b.making.Unlock()
 	require.Equal(t, []string{"only"}, b.Set().Names())
 	require.Nil(t, b.record("q7"))
 	// And one that is followed by too many is part of what there is.
-	b.mu.Lock()
+	b.making.Lock()
 	b.hear([]engine.PolicyRecord{ofPolicy("other", 1, 5)}, true)
 	for i := range 300 {
 		b.hear([]engine.PolicyRecord{ofPolicy(fmt.Sprintf("q%d", i%2), 1, i+1)}, false)
 	}
-	b.mu.Unlock()
+	b.making.Unlock()
 	require.Equal(t, []string{"other", "q0", "q1"}, b.Set().Names())
 	require.EqualValues(t, 300, rateOf(t, b.Set(), "q1"))
 }
@@ -108,8 +108,8 @@ func TestLookWithoutWaiting(t *testing.T) {
 	b.Set()
 	b.hear([]engine.PolicyRecord{ofPolicy("p", 2, 12), ofPolicy("q", 1, 1)}, false)
 	require.Equal(t, 2, b.Stats().Policies, "a small change is taken over")
-	b.mu.Lock() // somebody is at it
-	defer b.mu.Unlock()
+	b.making.Lock() // somebody is at it
+	defer b.making.Unlock()
 	large := make([]engine.PolicyRecord, 0, 1000)
 	for i := range cap(large) {
 		large = append(large, ofPolicy(fmt.Sprintf("p%d", i), 1, 1))
@@ -120,10 +120,12 @@ func TestLookWithoutWaiting(t *testing.T) {
 		looked := make(chan struct{})
 		go func() {
 			defer close(looked)
-			assert.Equal(t, command.Headless{Prompt: true}, b.headless(args))
+			set, behind := b.Current()
+			assert.NotNil(t, set.Policy([]byte("p")))
+			assert.True(t, behind)
 			assert.Equal(t, 2, b.Stats().Policies)
 			assert.NoError(t, b.trouble("p"))
-			assert.Equal(t, []int{3}, b.hide([]byte("p"), args, 2, nil), "the change may make it a secret")
+			assert.Equal(t, []int{3}, b.Hide([]byte("p"), args, 2, nil), "the change may make it a secret")
 		}()
 		select {
 		case <-looked:

@@ -1,7 +1,8 @@
-package limits
+package policies
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -11,6 +12,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // change is a change of policies, which takes effect as a whole or not at all.
@@ -70,26 +72,27 @@ const (
 // A change is tried against what is committed, and put only if nothing else has
 // been since: two that fit to what was there need not fit to each other. So it
 // waits for the one before it, unless waits is false.
-func (b *Book) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
+func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {
-		if versions, err = b.put(sess, c); !errors.Is(err, errMoved) {
+		if versions, err = e.put(sess, c); !errors.Is(err, errMoved) {
 			return versions, err
 		}
 		if !waits || time.Since(begun) > changePatience {
-			return nil, errChanging
+			return nil, checks.ErrChanging
 		}
 	}
 }
 
 // put puts the records of a change, if all that was put before is committed, and
 // stages the set that it leads to.
-func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err error) {
-	base, before := b.standing()
+func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err error) {
+	now := e.book.current()
+	base, before := now.set, now.revision
 	var note []byte
 	if c.from != nil {
-		note = b.offered(sess.Engine(), c)
+		note = e.offered(c)
 	}
-	puts, edits, versions, err := b.recordsOf(sess.Engine(), c, before)
+	puts, edits, versions, err := e.recordsOf(c, before)
 	if err != nil || len(edits) == 0 && note == nil {
 		return versions, err
 	}
@@ -100,15 +103,15 @@ func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err erro
 		puts = append(puts, engine.PolicyRecord{Name: secretRecord, Value: key})
 		edits = slices.Insert(edits, 0, bookEdit{name: secretRecord, key: key})
 	}
-	st, err := b.build(base, edits, puts[0].Value)
+	st, err := e.book.build(base, edits, puts[0].Value)
 	if err != nil {
 		// What is not committed yet may be what it needs.
-		if !bytes.Equal(sess.Engine().PolicyRecord(revisionRecord), before) {
+		if !bytes.Equal(e.book.engine.PolicyRecord(revisionRecord), before) {
 			return nil, errMoved
 		}
 		return nil, fmt.Errorf("ERR %w", err)
 	}
-	b.stage(st)
+	e.book.stage(st)
 	err = sess.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
 		if !bytes.Equal(get(revisionRecord), before) { // each change has a revision
 			return nil, errMoved
@@ -116,7 +119,7 @@ func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err erro
 		return puts, nil
 	})
 	if err != nil {
-		b.unstage(st)
+		e.book.unstage(st)
 	}
 	if err != nil && !errors.Is(err, errMoved) {
 		return nil, engineError(err)
@@ -127,7 +130,7 @@ func (b *Book) put(sess *engine.Session, c *change) (versions []uint64, err erro
 // recordsOf returns the records that a change puts, the first of them that of its
 // revision, and what it makes of the set; before is the revision before. A text
 // that is there already changes nothing.
-func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
+func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
 	revision := uint64(0)
 	if before != nil {
 		if revision, err = strconv.ParseUint(string(before), 10, 64); err != nil {
@@ -139,10 +142,10 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 	puts = []engine.PolicyRecord{{Name: revisionRecord, Value: strconv.AppendUint(nil, revision, 10)}}
 	for i := range c.edits {
 		ed := &c.edits[i]
-		value := e.PolicyRecord(ed.name)
-		old := b.replaced(e, ed.name, value, revision)
+		value := e.book.engine.PolicyRecord(ed.name)
+		old := e.replaced(ed.name, value, revision)
 		ed.was = old.present()
-		next, err := b.revise(c, ed, &old, revision)
+		next, err := e.revise(c, ed, &old, revision)
 		if err != nil {
 			return nil, nil, nil, err
 		}
@@ -157,7 +160,7 @@ func (b *Book) recordsOf(e *engine.Engine, c *change, before []byte) (puts []eng
 		if value != nil {
 			puts = append(puts, engine.PolicyRecord{Name: historyRecord(ed.name, old.Version), Value: value})
 		}
-		puts = append(puts, forgotten(e.PolicyRecord, ed.name, &old)...)
+		puts = append(puts, forgotten(e.book.engine.PolicyRecord, ed.name, &old)...)
 	}
 	return puts, edits, versions, nil
 }
@@ -172,7 +175,7 @@ func engineError(err error) error {
 
 // revise returns the record that an edit makes of another one; nil if it changes
 // nothing.
-func (b *Book) revise(c *change, ed *edit, old *stored, revision uint64) (*stored, error) {
+func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*stored, error) {
 	switch {
 	case ed.version >= 0 && uint64(ed.version) != old.present():
 		return nil, fmt.Errorf("%w: %d", errVersion, old.present())
@@ -233,4 +236,24 @@ func (st *stored) present() uint64 {
 		return 0
 	}
 	return st.Version
+}
+
+// replaced reads the record that a change replaces. It takes what it can of one
+// that this node does not understand: otherwise nobody could ever replace that.
+// revision is the number of the change, which is above every version.
+func (e *Editor) replaced(name string, value []byte, revision uint64) stored {
+	st, err := decodeStored(value)
+	if err == nil {
+		err = st.join(partsOf(name, value, e.book.engine.PolicyRecord))
+	}
+	if err == nil {
+		st.foreign = e.book.trouble(name) != nil
+		return st
+	}
+	st = stored{}
+	if json.Unmarshal(value, &st) != nil || st.Version == 0 {
+		st = stored{Version: revision - 1}
+	}
+	st.foreign = true
+	return st
 }

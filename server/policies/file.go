@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"bytes"
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -116,15 +115,15 @@ type ofFile struct {
 
 // offered makes the edits of a change that comes from a file, by what nodes have
 // offered before. note is the record of that, nil if it stays as it is.
-func (b *Book) offered(e *engine.Engine, c *change) (note []byte) {
+func (e *Editor) offered(c *change) (note []byte) {
 	f, err := c.from, error(nil)
-	if f.state, err = decodeFileState(e.PolicyRecord(fileRecord)); err != nil {
+	if f.state, err = decodeFileState(e.book.engine.PolicyRecord(fileRecord)); err != nil {
 		f.state = fileState{} // not understood: begun anew, since nobody could replace it
 	}
 	c.edits = nil
 	loads, noted := f.state.offer(f.node, f.path, f.hash)
 	if f.loads = loads; loads {
-		c.edits = b.fileEdits(e, f)
+		c.edits = e.fileEdits(f)
 	}
 	if !noted {
 		return nil
@@ -134,18 +133,18 @@ func (b *Book) offered(e *engine.Engine, c *change) (note []byte) {
 
 // fileEdits returns the edits that make the stored records equal to the file.
 // Records of earlier files that it lacks are deleted.
-func (b *Book) fileEdits(e *engine.Engine, f *ofFile) (edits []edit) {
+func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 	has := make(map[string]bool, len(f.records))
 	for _, rec := range f.records {
 		text := rec.Text()
 		has[rec.Name] = true
 		edits = append(edits, edit{name: rec.Name, text: &text, record: rec, file: f.path, version: -1})
 	}
-	for _, name := range b.names() {
+	for _, name := range e.book.names() {
 		if has[name] {
 			continue
 		}
-		if st := b.replaced(e, name, e.PolicyRecord(name), 0); !st.Gone && st.File != "" {
+		if st := e.replaced(name, e.book.engine.PolicyRecord(name), 0); !st.Gone && st.File != "" {
 			edits = append(edits, edit{name: name, file: f.path, version: -1})
 		}
 	}
@@ -157,7 +156,7 @@ var errOfFile = errors.New("ERR the policy is in a node's file: change it there,
 
 // loadFile is RL.POLICY FILE. It replies whether the file was loaded, which one is
 // in force, and how many records that has changed.
-func (b *Book) loadFile(call *command.Call) {
+func (e *Editor) loadFile(call *command.Call) {
 	f := &ofFile{node: string(call.Args[2]), path: string(call.Args[3])}
 	text := append([]byte(nil), call.Args[4]...)
 	if f.node == "" || f.path == "" {
@@ -178,7 +177,7 @@ func (b *Book) loadFile(call *command.Call) {
 		p.Int("changed", changed)
 		p.Flush()
 	}
-	b.change(call, len(text), false, func() (*change, error) {
+	e.change(call, len(text), false, func() (*change, error) {
 		var err error
 		if f.records, err = policy.ParseFile(f.path, text); err != nil {
 			return nil, fmt.Errorf("ERR %w", err)
@@ -191,35 +190,4 @@ func (b *Book) loadFile(call *command.Call) {
 func hashOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
-}
-
-// ownFile is the file of this node.
-type ownFile struct{ path, hash string }
-
-// Own tells the book of this node's file, so that it warns when another one takes
-// its place.
-func (b *Book) Own(path string, text []byte) { b.file.Store(&ownFile{path, hashOf(text)}) }
-
-// fileDiffers reports whether the policies in force are those of another file than
-// this node's.
-func (b *Book) fileDiffers() bool {
-	own := b.file.Load()
-	if own == nil {
-		return false
-	}
-	st, err := decodeFileState(b.record(fileRecord))
-	return err == nil && st.Text != own.hash
-}
-
-// warnOfFile warns when another node's file takes the place of this one's.
-func (b *Book) warnOfFile(was, is []byte) {
-	own := b.file.Load()
-	before, err := decodeFileState(was)
-	if own == nil || err != nil {
-		return
-	}
-	if st, err := decodeFileState(is); err == nil && st.Text != before.Text && st.Text != own.hash {
-		b.log.Warn("the policies in force are those of another node's file, not of this one's",
-			"file", own.path, "in_force", st.Path, "node", st.Node)
-	}
 }

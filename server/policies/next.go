@@ -1,80 +1,86 @@
-package limits
+package policies
 
 import (
 	"cmp"
 	"fmt"
 	"iter"
+	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
-// apply takes over changes of records, which have them; anew tells that there are
-// no others. mu must be held.
-func (b *Book) apply(news []heard, anew bool) {
-	old := b.set.Load()
-	base := old
-	if anew {
-		b.revision = nil
-		b.mends("")
-		base = b.empty()
+// catchUp takes over what is committed.
+func (b *Book) catchUp() {
+	b.making.Lock()
+	defer b.making.Unlock()
+	bt, some := b.take()
+	if !some {
+		return
 	}
-	st := b.takeStaged(old, news)
-	var edits []bookEdit
-	for _, r := range news {
-		switch r.Name {
-		case revisionRecord:
-			b.revision = r.Value
-		case fileRecord:
-			b.warnOfFile(r.was, r.Value)
+	old := b.view.Load()
+	next, swaps := b.next(old, &bt)
+	b.view.Store(next)
+	b.tallies.Replace(swaps)
+	for _, s := range swaps {
+		if s.Was != nil { // checks that have read it finish with it: see engine.Ready
+			b.release(s.Was, s.Is)
 		}
-		b.mends(r.Name)
-		if st != nil && !anew {
+	}
+	b.tell(&bt, next.set)
+	b.done()
+}
+
+// next returns the view that a batch makes of another one, and what it swaps.
+func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
+	x := maker{Book: b, view: view{set: old.set, revision: old.revision, broken: maps.Clone(old.broken)}}
+	if bt.anew {
+		x.view = view{set: b.empty()}
+	}
+	st := bt.staged
+	if st != nil && (bt.anew || !st.fits(old.set, bt.news)) {
+		b.drop(st)
+		st = nil
+	}
+	var edits []bookEdit
+	for _, r := range bt.news {
+		if r.Name == revisionRecord {
+			x.revision = r.Value
+		}
+		delete(x.broken, r.Name)
+		if st != nil {
 			continue
 		}
-		if e, ok := b.editOf(r); ok {
+		if e, ok := x.editOf(r); ok {
 			edits = append(edits, e)
 		}
 	}
-	if !anew {
-		b.tellChanges(news)
+	if st != nil {
+		x.set = st.next
+		return &x.view, st.swaps
 	}
-	if st != nil && !anew {
-		b.replace(old, st.next, st.names)
-		return
-	}
-	b.drop(st)
 	// What policies share comes first.
 	byRank := func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) }
 	if !slices.IsSortedFunc(edits, byRank) { // a stable sort of many is slow
 		slices.SortStableFunc(edits, byRank)
 	}
-	next := b.make(base, edits)
-	if next == old {
-		return
+	x.set = x.make(x.set, edits)
+	if x.set == old.set {
+		return &x.view, nil
 	}
-	names := affected(old, next, edits, anew)
-	room := b.room()
-	eachChange(old, next, names, func(was, is *policy.Policy) {
-		if is == nil {
-			return
-		}
-		if err := b.prepare(is, was); err != nil {
-			b.breaks(is.Name, err)
-		}
-		b.know(is, was, &room)
-	})
-	b.replace(old, next, names)
-	if b.noGateways && hasRoutes(edits) {
-		b.warnOfRoutes(next)
-	}
+	swaps = swapsOf(old.set, x.set, edits, bt.anew)
+	b.ready(swaps, x.breaks)
+	return &x.view, swaps
 }
 
-// empty returns a set without policies.
-func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
+// maker makes a view.
+type maker struct {
+	*Book
+	view
+}
 
 // bookEdit is what a record makes of the set: of a policy or what policies share
 // the record, nil if it is gone; or an override, with gone if that is; or the key
@@ -100,8 +106,8 @@ func (e *bookEdit) rank() int {
 	return 0
 }
 
-// policy is the name of the policy that the edit is about; shared tells that it may
-// be about all.
+// policy is the name of the policy that the edit is about; shared reports whether it
+// may be about all.
 func (e *bookEdit) policy() (name string, shared bool) {
 	if e.override != nil {
 		return e.override.Policy, false
@@ -110,8 +116,24 @@ func (e *bookEdit) policy() (name string, shared bool) {
 	return e.name, kind == policy.AttributesRecord || kind == policy.ListRecord
 }
 
+// apply makes the edit.
+func (e *bookEdit) apply(editor *policy.Editor) {
+	switch {
+	case e.key != nil:
+		editor.SetSecret(e.key)
+	case e.override != nil && e.gone:
+		editor.DeleteOverride(*e.override)
+	case e.override != nil:
+		editor.SetOverride(*e.override)
+	case e.record == nil:
+		editor.Retire(e.name, e.meta.Epochs)
+	default:
+		editor.Set(e.record, e.meta)
+	}
+}
+
 // editOf returns what a record makes of the set.
-func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
+func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 	e.name = r.Name
 	switch {
 	case strings.HasPrefix(r.Name, overridePrefix):
@@ -125,10 +147,10 @@ func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
 		o, err := policy.DecodeOverride(value)
 		if err != nil {
 			if !e.gone {
-				b.breaks(r.Name, err)
+				x.breaks(r.Name, err)
 			}
 			e.gone = true
-			e.override = b.overrideNamed(r.Name)
+			e.override = x.overrideNamed(r.Name)
 			return e, e.override != nil
 		}
 		e.override = &o
@@ -146,7 +168,7 @@ func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
 			e.record, err = policy.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}
 		if err != nil { // what it was before must not go on
-			b.breaks(r.Name, err)
+			x.breaks(r.Name, err)
 		}
 	}
 	return e, true
@@ -155,10 +177,10 @@ func (b *Book) editOf(r heard) (e bookEdit, ok bool) {
 // overrideNamed returns the override in force whose record has the name, or nil. It
 // goes through all of its policy: it is asked only about records that this node
 // does not understand, which feature levels keep from it.
-func (b *Book) overrideNamed(record string) *policy.Override {
+func (x *maker) overrideNamed(record string) *policy.Override {
 	name := strings.TrimPrefix(record, overridePrefix)
 	name = name[:max(0, strings.LastIndexByte(name, '/'))]
-	for o := range b.set.Load().Overrides(name) {
+	for o := range x.InForce().Overrides(name) {
 		if overrideRecord(&o) == record {
 			return &o
 		}
@@ -167,59 +189,40 @@ func (b *Book) overrideNamed(record string) *policy.Override {
 }
 
 // breaks notes a record that this node cannot use.
-func (b *Book) breaks(name string, err error) {
-	b.brokenMu.Lock()
-	b.broken[name] = err
-	b.brokenMu.Unlock()
-	b.log.Error("a policy is not understood by this node", "policy", name, "error", err)
-}
-
-// mends forgets why a record could not be used, or with "" all records.
-func (b *Book) mends(name string) {
-	b.brokenMu.Lock()
-	defer b.brokenMu.Unlock()
-	if name == "" {
-		clear(b.broken)
+func (x *maker) breaks(name string, err error) {
+	if x.broken == nil {
+		x.broken = make(map[string]error)
 	}
-	delete(b.broken, name)
+	x.broken[name] = err
+	x.log.Error("a policy is not understood by this node", "policy", name, "error", err)
 }
 
 // make returns the set that edits make of another one. What is committed was tried
 // before, so it fits; should an edit be impossible here all the same, the others
-// are made without it. mu must be held.
-func (b *Book) make(base *policy.Set, edits []bookEdit) *policy.Set {
+// are made without it.
+func (x *maker) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	if len(edits) == 0 {
 		return base
 	}
 	editor := base.Edit()
-	for _, e := range edits {
-		switch {
-		case e.key != nil:
-			editor.SetSecret(e.key)
-		case e.override != nil && e.gone:
-			editor.DeleteOverride(*e.override)
-		case e.override != nil:
-			editor.SetOverride(*e.override)
-		case e.record == nil:
-			editor.Retire(e.name, e.meta.Epochs)
-		default:
-			editor.Set(e.record, e.meta)
-		}
+	for i := range edits {
+		edits[i].apply(editor)
 	}
 	next, err := editor.Finish(base.Revision() + 1)
 	switch {
 	case err != nil && len(edits) == 1:
-		b.breaks(edits[0].name, err)
+		x.breaks(edits[0].name, err)
 		return base
 	case err != nil:
 		half := len(edits) / 2
-		return b.make(b.make(base, edits[:half]), edits[half:])
+		return x.make(x.make(base, edits[:half]), edits[half:])
 	}
 	return next
 }
 
-// affected returns the names of the policies that edits may have changed, sorted.
-func affected(old, next *policy.Set, edits []bookEdit, all bool) []string {
+// swapsOf returns the policies that edits have changed from a set to the next one; all
+// if they may be about all.
+func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.Swap) {
 	var names []string
 	for i := range edits {
 		name, shared := edits[i].policy()
@@ -230,173 +233,36 @@ func affected(old, next *policy.Set, edits []bookEdit, all bool) []string {
 		names = slices.Concat(old.Names(), next.Names())
 	}
 	slices.Sort(names)
-	return slices.Compact(names)
-}
-
-// eachChange calls fn with the policies of some names that are not the same in two
-// sets; nil is one that is not there.
-func eachChange(old, next *policy.Set, names []string, fn func(was, is *policy.Policy)) {
-	for _, name := range names {
+	for _, name := range slices.Compact(names) {
 		was, is := old.Policy([]byte(name)), next.Policy([]byte(name))
 		if was != is {
-			fn(was, is)
+			swaps = append(swaps, checks.Swap{Was: was, Is: is})
 		}
 	}
+	return swaps
 }
 
-// replace puts a set in the place of the one before. mu must be held.
-func (b *Book) replace(old, next *policy.Set, names []string) {
-	b.set.Store(next)
-	// Checks that have read the old set finish with it: see engine.Ready.
-	eachChange(old, next, names, func(was, is *policy.Policy) {
-		if is == nil || was == nil || is.Handle != was.Handle {
-			b.counting.Add(int64(b.counted(is) - b.counted(was)))
+// ready makes the policies that come ready to be used: the engine interns their limits,
+// and they get their tallies. failed is told of a policy that the engine does not take.
+// Of numbers that a policy shares with the one before it nothing is to be done: these
+// are interned, and in use.
+func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
+	for _, s := range swaps {
+		if s.Is == nil {
+			continue
 		}
-		if was != nil {
-			b.release(was, is)
-		}
-	})
-}
-
-// room is for how many limits and lists more there may be counts.
-func (b *Book) room() int { return countedMost - int(b.counting.Load()) }
-
-// # Staged sets
-//
-// Who makes a change has the next set made and its limits interned before the
-// change is put, so that to take it over, once it is committed, is to store a
-// pointer: checks wait for that and no longer.
-
-// staged is a set that is about to be the next one.
-type staged struct {
-	base, next *policy.Set
-	names      []string // of the policies that differ
-	revision   []byte   // the record of the change
-}
-
-// asleep returns how many overrides of a policy the change puts to sleep.
-func (st *staged) asleep(name string) (n int) {
-	for o := range st.next.Overrides(name) {
-		if st.next.Sleeps(&o) && !st.base.Sleeps(&o) {
-			n++
+		if err := b.intern(s.Is, s.Was); err != nil {
+			failed(s.Is.Name, err)
 		}
 	}
-	return n
+	b.tallies.Attach(swaps)
 }
 
-// build makes the set of a change, and readies its limits. On an error nothing is
-// left.
-func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*staged, error) {
-	editor := base.Edit()
-	for _, e := range edits {
-		switch {
-		case e.key != nil:
-			editor.SetSecret(e.key)
-		case e.record == nil:
-			editor.Retire(e.name, e.meta.Epochs)
-		default:
-			editor.Set(e.record, e.meta)
-		}
-	}
-	next, err := editor.Finish(base.Revision() + 1)
-	if err == nil {
-		err = next.CheckRoutes()
-		if err != nil && len(edits) == 1 && edits[0].key == nil && edits[0].record == nil {
-			err = fmt.Errorf("a route needs what is to be deleted: %w", err)
-		}
-	}
-	if err == nil && b.noGateways && hasRoutes(edits) {
-		err = next.CheckAddresses()
-	}
-	if err != nil {
-		return nil, err
-	}
-	st := &staged{base, next, affected(base, next, edits, false), revision}
-	room := b.room()
-	eachChange(base, next, st.names, func(was, is *policy.Policy) {
-		if is != nil {
-			wrong := b.prepare(is, was)
-			b.know(is, was, &room)
-			if wrong != nil && err == nil {
-				err = wrong
-			}
-		}
-	})
-	if err != nil {
-		b.drop(st)
-		return nil, err
-	}
-	return st, nil
-}
-
-// drop gives back what a set has that is not to be used, if there is one.
-func (b *Book) drop(st *staged) {
-	if st == nil {
-		return
-	}
-	eachChange(st.base, st.next, st.names, func(was, is *policy.Policy) {
-		if is != nil {
-			b.release(is, was)
-		}
-	})
-}
-
-// stage keeps a set until its change is committed.
-func (b *Book) stage(st *staged) {
-	b.stagedMu.Lock()
-	before := b.staged
-	b.staged = st
-	b.own.Store(true)
-	b.stagedMu.Unlock()
-	b.drop(before)
-}
-
-// unstage takes back a set whose change was not put.
-func (b *Book) unstage(st *staged) {
-	b.stagedMu.Lock()
-	mine := b.staged == st
-	if mine {
-		b.staged = nil
-	}
-	b.stagedMu.Unlock()
-	if mine {
-		b.drop(st)
-	}
-}
-
-// takeStaged returns the set that was staged for exactly these changes of old, or
-// nil.
-func (b *Book) takeStaged(old *policy.Set, news []heard) *staged {
-	b.stagedMu.Lock()
-	st := b.staged
-	b.staged = nil
-	b.stagedMu.Unlock()
-	if st == nil {
-		return nil
-	}
-	// Changes come one at a time; overrides may come with them.
-	fits := st.base == old && len(st.revision) > 0
-	theirs := false
-	for _, r := range news {
-		switch {
-		case r.Name == revisionRecord && len(r.Value) > 0:
-			theirs = &r.Value[0] == &st.revision[0]
-		case strings.HasPrefix(r.Name, overridePrefix):
-			fits = false
-		}
-	}
-	if !fits || !theirs {
-		b.drop(st)
-		return nil
-	}
-	return st
-}
-
-// prepare interns all limits of a policy, but of numbers that it shares with the one
-// before it, which may be nil: these are interned, and in use.
-func (b *Book) prepare(p, before *policy.Policy) (err error) {
-	for l, n := range notShared(p, before) {
-		r, wrong := b.engine.Ready(engineLimit(l, n))
+// intern has the engine intern the limits of a policy, but for numbers that it shares
+// with another one, which may be nil.
+func (b *Book) intern(p, other *policy.Policy) (err error) {
+	for l, n := range notShared(p, other) {
+		r, wrong := b.engine.Ready(checks.EngineLimit(l, n))
 		if wrong != nil {
 			err = fmt.Errorf("policy %s, limit %s: %w", p.Name, l.Name, wrong)
 			continue
@@ -406,7 +272,7 @@ func (b *Book) prepare(p, before *policy.Policy) (err error) {
 	return err
 }
 
-// release gives back what prepare has taken, but what goes on in another policy.
+// release gives back what intern has taken, but for what another policy goes on with.
 func (b *Book) release(p, other *policy.Policy) {
 	for _, n := range notShared(p, other) {
 		if r, ok := n.Handle.(engine.Ready); ok {
@@ -415,40 +281,11 @@ func (b *Book) release(p, other *policy.Policy) {
 	}
 }
 
-// windowOf is the window of a limit's calendar that contains the present, nil for a
-// limit without one, or of no period.
-func windowOf(l *policy.Limit, now int64) *engine.Window {
-	if l.Calendar == nil {
-		return nil
-	}
-	return (*engine.Window)(l.Calendar.Window(now))
-}
-
-// notShared yields the numbers of a policy that another one, which may be nil, has
-// not too.
+// notShared yields the numbers of a policy that another one, which may be nil, does not
+// have too.
 func notShared(p, other *policy.Policy) iter.Seq2[*policy.Limit, *policy.Numbers] {
 	if p.Shares(other) {
 		return p.OwnNumbers()
 	}
 	return p.AllNumbers()
-}
-
-// engineLimit is a limit of a policy, with some of its numbers, as the engine has
-// it.
-func engineLimit(l *policy.Limit, n *policy.Numbers) engine.Limit {
-	limit := engine.Limit{
-		Algorithm: engine.Algorithm(l.Algorithm).OfPolicy(), Align: engine.Align(l.Align),
-		Limit: n.Rate.Amount, Period: n.Rate.Period, Burst: n.Rate.Burst,
-		Resets: uint16(l.Epoch.Reset), Scalings: uint16(l.Epoch.Proportion),
-	}
-	if n.Rate.Kind != policy.Limited { // blocked: no wait ends that
-		limit.Limit, limit.Period, limit.Burst = 0, int64(time.Second), 0
-	}
-	switch l.Algorithm {
-	case policy.Calendar:
-		limit.Period = 0
-	case policy.Concurrent:
-		limit.Algorithm, limit.Period = engine.PolicySlots, l.TTL
-	}
-	return limit
 }

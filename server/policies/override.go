@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"context"
@@ -14,10 +14,11 @@ import (
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // overrideCommands change what policies say for some callers.
-func overrideCommands(book *Book) []command.Spec {
+func overrideCommands(e *Editor) []command.Spec {
 	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
 			Name: name, Arity: arity, Flags: flags | command.NoScript | command.NoTable, Categories: command.CatLimiter,
@@ -26,17 +27,17 @@ func overrideCommands(book *Book) []command.Spec {
 	}
 	const whose = "name <LIMIT limit | TIER | SCALE> [attribute value ...]"
 	set := sub("set", -5, command.Write|command.Guarded, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
-		"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", book.setOverride)
-	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", book.getOverride)
-	del := sub("del", -4, command.Write|command.Guarded, "O(1)", whose, "Ends an override.", book.delOverride)
-	set.Secrets, get.Secrets, del.Secrets = book.overrideSecrets(true), book.overrideSecrets(false), book.overrideSecrets(false)
+		"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", e.setOverride)
+	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", e.getOverride)
+	del := sub("del", -4, command.Write|command.Guarded, "O(1)", whose, "Ends an override.", e.delOverride)
+	set.Secrets, get.Secrets, del.Secrets = e.overrideSecrets(true), e.overrideSecrets(false), e.overrideSecrets(false)
 	return []command.Spec{{
 		Name: "rl.override", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
 		Complexity: "Depends on subcommand.", Summary: "A container for commands about what policies say for some callers.",
 		Subs: []command.Spec{
 			set, get, del,
 			sub("list", -3, command.Readonly, "O(N), N the number of overrides of the policy", "name [AFTER id] [COUNT count]",
-				"Lists the overrides of a policy.", book.listOverrides),
+				"Lists the overrides of a policy.", e.listOverrides),
 		},
 	}}
 }
@@ -134,33 +135,32 @@ func parseUntil(b []byte) (int64, error) {
 }
 
 // override returns the override that RL.OVERRIDE SET is about.
-func (b *Book) override(call *command.Call) (o policy.Override, err error) {
+func (e *Editor) override(call *command.Call) (o policy.Override, err error) {
 	a, err := parseOverride(call.Args[3:], true)
 	if err != nil {
 		return o, err
 	}
-	p := b.texts().Policy(call.Args[2])
+	p := e.book.texts().Policy(call.Args[2])
 	if p == nil {
-		return o, errors.New(b.noPolicy(call.Args[2]))
+		return o, errors.New(e.book.Missing(call.Args[2]))
 	}
-	return overrideOf(call, p, &a)
+	return overrideOf(p, &a)
 }
 
 // overrideOf returns the override of a policy that arguments say.
-func overrideOf(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
+func overrideOf(p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	if a.kind != policy.OverrideScale && p.Descriptors() != nil {
 		return o, errDescriptor
 	}
-	m := memory(call)
-	defer m.end()
-	if err := m.begin(p, a.pairs); err != nil {
+	c, err := callOf(p, a.pairs)
+	if err != nil {
 		return o, err
 	}
 	switch a.kind {
 	case policy.OverrideLimit:
-		o, err = m.call.LimitOverride(string(a.limit), a.rate, a.until)
+		o, err = c.LimitOverride(string(a.limit), a.rate, a.until)
 	case policy.OverrideTier:
-		o, err = m.call.TierOverride(a.tier, a.until)
+		o, err = c.TierOverride(a.tier, a.until)
 	default:
 		if len(a.pairs) > 0 {
 			return o, errors.New("ERR SCALE is of the whole policy: it has no attributes")
@@ -174,16 +174,16 @@ func overrideOf(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy
 }
 
 // setOverride is RL.OVERRIDE SET.
-func (b *Book) setOverride(call *command.Call) {
-	o, err := b.override(call)
-	if err == nil && b.set.Load().CountOverrides(o.Policy) >= maxOverrides {
+func (e *Editor) setOverride(call *command.Call) {
+	o, err := e.override(call)
+	if err == nil && e.book.InForce().CountOverrides(o.Policy) >= maxOverrides {
 		err = errOverridden
 	}
 	if err != nil {
 		call.Error(oneLine(err.Error()))
 		return
 	}
-	if !b.putOverride(call, &o, o.Append(nil)) {
+	if !e.putOverride(call, &o, o.Append(nil)) {
 		return
 	}
 	call.W.OK()
@@ -191,7 +191,7 @@ func (b *Book) setOverride(call *command.Call) {
 
 // putOverride puts the record of an override, or with nil takes it away. On an
 // error it has replied.
-func (b *Book) putOverride(call *command.Call, o *policy.Override, value []byte) bool {
+func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byte) bool {
 	call.Sync = command.SyncCommit
 	name := overrideRecord(o)
 	err := call.Sess.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) {
@@ -202,14 +202,14 @@ func (b *Book) putOverride(call *command.Call, o *policy.Override, value []byte)
 		return false
 	}
 	author, id := call.Host.Author(), o.ID()
-	b.audit.LogAttrs(context.Background(), slog.LevelInfo, "override changed",
+	e.audit.LogAttrs(context.Background(), slog.LevelInfo, "override changed",
 		slog.String("author", author), slog.String("policy", o.Policy), slog.String("override", id), slog.Bool("deleted", value == nil))
-	b.events.Post(events.Event{At: call.Now / 1e6, Type: events.Override, Policy: o.Policy, Change: id, Deleted: value == nil, Author: author})
+	e.book.events.Post(events.Event{At: call.Now / 1e6, Type: events.Override, Policy: o.Policy, Change: id, Deleted: value == nil, Author: author})
 	return true
 }
 
 // found returns the override of the policy that a command names, as it is.
-func (b *Book) found(call *command.Call) (o policy.Override, ok bool, err error) {
+func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err error) {
 	a, err := parseOverride(call.Args[3:], false)
 	if err != nil {
 		return o, false, err
@@ -217,15 +217,15 @@ func (b *Book) found(call *command.Call) (o policy.Override, ok bool, err error)
 	if len(a.pairs)%2 != 0 {
 		return o, false, noValue(a.pairs[len(a.pairs)-1])
 	}
-	set, name := b.Set(), string(call.Args[2])
+	set, name := e.book.Set(), string(call.Args[2])
 	o = policy.Override{Policy: name, Kind: a.kind}
 	if a.kind != policy.OverrideScale {
 		// By the policy, which knows attributes' types and the limit's id.
-		if o, err = b.identity(call, set.Policy(call.Args[2]), &a); err != nil {
-			return b.sleeping(set, name, &a, err)
+		if o, err = e.identity(call, set.Policy(call.Args[2]), &a); err != nil {
+			return e.sleeping(set, name, &a, err)
 		}
 	}
-	value := b.record(overrideRecord(&o))
+	value := e.book.record(overrideRecord(&o))
 	if value == nil {
 		return o, false, nil
 	}
@@ -238,18 +238,17 @@ func (b *Book) found(call *command.Call) (o policy.Override, ok bool, err error)
 
 // identity returns an override that would be in the place of the one that is named,
 // if the policy has what it is about.
-func (b *Book) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
+func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	if p == nil {
-		return o, errors.New(b.noPolicy(call.Args[2]))
+		return o, errors.New(e.book.Missing(call.Args[2]))
 	}
-	m := memory(call)
-	defer m.end()
-	if err := m.begin(p, a.pairs); err != nil {
+	c, err := callOf(p, a.pairs)
+	if err != nil {
 		return o, err
 	}
 	tiers := []string{""}
 	if a.kind == policy.OverrideLimit {
-		o, err = m.call.LimitOverride(string(a.limit), policy.Rate{Kind: policy.Blocked}, 0)
+		o, err = c.LimitOverride(string(a.limit), policy.Rate{Kind: policy.Blocked}, 0)
 		tiers = nil
 	} else {
 		for i := range p.Limits {
@@ -257,7 +256,7 @@ func (b *Book) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (
 		}
 	}
 	for _, tier := range tiers { // whichever it has
-		if o, err = m.call.TierOverride(tier, 0); err == nil {
+		if o, err = c.TierOverride(tier, 0); err == nil {
 			break
 		}
 	}
@@ -269,7 +268,7 @@ func (b *Book) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (
 
 // sleeping looks for an override that is of no use to its policy any more, as its
 // attributes are written in it; err is why its identity is unknown.
-func (b *Book) sleeping(set *policy.Set, name string, a *overrideArgs, err error) (policy.Override, bool, error) {
+func (e *Editor) sleeping(set *policy.Set, name string, a *overrideArgs, err error) (policy.Override, bool, error) {
 	for o := range set.Overrides(name) {
 		pairs := o.Pairs()
 		if o.Kind != a.kind || set.LimitOf(&o) != string(a.limit) || 2*len(pairs) != len(a.pairs) {
@@ -289,26 +288,26 @@ func (b *Book) sleeping(set *policy.Set, name string, a *overrideArgs, err error
 }
 
 // getOverride is RL.OVERRIDE GET.
-func (b *Book) getOverride(call *command.Call) {
-	o, ok, err := b.found(call)
+func (e *Editor) getOverride(call *command.Call) {
+	o, ok, err := e.found(call)
 	switch {
 	case err != nil:
 		call.Error(oneLine(err.Error()))
 	case !ok:
 		call.W.Null()
 	default:
-		writeOverride(call.W, b.Set(), &o, call.Now)
+		writeOverride(call.W, e.book.Set(), &o, call.Now)
 	}
 }
 
 // delOverride is RL.OVERRIDE DEL. It replies how many there were.
-func (b *Book) delOverride(call *command.Call) {
-	o, ok, err := b.found(call)
+func (e *Editor) delOverride(call *command.Call) {
+	o, ok, err := e.found(call)
 	if err != nil && !ok {
 		call.Error(oneLine(err.Error()))
 		return
 	}
-	if ok && !b.putOverride(call, &o, nil) {
+	if ok && !e.putOverride(call, &o, nil) {
 		return
 	}
 	call.W.Int(command.Truth(ok))
@@ -318,12 +317,12 @@ func (b *Book) delOverride(call *command.Call) {
 const listMost = 100_000
 
 // listOverrides is RL.OVERRIDE LIST.
-func (b *Book) listOverrides(call *command.Call) {
+func (e *Editor) listOverrides(call *command.Call) {
 	after, most := "", int64(listMost)
 	for args := call.Args[3:]; len(args) > 0; args = args[2:] {
 		switch {
 		case len(args) > 1 && command.EqualFold(args[0], "count"):
-			n, err := parseInteger(args[1])
+			n, err := wire.ParseInteger(args[1])
 			if err != nil || n < 1 {
 				call.Error("ERR COUNT must be at least 1")
 				return
@@ -336,7 +335,7 @@ func (b *Book) listOverrides(call *command.Call) {
 			return
 		}
 	}
-	name, now, set := string(call.Args[2]), call.Now, b.Set()
+	name, now, set := string(call.Args[2]), call.Now, e.book.Set()
 	call.Host.Block(call, 0, func(w *resp.Writer) {
 		list := set.ListOverrides(name, after, int(most))
 		w.Array(len(list))
@@ -378,19 +377,20 @@ func writeOverride(w *resp.Writer, set *policy.Set, o *policy.Override, now int6
 	p.Flush()
 }
 
-// begin makes m's call one of p with the attributes of pairs, secrets as they are
-// or as they are printed.
-func (m *checkMemory) begin(p *policy.Policy, pairs [][]byte) error {
+// callOf returns a call of p with the attributes of pairs, secrets as they are or as
+// they are printed.
+func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
 	if len(pairs)%2 != 0 {
-		return noValue(pairs[len(pairs)-1])
+		return nil, noValue(pairs[len(pairs)-1])
 	}
-	m.call.Begin(p)
+	c := policy.NewCall()
+	c.Begin(p)
 	for i := 0; i < len(pairs); i += 2 {
-		if err := m.call.SetPrinted(pairs[i], pairs[i+1]); err != nil {
-			return fmt.Errorf("ERR %w", err)
+		if err := c.SetPrinted(pairs[i], pairs[i+1]); err != nil {
+			return nil, fmt.Errorf("ERR %w", err)
 		}
 	}
-	return nil
+	return c, nil
 }
 
 // noValue is the error for the name of an attribute at the end.

@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/events"
 )
 
@@ -22,7 +23,7 @@ func longList(n int, of string) string {
 // parts counts the parts that a node keeps, by version.
 func (b *Book) parts(name string) map[uint64]int {
 	counts := map[uint64]int{}
-	for record := range b.records {
+	for record := range b.queue.records {
 		var version uint64
 		var part int
 		if n, _ := fmt.Sscanf(record, partPrefix+name+"/%d/%d", &version, &part); n == 2 {
@@ -63,13 +64,14 @@ func TestTextsInParts(t *testing.T) {
 // kept, and of those that go the parts go too.
 func TestEarlierLongListsAreBounded(t *testing.T) {
 	b := newTestBook()
+	ed := NewEditor(b, slog.New(slog.DiscardHandler))
 	sess := b.engine.NewSession()
 	defer sess.Close()
 	set := func(text string) {
 		t.Helper()
-		c, err := b.setting("lists/l", text, changeArgs{version: -1})
+		c, err := ed.setting("lists/l", text, changeArgs{version: -1})
 		require.NoError(t, err)
-		_, err = b.commit(sess, c, true)
+		_, err = ed.commit(sess, c, true)
 		require.NoError(t, err)
 	}
 	long := (240 + 3) * 25_000
@@ -97,15 +99,15 @@ func TestEarlierLongListsAreBounded(t *testing.T) {
 	}
 	b.Set()
 	require.Empty(t, b.parts("lists/l"))
-	require.Len(t, b.records, 1+1+keptVersions, "the revision, the present one, and those before")
+	require.Len(t, b.queue.records, 1+1+keptVersions, "the revision, the present one, and those before")
 }
 
 // A node that takes several versions over at once needs the parts of the last one only.
 func TestPartsThatAreGoneAlready(t *testing.T) {
 	var log bytes.Buffer
 	quiet := slog.New(slog.NewTextHandler(&log, nil))
-	b := NewBook(engine.New(engine.Config{Shards: 8}), quiet, quiet, false, events.New())
-	b.mu.Lock() // somebody is at it
+	b := NewBook(engine.New(engine.Config{Shards: 8}), quiet, false, events.New(), checks.NewTallies())
+	b.making.Lock() // somebody is at it
 	first := stored{Version: 1, Revision: 1, Text: longList(3000, "first")}
 	second := stored{Version: 2, Revision: 2, Text: longList(3000, "second")}
 	one, two := first.records("lists/l"), second.records("lists/l")
@@ -114,7 +116,7 @@ func TestPartsThatAreGoneAlready(t *testing.T) {
 		two = append(two, engine.PolicyRecord{Name: one[1+i].Name})
 	}
 	b.hear(append(two, ofPolicy("p", 1, 5)), false)
-	b.mu.Unlock()
+	b.making.Unlock()
 	b.Set()
 	require.Empty(t, log.String())
 	require.NoError(t, b.trouble("lists/l"))

@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"fmt"
@@ -7,27 +7,28 @@ import (
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // getPolicy is RL.POLICY GET.
-func (b *Book) getPolicy(call *command.Call) {
+func (e *Editor) getPolicy(call *command.Call) {
 	name := string(call.Args[2])
-	st, ok := b.stored(name)
+	st, ok := e.book.stored(name)
 	switch args := call.Args[3:]; {
 	case len(args) == 0:
 	case len(args) == 2 && command.EqualFold(args[0], "version"):
-		version, err := parseInteger(args[1])
+		version, err := wire.ParseInteger(args[1])
 		if err != nil {
 			call.Error(err.Error())
 			return
 		}
-		st, ok = b.versionOf(name, uint64(version))
+		st, ok = e.book.versionOf(name, uint64(version))
 	default:
 		call.Error(command.ErrSyntax.Error())
 		return
 	}
-	if !ok && b.trouble(name) != nil {
-		call.Error(b.noPolicy(call.Args[2]))
+	if !ok && e.book.trouble(name) != nil {
+		call.Error(e.book.Missing(call.Args[2]))
 		return
 	}
 	if !ok || st.Gone {
@@ -52,14 +53,14 @@ func (st *stored) write(p *command.Pairs) {
 
 // listPolicies is RL.POLICY LIST: the name and the version of each policy, of
 // attributes and of lists.
-func (b *Book) listPolicies(call *command.Call) {
+func (e *Editor) listPolicies(call *command.Call) {
 	type line struct {
 		name    string
 		version uint64
 	}
 	var lines []line
-	for _, name := range b.names() {
-		if st, ok := b.head(name); ok && !st.Gone {
+	for _, name := range e.book.names() {
+		if st, ok := e.book.head(name); ok && !st.Gone {
 			lines = append(lines, line{name, st.Version})
 		}
 	}
@@ -73,9 +74,9 @@ func (b *Book) listPolicies(call *command.Call) {
 }
 
 // history is RL.POLICY HISTORY.
-func (b *Book) history(call *command.Call) {
+func (e *Editor) history(call *command.Call) {
 	name := string(call.Args[2])
-	st, ok := b.head(name)
+	st, ok := e.book.head(name)
 	if !ok {
 		call.W.Array(0)
 		return
@@ -83,7 +84,7 @@ func (b *Book) history(call *command.Call) {
 	versions := []stored{st}
 	for v := st.Version; v > 1 && len(versions) <= keptVersions; {
 		v--
-		if st, ok := b.head(historyRecord(name, v)); ok {
+		if st, ok := e.book.head(historyRecord(name, v)); ok {
 			versions = append(versions, st)
 		}
 	}
@@ -97,7 +98,7 @@ func (b *Book) history(call *command.Call) {
 }
 
 // diff is RL.POLICY DIFF.
-func (b *Book) diff(call *command.Call) {
+func (e *Editor) diff(call *command.Call) {
 	name := string(call.Args[2])
 	var sides [2]stored
 	if len(call.Args) > 5 {
@@ -106,23 +107,23 @@ func (b *Book) diff(call *command.Call) {
 	}
 	for i := range sides {
 		if 3+i >= len(call.Args) {
-			sides[i], _ = b.stored(name)
+			sides[i], _ = e.book.stored(name)
 			continue
 		}
-		version, err := parseInteger(call.Args[3+i])
+		version, err := wire.ParseInteger(call.Args[3+i])
 		if err != nil {
 			call.Error(err.Error())
 			return
 		}
 		var ok bool
-		if sides[i], ok = b.versionOf(name, uint64(version)); !ok {
+		if sides[i], ok = e.book.versionOf(name, uint64(version)); !ok {
 			call.Error(fmt.Sprintf("ERR version %d of %s is not kept", version, name))
 			return
 		}
 	}
 	size := len(sides[0].Text) + len(sides[1].Text)
 	call.Host.Block(call, size, func(w *resp.Writer) {
-		end, err := b.admit(size, !call.InExec)
+		end, err := e.admit(size, !call.InExec)
 		if err != nil {
 			w.Error(err.Error())
 			return

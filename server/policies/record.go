@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"bytes"
@@ -181,26 +181,6 @@ func (st *stored) encode() []byte {
 
 // errStored is returned for a record that this version cannot read.
 var errStored = errors.New("the record is of another version of Headgate")
-
-// replaced reads the record that a change replaces. It takes what it can of one
-// that this node does not understand: otherwise nobody could ever replace that.
-// revision is the number of the change, which is above every version.
-func (b *Book) replaced(e *engine.Engine, name string, value []byte, revision uint64) stored {
-	st, err := decodeStored(value)
-	if err == nil {
-		err = st.join(partsOf(name, value, e.PolicyRecord))
-	}
-	if err == nil {
-		st.foreign = b.trouble(name) != nil
-		return st
-	}
-	st = stored{}
-	if json.Unmarshal(value, &st) != nil || st.Version == 0 {
-		st = stored{Version: revision - 1}
-	}
-	st.foreign = true
-	return st
-}
 
 // decodeStored reads a record, but no parts. One that is absent is Gone, and has no
 // version.

@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"bytes"
@@ -6,25 +6,24 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/command"
 )
 
 // reset is RL.POLICY RESET: it forgets the counters that are a caller's own, and
 // its offences, and replies how many there were; or all of the policy, and replies the
 // new version. The holds on what it forgets end.
-func (b *Book) reset(call *command.Call) {
+func (e *Editor) reset(call *command.Call) {
 	if len(call.Args) == 3 {
-		b.resetAll(call, string(call.Args[2]))
+		e.resetAll(call, string(call.Args[2]))
 		return
 	}
-	p := b.Set().Policy(call.Args[2])
+	p := e.book.Set().Policy(call.Args[2])
 	if p == nil {
-		call.Error(b.noPolicy(call.Args[2]))
+		call.Error(e.book.Missing(call.Args[2]))
 		return
 	}
-	m := memory(call)
-	defer m.end()
-	keys, err := m.callersKeys(p, call.Args[3:])
+	keys, err := callersKeys(p, call.Args[3:])
 	if err != nil {
 		call.Error(err.Error())
 		return
@@ -38,26 +37,27 @@ func (b *Book) reset(call *command.Call) {
 			w.Error(command.EngineError(err).Error())
 			return
 		}
-		b.audit.Info("caller reset", "author", author, "policy", p.Name, "keys", string(bytes.Join(keys, []byte(" "))), "limits", n)
+		e.audit.Info("caller reset", "author", author, "policy", p.Name, "keys", string(bytes.Join(keys, []byte(" "))), "limits", n)
 		w.Int(n)
 	})
 }
 
 // callersKeys returns copies of the keys of the counters that are a caller's own; of
 // a policy with descriptors, that of the descriptor whose entries the pairs are.
-func (m *checkMemory) callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
+func callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
 	if p.Descriptors() != nil {
 		var matcher policy.Descriptor
-		matched, err := matchOne(&matcher, p, pairs, 0) // no scale changes a key
+		matched, err := checks.MatchDescriptor(&matcher, p, pairs, 0) // no scale changes a key
 		if err != nil || matched.Outcome != policy.Counted {
 			return nil, err
 		}
 		return [][]byte{matched.Key}, nil
 	}
-	if err := m.begin(p, pairs); err != nil {
+	c, err := callOf(p, pairs)
+	if err != nil {
 		return nil, err
 	}
-	for _, key := range m.call.Keys(nil) { // the worker outlasts the call
+	for _, key := range c.Keys(nil) {
 		keys = append(keys, bytes.Clone(key))
 	}
 	return keys, nil
@@ -99,14 +99,14 @@ func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n
 
 // resetAll is reset of a policy: a new version, under which all begins anew. What was
 // held under an earlier one ends.
-func (b *Book) resetAll(call *command.Call, name string) {
+func (e *Editor) resetAll(call *command.Call, name string) {
 	now := call.Now // the worker outlasts the call
-	b.change(call, len(name), false, func() (*change, error) {
-		st, ok := b.stored(name)
+	e.change(call, len(name), false, func() (*change, error) {
+		st, ok := e.book.stored(name)
 		if !ok || st.Gone {
 			return nil, errNoPolicy
 		}
-		c, err := b.setting(name, st.Text, changeArgs{version: int64(st.Version), void: true})
+		c, err := e.setting(name, st.Text, changeArgs{version: int64(st.Version), void: true})
 		if err != nil {
 			return nil, err
 		}
@@ -119,4 +119,14 @@ func (b *Book) resetAll(call *command.Call, name string) {
 }
 
 // holdsOf is what the keys of a policy's holds begin with.
-func holdsOf(name string) []byte { return append(append([]byte(holdPrefix), name...), ';') }
+func holdsOf(name string) []byte { return append(append([]byte(checks.HoldPrefix), name...), ';') }
+
+// penaltyOf returns the penalty of the limit of a policy whose counter a key is, nil
+// for none.
+func penaltyOf(p *policy.Policy, key []byte) *engine.Penalty {
+	_, id, _, ok := policy.ParseKey(key)
+	if l := p.LimitWithID(id); ok && l != nil {
+		return (*engine.Penalty)(l.Penalty)
+	}
+	return nil
+}

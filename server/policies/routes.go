@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"slices"
@@ -9,7 +9,7 @@ import (
 // Routes returns a set of routes by the name of its record, nil for none. It waits for
 // no change.
 func (b *Book) Routes(name string) *policy.Routes {
-	set, _ := b.current()
+	set, _ := b.Current()
 	return set.Routes(name)
 }
 

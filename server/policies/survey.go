@@ -1,4 +1,4 @@
-package limits
+package policies
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // # Surveys
@@ -189,7 +190,7 @@ func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 	}
 	s.tierOfBoth = s.tierOfBoth[:0]
 	for _, p := range s.was {
-		limit := engineLimit(l.was, p.Numbers)
+		limit := checks.EngineLimit(l.was, p.Numbers)
 		limit.Resets, limit.Scalings = x.Limit.Resets, x.Limit.Scalings
 		if p.Tier == "" || limit != x.Limit {
 			continue
@@ -215,7 +216,7 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 	ready, ok := n.Handle.(engine.Ready)
 	if !ok {
 		var err error
-		if ready, err = s.sess.Ready(engineLimit(l, n)); err != nil {
+		if ready, err = s.sess.Ready(checks.EngineLimit(l, n)); err != nil {
 			return false, err
 		}
 	}
@@ -224,7 +225,7 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 		cost = max(n.Cost, 1)
 	}
 	// In shadow it says what it would do, and nobody is told of a denial.
-	s.checks[0] = engine.Check{Key: key, Hash: maphash.Bytes(s.sess.Engine().Seed(), key), Limit: ready, Cost: cost, Wait: l.Wait, Debt: l.Debt, Mode: engine.Shadow, Window: windowOf(l, s.now)}
+	s.checks[0] = engine.Check{Key: key, Hash: maphash.Bytes(s.sess.Engine().Seed(), key), Limit: ready, Cost: cost, Wait: l.Wait, Debt: l.Debt, Mode: engine.Shadow, Window: checks.Window(l, s.now)}
 	_, err := s.sess.Check(s.now, s.checks[:], engine.CheckOptions{Peek: true, Anew: true}, s.checked[:])
 	return s.checked[0].Over, err
 }

@@ -1,10 +1,11 @@
-package limits
+package policies
 
 import (
 	"bytes"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // surveyedTree are the descriptors of a policy, and what became of the counters of each
@@ -47,13 +48,13 @@ func (s *survey) askRule(t *surveyedTree, key []byte) error {
 	if !ok {
 		return nil
 	}
-	m, err := matchOne(&t.matcher, t.is, entries, s.now)
+	m, err := checks.MatchDescriptor(&t.matcher, t.is, entries, s.now)
 	if err != nil || m.Outcome != policy.Counted || !bytes.Equal(m.Key, key) {
 		return nil
 	}
 	ready, ok := m.Numbers.Handle.(engine.Ready)
 	if !ok {
-		if ready, err = s.sess.Ready(engineLimit(t.is.Descriptors().Limit(), m.Numbers)); err != nil {
+		if ready, err = s.sess.Ready(checks.EngineLimit(t.is.Descriptors().Limit(), m.Numbers)); err != nil {
 			return err
 		}
 	}

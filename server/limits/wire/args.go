@@ -1,7 +1,6 @@
-package limits
+package wire
 
 import (
-	"errors"
 	"fmt"
 	"math"
 	"strconv"
@@ -12,14 +11,12 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// errNotFloat carries its RESP prefix, as clients see it.
-var errNotFloat = errors.New("ERR value is not a valid float")
+// MaxSeconds is how long a period may be, in seconds.
+const MaxSeconds = math.MaxInt64 / int64(time.Second)
 
-const maxSeconds = math.MaxInt64 / int64(time.Second)
-
-// parseInteger parses a 64-bit decimal integer. Like redis-cell, and unlike
+// ParseInteger parses a 64-bit decimal integer. Like redis-cell, and unlike
 // Redis, it takes a leading plus sign and leading zeros.
-func parseInteger(b []byte) (int64, error) {
+func ParseInteger(b []byte) (int64, error) {
 	if n, ok := resp.ParseInt(b); ok {
 		return n, nil
 	}
@@ -30,11 +27,11 @@ func parseInteger(b []byte) (int64, error) {
 	return n, nil
 }
 
-// parsePeriod parses the length of a limit's period into ns: seconds (60, 0.5)
+// ParsePeriod parses the length of a limit's period into ns: seconds (60, 0.5)
 // or a sum of numbers with units (500ms, 1h30m, 1d; ns us µs ms s m h d w).
-func parsePeriod(b []byte) (int64, error) {
+func ParsePeriod(b []byte) (int64, error) {
 	if n, ok := resp.ParseInt(b); ok {
-		if n < 1 || n > maxSeconds {
+		if n < 1 || n > MaxSeconds {
 			return 0, periodError(b)
 		}
 		return n * int64(time.Second), nil
@@ -125,4 +122,17 @@ func parseDecimal(s string, unit int64) (int64, bool) {
 		n += part
 	}
 	return n, true
+}
+
+// FormatPeriod writes a period so that it can be given as an argument again.
+func FormatPeriod(ns int64) string {
+	for _, u := range []struct {
+		ns   int64
+		name string
+	}{{86400e9, "d"}, {3600e9, "h"}, {60e9, "m"}, {1e9, "s"}, {1e6, "ms"}, {1e3, "us"}} {
+		if ns%u.ns == 0 {
+			return fmt.Sprintf("%d%s", ns/u.ns, u.name)
+		}
+	}
+	return fmt.Sprintf("%dns", ns)
 }

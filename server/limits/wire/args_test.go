@@ -1,4 +1,4 @@
-package limits
+package wire
 
 import (
 	"testing"
@@ -18,7 +18,7 @@ func TestParsePeriod(t *testing.T) {
 		"1d": 24 * time.Hour, "2w": 14 * 24 * time.Hour, "0.25d": 6 * time.Hour, "1d1ns": 24*time.Hour + 1,
 		"9223372036": 9223372036 * time.Second, "9223372036.854775807": 1<<63 - 1, "9223372036854775807ns": 1<<63 - 1,
 	} {
-		got, err := parsePeriod([]byte(text))
+		got, err := ParsePeriod([]byte(text))
 		require.NoError(t, err, text)
 		require.Equal(t, int64(want), got, text)
 	}
@@ -26,22 +26,22 @@ func TestParsePeriod(t *testing.T) {
 		"", "0", "-1", "+1", "0.0", "0.0000000001", ".", "1..5", "1.5.5", "1e3", "1M", "1 m", " 1", "m", "1m5", "-1m", "1x", "0s", "1s-1s", "inf", "nan", "0x10",
 		"9223372037", "9223372036.854775808", "9223372036854775808ns", "106752d", "9223372036s1s", "99999999999999999999",
 	} {
-		_, err := parsePeriod([]byte(text))
+		_, err := ParsePeriod([]byte(text))
 		require.ErrorContains(t, err, "ERR period '"+text+"' is not", text)
 	}
 }
 
-// What formatPeriod writes, parsePeriod reads.
+// What FormatPeriod writes, ParsePeriod reads.
 func TestFormatPeriodRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := rapid.Int64Min(1).Draw(t, "ns")
-		got, err := parsePeriod([]byte(formatPeriod(ns)))
+		got, err := ParsePeriod([]byte(FormatPeriod(ns)))
 		require.NoError(t, err)
 		require.Equal(t, ns, got)
 	})
-	require.Equal(t, "1d", formatPeriod(int64(24*time.Hour)))
-	require.Equal(t, "90m", formatPeriod(int64(90*time.Minute)))
-	require.Equal(t, "1500ms", formatPeriod(int64(1500*time.Millisecond)))
+	require.Equal(t, "1d", FormatPeriod(int64(24*time.Hour)))
+	require.Equal(t, "90m", FormatPeriod(int64(90*time.Minute)))
+	require.Equal(t, "1500ms", FormatPeriod(int64(1500*time.Millisecond)))
 }
 
 func TestCeilUnitsKeepsNever(t *testing.T) {

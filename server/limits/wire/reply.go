@@ -1,14 +1,14 @@
-package limits
+package wire
 
 import (
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
-
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// openFields opens a reply of n named values: a map in RESP3, in RESP2 an
+// OpenFields opens a reply of n named values: a map in RESP3, in RESP2 an
 // array of the values alone.
-func openFields(w *resp.Writer, n int) {
+func OpenFields(w *resp.Writer, n int) {
 	if w.RESP3 {
 		w.Map(n)
 	} else {
@@ -16,30 +16,48 @@ func openFields(w *resp.Writer, n int) {
 	}
 }
 
-// openDecision opens the reply of a limit, which in RESP3 tells when the limit
-// was not asked; closeDecision ends it.
-func openDecision(call *command.Call, fields int) {
+// OpenDecision opens the reply of a limit, which in RESP3 tells when the limit
+// was not asked; CloseDecision ends it.
+func OpenDecision(call *command.Call, fields int) {
 	if call.Degraded && call.W.RESP3 {
 		fields++
 	}
-	openFields(call.W, fields)
+	OpenFields(call.W, fields)
 }
 
-func closeDecision(call *command.Call) {
+func CloseDecision(call *command.Call) {
 	if call.Degraded && call.W.RESP3 {
-		field(call.W, "degraded")
+		Field(call.W, "degraded")
 		call.W.Bool(true)
 	}
 }
 
 // field writes the name of the next value, where the protocol has names.
-func field(w *resp.Writer, name string) {
+func Field(w *resp.Writer, name string) {
 	if w.RESP3 {
 		w.BulkString(name)
 	}
 }
 
-func intField(w *resp.Writer, name string, n int64) {
-	field(w, name)
+func IntField(w *resp.Writer, name string, n int64) {
+	Field(w, name)
 	w.Int(n)
+}
+
+// DecisionFields is how many fields a reply has about one decision.
+const DecisionFields = 6
+
+// WriteDecision writes the fields of one decision, with the delay in ns in the
+// place of its own; with ATMOST, allowed is the amount granted.
+func WriteDecision(w *resp.Writer, d *engine.Decision, delay int64, atMost bool) {
+	allowed := command.Truth(d.OK)
+	if atMost {
+		allowed = d.Allowed
+	}
+	IntField(w, "allowed", allowed)
+	IntField(w, "limit", d.Limit)
+	IntField(w, "remaining", d.Remaining)
+	IntField(w, "retry_after_ms", command.CeilMillis(d.RetryAfter))
+	IntField(w, "reset_after_ms", command.CeilMillis(d.ResetAfter))
+	IntField(w, "delay_ms", command.CeilMillis(delay))
 }
