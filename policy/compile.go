@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -112,9 +111,9 @@ func (x *compiler) keep(n Numbers) *Numbers {
 
 // fail keeps an error, once: a limit's cost is compiled for each of its tiers.
 func (x *compiler) fail(p place, format string, args ...any) {
-	e := Error{File: x.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)}
-	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == e }) {
-		x.errs.add(&e)
+	e := p.Error(x.file, format, args...)
+	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == *e }) {
+		x.errs.add(e)
 	}
 }
 

@@ -18,9 +18,8 @@ import (
 const MaxSlots = 4096
 
 var (
-	errNotSlots         = errors.New("a limit of concurrent calls has a number of slots, such as 4, and no rate; or unlimited, or blocked")
-	errManySlots        = fmt.Errorf("a limit of concurrent calls has at most %d slots", MaxSlots)
-	errSlotsByAttribute = errors.New("the cost of a limit of concurrent calls is a number: so many slots")
+	errNotSlots  = errors.New("a limit of concurrent calls has a number of slots, such as 4, and no rate; or unlimited, or blocked")
+	errManySlots = fmt.Errorf("a limit of concurrent calls has at most %d slots", MaxSlots)
 )
 
 // slots reports whether the rate is a number of slots.

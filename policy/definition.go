@@ -1,6 +1,9 @@
 package policy
 
-import "go.yaml.in/yaml/v3"
+import (
+	"github.com/headgate-io/headgate/policy/calendar"
+	"github.com/headgate-io/headgate/policy/route"
+)
 
 // place is where something stands in its text.
 type place struct {
@@ -25,9 +28,6 @@ func (s *step) String() string {
 	}
 	return s.up.String() + s.name
 }
-
-// placeOf returns the place of a node, without a path.
-func placeOf(n *yaml.Node) place { return place{line: int32(n.Line), column: int32(n.Column)} }
 
 // text is a scalar, and where it stands.
 type text struct {
@@ -164,21 +164,85 @@ func (d *definition) limitNames() []string {
 	return names
 }
 
-// forget drops the paths of what has been checked to the end: ten thousand
-// policies would keep some megabytes of them.
-func (d *definition) forget() {
-	for _, l := range d.limits {
-		l.place.path = nil
-		if l.calendar != nil {
-			l.calendar.place.path, l.calendar.anchor.path = nil, nil
-		}
-		if l.rate != nil {
-			l.rate.place.path = nil
-		}
-		if l.tiers != nil {
-			for i := range l.tiers.tiers {
-				l.tiers.tiers[i].place.path = nil
-			}
-		}
-	}
+// routesDef is the checked tree of a set of routes.
+type routesDef struct {
+	name   string
+	weight int // as of a definition
+	given  []givenDef
+	slash  Slashes
+	fold   bool // the case of letters does not count
+	routes []routeDef
+	other  *targetDef
+	set    *Routes // what it is compiled to
 }
+
+// routeDef is a pattern and what its requests ask.
+type routeDef struct {
+	pattern route.Pattern
+	place   place
+	targetDef
+}
+
+// targetDef is what requests ask.
+type targetDef struct {
+	place  place
+	answer Answer
+	policy string
+	given  []givenDef
+	cost   int64 // 0: not said
+}
+
+// givenDef is an attribute, and where its value is from.
+type givenDef struct {
+	name  string
+	from  Origin
+	key   string
+	place place
+}
+
+// calendarDef is the calendar of a limit. Its period is that of the rates, 0 while
+// these are all `unlimited` or `blocked`.
+type calendarDef struct {
+	rules calendar.Rules
+	place place
+	// anchor is where that is said.
+	anchor place
+}
+
+// descriptorDef is a descriptor of a text.
+type descriptorDef struct {
+	place      place
+	level      int // 1 at the top
+	key, value string
+	rate       *rateLimitDef // nil: none
+	shadow     bool
+	quota      bool
+	share      bool
+	detailed   bool
+	valued     bool   // value_to_metric
+	metadata   string // JSON, "" for none
+	below      []*descriptorDef
+}
+
+// rateLimitDef is what a descriptor limits.
+type rateLimitDef struct {
+	place     place
+	unlimited bool
+	unit      Unit
+	requests  int64
+	given     bool // requests is
+	name      string
+	replaces  []string
+}
+
+// composite is what a level finds a descriptor by.
+func (d *descriptorDef) composite() string {
+	if d.value == "" {
+		return d.key
+	}
+	return d.key + "_" + d.value
+}
+
+// periodless reports whether no rate of a limit with a calendar says a period.
+// Then nothing is counted.
+func (l *limitDef) periodless() bool { return l.calendar != nil && l.calendar.rules.Period == 0 }

@@ -35,6 +35,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Error returns an error about the place, of a file.
+func (p place) Error(file, format string, args ...any) *Error {
+	return &Error{File: file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)}
+}
+
 // maxErrors is how many errors of a text are kept.
 const maxErrors = 20
 

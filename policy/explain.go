@@ -64,7 +64,7 @@ func (c *Call) Explain(now int64) []Finding {
 		case FromTier, FromTierRecord:
 			f.From = l.tiers.names[f.Source.Index]
 		case FromOverride:
-			f.From = "overrides" + indexed(f.Source.Index)
+			f.From = fmt.Sprintf("overrides[%d]", f.Source.Index)
 		}
 	}
 	return findings

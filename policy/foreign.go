@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -34,12 +33,12 @@ func ParseEnvoy(file string, b []byte) (*Record, error) {
 	}
 	var f foreign
 	readMap(r, n, "a mapping with domain and descriptors", foreignEntries, &f)
-	switch {
+	switch err := CheckPolicyName(f.domain); {
 	case len(r.errs.List) > 0:
 	case f.domain == "":
 		r.fail(n, "domain is missing")
-	case !isPolicyName(f.domain):
-		r.failAt(f.at, "%q %s: give the domain another name, here and in Envoy", clip(f.domain), policyNameError(f.domain))
+	case err != nil:
+		r.failAt(f.at, "%q %s: give the domain another name, here and in Envoy", clip(f.domain), err)
 	}
 	if err := r.errs.result(); err != nil {
 		return nil, err
@@ -59,7 +58,7 @@ func (rec *Record) Merged(other *Record) (*Record, error) {
 	for _, d := range other.definition.descriptors {
 		for _, was := range rec.definition.descriptors {
 			if was.composite() == d.composite() {
-				errs.add(&Error{File: other.file, Line: int(d.place.line), Column: int(d.place.column), Text: fmt.Sprintf("duplicate composite key %q, first in %s, line %d", clip(d.composite()), rec.file, was.place.line)})
+				errs.add(place{d.place.line, d.place.column, nil}.Error(other.file, "duplicate composite key %q, first in %s, line %d", clip(d.composite()), rec.file, was.place.line))
 			}
 		}
 	}

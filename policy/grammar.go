@@ -37,13 +37,13 @@ var fileEntries = []entry[fileParts]{
 
 var policyEntries = []entry[definition]{
 	{key: "on_failure", value: "open | closed | local", none: "the server's", about: "what is answered while nobody can decide", schema: wordsOf(failures[1:]...),
-		read:  func(r *reader, n *yaml.Node, d *definition) { word(r, n, failures[:], &d.onFailure) },
+		read:  func(r *reader, n *yaml.Node, d *definition) { word(r, n, failures, &d.onFailure) },
 		print: func(d *definition) string { return d.onFailure.String() }},
 	{key: "backstop", value: "number", none: "the server's", about: "with `open`, how many times its limits a node admits at most while nobody can decide", schema: wholeSchema(1),
 		read:  func(r *reader, n *yaml.Node, d *definition) { d.backstop, _ = r.whole(n, 1, MaxBackstop) },
 		print: func(d *definition) string { return number(d.backstop) }},
 	{key: "durability", value: "async | sync", none: "the server's", about: "whether an answer waits until it is replicated; a call may ask for more, not for less", schema: wordsOf(durabilities[1:]...),
-		read:  func(r *reader, n *yaml.Node, d *definition) { word(r, n, durabilities[:], &d.durability) },
+		read:  func(r *reader, n *yaml.Node, d *definition) { word(r, n, durabilities, &d.durability) },
 		print: func(d *definition) string { return d.durability.String() }},
 	{key: "require", value: "attribute, or a list of them", about: "a call without one of them is an error, not a decision", schema: oneOrMore(nameSchema),
 		read:  func(r *reader, n *yaml.Node, d *definition) { d.require = r.names(n) },
@@ -112,19 +112,19 @@ var limitEntries = []entry[limitDef]{
 	{key: "when", value: "condition", none: "always", about: "for which calls the limit is", schema: refTo("condition"),
 		read:  func(r *reader, n *yaml.Node, l *limitDef) { l.when = r.condition(n) },
 		print: func(l *limitDef) string { return said(len(l.when) > 0, l.when.String()) }},
-	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how it counts: see algorithms.md", schema: wordsOf(algorithms[:Calendar]...),
-		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, algorithms[:Calendar], &l.Algorithm) },
+	{key: "algorithm", value: "token | leaky | fixed | sliding | log", none: "token", about: "how it counts: see algorithms.md", schema: wordsOf(algorithms...),
+		read: func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, algorithms, &l.Algorithm) },
 		print: func(l *limitDef) string {
 			return said(l.Algorithm != Token && l.Algorithm < Calendar, l.Algorithm.String())
 		}, effect: NewKind},
-	{key: "align", value: "epoch | first", none: "epoch", about: "where windows begin, of fixed and sliding: at multiples of the period since 1970, or at the first call", schema: wordsOf(aligns[:]...),
-		read:  func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, aligns[:], &l.Align) },
+	{key: "align", value: "epoch | first", none: "epoch", about: "where windows begin, of fixed and sliding: at multiples of the period since 1970, or at the first call", schema: wordsOf(aligns...),
+		read:  func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, aligns, &l.Align) },
 		print: func(l *limitDef) string { return said(l.Align != Epoch, l.Align.String()) }, effect: NewNumbers},
 	{key: "calendar", value: "zone | {zone, anchor, at}", about: "counts in the days, weeks, months, quarters or years of a zone, as the rates say: a fixed window of its own, without algorithm and align", schema: anyOf(zoneSchema, refTo("calendar")),
 		read:  func(r *reader, n *yaml.Node, l *limitDef) { l.calendar = r.calendar(n) },
 		print: func(l *limitDef) string { return l.calendar.String() }, effect: NewKind},
-	{key: "mode", value: "enforce | soft | shadow | off", none: "enforce", about: "soft counts all that passes and tells when it is over; shadow counts as if it were enforced and denies nothing", schema: wordsOf(modes[:]...),
-		read:  func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, modes[:], &l.mode) },
+	{key: "mode", value: "enforce | soft | shadow | off", none: "enforce", about: "soft counts all that passes and tells when it is over; shadow counts as if it were enforced and denies nothing", schema: wordsOf(modes...),
+		read:  func(r *reader, n *yaml.Node, l *limitDef) { word(r, n, modes, &l.mode) },
 		print: func(l *limitDef) string { return said(l.mode != Enforce, l.mode.String()) }},
 	{key: "cost", value: "number | attribute", none: "1", about: "units of a call: a number, which COST multiplies, or the attribute that has it", schema: costSchema,
 		read:  func(r *reader, n *yaml.Node, l *limitDef) { l.cost = r.cost(n) },
@@ -159,21 +159,16 @@ var limitEntries = []entry[limitDef]{
 	{key: "cel", later: laterExpression},
 }
 
-var (
-	missings = []string{"skip", "deny"}
-	counts   = []string{"admitted", "all"}
-)
-
 var calendarEntries = []entry[calendarDef]{
 	{key: "zone", value: "name", about: "whose days count: UTC, Europe/Paris, as the IANA database of zones has them", schema: zoneSchema,
 		read:  func(r *reader, n *yaml.Node, c *calendarDef) { r.zone(n, c) },
 		print: func(c *calendarDef) string { return quote(c.rules.Zone) }},
 	{key: "anchor", value: "1 to 31 | MM-DD", none: "the first", about: "the day on which months begin, quarters in their first month, and years (04-06); in a shorter month the last", schema: anyOf(schema{"type": "integer", "minimum": 1, "maximum": 31}, schema{"type": "string", "pattern": "^(\\d{1,2}|\\d\\d-\\d\\d)$"}),
 		read:  func(r *reader, n *yaml.Node, c *calendarDef) { r.anchor(n, c) },
-		print: func(c *calendarDef) string { return anchorText(c.rules) }},
+		print: func(c *calendarDef) string { return c.rules.AnchorText() }},
 	{key: "at", value: "HH:MM", none: "00:00", about: "the wall time at which days begin", schema: schema{"type": "string", "pattern": "^\\d\\d:\\d\\d$"},
 		read:  func(r *reader, n *yaml.Node, c *calendarDef) { r.atTime(n, c) },
-		print: func(c *calendarDef) string { return said(c.rules.At != 0, quote(atText(c.rules))) }},
+		print: func(c *calendarDef) string { return said(c.rules.At != 0, quote(c.rules.AtText())) }},
 }
 
 var overrideEntries = []entry[overrideDef]{
@@ -195,8 +190,8 @@ var numbersEntries = []entry[numbersDef]{
 	{key: "concurrent", value: "number | unlimited | blocked", about: "how many calls at once, in place of a rate", schema: slotsSchema,
 		read:  func(r *reader, n *yaml.Node, x *numbersDef) { x.rate = r.slots(n).rate },
 		print: func(x *numbersDef) string { return said(x.rate != nil && x.rate.slots(), optional(x.rate)) }},
-	{key: "mode", value: "enforce | soft | shadow | off", none: "the limit's", about: "see limit", schema: wordsOf(modes[:]...),
-		read:  func(r *reader, n *yaml.Node, x *numbersDef) { x.mode = new(Mode); word(r, n, modes[:], x.mode) },
+	{key: "mode", value: "enforce | soft | shadow | off", none: "the limit's", about: "see limit", schema: wordsOf(modes...),
+		read:  func(r *reader, n *yaml.Node, x *numbersDef) { x.mode = new(Mode); word(r, n, modes, x.mode) },
 		print: func(x *numbersDef) string { return optional(x.mode) }},
 	{key: "cost", value: "number | attribute", none: "the limit's", about: "see limit", schema: costSchema,
 		read:  func(r *reader, n *yaml.Node, x *numbersDef) { c := r.cost(n); x.cost = &c },
@@ -219,7 +214,7 @@ var listEntries = []entry[clauseDef]{
 }
 
 var attributeEntries = []entry[attributeDef]{
-	{key: "type", value: "ip | lower | secret | [lower, secret]", none: "a plain text", about: "ip: an address; lower: case does not count; secret: only a keyed hash is kept and shown. The attribute named ip has type ip", schema: oneOrMore(wordsOf("ip", "lower", "secret")),
+	{key: "type", value: "ip | lower | secret | [lower, secret]", none: "a plain text", about: "ip: an address; lower: case does not count; secret: only a keyed hash is kept and shown. The attribute named ip has type ip", schema: oneOrMore(wordsOf(typeWords...)),
 		read:  func(r *reader, n *yaml.Node, a *attributeDef) { a.Type = r.types(n) },
 		print: func(a *attributeDef) string { return a.typeText() }},
 }
@@ -242,10 +237,10 @@ var routesEntries = []entry[routesDef]{
 		print: func(d *routesDef) string { return said(len(d.given) > 0, givenText(d.given)) }},
 	{key: "encoded_slash", value: "deny | segment | separator", none: "deny", about: "what `%2F` in a path is: a part of its segment, or a slash; `deny` denies requests for which both go by different routes", schema: wordsOf(slashWords...),
 		read:  func(r *reader, n *yaml.Node, d *routesDef) { word(r, n, slashWords, &d.slash) },
-		print: func(d *routesDef) string { return said(d.slash != slashDenied, slashWords[d.slash]) }},
+		print: func(d *routesDef) string { return said(d.slash != SlashDenied, d.slash.String()) }},
 	{key: "case", value: "exact | ignore", none: "exact", about: "whether the case of letters counts in paths", schema: wordsOf(cases...),
-		read:  func(r *reader, n *yaml.Node, d *routesDef) { word(r, n, cases, &d.fold) },
-		print: func(d *routesDef) string { return said(d.fold != 0, cases[d.fold]) }},
+		read:  func(r *reader, n *yaml.Node, d *routesDef) { wordBool(r, n, cases, &d.fold) },
+		print: func(d *routesDef) string { return said(d.fold, cases[1]) }},
 	{key: "match", value: "{pattern: route, …}", about: "routes by pattern, `GET|POST api.example.com/v1/users/{id}`, without method or host for all; the most specific counts", schema: mapOf(refTo("route")),
 		read:  func(r *reader, n *yaml.Node, d *routesDef) { d.routes = r.matches(n) },
 		parts: func(d *routesDef) []field { return matchFields(d.routes) }},

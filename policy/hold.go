@@ -41,9 +41,6 @@ func (h Hold) filled() Hold {
 	return h
 }
 
-// expiries are the words for Hold.Charges.
-var expiries = []string{"release", "charge"}
-
 var holdEntries = []entry[Hold]{
 	{key: "ttl", value: "duration, 1s to 1h", none: "2m", about: "for how long RL.RESERVE holds, unless the call says so", schema: durationSchema,
 		read:  func(r *reader, n *yaml.Node, h *Hold) { h.TTL = r.between(n, MinHoldTTL, MaxHoldTTL) },
@@ -62,15 +59,10 @@ var holdEntries = []entry[Hold]{
 // hold reads what a policy says of holds.
 func (r *reader) hold(n *yaml.Node) (h Hold) {
 	readMap(r, n, "{ttl: …, expiry: …}", holdEntries, &h)
-	if h.TTL == defaultHold.TTL {
-		h.TTL = 0
-	}
-	if h.Keep == defaultHold.Keep {
-		h.Keep = 0
-	}
-	if h.Share == defaultHold.Share {
-		h.Share = 0
-	}
+	usual := Hold{}.filled()
+	h.TTL = unless(h.TTL, usual.TTL)
+	h.Keep = unless(h.Keep, usual.Keep)
+	h.Share = unless(h.Share, usual.Share)
 	return h
 }
 
@@ -98,13 +90,12 @@ func (r *reader) percent(n *yaml.Node) int {
 	if !ok {
 		return 0
 	}
-	body, percent := strings.CutSuffix(s, "%")
-	v, err := parseBits(body)
-	if !percent || err != nil || v < 1 || v > 100 {
+	part, err := ParseShare(s)
+	if err != nil || strings.Contains(s, "-") {
 		r.fail(n, "%q is not a part from 1%% to 100%%", clip(s))
 		return 0
 	}
-	return int(v)
+	return int(part.to)
 }
 
 // CostBy is the name of the attribute that has the call's cost, "" where that is a

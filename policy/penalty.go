@@ -67,12 +67,9 @@ func (r *reader) penalty(n *yaml.Node) *Penalty {
 	if full := p.filled(); p.Block > full.Max {
 		r.fail(n, "a block of %s is longer than max, which is %s", FormatDuration(p.Block), FormatDuration(full.Max))
 	}
-	if p.Factor == defaultFactor {
-		p.Factor = 0
-	}
-	if p.Max == defaultLongest {
-		p.Max = 0
-	}
+	usual := Penalty{}.filled()
+	p.Factor = unless(p.Factor, usual.Factor)
+	p.Max = unless(p.Max, usual.Max)
 	return p
 }
 

@@ -301,16 +301,16 @@ func (f *fileParts) add(p *fileParts) {
 // records returns what a file has.
 func (f *fileParts) records() (records []*Record) {
 	if f.given {
-		records = append(records, &Record{Name: attributesRecord, Kind: AttributesRecord, attributes: f.attributes})
+		records = append(records, &Record{Name: RecordName(AttributesRecord, ""), Kind: AttributesRecord, attributes: f.attributes})
 	}
 	for _, l := range f.lists {
-		records = append(records, &Record{Name: listPrefix + l.name, Kind: ListRecord, list: l})
+		records = append(records, &Record{Name: RecordName(ListRecord, l.name), Kind: ListRecord, list: l})
 	}
 	for _, d := range f.policies {
 		records = append(records, &Record{Name: d.name, definition: d})
 	}
 	for _, d := range f.routes {
-		records = append(records, &Record{Name: routesPrefix + d.name, Kind: RoutesRecord, routes: d})
+		records = append(records, &Record{Name: RecordName(RoutesRecord, d.name), Kind: RoutesRecord, routes: d})
 	}
 	return records
 }

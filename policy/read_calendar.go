@@ -12,15 +12,6 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// calendarDef is the calendar of a limit. Its period is that of the rates, 0 while
-// these are all `unlimited` or `blocked`.
-type calendarDef struct {
-	rules calendar.Rules
-	place place
-	// anchor is where that is said.
-	anchor place
-}
-
 // calendar reads a zone, or a mapping with one.
 func (r *reader) calendar(n *yaml.Node) *calendarDef {
 	c := &calendarDef{rules: calendar.Rules{Zone: "UTC"}, place: r.at(n)}
@@ -174,25 +165,6 @@ func (d *definition) overriding(limit string) (all []*numbersDef) {
 	return all
 }
 
-// anchorText returns the anchor as the grammar has it, "" for none.
-func anchorText(r calendar.Rules) string {
-	switch {
-	case r.Month != 0:
-		return fmt.Sprintf("%02d-%02d", r.Month, r.Day)
-	case r.Day != 0:
-		return strconv.Itoa(r.Day)
-	}
-	return ""
-}
-
-// atText returns the wall time as the grammar has it, "" for midnight.
-func atText(r calendar.Rules) string {
-	if r.At == 0 {
-		return ""
-	}
-	return fmt.Sprintf("%02d:%02d", r.At/60, r.At%60)
-}
-
 // String returns the calendar as the grammar has it, "" for none.
 func (c *calendarDef) String() string {
 	if c == nil {
@@ -217,10 +189,6 @@ func (l *limitDef) counting() string {
 	return l.countingIn(l.calendar.rules.Period.String())
 }
 
-// periodless reports whether no rate of a limit with a calendar says a period.
-// Then nothing is counted.
-func (l *limitDef) periodless() bool { return l.calendar != nil && l.calendar.rules.Period == 0 }
-
 // goesOn reports whether the limit goes on with counters that are of `counted`: of
 // its own way to count, or, while it has no period, of its calendar in any.
 func (l *limitDef) goesOn(counted string) bool {
@@ -239,10 +207,10 @@ func (l *limitDef) goesOn(counted string) bool {
 func (l *limitDef) countingIn(period string) string {
 	r := l.calendar.rules
 	s := "the " + period + " of " + r.Zone
-	if anchor := anchorText(r); anchor != "" {
+	if anchor := r.AnchorText(); anchor != "" {
 		s += " from " + anchor
 	}
-	if at := atText(r); at != "" {
+	if at := r.AtText(); at != "" {
 		s += " at " + at
 	}
 	return s

@@ -9,6 +9,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// Bounds of descriptors in a text.
+const (
+	// maxLevels is how deep descriptors nest.
+	maxLevels = 16
+	// maxWildcards is how many patterns a level may have.
+	maxWildcards = 100
+	// maxReplaces is how many names a limit may replace.
+	maxReplaces = 32
+	// maxMetadata is how many levels metadata may have.
+	maxMetadata = 8
+)
+
 // descriptorEntries is the dialect's table of a descriptor. It has itself below
 // itself, so that the last row is added by init.
 var descriptorEntries = []entry[descriptorDef]{
@@ -80,10 +92,7 @@ var replacedEntries = []entry[replacedDef]{
 		print: func(d *replacedDef) string { return quote(d.name) }},
 }
 
-var (
-	truthSchema = schema{"type": "boolean"}
-	truths      = [...]string{"false", "true"}
-)
+var truthSchema = schema{"type": "boolean"}
 
 // descriptors reads a level of descriptors.
 func (r *reader) descriptors(n *yaml.Node, level int) []*descriptorDef {
@@ -177,14 +186,14 @@ func (r *reader) replaces(n *yaml.Node) (names []string) {
 
 // unit reads a unit, in any case.
 func (r *reader) unit(n *yaml.Node) Unit {
-	want := "one of " + strings.Join(unitNames[1:], ", ")
+	want := "one of " + strings.Join(unitWords[1:], ", ")
 	s, ok := r.scalar(n, want)
 	if !ok {
 		return NoUnit
 	}
 	u, ok := ParseUnit(s)
 	if !ok {
-		r.fail(n, "%q: want %s%s", clip(s), want, nearest(strings.ToLower(s), unitNames[1:]))
+		r.fail(n, "%q: want %s%s", clip(s), want, nearest(strings.ToLower(s), unitWords[1:]))
 	}
 	return u
 }

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -245,18 +246,11 @@ func (r *reader) share(n *yaml.Node) shareRange {
 	if !ok {
 		return everybody
 	}
-	body, percent := strings.CutSuffix(s, "%")
-	from, to, both := strings.Cut(body, "-")
-	if !both {
-		from, to = "0", from
+	share, err := ParseShare(s)
+	if err != nil {
+		r.fail(n, "%q %s", clip(s), err)
 	}
-	a, errA := parseBits(from)
-	b, errB := parseBits(to)
-	if !percent || errA != nil || errB != nil || a >= b || b > 100 {
-		r.fail(n, "%q is not a share such as 10%%, or 10-100%% for the others", clip(s))
-		return everybody
-	}
-	return shareRange{uint8(a), uint8(b)}
+	return share
 }
 
 // by reads the parts of a limit's key.
@@ -311,3 +305,5 @@ func (r *reader) byPrefix(n *yaml.Node, part *byDef) {
 		readMap(r, value, "{v4: bits, v6: bits}", prefixEntries, part)
 	})
 }
+
+var errSlotsByAttribute = errors.New("the cost of a limit of concurrent calls is a number: so many slots")

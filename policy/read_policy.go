@@ -30,15 +30,11 @@ const ipAttribute = "ip"
 // types reads a type, or a list of types that go together.
 func (r *reader) types(n *yaml.Node) (t Type) {
 	items, _ := r.items(n, "a type")
-	words := make([]string, len(types))
-	for i, x := range types {
-		words[i] = x.name
-	}
 	for _, item := range items {
 		var w uint8
 		before := len(r.errs.List) + r.errs.More
-		if word(r, item, words, &w); len(r.errs.List)+r.errs.More == before {
-			t |= types[w].Type
+		if word(r, item, typeWords, &w); len(r.errs.List)+r.errs.More == before {
+			t |= 1 << w
 		}
 	}
 	if t&IP != 0 && t != IP {
@@ -115,20 +111,13 @@ func (r *reader) listName(n *yaml.Node) text {
 // policies reads the policies of a file.
 func (r *reader) policies(n *yaml.Node) (defs []*definition) {
 	r.pairs(n, "a mapping of names to policies", func(key, value *yaml.Node) {
-		if !isPolicyName(key.Value) {
-			r.fail(key, "%s", policyNameError(key.Value))
+		if err := CheckPolicyName(key.Value); err != nil {
+			r.fail(key, "%s", err)
 			return
 		}
 		defs = append(defs, r.policy(key.Value, value))
 	})
 	return defs
-}
-
-func policyNameError(s string) string {
-	if reservedRecord(s) {
-		return "is the name of something else, and cannot be that of a policy"
-	}
-	return "does not name a policy: a-z, 0-9 and . _ / -, 64 at most"
 }
 
 // policy reads what stands under a policy's name.
@@ -278,5 +267,24 @@ func (r *reader) checkOverrides(d *definition) {
 			r.failAt(l.place, "another limit has the id %q", l.id)
 		}
 		ids = append(ids, l.id)
+	}
+}
+
+// forget drops the paths of what has been checked to the end: ten thousand
+// policies would keep some megabytes of them.
+func (d *definition) forget() {
+	for _, l := range d.limits {
+		l.place.path = nil
+		if l.calendar != nil {
+			l.calendar.place.path, l.calendar.anchor.path = nil, nil
+		}
+		if l.rate != nil {
+			l.rate.place.path = nil
+		}
+		if l.tiers != nil {
+			for i := range l.tiers.tiers {
+				l.tiers.tiers[i].place.path = nil
+			}
+		}
 	}
 }

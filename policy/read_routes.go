@@ -1,52 +1,14 @@
 package policy
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
-	"slices"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate-io/headgate/policy/route"
 )
-
-// routesDef is the checked tree of a set of routes.
-type routesDef struct {
-	name   string
-	weight int // as of a definition
-	given  []givenDef
-	slash  slashes
-	fold   uint8 // index of cases
-	routes []routeDef
-	other  *targetDef
-	set    *Routes // what it is compiled to
-}
-
-// routeDef is a pattern and what its requests ask.
-type routeDef struct {
-	pattern route.Pattern
-	place   place
-	targetDef
-}
-
-// targetDef is what requests ask.
-type targetDef struct {
-	place  place
-	answer Answer
-	policy string
-	given  []givenDef
-	cost   int64 // 0: not said
-}
-
-// givenDef is an attribute, and where its value is from.
-type givenDef struct {
-	name  string
-	from  Origin
-	key   string
-	place place
-}
 
 // routeSets reads named sets of routes.
 func (r *reader) routeSets(n *yaml.Node) (defs []*routesDef) {
@@ -69,7 +31,7 @@ func (r *reader) routes(name string, n *yaml.Node) *routesDef {
 		r.fail(n, "else is missing, for requests that no route matches: a policy, allow or deny")
 	}
 	if len(r.errs.List) == before {
-		r.compileRoutes(d)
+		d.compile(r.file, &r.errs)
 	}
 	return d
 }
@@ -119,8 +81,8 @@ const (
 // policyName reads the name of a policy.
 func (r *reader) policyName(n *yaml.Node) string {
 	s, ok := r.scalar(n, "the name of a policy")
-	if ok && !isPolicyName(s) {
-		r.fail(n, "%q %s", clip(s), policyNameError(s))
+	if err := CheckPolicyName(s); ok && err != nil {
+		r.fail(n, "%q %s", clip(s), err)
 	}
 	return s
 }
@@ -171,63 +133,6 @@ func (r *reader) source(n *yaml.Node, from Origin, g *givenDef) {
 		r.fail(n, "X-Forwarded-For is read as the attribute ip, past trusted proxies")
 	}
 	g.from, g.key = from, s
-}
-
-// compileRoutes makes the table of a set, and its routes.
-func (r *reader) compileRoutes(d *routesDef) {
-	s := &Routes{Name: routesPrefix + d.name, file: r.file, slash: d.slash, fold: d.fold == 1}
-	patterns := make([]route.Pattern, len(d.routes))
-	for i := range d.routes {
-		x := &d.routes[i]
-		patterns[i] = x.pattern
-		s.routes = append(s.routes, r.compileRoute(d, &x.targetDef, x.pattern.String(), x.pattern.Params()))
-	}
-	s.other = r.compileRoute(d, d.other, "", nil)
-	var err error
-	if s.table, err = route.New(patterns, s.fold); err != nil {
-		var c *route.Conflict
-		if errors.As(err, &c) {
-			r.failAt(d.routes[c.Pattern].place, "%s", c.Text)
-		}
-		return
-	}
-	d.set = s
-}
-
-// compileRoute makes a route of what its requests ask.
-func (r *reader) compileRoute(d *routesDef, t *targetDef, pattern string, params []string) Route {
-	c := Route{Pattern: pattern, Answer: t.answer, Policy: t.policy, Cost: t.cost, place: t.place}
-	if t.answer != AskPolicy {
-		return c
-	}
-	add := func(g *givenDef, own bool) {
-		if c.Gives(g.name) {
-			return
-		}
-		x := Given{Name: g.name, From: g.from, Key: g.key}
-		if own {
-			x.place = g.place
-		}
-		if g.from == FromPath {
-			if x.Param = slices.Index(params, g.key); x.Param < 0 {
-				if own {
-					r.failAt(g.place, "the pattern has no {%s}%s", clip(g.key), nearest(g.key, params))
-				}
-				return // a set's attribute is for those of its routes that have the name
-			}
-		}
-		c.Given = append(c.Given, x)
-	}
-	for i := range t.given {
-		add(&t.given[i], true)
-	}
-	for i := range d.given {
-		add(&d.given[i], false)
-	}
-	if len(c.Given) > MaxGiven {
-		r.failAt(t.place, "a route may give %d attributes", MaxGiven)
-	}
-	return c
 }
 
 func matchFields(defs []routeDef) (fs []field) {

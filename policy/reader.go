@@ -48,11 +48,7 @@ func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 }
 
 func (r *reader) failAt(p place, format string, args ...any) {
-	if len(r.errs.List) == maxErrors {
-		r.errs.More++
-		return
-	}
-	r.errs.add(&Error{File: r.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)})
+	r.errs.add(p.Error(r.file, format, args...))
 }
 
 // at returns the place of a node, at the present path.
@@ -202,7 +198,7 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 		return
 	}
 	var seen map[string]int // the lines of keys, where they are many
-	if len(n.Content) > 2*fewValues {
+	if len(n.Content) > 2*fewPairs {
 		seen = make(map[string]int, len(n.Content)/2)
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -230,6 +226,9 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 		}
 	}
 }
+
+// fewPairs are found as fast without an index.
+const fewPairs = 8
 
 // lineOf returns the line of the last of some pairs that has a key.
 func lineOf(pairs []*yaml.Node, key string) (line int, found bool) {
@@ -313,3 +312,14 @@ func (r *reader) whole(n *yaml.Node, least, most int64) (int64, bool) {
 	}
 	return v, true
 }
+
+// unless returns v, or 0 where it is what holds anyway.
+func unless[T comparable](v, usual T) (none T) {
+	if v == usual {
+		return none
+	}
+	return v
+}
+
+// placeOf returns the place of a node, without a path.
+func placeOf(n *yaml.Node) place { return place{line: int32(n.Line), column: int32(n.Column)} }

@@ -32,6 +32,20 @@ func KindOf(name string) RecordKind {
 	return PolicyRecord
 }
 
+// RecordName returns the name of a record of a kind, of which name is the part that
+// tells it from others: KindOf returns the kind again.
+func RecordName(kind RecordKind, name string) string {
+	switch kind {
+	case AttributesRecord:
+		return attributesRecord
+	case ListRecord:
+		return listPrefix + name
+	case RoutesRecord:
+		return routesPrefix + name
+	}
+	return name
+}
+
 // Record is a text that has been read and checked: a policy, what policies share, or
 // routes to them. Nothing in it changes.
 type Record struct {
@@ -125,11 +139,10 @@ func ParseRecord(file, name string, b []byte) (*Record, error) {
 	r := &reader{file: file}
 	rec := &Record{Name: name, file: file}
 	_, part, _ := strings.Cut(name, "/")
-	switch rec.Kind = KindOf(name); {
-	case rec.Kind == AttributesRecord:
-	case (rec.Kind == ListRecord || rec.Kind == RoutesRecord) && isListName(part):
-	case !isPolicyName(name):
-		return nil, &Errors{List: []*Error{{Text: fmt.Sprintf("%q %s", clip(name), policyNameError(name))}}}
+	rec.Kind = KindOf(name)
+	named := rec.Kind == AttributesRecord || rec.Kind != PolicyRecord && isListName(part)
+	if err := CheckPolicyName(name); err != nil && !named {
+		return nil, &Errors{List: []*Error{{Text: fmt.Sprintf("%q %s", clip(name), err)}}}
 	}
 	if len(b) > rec.most() {
 		return nil, tooLong(file, "the text of "+name, rec.most())

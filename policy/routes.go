@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -36,7 +35,7 @@ type Routes struct {
 	table  *route.Table
 	routes []Route // of the table's patterns
 	other  Route
-	slash  slashes
+	slash  Slashes
 	fold   bool
 }
 
@@ -105,19 +104,21 @@ var origins = [...]string{"", "header", "cookie", "query", "path"}
 // String returns the word of the grammar, "" for Constant.
 func (s Origin) String() string { return origins[s] }
 
-// slashes says what an encoded slash in a path is.
-type slashes uint8
+// Slashes says what an encoded slash in a path is.
+type Slashes uint8
 
 const (
-	slashDenied slashes = iota
-	slashSegment
-	slashSeparator
+	// SlashDenied denies requests for which both of the others go by different routes.
+	SlashDenied Slashes = iota
+	// SlashInSegment takes it for a part of its segment, and SlashSeparates for a slash.
+	SlashInSegment
+	SlashSeparates
 )
 
-var slashWords = []string{"deny", "segment", "separator"}
+var slashNames = [...]string{"deny", "segment", "separator"}
 
-// cases are words for whether the case of letters counts in paths.
-var cases = []string{"exact", "ignore"}
+// String returns the word of the grammar.
+func (s Slashes) String() string { return slashNames[s] }
 
 // Found is the route of a request, and the request in one spelling.
 type Found struct {
@@ -147,12 +148,12 @@ func (s *Routes) Find(method, host, target string, f *Found) error {
 	}
 	f.Query = query
 	as := route.SlashInSegment
-	if s.slash == slashSeparator {
+	if s.slash == SlashSeparates {
 		as = route.SlashSeparates
 	}
 	f.Path = route.Clean(path, as, s.fold)
 	f.Route = s.match(f)
-	if s.slash == slashDenied && route.HasEncodedSlash(path) {
+	if s.slash == SlashDenied && route.HasEncodedSlash(path) {
 		other := Found{Method: f.Method, Host: f.Host, Path: route.Clean(path, route.SlashSeparates, s.fold)}
 		if s.match(&other) != f.Route {
 			return ErrEncodedSlash
@@ -265,9 +266,9 @@ func (s *Set) RouteWarnings() (found []*Error) {
 }
 
 func (s *Routes) errorAt(p place, format string, args ...any) *Error {
-	path := s.Name
-	if at := p.path.String(); at != "" {
-		path = at
+	e := p.Error(s.file, format, args...)
+	if e.Path == "" {
+		e.Path = s.Name
 	}
-	return &Error{File: s.file, Line: int(p.line), Column: int(p.column), Path: path, Text: fmt.Sprintf(format, args...)}
+	return e
 }

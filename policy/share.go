@@ -1,5 +1,11 @@
 package policy
 
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
 // shareRange is for whom of the callers a limit is: those whose place, 0 to 99,
 // is from `from` up to but not including `to`.
 type shareRange struct{ from, to uint8 }
@@ -29,4 +35,31 @@ func hundredth(by []byte) uint8 {
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	h ^= h >> 33
 	return uint8(h >> 32 * 100 >> 32)
+}
+
+// String returns the share as the grammar has it.
+func (r shareRange) String() string {
+	s := strconv.Itoa(int(r.to)) + "%"
+	if r.from != 0 {
+		s = strconv.Itoa(int(r.from)) + "-" + s
+	}
+	return s
+}
+
+var errShare = errors.New("is not a share such as 10%, or 10-100% for the others")
+
+// ParseShare reads a share of callers, such as 10% or 10-100%. With an error it is
+// everybody.
+func ParseShare(s string) (shareRange, error) {
+	body, percent := strings.CutSuffix(s, "%")
+	from, to, both := strings.Cut(body, "-")
+	if !both {
+		from, to = "0", from
+	}
+	a, errA := parseBits(from)
+	b, errB := parseBits(to)
+	if !percent || errA != nil || errB != nil || a >= b || b > 100 {
+		return everybody, errShare
+	}
+	return shareRange{uint8(a), uint8(b)}, nil
 }

@@ -232,15 +232,6 @@ func waitText(ns *int64) string {
 	return FormatDuration(*ns)
 }
 
-// String returns the share as the grammar has it.
-func (r shareRange) String() string {
-	s := strconv.Itoa(int(r.to)) + "%"
-	if r.from != 0 {
-		s = strconv.Itoa(int(r.from)) + "-" + s
-	}
-	return s
-}
-
 // String returns the cost as the grammar has it.
 func (c costDef) String() string {
 	if c.attribute != "" {

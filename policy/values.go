@@ -147,3 +147,17 @@ func (p *pattern) inner(b []byte) bool {
 func indexString(b []byte, s string) int {
 	return bytes.Index(b, viewOf(s))
 }
+
+// coversText reports whether a value matches all that another does.
+func coversText(w, v string) bool {
+	if w == v {
+		return true
+	}
+	a, errA := parseNetwork(w)
+	b, errB := parseNetwork(v)
+	if errA == nil && errB == nil {
+		return a.Bits() <= b.Bits() && a.Contains(b.Addr())
+	}
+	p, star := parsePattern(w)
+	return star && strings.IndexByte(v, '*') < 0 && p.match([]byte(v))
+}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -20,7 +19,7 @@ func (rec *Record) Warnings(shared *Record) []*Error {
 	d := rec.definition
 	var found Errors
 	warn := func(p place, format string, args ...any) {
-		found.List = append(found.List, &Error{File: rec.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)})
+		found.List = append(found.List, p.Error(rec.file, format, args...))
 	}
 	for i, o := range d.overrides {
 		for _, x := range o.limits {
@@ -185,20 +184,6 @@ func (c *clauseDef) covers(other *clauseDef) bool {
 	return !slices.ContainsFunc(other.values, func(v text) bool {
 		return !slices.ContainsFunc(c.values, func(w text) bool { return coversText(w.s, v.s) })
 	})
-}
-
-// coversText reports whether a value matches all that another does.
-func coversText(w, v string) bool {
-	if w == v {
-		return true
-	}
-	a, errA := parseNetwork(w)
-	b, errB := parseNetwork(v)
-	if errA == nil && errB == nil {
-		return a.Bits() <= b.Bits() && a.Contains(b.Addr())
-	}
-	p, star := parsePattern(w)
-	return star && strings.IndexByte(v, '*') < 0 && p.match([]byte(v))
 }
 
 // uses are the names of what a policy uses.
