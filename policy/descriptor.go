@@ -23,7 +23,7 @@ const (
 	// maxCompared is how many bytes of a request are compared with patterns, at up to
 	// 2 ns each. A byte counts for each pattern that searches it, one with text
 	// between two stars, and each piece of a pattern as costOfPiece bytes.
-	maxCompared = 64 << 10
+	MaxCompared = 64 << 10
 	costOfPiece = 4
 )
 

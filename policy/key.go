@@ -126,14 +126,14 @@ func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 	}
 	head, rest, more := strings.Cut(s[1:], ";")
 	policy, id, found := strings.Cut(head, ":")
-	if !found || !isPolicyName(policy) || !isWord(id) {
+	if !found || !isPolicyName(policy) || !IsWord(id) {
 		return "", "", nil, false
 	}
 	for more {
 		var part string
 		part, rest, more = strings.Cut(rest, ";")
 		name, text, found := strings.Cut(part, "=")
-		if !found || !isWord(name) {
+		if !found || !IsWord(name) {
 			return "", "", nil, false
 		}
 		pair := Pair{Name: name}

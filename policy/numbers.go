@@ -24,11 +24,11 @@ var algorithmWords = [...]string{"token", "leaky", "fixed", "sliding", "log", "c
 // String returns the word of the grammar.
 func (a Algorithm) String() string { return algorithmWords[a] }
 
-// bucket reports whether a has a rate with a burst, and can wait.
-func (a Algorithm) bucket() bool { return a == Token || a == Leaky }
+// Bucket reports whether a has a rate with a burst, and can wait.
+func (a Algorithm) Bucket() bool { return a == Token || a == Leaky }
 
-// aligns reports whether a has windows that begin somewhere.
-func (a Algorithm) aligns() bool { return a == Fixed || a == Sliding }
+// Aligns reports whether a has windows that begin somewhere.
+func (a Algorithm) Aligns() bool { return a == Fixed || a == Sliding }
 
 // Align says where the windows of a fixed or sliding limit start.
 type Align uint8

@@ -42,7 +42,7 @@ var (
 
 	attributeSchema = refTo("attribute")
 	tiersSchema     = schema{
-		"type": "object", "required": []string{"attribute", defaultTier},
+		"type": "object", "required": []string{"attribute", DefaultTier},
 		"properties":           schema{"attribute": nameSchema},
 		"additionalProperties": refTo("numbers"),
 	}

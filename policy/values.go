@@ -34,7 +34,7 @@ func newValues(texts []string, t Type) (v *values, at int, err error) {
 			prefixes = append(prefixes, p)
 		case t&Secret != 0:
 			if !isDigest([]byte(s)) {
-				return nil, i, fmt.Errorf("%q: a secret is named by `~` and 32 hex digits, as RL.EXPLAIN prints it", clip(s))
+				return nil, i, fmt.Errorf("%q: a secret is named by `~` and 32 hex digits, as RL.EXPLAIN prints it", Clip(s))
 			}
 			v.exact = append(v.exact, s)
 		default:
@@ -148,8 +148,8 @@ func indexString(b []byte, s string) int {
 	return bytes.Index(b, viewOf(s))
 }
 
-// coversText reports whether a value matches all that another does.
-func coversText(w, v string) bool {
+// CoversText reports whether a value matches all that another does.
+func CoversText(w, v string) bool {
 	if w == v {
 		return true
 	}

@@ -64,7 +64,7 @@ func warnings(rec, shared *policy.Record) (lines []string) {
 	if rec == nil {
 		return nil
 	}
-	for _, w := range rec.Warnings(shared) {
+	for _, w := range policy.Warnings(rec, shared) {
 		lines = append(lines, "warning: "+w.Error())
 	}
 	return lines

@@ -136,7 +136,7 @@ func (e *Editor) offered(c *change) (note []byte) {
 func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 	has := make(map[string]bool, len(f.records))
 	for _, rec := range f.records {
-		text := rec.Text()
+		text := policy.Format(rec)
 		has[rec.Name] = true
 		edits = append(edits, edit{name: rec.Name, text: &text, record: rec, file: f.path, version: -1})
 	}

@@ -88,7 +88,7 @@ func (e *Editor) load(call *command.Call) {
 		c := &change{}
 		c.reply = func(w *resp.Writer, versions []uint64) { c.writeVersions(w, versions) }
 		for _, rec := range records {
-			text := rec.Text()
+			text := policy.Format(rec)
 			c.edits = append(c.edits, edit{name: rec.Name, text: &text, record: rec, version: -1, counters: opts.counters})
 		}
 		return c, nil
