@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/load"
 	"github.com/headgate-io/headgate/policy"
@@ -43,7 +44,7 @@ func newChecker(t testing.TB, limits int) *checker {
 	require.NoError(t, err)
 	c := &checker{Session: e.NewSession(), policy: set.Policy([]byte("p")), call: policy.NewCall(), out: make([]engine.Checked, policy.MaxLimits)}
 	for l, n := range c.policy.AllNumbers() {
-		n.Handle, err = e.Ready(engine.Limit{Algorithm: engine.Algorithm(l.Algorithm).OfPolicy(), Limit: n.Rate.Amount, Period: n.Rate.Period, Burst: n.Rate.Burst})
+		n.Handle, err = e.Ready(algo.Limit{Algorithm: algo.Algorithm(l.Algorithm).OfPolicy(), Limit: n.Rate.Amount, Period: n.Rate.Period, Burst: n.Rate.Burst})
 		require.NoError(t, err)
 	}
 	return c

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // BenchmarkDecide is one decision by a token limit on a random key of a full
@@ -27,7 +28,7 @@ func benchmarkDecide(b *testing.B, keys int) {
 	s := e.NewSession()
 	defer s.Close()
 	// Long enough that no key expires, and that every call is admitted.
-	lim := engine.Limit{Limit: 1_000_000, Period: int64(24 * time.Hour)}
+	lim := algo.Limit{Limit: 1_000_000, Period: int64(24 * time.Hour)}
 	now := e.Now()
 	var key []byte
 	for i := range keys {

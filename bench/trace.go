@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // The trace: calls of many sources, a few of them busy (Zipf), as a Poisson
@@ -121,12 +122,12 @@ func (t *traceRow) write(line func(string, ...any)) {
 // rival is one algorithm replaying the trace on an engine of its own.
 type rival struct {
 	session *engine.Session
-	limit   engine.Limit
+	limit   algo.Limit
 }
 
-func newRival(a engine.Algorithm, limit int64) *rival {
+func newRival(a algo.Algorithm, limit int64) *rival {
 	e := engine.New(engine.Config{LogMaxEntries: engine.MaxLogMaxEntries})
-	return &rival{session: e.NewSession(), limit: engine.Limit{Algorithm: a, Limit: limit, Period: int64(tracePeriod)}}
+	return &rival{session: e.NewSession(), limit: algo.Limit{Algorithm: a, Limit: limit, Period: int64(tracePeriod)}}
 }
 
 // used charges a call and returns how many calls count after it.
@@ -171,7 +172,7 @@ func (t *traceRow) each(ctx context.Context, fn func(now int64, key []byte) erro
 // replayCounted gives both a limit that is never reached, so that both count
 // every call, and compares what they count with the limit of the trace.
 func (t *traceRow) replayCounted(ctx context.Context) error {
-	estimate, exact := newRival(engine.Sliding, math.MaxInt32), newRival(engine.Log, engine.MaxLogMaxEntries)
+	estimate, exact := newRival(algo.Sliding, math.MaxInt32), newRival(algo.Log, engine.MaxLogMaxEntries)
 	defer estimate.session.Close()
 	defer exact.session.Close()
 	var allowed, denied, deviation float64
@@ -205,8 +206,8 @@ func (t *traceRow) replayCounted(ctx context.Context) error {
 // replayEnforced lets both decide, each by what it admitted itself. A third
 // log counts what sliding admitted, to find the most in any period.
 func (t *traceRow) replayEnforced(ctx context.Context) error {
-	sliding, log := newRival(engine.Sliding, traceLimit), newRival(engine.Log, traceLimit)
-	witness := newRival(engine.Log, engine.MaxLogMaxEntries)
+	sliding, log := newRival(algo.Sliding, traceLimit), newRival(algo.Log, traceLimit)
+	witness := newRival(algo.Log, engine.MaxLogMaxEntries)
 	for _, r := range []*rival{sliding, log, witness} {
 		defer r.session.Close()
 	}

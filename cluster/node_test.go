@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -150,12 +151,12 @@ func leading(t *testing.T, rigs []*rig) (leader *rig) {
 	return leader
 }
 
-var hundred = engine.Limit{Algorithm: engine.Token, Limit: 100, Burst: 100, Period: int64(time.Hour)}
+var hundred = algo.Limit{Algorithm: algo.Token, Limit: 100, Burst: 100, Period: int64(time.Hour)}
 
 // take decides, and returns what remains.
 func (r *rig) take(t *testing.T, cost int64) int64 {
 	t.Helper()
-	d, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, cost, &engine.Options{})
+	d, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, cost, &algo.Options{})
 	require.NoError(t, err)
 	return d.Remaining
 }
@@ -197,7 +198,7 @@ func TestOneNode(t *testing.T) {
 	require.NoError(t, r.Close(t.Context()))
 	require.NotEqual(t, partition.Leading, r.Role())
 	require.Equal(t, 1, r.front.read().deposed)
-	_, err = r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &engine.Options{})
+	_, err = r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &algo.Options{})
 	require.ErrorIs(t, err, engine.ErrSealed)
 }
 
@@ -309,7 +310,7 @@ func TestPace(t *testing.T) {
 	r.await(t)
 	before, begin := r.Status().Batches, time.Now()
 	for time.Since(begin) < 10*pace {
-		_, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &engine.Options{Force: true})
+		_, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &algo.Options{Force: true})
 		require.NoError(t, err)
 		time.Sleep(pace / 10)
 	}
@@ -327,7 +328,7 @@ func TestPace(t *testing.T) {
 	fastest = time.Hour
 	for range 20 {
 		before, begin := r.Status().Batches, time.Now()
-		_, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &engine.Options{Force: true})
+		_, err := r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &algo.Options{Force: true})
 		require.NoError(t, err)
 		require.Eventually(t, func() bool { return r.Status().Batches > before && r.Status().Progress.Unacked == 0 }, waitLimit, waitTick)
 		fastest = min(fastest, time.Since(begin))

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headgate-io/headgate/shard"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/shard"
+)
 
 // Apply replaces the keys of a committed batch. clock is the cluster clock at
 // its cut; what has expired by it is still applied, and reaped in its time. An
@@ -121,7 +124,7 @@ func (r *Replica) look() error {
 type incomings Replica
 
 // addLimit interns a limit of the payload being applied.
-func (r *incomings) addLimit(l Limit) {
+func (r *incomings) addLimit(l algo.Limit) {
 	r.applier.dict = append(r.applier.dict, r.e.limits.acquireReplicated(l))
 }
 

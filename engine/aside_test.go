@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -18,7 +19,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 1}), newNode(t, Config{})
 	leader.r.Lead(start)
 	text := func(c byte) []byte { return bytes.Repeat([]byte{c}, 2*asideFrom) }
-	l := Limit{Algorithm: Log, Limit: 1000, Period: minute}
+	l := algo.Limit{Algorithm: algo.Log, Limit: 1000, Period: minute}
 	write := func(s *Session, c byte) {
 		for i := range 20 {
 			_, err := s.Set(start, fmt.Appendf(nil, "text%d", i), text(c+byte(i)), &SetOptions{})
@@ -28,7 +29,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	write(leader.s, 'a')
 	limited := leader.e.NewSession()
 	for i := range int64(1000) {
-		decide(t, limited, start+i, "log", l, 1, Options{})
+		decide(t, limited, start+i, "log", l, 1, algo.Options{})
 	}
 	limited.Close()
 
@@ -60,7 +61,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	other.r.Lead(start)
 	write(other.s, 'a')
 	for i := range int64(1000) {
-		decide(t, other.s, start+i, "log", l, 1, Options{})
+		decide(t, other.s, start+i, "log", l, 1, algo.Options{})
 	}
 	require.Equal(t, other.table(start), table)
 	for range 3 {
@@ -72,7 +73,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 // Small states are not worth it, and there is an end to what is copied.
 func TestAsideHasABound(t *testing.T) {
 	e := New(Config{})
-	it, err := e.limits.acquire(Limit{Algorithm: Counter})
+	it, err := e.limits.acquire(algo.Limit{Algorithm: algo.Counter})
 	require.NoError(t, err)
 	var a aside
 	image := func(n int) shard.Image { return shard.Image{Key: []byte("k"), Meta: it.id, State: make([]byte, n)} }
@@ -98,7 +99,7 @@ func BenchmarkCutHolds(b *testing.B) {
 			r, s := benchLeader(b, nil)
 			at := 0
 			change := func(n int) {
-				v, err := s.Open(start, []byte("set"), SortedSet)
+				v, err := s.Open(start, []byte("set"), algo.SortedSet)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 	"hash/maphash"
 	"sync"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // backstopBytes bounds the memory of what a Backstop counts: some 200 000 keys.
@@ -28,7 +30,7 @@ type Backstop struct {
 	session *Session
 	segs    []Segment // scratch, as the next three
 	checks  []Check
-	says    []Decision
+	says    []algo.Decision
 	checked []Checked
 	counts  BackstopCounts // without what the overlay has evicted
 }
@@ -50,7 +52,7 @@ func NewBackstop(e *Engine) *Backstop {
 // key names what a key of a database has on the overlay under a limit of an
 // algorithm: by 128 bits of its hashes, so that who sends long keys takes no room
 // of others.
-func (b *Backstop) key(db uint8, a Algorithm, key []byte) []byte {
+func (b *Backstop) key(db uint8, a algo.Algorithm, key []byte) []byte {
 	name := make([]byte, 0, 2+8*len(b.seeds))
 	name = append(name, db, byte(a))
 	for _, seed := range b.seeds {
@@ -60,11 +62,11 @@ func (b *Backstop) key(db uint8, a Algorithm, key []byte) []byte {
 }
 
 // DecideAll is Empty.DecideAll, or with one segment Empty.Decide, while what
-// it has admitted since Forget is within n times each limit: see Limit.multiple. A
+// it has admitted since Forget is within n times each limit: see algo.Limit.Multiple. A
 // call beyond that is denied, charged to none of its limits, and told to wait until
 // it is not beyond. Remaining is at most what is left. A forced call passes, and is
 // counted. n is 1 or more.
-func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	binding, err = b.Empty.DecideAll(now, segs, o, out)
 	if err != nil || !out[binding].OK {
 		return binding, err
@@ -82,7 +84,7 @@ func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *Options, out []Dec
 		if !o.Peek {
 			b.counts.Denied++
 		}
-		granted, o = 0, &Options{} // what they hold
+		granted, o = 0, &algo.Options{} // what they hold
 	}
 	if !passed || o.AtMost && granted < out[0].Allowed {
 		for i := range segs {
@@ -93,36 +95,36 @@ func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *Options, out []Dec
 		}
 	}
 	for i := range segs {
-		out[i].within(&b.says[i])
+		within(&out[i], &b.says[i])
 	}
 	return bind(out[:len(segs)]), nil
 }
 
 // count charges the overlay what Empty has granted, and returns which segment says
 // what becomes of the call. mu must be held.
-func (b *Backstop) count(now, n int64, segs []Segment, o *Options, granted []Decision) (binding int, err error) {
+func (b *Backstop) count(now, n int64, segs []Segment, o *algo.Options, granted []algo.Decision) (binding int, err error) {
 	b.begin()
 	b.segs = b.segs[:0]
 	for i := range segs {
-		l := segs[i].Limit.multiple(n)
+		l := segs[i].Limit.Multiple(n)
 		b.segs = append(b.segs, Segment{b.key(segs[i].Limit.DB, l.Algorithm, segs[i].Key), l, granted[i].Allowed})
 	}
 	if cap(b.says) < MaxSegments {
-		b.says = make([]Decision, MaxSegments)
+		b.says = make([]algo.Decision, MaxSegments)
 	}
 	b.says = b.says[:len(segs)]
-	own := Options{Peek: o.Peek, Force: o.Force, AtMost: o.AtMost, Debt: o.Debt}
+	own := algo.Options{Peek: o.Peek, Force: o.Force, AtMost: o.AtMost, Debt: o.Debt}
 	return b.session.DecideAll(now, b.segs, &own, b.says)
 }
 
 // within makes d, the decision of a full limit, what the overlay has left of it.
-func (d *Decision) within(overlay *Decision) {
+func within(d, overlay *algo.Decision) {
 	left := min(d.Remaining, overlay.Remaining)
 	if overlay.OK {
 		d.Remaining = left
 		return
 	}
-	*d = Decision{Limit: d.Limit, Remaining: left, RetryAfter: overlay.RetryAfter, ResetAfter: overlay.ResetAfter}
+	*d = algo.Decision{Limit: d.Limit, Remaining: left, RetryAfter: overlay.RetryAfter, ResetAfter: overlay.ResetAfter}
 }
 
 // Check is Empty.Check, bounded as DecideAll is. Limits that are not enforced
@@ -154,7 +156,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 	}
 	for i := range checks {
 		if checks[i].bounded() {
-			out[i].within(&b.checked[i].Decision)
+			within(&out[i].Decision, &b.checked[i].Decision)
 		}
 	}
 	v = Verdict{OK: passed, Binding: -1}
@@ -164,7 +166,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 
 // bounded reports whether a limit counts what a Backstop admits: one that is
 // enforced, and not of slots, as of leases.
-func (c *Check) bounded() bool { return c.Mode == Enforce && c.Limit.it.decides != Slots }
+func (c *Check) bounded() bool { return c.Mode == Enforce && c.Limit.it.Decides != algo.Slots }
 
 // countCheck charges the overlay, and reports whether the call passes. mu must be
 // held.
@@ -177,7 +179,7 @@ func (b *Backstop) countCheck(now, n int64, checks []Check, o CheckOptions) (pas
 			b.checks = append(b.checks, Check{Mode: Off})
 			continue
 		}
-		l := c.Limit.Limit().multiple(n)
+		l := c.Limit.Limit().Multiple(n)
 		ready, err := b.session.Ready(l)
 		if err != nil {
 			return false, err

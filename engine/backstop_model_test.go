@@ -7,34 +7,37 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
 // modelBackstop is what a Backstop has counted of a key, by its definition.
 type modelBackstop struct {
-	bucket modelBucket
-	token  tokenState
-	window *modelWindow // nil: it is a bucket
+	bucket algotest.Bucket
+	token  algo.State
+	window *algotest.Window // nil: it is a bucket
 }
 
-func newModelBackstop(l Limit, n int64) *modelBackstop {
+func newModelBackstop(l algo.Limit, n int64) *modelBackstop {
 	switch {
-	case l.Algorithm <= Leaky:
-		l.Algorithm = Token
-		m := newModelBucket(l)
-		m.burst *= n
-		m.interval = new(big.Rat).Quo(m.interval, big.NewRat(n, 1))
+	case l.Algorithm <= algo.Leaky:
+		l.Algorithm = algo.Token
+		m := algotest.NewBucket(l)
+		m.Burst *= n
+		m.Interval = new(big.Rat).Quo(m.Interval, big.NewRat(n, 1))
 		return &modelBackstop{bucket: m}
-	case l.Algorithm == Log && n > 1:
-		return &modelBackstop{bucket: newModelBucket(Limit{Limit: l.Limit * n / 2, Period: l.Period})}
+	case l.Algorithm == algo.Log && n > 1:
+		return &modelBackstop{bucket: algotest.NewBucket(algo.Limit{Limit: l.Limit * n / 2, Period: l.Period})}
 	}
 	l.Limit *= n
-	return &modelBackstop{window: &modelWindow{l: l}}
+	return &modelBackstop{window: &algotest.Window{Limit: l}}
 }
 
 // ask answers a call, and charges it unless that is a look.
-func (m *modelBackstop) ask(now, cost int64, o Options) Decision {
+func (m *modelBackstop) ask(now, cost int64, o algo.Options) algo.Decision {
 	if m.window == nil {
-		next, d, write, err := m.bucket.token(m.token, now, cost, o)
+		next, d, write, err := m.bucket.Decide(m.token, now, cost, o)
 		if err != nil {
 			panic(err)
 		}
@@ -43,39 +46,39 @@ func (m *modelBackstop) ask(now, cost int64, o Options) Decision {
 		}
 		return d
 	}
-	c := &modelCounter{l: m.window.l, window: *m.window}
+	c := &modelCounter{l: m.window.Limit, window: *m.window}
 	c.l.Algorithm = c.l.Algorithm.OfPolicy()
 	d := c.decide(now, cost, o)
-	m.window.start, m.window.open, m.window.hits = c.window.start, c.window.open, c.window.hits
+	m.window.Start, m.window.Open, m.window.Hits = c.window.Start, c.window.Open, c.window.Hits
 	if o.AtMost && !d.OK { // it waits for one unit
-		d.RetryAfter = c.wait(now, 1, Options{Debt: o.Debt})
+		d.RetryAfter = c.wait(now, 1, algo.Options{Debt: o.Debt})
 	}
 	return d
 }
 
 // full is the answer of a full limit.
-func full(l Limit, now, cost int64, o Options) Decision {
+func full(l algo.Limit, now, cost int64, o algo.Options) algo.Decision {
 	o.Peek = true
-	if l.Algorithm <= Leaky {
-		_, d, _, err := newModelBucket(l).token(tokenState{}, now, cost, o)
+	if l.Algorithm <= algo.Leaky {
+		_, d, _, err := algotest.NewBucket(l).Decide(algo.State{}, now, cost, o)
 		if err != nil {
 			panic(err)
 		}
 		return d
 	}
-	c := &modelCounter{l: l, window: modelWindow{l: l}}
+	c := &modelCounter{l: l, window: algotest.Window{Limit: l}}
 	c.l.Algorithm = c.l.Algorithm.OfPolicy()
 	d := c.decide(now, cost, o)
 	if o.AtMost && !d.OK {
-		d.RetryAfter = c.wait(now, 1, Options{Debt: o.Debt})
+		d.RetryAfter = c.wait(now, 1, algo.Options{Debt: o.Debt})
 	}
 	return d
 }
 
 // modelCall is what a call gets on limits of which counted tells what was admitted.
-func modelCall(now int64, segs []Segment, o Options, counted []*modelBackstop) (out []Decision, denied bool) {
-	own := Options{Peek: true, Force: o.Force, AtMost: o.AtMost, Debt: o.Debt}
-	each := func(cost func(i int) int64, o Options, ask func(i int, cost int64, o Options) Decision) (out []Decision, passed bool) {
+func modelCall(now int64, segs []Segment, o algo.Options, counted []*modelBackstop) (out []algo.Decision, denied bool) {
+	own := algo.Options{Peek: true, Force: o.Force, AtMost: o.AtMost, Debt: o.Debt}
+	each := func(cost func(i int) int64, o algo.Options, ask func(i int, cost int64, o algo.Options) algo.Decision) (out []algo.Decision, passed bool) {
 		passed = true
 		for i := range segs {
 			d := ask(i, cost(i), o)
@@ -83,13 +86,13 @@ func modelCall(now int64, segs []Segment, o Options, counted []*modelBackstop) (
 		}
 		return out, passed
 	}
-	asFull := func(i int, cost int64, o Options) Decision { return full(segs[i].Limit, now, cost, o) }
-	ofCounted := func(i int, cost int64, o Options) Decision { return counted[i].ask(now, cost, o) }
+	asFull := func(i int, cost int64, o algo.Options) algo.Decision { return full(segs[i].Limit, now, cost, o) }
+	ofCounted := func(i int, cost int64, o algo.Options) algo.Decision { return counted[i].ask(now, cost, o) }
 	wanted := func(i int) int64 { return segs[i].Cost }
 	nothing := func(int) int64 { return 0 }
 
 	out, passed := each(wanted, o, asFull)
-	scarcest := func(ds []Decision) func(int) int64 {
+	scarcest := func(ds []algo.Decision) func(int) int64 {
 		least := ds[0].Allowed
 		for _, d := range ds {
 			least = min(least, d.Allowed)
@@ -101,7 +104,7 @@ func modelCall(now int64, segs []Segment, o Options, counted []*modelBackstop) (
 		out, _ = each(wanted, o, asFull)
 	}
 	if !passed {
-		held, _ := each(nothing, Options{Debt: o.Debt}, asFull)
+		held, _ := each(nothing, algo.Options{Debt: o.Debt}, asFull)
 		for i := range out {
 			if out[i].OK {
 				out[i] = held[i]
@@ -116,14 +119,14 @@ func modelCall(now int64, segs []Segment, o Options, counted []*modelBackstop) (
 		says, _ = each(wanted, own, ofCounted)
 	}
 	if !passed {
-		held, _ := each(nothing, Options{}, asFull)
-		left, _ := each(nothing, Options{Peek: true}, ofCounted)
+		held, _ := each(nothing, algo.Options{}, asFull)
+		left, _ := each(nothing, algo.Options{Peek: true}, ofCounted)
 		for i := range out {
 			if says[i].OK {
 				out[i] = held[i]
 				out[i].Remaining = min(held[i].Remaining, left[i].Remaining)
 			} else {
-				out[i] = Decision{Limit: out[i].Limit, Remaining: min(held[i].Remaining, left[i].Remaining), RetryAfter: says[i].RetryAfter, ResetAfter: left[i].ResetAfter}
+				out[i] = algo.Decision{Limit: out[i].Limit, Remaining: min(held[i].Remaining, left[i].Remaining), RetryAfter: says[i].RetryAfter, ResetAfter: left[i].ResetAfter}
 			}
 		}
 		return out, true
@@ -151,28 +154,28 @@ func TestBackstopAgainstModel(t *testing.T) {
 		n := []int64{1, 2, 3, 10}[rnd.IntN(4)]
 		b := NewBackstop(New(Config{}))
 		const keys = 6
-		var limits [keys]Limit
+		var limits [keys]algo.Limit
 		var counted [keys]*modelBackstop
 		for i := range keys {
-			l := Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(9), Period: 1 + rnd.Int64N(20*second)}
+			l := algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(9), Period: 1 + rnd.Int64N(20*second)}
 			switch {
-			case l.Algorithm <= Leaky:
-				l.Burst, l.Rounding = rnd.Int64N(12), Rounding(rnd.IntN(3))
-			case l.Algorithm != Log:
-				l.Align = Align(rnd.IntN(2))
+			case l.Algorithm <= algo.Leaky:
+				l.Burst, l.Rounding = rnd.Int64N(12), algo.Rounding(rnd.IntN(3))
+			case l.Algorithm != algo.Log:
+				l.Align = algo.Align(rnd.IntN(2))
 			}
 			limits[i], counted[i] = l, newModelBackstop(l, n)
 		}
 		now, denials := start, uint64(0)
-		out := make([]Decision, keys)
+		out := make([]algo.Decision, keys)
 		for call := range calls {
 			now += rnd.Int64N(second) * rnd.Int64N(2)
-			o := Options{Peek: rnd.IntN(9) == 0, Force: rnd.IntN(30) == 0, AtMost: rnd.IntN(5) == 0}
+			o := algo.Options{Peek: rnd.IntN(9) == 0, Force: rnd.IntN(30) == 0, AtMost: rnd.IntN(5) == 0}
 			if rnd.IntN(4) == 0 {
 				o.Debt = rnd.Int64N(4)
 			}
 			if rnd.IntN(4) == 0 {
-				o.Wait = []int64{NoWait, second}[rnd.IntN(2)]
+				o.Wait = []int64{algo.NoWait, second}[rnd.IntN(2)]
 			}
 			var segs []Segment
 			var own []*modelBackstop

@@ -8,11 +8,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
 // admitted is what calls on one key of a Backstop were admitted, when.
-func admitted(t *testing.T, b *Backstop, n int64, l Limit, rnd *rand.Rand, calls int) (h history) {
-	now, out := start, make([]Decision, 1)
+func admitted(t *testing.T, b *Backstop, n int64, l algo.Limit, rnd *rand.Rand, calls int) (h algotest.History) {
+	now, out := start, make([]algo.Decision, 1)
 	for range calls {
 		switch rnd.IntN(5) {
 		case 0:
@@ -21,11 +24,11 @@ func admitted(t *testing.T, b *Backstop, n int64, l Limit, rnd *rand.Rand, calls
 			now += rnd.Int64N(max(l.Period/100, 1))
 		}
 		cost := 1 + rnd.Int64N(l.Capacity())
-		o := Options{AtMost: rnd.IntN(4) == 0}
+		o := algo.Options{AtMost: rnd.IntN(4) == 0}
 		_, err := b.DecideAll(now, n, []Segment{{[]byte("k"), l, cost}}, &o, out)
 		require.NoError(t, err)
 		if d := out[0]; d.OK {
-			h = append(h, hit{now, d.Allowed})
+			h = append(h, algotest.Hit{At: now, Cost: d.Allowed})
 		} else {
 			require.Positive(t, d.RetryAfter, "%+v", l)
 		}
@@ -41,27 +44,27 @@ func TestBackstopBoundsEveryAlgorithm(t *testing.T) {
 		for _, a := range eachAlgorithm {
 			for _, n := range []int64{1, 2, 3, 10} {
 				rnd := rand.New(rand.NewPCG(3, seed))
-				l := Limit{Algorithm: a, Limit: 1 + rnd.Int64N(20), Period: 1 + rnd.Int64N(minute)}
-				if a <= Leaky {
+				l := algo.Limit{Algorithm: a, Limit: 1 + rnd.Int64N(20), Period: 1 + rnd.Int64N(minute)}
+				if a <= algo.Leaky {
 					l.Burst = rnd.Int64N(30)
 				}
 				h := admitted(t, NewBackstop(New(Config{})), n, l, rnd, 200)
 				require.NotEmpty(t, h)
 				for i := range h {
 					switch a {
-					case Token, Leaky:
+					case algo.Token, algo.Leaky:
 						units := int64(0)
 						for _, x := range h[i:] {
-							units += x.cost
-							refilled := mul(bigInt(n*l.Limit), bigInt(x.at-h[i].at))
-							most := add(mul(bigInt(n*l.Capacity()), bigInt(l.Period)), refilled)
-							require.LessOrEqual(t, mul(bigInt(units), bigInt(l.Period)).Cmp(most), 0, "%d times %+v", n, l)
+							units += x.Cost
+							refilled := algotest.Mul(algotest.Int(n*l.Limit), algotest.Int(x.At-h[i].At))
+							most := algotest.Add(algotest.Mul(algotest.Int(n*l.Capacity()), algotest.Int(l.Period)), refilled)
+							require.LessOrEqual(t, algotest.Mul(algotest.Int(units), algotest.Int(l.Period)).Cmp(most), 0, "%d times %+v", n, l)
 						}
-					case Log:
-						require.LessOrEqual(t, h.between(h[i].at, h[i].at+l.Period), n*l.Limit, "%d times %+v", n, l)
+					case algo.Log:
+						require.LessOrEqual(t, h.Between(h[i].At, h[i].At+l.Period), n*l.Limit, "%d times %+v", n, l)
 					default:
-						begin := h[i].at / l.Period * l.Period
-						require.LessOrEqual(t, h.between(begin, begin+l.Period), n*l.Limit, "%d times %+v", n, l)
+						begin := h[i].At / l.Period * l.Period
+						require.LessOrEqual(t, h.Between(begin, begin+l.Period), n*l.Limit, "%d times %+v", n, l)
 					}
 				}
 			}
@@ -72,15 +75,15 @@ func TestBackstopBoundsEveryAlgorithm(t *testing.T) {
 // It is no tighter than it says: what may come at once comes.
 func TestBackstopAdmitsItsMultiple(t *testing.T) {
 	for _, a := range eachAlgorithm {
-		b, out := NewBackstop(New(Config{})), make([]Decision, 1)
+		b, out := NewBackstop(New(Config{})), make([]algo.Decision, 1)
 		units := int64(0)
 		for range 100 {
-			_, err := b.DecideAll(start, 10, []Segment{{[]byte("k"), perMinute(a, 7), 3}}, &Options{AtMost: true}, out)
+			_, err := b.DecideAll(start, 10, []Segment{{[]byte("k"), perMinute(a, 7), 3}}, &algo.Options{AtMost: true}, out)
 			require.NoError(t, err)
 			units += out[0].Allowed
 		}
 		want := int64(70)
-		if a == Log {
+		if a == algo.Log {
 			want = 35 // and as much again in the period
 		}
 		require.Equal(t, want, units, a)
@@ -88,7 +91,7 @@ func TestBackstopAdmitsItsMultiple(t *testing.T) {
 		require.EqualValues(t, 7, out[0].Limit)
 		retry := out[0].RetryAfter
 		for i := range int64(2) {
-			_, err := b.DecideAll(start+retry-1+i, 10, []Segment{{[]byte("k"), perMinute(a, 7), 1}}, &Options{}, out)
+			_, err := b.DecideAll(start+retry-1+i, 10, []Segment{{[]byte("k"), perMinute(a, 7), 1}}, &algo.Options{}, out)
 			require.NoError(t, err)
 			require.Equal(t, i == 1, out[0].OK, a)
 		}
@@ -98,12 +101,12 @@ func TestBackstopAdmitsItsMultiple(t *testing.T) {
 // Limits at the ends of what is valid have multiples that are valid, admit what the
 // limit admits when it is full, and no more than its multiple at once.
 func TestMultiplesOfExtremeLimits(t *testing.T) {
-	extremes := func(a Algorithm, r Rounding) (ls []Limit) {
-		for _, units := range []int64{1, 2, 7, 8192, 1e9, maxCount, maxSpan} {
-			for _, period := range []int64{1, 7, 1000, minute, maxSpan} {
-				for _, burst := range []int64{0, 1, 1 << 40, maxSpan} {
-					l := Limit{Algorithm: a, Rounding: r, Limit: units, Period: period, Burst: burst}
-					if l.Validate() == nil && (a != Log || units <= MaxLogMaxEntries && period >= second/1000) {
+	extremes := func(a algo.Algorithm, r algo.Rounding) (ls []algo.Limit) {
+		for _, units := range []int64{1, 2, 7, 8192, 1e9, algo.MaxCount, algo.MaxSpan} {
+			for _, period := range []int64{1, 7, 1000, minute, algo.MaxSpan} {
+				for _, burst := range []int64{0, 1, 1 << 40, algo.MaxSpan} {
+					l := algo.Limit{Algorithm: a, Rounding: r, Limit: units, Period: period, Burst: burst}
+					if l.Validate() == nil && (a != algo.Log || units <= MaxLogMaxEntries && period >= second/1000) {
 						ls = append(ls, l)
 					}
 				}
@@ -112,21 +115,21 @@ func TestMultiplesOfExtremeLimits(t *testing.T) {
 		return ls
 	}
 	for _, a := range eachAlgorithm {
-		for r := range Microsecond + 1 {
+		for r := range algo.Microsecond + 1 {
 			for _, l := range extremes(a, r) {
 				for _, n := range []int64{1, 2, 10, 1e6} {
-					m := l.multiple(n)
+					m := l.Multiple(n)
 					require.NoError(t, m.Validate(), "%d times %+v: %+v", n, l, m)
 					require.GreaterOrEqual(t, m.Capacity(), l.Capacity(), "%d times %+v: %+v", n, l, m)
-					require.LessOrEqual(t, bigInt(m.Capacity()).Cmp(mul(bigInt(n), bigInt(l.Capacity()))), 0, "%d times %+v: %+v", n, l, m)
-					if m.Algorithm == Token && l.Algorithm <= Leaky {
-						is, was := newModelBucket(m).interval, newModelBucket(l).interval
+					require.LessOrEqual(t, algotest.Int(m.Capacity()).Cmp(algotest.Mul(algotest.Int(n), algotest.Int(l.Capacity()))), 0, "%d times %+v: %+v", n, l, m)
+					if m.Algorithm == algo.Token && l.Algorithm <= algo.Leaky {
+						is, was := algotest.NewBucket(m).Interval, algotest.NewBucket(l).Interval
 						require.LessOrEqual(t, was.Cmp(new(big.Rat).Mul(is, big.NewRat(n, 1))), 0, "%d times %+v: %+v is faster", n, l, m)
 					}
 					p := l
 					p.Algorithm = l.Algorithm.OfPolicy()
 					m.Algorithm = m.Algorithm.OfPolicy()
-					require.Equal(t, m, p.multiple(n))
+					require.Equal(t, m, p.Multiple(n))
 				}
 			}
 		}
@@ -135,19 +138,19 @@ func TestMultiplesOfExtremeLimits(t *testing.T) {
 
 // A call that one limit has no more of takes nothing of the others.
 func TestBackstopTakesAllOrNone(t *testing.T) {
-	b, out := NewBackstop(New(Config{})), make([]Decision, 3)
-	segs := []Segment{{[]byte("a"), perMinute(Token, 10), 1}, {[]byte("b"), perMinute(Fixed, 3), 1}, {[]byte("c"), perMinute(Log, 50), 2}}
+	b, out := NewBackstop(New(Config{})), make([]algo.Decision, 3)
+	segs := []Segment{{[]byte("a"), perMinute(algo.Token, 10), 1}, {[]byte("b"), perMinute(algo.Fixed, 3), 1}, {[]byte("c"), perMinute(algo.Log, 50), 2}}
 	for i := range int64(6) {
-		at, err := b.DecideAll(start, 2, segs, &Options{}, out)
+		at, err := b.DecideAll(start, 2, segs, &algo.Options{}, out)
 		require.NoError(t, err)
 		require.Equal(t, 1, at)
 		require.Equal(t, min(2, 5-i), out[1].Remaining)
 	}
 	for range 50 {
-		at, err := b.DecideAll(start, 2, segs, &Options{}, out)
+		at, err := b.DecideAll(start, 2, segs, &algo.Options{}, out)
 		require.NoError(t, err)
 		require.Equal(t, 1, at)
-		require.Equal(t, []Decision{
+		require.Equal(t, []algo.Decision{
 			{OK: true, Limit: 10, Remaining: 10}, {Limit: 3, RetryAfter: minute, ResetAfter: minute}, {OK: true, Limit: 50, Remaining: 38},
 		}, out)
 	}
@@ -159,8 +162,8 @@ func TestBackstopOfAPolicy(t *testing.T) {
 	s := newTestSession(t, Config{})
 	b := NewBackstop(s.e)
 	checks := []Check{
-		of(t, s, "@p:a", perMinute(Token, 10), costs(2), countAll), of(t, s, "@p:b", perMinute(Sliding, 3)),
-		of(t, s, "@p:c", perMinute(Fixed, 1), soft), of(t, s, "@p:d", perMinute(Fixed, 1), shadow),
+		of(t, s, "@p:a", perMinute(algo.Token, 10), costs(2), countAll), of(t, s, "@p:b", perMinute(algo.Sliding, 3)),
+		of(t, s, "@p:c", perMinute(algo.Fixed, 1), soft), of(t, s, "@p:d", perMinute(algo.Fixed, 1), shadow),
 	}
 	out := make([]Checked, len(checks))
 	for range 6 {
@@ -173,9 +176,9 @@ func TestBackstopOfAPolicy(t *testing.T) {
 		v, err := b.Check(start, 2, checks, CheckOptions{}, out)
 		require.NoError(t, err)
 		require.Equal(t, Verdict{Binding: 1}, v)
-		require.Equal(t, Decision{Limit: 3, RetryAfter: out[1].RetryAfter, ResetAfter: 2 * minute}, out[1].Decision)
-		require.Equal(t, Decision{OK: true, Limit: 10, Remaining: 8}, out[0].Decision, "12 of 20 were taken")
-		require.Equal(t, Decision{OK: true, Limit: 1, Remaining: 1}, out[2].Decision)
+		require.Equal(t, algo.Decision{Limit: 3, RetryAfter: out[1].RetryAfter, ResetAfter: 2 * minute}, out[1].Decision)
+		require.Equal(t, algo.Decision{OK: true, Limit: 10, Remaining: 8}, out[0].Decision, "12 of 20 were taken")
+		require.Equal(t, algo.Decision{OK: true, Limit: 1, Remaining: 1}, out[2].Decision)
 	}
 	v, err := b.Check(start+out[1].RetryAfter, 2, checks, CheckOptions{Peek: true}, out)
 	require.NoError(t, err)
@@ -194,13 +197,13 @@ func TestBackstopOfAPolicy(t *testing.T) {
 // are counted apart.
 func TestBackstopKeepsKeysApart(t *testing.T) {
 	s := newTestSession(t, Config{})
-	b, out := NewBackstop(s.e), make([]Decision, 1)
-	c, checked := of(t, s, "@p:a", perMinute(Token, 1)), make([]Checked, 1)
+	b, out := NewBackstop(s.e), make([]algo.Decision, 1)
+	c, checked := of(t, s, "@p:a", perMinute(algo.Token, 1)), make([]Checked, 1)
 	for i := range 2 {
-		for db := range uint8(Databases) {
-			l := perMinute(Token, 1)
+		for db := range uint8(algo.Databases) {
+			l := perMinute(algo.Token, 1)
 			l.DB = db
-			_, err := b.DecideAll(start, 1, []Segment{{[]byte("@p:a"), l, 1}}, &Options{}, out)
+			_, err := b.DecideAll(start, 1, []Segment{{[]byte("@p:a"), l, 1}}, &algo.Options{}, out)
 			require.NoError(t, err)
 			require.Equal(t, i == 0, out[0].OK)
 		}
@@ -216,13 +219,13 @@ func TestBackstopHasABound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
 	}
-	b, out := NewBackstop(New(Config{})), make([]Decision, 1)
-	ask := func(key []byte, l Limit) Decision {
-		_, err := b.DecideAll(start, 10, []Segment{{key, l, 1}}, &Options{}, out)
+	b, out := NewBackstop(New(Config{})), make([]algo.Decision, 1)
+	ask := func(key []byte, l algo.Limit) algo.Decision {
+		_, err := b.DecideAll(start, 10, []Segment{{key, l, 1}}, &algo.Options{}, out)
 		require.NoError(t, err)
 		return out[0]
 	}
-	hour := Limit{Limit: 3, Period: 60 * minute}
+	hour := algo.Limit{Limit: 3, Period: 60 * minute}
 	exhausted := func() (denied int) {
 		for i := range 100 {
 			if !ask(fmt.Appendf(nil, "hot%d", i), hour).OK {
@@ -245,7 +248,7 @@ func TestBackstopHasABound(t *testing.T) {
 		require.True(t, ask(key, l).OK)
 	}
 	for i := range int64(50_000) {
-		require.True(t, ask([]byte("limits"), Limit{Limit: 1e9 + i, Period: 60 * minute}).OK)
+		require.True(t, ask([]byte("limits"), algo.Limit{Limit: 1e9 + i, Period: 60 * minute}).OK)
 	}
 	require.LessOrEqual(t, b.overlay.Stats().Bytes, int64(backstopBytes+backstopBytes/32))
 	require.Greater(t, b.Counts().Forgotten, uint64(10_000))
@@ -259,9 +262,9 @@ func TestBackstopHasABound(t *testing.T) {
 
 // A call that cannot be counted is admitted, and told.
 func TestBackstopAdmitsWhatItCannotCount(t *testing.T) {
-	b, out := NewBackstop(New(Config{})), make([]Decision, 1)
+	b, out := NewBackstop(New(Config{})), make([]algo.Decision, 1)
 	for i := range uint64(3) {
-		_, err := b.DecideAll(start, 10, []Segment{{[]byte("k"), perMinute(Fixed, 3), maxCount}}, &Options{Force: true}, out)
+		_, err := b.DecideAll(start, 10, []Segment{{[]byte("k"), perMinute(algo.Fixed, 3), algo.MaxCount}}, &algo.Options{Force: true}, out)
 		require.NoError(t, err)
 		require.True(t, out[0].OK)
 		require.Equal(t, BackstopCounts{Forgotten: i}, b.Counts())

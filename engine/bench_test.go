@@ -3,6 +3,8 @@ package engine
 import (
 	"fmt"
 	"testing"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // benchKeys returns n keys of 16 bytes.
@@ -35,8 +37,8 @@ func BenchmarkDecideWarm(b *testing.B) {
 func benchmarkWarm(b *testing.B, n, batch int) {
 	s := New(Config{}).NewSession()
 	keys := benchKeys(n)
-	l := Limit{Limit: 1000, Period: 60 * minute}
-	var o Options
+	l := algo.Limit{Limit: 1000, Period: 60 * minute}
+	var o algo.Options
 	for _, k := range keys {
 		if _, err := s.Decide(start, k, l, 1, &o); err != nil {
 			b.Fatal(err)
@@ -68,10 +70,10 @@ func benchmarkWarm(b *testing.B, n, batch int) {
 	}
 }
 
-func benchmarkDecide(b *testing.B, n int, l Limit) {
+func benchmarkDecide(b *testing.B, n int, l algo.Limit) {
 	s := New(Config{}).NewSession()
 	keys := benchKeys(n)
-	var o Options
+	var o algo.Options
 	for _, k := range keys {
 		if _, err := s.Decide(start, k, l, 1, &o); err != nil {
 			b.Fatal(err)

@@ -1,6 +1,10 @@
 package engine
 
-import "testing"
+import (
+	"testing"
+
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 // BenchmarkStrings is one command on a string in process, over 20 000 keys; Open
 // is a visit that reads.
@@ -34,7 +38,7 @@ func BenchmarkStrings(b *testing.B) {
 	run("get", string(text), func(s *Session, key []byte) error { _, _, err := s.Get(start, key, buf); return err })
 	run("set", string(text), func(s *Session, key []byte) error { _, err := s.Set(start, key, text, o); return err })
 	run("open", string(text), func(s *Session, key []byte) error {
-		v, err := s.Open(start, key, Counter)
+		v, err := s.Open(start, key, algo.Counter)
 		v.Bytes()
 		v.Close()
 		return err

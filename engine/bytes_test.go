@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -35,7 +36,7 @@ func TestBytesPerKeyOfDataTypes(t *testing.T) {
 		require.True(t, set)
 	})
 	perKey("token bucket in a hash of two fields", 110, func(s *Session, key []byte) {
-		v, err := s.Open(start, key, Hash)
+		v, err := s.Open(start, key, algo.Hash)
 		require.NoError(t, err)
 		h := packed.NewHash(v)
 		_, err = h.Set([]byte("tokens"), []byte("9.5"))

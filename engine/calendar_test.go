@@ -5,14 +5,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // monthly is a check of a calendar's limit, in a window that ends at a time.
 func monthly(t testing.TB, s *Session, key string, n, end int64, with ...func(*Check)) Check {
 	t.Helper()
-	r, err := s.e.Ready(Limit{Algorithm: PolicyCalendar, Limit: n})
+	r, err := s.e.Ready(algo.Limit{Algorithm: algo.PolicyCalendar, Limit: n})
 	require.NoError(t, err)
-	c := Check{Key: []byte(key), Hash: s.e.table.Hash([]byte(key)), Limit: r, Cost: 1, Window: &Window{End: end, Next: end + 30*minute}}
+	c := Check{Key: []byte(key), Hash: s.e.table.Hash([]byte(key)), Limit: r, Cost: 1, Window: &algo.Window{End: end, Next: end + 30*minute}}
 	for _, f := range with {
 		f(&c)
 	}
@@ -23,30 +25,30 @@ func TestCalendarWindow(t *testing.T) {
 	s := newTestSession(t, Config{})
 	end := start + 10*minute
 	c := monthly(t, s, "@p:m", 5, end)
-	f := func(now, cost int64, want Decision) {
+	f := func(now, cost int64, want algo.Decision) {
 		t.Helper()
 		c.Cost, want.Limit = cost, 5
 		v, out := check(t, s, now, c)
 		require.Equal(t, want.OK, v.OK)
 		require.Equal(t, want, out[0].Decision)
 	}
-	f(start, 0, Decision{OK: true, Remaining: 5})
-	f(start, 6, Decision{Remaining: 5, RetryAfter: Never})
-	f(start, 3, Decision{Allowed: 3, OK: true, Remaining: 2, ResetAfter: 10 * minute})
-	f(start+minute, 0, Decision{OK: true, Remaining: 2, ResetAfter: 9 * minute})
-	f(start+minute, 3, Decision{Remaining: 2, RetryAfter: 9 * minute, ResetAfter: 9 * minute})
-	f(start+minute, 6, Decision{Remaining: 2, RetryAfter: Never, ResetAfter: 9 * minute})
-	f(end-1, 2, Decision{Allowed: 2, OK: true, ResetAfter: 1})
+	f(start, 0, algo.Decision{OK: true, Remaining: 5})
+	f(start, 6, algo.Decision{Remaining: 5, RetryAfter: algo.Never})
+	f(start, 3, algo.Decision{Allowed: 3, OK: true, Remaining: 2, ResetAfter: 10 * minute})
+	f(start+minute, 0, algo.Decision{OK: true, Remaining: 2, ResetAfter: 9 * minute})
+	f(start+minute, 3, algo.Decision{Remaining: 2, RetryAfter: 9 * minute, ResetAfter: 9 * minute})
+	f(start+minute, 6, algo.Decision{Remaining: 2, RetryAfter: algo.Never, ResetAfter: 9 * minute})
+	f(end-1, 2, algo.Decision{Allowed: 2, OK: true, ResetAfter: 1})
 	c = monthly(t, s, "@p:m", 5, end+30*minute)
-	f(end, 5, Decision{Allowed: 5, OK: true, ResetAfter: 30 * minute})
-	f(end, 1, Decision{RetryAfter: 30 * minute, ResetAfter: 30 * minute})
+	f(end, 5, algo.Decision{Allowed: 5, OK: true, ResetAfter: 30 * minute})
+	f(end, 1, algo.Decision{RetryAfter: 30 * minute, ResetAfter: 30 * minute})
 
 	x, ok, err := s.Explain(end, c.Key)
 	require.NoError(t, err)
 	require.True(t, ok && x.Quota)
 	require.EqualValues(t, 5, x.Used)
 	require.Equal(t, 30*minute, x.ResetAfter)
-	require.Equal(t, []Fact{{Name: "window_end_ms", Int: (end + 30*minute) / 1e6}, {Name: "current", Int: 5}}, x.Facts)
+	require.Equal(t, []algo.Fact{{Name: "window_end_ms", Int: (end + 30*minute) / 1e6}, {Name: "current", Int: 5}}, x.Facts)
 	require.Equal(t, "policy", typeOf(t, s, c.Key))
 	require.Equal(t, "calendar", x.Limit.Algorithm.Decider().String())
 }
@@ -57,15 +59,15 @@ func TestAnOpenWindowIsNotMoved(t *testing.T) {
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
 	leader.r.Lead(start)
 	end := start + 10*minute
-	ask := func(n *node, now, ends int64, want Decision) {
+	ask := func(n *node, now, ends int64, want algo.Decision) {
 		t.Helper()
 		want.Limit = 5
 		_, out := check(t, n.s, now, monthly(t, n.s, "@p:m", 5, ends))
 		require.Equal(t, want, out[0].Decision)
 	}
-	ask(leader, start, end, Decision{Allowed: 1, OK: true, Remaining: 4, ResetAfter: 10 * minute})
-	ask(leader, start, end+5*minute, Decision{Allowed: 1, OK: true, Remaining: 3, ResetAfter: 10 * minute})
-	ask(leader, start+6*minute, start+minute, Decision{Allowed: 1, OK: true, Remaining: 2, ResetAfter: 4 * minute})
+	ask(leader, start, end, algo.Decision{Allowed: 1, OK: true, Remaining: 4, ResetAfter: 10 * minute})
+	ask(leader, start, end+5*minute, algo.Decision{Allowed: 1, OK: true, Remaining: 3, ResetAfter: 10 * minute})
+	ask(leader, start+6*minute, start+minute, algo.Decision{Allowed: 1, OK: true, Remaining: 2, ResetAfter: 4 * minute})
 
 	// The next leader has a zone's rules of another year.
 	require.NoError(t, follower.r.Apply(leader.cut(), start+6*minute))
@@ -76,9 +78,9 @@ func TestAnOpenWindowIsNotMoved(t *testing.T) {
 	require.NoError(t, late.r.Restore(&snap, start+6*minute))
 	for _, n := range []*node{follower, late} {
 		n.r.Lead(start + 6*minute)
-		ask(n, start+7*minute, end+5*minute, Decision{Allowed: 1, OK: true, Remaining: 1, ResetAfter: 3 * minute})
-		ask(n, end-1, end+5*minute, Decision{Allowed: 1, OK: true, ResetAfter: 1})
-		ask(n, end, end+5*minute, Decision{Allowed: 1, OK: true, Remaining: 4, ResetAfter: 5 * minute})
+		ask(n, start+7*minute, end+5*minute, algo.Decision{Allowed: 1, OK: true, Remaining: 1, ResetAfter: 3 * minute})
+		ask(n, end-1, end+5*minute, algo.Decision{Allowed: 1, OK: true, ResetAfter: 1})
+		ask(n, end, end+5*minute, algo.Decision{Allowed: 1, OK: true, Remaining: 4, ResetAfter: 5 * minute})
 	}
 }
 
@@ -86,19 +88,19 @@ func TestAnOpenWindowIsNotMoved(t *testing.T) {
 func TestAVisitInTheNextWindow(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 1})
 	end := start + 10*minute
-	check(t, s, end+5, of(t, s, "@p:other", perMinute(Fixed, 5))) // the shard's clock
+	check(t, s, end+5, of(t, s, "@p:other", perMinute(algo.Fixed, 5))) // the shard's clock
 	_, out := check(t, s, end-5, monthly(t, s, "@p:m", 5, end))
-	require.Equal(t, Decision{Allowed: 1, OK: true, Limit: 5, Remaining: 4, ResetAfter: 30*minute - 5}, out[0].Decision)
+	require.Equal(t, algo.Decision{Allowed: 1, OK: true, Limit: 5, Remaining: 4, ResetAfter: 30*minute - 5}, out[0].Decision)
 
-	for _, w := range []*Window{nil, {}, {End: end, Next: end}} {
+	for _, w := range []*algo.Window{nil, {}, {End: end, Next: end}} {
 		c := monthly(t, s, "@p:n", 5, end)
 		c.Window = w
 		_, err := s.Check(end+5, []Check{c}, CheckOptions{}, make([]Checked, 1))
-		require.ErrorIs(t, err, ErrNoWindow)
+		require.ErrorIs(t, err, algo.ErrNoWindow)
 		c.Mode = Soft
 		v, out := check(t, s, end+5, c, monthly(t, s, "@p:o", 5, end))
 		require.True(t, v.OK)
-		require.ErrorIs(t, out[0].Err, ErrNoWindow)
+		require.ErrorIs(t, out[0].Err, algo.ErrNoWindow)
 	}
 }
 
@@ -106,9 +108,9 @@ func TestAVisitInTheNextWindow(t *testing.T) {
 func TestEditsOfACalendarsLimit(t *testing.T) {
 	s := newTestSession(t, Config{})
 	end := start + 10*minute
-	under := func(key string, l Limit) Decision {
+	under := func(key string, l algo.Limit) algo.Decision {
 		t.Helper()
-		l.Algorithm = PolicyCalendar
+		l.Algorithm = algo.PolicyCalendar
 		c := monthly(t, s, key, 5, end+minute, costs(0))
 		r, err := s.e.Ready(l)
 		require.NoError(t, err)
@@ -119,14 +121,14 @@ func TestEditsOfACalendarsLimit(t *testing.T) {
 	for _, key := range []string{"@p:a", "@p:b"} {
 		check(t, s, start, monthly(t, s, key, 5, end, costs(3)))
 	}
-	require.Equal(t, Decision{OK: true, Limit: 9, Remaining: 6, ResetAfter: 9 * minute}, under("@p:a", Limit{Limit: 9}))
-	require.Equal(t, Decision{OK: true, Limit: 2, ResetAfter: 9 * minute}, under("@p:a", Limit{Limit: 2}))
-	require.Equal(t, Decision{OK: true, Limit: 9, Remaining: 3, ResetAfter: 9 * minute}, under("@p:a", Limit{Limit: 9, Scalings: 1}), "5.4 of 9")
-	require.Equal(t, Decision{OK: true, Limit: 9, Remaining: 9}, under("@p:a", Limit{Limit: 9, Resets: 1}))
-	require.Equal(t, Decision{RetryAfter: Never}, under("@p:a", Limit{}))
+	require.Equal(t, algo.Decision{OK: true, Limit: 9, Remaining: 6, ResetAfter: 9 * minute}, under("@p:a", algo.Limit{Limit: 9}))
+	require.Equal(t, algo.Decision{OK: true, Limit: 2, ResetAfter: 9 * minute}, under("@p:a", algo.Limit{Limit: 2}))
+	require.Equal(t, algo.Decision{OK: true, Limit: 9, Remaining: 3, ResetAfter: 9 * minute}, under("@p:a", algo.Limit{Limit: 9, Scalings: 1}), "5.4 of 9")
+	require.Equal(t, algo.Decision{OK: true, Limit: 9, Remaining: 9}, under("@p:a", algo.Limit{Limit: 9, Resets: 1}))
+	require.Equal(t, algo.Decision{RetryAfter: algo.Never}, under("@p:a", algo.Limit{}))
 
 	// Another kind of counter under its name is none of its own.
-	_, out := check(t, s, start+minute, of(t, s, "@p:b", perMinute(Fixed, 5)))
+	_, out := check(t, s, start+minute, of(t, s, "@p:b", perMinute(algo.Fixed, 5)))
 	require.EqualValues(t, 4, out[0].Remaining)
 	_, out = check(t, s, start+minute, monthly(t, s, "@p:b", 5, end))
 	require.EqualValues(t, 4, out[0].Remaining)
@@ -193,7 +195,7 @@ func TestCalendarsWithoutALeader(t *testing.T) {
 		}
 	}
 	require.Equal(t, 60, passed)
-	require.Equal(t, Decision{Limit: 30, RetryAfter: 10 * minute, ResetAfter: 10 * minute}, out[0].Decision)
+	require.Equal(t, algo.Decision{Limit: 30, RetryAfter: 10 * minute, ResetAfter: 10 * minute}, out[0].Decision)
 }
 
 // A node without a leader goes on in the window that is open, whatever its own
@@ -264,14 +266,14 @@ func TestSharesOfAnEditBeginTheirOwnWindow(t *testing.T) {
 	check(t, s, start, monthly(t, s, "@p:m", 30, start+10*minute))
 	again := func(c *Check) {
 		var err error
-		c.Limit, err = s.e.Ready(Limit{Algorithm: PolicyCalendar, Limit: 30, Resets: 1})
+		c.Limit, err = s.e.Ready(algo.Limit{Algorithm: algo.PolicyCalendar, Limit: 30, Resets: 1})
 		require.NoError(t, err)
 	}
 	c := monthly(t, s, "@p:m", 30, start+7*minute, again)
 	require.Equal(t, c.Window, s.e.windowOf(start, &c))
 	c = monthly(t, s, "@p:m", 30, start+7*minute)
-	require.Equal(t, &Window{start + 10*minute, start + 37*minute}, s.e.windowOf(start, &c))
+	require.Equal(t, &algo.Window{End: start + 10*minute, Next: start + 37*minute}, s.e.windowOf(start, &c))
 	require.Equal(t, c.Window, s.e.windowOf(start+10*minute, &c))
 	c.Window = nil
-	require.Equal(t, &Window{End: start + 10*minute}, s.e.windowOf(start, &c))
+	require.Equal(t, &algo.Window{End: start + 10*minute}, s.e.windowOf(start, &c))
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -24,7 +25,7 @@ var (
 // Segment is one limit of a chain.
 type Segment struct {
 	Key   []byte
-	Limit Limit
+	Limit algo.Limit
 	Cost  int64
 }
 
@@ -45,7 +46,7 @@ type chain struct {
 //
 // Errors are those of Decide, ErrTooManySegments, ErrDuplicateKey and
 // ErrAtMostCosts; nothing is changed then.
-func (s *Session) DecideAll(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+func (s *Session) DecideAll(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	if len(segs) > MaxSegments {
 		return 0, ErrTooManySegments
 	}
@@ -100,7 +101,7 @@ func (s *Session) advance(shards []int, now int64) int64 {
 
 // prepare interns the limits, hashes the keys and refuses what cannot be a
 // chain.
-func (s *Session) prepare(segs []Segment, o *Options) error {
+func (s *Session) prepare(segs []Segment, o *algo.Options) error {
 	c := s.chain
 	for i := range segs {
 		if len(segs[i].Key) > shard.MaxKeyLen {
@@ -143,7 +144,7 @@ func (c *chain) forget(n int) {
 }
 
 // decideHeld decides and charges with all shards locked.
-func (s *Session) decideHeld(now int64, segs []Segment, o *Options, out []Decision) error {
+func (s *Session) decideHeld(now int64, segs []Segment, o *algo.Options, out []algo.Decision) error {
 	if s.e.sealed.Load() {
 		return ErrSealed
 	}
@@ -168,7 +169,7 @@ func (s *Session) decideHeld(now int64, segs []Segment, o *Options, out []Decisi
 
 // planAll plans every segment, with its own cost or, where cost is not 0, with
 // that, and tells whether all pass.
-func (s *Session) planAll(now int64, segs []Segment, cost int64, o *Options, out []Decision) (bool, error) {
+func (s *Session) planAll(now int64, segs []Segment, cost int64, o *algo.Options, out []algo.Decision) (bool, error) {
 	all := true
 	for i := range segs {
 		p := &s.chain.plans[i]
@@ -186,14 +187,14 @@ func (s *Session) planAll(now int64, segs []Segment, cost int64, o *Options, out
 }
 
 // planSegment plans segment i, whose plan may hold an earlier decision.
-func (s *Session) planSegment(i int, now int64, key []byte, cost int64, o *Options) error {
+func (s *Session) planSegment(i int, now int64, key []byte, cost int64, o *algo.Options) error {
 	p := &s.chain.plans[i]
-	p.d = Decision{}
+	p.d = algo.Decision{}
 	return s.plan(p, s.e.table.At(p.hash), p.hash, key, s.chain.items[i], now, cost, o)
 }
 
 // levelAtMost plans again with the amount that the scarcest limit can grant.
-func (s *Session) levelAtMost(now int64, segs []Segment, o *Options, out []Decision) (bool, error) {
+func (s *Session) levelAtMost(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (bool, error) {
 	amount := out[0].Allowed
 	for i := range segs {
 		amount = min(amount, out[i].Allowed)
@@ -206,8 +207,8 @@ func (s *Session) levelAtMost(now int64, segs []Segment, o *Options, out []Decis
 
 // reportDenied replaces the decisions of limits that would have passed by what
 // they hold now: the call took nothing from them.
-func (s *Session) reportDenied(now int64, segs []Segment, o *Options, out []Decision) error {
-	peek := Options{Peek: true, Debt: o.Debt}
+func (s *Session) reportDenied(now int64, segs []Segment, o *algo.Options, out []algo.Decision) error {
+	peek := algo.Options{Peek: true, Debt: o.Debt}
 	for i := range segs {
 		if !out[i].OK {
 			continue
@@ -262,7 +263,7 @@ func (s *Session) reserve(p *plan, now int64) error {
 	if p.found {
 		return p.resize(sh, p.words, now)
 	}
-	if _, err := sh.Insert(p.hash, p.key, p.it.id, p.words, p.next.deadline, now); err != nil {
+	if _, err := sh.Insert(p.hash, p.key, p.it.id, p.words, p.next.Deadline, now); err != nil {
 		return err
 	}
 	p.it.refer(sh)
@@ -284,25 +285,12 @@ func (s *Session) unreserve(n int) {
 }
 
 // bind picks the decision that stands for the whole chain.
-func bind(ds []Decision) int {
+func bind(ds []algo.Decision) int {
 	best := 0
 	for i := 1; i < len(ds); i++ {
-		if ds[i].bindsMoreThan(&ds[best]) {
+		if ds[i].BindsMoreThan(&ds[best]) {
 			best = i
 		}
 	}
 	return best
-}
-
-func (d *Decision) bindsMoreThan(b *Decision) bool {
-	if d.OK != b.OK {
-		return !d.OK
-	}
-	if d.OK {
-		return d.Remaining < b.Remaining
-	}
-	if d.RetryAfter == Never || b.RetryAfter == Never {
-		return d.RetryAfter == Never && b.RetryAfter != Never
-	}
-	return d.RetryAfter > b.RetryAfter
 }

@@ -9,30 +9,33 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
 // modelKey is one key of a chain, by the definition of its algorithm.
 type modelKey struct {
-	l      Limit
-	bucket modelBucket
-	token  tokenState
-	window modelWindow
+	l      algo.Limit
+	bucket algotest.Bucket
+	token  algo.State
+	window algotest.Window
 }
 
-func newModelKey(l Limit) *modelKey {
-	k := &modelKey{l: l, window: modelWindow{l: l}}
-	if l.Algorithm <= Leaky {
-		k.bucket = newModelBucket(l)
+func newModelKey(l algo.Limit) *modelKey {
+	k := &modelKey{l: l, window: algotest.Window{Limit: l}}
+	if l.Algorithm <= algo.Leaky {
+		k.bucket = algotest.NewBucket(l)
 	}
 	return k
 }
 
 // decide answers one check. The models of windows do not tell RetryAfter.
-func (k *modelKey) decide(t *rapid.T, now, cost int64, o Options) Decision {
-	if k.l.Algorithm > Leaky {
-		return k.window.decide(now, cost, o)
+func (k *modelKey) decide(t *rapid.T, now, cost int64, o algo.Options) algo.Decision {
+	if k.l.Algorithm > algo.Leaky {
+		return k.window.Decide(now, cost, o)
 	}
-	next, d, write, err := k.bucket.token(k.token, now, cost, o)
+	next, d, write, err := k.bucket.Decide(k.token, now, cost, o)
 	require.NoError(t, err)
 	if write {
 		k.token = next
@@ -41,7 +44,7 @@ func (k *modelKey) decide(t *rapid.T, now, cost int64, o Options) Decision {
 }
 
 // modelChain is DecideAll by its definition.
-func modelChain(t *rapid.T, keys []*modelKey, costs []int64, now int64, o Options) (out []Decision, ok bool) {
+func modelChain(t *rapid.T, keys []*modelKey, costs []int64, now int64, o algo.Options) (out []algo.Decision, ok bool) {
 	look := o
 	look.Peek = true
 	ask := func() {
@@ -65,7 +68,7 @@ func modelChain(t *rapid.T, keys []*modelKey, costs []int64, now int64, o Option
 	for i, k := range keys {
 		switch {
 		case !ok && out[i].OK:
-			out[i] = k.decide(t, now, 0, Options{Peek: true})
+			out[i] = k.decide(t, now, 0, algo.Options{Peek: true})
 		case ok && !o.Peek:
 			k.decide(t, now, costs[i], o)
 		}
@@ -82,21 +85,21 @@ func TestChainAgainstModel(t *testing.T) {
 		defer s.Close()
 		var all []*modelKey
 		for range rapid.IntRange(2, 5).Draw(t, "keys") {
-			l := Limit{
+			l := algo.Limit{
 				Algorithm: rapid.SampledFrom(eachAlgorithm).Draw(t, "algorithm"),
 				Limit:     rapid.Int64Range(1, 10).Draw(t, "limit"),
 				Period:    rapid.Int64Range(1, 100).Draw(t, "period") * second,
 			}
-			if l.Algorithm <= Leaky && rapid.Bool().Draw(t, "with burst") {
+			if l.Algorithm <= algo.Leaky && rapid.Bool().Draw(t, "with burst") {
 				l.Burst = rapid.Int64Range(1, 20).Draw(t, "burst")
 			}
 			all = append(all, newModelKey(l))
 		}
 		now := start
-		out := make([]Decision, MaxSegments)
+		out := make([]algo.Decision, MaxSegments)
 		for range rapid.IntRange(1, 30).Draw(t, "calls") {
 			now += rapid.Int64Range(0, 20*second).Draw(t, "step")
-			o := Options{
+			o := algo.Options{
 				Peek:   rapid.IntRange(0, 7).Draw(t, "peek") == 0,
 				AtMost: rapid.IntRange(0, 3).Draw(t, "atmost") == 0,
 				Debt:   max(rapid.Int64Range(-9, 3).Draw(t, "debt"), 0),
@@ -125,7 +128,7 @@ func TestChainAgainstModel(t *testing.T) {
 			require.Equal(t, ok, out[binding].OK)
 			for i, k := range keys {
 				got := out[i]
-				if k.l.Algorithm > Leaky {
+				if k.l.Algorithm > algo.Leaky {
 					require.Equal(t, got.OK, got.RetryAfter == 0)
 					want[i].RetryAfter = got.RetryAfter
 				}
@@ -139,19 +142,19 @@ func chainOf(segs ...Segment) []Segment { return segs }
 
 func TestChainTakesAllOrNone(t *testing.T) {
 	s := newTestSession(t, Config{})
-	out := make([]Decision, MaxSegments)
+	out := make([]algo.Decision, MaxSegments)
 	segs := chainOf(
-		Segment{[]byte("s"), Limit{Limit: 10, Period: second}, 1},
-		Segment{[]byte("d"), Limit{Algorithm: Fixed, Limit: 3, Period: minute}, 1},
-		Segment{[]byte("l"), Limit{Algorithm: Log, Limit: 50, Period: minute}, 2},
+		Segment{[]byte("s"), algo.Limit{Limit: 10, Period: second}, 1},
+		Segment{[]byte("d"), algo.Limit{Algorithm: algo.Fixed, Limit: 3, Period: minute}, 1},
+		Segment{[]byte("l"), algo.Limit{Algorithm: algo.Log, Limit: 50, Period: minute}, 2},
 	)
 	for range 3 {
-		binding, err := s.DecideAll(start, segs, &Options{}, out)
+		binding, err := s.DecideAll(start, segs, &algo.Options{}, out)
 		require.NoError(t, err)
 		require.Equal(t, 1, binding, "the least remaining binds")
 		require.True(t, out[binding].OK)
 	}
-	binding, err := s.DecideAll(start, segs, &Options{}, out)
+	binding, err := s.DecideAll(start, segs, &algo.Options{}, out)
 	require.NoError(t, err)
 	require.Equal(t, 1, binding)
 	require.False(t, out[1].OK)
@@ -162,70 +165,70 @@ func TestChainTakesAllOrNone(t *testing.T) {
 
 func TestChainReportsTheLongestWait(t *testing.T) {
 	s := newTestSession(t, Config{})
-	out := make([]Decision, MaxSegments)
+	out := make([]algo.Decision, MaxSegments)
 	segs := chainOf(
-		Segment{[]byte("a"), Limit{Limit: 1, Period: second}, 1},
-		Segment{[]byte("b"), Limit{Limit: 1, Period: minute}, 1},
-		Segment{[]byte("c"), Limit{Limit: 5, Period: minute}, 1},
+		Segment{[]byte("a"), algo.Limit{Limit: 1, Period: second}, 1},
+		Segment{[]byte("b"), algo.Limit{Limit: 1, Period: minute}, 1},
+		Segment{[]byte("c"), algo.Limit{Limit: 5, Period: minute}, 1},
 	)
-	_, err := s.DecideAll(start, segs, &Options{}, out)
+	_, err := s.DecideAll(start, segs, &algo.Options{}, out)
 	require.NoError(t, err)
-	binding, err := s.DecideAll(start, segs, &Options{}, out)
+	binding, err := s.DecideAll(start, segs, &algo.Options{}, out)
 	require.NoError(t, err)
 	require.Equal(t, 1, binding)
 	require.Equal(t, minute, out[binding].RetryAfter)
 
 	segs[0].Cost = 2
-	binding, err = s.DecideAll(start, segs, &Options{}, out)
+	binding, err = s.DecideAll(start, segs, &algo.Options{}, out)
 	require.NoError(t, err)
 	require.Equal(t, 0, binding, "a wait that never ends is the longest")
 }
 
 func TestChainErrorsChangeNothing(t *testing.T) {
 	s := newTestSession(t, Config{})
-	out := make([]Decision, MaxSegments)
-	l := Limit{Limit: 5, Period: second}
-	_, err := s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("a"), l, 1}), &Options{}, out)
+	out := make([]algo.Decision, MaxSegments)
+	l := algo.Limit{Limit: 5, Period: second}
+	_, err := s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("a"), l, 1}), &algo.Options{}, out)
 	require.ErrorIs(t, err, ErrDuplicateKey)
-	decide(t, s, start, "w", perMinute(Fixed, 1), 1, Options{})
-	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("w"), l, 1}), &Options{}, out)
+	decide(t, s, start, "w", perMinute(algo.Fixed, 1), 1, algo.Options{})
+	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("w"), l, 1}), &algo.Options{}, out)
 	require.ErrorIs(t, err, ErrWrongType)
-	_, err = s.DecideAll(start, make([]Segment, MaxSegments+1), &Options{}, out)
+	_, err = s.DecideAll(start, make([]Segment, MaxSegments+1), &algo.Options{}, out)
 	require.ErrorIs(t, err, ErrTooManySegments)
-	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("b"), l, 2}), &Options{AtMost: true}, out)
+	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("b"), l, 2}), &algo.Options{AtMost: true}, out)
 	require.ErrorIs(t, err, ErrAtMostCosts)
 	require.False(t, is(s.Exists(start, []byte("a"))))
 }
 
 func TestChainAtMostGrantsWhatTheScarcestHas(t *testing.T) {
 	s := newTestSession(t, Config{})
-	out := make([]Decision, MaxSegments)
+	out := make([]algo.Decision, MaxSegments)
 	segs := chainOf(
-		Segment{[]byte("a"), Limit{Limit: 10, Period: minute}, 8},
-		Segment{[]byte("b"), Limit{Algorithm: Sliding, Limit: 5, Period: minute}, 8},
+		Segment{[]byte("a"), algo.Limit{Limit: 10, Period: minute}, 8},
+		Segment{[]byte("b"), algo.Limit{Algorithm: algo.Sliding, Limit: 5, Period: minute}, 8},
 	)
-	binding, err := s.DecideAll(start, segs, &Options{AtMost: true}, out)
+	binding, err := s.DecideAll(start, segs, &algo.Options{AtMost: true}, out)
 	require.NoError(t, err)
 	require.Equal(t, int64(5), out[binding].Allowed)
 	require.Equal(t, int64(5), out[0].Remaining)
 	require.Equal(t, int64(0), out[1].Remaining)
-	binding, err = s.DecideAll(start, segs, &Options{AtMost: true}, out)
+	binding, err = s.DecideAll(start, segs, &algo.Options{AtMost: true}, out)
 	require.NoError(t, err)
 	require.Equal(t, 1, binding)
 	require.False(t, out[1].OK)
-	require.Equal(t, int64(5), decide(t, s, start, "a", segs[0].Limit, 0, Options{}).Remaining)
+	require.Equal(t, int64(5), decide(t, s, start, "a", segs[0].Limit, 0, algo.Options{}).Remaining)
 }
 
 // Transfers over random pairs of many keys, from many sessions, in both
 // orders: nothing deadlocks and the sum of what is used stays what it was.
 func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 	e := New(Config{})
-	l := Limit{Algorithm: Fixed, Align: First, Limit: 1000, Period: 100 * minute}
+	l := algo.Limit{Algorithm: algo.Fixed, Align: algo.First, Limit: 1000, Period: 100 * minute}
 	const keys = 32
 	name := func(i int) []byte { return fmt.Appendf(nil, "account:%d", i) }
 	setup := e.NewSession()
 	for i := range keys {
-		_, err := setup.Decide(start, name(i), l, 500, &Options{})
+		_, err := setup.Decide(start, name(i), l, 500, &algo.Options{})
 		require.NoError(t, err)
 	}
 	var wg sync.WaitGroup
@@ -234,13 +237,13 @@ func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 			s := e.NewSession()
 			defer s.Close()
 			rnd := rand.New(rand.NewPCG(1, uint64(w)))
-			out := make([]Decision, 2)
+			out := make([]algo.Decision, 2)
 			for range 2000 {
 				i, j := rnd.IntN(keys), rnd.IntN(keys)
 				if i == j {
 					continue
 				}
-				if _, err := s.DecideAll(start, chainOf(Segment{name(i), l, 1}, Segment{name(j), l, -1}), &Options{}, out); err != nil {
+				if _, err := s.DecideAll(start, chainOf(Segment{name(i), l, 1}, Segment{name(j), l, -1}), &algo.Options{}, out); err != nil {
 					panic(err)
 				}
 			}
@@ -249,7 +252,7 @@ func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 	wg.Wait()
 	total := int64(0)
 	for i := range keys {
-		d, err := setup.Decide(start, name(i), l, 0, &Options{})
+		d, err := setup.Decide(start, name(i), l, 0, &algo.Options{})
 		require.NoError(t, err)
 		total += l.Limit - d.Remaining
 	}
@@ -261,12 +264,12 @@ func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	e := New(Config{MaxBytes: 1 << 20, Shards: 1})
 	s := e.NewSession()
-	l := Limit{Limit: 5, Period: minute}
-	decide(t, s, start, "first", l, 1, Options{})
+	l := algo.Limit{Limit: 5, Period: minute}
+	decide(t, s, start, "first", l, 1, algo.Options{})
 	full := false
 	filled := 0
 	for ; filled < 1_000_000 && !full; filled++ {
-		_, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", filled), l, 1, &Options{})
+		_, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", filled), l, 1, &algo.Options{})
 		full = err != nil
 		if full {
 			require.ErrorIs(t, err, ErrFull)
@@ -280,25 +283,25 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	var born []byte
 	for i := 0; ; i++ {
 		born = fmt.Appendf(nil, "born:%08d", i)
-		if _, err := s.Decide(start, born, l, 1, &Options{}); err == nil {
+		if _, err := s.Decide(start, born, l, 1, &algo.Options{}); err == nil {
 			break
 		}
 	}
 	require.True(t, is(s.Delete(start, born)))
 	long := make([]byte, 4000)
-	other := perMinute(Sliding, 7)
+	other := perMinute(algo.Sliding, 7)
 	for _, segs := range [][]Segment{
 		chainOf(Segment{[]byte("first"), l, 1}, Segment{long, l, 1}),
 		chainOf(Segment{born, l, 1}, Segment{[]byte("first"), l, 1}, Segment{long, other, 1}),
 		chainOf(Segment{born, l, 1}, Segment{long, l, 1}),
 	} {
-		_, err := s.DecideAll(start, segs, &Options{}, make([]Decision, 3))
+		_, err := s.DecideAll(start, segs, &algo.Options{}, make([]algo.Decision, 3))
 		require.ErrorIs(t, err, ErrFull)
-		require.Equal(t, int64(4), decide(t, s, start, "first", l, 0, Options{}).Remaining)
+		require.Equal(t, int64(4), decide(t, s, start, "first", l, 0, algo.Options{}).Remaining)
 		require.False(t, is(s.Exists(start, born)), "created for a chain that failed")
 		require.Equal(t, keys, e.Len())
 	}
-	require.True(t, decide(t, s, start, string(born), l, 1, Options{}).OK, "there is room for it")
+	require.True(t, decide(t, s, start, string(born), l, 1, algo.Options{}).OK, "there is room for it")
 	s.Close()
 	require.Equal(t, 1, e.limitsInUse(), "the limits of the failed chain are given back")
 }
@@ -308,11 +311,11 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 func TestShardsAreLockedInOrder(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
 	n.r.Lead(start)
-	l := perMinute(Fixed, 10)
+	l := perMinute(algo.Fixed, 10)
 	first, last := n.keyOf(0), n.keyOf(3)
 	for name, both := range map[string]func(){
 		"chain": func() {
-			_, _ = n.s.DecideAll(start, chainOf(Segment{last, l, 1}, Segment{first, l, 1}), &Options{}, make([]Decision, 2))
+			_, _ = n.s.DecideAll(start, chainOf(Segment{last, l, 1}, Segment{first, l, 1}), &algo.Options{}, make([]algo.Decision, 2))
 		},
 		"hold": func() { step := n.s.Isolate(start, [][]byte{last, first}, 0); step.Commit() },
 	} {
@@ -341,12 +344,12 @@ func TestShardsAreLockedInOrder(t *testing.T) {
 // Whoever holds keys is alone with them, from Hold to Unhold.
 func TestHoldKeepsOthersOut(t *testing.T) {
 	e := New(Config{})
-	l := perMinute(Fixed, 10)
+	l := perMinute(algo.Fixed, 10)
 	s := e.NewSession()
 	others := map[string]func(s *Session){
-		"decide": func(s *Session) { _, _ = s.Decide(start, []byte("b"), l, 1, &Options{}) },
+		"decide": func(s *Session) { _, _ = s.Decide(start, []byte("b"), l, 1, &algo.Options{}) },
 		"chain": func(s *Session) {
-			_, _ = s.DecideAll(start, chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("b"), l, 1}), &Options{}, make([]Decision, 2))
+			_, _ = s.DecideAll(start, chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("b"), l, 1}), &algo.Options{}, make([]algo.Decision, 2))
 		},
 		"hold":   func(s *Session) { step := s.Isolate(start, [][]byte{[]byte("b")}, 0); step.Commit() },
 		"delete": func(s *Session) { s.Delete(start, []byte("b")) },
@@ -365,7 +368,7 @@ func TestHoldKeepsOthersOut(t *testing.T) {
 			t.Errorf("%s came in between", name)
 		case <-time.After(20 * time.Millisecond):
 		}
-		decide(t, s, start, "b", l, 0, Options{})
+		decide(t, s, start, "b", l, 0, algo.Options{})
 		step.Commit()
 		<-done
 	}
@@ -373,7 +376,7 @@ func TestHoldKeepsOthersOut(t *testing.T) {
 
 func TestHoldIsolatesSeveralCalls(t *testing.T) {
 	e := New(Config{})
-	l := Limit{Limit: 1000, Period: minute}
+	l := algo.Limit{Limit: 1000, Period: minute}
 	keys := [][]byte{[]byte("a"), []byte("b"), []byte("a")}
 	var wg sync.WaitGroup
 	for range 4 {
@@ -382,10 +385,10 @@ func TestHoldIsolatesSeveralCalls(t *testing.T) {
 			defer s.Close()
 			for range 100 {
 				step := s.Isolate(start, keys, 0)
-				x, _ := s.Decide(start, keys[0], l, 0, &Options{})
-				_, _ = s.Decide(start, keys[0], l, 1, &Options{})
-				_, _ = s.Decide(start, keys[1], l, 1, &Options{})
-				y, _ := s.Decide(start, keys[0], l, 0, &Options{})
+				x, _ := s.Decide(start, keys[0], l, 0, &algo.Options{})
+				_, _ = s.Decide(start, keys[0], l, 1, &algo.Options{})
+				_, _ = s.Decide(start, keys[1], l, 1, &algo.Options{})
+				y, _ := s.Decide(start, keys[0], l, 0, &algo.Options{})
 				step.Commit()
 				if x.Remaining != y.Remaining+1 {
 					panic("somebody came in between")
@@ -395,5 +398,5 @@ func TestHoldIsolatesSeveralCalls(t *testing.T) {
 	}
 	wg.Wait()
 	s := e.NewSession()
-	require.Equal(t, int64(600), decide(t, s, start, "b", l, 0, Options{}).Remaining)
+	require.Equal(t, int64(600), decide(t, s, start, "b", l, 0, algo.Options{}).Remaining)
 }

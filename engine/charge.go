@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/binary"
 	"errors"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 // Charge is consumption to be charged at the leader.
 type Charge struct {
 	Key   []byte
-	Limit Limit
+	Limit algo.Limit
 	Units int64
 	// Initial is what a counter that the leader does not have begins with,
 	// Deadline is when it expires, engine time in ns, and Known when it expired
@@ -54,12 +56,12 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 		s.Use(c.Limit.DB)
 		var err error
 		switch {
-		case c.Limit.Algorithm == Counter:
+		case c.Limit.Algorithm == algo.Counter:
 			err = s.chargeCounter(now, &c)
 		case c.Limit.Algorithm.IsPolicy():
 			err = s.chargePolicy(now, &c)
 		default:
-			_, err = s.Decide(now, c.Key, c.Limit, c.Units, &Options{Force: true})
+			_, err = s.Decide(now, c.Key, c.Limit, c.Units, &algo.Options{Force: true})
 		}
 		if errors.Is(err, ErrSealed) {
 			return 0, err

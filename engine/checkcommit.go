@@ -59,7 +59,7 @@ func (st *checking) reserve(s *Session, w *weighed, now int64) error {
 		return w.resize(sh, words, now)
 	}
 	defer s.claim(w).refs.Add(-1)
-	if _, err := sh.Insert(w.hash, w.key, w.it.id, words, w.next.deadline, now); err != nil {
+	if _, err := sh.Insert(w.hash, w.key, w.it.id, words, w.next.Deadline, now); err != nil {
 		return err
 	}
 	w.it.refer(sh)
@@ -112,7 +112,7 @@ func (s *Session) put(w *weighed, sh *shard.Shard, now int64) error {
 	if w.counted == 0 && w.ring == nil {
 		return s.commit(&w.plan, sh, now)
 	}
-	if err := s.place(&w.plan, sh, w.words, w.next.deadline, now); err != nil {
+	if err := s.place(&w.plan, sh, w.words, w.next.Deadline, now); err != nil {
 		return err
 	}
 	w.storeLog(now)
@@ -126,9 +126,9 @@ func (w *weighed) storeLog(now int64) {
 		clear(log[copy(log, w.ring):])
 	}
 	if w.counted == 0 {
-		w.it.logApply(log, now, w.d.Allowed)
+		w.it.Apply(log, now, w.d.Allowed)
 	} else {
-		w.it.logCount(log, now, w.counted, w.it.most(w.opts.Debt))
+		w.it.ApplyCount(log, now, w.counted, w.opts.Debt)
 	}
 }
 
@@ -136,7 +136,7 @@ func (w *weighed) storeLog(now int64) {
 // its id. One that has been released and forgotten is interned anew.
 func (s *Session) claim(w *weighed) *interned {
 	if w.it.refs.Add(1) <= 0 {
-		w.it = s.e.limits.acquireReplicated(w.it.limit)
+		w.it = s.e.limits.acquireReplicated(w.it.Limit)
 	}
 	return w.it
 }

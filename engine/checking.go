@@ -6,6 +6,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v3"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -34,16 +35,13 @@ const orderBits = 6
 // weighed is one limit of a step.
 type weighed struct {
 	plan
-	st   state // as it is under the limit
-	opts Options
+	st   algo.State // as it is under the limit
+	opts algo.Options
 	anew bool // see CheckOptions
 	// foreign: what lies under the name is live and no counter of a policy.
 	foreign bool
 	// own: what was found refers to the limit.
 	own bool
-	// ring is a log that keeps its share after an edit, as it is under the limit;
-	// nil where the record has it so.
-	ring []byte
 	// counted is what a log is charged of a call that is denied and counts, 0
 	// where the plan has all.
 	counted int64
@@ -51,7 +49,7 @@ type weighed struct {
 	// reserves: what is charged may be given back; forfeits: nothing of what was
 	// charged before can be, after this. mark is what the record will have.
 	reserves, forfeits bool
-	mark               mark
+	mark               algo.Mark
 }
 
 // prepare hashes the keys of the limits that apply, puts their shards in order
@@ -69,8 +67,8 @@ func (st *checking) prepare(s *Session, checks []Check, cold bool) error {
 		if len(c.Key) > shard.MaxKeyLen {
 			return ErrKeyTooLong
 		}
-		if uint64(c.Cost) > maxCount {
-			return ErrOverflow
+		if uint64(c.Cost) > algo.MaxCount {
+			return algo.ErrOverflow
 		}
 		w := &st.weighed[i]
 		w.key, w.hash, w.it = c.Key, c.Hash, c.Limit.it
@@ -191,7 +189,7 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 	for k := range st.n { // in the order in which their records were asked for
 		i := st.position(k)
 		c, w := &checks[i], &st.weighed[i]
-		w.opts, w.anew = Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
+		w.opts, w.anew = algo.Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
 		err := s.weigh(w, now, c)
 		if err == nil && c.Penalty != nil && c.Mode == Enforce {
 			err = st.suspect(s, i, c, now)
@@ -226,7 +224,7 @@ func (st *checking) settle(s *Session, now int64, checks []Check, passed bool, o
 			w := &st.weighed[i]
 			s.settle(w, now, c, passed, c.CountAll && c.Cost > 0 && !st.blocked, &out[i])
 			if d := &out[i].Decision; c.TooMuch { // whatever it counts
-				*d = Decision{Limit: d.Limit, Remaining: d.Remaining, RetryAfter: Never, ResetAfter: d.ResetAfter}
+				*d = algo.Decision{Limit: d.Limit, Remaining: d.Remaining, RetryAfter: algo.Never, ResetAfter: d.ResetAfter}
 			}
 			writes = writes || w.write
 		}
@@ -275,20 +273,8 @@ func (s *Session) weigh(w *weighed, now int64, c *Check) (err error) {
 	if w.st, err = s.find(w, s.e.table.At(w.hash), now); err != nil {
 		return err
 	}
-	w.d = Decision{}
-	return s.evaluateWeighed(w, now, c.Cost, &w.opts)
-}
-
-// evaluateWeighed runs the algorithm on the state found.
-func (s *Session) evaluateWeighed(w *weighed, now, cost int64, o *Options) (err error) {
-	if w.ring == nil {
-		return s.evaluate(&w.plan, w.st, now, cost, o)
-	}
-	w.write, err = w.it.checkLog(w.ring, now, cost, o, s.e.logMaxEntries, &w.d)
-	if w.write {
-		w.words, w.next.deadline = w.it.logNeed(w.ring, now, w.d.Allowed, s.e.logMaxEntries)
-	}
-	return err
+	w.d = algo.Decision{}
+	return s.evaluate(&w.plan, w.st, now, c.Cost, &w.opts)
 }
 
 // settle says what becomes of a limit's plan, once it is known whether the call
@@ -297,7 +283,7 @@ func (s *Session) settle(w *weighed, now int64, c *Check, passed, all bool, out 
 	out.Over, out.Err = false, nil
 	switch {
 	case w.err != nil:
-		out.Decision = Decision{}
+		out.Decision = algo.Decision{}
 		return
 	case passed && w.d.OK:
 	case all:
@@ -321,8 +307,8 @@ func (s *Session) settle(w *weighed, now int64, c *Check, passed, all bool, out 
 func (s *Session) ask(w *weighed, now, cost int64) error {
 	opts := w.opts
 	opts.Peek = true
-	w.d = Decision{}
-	return s.evaluateWeighed(w, now, cost, &opts)
+	w.d = algo.Decision{}
+	return s.evaluate(&w.plan, w.st, now, cost, &opts)
 }
 
 // bind picks what stands for the call.
@@ -353,13 +339,13 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 // waitsLonger reports whether the denial d of a check stands for the call before
 // another one. The wait for a slot is at most what it says, since who holds it may
 // settle sooner: it counts where nothing else denies.
-func waitsLonger(c *Check, d *Decision, than *Check, other *Decision) bool {
-	if d.RetryAfter != Never && other.RetryAfter != Never {
-		if mine, theirs := c.Limit.it.decides == Slots, than.Limit.it.decides == Slots; mine != theirs {
+func waitsLonger(c *Check, d *algo.Decision, than *Check, other *algo.Decision) bool {
+	if d.RetryAfter != algo.Never && other.RetryAfter != algo.Never {
+		if mine, theirs := c.Limit.it.Decides == algo.Slots, than.Limit.it.Decides == algo.Slots; mine != theirs {
 			return theirs
 		}
 	}
-	return d.bindsMoreThan(other)
+	return d.BindsMoreThan(other)
 }
 
 // prolong has the limit that stands for a denied call say the longest wait of all,
@@ -368,7 +354,7 @@ func waitsLonger(c *Check, d *Decision, than *Check, other *Decision) bool {
 func (v *Verdict) prolong(checks []Check, out []Checked) {
 	for i := range checks {
 		d := &out[i].Decision
-		if v.Binding >= 0 && checks[i].Mode == Enforce && (d.RetryAfter == Never || checks[i].Limit.it.decides != Slots) {
+		if v.Binding >= 0 && checks[i].Mode == Enforce && (d.RetryAfter == algo.Never || checks[i].Limit.it.Decides != algo.Slots) {
 			b := &out[v.Binding].Decision
 			b.RetryAfter = longest(b.RetryAfter, d.RetryAfter)
 		}

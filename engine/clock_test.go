@@ -6,6 +6,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
 // fakeTime drives a Clock: wall time may run off the monotonic clock.
@@ -34,19 +36,19 @@ func (f *fakeTime) pass(d time.Duration) {
 }
 
 func TestClockFollowsTheMonotonicClock(t *testing.T) {
-	f := &fakeTime{mono: 5, wall: someDay}
+	f := &fakeTime{mono: 5, wall: start}
 	c := f.clock()
-	require.EqualValues(t, someDay, c.Now())
+	require.EqualValues(t, start, c.Now())
 	f.pass(time.Hour)
-	require.Equal(t, someDay+int64(time.Hour), c.Now())
+	require.Equal(t, start+int64(time.Hour), c.Now())
 	f.wall -= int64(time.Minute)
-	require.Equal(t, someDay+int64(time.Hour), c.Now(), "wall time alone moves nothing")
+	require.Equal(t, start+int64(time.Hour), c.Now(), "wall time alone moves nothing")
 	require.Equal(t, -time.Minute, c.Skew())
 }
 
 func TestClockSlewsTowardsWallTime(t *testing.T) {
 	for _, gap := range []time.Duration{100 * time.Millisecond, -100 * time.Millisecond} {
-		f := &fakeTime{wall: someDay}
+		f := &fakeTime{wall: start}
 		c := f.clock()
 		f.wall += int64(gap)
 		seconds := 0
@@ -62,7 +64,7 @@ func TestClockSlewsTowardsWallTime(t *testing.T) {
 }
 
 func TestClockCorrectionEndsByItself(t *testing.T) {
-	f := &fakeTime{wall: someDay}
+	f := &fakeTime{wall: start}
 	c := f.clock()
 	f.wall += int64(time.Millisecond)
 	c.Discipline()
@@ -72,7 +74,7 @@ func TestClockCorrectionEndsByItself(t *testing.T) {
 
 func TestClockLargeGapWaitsForStep(t *testing.T) {
 	for _, gap := range []time.Duration{MaxSlew + 1, -MaxSlew - 1, 24 * time.Hour} {
-		f := &fakeTime{wall: someDay}
+		f := &fakeTime{wall: start}
 		c := f.clock()
 		f.wall += int64(gap)
 		for range 10 {
@@ -90,10 +92,10 @@ func TestClockLargeGapWaitsForStep(t *testing.T) {
 // 500 ppm off, whatever wall time does.
 func TestClockNeverJumps(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		f := &fakeTime{wall: someDay}
+		f := &fakeTime{wall: start}
 		c := f.clock()
 		for range rapid.IntRange(1, 50).Draw(t, "steps") {
-			f.wall += wide(t, "jump", -int64(2*time.Second), int64(2*time.Second))
+			f.wall += algotest.Wide(t, "jump", -int64(2*time.Second), int64(2*time.Second))
 			if rapid.Bool().Draw(t, "discipline") {
 				before := c.Now()
 				c.Discipline()
@@ -116,7 +118,7 @@ func TestClockCountsSuspensions(t *testing.T) {
 		"CatchUp":    func(c *Clock) { require.Equal(t, time.Hour, c.CatchUp()) },
 		"Discipline": func(c *Clock) { c.Discipline() },
 	} {
-		f := &fakeTime{wall: someDay}
+		f := &fakeTime{wall: start}
 		c := f.clock()
 		f.pass(time.Minute)
 		f.suspend(time.Hour)
@@ -125,7 +127,7 @@ func TestClockCountsSuspensions(t *testing.T) {
 		require.Zero(t, c.CatchUp(), "counted once")
 	}
 	// A gap to wall time stays what it was.
-	f := &fakeTime{wall: someDay}
+	f := &fakeTime{wall: start}
 	c := f.clock()
 	f.wall += int64(time.Minute)
 	f.suspend(time.Hour)
@@ -136,11 +138,11 @@ func TestClockCountsSuspensions(t *testing.T) {
 // What the clock is set to counts every suspension before.
 func TestClockCountsNoSuspensionTwice(t *testing.T) {
 	for name, set := range map[string]func(*Clock){
-		"Set":  func(c *Clock) { c.Set(someDay) },
+		"Set":  func(c *Clock) { c.Set(start) },
 		"Step": func(c *Clock) { c.Step() },
 	} {
 		for _, busy := range []bool{false, true} {
-			f := &fakeTime{wall: someDay}
+			f := &fakeTime{wall: start}
 			c := f.clock()
 			f.suspend(time.Hour)
 			f.busy = busy
@@ -153,7 +155,7 @@ func TestClockCountsNoSuspensionTwice(t *testing.T) {
 			require.Equal(t, time.Hour, c.CatchUp(), name)
 		}
 	}
-	f := &fakeTime{wall: someDay}
+	f := &fakeTime{wall: start}
 	c := f.clock()
 	f.asleep += leastSleep - 1
 	require.Zero(t, c.CatchUp(), "as far as a reading may be off")

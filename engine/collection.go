@@ -68,10 +68,10 @@ func checkCollection(kind packed.Kind, state []byte) bool {
 	return pad >= 1 && pad <= 8 && packed.Check(kind, collection(state)) == nil
 }
 
-func describeCollection(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+func describeCollection(x *Explanation, ent shard.Entry) {
 	value := collection(ent.State())
 	x.Entries = packed.Len(value)
-	x.fact("entries", int64(x.Entries))
-	x.fact("bytes", int64(len(value)))
+	x.Fact("entries", int64(x.Entries))
+	x.Fact("bytes", int64(len(value)))
 	x.Encoding = packed.Encoding(value)
 }

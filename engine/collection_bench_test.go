@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"testing"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
 )
@@ -19,7 +20,7 @@ func BenchmarkBucketHash(b *testing.B) {
 	pairs := [][]byte{tokens, nil, last, nil}
 	b.ReportAllocs()
 	for i := range b.N {
-		v, err := s.Open(start, key, Hash)
+		v, err := s.Open(start, key, algo.Hash)
 		if err != nil {
 			b.Fatal(err)
 		}
@@ -29,7 +30,7 @@ func BenchmarkBucketHash(b *testing.B) {
 		v.Close()
 		pairs[1] = strconv.AppendInt(pairs[1][:0], int64(i%1000), 10)
 		pairs[3] = strconv.AppendInt(pairs[3][:0], int64(1_700_000_000+i), 10)
-		if v, err = s.Open(start, key, Hash); err != nil {
+		if v, err = s.Open(start, key, algo.Hash); err != nil {
 			b.Fatal(err)
 		}
 		h = packed.NewHash(v)
@@ -61,7 +62,7 @@ func BenchmarkLogSet(b *testing.B) {
 				if i == 1000 {
 					b.ResetTimer()
 				}
-				v, err := s.Open(start, []byte("rl:user:42"), SortedSet)
+				v, err := s.Open(start, []byte("rl:user:42"), algo.SortedSet)
 				if err != nil {
 					b.Fatal(err)
 				}

@@ -8,12 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
 // editCollection makes changes to a hash, set, sorted set or list that has been
 // opened, sometimes such that it becomes large, and removes what is empty.
-func editCollection(v *Value, rnd *rand.Rand, kind Algorithm) {
+func editCollection(v *Value, rnd *rand.Rand, kind algo.Algorithm) {
 	few := 1 + rnd.IntN(3)
 	if rnd.IntN(30) == 0 {
 		few = 300
@@ -22,28 +23,28 @@ func editCollection(v *Value, rnd *rand.Rand, kind Algorithm) {
 		e := fmt.Appendf(nil, "entry %d", rnd.IntN(200))
 		remove := rnd.IntN(3) == 0
 		switch kind {
-		case Hash:
+		case algo.Hash:
 			h := packed.NewHash(v)
 			if remove {
 				h.Remove(e)
 			} else {
 				_, _ = h.Set(e, bytes.Repeat([]byte("v"), rnd.IntN(30)))
 			}
-		case Set:
+		case algo.Set:
 			s := packed.NewSet(v)
 			if remove {
 				s.Remove(e)
 			} else {
 				_, _ = s.Add(e)
 			}
-		case SortedSet:
+		case algo.SortedSet:
 			z := packed.NewSortedSet(v)
 			if remove {
 				z.RemoveRange(0, rnd.IntN(z.Len()+1))
 			} else {
 				_, _ = z.Put(e, float64(rnd.IntN(50)))
 			}
-		case List:
+		case algo.List:
 			l := packed.NewList(v)
 			if remove {
 				l.RemoveRange(0, rnd.IntN(l.Len()+1))
@@ -63,7 +64,9 @@ func editCollection(v *Value, rnd *rand.Rand, kind Algorithm) {
 	}
 }
 
-func collections() []Algorithm { return []Algorithm{Hash, Set, SortedSet, List} }
+func collections() []algo.Algorithm {
+	return []algo.Algorithm{algo.Hash, algo.Set, algo.SortedSet, algo.List}
+}
 
 // The leader's values have room, garbage and an index that grew; a follower's
 // have neither. Their tables are equal, and the follower goes on with its own.
@@ -102,7 +105,7 @@ func TestTheLargestCollection(t *testing.T) {
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
 	leader.r.Lead(start)
 	key := []byte("largest")
-	v, err := leader.s.Open(start, key, SortedSet)
+	v, err := leader.s.Open(start, key, algo.SortedSet)
 	require.NoError(t, err)
 	z := packed.NewSortedSet(v)
 	for i := range packed.MaxEntries {
@@ -123,7 +126,7 @@ func TestTheLargestCollection(t *testing.T) {
 	require.NoError(t, restored.r.Restore(&snap, start))
 	require.Equal(t, full, restored.e.Digest(start))
 
-	v, err = leader.s.Open(start, key, SortedSet)
+	v, err = leader.s.Open(start, key, algo.SortedSet)
 	require.NoError(t, err)
 	z = packed.NewSortedSet(v)
 	z.RemoveRange(100, z.Len())
@@ -145,16 +148,16 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 			for i := range n {
 				e := fmt.Append(nil, i)
 				switch kind {
-				case Hash:
+				case algo.Hash:
 					h := packed.NewHash(v)
 					_, err = h.Set(e, e)
-				case Set:
+				case algo.Set:
 					s := packed.NewSet(v)
 					_, err = s.Add(e)
-				case SortedSet:
+				case algo.SortedSet:
 					z := packed.NewSortedSet(v)
 					_, err = z.Put(e, float64(i))
-				case List:
+				case algo.List:
 					l := packed.NewList(v)
 					err = l.PushBack([][]byte{e})
 				}
@@ -193,16 +196,16 @@ func TestBytesACollectionTakes(t *testing.T) {
 	const n = 20_000
 	for _, c := range []struct {
 		name string
-		kind Algorithm
+		kind algo.Algorithm
 		most int64
 		put  func(b packed.Buffer) error
 	}{
-		{"hash of a token bucket", Hash, 100, func(b packed.Buffer) error {
+		{"hash of a token bucket", algo.Hash, 100, func(b packed.Buffer) error {
 			h := packed.NewHash(b)
 			_, err := h.SetAll([][]byte{[]byte("tokens"), []byte("9.5"), []byte("last"), []byte("1700000000.123")})
 			return err
 		}},
-		{"log of 50", SortedSet, 50*37*5/4 + 100, func(b packed.Buffer) error {
+		{"log of 50", algo.SortedSet, 50*37*5/4 + 100, func(b packed.Buffer) error {
 			z := packed.NewSortedSet(b)
 			for i := range 50 {
 				if _, err := z.Put(fmt.Appendf(nil, "1700000000.%06d:%010d", i, i), float64(i)); err != nil {

@@ -10,6 +10,9 @@ import (
 
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
 func parseNumber(t testing.TB, s string) Number {
@@ -144,8 +147,8 @@ func TestIncrOptions(t *testing.T) {
 		{IncrOptions{Lower: Integer(10), HasLower: true, Upper: Integer(5), HasUpper: true}, ErrBounds},
 		{IncrOptions{Float: true, Lower: parseNumber(t, "10.5"), HasLower: true, Upper: parseNumber(t, "1.5"), HasUpper: true}, ErrBounds},
 		{IncrOptions{OnlyNew: true}, ErrOnlyNew},
-		{IncrOptions{OnlyNew: true, TTL: sec}, nil},
-		{IncrOptions{OnlyNew: true, Deadline: someDay}, nil},
+		{IncrOptions{OnlyNew: true, TTL: second}, nil},
+		{IncrOptions{OnlyNew: true, Deadline: start}, nil},
 	} {
 		require.ErrorIs(t, v.o.Validate(), v.want)
 	}
@@ -206,21 +209,21 @@ func TestNumberRoundTrip(t *testing.T) {
 // Integer increments are those of big integers, clamped or refused.
 func TestIncrAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		any := func(name string) int64 { return wide(t, name, math.MinInt64, math.MaxInt64) }
+		any := func(name string) int64 { return algotest.Wide(t, name, math.MinInt64, math.MaxInt64) }
 		cur, by, lower, upper := any("value"), any("by"), any("lower"), any("upper")
 		o := &IncrOptions{By: Integer(by), Saturate: rapid.Bool().Draw(t, "saturate")}
-		low, high := bigInt(math.MinInt64), bigInt(math.MaxInt64)
+		low, high := algotest.Int(math.MinInt64), algotest.Int(math.MaxInt64)
 		if o.HasLower = rapid.Bool().Draw(t, "has lower"); o.HasLower {
-			o.Lower, low = Integer(lower), bigInt(lower)
+			o.Lower, low = Integer(lower), algotest.Int(lower)
 		}
 		if o.HasUpper = rapid.Bool().Draw(t, "has upper"); o.HasUpper {
-			o.Upper, high = Integer(upper), bigInt(upper)
+			o.Upper, high = Integer(upper), algotest.Int(upper)
 		}
 		if o.Validate() != nil {
 			require.Positive(t, low.Cmp(high))
 			return
 		}
-		sum := add(bigInt(cur), bigInt(by))
+		sum := algotest.Add(algotest.Int(cur), algotest.Int(by))
 		inside := sum.Cmp(low) >= 0 && sum.Cmp(high) <= 0
 		value, applied, write, err := Integer(cur).incr(o)
 		if sum.Cmp(high) > 0 {
@@ -228,7 +231,7 @@ func TestIncrAgainstModel(t *testing.T) {
 		} else if sum.Cmp(low) < 0 {
 			sum = low
 		}
-		grown := sub(sum, bigInt(cur))
+		grown := algotest.Sub(sum, algotest.Int(cur))
 		switch {
 		case !inside && !o.Saturate:
 			require.NoError(t, err)
@@ -309,7 +312,7 @@ func TestCount(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, sum, got)
 			if n == 0 {
-				v, err := model.Open(now, key, Counter)
+				v, err := model.Open(now, key, algo.Counter)
 				require.NoError(t, err)
 				v.SetDeadline(until)
 				v.Close()
@@ -317,7 +320,7 @@ func TestCount(t *testing.T) {
 		}
 		same(now, key)
 	}
-	v := open(t, s, "hash", Hash)
+	v := open(t, s, "hash", algo.Hash)
 	require.NoError(t, v.Set([]byte("value")))
 	v.Close()
 	_, err := s.Count(now, []byte("hash"), 1, most, now+1)

@@ -62,21 +62,10 @@ func (st *checking) count(s *Session, now int64, checks []Check, units []int64, 
 		if w.st, err = s.find(w, s.e.table.At(w.hash), now); err != nil {
 			return err
 		}
-		r, at := &w.it.rule, clampInstant(now)
-		window := r.fixedAt(r.counts(w.st), at)
-		before := window.Cur
-		if u := units[i]; u > 0 {
-			window.Cur += min(u, maxCount-window.Cur)
-		} else {
-			window.Cur = lower(window.Cur, max(u, -maxCount))
-		}
-		out[i] = Counted{Units: window.Cur, Before: before, ResetAfter: window.Start + r.period - at}
-		if w.write = window.Cur != before && !o.Peek; !w.write {
-			continue
-		}
-		w.words = 0
-		if window.Cur > 0 {
-			w.next, w.words = r.stored(window), 1
+		next, words, before, after, reset := w.it.Tally(w.st, now, units[i])
+		out[i] = Counted{Units: after, Before: before, ResetAfter: reset}
+		if w.write = after != before && !o.Peek; w.write {
+			w.next, w.words = next, words
 		}
 	}
 	return st.commit(s, now, checks, true)
@@ -90,7 +79,7 @@ func (st *checking) tell(s *Session, now int64, checks []Check, out []Counted) {
 		if c.Mode != Enforce {
 			continue
 		}
-		if c.TooMuch || out[i].Units > c.Limit.it.limit.Limit {
+		if c.TooMuch || out[i].Units > c.Limit.it.Limit.Limit {
 			binding, ok = i, false
 			break
 		}

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Windows hold what a slow model of them holds, over edits and resets.
@@ -30,12 +32,12 @@ func TestCountWindowsAgainstModel(t *testing.T) {
 		peek := rnd.IntN(5) == 0
 		for _, k := range rnd.Perm(6)[:1+rnd.IntN(4)] {
 			key := fmt.Sprint("@p:descriptors;", k)
-			ready, err := s.Ready(Limit{Algorithm: PolicyFixed, Limit: 1 + rnd.Int64N(3), Period: int64(k+1) * 1e9, Resets: resets})
+			ready, err := s.Ready(algo.Limit{Algorithm: algo.PolicyFixed, Limit: 1 + rnd.Int64N(3), Period: int64(k+1) * 1e9, Resets: resets})
 			require.NoError(t, err)
 			checks = append(checks, Check{Key: []byte(key), Hash: e.table.Hash([]byte(key)), Limit: ready, TooMuch: true})
 			u := rnd.Int64N(9) - 3
 			if rnd.IntN(50) == 0 {
-				u = []int64{math.MaxInt64, math.MinInt64, maxCount}[rnd.IntN(3)]
+				u = []int64{math.MaxInt64, math.MinInt64, algo.MaxCount}[rnd.IntN(3)]
 			}
 			units = append(units, u)
 		}
@@ -49,8 +51,8 @@ func TestCountWindowsAgainstModel(t *testing.T) {
 			}
 			before := h.count
 			switch u := units[j]; {
-			case u > 0 && u > maxCount-h.count:
-				h.count = maxCount
+			case u > 0 && u > algo.MaxCount-h.count:
+				h.count = algo.MaxCount
 			case u < -h.count:
 				h.count = 0
 			default:
@@ -72,7 +74,7 @@ func TestCountWindowsRefuses(t *testing.T) {
 	e := New(Config{Shards: 8})
 	s := e.NewSession()
 	ready := func(resets uint16) Ready {
-		r, err := s.Ready(Limit{Algorithm: PolicyFixed, Limit: 1, Period: 1e9, Resets: resets})
+		r, err := s.Ready(algo.Limit{Algorithm: algo.PolicyFixed, Limit: 1, Period: 1e9, Resets: resets})
 		require.NoError(t, err)
 		return r
 	}

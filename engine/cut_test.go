@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // keyOf returns a key of shard i.
@@ -41,17 +43,17 @@ func (n *node) cutting(t *testing.T, i int) (resume func() [][]byte) {
 // The keys of one step are in shards before and behind the one that a cut has
 // come to: it takes both or none.
 func TestACutTearsNoStep(t *testing.T) {
-	l := perMinute(Fixed, 100)
+	l := perMinute(algo.Fixed, 100)
 	steps := map[string]func(s *Session, a, b []byte) error{
 		"chain": func(s *Session, a, b []byte) error {
-			_, err := s.DecideAll(start, chainOf(Segment{a, l, 1}, Segment{b, l, 1}), &Options{}, make([]Decision, 2))
+			_, err := s.DecideAll(start, chainOf(Segment{a, l, 1}, Segment{b, l, 1}), &algo.Options{}, make([]algo.Decision, 2))
 			return err
 		},
 		"hold": func(s *Session, a, b []byte) error {
 			step := s.Isolate(start, [][]byte{a, b}, 0)
 			defer step.Commit()
-			_, errA := s.Decide(start, a, l, 1, &Options{})
-			_, errB := s.Decide(start, b, l, 1, &Options{})
+			_, errA := s.Decide(start, a, l, 1, &algo.Options{})
+			_, errB := s.Decide(start, b, l, 1, &algo.Options{})
 			require.NoError(t, errA)
 			return errB
 		},
@@ -93,10 +95,10 @@ func TestACutTearsNoStep(t *testing.T) {
 func TestTicketsCoverWhatIsDecidedDuringACut(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
 	n.r.Lead(start)
-	decide(t, n.s, start, string(n.keyOf(0)), perMinute(Fixed, 9), 1, Options{})
+	decide(t, n.s, start, string(n.keyOf(0)), perMinute(algo.Fixed, 9), 1, algo.Options{})
 	taken := n.l.Open()
 	resume := n.cutting(t, 1)
-	decide(t, n.s, start, string(n.keyOf(0)), perMinute(Fixed, 9), 1, Options{})
+	decide(t, n.s, start, string(n.keyOf(0)), perMinute(algo.Fixed, 9), 1, algo.Options{})
 	require.Greater(t, n.l.Open(), taken)
 	require.NotNil(t, resume())
 	require.NotNil(t, n.cut())
@@ -104,10 +106,10 @@ func TestTicketsCoverWhatIsDecidedDuringACut(t *testing.T) {
 
 func TestSealedTablesRefuseEverything(t *testing.T) {
 	n := newNode(t, Config{})
-	key, l := []byte("k"), perMinute(Token, 5)
-	_, err := n.s.Decide(start, key, l, 1, &Options{})
+	key, l := []byte("k"), perMinute(algo.Token, 5)
+	_, err := n.s.Decide(start, key, l, 1, &algo.Options{})
 	require.ErrorIs(t, err, ErrSealed)
-	_, err = n.s.DecideAll(start, chainOf(Segment{key, l, 1}, Segment{[]byte("j"), l, 1}), &Options{}, make([]Decision, 2))
+	_, err = n.s.DecideAll(start, chainOf(Segment{key, l, 1}, Segment{[]byte("j"), l, 1}), &algo.Options{}, make([]algo.Decision, 2))
 	require.ErrorIs(t, err, ErrSealed)
 	_, _, err = n.s.Acquire(start, key, 5, minute, nil, 1)
 	require.ErrorIs(t, err, ErrSealed)
@@ -146,7 +148,7 @@ func TestDamagedSnapshots(t *testing.T) {
 	n.r.Lead(start)
 	n.e.clock.Set(start)
 	for i := range 40 {
-		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), 1, Options{})
+		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(algo.Fixed, 100), 1, algo.Options{})
 	}
 	n.cut()
 	n.l.Commit()

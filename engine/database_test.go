@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -16,7 +17,7 @@ func keysOf(t *testing.T, s *Session) (n int) {
 	t.Helper()
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var err error
-		cursor, err = s.Scan(start, cursor, 10, func([]byte, Algorithm) { n++ })
+		cursor, err = s.Scan(start, cursor, 10, func([]byte, algo.Algorithm) { n++ })
 		require.NoError(t, err)
 	}
 	return n
@@ -24,14 +25,14 @@ func keysOf(t *testing.T, s *Session) (n int) {
 
 func TestDatabasesAreApart(t *testing.T) {
 	s := New(Config{}).NewSession()
-	for db := range uint8(Databases) {
+	for db := range uint8(algo.Databases) {
 		s.Use(db)
 		require.Equal(t, "(none)", text(t, s, "k"))
 		set(t, s, "k", fmt.Sprint("in ", db))
-		d := decide(t, s, start, "limit", perMinute(Token, 5), 1+int64(db%2), Options{})
+		d := decide(t, s, start, "limit", perMinute(algo.Token, 5), 1+int64(db%2), algo.Options{})
 		require.Equal(t, 4-int64(db%2), d.Remaining)
 	}
-	for db := range uint8(Databases) {
+	for db := range uint8(algo.Databases) {
 		s.Use(db)
 		require.Equal(t, fmt.Sprint("in ", db), text(t, s, "k"))
 		require.Equal(t, 2, s.Engine().DatabaseLen(db))
@@ -45,7 +46,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	_, err := s.Delete(start, []byte("k"))
 	require.NoError(t, err)
 	require.Equal(t, 1, s.Engine().DatabaseLen(3))
-	require.Equal(t, 2*Databases-1, s.Engine().Len())
+	require.Equal(t, 2*algo.Databases-1, s.Engine().Len())
 }
 
 // Keys of another database are looked at, not given, and do not make a call
@@ -134,20 +135,20 @@ func TestDatabasesAreCountedThroughAFlush(t *testing.T) {
 func TestLocalSharesKnowDatabases(t *testing.T) {
 	e := New(Config{})
 	s := e.NewSession()
-	limit := perMinute(Token, 10)
+	limit := perMinute(algo.Token, 10)
 	s.Use(1)
-	decide(t, s, start, "k", limit, 10, Options{})
+	decide(t, s, start, "k", limit, 10, algo.Options{})
 	l := NewLocal(e)
 	l.Begin(1, 0)
-	out := make([]Decision, 1)
+	out := make([]algo.Decision, 1)
 	for db, allowed := range []bool{true, false} {
 		limit.DB = uint8(db)
-		_, err := l.Decide(start, []Segment{{[]byte("k"), limit, 1}}, &Options{}, out)
+		_, err := l.Decide(start, []Segment{{[]byte("k"), limit, 1}}, &algo.Options{}, out)
 		require.NoError(t, err)
 		require.Equal(t, allowed, out[0].OK, "database %d", db)
 	}
 	limit.DB = 2
-	_, err := l.Decide(start, []Segment{{[]byte("k"), limit, 4}}, &Options{}, out)
+	_, err := l.Decide(start, []Segment{{[]byte("k"), limit, 4}}, &algo.Options{}, out)
 	require.NoError(t, err)
 	s.Use(5)
 	_, err = s.ChargeOnce(start, "n1", 1, l.Take(10))
@@ -155,6 +156,6 @@ func TestLocalSharesKnowDatabases(t *testing.T) {
 	require.EqualValues(t, 5, s.Database())
 	for db, left := range map[uint8]int64{0: 9, 1: 0, 2: 6, 5: 10} {
 		s.Use(db)
-		require.Equal(t, left, decide(t, s, start, "k", limit, 0, Options{}).Remaining, "database %d", db)
+		require.Equal(t, left, decide(t, s, start, "k", limit, 0, algo.Options{}).Remaining, "database %d", db)
 	}
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headgate-io/headgate/shard"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/shard"
+)
 
 // DatabaseStats is what INFO tells of a database.
 type DatabaseStats struct {
@@ -18,15 +21,15 @@ const sampledKeys = 10_000
 
 // DatabaseStats returns what there is in each database. It takes up to a
 // millisecond.
-func (e *Engine) DatabaseStats(now int64) (all [Databases]DatabaseStats) {
-	var seen, expires [Databases]int
-	var ttl [Databases]float64
+func (e *Engine) DatabaseStats(now int64) (all [algo.Databases]DatabaseStats) {
+	var seen, expires [algo.Databases]int
+	var ttl [algo.Databases]float64
 	looked := 0
 	for cursor := uint64(0); looked < sampledKeys; {
 		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
 			looked++
-			db := e.limits.get(ent.Meta()).limit.DB
-			if db >= Databases {
+			db := e.limits.get(ent.Meta()).Limit.DB
+			if db >= algo.Databases {
 				return
 			}
 			seen[db]++

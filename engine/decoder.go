@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/binary"
 	"math"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // decoder reads a payload; after the first fault it returns zeros.
@@ -67,8 +69,8 @@ func (d *decoder) bytes(n uint64) []byte {
 func (d *decoder) short() []byte { return d.bytes(d.uvarint()) }
 
 // limit reads what appendLimit has written; it may be one that is not valid.
-func (d *decoder) limit() (l Limit) {
-	l.Algorithm, l.Rounding, l.Align = Algorithm(d.byte()), Rounding(d.byte()), Align(d.byte())
+func (d *decoder) limit() (l algo.Limit) {
+	l.Algorithm, l.Rounding, l.Align = algo.Algorithm(d.byte()), algo.Rounding(d.byte()), algo.Align(d.byte())
 	l.Limit, l.Period, l.Burst = d.varint(), d.varint(), d.varint()
 	if l.Algorithm.IsPolicy() {
 		l.Resets, l.Scalings = uint16(d.uvarintMax(math.MaxUint16)), uint16(d.uvarintMax(math.MaxUint16))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -36,7 +37,7 @@ type delta struct {
 }
 
 // appendWire appends a state as it is on all nodes.
-func (k *kind) appendWire(b, state []byte) []byte {
+func (k *traits) appendWire(b, state []byte) []byte {
 	b = slices.Grow(b, len(state)) // no wire form is longer
 	if k.packed != 0 {
 		return packed.AppendWire(b, collection(state))
@@ -46,7 +47,7 @@ func (k *kind) appendWire(b, state []byte) []byte {
 
 // fromWire appends this node's state for a wire form, which may be anything: ok
 // is false for what is none.
-func (k *kind) fromWire(b, wire []byte) (state []byte, ok bool) {
+func (k *traits) fromWire(b, wire []byte) (state []byte, ok bool) {
 	if k.packed != 0 {
 		return appendCollection(b, k.packed, wire)
 	}
@@ -54,7 +55,7 @@ func (k *kind) fromWire(b, wire []byte) (state []byte, ok bool) {
 }
 
 // mostWire is how many bytes a wire form may have.
-func (k *kind) mostWire() int {
+func (k *traits) mostWire() int {
 	if k.packed != 0 {
 		return packed.MaxBytes
 	}
@@ -62,7 +63,7 @@ func (k *kind) mostWire() int {
 }
 
 // appendBase appends the name of a state.
-func appendBase(b []byte, a Algorithm, wire []byte) []byte {
+func appendBase(b []byte, a algo.Algorithm, wire []byte) []byte {
 	h := sha256.New()
 	h.Write([]byte{byte(a)})
 	h.Write(wire)
@@ -89,9 +90,9 @@ func (c *changer) tidy() {
 // between returns the delta from one entry's state to another's, valid until the
 // next call; nil if there is none that is much shorter.
 func (c *changer) between(limits *interner, was, im *shard.Image) *delta {
-	a := limits.get(im.Meta).limit.Algorithm
-	k := a.kind()
-	if len(im.State) < leastDelta || k.packed == 0 && !k.large || limits.get(was.Meta).limit.Algorithm != a {
+	a := limits.get(im.Meta).Limit.Algorithm
+	k := traitsOf(a)
+	if len(im.State) < leastDelta || k.packed == 0 && !k.large || limits.get(was.Meta).Limit.Algorithm != a {
 		return nil
 	}
 	d := &c.differ
@@ -159,10 +160,10 @@ var errOtherBase = errors.New("the base is another")
 func (r *Replica) rebase(in *incoming, hash uint64) error {
 	a := r.applier.reader.known[in.limit].kind
 	ent, found := in.sh.Find(hash, in.image.Key)
-	if !found || r.e.limits.get(ent.Meta()).limit.Algorithm != a {
+	if !found || r.e.limits.get(ent.Meta()).Limit.Algorithm != a {
 		return errOtherBase
 	}
-	w, k := &r.applier.rebaser, a.kind()
+	w, k := &r.applier.rebaser, traitsOf(a)
 	w.used = true
 	w.old = k.appendWire(w.old[:0], ent.State())
 	if w.base = appendBase(w.base[:0], a, w.old); string(w.base) != string(in.delta.base) {

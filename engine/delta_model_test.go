@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -240,7 +241,7 @@ func (g *group) check() {
 func (g *group) act() {
 	m, rnd := g.lead, g.rnd
 	now := m.e.Now()
-	kind := []Algorithm{SortedSet, Hash, Set, List, Counter, Log, Slots}[rnd.IntN(7)]
+	kind := []algo.Algorithm{algo.SortedSet, algo.Hash, algo.Set, algo.List, algo.Counter, algo.Log, algo.Slots}[rnd.IntN(7)]
 	key := fmt.Appendf(nil, "%s:%d", kind, rnd.IntN(2))
 	if rnd.IntN(6) == 0 {
 		if key = []byte("of any kind"); rnd.IntN(6) == 0 {
@@ -285,16 +286,16 @@ func (g *group) act() {
 }
 
 // changeLarge changes a little of a large value, which it makes if there is none.
-func changeLarge(s *Session, rnd *rand.Rand, now int64, key []byte, kind Algorithm) {
+func changeLarge(s *Session, rnd *rand.Rand, now int64, key []byte, kind algo.Algorithm) {
 	switch kind {
-	case Log:
-		l := Limit{Algorithm: Log, Limit: 200, Period: second/4 + second*rnd.Int64N(2)}
+	case algo.Log:
+		l := algo.Limit{Algorithm: algo.Log, Limit: 200, Period: second/4 + second*rnd.Int64N(2)}
 		for range 1 + rnd.IntN(40) {
-			_, _ = s.Decide(now, key, l, 1, &Options{})
+			_, _ = s.Decide(now, key, l, 1, &algo.Options{})
 			now += rnd.Int64N(1000)
 		}
 		return
-	case Slots:
+	case algo.Slots:
 		for range 1 + rnd.IntN(20) {
 			_, _, _ = s.Acquire(now, key, 500, second/4+second*rnd.Int64N(2), fmt.Appendf(nil, "id%d", rnd.IntN(900)), 1)
 		}
@@ -308,11 +309,11 @@ func changeLarge(s *Session, rnd *rand.Rand, now int64, key []byte, kind Algorit
 	n := rnd.IntN(20)
 	if !v.Exists() {
 		n = []int{10, 70, 400}[rnd.IntN(3)]
-		if kind == Counter {
+		if kind == algo.Counter {
 			_ = v.Set(bytes.Repeat([]byte("a text of some length"), 1+rnd.IntN(1000)))
 		}
 	}
-	if kind == Counter {
+	if kind == algo.Counter {
 		at := rnd.IntN(v.Len() + 1)
 		del, ins := rnd.IntN(min(v.Len()-at, 40)+1), rnd.IntN(40)
 		if b, err := v.Splice(at, del, ins); err == nil {
@@ -326,19 +327,19 @@ func changeLarge(s *Session, rnd *rand.Rand, now int64, key []byte, kind Algorit
 		e := fmt.Appendf(nil, "a member or field that has the number %d", rnd.IntN(600))
 		remove := rnd.IntN(3) == 0
 		switch kind {
-		case Hash:
+		case algo.Hash:
 			if h := packed.NewHash(v); remove {
 				h.Remove(e)
 			} else {
 				_, _ = h.Set(e, bytes.Repeat([]byte("v"), rnd.IntN(60)))
 			}
-		case Set:
+		case algo.Set:
 			if z := packed.NewSet(v); remove {
 				z.Remove(e)
 			} else {
 				_, _ = z.Add(e)
 			}
-		case SortedSet:
+		case algo.SortedSet:
 			z := packed.NewSortedSet(v)
 			switch {
 			case remove:
@@ -348,7 +349,7 @@ func changeLarge(s *Session, rnd *rand.Rand, now int64, key []byte, kind Algorit
 			default:
 				_, _ = z.Put(e, float64(rnd.IntN(1000)))
 			}
-		case List:
+		case algo.List:
 			l := packed.NewList(v)
 			switch at := rnd.IntN(l.Len() + 1); {
 			case remove:

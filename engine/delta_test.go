@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -16,7 +17,7 @@ import (
 func logSet(t require.TestingT, s *Session, from, to int) {
 	for i := from; i < to; i++ {
 		now := start + int64(i)*second/1000
-		v, err := s.Open(now, []byte("log"), SortedSet)
+		v, err := s.Open(now, []byte("log"), algo.SortedSet)
 		require.NoError(t, err)
 		z := packed.NewSortedSet(v)
 		z.RemoveRange(0, z.Below(float64(i-1000), true))
@@ -170,23 +171,23 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 func TestDeltasOfEveryKind(t *testing.T) {
 	leader, follower := newNode(t, Config{}), newNode(t, Config{})
 	leader.r.Lead(start)
-	hit := func(kind Algorithm, i int) {
+	hit := func(kind algo.Algorithm, i int) {
 		key := fmt.Append(nil, kind)
 		// Behind the clock of the key's shard, which a cut or a log before may have set:
 		// a log's hits would all be at that one.
 		now := start + (30+int64(kind))*second + int64(i)
 		member := fmt.Appendf(nil, "a member with the number %d", i)
 		switch kind {
-		case Log:
-			decide(t, leader.s, now, string(key), perMinute(Log, 900), 1, Options{})
+		case algo.Log:
+			decide(t, leader.s, now, string(key), perMinute(algo.Log, 900), 1, algo.Options{})
 			return
-		case PolicyLog:
-			check(t, leader.s, now, of(t, leader.s, string(key), perMinute(Log, 900)))
+		case algo.PolicyLog:
+			check(t, leader.s, now, of(t, leader.s, string(key), perMinute(algo.Log, 900)))
 			return
-		case PolicySlots:
+		case algo.PolicySlots:
 			takes(t, leader.s, start, string(member), of(t, leader.s, string(key), concurrent(900)))
 			return
-		case Slots:
+		case algo.Slots:
 			_, _, err := leader.s.Acquire(start, key, 900, minute, member, 1)
 			require.NoError(t, err)
 			return
@@ -195,19 +196,19 @@ func TestDeltasOfEveryKind(t *testing.T) {
 		require.NoError(t, err)
 		defer v.Close()
 		switch kind {
-		case Hash:
+		case algo.Hash:
 			h := packed.NewHash(v)
 			_, err = h.Set(member, member)
-		case Set:
+		case algo.Set:
 			s := packed.NewSet(v)
 			_, err = s.Add(member)
-		case SortedSet:
+		case algo.SortedSet:
 			z := packed.NewSortedSet(v)
 			_, err = z.Put(member, float64(i))
-		case List:
+		case algo.List:
 			l := packed.NewList(v)
 			err = l.PushFront([][]byte{member})
-		case Counter:
+		case algo.Counter:
 			n := v.Len()
 			var b []byte
 			b, err = v.Splice(n, 0, len(member))
@@ -215,8 +216,8 @@ func TestDeltasOfEveryKind(t *testing.T) {
 		}
 		require.NoError(t, err)
 	}
-	for kind := range Algorithm(len(kinds)) {
-		k := kind.kind()
+	for kind := range algo.PolicySlots + 1 {
+		k := traitsOf(kind)
 		if k.packed == 0 && !k.large {
 			continue
 		}
@@ -226,11 +227,11 @@ func TestDeltasOfEveryKind(t *testing.T) {
 		_, whole := send(t, leader, follower)
 		hit(kind, 600)
 		deltas, size := send(t, leader, follower)
-		require.Equal(t, 1, deltas, k.name)
+		require.Equal(t, 1, deltas, kind)
 		most := 160
-		if kind == PolicySlots {
+		if kind == algo.PolicySlots {
 			most += 120 // the record of the hold
 		}
-		require.Less(t, size, most, "%s of %d bytes", k.name, whole)
+		require.Less(t, size, most, "%s of %d bytes", kind, whole)
 	}
 }

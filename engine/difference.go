@@ -199,7 +199,7 @@ func (d *differ) flush() {
 }
 
 // mark finds the pieces of both states, which are of kind k.
-func (d *differ) mark(k *kind) {
+func (d *differ) mark(k *traits) {
 	pieces := func(marks []uint32, state []byte) []uint32 {
 		if k.packed != 0 {
 			return packed.AppendMarks(marks, state)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -16,7 +17,7 @@ import (
 func listOf(t *testing.T, elements [][]byte) []byte {
 	s := New(Config{Shards: 1}).NewSession()
 	defer s.Close()
-	v, err := s.Open(start, []byte("list"), List)
+	v, err := s.Open(start, []byte("list"), algo.List)
 	require.NoError(t, err)
 	defer v.Close()
 	l := packed.NewList(v)
@@ -27,7 +28,7 @@ func listOf(t *testing.T, elements [][]byte) []byte {
 // difference finds the difference of two lists, and reads it.
 func difference(t *testing.T, d *differ, old, changed [][]byte, most int) (size int, ok bool) {
 	d.old, d.new = listOf(t, old), listOf(t, changed)
-	d.mark(List.kind())
+	d.mark(traitsOf(algo.List))
 	out, ok := d.between([]byte("before"), most)
 	require.Equal(t, "before", string(out[:6]))
 	if !ok {

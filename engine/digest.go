@@ -36,12 +36,12 @@ func (e *Engine) Digest(now int64) Digest {
 			if ent.Expired(now) {
 				return
 			}
-			l := e.limits.get(ent.Meta()).limit
+			l := e.limits.get(ent.Meta()).Limit
 			buf = appendLimit(buf[:0], l)
 			buf = binary.AppendVarint(buf, ent.Deadline())
 			buf = binary.AppendUvarint(buf, uint64(len(ent.Key())))
 			buf = append(buf, ent.Key()...)
-			if l.Algorithm.kind().packed != 0 {
+			if traitsOf(l.Algorithm).packed != 0 {
 				buf = packed.AppendWire(buf, collection(ent.State()))
 			} else {
 				buf = append(buf, ent.State()...)

@@ -7,18 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
 )
 
 func TestDigestComparesTables(t *testing.T) {
-	limit := Limit{Algorithm: Token, Limit: 10, Period: int64(time.Minute)}
+	limit := algo.Limit{Algorithm: algo.Token, Limit: 10, Period: int64(time.Minute)}
 	fill := func(keys []int, cost int64) *Engine {
 		e := New(Config{Shards: 8})
 		s := e.NewSession()
 		defer s.Close()
 		for _, k := range keys {
-			_, err := s.Decide(1e18, fmt.Appendf(nil, "k%d", k), limit, cost, &Options{})
+			_, err := s.Decide(1e18, fmt.Appendf(nil, "k%d", k), limit, cost, &algo.Options{})
 			require.NoError(t, err)
 		}
 		return e
@@ -33,7 +34,7 @@ func TestDigestComparesTables(t *testing.T) {
 
 func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	const keys = 3000
-	limit := Limit{Algorithm: Token, Limit: 10, Period: int64(time.Hour)}
+	limit := algo.Limit{Algorithm: algo.Token, Limit: 10, Period: int64(time.Hour)}
 	e := New(Config{Shards: 4})
 	l := ledger.New(ledger.Hooks{})
 	r := e.Replicate(l)
@@ -41,7 +42,7 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	s := e.NewSession()
 	defer s.Close()
 	for i := range keys {
-		_, err := s.Decide(e.Now(), fmt.Appendf(nil, "k%d", i), limit, 1, &Options{})
+		_, err := s.Decide(e.Now(), fmt.Appendf(nil, "k%d", i), limit, 1, &algo.Options{})
 		require.NoError(t, err)
 	}
 	_, dirty := r.Cut(1 << 20)
@@ -64,7 +65,7 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 
 func TestADigestKnowsDatabases(t *testing.T) {
 	sums := make(map[[32]byte]bool)
-	for db := range uint8(Databases) {
+	for db := range uint8(algo.Databases) {
 		s := New(Config{}).NewSession()
 		s.Use(db)
 		set(t, s, "k", "v")
@@ -78,19 +79,19 @@ func TestADigestKnowsDatabases(t *testing.T) {
 // One entry, score, element or byte more or less is another table, whatever
 // holds it.
 func TestADigestKnowsEveryType(t *testing.T) {
-	contents := map[Algorithm]func(v *Value) error{
-		Counter:   func(v *Value) error { return v.Set([]byte("text")) },
-		Hash:      func(v *Value) error { h := packed.NewHash(v); _, err := h.Set([]byte("f"), []byte("v")); return err },
-		Set:       func(v *Value) error { s := packed.NewSet(v); _, err := s.Add([]byte("m")); return err },
-		SortedSet: func(v *Value) error { z := packed.NewSortedSet(v); _, err := z.Put([]byte("m"), 1); return err },
-		List:      func(v *Value) error { l := packed.NewList(v); return l.PushBack([][]byte{[]byte("e")}) },
+	contents := map[algo.Algorithm]func(v *Value) error{
+		algo.Counter:   func(v *Value) error { return v.Set([]byte("text")) },
+		algo.Hash:      func(v *Value) error { h := packed.NewHash(v); _, err := h.Set([]byte("f"), []byte("v")); return err },
+		algo.Set:       func(v *Value) error { s := packed.NewSet(v); _, err := s.Add([]byte("m")); return err },
+		algo.SortedSet: func(v *Value) error { z := packed.NewSortedSet(v); _, err := z.Put([]byte("m"), 1); return err },
+		algo.List:      func(v *Value) error { l := packed.NewList(v); return l.PushBack([][]byte{[]byte("e")}) },
 	}
-	changed := map[Algorithm]func(v *Value) error{
-		Counter:   func(v *Value) error { return v.Set([]byte("texu")) },
-		Hash:      func(v *Value) error { h := packed.NewHash(v); _, err := h.Set([]byte("f"), []byte("w")); return err },
-		Set:       func(v *Value) error { s := packed.NewSet(v); _, err := s.Add([]byte("n")); return err },
-		SortedSet: func(v *Value) error { z := packed.NewSortedSet(v); _, err := z.Put([]byte("m"), 2); return err },
-		List:      func(v *Value) error { l := packed.NewList(v); return l.PushBack([][]byte{[]byte("e")}) },
+	changed := map[algo.Algorithm]func(v *Value) error{
+		algo.Counter:   func(v *Value) error { return v.Set([]byte("texu")) },
+		algo.Hash:      func(v *Value) error { h := packed.NewHash(v); _, err := h.Set([]byte("f"), []byte("w")); return err },
+		algo.Set:       func(v *Value) error { s := packed.NewSet(v); _, err := s.Add([]byte("n")); return err },
+		algo.SortedSet: func(v *Value) error { z := packed.NewSortedSet(v); _, err := z.Put([]byte("m"), 2); return err },
+		algo.List:      func(v *Value) error { l := packed.NewList(v); return l.PushBack([][]byte{[]byte("e")}) },
 	}
 	for kind, fill := range contents {
 		digest := func(steps ...func(v *Value) error) Digest {

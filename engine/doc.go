@@ -10,8 +10,9 @@
 //     DecideAll on several in one step, Check on the limits of policies,
 //     Acquire, IncrEx and the commands on keys. Hold makes several calls one
 //     step.
-//   - Limit is what a key is checked against, of some Algorithm; Options are
-//     the parts of a call that are not its limit; Decision is the answer.
+//   - What decides is in package algo: Limit is what a key is checked against;
+//     Options are the parts of a call that are not its limit; Decision is the
+//     answer.
 //   - Replica replicates an Engine: it cuts, applies and undoes effects, and
 //     writes and restores snapshots. Of a replicated engine only the leader's
 //     decides; the others are sealed.
@@ -20,7 +21,7 @@
 //   - Clock is monotonic time that follows the wall clock.
 //
 // A limit's state is a deadline and a few 64-bit words under its key. What is
-// different between kinds of state is in one table, in kind.go.
+// different between kinds of state is in the rows of package algo, and of kind.go.
 //
 // # Concurrency
 //

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -79,7 +80,7 @@ const (
 	recordIncluded = recordDelete | 4<<kindBits
 	// recordDeleteIn has Databases and the database, which is not 0, in its upper
 	// six bits.
-	recordDeleteIn = recordDelete | Databases<<kindBits
+	recordDeleteIn = recordDelete | algo.Databases<<kindBits
 
 	kindBits   = 2
 	kindMask   = 1<<kindBits - 1
@@ -104,14 +105,14 @@ type effect struct {
 
 // dictionaryLimit is what reading a payload needs of a limit of its dictionary.
 type dictionaryLimit struct {
-	kind   Algorithm
+	kind   algo.Algorithm
 	db     uint8
 	packed packed.Kind // of the kind
 }
 
 // sink takes what is in a payload beside the states of keys.
 type sink interface {
-	addLimit(Limit) // to the dictionary of the payload
+	addLimit(algo.Limit) // to the dictionary of the payload
 	setSystem(systemKey, []byte)
 	flush()
 	included(clock int64)
@@ -170,7 +171,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 		if err := l.Validate(); err != nil {
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
-		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB, l.Algorithm.kind().packed})
+		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB, traitsOf(l.Algorithm).packed})
 		out.addLimit(l)
 		return false, nil
 	case recordDelete:
@@ -197,8 +198,8 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 			return false, nil
 		}
 		*e = effect{limit: -1}
-		if n := head >> kindBits; n > Databases && n < Databases+spaces {
-			e.image.Space = n - Databases
+		if n := head >> kindBits; n > algo.Databases && n < algo.Databases+algo.Spaces {
+			e.image.Space = n - algo.Databases
 			head = recordDelete
 		}
 		e.image.Key = r.readKey()
@@ -245,7 +246,7 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 // readState reads a state under r.limit into the arena.
 func (r *effects) readState(words int) {
 	if words > smallState {
-		if k := r.known[r.limit].kind.kind(); k.encode != nil {
+		if k := traitsOf(r.known[r.limit].kind); k.encode != nil {
 			r.arena = k.decode(r.arena, words, &r.d)
 			return
 		}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -17,18 +18,18 @@ type readEffect struct {
 	key      string
 	db       uint8
 	present  bool
-	limit    Limit
+	limit    algo.Limit
 	deadline int64
 	state    string
 }
 
 // readOut keeps what is no key's state in a payload.
 type readOut struct {
-	dict    []Limit
+	dict    []algo.Limit
 	flushes int
 }
 
-func (o *readOut) addLimit(l Limit)            { o.dict = append(o.dict, l) }
+func (o *readOut) addLimit(l algo.Limit)       { o.dict = append(o.dict, l) }
 func (o *readOut) setSystem(systemKey, []byte) {}
 func (o *readOut) flush()                      { o.flushes++ }
 func (o *readOut) included(int64)              {}
@@ -82,10 +83,10 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(1, seed))
 		limits := newInterner()
-		db := func() uint8 { return uint8(rnd.IntN(Databases)) }
+		db := func() uint8 { return uint8(rnd.IntN(algo.Databases)) }
 		ids := make([]uint32, 1+rnd.IntN(5))
 		for i := range ids {
-			l := Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute}
+			l := algo.Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute}
 			if rnd.IntN(2) == 0 {
 				l.DB, l.Algorithm, l.Resets, l.Scalings = 0, l.Algorithm.OfPolicy(), uint16(rnd.Uint32()), uint16(rnd.Uint32())
 			}
@@ -112,7 +113,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 				}
 			}
 			enc.put(im)
-			want = append(want, readEffect{string(key), limits.get(im.Meta).limit.DB, true, limits.get(im.Meta).limit, im.Deadline, string(im.State)})
+			want = append(want, readEffect{string(key), limits.get(im.Meta).Limit.DB, true, limits.get(im.Meta).Limit, im.Deadline, string(im.State)})
 		}
 		for _, p := range enc.finish() {
 			list := readEffects(t, p)
@@ -126,7 +127,7 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 
 func TestTheLargestEffectFitsAChunk(t *testing.T) {
 	limits := newInterner()
-	it, err := limits.acquire(perMinute(Log, 5))
+	it, err := limits.acquire(perMinute(algo.Log, 5))
 	require.NoError(t, err)
 	enc := newEncoder(limits, firstFormats, 1<<10, 0)
 	im := shard.Image{Key: make([]byte, shard.MaxKeyLen), Meta: it.id, Deadline: math.MinInt64, State: bytes.Repeat([]byte{0xff}, 8*textWords(MaxValueLen))}
@@ -139,7 +140,7 @@ func TestTheLargestEffectFitsAChunk(t *testing.T) {
 
 func TestAnEffectIsSmall(t *testing.T) {
 	limits := newInterner()
-	it, err := limits.acquire(Limit{Limit: 100, Period: 24 * 60 * minute})
+	it, err := limits.acquire(algo.Limit{Limit: 100, Period: 24 * 60 * minute})
 	require.NoError(t, err)
 	enc := newEncoder(limits, firstFormats, 1<<20, 0)
 	rnd := rand.New(rand.NewPCG(2, 2))
@@ -158,7 +159,7 @@ func TestALogIsSmall(t *testing.T) {
 	now := start
 	for range entries {
 		now += minute / entries
-		decide(t, n.s, now, "k", perMinute(Log, entries), 1, Options{})
+		decide(t, n.s, now, "k", perMinute(algo.Log, entries), 1, algo.Options{})
 	}
 	parts, ok := n.r.Cut(1 << 20)
 	require.True(t, ok)
@@ -189,17 +190,17 @@ func TestUnreadableEffects(t *testing.T) {
 	f("flush in the middle", effectsNewest, recordDelete, 0, recordFlush)
 	f("bad deletion", effectsNewest, recordDelete|5<<kindBits) // of no kind
 	f("bad deletion", effectsNewest, recordDeleteIn, 0)        // database 0 is not named
-	f("bad deletion", effectsNewest, recordDeleteIn+spaces<<kindBits, 0)
-	f("limit:", effectsNewest, recordLimit|Databases<<kindBits, 0, 0, 0, 2, 2, 0)
-	f("limit:", effectsNewest, recordLimit, byte(blocked), 0, 0, 2, 2, 0)
+	f("bad deletion", effectsNewest, recordDeleteIn+algo.Spaces<<kindBits, 0)
+	f("limit:", effectsNewest, recordLimit|algo.Databases<<kindBits, 0, 0, 0, 2, 2, 0)
+	f("limit:", effectsNewest, recordLimit, byte(algo.PolicySlots+1), 0, 0, 2, 2, 0)
 	f("bad system record", effectsNewest, recordSystem, byte(systemCharged), 1)
 	f("bad system record", effectsNewest, recordSystem, byte(systemCharged), 1, 'n', 3, 'v')
-	f("bad system record", effectsNewest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1)  // too large
-	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy)+1, 0, 0)                   // of no kind
-	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy), 0, 1)                     // no text
-	f("bad limit", effectsNewest, recordLimit, byte(PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
-	f("limit:", effectsNewest, recordLimit, byte(PolicyCalendar), 0, 0, 2, 2, 0, 0, 0)                // a period
-	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                     // no text
+	f("bad system record", effectsNewest, recordSystem, byte(systemCharged), 0, 0xff, 0xff, 0xff, 1)       // too large
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy)+1, 0, 0)                        // of no kind
+	f("bad system record", effectsNewest, recordSystem, byte(systemPolicy), 0, 1)                          // no text
+	f("bad limit", effectsNewest, recordLimit, byte(algo.PolicyFixed), 0, 0, 2, 2, 0, 0xff, 0xff, 0xff, 0) // resets
+	f("limit:", effectsNewest, recordLimit, byte(algo.PolicyCalendar), 0, 0, 2, 2, 0, 0, 0)                // a period
+	f("bad system record", effectsNewest, recordSystem, byte(systemScript), 0, 1)                          // no text
 	require.Zero(t, n.e.Len())
 }
 
@@ -210,7 +211,7 @@ func TestWritersObeyTheFormatsPermitted(t *testing.T) {
 	for _, version := range []byte{effectsNewest, effectsNewest + 1} {
 		n.r.Permit(Formats{Effects: version})
 		n.r.Lead(start)
-		decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{Force: true})
+		decide(t, n.s, start, "k", perMinute(algo.Token, 5), 1, algo.Options{Force: true})
 		chargeOnce(t, n.s, "n0", int64(version), nil)
 		parts := n.cut()
 		require.Equal(t, version, parts[0][0])

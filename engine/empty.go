@@ -1,6 +1,10 @@
 package engine
 
-import "sync"
+import (
+	"sync"
+
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 // Empty decides as if nothing had ever been charged: every limit is full, and
 // a Session's errors and rules are those of its calls. It remembers nothing.
@@ -22,14 +26,14 @@ func NewEmpty(e *Engine) *Empty {
 }
 
 // Decide is Session.Decide on a full limit.
-func (m *Empty) Decide(now int64, key []byte, l Limit, cost int64, o *Options) (Decision, error) {
-	var out [1]Decision
+func (m *Empty) Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error) {
+	var out [1]algo.Decision
 	_, err := m.DecideAll(now, []Segment{{Key: key, Limit: l, Cost: cost}}, o, out[:])
 	return out[0], err
 }
 
 // DecideAll is Session.DecideAll on full limits.
-func (m *Empty) DecideAll(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+func (m *Empty) DecideAll(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.e.tidyLimits() // nobody runs the engine
@@ -51,7 +55,7 @@ func (m *Empty) Check(now int64, checks []Check, o CheckOptions, out []Checked) 
 
 // Acquire is Session.Acquire on a key that holds no lease. The one it gives out
 // is not remembered.
-func (m *Empty) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d Decision, lease string, err error) {
+func (m *Empty) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.e.tidyLimits()

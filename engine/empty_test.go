@@ -4,16 +4,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 func TestEmptyRemembersNothing(t *testing.T) {
 	m := NewEmpty(New(Config{}))
-	out := make([]Decision, 1)
+	out := make([]algo.Decision, 1)
 	// More limits than would fit, were they kept.
 	for i := range int64(4 * collectAt) {
-		l := perMinute(Token, 10+i)
+		l := perMinute(algo.Token, 10+i)
 		for range 2 {
-			_, err := m.DecideAll(start, []Segment{{[]byte("k"), l, 10}}, &Options{}, out)
+			_, err := m.DecideAll(start, []Segment{{[]byte("k"), l, 10}}, &algo.Options{}, out)
 			require.NoError(t, err)
 			require.True(t, out[0].OK)
 			require.Equal(t, i, out[0].Remaining)
@@ -31,15 +33,15 @@ func TestEmptyRemembersNothing(t *testing.T) {
 // Nobody runs the engines that decide without a leader: they forget unused
 // limits by themselves, and only when there are many.
 func TestUnusedLimitsAreForgottenWithoutALeader(t *testing.T) {
-	l := perMinute(Token, 9)
+	l := perMinute(algo.Token, 9)
 	_, locals := cutOff(t, 3, l, "k", 0)
 	empty := NewEmpty(New(Config{}))
-	out := make([]Decision, 1)
+	out := make([]algo.Decision, 1)
 	for i := range int64(6 * collectAt) {
-		segs := []Segment{{[]byte("k"), Limit{Limit: 9 + i, Period: minute}, 1}}
-		_, err := empty.DecideAll(start, segs, &Options{}, out)
+		segs := []Segment{{[]byte("k"), algo.Limit{Limit: 9 + i, Period: minute}, 1}}
+		_, err := empty.DecideAll(start, segs, &algo.Options{}, out)
 		require.NoError(t, err)
-		_, err = locals[0].Decide(start, segs, &Options{Peek: true}, out)
+		_, err = locals[0].Decide(start, segs, &algo.Options{Peek: true}, out)
 		require.NoError(t, err)
 		if i == collectAt/2 {
 			require.EqualValues(t, i+1, empty.e.limits.len(), "few are left alone")

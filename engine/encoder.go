@@ -3,6 +3,7 @@ package engine
 import (
 	"encoding/binary"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -97,7 +98,7 @@ func (enc *encoder) appendPut(im shard.Image, d *delta) {
 		kind = recordPutOf
 		var known bool
 		if n, known = enc.dict[im.Meta]; !known {
-			l := enc.limits.get(im.Meta).limit
+			l := enc.limits.get(im.Meta).Limit
 			b = appendLimit(append(b, recordLimit|l.DB<<kindBits), l)
 			n = uint64(len(enc.dict))
 			enc.dict[im.Meta] = n
@@ -133,7 +134,7 @@ func (enc *encoder) appendPut(im shard.Image, d *delta) {
 // appendState adds a state under the limit of enc.meta.
 func (enc *encoder) appendState(b, state []byte) []byte {
 	if len(state) > 8*smallState {
-		if k := enc.limits.get(enc.meta).limit.Algorithm.kind(); k.encode != nil {
+		if k := traitsOf(enc.limits.get(enc.meta).Limit.Algorithm); k.encode != nil {
 			return k.encode(b, state)
 		}
 	}
@@ -188,7 +189,7 @@ func (enc *encoder) finish() [][]byte {
 }
 
 // appendLimit appends a limit but for its database.
-func appendLimit(b []byte, l Limit) []byte {
+func appendLimit(b []byte, l algo.Limit) []byte {
 	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
 	b = binary.AppendVarint(b, l.Limit)
 	b = binary.AppendVarint(b, l.Period)

@@ -3,6 +3,7 @@ package engine
 import (
 	"bytes"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -20,7 +21,7 @@ func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *Reservation) 
 		return 0, nil
 	}
 	meant := func(ent shard.Entry) (r Reservation, ok bool) {
-		if s.e.limits.get(ent.Meta()).limit.DB != internal || !bytes.HasPrefix(ent.Key(), prefix) {
+		if s.e.limits.get(ent.Meta()).Limit.DB != algo.HoldSpace || !bytes.HasPrefix(ent.Key(), prefix) {
 			return r, false
 		}
 		r, ok = readReservation(ent.State())
@@ -35,7 +36,7 @@ func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *Reservation) 
 			}
 		})
 		for _, key := range keys {
-			hash := s.e.hash(internal, key)
+			hash := s.e.hash(algo.HoldSpace, key)
 			sh, err := s.lock(hash, key)
 			if err != nil {
 				return n, err
@@ -72,9 +73,9 @@ func (r *Reservation) slotKeys() (keys [][]byte) {
 }
 
 // endSlots ends a lease of a policy's counter, if it has it.
-func (s *Session) endSlots(now int64, key []byte, id leaseID) error {
+func (s *Session) endSlots(now int64, key []byte, id algo.LeaseID) error {
 	_, err := s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if s.kind(ent) == PolicySlots && slotsHold(ent.State(), now, id) {
+		if s.kind(ent) == algo.PolicySlots && algo.Leases(ent.State()).Holds(now, id) {
 			sh.Touch(ent)
 			endLease(sh, ent, now, id)
 		}

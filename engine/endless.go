@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headgate-io/headgate/shard"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/shard"
+)
 
 // Endless is what a walk over the table found of counters that never expire:
 // integers without a time to live, as INCR leaves them when the EXPIRE behind it
@@ -51,8 +54,8 @@ func (e *Engine) EndlessCounters(look, most int) Endless {
 // add looks at a live key.
 func (f *Endless) add(e *Engine, ent shard.Entry, most int) {
 	f.Keys++
-	l := &e.limits.get(ent.Meta()).limit
-	if l.Algorithm != Counter || ent.Words() != 1 {
+	l := &e.limits.get(ent.Meta()).Limit
+	if l.Algorithm != algo.Counter || ent.Words() != 1 {
 		return
 	}
 	f.Counters++

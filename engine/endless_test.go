@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Integers without a time to live are found, in every database, and nothing
@@ -26,7 +28,7 @@ func TestEndlessCounters(t *testing.T) {
 	require.NoError(t, err)
 	_, err = s.Set(now, []byte("text"), []byte("x"), &SetOptions{})
 	require.NoError(t, err)
-	_, err = s.Decide(now, []byte("limit"), Limit{Algorithm: Token, Limit: 5, Period: 1e9}, 1, &Options{})
+	_, err = s.Decide(now, []byte("limit"), algo.Limit{Algorithm: algo.Token, Limit: 5, Period: 1e9}, 1, &algo.Options{})
 	require.NoError(t, err)
 
 	found := e.EndlessCounters(1000, 10)

@@ -3,12 +3,12 @@ package engine
 import (
 	"cmp"
 	"context"
-	"fmt"
 	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -129,22 +129,11 @@ func (e *Engine) Now() int64 { return e.clock.Now() }
 func (e *Engine) Clock() *Clock { return e.clock }
 
 // validate refuses limits that are out of range for this engine.
-func (e *Engine) validate(l Limit) error {
+func (e *Engine) validate(l algo.Limit) error {
 	if err := l.Validate(); err != nil {
 		return err
 	}
-	if fits := l.Algorithm.kind().fits; fits != nil {
-		return fits(e, l)
-	}
-	return nil
-}
-
-// fitsLog refuses a log whose every unit might need an entry of its own.
-func fitsLog(e *Engine, l Limit) error {
-	if l.Limit > int64(e.logMaxEntries) {
-		return fmt.Errorf("%w: limit %d is above log-max-entries %d", ErrLogFull, l.Limit, e.logMaxEntries)
-	}
-	return nil
+	return l.Fits(e.logMaxEntries)
 }
 
 const (

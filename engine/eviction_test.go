@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // A step finds room at the limit of memory as long as there is anything that it
@@ -145,7 +147,7 @@ func TestLargeValuesStayWithinTheBound(t *testing.T) {
 						_, err = s.Set(start, name, make([]byte, size), &SetOptions{})
 					case 1:
 						var v *Value
-						if v, err = s.Open(start, name, Counter); err == nil {
+						if v, err = s.Open(start, name, algo.Counter); err == nil {
 							if _, err = v.Splice(v.Len(), 0, size); errors.Is(err, ErrValueTooLarge) {
 								v.Delete()
 								err = nil

@@ -3,6 +3,7 @@ package engine
 import (
 	"sync"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -23,7 +24,7 @@ func (s *Session) FlushDatabase() error {
 	alone := func() bool {
 		n := s.e.DatabaseLen(s.db)
 		if s.db == 0 {
-			n += s.e.DatabaseLen(internal) + s.e.DatabaseLen(offenders)
+			n += s.e.DatabaseLen(algo.HoldSpace) + s.e.DatabaseLen(algo.OffenceSpace)
 		}
 		return n == s.e.Len()
 	}
@@ -35,8 +36,8 @@ func (s *Session) FlushDatabase() error {
 	}
 	for i := range s.e.table.Shards() {
 		if err := s.flushShard(i, func(ent shard.Entry) bool {
-			db := s.e.limits.get(ent.Meta()).limit.DB
-			return db == s.db || s.db == 0 && db >= Databases
+			db := s.e.limits.get(ent.Meta()).Limit.DB
+			return db == s.db || s.db == 0 && db >= algo.Databases
 		}); err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 			return false
 		}
 		if s.step.undo.on {
-			db := s.e.limits.get(ent.Meta()).limit.DB
+			db := s.e.limits.get(ent.Meta()).Limit.DB
 			err = s.save(s.e.hash(db, ent.Key()), ent.Key())
 		}
 		return err == nil

@@ -7,12 +7,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // fill charges keys 0..n-1 one unit each.
 func (n *node) fill(t *testing.T, keys int) {
 	for i := range keys {
-		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), 1, Options{})
+		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(algo.Fixed, 100), 1, algo.Options{})
 	}
 }
 
@@ -37,12 +39,12 @@ func TestAFlushIsOneRecord(t *testing.T) {
 func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
 	n.r.Lead(start)
-	l := perMinute(Fixed, 100)
-	decide(t, n.s, start, "before", l, 1, Options{})
+	l := perMinute(algo.Fixed, 100)
+	decide(t, n.s, start, "before", l, 1, algo.Options{})
 	step := n.s.Join()
-	decide(t, n.s, start, "a", l, 1, Options{})
+	decide(t, n.s, start, "a", l, 1, algo.Options{})
 	require.NoError(t, n.s.Flush())
-	decide(t, n.s, start, "b", l, 1, Options{})
+	decide(t, n.s, start, "b", l, 1, algo.Options{})
 	cut := make(chan [][]byte, 1)
 	go func() { cut <- n.cut() }()
 	select {
@@ -51,7 +53,7 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	segs := chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("d"), l, 1})
-	_, err := n.s.DecideAll(start, segs, &Options{}, make([]Decision, 2))
+	_, err := n.s.DecideAll(start, segs, &algo.Options{}, make([]algo.Decision, 2))
 	require.NoError(t, err)
 	step.Commit()
 	parts := <-cut
@@ -90,7 +92,7 @@ func TestAFlushIsUndone(t *testing.T) {
 			// others about.
 			const gone = 3000
 			for i := range gone {
-				decide(t, n.s, start, fmt.Sprint("gone", i), perMinute(Fixed, 100), 1, Options{})
+				decide(t, n.s, start, fmt.Sprint("gone", i), perMinute(algo.Fixed, 100), 1, algo.Options{})
 			}
 			n.cut()
 			n.l.Commit()
@@ -146,11 +148,11 @@ func TestAFlushGivesLimitsBack(t *testing.T) {
 	n.r.Lead(start)
 	const keys = 5000
 	for i := range int64(keys) {
-		decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, Options{})
+		decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, algo.Options{})
 	}
 	require.NoError(t, follower.r.Apply(n.cut(), start))
 	n.l.Commit()
-	decide(t, n.s, start, "k7", numbered(keys), 1, Options{Force: true})
+	decide(t, n.s, start, "k7", numbered(keys), 1, algo.Options{Force: true})
 	require.NoError(t, n.s.Flush())
 	parts := n.cut()
 	n.e.collectLimits()

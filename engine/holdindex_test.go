@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // What is due is given once, none before its end, and all of it within a second
@@ -55,7 +57,7 @@ func TestHoldIndexGivesWhatHasEnded(t *testing.T) {
 // Where the clock was set back by much, what is found before its end is entered again.
 func TestHoldIndexBehindItsClock(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Fixed, 100), costs(40))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))
 	end := func(now int64) { s.e.SettleEnded(context.Background(), s, now) }
 	reserve(t, s, start, "a", func(r *Reserve) { r.TTL = second }, c)
 	at := start + 2*MaxHoldTTL
@@ -127,7 +129,7 @@ func TestHoldIndexIsBounded(t *testing.T) {
 		t.Skip("long, and in one goroutine")
 	}
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", Limit{Algorithm: Fixed, Limit: maxCount, Period: minute})
+	c := of(t, s, "@p:a", algo.Limit{Algorithm: algo.Fixed, Limit: algo.MaxCount, Period: minute})
 	long := func(r *Reserve) { r.TTL, r.Keep = MaxHoldTTL, second }
 	reserve(t, s, start, "open", long, c)
 	for i := range staleKeys + 100 {
@@ -154,7 +156,7 @@ func TestHoldIndexIsBounded(t *testing.T) {
 // place of that.
 func TestAHoldThatIsOpenAgainMakesNoRoom(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Token, 100))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 100))
 	reserve(t, s, start, "a", func(r *Reserve) { r.Keep = second }, c)
 	settle(t, s, start, "a", cancelled())
 	at := start + 3*second

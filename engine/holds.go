@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -125,7 +126,7 @@ func (s *Session) dropReservation(hash uint64, settled bool) bool {
 // knows its key. Its shard must be locked.
 func (e *Engine) findReservation(sh *shard.Shard, hash uint64) (shard.Entry, bool) {
 	return sh.FindHash(hash, func(ent shard.Entry) bool {
-		return e.limits.get(ent.Meta()).limit.DB == internal && e.hash(internal, ent.Key()) == hash
+		return e.limits.get(ent.Meta()).Limit.DB == algo.HoldSpace && e.hash(algo.HoldSpace, ent.Key()) == hash
 	})
 }
 
@@ -269,10 +270,10 @@ func (e *Engine) indexTable(now int64, p *pace) {
 	for cursor := uint64(0); ; {
 		all = all[:0]
 		cursor = e.table.Scan(cursor, boundedHold, func(ent shard.Entry) {
-			if e.limits.get(ent.Meta()).limit.DB != internal {
+			if e.limits.get(ent.Meta()).Limit.DB != algo.HoldSpace {
 				return
 			}
-			f := found{hash: e.hash(internal, ent.Key()), until: ent.Deadline()}
+			f := found{hash: e.hash(algo.HoldSpace, ent.Key()), until: ent.Deadline()}
 			if f.open = stateOf(ent) == HoldOpen; f.open {
 				f.until -= unsettledFor
 			}
@@ -325,7 +326,7 @@ func (e *Engine) indexAgain(due []hashQueue, now int64, p *pace) {
 // its own first.
 func (e *Engine) ReservationKeys(key []byte) [][]byte {
 	keys := [][]byte{key}
-	hash := e.hash(internal, key)
+	hash := e.hash(algo.HoldSpace, key)
 	sh := e.table.At(hash)
 	sh.Lock()
 	defer sh.Unlock()
@@ -342,5 +343,5 @@ func (e *Engine) ReservationKeys(key []byte) [][]byte {
 // Reaches reports whether the session may touch a key: it holds none, or that key's
 // shard, or can hold it at once.
 func (s *Session) Reaches(key []byte) bool {
-	return !s.step.isolated || s.includes(s.e.hash(internal, key))
+	return !s.step.isolated || s.includes(s.e.hash(algo.HoldSpace, key))
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headgate-io/headgate/shard"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/shard"
+)
 
 // IncrEx grows the counter of key within bounds and sets its time to live, as
 // INCREX of Redis 8.8 does. It returns the counter's value and
@@ -12,7 +15,7 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 	if err := o.Validate(); err != nil {
 		return Number{}, Number{}, err
 	}
-	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
+	it, err := s.rule(algo.Limit{Algorithm: algo.Counter, DB: s.db})
 	if err != nil {
 		return Number{}, Number{}, err
 	}
@@ -31,7 +34,7 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 	var current Number
 	if p.live {
 		var ok bool
-		if s.kind(p.ent) != Counter {
+		if s.kind(p.ent) != algo.Counter {
 			return Number{}, Number{}, ErrWrongType
 		}
 		if current, ok = loadNumber(p.ent.State()); !ok && o.Float {
@@ -76,7 +79,7 @@ func (o *IncrOptions) deadline(now, current int64) (int64, error) {
 		return current, nil
 	case o.TTL > 0:
 		if o.TTL >= NoExpiry-now {
-			return 0, ErrOverflow
+			return 0, algo.ErrOverflow
 		}
 		return now + o.TTL, nil
 	default:

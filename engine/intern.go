@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -32,7 +33,7 @@ const (
 
 // interned is one distinct limit in use, compiled. Keys carry its id.
 type interned struct {
-	rule
+	algo.Rule
 	id uint32
 	// refs counts the records that carry id, and the sessions and policies that
 	// hold it. It is far below 0 once the limit is forgotten.
@@ -49,7 +50,7 @@ const forgotten = math.MinInt64 / 2
 // shard's lock must be held.
 func (it *interned) refer(sh *shard.Shard) {
 	it.refs.Add(1)
-	sh.CountSpace(it.limit.DB, 1)
+	sh.CountSpace(it.Limit.DB, 1)
 }
 
 // internedChunk holds the limits of internChunk ids.
@@ -68,7 +69,7 @@ type interner struct {
 
 	// mu guards the fields below.
 	mu      sync.Mutex
-	byLimit map[Limit]*interned
+	byLimit map[algo.Limit]*interned
 	free    []uint32
 	next    uint32
 	// bound is how many sessions may bring: see interner.limit.
@@ -80,7 +81,7 @@ type interner struct {
 }
 
 func newInterner() *interner {
-	in := &interner{byLimit: make(map[Limit]*interned), bound: maxInterned, charge: func(int64) {}}
+	in := &interner{byLimit: make(map[algo.Limit]*interned), bound: maxInterned, charge: func(int64) {}}
 	in.chunks.Store(new([]*internedChunk))
 	in.pace()
 	return in
@@ -113,7 +114,7 @@ func (in *interner) get(id uint32) *interned {
 
 // acquire returns the interned form of a valid limit with one reference taken
 // for the caller, or ErrTooManyLimits.
-func (in *interner) acquire(l Limit) (*interned, error) {
+func (in *interner) acquire(l algo.Limit) (*interned, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	if len(in.byLimit) >= in.bound && in.byLimit[l] == nil {
@@ -124,7 +125,7 @@ func (in *interner) acquire(l Limit) (*interned, error) {
 
 // acquireReplicated is acquire without a bound. The leader's keys have the
 // limit, and a node that could not take it over could not go on.
-func (in *interner) acquireReplicated(l Limit) *interned {
+func (in *interner) acquireReplicated(l algo.Limit) *interned {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.refer(l)
@@ -132,10 +133,10 @@ func (in *interner) acquireReplicated(l Limit) *interned {
 
 // refer takes a reference to a limit, new or not. It must be called with mu
 // held.
-func (in *interner) refer(l Limit) *interned {
+func (in *interner) refer(l algo.Limit) *interned {
 	it := in.byLimit[l]
 	if it == nil {
-		it = &interned{rule: compile(l), id: in.takeID()}
+		it = &interned{Rule: algo.Compile(l), id: in.takeID()}
 		in.byLimit[l] = it
 		in.slot(it.id).Store(it)
 		in.charge(internedBytes)
@@ -206,7 +207,7 @@ func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 	defer in.mu.Unlock()
 	for _, it := range idle {
 		if !it.asked && !kept[it.id] && it.refs.CompareAndSwap(0, forgotten) {
-			delete(in.byLimit, it.limit)
+			delete(in.byLimit, it.Limit)
 			in.slot(it.id).Store(nil)
 			in.free = append(in.free, it.id)
 			in.charge(-internedBytes)
@@ -223,7 +224,7 @@ func (in *interner) release(id uint32) { in.get(id).refs.Add(-1) }
 func (in *interner) gone(sh *shard.Shard, id uint32) {
 	it := in.get(id)
 	it.refs.Add(-1)
-	sh.CountSpace(it.limit.DB, -1)
+	sh.CountSpace(it.Limit.DB, -1)
 }
 
 // len returns the number of interned limits.

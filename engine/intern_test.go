@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // boundLimits gives n a lower bound of limits, to reach in a test.
@@ -17,20 +19,20 @@ func boundLimits(bound int, nodes ...*node) {
 }
 
 // numbered returns the i-th of many limits.
-func numbered(i int64) Limit { return Limit{Limit: 1 + i, Period: minute} }
+func numbered(i int64) algo.Limit { return algo.Limit{Limit: 1 + i, Period: minute} }
 
 func TestInternerReusesIdsOnlyWhenNobodyRefersToThem(t *testing.T) {
 	e := New(Config{})
 	s := e.NewSession()
-	decide(t, s, start, "kept", Limit{Limit: 7, Period: minute}, 3, Options{})
+	decide(t, s, start, "kept", algo.Limit{Limit: 7, Period: minute}, 3, algo.Options{})
 	for i := range int64(5 * collectAt) {
-		decide(t, s, start, "changing", Limit{Limit: 1000 + i, Period: minute}, 0, Options{})
+		decide(t, s, start, "changing", algo.Limit{Limit: 1000 + i, Period: minute}, 0, algo.Options{})
 		if i%collectAt == 0 {
 			e.collectLimits()
 		}
 	}
 	require.Less(t, e.limits.len(), 3*collectAt)
-	d := decide(t, s, start, "kept", Limit{Limit: 8, Period: minute}, 0, Options{})
+	d := decide(t, s, start, "kept", algo.Limit{Limit: 8, Period: minute}, 0, algo.Options{})
 	require.Equal(t, int64(5), d.Remaining, "the old limit is still known")
 }
 
@@ -43,7 +45,7 @@ func TestApplyFindsRoomForEveryLimit(t *testing.T) {
 	boundLimits(bound, leader, follower)
 	leader.r.Lead(start)
 	for i := range int64(6 * bound) {
-		decide(t, leader.s, start, fmt.Sprint("k", i%keys), numbered(i), 1, Options{Force: true})
+		decide(t, leader.s, start, fmt.Sprint("k", i%keys), numbered(i), 1, algo.Options{Force: true})
 		if i%100 != 0 {
 			continue
 		}
@@ -65,7 +67,7 @@ func TestApplyGoesBeyondTheLimitsOfSessions(t *testing.T) {
 	refused := func(i int64) error {
 		s := follower.e.NewSession()
 		t.Cleanup(s.Close)
-		_, err := s.Decide(start, []byte("k"), numbered(i), 1, &Options{})
+		_, err := s.Decide(start, []byte("k"), numbered(i), 1, &algo.Options{})
 		return err
 	}
 	for i := range int64(bound) {
@@ -73,7 +75,7 @@ func TestApplyGoesBeyondTheLimitsOfSessions(t *testing.T) {
 	}
 	require.ErrorIs(t, refused(bound), ErrTooManyLimits)
 	for i := range int64(bound) {
-		decide(t, leader.s, start, fmt.Sprint("k", i), numbered(bound+i), 1, Options{})
+		decide(t, leader.s, start, fmt.Sprint("k", i), numbered(bound+i), 1, algo.Options{})
 	}
 	require.NoError(t, follower.r.Apply(leader.cut(), start))
 	require.Equal(t, leader.table(start), follower.table(start))
@@ -88,7 +90,7 @@ func TestCollectingBeginsBeforeTheBound(t *testing.T) {
 	boundLimits(bound, n)
 	n.r.Lead(start)
 	for i := range int64(6 * bound) {
-		decide(t, n.s, start, fmt.Sprint("k", i%keys), numbered(i), 1, Options{Force: true})
+		decide(t, n.s, start, fmt.Sprint("k", i%keys), numbered(i), 1, algo.Options{Force: true})
 		if i%700 == 0 {
 			n.cut()
 			n.l.Commit()
@@ -103,7 +105,7 @@ func TestCollectingAtOnceForgetsALimitOnce(t *testing.T) {
 	defer s.Close()
 	for round := range int64(20) {
 		for i := range int64(5000) {
-			decide(t, s, start, "k", numbered(5000*round+i), 0, Options{})
+			decide(t, s, start, "k", numbered(5000*round+i), 0, algo.Options{})
 		}
 		var wg sync.WaitGroup
 		for range 4 {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -89,7 +90,7 @@ const (
 // A time that has passed deletes the counter.
 func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) (set bool, err error) {
 	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if !s.kind(ent).kind().expires || !cond.allows(ent.Deadline(), at) {
+		if !s.kind(ent).IsData() || !cond.allows(ent.Deadline(), at) {
 			return
 		}
 		set = true
@@ -118,7 +119,7 @@ func (c ExpireCondition) allows(current, at int64) bool {
 // Persist removes the TTL of a counter and tells whether it had one.
 func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
 	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if s.kind(ent).kind().expires && ent.Deadline() != NoExpiry {
+		if s.kind(ent).IsData() && ent.Deadline() != NoExpiry {
 			sh.Touch(ent)
 			ent.SetDeadline(NoExpiry)
 			set = true
@@ -128,7 +129,7 @@ func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
 }
 
 // Kind returns the algorithm whose state key holds.
-func (s *Session) Kind(now int64, key []byte) (a Algorithm, ok bool, err error) {
+func (s *Session) Kind(now int64, key []byte) (a algo.Algorithm, ok bool, err error) {
 	ok, err = s.visit(now, key, func(ent shard.Entry) { a = s.kind(ent) })
 	return a, ok, err
 }
@@ -139,8 +140,8 @@ func (s *Session) Footprint(now int64, key []byte) (bytes int, ok bool, err erro
 	return bytes, ok, err
 }
 
-func (s *Session) kind(ent shard.Entry) Algorithm {
-	return s.e.limits.get(ent.Meta()).limit.Algorithm
+func (s *Session) kind(ent shard.Entry) algo.Algorithm {
+	return s.e.limits.get(ent.Meta()).Limit.Algorithm
 }
 
 // Scan calls fn with live keys of the session's database from cursor on, about
@@ -150,12 +151,12 @@ func (s *Session) kind(ent shard.Entry) Algorithm {
 // at some keys of other databases too. key is valid during fn only; fn must not
 // call the engine. In a step that holds some keys, but not the whole table, it
 // is ErrNotIsolated.
-func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind Algorithm)) (next uint64, err error) {
+func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind algo.Algorithm)) (next uint64, err error) {
 	if s.step.isolated && !s.step.whole {
 		return 0, ErrNotIsolated
 	}
 	return s.e.table.ScanIf(cursor, count, s.step.whole, func(ent shard.Entry) bool {
-		l := &s.e.limits.get(ent.Meta()).limit
+		l := &s.e.limits.get(ent.Meta()).Limit
 		if l.DB != s.db || !s.counts(ent, now) {
 			return false
 		}
@@ -171,7 +172,7 @@ func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err
 		return nil, false, ErrNotIsolated
 	}
 	ok = s.e.table.RandomIf(rnd, now, s.step.whole, func(ent shard.Entry) bool {
-		return s.e.limits.get(ent.Meta()).limit.DB == s.db && !s.e.void(ent)
+		return s.e.limits.get(ent.Meta()).Limit.DB == s.db && !s.e.void(ent)
 	}, func(ent shard.Entry) {
 		key = append([]byte(nil), ent.Key()...)
 	})

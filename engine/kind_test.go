@@ -4,55 +4,26 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
-func TestEveryKindHasItsRow(t *testing.T) {
-	require.Len(t, kinds, int(blocked))
-	names := make(map[string]bool)
-	for i := range kinds {
-		a, k := Algorithm(i), &kinds[i]
-		require.NotEmpty(t, k.name, a)
-		require.False(t, names[k.name], k.name)
-		names[k.name] = true
-		require.Equal(t, k.name, a.String())
+func TestEveryKindHasWhatItNeeds(t *testing.T) {
+	for a := range algo.PolicySlots + 1 {
+		k := traitsOf(a)
 		// Eviction and RL.EXPLAIN meet every kind.
-		require.NotNil(t, k.pressure, k.name)
-		require.NotNil(t, k.describe, k.name)
-		require.Equal(t, k.encode == nil, k.decode == nil, k.name)
-		require.NotEmpty(t, a.Type())
-		if k.policy {
-			require.Equal(t, policyType, a.Type())
-			require.NotNil(t, k.ask, k.name)
-			require.Equal(t, a != PolicySlots, k.split != nil, k.name)
-			switch a {
-			case PolicyCalendar: // of no algorithm of RL.LIMIT
-				require.Equal(t, a, a.Decider())
-			case PolicySlots: // of RL.ACQUIRE's
-				require.Equal(t, Slots, a.Decider())
-			default:
-				require.Equal(t, a, a.Decider().OfPolicy())
-				require.True(t, a.Decider().kind().decides)
-			}
-		}
-		named, ok := ParseAlgorithm(k.name)
-		require.Equal(t, k.decides, ok, k.name)
-		if k.decides {
-			require.Equal(t, a, named)
-			require.NotNil(t, k.ask, k.name)
-			require.NotNil(t, k.split, k.name)
-			require.True(t, k.units && k.period, k.name)
-		}
+		require.Equal(t, a.HasQuota(), k.pressure == nil, a)
+		require.Equal(t, a.HasQuota(), k.describe == nil, a)
+		require.Equal(t, k.encode == nil, k.decode == nil, a)
 	}
-	require.Equal(t, "unknown", blocked.String())
-	require.Equal(t, errAlgorithm, Limit{Algorithm: blocked, Limit: 1, Period: sec}.Validate())
 }
 
 func TestAKindWithoutSharesIsNotDecidedLocally(t *testing.T) {
 	l := NewLocal(New(Config{}))
 	l.Begin(3, 0)
-	for _, a := range []Algorithm{Slots, PolicySlots, Counter, blocked} {
-		out := make([]Decision, 1)
-		_, err := l.Decide(start, chainOf(Segment{[]byte("k"), Limit{Algorithm: a, Limit: 9}, 1}), &Options{}, out)
+	for _, a := range []algo.Algorithm{algo.Slots, algo.PolicySlots, algo.Counter, algo.PolicySlots + 1} {
+		out := make([]algo.Decision, 1)
+		_, err := l.Decide(start, chainOf(Segment{[]byte("k"), algo.Limit{Algorithm: a, Limit: 9}, 1}), &algo.Options{}, out)
 		require.ErrorIs(t, err, ErrNotLocal, a)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"hash/fnv"
 	"sync"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // ErrNotLocal is returned for what a node must not decide on its own share:
@@ -52,7 +54,7 @@ type Local struct {
 // spender is one limit of a key.
 type spender struct {
 	key   string
-	limit Limit
+	limit algo.Limit
 }
 
 // spending is what was admitted locally.
@@ -85,7 +87,7 @@ func (l *Local) Begin(voters, rank int) {
 // node's shares, in the database that the limits name, which must be the same.
 // The limits in the decisions are the shares'. Errors are those of Session's
 // methods and ErrNotLocal, also in place of ErrFull.
-func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+func (l *Local) Decide(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.overlay != nil {
@@ -99,7 +101,7 @@ func (l *Local) Decide(now int64, segs []Segment, o *Options, out []Decision) (b
 }
 
 // decide is Decide with mu held.
-func (l *Local) decide(now int64, segs []Segment, o *Options, out []Decision) (binding int, err error) {
+func (l *Local) decide(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	if l.overlay == nil || o.Force {
 		return 0, ErrNotLocal
 	}
@@ -124,7 +126,7 @@ func (l *Local) decide(now int64, segs []Segment, o *Options, out []Decision) (b
 		return 0, err
 	}
 	for i := range segs {
-		if !out[i].OK && out[i].RetryAfter == Never && segs[i].Limit.Limit > 0 && segs[i].Cost-max(o.Debt, 0) <= segs[i].Limit.Capacity() {
+		if !out[i].OK && out[i].RetryAfter == algo.Never && segs[i].Limit.Limit > 0 && segs[i].Cost-max(o.Debt, 0) <= segs[i].Limit.Capacity() {
 			return 0, ErrNotLocal
 		}
 	}
@@ -153,7 +155,7 @@ func (l *Local) share(now int64, seg Segment) (Segment, error) {
 			return Segment{}, err
 		}
 		if used := limit.Capacity() - left/voters; used > 0 {
-			if _, err := l.session.Decide(now, seg.Key, limit, used, &Options{Force: true}); err != nil {
+			if _, err := l.session.Decide(now, seg.Key, limit, used, &algo.Options{Force: true}); err != nil {
 				return Segment{}, err
 			}
 		}
@@ -172,49 +174,31 @@ func (l *Local) left(now int64, seg Segment) (int64, error) {
 	sh.Lock()
 	defer sh.Unlock()
 	var p plan
-	err = l.look.plan(&p, sh, hash, seg.Key, it, now, 0, &Options{Peek: true})
+	err = l.look.plan(&p, sh, hash, seg.Key, it, now, 0, &algo.Options{Peek: true})
 	return p.d.Remaining, err
 }
 
 // divide returns this node's share of a limit, and how many voters have one as
 // large.
-func (l *Local) divide(seg Segment) (share Limit, voters int64, err error) {
+func (l *Local) divide(seg Segment) (share algo.Limit, voters int64, err error) {
 	share = seg.Limit
 	if share.Limit == 0 {
 		return share, 1, nil
 	}
-	split := share.Algorithm.kind().split
-	if split == nil {
-		return Limit{}, 0, ErrNotLocal
+	if _, ok := share.Split(1); !ok { // it has no shares
+		return algo.Limit{}, 0, ErrNotLocal
 	}
 	if share.Capacity() < l.voters {
 		if rankOf(seg.Key, l.voters) != l.rank {
-			return Limit{}, 0, ErrNotLocal
+			return algo.Limit{}, 0, ErrNotLocal
 		}
 		return share, 1, nil
 	}
-	share, ok := split(share, l.voters)
+	share, ok := share.Split(l.voters)
 	if !ok {
-		return Limit{}, 0, ErrNotLocal
+		return algo.Limit{}, 0, ErrNotLocal
 	}
 	return share, l.voters, nil
-}
-
-// splitBucket returns the same units in n times the period, and a nth of the
-// burst.
-func splitBucket(l Limit, n int64) (share Limit, ok bool) {
-	l.Burst = l.Capacity() / n
-	if l.Period > maxSpan/n {
-		return Limit{}, false
-	}
-	l.Period *= n
-	return l, true
-}
-
-// splitUnits returns a nth of the units in the same period.
-func splitUnits(l Limit, n int64) (share Limit, ok bool) {
-	l.Limit /= n
-	return l, true
 }
 
 // rankOf chooses the voter that has a limit too small to share. Every node

@@ -5,16 +5,18 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // cutOff returns n nodes that hold the same table and follow nobody.
-func cutOff(t *testing.T, n int, l Limit, key string, used int64) ([]*node, []*Local) {
+func cutOff(t *testing.T, n int, l algo.Limit, key string, used int64) ([]*node, []*Local) {
 	nodes, locals := make([]*node, n), make([]*Local, n)
 	for i := range nodes {
 		nodes[i] = newNode(t, Config{})
 		nodes[i].r.Lead(start)
 		if used > 0 {
-			decide(t, nodes[i].s, start, key, l, used, Options{})
+			decide(t, nodes[i].s, start, key, l, used, algo.Options{})
 		}
 		nodes[i].cut()
 		nodes[i].l.Commit()
@@ -26,10 +28,10 @@ func cutOff(t *testing.T, n int, l Limit, key string, used int64) ([]*node, []*L
 }
 
 // admit calls a node until it denies, and returns how many calls it admitted.
-func admit(l *Local, now int64, key string, limit Limit) int64 {
-	out := make([]Decision, 1)
+func admit(l *Local, now int64, key string, limit algo.Limit) int64 {
+	out := make([]algo.Decision, 1)
 	for n := int64(0); ; n++ {
-		_, err := l.Decide(now, []Segment{{[]byte(key), limit, 1}}, &Options{}, out)
+		_, err := l.Decide(now, []Segment{{[]byte(key), limit, 1}}, &algo.Options{}, out)
 		if err != nil || !out[0].OK {
 			return n
 		}
@@ -37,7 +39,7 @@ func admit(l *Local, now int64, key string, limit Limit) int64 {
 }
 
 func TestNodesCutFromEachOtherSpendOneBudget(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		for _, limit := range []int64{1, 2, 3, 10, 100} {
 			for _, used := range []int64{0, 1, 5, 99} {
 				if used > limit {
@@ -54,7 +56,7 @@ func TestNodesCutFromEachOtherSpendOneBudget(t *testing.T) {
 				// Half a period later no more than that has refilled, and a period
 				// after that no more than the limit.
 				refilled := int64(0)
-				if a == Token || a == Leaky {
+				if a == algo.Token || a == algo.Leaky {
 					refilled = limit / 2
 				}
 				for _, local := range locals {
@@ -72,18 +74,18 @@ func TestNodesCutFromEachOtherSpendOneBudget(t *testing.T) {
 }
 
 func TestLocalRefusesWhatItCannotAccountFor(t *testing.T) {
-	l := perMinute(Token, 10)
+	l := perMinute(algo.Token, 10)
 	_, locals := cutOff(t, 3, l, "k", 0)
-	out := make([]Decision, 1)
-	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, -1}}, &Options{}, out)
+	out := make([]algo.Decision, 1)
+	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, -1}}, &algo.Options{}, out)
 	require.ErrorIs(t, err, ErrNotLocal)
-	_, err = locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &Options{Force: true}, out)
+	_, err = locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &algo.Options{Force: true}, out)
 	require.ErrorIs(t, err, ErrNotLocal)
 	require.Empty(t, locals[0].Take(10))
 }
 
 func TestLocalLeavesTheReplicatedTableAlone(t *testing.T) {
-	l := perMinute(Sliding, 30)
+	l := perMinute(algo.Sliding, 30)
 	nodes, locals := cutOff(t, 3, l, "k", 6)
 	before := nodes[0].table(start)
 	require.Equal(t, int64(8), admit(locals[0], start, "k", l))
@@ -98,7 +100,7 @@ func chargeOnce(t *testing.T, s *Session, node string, number int64, charges []C
 }
 
 func TestHealingChargesOnce(t *testing.T) {
-	l := perMinute(Fixed, 300)
+	l := perMinute(algo.Fixed, 300)
 	_, locals := cutOff(t, 3, l, "k", 0)
 	leader := newNode(t, Config{})
 	leader.r.Lead(start)
@@ -122,7 +124,7 @@ func TestHealingChargesOnce(t *testing.T) {
 
 func TestChargeOnceAfterASeal(t *testing.T) {
 	n := newNode(t, Config{})
-	charges := []Charge{{Key: []byte("k"), Limit: perMinute(Fixed, 300), Units: 5}}
+	charges := []Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	_, err := n.s.ChargeOnce(start, "n0", 7, charges)
 	require.ErrorIs(t, err, ErrSealed)
 	n.r.Lead(start)
@@ -134,14 +136,14 @@ func TestChargeOnceAfterASeal(t *testing.T) {
 
 // A charge that cannot be made does not take the others of its batch with it.
 func TestChargeOncePassesOverWhatHasNoRoom(t *testing.T) {
-	l := perMinute(Fixed, 300)
+	l := perMinute(algo.Fixed, 300)
 	s := newTestSession(t, Config{MaxBytes: 1 << 20})
-	decide(t, s, start, "k", l, 1, Options{})
+	decide(t, s, start, "k", l, 1, algo.Options{})
 	chargeOnce(t, s, "n0", 1, nil)
 	large := func(i int) []byte { return append(make([]byte, 60<<10), fmt.Sprint(i)...) }
 	full := 0
 	for {
-		if _, err := s.Decide(start, large(full), l, 1, &Options{}); err != nil {
+		if _, err := s.Decide(start, large(full), l, 1, &algo.Options{}); err != nil {
 			require.ErrorIs(t, err, ErrFull)
 			break
 		}
@@ -149,8 +151,8 @@ func TestChargeOncePassesOverWhatHasNoRoom(t *testing.T) {
 	}
 	lost, err := s.ChargeOnce(start, "n0", 2, []Charge{
 		{Key: large(full), Limit: l, Units: 5},
-		{Key: []byte("k"), Limit: l, Units: maxCount},
-		{Key: []byte("k"), Limit: perMinute(Token, 300), Units: 5},
+		{Key: []byte("k"), Limit: l, Units: algo.MaxCount},
+		{Key: []byte("k"), Limit: perMinute(algo.Token, 300), Units: 5},
 		{Key: []byte("k"), Limit: l, Units: 5},
 	})
 	require.NoError(t, err)
@@ -160,12 +162,12 @@ func TestChargeOncePassesOverWhatHasNoRoom(t *testing.T) {
 }
 
 func TestLocalChains(t *testing.T) {
-	s, d := perMinute(Token, 30), perMinute(Fixed, 9)
+	s, d := perMinute(algo.Token, 30), perMinute(algo.Fixed, 9)
 	_, locals := cutOff(t, 3, d, "d", 3)
-	out := make([]Decision, 2)
+	out := make([]algo.Decision, 2)
 	passed := 0
 	for range 20 {
-		binding, err := locals[1].Decide(start, chainOf(Segment{[]byte("s"), s, 1}, Segment{[]byte("d"), d, 1}), &Options{}, out)
+		binding, err := locals[1].Decide(start, chainOf(Segment{[]byte("s"), s, 1}, Segment{[]byte("d"), d, 1}), &algo.Options{}, out)
 		require.NoError(t, err)
 		if out[binding].OK {
 			passed++
@@ -177,11 +179,11 @@ func TestLocalChains(t *testing.T) {
 
 // A key whose callers use several limits by turns is remembered once for each.
 func TestLocalRemembersEachLimitOfAKeyOnce(t *testing.T) {
-	l, other := perMinute(Fixed, 300), perMinute(Fixed, 600)
+	l, other := perMinute(algo.Fixed, 300), perMinute(algo.Fixed, 600)
 	_, locals := cutOff(t, 3, l, "k", 0)
-	out := make([]Decision, 1)
+	out := make([]algo.Decision, 1)
 	for i := range 40 {
-		_, err := locals[0].Decide(start, []Segment{{[]byte("k"), []Limit{l, other}[i%2], 1}}, &Options{}, out)
+		_, err := locals[0].Decide(start, []Segment{{[]byte("k"), []algo.Limit{l, other}[i%2], 1}}, &algo.Options{}, out)
 		require.NoError(t, err)
 		require.True(t, out[0].OK)
 	}
@@ -191,11 +193,11 @@ func TestLocalRemembersEachLimitOfAKeyOnce(t *testing.T) {
 // What is to be charged is bounded: beyond that a key is not decided, unless its
 // charge is remembered already.
 func TestLocalRemembersABoundedNumberOfKeys(t *testing.T) {
-	l := perMinute(Token, 30)
+	l := perMinute(algo.Token, 30)
 	_, locals := cutOff(t, 3, l, "k", 0)
-	local, out := locals[0], make([]Decision, 1)
+	local, out := locals[0], make([]algo.Decision, 1)
 	decideOn := func(key string) error {
-		_, err := local.Decide(start, []Segment{{[]byte(key), l, 1}}, &Options{}, out)
+		_, err := local.Decide(start, []Segment{{[]byte(key), l, 1}}, &algo.Options{}, out)
 		return err
 	}
 	local.order = make([]*spending, localKeys-1)
@@ -207,39 +209,39 @@ func TestLocalRemembersABoundedNumberOfKeys(t *testing.T) {
 // A node whose memory for local decisions is full says so as for any other key
 // that it cannot decide on: the table that clients know has room.
 func TestLocalWithoutMemory(t *testing.T) {
-	l := perMinute(Token, 30)
+	l := perMinute(algo.Token, 30)
 	_, locals := cutOff(t, 3, l, "k", 0)
 	locals[0].overlay.SetMemory(1, false)
-	out := make([]Decision, 1)
-	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &Options{}, out)
+	out := make([]algo.Decision, 1)
+	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &algo.Options{}, out)
 	require.ErrorIs(t, err, ErrNotLocal)
 }
 
 // A cost above a node's share waits for a leader, to whom it is none that never
 // passes; one above the whole limit is denied for good, whoever decides.
 func TestLocalCostsAboveTheShare(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		l := perMinute(a, 30)
 		_, locals := cutOff(t, 3, l, "k", 0)
-		out := make([]Decision, 2)
+		out := make([]algo.Decision, 2)
 		for _, c := range []struct {
 			cost  int64
-			o     Options
+			o     algo.Options
 			never bool
 			err   error
 		}{
 			{cost: 10},
 			{cost: 11, err: ErrNotLocal},
 			{cost: 30, err: ErrNotLocal},
-			{cost: 30, o: Options{Peek: true}, err: ErrNotLocal},
+			{cost: 30, o: algo.Options{Peek: true}, err: ErrNotLocal},
 			{cost: 31, never: true},
-			{cost: 35, o: Options{Debt: 5}, err: ErrNotLocal},
-			{cost: 36, o: Options{Debt: 5}, never: true},
+			{cost: 35, o: algo.Options{Debt: 5}, err: ErrNotLocal},
+			{cost: 36, o: algo.Options{Debt: 5}, never: true},
 		} {
 			_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, c.cost}}, &c.o, out)
 			require.ErrorIs(t, err, c.err, "cost %d", c.cost)
 			if err == nil {
-				require.Equal(t, c.never, out[0].RetryAfter == Never, "cost %d", c.cost)
+				require.Equal(t, c.never, out[0].RetryAfter == algo.Never, "cost %d", c.cost)
 			}
 			chain := chainOf(Segment{[]byte("other"), l, 0}, Segment{[]byte("chained"), l, c.cost})
 			_, err = locals[0].Decide(start, chain, &c.o, out)

@@ -5,6 +5,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"slices"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // localTogether is how many keys one call of Local.Count may be about.
@@ -42,7 +44,7 @@ func (c *CountStep) Set(key []byte, onlyNew bool, set func()) error {
 		return nil
 	}
 	set()
-	v, err := c.Session.Open(c.now, key, Counter)
+	v, err := c.Session.Open(c.now, key, algo.Counter)
 	if i < 0 || err != nil {
 		return ErrNotLocal
 	}
@@ -119,7 +121,7 @@ func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) er
 }
 
 // counterIn is the rule of the counters of a database.
-func counterIn(db uint8) Limit { return Limit{Algorithm: Counter, DB: db} }
+func counterIn(db uint8) algo.Limit { return algo.Limit{Algorithm: algo.Counter, DB: db} }
 
 // counterOf reads a counter of an engine, sealed as it may be; ok is false for
 // what is none.
@@ -133,7 +135,7 @@ func counterOf(e *Engine, now int64, db uint8, key []byte) (c counted, ok bool) 
 	switch {
 	case !found || ent.Expired(now):
 		return counted{}, true
-	case e.limits.get(ent.Meta()).limit.Algorithm != Counter || ent.Words() != 1:
+	case e.limits.get(ent.Meta()).Limit.Algorithm != algo.Counter || ent.Words() != 1:
 		return counted{}, false
 	}
 	return counted{true, int64(ent.Word(0)), ent.Deadline()}, true
@@ -202,7 +204,7 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 	if c.Deadline <= now {
 		return nil
 	}
-	v, err := s.Open(now, c.Key, Counter)
+	v, err := s.Open(now, c.Key, algo.Counter)
 	if err != nil {
 		return err
 	}

@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // counting is a node without a leader that knows a counter of 7 with 60 s to
@@ -49,7 +51,7 @@ func TestCountingEndsWithTheTimeToLive(t *testing.T) {
 	_, l := counting(t)
 	require.EqualValues(t, 9, grow(t, l, start, "n", 2))
 	require.EqualValues(t, 4, grow(t, l, start+minute+1, "n", 4))
-	require.Equal(t, []Charge{{Key: []byte("n"), Limit: Limit{Algorithm: Counter}, Units: 4, Deadline: NoExpiry}}, l.Take(9))
+	require.Equal(t, []Charge{{Key: []byte("n"), Limit: algo.Limit{Algorithm: algo.Counter}, Units: 4, Deadline: NoExpiry}}, l.Take(9))
 	require.EqualValues(t, 5, grow(t, l, start+minute+1, "n", 1))
 	require.EqualValues(t, 1, l.Take(9)[0].Units, "each unit once")
 	l.Begin(3, 0)
@@ -99,7 +101,7 @@ func TestCountingIsTakenBack(t *testing.T) {
 // Charges to a counter add up with what the leader has, whatever became of it.
 func TestChargesToCounters(t *testing.T) {
 	const later = start + minute
-	in := Limit{Algorithm: Counter}
+	in := algo.Limit{Algorithm: algo.Counter}
 	for _, tc := range []struct {
 		name          string
 		value, expiry int64 // the leader's; none without an expiry
@@ -206,7 +208,7 @@ func TestCountingForgetsWhatIsOver(t *testing.T) {
 	require.NoError(t, err)
 	l.Begin(3, 0)
 	require.EqualValues(t, 4, grow(t, l, later, "n", 3))
-	require.Equal(t, []Charge{{Key: []byte("n"), Limit: Limit{Algorithm: Counter}, Units: 3, Deadline: NoExpiry, Known: NoExpiry}}, l.Take(9))
+	require.Equal(t, []Charge{{Key: []byte("n"), Limit: algo.Limit{Algorithm: algo.Counter}, Units: 3, Deadline: NoExpiry, Known: NoExpiry}}, l.Take(9))
 }
 
 // What is no integer any more, or has no room for more, cannot be charged.
@@ -217,10 +219,10 @@ func TestChargesToCountersThatAreLost(t *testing.T) {
 		_, err := n.s.Set(start, []byte(key), []byte(value), &SetOptions{})
 		require.NoError(t, err)
 	}
-	decide(t, n.s, start, "limit", perMinute(Token, 5), 1, Options{})
+	decide(t, n.s, start, "limit", perMinute(algo.Token, 5), 1, algo.Options{})
 	var charges []Charge
 	for _, key := range []string{"text", "large", "limit", "good"} {
-		charges = append(charges, Charge{Key: []byte(key), Limit: Limit{Algorithm: Counter}, Units: 3, Deadline: start + minute})
+		charges = append(charges, Charge{Key: []byte(key), Limit: algo.Limit{Algorithm: algo.Counter}, Units: 3, Deadline: start + minute})
 	}
 	lost, err := n.s.ChargeOnce(start, "n1", 7, charges)
 	require.NoError(t, err)

@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 // Check is Session.Check on this node's shares of the limits that are enforced.
 // The others are left out, as if they were full, and nothing is charged by a call
@@ -54,7 +58,7 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 		limit := c.Limit.Limit()
 		if c.Mode != Enforce {
 			d.OK, d.Limit, d.Remaining = true, limit.Capacity(), limit.Capacity()
-		} else if !d.OK && d.RetryAfter == Never && limit.Limit > 0 && c.Cost-max(c.Debt, 0) <= limit.Capacity() {
+		} else if !d.OK && d.RetryAfter == algo.Never && limit.Limit > 0 && c.Cost-max(c.Debt, 0) <= limit.Capacity() {
 			return Verdict{}, ErrNotLocal
 		}
 	}
@@ -71,39 +75,39 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 
 // notePolicy is note of a policy's limit. What was admitted in the window of a
 // calendar is charged while that is open, and not later. mu must be held.
-func (l *Local) notePolicy(now int64, c *Check, w *Window) {
+func (l *Local) notePolicy(now int64, c *Check, w *algo.Window) {
 	seg := Segment{Key: c.Key, Limit: c.Limit.Limit()}
-	if seg.Limit.Algorithm == PolicyCalendar && c.Cost > 0 {
+	if seg.Limit.Algorithm == algo.PolicyCalendar && c.Cost > 0 {
 		s := l.spending(spender{string(seg.Key), seg.Limit})
 		if s.deadline <= now {
 			s.units = 0
 		}
-		s.deadline, _ = w.endAt(now) // Session.Check has asked for it
+		s.deadline, _ = w.EndAt(now) // Session.Check has asked for it
 	}
 	l.note(seg, c.Cost)
 }
 
 // policyShare returns the limit on the overlay that stands for a policy's, made at
 // the counter's first use. mu must be held.
-func (l *Local) policyShare(now int64, c *Check, w *Window) (Limit, error) {
+func (l *Local) policyShare(now int64, c *Check, w *algo.Window) (algo.Limit, error) {
 	seg := Segment{Key: c.Key, Limit: c.Limit.Limit()}
 	if l.spent[spender{string(seg.Key), seg.Limit}] == nil && len(l.order) >= localKeys {
-		return Limit{}, ErrNotLocal
+		return algo.Limit{}, ErrNotLocal
 	}
 	share, voters, err := l.divide(seg)
 	if err != nil {
-		return Limit{}, err
+		return algo.Limit{}, err
 	}
 	if known, _ := l.session.Exists(now, c.Key); known { // its own engine is never sealed
 		return share, nil
 	}
 	left, err := l.leftOf(now, c)
 	if err != nil {
-		return Limit{}, err
+		return algo.Limit{}, err
 	}
 	if used := share.Capacity() - left/voters; used > 0 && share.Limit > 0 {
-		if _, err := l.session.Decide(now, c.Key, share, used, &Options{Force: true, Window: w}); err != nil {
-			return Limit{}, err
+		if _, err := l.session.Decide(now, c.Key, share, used, &algo.Options{Force: true, Window: w}); err != nil {
+			return algo.Limit{}, err
 		}
 	}
 	return share, nil
@@ -119,7 +123,7 @@ func (l *Local) leftOf(now int64, c *Check) (int64, error) {
 	st, err := l.look.find(&w, sh, now)
 	if err == nil {
 		w.st = st
-		err = l.look.evaluateWeighed(&w, now, 0, &Options{Peek: true})
+		err = l.look.evaluate(&w.plan, w.st, now, 0, &algo.Options{Peek: true})
 	}
 	if errors.Is(err, ErrStale) {
 		err = ErrNotLocal
@@ -131,7 +135,7 @@ func (l *Local) leftOf(now int64, c *Check) (int64, error) {
 // edit that has made void what was consumed before makes it void too: ErrStale.
 // So does the end of the calendar's window that it was admitted in.
 func (s *Session) chargePolicy(now int64, c *Charge) error {
-	if c.Limit.Algorithm == PolicyCalendar && c.Deadline <= now {
+	if c.Limit.Algorithm == algo.PolicyCalendar && c.Deadline <= now {
 		return nil
 	}
 	r, err := s.e.Ready(c.Limit)
@@ -139,10 +143,39 @@ func (s *Session) chargePolicy(now int64, c *Charge) error {
 		return err
 	}
 	defer s.e.Release(r)
-	check := [...]Check{{Key: c.Key, Hash: s.e.table.Hash(c.Key), Limit: r, Cost: c.Units, CountAll: true, Window: &Window{End: c.Deadline}}}
+	check := [...]Check{{Key: c.Key, Hash: s.e.table.Hash(c.Key), Limit: r, Cost: c.Units, CountAll: true, Window: &algo.Window{End: c.Deadline}}}
 	var out [1]Checked
 	if _, err = s.Check(now, check[:], CheckOptions{Denied: true}, out[:]); err == nil {
 		err = out[0].Err
 	}
 	return err
+}
+
+// windowOf returns the window that a check without a leader is charged in: that of
+// the counter in the table, sealed as it is, while it is open, and the check's own
+// one behind it.
+func (e *Engine) windowOf(now int64, c *Check) *algo.Window {
+	l := c.Limit.Limit()
+	if l.Algorithm != algo.PolicyCalendar {
+		return c.Window
+	}
+	sh := e.table.At(c.Hash)
+	sh.Lock()
+	defer sh.Unlock()
+	ent, found := sh.Find(c.Hash, c.Key)
+	if !found || ent.Deadline() <= now {
+		return c.Window
+	}
+	if was := e.limits.get(ent.Meta()).Limit; was.Algorithm != algo.PolicyCalendar || was.Resets != l.Resets {
+		return c.Window
+	}
+	w := algo.Window{End: ent.Deadline()}
+	switch own := c.Window; {
+	case own == nil:
+	case own.End > w.End:
+		w.Next = own.End
+	default:
+		w.Next = own.Next
+	}
+	return &w
 }

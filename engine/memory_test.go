@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // heap returns the bytes of live objects.
@@ -30,7 +32,7 @@ func TestMemoryBoundsLimitsToo(t *testing.T) {
 	defer s.Close()
 	now := start
 	for i := range int64(400_000) {
-		_, err := s.Decide(now, fmt.Appendf(nil, "key:%d", i), Limit{Limit: 10, Period: minute + i}, 1, &Options{})
+		_, err := s.Decide(now, fmt.Appendf(nil, "key:%d", i), algo.Limit{Limit: 10, Period: minute + i}, 1, &algo.Options{})
 		if err != nil {
 			require.ErrorIs(t, err, ErrTooManyLimits)
 		}
@@ -39,7 +41,7 @@ func TestMemoryBoundsLimitsToo(t *testing.T) {
 		}
 	}
 	for i := range 400_000 {
-		_, err := s.Decide(now, fmt.Appendf(nil, "other:%d", i), perMinute(Token, 10), 1, &Options{})
+		_, err := s.Decide(now, fmt.Appendf(nil, "other:%d", i), perMinute(algo.Token, 10), 1, &algo.Options{})
 		require.NoError(t, err)
 	}
 	require.Less(t, e.table.Bytes(), int64(bound+bound/8))
@@ -58,8 +60,8 @@ func TestSmallBoundsHold(t *testing.T) {
 		e := New(Config{MaxBytes: bound, Evict: true})
 		s := e.NewSession()
 		for i := range int64(100_000) {
-			l := Limit{Algorithm: Algorithm(i % 5), Limit: 10, Period: minute}
-			_, err := s.Decide(start, fmt.Appendf(nil, "%d:%0*d", i%5, 8+i%40, i), l, 1, &Options{})
+			l := algo.Limit{Algorithm: algo.Algorithm(i % 5), Limit: 10, Period: minute}
+			_, err := s.Decide(start, fmt.Appendf(nil, "%d:%0*d", i%5, 8+i%40, i), l, 1, &algo.Options{})
 			require.NoError(t, err)
 		}
 		require.Less(t, e.table.Bytes(), bound+bound/4, "maxmemory %d", bound)

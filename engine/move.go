@@ -76,7 +76,7 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 	if hashes[0] == hashes[1] && string(from) == string(to) {
 		return true, nil
 	}
-	l := s.e.limits.get(ent.Meta()).limit
+	l := s.e.limits.get(ent.Meta()).Limit
 	// A policy's counter cannot be renamed or moved. Only its policy may charge it, it
 	// exists in database 0 only, and a rename would let a caller shed what was used.
 	if l.Algorithm.IsPolicy() || taken && s.kind(there).IsPolicy() {

@@ -5,13 +5,15 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // A hold's record makes the segment of its counter split now and then: what the counter
 // is charged is charged all the same.
 func TestAHoldBesideItsCounter(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 1})
-	c := of(t, s, "@p:a", perMinute(Token, 10_000))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 10_000))
 	for n := range int64(1000) {
 		reserve(t, s, start, fmt.Sprint("hold", n), nil, c)
 		require.Equal(t, 10_000-n-1, remaining(t, s, start, c), "holds: %d", n+1)
@@ -23,16 +25,16 @@ func TestAHoldBesideItsCounter(t *testing.T) {
 func TestASettlementThatMovesItsCounters(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 1})
 	for n := range 200 {
-		check(t, s, start, of(t, s, fmt.Sprint("@p:other;n=", n), perMinute(Token, 10)))
+		check(t, s, start, of(t, s, fmt.Sprint("@p:other;n=", n), perMinute(algo.Token, 10)))
 	}
 	for n := range 500 {
-		gone, more := of(t, s, fmt.Sprint("@p:gone;n=", n), perMinute(Token, 10)), of(t, s, fmt.Sprint("@p:more;n=", n), perMinute(Token, 10))
+		gone, more := of(t, s, fmt.Sprint("@p:gone;n=", n), perMinute(algo.Token, 10)), of(t, s, fmt.Sprint("@p:more;n=", n), perMinute(algo.Token, 10))
 		reserve(t, s, start, "hold", nil, gone, more)
 		settle(t, s, start, "hold", cost(0, 3))
 		require.EqualValues(t, 10, remaining(t, s, start, gone))
 		require.EqualValues(t, 7, remaining(t, s, start, more), "%d", n)
 		_, err := s.Delete(start, more.Key)
 		require.NoError(t, err)
-		require.True(t, s.dropReservation(s.e.hash(internal, []byte("hold")), true))
+		require.True(t, s.dropReservation(s.e.hash(algo.HoldSpace, []byte("hold")), true))
 	}
 }

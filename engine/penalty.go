@@ -3,6 +3,7 @@ package engine
 import (
 	"math"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -95,7 +96,7 @@ func (p *Penalty) until(o *offences) int64 {
 }
 
 // within returns within what time strikes on a limit count together.
-func (p *Penalty) within(l *Limit) int64 {
+func (p *Penalty) within(l *algo.Limit) int64 {
 	if p.Within > 0 {
 		return p.Within
 	}
@@ -133,7 +134,7 @@ func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 }
 
 // offenderHash is the hash of the record beside a counter.
-func offenderHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(offenders) }
+func offenderHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.OffenceSpace) }
 
 // offencesOf returns what is known of the caller of a counter. Its shard must be
 // locked. What was written under a later edit than the caller knows is ErrStale, or
@@ -154,7 +155,7 @@ func (e *Engine) offencesOf(now int64, hash uint64, key []byte, p *Penalty, anew
 }
 
 // offenceLimit is what all records are under.
-var offenceLimit = Limit{Algorithm: OffenceRecord, DB: offenders}
+var offenceLimit = algo.Limit{Algorithm: algo.OffenceRecord, DB: algo.OffenceSpace}
 
 // putOffences writes the record of w's caller. Its shard must be locked.
 func (s *Session) putOffences(w *weighed, o *offences, deadline, now int64) (err error) {
@@ -191,7 +192,7 @@ func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	if err != nil {
 		return err
 	}
-	x := suspect{at: i, offences: o, strikes: !w.d.OK && w.d.RetryAfter != Never && c.Cost > 0 && !c.TooMuch}
+	x := suspect{at: i, offences: o, strikes: !w.d.OK && w.d.RetryAfter != algo.Never && c.Cost > 0 && !c.TooMuch}
 	if end := c.Penalty.until(&o); end > now {
 		x.until, st.blocked = end, true
 	}
@@ -207,7 +208,7 @@ func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions
 		x := &st.suspects[i]
 		w, p := &st.weighed[x.at], checks[x.at].Penalty
 		if !st.blocked && x.strikes && !o.Peek {
-			within := p.within(&w.it.limit)
+			within := p.within(&w.it.Limit)
 			next := p.strike(x.offences, now, within)
 			if err := s.putOffences(w, &next, p.deadline(&next, within), now); err != nil {
 				w.err = err
@@ -228,11 +229,11 @@ func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions
 func (v *Verdict) block(i int, lasts int64, out []Checked) {
 	d := &out[i].Decision
 	retry := lasts
-	if !d.OK && (d.RetryAfter == Never || d.RetryAfter > lasts) {
+	if !d.OK && (d.RetryAfter == algo.Never || d.RetryAfter > lasts) {
 		retry = d.RetryAfter
 	}
-	*d = Decision{Limit: d.Limit, RetryAfter: retry, ResetAfter: d.ResetAfter}
-	if !v.Penalty || d.bindsMoreThan(&out[v.Binding].Decision) || i < v.Binding && !out[v.Binding].bindsMoreThan(d) {
+	*d = algo.Decision{Limit: d.Limit, RetryAfter: retry, ResetAfter: d.ResetAfter}
+	if !v.Penalty || d.BindsMoreThan(&out[v.Binding].Decision) || i < v.Binding && !out[v.Binding].BindsMoreThan(d) {
 		v.Binding = i
 	}
 	v.OK, v.Penalty = false, true
@@ -250,7 +251,7 @@ type Offender struct {
 // Offender returns what is known of the caller of a counter, whose key and hash are
 // as in a Check, under a limit of a period and its penalty. It may be asked on any
 // node.
-func (e *Engine) Offender(now int64, key []byte, hash uint64, l Limit, p *Penalty) Offender {
+func (e *Engine) Offender(now int64, key []byte, hash uint64, l algo.Limit, p *Penalty) Offender {
 	sh := e.table.At(hash)
 	sh.Lock()
 	defer sh.Unlock()
@@ -268,7 +269,7 @@ func (e *Engine) Offender(now int64, key []byte, hash uint64, l Limit, p *Penalt
 // Forgive forgets what is known of the caller of a counter, and tells whether that
 // counted under its limit's penalty, nil for none. Errors are those of Delete.
 func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
-	hash := s.e.hash(offenders, key)
+	hash := s.e.hash(algo.OffenceSpace, key)
 	sh, err := s.lock(hash, key)
 	if err != nil {
 		return false, err
@@ -285,10 +286,10 @@ func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 }
 
 // Offenders returns of how many callers, by limits, offences are known.
-func (e *Engine) Offenders() int { return e.table.SpaceLen(offenders) }
+func (e *Engine) Offenders() int { return e.table.SpaceLen(algo.OffenceSpace) }
 
 // OffendersEvicted returns how many were forgotten for memory.
-func (e *Engine) OffendersEvicted() uint64 { return e.table.Evicted(offenders) }
+func (e *Engine) OffendersEvicted() uint64 { return e.table.Evicted(algo.OffenceSpace) }
 
 // blockedHere decides a step without a leader where the table, sealed as it is,
 // has a block of its caller: that holds. Where it is false, nothing is said.
@@ -305,8 +306,8 @@ func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdic
 		}
 		if !v.Penalty {
 			for j := range checks {
-				full := checks[j].Limit.it.burst
-				out[j] = Checked{Decision: Decision{OK: true, Limit: full, Remaining: full}}
+				full := checks[j].Limit.it.Burst
+				out[j] = Checked{Decision: algo.Decision{OK: true, Limit: full, Remaining: full}}
 			}
 		}
 		v.block(i, x.BlockedUntil-now, out)
@@ -316,7 +317,7 @@ func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdic
 
 // offencePressure keeps a block as an exhausted limit; what else is known of an
 // offender is as dear as data. See crowdedOffences.
-func offencePressure(_ *rule, ent shard.Entry, now int64) uint32 {
+func offencePressure(ent shard.Entry, now int64) uint32 {
 	if o := readOffences(ent); o.began+o.length > now {
 		return math.MaxUint32
 	}
@@ -342,7 +343,7 @@ func (e *Engine) crowdedOffences(ent shard.Entry, now int64) (pressure uint32, c
 		of = repeatedShare
 	}
 	sh := e.table.At(e.table.Hash(ent.Key()))
-	if int64(sh.SpaceLen(offenders))*int64(ent.Size()) <= sh.Share()/of {
+	if int64(sh.SpaceLen(algo.OffenceSpace))*int64(ent.Size()) <= sh.Share()/of {
 		return 0, false
 	}
 	if o.began+o.length <= now {
@@ -351,8 +352,8 @@ func (e *Engine) crowdedOffences(ent shard.Entry, now int64) (pressure uint32, c
 	return eighthUsed / (maxRepeats + 1) * (uint32(o.repeats) + 1), true
 }
 
-func describeOffences(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+func describeOffences(x *Explanation, ent shard.Entry) {
 	o := readOffences(ent)
-	x.fact("strikes", int64(o.strikes))
-	x.fact("blocked_until_ns", o.began+o.length)
+	x.Fact("strikes", int64(o.strikes))
+	x.Fact("blocked_until_ns", o.began+o.length)
 }

@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // modelOffender is what a limit's penalty knows of a caller, by its definition.
@@ -97,7 +99,7 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 			limits[i].until, blocked = end, true
 		}
 		_, own := modelStep(now, []Check{alone(c)}, CheckOptions{Peek: true}, []*modelCounter{counters[i]})
-		limits[i].strikes = !own[0].OK && own[0].RetryAfter != Never && c.Cost > 0
+		limits[i].strikes = !own[0].OK && own[0].RetryAfter != algo.Never && c.Cost > 0
 	}
 	asked := checks
 	if blocked {
@@ -105,7 +107,7 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 	}
 	v, out, waits := modelCharges(now, asked, o, counters)
 	first, begun := -1, false
-	later := func(a, b int64) bool { return b != Never && (a == Never || a > b) }
+	later := func(a, b int64) bool { return b != algo.Never && (a == algo.Never || a > b) }
 	for i, l := range limits {
 		p := checks[i].Penalty
 		if l.strikes && !blocked && !o.Peek && offenders[i].strike(p, now, checks[i].Limit.Limit().Period) {
@@ -119,7 +121,7 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 		if d := out[i].Decision; !d.OK && later(d.RetryAfter, retry) {
 			retry = d.RetryAfter
 		}
-		out[i].Decision = Decision{Limit: out[i].Limit, RetryAfter: retry, ResetAfter: out[i].ResetAfter}
+		out[i].Decision = algo.Decision{Limit: out[i].Limit, RetryAfter: retry, ResetAfter: out[i].ResetAfter}
 		if first < 0 || later(retry, out[first].RetryAfter) {
 			first = i
 		}
@@ -145,12 +147,12 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 	s := New(Config{Shards: 1 << rnd.IntN(3)}).NewSession()
 	defer s.Close()
 	n := 1 + rnd.IntN(3)
-	m := &modelPolicy{s: s, checks: make([]Check, n), limits: make([]Limit, n)}
+	m := &modelPolicy{s: s, checks: make([]Check, n), limits: make([]algo.Limit, n)}
 	counters, offenders := make([]*modelCounter, n), make([]*modelOffender, n)
 	epochs := make([]uint16, n)
 	edit := func(i int) {
 		// What denies is nothing to penalties, and the model of buckets is slow.
-		for m.edit(rnd, i); seed%8 != 0 && m.limits[i].Limit > 0 && plain(m.limits[i]).Algorithm <= Leaky; {
+		for m.edit(rnd, i); seed%8 != 0 && m.limits[i].Limit > 0 && plain(m.limits[i]).Algorithm <= algo.Leaky; {
 			m.edit(rnd, i)
 		}
 	}

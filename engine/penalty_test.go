@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 func penalized(p Penalty) func(*Check) { return func(c *Check) { c.Penalty = &p } }
@@ -31,9 +33,9 @@ func strikeOut(t *testing.T, s *Session, now int64, c Check) int64 {
 
 func TestLoginIsBlocked(t *testing.T) {
 	s := newTestSession(t, Config{})
-	ip := of(t, s, "@login:ip;ip=198.51.100.7", perMinute(Token, 10))
-	bob := of(t, s, "@login:user;user=bob", perMinute(Log, 5), penalized(login))
-	eve := of(t, s, "@login:user;user=eve", perMinute(Log, 5), penalized(login))
+	ip := of(t, s, "@login:ip;ip=198.51.100.7", perMinute(algo.Token, 10))
+	bob := of(t, s, "@login:user;user=bob", perMinute(algo.Log, 5), penalized(login))
+	eve := of(t, s, "@login:user;user=eve", perMinute(algo.Log, 5), penalized(login))
 	at := func(tenths int64) int64 { return start + tenths*second/10 }
 	f := func(now int64, user Check, want Verdict, retry, ipLeft, userLeft int64) {
 		t.Helper()
@@ -63,7 +65,7 @@ func TestWhatIsNoStrike(t *testing.T) {
 	once := login
 	once.After = 1
 	full := func(key string, with ...func(*Check)) Check {
-		c := of(t, s, key, perMinute(Fixed, 1), with...)
+		c := of(t, s, key, perMinute(algo.Fixed, 1), with...)
 		check(t, s, start, c)
 		c.Penalty = &once
 		return c
@@ -88,12 +90,12 @@ func TestWhatIsNoStrike(t *testing.T) {
 	f("a look", CheckOptions{}, c)
 	f("shadow", CheckOptions{}, full("@p:shadow", shadow))
 	f("soft", CheckOptions{}, full("@p:soft", soft))
-	f("more than the limit has", CheckOptions{}, of(t, s, "@p:much", perMinute(Fixed, 5), costs(6), penalized(once)))
+	f("more than the limit has", CheckOptions{}, of(t, s, "@p:much", perMinute(algo.Fixed, 5), costs(6), penalized(once)))
 	other := full("@p:other")
 	other.Penalty = nil
-	f("another limit's denial", CheckOptions{}, of(t, s, "@p:innocent", perMinute(Fixed, 5), penalized(once)), other)
-	f("something else denies", CheckOptions{Denied: true}, of(t, s, "@p:innocent", perMinute(Fixed, 5), penalized(once)))
-	b := of(t, s, "@p:blocked", Limit{Algorithm: Token, Period: minute}, penalized(once))
+	f("another limit's denial", CheckOptions{}, of(t, s, "@p:innocent", perMinute(algo.Fixed, 5), penalized(once)), other)
+	f("something else denies", CheckOptions{Denied: true}, of(t, s, "@p:innocent", perMinute(algo.Fixed, 5), penalized(once)))
+	b := of(t, s, "@p:blocked", algo.Limit{Algorithm: algo.Token, Period: minute}, penalized(once))
 	f("a blocked rate", CheckOptions{}, b)
 }
 
@@ -102,8 +104,8 @@ func TestWhatIsNoStrike(t *testing.T) {
 func TestWhoIsBlockedCountsNowhere(t *testing.T) {
 	s := newTestSession(t, Config{})
 	once := Penalty{After: 1, Block: minute, Factor: 2, Max: 60 * minute}
-	all := of(t, s, "@p:all", Limit{Algorithm: Fixed, Limit: 100, Period: 60 * minute}, countAll)
-	c := of(t, s, "@p:a", perMinute(Fixed, 1), countAll, penalized(once))
+	all := of(t, s, "@p:all", algo.Limit{Algorithm: algo.Fixed, Limit: 100, Period: 60 * minute}, countAll)
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), countAll, penalized(once))
 	check(t, s, start, c, all)
 	v, out := check(t, s, start+second, c, all)
 	require.Equal(t, Verdict{Penalty: true, Begun: true}, v)
@@ -114,7 +116,7 @@ func TestWhoIsBlockedCountsNowhere(t *testing.T) {
 		require.Equal(t, start+61*second-now, out[0].RetryAfter)
 		require.True(t, out[1].OK)
 	}
-	v, out = check(t, s, start+61*second, of(t, s, "@p:a", perMinute(Fixed, 1), penalized(once)), all)
+	v, out = check(t, s, start+61*second, of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(once)), all)
 	require.True(t, v.OK)
 	require.EqualValues(t, 97, out[1].Remaining)
 
@@ -128,7 +130,7 @@ func TestWhoIsBlockedCountsNowhere(t *testing.T) {
 func TestBlocksAndOtherWaits(t *testing.T) {
 	s := newTestSession(t, Config{})
 	once := Penalty{After: 1, Block: minute, Factor: 1, Max: minute}
-	hour := Limit{Algorithm: Fixed, Limit: 1, Period: 60 * minute, Align: First}
+	hour := algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 60 * minute, Align: algo.First}
 	c := of(t, s, "@p:a", hour, penalized(once))
 	check(t, s, start, c)
 	for i := range 2 { // the call that leads to the block, and one that finds it
@@ -136,22 +138,22 @@ func TestBlocksAndOtherWaits(t *testing.T) {
 		require.Equal(t, Verdict{Penalty: true, Begun: i == 0}, v)
 		require.Equal(t, 60*minute, out[0].RetryAfter, "the limit's own wait is longer")
 	}
-	long := of(t, s, "@p:long", Limit{Algorithm: Fixed, Limit: 1, Period: 600 * minute, Align: First})
+	long := of(t, s, "@p:long", algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 600 * minute, Align: algo.First})
 	check(t, s, start, long)
 	v, out := check(t, s, start, long, c)
 	require.Equal(t, Verdict{Binding: 1, Penalty: true}, v, "a block stands for the call")
 	require.Equal(t, 600*minute, out[1].RetryAfter, "an earlier retry would be denied again")
-	much := of(t, s, "@p:much", perMinute(Token, 1), costs(2))
+	much := of(t, s, "@p:much", perMinute(algo.Token, 1), costs(2))
 	v, out = check(t, s, start, much, c)
 	require.Equal(t, Verdict{Binding: 1, Penalty: true}, v)
-	require.EqualValues(t, Never, out[1].RetryAfter)
+	require.EqualValues(t, algo.Never, out[1].RetryAfter)
 }
 
 // An edit changes a block as soon as it is asked for, and never prolongs it; one
 // that takes it away, and a reset, forgives.
 func TestEditsOfPenalties(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute}))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute}))
 	check(t, s, start, c)
 	at := strikeOut(t, s, start, c)
 	blocked := func(now int64, with func(*Penalty)) int64 {
@@ -187,7 +189,7 @@ func TestEditsOfPenalties(t *testing.T) {
 func TestBlocksGrow(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 1})
 	p := Penalty{After: 2, Within: minute, Block: minute, Factor: 3, Max: 12 * minute}
-	c := of(t, s, "@p:a", Limit{Algorithm: Fixed, Limit: 1, Period: 600 * minute}, penalized(p))
+	c := of(t, s, "@p:a", algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 600 * minute}, penalized(p))
 	check(t, s, start, c)
 	now := start
 	block := func(want int64) {
@@ -221,7 +223,7 @@ func TestBlocksGrow(t *testing.T) {
 func TestBlocksSurviveTheLeader(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 	leader.r.Lead(start)
-	c := of(t, leader.s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	c := of(t, leader.s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, leader.s, start, c)
 	at := strikeOut(t, leader.s, start, c)
 	require.NoError(t, follower.r.Apply(leader.cut(), at))
@@ -229,7 +231,7 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 	var snap bytes.Buffer
 	require.NoError(t, leader.r.Snapshot().Persist(&snap))
 
-	lost := of(t, leader.s, "@p:b", perMinute(Fixed, 1), penalized(login))
+	lost := of(t, leader.s, "@p:b", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, leader.s, at, lost)
 	strikeOut(t, leader.s, at, lost)
 	require.Equal(t, 2, leader.e.Offenders())
@@ -242,10 +244,10 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 	require.NoError(t, late.r.Restore(&snap, at))
 	for _, n := range []*node{follower, late} {
 		n.r.Lead(at)
-		v, out := check(t, n.s, at+5*minute, of(t, n.s, "@p:a", perMinute(Fixed, 1), penalized(login)))
+		v, out := check(t, n.s, at+5*minute, of(t, n.s, "@p:a", perMinute(algo.Fixed, 1), penalized(login)))
 		require.True(t, v.Penalty)
 		require.Equal(t, 10*minute, out[0].RetryAfter)
-		v, _ = check(t, n.s, at+15*minute, of(t, n.s, "@p:a", perMinute(Fixed, 1), penalized(login)))
+		v, _ = check(t, n.s, at+15*minute, of(t, n.s, "@p:a", perMinute(algo.Fixed, 1), penalized(login)))
 		require.True(t, v.OK)
 	}
 }
@@ -254,13 +256,13 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 func TestBlocksHoldWithoutALeader(t *testing.T) {
 	leader, orphan := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 	leader.r.Lead(start)
-	c := of(t, leader.s, "@p:a", perMinute(Fixed, 10), costs(10), penalized(login))
+	c := of(t, leader.s, "@p:a", perMinute(algo.Fixed, 10), costs(10), penalized(login))
 	check(t, leader.s, start, c)
 	at := strikeOut(t, leader.s, start, c)
 	require.NoError(t, orphan.r.Apply(leader.cut(), at))
 
-	c = of(t, orphan.s, "@p:a", perMinute(Fixed, 10), penalized(login))
-	other := of(t, orphan.s, "@p:b", perMinute(Fixed, 5))
+	c = of(t, orphan.s, "@p:a", perMinute(algo.Fixed, 10), penalized(login))
+	other := of(t, orphan.s, "@p:b", perMinute(algo.Fixed, 5))
 	_, err := orphan.s.Check(at, []Check{c}, CheckOptions{}, make([]Checked, 1))
 	require.ErrorIs(t, err, ErrSealed)
 	local := NewLocal(orphan.e)
@@ -281,8 +283,8 @@ func TestBlocksHoldWithoutALeader(t *testing.T) {
 		v, err := decide(at+minute, []Check{other, c}, out)
 		require.NoError(t, err, name)
 		require.Equal(t, Verdict{Binding: 1, Penalty: true}, v, name)
-		require.Equal(t, Decision{Limit: 10, RetryAfter: 14 * minute}, out[1].Decision, name)
-		require.Equal(t, Decision{OK: true, Limit: 5, Remaining: 5}, out[0].Decision, name)
+		require.Equal(t, algo.Decision{Limit: 10, RetryAfter: 14 * minute}, out[1].Decision, name)
+		require.Equal(t, algo.Decision{OK: true, Limit: 5, Remaining: 5}, out[0].Decision, name)
 		v, err = decide(at+15*minute, []Check{other, c}, out)
 		require.NoError(t, err, name)
 		require.True(t, v.OK, name)
@@ -293,7 +295,7 @@ func TestBlocksHoldWithoutALeader(t *testing.T) {
 // Without room for the record a denial is one of the limit.
 func TestStrikesThatFindTheTableFull(t *testing.T) {
 	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1})
-	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, s, start, c)
 	for _, size := range []int{200, 1} {
 		for i := 0; ; i++ {
@@ -314,7 +316,7 @@ func TestStrikesThatFindTheTableFull(t *testing.T) {
 // the counter does not.
 func TestOffencesAreNoKeys(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, s, start, c)
 	at := strikeOut(t, s, start, c)
 	require.Equal(t, 1, s.e.DatabaseLen(0))
@@ -322,7 +324,7 @@ func TestOffencesAreNoKeys(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, s.e.DatabaseLen(0))
 	require.Zero(t, s.e.DatabaseStats(at)[0].Keys)
-	_, err = s.Scan(at, 0, 100, func(key []byte, _ Algorithm) { t.Errorf("SCAN shows %s", key) })
+	_, err = s.Scan(at, 0, 100, func(key []byte, _ algo.Algorithm) { t.Errorf("SCAN shows %s", key) })
 	require.NoError(t, err)
 	v, _ := check(t, s, at, c)
 	require.True(t, v.Penalty)
@@ -353,7 +355,7 @@ func TestOffencesAreNoKeys(t *testing.T) {
 // What a step has counted is taken back with it.
 func TestStrikesAreTakenBack(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(login))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, s, start, c)
 	check(t, s, start, c)
 	was := s.e.Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
@@ -376,7 +378,7 @@ func TestReserveObeysPenalties(t *testing.T) {
 	s := newTestSession(t, Config{})
 	twice := login
 	twice.After = 2
-	c := of(t, s, "@p:a", perMinute(Fixed, 1), penalized(twice))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(twice))
 	for i, want := range []Verdict{{OK: true}, {}, {Penalty: true, Begun: true}, {Penalty: true}} {
 		v, _ := reserve(t, s, start, fmt.Sprint(i), nil, c)
 		require.Equal(t, want, v, i)
@@ -392,13 +394,13 @@ func TestEvictionSparesBlocks(t *testing.T) {
 	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1, Evict: true})
 	var cs []Check
 	for i := range 20 {
-		c := of(t, s, fmt.Sprintf("@p:a;k=%d", i), perMinute(Fixed, 1), penalized(login))
+		c := of(t, s, fmt.Sprintf("@p:a;k=%d", i), perMinute(algo.Fixed, 1), penalized(login))
 		check(t, s, start, c)
 		strikeOut(t, s, start, c)
 		cs = append(cs, c)
 	}
 	for i := range 20_000 {
-		decide(t, s, start+4*second, fmt.Sprintf("fill:%d", i), perMinute(Token, 10), 1, Options{})
+		decide(t, s, start+4*second, fmt.Sprintf("fill:%d", i), perMinute(algo.Token, 10), 1, algo.Options{})
 	}
 	require.NotZero(t, s.e.table.Stats().Evicted)
 	for _, c := range cs {
@@ -415,7 +417,7 @@ func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
 	now := int64(start)
 	var worst []Check
 	for i := range 20 {
-		worst = append(worst, of(t, s, fmt.Sprintf("@p:a;worst=%d", i), perMinute(Fixed, 1), penalized(p)))
+		worst = append(worst, of(t, s, fmt.Sprintf("@p:a;worst=%d", i), perMinute(algo.Fixed, 1), penalized(p)))
 	}
 	for range 2 {
 		for _, c := range worst {
@@ -427,7 +429,7 @@ func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
 	}
 	now -= p.Block
 	for i := range 40_000 {
-		c := of(t, s, fmt.Sprintf("@p:a;k=%d", i), Limit{Algorithm: Fixed, Limit: 1, Period: 60 * minute}, penalized(p))
+		c := of(t, s, fmt.Sprintf("@p:a;k=%d", i), algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 60 * minute}, penalized(p))
 		check(t, s, now+int64(i), c)
 		check(t, s, now+int64(i), c)
 	}
@@ -441,7 +443,7 @@ func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
 	now += 2 * 60 * minute // the flood's counters are over, its blocks are not
 	for _, left := range []int{4, 3} {
 		for i := range 3000 {
-			_, out := check(t, s, now, of(t, s, fmt.Sprintf("@q:honest=%d", i), Limit{Algorithm: Fixed, Limit: 5, Period: 24 * 60 * minute}))
+			_, out := check(t, s, now, of(t, s, fmt.Sprintf("@q:honest=%d", i), algo.Limit{Algorithm: algo.Fixed, Limit: 5, Period: 24 * 60 * minute}))
 			require.EqualValues(t, left, out[0].Remaining, "its counter is still there")
 		}
 	}
@@ -451,7 +453,7 @@ func TestPenaltiesAllocateNothing(t *testing.T) {
 	s := newTestSession(t, Config{})
 	p := login
 	p.After = 1 << 20
-	c := []Check{of(t, s, "@p:a", perMinute(Fixed, 1<<30), penalized(p)), of(t, s, "@p:b", perMinute(Fixed, 1), penalized(p))}
+	c := []Check{of(t, s, "@p:a", perMinute(algo.Fixed, 1<<30), penalized(p)), of(t, s, "@p:b", perMinute(algo.Fixed, 1), penalized(p))}
 	out := make([]Checked, 2)
 	f := func(what string, checks []Check, want bool) {
 		t.Helper()

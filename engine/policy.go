@@ -4,6 +4,7 @@ import (
 	"errors"
 	"hash/maphash"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -47,10 +48,10 @@ type Ready struct{ it *interned }
 // Ready interns a limit of a policy, in database 0, until Release. Errors: those
 // of Limit.Validate, and ErrLogFull for a log above log-max-entries. The number
 // of such limits has no bound but that of policies.
-func (e *Engine) Ready(l Limit) (Ready, error) {
+func (e *Engine) Ready(l algo.Limit) (Ready, error) {
 	l.DB = 0
 	if !l.Algorithm.IsPolicy() {
-		return Ready{}, errAlgorithm
+		return Ready{}, algo.ErrAlgorithm
 	}
 	if err := e.validate(l); err != nil {
 		return Ready{}, err
@@ -59,10 +60,10 @@ func (e *Engine) Ready(l Limit) (Ready, error) {
 }
 
 // Ready is Engine.Ready for one call: what it returns need not be released.
-func (s *Session) Ready(l Limit) (Ready, error) {
+func (s *Session) Ready(l algo.Limit) (Ready, error) {
 	l.DB = 0
 	if !l.Algorithm.IsPolicy() {
-		return Ready{}, errAlgorithm
+		return Ready{}, algo.ErrAlgorithm
 	}
 	it, err := s.rule(l)
 	return Ready{it}, err
@@ -75,10 +76,10 @@ func (e *Engine) Release(r Ready) { r.it.refs.Add(-1) }
 func (e *Engine) Seed() maphash.Seed { return e.table.Seed() }
 
 // Limit returns the limit.
-func (r Ready) Limit() Limit { return r.it.limit }
+func (r Ready) Limit() algo.Limit { return r.it.Limit }
 
 // Window is that of the limit.
-func (r Ready) Window() int64 { return r.it.window }
+func (r Ready) Window() int64 { return r.it.Window }
 
 // Check is one limit of a policy in a step.
 type Check struct {
@@ -102,7 +103,7 @@ type Check struct {
 	TooMuch bool
 	// Window is of a calendar's limit: the window that contains the time of the
 	// call, by the rules of today. A counter whose window is open keeps its end.
-	Window *Window
+	Window *algo.Window
 	// Penalty is that of an enforced limit, nil for none. Only denials of limits that
 	// are enforced are strikes, and only they block.
 	Penalty *Penalty
@@ -128,7 +129,7 @@ type CheckOptions struct {
 // that denies it; of the others what they hold. What CountAll has charged is in the
 // numbers of both.
 type Checked struct {
-	Decision
+	algo.Decision
 	// Over: the call has passed, and this limit, which is not enforced, would have
 	// denied it.
 	Over bool
@@ -215,46 +216,37 @@ func (e *Engine) Replaced() uint64 { return e.replaced.Load() }
 
 // carried returns the state of a live entry, which was written under another
 // limit, as it is under that of w; w is not live any more where it begins anew.
-func (s *Session) carried(w *weighed, old *interned, now int64) (state, error) {
+func (s *Session) carried(w *weighed, old *interned, now int64) (algo.State, error) {
 	it := w.it
-	was, is := &old.limit, &it.limit
+	was, is := &old.Limit, &it.Limit
 	fresh := true
 	switch {
 	case !was.Algorithm.IsPolicy():
 		w.foreign = true
 	case was.Resets != is.Resets:
 		if int16(was.Resets-is.Resets) > 0 && !w.anew { // counts may begin again
-			return state{}, ErrStale
+			return algo.State{}, ErrStale
 		}
 	case was.Algorithm == is.Algorithm:
 		fresh = false
 	}
 	if fresh {
 		w.live = false
-		return state{}, nil
+		return algo.State{}, nil
 	}
 	st := load(w.ent)
-	if it.decides == blocked || it.decides == Slots { // leases are what they are
+	if was.Scalings != is.Scalings {
+		st, w.ring = it.Scale(&old.Rule, st, w.list(), now)
 		return st, nil
 	}
-	if was.Scalings != is.Scalings {
-		if it.decides == Log {
-			w.ring = it.scaledLog(&old.rule, w.ent.State(), now)
-			return st, nil
-		}
-		return it.scaled(&old.rule, st, now), nil
-	}
-	if adopt := it.decides.kind().adopt; adopt != nil {
-		st = adopt(&it.rule, &old.rule, st, now)
-	}
-	return st, nil
+	return it.Adopt(&old.Rule, st, now), nil
 }
 
 // find looks a counter up. Its shard must be locked.
-func (s *Session) find(w *weighed, sh *shard.Shard, now int64) (state, error) {
+func (s *Session) find(w *weighed, sh *shard.Shard, now int64) (algo.State, error) {
 	w.ent, w.found = sh.Find(w.hash, w.key)
 	if w.live = w.found && !w.ent.Expired(now); !w.live {
-		return state{}, nil
+		return algo.State{}, nil
 	}
 	// Not by id: one that was released may be another limit's by now. What the
 	// record names cannot be, while its shard is locked.

@@ -7,32 +7,35 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
 // modelCounter is the counter of a policy's limit by its definition, over the
 // models of the algorithms.
 type modelCounter struct {
-	l      Limit // of a policy, that it was last charged under
-	token  tokenState
-	window modelWindow
+	l      algo.Limit // of a policy, that it was last charged under
+	token  algo.State
+	window algotest.Window
 	used   int64 // of a calendar, until end
 	end    int64
 }
 
 // plain is the limit of RL.LIMIT that decides like one of a policy.
-func plain(l Limit) Limit {
+func plain(l algo.Limit) algo.Limit {
 	l.Algorithm, l.Resets, l.Scalings = l.Algorithm.Decider(), 0, 0
 	return l
 }
 
 // under is the counter as it is under a limit, another one perhaps. Edits in this
 // model change amounts, and void what was consumed, but leave periods alone.
-func (c *modelCounter) under(l Limit, now int64) *modelCounter {
-	next := &modelCounter{l: l, window: modelWindow{l: plain(l)}}
+func (c *modelCounter) under(l algo.Limit, now int64) *modelCounter {
+	next := &modelCounter{l: l, window: algotest.Window{Limit: plain(l)}}
 	if c == nil || c.l.Resets != l.Resets || c.l.Algorithm != l.Algorithm || l.Limit == 0 {
 		return next
 	}
-	next.window.start, next.window.open, next.window.hits = c.window.start, c.window.open, append(history{}, c.window.hits...)
+	next.window.Start, next.window.Open, next.window.Hits = c.window.Start, c.window.Open, append(algotest.History{}, c.window.Hits...)
 	next.token = c.token
 	if c.end > now {
 		next.used, next.end = c.used, c.end
@@ -41,8 +44,8 @@ func (c *modelCounter) under(l Limit, now int64) *modelCounter {
 		next.scaled(c, now)
 		return next
 	}
-	if c.l != l && plain(l).Algorithm <= Leaky {
-		next.token = newModelBucket(plain(l)).adopt(c.token, newModelBucket(plain(c.l)), now)
+	if c.l != l && plain(l).Algorithm <= algo.Leaky {
+		next.token = algotest.NewBucket(plain(l)).Adopt(c.token, algotest.NewBucket(plain(c.l)), now)
 	}
 	return next
 }
@@ -51,51 +54,53 @@ func (c *modelCounter) under(l Limit, now int64) *modelCounter {
 // of it.
 func (c *modelCounter) scaled(old *modelCounter, now int64) {
 	is, was := plain(c.l), plain(old.l)
-	share := func(n, to, of *big.Int) *big.Int { return ceilDiv(mul(n, to), of) }
+	share := func(n, to, of *big.Int) *big.Int { return algotest.CeilDiv(algotest.Mul(n, to), of) }
 	if c.bucket() {
-		used := positive(sub(add(inFractions(c.token.TAT), bigInt(int64(c.token.Frac))), inFractions(now)))
-		if c.token.TAT < now || used.Sign() == 0 {
-			c.token = tokenState{}
+		used := algotest.Positive(algotest.Sub(algotest.Add(algotest.InFractions(c.token.Deadline), algotest.Int(int64(c.token.First))), algotest.InFractions(now)))
+		if c.token.Deadline < now || used.Sign() == 0 {
+			c.token = algo.State{}
 			return
 		}
-		capacity := func(l Limit) *big.Int {
-			m := newModelBucket(l)
-			return floorDiv(m.time(bigInt(m.burst)), twoTo32)
+		capacity := func(l algo.Limit) *big.Int {
+			m := algotest.NewBucket(l)
+			return algotest.FloorDiv(m.Time(algotest.Int(m.Burst)), algotest.TwoTo32)
 		}
-		c.token = tokenState{TAT: now + share(bigInt(modelNs(used)), capacity(is), capacity(was)).Int64()}
+		c.token = algo.State{Deadline: now + share(algotest.Int(algotest.InNS(used)), capacity(is), capacity(was)).Int64()}
 		return
 	}
-	of := func(n int64) int64 { return share(bigInt(n), bigInt(is.Limit), bigInt(was.Limit)).Int64() }
-	if c.l.Algorithm == PolicyCalendar {
+	of := func(n int64) int64 {
+		return share(algotest.Int(n), algotest.Int(is.Limit), algotest.Int(was.Limit)).Int64()
+	}
+	if c.l.Algorithm == algo.PolicyCalendar {
 		c.used = of(c.used)
 		return
 	}
 	w := &c.window
-	w.roll(now)
-	var hits history
+	w.Roll(now)
+	var hits algotest.History
 	sum, from := int64(0), int64(0)
-	for _, x := range w.hits {
-		if is.Algorithm == Sliding && from < w.start && x.at >= w.start { // each window by itself
-			sum, from = 0, w.start
+	for _, x := range w.Hits {
+		if is.Algorithm == algo.Sliding && from < w.Start && x.At >= w.Start { // each window by itself
+			sum, from = 0, w.Start
 		}
 		before := of(sum)
-		sum += x.cost
+		sum += x.Cost
 		if n := of(sum) - before; n > 0 {
-			hits = append(hits, hit{x.at, n})
+			hits = append(hits, algotest.Hit{At: x.At, Cost: n})
 		}
 	}
-	w.hits = hits
+	w.Hits = hits
 }
 
-func (c *modelCounter) bucket() bool { return plain(c.l).Algorithm <= Leaky }
+func (c *modelCounter) bucket() bool { return plain(c.l).Algorithm <= algo.Leaky }
 
 // decide answers one call, and charges it if it passes.
-func (c *modelCounter) decide(now, cost int64, o Options) (d Decision) {
+func (c *modelCounter) decide(now, cost int64, o algo.Options) (d algo.Decision) {
 	if c.l.Limit == 0 {
-		return Decision{RetryAfter: Never}
+		return algo.Decision{RetryAfter: algo.Never}
 	}
 	if c.bucket() {
-		next, d, write, err := newModelBucket(plain(c.l)).token(c.token, now, cost, o)
+		next, d, write, err := algotest.NewBucket(plain(c.l)).Decide(c.token, now, cost, o)
 		if err != nil {
 			panic(err)
 		}
@@ -104,10 +109,10 @@ func (c *modelCounter) decide(now, cost int64, o Options) (d Decision) {
 		}
 		return d
 	}
-	if c.l.Algorithm == PolicyCalendar {
+	if c.l.Algorithm == algo.PolicyCalendar {
 		return c.decideCalendar(now, cost, o)
 	}
-	d = c.window.decide(now, cost, o)
+	d = c.window.Decide(now, cost, o)
 	if !d.OK {
 		d.RetryAfter = c.wait(now, cost, o)
 	}
@@ -116,7 +121,7 @@ func (c *modelCounter) decide(now, cost int64, o Options) (d Decision) {
 
 // opens begins a calendar's window with the first charge, as the call has it. One
 // that is open stays as it is.
-func (c *modelCounter) opens(now int64, w *Window) {
+func (c *modelCounter) opens(now int64, w *algo.Window) {
 	if c.end <= now {
 		c.used = 0
 	}
@@ -125,19 +130,19 @@ func (c *modelCounter) opens(now int64, w *Window) {
 	}
 }
 
-func (c *modelCounter) decideCalendar(now, cost int64, o Options) Decision {
+func (c *modelCounter) decideCalendar(now, cost int64, o algo.Options) algo.Decision {
 	c.opens(now, o.Window)
 	if o.AtMost {
 		cost = max(min(cost, c.l.Limit+o.Debt-c.used), 1)
 	}
-	d := Decision{Limit: c.l.Limit, OK: o.Force || c.used+cost <= c.l.Limit+o.Debt || cost == 0}
+	d := algo.Decision{Limit: c.l.Limit, OK: o.Force || c.used+cost <= c.l.Limit+o.Debt || cost == 0}
 	used := c.used
 	switch {
 	case d.OK:
 		used += cost
 		d.Allowed = cost
 	case cost > c.l.Limit+o.Debt:
-		d.RetryAfter = Never
+		d.RetryAfter = algo.Never
 	default:
 		d.RetryAfter = c.end - now
 	}
@@ -153,12 +158,12 @@ func (c *modelCounter) decideCalendar(now, cost int64, o Options) Decision {
 
 // wait is the first time from now on at which a call passes, by bisection: while
 // nothing is charged, what counts only gets less.
-func (c *modelCounter) wait(now, cost int64, o Options) int64 {
+func (c *modelCounter) wait(now, cost int64, o algo.Options) int64 {
 	o.Peek = true
-	passes := func(wait int64) bool { return c.under(c.l, now).window.decideAt(now+wait, cost, o) }
+	passes := func(wait int64) bool { return c.under(c.l, now).window.Decide(now+wait, cost, o).OK }
 	low, high := int64(0), 2*c.l.Period
 	if !passes(high) {
-		return Never
+		return algo.Never
 	}
 	for high-low > 1 {
 		if mid := (low + high) / 2; passes(mid) {
@@ -170,43 +175,41 @@ func (c *modelCounter) wait(now, cost int64, o Options) int64 {
 	return high
 }
 
-func (m *modelWindow) decideAt(now, cost int64, o Options) bool { return m.decide(now, cost, o).OK }
-
 // count charges a call that is denied, and counts.
-func (c *modelCounter) count(now, cost, debt int64, w *Window) {
+func (c *modelCounter) count(now, cost, debt int64, w *algo.Window) {
 	l := plain(c.l)
 	if l.Limit == 0 {
 		return
 	}
-	if l.Algorithm == PolicyCalendar {
+	if l.Algorithm == algo.PolicyCalendar {
 		c.opens(now, w)
 		c.used += cost
 		return
 	}
 	if c.bucket() {
-		m := newModelBucket(l)
-		tat := add(inFractions(c.token.TAT), bigInt(int64(c.token.Frac)))
-		used := positive(sub(tat, inFractions(now)))
-		most := add(m.time(bigInt(m.burst)), inFractions(l.Period))
-		if room := m.time(bigInt(m.burst + debt)); room.Cmp(most) > 0 {
+		m := algotest.NewBucket(l)
+		tat := algotest.Add(algotest.InFractions(c.token.Deadline), algotest.Int(int64(c.token.First)))
+		used := algotest.Positive(algotest.Sub(tat, algotest.InFractions(now)))
+		most := algotest.Add(m.Time(algotest.Int(m.Burst)), algotest.InFractions(l.Period))
+		if room := m.Time(algotest.Int(m.Burst + debt)); room.Cmp(most) > 0 {
 			most = room
 		}
-		charged := lesser(add(used, m.time(bigInt(cost))), most)
+		charged := algotest.Lesser(algotest.Add(used, m.Time(algotest.Int(cost))), most)
 		if charged.Cmp(used) < 0 {
 			charged = used
 		}
-		c.token = modelState(add(inFractions(now), charged))
+		c.token = algotest.StateAt(algotest.Add(algotest.InFractions(now), charged))
 		return
 	}
-	c.window.decide(now, cost, Options{Force: true})
-	if l.Algorithm == Log {
-		for over := c.window.used(now) - l.Limit - debt; over > 0; {
-			first := &c.window.hits[0]
-			n := min(over, first.cost)
-			first.cost -= n
+	c.window.Decide(now, cost, algo.Options{Force: true})
+	if l.Algorithm == algo.Log {
+		for over := c.window.Used(now) - l.Limit - debt; over > 0; {
+			first := &c.window.Hits[0]
+			n := min(over, first.Cost)
+			first.Cost -= n
 			over -= n
-			if first.cost == 0 {
-				c.window.hits = c.window.hits[1:]
+			if first.Cost == 0 {
+				c.window.Hits = c.window.Hits[1:]
 			}
 		}
 	}
@@ -224,8 +227,8 @@ func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCount
 
 func longestModel(waits []int64) (longest int64) {
 	for _, wait := range waits {
-		if wait == Never {
-			return Never
+		if wait == algo.Never {
+			return algo.Never
 		}
 		longest = max(longest, wait)
 	}
@@ -237,8 +240,8 @@ func longestModel(waits []int64) (longest int64) {
 func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCounter) (v Verdict, out []Checked, waits []int64) {
 	out = make([]Checked, len(checks))
 	at := make([]*modelCounter, len(checks))
-	look := func(i int, cost, debt int64) Decision {
-		return at[i].under(at[i].l, now).decide(now, cost, Options{Peek: true, Wait: checks[i].Wait, Debt: debt, Window: checks[i].Window})
+	look := func(i int, cost, debt int64) algo.Decision {
+		return at[i].under(at[i].l, now).decide(now, cost, algo.Options{Peek: true, Wait: checks[i].Wait, Debt: debt, Window: checks[i].Window})
 	}
 	v = Verdict{OK: !o.Denied, Binding: -1}
 	for i, c := range checks {
@@ -261,7 +264,7 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 		charged := c.Cost > 0
 		switch {
 		case v.OK && passes:
-			at[i].decide(now, c.Cost, Options{Wait: c.Wait, Debt: c.Debt, Window: c.Window})
+			at[i].decide(now, c.Cost, algo.Options{Wait: c.Wait, Debt: c.Debt, Window: c.Window})
 		case c.CountAll && c.Cost > 0:
 			at[i].count(now, c.Cost, c.Debt, c.Window)
 			charged = at[i].l.Limit > 0
@@ -275,14 +278,14 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 			default:
 				out[i].Decision = look(i, 0, c.Debt)
 			}
-		case v.OK && c.Mode == Soft && plain(at[i].l).Algorithm.counts() && at[i].l.Limit > 0:
+		case v.OK && c.Mode == Soft && countsOn(at[i].l) && at[i].l.Limit > 0:
 			retry := out[i].RetryAfter
-			d := at[i].decide(now, c.Cost, Options{Force: true, Window: c.Window})
+			d := at[i].decide(now, c.Cost, algo.Options{Force: true, Window: c.Window})
 			d.OK, d.Allowed, d.RetryAfter = false, 0, retry
 			out[i].Decision = d
 		case v.OK && c.Mode == Soft:
 			retry := out[i].RetryAfter
-			d := at[i].decide(now, c.Cost, Options{AtMost: true, Debt: c.Debt})
+			d := at[i].decide(now, c.Cost, algo.Options{AtMost: true, Debt: c.Debt})
 			charged = d.OK && c.Cost > 0
 			d.OK, d.Allowed, d.RetryAfter, d.Delay = false, 0, retry, 0
 			out[i].Decision = d
@@ -310,8 +313,8 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 		case !v.OK && d.OK:
 		case b < 0,
 			v.OK && room < out[b].Remaining/max(checks[b].Cost, 1),
-			!v.OK && d.RetryAfter == Never && out[b].RetryAfter != Never,
-			!v.OK && out[b].RetryAfter != Never && d.RetryAfter > out[b].RetryAfter:
+			!v.OK && d.RetryAfter == algo.Never && out[b].RetryAfter != algo.Never,
+			!v.OK && out[b].RetryAfter != algo.Never && d.RetryAfter > out[b].RetryAfter:
 			v.Binding = i
 		}
 	}
@@ -322,7 +325,7 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 type modelPolicy struct {
 	s       *Session
 	checks  []Check
-	limits  []Limit
+	limits  []algo.Limit
 	foreign []bool
 	states  []*modelCounter
 }
@@ -332,11 +335,11 @@ func (m *modelPolicy) key(i int) []byte { return fmt.Appendf(nil, "@p:%d", i) }
 // edit gives limit i other numbers, and perhaps makes void what was consumed.
 func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 	l := &m.limits[i]
-	if *l == (Limit{}) || rnd.IntN(4) == 0 {
+	if *l == (algo.Limit{}) || rnd.IntN(4) == 0 {
 		was := *l
-		*l = Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Period: (1 + rnd.Int64N(20)) * second, Resets: was.Resets + 1}
+		*l = algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Period: (1 + rnd.Int64N(20)) * second, Resets: was.Resets + 1}
 		if rnd.IntN(4) == 0 {
-			l.Algorithm, l.Period = PolicyCalendar, 0
+			l.Algorithm, l.Period = algo.PolicyCalendar, 0
 		}
 	}
 	if rnd.IntN(3) == 0 {
@@ -346,7 +349,7 @@ func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 	if rnd.IntN(9) > 0 {
 		l.Limit++
 	}
-	if l.Limit > 0 && plain(*l).Algorithm <= Leaky && rnd.IntN(2) == 0 {
+	if l.Limit > 0 && plain(*l).Algorithm <= algo.Leaky && rnd.IntN(2) == 0 {
 		l.Burst = 1 + rnd.Int64N(12)
 	}
 	ready, err := m.s.e.Ready(*l)
@@ -364,12 +367,12 @@ func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 
 // windowOf is the window of a calendar at now, by some rules: windows of 7 and of 23
 // seconds in turn.
-func windowOf(now, rules int64) *Window {
+func windowOf(now, rules int64) *algo.Window {
 	begin := now - (now+rules*3*second)%(30*second)
 	if end := begin + 7*second; now < end {
-		return &Window{End: end, Next: begin + 30*second}
+		return &algo.Window{End: end, Next: begin + 30*second}
 	}
-	return &Window{End: begin + 30*second, Next: begin + 37*second}
+	return &algo.Window{End: begin + 30*second, Next: begin + 37*second}
 }
 
 // Steps over every mixture of algorithms, modes and options answer what the
@@ -383,7 +386,7 @@ func TestCheckAgainstModel(t *testing.T) {
 		rnd := rand.New(rand.NewPCG(7, uint64(seed)))
 		s := New(Config{Shards: 1 << rnd.IntN(4)}).NewSession()
 		const n = 6
-		m := &modelPolicy{s: s, checks: make([]Check, n), limits: make([]Limit, n), foreign: make([]bool, n), states: make([]*modelCounter, n)}
+		m := &modelPolicy{s: s, checks: make([]Check, n), limits: make([]algo.Limit, n), foreign: make([]bool, n), states: make([]*modelCounter, n)}
 		for i := range n {
 			m.checks[i].Key = m.key(i)
 			m.checks[i].Hash = s.e.table.Hash(m.checks[i].Key)
@@ -425,7 +428,7 @@ func TestCheckAgainstModel(t *testing.T) {
 					c.Debt = rnd.Int64N(4)
 				}
 				if rnd.IntN(3) == 0 {
-					c.Wait = []int64{NoWait, second, 3 * second}[rnd.IntN(3)]
+					c.Wait = []int64{algo.NoWait, second, 3 * second}[rnd.IntN(3)]
 				}
 				checks, states, at = append(checks, c), append(states, m.states[i]), append(at, i)
 			}
@@ -446,4 +449,10 @@ func TestCheckAgainstModel(t *testing.T) {
 		require.Equal(t, replaced, s.e.Replaced())
 		s.Close()
 	}
+}
+
+// countsOn reports whether a soft limit counts beyond its end.
+func countsOn(l algo.Limit) bool {
+	r := algo.Compile(l)
+	return r.CountsOn()
 }

@@ -7,10 +7,12 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // ready returns a limit of a policy until the end of the test.
-func ready(t testing.TB, s *Session, l Limit) Ready {
+func ready(t testing.TB, s *Session, l algo.Limit) Ready {
 	t.Helper()
 	if !l.Algorithm.IsPolicy() {
 		l.Algorithm = l.Algorithm.OfPolicy()
@@ -21,7 +23,7 @@ func ready(t testing.TB, s *Session, l Limit) Ready {
 }
 
 // of is a check of one unit of a policy's limit.
-func of(t testing.TB, s *Session, key string, l Limit, with ...func(*Check)) Check {
+func of(t testing.TB, s *Session, key string, l algo.Limit, with ...func(*Check)) Check {
 	c := Check{Key: []byte(key), Hash: s.e.table.Hash([]byte(key)), Limit: ready(t, s, l), Cost: 1}
 	for _, f := range with {
 		f(&c)
@@ -47,9 +49,9 @@ func check(t testing.TB, s *Session, now int64, checks ...Check) (Verdict, []Che
 func TestCheckTakesAllOrNone(t *testing.T) {
 	s := newTestSession(t, Config{})
 	checks := []Check{
-		of(t, s, "@p:a", perMinute(Token, 10)),
-		of(t, s, "@p:b", perMinute(Fixed, 3)),
-		of(t, s, "@p:c", perMinute(Log, 50), costs(2)),
+		of(t, s, "@p:a", perMinute(algo.Token, 10)),
+		of(t, s, "@p:b", perMinute(algo.Fixed, 3)),
+		of(t, s, "@p:c", perMinute(algo.Log, 50), costs(2)),
 	}
 	for i := range int64(3) {
 		v, out := check(t, s, start, checks...)
@@ -68,17 +70,17 @@ func TestCheckTakesAllOrNone(t *testing.T) {
 // calls like it, whatever units it counts in.
 func TestBindingCountsInCalls(t *testing.T) {
 	s := newTestSession(t, Config{})
-	v, _ := check(t, s, start, of(t, s, "@p:calls", perMinute(Token, 60)), of(t, s, "@p:tokens", perMinute(Token, 6000), costs(4000)))
+	v, _ := check(t, s, start, of(t, s, "@p:calls", perMinute(algo.Token, 60)), of(t, s, "@p:tokens", perMinute(algo.Token, 6000), costs(4000)))
 	require.Equal(t, 1, v.Binding)
-	v, _ = check(t, s, start, of(t, s, "@q:a", perMinute(Token, 5)), of(t, s, "@q:b", perMinute(Fixed, 5)))
+	v, _ = check(t, s, start, of(t, s, "@q:a", perMinute(algo.Token, 5)), of(t, s, "@q:b", perMinute(algo.Fixed, 5)))
 	require.Equal(t, 0, v.Binding, "ties to the first")
-	v, _ = check(t, s, start, of(t, s, "@q:c", perMinute(Token, 5), shadow))
+	v, _ = check(t, s, start, of(t, s, "@q:c", perMinute(algo.Token, 5), shadow))
 	require.Equal(t, Verdict{OK: true, Binding: -1}, v)
 }
 
 // A policy's counter is a kind of its own.
 func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
 		key := []byte("@p:all")
 		check(t, s, start, of(t, s, string(key), perMinute(a, 5)))
@@ -91,7 +93,7 @@ func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
 		require.True(t, ok && x.Quota)
 		require.EqualValues(t, 4, x.Remaining)
 
-		_, err = s.Decide(start, key, perMinute(a, 5), 1, &Options{})
+		_, err = s.Decide(start, key, perMinute(a, 5), 1, &algo.Options{})
 		require.ErrorIs(t, err, ErrWrongType)
 		_, err = s.Incr(start, key, 1)
 		require.ErrorIs(t, err, ErrWrongType)
@@ -109,7 +111,7 @@ func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
 
 // No plain key can block a policy: the first charge replaces it.
 func TestAPlainKeyInTheWayIsReplaced(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
 		c := of(t, s, "@p:all", perMinute(a, 5))
 		require.NoError(t, errOf(s.Set(start, c.Key, make([]byte, 5000), &SetOptions{})))
@@ -124,7 +126,7 @@ func TestAPlainKeyInTheWayIsReplaced(t *testing.T) {
 		require.EqualValues(t, 1, s.e.Replaced())
 		require.Equal(t, "policy", typeOf(t, s, c.Key))
 		decideAgain := perMinute(a, 1000)
-		require.NoError(t, errOf(s.Decide(start, []byte("plain"), decideAgain, 3, &Options{})))
+		require.NoError(t, errOf(s.Decide(start, []byte("plain"), decideAgain, 3, &algo.Options{})))
 		_, out = check(t, s, start, of(t, s, "plain", decideAgain))
 		require.EqualValues(t, 999, out[0].Remaining, "of a limit it begins anew too")
 		require.EqualValues(t, 2, s.e.Replaced())
@@ -143,7 +145,7 @@ func typeOf(t *testing.T, s *Session, key []byte) string {
 // Counters are in database 0, whatever the session works in.
 func TestAPolicyHasOneBudgetInAllDatabases(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:all", perMinute(Token, 5))
+	c := of(t, s, "@p:all", perMinute(algo.Token, 5))
 	check(t, s, start, c)
 	s.Use(3)
 	_, out := check(t, s, start, c)
@@ -155,10 +157,10 @@ func TestAPolicyHasOneBudgetInAllDatabases(t *testing.T) {
 func TestShadowAndSoft(t *testing.T) {
 	s := newTestSession(t, Config{})
 	checks := []Check{
-		of(t, s, "@p:all", perMinute(Fixed, 4)),
-		of(t, s, "@p:soft", perMinute(Fixed, 2), soft),
-		of(t, s, "@p:bucket", perMinute(Token, 2), soft, costs(2)),
-		of(t, s, "@p:shadow", perMinute(Token, 3), shadow, costs(2)),
+		of(t, s, "@p:all", perMinute(algo.Fixed, 4)),
+		of(t, s, "@p:soft", perMinute(algo.Fixed, 2), soft),
+		of(t, s, "@p:bucket", perMinute(algo.Token, 2), soft, costs(2)),
+		of(t, s, "@p:shadow", perMinute(algo.Token, 3), shadow, costs(2)),
 	}
 	for i := range 4 {
 		v, out := check(t, s, start, checks...)
@@ -185,10 +187,10 @@ func TestShadowAndSoft(t *testing.T) {
 func TestCountAll(t *testing.T) {
 	s := newTestSession(t, Config{})
 	limits := []Check{
-		of(t, s, "@p:few", perMinute(Token, 1)),
-		of(t, s, "@p:window", perMinute(Fixed, 3), countAll),
-		of(t, s, "@p:bucket", perMinute(Token, 3), countAll),
-		of(t, s, "@p:log", perMinute(Log, 3), countAll),
+		of(t, s, "@p:few", perMinute(algo.Token, 1)),
+		of(t, s, "@p:window", perMinute(algo.Fixed, 3), countAll),
+		of(t, s, "@p:bucket", perMinute(algo.Token, 3), countAll),
+		of(t, s, "@p:log", perMinute(algo.Log, 3), countAll),
 	}
 	for range 3 {
 		check(t, s, start, limits...)
@@ -215,9 +217,9 @@ func TestCountAll(t *testing.T) {
 // A limit that counts all and had room does not deny a call that another limit
 // denies. The call's wait is the longest, also where the call has filled that limit.
 func TestALimitThatCountsAllAndHadRoom(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		few, all := of(t, s, "@p:few", perMinute(Token, 2)), of(t, s, "@p:all", perMinute(a, 3), countAll)
+		few, all := of(t, s, "@p:few", perMinute(algo.Token, 2)), of(t, s, "@p:all", perMinute(a, 3), countAll)
 		for range 2 {
 			check(t, s, start, few, all)
 		}
@@ -227,7 +229,7 @@ func TestALimitThatCountsAllAndHadRoom(t *testing.T) {
 		again.CountAll = false
 		_, next := check(t, s, start, again)
 		require.False(t, next[0].OK)
-		require.Equal(t, Checked{Decision: Decision{OK: true, Limit: 3, ResetAfter: next[0].ResetAfter, Delay: out[0].Delay}}, out[0])
+		require.Equal(t, Checked{Decision: algo.Decision{OK: true, Limit: 3, ResetAfter: next[0].ResetAfter, Delay: out[0].Delay}}, out[0])
 		require.Equal(t, max(30*second, next[0].RetryAfter), out[1].RetryAfter)
 
 		shadow := all
@@ -247,8 +249,8 @@ func TestALimitThatCountsAllAndHadRoom(t *testing.T) {
 func TestTheWaitForASlotAndForALimitThatCountsAll(t *testing.T) {
 	for _, period := range []int64{10 * second, 20 * minute} {
 		s := newTestSession(t, Config{})
-		run := of(t, s, "@p:run", Limit{Algorithm: PolicySlots, Limit: 1, Period: 5 * minute})
-		all := of(t, s, "@p:all", Limit{Algorithm: Log, Limit: 2, Period: period}, countAll)
+		run := of(t, s, "@p:run", algo.Limit{Algorithm: algo.PolicySlots, Limit: 1, Period: 5 * minute})
+		all := of(t, s, "@p:all", algo.Limit{Algorithm: algo.Log, Limit: 2, Period: period}, countAll)
 		takes(t, s, start, "a", run, all)
 		v, out := takes(t, s, start, "b", run, all)
 		require.Equal(t, Verdict{}, v)
@@ -264,7 +266,7 @@ func TestTheWaitForASlotAndForALimitThatCountsAll(t *testing.T) {
 // attributes that are missing. Limits that count all count it.
 func TestACallThatIsDeniedAlready(t *testing.T) {
 	s := newTestSession(t, Config{})
-	checks := []Check{of(t, s, "@p:a", perMinute(Token, 5)), of(t, s, "@p:b", perMinute(Fixed, 5), countAll)}
+	checks := []Check{of(t, s, "@p:a", perMinute(algo.Token, 5)), of(t, s, "@p:b", perMinute(algo.Fixed, 5), countAll)}
 	out := make([]Checked, 2)
 	v, err := s.Check(start, checks, CheckOptions{Denied: true}, out)
 	require.NoError(t, err)
@@ -274,9 +276,9 @@ func TestACallThatIsDeniedAlready(t *testing.T) {
 }
 
 func TestEditsOfAPolicysLimit(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		edit := func(l Limit, cost int64) int64 {
+		edit := func(l algo.Limit, cost int64) int64 {
 			_, out := check(t, s, start, of(t, s, "@p:a", l, costs(cost)))
 			return out[0].Remaining
 		}
@@ -295,7 +297,7 @@ func TestEditsOfAPolicysLimit(t *testing.T) {
 		stale := of(t, s, "@p:a", perMinute(a, 100))
 		_, err := s.Check(start, []Check{stale}, CheckOptions{}, make([]Checked, 1))
 		require.ErrorIs(t, err, ErrStale, "what is void must not come back")
-		other := perMinute((a+1)%(Log+1), 7)
+		other := perMinute((a+1)%(algo.Log+1), 7)
 		other.Resets = 1
 		require.EqualValues(t, 6, edit(other, 1), "another algorithm begins anew")
 	})
@@ -305,14 +307,14 @@ func TestEditsOfAPolicysLimit(t *testing.T) {
 // though its limit is forgotten and its id another's.
 func TestALimitThatIsReleasedMeanwhile(t *testing.T) {
 	s := newTestSession(t, Config{})
-	a, b := of(t, s, "@p:a", perMinute(Fixed, 5)), of(t, s, "@p:b", perMinute(Fixed, 9))
+	a, b := of(t, s, "@p:a", perMinute(algo.Fixed, 5)), of(t, s, "@p:b", perMinute(algo.Fixed, 9))
 	check(t, s, start, b)
 	s.e.Release(a.Limit)
 	s.e.Release(b.Limit)
 	require.True(t, is(s.Delete(start, b.Key)))
 	s.e.collectLimits()
 	require.Zero(t, s.e.limitsInUse())
-	other := of(t, s, "@p:c", perMinute(Sliding, 3))
+	other := of(t, s, "@p:c", perMinute(algo.Sliding, 3))
 	require.Contains(t, []uint32{a.Limit.it.id, b.Limit.it.id}, other.Limit.it.id, "ids are taken again")
 	check(t, s, start, other)
 	_, out := check(t, s, start, a, b)
@@ -333,10 +335,10 @@ func TestALimitThatIsReleasedMeanwhile(t *testing.T) {
 // counter: what that holds is carried over, not taken for its own.
 func TestTheIdOfALimitThatWasReleased(t *testing.T) {
 	s := newTestSession(t, Config{})
-	old := of(t, s, "@p:a", perMinute(Token, 60))
+	old := of(t, s, "@p:a", perMinute(algo.Token, 60))
 	s.e.Release(old.Limit)
 	s.e.collectLimits()
-	is := of(t, s, "@p:a", perMinute(Token, 6), costs(3))
+	is := of(t, s, "@p:a", perMinute(algo.Token, 6), costs(3))
 	require.Equal(t, old.Limit.it.id, is.Limit.it.id, "the id is taken again")
 	check(t, s, start, is)
 	_, out := check(t, s, start, old)
@@ -345,24 +347,24 @@ func TestTheIdOfALimitThatWasReleased(t *testing.T) {
 
 func TestCheckErrorsChangeNothing(t *testing.T) {
 	s := newTestSession(t, Config{LogMaxEntries: 4})
-	c := of(t, s, "@p:a", perMinute(Token, 5))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 5))
 	f := func(want error, checks ...Check) {
 		t.Helper()
 		_, err := s.Check(start, checks, CheckOptions{}, make([]Checked, MaxChecks+1))
 		require.ErrorIs(t, err, want)
 		require.Zero(t, s.e.Len())
 	}
-	f(ErrDuplicateKey, c, of(t, s, "@p:b", perMinute(Fixed, 5)), of(t, s, "@p:a", perMinute(Fixed, 5)))
+	f(ErrDuplicateKey, c, of(t, s, "@p:b", perMinute(algo.Fixed, 5)), of(t, s, "@p:a", perMinute(algo.Fixed, 5)))
 	f(ErrTooManyChecks, make([]Check, MaxChecks+1)...)
-	f(ErrOverflow, c, of(t, s, "@p:b", perMinute(Fixed, 5), costs(-1)))
-	f(ErrKeyTooLong, c, of(t, s, string(make([]byte, 65<<10)), perMinute(Fixed, 5)))
-	_, err := s.e.Ready(perMinute(Token, 5))
+	f(algo.ErrOverflow, c, of(t, s, "@p:b", perMinute(algo.Fixed, 5), costs(-1)))
+	f(ErrKeyTooLong, c, of(t, s, string(make([]byte, 65<<10)), perMinute(algo.Fixed, 5)))
+	_, err := s.e.Ready(perMinute(algo.Token, 5))
 	require.Error(t, err, "not a policy's")
-	_, err = s.e.Ready(perMinute(PolicyLog, 5))
-	require.ErrorIs(t, err, ErrLogFull)
-	l := perMinute(Fixed, 5)
+	_, err = s.e.Ready(perMinute(algo.PolicyLog, 5))
+	require.ErrorIs(t, err, algo.ErrLogFull)
+	l := perMinute(algo.Fixed, 5)
 	l.Resets = 1
-	require.Equal(t, errEpoch, l.Validate())
+	require.EqualError(t, l.Validate(), "only limits of policies are reset and scaled")
 	s.e.seal(true)
 	f(ErrSealed, c)
 	f(ErrSealed)
@@ -373,11 +375,11 @@ func TestCheckErrorsChangeNothing(t *testing.T) {
 func TestCheckThatFindsTheTableFull(t *testing.T) {
 	s := New(Config{MaxBytes: 1 << 20, Shards: 1}).NewSession()
 	defer s.Close()
-	l := perMinute(Token, 5)
+	l := perMinute(algo.Token, 5)
 	first := of(t, s, "@p:first", l)
 	check(t, s, start, first)
 	for i := 0; ; i++ {
-		if _, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", i), l, 1, &Options{}); err != nil {
+		if _, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", i), l, 1, &algo.Options{}); err != nil {
 			require.ErrorIs(t, err, ErrFull)
 			break
 		}
@@ -404,7 +406,7 @@ func TestCheckThatFindsTheTableFull(t *testing.T) {
 // Within a step that can be taken back, a check is too.
 func TestCheckWithinAStep(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 4})
-	a, b := of(t, s, "@p:a", perMinute(Token, 5)), of(t, s, "@p:b", perMinute(Log, 5))
+	a, b := of(t, s, "@p:a", perMinute(algo.Token, 5)), of(t, s, "@p:b", perMinute(algo.Log, 5))
 	check(t, s, start, a)
 	step := s.Isolate(start, [][]byte{a.Key, b.Key}, 1<<20)
 	_, out := check(t, s, start, a, b)
@@ -438,7 +440,7 @@ func TestCheckAllocatesNothing(t *testing.T) {
 func benchChecks(t testing.TB, s *Session, n, callers int) [][]Check {
 	limits := make([]Ready, n)
 	for i := range limits {
-		a := []Algorithm{Token, Token, Fixed, Sliding, Token}[i%5]
+		a := []algo.Algorithm{algo.Token, algo.Token, algo.Fixed, algo.Sliding, algo.Token}[i%5]
 		limits[i] = ready(t, s, perMinute(a, 100_000+int64(i)))
 	}
 	all := make([][]Check, callers)
@@ -484,7 +486,7 @@ func BenchmarkCheck(b *testing.B) {
 func TestLimitsAreReplacedUnderChecks(t *testing.T) {
 	e := New(Config{Shards: 4})
 	limit := func(n int) Ready {
-		r, err := e.Ready(Limit{Algorithm: PolicyFixed, Align: First, Limit: 1_000_000 + int64(n), Period: 1000 * minute})
+		r, err := e.Ready(algo.Limit{Algorithm: algo.PolicyFixed, Align: algo.First, Limit: 1_000_000 + int64(n), Period: 1000 * minute})
 		require.NoError(t, err)
 		return r
 	}

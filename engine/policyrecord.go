@@ -62,7 +62,7 @@ func (e *Engine) VoidCounters(fn func(key []byte, resets uint16) bool) { e.polic
 
 // void reports whether an entry is a policy's counter that does not count.
 func (e *Engine) void(ent shard.Entry) bool {
-	l := &e.limits.get(ent.Meta()).limit
+	l := &e.limits.get(ent.Meta()).Limit
 	if !l.Algorithm.IsPolicy() {
 		return false
 	}

@@ -3,6 +3,7 @@ package engine
 import (
 	"crypto/sha256"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -17,45 +18,15 @@ import (
 // applies, Settle ends them before their time, and Renew gives them theirs anew.
 
 // leaseOf returns the id of the leases of the hold under a key.
-func leaseOf(hold []byte) (id leaseID) {
+func leaseOf(hold []byte) (id algo.LeaseID) {
 	sum := sha256.Sum256(hold)
 	copy(id[:], sum[:])
 	return id
 }
 
-// askSlot decides whether a lease that is not there yet can hold cost units for
-// the period of the limit. A cost of 0 looks. Errors: ErrSlotsFull.
-func (r *rule) askSlot(buf []byte, now, cost int64) (Decision, error) {
-	now = clampInstant(now)
-	b := leaseList(buf)
-	expired, used := b.live(now)
-	leases := b.count() - expired
-	switch {
-	case cost > 0 && used > r.burst-cost:
-		return r.slotsDenied(b, now, -1, cost), nil
-	case cost > 0 && leases >= maxLeases:
-		return Decision{}, ErrSlotsFull
-	}
-	d := Decision{Allowed: cost, OK: true, Limit: r.burst, Remaining: max(r.burst-used-cost, 0)}
-	if leases > 0 {
-		d.ResetAfter = b.deadline(b.count()-1) - now
-	}
-	if cost > 0 {
-		d.ResetAfter = max(d.ResetAfter, r.period)
-	}
-	return d, nil
-}
-
-// slots plans a decision on a policy's slots. It writes nothing: see takeSlots.
-func (p *plan) slots(now, cost int64) (err error) {
-	p.write = false
-	p.d, err = p.it.askSlot(p.state(), now, cost)
-	return err
-}
-
 // takeSlots plans that a call which passes takes its slots, as leases of an id, and
 // says whether something is held, and when that ends.
-func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id leaseID) {
+func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id algo.LeaseID) {
 	r.Held, r.ends = !r.Plain, 0
 	if r.Held {
 		r.ends = (now + r.TTL + millisecond - 1) / millisecond * millisecond // fewer bytes
@@ -63,14 +34,14 @@ func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id leaseID
 	taken := false
 	for i := range checks {
 		c, w := &checks[i], &st.weighed[i]
-		if c.Mode == Off || w.it.decides != Slots || c.Cost == 0 || w.err != nil || !w.d.OK && c.Mode != Soft {
+		if c.Mode == Off || w.it.Decides != algo.Slots || c.Cost == 0 || w.err != nil || !w.d.OK && c.Mode != Soft {
 			continue
 		}
 		if !taken {
 			id, taken = leaseOf(r.Key), true
 		}
 		if w.planLease(now, id); w.write {
-			r.Held, r.ends = true, max(r.ends, clampInstant(now)+w.it.period)
+			r.Held, r.ends = true, max(r.ends, algo.Clamp(now)+w.it.Period)
 		}
 	}
 	return id
@@ -78,18 +49,18 @@ func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id leaseID
 
 // planLease plans that id holds a lease for the period of the limit from now on,
 // whether there is room or not, but in the record.
-func (w *weighed) planLease(now int64, id leaseID) {
-	words, last := slotsNeed(w.state(), now, clampInstant(now)+w.it.period, id)
-	if words > slotsHeader+leaseWords*maxLeases {
-		w.err = ErrSlotsFull
+func (w *weighed) planLease(now int64, id algo.LeaseID) {
+	words, last := algo.Leases(w.list()).Need(now, algo.Clamp(now)+w.it.Period, id)
+	if words > algo.MaxLeasesWords {
+		w.err = algo.ErrSlotsFull
 		return
 	}
-	w.words, w.next.deadline, w.write = words, last, true
+	w.words, w.next.Deadline, w.write = words, last, true
 }
 
 // storeLease writes the lease that w has planned, of cost units. Room was made for
 // it, so that something may have moved since.
-func (s *Session) storeLease(w *weighed, sh *shard.Shard, now int64, id leaseID, cost int64) error {
+func (s *Session) storeLease(w *weighed, sh *shard.Shard, now int64, id algo.LeaseID, cost int64) error {
 	if w.ent, w.found = sh.Find(w.hash, w.key); !w.found {
 		w.live = false
 	}
@@ -98,12 +69,12 @@ func (s *Session) storeLease(w *weighed, sh *shard.Shard, now int64, id leaseID,
 	}
 	it := s.claim(w)
 	defer it.refs.Add(-1)
-	if err := s.place(&w.plan, sh, w.words, w.next.deadline, now); err != nil {
+	if err := s.place(&w.plan, sh, w.words, w.next.Deadline, now); err != nil {
 		return err
 	}
 	if !w.live {
 		clear(w.ent.State())
 	}
-	slotsAcquire(w.ent.State(), now, clampInstant(now)+w.it.period, id, cost)
+	algo.Leases(w.ent.State()).Acquire(now, algo.Clamp(now)+w.it.Period, id, cost)
 	return nil
 }

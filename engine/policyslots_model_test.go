@@ -10,6 +10,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // # Slots of policies by their definition
@@ -55,7 +57,7 @@ func (l *slotLimit) sum(now int64) (used, last int64) {
 // wait is how long until cost slots are free if nobody settles.
 func (l *slotLimit) wait(now, cost int64) int64 {
 	if cost > l.n {
-		return Never
+		return algo.Never
 	}
 	used, _ := l.sum(now)
 	live := []modelSlot{}
@@ -99,14 +101,14 @@ func (m *slotModel) call(now int64, id string, named, plain bool, ttl, units int
 			if room[i] || l.mode != Enforce {
 				continue
 			}
-			if wait := l.wait(now, l.cost); v.binding < 0 || v.retry != Never && (wait == Never || wait > v.retry) {
+			if wait := l.wait(now, l.cost); v.binding < 0 || v.retry != algo.Never && (wait == algo.Never || wait > v.retry) {
 				v.binding, v.retry = i, wait
 			}
 		}
-		if !quota && v.retry != Never {
+		if !quota && v.retry != algo.Never {
 			v.binding = 2
 			if v.retry = quotaWindow - now%quotaWindow; units > m.quota {
-				v.retry = Never
+				v.retry = algo.Never
 			}
 		}
 		m.left(now, &v)
@@ -295,7 +297,7 @@ func TestSlotsOfPoliciesAgainstModel(t *testing.T) {
 
 func (r *slotRun) slots(i int, ttl int64) Check {
 	l := &r.m.limits[i]
-	limit := Limit{Algorithm: PolicySlots, Limit: l.n, Period: l.ttl}
+	limit := algo.Limit{Algorithm: algo.PolicySlots, Limit: l.n, Period: l.ttl}
 	if ttl != 0 {
 		limit.Period = ttl
 	}
@@ -303,7 +305,7 @@ func (r *slotRun) slots(i int, ttl int64) Check {
 }
 
 func (r *slotRun) quota(units int64) Check {
-	return of(r.t, r.s, r.keys[2], Limit{Algorithm: Fixed, Limit: r.m.quota, Period: quotaWindow}, costs(units))
+	return of(r.t, r.s, r.keys[2], algo.Limit{Algorithm: algo.Fixed, Limit: r.m.quota, Period: quotaWindow}, costs(units))
 }
 
 // step makes one random step, and compares.
@@ -360,7 +362,7 @@ func (r *slotRun) call(id string) {
 		denied := r.m.repeat(r.now, id)
 		says, err := r.s.Renew(r.now, []byte(id), func(l *Reserved) Present {
 			i := slices.Index(r.keys[:], string(l.Key))
-			return Present{Limit: Limit{Algorithm: PolicySlots, Limit: r.m.limits[i].n, Period: 1}, Mode: r.m.limits[i].mode}
+			return Present{Limit: algo.Limit{Algorithm: algo.PolicySlots, Limit: r.m.limits[i].n, Period: 1}, Mode: r.m.limits[i].mode}
 		})
 		require.NoError(r.t, err, r.at)
 		require.Equal(r.t, denied, says.Denied, r.at)

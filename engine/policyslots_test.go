@@ -6,10 +6,14 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // concurrent is a limit of n slots, each for a minute.
-func concurrent(n int64) Limit { return Limit{Algorithm: PolicySlots, Limit: n, Period: minute} }
+func concurrent(n int64) algo.Limit {
+	return algo.Limit{Algorithm: algo.PolicySlots, Limit: n, Period: minute}
+}
 
 // takes is a check that takes slots, if it passes, and holds nothing else.
 func takes(t testing.TB, s *Session, now int64, id string, checks ...Check) (Verdict, []Checked) {
@@ -21,14 +25,14 @@ func takes(t testing.TB, s *Session, now int64, id string, checks ...Check) (Ver
 func TestSlotsOfAPolicy(t *testing.T) {
 	s := newTestSession(t, Config{})
 	run := of(t, s, "@export:run;t=A", concurrent(2))
-	day := of(t, s, "@export:day;t=A", perMinute(Fixed, 20))
+	day := of(t, s, "@export:day;t=A", perMinute(algo.Fixed, 20))
 	left := func(now int64) []int64 {
 		return []int64{remaining(t, s, now, run), remaining(t, s, now, day)}
 	}
 	v, out := takes(t, s, start, "h1", run, day)
 	require.True(t, v.OK)
 	require.Equal(t, []int64{1, 19}, []int64{out[0].Remaining, out[1].Remaining})
-	require.Equal(t, Decision{OK: true, Allowed: 1, Limit: 2, Remaining: 1, ResetAfter: minute}, out[0].Decision)
+	require.Equal(t, algo.Decision{OK: true, Allowed: 1, Limit: 2, Remaining: 1, ResetAfter: minute}, out[0].Decision)
 	require.Zero(t, v.Binding)
 	takes(t, s, start, "h2", run, day)
 	v, out = takes(t, s, start+second, "h3", run, day)
@@ -52,7 +56,7 @@ func TestSlotsOfAPolicy(t *testing.T) {
 // A slot's wait is an upper bound: it stands for a call that nothing else denies.
 func TestSlotsBindLast(t *testing.T) {
 	s := newTestSession(t, Config{})
-	run, rate := of(t, s, "@p:run", concurrent(1)), of(t, s, "@p:rate", Limit{Algorithm: Fixed, Limit: 1, Period: second})
+	run, rate := of(t, s, "@p:run", concurrent(1)), of(t, s, "@p:rate", algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: second})
 	takes(t, s, start, "a", run, rate)
 	v, out := takes(t, s, start, "b", run, rate)
 	require.Equal(t, 1, v.Binding)
@@ -62,7 +66,7 @@ func TestSlotsBindLast(t *testing.T) {
 	require.Zero(t, v.Binding, "more than there are, no wait ends")
 	v, out = check(t, s, start+second, run)
 	require.False(t, v.OK)
-	require.Equal(t, Never, out[0].RetryAfter)
+	require.Equal(t, algo.Never, out[0].RetryAfter)
 }
 
 // Check reports whether there is room, and takes nothing; a cost of 0 looks.
@@ -87,14 +91,14 @@ func TestCheckTakesNoSlots(t *testing.T) {
 func TestSlotsAreBounded(t *testing.T) {
 	s := newTestSession(t, Config{})
 	run := of(t, s, "@p:run", concurrent(1), soft)
-	for i := range maxLeases {
+	for i := range 4096 {
 		v, _ := takes(t, s, start, fmt.Sprint(i), run)
 		require.True(t, v.OK)
 	}
 	v, out := takes(t, s, start, "more", run)
 	require.True(t, v.OK)
-	require.ErrorIs(t, out[0].Err, ErrSlotsFull)
-	require.Equal(t, maxLeases, s.e.Reservations())
+	require.ErrorIs(t, out[0].Err, algo.ErrSlotsFull)
+	require.Equal(t, 4096, s.e.Reservations())
 	run.Mode = Enforce
 	v, _ = takes(t, s, start, "more", run)
 	require.False(t, v.OK)
@@ -105,8 +109,8 @@ func TestSlotsAreBounded(t *testing.T) {
 // ends does.
 func TestASlotDoesNotProlongABlock(t *testing.T) {
 	s := newTestSession(t, Config{})
-	run := of(t, s, "@p:run", Limit{Algorithm: PolicySlots, Limit: 1, Period: 5 * minute})
-	user := of(t, s, "@p:user;u=b", perMinute(Log, 5), costs(5), penalized(Penalty{After: 1, Within: minute, Block: 2 * minute, Factor: 1, Max: 10 * minute}))
+	run := of(t, s, "@p:run", algo.Limit{Algorithm: algo.PolicySlots, Limit: 1, Period: 5 * minute})
+	user := of(t, s, "@p:user;u=b", perMinute(algo.Log, 5), costs(5), penalized(Penalty{After: 1, Within: minute, Block: 2 * minute, Factor: 1, Max: 10 * minute}))
 	takes(t, s, start, "a", run)
 	check(t, s, start, user)
 	v, out := takes(t, s, start, "b", user, run)
@@ -115,5 +119,5 @@ func TestASlotDoesNotProlongABlock(t *testing.T) {
 	require.Equal(t, []int64{2 * minute, 5 * minute}, []int64{out[0].RetryAfter, out[1].RetryAfter})
 	run.Cost = 2
 	_, out = takes(t, s, start, "b", user, run)
-	require.Equal(t, Never, out[0].RetryAfter)
+	require.Equal(t, algo.Never, out[0].RetryAfter)
 }

@@ -2,8 +2,8 @@ package engine
 
 import (
 	"math"
-	"math/bits"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -22,47 +22,23 @@ const (
 // key gives its caller back exactly this share. For crowded and alone see
 // shard.Config.
 func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
-	r := &e.limits.get(ent.Meta()).rule
-	k := r.limit.Algorithm.kind()
-	alone = k.pressure(r, ent, now)
-	if k.space == offenders {
+	r := &e.limits.get(ent.Meta()).Rule
+	a := r.Limit.Algorithm
+	if k := traitsOf(a); k.pressure != nil {
+		alone = k.pressure(ent, now)
+	} else {
+		alone = r.Pressure(load(ent), now)
+	}
+	if a.Space() == algo.OffenceSpace {
 		if p, crowded := e.crowdedOffences(ent, now); crowded {
 			return p, p
 		}
 	}
-	if k.expires {
+	if a.IsData() {
 		return eighthUsed, alone
 	}
 	return alone, alone
 }
 
-func bucketPressure(r *rule, ent shard.Entry, now int64) uint32 {
-	return share(uint64(max(ent.Deadline()-now, 0)), r.capacity.ns)
-}
-
-func fixedPressure(r *rule, ent shard.Entry, _ int64) uint32 {
-	return share(ent.Word(0), uint64(r.burst))
-}
-
-// slidingPressure has the previous window weigh in full: at most twice too
-// much, and only towards keeping the key.
-func slidingPressure(r *rule, ent shard.Entry, _ int64) uint32 {
-	return share(ent.Word(0)+ent.Word(1), uint64(r.burst))
-}
-
-// listPressure is that of logs and slots, whose second word is the total.
-func listPressure(r *rule, ent shard.Entry, _ int64) uint32 {
-	return share(ent.Word(1), uint64(r.burst))
-}
-
 // valuePressure is that of a counter and of the other data types.
-func valuePressure(*rule, shard.Entry, int64) uint32 { return halfUsed }
-
-// share returns used/whole in 2^-32, at most MaxUint32.
-func share(used, whole uint64) uint32 {
-	if used >= whole {
-		return math.MaxUint32
-	}
-	q, _ := bits.Div64(used>>32, used<<32, whole)
-	return uint32(min(q, math.MaxUint32))
-}
+func valuePressure(shard.Entry, int64) uint32 { return halfUsed }

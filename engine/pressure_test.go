@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -19,20 +20,20 @@ func pressureOf(t *testing.T, s *Session, now int64, key string) uint32 {
 }
 
 func TestPressureIsTheShareInUse(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
 		l := perMinute(a, 8)
 		for used := int64(1); used <= 8; used++ {
-			decide(t, s, start, "k", l, 1, Options{})
+			decide(t, s, start, "k", l, 1, algo.Options{})
 			require.InDelta(t, float64(used)/8, float64(pressureOf(t, s, start, "k"))/math.MaxUint32, 1e-9)
 		}
-		decide(t, s, start, "k", l, 5, Options{Force: true})
+		decide(t, s, start, "k", l, 5, algo.Options{Force: true})
 		require.EqualValues(t, math.MaxUint32, pressureOf(t, s, start, "k"), "a debt is no more than exhausted")
 	})
 	s := newTestSession(t, Config{})
-	sliding := perMinute(Sliding, 8)
-	decide(t, s, start, "sliding", sliding, 4, Options{})
-	decide(t, s, start+minute, "sliding", sliding, 2, Options{})
+	sliding := perMinute(algo.Sliding, 8)
+	decide(t, s, start, "sliding", sliding, 4, algo.Options{})
+	decide(t, s, start+minute, "sliding", sliding, 2, algo.Options{})
 	require.InDelta(t, 0.75, float64(pressureOf(t, s, start+minute, "sliding"))/math.MaxUint32, 1e-9, "the previous window in full")
 	_, _, err := s.Acquire(start, []byte("slots"), 8, minute, nil, 2)
 	require.NoError(t, err)
@@ -49,20 +50,20 @@ func TestFloodForgetsNoExhaustedLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
 	}
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		for _, limit := range []int64{2, 10} {
 			const exhausted, flood = 2000, 20_000
 			s := newTestSession(t, Config{Shards: 2, MaxBytes: 1 << 20, Evict: true})
-			l := Limit{Algorithm: a, Limit: limit, Period: 60 * minute}
+			l := algo.Limit{Algorithm: a, Limit: limit, Period: 60 * minute}
 			for i := range exhausted {
-				decide(t, s, start, fmt.Sprint("old:", i), l, limit, Options{})
+				decide(t, s, start, fmt.Sprint("old:", i), l, limit, algo.Options{})
 			}
 			for i := range flood {
-				decide(t, s, start, fmt.Sprint("new:", i), l, 1, Options{})
+				decide(t, s, start, fmt.Sprint("new:", i), l, 1, algo.Options{})
 			}
 			require.Greater(t, s.e.Stats().Evicted, uint64(flood/8))
 			for i := range exhausted {
-				require.False(t, decide(t, s, start, fmt.Sprint("old:", i), l, 1, Options{Peek: true}).OK, "limit %d", limit)
+				require.False(t, decide(t, s, start, fmt.Sprint("old:", i), l, 1, algo.Options{Peek: true}).OK, "limit %d", limit)
 			}
 		}
 	})

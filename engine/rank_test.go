@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // A step that fills a small table several times over evicts others' keys, none
@@ -73,14 +75,14 @@ func TestDataAndLimitsShareTheMemory(t *testing.T) {
 		}
 		return left
 	}
-	hour := Limit{Limit: 100, Period: 60 * minute}
+	hour := algo.Limit{Limit: 100, Period: 60 * minute}
 
 	for _, ttl := range []int64{NoExpiry, start + 24*60*minute} {
 		s := table()
 		const n = 4000
 		for i := range n {
-			decide(t, s, start, fmt.Sprint("used:", i), hour, 20, Options{})
-			decide(t, s, start, fmt.Sprint("fresh:", i), hour, 1, Options{})
+			decide(t, s, start, fmt.Sprint("used:", i), hour, 20, algo.Options{})
+			decide(t, s, start, fmt.Sprint("fresh:", i), hour, 1, algo.Options{})
 		}
 		for i := range flood {
 			setText(t, s, start, fmt.Sprint("data:", i), "1", ttl)
@@ -95,11 +97,11 @@ func TestDataAndLimitsShareTheMemory(t *testing.T) {
 		setText(t, s, start, fmt.Sprint("data:", i), "1", NoExpiry)
 	}
 	for i := range flood {
-		decide(t, s, start, fmt.Sprint("fresh:", i), hour, 20, Options{})
+		decide(t, s, start, fmt.Sprint("fresh:", i), hour, 20, algo.Options{})
 	}
 	require.Greater(t, left(s, "data:", n), n*99/100)
 	for i := range flood {
-		decide(t, s, start, fmt.Sprint("exhausted:", i), hour, 100, Options{})
+		decide(t, s, start, fmt.Sprint("exhausted:", i), hour, 100, algo.Options{})
 	}
 	require.Less(t, left(s, "data:", n), n/10, "what is exhausted matters more")
 }

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // A refund is never better than no charge. Two callers do the same: one holds
@@ -17,7 +19,7 @@ func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 	if testing.Short() {
 		seeds = 100
 	}
-	test := func(t *testing.T, a Algorithm) {
+	test := func(t *testing.T, a algo.Algorithm) {
 		refunds := 0
 		for seed := range seeds {
 			// Of its own: the clock of a shard does not go back.
@@ -28,18 +30,18 @@ func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 		require.Greater(t, refunds, int(seeds), "holds are settled")
 	}
 	forEach(t, test)
-	t.Run("calendar", func(t *testing.T) { test(t, PolicyCalendar) })
+	t.Run("calendar", func(t *testing.T) { test(t, algo.PolicyCalendar) })
 }
 
 // refundHistory runs one random history, and returns how many holds it settled.
-func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled int) {
+func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (settled int) {
 	rnd := rand.New(rand.NewPCG(uint64(a), seed))
-	l := Limit{Algorithm: a, Limit: 1 + rnd.Int64N(30), Period: []int64{second, 7 * second, minute}[rnd.IntN(3)]}
+	l := algo.Limit{Algorithm: a, Limit: 1 + rnd.Int64N(30), Period: []int64{second, 7 * second, minute}[rnd.IntN(3)]}
 	period := l.Period
-	if a == PolicyCalendar {
+	if a == algo.PolicyCalendar {
 		l.Period = 0
 	}
-	if a == Token || a == Leaky {
+	if a == algo.Token || a == algo.Leaky {
 		l.Burst = 1 + rnd.Int64N(2*l.Limit)
 	}
 	both := [2]Check{}
@@ -50,7 +52,7 @@ func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled 
 		case 1:
 			both[i].CountAll = true
 		case 2:
-			if a != Log { // what a full one leaves out stays away when older entries go
+			if a != algo.Log { // what a full one leaves out stays away when older entries go
 				both[i].Mode = Soft
 			}
 		case 3:
@@ -75,7 +77,7 @@ func refundHistory(t *testing.T, s *Session, a Algorithm, seed uint64) (settled 
 	// A soft bucket takes whole units of what is there: two that are full differ by
 	// less than one.
 	slack := int64(0)
-	if held.Mode == Soft && (a == Token || a == Leaky) {
+	if held.Mode == Soft && (a == algo.Token || a == algo.Leaky) {
 		slack = 1
 	}
 	now := start + rnd.Int64N(minute)

@@ -3,11 +3,13 @@ package engine
 import (
 	"bytes"
 	"errors"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Present is what a limit of slots that a reservation has taken is now.
 type Present struct {
-	Limit Limit
+	Limit algo.Limit
 	Mode  Mode
 	// Gone tells that it does not apply to the call any more: slots are not taken
 	// anew then.
@@ -20,7 +22,7 @@ type Renewed struct {
 	// changed. Name is that of the limit, and Decision its denial.
 	Denied bool
 	Name   string
-	Decision
+	algo.Decision
 }
 
 // Renew gives the slots of the reservation under a key their time anew, from now
@@ -64,7 +66,7 @@ type renewal struct {
 	s    *Session
 	hold []byte
 	r    *Reservation
-	id   leaseID
+	id   algo.LeaseID
 	now  int64
 	each []renewedSlot
 	st   checking // whose methods work on what is weighed
@@ -80,7 +82,7 @@ type renewedSlot struct {
 // run renews, if the record still is what was seen.
 func (x *renewal) run(now int64, seen []byte, present func(l *Reserved) Present) (says Renewed, done bool, err error) {
 	s, e := x.s, x.s.e
-	hash := e.hash(internal, x.hold)
+	hash := e.hash(algo.HoldSpace, x.hold)
 	t := &s.steps
 	t.begin(s, hash, x.hold)
 	slots := slotsOf(x.r.Limits)
@@ -110,7 +112,7 @@ func (x *renewal) run(now int64, seen []byte, present func(l *Reserved) Present)
 		if err := x.plan(&slots[i], w, present); err != nil {
 			return says, false, err
 		}
-		if !w.d.OK && (!says.Denied || w.d.bindsMoreThan(&says.Decision)) {
+		if !w.d.OK && (!says.Denied || w.d.BindsMoreThan(&says.Decision)) {
 			says = Renewed{true, slots[i].Name, w.d}
 		}
 	}
@@ -127,7 +129,7 @@ func (x *renewal) plan(l *Reserved, w *renewedSlot, present func(l *Reserved) Pr
 	w.key, w.hash, w.cost = l.Key, s.e.table.Hash(l.Key), l.Cost
 	is := present(l)
 	is.Limit.Period = l.Limit.Period // they go on as they have begun
-	if is.Limit.Algorithm != PolicySlots || is.Limit.Validate() != nil {
+	if is.Limit.Algorithm != algo.PolicySlots || is.Limit.Validate() != nil {
 		is.Limit = l.Limit
 	}
 	w.taken = s.e.limits.acquireReplicated(is.Limit)
@@ -139,15 +141,15 @@ func (x *renewal) plan(l *Reserved, w *renewedSlot, present func(l *Reserved) Pr
 	if err != nil {
 		return err
 	}
-	w.d = Decision{OK: true}
+	w.d = algo.Decision{OK: true}
 	switch {
-	case w.live && slotsHold(w.state(), x.now, x.id):
+	case w.live && algo.Leases(w.list()).Holds(x.now, x.id):
 		w.planLease(x.now, x.id)
 		return w.err
 	case is.Gone:
 		return nil
 	}
-	d, err := w.it.askSlot(w.state(), x.now, w.cost)
+	d, err := w.it.AskSlot(w.list(), x.now, w.cost)
 	switch {
 	case err == nil && d.OK:
 		w.planLease(x.now, x.id)
@@ -174,7 +176,7 @@ func (x *renewal) write(hash uint64) error {
 		if err := x.st.reserve(s, &w.weighed, x.now); err != nil {
 			return x.unreserve(i, err)
 		}
-		last = max(last, clampInstant(x.now)+w.it.period)
+		last = max(last, algo.Clamp(x.now)+w.it.Period)
 	}
 	if last == 0 {
 		return nil

@@ -11,6 +11,8 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/algo/algotest"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -18,7 +20,7 @@ import (
 // the settled cost of a hold stands in place of the held one. What is used is what that
 // list leaves.
 type replayed struct {
-	l       Limit // of RL.LIMIT, or of a calendar
+	l       algo.Limit // of RL.LIMIT, or of a calendar
 	charges []*replayedCharge
 	holds   []*replayedHold
 	held    int
@@ -39,18 +41,18 @@ type replayedHold struct {
 
 // used returns what is used, in units, or in 2^-32 ns of a bucket.
 func (m *replayed) used(now int64) *big.Int {
-	if m.l.Algorithm <= Leaky {
+	if m.l.Algorithm <= algo.Leaky {
 		return m.backlog(now)
 	}
 	begins := func(t int64) int64 {
-		if m.l.Algorithm == PolicyCalendar {
+		if m.l.Algorithm == algo.PolicyCalendar {
 			return windowOf(t, 0).End
 		}
 		return t / m.l.Period
 	}
 	var current, previous, lately int64
 	for _, c := range m.charges {
-		if m.l.Align == First {
+		if m.l.Align == algo.First {
 			if now-c.opened < m.l.Period {
 				current += c.units
 			}
@@ -67,29 +69,29 @@ func (m *replayed) used(now int64) *big.Int {
 		}
 	}
 	switch m.l.Algorithm {
-	case Log:
-		return bigInt(lately)
-	case Sliding:
-		return add(bigInt(current), ceilDiv(mul(bigInt(previous), bigInt(m.l.Period-now%m.l.Period)), bigInt(m.l.Period)))
+	case algo.Log:
+		return algotest.Int(lately)
+	case algo.Sliding:
+		return algotest.Add(algotest.Int(current), algotest.CeilDiv(algotest.Mul(algotest.Int(previous), algotest.Int(m.l.Period-now%m.l.Period)), algotest.Int(m.l.Period)))
 	}
-	return bigInt(current)
+	return algotest.Int(current)
 }
 
 // backlog replays the charges of a bucket.
 func (m *replayed) backlog(now int64) *big.Int {
-	b, used, last := newModelBucket(m.l), new(big.Int), int64(0)
+	b, used, last := algotest.NewBucket(m.l), new(big.Int), int64(0)
 	for _, c := range m.charges {
-		used = add(positive(sub(used, inFractions(c.at-last))), b.time(bigInt(c.units)))
+		used = algotest.Add(algotest.Positive(algotest.Sub(used, algotest.InFractions(c.at-last))), b.Time(algotest.Int(c.units)))
 		last = c.at
 	}
-	return positive(sub(used, inFractions(now-last)))
+	return algotest.Positive(algotest.Sub(used, algotest.InFractions(now-last)))
 }
 
 // charge adds a charge.
 func (m *replayed) charge(now, units int64) *replayedCharge {
 	c := &replayedCharge{at: now, units: units, opened: now}
 	// A window that a hold has begun stays where it is, as long as something counts.
-	if m.l.Align == First && m.used(now).Sign() > 0 {
+	if m.l.Align == algo.First && m.used(now).Sign() > 0 {
 		i := slices.IndexFunc(m.charges, func(c *replayedCharge) bool { return now-c.opened < m.l.Period && m.counts(c.opened) })
 		c.opened = m.charges[i].opened
 	}
@@ -114,10 +116,10 @@ func (m *replayed) settle(now int64, h *replayedHold, cost, charged int64) {
 
 // usedOf returns what a counter says that is used, as replayed.used does.
 func usedOf(t require.TestingT, s *Session, now int64, c Check) *big.Int {
-	if c.Limit.Limit().Algorithm.Decider() > Leaky {
+	if c.Limit.Limit().Algorithm.Decider() > algo.Leaky {
 		x, _, err := s.Explain(now, c.Key)
 		require.NoError(t, err)
-		return bigInt(x.Used)
+		return algotest.Int(x.Used)
 	}
 	sh := s.e.table.At(c.Hash)
 	sh.Lock()
@@ -126,32 +128,32 @@ func usedOf(t require.TestingT, s *Session, now int64, c Check) *big.Int {
 	if !ok || ent.Expired(now) {
 		return new(big.Int)
 	}
-	st := load(ent).bucket()
-	return positive(sub(add(inFractions(st.TAT), bigInt(int64(st.Frac))), inFractions(now)))
+	fraction := int64(uint32(ent.Word(0))) // the rest is the mark
+	return algotest.Positive(algotest.Sub(algotest.Add(algotest.InFractions(ent.Deadline()), algotest.Int(fraction)), algotest.InFractions(now)))
 }
 
 // After any charges, holds and settlements, in any order, a counter is the one that the
 // same sequence of charges gives with the settled costs in place of the held ones.
 func TestSettlementsAreReplays(t *testing.T) {
 	forEach(t, testReplays)
-	t.Run("calendar", func(t *testing.T) { testReplays(t, PolicyCalendar) })
+	t.Run("calendar", func(t *testing.T) { testReplays(t, algo.PolicyCalendar) })
 }
 
-func testReplays(t *testing.T, a Algorithm) {
+func testReplays(t *testing.T, a algo.Algorithm) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := New(Config{Shards: 1}).NewSession()
 		defer s.Close()
-		l := Limit{
+		l := algo.Limit{
 			Algorithm: a,
 			Limit:     rapid.Int64Range(10, 40).Draw(rt, "limit"), Period: rapid.SampledFrom([]int64{7 * second, minute, 60 * minute}).Draw(rt, "period"),
 		}
 		switch l.Algorithm {
-		case Token, Leaky:
+		case algo.Token, algo.Leaky:
 			l.Burst = rapid.Int64Range(8, 60).Draw(rt, "burst")
-		case PolicyCalendar:
+		case algo.PolicyCalendar:
 			l.Period = 0
-		case Fixed:
-			l.Align = rapid.SampledFrom([]Align{Epoch, First}).Draw(rt, "align")
+		case algo.Fixed:
+			l.Align = rapid.SampledFrom([]algo.Align{algo.Epoch, algo.First}).Draw(rt, "align")
 		}
 		period := max(l.Period, 10*second)
 		m := &replayed{l: l}
@@ -176,7 +178,7 @@ func testReplays(t *testing.T, a Algorithm) {
 			return h
 		}
 		settle := func(h *replayedHold, how Settlement, cost int64) {
-			how.Window = func(*Reserved) *Window { return windowOf(now, 0) }
+			how.Window = func(*Reserved) *algo.Window { return windowOf(now, 0) }
 			charged := h.cost
 			if now >= h.ends && !h.charges { // it was released first
 				m.settle(now, h, 0, charged)
@@ -248,10 +250,10 @@ const maxReplays = 33
 
 // Ten holds of 100 are committed with 10 each: whatever comes first, 900 are left.
 func TestTheOrderOfSettlementsDoesNotMatter(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		for seed := range uint64(20) {
 			s := newTestSession(t, Config{Shards: 1})
-			c := of(t, s, "@p:a", Limit{Algorithm: a, Limit: 1000, Period: 60 * minute}, costs(100))
+			c := of(t, s, "@p:a", algo.Limit{Algorithm: a, Limit: 1000, Period: 60 * minute}, costs(100))
 			for i := range 10 {
 				reserve(t, s, start, fmt.Sprint("h", i), nil, c)
 			}
@@ -276,13 +278,13 @@ func TestManyHoldsOfABucket(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		s := newTestSession(t, Config{Shards: 1})
-		l := Limit{Algorithm: Token, Limit: 1000, Period: 60 * minute}
+		l := algo.Limit{Algorithm: algo.Token, Limit: 1000, Period: 60 * minute}
 		m, c := &replayed{l: l}, of(t, s, "@p:a", l)
 		now, cancels := start, rnd.IntN(2) == 0
 		least := func() int64 { // units that are left too few
-			less := sub(usedOf(t, s, now, c), m.used(now))
+			less := algotest.Sub(usedOf(t, s, now, c), m.used(now))
 			require.GreaterOrEqual(t, less.Sign(), 0, "seed %d: more was given back than was there", seed)
-			return floorDiv(less, newModelBucket(l).time(bigInt(1))).Int64()
+			return algotest.FloorDiv(less, algotest.NewBucket(l).Time(algotest.Int(1))).Int64()
 		}
 		worst := int64(0)
 		for i := range 1000 {
@@ -322,6 +324,12 @@ func manySettle(t *testing.T, s *Session, m *replayed, now int64, rnd *rand.Rand
 	m.settle(now, h, n, h.cost)
 }
 
+// mostLows is how many lows the record of a bucket has at most.
+const mostLows = 33
+
+// lowsIn returns how many lows are in the record of a bucket of some words.
+func lowsIn(words int) int { return (words - 2) / 2 }
+
 // bucketOf returns the record of a marked bucket. Nobody else may be at the table.
 func bucketOf(t *testing.T, s *Session, c Check) shard.Entry {
 	t.Helper()
@@ -334,11 +342,11 @@ func bucketOf(t *testing.T, s *Session, c Check) shard.Entry {
 // was charged before is not given back.
 func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 1})
-	c := of(t, s, "@p:a", perMinute(Token, 60), costs(10))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 60), costs(10))
 	reserve(t, s, start, "first", nil, c)
 	reserve(t, s, start+5*second, "second", nil, c)
 	now := start + 6*second
-	require.Equal(t, 1, lowsOf(bucketOf(t, s, c)))
+	require.Equal(t, 1, lowsIn(bucketOf(t, s, c).Words()))
 
 	sh := s.e.table.At(c.Hash)
 	sh.Lock()
@@ -348,7 +356,7 @@ func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
 	var err error
 	x.st, err = s.find(x, sh, now)
 	require.NoError(t, err)
-	require.NoError(t, s.evaluateWeighed(x, now, 10, &x.opts))
+	require.NoError(t, s.evaluate(&x.plan, x.st, now, 10, &x.opts))
 	require.NoError(t, st.reserve(s, x, now))
 	sh.Delete(x.ent)
 	st.moved = true
@@ -366,7 +374,7 @@ func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
 // by then, and what is held from now on is.
 func TestTheMarkOfAnEarlierVersion(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 1})
-	c := of(t, s, "@p:a", perMinute(Token, 60), costs(10))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 60), costs(10))
 	reserve(t, s, start, "before", nil, c)
 	ent, err := s.e.table.At(c.Hash).Resize(bucketOf(t, s, c), c.Hash, 3, start)
 	require.NoError(t, err)
@@ -382,18 +390,18 @@ func TestTheMarkOfAnEarlierVersion(t *testing.T) {
 // charged anew.
 func TestTheLowsOfABucketAreBounded(t *testing.T) {
 	s := newTestSession(t, Config{Shards: 1})
-	c := of(t, s, "@p:a", perMinute(Token, 6000))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 6000))
 	for i := range 200 {
 		reserve(t, s, start, fmt.Sprint("h", i), nil, c)
-		require.LessOrEqual(t, bucketOf(t, s, c).Words(), lowsAt+lowWords*maxLows)
+		require.LessOrEqual(t, bucketOf(t, s, c).Words(), 2+2*mostLows)
 	}
-	require.Equal(t, maxLows, lowsOf(bucketOf(t, s, c)))
-	last := maxLows
+	require.Equal(t, mostLows, lowsIn(bucketOf(t, s, c).Words()))
+	last := mostLows
 	for _, now := range []int64{start + second/2, start + second, start + 3*second/2} {
 		check(t, s, now, c) // less is used than after many of them
-		n := lowsOf(bucketOf(t, s, c))
+		n := lowsIn(bucketOf(t, s, c).Words())
 		require.Less(t, n, last)
-		require.Equal(t, lowsAt+lowWords*n, bucketOf(t, s, c).Words())
+		require.Equal(t, 2+2*n, bucketOf(t, s, c).Words())
 		last = n
 	}
 	check(t, s, start+3*second, c)

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/ledger"
 )
 
@@ -31,10 +32,10 @@ func benchLeader(b *testing.B, keys [][]byte) (*Replica, *Session) {
 const benchMaxEntry = 256 << 10
 
 // benchLimit is the limit of bench's replicated loads.
-var benchLimit = Limit{Limit: 100, Period: 24 * 60 * minute}
+var benchLimit = algo.Limit{Limit: 100, Period: 24 * 60 * minute}
 
 func benchDirty(b *testing.B, s *Session, key []byte, now int64) {
-	if _, err := s.Decide(now, key, benchLimit, 1, &Options{Force: true}); err != nil {
+	if _, err := s.Decide(now, key, benchLimit, 1, &algo.Options{Force: true}); err != nil {
 		b.Fatal(err)
 	}
 }
@@ -108,12 +109,12 @@ func BenchmarkCutLog(b *testing.B) {
 		b.Run(fmt.Sprintf("hits=%d", hits), func(b *testing.B) {
 			r, s := benchLeader(b, nil)
 			// A thousand hits a second, of which a thousand count.
-			l := Limit{Algorithm: Log, Limit: 1000, Period: second}
+			l := algo.Limit{Algorithm: algo.Log, Limit: 1000, Period: second}
 			rnd := rand.New(rand.NewPCG(1, 1))
 			now, cuts, size := start, 0, 0
 			hit := func() {
 				now += second/1000 + rnd.Int64N(second/2000) - second/4000
-				if _, err := s.Decide(now, []byte("key"), l, 1, &Options{}); err != nil {
+				if _, err := s.Decide(now, []byte("key"), l, 1, &algo.Options{}); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
@@ -42,13 +43,13 @@ func (n *node) table(now int64) map[string]string {
 		sh.Lock()
 		sh.Each(func(ent shard.Entry) {
 			if !ent.Expired(now) {
-				l := n.e.limits.get(ent.Meta()).limit
+				l := n.e.limits.get(ent.Meta()).Limit
 				name := string(ent.Key())
 				if l.DB != 0 {
 					name = fmt.Sprintf("%d/%s", l.DB, name)
 				}
 				state := ent.State()
-				if l.Algorithm.kind().packed != 0 {
+				if traitsOf(l.Algorithm).packed != 0 {
 					state = packed.AppendWire(nil, collection(state))
 				}
 				out[name] = fmt.Sprintf("%+v until %d: %x", l, ent.Deadline(), state)
@@ -76,10 +77,10 @@ func (n *node) reap(now int64) {
 // act makes one random operation of any kind, on a few keys.
 func (n *node) act(rnd *rand.Rand, now int64) {
 	key := func() []byte { return fmt.Appendf(nil, "key:%d", rnd.IntN(40)) }
-	limit := func() Limit {
-		return Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(50), Period: minute * (1 + rnd.Int64N(3))}
+	limit := func() algo.Limit {
+		return algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + rnd.Int64N(50), Period: minute * (1 + rnd.Int64N(3))}
 	}
-	n.s.Use([]uint8{0, 0, 1, Databases - 1}[rnd.IntN(4)])
+	n.s.Use([]uint8{0, 0, 1, algo.Databases - 1}[rnd.IntN(4)])
 	defer n.s.Use(0)
 	switch rnd.IntN(28) {
 	case 25, 26, 27:
@@ -116,10 +117,10 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	case 3:
 		_, _, _ = n.s.IncrEx(now, key(), &IncrOptions{By: Integer(rnd.Int64N(5)), TTL: minute})
 	case 4:
-		_, _ = n.s.Decide(now, key(), limit(), -rnd.Int64N(5), &Options{})
+		_, _ = n.s.Decide(now, key(), limit(), -rnd.Int64N(5), &algo.Options{})
 	case 5, 6:
 		segs := chainOf(Segment{[]byte("chain:a"), limit(), 1}, Segment{[]byte("chain:b"), limit(), 1})
-		_, _ = n.s.DecideAll(now, segs, &Options{}, make([]Decision, 2))
+		_, _ = n.s.DecideAll(now, segs, &algo.Options{}, make([]algo.Decision, 2))
 	case 7:
 		n.s.Expire(now, key(), now+minute*rnd.Int64N(4), 0)
 	case 8:
@@ -127,7 +128,7 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	case 9:
 		_, _ = n.s.Extend(now, key(), fmt.Appendf(nil, "id%d", rnd.IntN(9)), 2*minute)
 	default:
-		_, _ = n.s.Decide(now, key(), limit(), 1+rnd.Int64N(3), &Options{Force: rnd.IntN(9) == 0})
+		_, _ = n.s.Decide(now, key(), limit(), 1+rnd.Int64N(3), &algo.Options{Force: rnd.IntN(9) == 0})
 	}
 }
 
@@ -156,7 +157,7 @@ func (n *node) step(rnd *rand.Rand, now int64) {
 		case 2:
 			editValue(n.s, rnd, now, key)
 		case 3:
-			_, _ = n.s.Decide(now, key, perMinute(Token, 5), 1, &Options{})
+			_, _ = n.s.Decide(now, key, perMinute(algo.Token, 5), 1, &algo.Options{})
 		case 4:
 			_, _ = n.s.Rename(now, key, keys[0], uint8(rnd.IntN(2)), true)
 		case 5:
@@ -184,10 +185,10 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 	checks := make([]Check, 1+rnd.IntN(4))
 	for i := range checks {
 		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
-		l := Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30),
+		l := algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30),
 			Period: minute * (1 + rnd.Int64N(3)), Resets: uint16(rnd.IntN(2)), Scalings: uint16(rnd.IntN(2))}
 		if rnd.IntN(6) == 0 {
-			l.Algorithm, l.Period = PolicyCalendar, 0
+			l.Algorithm, l.Period = algo.PolicyCalendar, 0
 		}
 		ready, err := n.e.Ready(l)
 		if err != nil {
@@ -195,7 +196,7 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 		}
 		defer n.e.Release(ready)
 		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0,
-			Window: &Window{End: now + 1 + rnd.Int64N(2*minute), Next: now + 5*minute}}
+			Window: &algo.Window{End: now + 1 + rnd.Int64N(2*minute), Next: now + 5*minute}}
 		if rnd.IntN(2) == 0 {
 			checks[i].Penalty = &Penalty{After: 1 + rnd.Int64N(2), Within: minute, Block: second, Factor: 2, Max: minute}
 		}
@@ -218,7 +219,7 @@ func (n *node) hold(rnd *rand.Rand, now int64) {
 	checks := make([]Check, 1+rnd.IntN(3))
 	for i := range checks {
 		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
-		ready, err := n.e.Ready(Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30), Period: minute})
+		ready, err := n.e.Ready(algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30), Period: minute})
 		if err != nil {
 			panic(err)
 		}
@@ -245,12 +246,12 @@ func randomValue(rnd *rand.Rand) []byte {
 
 // editValue makes one visit to a value, in some kind.
 func editValue(s *Session, rnd *rand.Rand, now int64, key []byte) {
-	kind := []Algorithm{Counter, Hash, Set, SortedSet, List}[rnd.IntN(5)]
+	kind := []algo.Algorithm{algo.Counter, algo.Hash, algo.Set, algo.SortedSet, algo.List}[rnd.IntN(5)]
 	v, err := s.Open(now, key, kind)
 	if err != nil {
 		return
 	}
-	if kind != Counter {
+	if kind != algo.Counter {
 		editCollection(v, rnd, kind)
 		v.Close()
 		return
@@ -347,7 +348,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 		if seed%2 == 0 {
 			leader.depose()
 			require.Equal(t, decide(), leader.table(now+second), "deposed, seed %d", seed)
-			_, err := leader.s.Decide(now, []byte("k"), perMinute(Token, 5), 1, &Options{})
+			_, err := leader.s.Decide(now, []byte("k"), perMinute(algo.Token, 5), 1, &algo.Options{})
 			require.ErrorIs(t, err, ErrSealed)
 			_, err = leader.s.Exists(now, []byte("key:1"))
 			require.ErrorIs(t, err, ErrSealed)
@@ -367,7 +368,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 func TestTicketsCoverWhatWasDecidedBefore(t *testing.T) {
 	n := newNode(t, Config{})
 	n.r.Lead(start)
-	decide(t, n.s, start, "k", perMinute(Token, 5), 1, Options{})
+	decide(t, n.s, start, "k", perMinute(algo.Token, 5), 1, algo.Options{})
 	ticket := n.l.Open()
 	require.NotNil(t, n.cut())
 	later := n.l.Open()
@@ -384,13 +385,13 @@ func TestTicketsCoverWhatWasDecidedBefore(t *testing.T) {
 func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 	n := newNode(t, Config{})
 	n.r.Lead(start)
-	before := Limit{Limit: 77, Period: minute}
-	decide(t, n.s, start, "k", before, 7, Options{})
+	before := algo.Limit{Limit: 77, Period: minute}
+	decide(t, n.s, start, "k", before, 7, algo.Options{})
 	n.cut()
 	n.l.Commit()
-	decide(t, n.s, start, "k", Limit{Limit: 78, Period: minute}, 1, Options{})
+	decide(t, n.s, start, "k", algo.Limit{Limit: 78, Period: minute}, 1, algo.Options{})
 	for i := range int64(4 * collectAt) {
-		decide(t, n.s, start, "other", Limit{Limit: 1000 + i, Period: minute}, 0, Options{})
+		decide(t, n.s, start, "other", algo.Limit{Limit: 1000 + i, Period: minute}, 0, algo.Options{})
 		if i%collectAt == 0 {
 			n.e.collectLimits()
 		}
@@ -424,7 +425,7 @@ func TestSnapshotWhileDeposing(t *testing.T) {
 	n.e.clock.Set(start)
 	charge := func(cost int64) {
 		for i := range 40 {
-			decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), cost, Options{})
+			decide(t, n.s, start, fmt.Sprint("k", i), perMinute(algo.Fixed, 100), cost, algo.Options{})
 		}
 	}
 	charge(1)
@@ -459,7 +460,7 @@ func TestSnapshotWhileRestoring(t *testing.T) {
 	n := newNode(t, Config{Shards: 4})
 	n.r.Lead(start)
 	for i := range 40 {
-		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(Fixed, 100), 1, Options{})
+		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(algo.Fixed, 100), 1, algo.Options{})
 	}
 	n.cut()
 	n.l.Commit()
@@ -489,13 +490,13 @@ func TestCollectingWhileDeposing(t *testing.T) {
 		n.r.Lead(start)
 		const keys = 1000
 		for i := range int64(keys) {
-			decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, Options{})
+			decide(t, n.s, start, fmt.Sprint("k", i), numbered(i), 1, algo.Options{})
 		}
 		n.cut()
 		n.l.Commit()
 		before := n.table(start)
 		for i := range int64(keys) {
-			decide(t, n.s, start, fmt.Sprint("k", i), numbered(keys), 1, Options{Force: true})
+			decide(t, n.s, start, fmt.Sprint("k", i), numbered(keys), 1, algo.Options{Force: true})
 		}
 		n.cut()
 		n.e.table.Shard(0).Lock()
@@ -520,12 +521,12 @@ func TestCollectingWhileDeposing(t *testing.T) {
 
 func FuzzDecodeEffects(f *testing.F) {
 	enc := newEncoder(newInterner(), firstFormats, 1<<10, 0)
-	it, err := enc.limits.acquire(perMinute(Sliding, 5))
+	it, err := enc.limits.acquire(perMinute(algo.Sliding, 5))
 	require.NoError(f, err)
 	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
 	enc.remove(0, []byte("gone"))
 	f.Add(enc.finish()[0])
-	list, err := enc.limits.acquire(perMinute(Log, 5))
+	list, err := enc.limits.acquire(perMinute(algo.Log, 5))
 	require.NoError(f, err)
 	enc.put(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)})
 	enc.flush()

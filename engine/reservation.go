@@ -4,6 +4,7 @@ import (
 	"errors"
 	"slices"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -92,7 +93,7 @@ type Reservation struct {
 type Reserved struct {
 	Key []byte
 	// Limit is the one that it was charged under, and Mode its mode.
-	Limit Limit
+	Limit algo.Limit
 	Mode  Mode
 	// Cost is what the call was to cost, in units.
 	Cost int64
@@ -103,13 +104,13 @@ type Reserved struct {
 	Name, CostBy string
 	Each         int64
 
-	charge charge
-	hash   uint64 // of Key, while a step is on it
+	Receipt algo.Receipt
+	hash    uint64 // of Key, while a step is on it
 }
 
 // slots reports whether slots were taken of the limit: leases whose id follows from the
 // key of the reservation, each for the limit's period.
-func (l *Reserved) slots() bool { return l.Limit.Algorithm == PolicySlots }
+func (l *Reserved) slots() bool { return l.Limit.Algorithm == algo.PolicySlots }
 
 // HasSlots reports whether slots were taken for the reservation, be they held still or
 // not.
@@ -127,27 +128,13 @@ func slotsOf(limits []Reserved) (slots []Reserved) {
 	return slots
 }
 
-// charge is what a limit was charged, and what it takes to give it back: see
-// refund.go.
-type charge struct {
-	// generation is that of the counter's mark, 0 for none.
-	generation uint32
-	// taken is what was charged: time of a bucket, else units in ns. whole tells that
-	// it is what the cost takes, as mostly, and taken is nothing.
-	taken span
-	whole bool
-	// stamp is, of a bucket, the number of the reservation among those that have charged
-	// it; else the start of the charge's window, or the timestamp of its entry.
-	stamp span
-}
-
 // Settled is what a settlement says.
 type Settled struct {
 	State HoldState
 	// Name is that of the limit that stands for the call, "" for none; Decision is
 	// what a call that costs nothing would be answered by it.
 	Name string
-	Decision
+	algo.Decision
 	// Over is by how many units the limit that is the deepest in debt is.
 	Over int64
 	// Version and Applied are those of the reservation.
@@ -157,7 +144,7 @@ type Settled struct {
 	// is charged now, and Windows are those of the limits that say so; only the one who
 	// settled it is told them.
 	Limits  []Reserved
-	Each    []Decision
+	Each    []algo.Decision
 	Costs   []int64
 	Windows []int64
 }
@@ -165,7 +152,7 @@ type Settled struct {
 // Reservation returns what is known of the hold under a key. Errors: ErrNoHold,
 // ErrSealed, ErrNotIsolated.
 func (s *Session) Reservation(now int64, key []byte) (Reservation, error) {
-	hash := s.e.hash(internal, key)
+	hash := s.e.hash(algo.HoldSpace, key)
 	sh, err := s.look(hash)
 	if err != nil {
 		return Reservation{}, err
@@ -183,15 +170,15 @@ func (s *Session) Reservation(now int64, key []byte) (Reservation, error) {
 }
 
 // Reservations returns how many there are, settled ones included.
-func (e *Engine) Reservations() int { return e.table.SpaceLen(internal) }
+func (e *Engine) Reservations() int { return e.table.SpaceLen(algo.HoldSpace) }
 
 // reservationLimit is what all of them are under.
-var reservationLimit = Limit{Algorithm: HoldRecord, DB: internal}
+var reservationLimit = algo.Limit{Algorithm: algo.HoldRecord, DB: algo.HoldSpace}
 
 // describeReservation tells the state alone: the limits are asked for by who knows
 // of holds.
-func describeReservation(x *Explanation, _ *rule, ent shard.Entry, _ int64) {
+func describeReservation(x *Explanation, ent shard.Entry) {
 	if st := stateOf(ent); int(st) < len(holdStates) {
-		x.Facts = append(x.Facts, Fact{Name: "state", Text: st.String()})
+		x.Facts = append(x.Facts, algo.Fact{Name: "state", Text: st.String()})
 	}
 }

@@ -122,16 +122,16 @@ func (l *Reserved) append(b, before []byte, ends int64) []byte {
 		has |= hasEach
 		b = binary.AppendUvarint(b, uint64(l.Each))
 	}
-	c := &l.charge
-	b = binary.LittleEndian.AppendUint32(b, c.generation)
-	if !c.whole {
+	c := &l.Receipt
+	b = binary.LittleEndian.AppendUint32(b, c.Generation)
+	if !c.Whole {
 		has |= hasTaken
-		b = binary.AppendUvarint(binary.AppendUvarint(b, c.taken.ns), uint64(c.taken.frac))
+		b = binary.AppendUvarint(binary.AppendUvarint(b, c.Taken.NS), uint64(c.Taken.Frac))
 	}
-	b = binary.AppendVarint(b, int64(c.stamp.ns)-ends)
-	if c.stamp.frac != 0 {
+	b = binary.AppendVarint(b, int64(c.Stamp.NS)-ends)
+	if c.Stamp.Frac != 0 {
 		has |= hasFrac
-		b = binary.LittleEndian.AppendUint32(b, c.stamp.frac)
+		b = binary.LittleEndian.AppendUint32(b, c.Stamp.Frac)
 	}
 	b[at] = has
 	return b

@@ -3,6 +3,8 @@ package engine
 import (
 	"encoding/binary"
 	"slices"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // reservationReader decodes one reservation after the other, into memory that it
@@ -104,7 +106,7 @@ func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends 
 	rd.keys = append(append(append(rd.keys, before[:prefix]...), middle...), before[len(before)-int(suffix):]...)
 	l.Key = rd.keys[start:len(rd.keys):len(rd.keys)]
 	m := &l.Limit
-	m.Algorithm, m.Limit, m.Period = Algorithm(kind&algorithmMask), int64(d.uvarint()), d.duration()
+	m.Algorithm, m.Limit, m.Period = algo.Algorithm(kind&algorithmMask), int64(d.uvarint()), d.duration()
 	if has&hasBurst != 0 {
 		m.Burst = int64(d.uvarint())
 	}
@@ -112,10 +114,10 @@ func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends 
 		m.Resets, m.Scalings = uint16(d.uvarintMax(1<<16-1)), uint16(d.uvarintMax(1<<16-1))
 	}
 	if has&hasShape != 0 {
-		m.Rounding, m.Align = Rounding(d.byte()), Align(d.byte())
+		m.Rounding, m.Align = algo.Rounding(d.byte()), algo.Align(d.byte())
 	}
-	if *m != was && (!m.Algorithm.IsPolicy() || m.Validate() != nil) || *m == (Limit{}) {
-		*m = Limit{}
+	if *m != was && (!m.Algorithm.IsPolicy() || m.Validate() != nil) || *m == (algo.Limit{}) {
+		*m = algo.Limit{}
 		d.fail()
 	}
 	l.Cost = int64(d.uvarint())
@@ -129,14 +131,14 @@ func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends 
 	if has&hasEach != 0 {
 		l.Each = int64(d.uvarint())
 	}
-	c := &l.charge
-	c.generation = d.uint32()
-	if c.whole = has&hasTaken == 0; !c.whole {
-		c.taken.ns, c.taken.frac = d.uvarint(), uint32(d.uvarint())
+	c := &l.Receipt
+	c.Generation = d.uint32()
+	if c.Whole = has&hasTaken == 0; !c.Whole {
+		c.Taken.NS, c.Taken.Frac = d.uvarint(), uint32(d.uvarint())
 	}
-	c.stamp.ns = uint64(d.varint() + ends)
+	c.Stamp.NS = uint64(d.varint() + ends)
 	if has&hasFrac != 0 {
-		c.stamp.frac = d.uint32()
+		c.Stamp.Frac = d.uint32()
 	}
 }
 

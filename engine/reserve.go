@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"slices"
+
 	"github.com/puzpuzpuz/xsync/v3"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -55,7 +58,7 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	if err := st.prepare(s, checks, !o.Warm && s.Cold()); err != nil {
 		return Verdict{}, err
 	}
-	hash := s.e.hash(internal, r.Key)
+	hash := s.e.hash(algo.HoldSpace, r.Key)
 	step := &s.steps
 	step.begin(s, hash, r.Key)
 	for i := range st.n {
@@ -176,9 +179,21 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 
 // describe makes l what a reservation keeps of a check.
 func (l *Reserved) describe(c *Check, w *weighed, named *Reserved, now int64) {
-	l.Key, l.Limit, l.Mode, l.Cost, l.Debt = w.key, w.it.limit, c.Mode, c.Cost, c.Debt
+	l.Key, l.Limit, l.Mode, l.Cost, l.Debt = w.key, w.it.Limit, c.Mode, c.Cost, c.Debt
 	l.Name, l.CostBy, l.Each = named.Name, named.CostBy, named.Each
-	l.charge = w.chargeOf(now, c.Cost)
+	l.Receipt = w.receipt(now, c.Cost)
+}
+
+// receipt is that of what w charges for a cost. Its mark must be known.
+func (w *weighed) receipt(now, cost int64) algo.Receipt {
+	units := w.d.Allowed
+	switch {
+	case w.it.Decides == algo.Slots:
+		units = cost
+	case w.counted != 0:
+		units = w.counted
+	}
+	return w.it.Receipt(&w.mark, w.st, w.next, now, cost, units)
 }
 
 // records is the scratch space of a session for the records of reservations.
@@ -238,7 +253,7 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 		}
 		// Leases tell themselves what was taken. What has driven entries out of a log
 		// is not given back: those would stay out.
-		w.reserves = w.it.decides != Slots && (!w.forfeits || w.counted == 0)
+		w.reserves = w.it.Decides != algo.Slots && (!w.forfeits || w.counted == 0)
 		if err := st.reserve(s, w, now); err != nil {
 			if checks[i].Mode == Enforce {
 				st.unreserve(s, i)
@@ -251,14 +266,14 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 }
 
 // storeHeld writes what reserveMarked has made room for, slots as leases of an id.
-func (st *checking) storeHeld(s *Session, now int64, checks []Check, id leaseID) error {
+func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.LeaseID) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {
 			continue
 		}
 		var err error
-		if sh := s.e.table.At(w.hash); w.it.decides == Slots {
+		if sh := s.e.table.At(w.hash); w.it.Decides == algo.Slots {
 			err = s.storeLease(w, sh, now, id, checks[i].Cost)
 			st.moved = true
 		} else {
@@ -297,7 +312,8 @@ func (t *keyStep) add(s *Session, hash uint64, key []byte) {
 // lock locks the shards, each once and in order, and the gate. In a session that
 // holds keys, these have to be among them.
 func (t *keyStep) lock(s *Session) error {
-	t.shards = sorted(t.shards)
+	slices.Sort(t.shards)
+	t.shards = slices.Compact(t.shards)
 	t.locked = !s.step.isolated
 	if !t.locked {
 		for i, hash := range t.hashes {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // reserve holds a call under an id for a minute, unless with says otherwise.
@@ -56,7 +58,7 @@ func remaining(t testing.TB, s *Session, now int64, c Check) int64 {
 // An estimate is held, and the real cost settled: LLM tokens.
 func TestReserveAndCommit(t *testing.T) {
 	s := newTestSession(t, Config{})
-	rpm, tpm := of(t, s, "@llm:rpm;key=k", perMinute(Token, 60)), of(t, s, "@llm:tpm;key=k", perMinute(Token, 6000))
+	rpm, tpm := of(t, s, "@llm:rpm;key=k", perMinute(algo.Token, 60)), of(t, s, "@llm:tpm;key=k", perMinute(algo.Token, 6000))
 	tokens := func(n int64) Check { c := tpm; c.Cost = n; return c }
 
 	v, out := reserve(t, s, start, "h1", nil, rpm, tokens(4000))
@@ -104,13 +106,13 @@ func TestReserveAndCommit(t *testing.T) {
 
 func TestCancelGivesBackWhatTimeHasNot(t *testing.T) {
 	s := newTestSession(t, Config{})
-	points := of(t, s, "@gql:points", Limit{Algorithm: Token, Limit: 50, Period: second, Burst: 1000}, costs(752))
+	points := of(t, s, "@gql:points", algo.Limit{Algorithm: algo.Token, Limit: 50, Period: second, Burst: 1000}, costs(752))
 	_, out := reserve(t, s, start, "h", nil, points)
 	require.EqualValues(t, 248, out[0].Remaining)
 	require.EqualValues(t, 798, settle(t, s, start+second, "h", cost(252)).Remaining)
 
 	// Two holds of one counter: what the one has given back the other cannot.
-	b := of(t, s, "@p:b", Limit{Algorithm: Token, Limit: 60, Period: minute, Burst: 100})
+	b := of(t, s, "@p:b", algo.Limit{Algorithm: algo.Token, Limit: 60, Period: minute, Burst: 100})
 	cost := func(n int64) Check { c := b; c.Cost = n; return c }
 	reserve(t, s, start, "a40", nil, cost(40))
 	reserve(t, s, start, "a10", nil, cost(10))
@@ -122,9 +124,9 @@ func TestCancelGivesBackWhatTimeHasNot(t *testing.T) {
 // Of each algorithm a hold that is cancelled at once leaves nothing, whatever else
 // is charged, and one that is committed for less what it did cost.
 func TestAHoldThatIsSettledAtOnce(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		c := of(t, s, "@p:a", Limit{Algorithm: a, Limit: 70, Period: 11 * second})
+		c := of(t, s, "@p:a", algo.Limit{Algorithm: a, Limit: 70, Period: 11 * second})
 		cost := func(n int64) Check { c := c; c.Cost = n; return c }
 		check(t, s, start, cost(7))
 		reserve(t, s, start, "x", nil, cost(13))
@@ -148,7 +150,7 @@ func TestAHoldThatIsSettledAtOnce(t *testing.T) {
 
 // Nothing is given back of a counter that does not know the charge any more.
 func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		f := func(why string, between func(s *Session, c Check), want int64) {
 			t.Helper()
 			s := newTestSession(t, Config{})
@@ -178,11 +180,11 @@ func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
 			_, err = s.Reservation(start, []byte("h"))
 			require.ErrorIs(t, err, ErrNoHold)
 			reserve(t, s, start, "h", nil)
-			sh := s.e.table.At(s.e.hash(internal, []byte("h")))
+			sh := s.e.table.At(s.e.hash(algo.HoldSpace, []byte("h")))
 			sh.Lock()
-			ent, _ := sh.Find(s.e.hash(internal, []byte("h")), []byte("h"))
+			ent, _ := sh.Find(s.e.hash(algo.HoldSpace, []byte("h")), []byte("h"))
 			state := appendReservation(nil, &held)
-			ent, err = sh.Resize(ent, s.e.hash(internal, []byte("h")), len(state)/8, start)
+			ent, err = sh.Resize(ent, s.e.hash(algo.HoldSpace, []byte("h")), len(state)/8, start)
 			require.NoError(t, err)
 			copy(ent.State(), state)
 			sh.Unlock()
@@ -201,7 +203,7 @@ func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
 			charge(s, c, 40)
 		}, 60)
 		want := int64(150) // counts and entries are what they were
-		if a == Token || a == Leaky {
+		if a == algo.Token || a == algo.Leaky {
 			want = 110
 		}
 		f("other numbers", func(s *Session, c Check) { charge(s, of(t, s, "@p:a", perMinute(a, 200)), 50) }, want)
@@ -212,7 +214,7 @@ func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
 // counts.
 func TestRefundsOfWindowsThatAreOver(t *testing.T) {
 	s := newTestSession(t, Config{})
-	for i, a := range []Algorithm{Fixed, Sliding, Log} {
+	for i, a := range []algo.Algorithm{algo.Fixed, algo.Sliding, algo.Log} {
 		c := of(t, s, fmt.Sprint("@p:", i), perMinute(a, 100), costs(40))
 		id := fmt.Sprint("h", i)
 		reserve(t, s, start+30*second, id, func(r *Reserve) { r.TTL = MaxHoldTTL }, c)
@@ -229,7 +231,7 @@ func TestRefundsOfWindowsThatAreOver(t *testing.T) {
 // missing, and gives back what is too much.
 func TestHoldsThatEnd(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Fixed, 100), costs(40))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))
 	charges := func(r *Reserve) { r.TTL, r.Charges = second, true }
 	releases := func(r *Reserve) { r.TTL = second }
 	end := func(now int64) { s.e.SettleEnded(context.Background(), s, now) }
@@ -277,17 +279,17 @@ func TestHoldsThatEnd(t *testing.T) {
 // Holds are no keys of a database, and end with the counters.
 func TestHoldsAreNoKeys(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Token, 100))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 100))
 	hold := func() { reserve(t, s, start, "@+p;1", nil, c) }
 	hold()
 	require.Equal(t, 1, s.e.Reservations())
-	for db := range uint8(Databases) {
+	for db := range uint8(algo.Databases) {
 		s.Use(db)
 		found, err := s.Exists(start, []byte("@+p;1"))
 		require.NoError(t, err)
 		require.False(t, found)
 		for cursor := uint64(0); ; {
-			cursor, err = s.Scan(start, cursor, 100, func(key []byte, _ Algorithm) { require.Equal(t, "@p:a", string(key)) })
+			cursor, err = s.Scan(start, cursor, 100, func(key []byte, _ algo.Algorithm) { require.Equal(t, "@p:a", string(key)) })
 			require.NoError(t, err)
 			if cursor == 0 {
 				break
@@ -316,7 +318,7 @@ func TestHoldsAreNoKeys(t *testing.T) {
 func TestHoldsAreBounded(t *testing.T) {
 	s := newTestSession(t, Config{})
 	s.e.holds.most = 3
-	c := of(t, s, "@p:a", perMinute(Token, 100))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 100))
 	for _, id := range []string{"a", "b", "c"} {
 		reserve(t, s, start, id, nil, c)
 	}
@@ -336,18 +338,18 @@ func TestHoldsAreBounded(t *testing.T) {
 func TestHoldsSurviveTheLeader(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
 	leader.r.Lead(start)
-	c := of(t, leader.s, "@p:a", perMinute(Token, 100), costs(40))
+	c := of(t, leader.s, "@p:a", perMinute(algo.Token, 100), costs(40))
 	reserve(t, leader.s, start, "a", nil, c)
 	reserve(t, leader.s, start, "b", nil, c)
 	require.NoError(t, follower.r.Apply(leader.cut(), start))
 	require.True(t, leader.l.Commit())
-	reserve(t, leader.s, start, "lost", nil, of(t, leader.s, "@p:b", perMinute(Token, 100)))
+	reserve(t, leader.s, start, "lost", nil, of(t, leader.s, "@p:b", perMinute(algo.Token, 100)))
 	settle(t, leader.s, start, "a", cancelled())
 	leader.depose()
 	require.Equal(t, follower.table(start), leader.table(start), "what was not committed is taken back")
 
 	follower.r.Lead(start)
-	c = of(t, follower.s, "@p:a", perMinute(Token, 100), costs(40))
+	c = of(t, follower.s, "@p:a", perMinute(algo.Token, 100), costs(40))
 	require.EqualValues(t, 50, settle(t, follower.s, start, "a", cost(10)).Remaining)
 	_, err := follower.s.Settle(start, []byte("lost"), cancelled())
 	require.ErrorIs(t, err, ErrNoHold)
@@ -375,7 +377,7 @@ func TestReserveThatFindsTheTableFull(t *testing.T) {
 			break
 		}
 	}
-	c := of(t, s, "@p:a", perMinute(Token, 100))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 100))
 	_, err := s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
 	require.ErrorIs(t, err, ErrFull)
 	require.Zero(t, s.e.Reservations())
@@ -397,8 +399,8 @@ func fill(t *testing.T, s *Session) {
 // Who was given a hold can settle it, in time and late, though the table has become full.
 func TestSettlementsInAFullTable(t *testing.T) {
 	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1})
-	rate := of(t, s, "@p:a", perMinute(Fixed, 1000))
-	run := of(t, s, "@p:run", Limit{Algorithm: PolicySlots, Limit: 9, Period: minute})
+	rate := of(t, s, "@p:a", perMinute(algo.Fixed, 1000))
+	run := of(t, s, "@p:run", algo.Limit{Algorithm: algo.PolicySlots, Limit: 9, Period: minute})
 	hold := func(id string, ttl int64, named bool) {
 		reserve(t, s, start, id, func(r *Reserve) {
 			r.TTL, r.Named, r.Limits[0].Name = ttl, named, strings.Repeat("n", 32)
@@ -430,7 +432,7 @@ func TestSettlementsInAFullTable(t *testing.T) {
 // takes it back.
 func TestSettleWithinAStep(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Token, 100), costs(40))
+	c := of(t, s, "@p:a", perMinute(algo.Token, 100), costs(40))
 	reserve(t, s, start, "h", nil, c)
 	step := s.Isolate(start, [][]byte{[]byte("other")}, 0)
 	_, err := s.Settle(start, []byte("h"), cancelled())
@@ -448,7 +450,7 @@ func TestSettleWithinAStep(t *testing.T) {
 // A full log takes what was spent all the same.
 func TestCommitOverAFullLog(t *testing.T) {
 	s := newTestSession(t, Config{LogMaxEntries: 4})
-	c := of(t, s, "@p:a", perMinute(Log, 4))
+	c := of(t, s, "@p:a", perMinute(algo.Log, 4))
 	for i := range int64(3) {
 		check(t, s, start+i, c)
 	}
@@ -462,7 +464,7 @@ func TestCommitOverAFullLog(t *testing.T) {
 // A call that is given a name is charged once; its record says what it was answered.
 func TestACallThatIsRepeated(t *testing.T) {
 	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(Fixed, 100), costs(40))
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))
 	asked := Fingerprint{1, 2, 3}
 	for _, plain := range []bool{true, false} {
 		id := fmt.Sprint("id", plain)
@@ -499,25 +501,25 @@ func TestReservationEncoding(t *testing.T) {
 		r := Reservation{State: HoldState(1 + rnd.IntN(6)), Named: rnd.IntN(2) == 0, Listed: rnd.IntN(2) == 0, Charges: rnd.IntN(2) == 0, Ends: rnd.Int64(), Keep: rnd.Int64N(MaxHoldKeep), Version: rnd.Uint64(), Applied: rnd.IntN(16)}
 		for range rnd.IntN(4) {
 			r.Limits = append(r.Limits, Reserved{
-				Key: fmt.Appendf(nil, "@p:%d;user=%d", rnd.IntN(3), rnd.IntN(100)), Limit: Limit{Algorithm: eachAlgorithm[rnd.IntN(5)].OfPolicy(), Limit: 1 + rnd.Int64N(1000), Period: minute, Resets: uint16(rnd.IntN(3))},
-				Mode: Mode(rnd.IntN(3)), Cost: rnd.Int64N(maxCount), Debt: rnd.Int64N(9), Name: "l", CostBy: []string{"", "tokens"}[rnd.IntN(2)], Each: rnd.Int64N(9),
-				charge: charge{generation: rnd.Uint32(), taken: span{rnd.Uint64(), rnd.Uint32()}, stamp: span{rnd.Uint64(), rnd.Uint32()}},
+				Key: fmt.Appendf(nil, "@p:%d;user=%d", rnd.IntN(3), rnd.IntN(100)), Limit: algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(5)].OfPolicy(), Limit: 1 + rnd.Int64N(1000), Period: minute, Resets: uint16(rnd.IntN(3))},
+				Mode: Mode(rnd.IntN(3)), Cost: rnd.Int64N(algo.MaxCount), Debt: rnd.Int64N(9), Name: "l", CostBy: []string{"", "tokens"}[rnd.IntN(2)], Each: rnd.Int64N(9),
+				Receipt: algo.Receipt{Generation: rnd.Uint32(), Taken: algo.Span{NS: rnd.Uint64(), Frac: rnd.Uint32()}, Stamp: algo.Span{NS: rnd.Uint64(), Frac: rnd.Uint32()}},
 			})
 			l := &r.Limits[len(r.Limits)-1]
-			l.Limit.Scalings, l.Limit.Burst = uint16(rnd.IntN(2)), rnd.Int64N(2)*int64(truth(l.Limit.Algorithm.Decider() == Token))*l.Limit.Limit
-			if l.charge.whole = rnd.IntN(2) == 0; l.charge.whole {
-				l.charge.taken = span{}
+			l.Limit.Scalings, l.Limit.Burst = uint16(rnd.IntN(2)), rnd.Int64N(2)*int64(truth(l.Limit.Algorithm.Decider() == algo.Token))*l.Limit.Limit
+			if l.Receipt.Whole = rnd.IntN(2) == 0; l.Receipt.Whole {
+				l.Receipt.Taken = algo.Span{}
 			}
 		}
 		if r.State != HoldOpen && len(r.Limits) == 0 {
 			r.Ends = 0
 		}
 		if r.State == HoldCommitted || r.State == HoldCancelled {
-			r.Answer = Settled{State: r.State, Name: "l", Decision: Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), RetryAfter: Never}, Over: rnd.Int64N(5), Version: r.Version, Applied: r.Applied}
+			r.Answer = Settled{State: r.State, Name: "l", Decision: algo.Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), RetryAfter: algo.Never}, Over: rnd.Int64N(5), Version: r.Version, Applied: r.Applied}
 		}
 		if r.Named {
 			r.Print = Fingerprint{byte(rnd.Uint32()), 15: byte(rnd.Uint32())}
-			r.First = Settled{Name: "first", Decision: Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), Delay: 3}}
+			r.First = Settled{Name: "first", Decision: algo.Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), Delay: 3}}
 		}
 		b := appendReservation(nil, &r)
 		require.Zero(t, len(b)%8)

@@ -3,6 +3,8 @@ package engine
 import (
 	"bytes"
 	"errors"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Scratch is a small table of copies for a step that takes long, such as a slow
@@ -30,7 +32,7 @@ type broughtKey struct {
 // keyState is what a key is; the zero value is an absent one.
 type keyState struct {
 	found    bool
-	limit    Limit
+	limit    algo.Limit
 	deadline int64
 	words    []byte
 }
@@ -181,7 +183,7 @@ func (s *Session) state(b []byte, key []byte) (keyState, error) {
 	if !found {
 		return keyState{words: b}, nil
 	}
-	return keyState{true, s.e.limits.get(ent.Meta()).limit, ent.Deadline(), append(b, ent.State()...)}, nil
+	return keyState{true, s.e.limits.get(ent.Meta()).Limit, ent.Deadline(), append(b, ent.State()...)}, nil
 }
 
 // changed tells those who watch a key of a write that has left it as it is.

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 func text(t *testing.T, s *Session, key string) string {
@@ -31,8 +33,8 @@ func TestScratchCommits(t *testing.T) {
 	s, c := e.NewSession(), e.NewScratch()
 	set(t, s, "a", "one")
 	set(t, s, "gone", "x")
-	l := perMinute(Token, 10)
-	_, err := s.Decide(start, []byte("limit"), l, 3, &Options{})
+	l := perMinute(algo.Token, 10)
+	_, err := s.Decide(start, []byte("limit"), l, 3, &algo.Options{})
 	require.NoError(t, err)
 	s.Use(3)
 	require.NoError(t, c.Bring(s, start, []byte("a")))
@@ -44,7 +46,7 @@ func TestScratchCommits(t *testing.T) {
 	set(t, own, "a", "two")
 	set(t, own, "new", "made")
 	require.True(t, is(own.Delete(start, []byte("gone"))))
-	d, err := own.Decide(start, []byte("limit"), l, 4, &Options{})
+	d, err := own.Decide(start, []byte("limit"), l, 4, &algo.Options{})
 	require.NoError(t, err)
 	require.Equal(t, int64(3), d.Remaining)
 	require.Equal(t, "one", text(t, s, "a"))
@@ -54,7 +56,7 @@ func TestScratchCommits(t *testing.T) {
 	require.Equal(t, "two", text(t, s, "a"))
 	require.Equal(t, "made", text(t, s, "new"))
 	require.Equal(t, "(none)", text(t, s, "gone"))
-	d, err = s.Decide(start, []byte("limit"), l, 0, &Options{})
+	d, err = s.Decide(start, []byte("limit"), l, 0, &algo.Options{})
 	require.NoError(t, err)
 	require.Equal(t, int64(3), d.Remaining)
 	s.Use(3)

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -38,18 +39,6 @@ func (e *Engine) NewSession() *Session {
 	return &Session{e: e, top: e.tops.sampler()}
 }
 
-// Databases is how many databases a table has: keys apart, numbered from 0.
-const Databases = 16
-
-// Key spaces behind the last database, where records are that no command on keys
-// sees: those of holds, and those of offenders, which go by the keys of the counters
-// that they are beside.
-const (
-	internal  = Databases
-	offenders = Databases + 1
-	spaces    = Databases + 2 // how many there are
-)
-
 // Use makes db, below Databases, the one that the session works on from here
 // on. A session begins with database 0. It may hold keys, but must not be in a
 // visit: see Open.
@@ -77,12 +66,12 @@ func (s *Session) Close() {
 
 // rule returns the interned form of l. The session's cache holds a reference,
 // so the result stays valid until the next call of rule.
-func (s *Session) rule(l Limit) (*interned, error) {
-	if it := s.last; it != nil && it.limit == l {
+func (s *Session) rule(l algo.Limit) (*interned, error) {
+	if it := s.last; it != nil && it.Limit == l {
 		return it, nil
 	}
-	i := l.cacheIndex()
-	if it := s.rules[i]; it != nil && it.limit == l {
+	i := cacheIndex(&l)
+	if it := s.rules[i]; it != nil && it.Limit == l {
 		s.last = it
 		return it, nil
 	}
@@ -101,7 +90,7 @@ func (s *Session) rule(l Limit) (*interned, error) {
 }
 
 // cacheIndex spreads limits over the session cache; any function does.
-func (l Limit) cacheIndex() uint64 {
+func cacheIndex(l *algo.Limit) uint64 {
 	h := uint64(l.Limit)*0x9e3779b97f4a7c15 ^ uint64(l.Period)*0xc2b2ae3d27d4eb4f ^
 		uint64(l.Burst)*0x165667b19e3779f9 ^ uint64(l.Algorithm)<<40 ^ uint64(l.DB)<<48
 	return (h ^ h>>29) * 0x9e3779b97f4a7c15 >> 58
@@ -114,19 +103,19 @@ func (l Limit) cacheIndex() uint64 {
 // Cost 0 is a peek, a negative cost a refund. Errors: an invalid limit,
 // ErrWrongType when key holds another algorithm's state, ErrFull, ErrOverflow,
 // ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
-func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options) (Decision, error) {
+func (s *Session) Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error) {
 	l.DB = s.db
 	it, err := s.rule(l)
 	if err != nil {
-		return Decision{}, err
+		return algo.Decision{}, err
 	}
 	if len(key) > shard.MaxKeyLen {
-		return Decision{}, ErrKeyTooLong
+		return algo.Decision{}, ErrKeyTooLong
 	}
 	hash := s.hash(key)
 	sh, err := s.lock(hash, key)
 	if err != nil {
-		return Decision{}, err
+		return algo.Decision{}, err
 	}
 	now = sh.Advance(now)
 	var p plan
@@ -136,7 +125,7 @@ func (s *Session) Decide(now int64, key []byte, l Limit, cost int64, o *Options)
 	}
 	s.unlock(sh)
 	if err != nil {
-		return Decision{}, err
+		return algo.Decision{}, err
 	}
 	s.top.observe(now, key, hash, p.d.OK)
 	return p.d, nil
@@ -154,21 +143,24 @@ type plan struct {
 	write bool
 	// created marks a record that a chain made before it was charged.
 	created bool
-	d       Decision
+	d       algo.Decision
 	// What write is to store: the new state, of which a log has but the
 	// deadline, and its number of words; 0 when nothing is left of it.
-	next  state
+	next  algo.State
 	words int
+	// ring is a log that keeps its share after an edit, as it is under the limit;
+	// nil where the record has it so.
+	ring []byte
 }
 
 // plan computes the decision for key without changing anything. The shard's
 // lock must be held.
-func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *interned, now, cost int64, o *Options) (err error) {
+func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *interned, now, cost int64, o *algo.Options) (err error) {
 	p.it, p.hash, p.key = it, hash, key
 	p.ent, p.found = sh.Find(hash, key)
 	live := p.found && !p.ent.Expired(now)
 	p.live = live
-	var st state
+	var st algo.State
 	if live {
 		if p.ent.Meta() == it.id {
 			st = load(p.ent)
@@ -181,76 +173,38 @@ func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *in
 
 // adopted returns the state of a live entry, which was written under another
 // limit, as it is under it.
-func (s *Session) adopted(ent shard.Entry, it *interned, now int64) (state, error) {
+func (s *Session) adopted(ent shard.Entry, it *interned, now int64) (algo.State, error) {
 	old := s.e.limits.get(ent.Meta())
-	if old.limit.Algorithm != it.limit.Algorithm {
-		return state{}, ErrWrongType
+	if old.Limit.Algorithm != it.Limit.Algorithm {
+		return algo.State{}, ErrWrongType
 	}
-	st := load(ent)
-	// By decides: a limit of 0 adopts nothing, having no rate to count in.
-	if adopt := it.decides.kind().adopt; adopt != nil {
-		st = adopt(&it.rule, &old.rule, st, now)
-	}
-	return st, nil
+	return it.Adopt(&old.Rule, load(ent), now), nil
 }
 
-// evaluate runs the algorithm on the state found, as it is under the limit of
-// p, or on the zero state.
-//
-// This is the one switch over kinds. A function in the rows of kinds would let
-// p and o escape to the heap: an allocation of 176 bytes and more than twice the
-// time for every decision (BenchmarkDecide).
-func (s *Session) evaluate(p *plan, st state, now, cost int64, o *Options) (err error) {
-	it := p.it
-	switch it.decides {
-	case Token, Leaky:
-		var next tokenState
-		next, p.write, err = it.token(st.bucket(), now, cost, o, &p.d)
-		if p.write {
-			p.next, p.words = next.stored(), 0
-			if next != (tokenState{}) {
-				p.words = 1
-			}
-		}
-	case Fixed:
-		var next windowState
-		next, p.write, err = it.fixed(it.counts(st), now, cost, o, &p.d)
-		if p.write {
-			p.next, p.words = it.stored(next), 0
-			if next.Cur != 0 {
-				p.words = 1
-			}
-		}
-	case Sliding:
-		var next windowState
-		next, p.write, err = it.sliding(it.counts(st), now, cost, o, &p.d)
-		if p.write {
-			p.next, p.words = it.stored(next), 0
-			if next.Cur != 0 || next.Prev != 0 {
-				p.words = 2
-			}
-		}
-	case Log:
-		buf := p.state()
-		p.write, err = it.checkLog(buf, now, cost, o, s.e.logMaxEntries, &p.d)
-		if p.write {
-			p.words, p.next.deadline = it.logNeed(buf, now, p.d.Allowed, s.e.logMaxEntries)
-		}
-	case blocked:
-		p.d, p.write = Decision{RetryAfter: Never}, false
-	default: // a case more would be compares more for some of the others
-		if it.decides == Slots {
-			return p.slots(now, cost)
-		}
-		return p.calendar(st, now, cost, o)
+// evaluate decides on the state found, as it is under the limit of p, or on the zero
+// state.
+func (s *Session) evaluate(p *plan, st algo.State, now, cost int64, o *algo.Options) (err error) {
+	// Field by field: a literal would be copied, which waits for the stores before it.
+	var in algo.Input
+	in.State = st
+	if p.it.HasList {
+		in.List = p.list()
+	}
+	in.Now, in.Cost, in.Options, in.MaxEntries = now, cost, o, s.e.logMaxEntries
+	p.next, p.words, p.write, err = p.it.Decide(&in, &p.d)
+	if err != nil && err == algo.ErrUndecided {
+		err = ErrWrongType
 	}
 	return err
 }
 
-// state returns the words of a live entry, nothing for a missing or expired
-// one.
-func (p *plan) state() []byte {
-	if !p.live {
+// list returns the list of a live entry, as it is under the limit of p; nothing for a
+// missing or expired one.
+func (p *plan) list() []byte {
+	switch {
+	case p.ring != nil:
+		return p.ring
+	case !p.live:
 		return nil
 	}
 	return p.ent.State()
@@ -266,21 +220,26 @@ func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
 		}
 		return nil
 	}
-	if err := s.place(p, sh, p.words, p.next.deadline, now); err != nil {
+	if err := s.place(p, sh, p.words, p.next.Deadline, now); err != nil {
 		return err
 	}
 	if p.words > 2 { // a log, which next has no room for
 		if !p.live {
 			clear(p.ent.State())
 		}
-		p.it.logApply(p.ent.State(), now, p.d.Allowed)
+		p.it.Apply(p.ent.State(), now, p.d.Allowed)
 		return nil
 	}
-	p.ent.SetWord(0, p.next.first)
-	if p.words == 2 {
-		p.ent.SetWord(1, p.next.second)
-	}
+	p.storeWords()
 	return nil
+}
+
+// storeWords writes a state that is no list to its record.
+func (p *plan) storeWords() {
+	p.ent.SetWord(0, p.next.First)
+	if p.words == 2 {
+		p.ent.SetWord(1, p.next.Second)
+	}
 }
 
 // resize gives p's record another size. When that fails the record keeps its
@@ -289,9 +248,7 @@ func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
 func (p *plan) resize(sh *shard.Shard, words int, now int64) error {
 	sh.Touch(p.ent)
 	if p.live {
-		if compact := p.it.limit.Algorithm.kind().compact; compact != nil {
-			compact(&p.it.rule, p.ent.State(), now)
-		}
+		p.it.Compact(p.ent.State(), now)
 	}
 	ent, err := sh.Resize(p.ent, p.hash, words, now)
 	if err == nil {
@@ -314,7 +271,7 @@ func (s *Session) place(p *plan, sh *shard.Shard, words int, deadline, now int64
 	}
 	if have := p.ent.Words(); have == words {
 		sh.Touch(p.ent)
-	} else if err := p.resize(sh, words, now); err != nil && (have < words || p.it.limit.Algorithm.kind().sized) {
+	} else if err := p.resize(sh, words, now); err != nil && (have < words || traitsOf(p.it.Limit.Algorithm).sized) {
 		return err
 	}
 	if old := p.ent.Meta(); old != p.it.id {

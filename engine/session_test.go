@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 const (
@@ -18,7 +20,9 @@ const (
 	start = int64(1_800_000_000) * second / minute * minute
 )
 
-func perMinute(a Algorithm, n int64) Limit { return Limit{Algorithm: a, Limit: n, Period: minute} }
+func perMinute(a algo.Algorithm, n int64) algo.Limit {
+	return algo.Limit{Algorithm: a, Limit: n, Period: minute}
+}
 
 func newTestSession(t *testing.T, c Config) *Session {
 	t.Helper()
@@ -27,16 +31,16 @@ func newTestSession(t *testing.T, c Config) *Session {
 	return s
 }
 
-var eachAlgorithm = []Algorithm{Token, Leaky, Fixed, Sliding, Log}
+var eachAlgorithm = []algo.Algorithm{algo.Token, algo.Leaky, algo.Fixed, algo.Sliding, algo.Log}
 
 // forEach runs a test for every algorithm.
-func forEach(t *testing.T, test func(t *testing.T, a Algorithm)) {
+func forEach(t *testing.T, test func(t *testing.T, a algo.Algorithm)) {
 	for _, a := range eachAlgorithm {
 		t.Run(a.String(), func(t *testing.T) { test(t, a) })
 	}
 }
 
-func decide(t *testing.T, s *Session, now int64, key string, l Limit, cost int64, o Options) Decision {
+func decide(t *testing.T, s *Session, now int64, key string, l algo.Limit, cost int64, o algo.Options) algo.Decision {
 	t.Helper()
 	d, err := s.Decide(now, []byte(key), l, cost, &o)
 	require.NoError(t, err)
@@ -44,52 +48,52 @@ func decide(t *testing.T, s *Session, now int64, key string, l Limit, cost int64
 }
 
 func TestDecideChargesUpToTheLimit(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
 		for i := range int64(5) {
-			d := decide(t, s, start, "k", perMinute(a, 5), 1, Options{})
+			d := decide(t, s, start, "k", perMinute(a, 5), 1, algo.Options{})
 			require.True(t, d.OK)
 			require.Equal(t, 4-i, d.Remaining)
 		}
-		d := decide(t, s, start, "k", perMinute(a, 5), 1, Options{})
+		d := decide(t, s, start, "k", perMinute(a, 5), 1, algo.Options{})
 		require.False(t, d.OK)
 		require.Positive(t, d.RetryAfter)
-		require.False(t, decide(t, s, start+d.RetryAfter-1, "k", perMinute(a, 5), 1, Options{}).OK)
-		require.True(t, decide(t, s, start+d.RetryAfter, "k", perMinute(a, 5), 1, Options{}).OK)
+		require.False(t, decide(t, s, start+d.RetryAfter-1, "k", perMinute(a, 5), 1, algo.Options{}).OK)
+		require.True(t, decide(t, s, start+d.RetryAfter, "k", perMinute(a, 5), 1, algo.Options{}).OK)
 	})
 }
 
 func TestDeniedAndPeekedCallsCreateNoKey(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		decide(t, s, start, "k", perMinute(a, 5), 1, Options{Peek: true})
-		decide(t, s, start, "k", perMinute(a, 5), 0, Options{})
-		d := decide(t, s, start, "k", perMinute(a, 5), 6, Options{})
+		decide(t, s, start, "k", perMinute(a, 5), 1, algo.Options{Peek: true})
+		decide(t, s, start, "k", perMinute(a, 5), 0, algo.Options{})
+		d := decide(t, s, start, "k", perMinute(a, 5), 6, algo.Options{})
 		require.False(t, d.OK)
-		require.Equal(t, Never, d.RetryAfter)
-		decide(t, s, start, "k", perMinute(a, 5), -3, Options{})
+		require.Equal(t, algo.Never, d.RetryAfter)
+		decide(t, s, start, "k", perMinute(a, 5), -3, algo.Options{})
 		require.Zero(t, s.e.Len())
 	})
 }
 
 func TestRefundToFullForgetsTheKey(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		decide(t, s, start, "k", perMinute(a, 5), 3, Options{})
+		decide(t, s, start, "k", perMinute(a, 5), 3, algo.Options{})
 		require.Equal(t, 1, s.e.Len())
-		d := decide(t, s, start, "k", perMinute(a, 5), -10, Options{})
+		d := decide(t, s, start, "k", perMinute(a, 5), -10, algo.Options{})
 		require.Equal(t, int64(5), d.Remaining)
 		require.Zero(t, s.e.Len())
 	})
 }
 
 func TestWrongType(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		decide(t, s, start, "k", perMinute(a, 5), 1, Options{})
+		decide(t, s, start, "k", perMinute(a, 5), 1, algo.Options{})
 		for _, other := range eachAlgorithm {
 			if other != a {
-				_, err := s.Decide(start, []byte("k"), perMinute(other, 5), 1, &Options{})
+				_, err := s.Decide(start, []byte("k"), perMinute(other, 5), 1, &algo.Options{})
 				require.ErrorIs(t, err, ErrWrongType)
 			}
 		}
@@ -106,30 +110,30 @@ func TestWrongType(t *testing.T) {
 }
 
 func TestAnExpiredKeyTakesAnyAlgorithm(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		for _, next := range eachAlgorithm {
 			s := newTestSession(t, Config{})
-			decide(t, s, start, "k", perMinute(a, 5), 5, Options{})
-			d := decide(t, s, start+3*minute, "k", perMinute(next, 9), 2, Options{})
+			decide(t, s, start, "k", perMinute(a, 5), 5, algo.Options{})
+			d := decide(t, s, start+3*minute, "k", perMinute(next, 9), 2, algo.Options{})
 			require.True(t, d.OK)
 			require.Equal(t, int64(7), d.Remaining, "%v after %v", next, a)
-			d = decide(t, s, start+3*minute, "k", perMinute(next, 9), 0, Options{})
+			d = decide(t, s, start+3*minute, "k", perMinute(next, 9), 0, algo.Options{})
 			require.Equal(t, int64(7), d.Remaining, "%v after %v", next, a)
 		}
 	})
 }
 
 func TestChangingTheLimitKeepsWhatWasConsumed(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		decide(t, s, start, "k", perMinute(a, 10), 6, Options{})
+		decide(t, s, start, "k", perMinute(a, 10), 6, algo.Options{})
 		for _, n := range []int64{20, 100, 7, 10} {
-			d := decide(t, s, start, "k", perMinute(a, n), 0, Options{})
+			d := decide(t, s, start, "k", perMinute(a, n), 0, algo.Options{})
 			require.Equal(t, n-6, d.Remaining, "limit %d", n)
 		}
-		require.Zero(t, decide(t, s, start, "k", perMinute(a, 5), 0, Options{}).Remaining)
-		require.Equal(t, int64(13), decide(t, s, start, "k", perMinute(a, 20), 1, Options{}).Remaining)
-		require.Equal(t, int64(3), decide(t, s, start, "k", perMinute(a, 10), 0, Options{}).Remaining)
+		require.Zero(t, decide(t, s, start, "k", perMinute(a, 5), 0, algo.Options{}).Remaining)
+		require.Equal(t, int64(13), decide(t, s, start, "k", perMinute(a, 20), 1, algo.Options{}).Remaining)
+		require.Equal(t, int64(3), decide(t, s, start, "k", perMinute(a, 10), 0, algo.Options{}).Remaining)
 		s.Close()
 		require.Equal(t, 1, s.e.limitsInUse(), "limits that no key carries are given back")
 	})
@@ -150,7 +154,7 @@ func (e *Engine) limitsInUse() int {
 }
 
 func TestSessionsOnOneHotKeyAdmitExactlyTheLimit(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		e := New(Config{})
 		const callers, calls, limit = 64, 200, 1000
 		var admitted atomic.Int64
@@ -160,7 +164,7 @@ func TestSessionsOnOneHotKeyAdmitExactlyTheLimit(t *testing.T) {
 				s := e.NewSession()
 				defer s.Close()
 				for range calls {
-					d, err := s.Decide(start, []byte("hot"), perMinute(a, limit), 1, &Options{})
+					d, err := s.Decide(start, []byte("hot"), perMinute(a, limit), 1, &algo.Options{})
 					if err == nil && d.OK {
 						admitted.Add(1)
 					}
@@ -176,17 +180,17 @@ func TestSessionsOnOneHotKeyAdmitExactlyTheLimit(t *testing.T) {
 // are decided as if they had read it in the order of the lock.
 func TestTimeOfAKeyDoesNotGoBack(t *testing.T) {
 	const late = int64(time.Millisecond)
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		l := perMinute(a, 60)
 		inverted, ordered := newTestSession(t, Config{}), newTestSession(t, Config{})
 		chain := []Segment{{[]byte("k"), l, 1}, {[]byte("other"), l, 1}}
-		var got, want [2]Decision
+		var got, want [2]algo.Decision
 		for i := range int64(3) {
 			read, locked := start-i*late, start
-			require.Equal(t, decide(t, ordered, locked, "k", l, 1, Options{}), decide(t, inverted, read, "k", l, 1, Options{}))
-			_, err := inverted.DecideAll(read, chain, &Options{}, got[:])
+			require.Equal(t, decide(t, ordered, locked, "k", l, 1, algo.Options{}), decide(t, inverted, read, "k", l, 1, algo.Options{}))
+			_, err := inverted.DecideAll(read, chain, &algo.Options{}, got[:])
 			require.NoError(t, err)
-			_, err = ordered.DecideAll(locked, chain, &Options{}, want[:])
+			_, err = ordered.DecideAll(locked, chain, &algo.Options{}, want[:])
 			require.NoError(t, err)
 			require.Equal(t, want, got)
 		}
@@ -196,11 +200,11 @@ func TestTimeOfAKeyDoesNotGoBack(t *testing.T) {
 // A clock that an operator sets back by seconds is believed.
 func TestTimeOfAKeyFollowsAClockSetBack(t *testing.T) {
 	s := newTestSession(t, Config{})
-	l := perMinute(Token, 1)
-	require.True(t, decide(t, s, start, "k", l, 1, Options{}).OK)
-	require.Equal(t, minute, decide(t, s, start, "k", l, 1, Options{}).RetryAfter)
-	require.Equal(t, minute+2*second, decide(t, s, start-2*second, "k", l, 1, Options{}).RetryAfter)
-	require.Equal(t, minute+second, decide(t, s, start-second, "k", l, 1, Options{}).RetryAfter)
+	l := perMinute(algo.Token, 1)
+	require.True(t, decide(t, s, start, "k", l, 1, algo.Options{}).OK)
+	require.Equal(t, minute, decide(t, s, start, "k", l, 1, algo.Options{}).RetryAfter)
+	require.Equal(t, minute+2*second, decide(t, s, start-2*second, "k", l, 1, algo.Options{}).RetryAfter)
+	require.Equal(t, minute+second, decide(t, s, start-second, "k", l, 1, algo.Options{}).RetryAfter)
 }
 
 func TestLeasesExpireReleaseAndRenew(t *testing.T) {
@@ -277,7 +281,7 @@ func mustFloat(t *testing.T, s string) Number {
 
 func TestExpireLeavesLimiterKeysAlone(t *testing.T) {
 	s := newTestSession(t, Config{})
-	decide(t, s, start, "k", perMinute(Token, 5), 5, Options{})
+	decide(t, s, start, "k", perMinute(algo.Token, 5), 5, algo.Options{})
 	require.False(t, is(s.Expire(start, []byte("k"), start+1, 0)))
 	require.False(t, is(s.Persist(start, []byte("k"))))
 	at, _, ok, _ := s.Deadline(start, []byte("k"))
@@ -286,19 +290,19 @@ func TestExpireLeavesLimiterKeysAlone(t *testing.T) {
 }
 
 func TestExplainForecasts(t *testing.T) {
-	forEach(t, func(t *testing.T, a Algorithm) {
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
 		now := start + 10*second
-		decide(t, s, now, "k", perMinute(a, 6), 4, Options{})
+		decide(t, s, now, "k", perMinute(a, 6), 4, algo.Options{})
 		x, ok, _ := s.Explain(now, []byte("k"))
 		require.True(t, ok)
 		require.Equal(t, perMinute(a, 6), x.Limit)
 		require.Equal(t, []int64{4, 2, 6}, []int64{x.Used, x.Remaining, x.Capacity})
 		for _, c := range []struct{ after, cost int64 }{{x.NextAfter, 3}, {x.ResetAfter, 6}} {
 			require.Positive(t, c.after)
-			decide(t, s, now-minute, "k", x.Limit, 1, Options{Peek: true}) // so that time may go back a little
-			require.False(t, decide(t, s, now+c.after-1, "k", x.Limit, c.cost, Options{Peek: true}).OK)
-			require.True(t, decide(t, s, now+c.after, "k", x.Limit, c.cost, Options{Peek: true}).OK)
+			decide(t, s, now-minute, "k", x.Limit, 1, algo.Options{Peek: true}) // so that time may go back a little
+			require.False(t, decide(t, s, now+c.after-1, "k", x.Limit, c.cost, algo.Options{Peek: true}).OK)
+			require.True(t, decide(t, s, now+c.after, "k", x.Limit, c.cost, algo.Options{Peek: true}).OK)
 		}
 	})
 }
@@ -308,9 +312,9 @@ func TestExplainForecasts(t *testing.T) {
 // the units in use. What is shown as remaining is what a call gets all the same.
 func TestExplainShowsWhatACallGets(t *testing.T) {
 	s := newTestSession(t, Config{})
-	l := Limit{Limit: 100, Period: 33_333_333, Burst: 2}
-	decide(t, s, start, "k", l, 2, Options{})
-	require.Equal(t, int64(1), decide(t, s, start, "k", l, -1, Options{}).Remaining)
+	l := algo.Limit{Limit: 100, Period: 33_333_333, Burst: 2}
+	decide(t, s, start, "k", l, 2, algo.Options{})
+	require.Equal(t, int64(1), decide(t, s, start, "k", l, -1, algo.Options{}).Remaining)
 	x, ok, _ := s.Explain(start, []byte("k"))
 	require.True(t, ok)
 	require.Equal(t, int64(1), x.Remaining)
@@ -336,22 +340,22 @@ func TestExplainALeaseOfZeros(t *testing.T) {
 
 // A limit of 0 denies whatever is asked, for ever, and leaves state alone.
 func TestALimitOfZeroDeniesEverything(t *testing.T) {
-	denied := Decision{RetryAfter: Never}
-	forEach(t, func(t *testing.T, a Algorithm) {
+	denied := algo.Decision{RetryAfter: algo.Never}
+	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, Config{})
-		decide(t, s, start, "used", perMinute(a, 5), 3, Options{})
-		for _, o := range []Options{{}, {Peek: true}, {Force: true}, {AtMost: true}, {Wait: minute}, {Debt: 10}} {
+		decide(t, s, start, "used", perMinute(a, 5), 3, algo.Options{})
+		for _, o := range []algo.Options{{}, {Peek: true}, {Force: true}, {AtMost: true}, {Wait: minute}, {Debt: 10}} {
 			for _, cost := range []int64{1, 0, -1, 100} {
 				for _, key := range []string{"fresh", "used"} {
 					require.Equal(t, denied, decide(t, s, start, key, perMinute(a, 0), cost, o), "cost %d, %+v", cost, o)
 				}
 			}
 		}
-		require.Equal(t, int64(2), decide(t, s, start, "used", perMinute(a, 5), 0, Options{}).Remaining)
+		require.Equal(t, int64(2), decide(t, s, start, "used", perMinute(a, 5), 0, algo.Options{}).Remaining)
 		require.Equal(t, 1, s.e.Len())
 
-		out := make([]Decision, 2)
-		binding, err := s.DecideAll(start, chainOf(Segment{[]byte("other"), perMinute(a, 5), 1}, Segment{[]byte("zero"), perMinute(a, 0), 1}), &Options{}, out)
+		out := make([]algo.Decision, 2)
+		binding, err := s.DecideAll(start, chainOf(Segment{[]byte("other"), perMinute(a, 5), 1}, Segment{[]byte("zero"), perMinute(a, 0), 1}), &algo.Options{}, out)
 		require.NoError(t, err)
 		require.Equal(t, 1, binding)
 		require.Equal(t, denied, out[1])
@@ -369,7 +373,7 @@ func TestRunReapsWhatHasExpired(t *testing.T) {
 	s := e.NewSession()
 	now := e.Now()
 	for i := range 20_000 {
-		decide(t, s, now, fmt.Sprint(i), Limit{Limit: 1, Period: int64(50 * time.Millisecond)}, 1, Options{})
+		decide(t, s, now, fmt.Sprint(i), algo.Limit{Limit: 1, Period: int64(50 * time.Millisecond)}, 1, algo.Options{})
 	}
 	full := e.Stats().Bytes
 	ctx, cancel := context.WithCancel(t.Context())
@@ -382,13 +386,13 @@ func TestRunReapsWhatHasExpired(t *testing.T) {
 func TestTopRanksOffenders(t *testing.T) {
 	e := New(Config{TopK: 4})
 	s := e.NewSession()
-	l := Limit{Limit: 1, Period: minute}
+	l := algo.Limit{Limit: 1, Period: minute}
 	for i := range 60 {
-		decide(t, s, start, "bad", l, 1, Options{})
+		decide(t, s, start, "bad", l, 1, algo.Options{})
 		if i%2 == 0 {
-			decide(t, s, start, "worse-than-most", l, 1, Options{})
+			decide(t, s, start, "worse-than-most", l, 1, algo.Options{})
 		}
-		decide(t, s, start, fmt.Sprint("good", i), l, 1, Options{})
+		decide(t, s, start, fmt.Sprint("good", i), l, 1, algo.Options{})
 	}
 	top := e.Top(TopDenied, 2)
 	require.Len(t, top, 2)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -22,10 +23,10 @@ type Settlement struct {
 	// Limit returns the limit that what comes in addition is charged under, of
 	// another algorithm where an edit has made it so: then it is charged anew. Nil:
 	// the one that was charged.
-	Limit func(l *Reserved) Limit
+	Limit func(l *Reserved) algo.Limit
 	// Window is that of Check, for a calendar's limit; nil where nobody knows it any
 	// more: a window that is not open is charged nothing then.
-	Window func(l *Reserved) *Window
+	Window func(l *Reserved) *algo.Window
 }
 
 // settleTries is how often a reservation is looked up again that others settle
@@ -78,7 +79,7 @@ func answerBytes(limits []Reserved) int {
 
 // appendState appends a copy of the state of a reservation's record.
 func (s *Session) appendState(b []byte, now int64, key []byte) ([]byte, error) {
-	hash := s.e.hash(internal, key)
+	hash := s.e.hash(algo.HoldSpace, key)
 	sh, err := s.look(hash)
 	if err != nil {
 		return b, err
@@ -93,7 +94,7 @@ func (s *Session) appendState(b []byte, now int64, key []byte) ([]byte, error) {
 
 // settleOnce settles the reservation r, if its record still is what was seen.
 func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation) (a Settled, done bool, err error) {
-	hash := s.e.hash(internal, key)
+	hash := s.e.hash(algo.HoldSpace, key)
 	t := &s.steps
 	t.begin(s, hash, key)
 	for i := range r.Limits {

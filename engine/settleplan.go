@@ -1,6 +1,10 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 // plan plans what becomes of one limit.
 func (x *settling) plan(l *Reserved, e *settlingLimit) error {
@@ -49,49 +53,16 @@ func (x *settling) planRefund(l *Reserved, e *settlingLimit) {
 		return
 	}
 	it := x.s.e.limits.get(e.ent.Meta())
-	if it.limit.Algorithm != l.Limit.Algorithm {
+	if it.Limit.Algorithm != l.Limit.Algorithm {
 		return
 	}
-	a, c := it.decides, &l.charge
-	if e.mark = markOf(e.ent, a); e.mark.generation == 0 || e.mark.generation != c.generation {
+	c := &l.Receipt
+	if e.mark = it.Mark(e.ent.State()); e.mark.Generation == 0 || e.mark.Generation != c.Generation {
 		return
 	}
 	e.it, e.live, e.refunds = it, true, true
-	excess := l.excess(&it.rule, e.cost)
-	st := load(e.ent)
-	switch a {
-	case Token, Leaky:
-		least, at := lowSince(e.ent, uint32(c.stamp.ns), st.bucket().used(clampInstant(x.now)))
-		e.given, e.pair = shorter(excess, least), at
-		e.write = e.given != span{}
-		next := refundBucket(st.bucket(), x.now, e.given)
-		if e.next = next.stored(); next != (tokenState{}) {
-			e.words = 1
-		}
-	case Fixed:
-		was := it.counts(st)
-		next := it.refundFixed(c, was, x.now, int64(excess.ns))
-		e.write = next != was
-		if e.next = it.stored(next); next.Cur > 0 {
-			e.words = 1
-		}
-	case Sliding:
-		was := it.counts(st)
-		next := it.refundSliding(c, was, x.now, int64(excess.ns))
-		e.write = next != was
-		if e.next = it.stored(next); next.Cur+next.Prev > 0 {
-			e.words = 2
-		}
-	case PolicyCalendar:
-		e.next = it.refundCalendar(c, st, x.now, int64(excess.ns))
-		e.write = e.next.deadline != st.deadline || e.next.first != st.first
-		if e.next.first > 0 {
-			e.words = 1
-		}
-	case Log:
-		e.units = int64(excess.ns)
-		e.pair, e.write = logRing(e.ent.State()).entryOf(int64(c.stamp.ns), x.now, it.period)
-	}
+	e.refund = it.Refund(c, load(e.ent), e.ent.State(), x.now, it.Excess(c, l.Cost, e.cost))
+	e.write = e.refund.Write
 }
 
 // planEnd plans that the slots that the hold has of a limit end.
@@ -101,7 +72,7 @@ func (x *settling) planEnd(e *settlingLimit) {
 	if !e.found || e.ent.Expired(x.now) {
 		return
 	}
-	if it := x.s.e.limits.get(e.ent.Meta()); it.limit.Algorithm == PolicySlots && slotsHold(e.ent.State(), x.now, leaseOf(x.hold)) {
+	if it := x.s.e.limits.get(e.ent.Meta()); it.Limit.Algorithm == algo.PolicySlots && algo.Leases(e.ent.State()).Holds(x.now, leaseOf(x.hold)) {
 		e.it, e.live, e.refunds, e.write = it, true, true, true
 	}
 }
@@ -125,20 +96,16 @@ func (x *settling) planCharge(l *Reserved, e *settlingLimit, more int64) error {
 	if err != nil {
 		return err
 	}
-	e.st, e.opts = st, Options{Force: true}
+	e.st, e.opts = st, algo.Options{Force: true}
 	if x.how.Window != nil {
 		e.opts.Window = x.how.Window(l)
 	}
-	ring := logRing(e.ring)
-	if ring == nil {
-		ring = e.state()
-	}
-	more = e.it.forcible(st, ring, x.now, more)
-	err = s.evaluateWeighed(&e.weighed, x.now, more, &e.opts)
+	more = e.it.Forcible(st, e.list(), x.now, more)
+	err = s.evaluate(&e.plan, e.st, x.now, more, &e.opts)
 	switch {
-	case errors.Is(err, ErrLogFull) && e.live && e.ring == nil:
+	case errors.Is(err, algo.ErrLogFull) && e.live && e.ring == nil:
 		e.full, e.write, e.units = true, true, more
-	case errors.Is(err, ErrLogFull), errors.Is(err, ErrOverflow), errors.Is(err, ErrNoWindow): // a state that cannot hold it
+	case errors.Is(err, algo.ErrLogFull), errors.Is(err, algo.ErrOverflow), errors.Is(err, algo.ErrNoWindow): // a state that cannot hold it
 		e.write = false
 	default:
 		return err

@@ -1,6 +1,10 @@
 package engine
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 // settling is one settlement under way, with all shards locked: plan, make room,
 // write, tell. It is scratch of a session.
@@ -15,7 +19,7 @@ type settling struct {
 	st       checking // whose methods work on what is weighed
 
 	// decisions, costs and windows are those of what is answered.
-	decisions      []Decision
+	decisions      []algo.Decision
 	costs, windows []int64
 }
 
@@ -37,15 +41,12 @@ type settlingLimit struct {
 	weighed
 	// cost is what the call costs now.
 	cost int64
-	// refunds: what is planned gives something back, or ends a slot; pair is the
-	// place of the pair of a log that does, and units how much of it. given is the time
-	// that a bucket gives back, and pair the place of its first low after the charge.
+	// refunds: what is planned gives something back, which is refund, or ends a slot.
 	refunds bool
-	pair    int
-	units   int64
-	given   span
-	// full: a log has no room for a pair of its own for the charge.
-	full bool
+	refund  algo.Refund
+	// full: a list has no room for an entry of its own for the charge, of units.
+	full  bool
+	units int64
 	// over is by how many units more than all is used, and window that of the limit
 	// that tells so.
 	over, window int64
@@ -135,32 +136,18 @@ func (x *settling) write(e *settlingLimit) error {
 	}
 	x.st.moved = true // if nothing is left of it
 	sh.Touch(e.ent)
-	ring := logRing(e.ent.State())
 	switch {
-	case e.it.limit.Algorithm == PolicySlots:
+	case e.it.Limit.Algorithm == algo.PolicySlots:
 		endLease(sh, e.ent, x.now, leaseOf(x.hold))
 	case e.full:
-		ring.forceLog(x.now, e.units)
-		e.ent.SetDeadline(max(e.ent.Deadline(), clampInstant(x.now)+e.it.period))
-	case e.it.decides == Log:
-		newest, left := ring.refundLog(e.pair, e.units)
+		e.ent.SetDeadline(max(e.ent.Deadline(), e.it.Force(e.ent.State(), x.now, e.units)))
+	default:
+		deadline, left := e.it.Give(&e.refund, &e.mark, e.ent.State())
 		if !left {
 			sh.Delete(e.ent)
 			return nil
 		}
-		e.ent.SetDeadline(newest + e.it.period)
-	case e.words == 0:
-		sh.Delete(e.ent)
-	default:
-		e.ent.SetDeadline(e.next.deadline)
-		e.ent.SetWord(0, e.next.first)
-		if e.words == 2 {
-			e.ent.SetWord(1, e.next.second)
-		}
-		e.mark.set(e.ent, e.it.decides)
-		if e.it.decides.bucket() {
-			lowerLows(e.ent, e.pair, e.given)
-		}
+		e.ent.SetDeadline(deadline)
 	}
 	return nil
 }
@@ -172,15 +159,15 @@ func (x *settling) tell(l *Reserved, e *settlingLimit) {
 	own := (*interned)(nil)
 	algorithm := l.Limit.Algorithm
 	if e.taken != nil { // charged in addition, maybe under another one
-		algorithm = e.taken.limit.Algorithm
+		algorithm = e.taken.Limit.Algorithm
 	}
 	if found && !ent.Expired(x.now) {
-		if it := s.e.limits.get(ent.Meta()); it.limit.Algorithm == algorithm {
+		if it := s.e.limits.get(ent.Meta()); it.Limit.Algorithm == algorithm {
 			own = it
 		}
 	}
-	e.d = Decision{}
-	var st state
+	e.d = algo.Decision{}
+	var st algo.State
 	p := plan{ent: ent, found: own != nil, live: own != nil}
 	if own == nil {
 		if own = e.taken; own == nil {
@@ -190,10 +177,10 @@ func (x *settling) tell(l *Reserved, e *settlingLimit) {
 	} else {
 		st = load(ent)
 	}
-	p.it, e.window = own, own.window
-	if err := s.evaluate(&p, st, x.now, 0, &Options{Peek: true}); err == nil {
+	p.it, e.window = own, own.Window
+	if err := s.evaluate(&p, st, x.now, 0, &algo.Options{Peek: true}); err == nil {
 		e.d = p.d
-		e.over = own.over(st, p.state(), x.now)
+		e.over = own.Over(st, p.list(), x.now)
 	}
 }
 

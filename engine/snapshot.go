@@ -8,6 +8,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -145,7 +146,7 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now in
 	// The oldest record of a key, walked last, is its committed state; what
 	// came after a flush that is not committed is none.
 	each := sh.Each
-	var before [spaces]map[string]*shard.Image
+	var before [algo.Spaces]map[string]*shard.Image
 	keep := func(im shard.Image, present bool) {
 		if before[im.Space] == nil {
 			before[im.Space] = make(map[string]*shard.Image)
@@ -174,7 +175,7 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now in
 		}
 	}
 	each(func(ent shard.Entry) {
-		db := r.e.limits.get(ent.Meta()).limit.DB
+		db := r.e.limits.get(ent.Meta()).Limit.DB
 		if _, dirty := before[db][string(ent.Key())]; !dirty && !ent.Expired(now) {
 			enc.put(ent.Image())
 		}

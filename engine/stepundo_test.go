@@ -7,6 +7,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 func TestAStepIsTakenBack(t *testing.T) {
@@ -45,14 +47,14 @@ func TestAStepIsTakenBack(t *testing.T) {
 			case 2, 3:
 				editValue(n.s, rnd, start, key)
 			case 4:
-				_, _ = n.s.Decide(start, key, perMinute(Token, 5), 1, &Options{})
+				_, _ = n.s.Decide(start, key, perMinute(algo.Token, 5), 1, &algo.Options{})
 			case 5:
 				_, _ = n.s.transfer(start, key, keys[rnd.IntN(len(keys))], uint8(rnd.IntN(2)), true, rnd.IntN(2) == 0)
 			case 6:
 				_, _, _ = n.s.IncrEx(start, key, &IncrOptions{By: Integer(1)})
 			case 7:
-				segs := []Segment{{keys[0], perMinute(Fixed, 9), 1}, {keys[1], perMinute(Fixed, 9), 1}}
-				_, _ = n.s.DecideAll(start, segs, &Options{}, make([]Decision, 2))
+				segs := []Segment{{keys[0], perMinute(algo.Fixed, 9), 1}, {keys[1], perMinute(algo.Fixed, 9), 1}}
+				_, _ = n.s.DecideAll(start, segs, &algo.Options{}, make([]algo.Decision, 2))
 			case 8:
 				_, _, _ = n.s.Acquire(start, key, 5, minute, []byte("id"), 1)
 				if seed%3 == 0 && rnd.IntN(30) == 0 {
@@ -64,7 +66,7 @@ func TestAStepIsTakenBack(t *testing.T) {
 		n.s.Use(0)
 		require.Equal(t, before, n.table(start), "seed %d", seed)
 		counted := 0
-		for db := range uint8(spaces) {
+		for db := range uint8(algo.Spaces) {
 			counted += n.e.DatabaseLen(db)
 		}
 		require.Equal(t, n.e.Len(), counted)
@@ -87,7 +89,7 @@ func TestLimitsOutliveAStep(t *testing.T) {
 	e := New(Config{})
 	s, other := e.NewSession(), e.NewSession()
 	other.Use(1)
-	decide(t, other, start, "k", Limit{Limit: 77, Period: minute}, 7, Options{})
+	decide(t, other, start, "k", algo.Limit{Limit: 77, Period: minute}, 7, algo.Options{})
 	other.Close()
 	s.Use(1)
 	step := s.Isolate(start, [][]byte{[]byte("k")}, 1<<20)
@@ -97,7 +99,7 @@ func TestLimitsOutliveAStep(t *testing.T) {
 		e.collectLimits()
 	}
 	step.Rollback()
-	require.EqualValues(t, 70, decide(t, s, start, "k", Limit{Limit: 77, Period: minute}, 0, Options{}).Remaining)
+	require.EqualValues(t, 70, decide(t, s, start, "k", algo.Limit{Limit: 77, Period: minute}, 0, algo.Options{}).Remaining)
 	_, err = s.Delete(start, []byte("k"))
 	require.NoError(t, err)
 	s.Close()
@@ -111,14 +113,14 @@ func TestAStepHasABound(t *testing.T) {
 	s := New(Config{}).NewSession()
 	set(t, s, "large", string(make([]byte, 3000)))
 	step := s.IsolateAll(start, nil, 1000)
-	v := open(t, s, "large", Counter)
+	v := open(t, s, "large", algo.Counter)
 	v.Delete()
 	v.Close()
 	_, err := s.Set(start, []byte("k"), []byte("v"), &SetOptions{})
 	require.ErrorIs(t, err, ErrUndoFull)
-	_, err = s.Open(start, []byte("k"), Hash)
+	_, err = s.Open(start, []byte("k"), algo.Hash)
 	require.ErrorIs(t, err, ErrUndoFull)
-	_, err = s.Decide(start, []byte("k"), perMinute(Token, 5), 1, &Options{})
+	_, err = s.Decide(start, []byte("k"), perMinute(algo.Token, 5), 1, &algo.Options{})
 	require.ErrorIs(t, err, ErrUndoFull)
 	_, err = s.Set(start, []byte("large"), []byte("again"), &SetOptions{})
 	require.NoError(t, err, "what has been kept may change again")
@@ -141,17 +143,17 @@ func TestAStepReachesNothingElse(t *testing.T) {
 	}
 	set(t, s, "held", "1")
 	step := s.Isolate(start, [][]byte{key}, 0)
-	limit := perMinute(Token, 5)
-	out := make([]Decision, 2)
+	limit := perMinute(algo.Token, 5)
+	out := make([]algo.Decision, 2)
 	calls := map[string]func() error{
 		"Get":    func() error { _, _, err := s.Get(start, other, nil); return err },
 		"Set":    func() error { _, err := s.Set(start, other, key, &SetOptions{}); return err },
 		"Incr":   func() error { _, err := s.Incr(start, other, 1); return err },
 		"IncrEx": func() error { _, _, err := s.IncrEx(start, other, &IncrOptions{By: Integer(1)}); return err },
-		"Open":   func() error { _, err := s.Open(start, other, Hash); return err },
-		"Decide": func() error { _, err := s.Decide(start, other, limit, 1, &Options{}); return err },
+		"Open":   func() error { _, err := s.Open(start, other, algo.Hash); return err },
+		"Decide": func() error { _, err := s.Decide(start, other, limit, 1, &algo.Options{}); return err },
 		"DecideAll": func() error {
-			_, err := s.DecideAll(start, []Segment{{key, limit, 1}, {other, limit, 1}}, &Options{}, out)
+			_, err := s.DecideAll(start, []Segment{{key, limit, 1}, {other, limit, 1}}, &algo.Options{}, out)
 			return err
 		},
 		"Acquire": func() error { _, _, err := s.Acquire(start, other, 1, minute, nil, 1); return err },
@@ -162,7 +164,7 @@ func TestAStepReachesNothingElse(t *testing.T) {
 		"Copy":    func() error { _, err := s.Copy(start, other, key, 0, true); return err },
 		"Flush":   func() error { return s.Flush() },
 		"FlushDB": func() error { return s.FlushDatabase() },
-		"Scan":    func() error { _, err := s.Scan(start, 0, 1, func([]byte, Algorithm) {}); return err },
+		"Scan":    func() error { _, err := s.Scan(start, 0, 1, func([]byte, algo.Algorithm) {}); return err },
 		"Random":  func() error { _, _, err := s.Random(start, rand.Uint64); return err },
 	}
 	for name, call := range calls {
@@ -190,7 +192,7 @@ func TestKeysAreCopiedAndRenamed(t *testing.T) {
 	a, b := []byte("a"), []byte("b")
 	_, err := s.Rename(start, a, b, 0, true)
 	require.ErrorIs(t, err, ErrNoKey)
-	decide(t, s, start, "a", perMinute(Token, 10), 3, Options{})
+	decide(t, s, start, "a", perMinute(algo.Token, 10), 3, algo.Options{})
 	done, err := s.Copy(start, a, b, 4, false)
 	require.NoError(t, err)
 	require.True(t, done)
@@ -204,12 +206,12 @@ func TestKeysAreCopiedAndRenamed(t *testing.T) {
 	require.True(t, done)
 	require.Equal(t, 1, e.DatabaseLen(0))
 	require.Equal(t, 1, e.DatabaseLen(4))
-	require.EqualValues(t, 7, decide(t, s, start, "b", perMinute(Token, 10), 0, Options{}).Remaining)
+	require.EqualValues(t, 7, decide(t, s, start, "b", perMinute(algo.Token, 10), 0, algo.Options{}).Remaining)
 	done, err = s.Rename(start, b, b, 0, true)
 	require.NoError(t, err)
 	require.True(t, done, "to itself")
 	s.Use(4)
-	require.EqualValues(t, 7, decide(t, s, start, "b", perMinute(Token, 10), 0, Options{}).Remaining)
+	require.EqualValues(t, 7, decide(t, s, start, "b", perMinute(algo.Token, 10), 0, algo.Options{}).Remaining)
 	set(t, s, "large", string(make([]byte, 500_000)))
 	_, err = s.Expire(start, []byte("large"), start+minute, 0)
 	require.NoError(t, err)

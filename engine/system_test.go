@@ -7,18 +7,20 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // What nodes have been charged is no key: nobody sees, flushes, deletes or
 // evicts it, and a batch that is repeated is charged once whatever users do.
 func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
-	charges := []Charge{{Key: []byte("k"), Limit: perMinute(Fixed, 300), Units: 5}}
+	charges := []Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	harms := map[string]func(t *testing.T, n *node){
 		"flush": func(t *testing.T, n *node) { require.NoError(t, n.s.Flush()) },
 		"eviction": func(t *testing.T, n *node) {
 			n.e.SetMemory(256<<10, true)
 			for i := range 20_000 {
-				_, err := n.s.Decide(start, fmt.Appendf(nil, "flood:%d", i), perMinute(Fixed, 2), 2, &Options{})
+				_, err := n.s.Decide(start, fmt.Appendf(nil, "flood:%d", i), perMinute(algo.Fixed, 2), 2, &algo.Options{})
 				require.NoError(t, err)
 			}
 		},
@@ -55,7 +57,7 @@ func TestDigestCoversSystemRecords(t *testing.T) {
 // A leader that is deposed has not charged what was not committed: the next one
 // charges it.
 func TestDeposeTakesBackChargedNumbers(t *testing.T) {
-	charges := []Charge{{Key: []byte("k"), Limit: perMinute(Fixed, 300), Units: 5}}
+	charges := []Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	n := newNode(t, Config{})
 	n.r.Lead(start)
 	chargeOnce(t, n.s, "n0", 6, charges)

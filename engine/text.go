@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"strconv"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -20,7 +21,7 @@ func (s *Session) Get(now int64, key, dst []byte) (value []byte, ok bool, err er
 	}
 	ent, found := sh.Find(hash, key)
 	if ok = found && !ent.Expired(now); ok {
-		if s.kind(ent) == Counter {
+		if s.kind(ent) == algo.Counter {
 			dst = appendText(dst, ent)
 		} else {
 			ok, err = false, ErrWrongType
@@ -68,7 +69,7 @@ func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, er
 	if len(value) > MaxValueLen {
 		return false, ErrValueTooLarge
 	}
-	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
+	it, err := s.rule(algo.Limit{Algorithm: algo.Counter, DB: s.db})
 	if err != nil {
 		return false, err
 	}
@@ -89,7 +90,7 @@ func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, er
 func (s *Session) setHeld(sh *shard.Shard, hash uint64, key []byte, it *interned, now int64, value []byte, o *SetOptions) (set bool, err error) {
 	ent, found := sh.Find(hash, key)
 	live := found && !ent.Expired(now)
-	if live && ent.Meta() != it.id && !s.kind(ent).kind().expires {
+	if live && ent.Meta() != it.id && !s.kind(ent).IsData() {
 		return false, ErrWrongType
 	}
 	if live && o.OnlyNew || !live && o.OnlyOld {
@@ -138,7 +139,7 @@ func (s *Session) Count(now int64, key []byte, by, most, until int64) (sum int64
 	if len(key) > shard.MaxKeyLen {
 		return 0, ErrKeyTooLong
 	}
-	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
+	it, err := s.rule(algo.Limit{Algorithm: algo.Counter, DB: s.db})
 	if err != nil {
 		return 0, err
 	}
@@ -194,7 +195,7 @@ func (s *Session) Incr(now int64, key []byte, by int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return 0, ErrKeyTooLong
 	}
-	it, err := s.rule(Limit{Algorithm: Counter, DB: s.db})
+	it, err := s.rule(algo.Limit{Algorithm: algo.Counter, DB: s.db})
 	if err != nil {
 		return 0, err
 	}

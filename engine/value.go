@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -44,11 +45,11 @@ type Value struct {
 // Counter, Hash, Set, SortedSet or List. It allocates nothing. now is in ns.
 // Errors: ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed,
 // ErrNotIsolated, ErrUndoFull; nothing is locked then.
-func (s *Session) Open(now int64, key []byte, kind Algorithm) (*Value, error) {
+func (s *Session) Open(now int64, key []byte, kind algo.Algorithm) (*Value, error) {
 	if len(key) > shard.MaxKeyLen {
 		return nil, ErrKeyTooLong
 	}
-	it, err := s.rule(Limit{Algorithm: kind, DB: s.db})
+	it, err := s.rule(algo.Limit{Algorithm: kind, DB: s.db})
 	if err != nil {
 		return nil, err
 	}
@@ -82,7 +83,7 @@ func (v *Value) measure() {
 	}
 	state := v.p.ent.State()
 	switch {
-	case v.kind() != Counter:
+	case v.kind() != algo.Counter:
 		v.n = len(collection(v.p.ent.State()))
 	case len(state) == 8:
 		v.integer = true
@@ -93,13 +94,13 @@ func (v *Value) measure() {
 
 // most is how long the value may be.
 func (v *Value) most() int {
-	if v.kind() == Counter {
+	if v.kind() == algo.Counter {
 		return MaxValueLen
 	}
 	return packed.MaxValue
 }
 
-func (v *Value) kind() Algorithm { return v.p.it.limit.Algorithm }
+func (v *Value) kind() algo.Algorithm { return v.p.it.Limit.Algorithm }
 
 // Exists reports whether the key has a value.
 func (v *Value) Exists() bool { return v.p.live }
@@ -135,7 +136,7 @@ func (v *Value) stored() []byte {
 
 // offset is where the bytes begin in the state.
 func (v *Value) offset() int {
-	if v.kind() == Counter {
+	if v.kind() == algo.Counter {
 		return 8
 	}
 	return 0
@@ -143,7 +144,7 @@ func (v *Value) offset() int {
 
 // wordsOf is how many words a value of n bytes takes.
 func (v *Value) wordsOf(n int) int {
-	if v.kind() == Counter {
+	if v.kind() == algo.Counter {
 		return textWords(n)
 	}
 	return n/8 + 1
@@ -153,7 +154,7 @@ func (v *Value) wordsOf(n int) int {
 func (v *Value) seal(n int) {
 	v.n = n
 	state := v.p.ent.State()
-	if v.kind() == Counter {
+	if v.kind() == algo.Counter {
 		binary.LittleEndian.PutUint64(state, uint64(n))
 		clear(state[8+n:])
 		return
@@ -187,7 +188,7 @@ func (v *Value) Set(value []byte) error {
 	if len(value) > v.most() {
 		return ErrValueTooLarge
 	}
-	if v.kind() == Counter {
+	if v.kind() == algo.Counter {
 		if n, ok := parseInteger(value); ok {
 			return v.setInteger(n)
 		}
@@ -328,7 +329,7 @@ func (v *Value) Close() {
 	if v.sh == nil {
 		return
 	}
-	if v.spliced && v.kind() == Counter && v.p.live {
+	if v.spliced && v.kind() == algo.Counter && v.p.live {
 		if n, ok := parseInteger(v.stored()); ok {
 			// A smaller record; one that cannot be had changes nothing.
 			_ = v.setInteger(n)

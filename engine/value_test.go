@@ -8,10 +8,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-func open(t *testing.T, s *Session, key string, kind Algorithm) *Value {
+func open(t *testing.T, s *Session, key string, kind algo.Algorithm) *Value {
 	t.Helper()
 	v, err := s.Open(start, []byte(key), kind)
 	require.NoError(t, err)
@@ -20,7 +21,7 @@ func open(t *testing.T, s *Session, key string, kind Algorithm) *Value {
 
 // A value is a slice of bytes, whatever its length, kind and history.
 func TestValuesAgainstSlices(t *testing.T) {
-	for _, kind := range []Algorithm{Counter, Hash, List} {
+	for _, kind := range []algo.Algorithm{algo.Counter, algo.Hash, algo.List} {
 		for seed := range uint64(60) {
 			rnd := rand.New(rand.NewPCG(3, seed))
 			e := New(Config{Shards: 1})
@@ -65,7 +66,7 @@ func TestValuesAgainstSlices(t *testing.T) {
 				v := open(t, s, key, kind)
 				require.True(t, bytes.Equal(model, v.Bytes()))
 				_, integer := parseInteger(model)
-				require.Equal(t, kind == Counter && integer, v.integer, "an integer is kept as a number: %q", model)
+				require.Equal(t, kind == algo.Counter && integer, v.integer, "an integer is kept as a number: %q", model)
 				v.Close()
 			}
 		}
@@ -74,10 +75,10 @@ func TestValuesAgainstSlices(t *testing.T) {
 
 func TestAValueHasABound(t *testing.T) {
 	s := New(Config{}).NewSession()
-	for _, kind := range []Algorithm{Counter, Hash} {
+	for _, kind := range []algo.Algorithm{algo.Counter, algo.Hash} {
 		key := kind.String()
 		v := open(t, s, key, kind)
-		most := map[Algorithm]int{Counter: MaxValueLen, Hash: packed.MaxValue}[kind]
+		most := map[algo.Algorithm]int{algo.Counter: MaxValueLen, algo.Hash: packed.MaxValue}[kind]
 		require.NoError(t, v.Set(make([]byte, most)))
 		_, err := v.Splice(5, 2, 3)
 		require.ErrorIs(t, err, ErrValueTooLarge)
@@ -94,7 +95,7 @@ func TestAValueHasABound(t *testing.T) {
 func TestAValueThatFindsNoRoomStays(t *testing.T) {
 	s := New(Config{Shards: 1, MaxBytes: 100 << 10}).NewSession()
 	set(t, s, "k", "value")
-	v := open(t, s, "k", Counter)
+	v := open(t, s, "k", algo.Counter)
 	defer v.Close()
 	require.ErrorIs(t, v.Set(make([]byte, 200<<10)), ErrFull)
 	_, err := v.Splice(0, 2, 200<<10)
@@ -117,20 +118,20 @@ func TestAValueThatFindsNoRoomStays(t *testing.T) {
 func TestValuesHaveDeadlinesAndKinds(t *testing.T) {
 	e := New(Config{})
 	s := e.NewSession()
-	v := open(t, s, "h", Hash)
+	v := open(t, s, "h", algo.Hash)
 	require.Nil(t, v.Edit())
 	v.SetDeadline(start + minute) // of nothing
 	require.NoError(t, v.Set([]byte("x")))
 	require.EqualValues(t, NoExpiry, v.Deadline())
 	v.SetDeadline(start + minute)
 	v.Close()
-	_, err := s.Open(start, []byte("h"), List)
+	_, err := s.Open(start, []byte("h"), algo.List)
 	require.ErrorIs(t, err, ErrWrongType)
 	_, err = s.Incr(start, []byte("h"), 1)
 	require.ErrorIs(t, err, ErrWrongType)
 	_, _, err = s.Get(start, []byte("h"), nil)
 	require.ErrorIs(t, err, ErrWrongType)
-	_, err = s.Decide(start, []byte("h"), perMinute(Token, 5), 1, &Options{})
+	_, err = s.Decide(start, []byte("h"), perMinute(algo.Token, 5), 1, &algo.Options{})
 	require.ErrorIs(t, err, ErrWrongType)
 	persisted, err := s.Persist(start, []byte("h"))
 	require.NoError(t, err)
@@ -140,7 +141,7 @@ func TestValuesHaveDeadlinesAndKinds(t *testing.T) {
 	require.True(t, expires)
 
 	// What has expired is of no kind any more, and a new value has no deadline.
-	v, err = s.Open(start+2*minute, []byte("h"), List)
+	v, err = s.Open(start+2*minute, []byte("h"), algo.List)
 	require.NoError(t, err)
 	require.False(t, v.Exists())
 	require.NoError(t, v.Set([]byte("list")))
@@ -156,13 +157,13 @@ func TestAVisitAllocatesNothing(t *testing.T) {
 	set(t, s, "k", "some text")
 	set(t, s, "n", "7")
 	key, number, buf := []byte("k"), []byte("n"), make([]byte, 0, 100)
-	v := open(t, s, "h", Hash)
+	v := open(t, s, "h", algo.Hash)
 	require.NoError(t, v.Set([]byte("0123456789")))
 	v.Close()
 	hash := []byte("h")
 	o := &SetOptions{}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
-		v, _ := s.Open(start, hash, Hash)
+		v, _ := s.Open(start, hash, algo.Hash)
 		v.Edit()[3]++
 		_, _ = v.Splice(2, 1, 3)
 		_, _ = v.Splice(2, 3, 1)
@@ -235,12 +236,12 @@ func TestSetObeysItsOptions(t *testing.T) {
 	f(true, SetOptions{Deadline: start - 1}, "e")
 	require.Zero(t, e.Len())
 
-	v := open(t, s, "k", Hash)
+	v := open(t, s, "k", algo.Hash)
 	require.NoError(t, v.Set([]byte("hash")))
 	v.Close()
 	f(true, SetOptions{}, "over a hash")
 	require.Equal(t, "over a hash", text(t, s, "k"))
-	decide(t, s, start, "limit", perMinute(Token, 5), 1, Options{})
+	decide(t, s, start, "limit", perMinute(algo.Token, 5), 1, algo.Options{})
 	_, err := s.Set(start, []byte("limit"), []byte("v"), &SetOptions{})
 	require.ErrorIs(t, err, ErrWrongType)
 }

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headgate-io/headgate/internal/prefetch"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/internal/prefetch"
+)
 
 // warmFrom is the accounted size of a table from which on looking keys up
 // misses the second-level cache often enough for Warm to pay.
@@ -55,7 +58,7 @@ type Sought struct {
 
 // SoughtHold is the record of a hold, for WarmChecks.
 func (s *Session) SoughtHold(key []byte) Sought {
-	return Sought{Hash: s.e.hash(internal, key), Len: len(key), Whole: true}
+	return Sought{Hash: s.e.hash(algo.HoldSpace, key), Len: len(key), Whole: true}
 }
 
 // WarmChecks is Warm for keys of steps that are to come: see CheckOptions.Warm.

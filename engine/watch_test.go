@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/ledger"
 )
 
@@ -27,7 +28,7 @@ func watch(t *testing.T, s *Session, now int64, key string) *Watch {
 
 func setText(t *testing.T, s *Session, now int64, key, value string, deadline int64) {
 	t.Helper()
-	v, err := s.Open(now, []byte(key), Counter)
+	v, err := s.Open(now, []byte(key), algo.Counter)
 	require.NoError(t, err)
 	require.NoError(t, v.Set([]byte(value)))
 	v.SetDeadline(deadline)
@@ -61,10 +62,10 @@ func TestWatchSeesEveryWrite(t *testing.T) {
 		})
 	}
 	limits := watch(t, s, start, "limit")
-	decide(t, s, start, "limit", perMinute(Token, 1), 1, Options{})
+	decide(t, s, start, "limit", perMinute(algo.Token, 1), 1, algo.Options{})
 	require.False(t, unchanged(t, s, start, limits))
 	limits = watch(t, s, start, "limit")
-	decide(t, s, start, "limit", perMinute(Token, 1), 1, Options{})
+	decide(t, s, start, "limit", perMinute(algo.Token, 1), 1, algo.Options{})
 	require.True(t, unchanged(t, s, start, limits), "what is denied writes nothing")
 	require.False(t, unchanged(t, s, start+2*minute, limits), "the limit is full again, which it was not")
 }
@@ -77,7 +78,7 @@ func TestWatchAndExpiry(t *testing.T) {
 	dead := watch(t, s, start+11, "k")
 	require.False(t, unchanged(t, s, start+11, alive))
 	require.True(t, unchanged(t, s, start+11, dead))
-	v, err := s.Open(start+11, []byte("k"), Counter)
+	v, err := s.Open(start+11, []byte("k"), algo.Counter)
 	require.NoError(t, err)
 	v.Delete()
 	v.Close()
@@ -225,7 +226,7 @@ func TestWatchAndSteps(t *testing.T) {
 		"renamed":                func() { require.True(t, is(s.Rename(start, []byte("k"), []byte("absent"), 0, true))) },
 		"flushed":                func() { require.NoError(t, s.Flush()) },
 		"expired":                func() { require.True(t, is(s.Expire(start, []byte("k"), start-1, 0))) },
-		"left as it is":          func() { v := open(t, s, "k", Counter); v.Changed(); v.Close() },
+		"left as it is":          func() { v := open(t, s, "k", algo.Counter); v.Changed(); v.Close() },
 		"read":                   func() { require.Equal(t, "v", text(t, s, "k")) },
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -7,18 +7,18 @@ type condition []clause
 // clause is what a condition asks of one attribute.
 type clause struct {
 	attr   int8
-	test   Test
+	test   test
 	values *values // of isAny and isNone
 }
 
-// Test is how a clause asks.
-type Test uint8
+// test is how a clause asks.
+type test uint8
 
 const (
-	IsAny   Test = iota // one of the values
-	IsNone              // present, and none of the values
-	Present             // has a value
-	Absent              // has none
+	isAny   test = iota // one of the values
+	isNone              // present, and none of the values
+	present             // has a value
+	absent              // has none
 )
 
 // holds reports whether the call meets the condition.
@@ -33,15 +33,15 @@ func (w condition) holds(c *Call) bool {
 
 func (x *clause) holds(c *Call) bool {
 	if c.present&(1<<uint(x.attr)) == 0 {
-		return x.test == Absent
+		return x.test == absent
 	}
 	switch x.test {
-	case Present:
+	case present:
 		return true
-	case Absent:
+	case absent:
 		return false
 	}
-	return x.values.has(c, int(x.attr)) == (x.test == IsAny)
+	return x.values.has(c, int(x.attr)) == (x.test == isAny)
 }
 
 // fails returns the first clause that does not hold, or nil.

@@ -35,11 +35,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Error returns an error about the place, of a file.
-func (p Place) Error(file, format string, args ...any) *Error {
-	return &Error{File: file, Line: int(p.Line), Column: int(p.Column), Path: p.Path.String(), Text: fmt.Sprintf(format, args...)}
-}
-
 // maxErrors is how many errors of a text are kept.
 const maxErrors = 20
 
@@ -60,8 +55,8 @@ func (e *Errors) Error() string {
 	return s
 }
 
-// Add keeps an error, while there is room.
-func (e *Errors) Add(x *Error) {
+// add keeps an error, while there is room.
+func (e *Errors) add(x *Error) {
 	if len(e.List) == maxErrors {
 		e.More++
 		return
@@ -69,8 +64,8 @@ func (e *Errors) Add(x *Error) {
 	e.List = append(e.List, x)
 }
 
-// Result returns e as an error, in order, or nil if it has none.
-func (e *Errors) Result() error {
+// result returns e as an error, in order, or nil if it has none.
+func (e *Errors) result() error {
 	if len(e.List) == 0 {
 		return nil
 	}
@@ -80,8 +75,8 @@ func (e *Errors) Result() error {
 	return e
 }
 
-// Clip cuts what a text is quoted with in an error.
-func Clip(s string) string {
+// clip cuts what a text is quoted with in an error.
+func clip(s string) string {
 	const most = 64
 	if len(s) <= most {
 		return s
@@ -94,9 +89,9 @@ func Clip(s string) string {
 	return s[:most] + "…"
 }
 
-// Nearest returns `, did you mean "x"?` for the known word that is nearest to s,
+// nearest returns `, did you mean "x"?` for the known word that is nearest to s,
 // or "" if none is near.
-func Nearest(s string, known []string) string {
+func nearest(s string, known []string) string {
 	if len(s) > 2*MaxName {
 		return ""
 	}

@@ -99,15 +99,15 @@ func parseAmount(s string) (int64, error) {
 	return n, nil
 }
 
-// Fit makes the rate one of an algorithm, for a calendar with windows of per. The
+// fit makes the rate one of an algorithm, for a calendar with windows of per. The
 // error tells why it cannot be.
-func (r *Rate) Fit(a Algorithm, per calendar.Period) error {
+func (r *Rate) fit(a Algorithm, per calendar.Period) error {
 	if r.Kind == Limited {
 		switch {
-		case a == Concurrent && !r.Slots():
+		case a == Concurrent && !r.slots():
 			return errNotSlots
 		case a == Concurrent:
-		case r.Slots():
+		case r.slots():
 			return errRateForm
 		case a == Calendar && r.Per == 0:
 			return errCalendarPeriod
@@ -135,9 +135,9 @@ func (r Rate) Check(a Algorithm) error {
 		return errAmount
 	case a == Concurrent && r.Amount > MaxSlots:
 		return errManySlots
-	case r.Burst != 0 && !a.Bucket():
+	case r.Burst != 0 && !a.bucket():
 		return errBurst
-	case !a.Bucket():
+	case !a.bucket():
 		return nil
 	case r.Amount > r.Period:
 		return errTooFast
@@ -162,7 +162,7 @@ func (r Rate) String() string {
 		return wordBlocked
 	}
 	s := strconv.FormatInt(r.Amount, 10)
-	if r.Slots() {
+	if r.slots() {
 		return s
 	}
 	s += "/"

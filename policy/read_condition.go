@@ -5,7 +5,7 @@ import (
 )
 
 // conditions reads the entries of deny and allow.
-func (r *reader) conditions(n *yaml.Node) (defs []ConditionDef) {
+func (r *reader) conditions(n *yaml.Node) (defs []conditionDef) {
 	if n.Kind != yaml.SequenceNode {
 		r.fail(n, "want a list of conditions, [{ip: 10.0.0.0/8}]%s", found(n))
 		return nil
@@ -17,7 +17,7 @@ func (r *reader) conditions(n *yaml.Node) (defs []ConditionDef) {
 }
 
 // condition reads a mapping of attributes to what they have to be.
-func (r *reader) condition(n *yaml.Node) (def ConditionDef) {
+func (r *reader) condition(n *yaml.Node) (def conditionDef) {
 	if n.Kind == yaml.ScalarNode {
 		r.fail(n, laterExpression)
 		return nil
@@ -30,7 +30,7 @@ func (r *reader) condition(n *yaml.Node) (def ConditionDef) {
 			r.fail(key, "%s", err)
 			return
 		}
-		c := ClauseDef{Attribute: key.Value, Place: r.at(value)}
+		c := clauseDef{attribute: key.Value, place: r.at(value)}
 		if value.Kind != yaml.MappingNode {
 			r.clauseValues(value, &c)
 		} else if len(value.Content) != 2 {
@@ -44,7 +44,7 @@ func (r *reader) condition(n *yaml.Node) (def ConditionDef) {
 }
 
 // clauseValues reads values, or the name of a list of them.
-func (r *reader) clauseValues(n *yaml.Node, c *ClauseDef) {
+func (r *reader) clauseValues(n *yaml.Node, c *clauseDef) {
 	if n.Kind == yaml.MappingNode {
 		if len(n.Content) != 2 {
 			r.fail(n, "want values, or {list: name}")
@@ -54,20 +54,20 @@ func (r *reader) clauseValues(n *yaml.Node, c *ClauseDef) {
 		return
 	}
 	if items, ok := r.items(n, "values"); ok {
-		c.Values = r.texts(items)
+		c.values = r.texts(items)
 	}
 }
 
 // presence reads whether an attribute has to have a value or must not.
-func (r *reader) presence(n *yaml.Node, c *ClauseDef) {
+func (r *reader) presence(n *yaml.Node, c *clauseDef) {
 	s, ok := r.scalar(n, "true or false")
 	switch {
 	case !ok:
 	case s == "true":
-		c.Test = Present
+		c.test = present
 	case s == "false":
-		c.Test = Absent
+		c.test = absent
 	default:
-		r.fail(n, "%q: want true or false", Clip(s))
+		r.fail(n, "%q: want true or false", clip(s))
 	}
 }

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,10 +20,10 @@ func wordBool(r *reader, n *yaml.Node, words []string, to *bool) {
 }
 
 // limits reads the limits of a policy.
-func (r *reader) limits(n *yaml.Node) (defs []*LimitDef) {
+func (r *reader) limits(n *yaml.Node) (defs []*limitDef) {
 	r.pairs(n, "a mapping of names to limits", func(key, value *yaml.Node) {
-		l := &LimitDef{Name: key.Value, Place: r.at(key), Terms: Terms{Share: Everybody}, Cost: CostDef{Constant: 1}}
-		if !IsWord(l.Name) {
+		l := &limitDef{name: key.Value, place: r.at(key), Terms: Terms{share: everybody}, cost: costDef{constant: 1}}
+		if !isWord(l.name) {
 			r.fail(key, "does not name a limit: a-z, 0-9 and _, a letter first, %d at most", MaxWord)
 			return
 		}
@@ -32,8 +31,8 @@ func (r *reader) limits(n *yaml.Node) (defs []*LimitDef) {
 		if value.Kind == yaml.MappingNode {
 			r.checkLimit(l, key, value)
 		}
-		if l.Id == "" {
-			l.Id = l.Name
+		if l.id == "" {
+			l.id = l.name
 		}
 		defs = append(defs, l)
 	})
@@ -54,7 +53,7 @@ func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		known := slices.ContainsFunc(entries, func(e entry[T]) bool { return e.key == key })
-		if !known && Nearest(key, words) != "" {
+		if !known && nearest(key, words) != "" {
 			return true
 		}
 	}
@@ -62,7 +61,7 @@ func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 }
 
 // checkLimit checks what goes with what in a limit.
-func (r *reader) checkLimit(l *LimitDef, key, n *yaml.Node) {
+func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 	rate, tiers, slots := hasKey(n, "rate"), hasKey(n, "tiers"), hasKey(n, "concurrent")
 	switch {
 	case rate && tiers:
@@ -76,46 +75,46 @@ func (r *reader) checkLimit(l *LimitDef, key, n *yaml.Node) {
 		r.fail(key, "has neither rate, tiers nor concurrent")
 	}
 	r.checkConcurrent(l, key, n)
-	if l.Calendar != nil {
+	if l.calendar != nil {
 		if hasKey(n, "algorithm") || hasKey(n, "align") {
 			r.fail(key, "algorithm and align do not go with calendar, which is a fixed window of its own")
 		}
 		l.Algorithm, l.Align = Calendar, Epoch
 	}
-	if l.Wait != nil && !l.Algorithm.Bucket() && l.Algorithm != Concurrent {
+	if l.wait != nil && !l.Algorithm.bucket() && l.Algorithm != Concurrent {
 		r.fail(key, "wait goes with algorithm token and leaky")
 	}
-	if hasKey(n, "align") && !l.Algorithm.Aligns() && l.Calendar == nil && l.Algorithm != Concurrent {
+	if hasKey(n, "align") && !l.Algorithm.aligns() && l.calendar == nil && l.Algorithm != Concurrent {
 		r.fail(key, "align goes with algorithm fixed and sliding")
 	}
-	if l.Share.Partial() && len(l.By) == 0 && !hasKey(n, "by") {
+	if l.share.partial() && len(l.by) == 0 && !hasKey(n, "by") {
 		r.fail(key, "share needs by: it is a share of callers")
 	}
-	if l.CountAll && len(l.By) == 0 && !hasKey(n, "by") && l.Algorithm != Fixed && l.Calendar == nil && l.Algorithm != Concurrent {
+	if l.CountAll && len(l.by) == 0 && !hasKey(n, "by") && l.Algorithm != Fixed && l.calendar == nil && l.Algorithm != Concurrent {
 		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: else calls above the rate would let nobody in")
 	}
-	if l.Calendar != nil { // overrides may say of which period it is
+	if l.calendar != nil { // overrides may say of which period it is
 		return
 	}
-	for _, x := range numbersOf(l) {
+	for _, x := range l.ownNumbers() {
 		r.checkRate(l, x)
 	}
 }
 
 // checkRate checks that a limit can have a rate, and makes it one of the limit's.
-func (r *reader) checkRate(l *LimitDef, x *NumbersDef) {
-	if l.Algorithm == Concurrent && x.Cost != nil && x.Cost.Attribute != "" {
-		r.failAt(x.Place, "%s", errSlotsByAttribute)
+func (r *reader) checkRate(l *limitDef, x *numbersDef) {
+	if l.Algorithm == Concurrent && x.cost != nil && x.cost.attribute != "" {
+		r.failAt(x.place, "%s", errSlotsByAttribute)
 	}
-	if x.Rate == nil {
+	if x.rate == nil {
 		return
 	}
 	var per calendar.Period
-	if l.Calendar != nil {
-		per = l.Calendar.Rules.Period
+	if l.calendar != nil {
+		per = l.calendar.rules.Period
 	}
-	if err := x.Rate.Fit(l.Algorithm, per); err != nil {
-		r.failAt(x.Place, "%q: %s", x.Rate, err)
+	if err := x.rate.fit(l.Algorithm, per); err != nil {
+		r.failAt(x.place, "%q: %s", x.rate, err)
 	}
 }
 
@@ -131,22 +130,22 @@ func (r *reader) parsedRate(n *yaml.Node, parse func(string) (Rate, error)) *Rat
 	}
 	rate, err := parse(s)
 	if err != nil {
-		r.fail(n, "%q: %s", Clip(s), err)
+		r.fail(n, "%q: %s", clip(s), err)
 		return nil
 	}
 	return &rate
 }
 
 // rateOnly reads the rate of a limit.
-func (r *reader) rateOnly(n *yaml.Node) *NumbersDef {
-	return &NumbersDef{Place: r.at(n), Rate: r.rate(n)}
+func (r *reader) rateOnly(n *yaml.Node) *numbersDef {
+	return &numbersDef{place: r.at(n), rate: r.rate(n)}
 }
 
 // numbers reads a rate, or a mapping of rate, mode and cost.
-func (r *reader) numbers(n *yaml.Node) NumbersDef {
-	x := NumbersDef{Place: r.at(n)}
+func (r *reader) numbers(n *yaml.Node) numbersDef {
+	x := numbersDef{place: r.at(n)}
 	if n.Kind != yaml.MappingNode {
-		x.Rate = r.parsedRate(n, ParseNumbers)
+		x.rate = r.parsedRate(n, ParseNumbers)
 		return x
 	}
 	readMap(r, n, "a rate", numbersEntries, &x)
@@ -160,26 +159,26 @@ func (r *reader) numbers(n *yaml.Node) NumbersDef {
 }
 
 // tiers reads the tiers of a limit.
-func (r *reader) tiers(n *yaml.Node) *TiersDef {
-	t := &TiersDef{}
-	var last *TierDef
+func (r *reader) tiers(n *yaml.Node) *tiersDef {
+	t := &tiersDef{}
+	var last *tierDef
 	r.pairs(n, "{attribute: …, default: rate}", func(key, value *yaml.Node) {
 		if key.Value == "attribute" {
-			t.Attribute = Scalar{r.attributeName(value), r.at(value)}
+			t.attribute = text{r.attributeName(value), r.at(value)}
 			return
 		}
 		if len(key.Value) > MaxName {
 			r.fail(key, "the name of a tier may have %d bytes", MaxName)
 			return
 		}
-		d := TierDef{key.Value, r.numbers(value)}
+		d := tierDef{key.Value, r.numbers(value)}
 		if value.Kind == yaml.MappingNode && !hasKey(value, "rate") && !hasKey(value, "concurrent") {
 			r.fail(value, "a tier has a rate")
 		}
-		if d.Name == DefaultTier {
+		if d.name == defaultTier {
 			last = &d
 		} else {
-			t.Tiers = append(t.Tiers, d)
+			t.tiers = append(t.tiers, d)
 		}
 	})
 	if n.Kind != yaml.MappingNode {
@@ -189,27 +188,27 @@ func (r *reader) tiers(n *yaml.Node) *TiersDef {
 		r.fail(n, "attribute is missing: the one that names the tier")
 	}
 	if last == nil {
-		if !hasKey(n, DefaultTier) {
+		if !hasKey(n, defaultTier) {
 			r.fail(n, "default is missing: what callers of no tier have")
 		}
 		return nil
 	}
-	t.Tiers = append(t.Tiers, *last)
+	t.tiers = append(t.tiers, *last)
 	return t
 }
 
 // cost reads a constant or the name of an attribute.
-func (r *reader) cost(n *yaml.Node) CostDef {
-	c := CostDef{Constant: 1, Place: r.at(n)}
+func (r *reader) cost(n *yaml.Node) costDef {
+	c := costDef{constant: 1, place: r.at(n)}
 	s, ok := r.scalar(n, "a number or the name of an attribute")
 	switch {
 	case !ok:
 	case s[0] >= '0' && s[0] <= '9' || s[0] == '-' || s[0] == '+':
 		if v, ok := r.whole(n, 1, MaxUnits); ok {
-			c.Constant = v
+			c.constant = v
 		}
 	default:
-		c.Attribute = r.attributeName(n)
+		c.attribute = r.attributeName(n)
 	}
 	return c
 }
@@ -220,7 +219,7 @@ func (r *reader) wait(n *yaml.Node) *int64 {
 	if s, ok := r.scalar(n, "a duration such as 1500ms"); ok {
 		var err error
 		if ns, err = ParseDuration(s); err != nil {
-			r.fail(n, "%q: %s", Clip(s), err)
+			r.fail(n, "%q: %s", clip(s), err)
 		}
 	}
 	return &ns
@@ -241,20 +240,27 @@ func (r *reader) status(n *yaml.Node) uint16 {
 }
 
 // share reads a share of callers.
-func (r *reader) share(n *yaml.Node) ShareRange {
+func (r *reader) share(n *yaml.Node) shareRange {
 	s, ok := r.scalar(n, "a share such as 10%")
 	if !ok {
-		return Everybody
+		return everybody
 	}
-	share, err := ParseShare(s)
-	if err != nil {
-		r.fail(n, "%q %s", Clip(s), err)
+	body, percent := strings.CutSuffix(s, "%")
+	from, to, both := strings.Cut(body, "-")
+	if !both {
+		from, to = "0", from
 	}
-	return share
+	a, errA := parseBits(from)
+	b, errB := parseBits(to)
+	if !percent || errA != nil || errB != nil || a >= b || b > 100 {
+		r.fail(n, "%q is not a share such as 10%%, or 10-100%% for the others", clip(s))
+		return everybody
+	}
+	return shareRange{uint8(a), uint8(b)}
 }
 
 // by reads the parts of a limit's key.
-func (r *reader) by(n *yaml.Node) (parts []ByDef) {
+func (r *reader) by(n *yaml.Node) (parts []byDef) {
 	items, ok := r.items(n, "attributes")
 	if !ok {
 		return nil
@@ -265,7 +271,7 @@ func (r *reader) by(n *yaml.Node) (parts []ByDef) {
 	}
 	seen := map[string]bool{}
 	for _, item := range items {
-		part := ByDef{Place: r.at(item)}
+		part := byDef{place: r.at(item)}
 		if item.Kind == yaml.MappingNode {
 			r.byPrefix(item, &part)
 		} else if s, ok := r.scalar(item, "an attribute"); ok {
@@ -274,16 +280,16 @@ func (r *reader) by(n *yaml.Node) (parts []ByDef) {
 					r.fail(item, "%s", err)
 					continue
 				}
-				part.Attrs = append(part.Attrs, name)
+				part.attrs = append(part.attrs, name)
 			}
 		}
-		for _, name := range part.Attrs {
+		for _, name := range part.attrs {
 			if seen[name] {
 				r.fail(item, "%q is in by twice", name)
 			}
 			seen[name] = true
 		}
-		if len(part.Attrs) > 0 {
+		if len(part.attrs) > 0 {
 			parts = append(parts, part)
 		}
 	}
@@ -291,7 +297,7 @@ func (r *reader) by(n *yaml.Node) (parts []ByDef) {
 }
 
 // byPrefix reads an attribute of type ip with the lengths of its prefixes.
-func (r *reader) byPrefix(n *yaml.Node, part *ByDef) {
+func (r *reader) byPrefix(n *yaml.Node, part *byDef) {
 	if len(n.Content) != 2 {
 		r.fail(n, "want one attribute, such as {ip: {v4: 24, v6: 48}}")
 		return
@@ -301,38 +307,7 @@ func (r *reader) byPrefix(n *yaml.Node, part *ByDef) {
 			r.fail(key, "%s", err)
 			return
 		}
-		part.Attrs = []string{key.Value}
+		part.attrs = []string{key.Value}
 		readMap(r, value, "{v4: bits, v6: bits}", prefixEntries, part)
 	})
-}
-
-var errSlotsByAttribute = errors.New("the cost of a limit of concurrent calls is a number: so many slots")
-
-// Slots reads `concurrent`.
-func (r *reader) slots(n *yaml.Node) *NumbersDef {
-	return &NumbersDef{Place: r.at(n), Rate: r.parsedRate(n, ParseSlots)}
-}
-
-// checkConcurrent makes a limit one of concurrent calls, if it is, and checks what
-// goes with that.
-func (r *reader) checkConcurrent(l *LimitDef, key, n *yaml.Node) {
-	ttl := hasKey(n, "ttl")
-	switch {
-	case hasKey(n, "concurrent"):
-	case l.Tiers != nil && (ttl || slices.ContainsFunc(l.Tiers.Tiers, func(t TierDef) bool { return t.Rate != nil && t.Rate.Slots() })):
-	case ttl:
-		r.fail(key, "ttl goes with concurrent")
-		return
-	default:
-		return
-	}
-	for _, other := range []string{"algorithm", "align", "calendar", "wait", "count", "debt", "penalty"} {
-		if hasKey(n, other) {
-			r.fail(key, "%s does not go with concurrent", other)
-		}
-	}
-	if l.Cost.Attribute != "" {
-		r.failAt(l.Cost.Place, "%s", errSlotsByAttribute)
-	}
-	l.Algorithm, l.Align, l.Calendar, l.Wait, l.CountAll = Concurrent, Epoch, nil, nil, false
 }

@@ -12,8 +12,6 @@ const (
 	MaxText = 64 << 10
 	// MaxFile is the size of a file.
 	MaxFile = 16 << 20
-	// MaxRoutesText is the size of the text of a set of routes, in bytes.
-	MaxRoutesText = 256 << 10
 	// maxNesting is how deep brackets may nest, and maxIndent how far to the
 	// right a block may begin: both bound how deep a tree gets.
 	maxNesting = 12
@@ -99,7 +97,7 @@ func invalid(b []byte) int {
 	return -1
 }
 
-// Place finds the line of s.i from the beginning.
+// place finds the line of s.i from the beginning.
 func (s *scanner) place() {
 	s.line = bytes.Count(s.text[:s.i], []byte{'\n'})
 	s.from = bytes.LastIndexByte(s.text[:s.i], '\n') + 1
@@ -111,7 +109,7 @@ func (s *scanner) refuse(format string, args ...any) *scanError {
 	return &scanError{line: s.line + 1, column: s.column() + 1, text: fmt.Sprintf(format, args...)}
 }
 
-// Step takes one token, or a part of one.
+// step takes one token, or a part of one.
 func (s *scanner) step() *scanError {
 	switch b := s.text[s.i]; {
 	case b == '\n':
@@ -163,7 +161,7 @@ func (s *scanner) begin(b byte) *scanError {
 	case '&':
 		return s.refuse("anchors are not read, write the value again (or quote a text that begins with &)")
 	case '*':
-		return s.refuse("aliases are not read, quote a pattern that begins with a star: %q", Clip(string(s.word())))
+		return s.refuse("aliases are not read, quote a pattern that begins with a star: %q", clip(string(s.word())))
 	case '!':
 		return s.refuse("tags are not read (quote a text that begins with !)")
 	case '|', '>':

@@ -78,10 +78,10 @@ const (
 	FailLocal
 )
 
-var failureWords = [...]string{"", "open", "closed", "local"}
+var failures = [...]string{"", "open", "closed", "local"}
 
 // String returns the word of the grammar, "" for FailServer.
-func (f Failure) String() string { return failureWords[f] }
+func (f Failure) String() string { return failures[f] }
 
 // MaxBackstop is how many times its limits a policy may have admitted.
 const MaxBackstop = 1_000_000
@@ -96,10 +96,10 @@ const (
 	Sync
 )
 
-var durabilityWords = [...]string{"", "async", "sync"}
+var durabilities = [...]string{"", "async", "sync"}
 
 // String returns the word of the grammar, "" for DurabilityServer.
-func (d Durability) String() string { return durabilityWords[d] }
+func (d Durability) String() string { return durabilities[d] }
 
 // Policy is a compiled policy.
 type Policy struct {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
 )
@@ -76,7 +77,7 @@ type parked struct {
 const simStart = 1_800_000_000_000_000_000
 
 // simLimit has no time in it: a window of an hour that does not pass.
-var simLimit = engine.Limit{Algorithm: engine.Fixed, Limit: 10, Period: 3_600_000_000_000}
+var simLimit = algo.Limit{Algorithm: algo.Fixed, Limit: 10, Period: 3_600_000_000_000}
 
 func newSim(t *testing.T) *sim {
 	s := &sim{t: t}
@@ -160,13 +161,13 @@ func (s *sim) run(d *datadriven.TestData) string {
 	case "end":
 		n.since = 0
 	case "charge":
-		s.decide(n, args[0], int64(number(s.t, args[1])), &engine.Options{})
+		s.decide(n, args[0], int64(number(s.t, args[1])), &algo.Options{})
 	case "refund":
-		s.decide(n, args[0], -int64(number(s.t, args[1])), &engine.Options{})
+		s.decide(n, args[0], -int64(number(s.t, args[1])), &algo.Options{})
 	case "add":
 		s.add(n, args[0], int(number(s.t, args[1])))
 	case "peek":
-		s.decide(n, args[0], 1, &engine.Options{Peek: true})
+		s.decide(n, args[0], 1, &algo.Options{Peek: true})
 	case "cut":
 		s.cut(n, false)
 	case "tick":
@@ -236,7 +237,7 @@ func (s *sim) lead(n *simNode, term uint64) {
 }
 
 // decide makes a decision whose reply waits for its commit, as the front does.
-func (s *sim) decide(n *simNode, key string, cost int64, o *engine.Options) {
+func (s *sim) decide(n *simNode, key string, cost int64, o *algo.Options) {
 	if !slices.Contains(s.keys, key) {
 		s.keys = append(s.keys, key)
 		slices.Sort(s.keys)
@@ -274,7 +275,7 @@ func (s *sim) add(n *simNode, key string, members int) {
 		s.keys = append(s.keys, key)
 		slices.Sort(s.keys)
 	}
-	v, err := n.session.Open(simStart, []byte(key), engine.SortedSet)
+	v, err := n.session.Open(simStart, []byte(key), algo.SortedSet)
 	if errors.Is(err, engine.ErrSealed) {
 		s.printf("%s does not decide", n.name)
 		return
@@ -428,7 +429,7 @@ func (s *sim) tables() {
 
 // set shows the first and the last member of a set.
 func (s *sim) set(from *engine.Session, key string) string {
-	v, err := from.Open(simStart, []byte(key), engine.SortedSet)
+	v, err := from.Open(simStart, []byte(key), algo.SortedSet)
 	require.NoError(s.t, err)
 	defer v.Close()
 	z := packed.NewSortedSet(v)
@@ -443,7 +444,7 @@ func (s *sim) table(from *engine.Session) string {
 	for _, key := range s.keys {
 		x, ok, _ := from.Explain(simStart, []byte(key))
 		switch {
-		case ok && x.Limit.Algorithm == engine.SortedSet:
+		case ok && x.Limit.Algorithm == algo.SortedSet:
 			text += s.set(from, key)
 		case ok:
 			text += fmt.Sprintf(" %s=%d", key, x.Used)

@@ -11,7 +11,6 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/server/memory"
-	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 const mib = 1 << 20
@@ -252,7 +251,7 @@ func TestMessagesAreWrittenInTurns(t *testing.T) {
 	want := ""
 	for i := range messages {
 		text := strings.Repeat(string(rune('a'+i)), size)
-		receivers, err := s.pubsub.Publish(pubsub.Channels, "c", []byte(text))
+		receivers, err := s.pubsub.publish(channels, "c", []byte(text))
 		require.NoError(t, err)
 		require.Equal(t, 1, receivers)
 		want += ">3\r\n" + bulk("message") + bulk("c") + bulk(text)
@@ -368,7 +367,7 @@ func BenchmarkPublish(b *testing.B) {
 	m.feed("SUBSCRIBE c\r\n")
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = s.pubsub.Publish(pubsub.Channels, "c", []byte("message"))
+		_, _ = s.pubsub.publish(channels, "c", []byte("message"))
 		m.lane.runPosts()
 		m.out.Reset()
 	}

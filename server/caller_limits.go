@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/limits"
@@ -17,7 +18,7 @@ type LimitCall struct {
 	// Segs are the limits, from 1 to engine.MaxSegments. Their Rounding is
 	// engine.Exact.
 	Segs []engine.Segment
-	Opts engine.Options
+	Opts algo.Options
 	Sync command.SyncMode
 }
 
@@ -36,7 +37,7 @@ type LimitAnswer struct {
 //
 // Its error is one of Do's, or a ReplyError. On a node that leads, without
 // waiting for commits, it allocates nothing.
-func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []engine.Decision) (LimitAnswer, error) {
+func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []algo.Decision) (LimitAnswer, error) {
 	if err := limits.Check(q.Segs, &q.Opts); err != nil {
 		return LimitAnswer{}, ReplyError(err.Error())
 	}
@@ -66,7 +67,7 @@ func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []engine.Decision
 
 // decide decides at once, where a plain client's command would have taken the
 // short way too; otherwise nothing has happened, and ok is false.
-func (ln *line) decide(q *LimitCall, out []engine.Decision) (binding int, ok bool, err error) {
+func (ln *line) decide(q *LimitCall, out []algo.Decision) (binding int, ok bool, err error) {
 	l := ln.lane
 	l.begin()
 	defer l.end()
@@ -97,7 +98,7 @@ func (ln *line) decide(q *LimitCall, out []engine.Decision) (binding int, ok boo
 }
 
 // readDecisions reads the reply of RL.LIMIT in RESP3.
-func readDecisions(r *resp.Reply, out []engine.Decision) LimitAnswer {
+func readDecisions(r *resp.Reply, out []algo.Decision) LimitAnswer {
 	a := LimitAnswer{Degraded: r.Field("degraded") != nil}
 	if len(out) == 1 {
 		out[0] = readDecision(r)
@@ -108,22 +109,22 @@ func readDecisions(r *resp.Reply, out []engine.Decision) LimitAnswer {
 		out[i] = readDecision(&list.Elems[i])
 	}
 	bound := readDecision(r)
-	a.Binding = max(slices.IndexFunc(out, func(d engine.Decision) bool {
+	a.Binding = max(slices.IndexFunc(out, func(d algo.Decision) bool {
 		d.Delay = bound.Delay // of the chain it is the longest
 		return d == bound
 	}), 0)
 	return a
 }
 
-func readDecision(r *resp.Reply) engine.Decision {
+func readDecision(r *resp.Reply) algo.Decision {
 	number := func(name string) int64 { return r.Field(name).Int }
 	ns := func(name string) int64 {
-		if ms := number(name); ms != engine.Never {
+		if ms := number(name); ms != algo.Never {
 			return ms * int64(time.Millisecond)
 		}
-		return engine.Never
+		return algo.Never
 	}
-	d := engine.Decision{
+	d := algo.Decision{
 		Allowed: number("allowed"), Limit: number("limit"), Remaining: number("remaining"),
 		RetryAfter: ns("retry_after_ms"), ResetAfter: ns("reset_after_ms"), Delay: ns("delay_ms"),
 	}

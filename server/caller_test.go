@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -42,7 +43,7 @@ func says(t *testing.T, c *Caller, line string) string {
 
 // perMinute is a call of one limit of n a minute.
 func perMinute(key string, n int64) *LimitCall {
-	return &LimitCall{Segs: []engine.Segment{{Key: []byte(key), Limit: engine.Limit{Limit: n, Period: int64(time.Minute)}, Cost: 1}}}
+	return &LimitCall{Segs: []engine.Segment{{Key: []byte(key), Limit: algo.Limit{Limit: n, Period: int64(time.Minute)}, Cost: 1}}}
 }
 
 func TestCallerOnItsOwn(t *testing.T) {
@@ -56,7 +57,7 @@ func TestCallerOnItsOwn(t *testing.T) {
 	require.Equal(t, int64(9), r.Field("remaining").Int)
 	require.Equal(t, "1", says(t, c, "EXISTS k"))
 	require.Equal(t, "w", says(t, c, "test.work w"), "a worker's")
-	var out [1]engine.Decision
+	var out [1]algo.Decision
 	a, err := c.Decide(t.Context(), perMinute("k", 10), out[:])
 	require.NoError(t, err)
 	require.Equal(t, LimitAnswer{}, a)
@@ -66,7 +67,7 @@ func TestCallerOnItsOwn(t *testing.T) {
 	require.Empty(t, s.connections(), "no client")
 
 	wrong := perMinute("k", 10)
-	wrong.Segs[0].Limit.Algorithm = engine.Fixed
+	wrong.Segs[0].Limit.Algorithm = algo.Fixed
 	_, err = c.Decide(t.Context(), wrong, out[:])
 	require.EqualError(t, err, "WRONGTYPE Operation against a key holding the wrong kind of value")
 	require.ErrorAs(t, err, new(ReplyError))
@@ -86,7 +87,7 @@ func TestCallerRefusesCommandsAboutConnections(t *testing.T) {
 
 func TestCallerAllocatesNothing(t *testing.T) {
 	s := newTestServer(t, Config{}, nil)
-	q, out, ctx := perMinute("k", 1e6), make([]engine.Decision, 1), t.Context()
+	q, out, ctx := perMinute("k", 1e6), make([]algo.Decision, 1), t.Context()
 	call := func() {
 		if _, err := s.Caller().Decide(ctx, q, out); err != nil {
 			t.Fatal(err)
@@ -103,7 +104,7 @@ func TestCallerFromManyGoroutines(t *testing.T) {
 	var all sync.WaitGroup
 	for range 16 {
 		all.Go(func() {
-			var out [1]engine.Decision
+			var out [1]algo.Decision
 			for range 200 {
 				_, err := s.Caller().Decide(t.Context(), perMinute("k", 2*16*200), out[:])
 				require.NoError(t, err)
@@ -132,7 +133,7 @@ func TestCallerWaitsForCommits(t *testing.T) {
 			done := make(chan error, 1)
 			ticket := n.ticket.Add(1)
 			go func() {
-				var out [1]engine.Decision
+				var out [1]algo.Decision
 				_, err := n.Caller().Decide(t.Context(), q, out[:])
 				done <- err
 			}()
@@ -174,10 +175,10 @@ func TestCallerForwards(t *testing.T) {
 		leader, follower := pairOfNodes(t, Config{}, Config{Redirect: redirect, ForwardTimeout: patience})
 		c := follower.Caller()
 		q := &LimitCall{Segs: []engine.Segment{
-			{Key: []byte("a"), Limit: engine.Limit{Limit: 5, Period: int64(time.Hour), Algorithm: engine.Fixed}, Cost: 1},
-			{Key: []byte("b"), Limit: engine.Limit{Limit: 2, Period: int64(time.Hour), Algorithm: engine.Fixed}, Cost: 1},
+			{Key: []byte("a"), Limit: algo.Limit{Limit: 5, Period: int64(time.Hour), Algorithm: algo.Fixed}, Cost: 1},
+			{Key: []byte("b"), Limit: algo.Limit{Limit: 2, Period: int64(time.Hour), Algorithm: algo.Fixed}, Cost: 1},
 		}}
-		var out [2]engine.Decision
+		var out [2]algo.Decision
 		for i := range int64(3) {
 			a, err := c.Decide(t.Context(), q, out[:])
 			require.NoError(t, err)
@@ -198,7 +199,7 @@ func TestCallerWithoutLeader(t *testing.T) {
 	} {
 		n := startNode(t, partition.Orphaned, Config{OnFailure: policy})
 		n.set(func(f *fakeCluster) { f.topology = threeNodes("n1") })
-		var out [1]engine.Decision
+		var out [1]algo.Decision
 		a, err := n.Caller().Decide(t.Context(), perMinute("k", 9), out[:])
 		if want != "" {
 			require.EqualError(t, err, want)
@@ -270,7 +271,7 @@ func TestCallerEndsWithItsServer(t *testing.T) {
 func BenchmarkCaller(b *testing.B) {
 	e := engine.New(engine.Config{})
 	s := newTestServer(b, Config{Engine: e}, nil)
-	q, out, ctx := perMinute("user:123", 1e9), make([]engine.Decision, 1), b.Context()
+	q, out, ctx := perMinute("user:123", 1e9), make([]algo.Decision, 1), b.Context()
 	b.Run("engine", func(b *testing.B) {
 		sess := e.NewSession()
 		defer sess.Close()

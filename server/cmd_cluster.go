@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/keyspace"
@@ -245,7 +246,7 @@ func eachInSlot(e *engine.Engine, now int64, slot uint16, fn func(key []byte) bo
 	more := true
 	for cursor := uint64(0); more; {
 		// Its only error is of a session that holds keys.
-		cursor, _ = sess.Scan(now, cursor, keyspace.ScanInline, func(key []byte, _ engine.Algorithm) {
+		cursor, _ = sess.Scan(now, cursor, keyspace.ScanInline, func(key []byte, _ algo.Algorithm) {
 			if more && keySlot(key) == slot {
 				more = fn(key)
 			}

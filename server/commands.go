@@ -5,8 +5,6 @@ import (
 	"github.com/headgate-io/headgate/server/data"
 	"github.com/headgate-io/headgate/server/keyspace"
 	"github.com/headgate-io/headgate/server/limits"
-	"github.com/headgate-io/headgate/server/policies"
-	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // commandLists are the commands of the server, a list per file.
@@ -18,16 +16,14 @@ func (s *Server) commandLists() [][]command.Spec {
 		transactionCommands(),
 		s.scriptCommands(),
 		s.scriptRunCommands(),
-		pubsub.Commands(s.pubsub, onSubscriber),
+		pubsubCommands(),
 		serverCommands(),
 		s.configCommands(),
 		aclCommands(),
 		latencyCommands(),
 		keyspace.Commands(),
 		data.Commands(),
-		limits.Commands(s.totals),
-		s.checks.Commands(),
-		policies.NewEditor(s.policies, s.cfg.Audit).Commands(),
+		limits.Commands(s.totals, s.policies),
 		replicationCommands(),
 		clusterCommands(),
 		sentinelCommands(),
@@ -45,11 +41,6 @@ func onConn(fn func(c *conn, args [][]byte)) command.Handler {
 // onCall is onConn for one that asks its call for more than arguments.
 func onCall(fn func(c *conn, call *command.Call)) command.Handler {
 	return func(call *command.Call) { fn(call.Host.(*conn), call) }
-}
-
-// onSubscriber is onConn for a command of package pubsub.
-func onSubscriber(fn func(s *pubsub.Subscriber, call *command.Call)) command.Handler {
-	return func(call *command.Call) { fn(&call.Host.(*conn).subscriber, call) }
 }
 
 // totals is what RL.STATS tells of the server.

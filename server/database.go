@@ -2,6 +2,7 @@ package server
 
 import (
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -40,7 +41,7 @@ func (c *conn) Databases() int {
 	if !c.relayed && c.srv.redisMode() == "cluster" {
 		return 1
 	}
-	return engine.Databases
+	return algo.Databases
 }
 
 // ofDatabase decides the limits of a database. A session works in one itself.
@@ -49,12 +50,12 @@ type ofDatabase struct {
 	db uint8
 }
 
-func (d ofDatabase) Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error) {
+func (d ofDatabase) Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error) {
 	l.DB = d.db
 	return d.Limiter.Decide(now, key, l, cost, o)
 }
 
-func (d ofDatabase) DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+func (d ofDatabase) DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	for i := range segs {
 		segs[i].Limit.DB = d.db
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -27,7 +28,7 @@ func repliesOfAll(t *testing.T, records bool) map[string]string {
 	e := engine.New(engine.Config{Shards: 4, MaxBytes: 1 << 20, Clock: clock})
 	sess := e.NewSession()
 	defer sess.Close()
-	charges := []engine.Charge{{Key: []byte("charged"), Limit: engine.Limit{Limit: 5, Period: int64(time.Minute)}, Units: 1}}
+	charges := []engine.Charge{{Key: []byte("charged"), Limit: algo.Limit{Limit: 5, Period: int64(time.Minute)}, Units: 1}}
 	charge := func() {
 		lost, err := sess.ChargeOnce(rigStart, name, 7, charges)
 		require.NoError(t, err)
@@ -38,7 +39,7 @@ func repliesOfAll(t *testing.T, records bool) map[string]string {
 	if records {
 		charge()
 	} else { // its key and its limit all the same
-		_, err := sess.Decide(rigStart, charges[0].Key, charges[0].Limit, 1, &engine.Options{})
+		_, err := sess.Decide(rigStart, charges[0].Key, charges[0].Limit, 1, &algo.Options{})
 		require.NoError(t, err)
 	}
 	deleted, err := sess.Delete(rigStart, charges[0].Key)

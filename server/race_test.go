@@ -15,6 +15,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/ledger"
 )
 
@@ -106,7 +107,7 @@ func TestEverythingAtOnce(t *testing.T) {
 		})
 		every(time.Millisecond, func(i int) { s.Configure(Runtime{SlowlogMaxLen: i % 20, ScriptTime: 50 * time.Millisecond}) })
 		every(100*time.Microsecond, func(i int) {
-			var out [1]engine.Decision
+			var out [1]algo.Decision
 			_, _ = s.Caller().Decide(ctx, perMinute("k", 10), out[:])
 			_, _ = s.Caller().line(ctx, []string{"INCR a", "KEYS *", "EVAL return(1) 0"}[i%3])
 		})

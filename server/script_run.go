@@ -14,7 +14,6 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/memory"
-	"github.com/headgate-io/headgate/server/pubsub"
 	"github.com/headgate-io/headgate/server/turns"
 )
 
@@ -56,7 +55,7 @@ const (
 
 // message is one that a script publishes, at its end.
 type message struct {
-	kind    pubsub.Kind
+	kind    kind
 	channel string
 	text    []byte
 }
@@ -253,7 +252,7 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		return err
 	}
 	for _, m := range r.messages {
-		r.srv.pubsub.PublishOwn(m.kind, m.channel, m.text)
+		r.srv.pubsub.publishOwn(m.kind, m.channel, m.text)
 	}
 	r.dropMessages()
 	return nil

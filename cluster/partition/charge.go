@@ -8,6 +8,7 @@ import (
 	"strconv"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -37,7 +38,7 @@ var errCharge = errors.New("charges are malformed")
 func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte {
 	var counters []byte
 	fields := limitFields
-	if slices.ContainsFunc(charges, func(c engine.Charge) bool { return c.Limit.Algorithm == engine.Counter || c.Limit.Algorithm.IsPolicy() }) {
+	if slices.ContainsFunc(charges, func(c engine.Charge) bool { return c.Limit.Algorithm == algo.Counter || c.Limit.Algorithm.IsPolicy() }) {
 		counters, fields = []byte("+"), chargeFields
 	}
 	args := [][]byte{[]byte("RL.CHARGE"), []byte(node), strconv.AppendInt(counters, number, 10)}
@@ -50,9 +51,9 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 		all := [...]int64{int64(c.Limit.Algorithm), int64(c.Limit.Rounding), int64(c.Limit.Align) | int64(c.Limit.DB)<<chargeDB,
 			c.Limit.Limit, c.Limit.Period, c.Limit.Burst, c.Units, c.Initial, c.Deadline}
 		switch c.Limit.Algorithm {
-		case engine.Counter:
+		case algo.Counter:
 			all[chargePeriod] = c.Known
-		case engine.PolicyCalendar:
+		case algo.PolicyCalendar:
 			all[chargePeriod] = end
 		}
 		for _, n := range all[:fields-1] {
@@ -80,20 +81,20 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 	for rest := args[chargeHead:]; len(rest) > 0; rest = rest[fields:] {
 		var n [chargeFields - 1]int64
 		for i := range n[:fields-1] {
-			if n[i], ok = resp.ParseInt(rest[1+i]); !ok || n[i] < 0 && (i != chargeUnits && i != chargeUnits+1 || n[0] != int64(engine.Counter)) || i < 3 && n[i] > 255 {
+			if n[i], ok = resp.ParseInt(rest[1+i]); !ok || n[i] < 0 && (i != chargeUnits && i != chargeUnits+1 || n[0] != int64(algo.Counter)) || i < 3 && n[i] > 255 {
 				return "", 0, nil, errCharge
 			}
 		}
 		known, end := int64(0), int64(0)
-		switch engine.Algorithm(n[0]) {
-		case engine.Counter:
+		switch algo.Algorithm(n[0]) {
+		case algo.Counter:
 			known, n[chargePeriod] = n[chargePeriod], 0
-		case engine.PolicyCalendar:
+		case algo.PolicyCalendar:
 			end, n[chargePeriod] = n[chargePeriod], 0
 		}
-		l := engine.Limit{Algorithm: engine.Algorithm(n[0]), Rounding: engine.Rounding(n[1]), Align: engine.Align(n[2] & (1<<chargeDB - 1)),
+		l := algo.Limit{Algorithm: algo.Algorithm(n[0]), Rounding: algo.Rounding(n[1]), Align: algo.Align(n[2] & (1<<chargeDB - 1)),
 			DB: uint8(n[2] >> chargeDB), Limit: n[3], Period: n[chargePeriod], Burst: n[5]}
-		if (l.Algorithm == engine.Counter || l.Algorithm.IsPolicy()) && !counters {
+		if (l.Algorithm == algo.Counter || l.Algorithm.IsPolicy()) && !counters {
 			return "", 0, nil, errCharge
 		}
 		if l.Algorithm.IsPolicy() {

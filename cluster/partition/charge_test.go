@@ -6,16 +6,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 func TestChargeCommandReadsBack(t *testing.T) {
 	charges := []engine.Charge{
-		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
-		{Key: []byte(""), Limit: engine.Limit{Algorithm: engine.Fixed, Align: engine.First, Limit: 5, Period: 1e9}, Units: 9},
-		{Key: []byte("c"), Limit: engine.Limit{Algorithm: engine.Counter, DB: 3}, Units: -2, Initial: -1, Deadline: 1e18, Known: engine.NoExpiry},
-		{Key: []byte("d"), Limit: engine.Limit{Algorithm: engine.Counter}, Units: 1, Deadline: 1e18},
-		{Key: []byte("@p:a"), Limit: engine.Limit{Algorithm: engine.PolicyFixed, Limit: 5, Period: 1e9, Resets: 65535, Scalings: 2}, Units: 3},
-		{Key: []byte("@p:b"), Limit: engine.Limit{Algorithm: engine.PolicyCalendar, Limit: 5, Resets: 1, Scalings: 2}, Units: 3, Deadline: 1e18},
+		{Key: []byte("a"), Limit: algo.Limit{Algorithm: algo.Leaky, Rounding: algo.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
+		{Key: []byte(""), Limit: algo.Limit{Algorithm: algo.Fixed, Align: algo.First, Limit: 5, Period: 1e9}, Units: 9},
+		{Key: []byte("c"), Limit: algo.Limit{Algorithm: algo.Counter, DB: 3}, Units: -2, Initial: -1, Deadline: 1e18, Known: engine.NoExpiry},
+		{Key: []byte("d"), Limit: algo.Limit{Algorithm: algo.Counter}, Units: 1, Deadline: 1e18},
+		{Key: []byte("@p:a"), Limit: algo.Limit{Algorithm: algo.PolicyFixed, Limit: 5, Period: 1e9, Resets: 65535, Scalings: 2}, Units: 3},
+		{Key: []byte("@p:b"), Limit: algo.Limit{Algorithm: algo.PolicyCalendar, Limit: 5, Resets: 1, Scalings: 2}, Units: 3, Deadline: 1e18},
 	}
 	node, number, got, err := ParseCharges(chargeCommand("n1", 4, charges))
 	require.NoError(t, err)
@@ -49,7 +50,7 @@ func TestChargeCommandReadsBack(t *testing.T) {
 // Charges of limits only travel without the fields of counters.
 func TestChargesOfLimitsAreShort(t *testing.T) {
 	args := chargeCommand("n1", 4, []engine.Charge{
-		{Key: []byte("a"), Limit: engine.Limit{Algorithm: engine.Leaky, Rounding: engine.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
+		{Key: []byte("a"), Limit: algo.Limit{Algorithm: algo.Leaky, Rounding: algo.Microsecond, Limit: 5, Period: 1e9, Burst: 7}, Units: 3},
 	})
 	var words []string
 	for _, a := range args {

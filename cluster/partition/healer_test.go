@@ -9,10 +9,11 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // nineAnHour is a limit of which each of three voters has three.
-var nineAnHour = engine.Limit{Limit: 9, Period: 3600e9}
+var nineAnHour = algo.Limit{Limit: 9, Period: 3600e9}
 
 // threeVoters is a topology in which this node is n2.
 var threeVoters = Topology{Self: "n2", Nodes: []TopologyNode{
@@ -25,7 +26,7 @@ func TestOnlyAVoterThatHasReplayedItsLogDecidesOnAShare(t *testing.T) {
 	f.topology.Self = "spare"
 	p := fakePartition(t, f, FailLocal)
 	decide := func() error {
-		_, err := p.Degraded().Decide(p.Engine().Now(), []byte("k"), nineAnHour, 1, &engine.Options{})
+		_, err := p.Degraded().Decide(p.Engine().Now(), []byte("k"), nineAnHour, 1, &algo.Options{})
 		return err
 	}
 	require.ErrorIs(t, decide(), engine.ErrNotLocal)
@@ -41,11 +42,11 @@ func TestPoliciesDecideWithoutALeader(t *testing.T) {
 		f := newFake(Orphaned)
 		f.topology = threeVoters
 		l := fakePartition(t, f, policy).Degraded()
-		d, err := l.Decide(1e18, key, nineAnHour, 1, &engine.Options{})
+		d, err := l.Decide(1e18, key, nineAnHour, 1, &algo.Options{})
 		require.NoError(t, err)
 		require.Equal(t, remaining, d.Remaining, policy)
-		var out [2]engine.Decision
-		_, err = l.DecideAll(1e18, []engine.Segment{{Key: []byte("a"), Limit: nineAnHour, Cost: 1}, {Key: []byte("b"), Limit: nineAnHour, Cost: 1}}, &engine.Options{}, out[:])
+		var out [2]algo.Decision
+		_, err = l.DecideAll(1e18, []engine.Segment{{Key: []byte("a"), Limit: nineAnHour, Cost: 1}, {Key: []byte("b"), Limit: nineAnHour, Cost: 1}}, &algo.Options{}, out[:])
 		require.NoError(t, err)
 		require.Equal(t, remaining, out[1].Remaining)
 		_, lease, err := l.Acquire(1e18, []byte("s"), 3, 1e9, nil, 1)
@@ -76,7 +77,7 @@ func TestTheLeaderItselfIsChargedWhenThatIsCommitted(t *testing.T) {
 	h := newHealer(p, newShare(p))
 	defer h.stop()
 	h.number = 1
-	h.pending = []engine.Charge{{Key: []byte("k"), Limit: engine.Limit{Limit: 9, Period: 1e9}, Units: 3}}
+	h.pending = []engine.Charge{{Key: []byte("k"), Limit: algo.Limit{Limit: 9, Period: 1e9}, Units: 3}}
 	d.depose = sync.OnceFunc(func() {
 		p.Release(d.ticket.Add(1)-1, ErrUncertain)
 		p.Release(d.ticket.Load(), nil)
@@ -97,7 +98,7 @@ func TestSharesAreTakenAnewFromWhatHasBeenCharged(t *testing.T) {
 	defer h.stop()
 	key := []byte("k")
 	remaining := func(cost int64) int64 {
-		d, err := s.Decide(p.Engine().Now(), key, nineAnHour, cost, &engine.Options{})
+		d, err := s.Decide(p.Engine().Now(), key, nineAnHour, cost, &algo.Options{})
 		require.NoError(t, err)
 		return d.Remaining
 	}
@@ -143,7 +144,7 @@ func TestChargesTravelUntilTheLeaderHasThem(t *testing.T) {
 		}
 		return "+OK\r\n"
 	})
-	_, err := p.Degraded().Decide(p.Engine().Now(), []byte("k"), nineAnHour, 2, &engine.Options{})
+	_, err := p.Degraded().Decide(p.Engine().Now(), []byte("k"), nineAnHour, 2, &algo.Options{})
 	require.NoError(t, err)
 	f.set(func(f *fakeReplication) { f.role, f.dial = Following, dial })
 	require.Eventually(t, func() bool {

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // DefaultBackstop is how many times each limit FailOpen admits at most.
@@ -82,14 +83,14 @@ type bounded struct {
 var _ Limiter = bounded{}
 
 // Decide implements Limiter.
-func (b bounded) Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error) {
-	var out [1]engine.Decision
+func (b bounded) Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error) {
+	var out [1]algo.Decision
 	_, err := b.DecideAll(now, []engine.Segment{{Key: key, Limit: l, Cost: cost}}, o, out[:])
 	return out[0], err
 }
 
 // DecideAll implements Limiter.
-func (b bounded) DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+func (b bounded) DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	b.enter()
 	return b.backstop.DecideAll(now, b.times, segs, o, out)
 }
@@ -101,7 +102,7 @@ func (b bounded) Check(now int64, checks []engine.Check, o engine.CheckOptions, 
 }
 
 // Acquire implements Limiter: it has no bound.
-func (b bounded) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error) {
+func (b bounded) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error) {
 	return b.backstop.Acquire(now, key, n, ttl, id, cost)
 }
 

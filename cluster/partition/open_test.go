@@ -7,13 +7,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // admits is how many of calls on one key a partition's failure policy admits.
 func admits(t *testing.T, l Limiter, calls int) (n int) {
 	t.Helper()
 	for range calls {
-		d, err := l.Decide(1<<60, []byte("k"), nineAnHour, 1, &engine.Options{})
+		d, err := l.Decide(1<<60, []byte("k"), nineAnHour, 1, &algo.Options{})
 		require.NoError(t, err)
 		if d.OK {
 			n++

@@ -8,14 +8,15 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Limiter decides limits, as engine.Session does, and counts, as engine.Local does.
 type Limiter interface {
-	Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error)
-	DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error)
+	Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error)
+	DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error)
 	Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error)
-	Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error)
+	Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error)
 	Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error
 }
 
@@ -44,14 +45,14 @@ func newShare(p *Partition) *share {
 }
 
 // Decide implements Limiter.
-func (s *share) Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error) {
-	var out [1]engine.Decision
+func (s *share) Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error) {
+	var out [1]algo.Decision
 	_, err := s.DecideAll(now, []engine.Segment{{Key: key, Limit: l, Cost: cost}}, o, out[:])
 	return out[0], err
 }
 
 // DecideAll implements Limiter.
-func (s *share) DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error) {
+func (s *share) DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	if err := s.enter(); err != nil {
 		return 0, err
 	}
@@ -59,7 +60,7 @@ func (s *share) DecideAll(now int64, segs []engine.Segment, o *engine.Options, o
 }
 
 // Acquire implements Limiter: leases have no shares.
-func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d engine.Decision, lease string, err error) {
+func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d algo.Decision, lease string, err error) {
 	return d, "", engine.ErrNotLocal
 }
 

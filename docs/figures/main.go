@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 //go:generate go run . ../img
@@ -83,29 +84,29 @@ type figure struct {
 	// each moment.
 	measure string
 	span    time.Duration
-	decide  func(s *engine.Session, now int64) (engine.Decision, error)
+	decide  func(s *engine.Session, now int64) (algo.Decision, error)
 }
 
 var key = []byte("user:42")
 
 func figures() []figure {
-	under := func(a engine.Algorithm) func(*engine.Session, int64) (engine.Decision, error) {
-		l := engine.Limit{Algorithm: a, Limit: limit, Period: int64(period)}
-		return func(s *engine.Session, now int64) (engine.Decision, error) {
-			return s.Decide(now, key, l, 1, &engine.Options{})
+	under := func(a algo.Algorithm) func(*engine.Session, int64) (algo.Decision, error) {
+		l := algo.Limit{Algorithm: a, Limit: limit, Period: int64(period)}
+		return func(s *engine.Session, now int64) (algo.Decision, error) {
+			return s.Decide(now, key, l, 1, &algo.Options{})
 		}
 	}
 	last := fmt.Sprintf("admitted in the last %.0f s", period.Seconds())
 	per := fmt.Sprintf("%d per %.0f s", limit, period.Seconds())
 	return []figure{
-		{"token", "token, " + per, last, period, under(engine.Token)},
-		{"leaky", "leaky, " + per, fmt.Sprintf("put out in the last %.0f s", period.Seconds()), period, under(engine.Leaky)},
-		{"fixed", "fixed, " + per, last, period, under(engine.Fixed)},
-		{"sliding", "sliding, " + per, last, period, under(engine.Sliding)},
-		{"log", "log, " + per, last, period, under(engine.Log)},
+		{"token", "token, " + per, last, period, under(algo.Token)},
+		{"leaky", "leaky, " + per, fmt.Sprintf("put out in the last %.0f s", period.Seconds()), period, under(algo.Leaky)},
+		{"fixed", "fixed, " + per, last, period, under(algo.Fixed)},
+		{"sliding", "sliding, " + per, last, period, under(algo.Sliding)},
+		{"log", "log, " + per, last, period, under(algo.Log)},
 		{
 			"slots", fmt.Sprintf("RL.ACQUIRE, %d at a time, each for %.0f s", limit, hold.Seconds()), "held", hold,
-			func(s *engine.Session, now int64) (engine.Decision, error) {
+			func(s *engine.Session, now int64) (algo.Decision, error) {
 				d, _, err := s.Acquire(now, key, limit, int64(hold), nil, 1)
 				return d, err
 			},

@@ -4,7 +4,7 @@ import (
 	"math"
 	"strconv"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -36,7 +36,7 @@ func (c *Call) asyncTake(peek bool) bool {
 	length, at := c.window(1)
 	limit := c.whole(2)
 	c.expect(length <= now)
-	v := c.open(0, engine.SortedSet)
+	v := c.open(0, algo.SortedSet)
 	if v == nil {
 		return false
 	}

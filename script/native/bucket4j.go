@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // bucket4jScripts are those of Bucket4j: the client decides, and stores the
@@ -63,7 +64,7 @@ func (c *Call) put(at int64) (stored, ok bool) {
 // gone reports whether it replies 0 for a key that is gone.
 func (c *Call) compareAndSwap(at int64, gone bool) bool {
 	old, next := c.arg(0), c.arg(1)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -38,7 +39,7 @@ const (
 // open begins a visit to the value of a key, by number from 0, or returns nil
 // where the script gives up: the call is odd, or the key has a value of another
 // kind, for one.
-func (c *Call) open(key int, kind engine.Algorithm) *engine.Value {
+func (c *Call) open(key int, kind algo.Algorithm) *engine.Value {
 	if c.odd || key >= len(c.Keys) {
 		return nil
 	}

@@ -5,6 +5,7 @@ import (
 	"strconv"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -53,7 +54,7 @@ func (c *Call) start(v *engine.Value, n, at int64) bool {
 // peek replies a counter and its time to live in ms, and nulls nothing: both are
 // 0 for an absent one. With floor, so is the time of one that does not expire.
 func (c *Call) peek(floor bool) bool {
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

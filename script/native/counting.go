@@ -4,7 +4,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // countingScripts count calls in windows: INCR, and EXPIRE at the first one.
@@ -125,7 +125,7 @@ func (k counting) run(c *Call) bool {
 
 // countAndTTL counts in a window that ends at a time, and replies the TTL too.
 func (k counting) countAndTTL(c *Call, at int64) bool {
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

@@ -1,6 +1,8 @@
 package native
 
-import "github.com/headgate-io/headgate/engine"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 // djangoScripts are those of django-redis, the cache of django-ratelimit.
 var djangoScripts = []Script{
@@ -21,7 +23,7 @@ var djangoScripts = []Script{
 // djangoIncrement adds to a counter, with checks only to one that exists.
 func (c *Call) djangoIncrement(checks bool) bool {
 	delta := c.whole(0)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

@@ -3,7 +3,7 @@ package native
 import (
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // fastAPIScripts are those of fastapi-limiter.
@@ -19,7 +19,7 @@ var fastAPIScripts = []Script{{
 func fastAPICount(c *Call) bool {
 	limit := c.whole(0)
 	at := c.after(c.integer(1), time.Millisecond)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // fastifyScripts are those of @fastify/rate-limit: a counter of a window, which
@@ -64,7 +65,7 @@ func (c *Call) fastifyCount(version fastify, again, doubles []byte) bool {
 	if version.bans {
 		ban = c.whole(2)
 	}
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -64,7 +65,7 @@ func laravelAdd(c *Call) bool {
 // laravelRelease deletes a key that has the value of its owner.
 func laravelRelease(c *Call) bool {
 	owner := c.arg(0)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}
@@ -104,7 +105,7 @@ func (c *Call) openWindow(w *laravelWindow) *engine.Value {
 	now := c.arg(0)
 	w.next, w.length, w.most = c.whole(1), c.whole(2), c.whole(3)
 	w.next += w.length
-	v := c.open(0, engine.Hash)
+	v := c.open(0, algo.Hash)
 	if v == nil {
 		return nil
 	}

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/script/lua"
 )
@@ -83,7 +83,7 @@ func limitsMoving(c *Call) bool {
 	now, limit, seconds, amount := c.number(0), c.whole(1), c.whole(2), c.whole(3)
 	at := c.after(seconds, time.Second)
 	c.expect(amount >= 1 && amount <= maxMoments && limit >= 1 && limit <= packed.MaxElements)
-	v := c.open(0, engine.List)
+	v := c.open(0, algo.List)
 	if v == nil {
 		return false
 	}
@@ -129,7 +129,7 @@ func limitsMoving(c *Call) bool {
 func (c *Call) limitsMovingRead(halves bool) bool {
 	begin, limit := c.number(0), c.whole(1)
 	c.expect(finite(begin) && limit >= 0 && limit <= packed.MaxElements)
-	v := c.open(0, engine.List)
+	v := c.open(0, algo.List)
 	if v == nil {
 		return false
 	}
@@ -229,7 +229,7 @@ func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 		c.W.Null()
 		return true
 	}
-	v := c.open(1, engine.Counter)
+	v := c.open(1, algo.Counter)
 	if v == nil {
 		return false
 	}
@@ -246,7 +246,7 @@ func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 		}
 	} else {
 		w.current = count
-		if v = c.open(0, engine.Counter); v == nil {
+		if v = c.open(0, algo.Counter); v == nil {
 			return false
 		}
 		w.previous, whole = v.Integer()
@@ -263,7 +263,7 @@ func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 		c.W.Null()
 		return true
 	}
-	if v = c.open(1, engine.Counter); v == nil {
+	if v = c.open(1, algo.Counter); v == nil {
 		return false
 	}
 	defer v.Close()
@@ -284,7 +284,7 @@ func (c *Call) slide(w *slidingWindow) bool {
 	if _, err := c.Sess.Rename(c.Now, c.Keys[1], c.Keys[0], c.Sess.Database(), true); err != nil {
 		return c.failed(err)
 	}
-	v := c.open(1, engine.Counter)
+	v := c.open(1, algo.Counter)
 	if v == nil {
 		return false
 	}
@@ -327,7 +327,7 @@ func (c *Call) slidingRead(w *slidingWindow) bool {
 // slidingCounter replies a counter, whatever its text, and what is left of its
 // life, which it returns.
 func (c *Call) slidingCounter(key int) (left int64, ok bool) {
-	v := c.open(key, engine.Counter)
+	v := c.open(key, algo.Counter)
 	if v == nil {
 		return 0, false
 	}

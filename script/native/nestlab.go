@@ -1,7 +1,7 @@
 package native
 
 import (
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // nestLabScripts are those of @nest-lab/throttler-storage-redis and of
@@ -28,7 +28,7 @@ func nestLabIncrement(c *Call) bool {
 type nestLab struct{ ms, at, limit, blockMs, blockAt int64 }
 
 func (c *Call) nestLabCount(n *nestLab) bool {
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}
@@ -47,7 +47,7 @@ func (c *Call) nestLabCount(n *nestLab) bool {
 		return false
 	}
 	if blocked && blockLeft <= 0 {
-		if v = c.open(0, engine.Counter); v == nil {
+		if v = c.open(0, algo.Counter); v == nil {
 			return false
 		}
 		ok = c.start(v, 1, n.at)
@@ -68,7 +68,7 @@ func (c *Call) nestLabCount(n *nestLab) bool {
 // nestLabBlock returns whether there is a block, or begins now, and how much of
 // it is left in ms. It ends one that would not end by itself.
 func (c *Call) nestLabBlock(n *nestLab, hits int64) (blocked bool, left int64, ok bool) {
-	v := c.open(1, engine.Counter)
+	v := c.open(1, algo.Counter)
 	if v == nil {
 		return false, 0, false
 	}

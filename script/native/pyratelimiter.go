@@ -3,7 +3,7 @@ package native
 import (
 	"strconv"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -37,7 +37,7 @@ func pyratePut(c *Call) bool {
 	now, units, name, rates := c.whole(0), c.whole(1), c.arg(2), c.whole(3)
 	c.expect(units >= 0 && units <= maxMoments && len(name) <= pyrateName)
 	c.expect(rates >= 0 && rates <= int64(len(c.Args)-pyrateLimits)/2)
-	v := c.open(0, engine.SortedSet)
+	v := c.open(0, algo.SortedSet)
 	if v == nil {
 		return false
 	}

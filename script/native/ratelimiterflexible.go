@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // flexibleScripts are those of rate-limiter-flexible: a counter that expires,
@@ -21,7 +22,7 @@ var flexibleScripts = []Script{{
 func flexibleIncrement(c *Call) bool {
 	points := c.integer(0)
 	at := c.after(c.integer(1), time.Second)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

@@ -1,6 +1,8 @@
 package native
 
-import "github.com/headgate-io/headgate/engine"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 const countsOneWindow = "INCREX key PX milliseconds ENX"
 
@@ -48,7 +50,7 @@ var rateLimitRedisScripts = []Script{
 func rateLimitIncrement(c *Call) bool {
 	reset := string(c.arg(0)) == "1"
 	ms, at := c.window(1)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}
@@ -71,7 +73,7 @@ func rateLimitIncrement(c *Call) bool {
 // argument has that of the window.
 func (c *Call) rateLimitCount(length int, reset bool) bool {
 	ms, at := c.window(length)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}
@@ -98,7 +100,7 @@ func (c *Call) rateLimitCount(length int, reset bool) bool {
 
 // rateLimitGet tells the text of the counter, and what is left of its window.
 func rateLimitGet(c *Call) bool {
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

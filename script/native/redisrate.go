@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/script/lua"
 )
@@ -218,7 +219,7 @@ func (c *Call) allowN(style gcra) bool {
 	e := c.emission()
 	increment, ok := muldiv(e.period, e.cost, e.rate, false)
 	c.expect(ok)
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}
@@ -266,7 +267,7 @@ func (c *Call) keepUsed(v *engine.Value, now instant, pico int64, style gcra) bo
 // allowAtMost grants what is left, at most the cost.
 func (c *Call) allowAtMost(style gcra) bool {
 	e := c.emission()
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

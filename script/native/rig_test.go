@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/resp"
 )
@@ -85,7 +86,7 @@ func (r *rig) set(key, value string, seconds int64) {
 
 // hash returns the fields and values of a hash, and hset sets some.
 func (r *rig) hash(key string) string {
-	v, err := r.sess.Open(r.now, []byte(key), engine.Hash)
+	v, err := r.sess.Open(r.now, []byte(key), algo.Hash)
 	require.NoError(r.t, err)
 	defer v.Close()
 	h := packed.NewHash(v)
@@ -97,7 +98,7 @@ func (r *rig) hash(key string) string {
 }
 
 func (r *rig) hset(key, pairs string) {
-	v, err := r.sess.Open(r.now, []byte(key), engine.Hash)
+	v, err := r.sess.Open(r.now, []byte(key), algo.Hash)
 	require.NoError(r.t, err)
 	defer v.Close()
 	h := packed.NewHash(v)

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -142,7 +142,7 @@ func (s slidingLog) run(c *Call) bool {
 		member, ok = appendPassed(c.text[:0], now)
 		c.expect(ok)
 	}
-	v := c.open(0, engine.SortedSet)
+	v := c.open(0, algo.SortedSet)
 	if v == nil {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 const bucketInstead = "CL.THROTTLE key burst-1 rate period cost"
@@ -100,7 +101,7 @@ func (c *Call) springTake(b *springBucket, requested float64) bool {
 
 // springNumber reads the number of a key; what is absent or none is missing.
 func (c *Call) springNumber(key int, missing float64) (f float64, ok bool) {
-	v := c.open(key, engine.Counter)
+	v := c.open(key, algo.Counter)
 	if v == nil {
 		return 0, false
 	}

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -149,7 +149,7 @@ func (b *tokenBucket) fill(h *packed.Hash, a *bucketArguments) (tokens float64, 
 func (b tokenBucket) run(c *Call) bool {
 	a := b.arguments(c)
 	expires := b.deadline(c, &a)
-	v := c.open(0, engine.Hash)
+	v := c.open(0, algo.Hash)
 	if v == nil {
 		return false
 	}

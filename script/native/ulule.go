@@ -3,7 +3,7 @@ package native
 import (
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // ululeScripts are those of ulule/limiter: a counter of a window.
@@ -31,7 +31,7 @@ func ululeIncrement(c *Call) bool {
 	if ms > 0 {
 		at = c.after(ms, time.Millisecond)
 	}
-	v := c.open(0, engine.Counter)
+	v := c.open(0, algo.Counter)
 	if v == nil {
 		return false
 	}

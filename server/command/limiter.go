@@ -1,23 +1,26 @@
 package command
 
-import "github.com/headgate-io/headgate/engine"
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
+)
 
 // Limiter decides limits. Each method is that of [engine.Session] of the same
 // name, which is the Limiter of a node that decides; while no leader does, it is
 // the failure policy's.
 type Limiter interface {
-	Decide(now int64, key []byte, l engine.Limit, cost int64, o *engine.Options) (engine.Decision, error)
-	DecideAll(now int64, segs []engine.Segment, o *engine.Options, out []engine.Decision) (binding int, err error)
+	Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error)
+	DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error)
 	Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error)
-	Acquire(now int64, key []byte, limit, ttl int64, id []byte, cost int64) (d engine.Decision, lease string, err error)
+	Acquire(now int64, key []byte, limit, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error)
 }
 
 // Chain is a chain of limits with its decisions: memory that one call after
 // another uses.
 type Chain struct {
 	Segs []engine.Segment
-	Opts engine.Options
-	Out  [engine.MaxSegments]engine.Decision
+	Opts algo.Options
+	Out  [engine.MaxSegments]algo.Decision
 }
 
 // Forget drops the views of the client's input.

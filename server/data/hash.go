@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -71,7 +72,7 @@ func hset(call *command.Call) {
 		call.Error(command.WrongArity(call.Spec))
 		return
 	}
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -89,7 +90,7 @@ func hset(call *command.Call) {
 }
 
 func hsetnx(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -107,7 +108,7 @@ func hsetnx(call *command.Call) {
 }
 
 func hget(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -122,7 +123,7 @@ func hget(call *command.Call) {
 }
 
 func hmget(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -152,7 +153,7 @@ func writeField(w *resp.Writer, h *packed.Hash, field []byte) {
 // hashReader returns the handler of HGETALL, HKEYS or HVALS.
 func hashReader(fields, values bool) command.Handler {
 	return func(call *command.Call) {
-		r, ok := read(call, call.Args[1], engine.Hash)
+		r, ok := read(call, call.Args[1], algo.Hash)
 		if !ok {
 			return
 		}
@@ -175,7 +176,7 @@ func hashReader(fields, values bool) command.Handler {
 }
 
 func hdel(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -199,7 +200,7 @@ func hincrby(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -235,7 +236,7 @@ func hincrbyfloat(call *command.Call) {
 		call.Error(errNotFinite.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -262,7 +263,7 @@ func hincrbyfloat(call *command.Call) {
 }
 
 func hlen(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -272,7 +273,7 @@ func hlen(call *command.Call) {
 }
 
 func hexists(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -283,7 +284,7 @@ func hexists(call *command.Call) {
 }
 
 func hstrlen(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Hash)
+	v := visit(call, call.Args[1], algo.Hash)
 	if v == nil {
 		return
 	}
@@ -293,7 +294,7 @@ func hstrlen(call *command.Call) {
 	v.Close()
 }
 
-var hscan = scanner(engine.Hash, func(s *scanCall, b packed.Buffer) {
+var hscan = scanner(algo.Hash, func(s *scanCall, b packed.Buffer) {
 	h := packed.NewHash(b)
 	for field, value := range h.All() {
 		if s.matches(field) {
@@ -305,7 +306,7 @@ var hscan = scanner(engine.Hash, func(s *scanCall, b packed.Buffer) {
 
 func hrandfield(call *command.Call) {
 	if len(call.Args) == 2 {
-		v := visit(call, call.Args[1], engine.Hash)
+		v := visit(call, call.Args[1], algo.Hash)
 		if v == nil {
 			return
 		}
@@ -328,7 +329,7 @@ func hrandfield(call *command.Call) {
 		call.Leave()
 		return
 	}
-	r, ok := read(call, call.Args[1], engine.Hash)
+	r, ok := read(call, call.Args[1], algo.Hash)
 	if !ok {
 		return
 	}

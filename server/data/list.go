@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -72,7 +73,7 @@ func listCommands() []command.Spec {
 // push returns the handler of LPUSH, RPUSH, or with exists LPUSHX and RPUSHX.
 func push(front, exists bool) command.Handler {
 	return func(call *command.Call) {
-		v := visit(call, call.Args[1], engine.List)
+		v := visit(call, call.Args[1], algo.List)
 		if v == nil {
 			return
 		}
@@ -112,7 +113,7 @@ func pop(front bool) command.Handler {
 				return
 			}
 		}
-		v := visit(call, call.Args[1], engine.List)
+		v := visit(call, call.Args[1], algo.List)
 		if v == nil {
 			return
 		}
@@ -166,7 +167,7 @@ func removeElements(v *engine.Value, l *packed.List, from, to int) {
 }
 
 func llen(call *command.Call) {
-	v := visit(call, call.Args[1], engine.List)
+	v := visit(call, call.Args[1], algo.List)
 	if v == nil {
 		return
 	}
@@ -189,7 +190,7 @@ func parseIndex(b []byte, n int) (index int, ok bool, err error) {
 }
 
 func lindex(call *command.Call) {
-	r, ok := readSome(call, call.Args[1], engine.List, func(list []byte) int {
+	r, ok := readSome(call, call.Args[1], algo.List, func(list []byte) int {
 		n := packed.Len(list)
 		if i, ok, err := parseIndex(call.Args[2], n); ok && err == nil {
 			return steps(i, n)
@@ -221,7 +222,7 @@ func lrange(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	r, ok := readSome(call, call.Args[1], engine.List, func(list []byte) int {
+	r, ok := readSome(call, call.Args[1], algo.List, func(list []byte) int {
 		n := packed.Len(list)
 		from, to := ranks(first, last, n)
 		return to - from + steps(from, n)
@@ -250,7 +251,7 @@ func ltrim(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.List)
+	v := visit(call, call.Args[1], algo.List)
 	if v == nil {
 		return
 	}
@@ -284,7 +285,7 @@ func trimming(from, to, n, size int) int {
 }
 
 func lset(call *command.Call) {
-	v := visit(call, call.Args[1], engine.List)
+	v := visit(call, call.Args[1], algo.List)
 	if v == nil {
 		return
 	}
@@ -319,7 +320,7 @@ func lset(call *command.Call) {
 // walk begins a visit to the list of a call that looks at its elements one by
 // one. v is nil if an error has been replied, or a worker has the call.
 func walk(call *command.Call) (v *engine.Value, l packed.List) {
-	if v = visit(call, call.Args[1], engine.List); v == nil {
+	if v = visit(call, call.Args[1], algo.List); v == nil {
 		return nil, l
 	}
 	l = packed.NewList(v)

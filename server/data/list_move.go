@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -43,7 +44,7 @@ func moveElement(call *command.Call, fromFront, toFront bool) {
 	source, destination := call.Args[1], call.Args[2]
 	step := isolate(call, [][]byte{source, destination})
 	defer step.Commit()
-	v := visit(call, source, engine.List)
+	v := visit(call, source, algo.List)
 	if v == nil {
 		return
 	}
@@ -67,7 +68,7 @@ func moveElement(call *command.Call, fromFront, toFront bool) {
 	at := end(&l, fromFront)
 	element := bytes.Clone(l.At(at))
 	v.Close()
-	if v = visit(call, destination, engine.List); v == nil {
+	if v = visit(call, destination, algo.List); v == nil {
 		return
 	}
 	l = packed.NewList(v)
@@ -77,7 +78,7 @@ func moveElement(call *command.Call, fromFront, toFront bool) {
 		call.Fail(err)
 		return
 	}
-	if v = visit(call, source, engine.List); v == nil {
+	if v = visit(call, source, algo.List); v == nil {
 		return
 	}
 	l = packed.NewList(v)

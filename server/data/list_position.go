@@ -5,7 +5,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -103,7 +103,7 @@ func lpos(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	r, ok := readSome(call, call.Args[1], engine.List, walking)
+	r, ok := readSome(call, call.Args[1], algo.List, walking)
 	if !ok {
 		return
 	}

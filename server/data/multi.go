@@ -5,6 +5,7 @@ import (
 	"runtime"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -61,7 +62,7 @@ func collect(call *command.Call, keys [][]byte) error {
 		if call.OnWorker && w.Refused {
 			return nil // nobody gets the reply
 		}
-		v, err := call.Sess.Open(call.Now, key, engine.Counter)
+		v, err := call.Sess.Open(call.Now, key, algo.Counter)
 		switch {
 		case errors.Is(err, engine.ErrWrongType):
 			w.Null()
@@ -149,7 +150,7 @@ func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (don
 			return false, err
 		case ok && onlyNew:
 			return false, nil
-		case ok && kind < engine.Counter: // a limit's, or leases
+		case ok && kind < algo.Counter: // a limit's, or leases
 			return false, engine.ErrWrongType
 		case len(pairs[i+1]) > engine.MaxValueLen:
 			return false, engine.ErrValueTooLarge

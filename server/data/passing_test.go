@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/keyspace"
@@ -99,7 +99,7 @@ func TestSetsAreCombinedUnlocked(t *testing.T) {
 		if tries++; tries <= 2 {
 			done := make(chan error)
 			go func() {
-				v, err := other.Open(1, []byte("a"), engine.Set)
+				v, err := other.Open(1, []byte("a"), algo.Set)
 				if err == nil {
 					s := packed.NewSet(v)
 					_, err = s.Add(fmt.Append(nil, "new", tries))

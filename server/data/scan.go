@@ -4,7 +4,7 @@ import (
 	"errors"
 	"strconv"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -42,7 +42,7 @@ func (s *scanCall) add(b []byte) {
 
 // scanner returns the handler of a command that scans a kind of collection with
 // collect, which adds to s what matches.
-func scanner(kind engine.Algorithm, collect func(s *scanCall, b packed.Buffer)) command.Handler {
+func scanner(kind algo.Algorithm, collect func(s *scanCall, b packed.Buffer)) command.Handler {
 	return func(call *command.Call) {
 		if !isCursor(call.Args[2]) {
 			call.Error(errCursor.Error())

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"math/rand/v2"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -48,7 +48,7 @@ func setCommands() []command.Spec {
 }
 
 func sadd(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Set)
+	v := visit(call, call.Args[1], algo.Set)
 	if v == nil {
 		return
 	}
@@ -63,7 +63,7 @@ func sadd(call *command.Call) {
 }
 
 func srem(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Set)
+	v := visit(call, call.Args[1], algo.Set)
 	if v == nil {
 		return
 	}
@@ -82,7 +82,7 @@ func srem(call *command.Call) {
 }
 
 func smembers(call *command.Call) {
-	r, ok := read(call, call.Args[1], engine.Set)
+	r, ok := read(call, call.Args[1], algo.Set)
 	if !ok {
 		return
 	}
@@ -95,7 +95,7 @@ func smembers(call *command.Call) {
 }
 
 func sismember(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Set)
+	v := visit(call, call.Args[1], algo.Set)
 	if v == nil {
 		return
 	}
@@ -105,7 +105,7 @@ func sismember(call *command.Call) {
 }
 
 func smismember(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Set)
+	v := visit(call, call.Args[1], algo.Set)
 	if v == nil {
 		return
 	}
@@ -118,7 +118,7 @@ func smismember(call *command.Call) {
 }
 
 func scard(call *command.Call) {
-	v := visit(call, call.Args[1], engine.Set)
+	v := visit(call, call.Args[1], algo.Set)
 	if v == nil {
 		return
 	}
@@ -127,7 +127,7 @@ func scard(call *command.Call) {
 	v.Close()
 }
 
-var sscan = scanner(engine.Set, func(s *scanCall, b packed.Buffer) {
+var sscan = scanner(algo.Set, func(s *scanCall, b packed.Buffer) {
 	set := packed.NewSet(b)
 	for member := range set.All() {
 		if s.matches(member) {
@@ -141,7 +141,7 @@ func spop(call *command.Call) {
 		popMembers(call)
 		return
 	}
-	v := visit(call, call.Args[1], engine.Set)
+	v := visit(call, call.Args[1], algo.Set)
 	if v == nil {
 		return
 	}
@@ -170,7 +170,7 @@ func popMembers(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	v := visit(call, call.Args[1], engine.Set)
+	v := visit(call, call.Args[1], algo.Set)
 	if v == nil {
 		return
 	}
@@ -204,7 +204,7 @@ func popMembers(call *command.Call) {
 
 func srandmember(call *command.Call) {
 	if len(call.Args) == 2 {
-		v := visit(call, call.Args[1], engine.Set)
+		v := visit(call, call.Args[1], algo.Set)
 		if v == nil {
 			return
 		}
@@ -230,7 +230,7 @@ func srandmember(call *command.Call) {
 		call.Leave()
 		return
 	}
-	r, ok := read(call, call.Args[1], engine.Set)
+	r, ok := read(call, call.Args[1], algo.Set)
 	if !ok {
 		return
 	}
@@ -253,7 +253,7 @@ func smove(call *command.Call) {
 	source, destination, member := call.Args[1], call.Args[2], call.Args[3]
 	step := isolate(call, [][]byte{source, destination})
 	defer step.Commit()
-	from := visit(call, source, engine.Set)
+	from := visit(call, source, algo.Set)
 	if from == nil {
 		return
 	}
@@ -264,7 +264,7 @@ func smove(call *command.Call) {
 		call.W.Int(0)
 		return
 	}
-	to := visit(call, destination, engine.Set)
+	to := visit(call, destination, algo.Set)
 	if to == nil {
 		return
 	}
@@ -280,7 +280,7 @@ func smove(call *command.Call) {
 		call.Fail(err)
 		return
 	}
-	if from = visit(call, source, engine.Set); from == nil {
+	if from = visit(call, source, algo.Set); from == nil {
 		return
 	}
 	defer from.Close()

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -181,11 +182,11 @@ func storeSet(call *command.Call, key, value []byte, n int, invalid error) {
 	default:
 		err = invalid
 	}
-	if err == nil && exists && (kind != engine.Set || n == 0) {
+	if err == nil && exists && (kind != algo.Set || n == 0) {
 		_, err = call.Sess.Delete(call.Now, key)
 	}
 	if err == nil && n > 0 {
-		v := visit(call, key, engine.Set)
+		v := visit(call, key, algo.Set)
 		if v == nil {
 			return
 		}
@@ -207,7 +208,7 @@ func storeSet(call *command.Call, key, value []byte, n int, invalid error) {
 func countMembers(call *command.Call, keys [][]byte) (entries int, ok bool) {
 	members, bytes := 0, 0
 	for _, key := range keys {
-		v := visit(call, key, engine.Set)
+		v := visit(call, key, algo.Set)
 		if v == nil {
 			return 0, false
 		}
@@ -229,7 +230,7 @@ func countMembers(call *command.Call, keys [][]byte) (entries int, ok bool) {
 // copySets returns copies of the sets of keys, or replies an error.
 func copySets(call *command.Call, keys [][]byte) (sets []packed.Set, ok bool) {
 	for _, key := range keys {
-		v := visit(call, key, engine.Set)
+		v := visit(call, key, algo.Set)
 		if v == nil {
 			return nil, false
 		}

@@ -5,7 +5,7 @@ import (
 	"math/rand/v2"
 	"strconv"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -71,7 +71,7 @@ func sortedSetCommands() []command.Spec {
 }
 
 func zrem(call *command.Call) {
-	v := visit(call, call.Args[1], engine.SortedSet)
+	v := visit(call, call.Args[1], algo.SortedSet)
 	if v == nil {
 		return
 	}
@@ -95,7 +95,7 @@ func zrem(call *command.Call) {
 }
 
 func zcard(call *command.Call) {
-	v := visit(call, call.Args[1], engine.SortedSet)
+	v := visit(call, call.Args[1], algo.SortedSet)
 	if v == nil {
 		return
 	}
@@ -105,7 +105,7 @@ func zcard(call *command.Call) {
 }
 
 func zscore(call *command.Call) {
-	v := visit(call, call.Args[1], engine.SortedSet)
+	v := visit(call, call.Args[1], algo.SortedSet)
 	if v == nil {
 		return
 	}
@@ -115,7 +115,7 @@ func zscore(call *command.Call) {
 }
 
 func zmscore(call *command.Call) {
-	v := visit(call, call.Args[1], engine.SortedSet)
+	v := visit(call, call.Args[1], algo.SortedSet)
 	if v == nil {
 		return
 	}
@@ -148,7 +148,7 @@ func zrank(reverse bool) command.Handler {
 			call.Error(command.ErrSyntax.Error())
 			return
 		}
-		v := visit(call, call.Args[1], engine.SortedSet)
+		v := visit(call, call.Args[1], algo.SortedSet)
 		if v == nil {
 			return
 		}
@@ -188,7 +188,7 @@ func zpop(highest bool) command.Handler {
 			call.Error(err.Error())
 			return
 		}
-		v := visit(call, call.Args[1], engine.SortedSet)
+		v := visit(call, call.Args[1], algo.SortedSet)
 		if v == nil {
 			return
 		}
@@ -222,7 +222,7 @@ func zpop(highest bool) command.Handler {
 	}
 }
 
-var zscan = scanner(engine.SortedSet, func(s *scanCall, b packed.Buffer) {
+var zscan = scanner(algo.SortedSet, func(s *scanCall, b packed.Buffer) {
 	z := packed.NewSortedSet(b)
 	integers := compact(&z)
 	var room [32]byte
@@ -242,7 +242,7 @@ var zscan = scanner(engine.SortedSet, func(s *scanCall, b packed.Buffer) {
 
 func zrandmember(call *command.Call) {
 	if len(call.Args) == 2 {
-		v := visit(call, call.Args[1], engine.SortedSet)
+		v := visit(call, call.Args[1], algo.SortedSet)
 		if v == nil {
 			return
 		}
@@ -265,7 +265,7 @@ func zrandmember(call *command.Call) {
 		call.Leave()
 		return
 	}
-	r, ok := read(call, call.Args[1], engine.SortedSet)
+	r, ok := read(call, call.Args[1], algo.SortedSet)
 	if !ok {
 		return
 	}

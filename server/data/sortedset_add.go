@@ -4,7 +4,7 @@ import (
 	"errors"
 	"math"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -124,7 +124,7 @@ func (o *addOptions) run(call *command.Call, pairs [][]byte) {
 		scores = append(scores, score)
 		size += len(pairs[i+1])
 	}
-	v := visit(call, call.Args[1], engine.SortedSet)
+	v := visit(call, call.Args[1], algo.SortedSet)
 	if v == nil {
 		return
 	}

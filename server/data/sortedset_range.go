@@ -3,7 +3,7 @@ package data
 import (
 	"errors"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -117,7 +117,7 @@ func (q rangeQuery) handler() command.Handler {
 			call.Error(err.Error())
 			return
 		}
-		v := visit(call, call.Args[1], engine.SortedSet)
+		v := visit(call, call.Args[1], algo.SortedSet)
 		if v == nil {
 			return
 		}
@@ -244,7 +244,7 @@ func zcount(by order) command.Handler {
 			call.Error(err.Error())
 			return
 		}
-		v := visit(call, call.Args[1], engine.SortedSet)
+		v := visit(call, call.Args[1], algo.SortedSet)
 		if v == nil {
 			return
 		}
@@ -267,7 +267,7 @@ func zremrange(by order) command.Handler {
 			call.Error(err.Error())
 			return
 		}
-		v := visit(call, call.Args[1], engine.SortedSet)
+		v := visit(call, call.Args[1], algo.SortedSet)
 		if v == nil {
 			return
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -65,7 +66,7 @@ func stringCommands() []command.Spec {
 // open begins a visit to the string of a key, or replies an error and returns
 // nil.
 func open(call *command.Call, key []byte) *engine.Value {
-	v, err := call.Sess.Open(call.Now, key, engine.Counter)
+	v, err := call.Sess.Open(call.Now, key, algo.Counter)
 	if err != nil {
 		call.Fail(err)
 		return nil

@@ -2,13 +2,14 @@ package data
 
 import (
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/server/command"
 )
 
 // visit begins a visit to the collection that a key holds, or replies an error
 // and returns nil.
-func visit(call *command.Call, key []byte, kind engine.Algorithm) *engine.Value {
+func visit(call *command.Call, key []byte, kind algo.Algorithm) *engine.Value {
 	v, err := call.Sess.Open(call.Now, key, kind)
 	if err != nil {
 		call.Fail(err)
@@ -50,12 +51,12 @@ func whole(value []byte) int { return packed.Len(value) + len(value)/command.Byt
 // read begins a visit that goes through all of a collection; or it replies an
 // error, or puts the call off to a worker, and ok is false. The worker reads a
 // copy, which holds nobody up.
-func read(call *command.Call, key []byte, kind engine.Algorithm) (r reading, ok bool) {
+func read(call *command.Call, key []byte, kind algo.Algorithm) (r reading, ok bool) {
 	return readSome(call, key, kind, whole)
 }
 
 // readSome is read of as many entries of the collection as passes says.
-func readSome(call *command.Call, key []byte, kind engine.Algorithm, passes func(value []byte) int) (r reading, ok bool) {
+func readSome(call *command.Call, key []byte, kind algo.Algorithm, passes func(value []byte) int) (r reading, ok bool) {
 	v := visit(call, key, kind)
 	if v == nil {
 		return reading{}, false

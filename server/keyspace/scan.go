@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/glob"
@@ -83,7 +84,7 @@ func (s *scanCall) run(sess *engine.Session, now int64, most int, w *resp.Writer
 		batch = batch[:0]
 		seen := 0
 		var err error
-		cursor, err = sess.Scan(now, cursor, min(left, scanBatch), func(key []byte, kind engine.Algorithm) {
+		cursor, err = sess.Scan(now, cursor, min(left, scanBatch), func(key []byte, kind algo.Algorithm) {
 			seen++
 			if s.kind == "" || strings.EqualFold(s.kind, kind.Type()) {
 				batch = append(batch, string(key))
@@ -168,7 +169,7 @@ func keys(call *command.Call) {
 			}
 			batch = batch[:0]
 			var err error
-			cursor, err = sess.Scan(now, cursor, ScanInline, func(key []byte, _ engine.Algorithm) {
+			cursor, err = sess.Scan(now, cursor, ScanInline, func(key []byte, _ algo.Algorithm) {
 				batch = append(batch, string(key))
 			})
 			if err != nil {

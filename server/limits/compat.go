@@ -6,10 +6,9 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
-	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // compatCommands are limiter commands of other servers, exact in values, order
@@ -47,7 +46,7 @@ func compatCommands() []command.Spec {
 // bucketHeadless is how these are answered while no leader does: what gives units back
 // waits for the leader.
 func bucketHeadless(args [][]byte) command.Headless {
-	return command.Headless{Prompt: !wire.SaysHeadless(args[2:])}
+	return command.Headless{Prompt: !saysHeadless(args[2:])}
 }
 
 // bucketMaxArgs is the command's name, the key and four numbers.
@@ -63,14 +62,14 @@ func parseBucketArgs(args [][]byte) (b bucketArgs, err error) {
 	b.quantity = 1
 	fields := [...]*int64{&b.burst, &b.count, &b.period, &b.quantity}
 	for i, arg := range args {
-		if *fields[i], err = wire.ParseInteger(arg); err != nil {
+		if *fields[i], err = parseInteger(arg); err != nil {
 			return b, err
 		}
 	}
 	switch {
 	case b.count < 1:
 		err = errors.New("ERR count must be at least 1")
-	case b.period < 1 || b.period > wire.MaxSeconds:
+	case b.period < 1 || b.period > maxSeconds:
 		err = errors.New("ERR period must be a positive number of seconds")
 	}
 	return b, err
@@ -78,10 +77,10 @@ func parseBucketArgs(args [][]byte) (b bucketArgs, err error) {
 
 // limit returns the bucket: count units per period, whose time per unit is cut
 // to ns as both servers do, holding capacity units.
-func (b bucketArgs) limit(capacity int64) engine.Limit {
-	return engine.Limit{
-		Algorithm: engine.Token,
-		Rounding:  engine.Nanosecond,
+func (b bucketArgs) limit(capacity int64) algo.Limit {
+	return algo.Limit{
+		Algorithm: algo.Token,
+		Rounding:  algo.Nanosecond,
 		Limit:     b.count,
 		Period:    b.period * int64(time.Second),
 		Burst:     capacity,
@@ -111,14 +110,14 @@ func throttleCell(call *command.Call) {
 }
 
 // writeCell writes the reply that CL.THROTTLE and GCRA share.
-func writeCell(w *resp.Writer, d *engine.Decision, seconds func(ns int64) int64) {
+func writeCell(w *resp.Writer, d *algo.Decision, seconds func(ns int64) int64) {
 	w.Array(5)
 	retry := int64(-1)
 	if d.OK {
 		w.Int(0)
 	} else {
 		w.Int(1)
-		if d.RetryAfter != engine.Never {
+		if d.RetryAfter != algo.Never {
 			retry = seconds(d.RetryAfter)
 		}
 	}
@@ -159,7 +158,7 @@ func throttleCrab(call *command.Call) {
 		return
 	}
 	retry := d.RetryAfter
-	if retry != engine.Never {
+	if retry != algo.Never {
 		retry /= int64(time.Second)
 	}
 	call.W.Array(5)
@@ -190,7 +189,7 @@ func gcra(call *command.Call) {
 }
 
 // parseGCRA reads the arguments behind the key. Its errors are those of Redis.
-func parseGCRA(args [][]byte) (l engine.Limit, tokens int64, err error) {
+func parseGCRA(args [][]byte) (l algo.Limit, tokens int64, err error) {
 	burst, ok := resp.ParseInt(args[0])
 	if !ok || burst < 0 {
 		return l, 0, errors.New("ERR value is out of range, must be positive")
@@ -212,11 +211,11 @@ func parseGCRA(args [][]byte) (l engine.Limit, tokens int64, err error) {
 	if interval := gcraInterval(period, rate); interval > math.MaxInt64/tokens {
 		return l, 0, gcraOverflow("TOKENS")
 	}
-	l = engine.Limit{
-		Algorithm: engine.Token,
-		Rounding:  engine.Microsecond,
+	l = algo.Limit{
+		Algorithm: algo.Token,
+		Rounding:  algo.Microsecond,
 		Limit:     rate,
-		Period:    max(int64(math.Round(min(period, float64(wire.MaxSeconds))*float64(time.Second))), 1),
+		Period:    max(int64(math.Round(min(period, float64(maxSeconds))*float64(time.Second))), 1),
 		Burst:     min(burst, math.MaxInt64-1) + 1,
 	}
 	if l.Validate() != nil {
@@ -260,9 +259,6 @@ func gcraOverflow(name string) error {
 	return errors.New("ERR GCRA limiting uses microsecond accuracy. Combination of period, tokens_per_period and " + name + " would cause an overflow")
 }
 
-// errNotFloat carries its RESP prefix, as clients see it.
-var errNotFloat = errors.New("ERR value is not a valid float")
-
 // parseFloat parses a decimal number as Redis does; it may be infinite.
 func parseFloat(b []byte) (float64, error) {
 	f, err := strconv.ParseFloat(string(b), 64)
@@ -274,7 +270,7 @@ func parseFloat(b []byte) (float64, error) {
 
 // decide checks one limit and counts the outcome. On an error it has replied,
 // and ok is false.
-func decide(call *command.Call, key []byte, l engine.Limit, cost int64) (d engine.Decision, ok bool) {
+func decide(call *command.Call, key []byte, l algo.Limit, cost int64) (d algo.Decision, ok bool) {
 	d, err := call.Limits.Decide(call.Now, key, l, cost, &noOptions)
 	if err != nil {
 		call.Fail(err)
@@ -284,4 +280,4 @@ func decide(call *command.Call, key []byte, l engine.Limit, cost int64) (d engin
 	return d, true
 }
 
-var noOptions engine.Options
+var noOptions algo.Options

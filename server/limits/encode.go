@@ -5,13 +5,13 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/server/command"
-	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // AppendLimit appends RL.LIMIT as it is sent for a chain of limits that has
 // passed Check. A Wait is rounded up to whole milliseconds.
-func AppendLimit(args [][]byte, segs []engine.Segment, o *engine.Options, sync command.SyncMode) [][]byte {
+func AppendLimit(args [][]byte, segs []engine.Segment, o *algo.Options, sync command.SyncMode) [][]byte {
 	word := func(words ...string) {
 		for _, w := range words {
 			args = append(args, []byte(w))
@@ -24,14 +24,14 @@ func AppendLimit(args [][]byte, segs []engine.Segment, o *engine.Options, sync c
 			word("AND")
 		}
 		args = append(args, s.Key)
-		word(strconv.FormatInt(s.Limit.Limit, 10), wire.FormatPeriod(s.Limit.Period))
-		if s.Limit.Algorithm != engine.Token {
+		word(strconv.FormatInt(s.Limit.Limit, 10), formatPeriod(s.Limit.Period))
+		if s.Limit.Algorithm != algo.Token {
 			word("ALGORITHM", s.Limit.Algorithm.String())
 		}
 		if s.Limit.Burst > 0 {
 			number("BURST", s.Limit.Burst)
 		}
-		if s.Limit.Align == engine.First {
+		if s.Limit.Align == algo.First {
 			word("ALIGN", "first")
 		}
 		number("COST", s.Cost)
@@ -45,7 +45,7 @@ func AppendLimit(args [][]byte, segs []engine.Segment, o *engine.Options, sync c
 		}
 	}
 	switch {
-	case o.Wait == engine.NoWait:
+	case o.Wait == algo.NoWait:
 		number("WAIT", 0)
 	case o.Wait > 0:
 		number("WAIT", command.CeilUnits(o.Wait, time.Millisecond))

@@ -8,6 +8,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -17,17 +18,17 @@ func TestAppendLimitRoundTrip(t *testing.T) {
 		segs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) engine.Segment {
 			return engine.Segment{
 				Key: []byte(rapid.SampledFrom([]string{"k", "AND", "COST", ""}).Draw(t, "key")),
-				Limit: engine.Limit{
+				Limit: algo.Limit{
 					Limit: rapid.Int64().Draw(t, "limit"), Period: rapid.Int64Min(1).Draw(t, "period"), Burst: rapid.Int64Min(0).Draw(t, "burst"),
-					Algorithm: rapid.SampledFrom([]engine.Algorithm{engine.Token, engine.Leaky, engine.Fixed, engine.Sliding, engine.Log}).Draw(t, "algorithm"),
-					Align:     rapid.SampledFrom([]engine.Align{engine.Epoch, engine.First}).Draw(t, "align"),
+					Algorithm: rapid.SampledFrom([]algo.Algorithm{algo.Token, algo.Leaky, algo.Fixed, algo.Sliding, algo.Log}).Draw(t, "algorithm"),
+					Align:     rapid.SampledFrom([]algo.Align{algo.Epoch, algo.First}).Draw(t, "align"),
 				},
 				Cost: rapid.Int64().Draw(t, "cost"),
 			}
 		}), 1, 3).Draw(t, "segs")
-		o := engine.Options{
+		o := algo.Options{
 			Peek: rapid.Bool().Draw(t, "peek"), Force: rapid.Bool().Draw(t, "force"), AtMost: rapid.Bool().Draw(t, "atmost"),
-			Wait: rapid.SampledFrom([]int64{0, engine.NoWait, int64(time.Millisecond), int64(time.Hour)}).Draw(t, "wait"),
+			Wait: rapid.SampledFrom([]int64{0, algo.NoWait, int64(time.Millisecond), int64(time.Hour)}).Draw(t, "wait"),
 			Debt: rapid.Int64Min(0).Draw(t, "debt"),
 		}
 		if Check(segs, &o) != nil {

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -136,14 +137,14 @@ func (l *Asked) window() int64 {
 	if seconds, notNumber := strconv.ParseInt(l.Period, 10, 32); notNumber == nil {
 		period, err = seconds*int64(time.Second), nil
 	}
-	algorithm, ok := engine.Token, true
+	algorithm, ok := algo.Token, true
 	if l.Algorithm != "" {
-		algorithm, ok = engine.ParseAlgorithm(l.Algorithm)
+		algorithm, ok = algo.ParseAlgorithm(l.Algorithm)
 	}
 	if err != nil || !ok || l.Limit <= 0 {
 		return 0
 	}
-	return command.CeilMillis(engine.Limit{Algorithm: algorithm, Limit: l.Limit, Period: period, Burst: l.Burst}.Window())
+	return command.CeilMillis(algo.Limit{Algorithm: algorithm, Limit: l.Limit, Period: period, Burst: l.Burst}.Window())
 }
 
 // places are the names of limits that have none: their places in the call.

@@ -8,8 +8,9 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/checks"
+	"github.com/headgate-io/headgate/server/limits"
 )
 
 // # Trials
@@ -78,7 +79,7 @@ type outcome struct {
 }
 
 // decision takes over what an engine has decided.
-func (o *outcome) decision(d *engine.Decision) {
+func (o *outcome) decision(d *algo.Decision) {
 	if d.OK {
 		o.Passed++
 	} else {
@@ -103,8 +104,8 @@ func milliseconds(ns int64) int64 {
 // algorithms are those of RL.LIMIT.
 var algorithms = []struct {
 	name string
-	is   engine.Algorithm
-}{{"token", engine.Token}, {"leaky", engine.Leaky}, {"fixed", engine.Fixed}, {"sliding", engine.Sliding}, {"log", engine.Log}}
+	is   algo.Algorithm
+}{{"token", algo.Token}, {"leaky", algo.Leaky}, {"fixed", algo.Fixed}, {"sliding", algo.Sliding}, {"log", algo.Log}}
 
 var errTrialSlow = &Error{Status: http.StatusUnprocessableEntity, Detail: "the trial takes too long: fewer calls, or a simpler policy"}
 
@@ -206,12 +207,12 @@ func (t *trial) compare(ctx context.Context, start int64) (Answer, error) {
 	by := map[string][]outcome{}
 	for _, algorithm := range algorithms {
 		session := engine.New(engine.Config{Shards: 1}).NewSession()
-		limit := engine.Limit{Algorithm: algorithm.is, Limit: t.Limit.Limit, Period: period}
-		if algorithm.is == engine.Token || algorithm.is == engine.Leaky {
+		limit := algo.Limit{Algorithm: algorithm.is, Limit: t.Limit.Limit, Period: period}
+		if algorithm.is == algo.Token || algorithm.is == algo.Leaky {
 			limit.Burst = t.Limit.Burst
 		}
 		outcomes, err := t.play(ctx, start, func(now int64, s *step, o *outcome) error {
-			d, err := session.Decide(now, []byte("trial"), limit, *s.Cost, &engine.Options{})
+			d, err := session.Decide(now, []byte("trial"), limit, *s.Cost, &algo.Options{})
 			if err == nil {
 				o.decision(&d)
 			}
@@ -233,14 +234,14 @@ func (t *trial) decide(ctx context.Context, start int64) (Answer, error) {
 	if err != nil {
 		return Answer{}, wrong("policies: %v", err)
 	}
-	on, err := checks.NewTrial(records)
+	on, err := limits.NewTrial(records)
 	if err != nil {
 		return Answer{}, wrong("policies: %v", err)
 	}
 	outcomes, err := t.play(ctx, start, func(now int64, s *step, o *outcome) error {
-		answer, err := on.Check(now, checks.TrialCall{Policy: s.Policy, Attributes: s.pairs, Units: *s.Cost})
+		answer, err := on.Check(now, limits.TrialCall{Policy: s.Policy, Attributes: s.pairs, Units: *s.Cost})
 		switch {
-		case errors.Is(err, checks.ErrNoPolicy):
+		case errors.Is(err, limits.ErrNoPolicy):
 			return err
 		case err != nil: // of the call
 			o.Error = strings.TrimPrefix(err.Error(), "ERR ")

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Changes of one caller are a token bucket: so many at once, and so many a second.
@@ -52,7 +53,7 @@ func (w *writes) take(r *Request) error {
 	key := []byte(r.Who.User + "\x00" + r.Who.Name + "\x00" + host)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	d, err := w.session.Decide(w.engine.Now(), key, engine.Limit{Limit: writeRate, Period: int64(time.Second), Burst: writeBurst}, 1, &engine.Options{})
+	d, err := w.session.Decide(w.engine.Now(), key, algo.Limit{Limit: writeRate, Period: int64(time.Second), Burst: writeBurst}, 1, &algo.Options{})
 	if err == nil && !d.OK {
 		err = &Error{Status: http.StatusTooManyRequests, Code: "BUSY", Detail: fmt.Sprintf("too many changes: %d at once and %d a second from one caller", writeBurst, writeRate), RetryAfter: time.Duration(d.RetryAfter)}
 	}

@@ -1,0 +1,240 @@
+package algo
+
+import (
+	"cmp"
+	"strings"
+)
+
+// Algorithm names the rule of a limit and the kind of state its keys hold.
+type Algorithm uint8
+
+// The zero value is Token, the default algorithm. Slots and what follows are
+// kinds of state that have commands of their own: RL.ACQUIRE, those of strings,
+// INCREX among them, hashes, sets, sorted sets and lists. Numbers are in
+// effects: they stay for ever.
+const (
+	Token Algorithm = iota
+	Leaky
+	Fixed
+	Sliding
+	Log
+	Slots
+	Counter // a string of Redis: an integer, or any text
+	Hash
+	Set
+	SortedSet
+	List
+
+	// Counters of limits that policies have, one for each algorithm of RL.LIMIT, in
+	// the same order, and one of their own. Only a check of policies charges them.
+	PolicyToken
+	PolicyLeaky
+	PolicyFixed
+	PolicySliding
+	PolicyLog
+	// PolicyCalendar counts in the windows of a calendar, which the check names.
+	// RL.LIMIT has nothing like it.
+	PolicyCalendar
+
+	// HoldRecord is the record of a reservation. It has no limit, and is no user's
+	// key.
+	HoldRecord
+	// OffenceRecord is what is known of a caller whom a limit has denied. It has no
+	// limit either, and is no user's key.
+	OffenceRecord
+
+	// PolicySlots is the counter of a policy's limit of calls that run at once. Only
+	// a reservation takes of it, and its settlement gives back.
+	PolicySlots
+
+	// blocked is how a limit of 0 units decides. No state has it.
+	blocked
+)
+
+// Databases is how many databases a table has: keys apart, numbered from 0.
+const Databases = 16
+
+// Key spaces after the last database. Their records are seen by no command on keys:
+// those of reservations, and those of offenders, which have the keys of the counters
+// that they are beside.
+const (
+	HoldSpace    = Databases
+	OffenceSpace = Databases + 1
+	Spaces       = Databases + 2 // how many there are
+)
+
+// kind is what one kind of state has of its own.
+type kind struct {
+	// name is what users call it, and redis what TYPE and SCAN do, if that is
+	// another name.
+	name, redis string
+	// decides marks the algorithms of RL.LIMIT. A limit of theirs of 0 units is
+	// blocked.
+	decides bool
+	// policy marks the counters of policies' limits, which are decided by
+	// Algorithm.Decider. Their limits may be of 0 units too.
+	policy bool
+	// What its limits have: a number of units, a period, a rate with a burst
+	// and a rounding, windows that align.
+	units, period, rate, aligns bool
+	// space is the key space of records that are not in databases.
+	space uint8
+	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
+	expires bool
+	// algorithm is the one that its limits are decided by, nil for a kind without
+	// limits.
+	algorithm *algorithm
+}
+
+// kinds has a row for each Algorithm but blocked, which no state has.
+var kinds = [...]kind{
+	Token:     {name: "token", decides: true, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
+	Leaky:     {name: "leaky", decides: true, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
+	Fixed:     {name: "fixed", decides: true, units: true, period: true, aligns: true, algorithm: &fixedAlgorithm},
+	Sliding:   {name: "sliding", decides: true, units: true, period: true, aligns: true, algorithm: &slidingAlgorithm},
+	Log:       {name: "log", decides: true, units: true, period: true, algorithm: &logAlgorithm},
+	Slots:     {name: "slots", units: true, algorithm: &slotsAlgorithm},
+	Counter:   {name: "counter", redis: "string", expires: true},
+	Hash:      {name: "hash", expires: true},
+	Set:       {name: "set", expires: true},
+	SortedSet: {name: "zset", expires: true},
+	List:      {name: "list", expires: true},
+
+	PolicyToken:    {name: "policy-token", redis: policyType, policy: true, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
+	PolicyLeaky:    {name: "policy-leaky", redis: policyType, policy: true, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
+	PolicyFixed:    {name: "policy-fixed", redis: policyType, policy: true, units: true, period: true, aligns: true, algorithm: &fixedAlgorithm},
+	PolicySliding:  {name: "policy-sliding", redis: policyType, policy: true, units: true, period: true, aligns: true, algorithm: &slidingAlgorithm},
+	PolicyLog:      {name: "policy-log", redis: policyType, policy: true, units: true, period: true, algorithm: &logAlgorithm},
+	PolicyCalendar: {name: "calendar", redis: policyType, policy: true, units: true, algorithm: &calendarAlgorithm},
+	HoldRecord:     {name: "hold", space: HoldSpace},
+	OffenceRecord:  {name: "offences", space: OffenceSpace},
+	PolicySlots:    {name: "policy-slots", redis: policyType, policy: true, units: true, period: true, algorithm: &slotsAlgorithm},
+}
+
+// policyType is what TYPE says of a policy's counter, whatever decides.
+const policyType = "policy"
+
+// unknown is the row of blocked, and of what is no algorithm.
+var unknown = kind{name: "unknown"}
+
+// kind returns a's row.
+func (a Algorithm) kind() *kind {
+	if int(a) < len(kinds) {
+		return &kinds[a]
+	}
+	return &unknown
+}
+
+// algorithm is what one algorithm says, each in a variable of its own. A function that
+// it has no use for is nil. r is the rule by which the state was written last, unless
+// said otherwise; now need not be clamped.
+//
+// Only the decision itself is not here: see Rule.Decide.
+type algorithm struct {
+	// words is how many words a state has; 0 for a list, whose record says it.
+	words int
+	list  bool
+	// timed: a state and what is charged are lengths of time, not units. An edit of the
+	// numbers carries such a state over to other ones.
+	timed bool
+	// countsOn: it can count beyond its limit, whatever that is.
+	countsOn bool
+
+	// window returns Limit.Window.
+	window func(r *Rule) int64
+	// fits is Limit.Fits, split is Limit.Split. multiple makes m, which has l's
+	// algorithm to decide by, limit, period and alignment, Limit.Multiple.
+	fits     func(l Limit, maxEntries int) error
+	split    func(l Limit, n int64) (share Limit, ok bool)
+	multiple func(l Limit, m *Limit, n int64)
+
+	// adopt is Rule.Adopt, scale is Rule.Scale. Nil: a state means the same under
+	// every limit.
+	adopt func(r, old *Rule, st State, now int64) State
+	scale func(r, old *Rule, st State, list []byte, now int64) (State, []byte)
+	// compact is Rule.Compact, apply is Rule.Apply and applyCount Rule.ApplyCount.
+	compact    func(r *Rule, list []byte, now int64)
+	apply      func(r *Rule, list []byte, now, granted int64)
+	applyCount func(r *Rule, list []byte, now, units, debt int64)
+	// pressure is Rule.Pressure, describe is Rule.Describe.
+	pressure func(r *Rule, st State, now int64) uint32
+	describe func(r *Rule, st State, list []byte, now int64) Usage
+
+	// count is Rule.Count.
+	count func(r *Rule, in Input, d *Decision) (Count, error)
+	// What can be given back: see refund.go. charged tells what led from was to next,
+	// units of a list, and by what it is found again; the others are the methods of
+	// Rule that they are called after.
+	charged  func(r *Rule, m *Mark, was, next State, now, units int64) (taken, stamp Span)
+	refund   func(r *Rule, c *Receipt, st State, record []byte, now int64, excess Span) Refund
+	forcible func(r *Rule, st State, list []byte, now, cost int64) int64
+	over     func(r *Rule, st State, list []byte, now int64) int64
+}
+
+// none is what is said of states that nothing is decided by.
+var none algorithm
+
+// algorithm returns the one that limits of a are decided by.
+func (a Algorithm) algorithm() *algorithm {
+	if x := a.kind().algorithm; x != nil {
+		return x
+	}
+	return &none
+}
+
+// ParseAlgorithm returns the algorithm named s, in any case: token, leaky,
+// fixed, sliding or log.
+func ParseAlgorithm(s string) (Algorithm, bool) {
+	for i := range kinds {
+		if k := &kinds[i]; k.decides && strings.EqualFold(s, k.name) {
+			return Algorithm(i), true
+		}
+	}
+	return 0, false
+}
+
+// String returns the lower-case name.
+func (a Algorithm) String() string { return a.kind().name }
+
+// Type is what TYPE and SCAN call a key that holds a's state.
+func (a Algorithm) Type() string {
+	k := a.kind()
+	return cmp.Or(k.redis, k.name)
+}
+
+// OfPolicy returns the kind of a policy's counter that a, one of the algorithms
+// of RL.LIMIT or the number behind them for a calendar, decides.
+func (a Algorithm) OfPolicy() Algorithm { return PolicyToken + a }
+
+// IsPolicy reports whether a is the kind of a policy's counter.
+func (a Algorithm) IsPolicy() bool { return a.kind().policy }
+
+// IsData reports whether a is one of Redis's data types, whose values users set,
+// and not the state of a limit or leases.
+func (a Algorithm) IsData() bool { return a.kind().expires }
+
+// HasQuota reports whether units are taken from a state of a.
+func (a Algorithm) HasQuota() bool { return a.kind().units }
+
+// Space returns the key space of records that are not in databases; 0 for all
+// others.
+func (a Algorithm) Space() uint8 { return a.kind().space }
+
+// Has tells which parts the limits of a have: a number of units, a period, and
+// windows that align.
+func (a Algorithm) Has() (units, period, aligns bool) {
+	k := a.kind()
+	return k.units, k.period, k.aligns
+}
+
+// Decider returns the algorithm by which states of a are decided: of a policy's
+// counter, the one that its kind is named after, if there is one.
+func (a Algorithm) Decider() Algorithm {
+	switch {
+	case a == PolicySlots:
+		return Slots
+	case a.kind().policy && a != PolicyCalendar:
+		return a - PolicyToken
+	}
+	return a
+}

@@ -1,0 +1,45 @@
+package algo
+
+import "math/bits"
+
+// Multiple returns a limit that admits at most n times what l does, n being 1 or
+// more, and any call that l, full, admits:
+//
+//   - Of a bucket, n times the burst, which refills at n times the rate, or at a
+//     unit per ns, which is the most. It makes nobody wait, and so a leaky one is a
+//     token bucket too.
+//   - Of a window, n times the limit in each.
+//   - Of a log, a token bucket of half of n times the limit, which refills once in
+//     a period: no period has more than the whole.
+func (l Limit) Multiple(n int64) Limit {
+	m := Limit{Algorithm: l.Algorithm.Decider(), Align: l.Align, Limit: l.Limit, Period: l.Period}
+	if multiple := m.Algorithm.algorithm().multiple; multiple != nil {
+		multiple(l, &m, n)
+	}
+	if l.Algorithm.IsPolicy() && l.Algorithm != PolicyCalendar {
+		m.Algorithm = m.Algorithm.OfPolicy()
+	}
+	return m
+}
+
+// product returns a*n, at most most.
+func product(a uint64, n int64, most uint64) uint64 {
+	hi, lo := bits.Mul64(a, uint64(n))
+	if hi > 0 {
+		return most
+	}
+	return min(lo, most)
+}
+
+// scaled returns n*to/of, rounded up, at most MaxCount.
+func scaled(n, to, of uint64) uint64 {
+	hi, lo := bits.Mul64(n, to)
+	if hi >= of {
+		return MaxCount
+	}
+	q, rem := bits.Div64(hi, lo, of)
+	if rem > 0 {
+		q++
+	}
+	return min(q, MaxCount)
+}

@@ -1,0 +1,221 @@
+package algo
+
+import (
+	"errors"
+	"math"
+	"math/bits"
+)
+
+// ErrUndecided is returned for a decision by a kind of state that has no limits.
+var ErrUndecided = errors.New("no limit decides by this kind of state")
+
+// State is a deadline and the first two words of a record: all of the state of
+// an algorithm that has no list. The zero value is that of a missing key.
+type State struct {
+	Deadline      int64
+	First, Second uint64 // an array would be copied through memory
+}
+
+// Rule is a Limit with everything precomputed that a check needs, so that a
+// call of cost 1 is admitted without a division.
+type Rule struct {
+	Limit    Limit
+	Decides  Algorithm // the limit's Decider, or one that denies all for a limit of 0
+	HasList  bool      // Input.List is needed
+	Burst    int64     // units of a full limit
+	Period   int64     // ns
+	Window   int64     // see Limit.Window
+	num, den uint64    // time of one unit is num/den ns, lowest terms, num >= den >= 1
+	unit     Span      // num/den rounded down
+	capacity Span      // time of burst units, rounded down: GCRA's delay variation tolerance
+}
+
+// Compile precomputes l, which must be valid.
+func Compile(l Limit) Rule {
+	k := l.Algorithm.kind()
+	r := Rule{Limit: l, Decides: l.Algorithm.Decider(), Burst: l.Capacity(), Period: l.Period}
+	if l.Limit == 0 && (k.decides || k.policy) {
+		r.Decides = blocked
+		return r
+	}
+	if k.rate {
+		r.num, r.den = l.interval()
+		r.unit = times(1, r.num, r.den)
+		r.capacity = times(uint64(r.Burst), r.num, r.den)
+	}
+	a := r.Decides.algorithm()
+	r.HasList = a.list
+	if a.window != nil {
+		r.Window = a.window(&r)
+	}
+	return r
+}
+
+// Input is what a decision is made of, beside the limit.
+type Input struct {
+	// State is that of a live key, as it is under the limit: see Rule.Adopt.
+	State State
+	// List is the record of a live key where Rule.HasList, else nil. It is not changed.
+	List []byte
+	// Now is the time of the visit, Unix ns, and Cost the call's in units: 0 looks, and
+	// below 0 is a refund.
+	Now, Cost int64
+	// Options are those of the call, nil for none.
+	Options *Options
+	// MaxEntries bounds the entries of a log.
+	MaxEntries int
+}
+
+// Decide decides a call, and changes nothing. d, which must be zero, receives the
+// answer; as a result it would be copied through memory, a copy that waits for the
+// stores before it. With an error it means nothing.
+//
+// With write true, next is the state to store, and words the size of its record, 0 if
+// nothing is left and the key goes. Of a list next has but the deadline: the list
+// itself is written by Apply.
+//
+// Errors: ErrOverflow, ErrLogFull, ErrSlotsFull, ErrNoWindow, ErrUndecided.
+//
+// This is the one switch over algorithms. A function in the rows of kinds would let
+// in and d escape to the heap: an allocation, and more than twice the time for every
+// decision (BenchmarkDecide).
+func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
+	o := in.Options
+	if o == nil {
+		o = &noOptions
+	}
+	switch r.Decides {
+	case Token, Leaky:
+		var st tokenState
+		if st, write, err = r.token(in.State.bucket(), in.Now, in.Cost, o, d); write {
+			next, words = st.stored(), wordsIf(1, st != tokenState{})
+		}
+	case Fixed:
+		var st windowState
+		if st, write, err = r.fixed(r.counts(in.State), in.Now, in.Cost, o, d); write {
+			next, words = r.stored(st), wordsIf(1, st.Cur != 0)
+		}
+	case Sliding:
+		var st windowState
+		if st, write, err = r.sliding(r.counts(in.State), in.Now, in.Cost, o, d); write {
+			next, words = r.stored(st), wordsIf(2, st.Cur != 0 || st.Prev != 0)
+		}
+	case Log:
+		if write, err = r.checkLog(in.List, in.Now, in.Cost, o, in.MaxEntries, d); write {
+			words, next.Deadline = r.logNeed(in.List, in.Now, d.Allowed, in.MaxEntries)
+		}
+	case blocked:
+		*d = Decision{RetryAfter: Never}
+	default: // a case more would be compares more for some of the others
+		switch r.Decides {
+		case PolicyCalendar:
+			if next, write, err = r.calendar(in.State, in.Now, in.Cost, o, d); write {
+				words = wordsIf(1, next.First != 0)
+			}
+		case Slots: // nothing is written: see Leases
+			*d, err = r.AskSlot(in.List, in.Now, in.Cost)
+		default:
+			err = ErrUndecided
+		}
+	}
+	return next, words, write, err
+}
+
+var noOptions Options
+
+// Adopt returns a state that was written under old as it is under r: a limit changed on
+// a live key keeps what was consumed of it.
+func (r *Rule) Adopt(old *Rule, st State, now int64) State {
+	// By Decides: a limit of 0 adopts nothing, having no rate to count in.
+	if adopt := r.Decides.algorithm().adopt; adopt != nil {
+		return adopt(r, old, st, now)
+	}
+	return st
+}
+
+// Scale is Adopt that keeps the share of what is used instead of its units, rounded up.
+// scaled is a list as it is under r, nil for a state that has none.
+func (r *Rule) Scale(old *Rule, st State, list []byte, now int64) (next State, scaled []byte) {
+	if scale := r.Decides.algorithm().scale; scale != nil {
+		return scale(r, old, st, list, now)
+	}
+	return st, nil
+}
+
+// Compact brings what counts of a list to its leading words, which a resize keeps.
+func (r *Rule) Compact(list []byte, now int64) {
+	if compact := r.Limit.Algorithm.algorithm().compact; compact != nil {
+		compact(r, list, now)
+	}
+}
+
+// Apply writes what Decide has granted of a list: list must have the room that it has
+// asked for.
+func (r *Rule) Apply(list []byte, now, granted int64) {
+	r.Decides.algorithm().apply(r, list, now, granted)
+}
+
+// ApplyCount writes Count.Units to a list, which must have the room that Count has asked
+// for. debt is that of its options.
+func (r *Rule) ApplyCount(list []byte, now, units, debt int64) {
+	r.Decides.algorithm().applyCount(r, list, now, units, debt)
+}
+
+// CountsOn reports whether r can count beyond its limit, so that a soft limit does.
+func (r *Rule) CountsOn() bool { return r.Decides.algorithm().countsOn }
+
+// Pressure returns how much of its quota a key has used, from 0 for a full quota to
+// MaxUint32 for an exhausted one.
+func (r *Rule) Pressure(st State, now int64) uint32 {
+	return r.Limit.Algorithm.algorithm().pressure(r, st, now)
+}
+
+// Describe returns what is used of a live key's state, and what its words mean.
+func (r *Rule) Describe(st State, list []byte, now int64) Usage {
+	return r.Limit.Algorithm.algorithm().describe(r, st, list, now)
+}
+
+// Usage is a state for people to read.
+type Usage struct {
+	// Used is the units in use, above the capacity for a debt.
+	Used int64
+	// TAT is the theoretical arrival time of a token or leaky bucket, Unix
+	// ns, with its binary fraction.
+	TAT     int64
+	TATFrac uint32
+	// WindowStart, Unix ns, and the counts of the current and the previous
+	// window of fixed and sliding.
+	WindowStart       int64
+	Current, Previous int64
+	// Entries is how many pairs a log or leases a concurrency limit holds.
+	Entries int
+	// Facts are the raw state.
+	Facts []Fact
+}
+
+// Fact is a number of a key's state, or a text if Text is not empty.
+type Fact struct {
+	Name string
+	Int  int64
+	Text string
+}
+
+// Fact adds a number.
+func (u *Usage) Fact(name string, v int64) { u.Facts = append(u.Facts, Fact{Name: name, Int: v}) }
+
+// share returns used/whole in 2^-32, at most MaxUint32.
+func share(used, whole uint64) uint32 {
+	if used >= whole {
+		return math.MaxUint32
+	}
+	q, _ := bits.Div64(used>>32, used<<32, whole)
+	return uint32(min(q, math.MaxUint32))
+}
+
+// wordsIf returns n for a state of which something is left, else 0.
+func wordsIf(n int, left bool) int {
+	if left {
+		return n
+	}
+	return 0
+}

@@ -1,0 +1,369 @@
+package algo
+
+import "math"
+
+// fixedAlgorithm and slidingAlgorithm are what fixed and sliding windows say.
+var (
+	fixedAlgorithm = algorithm{
+		words: 1, countsOn: true, window: periodOf, split: splitUnits, multiple: multipleUnits,
+		adopt: adoptCounts, scale: scaleCounts, pressure: firstPressure, describe: describeFixed,
+		count: countFixed, charged: fixedCharged, refund: refundFixed, forcible: fixedForcible, over: fixedOver,
+	}
+	slidingAlgorithm = algorithm{
+		words: 2, countsOn: true, window: periodOf, split: splitUnits, multiple: multipleUnits,
+		adopt: adoptCounts, scale: scaleCounts, pressure: slidingPressure, describe: describeSliding,
+		count: countSliding, charged: slidingCharged, refund: refundSliding, forcible: slidingForcible, over: slidingOver,
+	}
+)
+
+// windowState is the state of a fixed or sliding limit: the start of the
+// current window in unix ns, and the units counted in it and, for sliding, in
+// the window before it. The zero state is that of a missing key.
+type windowState struct {
+	Start, Prev, Cur int64
+}
+
+// bounded brings a state into the ranges that every function here relies on.
+func (st windowState) bounded() windowState {
+	return windowState{
+		Start: Clamp(st.Start),
+		Prev:  min(max(st.Prev, 0), MaxCount),
+		Cur:   min(max(st.Cur, 0), MaxCount),
+	}
+}
+
+// admit decides a cost of 1 or more where used units count now. granted is
+// what to charge, 0 when the call is denied; room is the highest used count at
+// which the call would pass, negative when it never will.
+//
+// Windows and the log share what the options mean. Debt raises the limit by
+// its units; what is owed goes with the count. Force counts beyond every bound
+// up to MaxCount, else ErrOverflow. Wait changes nothing: a call that waits
+// would have to be counted at a later time, which would also deny calls that
+// fit before it, so only what passes now is admitted.
+func (r *Rule) admit(used, cost int64, o *Options) (granted, room int64, err error) {
+	bound := r.Burst
+	if o.Debt > 0 {
+		bound = min(bound, MaxCount-min(o.Debt, MaxCount)) + min(o.Debt, MaxCount)
+	}
+	switch {
+	case o.Force:
+		if cost > MaxCount-used {
+			return 0, 0, ErrOverflow
+		}
+		return cost, bound - cost, nil
+	case o.AtMost:
+		// With nothing there the call goes on as one of a single unit, which
+		// is denied and told when that unit is there.
+		cost = max(min(cost, bound-used), 1)
+	}
+	room = bound - cost
+	if used > room {
+		return 0, room, nil
+	}
+	return cost, room, nil
+}
+
+// lower takes a refund, a cost of 0 or less, from a count and stops at 0.
+func lower(count, cost int64) int64 {
+	return count + max(cost, -count)
+}
+
+// opening returns the start of a new window that contains now.
+func (r *Rule) opening(now int64) int64 {
+	if r.Limit.Align == First {
+		return now
+	}
+	return now - now%r.Period
+}
+
+// fixed checks a fixed window: at most Limit units in Start <= t <
+// Start+Period. It returns the state to store when write is true; otherwise
+// the state is unchanged. o, d and errors are as for token. A refund that brings the
+// count to 0 returns the zero state: the key holds nothing any more. The only
+// error is ErrOverflow, of a forced cost.
+//
+// Worst case: 2*Limit units in any period, Limit at the end of a window and
+// Limit at the start of the next.
+func (r *Rule) fixed(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
+	now = Clamp(now)
+	live := r.fixedAt(st, now)
+	end := live.Start + r.Period - now
+	next = live
+	d.Allowed, d.OK, d.Limit = cost, true, r.Burst
+	if cost > 0 {
+		granted, room, err := r.admit(live.Cur, cost, o)
+		if err != nil {
+			return st, false, err
+		}
+		next.Cur += granted
+		d.Allowed, d.OK = granted, granted > 0
+		if !d.OK {
+			d.RetryAfter = Never
+			if room >= 0 {
+				d.RetryAfter = end
+			}
+		}
+	} else {
+		next.Cur = lower(live.Cur, cost)
+	}
+	d.Remaining = max(r.Burst-next.Cur, 0)
+	if next.Cur > 0 {
+		d.ResetAfter = end
+	}
+	if o.Peek || next.Cur == live.Cur {
+		return st, false, nil
+	}
+	if next.Cur == 0 {
+		next = windowState{}
+	}
+	return next, true, nil
+}
+
+// fixedAt returns the window that contains now: st's while it lasts, else an
+// empty one.
+func (r *Rule) fixedAt(st windowState, now int64) windowState {
+	st = st.bounded()
+	if st.Cur == 0 || now-st.Start >= r.Period {
+		return windowState{Start: r.opening(now)}
+	}
+	return windowState{Start: st.Start, Cur: st.Cur}
+}
+
+// sliding checks a sliding window counter: what is used is the current count
+// plus the previous one by the share of it that the last period still covers,
+// rounded up: Cur + ceil(Prev * (Period-elapsed) / Period). State, options and
+// results are as in fixed; ErrOverflow also answers a window whose weight
+// would last past what an int64 can count, which takes a period of more than
+// 73 years.
+//
+// A refund is taken from the current count first, and only what is left of it
+// from the previous one: a unit refunded in its own window is given back in
+// full; one refunded a window later, while others count in the current one,
+// gives back a whole unit for the share it still weighed.
+//
+// Worst case: the weighting takes the previous count for evenly spread, so
+// calls bunched at the end of one window and at the earliest chances in the
+// next add up to more than Limit in a period, but to less than 2*Limit.
+func (r *Rule) sliding(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
+	now = Clamp(now)
+	live := r.slidingAt(st, now)
+	if live.Start > math.MaxInt64-2*r.Period {
+		return st, false, ErrOverflow
+	}
+	used := r.weigh(live, now)
+	next = live
+	d.Allowed, d.OK, d.Limit = cost, true, r.Burst
+	if cost > 0 {
+		granted, room, err := r.admit(used, cost, o)
+		if err != nil {
+			return st, false, err
+		}
+		next.Cur += granted
+		used += granted
+		d.Allowed, d.OK = granted, granted > 0
+		if !d.OK {
+			d.RetryAfter = r.slidingRetry(live, now, room)
+		}
+	} else if cost < 0 {
+		next.Cur = lower(live.Cur, cost)
+		next.Prev = lower(live.Prev, cost+live.Cur-next.Cur)
+		used = r.weigh(next, now)
+	}
+	d.Remaining = max(r.Burst-used, 0)
+	switch {
+	case next.Cur > 0:
+		d.ResetAfter = live.Start + 2*r.Period - now
+	case next.Prev > 0:
+		d.ResetAfter = live.Start + r.Period - now
+	}
+	if o.Peek || next == live {
+		return st, false, nil
+	}
+	switch {
+	case next.Cur == 0 && next.Prev == 0:
+		next = windowState{}
+	case next.Cur == 0 && next.Start >= r.Period:
+		// The same as the window before alone, which is forgotten earlier.
+		next = windowState{Start: next.Start - r.Period, Cur: next.Prev}
+	}
+	return next, true, nil
+}
+
+// slidingAt returns the windows around now: st's, moved on when its current
+// window is over, or empty ones.
+func (r *Rule) slidingAt(st windowState, now int64) windowState {
+	st = st.bounded()
+	switch age := now - st.Start; {
+	case age < r.Period && (st.Cur > 0 || st.Prev > 0):
+		return st
+	case age >= r.Period && age-r.Period < r.Period && st.Cur > 0:
+		return windowState{Start: st.Start + r.Period, Prev: st.Cur}
+	}
+	return windowState{Start: r.opening(now)}
+}
+
+// weigh returns the units that count at now, at most 2*MaxCount.
+func (r *Rule) weigh(st windowState, now int64) int64 {
+	if st.Prev == 0 {
+		return st.Cur
+	}
+	left := uint64(r.Period - max(now-st.Start, 0))
+	q, rem := mulDiv(uint64(st.Prev), left, uint64(r.Period))
+	if rem > 0 {
+		q++
+	}
+	return st.Cur + int64(q)
+}
+
+// slidingRetry returns the wait until at most room units count. More count
+// now. Weights only shrink while nothing is charged, also at the roll from one
+// window to the next, so the first instant that fits is the answer.
+func (r *Rule) slidingRetry(st windowState, now, room int64) int64 {
+	if room < 0 {
+		return Never
+	}
+	period := uint64(r.Period)
+	if beside := room - st.Cur; beside >= 0 {
+		// Prev has to weigh no more than beside: Prev*left/Period <= beside.
+		left, _ := mulDiv(period, uint64(beside), uint64(st.Prev))
+		return st.Start + r.Period - int64(left) - now
+	}
+	// Not in this window. In the next one Cur is the previous count.
+	left, _ := mulDiv(period, uint64(room), uint64(st.Cur))
+	return st.Start + 2*r.Period - int64(left) - now
+}
+
+// windowDeadline returns when st stops mattering: at the end of a fixed
+// window, or when a sliding one can weigh nothing any more.
+func (r *Rule) windowDeadline(st windowState) int64 {
+	return st.Start + r.windowLife()
+}
+
+// windowFromDeadline returns the state whose windowDeadline is deadline.
+func (r *Rule) windowFromDeadline(deadline, prev, cur int64) windowState {
+	return windowState{Start: deadline - r.windowLife(), Prev: prev, Cur: cur}
+}
+
+// counts is st as the state of a fixed or sliding limit, written under r.
+func (r *Rule) counts(st State) windowState {
+	if r.Decides == Sliding {
+		return r.windowFromDeadline(st.Deadline, int64(st.First), int64(st.Second))
+	}
+	return r.windowFromDeadline(st.Deadline, 0, int64(st.First))
+}
+
+// stored is a fixed or sliding limit's st as a record has it.
+func (r *Rule) stored(st windowState) State {
+	if r.Decides == Sliding {
+		return State{r.windowDeadline(st), uint64(st.Prev), uint64(st.Cur)}
+	}
+	return State{Deadline: r.windowDeadline(st), First: uint64(st.Cur)}
+}
+
+func (r *Rule) windowLife() int64 {
+	if r.Decides == Sliding {
+		return 2 * r.Period
+	}
+	return r.Period
+}
+
+// adoptWindow carries st, made under old, over to r: a limit changed on a live
+// key keeps its count. With the same period and alignment the windows go on;
+// otherwise everything that counted under old counts in the new window, which
+// is the aligned one that contains now or, with First, starts where the old
+// one did while that is less than a period ago.
+func (r *Rule) adoptWindow(st windowState, old *Rule, now int64) windowState {
+	now = Clamp(now)
+	used := int64(0)
+	if old.Decides == Sliding {
+		st = old.slidingAt(st, now)
+		used = min(old.weigh(st, now), MaxCount)
+	} else {
+		st = old.fixedAt(st, now)
+		used = st.Cur
+	}
+	if used == 0 {
+		return windowState{}
+	}
+	if r.Period == old.Period && r.Limit.Align == old.Limit.Align {
+		return st
+	}
+	start := r.opening(now)
+	if r.Limit.Align == First && now-st.Start < r.Period {
+		start = st.Start
+	}
+	return windowState{Start: start, Cur: used}
+}
+
+// adoptCounts is adoptWindow of a record's state.
+func adoptCounts(r, old *Rule, st State, now int64) State {
+	return r.stored(r.adoptWindow(old.counts(st), old, now))
+}
+
+// scaleCounts is Rule.Scale of a window.
+func scaleCounts(r, old *Rule, st State, _ []byte, now int64) (State, []byte) {
+	w := r.adoptWindow(old.counts(st), old, Clamp(now))
+	if w == (windowState{}) {
+		return State{}, nil
+	}
+	w.Prev = int64(scaled(uint64(w.Prev), uint64(r.Burst), uint64(old.Burst)))
+	w.Cur = int64(scaled(uint64(w.Cur), uint64(r.Burst), uint64(old.Burst)))
+	return r.stored(w), nil
+}
+
+// Tally adds units to the count of a fixed window, whatever its limit is, or takes
+// them off if they are below 0: a count stops at 0 and at MaxCount. next is the state
+// to store, and words the size of its record. The window counts before and after, and
+// is over in reset ns.
+func (r *Rule) Tally(st State, now, units int64) (next State, words int, before, after, reset int64) {
+	now = Clamp(now)
+	w := r.fixedAt(r.counts(st), now)
+	before, reset = w.Cur, w.Start+r.Period-now
+	if units > 0 {
+		w.Cur += min(units, MaxCount-w.Cur)
+	} else {
+		w.Cur = lower(w.Cur, max(units, -MaxCount))
+	}
+	return r.stored(w), wordsIf(1, w.Cur > 0), before, w.Cur, reset
+}
+
+func periodOf(r *Rule) int64 { return r.Period }
+
+// splitUnits returns a nth of the units in the same period.
+func splitUnits(l Limit, n int64) (share Limit, ok bool) {
+	l.Limit /= n
+	return l, true
+}
+
+func multipleUnits(l Limit, m *Limit, n int64) {
+	m.Limit = int64(product(uint64(l.Limit), n, MaxCount))
+}
+
+// firstPressure is that of a state whose first word counts.
+func firstPressure(r *Rule, st State, _ int64) uint32 { return share(st.First, uint64(r.Burst)) }
+
+// slidingPressure has the previous window weigh in full: at most twice too
+// much, and only towards keeping the key.
+func slidingPressure(r *Rule, st State, _ int64) uint32 {
+	return share(st.First+st.Second, uint64(r.Burst))
+}
+
+func describeFixed(r *Rule, st State, _ []byte, now int64) (u Usage) {
+	w := r.fixedAt(r.counts(st), now)
+	u.WindowStart, u.Current, u.Previous = w.Start, w.Cur, w.Prev
+	u.Used = w.Cur
+	u.Fact("window_start_ms", u.WindowStart/1e6)
+	u.Fact("current", u.Current)
+	return u
+}
+
+func describeSliding(r *Rule, st State, _ []byte, now int64) (u Usage) {
+	w := r.slidingAt(r.counts(st), now)
+	u.WindowStart, u.Current, u.Previous = w.Start, w.Cur, w.Prev
+	u.Used = r.weigh(w, now)
+	u.Fact("window_start_ms", u.WindowStart/1e6)
+	u.Fact("current", u.Current)
+	u.Fact("previous", u.Previous)
+	return u
+}

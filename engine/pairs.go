@@ -1,0 +1,38 @@
+package engine
+
+import "encoding/binary"
+
+// pairsAt is the word of the first pair in a log's list: see algo's log.go. Every second
+// word from there on is a timestamp.
+const pairsAt = 2
+
+// encodePairs appends a ring in its effect's form: each timestamp as the
+// difference to the one in the place before, the rest as it is. All places are
+// written, whether in use or not, so that a state is the same on every node.
+func encodePairs(b, state []byte) []byte {
+	last := int64(0)
+	for i := range len(state) / 8 {
+		v := int64(binary.LittleEndian.Uint64(state[8*i:]))
+		if i >= pairsAt && i%2 == 0 {
+			b = binary.AppendVarint(b, v-last)
+			last = v
+		} else {
+			b = binary.AppendUvarint(b, uint64(v))
+		}
+	}
+	return b
+}
+
+// decodePairs reads what encodePairs has written, and appends the state to b.
+func decodePairs(b []byte, words int, d *decoder) []byte {
+	last := int64(0)
+	for i := range words {
+		if i >= pairsAt && i%2 == 0 {
+			last += d.varint()
+			b = binary.LittleEndian.AppendUint64(b, uint64(last))
+		} else {
+			b = binary.LittleEndian.AppendUint64(b, d.uvarint())
+		}
+	}
+	return b
+}

@@ -1,0 +1,75 @@
+package limits
+
+import (
+	"math/bits"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// How many fields the reply of RL.DESCRIPTORS has, and that about a descriptor.
+const (
+	rulingFields = 5
+	statusFields = 10
+)
+
+// write replies the ruling.
+func (r *ruling) write(call *command.Call) {
+	w := call.W
+	openDecision(call, rulingFields)
+	codeField(w, r.over)
+	intField(w, "binding", int64(r.binding))
+	field(w, "reason")
+	w.BulkString(r.reason)
+	intField(w, "version", int64(r.version))
+	field(w, "descriptors")
+	w.Array(len(r.statuses))
+	for i := range r.statuses {
+		r.statuses[i].write(w)
+	}
+	closeDecision(call)
+}
+
+// write adds what is said of one descriptor.
+func (s *status) write(w *resp.Writer) {
+	openFields(w, statusFields)
+	codeField(w, s.over)
+	limit := int64(-1)
+	if s.limited {
+		limit = s.limit.Requests
+	}
+	intField(w, "limit", limit)
+	textField(w, "unit", s.limit.Unit.String())
+	intField(w, "multiplier", max(s.limit.Multiplier, 1))
+	textField(w, "name", s.name)
+	intField(w, "remaining", s.left)
+	intField(w, "reset_ms", command.CeilMillis(s.reset))
+	intField(w, "retry_after_ms", command.CeilMillis(s.retry))
+	field(w, "flags")
+	w.Array(bits.OnesCount8(uint8(s.flags)))
+	for i, word := range statusFlags {
+		if s.flags&(1<<i) != 0 {
+			w.BulkString(word)
+		}
+	}
+	textField(w, "metadata", s.metadata)
+}
+
+func codeField(w *resp.Writer, over bool) {
+	field(w, "code")
+	if over {
+		w.BulkString("over_limit")
+	} else {
+		w.BulkString("ok")
+	}
+}
+
+// textField writes a text, null for "".
+func textField(w *resp.Writer, name, text string) {
+	field(w, name)
+	if text == "" {
+		w.Null()
+	} else {
+		w.BulkString(text)
+	}
+}
