@@ -154,11 +154,11 @@ func (n *Node) MaxUnacked() time.Duration { return n.cfg.MaxUnacked }
 
 // flush waits until everything decided by now is committed, if this node leads.
 func (n *Node) flush(ctx context.Context) error {
-	seq := n.ledger.Open()
+	ticket := n.ledger.Open()
 	n.ledger.Flush()
 	return poll.Until(ctx, flushPoll, func() bool {
 		_, serving := n.group.Serving()
-		return !serving || n.ledger.Settled() >= seq
+		return !serving || n.ledger.Settled() >= ticket
 	})
 }
 

@@ -12,14 +12,14 @@ import (
 type Ledger struct {
 	hooks Hooks
 
-	// open is the number that the next cut takes.
+	// open is the ticket that the next cut takes.
 	open atomic.Uint64
-	// settled is the last number under which nothing is uncommitted.
+	// settled is the last ticket under which nothing is uncommitted.
 	settled atomic.Uint64
 
 	// What was asked for since the last cut began: dirtyAt is when the first
 	// effect was marked, 0 for none; flush, that the cut shall not wait for its
-	// pace; awaited, that replies are parked under its number.
+	// pace; awaited, that replies are parked under its ticket.
 	dirtyAt atomic.Int64
 	flush   atomic.Bool
 	awaited atomic.Bool
@@ -34,17 +34,17 @@ type Ledger struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
 	flights   []Flight // oldest first
-	cut       uint64   // the last number that a cut took
+	cut       uint64   // the last ticket that a cut took
 	committed uint64   // of the last flight committed
 	clean     []clean  // cuts that found nothing and that replies wait for
 	verified  uint64   // a round has begun after this cut, and succeeded
 	totals    Totals
 }
 
-// Hooks are told what becomes of numbers. They are called without a lock of the
+// Hooks are told what becomes of tickets. They are called without a lock of the
 // ledger, and must not block.
 type Hooks struct {
-	// Release completes every number up to upTo that is not complete yet.
+	// Release completes every ticket up to upTo that is not complete yet.
 	// Err is nil, or what Verified was told.
 	Release func(upTo uint64, err error)
 	// Deposed ends a term: of everything up to upTo that is not complete the
@@ -54,12 +54,12 @@ type Hooks struct {
 
 // Flight is a batch that is cut and not committed.
 type Flight struct {
-	Seq  uint64
-	Undo Undo // nil for a tick
+	Ticket uint64
+	Undo   Undo // nil for a tick
 
 	bytes int
 	born  int64 // when its first effect was marked
-	// covers is the last number under which nothing was dirty beyond Seq.
+	// covers is the last ticket under which nothing was dirty beyond Ticket.
 	covers uint64
 }
 
@@ -70,7 +70,7 @@ type Undo interface {
 }
 
 // clean is a cut that found nothing. after is the flight before it, 0 for none.
-type clean struct{ seq, after uint64 }
+type clean struct{ ticket, after uint64 }
 
 // Totals are sums since New.
 type Totals struct {
@@ -81,7 +81,7 @@ type Totals struct {
 	LastBatch int64  // bytes
 }
 
-// New returns a ledger whose first number is 1. Hooks that are nil are told
+// New returns a ledger whose first ticket is 1. Hooks that are nil are told
 // nothing.
 func New(h Hooks) *Ledger {
 	if h.Release == nil {
@@ -100,7 +100,7 @@ func (l *Ledger) Lead() { l.dirtyAt.Store(0) }
 
 // Cut is a cut that has begun.
 type Cut struct {
-	Seq     uint64
+	Ticket  uint64
 	born    int64
 	awaited bool
 }
@@ -113,7 +113,7 @@ func (l *Ledger) Begin() Cut {
 	if c.born = l.dirtyAt.Swap(0); c.born == 0 {
 		c.born = monotonic()
 	}
-	c.Seq = l.open.Add(1) - 1
+	c.Ticket = l.open.Add(1) - 1
 	return c
 }
 
@@ -122,8 +122,8 @@ func (l *Ledger) Begin() Cut {
 func (l *Ledger) Add(c Cut, undo Undo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = c.Seq
-	l.fly(Flight{Seq: c.Seq, Undo: undo, born: c.born, covers: c.Seq})
+	l.cut = c.Ticket
+	l.fly(Flight{Ticket: c.Ticket, Undo: undo, born: c.born, covers: c.Ticket})
 }
 
 // Encoded tells of the flight that was added last in which parts it is sent.
@@ -145,16 +145,16 @@ func (l *Ledger) Encoded(parts [][]byte) {
 func (l *Ledger) Empty(c Cut) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.cut = c.Seq
+	l.cut = c.Ticket
 	after := uint64(0)
 	if last := len(l.flights) - 1; last >= 0 {
-		l.flights[last].covers = c.Seq
-		after = l.flights[last].Seq
+		l.flights[last].covers = c.Ticket
+		after = l.flights[last].Ticket
 	} else {
-		l.settled.Store(c.Seq)
+		l.settled.Store(c.Ticket)
 	}
 	if c.awaited {
-		l.clean = append(l.clean, clean{c.Seq, after})
+		l.clean = append(l.clean, clean{c.Ticket, after})
 		ring(l.rounds)
 	}
 }
@@ -163,7 +163,7 @@ func (l *Ledger) Empty(c Cut) {
 func (l *Ledger) Tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.fly(Flight{Seq: l.cut, born: monotonic(), covers: l.cut})
+	l.fly(Flight{Ticket: l.cut, born: monotonic(), covers: l.cut})
 	l.totals.Ticks++
 }
 
@@ -184,14 +184,14 @@ func (l *Ledger) Commit() bool {
 	f := l.flights[0]
 	l.flights[0] = Flight{} // its undo is garbage now
 	l.flights = l.flights[1:]
-	l.committed = f.Seq
+	l.committed = f.Ticket
 	l.settled.Store(f.covers)
 	oldest := int64(0)
 	if len(l.flights) > 0 {
 		oldest = l.flights[0].born
 	}
 	l.oldest.Store(oldest)
-	upTo := max(f.Seq, l.ready())
+	upTo := max(f.Ticket, l.ready())
 	l.mu.Unlock()
 	if f.Undo != nil {
 		f.Undo.Committed()
@@ -204,7 +204,7 @@ func (l *Ledger) Commit() bool {
 }
 
 // Depose ends a term. The machine is sealed by then, and has taken back the
-// flights: a number that was read before the seal is among those that end here.
+// flights: a ticket that was read before the seal is among those that end here.
 func (l *Ledger) Depose() {
 	upTo := l.open.Add(1) - 1
 	l.mu.Lock()

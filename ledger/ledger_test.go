@@ -11,7 +11,7 @@ import (
 
 // reply is one that waits, with what must have happened before it may leave.
 type reply struct {
-	seq uint64
+	ticket uint64
 	// batch is the last batch with effects that the reply rests on, 0 for none
 	// in flight; of a write it has its own.
 	batch uint64
@@ -22,7 +22,7 @@ type reply struct {
 
 var errRound = errors.New("no majority has answered")
 
-// A model of the machine and the log: numbers, batches and rounds of
+// A model of the machine and the log: tickets, batches and rounds of
 // heartbeats, in any order that the log allows.
 func TestRepliesLeaveInTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
@@ -37,7 +37,7 @@ func TestRepliesLeaveInTime(t *testing.T) {
 
 		release := func(upTo uint64, err error) {
 			for _, p := range replies {
-				if p.out || p.seq > upTo {
+				if p.out || p.ticket > upTo {
 					continue
 				}
 				p.out, p.err = true, err
@@ -62,8 +62,8 @@ func TestRepliesLeaveInTime(t *testing.T) {
 				l.Encoded([][]byte{{1}})
 			}
 			dirty = false
-			begun[c.Seq] = now
-			flights = append(flights, c.Seq)
+			begun[c.Ticket] = now
+			flights = append(flights, c.Ticket)
 		}
 		commit := func() {
 			committed = flights[0]
@@ -83,12 +83,12 @@ func TestRepliesLeaveInTime(t *testing.T) {
 			l.Verified(upTo, err)
 		}
 		decide := func(wrote bool) {
-			p := &reply{seq: l.Open(), at: now}
+			p := &reply{ticket: l.Open(), at: now}
 			if len(flights) > 0 {
 				p.batch = flights[len(flights)-1]
 			}
 			if dirty = dirty || wrote; dirty {
-				p.batch = p.seq
+				p.batch = p.ticket
 			}
 			replies = append(replies, p)
 			l.Await()
@@ -195,7 +195,7 @@ func TestTheBellRingsForTheProposer(t *testing.T) {
 	require.Zero(t, l.Unacked(), "nothing of the new term is dirty")
 }
 
-// What is decided before the number is read is in the cut of that number or an
+// What is decided before the ticket is read is in the cut of that ticket or an
 // earlier one, whoever cuts meanwhile.
 func TestNumbersCoverWhatWasDecidedBefore(t *testing.T) {
 	l := New(Hooks{})
@@ -221,8 +221,8 @@ func TestNumbersCoverWhatWasDecidedBefore(t *testing.T) {
 		mu.Lock()
 		dirty = true
 		mu.Unlock()
-		seq := l.Open()
-		for l.Settled() < seq {
+		ticket := l.Open()
+		for l.Settled() < ticket {
 		}
 		mu.Lock()
 		require.False(t, dirty)

@@ -2,7 +2,7 @@ package ledger
 
 import "time"
 
-// Open returns the number under which what is decided by now will be complete.
+// Open returns the ticket under which what is decided by now will be complete.
 func (l *Ledger) Open() uint64 { return l.open.Load() }
 
 // Mark says that something may be dirty. It costs one atomic load, but for the
@@ -22,7 +22,7 @@ func (l *Ledger) Flush() {
 	}
 }
 
-// Await is Flush for a reply that is parked: the number that Open returned
+// Await is Flush for a reply that is parked: the ticket that Open returned
 // before will be released, even if nothing is dirty.
 func (l *Ledger) Await() {
 	l.awaited.Store(true)
@@ -49,7 +49,7 @@ func (l *Ledger) Dirty() bool { return l.dirtyAt.Load() != 0 }
 // Flushing reports whether somebody waits for the next cut.
 func (l *Ledger) Flushing() bool { return l.flush.Load() }
 
-// Settled returns the last number under which nothing is uncommitted.
+// Settled returns the last ticket under which nothing is uncommitted.
 func (l *Ledger) Settled() uint64 { return l.settled.Load() }
 
 // Unacked returns the age of the oldest effect that is not committed, 0 for

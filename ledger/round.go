@@ -3,26 +3,26 @@ package ledger
 // Rounds rings when replies wait for a round of heartbeats.
 func (l *Ledger) Rounds() <-chan struct{} { return l.rounds }
 
-// Round returns the last number that a round of heartbeats which begins now
+// Round returns the last ticket that a round of heartbeats which begins now
 // verifies; 0 if nobody waits for one.
 func (l *Ledger) Round() (upTo uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if n := len(l.clean); n > 0 && l.clean[n-1].seq > l.verified {
-		upTo = l.clean[n-1].seq
+	if n := len(l.clean); n > 0 && l.clean[n-1].ticket > l.verified {
+		upTo = l.clean[n-1].ticket
 	}
 	return upTo
 }
 
 // Verified ends the round that Round returned upTo for. If it failed, the
-// numbers that waited for it are released with err.
+// tickets that waited for it are released with err.
 func (l *Ledger) Verified(upTo uint64, err error) {
 	l.mu.Lock()
 	l.verified = max(l.verified, upTo)
 	if err == nil {
 		upTo = l.ready()
 	} else {
-		for len(l.clean) > 0 && l.clean[0].seq <= upTo {
+		for len(l.clean) > 0 && l.clean[0].ticket <= upTo {
 			l.clean = l.clean[1:]
 		}
 	}
@@ -32,7 +32,7 @@ func (l *Ledger) Verified(upTo uint64, err error) {
 	}
 }
 
-// Released reports whether no reply waits for a number up to the last cut's.
+// Released reports whether no reply waits for a ticket up to the last cut's.
 func (l *Ledger) Released() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,10 +40,10 @@ func (l *Ledger) Released() bool {
 }
 
 // ready takes the cuts that found nothing and need wait no longer, and returns
-// the last one's number; 0 for none. It must be called with mu held.
+// the last one's ticket; 0 for none. It must be called with mu held.
 func (l *Ledger) ready() (upTo uint64) {
-	for len(l.clean) > 0 && l.clean[0].seq <= l.verified && l.clean[0].after <= l.committed {
-		upTo = l.clean[0].seq
+	for len(l.clean) > 0 && l.clean[0].ticket <= l.verified && l.clean[0].after <= l.committed {
+		upTo = l.clean[0].ticket
 		l.clean = l.clean[1:]
 	}
 	return upTo

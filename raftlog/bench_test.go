@@ -25,7 +25,7 @@ func BenchmarkCommit(b *testing.B) {
 		}
 	})
 	b.Run("bare", func(b *testing.B) {
-		entry := encodeEntry(entryOldest, header{node: "n0", seq: 1, parts: 1}, make([]byte, 16)) // of no term: all nodes drop it
+		entry := encodeEntry(entryOldest, header{node: "n0", batch: 1, parts: 1}, make([]byte, 16)) // of no term: all nodes drop it
 		for range b.N {
 			if err := l.g.raft().ApplyLog(raft.Log{Data: entry}, 0).Error(); err != nil {
 				b.Fatal(err)

@@ -28,7 +28,7 @@ func TestClockAfterReplay(t *testing.T) {
 	f, m, _ := testFSM("a")
 	f.resumed = func() int64 { return int64(time.Hour) }
 	f.arrived = func(uint64) (at int64, ok bool) { return 0, false }
-	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, ""))
+	f.Apply(entryOf(1, 1, header{node: "b", term: 1, batch: 1, parts: 1, clock: 5000}, ""))
 	_, _, ok := f.clockNow()
 	require.False(t, ok)
 	require.True(t, f.lead(2, always))
@@ -36,7 +36,7 @@ func TestClockAfterReplay(t *testing.T) {
 
 	f, m, _ = testFSM("a")
 	f.resumed = func() int64 { return int64(time.Hour) }
-	f.Apply(entryOf(2, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, ""))
+	f.Apply(entryOf(2, 1, header{node: "b", term: 1, batch: 1, parts: 1, clock: 5000}, ""))
 	require.True(t, f.lead(2, always))
 	require.Less(t, m.base, int64(time.Second), "live: no jump")
 }

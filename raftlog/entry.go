@@ -24,7 +24,7 @@ type header struct {
 	group uint32
 	node  string // the leader that cut the batch
 	term  uint64 // the term it served when it did
-	seq   uint64 // number of the batch within the term, from 1
+	batch uint64 // number of the batch within the term, from 1
 	part  uint64 // 0-based
 	parts uint64 // at least 1
 	clock int64  // cluster clock, unix ns
@@ -41,7 +41,7 @@ func (h header) append(b []byte, version byte) []byte {
 	b = binary.AppendUvarint(b, uint64(len(h.node)))
 	b = append(b, h.node...)
 	b = binary.AppendUvarint(b, h.term)
-	b = binary.AppendUvarint(b, h.seq)
+	b = binary.AppendUvarint(b, h.batch)
 	b = binary.AppendUvarint(b, h.part)
 	b = binary.AppendUvarint(b, h.parts)
 	b = binary.AppendUvarint(b, uint64(h.level))
@@ -64,13 +64,13 @@ func decodeEntry(b []byte) (header, []byte, error) {
 	h.group = uint32(d.uvarintMax(1<<32 - 1))
 	h.node = string(d.bytes(member.MaxNodeID))
 	h.term = d.uvarint()
-	h.seq = d.uvarint()
+	h.batch = d.uvarint()
 	h.part = d.uvarint()
 	h.parts = d.uvarint()
 	h.level = uint32(d.uvarintMax(1<<32 - 1))
 	h.clock = d.int64()
-	if d.err == nil && (h.seq == 0 || h.part >= h.parts) {
-		d.err = fmt.Errorf("batch %d part %d of %d", h.seq, h.part, h.parts)
+	if d.err == nil && (h.batch == 0 || h.part >= h.parts) {
+		d.err = fmt.Errorf("batch %d part %d of %d", h.batch, h.part, h.parts)
 	}
 	if d.err != nil {
 		return header{}, nil, fmt.Errorf("%w: log entry: %w", ErrCorrupt, d.err)

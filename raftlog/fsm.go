@@ -77,8 +77,8 @@ type fsm struct {
 // one.
 type cursor struct {
 	term  uint64
-	seq   uint64   // last complete batch of the term
-	parts [][]byte // of batch seq+1
+	batch uint64   // last complete batch of the term
+	parts [][]byte // of the batch after it
 	clock int64    // highest clock seen
 	level uint32   // of the cluster's features: see Config.Features
 }
@@ -162,11 +162,11 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 	c := &f.cursor
 	if h.term > c.term {
-		c.term, c.seq, c.parts = h.term, 0, nil
+		c.term, c.batch, c.parts = h.term, 0, nil
 	}
-	if h.term < c.term || h.seq != c.seq+1 || h.part != uint64(len(c.parts)) {
+	if h.term < c.term || h.batch != c.batch+1 || h.part != uint64(len(c.parts)) {
 		if serving {
-			f.fail(fmt.Errorf("%w: own batch %d part %d committed where batch %d part %d was expected", ErrInvariant, h.seq, h.part, c.seq+1, len(c.parts)))
+			f.fail(fmt.Errorf("%w: own batch %d part %d committed where batch %d part %d was expected", ErrInvariant, h.batch, h.part, c.batch+1, len(c.parts)))
 			return
 		}
 		f.drop(l, h, "out of order")
@@ -181,11 +181,11 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	if !h.last() {
 		return
 	}
-	b := Batch{Index: l.Index, Term: h.term, Seq: h.seq, Clock: c.clock, Payloads: c.parts}
+	b := Batch{Index: l.Index, Term: h.term, Number: h.batch, Clock: c.clock, Payloads: c.parts}
 	if h.parts == 1 && len(payload) == 0 {
 		b.Payloads = nil
 	}
-	c.seq, c.parts = h.seq, nil
+	c.batch, c.parts = h.batch, nil
 	if h.level > c.level {
 		if err := f.reach(h.level); err != nil {
 			f.fail(fmt.Errorf("entry %d: %w", l.Index, err))
@@ -195,7 +195,7 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 	if serving {
 		if !f.ledger.Commit() {
-			f.fail(fmt.Errorf("%w: own batch %d committed that is not in flight", ErrInvariant, h.seq))
+			f.fail(fmt.Errorf("%w: own batch %d committed that is not in flight", ErrInvariant, h.batch))
 			return
 		}
 		f.machine.Committed(c.clock)
@@ -209,7 +209,7 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 // drop must be called with mu held.
 func (f *fsm) drop(l *raft.Log, h header, why string) {
 	f.fenced.Add(1)
-	f.log.Warn("log entry dropped on all nodes", "index", l.Index, "term", l.Term, "from", h.node, "decided_in", h.term, "seq", h.seq, "part", h.part, "reason", why)
+	f.log.Warn("log entry dropped on all nodes", "index", l.Index, "term", l.Term, "from", h.node, "decided_in", h.term, "batch", h.batch, "part", h.part, "reason", why)
 }
 
 // fail ends the use of the machine. Must be called with mu held.
@@ -277,11 +277,11 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 
 // ownBatch is a batch that this node has cut, to be proposed.
 type ownBatch struct {
-	term, seq uint64
-	clock     int64
-	level     uint32 // that it raises the cluster to, or has already
-	version   byte   // of its entries
-	parts     [][]byte
+	term, batch uint64
+	clock       int64
+	level       uint32 // that it raises the cluster to, or has already
+	version     byte   // of its entries
+	parts       [][]byte
 }
 
 // cut takes the next batch from the serving machine. tick asks for an empty
@@ -297,19 +297,19 @@ func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	}
 	level, raises := f.nextLevel()
 	// All that count in a term are the serving leader's own.
-	seq := uint64(flights) + 1
+	batch := uint64(flights) + 1
 	if f.cursor.term == term {
-		seq += f.cursor.seq
+		batch += f.cursor.batch
 	}
 	parts, dirty := f.machine.Cut(max)
 	if !dirty {
-		if !tick && seq > 1 && !raises {
+		if !tick && batch > 1 && !raises {
 			return ownBatch{}, false
 		}
 		parts = [][]byte{nil}
 		f.ledger.Tick()
 	}
-	return ownBatch{term: term, seq: seq, clock: f.machine.Now(), level: level, version: f.formats().Entry, parts: parts}, true
+	return ownBatch{term: term, batch: batch, clock: f.machine.Now(), level: level, version: f.formats().Entry, parts: parts}, true
 }
 
 // full reports whether no further batch may be cut.

@@ -66,11 +66,11 @@ func TestSameLogSameState(t *testing.T) {
 			term += uint64(rapid.IntRange(1, 2).Draw(t, "step"))
 			node := rapid.SampledFrom([]string{"a", "b"}).Draw(t, "leader")
 			broken := false
-			for seq := range rapid.IntRange(0, 5).Draw(t, "batches") {
+			for batch := range rapid.IntRange(0, 5).Draw(t, "batches") {
 				parts := rapid.IntRange(1, 3).Draw(t, "parts")
-				h := header{node: node, term: term, seq: uint64(seq + 1), parts: uint64(parts), clock: int64(term)*1000 + int64(seq)}
+				h := header{node: node, term: term, batch: uint64(batch + 1), parts: uint64(parts), clock: int64(term)*1000 + int64(batch)}
 				h.level = uint32(rapid.IntRange(0, 3).Draw(t, "level"))
-				k, v := fmt.Sprintf("k%d", rapid.IntRange(0, 4).Draw(t, "key")), fmt.Sprintf("%d-%d", term, seq)
+				k, v := fmt.Sprintf("k%d", rapid.IntRange(0, 4).Draw(t, "key")), fmt.Sprintf("%d-%d", term, batch)
 				body := fmt.Sprintf(`{"%s":"%s"}`, k, v)
 				fate := rapid.SampledFrom([]string{"whole", "whole", "whole", "torn", "fenced", "lost"}).Draw(t, "fate")
 				logTerm := term
@@ -123,7 +123,7 @@ func TestServingSkipsItsOwnEntries(t *testing.T) {
 	f, m, fatal := testFSM("a")
 	at := int64(time.Hour)
 	f.now = func() int64 { return at }
-	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1, clock: 5000}, `{"x":"1"}`))
+	f.Apply(entryOf(1, 1, header{node: "b", term: 1, batch: 1, parts: 1, clock: 5000}, `{"x":"1"}`))
 	at += int64(2 * time.Millisecond)
 	require.True(t, f.lead(2, always))
 	require.Equal(t, int64(5000+2*time.Millisecond-2*time.Millisecond/clock.MaxDrift), m.base, "the clock goes on from the last header")
@@ -131,8 +131,8 @@ func TestServingSkipsItsOwnEntries(t *testing.T) {
 	f.ledger.Mark()
 	b, ok := f.cut(1000, false)
 	require.True(t, ok)
-	require.Equal(t, uint64(1), b.seq)
-	h := header{node: "a", term: 2, seq: 1, parts: 1, clock: b.clock}
+	require.Equal(t, uint64(1), b.batch)
+	h := header{node: "a", term: 2, batch: 1, parts: 1, clock: b.clock}
 	f.Apply(entryOf(2, 2, h, string(b.parts[0])))
 	require.NoError(t, *fatal)
 	require.Equal(t, 1, m.applies, "only the entry of the term before")
@@ -146,10 +146,10 @@ func TestServingSkipsItsOwnEntries(t *testing.T) {
 	require.True(t, ok)
 	f.stop(nil)
 	require.Equal(t, "1", m.table["y"])
-	h.seq = 2
+	h.batch = 2
 	f.Apply(entryOf(3, 2, h, string(b.parts[0])))
 	require.Equal(t, "2", m.table["y"])
-	f.Apply(entryOf(4, 3, header{node: "b", term: 3, seq: 1, parts: 1}, `{"y":"3"}`))
+	f.Apply(entryOf(4, 3, header{node: "b", term: 3, batch: 1, parts: 1}, `{"y":"3"}`))
 	require.Equal(t, "3", m.table["y"])
 	require.NoError(t, *fatal)
 	require.False(t, f.lead(2, always), "a term is served once")
@@ -160,7 +160,7 @@ func TestLaterLeaderDeposes(t *testing.T) {
 	f, m, fatal := testFSM("a")
 	require.True(t, f.lead(2, always))
 	require.NoError(t, m.set("x", "mine"))
-	f.Apply(entryOf(1, 3, header{node: "b", term: 3, seq: 1, parts: 1}, `{"x":"theirs"}`))
+	f.Apply(entryOf(1, 3, header{node: "b", term: 3, batch: 1, parts: 1}, `{"x":"theirs"}`))
 	require.NoError(t, *fatal)
 	require.False(t, m.leading())
 	require.Equal(t, "theirs", m.table["x"])
@@ -168,9 +168,9 @@ func TestLaterLeaderDeposes(t *testing.T) {
 
 func TestInvariantsStopTheNode(t *testing.T) {
 	for name, l := range map[string]*raft.Log{
-		"two leaders in a term": entryOf(1, 2, header{node: "b", term: 2, seq: 1, parts: 1}, `{}`),
-		"an earlier term":       entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1}, `{}`),
-		"a batch is missing":    entryOf(1, 2, header{node: "a", term: 2, seq: 2, parts: 1}, `{}`),
+		"two leaders in a term": entryOf(1, 2, header{node: "b", term: 2, batch: 1, parts: 1}, `{}`),
+		"an earlier term":       entryOf(1, 1, header{node: "b", term: 1, batch: 1, parts: 1}, `{}`),
+		"a batch is missing":    entryOf(1, 2, header{node: "a", term: 2, batch: 2, parts: 1}, `{}`),
 	} {
 		t.Run(name, func(t *testing.T) {
 			f, m, fatal := testFSM("a")
@@ -181,14 +181,14 @@ func TestInvariantsStopTheNode(t *testing.T) {
 			f.Apply(l)
 			require.ErrorIs(t, *fatal, ErrInvariant)
 			require.False(t, m.leading())
-			f.Apply(entryOf(2, 3, header{node: "b", term: 3, seq: 1, parts: 1}, `{"x":"1"}`))
+			f.Apply(entryOf(2, 3, header{node: "b", term: 3, batch: 1, parts: 1}, `{"x":"1"}`))
 			require.Empty(t, m.table, "nothing is applied any more")
 			_, err := f.Snapshot()
 			require.ErrorIs(t, err, ErrInvariant)
 		})
 	}
 	f, _, fatal := testFSM("a")
-	f.Apply(entryOf(1, 1, header{group: 3, node: "b", term: 1, seq: 1, parts: 1}, `{}`))
+	f.Apply(entryOf(1, 1, header{group: 3, node: "b", term: 1, batch: 1, parts: 1}, `{}`))
 	require.ErrorIs(t, *fatal, ErrCorrupt)
 }
 
@@ -197,7 +197,7 @@ func TestFailedRestoreStopsTheNode(t *testing.T) {
 	good := persist(t, f)
 	require.Error(t, f.Restore(io.NopCloser(bytes.NewReader(good[:len(good)-2]))))
 	require.Error(t, *fatal)
-	f.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1}, `{"x":"1"}`))
+	f.Apply(entryOf(1, 1, header{node: "b", term: 1, batch: 1, parts: 1}, `{"x":"1"}`))
 	require.Empty(t, m.table)
 }
 
@@ -212,7 +212,7 @@ func TestInflightIsBounded(t *testing.T) {
 	require.NoError(t, m.set("k", "more"))
 	_, ok := f.cut(1000, true)
 	require.False(t, ok)
-	f.Apply(entryOf(1, 2, header{node: "a", term: 2, seq: 1, parts: 1}, `{}`))
+	f.Apply(entryOf(1, 2, header{node: "a", term: 2, batch: 1, parts: 1}, `{}`))
 	_, ok = f.cut(1000, false)
 	require.True(t, ok)
 }
@@ -223,7 +223,7 @@ func TestEntryCodec(t *testing.T) {
 			group: rapid.Uint32().Draw(t, "group"),
 			node:  rapid.StringN(0, -1, member.MaxNodeID).Draw(t, "node"),
 			term:  rapid.Uint64().Draw(t, "term"),
-			seq:   rapid.Uint64Min(1).Draw(t, "seq"),
+			batch: rapid.Uint64Min(1).Draw(t, "batch"),
 			clock: rapid.Int64().Draw(t, "clock"),
 			level: rapid.Uint32().Draw(t, "level"),
 			parts: rapid.Uint64Min(1).Draw(t, "parts"),
@@ -243,8 +243,8 @@ func TestEntryCodec(t *testing.T) {
 }
 
 func FuzzDecode(f *testing.F) {
-	f.Add(encodeEntry(entryOldest, header{node: "a", term: 1, seq: 1, parts: 1}, []byte("x")))
-	f.Add(snapshotHeader{1, cursor{term: 3, seq: 2, parts: [][]byte{[]byte("x")}, clock: 5, level: 1}}.append(nil, snapshotOldest))
+	f.Add(encodeEntry(entryOldest, header{node: "a", term: 1, batch: 1, parts: 1}, []byte("x")))
+	f.Add(snapshotHeader{1, cursor{term: 3, batch: 2, parts: [][]byte{[]byte("x")}, clock: 5, level: 1}}.append(nil, snapshotOldest))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if _, _, err := decodeEntry(b); err != nil && !errors.Is(err, ErrCorrupt) && !errors.Is(err, ErrVersion) {
 			t.Fatal(err)
@@ -256,7 +256,7 @@ func FuzzDecode(f *testing.F) {
 }
 
 func TestSnapshotHeaderCodec(t *testing.T) {
-	h := snapshotHeader{9, cursor{term: 7, seq: 3, parts: [][]byte{[]byte("one"), {}}, clock: -5, level: 3}}
+	h := snapshotHeader{9, cursor{term: 7, batch: 3, parts: [][]byte{[]byte("one"), {}}, clock: -5, level: 3}}
 	raw := append(h.append(nil, snapshotOldest), "state"...)
 	got, r, err := readSnapshotHeader(bytes.NewReader(raw), 9)
 	require.NoError(t, err)
@@ -284,7 +284,7 @@ func TestTheClockGoesOnOverAnOutage(t *testing.T) {
 	f.now = func() int64 { return at }
 	const sent, outage = int64(1_000_000 * time.Second), time.Minute
 	apply := func(index uint64, clock int64) {
-		f.Apply(entryOf(index, 1, header{node: "b", term: 1, seq: index, parts: 1, clock: clock}, ""))
+		f.Apply(entryOf(index, 1, header{node: "b", term: 1, batch: index, parts: 1, clock: clock}, ""))
 	}
 	apply(1, sent)
 	at += int64(outage)
@@ -302,7 +302,7 @@ func TestTheClockIsTheLastLeaders(t *testing.T) {
 	f.now = func() int64 { return at }
 	const sent = int64(1_000_000 * time.Second)
 	apply := func(index, term uint64, node string, clock int64) {
-		f.Apply(entryOf(index, term, header{node: node, term: term, seq: 1, parts: 1, clock: clock}, ""))
+		f.Apply(entryOf(index, term, header{node: node, term: term, batch: 1, parts: 1, clock: clock}, ""))
 	}
 	apply(1, 1, "b", sent)
 	at += int64(100 * time.Millisecond)

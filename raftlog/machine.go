@@ -71,7 +71,7 @@ type Snapshot interface {
 type Batch struct {
 	Index    uint64   // log index of the batch's last part
 	Term     uint64   // term in which it was decided and committed
-	Seq      uint64   // number of the batch within its term, from 1
+	Number   uint64   // number of the batch within its term, from 1
 	Clock    int64    // cluster clock (unix ns) at the cut; never decreases from batch to batch
 	Payloads [][]byte // parts in order; empty for a clock tick
 }

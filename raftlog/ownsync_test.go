@@ -134,7 +134,7 @@ func TestGateShutsAfterAFailedSync(t *testing.T) {
 	f, m, _ := testFSM("a")
 	g := syncedFSM{f, &ownSync{}}
 	g.own.begin(1, func() error { return errInjected })
-	g.Apply(entryOf(1, 1, header{node: "b", term: 1, seq: 1, parts: 1}, `{"x":"1"}`))
+	g.Apply(entryOf(1, 1, header{node: "b", term: 1, batch: 1, parts: 1}, `{"x":"1"}`))
 	require.Empty(t, m.snapshotTable())
 	require.ErrorIs(t, f.failed, errInjected)
 }

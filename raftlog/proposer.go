@@ -52,7 +52,7 @@ func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 	if !ok {
 		return false
 	}
-	h := header{group: g.cfg.GroupID, node: g.cfg.NodeID, term: b.term, seq: b.seq, parts: uint64(len(b.parts)), clock: b.clock, level: b.level}
+	h := header{group: g.cfg.GroupID, node: g.cfg.NodeID, term: b.term, batch: b.batch, parts: uint64(len(b.parts)), clock: b.clock, level: b.level}
 	for i, p := range b.parts {
 		if g.fsm.serving.Load() != b.term {
 			return true // deposed: the machine has undone the batch

@@ -60,7 +60,7 @@ type simNode struct {
 	applied int           // of sim.log
 	cutOff  bool
 	since   uint64 // ticket of the beginning of the batch of commands; 0 for none
-	round   uint64 // numbers that the round under way verifies
+	round   uint64 // tickets that the round under way verifies
 	grown   bool   // a set has been added to since the last cut
 	taken   raft.FSMSnapshot
 	takenAt int // of sim.log
@@ -181,7 +181,7 @@ func (s *sim) run(d *datadriven.TestData) string {
 		n.sent = nil
 	case "round":
 		n.round = n.ledger.Round()
-		s.printf("a round begins for numbers up to %d", n.round)
+		s.printf("a round begins for tickets up to %d", n.round)
 	case "round-answered":
 		n.ledger.Verified(n.round, nil)
 	case "round-failed":
@@ -298,18 +298,18 @@ func (s *sim) add(n *simNode, key string, members int) {
 
 // cut gives Raft the next batch.
 func (s *sim) cut(n *simNode, tick bool) {
-	seq := n.ledger.Open()
+	ticket := n.ledger.Open()
 	b, ok := n.fsm.cut(1<<20, tick)
 	switch {
 	case ok:
-	case n.ledger.Open() == seq:
+	case n.ledger.Open() == ticket:
 		s.printf("nothing is cut")
 		return
 	default:
-		s.printf("number %d finds nothing", seq)
+		s.printf("ticket %d finds nothing", ticket)
 		return
 	}
-	h := header{node: n.name, term: b.term, seq: b.seq, parts: uint64(len(b.parts)), clock: b.clock, level: b.level}
+	h := header{node: n.name, term: b.term, batch: b.batch, parts: uint64(len(b.parts)), clock: b.clock, level: b.level}
 	var batch []*raft.Log
 	bytes := 0
 	for i, p := range b.parts {
@@ -328,7 +328,7 @@ func (s *sim) cut(n *simNode, tick bool) {
 		what = "a whole set"
 	}
 	n.grown = false
-	s.printf("number %d is batch %d of term %d, with %s", seq, b.seq, b.term, what)
+	s.printf("ticket %d is batch %d of term %d, with %s", ticket, b.batch, b.term, what)
 }
 
 // commit commits the oldest batch that n has given to Raft, in the log's term

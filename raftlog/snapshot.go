@@ -44,7 +44,7 @@ func (h snapshotHeader) append(b []byte, version byte) []byte {
 	var body []byte
 	body = binary.AppendUvarint(body, uint64(h.group))
 	body = binary.AppendUvarint(body, h.cursor.term)
-	body = binary.AppendUvarint(body, h.cursor.seq)
+	body = binary.AppendUvarint(body, h.cursor.batch)
 	body = binary.BigEndian.AppendUint64(body, uint64(h.cursor.clock))
 	body = binary.AppendUvarint(body, uint64(h.cursor.level))
 	body = binary.AppendUvarint(body, uint64(len(h.cursor.parts)))
@@ -88,7 +88,7 @@ func readSnapshotHeader(rc io.Reader, group uint32) (snapshotHeader, io.Reader, 
 	d := decoder{b: body.Bytes()}
 	h := snapshotHeader{group: uint32(d.uvarintMax(1<<32 - 1))}
 	h.cursor.term = d.uvarint()
-	h.cursor.seq = d.uvarint()
+	h.cursor.batch = d.uvarint()
 	h.cursor.clock = d.int64()
 	h.cursor.level = uint32(d.uvarintMax(1<<32 - 1))
 	for range d.uvarintMax(n) {
