@@ -46,8 +46,8 @@ func (t Type) String() string {
 // reserved are the words that RL.CHECK and its kin take as options.
 var reserved = []string{"async", "cost", "fail", "id", "peek", "sync", "ttl"}
 
-// isWord reports whether s can be the name of an attribute or a limit.
-func isWord(s string) bool {
+// IsWord reports whether s can be the name of an attribute or a limit.
+func IsWord(s string) bool {
 	if s == "" || len(s) > MaxWord || s[0] < 'a' || s[0] > 'z' {
 		return false
 	}
@@ -66,13 +66,13 @@ func CheckAttributeName(s string) error {
 	if slices.Contains(reserved, s) {
 		return fmt.Errorf("%q is an option and cannot name an attribute", s)
 	}
-	if isWord(s) {
+	if IsWord(s) {
 		return nil
 	}
-	if low := strings.ToLower(s); isWord(low) && !slices.Contains(reserved, low) {
+	if low := strings.ToLower(s); IsWord(low) && !slices.Contains(reserved, low) {
 		return fmt.Errorf("%q does not name an attribute, did you mean %q?", s, low)
 	}
-	return fmt.Errorf("%q does not name an attribute: a-z, 0-9 and _, a letter first, %d at most", clip(s), MaxWord)
+	return fmt.Errorf("%q does not name an attribute: a-z, 0-9 and _, a letter first, %d at most", Clip(s), MaxWord)
 }
 
 // attributes maps the names that a policy uses to indexes.
@@ -108,7 +108,7 @@ func (a *attributes) index(name []byte) int {
 	}
 }
 
-// add returns the index of a name, which must not be empty, and makes one where
+// Add returns the index of a name, which must not be empty, and makes one where
 // it has none. It is false when there are MaxAttributes.
 func (a *attributes) add(name string, t Type) (int, bool) {
 	if i := a.index([]byte(name)); i >= 0 {
@@ -189,3 +189,6 @@ func (c *Call) appendSecret(dst, value []byte) []byte {
 	c.mac.Write(value)
 	return appendDigest(dst, c.mac.Sum(c.sum[:0]))
 }
+
+// IPAttribute is the one that has type ip without being told so.
+const IPAttribute = "ip"

@@ -5,26 +5,6 @@ import (
 	"slices"
 )
 
-// Effect is what an edit does to counters.
-type Effect uint8
-
-const (
-	// NoEffect leaves them alone.
-	NoEffect Effect = iota
-	// NewNumbers changes what they are held against: Change says what becomes
-	// of what was consumed.
-	NewNumbers
-	// NewKeys gives the limit other counters. The old ones expire.
-	NewKeys
-	// NewKind changes how they count, which takes ChangeReset.
-	NewKind
-)
-
-var effects = [...]string{"", "numbers", "new counters", "another kind of counters"}
-
-// String returns words for e, "" for NoEffect.
-func (e Effect) String() string { return effects[e] }
-
 // Difference is a line of what two records differ in.
 type Difference struct {
 	// Path is what differs, such as limits.user.rate.
@@ -56,12 +36,12 @@ func Compare(old, new *Record) []Difference {
 	x := &comparison{}
 	switch kindOf(old, new) {
 	case AttributesRecord:
-		var before, after []field
+		var before, after []Field
 		if old != nil {
-			before = attributeFields(old.attributes)
+			before = AttributeFields(old.Attributes)
 		}
 		if new != nil {
-			after = attributeFields(new.attributes)
+			after = AttributeFields(new.Attributes)
 		}
 		x.fields("", before, after)
 	case ListRecord:
@@ -85,19 +65,19 @@ func kindOf(old, new *Record) RecordKind {
 }
 
 // definitionOf returns the tree of a policy, an empty one for none.
-func definitionOf(r *Record) *definition {
+func definitionOf(r *Record) *Definition {
 	if r == nil {
-		return &definition{}
+		return &Definition{}
 	}
-	return r.definition
+	return r.Definition
 }
 
 // routesFields returns what a set of routes says, nothing for none.
-func routesFields(r *Record) []field {
+func routesFields(r *Record) []Field {
 	if r == nil {
 		return nil
 	}
-	return slices.Concat(comparedParts(routesEntries, r.routes)...)
+	return RoutesFields(r.Routes)
 }
 
 type comparison struct{ found []Difference }
@@ -109,46 +89,23 @@ func (x *comparison) add(path, old, new string, e Effect) {
 }
 
 // fields compares values by their keys, in the order of old, then of new.
-func (x *comparison) fields(path string, old, new []field) {
-	value := func(fs []field, key string) string {
+func (x *comparison) fields(path string, old, new []Field) {
+	value := func(fs []Field, key string) string {
 		for _, f := range fs {
-			if f.key == key {
-				return f.value
+			if f.Key == key {
+				return f.Value
 			}
 		}
 		return ""
 	}
 	for _, f := range old {
-		x.add(path+f.key, f.value, value(new, f.key), f.effect)
+		x.add(path+f.Key, f.Value, value(new, f.Key), f.Effect)
 	}
 	for _, f := range new {
-		if !slices.ContainsFunc(old, func(o field) bool { return o.key == f.key }) {
-			x.add(path+f.key, "", f.value, f.effect)
+		if !slices.ContainsFunc(old, func(o Field) bool { return o.Key == f.Key }) {
+			x.add(path+f.Key, "", f.Value, f.Effect)
 		}
 	}
-}
-
-// comparedParts returns what x says, the fields of each row of its table together: the
-// row's own value, or its parts with their paths. A row that is only a block has none.
-func comparedParts[T any](entries []entry[T], x *T) [][]field {
-	rows := make([][]field, 0, len(entries))
-	for i := range entries {
-		e := &entries[i]
-		var fs []field
-		switch {
-		case e.parts != nil:
-			for _, f := range e.parts(x) {
-				if f.key[0] != '[' {
-					f.key = "." + f.key
-				}
-				fs = append(fs, field{e.key + f.key, f.value, f.effect})
-			}
-		case e.print != nil:
-			fs = fieldsOf(entries[i:i+1], x)
-		}
-		rows = append(rows, fs)
-	}
-	return rows
 }
 
 // list tells entries that came and went.
@@ -156,8 +113,8 @@ func (x *comparison) list(old, new *Record) {
 	entries := func(r *Record) map[string]bool {
 		m := map[string]bool{}
 		if r != nil {
-			for _, e := range r.list.entries {
-				m[e.s] = true
+			for _, e := range r.List.Entries {
+				m[e.S] = true
 			}
 		}
 		return m
@@ -167,24 +124,24 @@ func (x *comparison) list(old, new *Record) {
 		if r == nil {
 			continue
 		}
-		for _, e := range r.list.entries {
-			switch was, is := before[e.s], after[e.s]; {
+		for _, e := range r.List.Entries {
+			switch was, is := before[e.S], after[e.S]; {
 			case was && !is:
-				x.add(r.Name, e.s, "", NoEffect)
+				x.add(r.Name, e.S, "", NoEffect)
 			case is && !was:
-				x.add(r.Name, "", e.s, NoEffect)
+				x.add(r.Name, "", e.S, NoEffect)
 			}
-			delete(before, e.s)
-			delete(after, e.s)
+			delete(before, e.S)
+			delete(after, e.S)
 		}
 	}
 }
 
-func (x *comparison) policy(old, new *definition) {
-	before, after := comparedParts(policyEntries, old), comparedParts(policyEntries, new)
-	for i := range policyEntries {
-		x.fields("", before[i], after[i])
-		if policyEntries[i].key == "limits" {
+func (x *comparison) policy(old, new *Definition) {
+	before, after := PolicyRows(old), PolicyRows(new)
+	for i := range before {
+		x.fields("", before[i].Fields, after[i].Fields)
+		if before[i].Key == "limits" {
 			x.limits(old, new)
 			x.descriptors(old, new)
 		}
@@ -192,31 +149,31 @@ func (x *comparison) policy(old, new *definition) {
 }
 
 // limits compares limits by their ids, and those whose id is new by their names.
-func (x *comparison) limits(old, new *definition) {
-	before := make([]*limitDef, len(new.limits))
-	kept := map[*limitDef]bool{}
-	for i, l := range new.limits {
-		if before[i] = old.limitWithID(l.id); before[i] == nil && new.limitWithID(l.name) == nil {
-			before[i] = old.limit(l.name)
+func (x *comparison) limits(old, new *Definition) {
+	before := make([]*LimitDef, len(new.Limits))
+	kept := map[*LimitDef]bool{}
+	for i, l := range new.Limits {
+		if before[i] = old.limitWithID(l.Id); before[i] == nil && new.limitWithID(l.Name) == nil {
+			before[i] = old.Limit(l.Name)
 		}
 		kept[before[i]] = true
 	}
-	for _, l := range old.limits {
+	for _, l := range old.Limits {
 		if !kept[l] {
-			x.add("limits."+l.name, l.String(), "", NoEffect)
+			x.add("limits."+l.Name, Inline(LimitFields(l)), "", NoEffect)
 		}
 	}
-	for i, l := range new.limits {
-		path, was := "limits."+l.name, before[i]
+	for i, l := range new.Limits {
+		path, was := "limits."+l.Name, before[i]
 		if was == nil {
-			x.add(path, "", l.String(), NoEffect)
+			x.add(path, "", Inline(LimitFields(l)), NoEffect)
 			continue
 		}
-		x.add("limits."+was.name, was.name, l.name, NoEffect)
-		x.add(path+".id", was.id, l.id, NewKeys)
-		tiers := was.tiers != nil && l.tiers != nil
-		said, says := was.compared(tiers), l.compared(tiers)
-		if was.otherCounters(l) {
+		x.add("limits."+was.Name, was.Name, l.Name, NoEffect)
+		x.add(path+".id", was.Id, l.Id, NewKeys)
+		tiers := was.Tiers != nil && l.Tiers != nil
+		said, says := compared(was, tiers), compared(l, tiers)
+		if otherCounters(was, l) {
 			raise(said)
 			raise(says)
 		}
@@ -227,31 +184,31 @@ func (x *comparison) limits(old, new *definition) {
 // otherCounters reports whether numbers of the limit are of counters that count in
 // another way than those of new, although neither algorithm nor calendar says so: in
 // other periods of the calendar, or calls that run at once.
-func (l *limitDef) otherCounters(new *limitDef) bool {
-	if l.calendar != nil && new.calendar != nil && !l.periodless() && !new.periodless() {
-		return l.calendar.rules.Period != new.calendar.rules.Period
+func otherCounters(l, new *LimitDef) bool {
+	if l.Calendar != nil && new.Calendar != nil && !l.Periodless() && !new.Periodless() {
+		return l.Calendar.Rules.Period != new.Calendar.Rules.Period
 	}
 	return (l.Algorithm == Concurrent) != (new.Algorithm == Concurrent)
 }
 
 // raise makes other numbers another kind of counters.
-func raise(fs []field) {
+func raise(fs []Field) {
 	for i := range fs {
-		if fs[i].effect == NewNumbers {
-			fs[i].effect = NewKind
+		if fs[i].Effect == NewNumbers {
+			fs[i].Effect = NewKind
 		}
 	}
 }
 
 // compared returns the fields of a limit but its id; with tiers, each tier is one.
-func (l *limitDef) compared(tiers bool) (fs []field) {
-	for _, f := range fieldsOf(limitEntries, l) {
+func compared(l *LimitDef, tiers bool) (fs []Field) {
+	for _, f := range LimitFields(l) {
 		switch {
-		case f.key == "id":
-		case f.key == "tiers" && tiers:
-			fs = append(fs, field{"tiers.attribute", l.tiers.attribute.s, f.effect})
-			for _, t := range l.tiers.fields() {
-				fs = append(fs, field{"tiers." + t.key, t.value, f.effect})
+		case f.Key == "id":
+		case f.Key == "tiers" && tiers:
+			fs = append(fs, Field{"tiers.attribute", l.Tiers.Attribute.S, f.Effect})
+			for _, t := range TierFields(l.Tiers) {
+				fs = append(fs, Field{"tiers." + t.Key, t.Value, f.Effect})
 			}
 		default:
 			fs = append(fs, f)

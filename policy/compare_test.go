@@ -82,7 +82,7 @@ func TestRevise(t *testing.T) {
 		_, err := Revise(old, nil, log, c)
 		require.EqualError(t, err, "limit 'a' counts by token, not log: that takes CHANGE reset, or another id")
 	}
-	f(log.Text(), ChangeReset, nil, m{"a": {Reset: 1}, "b": {Was: "token"}, "c": {Was: "token"}})
+	f(Format(log), ChangeReset, nil, m{"a": {Reset: 1}, "b": {Was: "token"}, "c": {Was: "token"}})
 	require.Equal(t, m{"a": {Reset: 4}, "y": {Reset: 1}, "z": {Reset: 1}}, ResetAll(log, m{"a": {Reset: 3}, "y": {Was: "log"}, "z": {Reset: 1}}),
 		"those of limits that are gone, too")
 

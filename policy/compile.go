@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -11,46 +10,46 @@ import (
 
 // compiler makes a Policy of a checked tree and of what policies share.
 type compiler struct {
-	def    *definition
+	def    *Definition
 	file   string
 	shared *shared
 	p      *Policy
 	errs   Errors
 	own    map[string]Type     // types of the policy's own attributes
-	lists  map[string]*listDef // the policy's own
+	lists  map[string]*ListDef // the policy's own
 	// prefixes are those of the limits' keys, one behind the other in memory.
 	prefixes []string
 }
 
-// compile returns a policy, or what is wrong with its tree among the attributes
+// Compile returns a policy, or what is wrong with its tree among the attributes
 // and lists that are there.
 func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy, *Errors) {
-	def := rec.definition
-	x := &compiler{def: def, file: rec.file, shared: sh, own: map[string]Type{}, lists: map[string]*listDef{}}
-	p := newPolicy(len(def.limits))
+	def := rec.Definition
+	x := &compiler{def: def, file: rec.File, shared: sh, own: map[string]Type{}, lists: map[string]*ListDef{}}
+	p := newPolicy(len(def.Limits))
 	*p = Policy{
-		Version: m.Version, OnFailure: def.onFailure, Backstop: def.backstop, Durability: def.durability, Hold: def.hold.filled(),
+		Version: m.Version, OnFailure: def.OnFailure, Backstop: def.Backstop, Durability: def.Durability, Hold: def.Hold.Filled(),
 		Limits: p.Limits, Record: rec, Epochs: m.Epochs,
-		seed: c.Seed, secret: c.Secret, guarded: len(def.deny)+len(def.allow) > 0,
+		seed: c.Seed, secret: c.Secret, guarded: len(def.Deny)+len(def.Allow) > 0,
 		attrs: new(attributes), numbers: make([]Numbers, 0, def.countNumbers()),
 	}
 	x.p = p
 	x.names()
-	for _, a := range def.attributes {
-		x.own[a.name] = a.Type
+	for _, a := range def.Attributes {
+		x.own[a.Name] = a.Type
 	}
-	for _, l := range def.lists {
-		x.lists[l.name] = l
+	for _, l := range def.Lists {
+		x.lists[l.Name] = l
 	}
-	for _, t := range def.require {
-		x.p.require |= 1 << max(x.attribute(t.s, t.place), 0)
+	for _, t := range def.Require {
+		x.p.require |= 1 << max(x.attribute(t.S, t.Place), 0)
 	}
-	x.p.deny, x.p.allow = x.conditions(def.deny), x.conditions(def.allow)
-	for i, l := range def.limits {
+	x.p.deny, x.p.allow = x.conditions(def.Deny), x.conditions(def.Allow)
+	for i, l := range def.Limits {
 		x.limit(i, l)
 	}
 	x.overrides()
-	if def.dialect {
+	if def.Dialect {
 		x.descriptors()
 	}
 	p.attrs = sh.alike.attributesOf(p.attrs)
@@ -70,36 +69,36 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 // so that they are in few cache lines.
 func (x *compiler) names() {
 	var all strings.Builder
-	head := KeyPrefix(x.def.name)
-	for _, l := range x.def.limits {
+	head := KeyPrefix(x.def.Name)
+	for _, l := range x.def.Limits {
 		all.WriteString(head)
-		all.WriteString(l.id)
+		all.WriteString(l.Id)
 	}
 	text := all.String()
-	x.p.Name = x.def.name
+	x.p.Name = x.def.Name
 	if len(text) > 0 {
 		x.p.Name = text[1 : len(head)-1]
 	}
-	for _, l := range x.def.limits {
-		n := len(head) + len(l.id)
+	for _, l := range x.def.Limits {
+		n := len(head) + len(l.Id)
 		x.prefixes, text = append(x.prefixes, text[:n]), text[n:]
 	}
 }
 
 // countNumbers returns how many numbers the text has at most: of limits, their
 // tiers and overrides, and descriptors.
-func (d *definition) countNumbers() (n int) {
-	for _, l := range d.limits {
-		if l.tiers == nil {
+func (d *Definition) countNumbers() (n int) {
+	for _, l := range d.Limits {
+		if l.Tiers == nil {
 			n++
 		} else {
-			n += len(l.tiers.tiers)
+			n += len(l.Tiers.Tiers)
 		}
 	}
-	for _, o := range d.overrides {
-		n += len(o.limits)
+	for _, o := range d.Overrides {
+		n += len(o.Limits)
 	}
-	return n + countRules(d.descriptors)
+	return n + countRules(d.Descriptors)
 }
 
 // keep makes numbers the policy's next ones.
@@ -111,20 +110,20 @@ func (x *compiler) keep(n Numbers) *Numbers {
 }
 
 // fail keeps an error, once: a limit's cost is compiled for each of its tiers.
-func (x *compiler) fail(p place, format string, args ...any) {
-	e := Error{File: x.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)}
-	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == e }) {
-		x.errs.add(&e)
+func (x *compiler) fail(p Place, format string, args ...any) {
+	e := p.Error(x.file, format, args...)
+	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == *e }) {
+		x.errs.Add(e)
 	}
 }
 
 // attribute returns the index of an attribute; 0 after an error.
-func (x *compiler) attribute(name string, at place) int {
+func (x *compiler) attribute(name string, at Place) int {
 	t, ok := x.own[name]
 	if !ok {
 		t = x.shared.attributes[name]
 	}
-	if name == ipAttribute {
+	if name == IPAttribute {
 		t = IP
 	}
 	if t&Secret != 0 && x.p.secret == nil {
@@ -138,23 +137,23 @@ func (x *compiler) attribute(name string, at place) int {
 	return i
 }
 
-func (x *compiler) limit(i int, d *limitDef) {
+func (x *compiler) limit(i int, d *LimitDef) {
 	l := &x.p.Limits[i]
 	*l = Limit{
-		Policy: x.p, Index: i, Name: d.name, ID: d.id, Terms: d.Terms, Epoch: x.p.Epochs[d.id], prefix: x.prefixes[i],
+		Policy: x.p, Index: i, Name: d.Name, ID: d.Id, Terms: d.Terms, Epoch: x.p.Epochs[d.Id], prefix: x.prefixes[i],
 	}
-	if d.calendar != nil {
+	if d.Calendar != nil {
 		var err error
-		if !d.periodless() {
-			l.Calendar, err = calendar.New(d.calendar.rules)
+		if !d.Periodless() {
+			l.Calendar, err = calendar.New(d.Calendar.Rules)
 		}
 		if err != nil {
-			x.fail(d.calendar.place, "%s", err)
+			x.fail(d.Calendar.Place, "%s", err)
 		}
 		x.p.Calendars = true
 	}
-	if d.penalty != nil {
-		penalty := d.penalty.filled()
+	if d.Penalty != nil {
+		penalty := d.Penalty.Filled()
 		l.Penalty = &penalty
 		l.Penalty.Epoch = uint16(l.Epoch.Reset + l.Epoch.Forgiven)
 		if l.Penalty.Within == 0 && l.Calendar != nil {
@@ -163,58 +162,58 @@ func (x *compiler) limit(i int, d *limitDef) {
 		x.p.Penalties = true
 	}
 	if d.Algorithm == Concurrent {
-		l.TTL, x.p.Slots = cmp.Or(d.ttl, x.p.Hold.TTL), true
+		l.TTL, x.p.Slots = cmp.Or(d.Ttl, x.p.Hold.TTL), true
 	}
-	if d.wait != nil {
-		l.Wait = *d.wait
+	if d.Wait != nil {
+		l.Wait = *d.Wait
 		if l.Wait == 0 && l.Algorithm == Leaky {
 			l.Wait = NoWait
 		}
 	}
-	for _, part := range d.by {
+	for _, part := range d.By {
 		x.by(l, part)
 	}
 	l.like = uint8(slices.IndexFunc(x.p.Limits[:i+1], func(o Limit) bool { return slices.EqualFunc(o.by, l.by, byPart.equal) }))
 	l.by = x.shared.alike.byOf(l.by)
-	l.when = x.condition(d.when)
-	own := x.numbers(d, &numbersDef{rate: new(Rate)})
+	l.when = x.condition(d.When)
+	own := x.numbers(d, &NumbersDef{Rate: new(Rate)})
 	l.own = ownNumbers{own.Cost, own.Mode, own.CostBy}
-	if d.tiers == nil {
-		l.numbers = x.keep(x.numbers(d, d.rate))
+	if d.Tiers == nil {
+		l.numbers = x.keep(x.numbers(d, d.Rate))
 		return
 	}
-	t := &tiers{attr: int8(x.attribute(d.tiers.attribute.s, d.tiers.attribute.place))}
+	t := &tiers{attr: int8(x.attribute(d.Tiers.Attribute.S, d.Tiers.Attribute.Place))}
 	first := len(x.p.numbers)
-	names := make([]string, 0, len(d.tiers.tiers))
-	for i := range d.tiers.tiers {
-		tier := &d.tiers.tiers[i]
-		name := tier.name
+	names := make([]string, 0, len(d.Tiers.Tiers))
+	for i := range d.Tiers.Tiers {
+		tier := &d.Tiers.Tiers[i]
+		name := tier.Name
 		if x.p.attrs.types[t.attr]&Lower != 0 {
 			name = string(appendLower(nil, []byte(name)))
 		}
 		names = append(names, name)
-		l.numbers = x.keep(x.numbers(d, &tier.numbersDef))
+		l.numbers = x.keep(x.numbers(d, &tier.NumbersDef))
 	}
 	if typ := x.p.attrs.types[t.attr]; typ&^Lower != 0 {
-		x.fail(d.tiers.attribute.place, "attribute %q has type %s, and cannot name a tier", d.tiers.attribute.s, typ)
+		x.fail(d.Tiers.Attribute.Place, "attribute %q has type %s, and cannot name a tier", d.Tiers.Attribute.S, typ)
 	}
 	t.tierNames, t.numbers = x.shared.alike.tiersOf(names), x.p.numbers[first:]
 	l.tiers = t
 }
 
 // by adds a part to a limit's key.
-func (x *compiler) by(l *Limit, d byDef) {
+func (x *compiler) by(l *Limit, d ByDef) {
 	part := byPart{v4: 32, v6: 64}
-	if d.v4 != 0 {
-		part.v4 = d.v4
+	if d.V4 != 0 {
+		part.v4 = d.V4
 	}
-	if d.v6 != 0 {
-		part.v6 = d.v6
+	if d.V6 != 0 {
+		part.v6 = d.V6
 	}
-	for _, name := range d.attrs {
-		i := x.attribute(name, d.place)
-		if (d.v4 != 0 || d.v6 != 0) && x.p.attrs.types[i] != IP {
-			x.fail(d.place, "v4 and v6 are of attributes of type ip, which %q is not", name)
+	for _, name := range d.Attrs {
+		i := x.attribute(name, d.Place)
+		if (d.V4 != 0 || d.V6 != 0) && x.p.attrs.types[i] != IP {
+			x.fail(d.Place, "v4 and v6 are of attributes of type ip, which %q is not", name)
 		}
 		part.attrs = append(part.attrs, int8(i))
 	}
@@ -225,33 +224,33 @@ func (x *compiler) by(l *Limit, d byDef) {
 }
 
 // numbers returns the numbers of a limit under what a tier or an override says.
-func (x *compiler) numbers(d *limitDef, n *numbersDef) Numbers {
-	cost, mode := &d.cost, d.mode
-	if n.cost != nil {
-		cost = n.cost
+func (x *compiler) numbers(d *LimitDef, n *NumbersDef) Numbers {
+	cost, mode := &d.Cost, d.Mode
+	if n.Cost != nil {
+		cost = n.Cost
 	}
-	if n.mode != nil {
-		mode = *n.mode
+	if n.Mode != nil {
+		mode = *n.Mode
 	}
-	rate := n.rate
+	rate := n.Rate
 	if rate == nil {
-		rate = d.rate.rate
+		rate = d.Rate.Rate
 	}
-	out := Numbers{Rate: *rate, Mode: mode, CostBy: NoAttribute, Cost: cost.constant}
+	out := Numbers{Rate: *rate, Mode: mode, CostBy: NoAttribute, Cost: cost.Constant}
 	if d.Algorithm == Concurrent {
 		out.CostBy = SlotCost
 	}
-	if cost.attribute != "" {
-		i := x.attribute(cost.attribute, cost.place)
+	if cost.Attribute != "" {
+		i := x.attribute(cost.Attribute, cost.Place)
 		if t := x.p.attrs.types[i]; t != 0 {
-			x.fail(cost.place, "attribute %q has type %s, and cannot be a cost", cost.attribute, t)
+			x.fail(cost.Place, "attribute %q has type %s, and cannot be a cost", cost.Attribute, t)
 		}
 		out.CostBy, out.Cost = int8(i), 0
 	}
 	return out
 }
 
-func (x *compiler) conditions(defs []conditionDef) []condition {
+func (x *compiler) conditions(defs []ConditionDef) []condition {
 	var cs []condition
 	for _, d := range defs {
 		cs = append(cs, x.condition(d))
@@ -259,24 +258,24 @@ func (x *compiler) conditions(defs []conditionDef) []condition {
 	return cs
 }
 
-func (x *compiler) condition(def conditionDef) condition {
+func (x *compiler) condition(def ConditionDef) condition {
 	var w condition
 	for i := range def {
 		d := &def[i]
-		c := clause{attr: int8(x.attribute(d.attribute, d.place)), test: d.test}
+		c := clause{attr: int8(x.attribute(d.Attribute, d.Place)), test: d.Test}
 		t := x.p.attrs.types[c.attr]
-		if d.list.s != "" {
-			c.values = x.list(d.list, t)
+		if d.List.S != "" {
+			c.values = x.list(d.List, t)
 		}
-		if len(d.values) > 0 {
-			texts := make([]string, len(d.values))
-			for i := range d.values {
-				texts[i] = d.values[i].s
+		if len(d.Values) > 0 {
+			texts := make([]string, len(d.Values))
+			for i := range d.Values {
+				texts[i] = d.Values[i].S
 			}
 			v, at, err := newValues(texts, t)
 			if err != nil {
-				p := d.values[at].place
-				p.path = d.place.path
+				p := d.Values[at].Place
+				p.Path = d.Place.Path
 				x.fail(p, "%s", err)
 			}
 			c.values = v
@@ -287,31 +286,31 @@ func (x *compiler) condition(def conditionDef) condition {
 }
 
 // list returns the values of a list, the policy's own or one of all policies.
-func (x *compiler) list(name text, t Type) *values {
-	def, own := x.lists[name.s]
+func (x *compiler) list(name Scalar, t Type) *values {
+	def, own := x.lists[name.S]
 	if !own {
-		rec := x.shared.lists[name.s]
+		rec := x.shared.lists[name.S]
 		if rec == nil {
-			x.fail(name.place, "there is no list %q%s", clip(name.s), nearest(name.s, x.listNames()))
+			x.fail(name.Place, "there is no list %q%s", Clip(name.S), Nearest(name.S, x.listNames()))
 			return nil
 		}
-		x.p.lists = append(x.p.lists, name.s)
-		def = rec.list
-		if v := x.shared.values[listUse{name.s, t}]; v != nil {
+		x.p.lists = append(x.p.lists, name.S)
+		def = rec.List
+		if v := x.shared.values[listUse{name.S, t}]; v != nil {
 			return v
 		}
 	}
-	texts := make([]string, len(def.entries))
-	for i := range def.entries {
-		texts[i] = def.entries[i].s
+	texts := make([]string, len(def.Entries))
+	for i := range def.Entries {
+		texts[i] = def.Entries[i].S
 	}
 	v, at, err := newValues(texts, t)
 	if err != nil {
-		x.fail(name.place, "list %q, entry on line %d: %s", name.s, def.entries[at].line, err)
+		x.fail(name.Place, "list %q, entry on line %d: %s", name.S, def.Entries[at].Line, err)
 		return nil
 	}
 	if !own {
-		x.shared.values[listUse{name.s, t}] = v
+		x.shared.values[listUse{name.S, t}] = v
 	}
 	return v
 }
@@ -330,12 +329,12 @@ func (x *compiler) listNames() []string {
 
 // overrides gives each limit the overrides of the text that name it.
 func (x *compiler) overrides() {
-	for i, o := range x.def.overrides {
-		when := x.condition(o.when)
-		for j := range o.limits {
-			d := &o.limits[j]
-			l := x.p.limit(d.limit)
-			l.chosen = append(l.chosen, choice{when, o.until, x.keep(x.numbers(x.def.limits[l.Index], &d.numbersDef)), i})
+	for i, o := range x.def.Overrides {
+		when := x.condition(o.When)
+		for j := range o.Limits {
+			d := &o.Limits[j]
+			l := x.p.limit(d.Limit)
+			l.chosen = append(l.chosen, choice{when, o.Until, x.keep(x.numbers(x.def.Limits[l.Index], &d.NumbersDef)), i})
 		}
 	}
 }
@@ -353,7 +352,7 @@ func (p *Policy) LimitWithID(id string) *Limit {
 	return nil
 }
 
-// limit returns the limit of a name, or nil.
+// Limit returns the limit of a name, or nil.
 func (p *Policy) limit(name string) *Limit {
 	for i := range p.Limits {
 		if p.Limits[i].Name == name {

@@ -2,19 +2,19 @@ package policy
 
 import "strings"
 
-// descriptorsID is what the counters of all descriptors of a policy are called.
-const descriptorsID = "descriptors"
+// DescriptorsID is what the counters of all descriptors of a policy are called.
+const DescriptorsID = "descriptors"
 
 // descriptors compiles the tree of a policy that has one.
 func (x *compiler) descriptors() {
 	p := x.p
 	d := &Descriptors{limit: Limit{
-		Policy: p, Name: descriptorsID, ID: descriptorsID, Terms: Terms{Algorithm: Fixed, CountAll: true}, Epoch: p.Epochs[descriptorsID],
+		Policy: p, Name: DescriptorsID, ID: DescriptorsID, Terms: Terms{Algorithm: Fixed, CountAll: true}, Epoch: p.Epochs[DescriptorsID],
 	}}
 	p.descriptors, p.guarded = d, true // see Call.admit
 	t := &descriptorCompiler{compiler: x, d: d, names: map[string]int{}, numbers: map[Rate]*Numbers{}}
-	t.number(x.def.descriptors)
-	t.level(&d.top, x.def.descriptors, nil, nil)
+	t.number(x.def.Descriptors)
+	t.level(&d.top, x.def.Descriptors, nil, nil)
 }
 
 // descriptorCompiler makes a tree.
@@ -26,33 +26,33 @@ type descriptorCompiler struct {
 }
 
 // number gives the names of rules their numbers.
-func (t *descriptorCompiler) number(defs []*descriptorDef) {
+func (t *descriptorCompiler) number(defs []*DescriptorDef) {
 	for _, def := range defs {
-		if l := def.rate; l != nil && l.name != "" {
-			if _, known := t.names[l.name]; !known {
-				t.names[l.name] = len(t.d.names)
-				t.d.names = append(t.d.names, l.name)
+		if l := def.Rate; l != nil && l.Name != "" {
+			if _, known := t.names[l.Name]; !known {
+				t.names[l.Name] = len(t.d.names)
+				t.d.names = append(t.d.names, l.Name)
 			}
 		}
-		t.number(def.below)
+		t.number(def.Below)
 	}
 }
 
 // level compiles what is below a level; path are the composites down to it, and
 // valued tells which of them have their values in metrics.
-func (t *descriptorCompiler) level(l *level, defs []*descriptorDef, path []string, valued []bool) {
+func (t *descriptorCompiler) level(l *level, defs []*DescriptorDef, path []string, valued []bool) {
 	if len(defs) > 0 {
 		l.named = make(map[string]*level, len(defs))
 	}
 	for _, def := range defs {
-		name := def.composite()
-		below := &level{key: def.key, value: def.value, share: def.share}
+		name := def.Composite()
+		below := &level{key: def.Key, value: def.Value, share: def.Share}
 		down := append(path[:len(path):len(path)], name)
-		values := append(valued[:len(valued):len(valued)], def.valued)
-		if def.rate != nil {
+		values := append(valued[:len(valued):len(valued)], def.Valued)
+		if def.Rate != nil {
 			below.rule = t.rule(def, down, values)
 		}
-		t.level(below, def.below, down, values)
+		t.level(below, def.Below, down, values)
 		l.named[name] = below
 		if p, star := starPattern(name); star {
 			l.wild = append(l.wild, wildcard{p, below})
@@ -75,23 +75,23 @@ func starPattern(s string) (pattern, bool) {
 }
 
 // rule compiles the limit of a descriptor.
-func (t *descriptorCompiler) rule(def *descriptorDef, path []string, valued []bool) *Rule {
-	l := def.rate
+func (t *descriptorCompiler) rule(def *DescriptorDef, path []string, valued []bool) *Rule {
+	l := def.Rate
 	r := &Rule{
-		Path: strings.Join(path, "."), Levels: path, Index: len(t.d.rules), Requests: l.requests, Unit: l.unit, Unlimited: l.unlimited, Shadow: def.shadow, Quota: def.quota,
-		Name: l.name, Detailed: def.detailed, Valued: valued, Metadata: def.metadata, name: -1,
+		Path: strings.Join(path, "."), Levels: path, Index: len(t.d.rules), Requests: l.Requests, Unit: l.Unit, Unlimited: l.Unlimited, Shadow: def.Shadow, Quota: def.Quota,
+		Name: l.Name, Detailed: def.Detailed, Valued: valued, Metadata: def.Metadata, name: -1,
 	}
-	if l.name != "" {
-		r.name = t.names[l.name]
+	if l.Name != "" {
+		r.name = t.names[l.Name]
 	}
-	for _, name := range l.replaces {
+	for _, name := range l.Replaces {
 		if n, known := t.names[name]; known {
 			r.replaces = append(r.replaces, n)
 		}
 	}
 	t.d.rules = append(t.d.rules, r)
-	if !l.unlimited {
-		r.numbers = t.numbersOf(windowRate(l.requests, l.unit, 1))
+	if !l.Unlimited {
+		r.numbers = t.numbersOf(windowRate(l.Requests, l.Unit, 1))
 	}
 	return r
 }
@@ -114,12 +114,12 @@ func windowRate(requests int64, unit Unit, multiplier int64) Rate {
 }
 
 // countRules returns how many limits some descriptors have.
-func countRules(defs []*descriptorDef) (n int) {
+func countRules(defs []*DescriptorDef) (n int) {
 	for _, d := range defs {
-		if d.rate != nil {
+		if d.Rate != nil {
 			n++
 		}
-		n += countRules(d.below)
+		n += countRules(d.Below)
 	}
 	return n
 }

@@ -7,18 +7,18 @@ type condition []clause
 // clause is what a condition asks of one attribute.
 type clause struct {
 	attr   int8
-	test   test
+	test   Test
 	values *values // of isAny and isNone
 }
 
-// test is how a clause asks.
-type test uint8
+// Test is how a clause asks.
+type Test uint8
 
 const (
-	isAny   test = iota // one of the values
-	isNone              // present, and none of the values
-	present             // has a value
-	absent              // has none
+	IsAny   Test = iota // one of the values
+	IsNone              // present, and none of the values
+	Present             // has a value
+	Absent              // has none
 )
 
 // holds reports whether the call meets the condition.
@@ -33,15 +33,15 @@ func (w condition) holds(c *Call) bool {
 
 func (x *clause) holds(c *Call) bool {
 	if c.present&(1<<uint(x.attr)) == 0 {
-		return x.test == absent
+		return x.test == Absent
 	}
 	switch x.test {
-	case present:
+	case Present:
 		return true
-	case absent:
+	case Absent:
 		return false
 	}
-	return x.values.has(c, int(x.attr)) == (x.test == isAny)
+	return x.values.has(c, int(x.attr)) == (x.test == IsAny)
 }
 
 // fails returns the first clause that does not hold, or nil.

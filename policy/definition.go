@@ -1,184 +1,248 @@
 package policy
 
-import "go.yaml.in/yaml/v3"
+import (
+	"github.com/headgate-io/headgate/policy/calendar"
+	"github.com/headgate-io/headgate/policy/route"
+)
 
-// place is where something stands in its text.
-type place struct {
-	line, column int32
-	path         *step
+// Place is where something stands in its text.
+type Place struct {
+	Line, Column int32
+	Path         *Step
 }
 
-// step is the last step of a path, such as limits.user.by[1], and those before it.
+// Step is the last step of a path, such as limits.user.by[1], and those before it.
 // Nearly all paths are never written.
-type step struct {
-	up   *step
-	name string
+type Step struct {
+	Up   *Step
+	Name string
 }
 
 // String returns the path, "" for nil.
-func (s *step) String() string {
+func (s *Step) String() string {
 	switch {
 	case s == nil:
 		return ""
-	case s.up != nil && s.name[0] != '[':
-		return s.up.String() + "." + s.name
+	case s.Up != nil && s.Name[0] != '[':
+		return s.Up.String() + "." + s.Name
 	}
-	return s.up.String() + s.name
+	return s.Up.String() + s.Name
 }
 
-// placeOf returns the place of a node, without a path.
-func placeOf(n *yaml.Node) place { return place{line: int32(n.Line), column: int32(n.Column)} }
-
-// text is a scalar, and where it stands.
-type text struct {
-	s string
-	place
+// Scalar is a scalar, and where it stands.
+type Scalar struct {
+	S string
+	Place
 }
 
-// definition is the checked tree of a policy: all that can be checked without
+// Definition is the checked tree of a policy: all that can be checked without
 // the cluster's attributes and lists has been.
-type definition struct {
-	name       string
-	weight     int // a bound of the length of its canonical text
-	attributes []attributeDef
-	lists      []*listDef
-	onFailure  Failure
-	backstop   int64 // 0: the server's
-	durability Durability
-	require    []text
-	deny       []conditionDef
-	allow      []conditionDef
-	hold       Hold // what is not said, or is the default, is zero
-	limits     []*limitDef
-	overrides  []*overrideDef
+type Definition struct {
+	Name       string
+	Weight     int // a bound of the length of its canonical text
+	Attributes []AttributeDef
+	Lists      []*ListDef
+	OnFailure  Failure
+	Backstop   int64 // 0: the server's
+	Durability Durability
+	Require    []Scalar
+	Deny       []ConditionDef
+	Allow      []ConditionDef
+	Hold       Hold // what is not said, or is the default, is zero
+	Limits     []*LimitDef
+	Overrides  []*OverrideDef
 	// descriptors are in place of limits, if dialect is set; then all above but
 	// weight, onFailure, backstop and durability is empty.
-	dialect     bool
-	descriptors []*descriptorDef
+	Dialect     bool
+	Descriptors []*DescriptorDef
 }
 
-type attributeDef struct {
-	name  string
+type AttributeDef struct {
+	Name  string
 	Type  Type
-	place place
+	Place Place
 }
 
-// listDef is a named list of values.
-type listDef struct {
-	name    string
-	place   place
-	weight  int // as of a definition
-	entries []text
+// ListDef is a named list of values.
+type ListDef struct {
+	Name    string
+	Place   Place
+	Weight  int // as of a definition
+	Entries []Scalar
 }
 
-type limitDef struct {
+type LimitDef struct {
 	Terms
-	name, id string
-	place    place
-	by       []byDef
-	rate     *numbersDef // the limit's own; nil with tiers
-	tiers    *tiersDef
-	when     conditionDef
-	mode     Mode
-	cost     costDef
-	wait     *int64
-	calendar *calendarDef // nil: none
-	penalty  *Penalty     // nil: none
-	ttl      int64        // of concurrent calls; 0: that of holds
+	Name, Id string
+	Place    Place
+	By       []ByDef
+	Rate     *NumbersDef // the limit's own; nil with tiers
+	Tiers    *TiersDef
+	When     ConditionDef
+	Mode     Mode
+	Cost     CostDef
+	Wait     *int64
+	Calendar *CalendarDef // nil: none
+	Penalty  *Penalty     // nil: none
+	Ttl      int64        // of concurrent calls; 0: that of holds
 }
 
-// byDef is a part of `by`.
-type byDef struct {
-	place place
-	attrs []string // alternatives
+// ByDef is a part of `by`.
+type ByDef struct {
+	Place Place
+	Attrs []string // alternatives
 	// v4 and v6 are the lengths of prefixes, 0 for the defaults.
-	v4, v6 uint8
+	V4, V6 uint8
 }
 
-// costDef is a constant, or the attribute that has the cost.
-type costDef struct {
-	constant  int64
-	attribute string
-	place     place
+// CostDef is a constant, or the attribute that has the cost.
+type CostDef struct {
+	Constant  int64
+	Attribute string
+	Place     Place
 }
 
-// numbersDef is what a tier or an override says. What it does not say is nil.
-type numbersDef struct {
-	place place
-	rate  *Rate
-	mode  *Mode
-	cost  *costDef
+// NumbersDef is what a tier or an override says. What it does not say is nil.
+type NumbersDef struct {
+	Place Place
+	Rate  *Rate
+	Mode  *Mode
+	Cost  *CostDef
 }
 
-type tiersDef struct {
-	attribute text
-	tiers     []tierDef // default is the last one
+type TiersDef struct {
+	Attribute Scalar
+	Tiers     []TierDef // default is the last one
 }
 
-type tierDef struct {
-	name string
-	numbersDef
+type TierDef struct {
+	Name string
+	NumbersDef
 }
 
-const defaultTier = "default"
+const DefaultTier = "default"
 
-// conditionDef has a clause for each attribute that it asks for.
-type conditionDef []clauseDef
+// ConditionDef has a clause for each attribute that it asks for.
+type ConditionDef []ClauseDef
 
-type clauseDef struct {
-	attribute string
-	test      test
-	values    []text
-	list      text // the name of a list, or ""
-	place     place
+type ClauseDef struct {
+	Attribute string
+	Test      Test
+	Values    []Scalar
+	List      Scalar // the name of a list, or ""
+	Place     Place
 }
 
-type overrideDef struct {
-	place  place
-	when   conditionDef
-	limits []overriddenDef
-	until  int64 // 0: for good
+type OverrideDef struct {
+	Place  Place
+	When   ConditionDef
+	Limits []OverriddenDef
+	Until  int64 // 0: for good
 }
 
-type overriddenDef struct {
-	limit string
-	numbersDef
+type OverriddenDef struct {
+	Limit string
+	NumbersDef
 }
 
-// limit returns the limit of a name, or nil.
-func (d *definition) limit(name string) *limitDef {
-	for _, l := range d.limits {
-		if l.name == name {
+// Limit returns the limit of a name, or nil.
+func (d *Definition) Limit(name string) *LimitDef {
+	for _, l := range d.Limits {
+		if l.Name == name {
 			return l
 		}
 	}
 	return nil
 }
 
-// limitNames returns the names of the limits, in order.
-func (d *definition) limitNames() []string {
-	names := make([]string, len(d.limits))
-	for i, l := range d.limits {
-		names[i] = l.name
+// LimitNames returns the names of the limits, in order.
+func (d *Definition) LimitNames() []string {
+	names := make([]string, len(d.Limits))
+	for i, l := range d.Limits {
+		names[i] = l.Name
 	}
 	return names
 }
 
-// forget drops the paths of what has been checked to the end: ten thousand
-// policies would keep some megabytes of them.
-func (d *definition) forget() {
-	for _, l := range d.limits {
-		l.place.path = nil
-		if l.calendar != nil {
-			l.calendar.place.path, l.calendar.anchor.path = nil, nil
-		}
-		if l.rate != nil {
-			l.rate.place.path = nil
-		}
-		if l.tiers != nil {
-			for i := range l.tiers.tiers {
-				l.tiers.tiers[i].place.path = nil
-			}
-		}
-	}
+// RoutesDef is the checked tree of a set of routes.
+type RoutesDef struct {
+	Name   string
+	Weight int // as of a definition
+	Given  []GivenDef
+	Slash  Slashes
+	Fold   bool // the case of letters does not count
+	Routes []RouteDef
+	Other  *TargetDef
+	Set    *Routes // what it is compiled to
 }
+
+// RouteDef is a pattern and what its requests ask.
+type RouteDef struct {
+	Pattern route.Pattern
+	Place   Place
+	TargetDef
+}
+
+// TargetDef is what requests ask.
+type TargetDef struct {
+	Place  Place
+	Answer Answer
+	Policy string
+	Given  []GivenDef
+	Cost   int64 // 0: not said
+}
+
+// GivenDef is an attribute, and where its value is from.
+type GivenDef struct {
+	Name  string
+	From  Origin
+	Key   string
+	Place Place
+}
+
+// CalendarDef is the calendar of a limit. Its period is that of the rates, 0 while
+// these are all `unlimited` or `blocked`.
+type CalendarDef struct {
+	Rules calendar.Rules
+	Place Place
+	// anchor is where that is said.
+	Anchor Place
+}
+
+// DescriptorDef is a descriptor of a text.
+type DescriptorDef struct {
+	Place      Place
+	Level      int // 1 at the top
+	Key, Value string
+	Rate       *RateLimitDef // nil: none
+	Shadow     bool
+	Quota      bool
+	Share      bool
+	Detailed   bool
+	Valued     bool   // value_to_metric
+	Metadata   string // JSON, "" for none
+	Below      []*DescriptorDef
+}
+
+// RateLimitDef is what a descriptor limits.
+type RateLimitDef struct {
+	Place     Place
+	Unlimited bool
+	Unit      Unit
+	Requests  int64
+	Given     bool // requests is
+	Name      string
+	Replaces  []string
+}
+
+// Composite is what a level finds a descriptor by.
+func (d *DescriptorDef) Composite() string {
+	if d.Value == "" {
+		return d.Key
+	}
+	return d.Key + "_" + d.Value
+}
+
+// Periodless reports whether no rate of a limit with a calendar says a period.
+// Then nothing is counted.
+func (l *LimitDef) Periodless() bool { return l.Calendar != nil && l.Calendar.Rules.Period == 0 }

@@ -20,19 +20,11 @@ const (
 	// MaxEntryKey is the length of the key of an entry, in bytes; its value has
 	// at most MaxValue.
 	MaxEntryKey = 256
-	// maxLevels is how deep descriptors of a policy nest.
-	maxLevels = 16
-	// maxWildcards is how many patterns a level may have.
-	maxWildcards = 100
 	// maxCompared is how many bytes of a request are compared with patterns, at up to
 	// 2 ns each. A byte counts for each pattern that searches it, one with text
 	// between two stars, and each piece of a pattern as costOfPiece bytes.
-	maxCompared = 64 << 10
+	MaxCompared = 64 << 10
 	costOfPiece = 4
-	// maxReplaces is how many names a limit may replace.
-	maxReplaces = 32
-	// maxMetadata is how many levels metadata may have.
-	maxMetadata = 8
 )
 
 // Unit is the unit of time of a limit of descriptors.
@@ -75,40 +67,6 @@ func ParseUnit(s string) (Unit, bool) {
 		}
 	}
 	return NoUnit, false
-}
-
-// descriptorDef is a descriptor of a text.
-type descriptorDef struct {
-	place      place
-	level      int // 1 at the top
-	key, value string
-	rate       *rateLimitDef // nil: none
-	shadow     bool
-	quota      bool
-	share      bool
-	detailed   bool
-	valued     bool   // value_to_metric
-	metadata   string // JSON, "" for none
-	below      []*descriptorDef
-}
-
-// rateLimitDef is what a descriptor limits.
-type rateLimitDef struct {
-	place     place
-	unlimited bool
-	unit      Unit
-	requests  int64
-	given     bool // requests is
-	name      string
-	replaces  []string
-}
-
-// composite is what a level finds a descriptor by.
-func (d *descriptorDef) composite() string {
-	if d.value == "" {
-		return d.key
-	}
-	return d.key + "_" + d.value
 }
 
 // Descriptors is the compiled tree of a policy.

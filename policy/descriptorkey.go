@@ -5,7 +5,7 @@ import "bytes"
 // IsDescriptorKey reports whether a key can be that of a counter of descriptors,
 // and of which policy.
 func IsDescriptorKey(key []byte) (policy string, ok bool) {
-	head, rest, found := bytes.Cut(key, []byte(":"+descriptorsID+";"))
+	head, rest, found := bytes.Cut(key, []byte(":"+DescriptorsID+";"))
 	window, _, more := bytes.Cut(rest, []byte(";"))
 	if !found || !more || len(head) == 0 || head[0] != '@' || !isPolicyName(string(head[1:])) {
 		return "", false

@@ -65,7 +65,7 @@ func parsePeriod(s string) (int64, error) {
 		return ns, nil
 	}
 	if len(s) > 2 && !strings.ContainsAny(s, ".0123456789") {
-		return 0, fmt.Errorf("unknown unit %q, use ms s m h d w, or with a calendar day, week, month, quarter or year", clip(s))
+		return 0, fmt.Errorf("unknown unit %q, use ms s m h d w, or with a calendar day, week, month, quarter or year", Clip(s))
 	}
 	ns, err := ParseDuration(s)
 	if err == nil && ns == 0 {
@@ -95,11 +95,11 @@ func ParseDuration(s string) (int64, error) {
 		case digits == 0 && unit == "":
 			return 0, errDuration
 		case unit == "":
-			return 0, fmt.Errorf("a unit is missing, write %ss", clip(s))
+			return 0, fmt.Errorf("a unit is missing, write %ss", Clip(s))
 		}
 		ns, ok := unitNamed(unit)
 		if !ok {
-			return 0, fmt.Errorf("unknown unit %q, use ms s m h d w", clip(unit))
+			return 0, fmt.Errorf("unknown unit %q, use ms s m h d w", Clip(unit))
 		}
 		if digits == 0 {
 			return 0, fmt.Errorf("a number is missing before %q", unit)

@@ -83,14 +83,14 @@ func (e *Editor) Set(r *Record, m Meta) {
 	case AttributesRecord:
 		sh := e.share()
 		sh.record, sh.attributes = r, map[string]Type{}
-		for _, a := range r.attributes {
-			sh.attributes[a.name] = a.Type
+		for _, a := range r.Attributes {
+			sh.attributes[a.Name] = a.Type
 		}
 		e.all = true
 	case ListRecord:
-		e.setList(r.list.name, r)
+		e.setList(r.List.Name, r)
 	case RoutesRecord:
-		s := *r.routes.set
+		s := *r.Routes.Set
 		s.Version = m.Version
 		e.setRoutes(r.Name, &s)
 	}
@@ -207,7 +207,7 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 		p, wrong := compile(x.rec, x.meta, &next.config, next.shared, next.overrides.named(name))
 		if wrong != nil {
 			for _, w := range wrong.List {
-				errs.add(w)
+				errs.Add(w)
 			}
 			errs.More += wrong.More
 			continue
@@ -216,12 +216,12 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 	}
 	next.policies = policies.next
 	if next.policies.count > MaxPolicies {
-		errs.add(&Error{Text: fmt.Sprintf("there may be %d policies", MaxPolicies)})
+		errs.Add(&Error{Text: fmt.Sprintf("there may be %d policies", MaxPolicies)})
 	}
 	if len(next.routes) > MaxRouteSets {
-		errs.add(&Error{Text: fmt.Sprintf("there may be %d sets of routes", MaxRouteSets)})
+		errs.Add(&Error{Text: fmt.Sprintf("there may be %d sets of routes", MaxRouteSets)})
 	}
-	if err := errs.result(); err != nil {
+	if err := errs.Result(); err != nil {
 		return nil, err
 	}
 	if len(come)+len(went) > 0 || e.gone != nil {

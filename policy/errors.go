@@ -35,6 +35,11 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
+// Error returns an error about the place, of a file.
+func (p Place) Error(file, format string, args ...any) *Error {
+	return &Error{File: file, Line: int(p.Line), Column: int(p.Column), Path: p.Path.String(), Text: fmt.Sprintf(format, args...)}
+}
+
 // maxErrors is how many errors of a text are kept.
 const maxErrors = 20
 
@@ -55,8 +60,8 @@ func (e *Errors) Error() string {
 	return s
 }
 
-// add keeps an error, while there is room.
-func (e *Errors) add(x *Error) {
+// Add keeps an error, while there is room.
+func (e *Errors) Add(x *Error) {
 	if len(e.List) == maxErrors {
 		e.More++
 		return
@@ -64,8 +69,8 @@ func (e *Errors) add(x *Error) {
 	e.List = append(e.List, x)
 }
 
-// result returns e as an error, in order, or nil if it has none.
-func (e *Errors) result() error {
+// Result returns e as an error, in order, or nil if it has none.
+func (e *Errors) Result() error {
 	if len(e.List) == 0 {
 		return nil
 	}
@@ -75,8 +80,8 @@ func (e *Errors) result() error {
 	return e
 }
 
-// clip cuts what a text is quoted with in an error.
-func clip(s string) string {
+// Clip cuts what a text is quoted with in an error.
+func Clip(s string) string {
 	const most = 64
 	if len(s) <= most {
 		return s
@@ -89,9 +94,9 @@ func clip(s string) string {
 	return s[:most] + "…"
 }
 
-// nearest returns `, did you mean "x"?` for the known word that is nearest to s,
+// Nearest returns `, did you mean "x"?` for the known word that is nearest to s,
 // or "" if none is near.
-func nearest(s string, known []string) string {
+func Nearest(s string, known []string) string {
 	if len(s) > 2*MaxName {
 		return ""
 	}

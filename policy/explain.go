@@ -47,7 +47,7 @@ func (c *Call) Explain(now int64) []Finding {
 			f.Numbers = nil
 			k := l.when.fails(c)
 			f.Attribute = p.attrs.names[k.attr]
-			f.Expected = p.Record.definition.limits[i].when.expected(f.Attribute)
+			f.Expected = p.Record.Definition.Limits[i].When.expected(f.Attribute)
 		case WhyMissing:
 			f.Attribute = p.attrs.names[c.absent]
 		case Applies:
@@ -64,7 +64,7 @@ func (c *Call) Explain(now int64) []Finding {
 		case FromTier, FromTierRecord:
 			f.From = l.tiers.names[f.Source.Index]
 		case FromOverride:
-			f.From = "overrides" + indexed(f.Source.Index)
+			f.From = fmt.Sprintf("overrides[%d]", f.Source.Index)
 		}
 	}
 	return findings

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"fmt"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -10,8 +9,8 @@ import (
 // foreign is a file of envoyproxy/ratelimit.
 type foreign struct {
 	domain      string
-	at          place
-	descriptors []*descriptorDef
+	at          Place
+	descriptors []*DescriptorDef
 }
 
 var foreignEntries = []entry[foreign]{
@@ -30,46 +29,46 @@ func ParseEnvoy(file string, b []byte) (*Record, error) {
 	r := &reader{file: file}
 	n := r.root(b)
 	if n == nil {
-		return nil, r.errs.result()
+		return nil, r.errs.Result()
 	}
 	var f foreign
 	readMap(r, n, "a mapping with domain and descriptors", foreignEntries, &f)
-	switch {
+	switch err := CheckPolicyName(f.domain); {
 	case len(r.errs.List) > 0:
 	case f.domain == "":
 		r.fail(n, "domain is missing")
-	case !isPolicyName(f.domain):
-		r.failAt(f.at, "%q %s: give the domain another name, here and in Envoy", clip(f.domain), policyNameError(f.domain))
+	case err != nil:
+		r.failAt(f.at, "%q %s: give the domain another name, here and in Envoy", Clip(f.domain), err)
 	}
-	if err := r.errs.result(); err != nil {
+	if err := r.errs.Result(); err != nil {
 		return nil, err
 	}
-	rec := &Record{Name: f.domain, file: file, definition: &definition{name: f.domain, weight: weigh(n), dialect: true, descriptors: f.descriptors}}
-	if rec.checkSize(r); len(r.errs.List) > 0 {
-		return nil, r.errs.result()
+	rec := &Record{Name: f.domain, File: file, Definition: &Definition{Name: f.domain, Weight: weigh(n), Dialect: true, Descriptors: f.descriptors}}
+	if r.checkSize(rec); len(r.errs.List) > 0 {
+		return nil, r.errs.Result()
 	}
 	return rec, nil
 }
 
-// Merged returns the policy of the descriptors of two of one name, both in the
+// Merge returns the policy of the descriptors of two of one name, both in the
 // dialect. The error is an *Errors: a descriptor may not be in both.
-func (rec *Record) Merged(other *Record) (*Record, error) {
-	file := rec.file + " and " + other.file
+func Merge(rec, other *Record) (*Record, error) {
+	file := rec.File + " and " + other.File
 	var errs Errors
-	for _, d := range other.definition.descriptors {
-		for _, was := range rec.definition.descriptors {
-			if was.composite() == d.composite() {
-				errs.add(&Error{File: other.file, Line: int(d.place.line), Column: int(d.place.column), Text: fmt.Sprintf("duplicate composite key %q, first in %s, line %d", clip(d.composite()), rec.file, was.place.line)})
+	for _, d := range other.Definition.Descriptors {
+		for _, was := range rec.Definition.Descriptors {
+			if was.Composite() == d.Composite() {
+				errs.Add(Place{d.Place.Line, d.Place.Column, nil}.Error(other.File, "duplicate composite key %q, first in %s, line %d", Clip(d.Composite()), rec.File, was.Place.Line))
 			}
 		}
 	}
-	if err := errs.result(); err != nil {
+	if err := errs.Result(); err != nil {
 		return nil, err
 	}
-	def := *rec.definition
-	def.descriptors = append(def.descriptors[:len(def.descriptors):len(def.descriptors)], other.definition.descriptors...)
-	both := &Record{Name: rec.Name, file: file, definition: &def}
-	if _, err := ParseRecord(file, rec.Name, []byte(both.Text())); err != nil { // the bounds are those of one
+	def := *rec.Definition
+	def.Descriptors = append(def.Descriptors[:len(def.Descriptors):len(def.Descriptors)], other.Definition.Descriptors...)
+	both := &Record{Name: rec.Name, File: file, Definition: &def}
+	if _, err := ParseRecord(file, rec.Name, []byte(Format(both))); err != nil { // the bounds are those of one
 		return nil, err
 	}
 	return both, nil
@@ -80,8 +79,8 @@ func FileText(records []*Record) string {
 	var b strings.Builder
 	b.WriteString("policies:\n")
 	for _, rec := range records {
-		b.WriteString("  " + quote(rec.Name) + ":\n")
-		for line := range strings.Lines(rec.Text()) {
+		b.WriteString("  " + Quote(rec.Name) + ":\n")
+		for line := range strings.Lines(Format(rec)) {
 			b.WriteString("    " + line)
 		}
 	}
@@ -97,13 +96,13 @@ type DialectUse struct {
 	Unlimited, Shadow, Quota, Shared, Metrics, Months, Silent int
 }
 
-// DialectUse counts what a policy in the dialect uses.
-func (rec *Record) DialectUse() (u DialectUse) {
-	u.add(rec.definition.descriptors)
+// UseOf counts what a policy in the dialect uses.
+func UseOf(rec *Record) (u DialectUse) {
+	u.add(rec.Definition.Descriptors)
 	return u
 }
 
-func (u *DialectUse) add(defs []*descriptorDef) {
+func (u *DialectUse) add(defs []*DescriptorDef) {
 	count := func(n *int, says bool) {
 		if says {
 			*n++
@@ -111,16 +110,16 @@ func (u *DialectUse) add(defs []*descriptorDef) {
 	}
 	for _, d := range defs {
 		u.Descriptors++
-		count(&u.Shadow, d.shadow)
-		count(&u.Quota, d.quota)
-		count(&u.Shared, d.share)
-		count(&u.Metrics, d.detailed || d.valued)
-		if l := d.rate; l != nil {
+		count(&u.Shadow, d.Shadow)
+		count(&u.Quota, d.Quota)
+		count(&u.Shared, d.Share)
+		count(&u.Metrics, d.Detailed || d.Valued)
+		if l := d.Rate; l != nil {
 			u.Limits++
-			count(&u.Unlimited, l.unlimited)
-			count(&u.Months, l.unit == UnitMonth || l.unit == UnitYear)
-			count(&u.Silent, !l.unlimited && !l.given)
+			count(&u.Unlimited, l.Unlimited)
+			count(&u.Months, l.Unit == UnitMonth || l.Unit == UnitYear)
+			count(&u.Silent, !l.Unlimited && !l.Given)
 		}
-		u.add(d.below)
+		u.add(d.Below)
 	}
 }

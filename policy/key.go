@@ -2,6 +2,7 @@ package policy
 
 import (
 	"crypto/sha256"
+	"errors"
 	"net/netip"
 	"strings"
 )
@@ -125,14 +126,14 @@ func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 	}
 	head, rest, more := strings.Cut(s[1:], ";")
 	policy, id, found := strings.Cut(head, ":")
-	if !found || !isPolicyName(policy) || !isWord(id) {
+	if !found || !isPolicyName(policy) || !IsWord(id) {
 		return "", "", nil, false
 	}
 	for more {
 		var part string
 		part, rest, more = strings.Cut(rest, ";")
 		name, text, found := strings.Cut(part, "=")
-		if !found || !isWord(name) {
+		if !found || !IsWord(name) {
 			return "", "", nil, false
 		}
 		pair := Pair{Name: name}
@@ -176,6 +177,18 @@ func unescape(s string) (string, bool) {
 		i += 2
 	}
 	return string(b), true
+}
+
+// CheckPolicyName returns an error for what cannot name a policy: what is not of a-z,
+// 0-9 and . _ / -, is longer than MaxName, or is the name of another record.
+func CheckPolicyName(s string) error {
+	switch {
+	case reservedRecord(s):
+		return errors.New("is the name of something else, and cannot be that of a policy")
+	case !isPolicyName(s):
+		return errors.New("does not name a policy: a-z, 0-9 and . _ / -, 64 at most")
+	}
+	return nil
 }
 
 // isPolicyName reports whether s can be the name of a policy: a-z, 0-9 and

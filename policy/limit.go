@@ -52,7 +52,7 @@ type Terms struct {
 	// MissingDenies denies calls without an attribute that the limit needs.
 	// Otherwise it does not apply to them.
 	MissingDenies bool
-	share         shareRange
+	Share         ShareRange
 }
 
 // Limit is a compiled limit of a policy.
@@ -120,13 +120,13 @@ type ownNumbers struct {
 // NoWait is the Wait of a leaky limit that denies what would wait at all.
 const NoWait = -1
 
-// fit makes a rate one of the limit. The error tells why it cannot be.
+// Fit makes a rate one of the limit. The error tells why it cannot be.
 func (l *Limit) fit(r *Rate) error {
 	var per calendar.Period
 	if l.Calendar != nil {
 		per = l.Calendar.Rules().Period
 	}
-	return r.fit(l.Algorithm, per)
+	return r.Fit(l.Algorithm, per)
 }
 
 // StatusOf returns the status of a denial by the limit: what the text says, or

@@ -156,7 +156,7 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 		return c.missing(l, a, now), nil
 	}
 	key := c.keys[from:len(c.keys):len(c.keys)]
-	if l.share.partial() && !l.share.has(key[len(l.prefix):]) {
+	if l.Share.Partial() && !l.Share.has(key[len(l.prefix):]) {
 		return WhyShare, nil
 	}
 	a.Key, a.from = key, from

@@ -83,7 +83,7 @@ type Descriptor struct {
 var (
 	errManyDescriptors = fmt.Errorf("a request has 1 to %d descriptors", MaxDescriptors)
 	errEntries         = fmt.Errorf("a descriptor has 1 to %d entries", MaxEntries)
-	errCompared        = fmt.Errorf("patterns compare at most %d bytes of a request: it has too long values for those of its policy", maxCompared)
+	errCompared        = fmt.Errorf("patterns compare at most %d bytes of a request: it has too long values for those of its policy", MaxCompared)
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
 )
 
@@ -146,7 +146,7 @@ func (c *Descriptor) Add(a *Asked) error {
 		return nil
 	}
 	m.Rule = c.find(&d.top, a.Entries)
-	if c.compared > maxCompared {
+	if c.compared > MaxCompared {
 		return errCompared
 	}
 	switch {
@@ -197,7 +197,7 @@ func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
 	return l.rule
 }
 
-// step finds what one entry leads to, nil for nothing.
+// Step finds what one entry leads to, nil for nothing.
 func (c *Descriptor) step(l *level, key, value []byte) *level {
 	if l.named == nil {
 		return nil
@@ -210,7 +210,7 @@ func (c *Descriptor) step(l *level, key, value []byte) *level {
 		if c.compare(&l.wild[i].pattern) {
 			return l.wild[i].level
 		}
-		if c.compared > maxCompared {
+		if c.compared > MaxCompared {
 			return nil
 		}
 	}
@@ -225,7 +225,7 @@ func (c *Descriptor) compare(p *pattern) bool {
 	if ok && len(p.pieces) > 2 {
 		c.compared += len(between) + costOfPiece*min(len(p.pieces)-2, len(between))
 	}
-	return ok && c.compared <= maxCompared && p.inner(between)
+	return ok && c.compared <= MaxCompared && p.inner(between)
 }
 
 // appendKey appends the key of a counter: the policy, the length of the window,
@@ -233,7 +233,7 @@ func (c *Descriptor) compare(p *pattern) bool {
 func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
 	m.from = len(c.keys)
 	c.keys = append(c.keys, '@')
-	c.keys = append(append(c.keys, c.policy.Name...), ":"+descriptorsID+";"...)
+	c.keys = append(append(c.keys, c.policy.Name...), ":"+DescriptorsID+";"...)
 	c.keys = append(strconv.AppendInt(c.keys, m.Numbers.Rate.Period/int64(time.Second), 10), 's')
 	for i := 0; i < len(entries); i += 2 {
 		key, value := entries[i], entries[i+1]

@@ -47,7 +47,7 @@ func TestPatternsCompareWithinBounds(t *testing.T) {
 				break
 			}
 		}
-		require.LessOrEqual(t, c.compared, maxCompared+2*MaxValue*costOfPiece, x.name)
+		require.LessOrEqual(t, c.compared, MaxCompared+2*MaxValue*costOfPiece, x.name)
 		switch x.name {
 		case "has", "pieces", "found":
 			require.ErrorIs(t, err, errCompared, x.name)

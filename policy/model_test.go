@@ -15,7 +15,7 @@ import (
 // model says what applies, from the checked tree, in slow and obvious code: maps,
 // regular expressions, a list of overrides that is looked through.
 type model struct {
-	d         *definition
+	d         *Definition
 	overrides []Override
 	attrs     map[string]string
 	now       int64
@@ -35,33 +35,33 @@ func (m *model) value(name string) string {
 	return v
 }
 
-func (m *model) holds(c conditionDef) bool {
+func (m *model) holds(c ConditionDef) bool {
 	for _, x := range c {
-		v := m.value(x.attribute)
+		v := m.value(x.Attribute)
 		hit := false
-		for _, t := range x.values {
-			if x.attribute == "ip" {
+		for _, t := range x.Values {
+			if x.Attribute == "ip" {
 				a, _ := netip.ParseAddr(v)
-				p, err := netip.ParsePrefix(t.s)
-				hit = hit || v != "" && (err == nil && p.Contains(a) || t.s == v)
+				p, err := netip.ParsePrefix(t.S)
+				hit = hit || v != "" && (err == nil && p.Contains(a) || t.S == v)
 				continue
 			}
-			s := t.s
-			if x.attribute == "u" {
+			s := t.S
+			if x.Attribute == "u" {
 				s = strings.ToLower(s)
 			}
 			re := regexp.MustCompile("(?s)^" + strings.ReplaceAll(regexp.QuoteMeta(s), `\*`, ".*") + "$")
 			hit = hit || re.MatchString(v)
 		}
 		ok := false
-		switch x.test {
-		case isAny:
+		switch x.Test {
+		case IsAny:
 			ok = v != "" && hit
-		case isNone:
+		case IsNone:
 			ok = v != "" && !hit
-		case present:
+		case Present:
 			ok = v != ""
-		case absent:
+		case Absent:
 			ok = v == ""
 		}
 		if !ok {
@@ -72,11 +72,11 @@ func (m *model) holds(c conditionDef) bool {
 }
 
 // by returns the caller's part of a key, or false.
-func (m *model) by(l *limitDef) (string, bool) {
+func (m *model) by(l *LimitDef) (string, bool) {
 	key := ""
-	for _, part := range l.by {
+	for _, part := range l.By {
 		found := false
-		for _, name := range part.attrs {
+		for _, name := range part.Attrs {
 			v := m.value(name)
 			if v == "" || found {
 				continue
@@ -85,10 +85,10 @@ func (m *model) by(l *limitDef) (string, bool) {
 			if name == "ip" {
 				a := netip.MustParseAddr(v)
 				bits := map[bool]int{true: 32, false: 64}[a.Is4()]
-				if a.Is4() && part.v4 != 0 {
-					bits = int(part.v4)
-				} else if a.Is6() && part.v6 != 0 {
-					bits = int(part.v6)
+				if a.Is4() && part.V4 != 0 {
+					bits = int(part.V4)
+				} else if a.Is6() && part.V6 != 0 {
+					bits = int(part.V6)
 				}
 				if bits != a.BitLen() {
 					v = netip.PrefixFrom(a, bits).Masked().String()
@@ -106,17 +106,17 @@ func (m *model) by(l *limitDef) (string, bool) {
 }
 
 // numbers returns rate, mode and cost of a limit.
-func (m *model) numbers(l *limitDef, by string, known bool) (r Rate, mode Mode, cost costDef) {
-	mode, cost = l.mode, l.cost
-	take := func(n *numbersDef) {
-		if n.rate != nil {
-			r = *n.rate
+func (m *model) numbers(l *LimitDef, by string, known bool) (r Rate, mode Mode, cost CostDef) {
+	mode, cost = l.Mode, l.Cost
+	take := func(n *NumbersDef) {
+		if n.Rate != nil {
+			r = *n.Rate
 		}
-		if n.mode != nil {
-			mode = *n.mode
+		if n.Mode != nil {
+			mode = *n.Mode
 		}
-		if n.cost != nil {
-			cost = *n.cost
+		if n.Cost != nil {
+			cost = *n.Cost
 		}
 	}
 	defer func() {
@@ -128,26 +128,26 @@ func (m *model) numbers(l *limitDef, by string, known bool) (r Rate, mode Mode, 
 		}
 	}()
 	for _, o := range m.overrides {
-		if o.Kind == OverrideLimit && o.Limit == l.id && o.By == by && known && m.alive(o.Until) {
+		if o.Kind == OverrideLimit && o.Limit == l.Id && o.By == by && known && m.alive(o.Until) {
 			r = o.Rate
 			return
 		}
 	}
-	if l.rate != nil {
-		take(l.rate)
+	if l.Rate != nil {
+		take(l.Rate)
 	}
-	for _, o := range m.d.overrides {
-		for i := range o.limits {
-			if o.limits[i].limit == l.name && m.alive(o.until) && m.holds(o.when) {
-				take(&o.limits[i].numbersDef)
+	for _, o := range m.d.Overrides {
+		for i := range o.Limits {
+			if o.Limits[i].Limit == l.Name && m.alive(o.Until) && m.holds(o.When) {
+				take(&o.Limits[i].NumbersDef)
 				return
 			}
 		}
 	}
-	if l.tiers == nil {
+	if l.Tiers == nil {
 		return
 	}
-	name := m.value(l.tiers.attribute.s)
+	name := m.value(l.Tiers.Attribute.S)
 	best := 0
 	for _, o := range m.overrides {
 		if o.Kind != OverrideTier || !m.alive(o.Until) || len(o.Pairs()) <= best {
@@ -156,8 +156,8 @@ func (m *model) numbers(l *limitDef, by string, known bool) (r Rate, mode Mode, 
 		fits, exists := true, false
 		for _, p := range o.Pairs() {
 			counts := false // is what the counter goes by
-			for _, part := range l.by {
-				for _, name := range part.attrs {
+			for _, part := range l.By {
+				for _, name := range part.Attrs {
 					if m.value(name) != "" {
 						counts = counts || name == p.Name
 						break
@@ -170,16 +170,16 @@ func (m *model) numbers(l *limitDef, by string, known bool) (r Rate, mode Mode, 
 			}
 			fits = fits && counts && v == p.Value
 		}
-		for _, t := range l.tiers.tiers {
-			exists = exists || t.name == o.Tier
+		for _, t := range l.Tiers.Tiers {
+			exists = exists || t.Name == o.Tier
 		}
 		if fits && exists {
 			best, name = len(o.Pairs()), o.Tier
 		}
 	}
-	for i := range l.tiers.tiers {
-		if t := &l.tiers.tiers[i]; t.name == name || i == len(l.tiers.tiers)-1 {
-			take(&t.numbersDef)
+	for i := range l.Tiers.Tiers {
+		if t := &l.Tiers.Tiers[i]; t.Name == name || i == len(l.Tiers.Tiers)-1 {
+			take(&t.NumbersDef)
 			return
 		}
 	}
@@ -190,35 +190,35 @@ func (m *model) alive(until int64) bool { return until == 0 || until > m.now }
 
 // match returns the lines that applied does.
 func (m *model) match() []string {
-	for _, c := range m.d.deny {
+	for _, c := range m.d.Deny {
 		if m.holds(c) {
 			return []string{"deny"}
 		}
 	}
-	for _, c := range m.d.allow {
+	for _, c := range m.d.Allow {
 		if m.holds(c) {
 			return []string{"allow"}
 		}
 	}
 	lines := []string{}
-	for _, l := range m.d.limits {
-		if !m.holds(l.when) {
+	for _, l := range m.d.Limits {
+		if !m.holds(l.When) {
 			continue
 		}
 		by, known := m.by(l)
 		r, mode, cost := m.numbers(l, by, known)
-		units := fmt.Sprint(cost.constant)
-		if cost.attribute != "" {
-			if units = m.value(cost.attribute); units == "" {
+		units := fmt.Sprint(cost.Constant)
+		if cost.Attribute != "" {
+			if units = m.value(cost.Attribute); units == "" {
 				known = false
 			}
 		}
 		if r.Kind == Unlimited || mode == Off || !known && !l.MissingDenies {
 			continue
 		}
-		line := "@p:" + l.id + by + " " + r.String()
+		line := "@p:" + l.Id + by + " " + r.String()
 		if !known {
-			line, units = l.name+" missing "+r.String(), "0"
+			line, units = l.Name+" missing "+r.String(), "0"
 		}
 		if units != "1" {
 			line += " cost " + units
@@ -309,7 +309,7 @@ func TestMatchAgainstAModel(t *testing.T) {
 	for range policies {
 		text := randomPolicy(r)
 		s := with(t, emptySet(), record(t, "p", text))
-		m := &model{d: s.Policy([]byte("p")).Record.definition}
+		m := &model{d: s.Policy([]byte("p")).Record.Definition}
 		for range 1 + r.IntN(4) {
 			o, err := randomOverride(r, call(t, s, "p", randomCall(r)...))
 			if err != nil {

@@ -50,26 +50,26 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	if !found {
 		a, ok := parseAddr(s)
 		if !ok {
-			return netip.Prefix{}, fmt.Errorf("%q is not an IP address or a CIDR such as 203.0.113.0/24", clip(s))
+			return netip.Prefix{}, fmt.Errorf("%q is not an IP address or a CIDR such as 203.0.113.0/24", Clip(s))
 		}
 		return netip.PrefixFrom(a, a.BitLen()), nil
 	}
 	a, ok := parseAddr(text)
 	n, err := parseBits(length)
 	if !ok || err != nil {
-		return netip.Prefix{}, fmt.Errorf("%q is not an IP address or a CIDR such as 203.0.113.0/24", clip(s))
+		return netip.Prefix{}, fmt.Errorf("%q is not an IP address or a CIDR such as 203.0.113.0/24", Clip(s))
 	}
 	if strings.HasPrefix(strings.ToLower(text), "::ffff:") && a.Is4() {
 		if n -= 96; n < 0 {
-			return netip.Prefix{}, fmt.Errorf("%q: write a network of IPv4 addresses as 203.0.113.0/24", clip(s))
+			return netip.Prefix{}, fmt.Errorf("%q: write a network of IPv4 addresses as 203.0.113.0/24", Clip(s))
 		}
 	}
 	if n > a.BitLen() {
-		return netip.Prefix{}, fmt.Errorf("%q: a prefix has 0 to %d bits", clip(s), a.BitLen())
+		return netip.Prefix{}, fmt.Errorf("%q: a prefix has 0 to %d bits", Clip(s), a.BitLen())
 	}
 	p, _ := a.Prefix(n)
 	if p.Addr() != a {
-		return netip.Prefix{}, fmt.Errorf("%q has bits behind its prefix, did you mean %s?", clip(s), p)
+		return netip.Prefix{}, fmt.Errorf("%q has bits behind its prefix, did you mean %s?", Clip(s), p)
 	}
 	return p, nil
 }

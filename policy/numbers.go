@@ -19,16 +19,16 @@ const (
 	Concurrent
 )
 
-var algorithms = [...]string{"token", "leaky", "fixed", "sliding", "log", "calendar", "concurrent"}
+var algorithmWords = [...]string{"token", "leaky", "fixed", "sliding", "log", "calendar", "concurrent"}
 
 // String returns the word of the grammar.
-func (a Algorithm) String() string { return algorithms[a] }
+func (a Algorithm) String() string { return algorithmWords[a] }
 
-// bucket reports whether a has a rate with a burst, and can wait.
-func (a Algorithm) bucket() bool { return a == Token || a == Leaky }
+// Bucket reports whether a has a rate with a burst, and can wait.
+func (a Algorithm) Bucket() bool { return a == Token || a == Leaky }
 
-// aligns reports whether a has windows that begin somewhere.
-func (a Algorithm) aligns() bool { return a == Fixed || a == Sliding }
+// Aligns reports whether a has windows that begin somewhere.
+func (a Algorithm) Aligns() bool { return a == Fixed || a == Sliding }
 
 // Align says where the windows of a fixed or sliding limit start.
 type Align uint8
@@ -40,10 +40,10 @@ const (
 	First
 )
 
-var aligns = [...]string{"epoch", "first"}
+var alignWords = [...]string{"epoch", "first"}
 
 // String returns the word of the grammar.
-func (a Align) String() string { return aligns[a] }
+func (a Align) String() string { return alignWords[a] }
 
 // Mode is what a limit's verdict means.
 type Mode uint8
@@ -59,10 +59,10 @@ const (
 	Off
 )
 
-var modes = [...]string{"enforce", "soft", "shadow", "off"}
+var modeWords = [...]string{"enforce", "soft", "shadow", "off"}
 
 // String returns the word of the grammar.
-func (m Mode) String() string { return modes[m] }
+func (m Mode) String() string { return modeWords[m] }
 
 // RateKind tells rates that have numbers from the two that have none.
 type RateKind uint8

@@ -66,7 +66,7 @@ func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, er
 	p := c.policy
 	l := p.limit(limit)
 	if l == nil {
-		return Override{}, fmt.Errorf("policy '%s' has no limit '%s'%s", p.Name, clip(limit), nearest(limit, p.limitNames()))
+		return Override{}, fmt.Errorf("policy '%s' has no limit '%s'%s", p.Name, Clip(limit), Nearest(limit, p.limitNames()))
 	}
 	if err := l.fit(&rate); err != nil {
 		return Override{}, err
@@ -119,7 +119,7 @@ func (c *Call) onlyUses(used uint32, what string) error {
 		return fmt.Errorf("%s is not by '%s'", what, c.policy.attribute(extra))
 	}
 	if len(c.unknown) > 0 {
-		return fmt.Errorf("%s is not by '%s'%s", what, clip(string(c.unknown[0])), nearest(string(c.unknown[0]), c.policy.attrs.names))
+		return fmt.Errorf("%s is not by '%s'%s", what, Clip(string(c.unknown[0])), Nearest(string(c.unknown[0]), c.policy.attrs.names))
 	}
 	return nil
 }
@@ -152,7 +152,7 @@ func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	case !covered:
 		return Override{}, fmt.Errorf("policy '%s' has no limit with tiers by these attributes", p.Name)
 	case known != nil:
-		return Override{}, fmt.Errorf("policy '%s' has no tier '%s'%s", p.Name, clip(tier), nearest(tier, known))
+		return Override{}, fmt.Errorf("policy '%s' has no tier '%s'%s", p.Name, Clip(tier), Nearest(tier, known))
 	}
 	names := make([]string, 0, MaxBy)
 	for i, name := range p.attrs.names {
@@ -280,13 +280,13 @@ func (o *Override) valid() bool {
 	switch o.Kind {
 	case OverrideLimit:
 		limited := o.Rate.Kind == Limited && o.Rate.Amount > 0 && o.Rate.Period > 0 && o.Rate.Period <= maxPeriod && o.Rate.Per == 0
-		if o.Rate.slots() {
+		if o.Rate.Slots() {
 			limited = o.Rate == Rate{Amount: o.Rate.Amount} && o.Rate.Amount > 0 && o.Rate.Amount <= MaxSlots
 		}
 		if o.Rate.Per != 0 {
 			limited = o.Rate == Rate{Amount: o.Rate.Amount, Per: o.Rate.Per} && o.Rate.Amount > 0 && o.Rate.Per <= calendar.Year
 		}
-		return isWord(o.Limit) && o.By != "" && o.Tier == "" && o.Percent == 0 &&
+		return IsWord(o.Limit) && o.By != "" && o.Tier == "" && o.Percent == 0 &&
 			(limited || o.Rate == Rate{Kind: o.Rate.Kind} && o.Rate.Kind != Limited)
 	case OverrideTier:
 		return o.By != "" && o.Tier != "" && o.Limit == "" && o.Rate == Rate{} && o.Percent == 0

@@ -13,8 +13,8 @@ func TestPenalties(t *testing.T) {
 	f := func(limit, canonical string, want Penalty) {
 		t.Helper()
 		r := record(t, "p", "limits: {l: {by: user, "+limit+"}}")
-		require.Contains(t, r.Text(), "\n    penalty: "+canonical+"\n")
-		require.Equal(t, r.Text(), record(t, "p", r.Text()).Text())
+		require.Contains(t, Format(r), "\n    penalty: "+canonical+"\n")
+		require.Equal(t, Format(r), Format(record(t, "p", Format(r))))
 		p := with(t, emptySet(), r).Policy([]byte("p"))
 		require.True(t, p.Penalties)
 		require.Equal(t, want, *p.Limits[0].Penalty)

@@ -172,7 +172,7 @@ func (p *piece) reader() io.Reader {
 	return io.MultiReader(strings.NewReader(p.head), bytes.NewReader(p.text), strings.NewReader(p.tail))
 }
 
-// place moves a node of the piece to where it is in the whole text.
+// Place moves a node of the piece to where it is in the whole text.
 func (p *piece) place(n *yaml.Node) {
 	if n.Line == 1 {
 		n.Column += p.column
@@ -263,7 +263,7 @@ func (p *piece) note(n *yaml.Node) {
 // fails what an earlier piece has too.
 func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
 	for _, e := range p.errs.List {
-		r.errs.add(e)
+		r.errs.Add(e)
 	}
 	r.errs.More += p.errs.More
 	own := make(map[string]int)
@@ -273,9 +273,9 @@ func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
 		}
 		id := n.section + "/" + n.name
 		if line, twice := seen[id]; twice {
-			at := place{int32(n.line), int32(n.column), &step{name: n.name}}
+			at := Place{int32(n.line), int32(n.column), &Step{Name: n.name}}
 			if n.section != "" {
-				at.path.up = &step{name: n.section}
+				at.Path.Up = &Step{Name: n.section}
 			}
 			r.failAt(at, "is there twice, first on line %d", line)
 		}
@@ -285,7 +285,7 @@ func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
 	f.add(&p.parts)
 }
 
-// add adds what a later piece has.
+// Add adds what a later piece has.
 func (f *fileParts) add(p *fileParts) {
 	if p.given {
 		f.given, f.attributes = true, p.attributes
@@ -301,16 +301,16 @@ func (f *fileParts) add(p *fileParts) {
 // records returns what a file has.
 func (f *fileParts) records() (records []*Record) {
 	if f.given {
-		records = append(records, &Record{Name: attributesRecord, Kind: AttributesRecord, attributes: f.attributes})
+		records = append(records, &Record{Name: RecordName(AttributesRecord, ""), Kind: AttributesRecord, Attributes: f.attributes})
 	}
 	for _, l := range f.lists {
-		records = append(records, &Record{Name: listPrefix + l.name, Kind: ListRecord, list: l})
+		records = append(records, &Record{Name: RecordName(ListRecord, l.Name), Kind: ListRecord, List: l})
 	}
 	for _, d := range f.policies {
-		records = append(records, &Record{Name: d.name, definition: d})
+		records = append(records, &Record{Name: d.Name, Definition: d})
 	}
 	for _, d := range f.routes {
-		records = append(records, &Record{Name: routesPrefix + d.name, Kind: RoutesRecord, routes: d})
+		records = append(records, &Record{Name: RecordName(RoutesRecord, d.Name), Kind: RoutesRecord, Routes: d})
 	}
 	return records
 }

@@ -20,14 +20,14 @@ func inPieces(text []byte) (pieces, whole []string, refused bool) {
 	read := func(least int) (said []string, refused bool) {
 		r := &reader{file: "f"}
 		parts := r.parts(text, least)
-		if err := r.errs.result(); err != nil {
+		if err := r.errs.Result(); err != nil {
 			for _, e := range r.errs.List {
 				said = append(said, e.Error())
 			}
 			return said, true
 		}
 		for _, rec := range parts.records() {
-			said = append(said, rec.Name+"\n"+rec.Text())
+			said = append(said, rec.Name+"\n"+Format(rec))
 		}
 		return said, false
 	}

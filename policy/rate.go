@@ -99,15 +99,15 @@ func parseAmount(s string) (int64, error) {
 	return n, nil
 }
 
-// fit makes the rate one of an algorithm, for a calendar with windows of per. The
+// Fit makes the rate one of an algorithm, for a calendar with windows of per. The
 // error tells why it cannot be.
-func (r *Rate) fit(a Algorithm, per calendar.Period) error {
+func (r *Rate) Fit(a Algorithm, per calendar.Period) error {
 	if r.Kind == Limited {
 		switch {
-		case a == Concurrent && !r.slots():
+		case a == Concurrent && !r.Slots():
 			return errNotSlots
 		case a == Concurrent:
-		case r.slots():
+		case r.Slots():
 			return errRateForm
 		case a == Calendar && r.Per == 0:
 			return errCalendarPeriod
@@ -135,9 +135,9 @@ func (r Rate) Check(a Algorithm) error {
 		return errAmount
 	case a == Concurrent && r.Amount > MaxSlots:
 		return errManySlots
-	case r.Burst != 0 && !a.bucket():
+	case r.Burst != 0 && !a.Bucket():
 		return errBurst
-	case !a.bucket():
+	case !a.Bucket():
 		return nil
 	case r.Amount > r.Period:
 		return errTooFast
@@ -162,7 +162,7 @@ func (r Rate) String() string {
 		return wordBlocked
 	}
 	s := strconv.FormatInt(r.Amount, 10)
-	if r.slots() {
+	if r.Slots() {
 		return s
 	}
 	s += "/"

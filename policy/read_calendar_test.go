@@ -14,11 +14,11 @@ import (
 func calendarOf(t *testing.T, limit string) (calendar.Rules, string) {
 	t.Helper()
 	rec := record(t, "p", "limits: {l: {"+limit+"}}")
-	again := record(t, "p", rec.Text())
-	require.Empty(t, Compare(rec, again), rec.Text())
+	again := record(t, "p", Format(rec))
+	require.Empty(t, Compare(rec, again), Format(rec))
 	l := with(t, emptySet(), again).Policy([]byte("p")).Limits[0]
 	require.Equal(t, Calendar, l.Algorithm)
-	return l.Calendar.Rules(), again.definition.limits[0].String()
+	return l.Calendar.Rules(), Inline(LimitFields(again.Definition.Limits[0]))
 }
 
 func TestReadCalendar(t *testing.T) {
@@ -216,7 +216,7 @@ func TestEditsThatLeaveACalendarWithoutAPeriod(t *testing.T) {
 	text := func(limit string) *Record { return record(t, "p", "limits: {l: {"+limit+"}, m: {rate: 1/s}}") }
 	for _, rate := range []string{"rate: blocked", "rate: unlimited", "tiers: {attribute: a, vip: unlimited, default: blocked}"} {
 		monthly, none := text("rate: 5/month"+zone), text(rate+zone)
-		require.Empty(t, Compare(none, record(t, "p", none.Text())), none.Text())
+		require.Empty(t, Compare(none, record(t, "p", Format(none))), Format(none))
 		for _, d := range Compare(monthly, none) {
 			require.NotEqual(t, NewKind, d.Effect, d)
 		}

@@ -5,7 +5,7 @@ import (
 )
 
 // conditions reads the entries of deny and allow.
-func (r *reader) conditions(n *yaml.Node) (defs []conditionDef) {
+func (r *reader) conditions(n *yaml.Node) (defs []ConditionDef) {
 	if n.Kind != yaml.SequenceNode {
 		r.fail(n, "want a list of conditions, [{ip: 10.0.0.0/8}]%s", found(n))
 		return nil
@@ -17,7 +17,7 @@ func (r *reader) conditions(n *yaml.Node) (defs []conditionDef) {
 }
 
 // condition reads a mapping of attributes to what they have to be.
-func (r *reader) condition(n *yaml.Node) (def conditionDef) {
+func (r *reader) condition(n *yaml.Node) (def ConditionDef) {
 	if n.Kind == yaml.ScalarNode {
 		r.fail(n, laterExpression)
 		return nil
@@ -30,7 +30,7 @@ func (r *reader) condition(n *yaml.Node) (def conditionDef) {
 			r.fail(key, "%s", err)
 			return
 		}
-		c := clauseDef{attribute: key.Value, place: r.at(value)}
+		c := ClauseDef{Attribute: key.Value, Place: r.at(value)}
 		if value.Kind != yaml.MappingNode {
 			r.clauseValues(value, &c)
 		} else if len(value.Content) != 2 {
@@ -44,7 +44,7 @@ func (r *reader) condition(n *yaml.Node) (def conditionDef) {
 }
 
 // clauseValues reads values, or the name of a list of them.
-func (r *reader) clauseValues(n *yaml.Node, c *clauseDef) {
+func (r *reader) clauseValues(n *yaml.Node, c *ClauseDef) {
 	if n.Kind == yaml.MappingNode {
 		if len(n.Content) != 2 {
 			r.fail(n, "want values, or {list: name}")
@@ -54,20 +54,20 @@ func (r *reader) clauseValues(n *yaml.Node, c *clauseDef) {
 		return
 	}
 	if items, ok := r.items(n, "values"); ok {
-		c.values = r.texts(items)
+		c.Values = r.texts(items)
 	}
 }
 
 // presence reads whether an attribute has to have a value or must not.
-func (r *reader) presence(n *yaml.Node, c *clauseDef) {
+func (r *reader) presence(n *yaml.Node, c *ClauseDef) {
 	s, ok := r.scalar(n, "true or false")
 	switch {
 	case !ok:
 	case s == "true":
-		c.test = present
+		c.Test = Present
 	case s == "false":
-		c.test = absent
+		c.Test = Absent
 	default:
-		r.fail(n, "%q: want true or false", clip(s))
+		r.fail(n, "%q: want true or false", Clip(s))
 	}
 }

@@ -9,66 +9,78 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
+// Bounds of descriptors in a text.
+const (
+	// maxLevels is how deep descriptors nest.
+	maxLevels = 16
+	// maxWildcards is how many patterns a level may have.
+	maxWildcards = 100
+	// maxReplaces is how many names a limit may replace.
+	maxReplaces = 32
+	// maxMetadata is how many levels metadata may have.
+	maxMetadata = 8
+)
+
 // descriptorEntries is the dialect's table of a descriptor. It has itself below
 // itself, so that the last row is added by init.
-var descriptorEntries = []entry[descriptorDef]{
+var descriptorEntries = []entry[DescriptorDef]{
 	{key: "key", value: "text", about: "the key of an entry", schema: textSchema,
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.key = r.entryText(n, "a key", MaxEntryKey) },
-		print: func(d *descriptorDef) string { return quote(d.key) }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Key = r.entryText(n, "a key", MaxEntryKey) },
+		print: func(d *DescriptorDef) string { return Quote(d.Key) }},
 	{key: "value", value: "text, * for any run of characters", none: "any value", about: "its value; a text wins over patterns, which go in the order of the text, and these over no value", schema: textSchema,
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.value = r.entryText(n, "a value", MaxValue) },
-		print: func(d *descriptorDef) string { return said(d.value != "", quote(d.value)) }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Value = r.entryText(n, "a value", MaxValue) },
+		print: func(d *DescriptorDef) string { return said(d.Value != "", Quote(d.Value)) }},
 	{key: "rate_limit", value: "{unit, requests_per_unit, unlimited, name, replaces}", none: "no limit ends here", about: "the limit of a request's descriptor that ends here", schema: refTo("rate_limit"),
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.rate = r.rateLimit(n) },
-		print: func(d *descriptorDef) string { return d.rate.String() }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Rate = r.rateLimit(n) },
+		print: func(d *DescriptorDef) string { return rateLimitText(d.Rate) }},
 	{key: "shadow_mode", value: "true | false", none: "false", about: "counts, and denies nothing", schema: truthSchema,
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.shadow = r.truth(n) },
-		print: func(d *descriptorDef) string { return said(d.shadow, truths[1]) }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Shadow = r.truth(n) },
+		print: func(d *DescriptorDef) string { return said(d.Shadow, truths[1]) }},
 	{key: "quota_mode", value: "true | false", none: "false", about: "denies only where all limits of a request that have it do", schema: truthSchema,
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.quota = r.truth(n) },
-		print: func(d *descriptorDef) string { return said(d.quota, truths[1]) }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Quota = r.truth(n) },
+		print: func(d *DescriptorDef) string { return said(d.Quota, truths[1]) }},
 	{key: "share_threshold", value: "true | false", none: "false", about: "with a pattern: all values that match it share one counter", schema: truthSchema,
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.share = r.truth(n) },
-		print: func(d *descriptorDef) string { return said(d.share, truths[1]) }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Share = r.truth(n) },
+		print: func(d *DescriptorDef) string { return said(d.Share, truths[1]) }},
 	{key: "detailed_metric", value: "true | false", none: "false", about: "the limit's metrics have the values of the request", schema: truthSchema,
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.detailed = r.truth(n) },
-		print: func(d *descriptorDef) string { return said(d.detailed, truths[1]) }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Detailed = r.truth(n) },
+		print: func(d *DescriptorDef) string { return said(d.Detailed, truths[1]) }},
 	{key: "value_to_metric", value: "true | false", none: "false", about: "metrics of limits here and below have the value of this entry", schema: truthSchema,
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.valued = r.truth(n) },
-		print: func(d *descriptorDef) string { return said(d.valued, truths[1]) }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Valued = r.truth(n) },
+		print: func(d *DescriptorDef) string { return said(d.Valued, truths[1]) }},
 	{key: "metadata", value: "{name: value, …}", about: "goes with the answer where the limit passes", schema: schema{"type": "object"},
-		read:  func(r *reader, n *yaml.Node, d *descriptorDef) { d.metadata = r.metadata(n) },
-		print: func(d *descriptorDef) string { return d.metadata }},
+		read:  func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Metadata = r.metadata(n) },
+		print: func(d *DescriptorDef) string { return d.Metadata }},
 }
 
 func init() {
-	descriptorEntries = append(descriptorEntries, entry[descriptorDef]{
+	descriptorEntries = append(descriptorEntries, entry[DescriptorDef]{
 		key: "descriptors", value: "[descriptor, …]", about: "what is asked of the next entry", schema: schema{"type": "array", "items": refTo("descriptor")},
-		read: func(r *reader, n *yaml.Node, d *descriptorDef) { d.below = r.descriptors(n, d.level+1) },
-		block: func(w *writer, indent string, d *descriptorDef) {
-			if len(d.below) > 0 {
-				w.descriptors(indent, d.below)
+		read: func(r *reader, n *yaml.Node, d *DescriptorDef) { d.Below = r.descriptors(n, d.Level+1) },
+		block: func(w *writer, indent string, d *DescriptorDef) {
+			if len(d.Below) > 0 {
+				w.descriptors(indent, d.Below)
 			}
 		},
 	})
 }
 
-var rateLimitEntries = []entry[rateLimitDef]{
+var rateLimitEntries = []entry[RateLimitDef]{
 	{key: "unit", value: "second | minute | hour | day | week | month | year", about: "windows begin at multiples of it since 1970; a month has 30 days, a year 365", schema: schema{"type": "string", "pattern": "(?i)^(second|minute|hour|day|week|month|year)$"},
-		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.unit = r.unit(n) },
-		print: func(l *rateLimitDef) string { return l.unit.String() }},
+		read:  func(r *reader, n *yaml.Node, l *RateLimitDef) { l.Unit = r.unit(n) },
+		print: func(l *RateLimitDef) string { return l.Unit.String() }},
 	{key: "requests_per_unit", value: "0 to 4294967295", none: "0", about: "how much: 0 denies every call", schema: schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": math.MaxUint32},
-		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.requests, l.given = r.whole(n, 0, math.MaxUint32) },
-		print: func(l *rateLimitDef) string { return said(!l.unlimited, strconv.FormatInt(l.requests, 10)) }},
+		read:  func(r *reader, n *yaml.Node, l *RateLimitDef) { l.Requests, l.Given = r.whole(n, 0, math.MaxUint32) },
+		print: func(l *RateLimitDef) string { return said(!l.Unlimited, strconv.FormatInt(l.Requests, 10)) }},
 	{key: "unlimited", value: "true | false", none: "false", about: "admits all and counts nothing", schema: truthSchema,
-		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.unlimited = r.truth(n) },
-		print: func(l *rateLimitDef) string { return said(l.unlimited, truths[1]) }},
+		read:  func(r *reader, n *yaml.Node, l *RateLimitDef) { l.Unlimited = r.truth(n) },
+		print: func(l *RateLimitDef) string { return said(l.Unlimited, truths[1]) }},
 	{key: "name", value: "text", about: "what others replace it by", schema: textSchema,
-		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.name = r.entryText(n, "a name", MaxEntryKey) },
-		print: func(l *rateLimitDef) string { return said(l.name != "", quote(l.name)) }},
+		read:  func(r *reader, n *yaml.Node, l *RateLimitDef) { l.Name = r.entryText(n, "a name", MaxEntryKey) },
+		print: func(l *RateLimitDef) string { return said(l.Name != "", Quote(l.Name)) }},
 	{key: "replaces", value: "[{name: text}, …]", about: "limits that do not count in a request that this one is for", schema: schema{"type": "array", "items": refTo("replaced")},
-		read:  func(r *reader, n *yaml.Node, l *rateLimitDef) { l.replaces = r.replaces(n) },
-		print: func(l *rateLimitDef) string { return replacesText(l.replaces) }},
+		read:  func(r *reader, n *yaml.Node, l *RateLimitDef) { l.Replaces = r.replaces(n) },
+		print: func(l *RateLimitDef) string { return replacesText(l.Replaces) }},
 }
 
 // replacedDef is an item of `replaces`.
@@ -77,16 +89,13 @@ type replacedDef struct{ name string }
 var replacedEntries = []entry[replacedDef]{
 	{key: "name", value: "text", about: "the name of a limit", schema: textSchema,
 		read:  func(r *reader, n *yaml.Node, d *replacedDef) { d.name = r.entryText(n, "a name", MaxEntryKey) },
-		print: func(d *replacedDef) string { return quote(d.name) }},
+		print: func(d *replacedDef) string { return Quote(d.name) }},
 }
 
-var (
-	truthSchema = schema{"type": "boolean"}
-	truths      = [...]string{"false", "true"}
-)
+var truthSchema = schema{"type": "boolean"}
 
 // descriptors reads a level of descriptors.
-func (r *reader) descriptors(n *yaml.Node, level int) []*descriptorDef {
+func (r *reader) descriptors(n *yaml.Node, level int) []*DescriptorDef {
 	if n.Kind != yaml.SequenceNode {
 		r.fail(n, "want a list of descriptors%s", found(n))
 		return nil
@@ -95,33 +104,33 @@ func (r *reader) descriptors(n *yaml.Node, level int) []*descriptorDef {
 		r.fail(n, "descriptors nest %d deep at most", maxLevels)
 		return nil
 	}
-	defs := make([]*descriptorDef, 0, len(n.Content))
+	defs := make([]*DescriptorDef, 0, len(n.Content))
 	lines := make(map[string]int32, len(n.Content))
 	wild := 0
 	for i, item := range n.Content {
 		r.in(indexed(i), func() {
-			d := &descriptorDef{place: r.at(item), level: level}
+			d := &DescriptorDef{Place: r.at(item), Level: level}
 			before := len(r.errs.List) + r.errs.More
 			readMap(r, item, "{key: …, value: …, rate_limit: …}", descriptorEntries, d)
 			if len(r.errs.List)+r.errs.More > before {
 				return
 			}
-			name := d.composite()
+			name := d.Composite()
 			star := strings.IndexByte(name, '*') >= 0
 			if star {
 				wild++
 			}
 			switch line, twice := lines[name]; {
-			case d.key == "":
-				r.failAt(d.place, "key is missing")
+			case d.Key == "":
+				r.failAt(d.Place, "key is missing")
 			case twice:
-				r.failAt(d.place, "duplicate composite key %q, first on line %d", clip(name), line)
-			case d.share && !star:
-				r.failAt(d.place, "share_threshold is for patterns: %q has no *", clip(name))
+				r.failAt(d.Place, "duplicate composite key %q, first on line %d", Clip(name), line)
+			case d.Share && !star:
+				r.failAt(d.Place, "share_threshold is for patterns: %q has no *", Clip(name))
 			case wild > maxWildcards:
-				r.failAt(d.place, "a level has at most %d patterns", maxWildcards)
+				r.failAt(d.Place, "a level has at most %d patterns", maxWildcards)
 			default:
-				lines[name] = d.place.line
+				lines[name] = d.Place.Line
 				defs = append(defs, d)
 			}
 		})
@@ -130,22 +139,22 @@ func (r *reader) descriptors(n *yaml.Node, level int) []*descriptorDef {
 }
 
 // rateLimit reads what a descriptor limits.
-func (r *reader) rateLimit(n *yaml.Node) *rateLimitDef {
-	l := &rateLimitDef{place: r.at(n)}
+func (r *reader) rateLimit(n *yaml.Node) *RateLimitDef {
+	l := &RateLimitDef{Place: r.at(n)}
 	before := len(r.errs.List) + r.errs.More
 	readMap(r, n, "{unit: …, requests_per_unit: …} or {unlimited: true}", rateLimitEntries, l)
 	if len(r.errs.List)+r.errs.More > before {
 		return l
 	}
 	switch {
-	case l.unlimited && l.unit != NoUnit:
+	case l.Unlimited && l.Unit != NoUnit:
 		r.fail(n, "what is unlimited has no unit")
-	case !l.unlimited && l.unit == NoUnit:
+	case !l.Unlimited && l.Unit == NoUnit:
 		r.fail(n, "unit is missing")
 	}
-	for _, name := range l.replaces {
-		if name == l.name {
-			r.fail(n, "replaces itself, %q", clip(name))
+	for _, name := range l.Replaces {
+		if name == l.Name {
+			r.fail(n, "replaces itself, %q", Clip(name))
 		}
 	}
 	return l
@@ -177,14 +186,14 @@ func (r *reader) replaces(n *yaml.Node) (names []string) {
 
 // unit reads a unit, in any case.
 func (r *reader) unit(n *yaml.Node) Unit {
-	want := "one of " + strings.Join(unitNames[1:], ", ")
+	want := "one of " + strings.Join(unitWords[1:], ", ")
 	s, ok := r.scalar(n, want)
 	if !ok {
 		return NoUnit
 	}
 	u, ok := ParseUnit(s)
 	if !ok {
-		r.fail(n, "%q: want %s%s", clip(s), want, nearest(strings.ToLower(s), unitNames[1:]))
+		r.fail(n, "%q: want %s%s", Clip(s), want, Nearest(strings.ToLower(s), unitWords[1:]))
 	}
 	return u
 }
@@ -210,7 +219,7 @@ func (r *reader) truth(n *yaml.Node) bool {
 	case strings.EqualFold(s, truths[1]):
 		return true
 	case !strings.EqualFold(s, truths[0]):
-		r.fail(n, "%q: want true or false", clip(s))
+		r.fail(n, "%q: want true or false", Clip(s))
 	}
 	return false
 }

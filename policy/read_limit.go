@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,10 +21,10 @@ func wordBool(r *reader, n *yaml.Node, words []string, to *bool) {
 }
 
 // limits reads the limits of a policy.
-func (r *reader) limits(n *yaml.Node) (defs []*limitDef) {
+func (r *reader) limits(n *yaml.Node) (defs []*LimitDef) {
 	r.pairs(n, "a mapping of names to limits", func(key, value *yaml.Node) {
-		l := &limitDef{name: key.Value, place: r.at(key), Terms: Terms{share: everybody}, cost: costDef{constant: 1}}
-		if !isWord(l.name) {
+		l := &LimitDef{Name: key.Value, Place: r.at(key), Terms: Terms{Share: Everybody}, Cost: CostDef{Constant: 1}}
+		if !IsWord(l.Name) {
 			r.fail(key, "does not name a limit: a-z, 0-9 and _, a letter first, %d at most", MaxWord)
 			return
 		}
@@ -31,8 +32,8 @@ func (r *reader) limits(n *yaml.Node) (defs []*limitDef) {
 		if value.Kind == yaml.MappingNode {
 			r.checkLimit(l, key, value)
 		}
-		if l.id == "" {
-			l.id = l.name
+		if l.Id == "" {
+			l.Id = l.Name
 		}
 		defs = append(defs, l)
 	})
@@ -53,7 +54,7 @@ func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
 		known := slices.ContainsFunc(entries, func(e entry[T]) bool { return e.key == key })
-		if !known && nearest(key, words) != "" {
+		if !known && Nearest(key, words) != "" {
 			return true
 		}
 	}
@@ -61,7 +62,7 @@ func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 }
 
 // checkLimit checks what goes with what in a limit.
-func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
+func (r *reader) checkLimit(l *LimitDef, key, n *yaml.Node) {
 	rate, tiers, slots := hasKey(n, "rate"), hasKey(n, "tiers"), hasKey(n, "concurrent")
 	switch {
 	case rate && tiers:
@@ -75,46 +76,46 @@ func (r *reader) checkLimit(l *limitDef, key, n *yaml.Node) {
 		r.fail(key, "has neither rate, tiers nor concurrent")
 	}
 	r.checkConcurrent(l, key, n)
-	if l.calendar != nil {
+	if l.Calendar != nil {
 		if hasKey(n, "algorithm") || hasKey(n, "align") {
 			r.fail(key, "algorithm and align do not go with calendar, which is a fixed window of its own")
 		}
 		l.Algorithm, l.Align = Calendar, Epoch
 	}
-	if l.wait != nil && !l.Algorithm.bucket() && l.Algorithm != Concurrent {
+	if l.Wait != nil && !l.Algorithm.Bucket() && l.Algorithm != Concurrent {
 		r.fail(key, "wait goes with algorithm token and leaky")
 	}
-	if hasKey(n, "align") && !l.Algorithm.aligns() && l.calendar == nil && l.Algorithm != Concurrent {
+	if hasKey(n, "align") && !l.Algorithm.Aligns() && l.Calendar == nil && l.Algorithm != Concurrent {
 		r.fail(key, "align goes with algorithm fixed and sliding")
 	}
-	if l.share.partial() && len(l.by) == 0 && !hasKey(n, "by") {
+	if l.Share.Partial() && len(l.By) == 0 && !hasKey(n, "by") {
 		r.fail(key, "share needs by: it is a share of callers")
 	}
-	if l.CountAll && len(l.by) == 0 && !hasKey(n, "by") && l.Algorithm != Fixed && l.calendar == nil && l.Algorithm != Concurrent {
+	if l.CountAll && len(l.By) == 0 && !hasKey(n, "by") && l.Algorithm != Fixed && l.Calendar == nil && l.Algorithm != Concurrent {
 		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: else calls above the rate would let nobody in")
 	}
-	if l.calendar != nil { // overrides may say of which period it is
+	if l.Calendar != nil { // overrides may say of which period it is
 		return
 	}
-	for _, x := range l.ownNumbers() {
+	for _, x := range numbersOf(l) {
 		r.checkRate(l, x)
 	}
 }
 
 // checkRate checks that a limit can have a rate, and makes it one of the limit's.
-func (r *reader) checkRate(l *limitDef, x *numbersDef) {
-	if l.Algorithm == Concurrent && x.cost != nil && x.cost.attribute != "" {
-		r.failAt(x.place, "%s", errSlotsByAttribute)
+func (r *reader) checkRate(l *LimitDef, x *NumbersDef) {
+	if l.Algorithm == Concurrent && x.Cost != nil && x.Cost.Attribute != "" {
+		r.failAt(x.Place, "%s", errSlotsByAttribute)
 	}
-	if x.rate == nil {
+	if x.Rate == nil {
 		return
 	}
 	var per calendar.Period
-	if l.calendar != nil {
-		per = l.calendar.rules.Period
+	if l.Calendar != nil {
+		per = l.Calendar.Rules.Period
 	}
-	if err := x.rate.fit(l.Algorithm, per); err != nil {
-		r.failAt(x.place, "%q: %s", x.rate, err)
+	if err := x.Rate.Fit(l.Algorithm, per); err != nil {
+		r.failAt(x.Place, "%q: %s", x.Rate, err)
 	}
 }
 
@@ -130,22 +131,22 @@ func (r *reader) parsedRate(n *yaml.Node, parse func(string) (Rate, error)) *Rat
 	}
 	rate, err := parse(s)
 	if err != nil {
-		r.fail(n, "%q: %s", clip(s), err)
+		r.fail(n, "%q: %s", Clip(s), err)
 		return nil
 	}
 	return &rate
 }
 
 // rateOnly reads the rate of a limit.
-func (r *reader) rateOnly(n *yaml.Node) *numbersDef {
-	return &numbersDef{place: r.at(n), rate: r.rate(n)}
+func (r *reader) rateOnly(n *yaml.Node) *NumbersDef {
+	return &NumbersDef{Place: r.at(n), Rate: r.rate(n)}
 }
 
 // numbers reads a rate, or a mapping of rate, mode and cost.
-func (r *reader) numbers(n *yaml.Node) numbersDef {
-	x := numbersDef{place: r.at(n)}
+func (r *reader) numbers(n *yaml.Node) NumbersDef {
+	x := NumbersDef{Place: r.at(n)}
 	if n.Kind != yaml.MappingNode {
-		x.rate = r.parsedRate(n, ParseNumbers)
+		x.Rate = r.parsedRate(n, ParseNumbers)
 		return x
 	}
 	readMap(r, n, "a rate", numbersEntries, &x)
@@ -159,26 +160,26 @@ func (r *reader) numbers(n *yaml.Node) numbersDef {
 }
 
 // tiers reads the tiers of a limit.
-func (r *reader) tiers(n *yaml.Node) *tiersDef {
-	t := &tiersDef{}
-	var last *tierDef
+func (r *reader) tiers(n *yaml.Node) *TiersDef {
+	t := &TiersDef{}
+	var last *TierDef
 	r.pairs(n, "{attribute: …, default: rate}", func(key, value *yaml.Node) {
 		if key.Value == "attribute" {
-			t.attribute = text{r.attributeName(value), r.at(value)}
+			t.Attribute = Scalar{r.attributeName(value), r.at(value)}
 			return
 		}
 		if len(key.Value) > MaxName {
 			r.fail(key, "the name of a tier may have %d bytes", MaxName)
 			return
 		}
-		d := tierDef{key.Value, r.numbers(value)}
+		d := TierDef{key.Value, r.numbers(value)}
 		if value.Kind == yaml.MappingNode && !hasKey(value, "rate") && !hasKey(value, "concurrent") {
 			r.fail(value, "a tier has a rate")
 		}
-		if d.name == defaultTier {
+		if d.Name == DefaultTier {
 			last = &d
 		} else {
-			t.tiers = append(t.tiers, d)
+			t.Tiers = append(t.Tiers, d)
 		}
 	})
 	if n.Kind != yaml.MappingNode {
@@ -188,27 +189,27 @@ func (r *reader) tiers(n *yaml.Node) *tiersDef {
 		r.fail(n, "attribute is missing: the one that names the tier")
 	}
 	if last == nil {
-		if !hasKey(n, defaultTier) {
+		if !hasKey(n, DefaultTier) {
 			r.fail(n, "default is missing: what callers of no tier have")
 		}
 		return nil
 	}
-	t.tiers = append(t.tiers, *last)
+	t.Tiers = append(t.Tiers, *last)
 	return t
 }
 
 // cost reads a constant or the name of an attribute.
-func (r *reader) cost(n *yaml.Node) costDef {
-	c := costDef{constant: 1, place: r.at(n)}
+func (r *reader) cost(n *yaml.Node) CostDef {
+	c := CostDef{Constant: 1, Place: r.at(n)}
 	s, ok := r.scalar(n, "a number or the name of an attribute")
 	switch {
 	case !ok:
 	case s[0] >= '0' && s[0] <= '9' || s[0] == '-' || s[0] == '+':
 		if v, ok := r.whole(n, 1, MaxUnits); ok {
-			c.constant = v
+			c.Constant = v
 		}
 	default:
-		c.attribute = r.attributeName(n)
+		c.Attribute = r.attributeName(n)
 	}
 	return c
 }
@@ -219,7 +220,7 @@ func (r *reader) wait(n *yaml.Node) *int64 {
 	if s, ok := r.scalar(n, "a duration such as 1500ms"); ok {
 		var err error
 		if ns, err = ParseDuration(s); err != nil {
-			r.fail(n, "%q: %s", clip(s), err)
+			r.fail(n, "%q: %s", Clip(s), err)
 		}
 	}
 	return &ns
@@ -240,27 +241,20 @@ func (r *reader) status(n *yaml.Node) uint16 {
 }
 
 // share reads a share of callers.
-func (r *reader) share(n *yaml.Node) shareRange {
+func (r *reader) share(n *yaml.Node) ShareRange {
 	s, ok := r.scalar(n, "a share such as 10%")
 	if !ok {
-		return everybody
+		return Everybody
 	}
-	body, percent := strings.CutSuffix(s, "%")
-	from, to, both := strings.Cut(body, "-")
-	if !both {
-		from, to = "0", from
+	share, err := ParseShare(s)
+	if err != nil {
+		r.fail(n, "%q %s", Clip(s), err)
 	}
-	a, errA := parseBits(from)
-	b, errB := parseBits(to)
-	if !percent || errA != nil || errB != nil || a >= b || b > 100 {
-		r.fail(n, "%q is not a share such as 10%%, or 10-100%% for the others", clip(s))
-		return everybody
-	}
-	return shareRange{uint8(a), uint8(b)}
+	return share
 }
 
 // by reads the parts of a limit's key.
-func (r *reader) by(n *yaml.Node) (parts []byDef) {
+func (r *reader) by(n *yaml.Node) (parts []ByDef) {
 	items, ok := r.items(n, "attributes")
 	if !ok {
 		return nil
@@ -271,7 +265,7 @@ func (r *reader) by(n *yaml.Node) (parts []byDef) {
 	}
 	seen := map[string]bool{}
 	for _, item := range items {
-		part := byDef{place: r.at(item)}
+		part := ByDef{Place: r.at(item)}
 		if item.Kind == yaml.MappingNode {
 			r.byPrefix(item, &part)
 		} else if s, ok := r.scalar(item, "an attribute"); ok {
@@ -280,16 +274,16 @@ func (r *reader) by(n *yaml.Node) (parts []byDef) {
 					r.fail(item, "%s", err)
 					continue
 				}
-				part.attrs = append(part.attrs, name)
+				part.Attrs = append(part.Attrs, name)
 			}
 		}
-		for _, name := range part.attrs {
+		for _, name := range part.Attrs {
 			if seen[name] {
 				r.fail(item, "%q is in by twice", name)
 			}
 			seen[name] = true
 		}
-		if len(part.attrs) > 0 {
+		if len(part.Attrs) > 0 {
 			parts = append(parts, part)
 		}
 	}
@@ -297,7 +291,7 @@ func (r *reader) by(n *yaml.Node) (parts []byDef) {
 }
 
 // byPrefix reads an attribute of type ip with the lengths of its prefixes.
-func (r *reader) byPrefix(n *yaml.Node, part *byDef) {
+func (r *reader) byPrefix(n *yaml.Node, part *ByDef) {
 	if len(n.Content) != 2 {
 		r.fail(n, "want one attribute, such as {ip: {v4: 24, v6: 48}}")
 		return
@@ -307,7 +301,38 @@ func (r *reader) byPrefix(n *yaml.Node, part *byDef) {
 			r.fail(key, "%s", err)
 			return
 		}
-		part.attrs = []string{key.Value}
+		part.Attrs = []string{key.Value}
 		readMap(r, value, "{v4: bits, v6: bits}", prefixEntries, part)
 	})
+}
+
+var errSlotsByAttribute = errors.New("the cost of a limit of concurrent calls is a number: so many slots")
+
+// Slots reads `concurrent`.
+func (r *reader) slots(n *yaml.Node) *NumbersDef {
+	return &NumbersDef{Place: r.at(n), Rate: r.parsedRate(n, ParseSlots)}
+}
+
+// checkConcurrent makes a limit one of concurrent calls, if it is, and checks what
+// goes with that.
+func (r *reader) checkConcurrent(l *LimitDef, key, n *yaml.Node) {
+	ttl := hasKey(n, "ttl")
+	switch {
+	case hasKey(n, "concurrent"):
+	case l.Tiers != nil && (ttl || slices.ContainsFunc(l.Tiers.Tiers, func(t TierDef) bool { return t.Rate != nil && t.Rate.Slots() })):
+	case ttl:
+		r.fail(key, "ttl goes with concurrent")
+		return
+	default:
+		return
+	}
+	for _, other := range []string{"algorithm", "align", "calendar", "wait", "count", "debt", "penalty"} {
+		if hasKey(n, other) {
+			r.fail(key, "%s does not go with concurrent", other)
+		}
+	}
+	if l.Cost.Attribute != "" {
+		r.failAt(l.Cost.Place, "%s", errSlotsByAttribute)
+	}
+	l.Algorithm, l.Align, l.Calendar, l.Wait, l.CountAll = Concurrent, Epoch, nil, nil, false
 }

@@ -8,15 +8,15 @@ import (
 )
 
 // attributes reads the types of attributes.
-func (r *reader) attributes(n *yaml.Node) (defs []attributeDef) {
+func (r *reader) attributes(n *yaml.Node) (defs []AttributeDef) {
 	r.pairs(n, "a mapping of names to {type: …}", func(key, value *yaml.Node) {
-		a := attributeDef{name: key.Value, place: r.at(key)}
-		if err := CheckAttributeName(a.name); err != nil {
+		a := AttributeDef{Name: key.Value, Place: r.at(key)}
+		if err := CheckAttributeName(a.Name); err != nil {
 			r.fail(key, "%s", err)
 			return
 		}
 		readMap(r, value, "{type: …}", attributeEntries, &a)
-		if a.name == ipAttribute && a.Type != IP {
+		if a.Name == IPAttribute && a.Type != IP {
 			r.fail(key, "the attribute named ip has type ip")
 		}
 		defs = append(defs, a)
@@ -24,21 +24,14 @@ func (r *reader) attributes(n *yaml.Node) (defs []attributeDef) {
 	return defs
 }
 
-// ipAttribute is the one that has type ip without being told so.
-const ipAttribute = "ip"
-
 // types reads a type, or a list of types that go together.
 func (r *reader) types(n *yaml.Node) (t Type) {
 	items, _ := r.items(n, "a type")
-	words := make([]string, len(types))
-	for i, x := range types {
-		words[i] = x.name
-	}
 	for _, item := range items {
 		var w uint8
 		before := len(r.errs.List) + r.errs.More
-		if word(r, item, words, &w); len(r.errs.List)+r.errs.More == before {
-			t |= types[w].Type
+		if word(r, item, typeWords, &w); len(r.errs.List)+r.errs.More == before {
+			t |= 1 << w
 		}
 	}
 	if t&IP != 0 && t != IP {
@@ -48,13 +41,13 @@ func (r *reader) types(n *yaml.Node) (t Type) {
 }
 
 // lists reads named lists.
-func (r *reader) lists(n *yaml.Node) (defs []*listDef) {
+func (r *reader) lists(n *yaml.Node) (defs []*ListDef) {
 	r.pairs(n, "a mapping of names to lists", func(key, value *yaml.Node) {
 		if !isListName(key.Value) {
 			r.fail(key, "does not name a list: a-z, 0-9, _ and -, a letter first, %d at most", MaxWord)
 			return
 		}
-		defs = append(defs, &listDef{name: key.Value, place: r.at(key), weight: weigh(value), entries: r.entries(value)})
+		defs = append(defs, &ListDef{Name: key.Value, Place: r.at(key), Weight: weigh(value), Entries: r.entries(value)})
 	})
 	return defs
 }
@@ -63,7 +56,7 @@ func (r *reader) lists(n *yaml.Node) (defs []*listDef) {
 const MaxListed = 100_000
 
 // entries reads the values of a list, which may be empty.
-func (r *reader) entries(n *yaml.Node) []text {
+func (r *reader) entries(n *yaml.Node) []Scalar {
 	if n.Kind != yaml.SequenceNode {
 		r.fail(n, "want a list of values%s", found(n))
 		return nil
@@ -76,15 +69,15 @@ func (r *reader) entries(n *yaml.Node) []text {
 }
 
 // texts reads values. Their places have no path of their own.
-func (r *reader) texts(nodes []*yaml.Node) []text {
-	texts := make([]text, 0, len(nodes))
+func (r *reader) texts(nodes []*yaml.Node) []Scalar {
+	texts := make([]Scalar, 0, len(nodes))
 	for _, item := range nodes {
 		if s, ok := r.scalar(item, "a value"); ok {
 			if len(s) > MaxValue {
 				r.fail(item, "a value may have %d bytes", MaxValue)
 				continue
 			}
-			texts = append(texts, text{s, placeOf(item)})
+			texts = append(texts, Scalar{s, placeOf(item)})
 		}
 	}
 	return texts
@@ -104,19 +97,19 @@ func isListName(s string) bool {
 }
 
 // listName reads the name of a list that is used.
-func (r *reader) listName(n *yaml.Node) text {
+func (r *reader) listName(n *yaml.Node) Scalar {
 	s, ok := r.scalar(n, "the name of a list")
 	if ok && !isListName(s) {
-		r.fail(n, "%q does not name a list", clip(s))
+		r.fail(n, "%q does not name a list", Clip(s))
 	}
-	return text{s, r.at(n)}
+	return Scalar{s, r.at(n)}
 }
 
 // policies reads the policies of a file.
-func (r *reader) policies(n *yaml.Node) (defs []*definition) {
+func (r *reader) policies(n *yaml.Node) (defs []*Definition) {
 	r.pairs(n, "a mapping of names to policies", func(key, value *yaml.Node) {
-		if !isPolicyName(key.Value) {
-			r.fail(key, "%s", policyNameError(key.Value))
+		if err := CheckPolicyName(key.Value); err != nil {
+			r.fail(key, "%s", err)
 			return
 		}
 		defs = append(defs, r.policy(key.Value, value))
@@ -124,27 +117,20 @@ func (r *reader) policies(n *yaml.Node) (defs []*definition) {
 	return defs
 }
 
-func policyNameError(s string) string {
-	if reservedRecord(s) {
-		return "is the name of something else, and cannot be that of a policy"
-	}
-	return "does not name a policy: a-z, 0-9 and . _ / -, 64 at most"
-}
-
 // policy reads what stands under a policy's name.
-func (r *reader) policy(name string, n *yaml.Node) *definition {
-	d := &definition{name: name, weight: weigh(n)}
+func (r *reader) policy(name string, n *yaml.Node) *Definition {
+	d := &Definition{Name: name, Weight: weigh(n)}
 	readMap(r, n, "a mapping with limits", policyEntries, d)
 	if n.Kind == yaml.MappingNode {
 		r.checkDialect(n)
 	}
-	for _, l := range d.limits {
-		if l.calendar != nil {
+	for _, l := range d.Limits {
+		if l.Calendar != nil {
 			r.checkCalendar(d, l)
 		}
 	}
 	r.checkOverrides(d)
-	d.forget()
+	forget(d)
 	return d
 }
 
@@ -174,12 +160,12 @@ func hasKey(n *yaml.Node, key string) bool {
 }
 
 // names reads names of attributes.
-func (r *reader) names(n *yaml.Node) []text {
+func (r *reader) names(n *yaml.Node) []Scalar {
 	items, _ := r.items(n, "names of attributes")
-	names := make([]text, 0, len(items))
+	names := make([]Scalar, 0, len(items))
 	for _, item := range items {
 		if s := r.attributeName(item); s != "" {
-			names = append(names, text{s, r.at(item)})
+			names = append(names, Scalar{s, r.at(item)})
 		}
 	}
 	return names
@@ -201,22 +187,22 @@ func (r *reader) attributeName(n *yaml.Node) string {
 // name reads the name of something that is in keys.
 func (r *reader) name(n *yaml.Node, what string) string {
 	s, ok := r.scalar(n, what)
-	if ok && !isWord(s) {
-		r.fail(n, "%q does not do for %s: a-z, 0-9 and _, a letter first, %d at most", clip(s), what, MaxWord)
+	if ok && !IsWord(s) {
+		r.fail(n, "%q does not do for %s: a-z, 0-9 and _, a letter first, %d at most", Clip(s), what, MaxWord)
 		return ""
 	}
 	return s
 }
 
 // overrides reads the overrides of a policy.
-func (r *reader) overrides(n *yaml.Node) (defs []*overrideDef) {
+func (r *reader) overrides(n *yaml.Node) (defs []*OverrideDef) {
 	if n.Kind != yaml.SequenceNode {
 		r.fail(n, "want a list of overrides%s", found(n))
 		return nil
 	}
 	for i, item := range n.Content {
 		r.in(indexed(i), func() {
-			o := &overrideDef{place: r.at(item)}
+			o := &OverrideDef{Place: r.at(item)}
 			readMap(r, item, "{when: …, limits: …}", overrideEntries, o)
 			if item.Kind == yaml.MappingNode {
 				for _, key := range []string{"when", "limits"} {
@@ -232,9 +218,9 @@ func (r *reader) overrides(n *yaml.Node) (defs []*overrideDef) {
 }
 
 // overridden reads the numbers of an override.
-func (r *reader) overridden(n *yaml.Node) (defs []overriddenDef) {
+func (r *reader) overridden(n *yaml.Node) (defs []OverriddenDef) {
 	r.pairs(n, "a mapping of limits to rates", func(key, value *yaml.Node) {
-		defs = append(defs, overriddenDef{key.Value, r.numbers(value)})
+		defs = append(defs, OverriddenDef{key.Value, r.numbers(value)})
 	})
 	return defs
 }
@@ -248,35 +234,54 @@ func (r *reader) until(n *yaml.Node) int64 {
 	at, err := ParseTime(s)
 	switch {
 	case errors.Is(err, ErrTimeLate):
-		r.fail(n, "%q: %s", clip(s), err)
+		r.fail(n, "%q: %s", Clip(s), err)
 	case err != nil:
-		r.fail(n, "%q is not a time such as 2026-12-31T23:00:00Z", clip(s))
+		r.fail(n, "%q is not a time such as 2026-12-31T23:00:00Z", Clip(s))
 	}
 	return at
 }
 
 // checkOverrides checks overrides against the limits that they name.
-func (r *reader) checkOverrides(d *definition) {
-	names := d.limitNames()
-	for _, o := range d.overrides {
-		for i := range o.limits {
-			x := &o.limits[i]
-			l := d.limit(x.limit)
+func (r *reader) checkOverrides(d *Definition) {
+	names := d.LimitNames()
+	for _, o := range d.Overrides {
+		for i := range o.Limits {
+			x := &o.Limits[i]
+			l := d.Limit(x.Limit)
 			switch {
 			case l == nil:
-				r.failAt(x.place, "the policy has no limit %q%s", clip(x.limit), nearest(x.limit, names))
-			case x.rate == nil && l.tiers != nil:
-				r.failAt(x.place, "a limit with tiers needs a rate here")
+				r.failAt(x.Place, "the policy has no limit %q%s", Clip(x.Limit), Nearest(x.Limit, names))
+			case x.Rate == nil && l.Tiers != nil:
+				r.failAt(x.Place, "a limit with tiers needs a rate here")
 			default:
-				r.checkRate(l, &x.numbersDef)
+				r.checkRate(l, &x.NumbersDef)
 			}
 		}
 	}
-	ids := make([]string, 0, len(d.limits))
-	for _, l := range d.limits {
-		if slices.Contains(ids, l.id) {
-			r.failAt(l.place, "another limit has the id %q", l.id)
+	ids := make([]string, 0, len(d.Limits))
+	for _, l := range d.Limits {
+		if slices.Contains(ids, l.Id) {
+			r.failAt(l.Place, "another limit has the id %q", l.Id)
 		}
-		ids = append(ids, l.id)
+		ids = append(ids, l.Id)
+	}
+}
+
+// forget drops the paths of what has been checked to the end: ten thousand
+// policies would keep some megabytes of them.
+func forget(d *Definition) {
+	for _, l := range d.Limits {
+		l.Place.Path = nil
+		if l.Calendar != nil {
+			l.Calendar.Place.Path, l.Calendar.Anchor.Path = nil, nil
+		}
+		if l.Rate != nil {
+			l.Rate.Place.Path = nil
+		}
+		if l.Tiers != nil {
+			for i := range l.Tiers.Tiers {
+				l.Tiers.Tiers[i].Place.Path = nil
+			}
+		}
 	}
 }

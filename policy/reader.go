@@ -16,7 +16,7 @@ import (
 // reader reads the nodes of a text and collects what is wrong with them.
 type reader struct {
 	file string
-	path *step
+	path *Step
 	errs Errors
 }
 
@@ -36,7 +36,7 @@ type entry[T any] struct {
 	// mapping that is compared part by part has parts instead; one that takes more
 	// than a line for a part has a block too.
 	print func(from *T) string
-	parts func(from *T) []field
+	parts func(from *T) []Field
 	block func(w *writer, indent string, from *T)
 	// effect is what an edit of the value does to counters.
 	effect Effect
@@ -47,26 +47,22 @@ func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 	r.failAt(r.at(n), format, args...)
 }
 
-func (r *reader) failAt(p place, format string, args ...any) {
-	if len(r.errs.List) == maxErrors {
-		r.errs.More++
-		return
-	}
-	r.errs.add(&Error{File: r.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)})
+func (r *reader) failAt(p Place, format string, args ...any) {
+	r.errs.Add(p.Error(r.file, format, args...))
 }
 
 // at returns the place of a node, at the present path.
-func (r *reader) at(n *yaml.Node) place {
+func (r *reader) at(n *yaml.Node) Place {
 	p := placeOf(n)
-	p.path = r.path
+	p.Path = r.path
 	return p
 }
 
 // in runs f with one more step on the path.
 func (r *reader) in(name string, f func()) {
-	r.path = &step{r.path, clip(name)}
+	r.path = &Step{r.path, Clip(name)}
 	f()
-	r.path = r.path.up
+	r.path = r.path.Up
 }
 
 // yamlLine is how the parser of YAML begins an error that knows its line.
@@ -76,7 +72,7 @@ var yamlLine = regexp.MustCompile(`^line (\d+): `)
 func (r *reader) scan(b []byte, c *cutter) bool {
 	refused := scan(b, c)
 	if refused != nil {
-		r.failAt(place{int32(refused.line), int32(refused.column), nil}, "%s", refused.text)
+		r.failAt(Place{int32(refused.line), int32(refused.column), nil}, "%s", refused.text)
 	}
 	return refused == nil
 }
@@ -108,7 +104,7 @@ func (r *reader) tree(p *piece) *yaml.Node {
 	})
 	switch {
 	case errors.Is(err, io.EOF):
-		r.failAt(place{1, 1, nil}, "the text is empty")
+		r.failAt(Place{1, 1, nil}, "the text is empty")
 		return nil
 	case err != nil:
 		s := strings.TrimPrefix(err.Error(), "yaml: ")
@@ -117,10 +113,10 @@ func (r *reader) tree(p *piece) *yaml.Node {
 			line, _ = strconv.Atoi(m[1])
 			s = s[len(m[0]):]
 		}
-		r.failAt(place{int32(line + p.line), 1, nil}, "not YAML: %s", s)
+		r.failAt(Place{int32(line + p.line), 1, nil}, "not YAML: %s", s)
 		return nil
 	case !errors.Is(second, io.EOF):
-		r.failAt(place{1, 1, nil}, "a text is one document")
+		r.failAt(Place{1, 1, nil}, "a text is one document")
 		return nil
 	}
 	n := doc.Content[0]
@@ -191,7 +187,7 @@ func found(n *yaml.Node) string {
 	case n.Value == "":
 		return ", not an empty value"
 	}
-	return fmt.Sprintf(", not %q", clip(n.Value))
+	return fmt.Sprintf(", not %q", Clip(n.Value))
 }
 
 // pairs calls f for each pair of a mapping, with the key on the path. Double
@@ -202,7 +198,7 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 		return
 	}
 	var seen map[string]int // the lines of keys, where they are many
-	if len(n.Content) > 2*fewValues {
+	if len(n.Content) > 2*fewPairs {
 		seen = make(map[string]int, len(n.Content)/2)
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -230,6 +226,9 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 		}
 	}
 }
+
+// fewPairs are found as fast without an index.
+const fewPairs = 8
 
 // lineOf returns the line of the last of some pairs that has a key.
 func lineOf(pairs []*yaml.Node, key string) (line int, found bool) {
@@ -261,8 +260,8 @@ func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to
 			}
 		}
 		at := placeOf(key)
-		at.path = r.path.up
-		r.failAt(at, "unknown key %q%s", clip(key.Value), cmp.Or(nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
+		at.Path = r.path.Up
+		r.failAt(at, "unknown key %q%s", Clip(key.Value), cmp.Or(Nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
 	})
 }
 
@@ -296,7 +295,7 @@ func word[T ~uint8](r *reader, n *yaml.Node, words []string, to *T) {
 			return
 		}
 	}
-	r.fail(n, "%q: want %s%s", clip(s), want, nearest(s, known))
+	r.fail(n, "%q: want %s%s", Clip(s), want, Nearest(s, known))
 }
 
 // whole reads a whole number.
@@ -308,8 +307,19 @@ func (r *reader) whole(n *yaml.Node, least, most int64) (int64, bool) {
 	}
 	v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
 	if err != nil || v < least || v > most {
-		r.fail(n, "%q: want %s", clip(s), want)
+		r.fail(n, "%q: want %s", Clip(s), want)
 		return 0, false
 	}
 	return v, true
 }
+
+// unless returns v, or 0 where it is what holds anyway.
+func unless[T comparable](v, usual T) (none T) {
+	if v == usual {
+		return none
+	}
+	return v
+}
+
+// placeOf returns the place of a node, without a path.
+func placeOf(n *yaml.Node) Place { return Place{Line: int32(n.Line), Column: int32(n.Column)} }

@@ -38,7 +38,7 @@ func Reference() string {
 		{"policies", MaxPolicies}, {"limits of a policy", MaxLimits}, {"parts of `by`", MaxBy},
 		{"attributes of a policy, and of a call", MaxAttributes}, {"bytes of a value in a call", MaxValue},
 		{"bytes of a policy's text", MaxText}, {"bytes of a file", MaxFile}, {"entries of a list", MaxListed}, {"slots of a limit of concurrent calls", MaxSlots},
-		{"levels of descriptors", maxLevels}, {"patterns of a level of descriptors", maxWildcards}, {"bytes of a request that patterns of descriptors compare", maxCompared}, {"descriptors of a request", MaxDescriptors}, {"entries of a descriptor of a request", MaxEntries}, {"bytes of the key of an entry", MaxEntryKey},
+		{"levels of descriptors", maxLevels}, {"patterns of a level of descriptors", maxWildcards}, {"bytes of a request that patterns of descriptors compare", MaxCompared}, {"descriptors of a request", MaxDescriptors}, {"entries of a descriptor of a request", MaxEntries}, {"bytes of the key of an entry", MaxEntryKey},
 		{"sets of routes", MaxRouteSets}, {"routes of a set, by method", route.MaxPatterns}, {"bytes of a set of routes", MaxRoutesText}, {"attributes that a route gives", MaxGiven},
 	} {
 		fmt.Fprintf(&b, "| %s | %d |\n", x.what, x.n)

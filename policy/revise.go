@@ -5,7 +5,10 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
+
+	"github.com/headgate-io/headgate/policy/calendar"
 )
 
 // Change says what becomes of what was consumed, of limits that an edit gives
@@ -44,45 +47,45 @@ const maxEpochs = 8 * MaxLimits
 func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Change) (map[string]LimitEpoch, error) {
 	out := copied(epochs)
 	before, after := definitionOf(old), definitionOf(new)
-	for _, l := range before.limits {
-		if after.limitWithID(l.id) == nil && !l.periodless() {
-			e := out[l.id]
-			e.Was = l.counting()
-			out[l.id] = e
+	for _, l := range before.Limits {
+		if after.limitWithID(l.Id) == nil && !l.Periodless() {
+			e := out[l.Id]
+			e.Was = counting(l)
+			out[l.Id] = e
 		}
 	}
-	for _, l := range after.limits {
-		e := out[l.id]
+	for _, l := range after.Limits {
+		e := out[l.Id]
 		counted, edited := e.Was, true
-		if was := before.limitWithID(l.id); was != nil {
-			edited = was.counts(before) != l.counts(after)
-			if was.penalty != nil && l.penalty == nil {
+		if was := before.limitWithID(l.Id); was != nil {
+			edited = heldAgainst(was, before) != heldAgainst(l, after)
+			if was.Penalty != nil && l.Penalty == nil {
 				e.Forgiven++
 			}
-			if !was.periodless() {
-				counted = was.counting()
+			if !was.Periodless() {
+				counted = counting(was)
 			}
 		}
 		e.Was = ""
 		switch {
 		case counted == "" || !edited:
-		case l.Algorithm == Concurrent && l.goesOn(counted): // jobs that hold slots run on
+		case l.Algorithm == Concurrent && goesOn(l, counted): // jobs that hold slots run on
 		case change == ChangeReset:
 			e.Reset++
 			counted = ""
-		case !l.goesOn(counted):
-			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: that takes CHANGE reset, or another id", l.name, counted, l.counting())
+		case !goesOn(l, counted):
+			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: that takes CHANGE reset, or another id", l.Name, counted, counting(l))
 		case change == ChangeProportional:
 			e.Proportion++
 		}
-		if l.periodless() {
+		if l.Periodless() {
 			e.Was = counted
 		}
-		keep(out, l.id, e)
+		keep(out, l.Id, e)
 	}
-	if after.dialect {
-		e := out[descriptorsID]
-		if e.Was = ""; before.dialect && before.limiting() != after.limiting() {
+	if after.Dialect {
+		e := out[DescriptorsID]
+		if e.Was = ""; before.Dialect && limiting(before) != limiting(after) {
 			switch change {
 			case ChangeReset:
 				e.Reset++
@@ -90,7 +93,7 @@ func Revise(old *Record, epochs map[string]LimitEpoch, new *Record, change Chang
 				e.Proportion++
 			}
 		}
-		keep(out, descriptorsID, e)
+		keep(out, DescriptorsID, e)
 	}
 	bound(out, after)
 	return out, nil
@@ -123,15 +126,15 @@ func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
 		}
 	}
 	d := definitionOf(r)
-	for _, l := range d.limits {
-		e := out[l.id]
+	for _, l := range d.Limits {
+		e := out[l.Id]
 		e.Reset++
-		out[l.id] = e
+		out[l.Id] = e
 	}
-	if d.dialect {
-		e := out[descriptorsID]
+	if d.Dialect {
+		e := out[DescriptorsID]
 		e.Reset++
-		out[descriptorsID] = e
+		out[DescriptorsID] = e
 	}
 	bound(out, d)
 	return out
@@ -139,7 +142,7 @@ func ResetAll(r *Record, epochs map[string]LimitEpoch) map[string]LimitEpoch {
 
 // bound drops epochs of limits that are gone, while there are too many: first of
 // those whose counters no edit has changed.
-func bound(epochs map[string]LimitEpoch, d *definition) {
+func bound(epochs map[string]LimitEpoch, d *Definition) {
 	if len(epochs) <= maxEpochs {
 		return
 	}
@@ -156,34 +159,90 @@ func bound(epochs map[string]LimitEpoch, d *definition) {
 		if len(epochs) <= maxEpochs {
 			return
 		}
-		if d.limitWithID(id) == nil && (!d.dialect || id != descriptorsID) {
+		if d.limitWithID(id) == nil && (!d.Dialect || id != DescriptorsID) {
 			delete(epochs, id)
 		}
 	}
 }
 
 // limitWithID returns the limit of an id, or nil.
-func (d *definition) limitWithID(id string) *limitDef {
-	for _, l := range d.limits {
-		if l.id == id {
+func (d *Definition) limitWithID(id string) *LimitDef {
+	for _, l := range d.Limits {
+		if l.Id == id {
 			return l
 		}
 	}
 	return nil
 }
 
-// counts returns what decides what a limit's counters are held against.
-func (l *limitDef) counts(d *definition) string {
-	s := l.counting()
-	for _, f := range fieldsOf(limitEntries, l) {
-		if f.effect == NewNumbers {
-			s += " " + f.value
+// heldAgainst returns what decides what a limit's counters are held against.
+func heldAgainst(l *LimitDef, d *Definition) string {
+	s := counting(l)
+	for _, f := range LimitFields(l) {
+		if f.Effect == NewNumbers {
+			s += " " + f.Value
 		}
 	}
-	for _, o := range d.overrides {
-		if slices.ContainsFunc(o.limits, func(x overriddenDef) bool { return x.limit == l.name }) {
-			s += " " + o.String()
+	for _, o := range d.Overrides {
+		if slices.ContainsFunc(o.Limits, func(x OverriddenDef) bool { return x.Limit == l.Name }) {
+			s += " " + OverrideText(o)
 		}
 	}
 	return s
+}
+
+// counting returns in words how the limit counts: counters of another way are not
+// carried over.
+func counting(l *LimitDef) string {
+	if l.Calendar == nil {
+		return l.Algorithm.String()
+	}
+	if l.Periodless() {
+		return countingIn(l, "period")
+	}
+	return countingIn(l, l.Calendar.Rules.Period.String())
+}
+
+// goesOn reports whether the limit goes on with counters that are of `counted`: of
+// its own way to count, or, while it has no period, of its calendar in any.
+func goesOn(l *LimitDef, counted string) bool {
+	if !l.Periodless() {
+		return counted == counting(l)
+	}
+	for p := calendar.Day; p <= calendar.Year; p++ {
+		if counted == countingIn(l, p.String()) {
+			return true
+		}
+	}
+	return false
+}
+
+// countingIn is counting of a limit with a calendar, in windows of a period.
+func countingIn(l *LimitDef, period string) string {
+	r := l.Calendar.Rules
+	s := "the " + period + " of " + r.Zone
+	if anchor := r.AnchorText(); anchor != "" {
+		s += " from " + anchor
+	}
+	if at := r.AtText(); at != "" {
+		s += " at " + at
+	}
+	return s
+}
+
+// limiting returns what decides what counters of descriptors are held against.
+func limiting(d *Definition) string {
+	var b strings.Builder
+	var walk func(defs []*DescriptorDef, path string)
+	walk = func(defs []*DescriptorDef, path string) {
+		for _, x := range defs {
+			at := path + Quote(x.Composite())
+			if l := x.Rate; l != nil && !l.Unlimited {
+				b.WriteString(at + " " + strconv.FormatInt(l.Requests, 10) + "/" + l.Unit.String() + "\n")
+			}
+			walk(x.Below, at+".")
+		}
+	}
+	walk(d.Descriptors, "")
+	return b.String()
 }

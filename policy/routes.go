@@ -2,7 +2,6 @@ package policy
 
 import (
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -13,17 +12,13 @@ import (
 const (
 	// MaxRouteSets is how many sets of routes there may be.
 	MaxRouteSets = 64
-	// MaxRoutesText is the size of a set's text, in bytes.
-	MaxRoutesText = 256 << 10
 	// MaxGiven is how many attributes a route may give, those of its set included:
 	// with those of every request a call has no more than it may.
 	MaxGiven = MaxAttributes - len(requestAttributes)
-	// maxSource is the length of the name of a header field, a cookie or a parameter.
-	maxSource = 64
 )
 
 // requestAttributes are what the requests of a gateway have, whatever a route says.
-var requestAttributes = [...]string{ipAttribute, "method", "host", "path", "route"}
+var requestAttributes = [...]string{IPAttribute, "method", "host", "path", "route"}
 
 // Routes is a set of routes: it tells what the requests of a gateway ask. Nothing in
 // it changes.
@@ -36,7 +31,7 @@ type Routes struct {
 	table  *route.Table
 	routes []Route // of the table's patterns
 	other  Route
-	slash  slashes
+	slash  Slashes
 	fold   bool
 }
 
@@ -53,7 +48,7 @@ type Route struct {
 	// Cost is that of the call; 0 leaves it to the policy.
 	Cost int64
 
-	place place
+	place Place
 }
 
 // Answer is what a route leads to.
@@ -76,7 +71,7 @@ type Given struct {
 	// Param is the index of a name in the pattern, for Found.Param.
 	Param int
 
-	place place
+	place Place
 }
 
 // String tells where the value is from.
@@ -105,19 +100,21 @@ var origins = [...]string{"", "header", "cookie", "query", "path"}
 // String returns the word of the grammar, "" for Constant.
 func (s Origin) String() string { return origins[s] }
 
-// slashes says what an encoded slash in a path is.
-type slashes uint8
+// Slashes says what an encoded slash in a path is.
+type Slashes uint8
 
 const (
-	slashDenied slashes = iota
-	slashSegment
-	slashSeparator
+	// SlashDenied denies requests for which both of the others go by different routes.
+	SlashDenied Slashes = iota
+	// SlashInSegment takes it for a part of its segment, and SlashSeparates for a slash.
+	SlashInSegment
+	SlashSeparates
 )
 
-var slashWords = []string{"deny", "segment", "separator"}
+var slashNames = [...]string{"deny", "segment", "separator"}
 
-// cases are words for whether the case of letters counts in paths.
-var cases = []string{"exact", "ignore"}
+// String returns the word of the grammar.
+func (s Slashes) String() string { return slashNames[s] }
 
 // Found is the route of a request, and the request in one spelling.
 type Found struct {
@@ -147,12 +144,12 @@ func (s *Routes) Find(method, host, target string, f *Found) error {
 	}
 	f.Query = query
 	as := route.SlashInSegment
-	if s.slash == slashSeparator {
+	if s.slash == SlashSeparates {
 		as = route.SlashSeparates
 	}
 	f.Path = route.Clean(path, as, s.fold)
 	f.Route = s.match(f)
-	if s.slash == slashDenied && route.HasEncodedSlash(path) {
+	if s.slash == SlashDenied && route.HasEncodedSlash(path) {
 		other := Found{Method: f.Method, Host: f.Host, Path: route.Clean(path, route.SlashSeparates, s.fold)}
 		if s.match(&other) != f.Route {
 			return ErrEncodedSlash
@@ -167,14 +164,6 @@ func (s *Routes) match(f *Found) *Route {
 		return &s.routes[f.params.Pattern]
 	}
 	return &s.other
-}
-
-// Routes returns the set of routes that the record is, nil for another one.
-func (rec *Record) Routes() *Routes {
-	if rec.routes == nil {
-		return nil
-	}
-	return rec.routes.set
 }
 
 // Routes returns a set of routes by the name of its record, nil for none.
@@ -211,7 +200,7 @@ func (s *Set) CheckRoutes() error {
 		default:
 			return nil
 		}
-		return set.errorAt(r.place, "there is no policy %q%s", clip(r.Policy), nearest(r.Policy, s.names))
+		return set.errorAt(r.place, "there is no policy %q%s", Clip(r.Policy), Nearest(r.Policy, s.names))
 	})
 }
 
@@ -220,7 +209,7 @@ func (s *Set) CheckRoutes() error {
 // all have the address of their gateway.
 func (s *Set) CheckAddresses() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
-		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(ipAttribute)) || r.Gives(ipAttribute) {
+		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(IPAttribute)) || r.Gives(IPAttribute) {
 			return nil
 		}
 		return set.errorAt(r.place, "policy %q goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway", r.Policy)
@@ -237,11 +226,11 @@ func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
 				continue
 			}
 			if err := wrong(set, r); err != nil {
-				errs.add(err)
+				errs.Add(err)
 			}
 		}
 	}
-	return errs.result()
+	return errs.Result()
 }
 
 // RouteWarnings returns what the routes of the set say in vain, as Record.Warnings
@@ -255,8 +244,8 @@ func (s *Set) RouteWarnings() (found []*Error) {
 				continue
 			}
 			for i := range r.Given {
-				if g := &r.Given[i]; g.place.line > 0 && !p.Knows([]byte(g.Name)) {
-					found = append(found, set.errorAt(g.place, "policy %q has no use for the attribute %q%s", r.Policy, g.Name, nearest(g.Name, p.attrs.names)))
+				if g := &r.Given[i]; g.place.Line > 0 && !p.Knows([]byte(g.Name)) {
+					found = append(found, set.errorAt(g.place, "policy %q has no use for the attribute %q%s", r.Policy, g.Name, Nearest(g.Name, p.attrs.names)))
 				}
 			}
 		}
@@ -264,10 +253,10 @@ func (s *Set) RouteWarnings() (found []*Error) {
 	return found
 }
 
-func (s *Routes) errorAt(p place, format string, args ...any) *Error {
-	path := s.Name
-	if at := p.path.String(); at != "" {
-		path = at
+func (s *Routes) errorAt(p Place, format string, args ...any) *Error {
+	e := p.Error(s.file, format, args...)
+	if e.Path == "" {
+		e.Path = s.Name
 	}
-	return &Error{File: s.file, Line: int(p.line), Column: int(p.column), Path: path, Text: fmt.Sprintf(format, args...)}
+	return e
 }

@@ -111,12 +111,12 @@ match:
 		rec, err := ParseRecord("f", "routes/x", []byte(text))
 		require.NoError(t, err)
 		require.Equal(t, RoutesRecord, rec.Kind)
-		require.Equal(t, want, rec.Text())
+		require.Equal(t, want, Format(rec))
 		again, err := ParseRecord("f", "routes/x", []byte(want))
 		require.NoError(t, err)
-		require.Equal(t, want, again.Text())
+		require.Equal(t, want, Format(again))
 		require.Empty(t, Compare(rec, again))
-		require.Empty(t, rec.Warnings(nil))
+		require.Empty(t, Warnings(rec, nil))
 	}
 	old, err := ParseRecord("f", "routes/x", []byte("{else: a, match: {/b: deny, /c: p}}"))
 	require.NoError(t, err)
@@ -225,12 +225,12 @@ func FuzzRoutes(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := ParseRecord("f", "routes/x", []byte(rec.Text()))
+		again, err := ParseRecord("f", "routes/x", []byte(Format(rec)))
 		require.NoError(t, err)
-		require.Equal(t, rec.Text(), again.Text())
+		require.Equal(t, Format(rec), Format(again))
 		var found, twice Found
-		err = rec.routes.set.Find(method, host, target, &found)
-		require.Equal(t, err, again.routes.set.Find(method, host, target, &twice))
+		err = rec.Routes.Set.Find(method, host, target, &found)
+		require.Equal(t, err, again.Routes.Set.Find(method, host, target, &twice))
 		require.Equal(t, found.Route.Pattern, twice.Route.Pattern)
 		for _, g := range found.Route.Given {
 			if g.From == FromPath {
@@ -239,7 +239,7 @@ func FuzzRoutes(f *testing.F) {
 			}
 		}
 		if err == nil && found.Path != "" && !strings.ContainsAny(found.Path, "%;?#") { // the same, written otherwise
-			require.NoError(t, rec.routes.set.Find(method, strings.ToUpper(found.Host), "/x/.."+found.Path, &twice))
+			require.NoError(t, rec.Routes.Set.Find(method, strings.ToUpper(found.Host), "/x/.."+found.Path, &twice))
 			require.Equal(t, found.Route.Pattern, twice.Route.Pattern)
 		}
 	})

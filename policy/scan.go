@@ -12,6 +12,8 @@ const (
 	MaxText = 64 << 10
 	// MaxFile is the size of a file.
 	MaxFile = 16 << 20
+	// MaxRoutesText is the size of the text of a set of routes, in bytes.
+	MaxRoutesText = 256 << 10
 	// maxNesting is how deep brackets may nest, and maxIndent how far to the
 	// right a block may begin: both bound how deep a tree gets.
 	maxNesting = 12
@@ -97,7 +99,7 @@ func invalid(b []byte) int {
 	return -1
 }
 
-// place finds the line of s.i from the beginning.
+// Place finds the line of s.i from the beginning.
 func (s *scanner) place() {
 	s.line = bytes.Count(s.text[:s.i], []byte{'\n'})
 	s.from = bytes.LastIndexByte(s.text[:s.i], '\n') + 1
@@ -109,7 +111,7 @@ func (s *scanner) refuse(format string, args ...any) *scanError {
 	return &scanError{line: s.line + 1, column: s.column() + 1, text: fmt.Sprintf(format, args...)}
 }
 
-// step takes one token, or a part of one.
+// Step takes one token, or a part of one.
 func (s *scanner) step() *scanError {
 	switch b := s.text[s.i]; {
 	case b == '\n':
@@ -161,7 +163,7 @@ func (s *scanner) begin(b byte) *scanError {
 	case '&':
 		return s.refuse("anchors are not read, write the value again (or quote a text that begins with &)")
 	case '*':
-		return s.refuse("aliases are not read, quote a pattern that begins with a star: %q", clip(string(s.word())))
+		return s.refuse("aliases are not read, quote a pattern that begins with a star: %q", Clip(string(s.word())))
 	case '!':
 		return s.refuse("tags are not read (quote a text that begins with !)")
 	case '|', '>':

@@ -33,7 +33,7 @@ var (
 	listSchema     = schema{"type": "array", "items": textSchema, "maxItems": MaxListed}
 	durationSchema = schema{"type": "string", "pattern": `^(\d+(ns|us|µs|ms|s|m|h|d|w))+$`}
 	rateSchema     = schema{"type": "string", "pattern": `^(unlimited|blocked|[0-9_]+/(second|minute|hour|day|week|month|quarter|year|((\d*(ns|us|µs|ms|s|m|h|d|w))(\d+(ns|us|µs|ms|s|m|h|d|w))*))( burst [0-9_]+)?)$`}
-	slotsSchema    = anyOf(wholeSchema(1), wordsOf(wordUnlimited, wordBlocked))
+	slotsSchema    = anyOf(wholeSchema(1), wordsOf(Rate{Kind: Unlimited}.String(), Rate{Kind: Blocked}.String()))
 	zoneSchema     = schema{"type": "string", "pattern": "^[A-Z][A-Za-z0-9/_+-]*$"}
 	costSchema     = anyOf(wholeSchema(1), nameSchema)
 
@@ -42,7 +42,7 @@ var (
 
 	attributeSchema = refTo("attribute")
 	tiersSchema     = schema{
-		"type": "object", "required": []string{"attribute", defaultTier},
+		"type": "object", "required": []string{"attribute", DefaultTier},
 		"properties":           schema{"attribute": nameSchema},
 		"additionalProperties": refTo("numbers"),
 	}

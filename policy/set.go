@@ -78,10 +78,10 @@ const (
 	FailLocal
 )
 
-var failures = [...]string{"", "open", "closed", "local"}
+var failureWords = [...]string{"", "open", "closed", "local"}
 
 // String returns the word of the grammar, "" for FailServer.
-func (f Failure) String() string { return failures[f] }
+func (f Failure) String() string { return failureWords[f] }
 
 // MaxBackstop is how many times its limits a policy may have admitted.
 const MaxBackstop = 1_000_000
@@ -96,10 +96,10 @@ const (
 	Sync
 )
 
-var durabilities = [...]string{"", "async", "sync"}
+var durabilityWords = [...]string{"", "async", "sync"}
 
 // String returns the word of the grammar, "" for DurabilityServer.
-func (d Durability) String() string { return durabilities[d] }
+func (d Durability) String() string { return durabilityWords[d] }
 
 // Policy is a compiled policy.
 type Policy struct {

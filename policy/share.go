@@ -1,20 +1,26 @@
 package policy
 
-// shareRange is for whom of the callers a limit is: those whose place, 0 to 99,
+import (
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// ShareRange is for whom of the callers a limit is: those whose place, 0 to 99,
 // is from `from` up to but not including `to`.
-type shareRange struct{ from, to uint8 }
+type ShareRange struct{ From, To uint8 }
 
-// everybody is the share of a limit that says none.
-var everybody = shareRange{0, 100}
+// Everybody is the share of a limit that says none.
+var Everybody = ShareRange{0, 100}
 
-func (r shareRange) partial() bool { return r != everybody }
+func (r ShareRange) Partial() bool { return r != Everybody }
 
 // has reports whether the caller of a key is in the share. by is the part of the
 // key that `by` makes: two limits of the same `by` agree on who is in, and who
 // is in stays in when the share grows.
-func (r shareRange) has(by []byte) bool {
+func (r ShareRange) has(by []byte) bool {
 	place := hundredth(by)
-	return place >= r.from && place < r.to
+	return place >= r.From && place < r.To
 }
 
 // hundredth spreads callers evenly over 0 to 99. It must stay what it is, on all
@@ -29,4 +35,31 @@ func hundredth(by []byte) uint8 {
 	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
 	h ^= h >> 33
 	return uint8(h >> 32 * 100 >> 32)
+}
+
+// String returns the share as the grammar has it.
+func (r ShareRange) String() string {
+	s := strconv.Itoa(int(r.To)) + "%"
+	if r.From != 0 {
+		s = strconv.Itoa(int(r.From)) + "-" + s
+	}
+	return s
+}
+
+var errShare = errors.New("is not a share such as 10%, or 10-100% for the others")
+
+// ParseShare reads a share of callers, such as 10% or 10-100%. With an error it is
+// everybody.
+func ParseShare(s string) (ShareRange, error) {
+	body, percent := strings.CutSuffix(s, "%")
+	from, to, both := strings.Cut(body, "-")
+	if !both {
+		from, to = "0", from
+	}
+	a, errA := parseBits(from)
+	b, errB := parseBits(to)
+	if !percent || errA != nil || errB != nil || a >= b || b > 100 {
+		return Everybody, errShare
+	}
+	return ShareRange{uint8(a), uint8(b)}, nil
 }

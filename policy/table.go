@@ -203,7 +203,7 @@ func (e *tableEditor) remove(key []byte) bool {
 	return true
 }
 
-// add enters a key that is not there.
+// Add enters a key that is not there.
 func (p *part) add(seed maphash.Seed, hash uint64, key []byte, v entryValue) {
 	if 4*(p.count+1) > 3*len(p.slots) {
 		p.rebuild(seed, 2*len(p.slots))
@@ -222,7 +222,7 @@ func (p *part) put(at int, v entryValue) {
 	binary.LittleEndian.PutUint64(p.data[at+6:], uint64(v.until))
 }
 
-// place enters an entry into the first free slot from its hash.
+// Place enters an entry into the first free slot from its hash.
 func (p *part) place(hash uint64, at int) {
 	mask := uint64(len(p.slots) - 1)
 	i := hash

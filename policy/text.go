@@ -6,29 +6,29 @@ import (
 	"strings"
 )
 
-// Text returns the record in canonical form: what it says and nothing else, each
+// Format returns the record in canonical form: what it says and nothing else, each
 // key in the order of the grammar. To parse it gives an equal record.
-func (rec *Record) Text() string {
+func Format(rec *Record) string {
 	w := &writer{}
 	switch rec.Kind {
 	case AttributesRecord:
-		for _, f := range attributeFields(rec.attributes) {
-			w.pair("", f.key, f.value)
+		for _, f := range AttributeFields(rec.Attributes) {
+			w.pair("", f.Key, f.Value)
 		}
-		if len(rec.attributes) == 0 {
+		if len(rec.Attributes) == 0 {
 			w.line("", "{}")
 		}
 	case ListRecord:
-		for i := range rec.list.entries {
-			w.line("", "- "+quote(rec.list.entries[i].s))
+		for i := range rec.List.Entries {
+			w.line("", "- "+Quote(rec.List.Entries[i].S))
 		}
-		if len(rec.list.entries) == 0 {
+		if len(rec.List.Entries) == 0 {
 			w.line("", "[]")
 		}
 	case RoutesRecord:
-		writeMap(w, "", routesEntries, rec.routes)
+		writeMap(w, "", routesEntries, rec.Routes)
 	default:
-		writeMap(w, "", policyEntries, rec.definition)
+		writeMap(w, "", policyEntries, rec.Definition)
 	}
 	return w.String()
 }
@@ -49,38 +49,15 @@ func (w *writer) pair(indent, key, value string) {
 	}
 }
 
-// field is a key of the grammar, or what stands for one, and its value in canonical form.
-type field struct {
-	key, value string
-	effect     Effect
-}
-
-// fieldsOf returns what x says by its table: a field for each row that says something.
-func fieldsOf[T any](entries []entry[T], x *T) (fs []field) {
-	for i := range entries {
-		e, value := &entries[i], ""
-		switch {
-		case e.parts != nil:
-			value = inline(e.parts(x))
-		case e.print != nil:
-			value = e.print(x)
-		}
-		if value != "" {
-			fs = append(fs, field{e.key, value, e.effect})
-		}
-	}
-	return fs
-}
-
-// inline writes fields on one line.
-func inline(fs []field) string {
+// Inline writes fields on one line.
+func Inline(fs []Field) string {
 	var b strings.Builder
 	b.WriteByte('{')
 	for i, f := range fs {
 		if i > 0 {
 			b.WriteString(", ")
 		}
-		b.WriteString(f.key + ": " + f.value)
+		b.WriteString(f.Key + ": " + f.Value)
 	}
 	b.WriteByte('}')
 	return b.String()
@@ -103,15 +80,15 @@ func writeMap[T any](w *writer, indent string, entries []entry[T], x *T) {
 
 // parts writes a list, whose parts have an index for a key, or a mapping; nothing if it
 // has no parts.
-func (w *writer) parts(indent, key string, fs []field) {
+func (w *writer) parts(indent, key string, fs []Field) {
 	if len(fs) > 0 {
 		w.line(indent, key+":")
 	}
 	for _, f := range fs {
-		if f.key[0] == '[' {
-			w.line(indent, "  - "+f.value)
+		if f.Key[0] == '[' {
+			w.line(indent, "  - "+f.Value)
 		} else {
-			w.pair(indent+"  ", f.key, f.value)
+			w.pair(indent+"  ", f.Key, f.Value)
 		}
 	}
 }
@@ -145,81 +122,78 @@ func optional[T fmt.Stringer](v *T) string {
 	return (*v).String()
 }
 
-func attributeFields(defs []attributeDef) (fs []field) {
+func AttributeFields(defs []AttributeDef) (fs []Field) {
 	for i := range defs {
-		fs = append(fs, field{defs[i].name, inline(fieldsOf(attributeEntries, &defs[i])), NewKeys})
+		fs = append(fs, Field{defs[i].Name, Inline(fieldsOf(attributeEntries, &defs[i])), NewKeys})
 	}
 	return fs
 }
 
-// typeText returns the types of the attribute as the grammar has them, "" for none.
-func (a *attributeDef) typeText() string {
-	s := a.Type.String()
+// typesText returns types as the grammar has them, "" for none.
+func typesText(t Type) string {
+	s := t.String()
 	if strings.Contains(s, ",") {
 		return "[" + s + "]"
 	}
 	return s
 }
 
-func listFields(defs []*listDef) (fs []field) {
+func listFields(defs []*ListDef) (fs []Field) {
 	for _, l := range defs {
-		fs = append(fs, field{key: l.name, value: flowOrNothing(l.entries)})
+		fs = append(fs, Field{Key: l.Name, Value: FlowList(l.Entries)})
 	}
 	return fs
 }
 
-func conditionFields(defs []conditionDef) (fs []field) {
+func conditionFields(defs []ConditionDef) (fs []Field) {
 	for i, c := range defs {
-		fs = append(fs, field{key: indexed(i), value: c.String()})
+		fs = append(fs, Field{Key: indexed(i), Value: c.String()})
 	}
 	return fs
 }
 
-func overrideFields(defs []*overrideDef) (fs []field) {
+func overrideFields(defs []*OverrideDef) (fs []Field) {
 	for i, o := range defs {
-		fs = append(fs, field{indexed(i), o.String(), NewNumbers})
+		fs = append(fs, Field{indexed(i), OverrideText(o), NewNumbers})
 	}
 	return fs
 }
 
-// String returns the override on one line.
-func (o *overrideDef) String() string { return inline(fieldsOf(overrideEntries, o)) }
+// OverrideText returns the override on one line.
+func OverrideText(o *OverrideDef) string { return Inline(fieldsOf(overrideEntries, o)) }
 
-func overriddenFields(defs []overriddenDef) (fs []field) {
+func overriddenFields(defs []OverriddenDef) (fs []Field) {
 	for i := range defs {
-		fs = append(fs, field{key: defs[i].limit, value: defs[i].numbersDef.String()})
+		fs = append(fs, Field{Key: defs[i].Limit, Value: numbersText(&defs[i].NumbersDef)})
 	}
 	return fs
 }
 
-func (w *writer) limits(indent string, defs []*limitDef) {
+func (w *writer) limits(indent string, defs []*LimitDef) {
 	for _, l := range defs {
-		w.line(indent, l.name+":")
+		w.line(indent, l.Name+":")
 		writeMap(w, indent+"  ", limitEntries, l)
 	}
 }
 
-// String returns the limit on one line.
-func (l *limitDef) String() string { return inline(fieldsOf(limitEntries, l)) }
-
-func (w *writer) overrides(indent string, defs []*overrideDef) {
+func (w *writer) overrides(indent string, defs []*OverrideDef) {
 	for _, o := range defs {
 		w.item(indent, func(w *writer, indent string) { writeMap(w, indent, overrideEntries, o) })
 	}
 }
 
-// String returns the tiers as the grammar has them, "" for none.
-func (t *tiersDef) String() string {
+// tiersText returns the tiers as the grammar has them, "" for none.
+func tiersText(t *TiersDef) string {
 	if t == nil {
 		return ""
 	}
-	return inline(append([]field{{key: "attribute", value: t.attribute.s}}, t.fields()...))
+	return Inline(append([]Field{{Key: "attribute", Value: t.Attribute.S}}, TierFields(t)...))
 }
 
-// fields returns the tiers by their names.
-func (t *tiersDef) fields() (fs []field) {
-	for i := range t.tiers {
-		fs = append(fs, field{key: quote(t.tiers[i].name), value: t.tiers[i].numbersDef.String()})
+// TierFields returns the tiers by their names.
+func TierFields(t *TiersDef) (fs []Field) {
+	for i := range t.Tiers {
+		fs = append(fs, Field{Key: Quote(t.Tiers[i].Name), Value: numbersText(&t.Tiers[i].NumbersDef)})
 	}
 	return fs
 }
@@ -232,41 +206,35 @@ func waitText(ns *int64) string {
 	return FormatDuration(*ns)
 }
 
-// String returns the share as the grammar has it.
-func (r shareRange) String() string {
-	s := strconv.Itoa(int(r.to)) + "%"
-	if r.from != 0 {
-		s = strconv.Itoa(int(r.from)) + "-" + s
+// costText returns the cost as the grammar has it, "" for none.
+func costText(c *CostDef) string {
+	if c == nil {
+		return ""
 	}
-	return s
+	if c.Attribute != "" {
+		return c.Attribute
+	}
+	return strconv.FormatInt(c.Constant, 10)
 }
 
-// String returns the cost as the grammar has it.
-func (c costDef) String() string {
-	if c.attribute != "" {
-		return c.attribute
-	}
-	return strconv.FormatInt(c.constant, 10)
-}
-
-// String returns the numbers as the grammar has them, "" for none.
-func (n *numbersDef) String() string {
+// numbersText returns the numbers as the grammar has them, "" for none.
+func numbersText(n *NumbersDef) string {
 	switch {
 	case n == nil:
 		return ""
-	case n.mode == nil && n.cost == nil:
-		return optional(n.rate)
+	case n.Mode == nil && n.Cost == nil:
+		return optional(n.Rate)
 	}
-	return inline(fieldsOf(numbersEntries, n))
+	return Inline(fieldsOf(numbersEntries, n))
 }
 
 // byText writes the parts of a key.
-func byText(parts []byDef) string {
+func byText(parts []ByDef) string {
 	texts := make([]string, len(parts))
 	for i, p := range parts {
-		texts[i] = strings.Join(p.attrs, "|")
+		texts[i] = strings.Join(p.Attrs, "|")
 		if bits := fieldsOf(prefixEntries, &parts[i]); bits != nil {
-			texts[i] = "{" + texts[i] + ": " + inline(bits) + "}"
+			texts[i] = "{" + texts[i] + ": " + Inline(bits) + "}"
 		}
 	}
 	switch len(texts) {
@@ -276,105 +244,4 @@ func byText(parts []byDef) string {
 		return texts[0]
 	}
 	return "[" + strings.Join(texts, ", ") + "]"
-}
-
-// String returns the condition as the grammar has it.
-func (d conditionDef) String() string {
-	parts := make([]string, len(d))
-	for i := range d {
-		parts[i] = d[i].attribute + ": " + d[i].String()
-	}
-	return "{" + strings.Join(parts, ", ") + "}"
-}
-
-// expected returns what the condition asks of an attribute.
-func (d conditionDef) expected(attribute string) string {
-	for i := range d {
-		if d[i].attribute == attribute {
-			return d[i].String()
-		}
-	}
-	return ""
-}
-
-// String returns what the clause asks of its attribute.
-func (c *clauseDef) String() string {
-	var s string
-	switch {
-	case c.test == present:
-		return "{present: true}"
-	case c.test == absent:
-		return "{present: false}"
-	case c.list.s != "":
-		s = "{list: " + c.list.s + "}"
-	default:
-		s = flow(c.values)
-	}
-	if c.test == isNone {
-		s = "{not: " + s + "}"
-	}
-	return s
-}
-
-// flow writes texts on one line: nothing, a text, or a list.
-func flow(texts []text) string {
-	if len(texts) == 1 {
-		return quote(texts[0].s)
-	}
-	if len(texts) == 0 {
-		return ""
-	}
-	return flowOrNothing(texts)
-}
-
-// flowOrNothing writes a list on one line, also an empty one.
-func flowOrNothing(texts []text) string {
-	parts := make([]string, len(texts))
-	for i := range texts {
-		parts[i] = quote(texts[i].s)
-	}
-	return "[" + strings.Join(parts, ", ") + "]"
-}
-
-// quote writes a text as YAML has it, in quotes where it has to.
-func quote(s string) string {
-	if isPlain(s) {
-		return s
-	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r < ' ' || r >= 0x7f && r < 0xa0 || r == 0x2028 || r == 0x2029 || r == 0xfeff:
-			b.WriteString("\\u")
-			for shift := 12; shift >= 0; shift -= 4 {
-				b.WriteByte(hexDigits[r>>shift&15])
-			}
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
-
-// isPlain reports whether a text needs no quotes: it begins with a letter, a
-// digit or a slash, and has nothing that means something to YAML.
-func isPlain(s string) bool {
-	if s == "" || s == "null" {
-		return false
-	}
-	for i := range len(s) {
-		b := s[i]
-		switch {
-		case b >= 'a' && b <= 'z', b >= 'A' && b <= 'Z', b >= '0' && b <= '9', b == '/':
-		case i > 0 && strings.IndexByte("._-*~@", b) >= 0:
-		default:
-			return false
-		}
-	}
-	return true
 }

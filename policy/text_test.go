@@ -122,10 +122,10 @@ func TestCanonicalText(t *testing.T) {
 	require.NoError(t, err)
 	texts := map[string]string{}
 	for _, r := range records {
-		texts[r.Name] = r.Text()
-		again, err := ParseRecord("", r.Name, []byte(r.Text()))
-		require.NoError(t, err, r.Text())
-		require.Equal(t, r.Text(), again.Text())
+		texts[r.Name] = Format(r)
+		again, err := ParseRecord("", r.Name, []byte(Format(r)))
+		require.NoError(t, err, Format(r))
+		require.Equal(t, Format(r), Format(again))
 		require.Empty(t, Compare(r, again))
 		require.Equal(t, r.Kind, again.Kind)
 	}
@@ -166,13 +166,13 @@ func FuzzParse(f *testing.F) {
 }
 
 func reread(t *testing.T, r *Record) {
-	text := r.Text()
+	text := Format(r)
 	if len(text) > MaxText {
 		return // longer than it was
 	}
 	again, err := ParseRecord("f", r.Name, []byte(text))
 	require.NoError(t, err, text)
-	require.Equal(t, text, again.Text())
+	require.Equal(t, text, Format(again))
 	require.Empty(t, Compare(r, again), text)
 }
 

@@ -34,7 +34,7 @@ func newValues(texts []string, t Type) (v *values, at int, err error) {
 			prefixes = append(prefixes, p)
 		case t&Secret != 0:
 			if !isDigest([]byte(s)) {
-				return nil, i, fmt.Errorf("%q: a secret is named by `~` and 32 hex digits, as RL.EXPLAIN prints it", clip(s))
+				return nil, i, fmt.Errorf("%q: a secret is named by `~` and 32 hex digits, as RL.EXPLAIN prints it", Clip(s))
 			}
 			v.exact = append(v.exact, s)
 		default:
@@ -146,4 +146,18 @@ func (p *pattern) inner(b []byte) bool {
 // indexString is bytes.Index for a string.
 func indexString(b []byte, s string) int {
 	return bytes.Index(b, viewOf(s))
+}
+
+// CoversText reports whether a value matches all that another does.
+func CoversText(w, v string) bool {
+	if w == v {
+		return true
+	}
+	a, errA := parseNetwork(w)
+	b, errB := parseNetwork(v)
+	if errA == nil && errB == nil {
+		return a.Bits() <= b.Bits() && a.Contains(b.Addr())
+	}
+	p, star := parsePattern(w)
+	return star && strings.IndexByte(v, '*') < 0 && p.match([]byte(v))
 }

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
 )
@@ -13,61 +12,61 @@ import (
 // without attributes that no limit applies to, credentials that are no secrets.
 // shared is the record of attributes that policies share, nil for none. The order is
 // that of the text.
-func (rec *Record) Warnings(shared *Record) []*Error {
+func Warnings(rec, shared *Record) []*Error {
 	if rec.Kind != PolicyRecord {
 		return nil
 	}
-	d := rec.definition
+	d := rec.Definition
 	var found Errors
-	warn := func(p place, format string, args ...any) {
-		found.List = append(found.List, &Error{File: rec.file, Line: int(p.line), Column: int(p.column), Path: p.path.String(), Text: fmt.Sprintf(format, args...)})
+	warn := func(p Place, format string, args ...any) {
+		found.List = append(found.List, p.Error(rec.File, format, args...))
 	}
-	for i, o := range d.overrides {
-		for _, x := range o.limits {
-			if j := d.overriddenBefore(i, x.limit); j >= 0 {
-				warn(x.place, "never counts: overrides[%d] matches first, for limit %q", j, x.limit)
+	for i, o := range d.Overrides {
+		for _, x := range o.Limits {
+			if j := overriddenBefore(d, i, x.Limit); j >= 0 {
+				warn(x.Place, "never counts: overrides[%d] matches first, for limit %q", j, x.Limit)
 			}
 		}
 	}
-	uses := d.uses()
-	for _, l := range d.lists {
-		if !slices.Contains(uses.lists, l.name) {
-			warn(l.place, "nothing uses the list %q", l.name)
+	uses := usesOf(d)
+	for _, l := range d.Lists {
+		if !slices.Contains(uses.lists, l.Name) {
+			warn(l.Place, "nothing uses the list %q", l.Name)
 		}
 	}
-	for _, a := range d.attributes {
-		if !slices.Contains(uses.attributes, a.name) {
-			warn(a.place, "nothing uses the attribute %q", a.name)
+	for _, a := range d.Attributes {
+		if !slices.Contains(uses.attributes, a.Name) {
+			warn(a.Place, "nothing uses the attribute %q", a.Name)
 		}
 	}
-	if l, attribute := d.optional(); l != nil {
-		warn(l.place, "limit %q does not apply to a call without the attribute %q, which may then pass without a limit: say `require`, or `missing: deny` in the limit", l.name, attribute)
+	if l, attribute := optionalLimit(d); l != nil {
+		warn(l.Place, "limit %q does not apply to a call without the attribute %q, which may then pass without a limit: say `require`, or `missing: deny` in the limit", l.Name, attribute)
 	}
-	for _, c := range d.credentials(shared) {
-		warn(c.place, "the attribute %q looks like a credential, and RL.TOP shows it as it is: say `attributes: {%s: {type: secret}}`", c.s, c.s)
+	for _, c := range credentials(d, shared) {
+		warn(c.Place, "the attribute %q looks like a credential, and RL.TOP shows it as it is: say `attributes: {%s: {type: secret}}`", c.S, c.S)
 	}
-	for _, l := range d.replaceEachOther() {
-		warn(l.place, "replaces what replaces it, %q: a request that both are for has neither, as with envoyproxy/ratelimit", clip(l.name))
+	for _, l := range replaceEachOther(d) {
+		warn(l.Place, "replaces what replaces it, %q: a request that both are for has neither, as with envoyproxy/ratelimit", Clip(l.Name))
 	}
-	_ = found.result() // puts them in order
+	_ = found.Result() // puts them in order
 	return found.List
 }
 
-// optional returns the first limit that leaves out calls without an attribute, and
+// optionalLimit returns the first limit that leaves out calls without an attribute, and
 // that attribute, where such a call may meet no limit; nil if none can.
-func (d *definition) optional() (first *limitDef, attribute string) {
-	for _, l := range d.limits {
+func optionalLimit(d *Definition) (first *LimitDef, attribute string) {
+	for _, l := range d.Limits {
 		needs := ""
-		for _, part := range l.by {
-			if !slices.ContainsFunc(part.attrs, d.requires) {
-				needs = cmp.Or(needs, strings.Join(part.attrs, "|"))
+		for _, part := range l.By {
+			if !slices.ContainsFunc(part.Attrs, func(a string) bool { return requires(d, a) }) {
+				needs = cmp.Or(needs, strings.Join(part.Attrs, "|"))
 			}
 		}
-		if a := l.cost.attribute; a != "" && !d.requires(a) {
+		if a := l.Cost.Attribute; a != "" && !requires(d, a) {
 			needs = cmp.Or(needs, a)
 		}
 		switch {
-		case len(l.when) > 0: // it leaves out calls on purpose
+		case len(l.When) > 0: // it leaves out calls on purpose
 		case needs == "" || l.MissingDenies:
 			return nil, ""
 		case first == nil:
@@ -77,8 +76,8 @@ func (d *definition) optional() (first *limitDef, attribute string) {
 	return first, attribute
 }
 
-func (d *definition) requires(attribute string) bool {
-	return slices.ContainsFunc(d.require, func(t text) bool { return t.s == attribute })
+func requires(d *Definition, attribute string) bool {
+	return slices.ContainsFunc(d.Require, func(t Scalar) bool { return t.S == attribute })
 }
 
 // credentialWords are in names of attributes that let whoever sees them act as the
@@ -87,14 +86,14 @@ var credentialWords = []string{"token", "secret", "password", "passwd", "authori
 
 // credentials returns the attributes that limits count by and that are named like
 // credentials, without being secret.
-func (d *definition) credentials(shared *Record) (found []text) {
-	for _, l := range d.limits {
-		for _, part := range l.by {
-			for _, name := range part.attrs {
+func credentials(d *Definition, shared *Record) (found []Scalar) {
+	for _, l := range d.Limits {
+		for _, part := range l.By {
+			for _, name := range part.Attrs {
 				named := name == "key" || strings.HasSuffix(name, "_key") ||
 					slices.ContainsFunc(credentialWords, func(w string) bool { return strings.Contains(name, w) })
-				if named && d.typeOf(name, shared)&Secret == 0 && !slices.ContainsFunc(found, func(t text) bool { return t.s == name }) {
-					found = append(found, text{name, part.place})
+				if named && typeOf(d, name, shared)&Secret == 0 && !slices.ContainsFunc(found, func(t Scalar) bool { return t.S == name }) {
+					found = append(found, Scalar{name, part.Place})
 				}
 			}
 		}
@@ -104,13 +103,13 @@ func (d *definition) credentials(shared *Record) (found []text) {
 
 // typeOf returns the type of an attribute, by the policy itself or else by what
 // policies share.
-func (d *definition) typeOf(name string, shared *Record) Type {
-	attributes := d.attributes
+func typeOf(d *Definition, name string, shared *Record) Type {
+	attributes := d.Attributes
 	if shared != nil {
-		attributes = append(slices.Clone(attributes), shared.attributes...)
+		attributes = append(slices.Clone(attributes), shared.Attributes...)
 	}
 	for _, a := range attributes {
-		if a.name == name {
+		if a.Name == name {
 			return a.Type
 		}
 	}
@@ -119,25 +118,25 @@ func (d *definition) typeOf(name string, shared *Record) Type {
 
 // replaceEachOther returns the limits of descriptors that replace one which replaces
 // them, by names.
-func (d *definition) replaceEachOther() (limits []*rateLimitDef) {
+func replaceEachOther(d *Definition) (limits []*RateLimitDef) {
 	type pair struct{ by, name string }
 	replaced := make(map[pair]bool)
-	var all []*rateLimitDef
-	var walk func(defs []*descriptorDef)
-	walk = func(defs []*descriptorDef) {
+	var all []*RateLimitDef
+	var walk func(defs []*DescriptorDef)
+	walk = func(defs []*DescriptorDef) {
 		for _, x := range defs {
-			if l := x.rate; l != nil && l.name != "" {
+			if l := x.Rate; l != nil && l.Name != "" {
 				all = append(all, l)
-				for _, name := range l.replaces {
-					replaced[pair{l.name, name}] = true
+				for _, name := range l.Replaces {
+					replaced[pair{l.Name, name}] = true
 				}
 			}
-			walk(x.below)
+			walk(x.Below)
 		}
 	}
-	walk(d.descriptors)
+	walk(d.Descriptors)
 	for _, l := range all {
-		if slices.ContainsFunc(l.replaces, func(name string) bool { return replaced[pair{name, l.name}] }) {
+		if slices.ContainsFunc(l.Replaces, func(name string) bool { return replaced[pair{name, l.Name}] }) {
 			limits = append(limits, l)
 		}
 	}
@@ -146,12 +145,12 @@ func (d *definition) replaceEachOther() (limits []*rateLimitDef) {
 
 // overriddenBefore returns the first override before the i-th that names a limit
 // and matches whenever the i-th does, or -1.
-func (d *definition) overriddenBefore(i int, limit string) int {
-	last := d.overrides[i]
-	for j, o := range d.overrides[:i] {
-		named := slices.ContainsFunc(o.limits, func(x overriddenDef) bool { return x.limit == limit })
-		outlives := o.until == 0 || last.until != 0 && last.until <= o.until
-		if named && outlives && o.when.covers(last.when) {
+func overriddenBefore(d *Definition, i int, limit string) int {
+	last := d.Overrides[i]
+	for j, o := range d.Overrides[:i] {
+		named := slices.ContainsFunc(o.Limits, func(x OverriddenDef) bool { return x.Limit == limit })
+		outlives := o.Until == 0 || last.Until != 0 && last.Until <= o.Until
+		if named && outlives && covers(o.When, last.When) {
 			return j
 		}
 	}
@@ -160,89 +159,75 @@ func (d *definition) overriddenBefore(i int, limit string) int {
 
 // covers reports whether every call that meets other meets d, as far as texts
 // tell: of two patterns only equal ones do.
-func (d conditionDef) covers(other conditionDef) bool {
+func covers(d, other ConditionDef) bool {
 	for i := range d {
-		if !slices.ContainsFunc(other, func(x clauseDef) bool { return d[i].covers(&x) }) {
+		if !slices.ContainsFunc(other, func(x ClauseDef) bool { return clauseCovers(&d[i], &x) }) {
 			return false
 		}
 	}
 	return true
 }
 
-func (c *clauseDef) covers(other *clauseDef) bool {
+func clauseCovers(c, other *ClauseDef) bool {
 	switch {
-	case c.attribute != other.attribute:
+	case c.Attribute != other.Attribute:
 		return false
-	case c.test == present:
-		return other.test != absent
-	case c.test != other.test || c.list.s != other.list.s:
+	case c.Test == Present:
+		return other.Test != Absent
+	case c.Test != other.Test || c.List.S != other.List.S:
 		return false
-	case c.test == absent:
+	case c.Test == Absent:
 		return true
-	case c.test == isNone:
+	case c.Test == IsNone:
 		c, other = other, c // who leaves out more covers less
 	}
-	return !slices.ContainsFunc(other.values, func(v text) bool {
-		return !slices.ContainsFunc(c.values, func(w text) bool { return coversText(w.s, v.s) })
+	return !slices.ContainsFunc(other.Values, func(v Scalar) bool {
+		return !slices.ContainsFunc(c.Values, func(w Scalar) bool { return CoversText(w.S, v.S) })
 	})
-}
-
-// coversText reports whether a value matches all that another does.
-func coversText(w, v string) bool {
-	if w == v {
-		return true
-	}
-	a, errA := parseNetwork(w)
-	b, errB := parseNetwork(v)
-	if errA == nil && errB == nil {
-		return a.Bits() <= b.Bits() && a.Contains(b.Addr())
-	}
-	p, star := parsePattern(w)
-	return star && strings.IndexByte(v, '*') < 0 && p.match([]byte(v))
 }
 
 // uses are the names of what a policy uses.
 type uses struct{ attributes, lists []string }
 
-func (d *definition) uses() (u uses) {
-	for _, t := range d.require {
-		u.attributes = append(u.attributes, t.s)
+func usesOf(d *Definition) (u uses) {
+	for _, t := range d.Require {
+		u.attributes = append(u.attributes, t.S)
 	}
-	u.conditions(d.deny...)
-	u.conditions(d.allow...)
-	for _, l := range d.limits {
-		u.conditions(l.when)
-		for _, part := range l.by {
-			u.attributes = append(u.attributes, part.attrs...)
+	u.conditions(d.Deny...)
+	u.conditions(d.Allow...)
+	for _, l := range d.Limits {
+		u.conditions(l.When)
+		for _, part := range l.By {
+			u.attributes = append(u.attributes, part.Attrs...)
 		}
-		u.numbers(&numbersDef{cost: &l.cost})
-		if l.tiers != nil {
-			u.attributes = append(u.attributes, l.tiers.attribute.s)
-			for i := range l.tiers.tiers {
-				u.numbers(&l.tiers.tiers[i].numbersDef)
+		u.numbers(&NumbersDef{Cost: &l.Cost})
+		if l.Tiers != nil {
+			u.attributes = append(u.attributes, l.Tiers.Attribute.S)
+			for i := range l.Tiers.Tiers {
+				u.numbers(&l.Tiers.Tiers[i].NumbersDef)
 			}
 		}
 	}
-	for _, o := range d.overrides {
-		u.conditions(o.when)
-		for i := range o.limits {
-			u.numbers(&o.limits[i].numbersDef)
+	for _, o := range d.Overrides {
+		u.conditions(o.When)
+		for i := range o.Limits {
+			u.numbers(&o.Limits[i].NumbersDef)
 		}
 	}
 	return u
 }
 
-func (u *uses) conditions(defs ...conditionDef) {
+func (u *uses) conditions(defs ...ConditionDef) {
 	for _, d := range defs {
 		for i := range d {
-			u.attributes = append(u.attributes, d[i].attribute)
-			u.lists = append(u.lists, d[i].list.s)
+			u.attributes = append(u.attributes, d[i].Attribute)
+			u.lists = append(u.lists, d[i].List.S)
 		}
 	}
 }
 
-func (u *uses) numbers(n *numbersDef) {
-	if n.cost != nil {
-		u.attributes = append(u.attributes, n.cost.attribute)
+func (u *uses) numbers(n *NumbersDef) {
+	if n.Cost != nil {
+		u.attributes = append(u.attributes, n.Cost.Attribute)
 	}
 }

@@ -13,7 +13,7 @@ func TestWarnings(t *testing.T) {
 		t.Helper()
 		r := record(t, "p", "limits: {l: {rate: 1/s}, m: {rate: 1/s}}\noverrides:\n- "+strings.ReplaceAll(overrides, "; ", "\n- "))
 		lines := []string{}
-		for _, w := range r.Warnings(nil) {
+		for _, w := range Warnings(r, nil) {
 			lines = append(lines, w.Error())
 		}
 		require.Equal(t, append([]string{}, want...), lines)
@@ -36,17 +36,17 @@ func TestWarnings(t *testing.T) {
 	f("{when: {a: x}, limits: {l: 1/s}, until: 2030-01-01T00:00:00Z}; {when: {a: xy}, limits: {l: 2/s}}")
 
 	r := record(t, "p", "attributes: {u: {type: lower}, v: {type: lower}}\nlists: {a: [x], b: [y]}\nlimits: {l: {rate: 1/s, when: {u: {list: b}}}}")
-	require.Len(t, r.Warnings(nil), 2)
-	require.EqualError(t, r.Warnings(nil)[0], `p.yaml:1:32: attributes.v: nothing uses the attribute "v"`)
-	require.EqualError(t, r.Warnings(nil)[1], `p.yaml:2:9: lists.a: nothing uses the list "a"`)
+	require.Len(t, Warnings(r, nil), 2)
+	require.EqualError(t, Warnings(r, nil)[0], `p.yaml:1:32: attributes.v: nothing uses the attribute "v"`)
+	require.EqualError(t, Warnings(r, nil)[1], `p.yaml:2:9: lists.a: nothing uses the list "a"`)
 	r = record(t, "p", "descriptors:\n- {key: a, rate_limit: {unit: day, requests_per_unit: 1, name: x, replaces: [{name: y}, {name: z}]}}\n"+
 		"- {key: b, descriptors: [{key: c, rate_limit: {unit: day, requests_per_unit: 1, name: y, replaces: [{name: x}]}}]}\n- {key: d, rate_limit: {unit: day, requests_per_unit: 1, name: z}}")
-	require.Len(t, r.Warnings(nil), 2)
-	require.EqualError(t, r.Warnings(nil)[0], `p.yaml:2:24: descriptors[0].rate_limit: replaces what replaces it, "x": a request that both are for has neither, as with envoyproxy/ratelimit`)
-	require.ErrorContains(t, r.Warnings(nil)[1], `p.yaml:3:`)
+	require.Len(t, Warnings(r, nil), 2)
+	require.EqualError(t, Warnings(r, nil)[0], `p.yaml:2:24: descriptors[0].rate_limit: replaces what replaces it, "x": a request that both are for has neither, as with envoyproxy/ratelimit`)
+	require.ErrorContains(t, Warnings(r, nil)[1], `p.yaml:3:`)
 	records, err := ParseFile("", []byte(everything))
 	require.NoError(t, err)
-	require.Empty(t, records[3].Warnings(records[0]))
+	require.Empty(t, Warnings(records[3], records[0]))
 }
 
 func TestWarningsOfForgottenAttributes(t *testing.T) {
@@ -55,7 +55,7 @@ func TestWarningsOfForgottenAttributes(t *testing.T) {
 	f := func(text string, want ...string) {
 		t.Helper()
 		lines := []string{}
-		for _, w := range record(t, "p", text).Warnings(shared) {
+		for _, w := range Warnings(record(t, "p", text), shared) {
 			lines = append(lines, w.Error())
 		}
 		require.Equal(t, append([]string{}, want...), lines)

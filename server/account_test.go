@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 const mib = 1 << 20
@@ -251,7 +252,7 @@ func TestMessagesAreWrittenInTurns(t *testing.T) {
 	want := ""
 	for i := range messages {
 		text := strings.Repeat(string(rune('a'+i)), size)
-		receivers, err := s.pubsub.publish(channels, "c", []byte(text))
+		receivers, err := s.pubsub.Publish(pubsub.Channels, "c", []byte(text))
 		require.NoError(t, err)
 		require.Equal(t, 1, receivers)
 		want += ">3\r\n" + bulk("message") + bulk("c") + bulk(text)
@@ -367,7 +368,7 @@ func BenchmarkPublish(b *testing.B) {
 	m.feed("SUBSCRIBE c\r\n")
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = s.pubsub.publish(channels, "c", []byte("message"))
+		_, _ = s.pubsub.Publish(pubsub.Channels, "c", []byte("message"))
 		m.lane.runPosts()
 		m.out.Reset()
 	}

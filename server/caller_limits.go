@@ -16,7 +16,7 @@ import (
 // LimitCall asks one limit, or several as one atomic step: RL.LIMIT as values.
 type LimitCall struct {
 	// Segs are the limits, from 1 to engine.MaxSegments. Their Rounding is
-	// engine.Exact.
+	// algo.Exact.
 	Segs []engine.Segment
 	Opts algo.Options
 	Sync command.SyncMode

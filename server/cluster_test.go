@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // threeNodes is a cluster of n1, which leads, n2, and n3, which does not answer,
@@ -311,7 +312,7 @@ func TestGoRedisFailoverClient(t *testing.T) {
 	require.Equal(t, 1, a.engine.Len())
 	require.Zero(t, b.Stats().Forwarded)
 	eventually(t, "it listens for a new master", func() bool {
-		return b.pubsub.subscribers(channels, switchMaster)+a.pubsub.subscribers(channels, switchMaster) > 0
+		return b.pubsub.Subscribers(pubsub.Channels, switchMaster)+a.pubsub.Subscribers(pubsub.Channels, switchMaster) > 0
 	})
 
 	old := a.Topology()

@@ -8,6 +8,7 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // clientMeta is what CLIENT LIST shows and the hot path does not touch. It is
@@ -16,15 +17,10 @@ type clientMeta struct {
 	name, libName, libVersion string
 	resp3                     bool
 	noEvict, noTouch          bool
-	subs                      [kinds]int // see subscriptions.counts
-	multi, monitor            bool
+	multi                     bool
 	db                        uint8
-	tracking                  tracking
 	admin                     bool // of the user admin
 }
-
-// subscribed reports whether there are subscriptions.
-func (m *clientMeta) subscribed() bool { return m.subs != [kinds]int{} }
 
 // setMeta replaces the meta with a changed copy.
 func (c *conn) setMeta(change func(*clientMeta)) {
@@ -56,10 +52,10 @@ func clientCommands() []command.Spec {
 			sub("no-evict", 3, command.Admin|command.Guarded, onOff, "Closes this client last when maxmemory-clients is reached.", onConn(cmdClientNoEvict)),
 			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", onConn(cmdClientNoTouch)),
 			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
-				"Turns invalidation messages on or off: what a client could cache is invalidated at once.", onConn(cmdClientTracking)),
-			sub("caching", 3, 0, "<YES | NO>", "Says whether what the next command reads is to be tracked, under OPTIN or OPTOUT.", onConn(cmdClientCaching)),
-			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", onConn(cmdClientTrackingInfo)),
-			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", onConn(cmdClientGetRedir)),
+				"Turns invalidation messages on or off: what a client could cache is invalidated at once.", onSubscriber((*pubsub.Subscriber).Track)),
+			sub("caching", 3, 0, "<YES | NO>", "Says whether what the next command reads is to be tracked, under OPTIN or OPTOUT.", onSubscriber((*pubsub.Subscriber).Caching)),
+			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", onSubscriber((*pubsub.Subscriber).TrackingInfo)),
+			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", onSubscriber((*pubsub.Subscriber).GetRedir)),
 			sub("pause", -3, command.Admin|command.Guarded, "timeout [WRITE | ALL]", "Suspends commands, or those that write, for timeout milliseconds.", onConn(cmdClientPause)),
 			sub("unpause", 2, command.Admin|command.Guarded, "", "Resumes processing commands from paused clients.", onConn(cmdClientUnpause)),
 			sub("reply", 3, 0, "<ON | OFF | SKIP>", "Instructs the server whether to reply to commands.", onConn(cmdClientReply)),
@@ -133,12 +129,13 @@ func cmdClientInfo(c *conn, _ [][]byte) {
 // now is the engine's time, wall the wall clock's.
 func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 	m := c.meta.Load()
-	flags := c.flagLetters(m)
+	heard := c.subscriber.Shown()
+	flags := c.flagLetters(m, heard)
 	name := "NULL"
 	if cmd := c.lastCmd.Load(); cmd != nil {
 		name = cmd.Full
 	}
-	proto, multi := 2, -1
+	proto, multi, subs := 2, -1, &heard.Subscriptions
 	if m.resp3 {
 		proto = 3
 	}
@@ -148,16 +145,16 @@ func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 	return fmt.Appendf(b, "id=%d addr=%s laddr=%s fd=%d name=%s age=%d idle=%d flags=%s db=%d sub=%d psub=%d ssub=%d multi=%d "+
 		"omem=%d events=rw cmd=%s user=%s redir=%d resp=%d lib-name=%s lib-ver=%s\n",
 		c.id, c.addr, c.laddr, c.fd, m.name, (wall.UnixNano()-c.created)/int64(time.Second),
-		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.db, m.subs[channels], m.subs[patterns], m.subs[shards], multi,
-		c.inbox.size.Load(), name, m.user(), m.tracking.redirected(), proto, m.libName, m.libVersion)
+		max(0, now-c.lastActive.Load())/int64(time.Second), flags, m.db, subs[pubsub.Channels], subs[pubsub.Patterns], subs[pubsub.Shards], multi,
+		c.inbox.size.Load(), name, m.user(), heard.Redirected(), proto, m.libName, m.libVersion)
 }
 
-func (c *conn) flagLetters(m *clientMeta) string {
+func (c *conn) flagLetters(m *clientMeta, heard *pubsub.Shown) string {
 	var flags []byte
-	if m.monitor {
+	if heard.Monitoring {
 		flags = append(flags, 'O')
 	}
-	if m.subscribed() {
+	if heard.Subscribed() {
 		flags = append(flags, 'P')
 	}
 	if m.multi {
@@ -169,7 +166,7 @@ func (c *conn) flagLetters(m *clientMeta) string {
 	if m.noTouch {
 		flags = append(flags, 'T')
 	}
-	if m.tracking.on {
+	if heard.Tracking() {
 		flags = append(flags, 't')
 	}
 	if strings.HasPrefix(c.addr, "/") || c.addr == ":0" {
@@ -192,8 +189,8 @@ func cmdClientList(c *conn, args [][]byte) {
 	var filter clientFilter
 	switch {
 	case len(args) == 2:
-	case len(args)-3 > maxNames:
-		c.error(errNames)
+	case len(args)-3 > command.MaxNames:
+		c.error(command.ErrNames)
 		return
 	case len(args) == 4 && command.EqualFold(args[2], "type"):
 		if !filter.setType(args[3]) {
@@ -278,7 +275,7 @@ func (f *clientFilter) matches(c *conn) bool {
 		return true
 	}
 	kind := "normal"
-	if m.subscribed() {
+	if c.subscriber.Shown().Subscribed() {
 		kind = "pubsub"
 	}
 	return f.kind == kind
@@ -296,8 +293,8 @@ func cmdClientKill(c *conn, args [][]byte) {
 		})
 		return
 	}
-	if len(args)-2 > 2*maxNames {
-		c.error(errNames)
+	if len(args)-2 > 2*command.MaxNames {
+		c.error(command.ErrNames)
 		return
 	}
 	f := clientFilter{skip: c}

@@ -33,12 +33,6 @@ func commandCommands() []command.Spec {
 	}}
 }
 
-// maxNames bounds the names that one call asks about: what is told of each is
-// much longer than the name.
-const maxNames = 1024
-
-const errNames = "ERR at most 1024 names in one call"
-
 // cmdCommand, as COMMAND DOCS, writes a hundred kilobytes: a worker's task.
 func cmdCommand(c *conn, _ [][]byte) { c.block(c.srv.table.WriteInfos) }
 
@@ -50,8 +44,8 @@ func cmdCommandInfo(c *conn, args [][]byte) {
 		return
 	}
 	names := args[2:]
-	if len(names) > maxNames {
-		c.error(errNames)
+	if len(names) > command.MaxNames {
+		c.error(command.ErrNames)
 		return
 	}
 	list := make([]*command.Spec, len(names))
@@ -77,8 +71,8 @@ func cmdCommandDocs(c *conn, args [][]byte) {
 	if len(args) == 2 {
 		list = c.srv.table.List()
 	}
-	if len(args)-2 > maxNames {
-		c.error(errNames)
+	if len(args)-2 > command.MaxNames {
+		c.error(command.ErrNames)
 		return
 	}
 	list = append(list, c.srv.named(args[2:])...)

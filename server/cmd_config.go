@@ -35,15 +35,9 @@ func (s *Server) configCommands() []command.Spec {
 	}}
 }
 
-// maxPatterns bounds the work of one CONFIG GET or PSUBSCRIBE: a pattern takes
-// up to 0.1 ms to compile.
-const maxPatterns = 64
-
-const errPatterns = "ERR at most 64 patterns in one call"
-
 func cmdConfigGet(c *conn, args [][]byte) {
-	if len(args) > maxPatterns+2 {
-		c.error(errPatterns)
+	if len(args) > command.MaxPatterns+2 {
+		c.error(command.ErrPatterns)
 		return
 	}
 	patterns := make([]*glob.Pattern, 0, len(args)-2)

@@ -84,9 +84,8 @@ func cmdQuit(c *conn, _ [][]byte) {
 }
 
 func cmdReset(c *conn, _ [][]byte) {
-	c.srv.pubsub.leave(c)
-	c.srv.stopMonitor(c)
-	c.catchUpWhole()
+	c.subscriber.End()
+	c.CatchUpWhole()
 	c.resetSession()
 	c.w.RESP3 = false
 	c.w.Simple("RESET")
@@ -99,7 +98,6 @@ func (c *conn) resetSession() {
 	c.watched.end()
 	c.resp3, c.admin = false, false
 	c.mode, c.db = 0, 0
-	c.setTracking(tracking{})
 	m := *c.meta.Load()
 	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})
 	if c.relayed || c.srv.password() == "" {
@@ -187,7 +185,7 @@ func cmdHello(c *conn, args [][]byte) {
 		c.resp3 = version == 3
 		c.w.RESP3 = c.resp3
 		c.setMeta(func(m *clientMeta) { m.resp3 = c.resp3 })
-		c.subscribed()
+		c.Changed()
 	}
 	c.writeHello()
 }

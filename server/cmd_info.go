@@ -14,6 +14,7 @@ import (
 	"github.com/headgate-io/headgate/internal/cputime"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // infoSections are INFO's sections in Redis's order. Those that are not
@@ -114,13 +115,13 @@ func (s *Server) tcpAddr() string {
 }
 
 func (s *Server) infoClients(w *infoWriter) {
-	pubsub, tracking := 0, 0
+	subscribed, tracking := 0, 0
 	for _, c := range s.connections() {
-		m := c.meta.Load()
-		if m.subscribed() {
-			pubsub++
+		heard := c.subscriber.Shown()
+		if heard.Subscribed() {
+			subscribed++
 		}
-		if m.tracking.on {
+		if heard.Tracking() {
 			tracking++
 		}
 	}
@@ -129,7 +130,7 @@ func (s *Server) infoClients(w *infoWriter) {
 	w.field("maxclients", s.runtime.Load().MaxClients)
 	w.field("blocked_clients", s.Stats().Held+s.pauses.count())
 	w.field("tracking_clients", tracking)
-	w.field("pubsub_clients", pubsub)
+	w.field("pubsub_clients", subscribed)
 }
 
 // infoMemory tells the table's accounted memory as used_memory, which is what
@@ -180,9 +181,9 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("decisions_allowed", allowed)
 	w.field("decisions_denied", denied)
 	w.field("decisions_degraded", st.Degraded)
-	w.field("pubsub_channels", s.pubsub.count(channels))
-	w.field("pubsub_patterns", s.pubsub.count(patterns))
-	w.field("pubsubshard_channels", s.pubsub.count(shards))
+	w.field("pubsub_channels", s.pubsub.Count(pubsub.Channels))
+	w.field("pubsub_patterns", s.pubsub.Count(pubsub.Patterns))
+	w.field("pubsubshard_channels", s.pubsub.Count(pubsub.Shards))
 	w.field("total_error_replies", st.ErrorReplies)
 	w.field("rejected_calls", st.RejectedCommands)
 	w.field("acl_access_denied_auth", st.AuthFailures)

@@ -120,8 +120,8 @@ func cmdLatencyHistogram(c *conn, args [][]byte) {
 	if len(args) == 2 {
 		c.srv.table.Each(func(cmd *command.Spec) { list = append(list, cmd) })
 	}
-	if len(args)-2 > maxNames {
-		c.error(errNames)
+	if len(args)-2 > command.MaxNames {
+		c.error(command.ErrNames)
 		return
 	}
 	add := func(cmd *command.Spec) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 func serverCommands() []command.Spec {
@@ -24,7 +25,7 @@ func serverCommands() []command.Spec {
 		},
 		{
 			Name: "monitor", Arity: 1, Flags: flags | command.Admin | command.NeedsConn | command.NoScript | command.NoMulti, Group: "server",
-			Complexity: "O(1)", Summary: "Listens for all requests received by the server in real-time.", Handler: onConn(cmdMonitor),
+			Complexity: "O(1)", Summary: "Listens for all requests received by the server in real-time.", Handler: onSubscriber((*pubsub.Subscriber).Monitor),
 		},
 		{
 			Name: "shutdown", Arity: -1, Flags: flags | command.Admin | command.Guarded | command.NeedsConn | command.NoScript | command.NoMulti, Group: "server",
@@ -54,14 +55,6 @@ func cmdTime(c *conn, _ [][]byte) {
 	c.w.Array(2)
 	c.w.Bulk(strconv.AppendInt(scratch[:0], us/1e6, 10))
 	c.w.Bulk(strconv.AppendInt(scratch[:0], us%1e6, 10))
-}
-
-func cmdMonitor(c *conn, _ [][]byte) {
-	if !c.monitoring {
-		c.srv.startMonitor(c)
-		c.setMeta(func(m *clientMeta) { m.monitor = true })
-	}
-	c.w.OK()
 }
 
 // cmdShutdown has no reply when it works: the connection ends.

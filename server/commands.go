@@ -5,6 +5,8 @@ import (
 	"github.com/headgate-io/headgate/server/data"
 	"github.com/headgate-io/headgate/server/keyspace"
 	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/policies"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // commandLists are the commands of the server, a list per file.
@@ -16,14 +18,16 @@ func (s *Server) commandLists() [][]command.Spec {
 		transactionCommands(),
 		s.scriptCommands(),
 		s.scriptRunCommands(),
-		pubsubCommands(),
+		pubsub.Commands(s.pubsub, onSubscriber),
 		serverCommands(),
 		s.configCommands(),
 		aclCommands(),
 		latencyCommands(),
 		keyspace.Commands(),
 		data.Commands(),
-		limits.Commands(s.totals, s.policies),
+		limits.Commands(s.totals),
+		s.checks.Commands(),
+		policies.NewEditor(s.policies, s.cfg.Audit).Commands(),
 		replicationCommands(),
 		clusterCommands(),
 		sentinelCommands(),
@@ -41,6 +45,11 @@ func onConn(fn func(c *conn, args [][]byte)) command.Handler {
 // onCall is onConn for one that asks its call for more than arguments.
 func onCall(fn func(c *conn, call *command.Call)) command.Handler {
 	return func(call *command.Call) { fn(call.Host.(*conn), call) }
+}
+
+// onSubscriber is onConn for a command of package pubsub.
+func onSubscriber(fn func(s *pubsub.Subscriber, call *command.Call)) command.Handler {
+	return func(call *command.Call) { fn(&call.Host.(*conn).subscriber, call) }
 }
 
 // totals is what RL.STATS tells of the server.

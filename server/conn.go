@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/pubsub"
 	"github.com/headgate-io/headgate/server/turns"
 )
 
@@ -128,15 +129,10 @@ type conn struct {
 	heldReplies int
 	parkedAt    int // position in lane.parked, from 1; 0 is none
 
-	caching    bool     // CLIENT CACHING has said something of the next command
-	jobRead    []string // keys that the job on a worker reads: see invalidate
-	jobTracked bool
-
 	tx         *transaction       // after MULTI
 	cancel     context.CancelFunc // ends a WAIT, if there is one
 	watched    watches
-	subs       *subscriptions // nil without any
-	monitoring bool
+	subscriber pubsub.Subscriber
 
 	// Identity; meta and the activity are read by CLIENT LIST on any thread.
 	id         uint64 // 0 for a Caller's line
@@ -426,7 +422,7 @@ func (c *conn) expired(now, waitingSince int64) bool {
 		return true
 	}
 	t := int64(c.idleLimit())
-	if t <= 0 || now-c.lastActive.Load() <= t || c.subs != nil || c.monitoring || c.stall != 0 || len(c.segments) != 0 {
+	if t <= 0 || now-c.lastActive.Load() <= t || c.subscriber.Listens() || c.stall != 0 || len(c.segments) != 0 {
 		return false
 	}
 	c.srv.stats.counts[countTimeoutKills].Add(1)
@@ -448,9 +444,7 @@ func (c *conn) release() {
 		c.job.abandon()
 	}
 	c.lane.unpark(c)
-	c.srv.pubsub.leave(c)
-	c.srv.stopMonitor(c)
-	c.setTracking(tracking{})
+	c.subscriber.End()
 	if c.stall&stallPause != 0 {
 		c.srv.pauses.leave(c)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -409,7 +409,7 @@ func TestRulingsAreRead(t *testing.T) {
 }
 
 // verdictCounts are the counts of a limit.
-func verdictCounts(s *Server, policy, limit string) (n limits.LimitCount) {
+func verdictCounts(s *Server, policy, limit string) (n checks.LimitCount) {
 	for _, c := range s.PolicyCounts() {
 		if c.Policy == policy && c.Limit == limit {
 			n = c
@@ -429,8 +429,8 @@ func TestDescriptorsAreCounted(t *testing.T) {
 	for i := range 120 {
 		r.ask("rl", 0, fmt.Sprintf("d=%d", i))
 	}
-	count := func(limit string) limits.LimitCount { return verdictCounts(r.s, "rl", limit) }
-	require.Equal(t, limits.LimitCount{Policy: "rl", Limit: "k", Allowed: 1, Denied: 2, Cost: 2}, count("k"))
+	count := func(limit string) checks.LimitCount { return verdictCounts(r.s, "rl", limit) }
+	require.Equal(t, checks.LimitCount{Policy: "rl", Limit: "k", Allowed: 1, Denied: 2, Cost: 2}, count("k"))
 	require.EqualValues(t, 3, count("s").Shadow)
 	require.EqualValues(t, 3, count("v_1.w").Allowed)
 	require.EqualValues(t, 3, count("(request)").Allowed)

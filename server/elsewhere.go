@@ -41,10 +41,10 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 		if l.mode&modeMonitors != 0 {
 			if cmd.Flags&command.Exec != 0 {
 				for _, q := range c.tx.queue {
-					c.srv.watchers.feed(c, q.cmd, q.args)
+					c.show(q.cmd, q.args)
 				}
 			}
-			c.srv.watchers.feed(c, cmd, args)
+			c.show(cmd, args)
 		}
 		c.addToFrame(cmd, args)
 	}

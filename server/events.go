@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/server/events"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // # Events
@@ -29,7 +30,7 @@ const (
 func (s *Server) Events() *events.Log { return s.events }
 
 // DroppedEvents is how many denials no event tells of, since there were too many.
-func (s *Server) DroppedEvents() uint64 { return s.policies.Denials().Dropped() }
+func (s *Server) DroppedEvents() uint64 { return s.checks.Denials().Dropped() }
 
 // tellEvents publishes events, tells of changes of the role, and has denials told that
 // were counted together, until Shutdown.
@@ -50,10 +51,10 @@ func (s *Server) tellEvents() {
 			role = s.tellRole(role)
 			listening := s.events.Settle()
 			if listened || listening {
-				s.policies.Denials().Sweep(s.engine.Now(), !listening)
+				s.checks.Denials().Sweep(s.engine.Now(), !listening)
 			}
 			listened = listening
-			switch heard := s.pubsub.subscribers(channels, eventsChannel) > 0; {
+			switch heard := s.pubsub.Subscribers(pubsub.Channels, eventsChannel) > 0; {
 			case heard && stop == nil:
 				stop, next = s.events.Listen(), s.events.Newest(0)
 			case !heard && stop != nil:
@@ -66,7 +67,7 @@ func (s *Server) tellEvents() {
 		}
 		lines, next, _, more = s.events.Read(lines[:0], next, publishedMost, events.MaxBytes)
 		for i := range lines {
-			s.pubsub.publishTo(eventsChannel, lines[i].JSON)
+			s.pubsub.PublishTo(eventsChannel, lines[i].JSON)
 		}
 		clear(lines)
 	}

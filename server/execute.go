@@ -118,8 +118,8 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 			c.tellDecision(cmd, args, l.w.B[start:])
 		}
 	}
-	if m&modeTracking != 0 {
-		c.endCaching(cmd)
+	if m&modeTracking != 0 && c.tx == nil && cmd != nil {
+		c.subscriber.EndCaching(cmd)
 	}
 	if (m|c.mode)&(modeReplyOff|modeReplySkip|modeSkipNext) != 0 {
 		c.withholdReply(cmd, start)
@@ -155,7 +155,7 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l.count(cmd)
 	watched := l.mode&modeMonitors != 0
 	if watched && cmd.Flags&command.Script != 0 {
-		c.srv.watchers.feed(c, cmd, args)
+		c.show(cmd, args)
 	}
 	sampled := l.mode & modeSample
 	l.mode &^= modeSample
@@ -175,11 +175,11 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 		}
 	}
 	if watched && cmd.Flags&(command.Script|command.Exec) == 0 {
-		c.srv.watchers.feed(c, cmd, args)
+		c.show(cmd, args)
 	}
 	l.countDecisions(call)
 	if (c.mode|l.mode)&modeTracking != 0 {
-		c.hasRead(cmd, args)
+		c.subscriber.HasRead(cmd, args, c.stall&stallWorker != 0)
 	}
 	if c.stall&stallWorker == 0 {
 		l.durability(call)
@@ -401,8 +401,7 @@ func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 		c.w.B = append(c.w.B, w.B...)
 	}
 	c.muteJob = false
-	c.invalidate(c.jobRead, c.jobTracked)
-	c.jobRead = nil
+	c.subscriber.Answered()
 	if commit.Ticket != 0 || len(c.segments) != 0 {
 		c.finish(start, commit)
 	}

@@ -122,7 +122,7 @@ func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	}
 	f.Prompt = f.Prompt && c.mayBePrompt(cmd, args)
 	f.speaksFor(c, cmd)
-	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0, tracked: c.tracks()}
+	it := item{cmd: cmd, mute: c.mode&(modeReplyOff|modeReplySkip) != 0, tracked: c.subscriber.Tracks()}
 	if cmd.Flags&command.Exec != 0 {
 		it.tx = c.tx
 		f.Begin(len(it.tx.queue) + 1)
@@ -233,10 +233,10 @@ func (c *conn) followFrame(f *frame, i int) {
 	switch {
 	case (c.mode|c.lane.mode)&modeTracking == 0:
 	case it.tx == nil:
-		c.invalidate(readKeys(it.cmd, f.Args(i)), it.tracked)
+		c.subscriber.ReadBy(it.cmd, f.Args(i), it.tracked)
 	default:
 		for _, q := range it.tx.queue {
-			c.invalidate(readKeys(q.cmd, q.args), it.tracked)
+			c.subscriber.ReadBy(q.cmd, q.args, it.tracked)
 		}
 	}
 }

@@ -4,8 +4,9 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // # Messages
@@ -25,68 +26,18 @@ const (
 	// deliverAhead is how much output waits for a socket at most when more
 	// messages are written.
 	deliverAhead = 64 << 10
-	// deliverySize is what a message takes in an inbox, its text excepted, and
-	// payloadSize what it takes wherever it waits.
+	// deliverySize is what a message takes in an inbox, its text excepted.
 	deliverySize = 64
-	payloadSize  = 128
 )
 
-// payload is a message, or what makes one, as it is shared by those who wait for
-// it.
-type payload struct {
-	memory *clientMemory
-	text   []byte
-	size   int64 // in the account
-	refs   atomic.Int64
-
-	// Of clientMemory.relieve.
-	look uint32 // the last that has found it
-	gone int64  // how many of refs are to go, as that look has counted
-}
-
-// payload makes a payload of size bytes, or returns nil where there is no room.
-// The caller drops it.
-func (m *clientMemory) payload(size int) *payload {
-	p := &payload{memory: m, size: int64(size) + payloadSize}
-	if !m.Reserve(p.size) {
-		return nil
-	}
-	p.refs.Store(1)
-	return p
-}
-
-// payloadOf makes a payload of a text, which becomes its own.
-func (m *clientMemory) payloadOf(text []byte) *payload {
-	p := &payload{memory: m, text: text, size: int64(len(text)) + payloadSize}
-	m.Add(p.size)
-	p.refs.Store(1)
-	return p
-}
-
-// drop lets go of the payload.
-func (p *payload) drop() {
-	if p.refs.Add(-1) == 0 {
-		p.memory.Add(-p.size)
-	}
-}
-
-// delivery is a message in an inbox: write writes it, or what precedes the text
-// of p.
-type delivery struct {
-	p     *payload
-	write func(w *resp.Writer)
-}
-
-// size is what the delivery takes, as if its payload were its own.
-func (d *delivery) size() int64 { return d.p.size + deliverySize }
-
 type inbox struct {
-	size atomic.Int64 // what the messages take, each as if it were here alone
+	account *memory.Account
+	size    atomic.Int64 // what the messages take, each as if it were here alone
 
 	mu     sync.Mutex
-	queue  []delivery // guarded by mu
-	posted bool       // guarded by mu: deliver is posted, or the connection is behind
-	closed bool       // guarded by mu: no more messages
+	queue  []pubsub.Message // guarded by mu
+	posted bool             // guarded by mu: deliver is posted, or the connection is behind
+	closed bool             // guarded by mu: no more messages
 
 	// What follows belongs to the connection's thread.
 	written int  // bytes of the first message's text, if it is written in parts
@@ -95,10 +46,13 @@ type inbox struct {
 	posts   bool // deliver is posted for them
 }
 
-// put puts a message into the inbox of c. Any goroutine may call it. A connection
-// that does not take its messages is closed.
-func (c *conn) put(d delivery) {
-	b, size := &c.inbox, d.size()
+// Put implements pubsub.Conn. A connection that does not take its messages is closed.
+func (c *conn) Put(m pubsub.Message) {
+	if m.Lost() {
+		c.post(c.killForMemory)
+		return
+	}
+	b, size := &c.inbox, m.Size()+deliverySize
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	switch {
@@ -109,8 +63,8 @@ func (c *conn) put(d delivery) {
 		c.post(c.killForOutput)
 		return
 	}
-	d.p.refs.Add(1)
-	b.queue = append(b.queue, d)
+	m.Hold()
+	b.queue = append(b.queue, m)
 	b.size.Add(size)
 	c.srv.memory.Add(deliverySize)
 	if !b.posted {
@@ -119,25 +73,14 @@ func (c *conn) put(d delivery) {
 	}
 }
 
-// push sends a message of about size bytes to c alone, which write writes.
-func (c *conn) push(size int, write func(w *resp.Writer)) {
-	p := c.srv.memory.payload(size)
-	if p == nil {
-		c.post(c.killForMemory)
-		return
-	}
-	c.put(delivery{p, write})
-	p.drop()
-}
-
 // first returns the message to be written next. Only the connection's thread
 // takes any away.
-func (b *inbox) first() (d delivery, ok bool) {
+func (b *inbox) first() (m pubsub.Message, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(b.queue) == 0 {
 		b.queue, b.posted = nil, false
-		return delivery{}, false
+		return pubsub.Message{}, false
 	}
 	return b.queue[0], true
 }
@@ -145,18 +88,18 @@ func (b *inbox) first() (d delivery, ok bool) {
 // pop takes the first message away.
 func (b *inbox) pop() {
 	b.mu.Lock()
-	d := b.queue[0]
-	b.queue[0] = delivery{}
+	m := b.queue[0]
+	b.queue[0] = pubsub.Message{}
 	b.queue = b.queue[1:]
 	b.mu.Unlock()
-	b.forget(&d)
+	b.forget(&m)
 }
 
 // forget takes a message out of the account, which is in the queue no more.
-func (b *inbox) forget(d *delivery) {
-	b.size.Add(-d.size())
-	d.p.memory.Add(-deliverySize)
-	d.p.drop()
+func (b *inbox) forget(m *pubsub.Message) {
+	b.size.Add(-m.Size() - deliverySize)
+	b.account.Add(-deliverySize)
+	m.Drop()
 }
 
 // close drops all messages, and those to come.
@@ -175,14 +118,8 @@ func (b *inbox) close() {
 func (b *inbox) frees(look uint32) (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, d := range b.queue {
-		n += deliverySize
-		if d.p.look != look {
-			d.p.look, d.p.gone = look, 0
-		}
-		if d.p.gone++; d.p.gone >= d.p.refs.Load() {
-			n += d.p.size
-		}
+	for i := range b.queue {
+		n += deliverySize + b.queue[i].Frees(look)
 	}
 	return n
 }
@@ -205,7 +142,7 @@ func (c *conn) writeMessages() {
 	b, l := &c.inbox, c.lane
 	start := len(l.w.B)
 	for !c.killed && c.ending != closes {
-		d, ok := b.first()
+		m, ok := b.first()
 		if !ok {
 			return
 		}
@@ -215,20 +152,39 @@ func (c *conn) writeMessages() {
 		}
 		switch {
 		case b.parts:
-			c.writePart(d.p.text, left)
-		case len(d.p.text) > deliverTurn && c.quiet():
-			d.write(&l.w)
-			l.w.BulkHeader(len(d.p.text))
+			c.writePart(m.Text(), left)
+		case len(m.Text()) > deliverTurn && c.quiet():
+			m.Head(&l.w)
+			l.w.BulkHeader(len(m.Text()))
 			b.parts, b.written = true, 0
-			c.writePart(d.p.text, left)
+			c.writePart(m.Text(), left)
 		default:
-			c.writeWhole(&d)
+			c.writeWhole(&m)
 		}
 	}
 	// Commands wait for the messages: their replies come after them.
 	b.behind = true
 	c.stall |= stallOutput
 }
+
+// Changed implements pubsub.Conn: it sets the modes, and closes a connection whose
+// subscriptions take more than its query buffer may.
+func (c *conn) Changed() {
+	c.mode &^= modeSubscribed | modeTracking
+	if c.subscriber.Subscribed() && !c.resp3 {
+		c.mode |= modeSubscribed
+	}
+	if c.subscriber.Shown().Tracking() {
+		c.mode |= modeTracking
+	}
+	if !c.killed && c.subscriber.Size() > c.srv.cfg.QueryBufferLimit {
+		c.srv.stats.counts[countQueryBufferKills].Add(1)
+		c.kill()
+	}
+}
+
+// show shows a command of the connection to who watches with MONITOR.
+func (c *conn) show(cmd *command.Spec, args [][]byte) { c.srv.pubsub.Feed(c.addr, c.db, cmd, args) }
 
 // catchUp writes the messages in the inbox, so that what the connection does next
 // comes after them, and reports whether all are written. If not, the connection is
@@ -241,25 +197,27 @@ func (c *conn) catchUp() bool {
 	return !c.inbox.behind
 }
 
-// catchUpWhole is catchUp for a command that has just ended a subscription: it
+// CatchUpWhole implements pubsub.Conn. It is catchUp for a command that has just ended a subscription: it
 // writes what came since it began, however much, since it cannot wait. Within EXEC
 // it writes nothing: no message goes into a reply.
-func (c *conn) catchUpWhole() {
+func (c *conn) CatchUpWhole() {
 	for c.inbox.size.Load() != 0 && !c.inExec && !c.killed {
-		d, ok := c.inbox.first()
+		m, ok := c.inbox.first()
 		if !ok {
 			return
 		}
-		c.writeWhole(&d)
+		c.writeWhole(&m)
 	}
 }
 
-// writeWhole writes d, the first message, and takes it away.
-func (c *conn) writeWhole(d *delivery) {
+// writeWhole writes m, the first message, and takes it away.
+func (c *conn) writeWhole(m *pubsub.Message) {
 	from := len(c.w.B)
-	d.write(c.w)
-	if d.p.text != nil {
-		c.w.Bulk(d.p.text)
+	if !m.Reply || c.mode&modeReplyOff == 0 { // as in Redis
+		m.Head(c.w)
+	}
+	if m.Text() != nil {
+		c.w.Bulk(m.Text())
 	}
 	c.holdBack(from, 0, command.Commit{})
 	c.inbox.pop()

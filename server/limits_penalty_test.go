@@ -10,7 +10,7 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // penalized expects a denial by a block, with its retry in ms.
@@ -90,7 +90,7 @@ func TestPenaltiesAreShown(t *testing.T) {
 	top := r.words("RL.TOP POLICY p").([]any)[0].([]any)
 	require.Equal(t, []any{"@p:a;user=eve", int64(50_000)}, []any{top[0], top[3]})
 	require.Len(t, r.words("RL.TOP DENIED").([]any)[0], 3)
-	require.Equal(t, limits.LimitCount{Policy: "p", Limit: "a", Allowed: 1, Denied: 1, Penalty: 2, Cost: 1}, r.s.PolicyCounts()[1])
+	require.Equal(t, checks.LimitCount{Policy: "p", Limit: "a", Allowed: 1, Denied: 1, Penalty: 2, Cost: 1}, r.s.PolicyCounts()[1])
 
 	r.at(2 * time.Minute)
 	r.allows("p user eve", "a", "")

@@ -8,7 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // Each limit counts its own calls, by what it says of them; an edit loses none.
@@ -28,7 +28,7 @@ func TestPolicyCounts(t *testing.T) {
 	calls("p PEEK", 0)
 	calls("p ip 10.1.1.1", 0, 0)
 	calls("p user root", 1)
-	want := []limits.LimitCount{
+	want := []checks.LimitCount{
 		{Policy: "p", Allowed: 1, Denied: 2},
 		{Policy: "p", Limit: "e", Allowed: 8, Denied: 1, Near: 2, Cost: 10},
 		{Policy: "p", Limit: "s", Soft: 8},
@@ -41,14 +41,14 @@ func TestPolicyCounts(t *testing.T) {
 	r.setPolicy("p", fmt.Sprintf(text, "enforce"))
 	calls("p", 0)
 	want[1].Denied, want[4].Missing = 2, 10
-	want[5] = limits.LimitCount{Policy: "p", Limit: "d", Denied: 1, Missing: 1}
+	want[5] = checks.LimitCount{Policy: "p", Limit: "d", Denied: 1, Missing: 1}
 	require.Equal(t, want, r.s.PolicyCounts())
 	r.is("RL.OVERRIDE SET p SCALE 200%", "OK")
 	require.Equal(t, want, r.s.PolicyCounts())
 
 	r.setPolicy("p", "{limits: {e: {rate: 10/h}, n: {rate: 10/h}}}")
 	calls("p", 1)
-	require.Equal(t, []limits.LimitCount{
+	require.Equal(t, []checks.LimitCount{
 		{Policy: "p", Allowed: 1, Denied: 2}, {Policy: "p", Limit: "e", Allowed: 9, Denied: 2, Near: 2, Cost: 11}, {Policy: "p", Limit: "n", Allowed: 1, Cost: 1},
 	}, r.s.PolicyCounts())
 	r.raw("RL.POLICY", "DEL", "p")
@@ -74,6 +74,6 @@ func TestPolicyCountsAreBounded(t *testing.T) {
 		total += c.Allowed
 	}
 	require.EqualValues(t, 16*policies, total)
-	require.Equal(t, limits.LimitCount{Allowed: all[1000].Allowed, Cost: all[1000].Allowed}, all[1000])
+	require.Equal(t, checks.LimitCount{Allowed: all[1000].Allowed, Cost: all[1000].Allowed}, all[1000])
 	require.Positive(t, all[1000].Allowed)
 }

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // machine is a connection with a driver that keeps its output in memory: the
@@ -194,7 +195,7 @@ func TestMessagesQueueBehindHeldReplies(t *testing.T) {
 	m.feed("HELLO 3\r\nSUBSCRIBE news\r\n")
 	m.take()
 	m.feed("test.hold a\r\n")
-	s.pubsub.publish(channels, "news", []byte("x"))
+	s.pubsub.Publish(pubsub.Channels, "news", []byte("x"))
 	m.lane.runPosts()
 	require.Empty(t, m.take())
 	s.Partition().Release(1, errors.New("UNCERTAIN lost"))

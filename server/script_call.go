@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // Call implements script.Caller: redis.call.
@@ -47,11 +48,11 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	call.Spec, call.Args, call.Outcome = cmd, args, command.Outcome{}
 	switch {
 	case cmd == s.publishSpec:
-		if err := r.publish(channels, args); err != nil {
+		if err := r.publish(pubsub.Channels, args); err != nil {
 			return nil, err
 		}
 	case cmd == s.spublishSpec:
-		if err := r.publish(shards, args); err != nil {
+		if err := r.publish(pubsub.Shards, args); err != nil {
 			return nil, err
 		}
 	case r.grip == gripCounters && cmd.Sets != nil:
@@ -76,8 +77,8 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		call.Sess.Use(r.aside.db)
 	}
 	if r.calls++; r.calls > r.shown {
-		if r.shown = r.calls; s.mode.Load()&uint32(modeMonitors) != 0 {
-			s.watchers.feed(&r.aside.conn, cmd, args)
+		if r.shown = r.calls; s.pubsub.Watched() {
+			r.aside.show(cmd, args)
 		}
 	}
 	r.count(cmd, call, len(w.B) > 0 && w.B[0] == '-')
@@ -142,9 +143,9 @@ func (r *scriptRun) counts(cmd *command.Spec, args [][]byte) bool {
 
 // publish replies who would get a message, and keeps it for the script's end if
 // there is anybody.
-func (r *scriptRun) publish(k kind, args [][]byte) error {
-	channel, size := string(args[1]), len(args[1])+len(args[2])+payloadSize
-	msg := channelError(channel)
+func (r *scriptRun) publish(k pubsub.Kind, args [][]byte) error {
+	channel, size := string(args[1]), len(args[1])+len(args[2])+pubsub.PayloadSize
+	msg := r.srv.pubsub.Refusal(channel)
 	switch {
 	case msg != "":
 		r.aside.error(msg)
@@ -153,7 +154,7 @@ func (r *scriptRun) publish(k kind, args [][]byte) error {
 		r.aside.error("ERR at most 1024 messages from one script")
 		return nil
 	}
-	receivers := r.srv.pubsub.receivers(k, channel)
+	receivers := r.srv.pubsub.Receivers(k, channel)
 	switch {
 	case receivers == 0:
 	case r.posted > 0 && r.posted+size > r.srv.cfg.MaxBulk:

@@ -14,6 +14,7 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/pubsub"
 	"github.com/headgate-io/headgate/server/turns"
 )
 
@@ -55,7 +56,7 @@ const (
 
 // message is one that a script publishes, at its end.
 type message struct {
-	kind    kind
+	kind    pubsub.Kind
 	channel string
 	text    []byte
 }
@@ -252,7 +253,7 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		return err
 	}
 	for _, m := range r.messages {
-		r.srv.pubsub.publishOwn(m.kind, m.channel, m.text)
+		r.srv.pubsub.PublishOwn(m.kind, m.channel, m.text)
 	}
 	r.dropMessages()
 	return nil

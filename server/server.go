@@ -18,10 +18,12 @@ import (
 	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/access"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
-	"github.com/headgate-io/headgate/server/limits"
 	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/policies"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -45,7 +47,8 @@ type Server struct {
 	caller   Caller
 	workers  *workers
 	scripts  scripts
-	policies *limits.Book
+	policies *policies.Book
+	checks   *checks.Checker
 	events   *events.Log
 	runID    string
 	started  time.Time
@@ -56,20 +59,18 @@ type Server struct {
 	heavy    chan struct{} // has the streams that run heavy input: see stream
 
 	// What Configure and commands change while commands run.
-	broadcasts broadcasts
-	mode       atomic.Uint32 // bits of mode that apply to every connection
-	runtime    atomic.Pointer[Runtime]
+	mode    atomic.Uint32 // bits of mode that apply to every connection
+	runtime atomic.Pointer[Runtime]
 
-	limits   resp.Limits // after authentication
-	stats    serverStats
-	slow     slowlog
-	gate     *access.Gate
-	beat     heartbeat
-	memory   clientMemory
-	rate     rate
-	pubsub   hub
-	watchers monitors
-	pauses   pauses
+	limits resp.Limits // after authentication
+	stats  serverStats
+	slow   slowlog
+	gate   *access.Gate
+	beat   heartbeat
+	memory clientMemory
+	rate   rate
+	pubsub *pubsub.Hub
+	pauses pauses
 
 	masters  masterNames
 	electing time.Duration // how long an election is believed in: see standIn
@@ -127,7 +128,14 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 	})}
 	s.events = events.New()
-	s.policies = limits.NewBook(cfg.Engine, cfg.Logger, cfg.Audit, cfg.NoGateways, s.events)
+	tallies := checks.NewTallies()
+	s.policies = policies.NewBook(cfg.Engine, cfg.Logger, cfg.NoGateways, s.events, tallies)
+	s.checks = checks.New(cfg.Engine, s.policies, tallies, s.events)
+	s.memory.init(s, func() int { return s.scripts.count() })
+	s.pubsub = pubsub.New(pubsub.Config{
+		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
+		Watched: func(on bool) { s.setMode(modeMonitors, on) }, Tracked: func(on bool) { s.setMode(modeTracking, on) },
+	})
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}
@@ -145,8 +153,6 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
 	s.stats.init(s.table, cfg.IOThreads+streamStripes)
-	s.memory.init(s, func() int { return s.scripts.count() })
-	s.pubsub.init(&s.memory)
 	s.workers = newWorkers(cfg.Workers)
 	s.beat.stop = make(chan struct{})
 	if err := s.startLoops(); err != nil {
@@ -162,10 +168,13 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 }
 
 // Policies tells which policies are in force.
-func (s *Server) Policies() limits.Stats { return s.policies.Stats() }
+func (s *Server) Policies() policies.Stats { return s.policies.Stats() }
 
 // PolicyCounts tells how often the limits of policies were asked on this node.
-func (s *Server) PolicyCounts() []limits.LimitCount { return s.policies.Counts() }
+func (s *Server) PolicyCounts() []checks.LimitCount { return s.checks.Counts() }
+
+// UnknownPolicies is how many checks named a policy that does not exist.
+func (s *Server) UnknownPolicies() uint64 { return s.checks.Unknown() }
 
 // Partition returns what decides for the server's keys, for the cluster's node
 // to tell what becomes of it. It is the first, and there is one today.
@@ -337,6 +346,8 @@ func (s *Server) bindConn(c *conn, l *lane, d driver, fd int, addr, laddr string
 	c.addr, c.laddr = addr, laddr
 	c.created = time.Now().UnixNano()
 	c.meta.Store(&clientMeta{})
+	c.subscriber.Init(s.pubsub, c)
+	c.inbox.account = s.memory.Account
 	c.lastActive.Store(s.engine.Now())
 	c.fd = fd
 	c.resetSession()
@@ -357,6 +368,14 @@ func (s *Server) connection(id uint64) *conn {
 	s.connsMu.Lock()
 	defer s.connsMu.Unlock()
 	return s.conns[id]
+}
+
+// subscriber is pubsub.Config.Find.
+func (s *Server) subscriber(id uint64) *pubsub.Subscriber {
+	if c := s.connection(id); c != nil {
+		return &c.subscriber
+	}
+	return nil
 }
 
 // connections returns the connections, in no order.

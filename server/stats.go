@@ -317,7 +317,7 @@ func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Dur
 	s.stats.durations[cmd.Index].add(took)
 	s.slow.observe(c, cmd, args, took)
 	if cmd.Flags&command.Exec != 0 && s.mode.Load()&uint32(modeMonitors) != 0 {
-		s.watchers.feed(c, cmd, args)
+		c.show(cmd, args)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // clusterView is a topology as commands tell it: one shard that has every slot,
@@ -175,6 +176,6 @@ func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 		old.Host = "0.0.0.0"
 	}
 	s.masters.each(func(name string) {
-		s.pubsub.publishOwn(channels, switchMaster, fmt.Appendf(nil, "%s %s %d %s %d", name, old.Host, old.Port, leader.Host, leader.Port))
+		s.pubsub.PublishOwn(pubsub.Channels, switchMaster, fmt.Appendf(nil, "%s %s %d %s %d", name, old.Host, old.Port, leader.Host, leader.Port))
 	})
 }

@@ -64,7 +64,7 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 }
 
 // ParseCharges reads the arguments of RL.CHARGE, its name first. The keys are
-// views of the arguments. Errors are those of engine.Limit's Validate too.
+// views of the arguments. Errors are those of algo.Limit's Validate too.
 func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Charge, err error) {
 	if len(args) < chargeHead {
 		return "", 0, nil, errCharge

@@ -85,7 +85,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 		case !merge:
 			return nil, fmt.Errorf("%s: domain %s is in another file too: --merge makes one policy of them", name, rec.Name)
 		default:
-			both, err := records[i].Merged(rec)
+			both, err := policy.Merge(records[i], rec)
 			if err != nil {
 				if err := tell(err); err != nil {
 					return nil, err
@@ -104,7 +104,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 // reportEnvoy tells what was imported, and what differs from the service.
 func reportEnvoy(out io.Writer, records []*policy.Record) {
 	for _, rec := range records {
-		u := rec.DialectUse()
+		u := policy.UseOf(rec)
 		fmt.Fprintf(out, "%s: %s, %s\n", rec.Name, several(u.Descriptors, "descriptor"), several(u.Limits, "limit"))
 		for _, x := range []struct {
 			n    int

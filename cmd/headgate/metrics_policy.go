@@ -1,19 +1,19 @@
 package main
 
 import (
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/web"
 )
 
 // policyMetrics are those of a limit of a policy. A list has calls alone: without
 // units, nothing is near.
-func policyMetrics(n *limits.LimitCount) []web.Metric {
+func policyMetrics(n *checks.LimitCount) []web.Metric {
 	of := func(m web.Metric) web.Metric { return m.With("policy", n.Policy).With("limit", n.Limit) }
 	calls := func(outcome string, count uint64) web.Metric {
 		return of(web.Counter("headgate_policy_calls_total", "Calls that a limit of a policy was asked about.", count)).With("outcome", outcome)
 	}
 	missing := "missing"
-	if n.Limit == "" && n.Policy != "" { // of the lists: see limits.LimitCount
+	if n.Limit == "" && n.Policy != "" { // of the lists: see checks.LimitCount
 		missing = "none"
 	}
 	return []web.Metric{

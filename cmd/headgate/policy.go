@@ -41,7 +41,7 @@ fail.`,
 				return err
 			}
 			for _, rec := range f.records {
-				for _, w := range rec.Warnings(f.set.Attributes()) {
+				for _, w := range policy.Warnings(rec, f.set.Attributes()) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
 				}
 			}
@@ -133,8 +133,8 @@ func (f *policyFile) count() string {
 // routes returns the sets of routes in the file.
 func (f *policyFile) routes() (sets []*policy.Routes) {
 	for _, rec := range f.records {
-		if r := rec.Routes(); r != nil {
-			sets = append(sets, r)
+		if r := rec.Routes; r != nil {
+			sets = append(sets, r.Set)
 		}
 	}
 	return sets

@@ -196,7 +196,7 @@ func (t *routeTest) ofServer(ctx context.Context, server *redis.Client) (*policy
 	if err != nil {
 		return nil, err
 	}
-	return rec.Routes(), nil
+	return rec.Routes.Set, nil
 }
 
 // printRoute tells what a request asks.

@@ -20,7 +20,7 @@ func (v *view) Now() admin.Now {
 	clients, keys, policies := v.front.Stats(), v.engine.Stats(), v.front.Policies()
 	n := admin.Now{
 		Node: v.id, Version: buildVersion(), Started: started.UTC().Format(time.RFC3339), Leader: v.node == nil || v.node.Status().Serving,
-		Commands: clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: policies.Unknown,
+		Commands: clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: v.front.UnknownPolicies(),
 		Clients: int64(clients.Clients), Keys: int64(keys.Keys), Memory: keys.Bytes, MemoryLimit: keys.MaxBytes,
 		Holds: int64(v.engine.Reservations()), Offenders: int64(v.engine.Offenders()),
 		Policies: int64(policies.Policies), Revision: int64(policies.Revision),

@@ -20,8 +20,8 @@ func forgetful() ([]patch, error) {
 	var patches []patch
 	for _, p := range []struct{ pkg, file, old, new string }{
 		{"engine", "reserve.go", "found && !ent.Expired(now) {", "found && !ent.Expired(now) && false {"},
-		{"server/limits", "reserve.go", "if named && !ready && b.repeat(", "if named && !ready && false && b.repeat("},
-		{"server/limits", "reserve.go", "if !named || !ready || !b.repeat(", "if !named || !ready || true || !b.repeat("},
+		{"server/checks", "reserve.go", "if named && !ready && c.repeat(", "if named && !ready && false && c.repeat("},
+		{"server/checks", "reserve.go", "if !named || !ready || !c.repeat(", "if !named || !ready || true || !c.repeat("},
 	} {
 		source, err := packageDir("github.com/headgate-io/headgate/" + p.pkg)
 		if err != nil {

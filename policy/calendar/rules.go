@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"time"
 )
 
@@ -150,4 +151,23 @@ func floor(a, b int64) int64 {
 		q--
 	}
 	return q
+}
+
+// AnchorText returns Month and Day as the grammar has them, "" for none.
+func (r Rules) AnchorText() string {
+	switch {
+	case r.Month != 0:
+		return fmt.Sprintf("%02d-%02d", r.Month, r.Day)
+	case r.Day != 0:
+		return strconv.Itoa(r.Day)
+	}
+	return ""
+}
+
+// AtText returns At as the grammar has it, "" for midnight.
+func (r Rules) AtText() string {
+	if r.At == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%02d:%02d", r.At/60, r.At%60)
 }

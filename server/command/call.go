@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/glob"
 )
 
 // Handler runs a command: it writes exactly one reply to call.W.
@@ -58,6 +59,16 @@ func (c *Call) Error(msg string) { c.W.Error(msg) }
 func (c *Call) Fail(err error) {
 	c.Err = err
 	c.W.Error(EngineError(err).Error())
+}
+
+// Pattern compiles a pattern, or replies why it is none.
+func (c *Call) Pattern(b []byte) (*glob.Pattern, bool) {
+	p, err := glob.Compile(string(b))
+	if err != nil {
+		c.Error(EngineError(err).Error())
+		return nil, false
+	}
+	return p, true
 }
 
 // NewSession returns a session in the call's database, for a job of Host.Block:

@@ -41,3 +41,13 @@ func ErrInvalidExpire(command string) error {
 
 // ErrorClip is how many bytes an error message repeats of an argument.
 const ErrorClip = 64
+
+// Bounds of what one call asks about: what is told of each name is long, and a pattern
+// takes its time.
+const (
+	MaxNames    = 1024
+	MaxPatterns = 64
+
+	ErrNames    = "ERR at most 1024 names in one call"
+	ErrPatterns = "ERR at most 64 patterns in one call"
+)

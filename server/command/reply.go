@@ -54,7 +54,7 @@ func Truth(b bool) int64 {
 	return 0
 }
 
-// CeilUnits rounds a duration of 0 or more up to whole units; engine.Never
+// CeilUnits rounds a duration of 0 or more up to whole units; algo.Never
 // stays what it is.
 func CeilUnits(ns int64, unit time.Duration) int64 {
 	n := ns / int64(unit)

@@ -5,7 +5,7 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/resp"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // Results of a call, as lines have them.
@@ -107,7 +107,7 @@ func (l *Log) check(out *slog.Record, r *record, reply *resp.Reply) {
 		names(out, "would_deny", shadow)
 		names(out, "soft", soft)
 	}
-	asked, err := limits.AskedBy(r.cmd.Name, r.args)
+	asked, err := checks.AskedBy(r.cmd.Name, r.args)
 	if err != nil {
 		return
 	}
@@ -150,7 +150,7 @@ func (l *Log) descriptors(out *slog.Record, r *record, reply *resp.Reply) {
 		}
 		out.AddAttrs(slog.String("reason", v.text("reason")), slog.Int("descriptors", len(statuses)))
 	}
-	asked, err := limits.AskedBy(r.cmd.Name, r.args)
+	asked, err := checks.AskedBy(r.cmd.Name, r.args)
 	if err != nil || at >= len(asked.Lists) {
 		return
 	}

@@ -213,7 +213,7 @@ func TestErrors(t *testing.T) {
 		_, err := r.ShouldRateLimit(patient(t), c.q)
 		require.Equal(t, c.want, status.Code(err), err)
 	}
-	require.Equal(t, uint64(1), r.server.Policies().Unknown)
+	require.Equal(t, uint64(1), r.server.UnknownPolicies())
 	_, err := r.raw(patient(t), []byte("\x0a\xff\xff"))
 	require.Equal(t, codes.InvalidArgument, status.Code(err), err)
 	ctx, cancel := context.WithTimeout(context.Background(), time.Nanosecond)

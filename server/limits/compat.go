@@ -9,6 +9,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // compatCommands are limiter commands of other servers, exact in values, order
@@ -46,7 +47,7 @@ func compatCommands() []command.Spec {
 // bucketHeadless is how these are answered while no leader does: what gives units back
 // waits for the leader.
 func bucketHeadless(args [][]byte) command.Headless {
-	return command.Headless{Prompt: !saysHeadless(args[2:])}
+	return command.Headless{Prompt: !wire.SaysHeadless(args[2:])}
 }
 
 // bucketMaxArgs is the command's name, the key and four numbers.
@@ -62,14 +63,14 @@ func parseBucketArgs(args [][]byte) (b bucketArgs, err error) {
 	b.quantity = 1
 	fields := [...]*int64{&b.burst, &b.count, &b.period, &b.quantity}
 	for i, arg := range args {
-		if *fields[i], err = parseInteger(arg); err != nil {
+		if *fields[i], err = wire.ParseInteger(arg); err != nil {
 			return b, err
 		}
 	}
 	switch {
 	case b.count < 1:
 		err = errors.New("ERR count must be at least 1")
-	case b.period < 1 || b.period > maxSeconds:
+	case b.period < 1 || b.period > wire.MaxSeconds:
 		err = errors.New("ERR period must be a positive number of seconds")
 	}
 	return b, err
@@ -215,7 +216,7 @@ func parseGCRA(args [][]byte) (l algo.Limit, tokens int64, err error) {
 		Algorithm: algo.Token,
 		Rounding:  algo.Microsecond,
 		Limit:     rate,
-		Period:    max(int64(math.Round(min(period, float64(maxSeconds))*float64(time.Second))), 1),
+		Period:    max(int64(math.Round(min(period, float64(wire.MaxSeconds))*float64(time.Second))), 1),
 		Burst:     min(burst, math.MaxInt64-1) + 1,
 	}
 	if l.Validate() != nil {
@@ -258,6 +259,9 @@ func gcraInterval(period float64, rate int64) int64 {
 func gcraOverflow(name string) error {
 	return errors.New("ERR GCRA limiting uses microsecond accuracy. Combination of period, tokens_per_period and " + name + " would cause an overflow")
 }
+
+// errNotFloat carries its RESP prefix, as clients see it.
+var errNotFloat = errors.New("ERR value is not a valid float")
 
 // parseFloat parses a decimal number as Redis does; it may be infinite.
 func parseFloat(b []byte) (float64, error) {

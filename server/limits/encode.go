@@ -7,6 +7,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // AppendLimit appends RL.LIMIT as it is sent for a chain of limits that has
@@ -24,7 +25,7 @@ func AppendLimit(args [][]byte, segs []engine.Segment, o *algo.Options, sync com
 			word("AND")
 		}
 		args = append(args, s.Key)
-		word(strconv.FormatInt(s.Limit.Limit, 10), formatPeriod(s.Limit.Period))
+		word(strconv.FormatInt(s.Limit.Limit, 10), wire.FormatPeriod(s.Limit.Period))
 		if s.Limit.Algorithm != algo.Token {
 			word("ALGORITHM", s.Limit.Algorithm.String())
 		}

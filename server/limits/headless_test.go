@@ -1,53 +1,43 @@
-package limits
+package limits_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits"
 )
 
 // What asks for a commit, gives units back or forces a charge waits for the leader; what
-// the call says of its answer goes before what its policy says.
+// the call says of its answer goes before what the node says.
 func TestHeadless(t *testing.T) {
-	b := newTestBook()
-	b.hear([]engine.PolicyRecord{ofPolicy("p", 1, 11)}, false)
-	b.Set()
-	f := func(want command.Headless, says func(args [][]byte) command.Headless, line string) {
+	specs := limits.Commands(nil)
+	f := func(want command.Headless, line string) {
 		t.Helper()
 		var args [][]byte
 		for _, word := range strings.Fields(line) {
 			args = append(args, []byte(word))
 		}
-		require.Equal(t, want, says(args), line)
+		at := slices.IndexFunc(specs, func(s command.Spec) bool { return command.EqualFold(args[0], s.Name) })
+		require.Equal(t, want, specs[at].Headless(args), line)
 	}
 	prompt, waits := command.Headless{Prompt: true}, command.Headless{}
-	f(prompt, bucketHeadless, "CL.THROTTLE sync 15 30 60")
-	f(prompt, bucketHeadless, "CL.THROTTLE -k 15 30 60 2")
-	f(waits, bucketHeadless, "CL.THROTTLE k 15 30 60 -2")
-	f(waits, acquireHeadless, "RL.ACQUIRE k 5 1m")
+	f(prompt, "CL.THROTTLE sync 15 30 60")
+	f(prompt, "CL.THROTTLE -k 15 30 60 2")
+	f(waits, "CL.THROTTLE k 15 30 60 -2")
+	f(waits, "RL.ACQUIRE k 5 1m")
 
-	f(prompt, limitHeadless, "RL.LIMIT k 10 1m")
-	f(prompt, limitHeadless, "RL.LIMIT sync 10 1m COST 2 ASYNC")
-	f(prompt, limitHeadless, "RL.LIMIT k 10 1m AND force 10 1m")
-	f(waits, limitHeadless, "RL.LIMIT k 10 1m sync")
-	f(waits, limitHeadless, "RL.LIMIT k 10 1m FORCE")
-	f(waits, limitHeadless, "RL.LIMIT k 10 1m AND l 5 1m COST -1")
-	f(command.Headless{Failure: policy.FailOpen, Prompt: true}, limitHeadless, "RL.LIMIT k 10 1m fail open")
-	f(command.Headless{Failure: policy.FailLocal}, limitHeadless, "RL.LIMIT k 10 1m FAIL local SYNC")
-	f(prompt, limitHeadless, "RL.LIMIT k 10 1m SYNC ASYNC")
-
-	f(prompt, b.headless, "RL.CHECK p user -x")
-	f(prompt, b.headless, "RL.CHECK p user sync")
-	f(waits, b.headless, "RL.CHECK p user x SYNC")
-	f(command.Headless{Failure: policy.FailClosed, Prompt: true}, b.headless, "RL.CHECK p user x FAIL closed")
-	f(prompt, b.headless, "RL.RESERVE p user fail TTL 1m")
-	f(command.Headless{Failure: policy.FailClosed}, b.headless, "RL.CHECK unknown")
-	f(prompt, b.descriptorsHeadless, "RL.DESCRIPTORS p 1 1 1 user sync - -")
-	f(waits, b.descriptorsHeadless, "RL.DESCRIPTORS p 1 1 1 user x - - SYNC")
-	f(command.Headless{Failure: policy.FailClosed}, b.descriptorsHeadless, "RL.DESCRIPTORS unknown 1 1 1 a b - -")
+	f(prompt, "RL.LIMIT k 10 1m")
+	f(prompt, "RL.LIMIT sync 10 1m COST 2 ASYNC")
+	f(prompt, "RL.LIMIT k 10 1m AND force 10 1m")
+	f(waits, "RL.LIMIT k 10 1m sync")
+	f(waits, "RL.LIMIT k 10 1m FORCE")
+	f(waits, "RL.LIMIT k 10 1m AND l 5 1m COST -1")
+	f(command.Headless{Failure: policy.FailOpen, Prompt: true}, "RL.LIMIT k 10 1m fail open")
+	f(command.Headless{Failure: policy.FailLocal}, "RL.LIMIT k 10 1m FAIL local SYNC")
+	f(prompt, "RL.LIMIT k 10 1m SYNC ASYNC")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // nativeCommands are the limits of Headgate's own: every algorithm, chains,
@@ -69,27 +69,25 @@ func limit(call *command.Call) {
 	d := &chain.Out[binding]
 	call.Decided(d.OK)
 	call.Sync = p.sync
-	fields, delay := decisionFields, d.Delay
+	fields, delay := wire.DecisionFields, d.Delay
 	if n > 1 {
 		fields++
 		if d.OK {
 			delay = longestDelay(chain.Out[:n])
 		}
 	}
-	openDecision(call, fields)
-	writeDecision(call.W, d, delay, chain.Opts.AtMost)
+	wire.OpenDecision(call, fields)
+	wire.WriteDecision(call.W, d, delay, chain.Opts.AtMost)
 	if n > 1 {
-		field(call.W, "limits")
+		wire.Field(call.W, "limits")
 		call.W.Array(n)
 		for i := range n {
-			openFields(call.W, decisionFields)
-			writeDecision(call.W, &chain.Out[i], chain.Out[i].Delay, chain.Opts.AtMost)
+			wire.OpenFields(call.W, wire.DecisionFields)
+			wire.WriteDecision(call.W, &chain.Out[i], chain.Out[i].Delay, chain.Opts.AtMost)
 		}
 	}
-	closeDecision(call)
+	wire.CloseDecision(call)
 }
-
-const decisionFields = 6
 
 // longestDelay returns the longest of the delays that a chain's limits ask for.
 func longestDelay(limits []algo.Decision) (ns int64) {
@@ -99,25 +97,9 @@ func longestDelay(limits []algo.Decision) (ns int64) {
 	return ns
 }
 
-// writeDecision writes the fields of one decision, with the delay in ns in the
-// place of its own; with ATMOST, allowed is the amount granted.
-func writeDecision(w *resp.Writer, d *algo.Decision, delay int64, atMost bool) {
-	allowed := command.Truth(d.OK)
-	if atMost {
-		allowed = d.Allowed
-	}
-	intField(w, "allowed", allowed)
-	intField(w, "limit", d.Limit)
-	intField(w, "remaining", d.Remaining)
-	intField(w, "retry_after_ms", command.CeilMillis(d.RetryAfter))
-	intField(w, "reset_after_ms", command.CeilMillis(d.ResetAfter))
-	intField(w, "delay_ms", command.CeilMillis(delay))
-}
-
 // Errors of options that contradict each other.
 var (
 	errExclusive = errors.New("ERR PEEK, FORCE and ATMOST exclude each other")
-	errSync      = errors.New("ERR SYNC and ASYNC exclude each other")
 
 	errAtMostCost = errors.New("ERR ATMOST needs a COST of at least 1")
 	errNoLimit    = errors.New("ERR a call needs at least one limit")
@@ -159,7 +141,7 @@ func (p *limitParser) parse(args [][]byte) error {
 // limitHeadless is how an RL.LIMIT is answered while no leader does.
 func limitHeadless(args [][]byte) command.Headless {
 	h := command.Headless{Prompt: true}
-	if !saysHeadless(args[2:]) {
+	if !wire.SaysHeadless(args[2:]) {
 		return h
 	}
 	var chain command.Chain
@@ -169,33 +151,6 @@ func limitHeadless(args [][]byte) command.Headless {
 	}
 	gives := func(seg engine.Segment) bool { return seg.Cost < 0 }
 	return command.Headless{Failure: p.fail, Prompt: p.sync != command.SyncCommit && !chain.Opts.Force && !slices.ContainsFunc(chain.Segs, gives)}
-}
-
-// saysHeadless reports whether an argument may say how the call is answered while no
-// leader does. Every command that is forwarded is asked, and hardly any is read for it.
-func saysHeadless(args [][]byte) bool {
-	return slices.ContainsFunc(args, func(a []byte) bool {
-		switch len(a) {
-		case len("fail"): // and SYNC
-			return a[0] == '-' || command.EqualFold(a, "fail") || command.EqualFold(a, "sync")
-		case len("force"):
-			return a[0] == '-' || command.EqualFold(a, "force")
-		}
-		return len(a) > 1 && a[0] == '-'
-	})
-}
-
-// parseFailure reads what FAIL says.
-func parseFailure(b []byte) (policy.Failure, error) {
-	switch {
-	case command.EqualFold(b, "open"):
-		return policy.FailOpen, nil
-	case command.EqualFold(b, "closed"):
-		return policy.FailClosed, nil
-	case command.EqualFold(b, "local"):
-		return policy.FailLocal, nil
-	}
-	return policy.FailServer, errFail
 }
 
 // check refuses combinations that contradict each other.
@@ -241,10 +196,10 @@ func (p *limitParser) parseSegment(args [][]byte) (rest [][]byte, err error) {
 		return nil, command.EngineError(engine.ErrTooManySegments)
 	}
 	seg := engine.Segment{Key: args[0], Cost: 1}
-	if seg.Limit.Limit, err = parseInteger(args[1]); err != nil {
+	if seg.Limit.Limit, err = wire.ParseInteger(args[1]); err != nil {
 		return nil, err
 	}
-	if seg.Limit.Period, err = parsePeriod(args[2]); err != nil {
+	if seg.Limit.Period, err = wire.ParsePeriod(args[2]); err != nil {
 		return nil, err
 	}
 	args = args[3:]
@@ -273,9 +228,9 @@ func (p *limitParser) parseOption(seg *engine.Segment, args [][]byte) (int, erro
 		o.AtMost = true
 		return 1, nil
 	case command.EqualFold(name, "sync"):
-		return 1, p.setSync(command.SyncCommit)
+		return 1, wire.SetSync(&p.sync, command.SyncCommit)
 	case command.EqualFold(name, "async"):
-		return 1, p.setSync(command.SyncNone)
+		return 1, wire.SetSync(&p.sync, command.SyncNone)
 	}
 	if len(args) < 2 {
 		return 0, command.ErrSyntax
@@ -283,9 +238,9 @@ func (p *limitParser) parseOption(seg *engine.Segment, args [][]byte) (int, erro
 	var err error
 	switch name, value := args[0], args[1]; {
 	case command.EqualFold(name, "cost"):
-		seg.Cost, err = parseInteger(value)
+		seg.Cost, err = wire.ParseInteger(value)
 	case command.EqualFold(name, "burst"):
-		seg.Limit.Burst, err = parseInteger(value)
+		seg.Limit.Burst, err = wire.ParseInteger(value)
 		if err == nil && seg.Limit.Burst < 1 {
 			err = errBurst
 		}
@@ -306,28 +261,20 @@ func (p *limitParser) parseOption(seg *engine.Segment, args [][]byte) (int, erro
 		}
 	case command.EqualFold(name, "wait"):
 		var ms int64
-		if ms, err = parseInteger(value); err == nil && (ms < 0 || ms > math.MaxInt64/int64(time.Millisecond)) {
+		if ms, err = wire.ParseInteger(value); err == nil && (ms < 0 || ms > math.MaxInt64/int64(time.Millisecond)) {
 			err = errors.New("ERR WAIT must be a number of milliseconds, 0 or more")
 		}
 		if o.Wait = ms * int64(time.Millisecond); ms == 0 {
 			o.Wait = algo.NoWait
 		}
 	case command.EqualFold(name, "debt"):
-		if o.Debt, err = parseInteger(value); err == nil && o.Debt < 0 {
+		if o.Debt, err = wire.ParseInteger(value); err == nil && o.Debt < 0 {
 			err = errors.New("ERR DEBT must be 0 or more")
 		}
 	case command.EqualFold(name, "fail"):
-		p.fail, err = parseFailure(value)
+		p.fail, err = wire.ParseFailure(value)
 	default:
 		return 0, fmt.Errorf("ERR syntax error, unknown option '%s'", command.Clip(name, command.ErrorClip))
 	}
 	return 2, err
-}
-
-func (p *limitParser) setSync(m command.SyncMode) error {
-	if p.sync != command.SyncDefault && p.sync != m {
-		return errSync
-	}
-	p.sync = m
-	return nil
 }

@@ -3,6 +3,7 @@ package limits
 import (
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
 // slotsCommands bound how many calls run at once.
@@ -46,20 +47,20 @@ func acquire(call *command.Call) {
 		return
 	}
 	call.Decided(d.OK)
-	openDecision(call, 6)
-	intField(call.W, "allowed", command.Truth(d.OK))
-	intField(call.W, "limit", d.Limit)
-	intField(call.W, "remaining", d.Remaining)
-	intField(call.W, "retry_after_ms", command.CeilMillis(d.RetryAfter))
-	field(call.W, "lease")
+	wire.OpenDecision(call, 6)
+	wire.IntField(call.W, "allowed", command.Truth(d.OK))
+	wire.IntField(call.W, "limit", d.Limit)
+	wire.IntField(call.W, "remaining", d.Remaining)
+	wire.IntField(call.W, "retry_after_ms", command.CeilMillis(d.RetryAfter))
+	wire.Field(call.W, "lease")
 	if d.OK {
 		call.W.BulkString(lease)
-		intField(call.W, "ttl_ms", command.CeilMillis(a.ttl))
+		wire.IntField(call.W, "ttl_ms", command.CeilMillis(a.ttl))
 	} else {
 		call.W.Null()
-		intField(call.W, "ttl_ms", 0)
+		wire.IntField(call.W, "ttl_ms", 0)
 	}
-	closeDecision(call)
+	wire.CloseDecision(call)
 }
 
 // acquireArgs are the arguments of RL.ACQUIRE behind the key.
@@ -70,10 +71,10 @@ type acquireArgs struct {
 
 func parseAcquire(args [][]byte) (a acquireArgs, err error) {
 	a.cost = 1
-	if a.limit, err = parseInteger(args[0]); err != nil {
+	if a.limit, err = wire.ParseInteger(args[0]); err != nil {
 		return a, err
 	}
-	if a.ttl, err = parsePeriod(args[1]); err != nil {
+	if a.ttl, err = wire.ParsePeriod(args[1]); err != nil {
 		return a, err
 	}
 	for rest := args[2:]; len(rest) > 0; rest = rest[2:] {
@@ -86,7 +87,7 @@ func parseAcquire(args [][]byte) (a acquireArgs, err error) {
 				return a, command.EngineError(algo.ErrLeaseID)
 			}
 		case command.EqualFold(rest[0], "cost"):
-			if a.cost, err = parseInteger(value); err != nil {
+			if a.cost, err = wire.ParseInteger(value); err != nil {
 				return a, err
 			}
 		default:
@@ -102,7 +103,7 @@ func release(call *command.Call) {
 }
 
 func extend(call *command.Call) {
-	ttl, err := parsePeriod(call.Args[3])
+	ttl, err := wire.ParsePeriod(call.Args[3])
 	if err != nil {
 		call.Error(err.Error())
 		return

@@ -8,7 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // descriptor reads one descriptor of a request into a step: a mapping of its entries,
@@ -25,7 +25,7 @@ func (r *reader) descriptor(n *yaml.Node, s *Step) error {
 				return number(&d.Hits, math.MinInt32, math.MaxUint32)(text)
 			}),
 			"limit": r.parsed(func(text string) (err error) {
-				d.Limit, err = limits.ParseAskedLimit(text)
+				d.Limit, err = checks.ParseAskedLimit(text)
 				return err
 			}),
 		})
@@ -70,12 +70,12 @@ func (r *reader) entries(n *yaml.Node, d *policy.Asked) error {
 }
 
 // request is what the step asks by descriptors.
-func (s *Step) request() limits.TrialRequest {
-	return limits.TrialRequest{Policy: s.Policy, Hits: s.Hits, Descriptors: s.Descriptors}
+func (s *Step) request() checks.TrialRequest {
+	return checks.TrialRequest{Policy: s.Policy, Hits: s.Hits, Descriptors: s.Descriptors}
 }
 
 // ruled tells what each descriptor met.
-func ruled(s *Step, each []limits.TrialDescriptor) (lines []string) {
+func ruled(s *Step, each []checks.TrialDescriptor) (lines []string) {
 	for i := range each {
 		d := &each[i]
 		line := entriesText(&s.Descriptors[i])

@@ -11,7 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // Expectation is what the answer to a call is to be. What it does not say does
@@ -26,7 +26,7 @@ type Expectation struct {
 type check struct {
 	key, want string
 	// got returns what the answer has, as want would say it.
-	got func(a *limits.TrialAnswer) string
+	got func(a *checks.TrialAnswer) string
 }
 
 // asks reports whether anything is expected.
@@ -43,14 +43,14 @@ const none, never = "none", "never"
 
 // expectation adds the keys of a step that are about the answer.
 func (r *reader) expectation(e *Expectation, known keys) {
-	text := func(key string, parse func(s string) (string, error), got func(a *limits.TrialAnswer) string) {
+	text := func(key string, parse func(s string) (string, error), got func(a *checks.TrialAnswer) string) {
 		known[key] = r.parsed(func(s string) error {
 			want, err := parse(s)
 			e.checks = append(e.checks, check{key, want, got})
 			return err
 		})
 	}
-	names := func(key string, named func(l *limits.TrialLimit) bool) {
+	names := func(key string, named func(l *checks.TrialLimit) bool) {
 		known[key] = func(n *yaml.Node) error {
 			want := []string{}
 			err := r.list(n, key, func(n *yaml.Node) error {
@@ -60,7 +60,7 @@ func (r *reader) expectation(e *Expectation, known keys) {
 				return err
 			})
 			slices.Sort(want)
-			e.checks = append(e.checks, check{key, fmt.Sprint(want), func(a *limits.TrialAnswer) string {
+			e.checks = append(e.checks, check{key, fmt.Sprint(want), func(a *checks.TrialAnswer) string {
 				got := []string{}
 				for i := range a.Limits {
 					if l := &a.Limits[i]; named(l) {
@@ -80,14 +80,14 @@ func (r *reader) expectation(e *Expectation, known keys) {
 		return nil
 	})
 	known["error"] = r.text(&e.failure)
-	text("limit", word, func(a *limits.TrialAnswer) string { return nameOf(a.Name) })
-	text("reason", word, func(a *limits.TrialAnswer) string { return a.Reason })
-	text("retry_after", duration, func(a *limits.TrialAnswer) string { return wait(a.RetryAfter) })
-	text("delay", duration, func(a *limits.TrialAnswer) string { return wait(a.Delay) })
-	text("status", whole, func(a *limits.TrialAnswer) string { return fmt.Sprint(a.Status) })
-	text("applied", whole, func(a *limits.TrialAnswer) string { return fmt.Sprint(len(a.Limits)) })
-	names("soft", func(l *limits.TrialLimit) bool { return l.Over && l.Mode == policy.Soft })
-	names("would_deny", func(l *limits.TrialLimit) bool { return l.Over && l.Mode == policy.Shadow })
+	text("limit", word, func(a *checks.TrialAnswer) string { return nameOf(a.Name) })
+	text("reason", word, func(a *checks.TrialAnswer) string { return a.Reason })
+	text("retry_after", duration, func(a *checks.TrialAnswer) string { return wait(a.RetryAfter) })
+	text("delay", duration, func(a *checks.TrialAnswer) string { return wait(a.Delay) })
+	text("status", whole, func(a *checks.TrialAnswer) string { return fmt.Sprint(a.Status) })
+	text("applied", whole, func(a *checks.TrialAnswer) string { return fmt.Sprint(len(a.Limits)) })
+	names("soft", func(l *checks.TrialLimit) bool { return l.Over && l.Mode == policy.Soft })
+	names("would_deny", func(l *checks.TrialLimit) bool { return l.Over && l.Mode == policy.Shadow })
 	known["remaining"] = r.remaining(e)
 }
 
@@ -98,7 +98,7 @@ func (r *reader) remaining(e *Expectation) func(n *yaml.Node) error {
 		add := func(key, name string) func(n *yaml.Node) error {
 			return r.parsed(func(s string) error {
 				want, err := whole(s)
-				e.checks = append(e.checks, check{key, want, func(a *limits.TrialAnswer) string { return left(a, name) }})
+				e.checks = append(e.checks, check{key, want, func(a *checks.TrialAnswer) string { return left(a, name) }})
 				return err
 			})
 		}
@@ -116,7 +116,7 @@ func (r *reader) remaining(e *Expectation) func(n *yaml.Node) error {
 }
 
 // left is what is left of a limit, "" that of the one that stands for the call.
-func left(a *limits.TrialAnswer, name string) string {
+func left(a *checks.TrialAnswer, name string) string {
 	if name == "" {
 		return fmt.Sprint(a.Remaining)
 	}
@@ -183,7 +183,7 @@ func (e *Expectation) check() error {
 
 // differs returns what is not as expected, a line each: all of it, or only the
 // verdict.
-func (e *Expectation) differs(a *limits.TrialAnswer, err error, all bool) (lines []string) {
+func (e *Expectation) differs(a *checks.TrialAnswer, err error, all bool) (lines []string) {
 	verdict := deny
 	switch {
 	case err != nil:

@@ -6,7 +6,7 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // Failure is the first step of a case that was not as expected.
@@ -25,7 +25,7 @@ type Failure struct {
 // it has decided, and the first failure, or nil. The verdict is expected of every
 // call of a step, the rest of its last one. The error is one of the policies.
 func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
-	trial, err := limits.NewTrial(records)
+	trial, err := checks.NewTrial(records)
 	if err != nil {
 		return 0, nil, err
 	}
@@ -40,11 +40,11 @@ func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 			}
 			continue
 		}
-		call := limits.TrialCall{Policy: s.Policy, Attributes: s.Attributes, Units: s.Cost}
+		call := checks.TrialCall{Policy: s.Policy, Attributes: s.Attributes, Units: s.Cost}
 		for n := 1; n <= s.Times; n++ {
 			calls++
-			var a limits.TrialAnswer
-			var each []limits.TrialDescriptor
+			var a checks.TrialAnswer
+			var each []checks.TrialDescriptor
 			var err error
 			if len(s.Descriptors) > 0 {
 				a, each, err = trial.Ask(now, s.request())
@@ -67,7 +67,7 @@ func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 }
 
 // settle settles the hold of a step.
-func (s *Step) settle(t *limits.Trial, now int64, hold string) error {
+func (s *Step) settle(t *checks.Trial, now int64, hold string) error {
 	if s.Cancels {
 		return t.Cancel(now, hold)
 	}
@@ -86,7 +86,7 @@ func (s *Step) costs() (args []string) {
 }
 
 // explain tells what each limit says.
-func explain(t *limits.Trial, now int64, call limits.TrialCall, a *limits.TrialAnswer) (lines []string) {
+func explain(t *checks.Trial, now int64, call checks.TrialCall, a *checks.TrialAnswer) (lines []string) {
 	findings, err := t.Explain(now, call)
 	if err != nil {
 		return nil
@@ -108,7 +108,7 @@ func explain(t *limits.Trial, now int64, call limits.TrialCall, a *limits.TrialA
 }
 
 // said is what a limit says that applies.
-func said(l *limits.TrialLimit) string {
+func said(l *checks.TrialLimit) string {
 	verdict := "passes"
 	if !l.OK {
 		verdict = "denies, retry_after " + wait(l.RetryAfter)

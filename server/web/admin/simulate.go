@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/limits"
+	"github.com/headgate-io/headgate/server/checks"
 )
 
 // # Trials
@@ -89,7 +89,7 @@ func (o *outcome) decision(d *algo.Decision) {
 	o.RetryAfter, o.ResetAfter, o.Delay = milliseconds(d.RetryAfter), milliseconds(d.ResetAfter), milliseconds(d.Delay)
 }
 
-// milliseconds rounds ns up; engine.Never stays what it is.
+// milliseconds rounds ns up; algo.Never stays what it is.
 func milliseconds(ns int64) int64 {
 	if ns < 0 {
 		return ns
@@ -234,14 +234,14 @@ func (t *trial) decide(ctx context.Context, start int64) (Answer, error) {
 	if err != nil {
 		return Answer{}, wrong("policies: %v", err)
 	}
-	on, err := limits.NewTrial(records)
+	on, err := checks.NewTrial(records)
 	if err != nil {
 		return Answer{}, wrong("policies: %v", err)
 	}
 	outcomes, err := t.play(ctx, start, func(now int64, s *step, o *outcome) error {
-		answer, err := on.Check(now, limits.TrialCall{Policy: s.Policy, Attributes: s.pairs, Units: *s.Cost})
+		answer, err := on.Check(now, checks.TrialCall{Policy: s.Policy, Attributes: s.pairs, Units: *s.Cost})
 		switch {
-		case errors.Is(err, limits.ErrNoPolicy):
+		case errors.Is(err, checks.ErrNoPolicy):
 			return err
 		case err != nil: // of the call
 			o.Error = strings.TrimPrefix(err.Error(), "ERR ")

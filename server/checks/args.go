@@ -1,0 +1,207 @@
+package checks
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
+)
+
+// checkArgs are the parsed options of RL.CHECK.
+type checkArgs struct {
+	pairs [][]byte // names and values, in turn
+	units int64
+	peek  bool
+	sync  command.SyncMode
+	fail  policy.Failure
+	// holds tells that the call is RL.RESERVE, and ttl is that of the hold, ns, 0
+	// for the policy's. names tells that the call may be given a name, which is id,
+	// nil for none.
+	holds, names bool
+	ttl          int64
+	id           []byte
+	given        checkOption // which options are
+	// printed tells that secrets may be given by what is printed for them.
+	printed bool
+}
+
+// checkOption is a set of options.
+type checkOption uint8
+
+const (
+	optionCost checkOption = 1 << iota
+	optionPeek
+	optionSync
+	optionFail
+	optionTTL
+	optionID
+)
+
+// once notes that an option is given; it is an error if it was before.
+func (a *checkArgs) once(o checkOption, name string) error {
+	if a.given&o != 0 {
+		return wire.GivenTwice(name)
+	}
+	a.given |= o
+	return nil
+}
+
+// parse reads what follows the policy's name, from left to right: the word of an
+// option takes its argument, anything else is the name of an attribute, and the
+// argument behind it its value, whatever it is.
+func (a *checkArgs) parse(args [][]byte) error {
+	*a = checkArgs{pairs: a.pairs[:0], units: 1}
+	return a.read(args)
+}
+
+// read is parse of what is left.
+func (a *checkArgs) read(args [][]byte) error {
+	for len(args) > 0 {
+		n, err := a.option(args)
+		if err != nil {
+			return err
+		}
+		if n > 0 {
+			args = args[n:]
+			continue
+		}
+		if len(args) < 2 {
+			return fmt.Errorf("ERR attribute '%s' has no value", command.Clip(args[0], command.ErrorClip))
+		}
+		a.pairs = append(a.pairs, args[0], args[1])
+		args = args[2:]
+	}
+	return nil
+}
+
+// option reads one option, and returns how many arguments it took: none if there
+// is no such option.
+func (a *checkArgs) option(args [][]byte) (n int, err error) {
+	word := args[0]
+	if !mayBeOption(word) {
+		return 0, nil
+	}
+	n = 1
+	switch {
+	case command.EqualFold(word, "cost"):
+		if len(args) < 2 {
+			return 0, command.ErrSyntax
+		}
+		if err = a.once(optionCost, "COST"); err == nil {
+			a.units, err = wire.ParseInteger(args[1])
+		}
+		n = 2
+	case command.EqualFold(word, "peek"):
+		a.peek, err = true, a.once(optionPeek, "PEEK")
+	case command.EqualFold(word, "sync"):
+		if err = wire.SetSync(&a.sync, command.SyncCommit); err == nil {
+			err = a.once(optionSync, "SYNC")
+		}
+	case command.EqualFold(word, "async"):
+		if err = wire.SetSync(&a.sync, command.SyncNone); err == nil {
+			err = a.once(optionSync, "ASYNC")
+		}
+	case command.EqualFold(word, "id"):
+		n, err = a.readID(args)
+	case command.EqualFold(word, "ttl"):
+		n, err = a.readTTL(args)
+	case command.EqualFold(word, "fail"):
+		if len(args) < 2 {
+			return 0, command.ErrSyntax
+		}
+		if err = a.once(optionFail, "FAIL"); err == nil {
+			a.fail, err = wire.ParseFailure(args[1])
+		}
+		n = 2
+	default:
+		n = 0
+	}
+	return n, err
+}
+
+// mayBeOption rules out most names of attributes at a glance.
+func mayBeOption(word []byte) bool {
+	const first = 1<<('a'&31) | 1<<('c'&31) | 1<<('f'&31) | 1<<('i'&31) | 1<<('p'&31) | 1<<('s'&31) | 1<<('t'&31)
+	return len(word) >= len("id") && len(word) <= len("async") && first&(1<<(word[0]&31)) != 0
+}
+
+// parseNamed is parse of a call that may be given a name; holds tells that it is
+// RL.RESERVE.
+func (a *checkArgs) parseNamed(args [][]byte, holds bool) error {
+	*a = checkArgs{pairs: a.pairs[:0], units: 1, holds: holds, names: true}
+	if err := a.read(args); err != nil {
+		return err
+	}
+	if a.id != nil && a.peek {
+		return errPeekID
+	}
+	return nil
+}
+
+// readID reads the option ID, and returns how many arguments it took.
+func (a *checkArgs) readID(args [][]byte) (n int, err error) {
+	switch {
+	case !a.names:
+		return 0, errNamed
+	case len(args) < 2:
+		return 0, command.ErrSyntax
+	}
+	if a.id = args[1]; len(a.id) == 0 || len(a.id) > maxID {
+		return 0, errID
+	}
+	return 2, a.once(optionID, "ID")
+}
+
+// parseReserve is parse of RL.RESERVE.
+func (a *checkArgs) parseReserve(args [][]byte) error {
+	return a.parseNamed(args, true)
+}
+
+var errHoldTTL = fmt.Errorf("ERR TTL must be %s to %s", policy.FormatDuration(policy.MinHoldTTL), policy.FormatDuration(policy.MaxHoldTTL))
+
+// readTTL reads the option TTL, and returns how many arguments it took.
+func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
+	switch {
+	case !a.holds:
+		return 0, errors.New("ERR TTL is of RL.RESERVE: what a check holds its policy says")
+	case len(args) < 2:
+		return 0, command.ErrSyntax
+	}
+	if err = a.once(optionTTL, "TTL"); err != nil {
+		return 0, err
+	}
+	if a.ttl, err = wire.ParsePeriod(args[1]); err != nil || a.ttl < policy.MinHoldTTL || a.ttl > policy.MaxHoldTTL {
+		err = errHoldTTL
+	}
+	return 2, err
+}
+
+// onlyOptions reads PEEK, SYNC, ASYNC and FAIL, and nothing else.
+func (a *checkArgs) onlyOptions(args [][]byte) error {
+	const allowed = optionPeek | optionSync | optionFail
+	for len(args) > 0 {
+		n, err := a.option(args)
+		switch {
+		case err != nil:
+			return err
+		case n == 0 || a.given&^allowed != 0:
+			return fmt.Errorf("ERR syntax error, unknown option '%s'", command.Clip(args[0], command.ErrorClip))
+		}
+		args = args[n:]
+	}
+	return nil
+}
+
+// errNamed is the error of an ID where it has to be read by parseNamed.
+var errNamed = errors.New("ERR ID is of RL.CHECK and RL.RESERVE")
+
+// maxID is how long the name of a call may be, in bytes.
+const maxID = 128
+
+var (
+	errID       = fmt.Errorf("ERR ID must be 1 to %d bytes", maxID)
+	errPeekID   = errors.New("ERR PEEK and ID exclude each other")
+	errConflict = "IDCONFLICT '%s' was given to another call"
+)

@@ -1,0 +1,126 @@
+package checks
+
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// answer is a decided check, as RL.CHECK replies it.
+type answer struct {
+	policy  *policy.Policy
+	ok      bool
+	reason  string
+	binding int // position in applied, -1 for none
+	delay   int64
+	applied []policy.Applied
+	each    []engine.Checked // of applied
+	hold    []byte           // nil for none
+	begun   bool             // a block begins
+}
+
+// Reasons of answers: a call passes since its limits admit it, or since no limit
+// applies to it; it is denied since a limit blocks its caller.
+const (
+	reasonOK      = "ok"
+	reasonNone    = "none"
+	reasonPenalty = "penalty"
+)
+
+// decide decides the call, which p was matched with.
+func (m *checkMemory) decide(call *command.Call, p *policy.Policy, o engine.CheckOptions, a *answer) error {
+	*a = answer{policy: p, ok: m.verdict != policy.Denied, reason: reasonOK, binding: -1}
+	switch m.verdict {
+	case policy.Denied:
+		a.reason = "deny"
+	case policy.Allowed:
+		a.reason = "allow"
+	default:
+		return m.ask(call, o, a)
+	}
+	// Nothing is counted; but only who decides may say so.
+	_, err := call.Limits.Check(call.Now, nil, engine.CheckOptions{}, nil)
+	return err
+}
+
+// ask has the limits that apply decided.
+func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) error {
+	a.applied = m.call.Applied
+	n := len(a.applied)
+	if cap(m.out) < 2*n {
+		m.out = make([]engine.Checked, 2*policy.MaxLimits)
+	}
+	m.checks, m.at = m.checks[:0], m.at[:0]
+	missing := -1
+	for i := range a.applied {
+		l := &a.applied[i]
+		if l.Missing {
+			if l.Numbers.Mode == policy.Enforce && missing < 0 {
+				missing, o.Denied = i, true
+			}
+			continue
+		}
+		ready, ok := l.Numbers.Handle.(engine.Ready)
+		if !ok { // numbers that a SCALE has made
+			var err error
+			if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
+				return err
+			}
+		}
+		m.checks = append(m.checks, engine.Check{
+			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: l.Cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
+			Mode: engine.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty),
+		})
+		m.at = append(m.at, i)
+	}
+	if a.policy.Calendars {
+		for j, i := range m.at {
+			m.checks[j].Window = Window(a.applied[i].Limit, call.Now)
+		}
+	}
+	checked, each := m.out[:len(m.checks)], m.out[len(m.checks):len(m.checks)+n]
+	v, err := call.Limits.Check(call.Now, m.checks, o, checked)
+	if err != nil {
+		return err
+	}
+	a.ok, a.delay, a.each, a.begun = v.OK, v.Delay, checked, v.Begun
+	if len(checked) < n {
+		a.each = each
+		m.fillIn(a, checked)
+	}
+	if v.Binding >= 0 {
+		a.binding = m.at[v.Binding]
+	}
+	switch {
+	case v.Penalty:
+		a.reason = reasonPenalty
+		if missing >= 0 { // no wait ends that
+			a.each[a.binding].RetryAfter = algo.Never
+		}
+	case !a.ok:
+		a.reason = "limit"
+		// Of two that no wait ends the first stands for the call.
+		if missing >= 0 && (a.binding < 0 || a.each[a.binding].RetryAfter != algo.Never || missing < a.binding) {
+			a.binding, a.reason = missing, "missing"
+		}
+	case n == 0:
+		a.reason = reasonNone
+	}
+	return nil
+}
+
+// fillIn puts what the limits say that were asked into their places, and what those
+// say that demand an attribute which the call has not.
+func (m *checkMemory) fillIn(a *answer, checked []engine.Checked) {
+	clear(a.each)
+	for j, i := range m.at {
+		a.each[i] = checked[j]
+	}
+	for i := range a.applied {
+		if l := &a.applied[i]; l.Missing {
+			a.each[i].Decision = algo.Decision{Limit: EngineLimit(l.Limit, l.Numbers).Capacity(), RetryAfter: algo.Never}
+			a.each[i].Over = a.ok
+		}
+	}
+}

@@ -1,0 +1,114 @@
+package checks
+
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
+)
+
+// # Replies about holds
+//
+// They have the fields of RL.CHECK, and are written field by field.
+
+// heldFields are those of a reply up to its limits.
+type heldFields struct {
+	algo.Decision        // of the limit called name
+	delay         int64  // of all
+	name          string // "" for none
+	reason        string
+	hold          []byte // nil for none
+	version       uint64
+	applied       int
+	denied        bool
+}
+
+// write opens a reply with some fields, and writes those up to the limits.
+func (f *heldFields) write(call *command.Call, fields int) {
+	w, d := call.W, f.Decision
+	if f.name == "" {
+		d = none
+	}
+	d.OK = !f.denied
+	wire.OpenDecision(call, fields)
+	wire.WriteDecision(w, &d, f.delay, false)
+	wire.Field(w, "name")
+	if f.name == "" {
+		w.Null()
+	} else {
+		w.BulkString(f.name)
+	}
+	wire.Field(w, "reason")
+	w.BulkString(f.reason)
+	wire.Field(w, "hold")
+	if f.hold == nil {
+		w.Null()
+	} else {
+		w.Bulk(f.hold)
+	}
+	wire.IntField(w, "version", int64(f.version))
+	wire.IntField(w, "applied", int64(f.applied))
+	wire.Field(w, "limits")
+}
+
+// settledFields is how many fields the reply of a settlement has.
+const settledFields = checkFields + 1
+
+// writeSettled replies what a settlement says: what RL.CHECK does, and by how much
+// the limit that is the deepest in debt is over.
+func (c *Checker) writeSettled(call *command.Call, a *engine.Settled) {
+	w := call.W
+	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied, false}
+	f.write(call, settledFields)
+	w.Array(len(a.Each))
+	j := &protocols[protocol(w)]
+	for i := range a.Each {
+		l, d := &a.Limits[i], &a.Each[i]
+		wire.OpenFields(w, limitFields)
+		wire.Field(w, "name")
+		w.BulkString(l.Name)
+		out := j.appendDecision(append(w.B, j.first...), d, d.Delay)
+		out = resp.AppendInt(append(out, j.cost...), a.Costs[i])
+		out = append(append(append(out, j.modes[l.Mode]...), "200"...), j.window...)
+		w.B = append(resp.AppendInt(out, c.settledWindow(l, a.Windows[i], call.Now)), "\r\n"...)
+	}
+	wire.Field(w, "soft")
+	w.Array(0)
+	wire.IntField(w, "over", a.Over)
+	wire.CloseDecision(call)
+}
+
+// settledWindow is windowMillis of a limit that was held, whose window is of so many
+// ns.
+func (c *Checker) settledWindow(held *engine.Reserved, window, now int64) int64 {
+	if window == 0 && held.Limit.Algorithm == algo.PolicyCalendar {
+		l, _ := limitOf(c.book.InForce(), held)
+		return calendarMillis(l, now)
+	}
+	return command.CeilMillis(window)
+}
+
+// writeRepeated replies what a call was answered when it was made, without its
+// limits; or, where its slots have ended and there is no room for them, that it is
+// denied. key is that of its record.
+func writeRepeated(call *command.Call, r *engine.Reservation, slots *engine.Renewed, key []byte) {
+	w := call.W
+	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(HoldPrefix):], r.Version, r.Applied, false}
+	switch {
+	case slots.Denied:
+		f = heldFields{slots.Decision, 0, slots.Name, "limit", nil, r.Version, r.Applied, true}
+	case r.Listed:
+		f.reason = "allow"
+	case r.Applied == 0:
+		f.reason = reasonNone
+	}
+	if r.State == engine.HoldNone {
+		f.hold = nil
+	}
+	f.write(call, checkFields)
+	w.Array(0)
+	wire.Field(w, "soft")
+	w.Array(0)
+	wire.CloseDecision(call)
+}

@@ -1,0 +1,195 @@
+package checks
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/limits/wire"
+)
+
+// inspectCommands tell an operator what limits hold and who meets them.
+func inspectCommands(c *Checker) []command.Spec {
+	return []command.Spec{{
+		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast | command.Databases,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Derived: c.explainedKeys, Categories: command.CatLimiter, Secrets: c.explainSecrets,
+		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
+		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why; or what a hold has been charged.",
+		Syntax:  "<key | POLICY name [attribute value ...] | HOLD hold>",
+		Handler: c.explainAny,
+	}, {
+		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
+		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
+		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
+		Handler: c.top,
+		// RESET wipes away what operators look at.
+		Guards: func(args [][]byte) bool { t, _ := parseTop(args[1:]); return t.reset },
+	}}
+}
+
+func (c *Checker) explain(call *command.Call) {
+	if call.LongKeys(call.Args[1]) { // what it explains is read
+		call.Leave()
+		return
+	}
+	x, ok, err := call.Sess.Explain(call.Now, call.Args[1])
+	if err != nil {
+		call.Fail(err)
+		return
+	}
+	if !ok {
+		call.W.Null()
+		return
+	}
+	p := command.NewPairs(call.W)
+	p.Str("type", x.Limit.Algorithm.Type())
+	explainOwner(p, call.Args[1], x.Limit.Algorithm)
+	explainLimit(p, x.Limit)
+	if is, ok := c.offender(call.Sess.Engine(), call.Args[1], call.Now); ok {
+		explainOffender(p, &is, call.Now)
+	}
+	for _, f := range x.Facts {
+		if f.Text != "" {
+			p.Str(f.Name, f.Text)
+		} else {
+			p.Int(f.Name, f.Int)
+		}
+	}
+	if x.Quota {
+		p.Int("capacity", x.Capacity)
+		p.Int("used", x.Used)
+		p.Int("remaining", x.Remaining)
+		p.Int("next_unit_ms", command.CeilMillis(x.NextAfter))
+		p.Int("full_ms", command.CeilMillis(x.ResetAfter))
+	}
+	expires := int64(command.TTLPersistent)
+	if !x.Persistent {
+		expires = command.CeilMillis(x.ExpiresAfter)
+	}
+	p.Int("expires_ms", expires)
+	p.Int("bytes", int64(x.Bytes))
+	p.Flush()
+}
+
+func explainLimit(p *command.Pairs, l algo.Limit) {
+	units, period, aligns := l.Algorithm.Has()
+	if units {
+		p.Int("limit", l.Limit)
+	}
+	if period {
+		p.Str("period", wire.FormatPeriod(l.Period))
+	}
+	if l.Burst > 0 {
+		p.Int("burst", l.Burst)
+	}
+	switch {
+	case l.Align == algo.First:
+		p.Str("align", "first")
+	case aligns:
+		p.Str("align", "epoch")
+	}
+	switch l.Rounding {
+	case algo.Nanosecond:
+		p.Str("rounding", "ns")
+	case algo.Microsecond:
+		p.Str("rounding", "us")
+	}
+}
+
+// top replies [[key, count, error], …], first the most frequent: the true
+// count is at most error below count. With POLICY, a caller who is blocked has a
+// fourth value, for how many ms.
+func (c *Checker) top(call *command.Call) {
+	t, err := parseTop(call.Args[1:])
+	if err != nil {
+		call.Error(err.Error())
+		return
+	}
+	e, now := call.Sess.Engine(), call.Now
+	call.Host.Block(call, 0, func(w *resp.Writer) {
+		ranked := t.ranked(e)
+		if t.reset {
+			e.ResetTop()
+		}
+		w.Array(len(ranked))
+		for _, k := range ranked {
+			blocked := int64(0)
+			if t.policy != "" {
+				x, _ := c.offender(e, k.Key, now)
+				blocked = lasts(x.BlockedUntil, now)
+			}
+			w.Array(3 + int(min(blocked, 1)))
+			w.Bulk(k.Key)
+			w.Int(int64(k.Count))
+			w.Int(int64(k.Error))
+			if blocked > 0 {
+				w.Int(blocked)
+			}
+		}
+	})
+}
+
+// ranked returns the keys that are asked for.
+func (t *topArgs) ranked(e *engine.Engine) []engine.TopKey {
+	if t.policy == "" {
+		return e.Top(t.ranking, t.count)
+	}
+	prefix := []byte(policy.KeyPrefix(t.policy))
+	all := slices.DeleteFunc(e.Top(t.ranking, engine.MaxTopK), func(k engine.TopKey) bool { return !bytes.HasPrefix(k.Key, prefix) })
+	return all[:min(len(all), t.count)]
+}
+
+// topDefault is how many keys RL.TOP lists without COUNT.
+const topDefault = 10
+
+type topArgs struct {
+	policy  string // of whose counters, "" for all keys
+	ranking engine.Ranking
+	count   int
+	reset   bool
+}
+
+func parseTop(args [][]byte) (t topArgs, err error) {
+	t = topArgs{ranking: engine.TopDenied, count: topDefault}
+	ranked := false
+	for ; len(args) > 0; args = args[1:] {
+		ranking, isRanking := parseRanking(args[0])
+		switch {
+		case isRanking && !ranked:
+			t.ranking, ranked = ranking, true
+		case command.EqualFold(args[0], "reset"):
+			t.reset = true
+		case command.EqualFold(args[0], "policy") && len(args) > 1:
+			t.policy = string(args[1])
+			args = args[1:]
+		case command.EqualFold(args[0], "count") && len(args) > 1:
+			n, ok := resp.ParseInt(args[1])
+			if !ok || n < 1 {
+				return t, errors.New("ERR COUNT must be at least 1")
+			}
+			t.count = int(min(n, engine.MaxTopK))
+			args = args[1:]
+		default:
+			return t, command.ErrSyntax
+		}
+	}
+	return t, nil
+}
+
+func parseRanking(b []byte) (engine.Ranking, bool) {
+	switch {
+	case command.EqualFold(b, "allowed"):
+		return engine.TopAllowed, true
+	case command.EqualFold(b, "denied"):
+		return engine.TopDenied, true
+	case command.EqualFold(b, "hot"):
+		return engine.TopHot, true
+	}
+	return 0, false
+}

@@ -1,0 +1,65 @@
+package checks
+
+import (
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// # Keys that are not arguments
+//
+// Commands on policies and holds touch counters and records that their arguments do
+// not name. A step that holds keys asks for them first.
+
+// keys returns the keys of the counters that an RL.CHECK is about, none for one
+// that is an error.
+func (c *Checker) keys(args [][]byte, now int64) [][]byte { return c.keysOf(args, now, false) }
+
+// keysOf is keys of a call in which secrets may be given by what is printed for
+// them, or not.
+func (c *Checker) keysOf(args [][]byte, now int64, printed bool) [][]byte {
+	m := matched{call: policy.NewCall()} // not a session's: what it returns outlasts the command
+	p := c.book.Set().Policy(args[1])
+	if p == nil || m.args.parseReserve(args[2:]) != nil {
+		return nil
+	}
+	if m.args.printed = printed; m.match(p, now) != nil {
+		return nil
+	}
+	var keys [][]byte
+	for i := range m.call.Applied {
+		if key := m.call.Applied[i].Key; key != nil {
+			keys = append(keys, key)
+		}
+	}
+	if m.args.id != nil { // and of the slots that it has, to renew them
+		keys = append(keys, c.engine.ReservationKeys(namedKey(nil, args[1], m.args.id))...)
+	}
+	return keys
+}
+
+// heldKeys returns the keys that RL.COMMIT or RL.CANCEL is about.
+func (c *Checker) heldKeys(args [][]byte, _ int64) [][]byte {
+	return c.engine.ReservationKeys(holdKey(args[1]))
+}
+
+// explainKeys finds the key of RL.EXPLAIN, if it is not about a policy.
+func explainKeys(args [][]byte, at []int) []int {
+	if len(args) == 2 {
+		at = append(at, 1)
+	}
+	return at
+}
+
+// explainedKeys are those that RL.EXPLAIN of a policy or of a hold looks at.
+func (c *Checker) explainedKeys(args [][]byte, now int64) [][]byte {
+	switch {
+	case len(args) == 3 && command.EqualFold(args[1], "hold"):
+		return [][]byte{holdKey(args[2])}
+	case len(args) > 2 && command.EqualFold(args[1], "policy"):
+		if p := c.book.Set().Policy(args[2]); p != nil && p.Descriptors() != nil {
+			return descriptorKeyOf(p, args[3:])
+		}
+		return c.keysOf(args[1:], now, true)
+	}
+	return nil
+}

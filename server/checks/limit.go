@@ -1,0 +1,37 @@
+package checks
+
+import (
+	"time"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/policy"
+)
+
+// EngineLimit is a limit of a policy, with some of its numbers, as the engine has
+// it.
+func EngineLimit(l *policy.Limit, n *policy.Numbers) algo.Limit {
+	limit := algo.Limit{
+		Algorithm: algo.Algorithm(l.Algorithm).OfPolicy(), Align: algo.Align(l.Align),
+		Limit: n.Rate.Amount, Period: n.Rate.Period, Burst: n.Rate.Burst,
+		Resets: uint16(l.Epoch.Reset), Scalings: uint16(l.Epoch.Proportion),
+	}
+	if n.Rate.Kind != policy.Limited { // blocked: no wait ends that
+		limit.Limit, limit.Period, limit.Burst = 0, int64(time.Second), 0
+	}
+	switch l.Algorithm {
+	case policy.Calendar:
+		limit.Period = 0
+	case policy.Concurrent:
+		limit.Algorithm, limit.Period = algo.PolicySlots, l.TTL
+	}
+	return limit
+}
+
+// Window is the window of a limit's calendar that contains the present, nil for a
+// limit without one, or of no period.
+func Window(l *policy.Limit, now int64) *algo.Window {
+	if l.Calendar == nil {
+		return nil
+	}
+	return (*algo.Window)(l.Calendar.Window(now))
+}

@@ -1,0 +1,96 @@
+package checks
+
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// matched is a parsed call of RL.CHECK, and what of its policy applies to it.
+type matched struct {
+	call    *policy.Call
+	verdict policy.Verdict // of call
+	args    checkArgs
+}
+
+// match tells what of p applies to the parsed call.
+func (m *matched) match(p *policy.Policy, now int64) (err error) {
+	c := m.call
+	c.Begin(p)
+	for i := 0; i < len(m.args.pairs) && err == nil; i += 2 {
+		if name, value := m.args.pairs[i], m.args.pairs[i+1]; m.args.printed {
+			err = c.SetPrinted(name, value)
+		} else {
+			err = c.Set(name, value)
+		}
+	}
+	if err != nil {
+		return badCall{err}
+	}
+	c.Units = m.args.units
+	if m.verdict, err = c.Match(now); err != nil {
+		return badCall{err}
+	}
+	return nil
+}
+
+// checkMemory is what RL.CHECK, and what holds, use call after call.
+type checkMemory struct {
+	*matched         // of the call that is being executed
+	own      matched // of one that was not prepared
+
+	// ahead has the calls that were prepared in a round, from next to ready; round
+	// is command.Call.Round. From the first that is taken on they are matched.
+	ahead       []*prepared
+	next, ready int
+	matchedAll  bool
+	round       uint64
+	sought      []engine.Sought // by them
+
+	// reserver decides calls that are held or have a name; key is that of the record.
+	reserver reserver
+	key      []byte
+	asked    []byte // scratch of fingerprint
+	order    []int  // likewise
+	settling settler
+
+	checks []engine.Check
+	out    []engine.Checked
+	// at is the position in call.Applied of each check.
+	at   []int
+	lane uint32 // of whom it is the memory, for counts
+
+	passing passing
+	ended   func() // Call.Ended
+
+	asking *descriptorMemory // of RL.DESCRIPTORS, made for its first call
+}
+
+// newMemory returns the memory of one who executes calls.
+func newMemory() *checkMemory {
+	m := &checkMemory{own: matched{call: policy.NewCall()}, lane: laneStripes.Add(1)}
+	m.matched = &m.own
+	m.ended = m.endRound
+	return m
+}
+
+// memory returns the memory of who executes the call.
+func memory(call *command.Call) *checkMemory {
+	m, ok := call.Memory.(*checkMemory)
+	if !ok {
+		m = newMemory()
+		call.Memory = m
+	}
+	return m
+}
+
+// end lets go of the client's input.
+func (m *checkMemory) end() {
+	m.matched.end()
+	m.matched = &m.own
+}
+
+func (m *matched) end() {
+	m.call.End()
+	clear(m.args.pairs)
+}

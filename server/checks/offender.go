@@ -1,0 +1,48 @@
+package checks
+
+import (
+	"hash/maphash"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// offenderOf returns what is known of the caller of a policy's counter. It is false
+// for a limit that has no penalty, or is not enforced.
+func offenderOf(e *engine.Engine, l *policy.Limit, n *policy.Numbers, key []byte, now int64) (engine.Offender, bool) {
+	if l.Penalty == nil || n.Mode != policy.Enforce {
+		return engine.Offender{}, false
+	}
+	return e.Offender(now, key, maphash.Bytes(e.Seed(), key), EngineLimit(l, n), (*engine.Penalty)(l.Penalty)), true
+}
+
+// offender is offenderOf by the key alone. Of numbers that it does not tell, the
+// first that the caller may have count.
+func (c *Checker) offender(e *engine.Engine, key []byte, now int64) (engine.Offender, bool) {
+	name, id, pairs, ok := policy.ParseKey(key)
+	if !ok {
+		return engine.Offender{}, false
+	}
+	set, _ := c.book.Current()
+	l := set.Policy([]byte(name)).LimitWithID(id)
+	if l == nil || l.Penalty == nil {
+		return engine.Offender{}, false
+	}
+	may, ok := policy.NewCall().Counter(l, key, pairs, now, nil)
+	if !ok {
+		return engine.Offender{}, false
+	}
+	return offenderOf(e, l, may[0].Numbers, key, now)
+}
+
+// explainOffender tells what is known of a caller: strikes, for how long they count
+// together, and for how long the block lasts, both 0 for none.
+func explainOffender(p *command.Pairs, x *engine.Offender, now int64) {
+	p.Int("strikes", x.Strikes)
+	p.Int("strikes_end_ms", lasts(x.StrikesEnd, now))
+	p.Int("blocked_ms", lasts(x.BlockedUntil, now))
+}
+
+// lasts is for how many ms something does that ends at a time.
+func lasts(end, now int64) int64 { return command.CeilMillis(max(end-now, 0)) }

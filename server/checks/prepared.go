@@ -1,0 +1,192 @@
+package checks
+
+import (
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/prefetch"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// # Checks that are prepared
+//
+// What applies to an RL.CHECK, and by which keys, follows from its arguments, the
+// policies and the time, and no counter is asked for it. So the checks of a
+// pipeline are parsed before the first of them runs; then all are matched, in steps
+// that ask for the policies of all before one is read; their counters are asked for
+// together; and each finds what was matched when its turn comes.
+
+// prepared is a call that was parsed ahead.
+type prepared struct {
+	matched
+	// first is where the call's arguments are; name is its policy's, and hash that of
+	// the name.
+	first *[]byte
+	name  []byte
+	hash  uint64
+	// set and now are what it is matched with, and policy is the one that it was
+	// matched with; nil if it is an error, which is left for its turn.
+	set    *policy.Set
+	policy *policy.Policy
+	now    int64
+	// cold tells that the call before it is of another policy.
+	cold bool
+}
+
+// ahead and aheadReserve are command.Spec.Ahead of RL.CHECK and RL.RESERVE.
+func (c *Checker) ahead(call *command.Call, args [][]byte)        { c.parseAhead(call, args, false) }
+func (c *Checker) aheadReserve(call *command.Call, args [][]byte) { c.parseAhead(call, args, true) }
+
+// parseAhead is the first of the steps in which the calls of a round are prepared together;
+// holds reports whether this one is RL.RESERVE. What is an error is left for its turn.
+func (c *Checker) parseAhead(call *command.Call, args [][]byte, holds bool) {
+	m := memory(call)
+	m.beginRound(call)
+	if m.ready == len(m.ahead) {
+		m.ahead = append(m.ahead, &prepared{matched: matched{call: policy.NewCall()}})
+	}
+	x := m.ahead[m.ready]
+	if x.args.parseNamed(args[2:], holds) != nil {
+		clear(x.args.pairs)
+		return
+	}
+	x.first, x.name, x.now = &args[0], args[1], call.Now
+	x.set, _ = c.book.Current()
+	x.hash = x.set.Seek(x.name)
+	m.ready++
+}
+
+// beginRound makes the round of a call the one that is prepared.
+func (m *checkMemory) beginRound(call *command.Call) {
+	if m.round != call.Round {
+		m.forget()
+		m.round = call.Round
+		m.passing.together, call.Ended = true, m.ended
+	}
+}
+
+// aheadSettle is command.Spec.Ahead of RL.COMMIT and RL.CANCEL: the record is asked
+// for together with what the other calls of the round need.
+func (c *Checker) aheadSettle(call *command.Call, args [][]byte) {
+	m := memory(call)
+	m.beginRound(call)
+	m.key = append(append(m.key[:0], HoldPrefix...), args[1]...)
+	m.sought = append(m.sought, call.Sess.SoughtHold(m.key))
+}
+
+// warm takes the other steps for a call that is not matched, if none has taken them.
+func (m *checkMemory) warm(call *command.Call) {
+	if m.round == call.Round && !m.matchedAll && len(m.sought) > 0 {
+		m.matchAll(call.Sess)
+	}
+}
+
+// matchAll takes the other steps, and asks for the counters of all calls. No step
+// waits for what the one before it has asked for, as long as there are some calls.
+func (m *checkMemory) matchAll(sess *engine.Session) {
+	m.matchedAll = true
+	all := m.ahead[m.next:m.ready]
+	var last prepared
+	for _, x := range all {
+		if x.hash == last.hash && x.set == last.set {
+			x.policy, x.cold = last.policy, false
+			continue
+		}
+		x.policy = x.set.Fetch(x.hash)
+		x.cold = x.policy != nil
+		last.hash, last.set, last.policy = x.hash, x.set, x.policy
+	}
+	for step := range policy.Touches {
+		for _, x := range all {
+			if x.cold {
+				x.policy.Touch(step)
+				touchAttached(x.policy, step)
+			}
+		}
+	}
+	for _, x := range all {
+		if x.policy = x.set.Sought(x.hash, x.name); x.policy == nil {
+			continue
+		}
+		if x.match(x.policy, x.now) != nil || x.verdict != policy.Decide {
+			x.policy = nil
+			continue
+		}
+		if x.args.id != nil {
+			m.key = namedKey(m.key[:0], x.name, x.args.id)
+			m.sought = append(m.sought, sess.SoughtHold(m.key))
+		}
+		whole := len(x.call.Applied) <= engine.WarmKeys
+		for i := range x.call.Applied {
+			l := &x.call.Applied[i]
+			if l.Missing {
+				continue
+			}
+			k := engine.Sought{Hash: l.Hash, Len: len(l.Key), Whole: whole}
+			if x.cold {
+				k.Limit, _ = l.Numbers.Handle.(engine.Ready)
+			}
+			m.sought = append(m.sought, k)
+		}
+	}
+	sess.WarmChecks(m.sought)
+}
+
+// touchAttached is Policy.Touch for what is known of a policy.
+func touchAttached(p *policy.Policy, step int) {
+	const lines = 3 // of most
+	k, ok := p.Handle.(*attached)
+	switch {
+	case !ok:
+	case step == 0:
+		prefetch.Object(k)
+	case step == 1:
+		prefetch.Array(k.limits, lines)
+	}
+}
+
+// forget lets go of the calls that were prepared and not run.
+func (m *checkMemory) forget() {
+	for ; m.next < m.ready; m.next++ {
+		m.ahead[m.next].drop()
+	}
+	m.next, m.ready, m.matchedAll = 0, 0, false
+	clear(m.sought)
+	m.sought = m.sought[:0]
+}
+
+// drop lets go of a prepared call.
+func (x *prepared) drop() {
+	x.end()
+	x.first, x.name, x.set, x.policy = nil, nil, nil, nil
+}
+
+// take makes a call the prepared one, if it was and still is what set says, and
+// returns its policy; nil if not. Calls run in the order in which they were
+// prepared; some do not run here.
+func (m *checkMemory) take(call *command.Call, set *policy.Set) *policy.Policy {
+	if m.round != call.Round {
+		return nil
+	}
+	for i := m.next; i < m.ready; i++ {
+		x := m.ahead[i]
+		if x.first != &call.Args[0] {
+			continue
+		}
+		for ; m.next < i; m.next++ {
+			m.ahead[m.next].drop()
+		}
+		if !m.matchedAll {
+			m.matchAll(call.Sess)
+		}
+		m.next++
+		p := x.policy
+		if p == nil || x.set != set || x.now != call.Now {
+			x.drop()
+			return nil
+		}
+		x.first, x.name, x.set, x.policy = nil, nil, nil, nil
+		m.matched = &x.matched
+		return p
+	}
+	return nil
+}

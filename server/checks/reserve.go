@@ -1,0 +1,222 @@
+package checks
+
+import (
+	"crypto/rand"
+	"encoding/base64"
+	"errors"
+	"math/bits"
+	"slices"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// holdCommands hold what a call may cost, and settle what it did.
+func holdCommands(c *Checker) []command.Spec {
+	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
+	return []command.Spec{{
+		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
+		Derived: c.keys, Ahead: c.aheadReserve, Secrets: c.checkSecrets, Headless: c.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
+		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
+		Handler: c.reserve,
+	}, {
+		Name: "rl.commit", Arity: -2, Flags: flags,
+		Derived: c.heldKeys, Ahead: c.aheadSettle, Secrets: c.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Summary: "Settles a hold by what the call did cost: gives back the rest, or charges the difference.",
+		Syntax:  "hold [attribute value ...] [COST units]",
+		Handler: c.commitHold,
+	}, {
+		Name: "rl.cancel", Arity: 2, Flags: flags &^ command.DenyOOM,
+		Derived: c.heldKeys, Ahead: c.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Summary: "Ends a hold and gives back what it was charged.",
+		Syntax:  "hold",
+		Handler: c.cancelHold,
+	}}
+}
+
+// HoldPrefix is what the keys of holds begin with. Behind it is what clients call
+// the hold: `<policy>;<id>`.
+const HoldPrefix = "@+"
+
+// reserver decides the limits of one RL.RESERVE in place of the session, and has
+// the session hold what they are charged, if it has a key for that.
+type reserver struct {
+	command.Limiter
+	call   *command.Call
+	m      *checkMemory
+	p      *policy.Policy
+	req    engine.Reserve
+	random [15]byte // of the last id
+}
+
+// begin makes r decide a call by a policy, with the memory of the one before.
+func (r *reserver) begin(limits command.Limiter, call *command.Call, m *checkMemory, p *policy.Policy) {
+	*r = reserver{Limiter: limits, call: call, m: m, p: p, req: engine.Reserve{Limits: r.req.Limits[:0], Plain: !m.args.holds}}
+}
+
+// Check implements command.Limiter.
+func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
+	if r.m.verdict == policy.Denied { // by a list: nothing is charged
+		return r.Limiter.Check(now, checks, o, out)
+	}
+	r.req.Limits = slices.Grow(r.req.Limits[:0], len(checks))[:len(checks)]
+	for j := range checks {
+		l := &r.m.call.Applied[r.m.at[j]]
+		named := &r.req.Limits[j] // nothing but these is looked at
+		named.Name, named.CostBy, named.Each = l.Limit.Name, l.CostBy(), l.Numbers.Cost
+		if l.Limit.Algorithm == policy.Concurrent {
+			if err := r.setTTL(&checks[j]); err != nil {
+				return engine.Verdict{}, err
+			}
+			continue
+		}
+		checks[j].TooMuch = checks[j].Mode == engine.Enforce && r.beyondShare(&checks[j])
+	}
+	if len(r.req.Key) == 0 {
+		return r.Limiter.Check(now, checks, o, out)
+	}
+	return r.call.Sess.Reserve(now, checks, o, out, &r.req)
+}
+
+// setTTL has slots end as the call says, if it does.
+func (r *reserver) setTTL(c *engine.Check) (err error) {
+	if r.m.args.ttl != 0 {
+		limit := c.Limit.Limit()
+		limit.Period = r.m.args.ttl
+		c.Limit, err = r.call.Sess.Ready(limit)
+	}
+	return err
+}
+
+// beyondShare reports whether a check asks for more than one hold may take.
+func (r *reserver) beyondShare(c *engine.Check) bool {
+	if r.req.Plain || r.p.Hold.Share == 100 {
+		return false
+	}
+	limit := c.Limit.Limit()
+	high, low := bits.Mul64(uint64(limit.Capacity()), uint64(r.p.Hold.Share))
+	most, _ := bits.Div64(high, low, 100) // the share is below 100, so high is
+	return uint64(c.Cost) > most
+}
+
+// idTries is how many ids a step that holds keys may try, until it finds one whose
+// record is where it may write: of 256 shards it may have one.
+const idTries = 10_000
+
+// name gives the hold an id, which nobody can guess.
+func (r *reserver) name() {
+	for range idTries {
+		rand.Read(r.random[:]) // never fails: see crypto/rand
+		key := append(append(append(r.m.key[:0], HoldPrefix...), r.p.Name...), ';')
+		r.m.key = base64.RawURLEncoding.AppendEncode(key, r.random[:])
+		r.req.Key = r.m.key
+		if r.call.Sess.Reaches(r.req.Key) {
+			return
+		}
+	}
+}
+
+// repeatTries is how often a call is tried again whose record comes and goes
+// meanwhile.
+const repeatTries = 4
+
+// takesSlots reports whether the call asks for slots.
+func (m *matched) takesSlots() bool {
+	return slices.ContainsFunc(m.call.Applied, func(a policy.Applied) bool {
+		return a.Limit.Algorithm == policy.Concurrent && a.Cost > 0
+	})
+}
+
+// reserve is RL.RESERVE.
+func (c *Checker) reserve(call *command.Call) {
+	m := memory(call)
+	defer m.end()
+	set := c.setOf(call)
+	p := m.take(call, set)
+	if p == nil {
+		if err := m.args.parseNamed(call.Args[2:], true); err != nil {
+			call.Error(err.Error())
+			return
+		}
+	}
+	c.hold(call, m, set, p)
+}
+
+// hold decides a call that is parsed, which is held, has a name or may take slots. p is the policy of
+// set that it is matched with, or nil. Without a leader it is a check, which holds
+// nothing.
+func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *policy.Policy) {
+	limits := call.Limits
+	defer func() { call.Limits, m.args.id = limits, nil }()
+	named := m.args.id != nil && !call.Degraded
+	var asked engine.Fingerprint
+	if named {
+		asked = m.fingerprint()
+		m.key = namedKey(m.key[:0], call.Args[1], m.args.id)
+	}
+	for try := 0; ; try++ {
+		ready := p != nil
+		// First of all: a call that was made is answered the same, whatever the
+		// policy has become. Where that is known, Reserve looks first of all.
+		if named && !ready && c.repeat(call, m, asked, set, p) {
+			return
+		}
+		if !ready {
+			if p = c.match(call, m, set); p == nil {
+				return
+			}
+		}
+		r := &m.reserver
+		r.begin(limits, call, m, p)
+		if !call.Degraded {
+			call.Limits = r
+		}
+		if !call.Degraded && !m.args.peek {
+			r.req.TTL, r.req.Keep, r.req.Charges = p.Hold.TTL, p.Hold.Keep, p.Hold.Charges
+			if m.args.ttl != 0 {
+				r.req.TTL = m.args.ttl
+			}
+			r.req.Version, r.req.Applied = p.Version, len(m.call.Applied)
+			r.req.Named, r.req.Print = named, asked
+			r.req.Listed = m.verdict == policy.Allowed
+			switch {
+			case named:
+				r.req.Key = m.key
+			case m.args.holds || p.Slots && m.takesSlots():
+				r.name()
+			}
+		}
+		var a answer
+		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready}, &a)
+		switch {
+		case errors.Is(err, engine.ErrStale) && try < 2:
+			set, p = c.book.Set(), nil
+			continue
+		case errors.Is(err, engine.ErrRepeated) && try < repeatTries: // somebody was faster
+			call.Limits, p = limits, nil
+			continue
+		}
+		if err != nil {
+			if !named || !ready || !c.repeat(call, m, asked, set, p) {
+				m.fail(call, err)
+			}
+			return
+		}
+		if a.ok {
+			a.hold = r.hold()
+		}
+		c.answer(call, m, &a)
+		return
+	}
+}
+
+// hold returns what clients call the hold of a call that has passed, nil if there is
+// none.
+func (r *reserver) hold() []byte {
+	if !r.req.Held {
+		return nil
+	}
+	return r.req.Key[len(HoldPrefix):]
+}

@@ -1,0 +1,259 @@
+package policies
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/checks"
+)
+
+// change is a change of policies, which takes effect as a whole or not at all.
+type change struct {
+	at     int64  // engine time, ns
+	author string // see command.Host
+	edits  []edit
+	// from is the file of a node that it is about; nil for none. Its edits follow
+	// from what nodes have offered before.
+	from *ofFile
+	// revision is the number of the change among all, once it is made.
+	revision uint64
+	// made does what is left when the records are put; nil is nothing.
+	made func(sess *engine.Session, versions []uint64) error
+	// reply writes the reply; nil writes the version of the one edit.
+	reply func(w *resp.Writer, versions []uint64)
+}
+
+// edit is what a change makes of one record.
+type edit struct {
+	name string
+	// text is what stands there then, nil is nothing.
+	text   *string
+	record *policy.Record // the text, checked
+	file   string         // that it is loaded from
+	// version is the one that has to be there; -1 for any.
+	version int64
+	// counters says what becomes of what was consumed; void, that nothing does.
+	counters policy.Change
+	void     bool
+	// changed tells, once the change is made, that it has a new version; was is the one
+	// before, 0 for none.
+	changed bool
+	was     uint64
+}
+
+// Errors of changes. They carry their code.
+var (
+	errVersion  = errors.New("VERSION the policy has another version")
+	errNoPolicy = errors.New("NOPOLICY there is no such policy")
+)
+
+// errMoved has a change tried again: another one is not committed yet.
+var errMoved = errors.New("records have changed meanwhile")
+
+const (
+	// changePatience is how long a change waits for the commit of the one before
+	// it, and changePoll how often it looks.
+	changePatience = 2 * time.Second
+	changePoll     = time.Millisecond
+)
+
+// commit makes a change: its records are put, and take effect everywhere when
+// they are committed. It returns the versions that the edits lead to. A text that
+// is there already changes nothing.
+//
+// A change is tried against what is committed, and put only if nothing else has
+// been since: two that fit to what was there need not fit to each other. So it
+// waits for the one before it, unless waits is false.
+func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
+	for begun := time.Now(); ; time.Sleep(changePoll) {
+		if versions, err = e.put(sess, c); !errors.Is(err, errMoved) {
+			return versions, err
+		}
+		if !waits || time.Since(begun) > changePatience {
+			return nil, checks.ErrChanging
+		}
+	}
+}
+
+// put puts the records of a change, if all that was put before is committed, and
+// stages the set that it leads to.
+func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err error) {
+	now := e.book.current()
+	base, before := now.set, now.revision
+	var note []byte
+	if c.from != nil {
+		note = e.offered(c)
+	}
+	puts, edits, versions, err := e.recordsOf(c, before)
+	if err != nil || len(edits) == 0 && note == nil {
+		return versions, err
+	}
+	if note != nil {
+		puts = append(puts, engine.PolicyRecord{Name: fileRecord, Value: note})
+	}
+	if key := keyFor(base, edits); key != nil {
+		puts = append(puts, engine.PolicyRecord{Name: secretRecord, Value: key})
+		edits = slices.Insert(edits, 0, bookEdit{name: secretRecord, key: key})
+	}
+	st, err := e.book.build(base, edits, puts[0].Value)
+	if err != nil {
+		// What is not committed yet may be what it needs.
+		if !bytes.Equal(e.book.engine.PolicyRecord(revisionRecord), before) {
+			return nil, errMoved
+		}
+		return nil, fmt.Errorf("ERR %w", err)
+	}
+	e.book.stage(st)
+	err = sess.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
+		if !bytes.Equal(get(revisionRecord), before) { // each change has a revision
+			return nil, errMoved
+		}
+		return puts, nil
+	})
+	if err != nil {
+		e.book.unstage(st)
+	}
+	if err != nil && !errors.Is(err, errMoved) {
+		return nil, engineError(err)
+	}
+	return versions, err
+}
+
+// recordsOf returns the records that a change puts, the first of them that of its
+// revision, and what it makes of the set; before is the revision before. A text
+// that is there already changes nothing.
+func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
+	revision := uint64(0)
+	if before != nil {
+		if revision, err = strconv.ParseUint(string(before), 10, 64); err != nil {
+			return nil, nil, nil, fmt.Errorf("ERR %w", errStored)
+		}
+	}
+	revision++
+	c.revision = revision
+	puts = []engine.PolicyRecord{{Name: revisionRecord, Value: strconv.AppendUint(nil, revision, 10)}}
+	for i := range c.edits {
+		ed := &c.edits[i]
+		value := e.book.engine.PolicyRecord(ed.name)
+		old := e.replaced(ed.name, value, revision)
+		ed.was = old.present()
+		next, err := e.revise(c, ed, &old, revision)
+		if err != nil {
+			return nil, nil, nil, err
+		}
+		if ed.changed = next != nil; !ed.changed {
+			versions = append(versions, old.Version)
+			continue
+		}
+		versions = append(versions, next.Version)
+		records := next.records(ed.name)
+		edits = append(edits, bookEdit{name: ed.name, record: ed.record, meta: next.meta()})
+		puts = append(puts, records...)
+		if value != nil {
+			puts = append(puts, engine.PolicyRecord{Name: historyRecord(ed.name, old.Version), Value: value})
+		}
+		puts = append(puts, forgotten(e.book.engine.PolicyRecord, ed.name, &old)...)
+	}
+	return puts, edits, versions, nil
+}
+
+// engineError gives an error of the engine its code; ErrSealed stays what it is.
+func engineError(err error) error {
+	if errors.Is(err, engine.ErrSealed) {
+		return err
+	}
+	return fmt.Errorf("ERR %w", err)
+}
+
+// revise returns the record that an edit makes of another one; nil if it changes
+// nothing.
+func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*stored, error) {
+	switch {
+	case ed.version >= 0 && uint64(ed.version) != old.present():
+		return nil, fmt.Errorf("%w: %d", errVersion, old.present())
+	case ed.text == nil && old.Gone:
+		return nil, errNoPolicy
+	case c.from == nil && !old.Gone && !old.foreign && old.File != "" && !ed.voids(old):
+		return nil, fmt.Errorf("%w: %s", errOfFile, old.File)
+	}
+	next := &stored{Version: old.Version + 1, Revision: revision, At: c.at / int64(time.Millisecond), Author: c.author, File: ed.file, Epochs: old.Epochs}
+	if next.Gone = ed.text == nil; !next.Gone {
+		next.Text = *ed.text
+	}
+	if ed.voids(old) {
+		next.File = old.File
+	}
+	switch {
+	case !ed.void && !next.Gone && !old.Gone && !old.foreign && old.Text == next.Text && (old.File == "") == (next.File == ""):
+		return nil, nil
+	case !isPolicy(ed.name):
+		return next, nil
+	}
+	// A text that is not understood is as none: counters go on where they count alike.
+	was, err := old.parsed(ed.name)
+	if err != nil {
+		was, err = nil, nil
+	}
+	switch {
+	case ed.void && next.Gone:
+		next.Epochs = policy.ResetAll(was, old.Epochs)
+	case ed.void || was == nil && old.foreign && ed.counters == policy.ChangeReset:
+		next.Epochs = policy.ResetAll(ed.record, old.Epochs)
+	default:
+		if next.Epochs, err = policy.Revise(was, old.Epochs, ed.record, ed.counters); err != nil {
+			err = fmt.Errorf("policy '%s': %w", ed.name, err)
+		}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("ERR %w", err)
+	}
+	return next, nil
+}
+
+// voids reports whether the edit leaves the text, and makes void what was consumed.
+func (ed *edit) voids(old *stored) bool { return ed.void && ed.text != nil && *ed.text == old.Text }
+
+// parsed returns the checked tree of a record, nil for one that says that there is
+// none.
+func (st *stored) parsed(name string) (*policy.Record, error) {
+	if st.Gone {
+		return nil, nil
+	}
+	return policy.ParseRecord(name, name, []byte(st.Text))
+}
+
+// present is the version that is there, 0 for none.
+func (st *stored) present() uint64 {
+	if st.Gone {
+		return 0
+	}
+	return st.Version
+}
+
+// replaced reads the record that a change replaces. It takes what it can of one
+// that this node does not understand: otherwise nobody could ever replace that.
+// revision is the number of the change, which is above every version.
+func (e *Editor) replaced(name string, value []byte, revision uint64) stored {
+	st, err := decodeStored(value)
+	if err == nil {
+		err = st.join(partsOf(name, value, e.book.engine.PolicyRecord))
+	}
+	if err == nil {
+		st.foreign = e.book.trouble(name) != nil
+		return st
+	}
+	st = stored{}
+	if json.Unmarshal(value, &st) != nil || st.Version == 0 {
+		st = stored{Version: revision - 1}
+	}
+	st.foreign = true
+	return st
+}

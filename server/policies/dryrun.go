@@ -1,0 +1,71 @@
+package policies
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
+)
+
+// rehearse replies what a change would change, a text a line, and, if it may
+// survey the table, which counters would deny a call.
+func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys bool) error {
+	now := e.book.current()
+	base, before := now.set, now.revision
+	_, edits, _, err := e.recordsOf(c, before)
+	if err != nil {
+		return err
+	}
+	if key := keyFor(base, edits); key != nil {
+		edits = slices.Insert(edits, 0, bookEdit{name: secretRecord, key: key})
+	}
+	st, err := e.book.build(base, edits, nil)
+	if err != nil {
+		return fmt.Errorf("ERR %w", err)
+	}
+	defer e.book.drop(st)
+	var lines, names []string
+	for i := range c.edits {
+		ed := &c.edits[i]
+		old := e.replaced(ed.name, e.book.engine.PolicyRecord(ed.name), c.revision)
+		was, _ := old.parsed(ed.name) // one that is not understood is as none
+		for _, d := range policy.Compare(was, ed.record) {
+			lines = append(lines, ed.name+": "+d.String())
+		}
+		lines = append(lines, warnings(ed.record, st.next.Attributes())...)
+		if ed.changed && isPolicy(ed.name) {
+			names = append(names, ed.name)
+		}
+	}
+	for _, name := range names {
+		if n := st.asleep(name); n > 0 {
+			lines = append(lines, fmt.Sprintf("%s: overrides of RL.OVERRIDE that sleep then: %d", name, n))
+		}
+	}
+	lines = append(lines, c.routeWarnings(st.next)...)
+	if surveys {
+		counted, err := surveyOf(sess, st, names)
+		if err != nil {
+			return engineError(err)
+		}
+		lines = append(lines, counted...)
+	}
+	w.Array(len(lines))
+	for _, l := range lines {
+		w.BulkString(l)
+	}
+	return nil
+}
+
+// warnings are what a text says in vain, a text a line.
+func warnings(rec, shared *policy.Record) (lines []string) {
+	if rec == nil {
+		return nil
+	}
+	for _, w := range policy.Warnings(rec, shared) {
+		lines = append(lines, "warning: "+w.Error())
+	}
+	return lines
+}

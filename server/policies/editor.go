@@ -1,0 +1,183 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"slices"
+	"strings"
+
+	"golang.org/x/sync/semaphore"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/checks"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// Editor changes the policies of a book, and tells what they are.
+type Editor struct {
+	book  *Book
+	audit *slog.Logger // see server.Config
+	// reading admits texts that are read, and changed for, by their bytes.
+	reading *semaphore.Weighted
+}
+
+// NewEditor returns the editor of a book. Changes leave a line in audit.
+func NewEditor(book *Book, audit *slog.Logger) *Editor {
+	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(policy.MaxFile)}
+}
+
+// Commands are the commands.
+func (e *Editor) Commands() []command.Spec {
+	return slices.Concat(policyCommands(e), overrideCommands(e))
+}
+
+// policyCommands change policies, and tell what they are.
+func policyCommands(e *Editor) []command.Spec {
+	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags | command.NoScript, Categories: command.CatLimiter,
+			Group: "limiter", Complexity: complexity, Summary: summary, Syntax: syntax, Handler: handler,
+		}
+	}
+	const perText = "O(N), N the length of the text"
+	const write, read = command.Write | command.NoTable | command.Guarded, command.Readonly | command.NoTable
+	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded|command.Long, "O(N), N the number of limits of the policy, or of keys where calls are held", "name [attribute value ...]",
+		"Forgets what was consumed, and ends holds: of a caller, or of all.", e.reset)
+	reset.Secrets = e.resetSecrets
+	return []command.Spec{{
+		Name: "rl.policy", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
+		Complexity: "Depends on subcommand.", Summary: "A container for commands about policies.",
+		Subs: []command.Spec{
+			sub("check", 3, command.Local|command.NoTable|command.Long, perText, "text",
+				"Tells what is wrong with a file of policies.", e.checkText),
+			sub("set", -4, write, perText, "name [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
+				"Makes a text the policy of a name; what it leaves alone goes on counting.", e.setPolicy),
+			sub("load", -3, write|command.Long, perText, "[CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
+				"Makes a whole file of policies, attributes and lists take effect, as one change.", e.load),
+			sub("file", 5, write|command.Long, perText, "node path text",
+				"Offers the file of a node, which sends this when it starts and when its file has changed.", e.loadFile),
+			sub("get", -3, read, perText, "name [VERSION version]",
+				"Returns a policy's text, its version, and who made it when.", e.getPolicy),
+			sub("del", -3, write, "O(1)", "name [IF version] [RESET]",
+				"Deletes a policy. Its counters stay until they expire, unless they are reset.", e.delPolicy),
+			sub("list", 2, read, "O(N), N the number of policies", "",
+				"Lists the policies with their versions.", e.listPolicies),
+			sub("history", 3, read, "O(N), N the number of versions that are kept", "name",
+				"Tells of the versions of a policy who made them when, the latest first.", e.history),
+			sub("diff", -4, read, perText, "name version [version]",
+				"Tells what differs between two versions of a policy, or between one and the present one.", e.diff),
+			sub("rollback", -4, write, perText, "name version [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN]",
+				"Makes the text of an earlier version the policy's next one.", e.rollback),
+			reset,
+		},
+	}}
+}
+
+// change makes a change on a worker, and replies its versions once it is
+// committed, or, if it is dry, what it would change.
+func (e *Editor) change(call *command.Call, keep int, dry bool, of func() (*change, error)) {
+	at, author := call.Now, call.Host.Author()
+	run := func(sess *engine.Session, w *resp.Writer) error {
+		end, err := e.admit(keep, !call.InExec)
+		if err != nil {
+			w.Error(err.Error())
+			return nil
+		}
+		defer end()
+		c, err := of()
+		if err == nil {
+			c.at, c.author = at, author
+			if c.from != nil {
+				c.author = "node " + c.from.node
+			}
+			if dry {
+				err = e.rehearse(sess, c, w, !call.InExec)
+			} else {
+				err = e.carryOut(sess, c, w, !call.InExec)
+			}
+		}
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, engine.ErrSealed):
+			w.Error(command.EngineError(err).Error())
+			return err
+		}
+		w.Error(oneLine(err.Error()))
+		return nil
+	}
+	if !dry {
+		call.Sync = command.SyncCommit // who was answered has it on every node that may lead
+	}
+	if call.InExec {
+		call.Err = run(call.Sess, call.W)
+		return
+	}
+	sess := call.NewSession()
+	call.Host.Block(call, keep, func(w *resp.Writer) {
+		defer sess.Close()
+		_ = run(sess, w) // replied
+	})
+}
+
+// carryOut makes a change and replies the versions that it has led to.
+func (e *Editor) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits bool) error {
+	versions, err := e.commit(sess, c, waits)
+	if err != nil {
+		return err
+	}
+	for i := range c.edits {
+		if ed := &c.edits[i]; ed.changed {
+			e.audit.Info("policy changed", "author", c.author, "policy", ed.name, "old_version", ed.was, "version", versions[i],
+				"revision", c.revision, "deleted", ed.text == nil, "reset", ed.void, "file", ed.file)
+		}
+	}
+	if c.made != nil {
+		if err := c.made(sess, versions); err != nil {
+			return err
+		}
+	}
+	if c.reply != nil {
+		c.reply(w, versions)
+		return nil
+	}
+	w.Int(int64(versions[0]))
+	return nil
+}
+
+// writeVersions replies the names of the edits with the versions that they have
+// led to.
+func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
+	w.Array(len(versions))
+	for i, v := range versions {
+		p := command.NewPairs(w)
+		p.Str("name", c.edits[i].name)
+		p.Int("version", int64(v))
+		p.Flush()
+	}
+}
+
+// admit lets a text of size bytes be read, and changed for, until end. Long ones that
+// are at a time have policy.MaxFile bytes together, since what they are read into takes
+// ten times that. Others wait for these, unless waits is false.
+func (e *Editor) admit(size int, waits bool) (end func(), err error) {
+	if size <= policy.MaxText {
+		return func() {}, nil
+	}
+	n := int64(min(size, policy.MaxFile))
+	if !e.reading.TryAcquire(n) {
+		if !waits {
+			return nil, checks.ErrChanging
+		}
+		if err := e.reading.Acquire(context.Background(), n); err != nil {
+			return nil, err
+		}
+	}
+	return func() { e.reading.Release(n) }, nil
+}
+
+// oneLine makes a text one that a simple error can have.
+func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }

@@ -1,0 +1,193 @@
+package policies
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// # Files of nodes
+//
+// A node may have a file of policies, which it offers to the cluster when it
+// starts and whenever the file has changed. It is loaded if its text is new to the
+// cluster, or is not what this node loaded last: so a restart changes nothing, and
+// neither does one with an old file amid a rollout, while whoever puts an old text
+// back on purpose has it loaded. What the file dropped is deleted.
+
+// fileRecord is the record of what nodes have offered.
+const fileRecord = internalPrefix + "file"
+
+// Bounds of fileState: older texts and nodes are forgotten.
+const (
+	keptTexts = 256
+	keptNodes = 256
+)
+
+// fileState tells which file is in force, and what nodes have offered. A text is
+// known by its SHA-256.
+type fileState struct {
+	Format int    `json:"format"`
+	Text   string `json:"text"` // in force
+	Path   string `json:"path"`
+	Node   string `json:"node"` // that loaded it
+	// Nodes have what each node offered last, Texts all that the cluster has
+	// seen; the latest are at the end.
+	Nodes []fileNode `json:"nodes"`
+	Texts []string   `json:"texts"`
+}
+
+type fileNode struct {
+	ID   string `json:"id"`
+	Text string `json:"text"`
+}
+
+// decodeFileState reads the record; of none it is empty.
+func decodeFileState(value []byte) (st fileState, err error) {
+	if value == nil {
+		return st, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&st); err != nil {
+		return st, fmt.Errorf("%w: %w", errStored, err)
+	}
+	if st.Format != storedFormat {
+		return st, fmt.Errorf("%w: format %d, this node knows %d", errStored, st.Format, storedFormat)
+	}
+	return st, nil
+}
+
+func (st *fileState) encode() []byte {
+	st.Format = storedFormat
+	b, err := json.Marshal(st)
+	if err != nil {
+		panic(err) // of texts
+	}
+	return b
+}
+
+// offer takes a node's text. loads tells that it is to be in force, noted that
+// the record changes.
+func (st *fileState) offer(node, path, text string) (loads, noted bool) {
+	i := slices.IndexFunc(st.Nodes, func(n fileNode) bool { return n.ID == node })
+	known := slices.Contains(st.Texts, text)
+	switch {
+	case text == st.Text:
+	case i >= 0: // of a node that has not changed its file, another's is newer
+		loads = st.Nodes[i].Text != text
+	default:
+		loads = !known
+	}
+	if i >= 0 && st.Nodes[i].Text == text && !loads {
+		return false, false
+	}
+	if i >= 0 {
+		st.Nodes = slices.Delete(st.Nodes, i, i+1)
+	}
+	st.Nodes = append(st.Nodes, fileNode{node, text})
+	st.Nodes = st.Nodes[max(0, len(st.Nodes)-keptNodes):]
+	if !known {
+		st.Texts = append(st.Texts, text)
+		st.Texts = st.Texts[max(0, len(st.Texts)-keptTexts):]
+	}
+	if loads {
+		st.Text, st.Path, st.Node = text, path, node
+	}
+	return loads, true
+}
+
+// ofFile is what a change has that comes from a node's file.
+type ofFile struct {
+	node, path, hash string
+	records          []*policy.Record
+	// state is what nodes have offered once the change is made.
+	state fileState
+	loads bool
+}
+
+// offered makes the edits of a change that comes from a file, by what nodes have
+// offered before. note is the record of that, nil if it stays as it is.
+func (e *Editor) offered(c *change) (note []byte) {
+	f, err := c.from, error(nil)
+	if f.state, err = decodeFileState(e.book.engine.PolicyRecord(fileRecord)); err != nil {
+		f.state = fileState{} // not understood: begun anew, since nobody could replace it
+	}
+	c.edits = nil
+	loads, noted := f.state.offer(f.node, f.path, f.hash)
+	if f.loads = loads; loads {
+		c.edits = e.fileEdits(f)
+	}
+	if !noted {
+		return nil
+	}
+	return f.state.encode()
+}
+
+// fileEdits returns the edits that make the stored records equal to the file.
+// Records of earlier files that it lacks are deleted.
+func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
+	has := make(map[string]bool, len(f.records))
+	for _, rec := range f.records {
+		text := policy.Format(rec)
+		has[rec.Name] = true
+		edits = append(edits, edit{name: rec.Name, text: &text, record: rec, file: f.path, version: -1})
+	}
+	for _, name := range e.book.names() {
+		if has[name] {
+			continue
+		}
+		if st := e.replaced(name, e.book.engine.PolicyRecord(name), 0); !st.Gone && st.File != "" {
+			edits = append(edits, edit{name: name, file: f.path, version: -1})
+		}
+	}
+	return edits
+}
+
+// errOfFile is returned for a change of what a node's file has.
+var errOfFile = errors.New("ERR the policy is in a node's file: change it there, or take it out of it")
+
+// loadFile is RL.POLICY FILE. It replies whether the file was loaded, which one is
+// in force, and how many records that has changed.
+func (e *Editor) loadFile(call *command.Call) {
+	f := &ofFile{node: string(call.Args[2]), path: string(call.Args[3])}
+	text := append([]byte(nil), call.Args[4]...)
+	if f.node == "" || f.path == "" {
+		call.Error("ERR a file has a node and a path")
+		return
+	}
+	c := &change{from: f}
+	c.reply = func(w *resp.Writer, _ []uint64) {
+		changed := int64(0)
+		for i := range c.edits {
+			changed += command.Truth(c.edits[i].changed)
+		}
+		p := command.NewPairs(w)
+		p.Int("loaded", command.Truth(f.loads))
+		p.Int("in_force", command.Truth(f.state.Text == f.hash))
+		p.Str("file", f.state.Path)
+		p.Str("node", f.state.Node)
+		p.Int("changed", changed)
+		p.Flush()
+	}
+	e.change(call, len(text), false, func() (*change, error) {
+		var err error
+		if f.records, err = policy.ParseFile(f.path, text); err != nil {
+			return nil, fmt.Errorf("ERR %w", err)
+		}
+		f.hash = hashOf(text)
+		return c, nil
+	})
+}
+
+func hashOf(text []byte) string {
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])
+}

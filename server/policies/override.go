@@ -1,0 +1,399 @@
+package policies
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/events"
+	"github.com/headgate-io/headgate/server/limits/wire"
+)
+
+// overrideCommands change what policies say for some callers.
+func overrideCommands(e *Editor) []command.Spec {
+	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
+		return command.Spec{
+			Name: name, Arity: arity, Flags: flags | command.NoScript | command.NoTable, Categories: command.CatLimiter,
+			Group: "limiter", Complexity: complexity, Summary: summary, Syntax: syntax, Handler: handler,
+		}
+	}
+	const whose = "name <LIMIT limit | TIER | SCALE> [attribute value ...]"
+	set := sub("set", -5, command.Write|command.Guarded, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
+		"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", e.setOverride)
+	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", e.getOverride)
+	del := sub("del", -4, command.Write|command.Guarded, "O(1)", whose, "Ends an override.", e.delOverride)
+	set.Secrets, get.Secrets, del.Secrets = e.overrideSecrets(true), e.overrideSecrets(false), e.overrideSecrets(false)
+	return []command.Spec{{
+		Name: "rl.override", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
+		Complexity: "Depends on subcommand.", Summary: "A container for commands about what policies say for some callers.",
+		Subs: []command.Spec{
+			set, get, del,
+			sub("list", -3, command.Readonly, "O(N), N the number of overrides of the policy", "name [AFTER id] [COUNT count]",
+				"Lists the overrides of a policy.", e.listOverrides),
+		},
+	}}
+}
+
+// overrideArgs say which override a command is about.
+type overrideArgs struct {
+	kind    policy.OverrideKind
+	limit   []byte
+	tier    string
+	rate    policy.Rate
+	percent int64
+	until   int64 // Unix ns, 0 for never
+	pairs   [][]byte
+}
+
+// Errors of overrides.
+var (
+	errOverrideKind = errors.New("ERR syntax error, say LIMIT, TIER or SCALE behind the name")
+	errPercent      = errors.New("ERR SCALE must be a percentage such as 50%")
+	errUntil        = errors.New("ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds")
+	errOverridden   = errors.New("ERR a policy may have 1000000 overrides")
+	errDescriptor   = errors.New("ERR a policy with descriptors has no limits or tiers by attributes to override: give the caller a descriptor of its own in the text (RL.POLICY SET keeps what was counted), such as {key: api_key, value: acme, rate_limit: ...}, or turn all limits up or down with SCALE")
+)
+
+// maxOverrides bounds those of a policy.
+const maxOverrides = 1_000_000
+
+// parseOverride reads what follows the name. sets tells that values are given too.
+func parseOverride(args [][]byte, sets bool) (a overrideArgs, err error) {
+	word := args[0]
+	args = args[1:]
+	next := func() (b []byte) {
+		if len(args) == 0 {
+			if err == nil {
+				err = command.ErrSyntax
+			}
+			return nil
+		}
+		b, args = args[0], args[1:]
+		return b
+	}
+	switch {
+	case command.EqualFold(word, "limit"):
+		a.kind, a.limit = policy.OverrideLimit, next()
+		if sets {
+			if err == nil && !command.EqualFold(next(), "rate") {
+				err = command.ErrSyntax
+			}
+			if rate := next(); err == nil {
+				if a.rate, err = policy.ParseNumbers(string(rate)); err != nil {
+					err = fmt.Errorf("ERR rate %w", err)
+				}
+			}
+		}
+	case command.EqualFold(word, "tier"):
+		if a.kind = policy.OverrideTier; sets {
+			a.tier = string(next())
+		}
+	case command.EqualFold(word, "scale"):
+		if a.kind = policy.OverrideScale; sets {
+			if a.percent, err = parsePercent(next()); err != nil {
+				return a, err
+			}
+		}
+	default:
+		return a, errOverrideKind
+	}
+	if sets && err == nil && len(args) > 0 && command.EqualFold(args[0], "until") {
+		next()
+		a.until, err = parseUntil(next())
+	}
+	a.pairs = args
+	return a, err
+}
+
+// parsePercent reads 50%, or 50.
+func parsePercent(b []byte) (int64, error) {
+	n, err := strconv.ParseInt(strings.TrimSuffix(string(b), "%"), 10, 32)
+	if err != nil {
+		return 0, errPercent
+	}
+	return n, nil
+}
+
+// parseUntil reads a time: RFC 3339, or Unix seconds.
+func parseUntil(b []byte) (int64, error) {
+	at, err := policy.ParseTimeOrSeconds(string(b))
+	switch {
+	case errors.Is(err, policy.ErrTimeLate):
+		return 0, fmt.Errorf("ERR UNTIL: %w", err)
+	case err != nil:
+		return 0, errUntil
+	}
+	return at, nil
+}
+
+// override returns the override that RL.OVERRIDE SET is about.
+func (e *Editor) override(call *command.Call) (o policy.Override, err error) {
+	a, err := parseOverride(call.Args[3:], true)
+	if err != nil {
+		return o, err
+	}
+	p := e.book.texts().Policy(call.Args[2])
+	if p == nil {
+		return o, errors.New(e.book.Missing(call.Args[2]))
+	}
+	return overrideOf(p, &a)
+}
+
+// overrideOf returns the override of a policy that arguments say.
+func overrideOf(p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
+	if a.kind != policy.OverrideScale && p.Descriptors() != nil {
+		return o, errDescriptor
+	}
+	c, err := callOf(p, a.pairs)
+	if err != nil {
+		return o, err
+	}
+	switch a.kind {
+	case policy.OverrideLimit:
+		o, err = c.LimitOverride(string(a.limit), a.rate, a.until)
+	case policy.OverrideTier:
+		o, err = c.TierOverride(a.tier, a.until)
+	default:
+		if len(a.pairs) > 0 {
+			return o, errors.New("ERR SCALE is of the whole policy: it has no attributes")
+		}
+		o, err = p.ScaleOverride(a.percent, a.until)
+	}
+	if err != nil {
+		err = fmt.Errorf("ERR %w", err)
+	}
+	return o, err
+}
+
+// setOverride is RL.OVERRIDE SET.
+func (e *Editor) setOverride(call *command.Call) {
+	o, err := e.override(call)
+	if err == nil && e.book.InForce().CountOverrides(o.Policy) >= maxOverrides {
+		err = errOverridden
+	}
+	if err != nil {
+		call.Error(oneLine(err.Error()))
+		return
+	}
+	if !e.putOverride(call, &o, o.Append(nil)) {
+		return
+	}
+	call.W.OK()
+}
+
+// putOverride puts the record of an override, or with nil takes it away. On an
+// error it has replied.
+func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byte) bool {
+	call.Sync = command.SyncCommit
+	name := overrideRecord(o)
+	err := call.Sess.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) {
+		return []engine.PolicyRecord{{Name: name, Value: value}}, nil
+	})
+	if err != nil {
+		call.Fail(err)
+		return false
+	}
+	author, id := call.Host.Author(), o.ID()
+	e.audit.LogAttrs(context.Background(), slog.LevelInfo, "override changed",
+		slog.String("author", author), slog.String("policy", o.Policy), slog.String("override", id), slog.Bool("deleted", value == nil))
+	e.book.events.Post(events.Event{At: call.Now / 1e6, Type: events.Override, Policy: o.Policy, Change: id, Deleted: value == nil, Author: author})
+	return true
+}
+
+// found returns the override of the policy that a command names, as it is.
+func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err error) {
+	a, err := parseOverride(call.Args[3:], false)
+	if err != nil {
+		return o, false, err
+	}
+	if len(a.pairs)%2 != 0 {
+		return o, false, noValue(a.pairs[len(a.pairs)-1])
+	}
+	set, name := e.book.Set(), string(call.Args[2])
+	o = policy.Override{Policy: name, Kind: a.kind}
+	if a.kind != policy.OverrideScale {
+		// By the policy, which knows attributes' types and the limit's id.
+		if o, err = e.identity(call, set.Policy(call.Args[2]), &a); err != nil {
+			return e.sleeping(set, name, &a, err)
+		}
+	}
+	value := e.book.record(overrideRecord(&o))
+	if value == nil {
+		return o, false, nil
+	}
+	stored, err := policy.DecodeOverride(value)
+	if err != nil { // o says whose it is, so that it can be deleted
+		return o, true, fmt.Errorf("ERR %w", err)
+	}
+	return stored, true, nil
+}
+
+// identity returns an override that would be in the place of the one that is named,
+// if the policy has what it is about.
+func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
+	if p == nil {
+		return o, errors.New(e.book.Missing(call.Args[2]))
+	}
+	c, err := callOf(p, a.pairs)
+	if err != nil {
+		return o, err
+	}
+	tiers := []string{""}
+	if a.kind == policy.OverrideLimit {
+		o, err = c.LimitOverride(string(a.limit), policy.Rate{Kind: policy.Blocked}, 0)
+		tiers = nil
+	} else {
+		for i := range p.Limits {
+			tiers = append(tiers, p.Limits[i].Tiers()...)
+		}
+	}
+	for _, tier := range tiers { // whichever it has
+		if o, err = c.TierOverride(tier, 0); err == nil {
+			break
+		}
+	}
+	if err != nil {
+		err = fmt.Errorf("ERR %w", err)
+	}
+	return o, err
+}
+
+// sleeping looks for an override that is of no use to its policy any more, as its
+// attributes are written in it; err is why its identity is unknown.
+func (e *Editor) sleeping(set *policy.Set, name string, a *overrideArgs, err error) (policy.Override, bool, error) {
+	for o := range set.Overrides(name) {
+		pairs := o.Pairs()
+		if o.Kind != a.kind || set.LimitOf(&o) != string(a.limit) || 2*len(pairs) != len(a.pairs) {
+			continue
+		}
+		same := true
+		for i := 0; i < len(a.pairs) && same; i += 2 {
+			same = slices.ContainsFunc(pairs, func(p policy.Pair) bool {
+				return p.Name == string(a.pairs[i]) && p.Value == string(a.pairs[i+1])
+			})
+		}
+		if same {
+			return o, true, nil
+		}
+	}
+	return policy.Override{}, false, err
+}
+
+// getOverride is RL.OVERRIDE GET.
+func (e *Editor) getOverride(call *command.Call) {
+	o, ok, err := e.found(call)
+	switch {
+	case err != nil:
+		call.Error(oneLine(err.Error()))
+	case !ok:
+		call.W.Null()
+	default:
+		writeOverride(call.W, e.book.Set(), &o, call.Now)
+	}
+}
+
+// delOverride is RL.OVERRIDE DEL. It replies how many there were.
+func (e *Editor) delOverride(call *command.Call) {
+	o, ok, err := e.found(call)
+	if err != nil && !ok {
+		call.Error(oneLine(err.Error()))
+		return
+	}
+	if ok && !e.putOverride(call, &o, nil) {
+		return
+	}
+	call.W.Int(command.Truth(ok))
+}
+
+// listMost is how many overrides RL.OVERRIDE LIST tells at most.
+const listMost = 100_000
+
+// listOverrides is RL.OVERRIDE LIST.
+func (e *Editor) listOverrides(call *command.Call) {
+	after, most := "", int64(listMost)
+	for args := call.Args[3:]; len(args) > 0; args = args[2:] {
+		switch {
+		case len(args) > 1 && command.EqualFold(args[0], "count"):
+			n, err := wire.ParseInteger(args[1])
+			if err != nil || n < 1 {
+				call.Error("ERR COUNT must be at least 1")
+				return
+			}
+			most = min(n, listMost)
+		case len(args) > 1 && command.EqualFold(args[0], "after"):
+			after = string(args[1])
+		default:
+			call.Error(command.ErrSyntax.Error())
+			return
+		}
+	}
+	name, now, set := string(call.Args[2]), call.Now, e.book.Set()
+	call.Host.Block(call, 0, func(w *resp.Writer) {
+		list := set.ListOverrides(name, after, int(most))
+		w.Array(len(list))
+		for i := range list {
+			writeOverride(w, set, &list[i], now)
+		}
+	})
+}
+
+// writeOverride writes an override as a map.
+func writeOverride(w *resp.Writer, set *policy.Set, o *policy.Override, now int64) {
+	p := command.NewPairs(w)
+	switch o.Kind {
+	case policy.OverrideLimit:
+		p.Str("kind", "limit")
+		p.Str("limit", set.LimitOf(o))
+		p.Str("rate", o.Rate.String())
+	case policy.OverrideTier:
+		p.Str("kind", "tier")
+		p.Str("tier", o.Tier)
+	default:
+		p.Str("kind", "scale")
+		p.Int("percent", o.Percent)
+	}
+	until := ""
+	if o.Until != 0 {
+		until = policy.FormatTime(o.Until)
+	}
+	p.Str("until", until)
+	p.Int("over", command.Truth(o.Until != 0 && o.Until <= now))
+	p.Int("sleeps", command.Truth(set.Sleeps(o)))
+	pairs := o.Pairs()
+	list := p.List("attributes", 2*len(pairs))
+	for _, pair := range pairs {
+		list.BulkString(pair.Name)
+		list.BulkString(pair.Value)
+	}
+	p.Str("id", o.ID())
+	p.Flush()
+}
+
+// callOf returns a call of p with the attributes of pairs, secrets as they are or as
+// they are printed.
+func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
+	if len(pairs)%2 != 0 {
+		return nil, noValue(pairs[len(pairs)-1])
+	}
+	c := policy.NewCall()
+	c.Begin(p)
+	for i := 0; i < len(pairs); i += 2 {
+		if err := c.SetPrinted(pairs[i], pairs[i+1]); err != nil {
+			return nil, fmt.Errorf("ERR %w", err)
+		}
+	}
+	return c, nil
+}
+
+// noValue is the error for the name of an attribute at the end.
+func noValue(name []byte) error {
+	return fmt.Errorf("ERR attribute '%s' has no value", command.Clip(name, command.ErrorClip))
+}

@@ -1,0 +1,32 @@
+package policies
+
+// ownFile is the file of this node.
+type ownFile struct{ path, hash string }
+
+// Own tells the book of this node's file, so that it warns when another one takes
+// its place.
+func (b *Book) Own(path string, text []byte) { b.file.Store(&ownFile{path, hashOf(text)}) }
+
+// fileDiffers reports whether the policies in force are those of another file than
+// this node's.
+func (b *Book) fileDiffers() bool {
+	own := b.file.Load()
+	if own == nil {
+		return false
+	}
+	st, err := decodeFileState(b.record(fileRecord))
+	return err == nil && st.Text != own.hash
+}
+
+// warnOfFile warns when another node's file takes the place of this one's.
+func (b *Book) warnOfFile(was, is []byte) {
+	own := b.file.Load()
+	before, err := decodeFileState(was)
+	if own == nil || err != nil {
+		return
+	}
+	if st, err := decodeFileState(is); err == nil && st.Text != before.Text && st.Text != own.hash {
+		b.log.Warn("the policies in force are those of another node's file, not of this one's",
+			"file", own.path, "in_force", st.Path, "node", st.Node)
+	}
+}

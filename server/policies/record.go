@@ -1,0 +1,201 @@
+package policies
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+)
+
+// Records of policies. One of a policy, of attributes, a list or routes has its name.
+// Names that begin with internalPrefix, which no policy's does, are of this file:
+// the versions before, parts of long texts, the number of the last change, and overrides.
+const (
+	internalPrefix = "~"
+	revisionRecord = internalPrefix + "revision"
+	historyPrefix  = internalPrefix + "history/"
+	overridePrefix = internalPrefix + "override/"
+	partPrefix     = internalPrefix + "part/"
+	// secretRecord has the cluster's key for attributes of type secret.
+	secretRecord = internalPrefix + "secret"
+
+	// keptVersions is how many versions before the present one are kept.
+	keptVersions = 20
+	// keptBytes bounds the earlier versions of a name whose texts are in parts, in
+	// bytes. The one before the present one always fits.
+	keptBytes = policy.MaxFile
+	// storedFormat is the version of the encoding. A node refuses one that it does
+	// not know. A newer one is written only at a feature level that says so (see
+	// cluster/features.go): otherwise which policies work would depend on who leads.
+	storedFormat = 2
+	// partsFormat is that of a record whose text is in parts.
+	partsFormat = 3
+	// partBytes is how long each part is, but for the last one.
+	partBytes = 64 << 10
+)
+
+// historyRecord names the record of an earlier version.
+func historyRecord(name string, version uint64) string {
+	return fmt.Sprintf("%s%s/%d", historyPrefix, name, version)
+}
+
+// partRecord names the record of a part of a version's text. It stays what it is when
+// the version becomes an earlier one, and goes with that.
+func partRecord(name string, version uint64, part int) string {
+	return fmt.Sprintf("%s%s/%d/%d", partPrefix, name, version, part)
+}
+
+// overrideRecord names the record of an override, whose identity may be longer than
+// a name: by 128 bits of its hash.
+func overrideRecord(o *policy.Override) string {
+	sum := sha256.Sum256([]byte(o.ID()))
+	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
+}
+
+// isPolicy reports whether a record is of a policy, and not of what policies share,
+// or of routes to them.
+func isPolicy(name string) bool { return policy.KindOf(name) == policy.PolicyRecord }
+
+// stored is a record of a policy at a version, or of its absence.
+type stored struct {
+	Format   int                          `json:"format"`
+	Version  uint64                       `json:"version"`
+	Revision uint64                       `json:"revision"` // of all changes
+	At       int64                        `json:"at"`       // engine time, Unix ms
+	Author   string                       `json:"author,omitempty"`
+	File     string                       `json:"file,omitempty"` // that it was loaded from
+	Gone     bool                         `json:"gone,omitempty"` // deleted: its counters may go on
+	Epochs   map[string]policy.LimitEpoch `json:"epochs,omitempty"`
+	// Parts is how many records have the text, if that is too long for this one.
+	Parts int    `json:"parts,omitempty"`
+	Text  string `json:"text"`
+
+	// foreign: this node does not understand the record. The rest is what it
+	// could read of it.
+	foreign bool
+}
+
+// meta is what the set needs beside the text.
+func (st *stored) meta() policy.Meta { return policy.Meta{Version: st.Version, Epochs: st.Epochs} }
+
+// records returns the records of a version: the one of the name, and then the parts of
+// a text that is too long for that.
+func (st *stored) records(name string) []engine.PolicyRecord {
+	if len(st.Text) <= engine.MaxPolicyRecord {
+		if value := st.encode(); len(value) <= engine.MaxPolicyRecord {
+			return []engine.PolicyRecord{{Name: name, Value: value}}
+		}
+	}
+	records := make([]engine.PolicyRecord, 1)
+	head := *st
+	for part := range slices.Chunk([]byte(st.Text), partBytes) {
+		records = append(records, engine.PolicyRecord{Name: partRecord(name, st.Version, head.Parts), Value: part})
+		head.Parts++
+	}
+	head.Text = ""
+	records[0] = engine.PolicyRecord{Name: name, Value: head.encode()}
+	return records
+}
+
+// inParts is how the value of a record begins whose text is in parts.
+var inParts = fmt.Appendf(nil, `{"format":%d,`, partsFormat)
+
+// partsOf returns the parts of the text of a name's version, as far as they are there;
+// value is its record. It is quick, however long the text is.
+func partsOf(name string, value []byte, get func(string) []byte) (parts [][]byte) {
+	if !bytes.HasPrefix(value, inParts) {
+		return nil
+	}
+	st, err := decodeStored(value)
+	for i := 0; err == nil && i < st.Parts; i++ {
+		part := get(partRecord(name, st.Version, i))
+		if part == nil {
+			break
+		}
+		parts = append(parts, part)
+	}
+	return parts
+}
+
+// join makes the text of its parts, if it is in parts.
+func (st *stored) join(parts [][]byte) error {
+	if len(parts) != st.Parts {
+		return fmt.Errorf("%w: its text has %d parts, and %d of them are here", errStored, st.Parts, len(parts))
+	}
+	var text strings.Builder
+	text.Grow(len(parts) * partBytes)
+	for _, part := range parts {
+		text.Write(part)
+	}
+	if st.Parts > 0 {
+		st.Text = text.String()
+	}
+	return nil
+}
+
+// forgotten returns what goes of a name's versions when old becomes an earlier one.
+func forgotten(get func(string) []byte, name string, old *stored) (puts []engine.PolicyRecord) {
+	forget := func(version uint64) {
+		record := historyRecord(name, version)
+		puts = append(puts, engine.PolicyRecord{Name: record})
+		for i := range partsOf(name, get(record), get) {
+			puts = append(puts, engine.PolicyRecord{Name: partRecord(name, version, i)})
+		}
+	}
+	if old.Version > keptVersions {
+		forget(old.Version - keptVersions)
+	}
+	if old.Parts == 0 {
+		return puts
+	}
+	room := keptBytes - len(old.Text)
+	for v := old.Version - 1; v > 0 && v+keptVersions > old.Version; v-- {
+		parts := partsOf(name, get(historyRecord(name, v)), get)
+		if len(parts) == 0 {
+			continue
+		}
+		if room -= len(parts) * partBytes; room < 0 {
+			forget(v)
+		}
+	}
+	return puts
+}
+
+func (st *stored) encode() []byte {
+	if st.Format = storedFormat; st.Parts > 0 {
+		st.Format = partsFormat
+	}
+	b, err := json.Marshal(st)
+	if err != nil {
+		panic(err) // of numbers and texts
+	}
+	return b
+}
+
+// errStored is returned for a record that this version cannot read.
+var errStored = errors.New("the record is of another version of Headgate")
+
+// decodeStored reads a record, but no parts. One that is absent is Gone, and has no
+// version.
+func decodeStored(value []byte) (st stored, err error) {
+	if value == nil {
+		return stored{Gone: true}, nil
+	}
+	d := json.NewDecoder(bytes.NewReader(value))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&st); err != nil {
+		return stored{}, fmt.Errorf("%w: %w", errStored, err)
+	}
+	switch {
+	case st.Format == storedFormat && st.Parts == 0, st.Format == partsFormat && st.Parts > 0 && st.Text == "":
+		return st, nil
+	}
+	return stored{}, fmt.Errorf("%w: format %d with %d parts, this node knows formats %d and %d", errStored, st.Format, st.Parts, storedFormat, partsFormat)
+}

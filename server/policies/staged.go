@@ -1,0 +1,118 @@
+package policies
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/checks"
+)
+
+// # Staged sets
+//
+// Who makes a change has the next set made and its limits interned before the
+// change is put, so that to take it over, once it is committed, is to store a
+// pointer: checks wait for that and no longer.
+
+// staged is a set that is about to be the next one.
+type staged struct {
+	base, next *policy.Set
+	swaps      []checks.Swap
+	revision   []byte // the record of the change
+}
+
+// is reports whether a record is that of the change.
+func (st *staged) is(r *engine.PolicyRecord) bool {
+	return r.Name == revisionRecord && len(r.Value) > 0 && len(st.revision) > 0 && &r.Value[0] == &st.revision[0]
+}
+
+// fits reports whether the set is what news make of another one: they are the change,
+// and nothing else has come with it. Changes come one at a time; overrides may come with
+// them.
+func (st *staged) fits(old *policy.Set, news []heard) bool {
+	mine := false
+	for i := range news {
+		if strings.HasPrefix(news[i].Name, overridePrefix) {
+			return false
+		}
+		mine = mine || st.is(&news[i].PolicyRecord)
+	}
+	return mine && st.base == old
+}
+
+// asleep returns how many overrides of a policy the change puts to sleep.
+func (st *staged) asleep(name string) (n int) {
+	for o := range st.next.Overrides(name) {
+		if st.next.Sleeps(&o) && !st.base.Sleeps(&o) {
+			n++
+		}
+	}
+	return n
+}
+
+// build makes the set of a change, and readies its limits. On an error nothing is
+// left.
+func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*staged, error) {
+	editor := base.Edit()
+	for i := range edits {
+		edits[i].apply(editor)
+	}
+	next, err := editor.Finish(base.Revision() + 1)
+	if err == nil {
+		err = next.CheckRoutes()
+		if err != nil && len(edits) == 1 && edits[0].key == nil && edits[0].record == nil {
+			err = fmt.Errorf("a route needs what is to be deleted: %w", err)
+		}
+	}
+	if err == nil && b.noGateways && hasRoutes(edits) {
+		err = next.CheckAddresses()
+	}
+	if err != nil {
+		return nil, err
+	}
+	st := &staged{base, next, swapsOf(base, next, edits, false), revision}
+	b.ready(st.swaps, func(_ string, wrong error) {
+		if err == nil {
+			err = wrong
+		}
+	})
+	if err != nil {
+		b.drop(st)
+		return nil, err
+	}
+	return st, nil
+}
+
+// drop gives back what a set has that is not to be used.
+func (b *Book) drop(st *staged) {
+	for _, s := range st.swaps {
+		if s.Is != nil {
+			b.release(s.Is, s.Was)
+		}
+	}
+}
+
+// stage keeps a set until its change is committed, or another one is staged.
+func (b *Book) stage(st *staged) {
+	b.queue.mu.Lock()
+	before := b.queue.staged
+	b.queue.staged = st
+	b.queue.mu.Unlock()
+	if before != nil {
+		b.drop(before)
+	}
+}
+
+// unstage takes back a set whose change was not put.
+func (b *Book) unstage(st *staged) {
+	b.queue.mu.Lock()
+	mine := b.queue.staged == st
+	if mine {
+		b.queue.staged = nil
+	}
+	b.queue.mu.Unlock()
+	if mine {
+		b.drop(st)
+	}
+}

@@ -1,0 +1,56 @@
+package policies
+
+import (
+	"strings"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/server/events"
+)
+
+// tell tells of a batch that is taken over, which has led to a set.
+func (b *Book) tell(bt *batch, set *policy.Set) {
+	routes := false
+	for i := range bt.news {
+		r := &bt.news[i]
+		if r.Name == fileRecord {
+			b.warnOfFile(r.was, r.Value)
+		}
+		routes = routes || policy.KindOf(r.Name) == policy.RoutesRecord
+	}
+	if routes && b.noGateways {
+		b.warnOfRoutes(set)
+	}
+	if !bt.anew {
+		b.tellChanges(bt.news)
+	}
+}
+
+// toldChanges is how many changes of one step are told one by one; of more, the number
+// of all is.
+const toldChanges = 100
+
+// tellChanges tells of policies, and of what they share, that are changed now.
+func (b *Book) tellChanges(news []heard) {
+	var changed []heard
+	for _, r := range news {
+		if !strings.HasPrefix(r.Name, internalPrefix) {
+			changed = append(changed, r)
+		}
+	}
+	if len(changed) > toldChanges {
+		st, _ := decodeStored(changed[0].Value)
+		b.events.Post(events.Event{At: st.At, Type: events.Policy, Author: st.Author, Count: uint64(len(changed))})
+		return
+	}
+	for _, r := range changed {
+		st, err := decodeStored(r.Value)
+		if err != nil { // breaks has said so
+			continue
+		}
+		e := events.Event{At: st.At, Type: events.Policy, Policy: r.Name, Version: st.Version, Author: st.Author, Deleted: st.Gone}
+		if !isPolicy(r.Name) {
+			e.Policy, e.Change = "", r.Name
+		}
+		b.events.Post(e)
+	}
+}

@@ -1,0 +1,329 @@
+package pubsub
+
+import (
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/glob"
+	"github.com/headgate-io/headgate/server/memory"
+)
+
+// Hub connects those who say something to those who have asked to hear it. A message is
+// put into the inbox of each subscriber. What waits there counts against its output
+// buffer's limit, so a subscriber that falls behind is closed and nobody's memory grows.
+// All methods may be called by any goroutine.
+type Hub struct {
+	account              *memory.Account
+	own                  string
+	find                 func(id uint64) *Subscriber
+	monitors, broadcasts group // MONITOR, CLIENT TRACKING with BCAST
+
+	// mu guards the fields below.
+	mu     sync.RWMutex
+	topics [Kinds]map[string]*topic
+	// To match a channel of n bytes with all patterns takes at most
+	// fixed + n*perByte steps.
+	fixed, perByte int
+}
+
+// Config is what a Hub goes by. All fields must be set.
+type Config struct {
+	Account *memory.Account // of what waits in inboxes
+	// Own is the channel that clients may not publish to.
+	Own string
+	// Find returns the subscriber of a client, or nil.
+	Find func(id uint64) *Subscriber
+	// Watched is told whether somebody watches with MONITOR, Tracked whether somebody
+	// tracks with BCAST.
+	Watched, Tracked func(bool)
+}
+
+// New returns a hub without subscribers.
+func New(c Config) *Hub {
+	h := &Hub{account: c.Account, own: c.Own, find: c.Find}
+	h.monitors.some, h.broadcasts.some = c.Watched, c.Tracked
+	for k := range h.topics {
+		h.topics[k] = make(map[string]*topic)
+	}
+	return h
+}
+
+// Kind is a kind of what connections are subscribed to. Each has names of its own.
+type Kind uint8
+
+const (
+	Channels Kind = iota
+	Patterns
+	Shards // sharded channels: clients of a cluster find their node by the slot of the name
+	Kinds
+)
+
+// words are what a kind is called in commands, confirmations and messages.
+func (k Kind) words() *kindWords { return &allWords[k] }
+
+type kindWords struct{ subscribe, unsubscribe, message string }
+
+var allWords = [Kinds]kindWords{
+	{"subscribe", "unsubscribe", "message"}, {"psubscribe", "punsubscribe", "pmessage"}, {"ssubscribe", "sunsubscribe", "smessage"},
+}
+
+// topic is what connections are subscribed to: a channel, or the channels that
+// match a pattern.
+type topic struct {
+	kind        Kind
+	pattern     *glob.Pattern // nil for a channel
+	subscribers map[*Subscriber]struct{}
+}
+
+const (
+	// maxChannel bounds the name of a channel, in bytes, and with it the time
+	// that a message takes to find its subscribers.
+	maxChannel = 1 << 10
+
+	// maxSubscriptions bounds the channels and patterns of a connection: all of
+	// them end together with it, which takes its thread about 1 µs each.
+	maxSubscriptions = 4096
+
+	// publishInline is how many steps of finding a message's subscribers, and
+	// how many of these, a loop takes by itself: about 0.1 ms.
+	publishInline = 10_000
+	publishReach  = 256
+)
+
+// subscriptions are the channels and patterns of a connection; they belong to
+// its driver thread.
+type subscriptions struct {
+	names [Kinds]map[string]struct{}
+	size  int // bytes of the names
+}
+
+func newSubscriptions() *subscriptions {
+	s := new(subscriptions)
+	for k := range s.names {
+		s.names[k] = make(map[string]struct{})
+	}
+	return s
+}
+
+// counts returns how many names there are of each kind.
+func (s *subscriptions) counts() (n [Kinds]int) {
+	if s != nil {
+		for k := range s.names {
+			n[k] = len(s.names[k])
+		}
+	}
+	return n
+}
+
+// Count returns how many names there are.
+func (s *subscriptions) count() (n int) {
+	for _, of := range s.counts() {
+		n += of
+	}
+	return n
+}
+
+// told returns the number in the confirmations of a kind. As in Redis, sharded
+// channels count by themselves.
+func (s *subscriptions) told(k Kind) int {
+	n := s.counts()
+	if k == Shards {
+		return n[Shards]
+	}
+	return n[Channels] + n[Patterns]
+}
+
+// add makes s a subscriber of name. pattern is nil for a channel.
+func (h *Hub) add(k Kind, name string, pattern *glob.Pattern, s *Subscriber) {
+	s.subs.names[k][name] = struct{}{}
+	s.subs.size += subscriptionSize(name, pattern)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[k][name]
+	if t == nil {
+		t = &topic{k, pattern, make(map[*Subscriber]struct{})}
+		h.topics[k][name] = t
+		h.weigh(pattern, 1)
+	}
+	t.subscribers[s] = struct{}{}
+}
+
+// remove ends a subscription of s.
+func (h *Hub) remove(k Kind, name string, s *Subscriber) {
+	delete(s.subs.names[k], name)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	t := h.topics[k][name]
+	s.subs.size -= subscriptionSize(name, t.pattern)
+	delete(t.subscribers, s)
+	if len(t.subscribers) == 0 {
+		delete(h.topics[k], name)
+		h.weigh(t.pattern, -1)
+	}
+}
+
+// weigh adds a pattern, or takes it away, where sign is -1. It must be called
+// with mu held.
+func (h *Hub) weigh(p *glob.Pattern, sign int) {
+	if p != nil {
+		h.fixed += sign * p.Steps(0)
+		h.perByte += sign * (p.Steps(1) - p.Steps(0))
+	}
+}
+
+// subscriptionSize is about what a subscription takes.
+func subscriptionSize(name string, pattern *glob.Pattern) int {
+	size := len(name) + subscriptionOverhead
+	if pattern != nil {
+		size += pattern.Size()
+	}
+	return size
+}
+
+// wide reports whether a message takes long to send: there are many patterns to
+// compare its channel with, or many subscribers of the channel itself.
+func (h *Hub) wide(k Kind, channel string) bool {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if t := h.topics[k][channel]; t != nil && len(t.subscribers) > publishReach {
+		return true
+	}
+	if k != Channels {
+		return false
+	}
+	return h.fixed+len(channel)*h.perByte > publishInline
+}
+
+// Publish sends a message, of which it makes a copy if somebody gets it, and
+// returns how many connections' subscriptions it met. Patterns are compared
+// outside of the lock, which those who subscribe wait for. The error is
+// memory.ErrFull.
+func (h *Hub) Publish(k Kind, channel string, message []byte) (receivers int, err error) {
+	return h.send(k, channel, func() *payload {
+		p := newPayload(h.account, len(channel)+len(message))
+		if p != nil {
+			p.text = append([]byte{}, message...)
+		}
+		return p
+	})
+}
+
+// PublishOwn is Publish of a message that is nobody else's, which finds room.
+func (h *Hub) PublishOwn(k Kind, channel string, message []byte) {
+	_, _ = h.send(k, channel, func() *payload { return ownPayload(h.account, message) })
+}
+
+// send sends what make makes once somebody gets it.
+func (h *Hub) send(k Kind, channel string, make func() *payload) (receivers int, err error) {
+	var p *payload
+	for _, t := range h.reached(k, channel) {
+		if t.pattern != nil && !t.pattern.Match(channel) {
+			continue
+		}
+		if p == nil {
+			if p = make(); p == nil {
+				return 0, memory.ErrFull
+			}
+			defer p.drop()
+		}
+		receivers += h.sendTo(t, channel, p)
+	}
+	return receivers, nil
+}
+
+// PublishTo sends a message, which stays as it is, to those who have subscribed to a
+// channel by its name.
+func (h *Hub) PublishTo(channel string, message []byte) {
+	h.mu.RLock()
+	t := h.topics[Channels][channel]
+	h.mu.RUnlock()
+	if t != nil {
+		p := ownPayload(h.account, message)
+		h.sendTo(t, channel, p)
+		p.drop()
+	}
+}
+
+// reached returns the topic of a channel, if there is one, and those of all
+// patterns, which sharded channels do not match.
+func (h *Hub) reached(k Kind, channel string) []*topic {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	var topics []*topic
+	if t := h.topics[k][channel]; t != nil {
+		topics = append(topics, t)
+	}
+	if k != Channels {
+		return topics
+	}
+	return slices.AppendSeq(slices.Grow(topics, len(h.topics[Patterns])), maps.Values(h.topics[Patterns]))
+}
+
+// sendTo puts a message into the inboxes of the subscribers of a topic and returns
+// how many they are.
+func (h *Hub) sendTo(t *topic, channel string, p *payload) int {
+	m := Message{shared: p, head: func(w *resp.Writer) {
+		if t.pattern == nil {
+			w.Push(3)
+			w.BulkString(t.kind.words().message)
+		} else {
+			w.Push(4)
+			w.BulkString(t.kind.words().message)
+			w.BulkString(t.pattern.String())
+		}
+		w.BulkString(channel)
+	}}
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	for s := range t.subscribers {
+		s.conn.Put(m)
+	}
+	return len(t.subscribers)
+}
+
+// subscriptionOverhead is added to the size of a subscription, for its place in
+// two maps.
+const subscriptionOverhead = 128
+
+// Receivers is how many would get a message on a channel.
+func (h *Hub) Receivers(k Kind, channel string) (n int) {
+	for _, t := range h.reached(k, channel) {
+		if t.pattern == nil || t.pattern.Match(channel) {
+			h.mu.RLock()
+			n += len(t.subscribers)
+			h.mu.RUnlock()
+		}
+	}
+	return n
+}
+
+// names returns the channels of a kind with subscribers that match pattern; nil
+// matches all.
+func (h *Hub) names(k Kind, pattern *glob.Pattern) []string {
+	h.mu.RLock()
+	out := slices.AppendSeq(make([]string, 0, len(h.topics[k])), maps.Keys(h.topics[k]))
+	h.mu.RUnlock()
+	if pattern == nil {
+		return out
+	}
+	return slices.DeleteFunc(out, func(name string) bool { return !pattern.Match(name) })
+}
+
+// Subscribers returns how many connections are subscribed to a channel itself.
+func (h *Hub) Subscribers(k Kind, channel string) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	if t := h.topics[k][channel]; t != nil {
+		return len(t.subscribers)
+	}
+	return 0
+}
+
+// Count returns how many names of a kind have subscribers.
+func (h *Hub) Count(k Kind) int {
+	h.mu.RLock()
+	defer h.mu.RUnlock()
+	return len(h.topics[k])
+}

@@ -1,0 +1,154 @@
+package pubsub
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// setTracking makes t what the connection has asked for.
+func (s *Subscriber) setTracking(t tracking) {
+	s.caching = false
+	was := &s.Shown().tracking
+	if !was.on && !t.on {
+		return
+	}
+	broadcasts := was.bcast || t.bcast
+	s.show(func(shown *Shown) { shown.tracking = t })
+	if broadcasts {
+		s.hub.broadcasts.put(s, t.bcast)
+	}
+	s.conn.Changed()
+}
+
+// Tracks reports whether the keys of the command being run are tracked for the
+// connection itself.
+func (s *Subscriber) Tracks() bool {
+	t := &s.Shown().tracking
+	switch {
+	case !t.on || t.bcast:
+		return false
+	case t.optin:
+		return s.caching
+	case t.optout:
+		return !s.caching
+	}
+	return true
+}
+
+// EndCaching ends what CLIENT CACHING said of one command, or transaction: cmd has ended
+// it.
+func (s *Subscriber) EndCaching(cmd *command.Spec) {
+	if !strings.HasPrefix(cmd.Full, "client|") {
+		s.caching = false
+	}
+}
+
+// HasRead invalidates what a command has read. later: a job is about to read it, and
+// Answered follows.
+func (s *Subscriber) HasRead(cmd *command.Spec, args [][]byte, later bool) {
+	keys, tracked := readKeys(cmd, args), s.Tracks()
+	if later {
+		s.read, s.readOwn = keys, tracked
+		return
+	}
+	s.invalidate(keys, tracked)
+}
+
+// Answered invalidates what a job has read.
+func (s *Subscriber) Answered() {
+	s.invalidate(s.read, s.readOwn)
+	s.read = nil
+}
+
+// ReadBy invalidates what the leader has read for a command of the connection. tracked
+// is what Tracks said when it came.
+func (s *Subscriber) ReadBy(cmd *command.Spec, args [][]byte, tracked bool) {
+	s.invalidate(readKeys(cmd, args), tracked)
+}
+
+// readKeys returns the keys that a command has read and whose values a client may
+// have cached.
+func readKeys(cmd *command.Spec, args [][]byte) (keys []string) {
+	if cmd.Flags&command.Readonly == 0 || !cmd.HasKeys() {
+		return nil
+	}
+	for _, i := range cmd.Keys.Positions(args, nil) {
+		keys = append(keys, string(args[i]))
+	}
+	return keys
+}
+
+// invalidate tells those who may cache keys that were read that they have
+// changed. tracked tells that the connection is one of them.
+func (s *Subscriber) invalidate(keys []string, tracked bool) {
+	if len(keys) == 0 {
+		return
+	}
+	if tracked {
+		s.sendInvalidation(keys)
+	}
+	s.hub.broadcasts.each(func(other *Subscriber) {
+		other.sendInvalidation(other.Shown().tracking.concerned(keys))
+	})
+}
+
+// concerned returns those of keys that begin with a prefix of BCAST.
+func (t *tracking) concerned(keys []string) []string {
+	if len(t.prefixes) == 0 {
+		return keys
+	}
+	var out []string
+	for _, key := range keys {
+		if slices.ContainsFunc(t.prefixes, func(p string) bool { return strings.HasPrefix(key, p) }) {
+			out = append(out, key)
+		}
+	}
+	return out
+}
+
+// sendInvalidation sends keys to the connection, or to the one that it redirects
+// to. RESP2 has no pushes: there it is a message to those who have subscribed.
+// Any thread may call it.
+func (s *Subscriber) sendInvalidation(keys []string) {
+	if len(keys) == 0 {
+		return
+	}
+	to, redirected := s, false
+	if id := s.Shown().tracking.redirect; id != 0 {
+		redirected = true
+		if to = s.hub.find(uint64(id)); to == nil {
+			s.push(0, func(w *resp.Writer) {
+				if w.RESP3 {
+					w.Push(2)
+					w.BulkString("tracking-redir-broken")
+					w.Int(id)
+				}
+			})
+			return
+		}
+	}
+	size := 0
+	for _, key := range keys {
+		size += len(key) + command.ArgOverhead
+	}
+	to.push(size, func(w *resp.Writer) {
+		switch {
+		case w.RESP3:
+			w.Push(2)
+			w.BulkString("invalidate")
+		case redirected && to.subs != nil:
+			w.Array(3)
+			w.BulkString("message")
+			w.BulkString("__redis__:invalidate")
+		default:
+			return
+		}
+		w.Array(len(keys))
+		for _, key := range keys {
+			w.BulkString(key)
+		}
+	})
+}
