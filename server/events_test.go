@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"fmt"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -100,12 +101,19 @@ func TestEvents(t *testing.T) {
 
 // What RL.EVENTS tells of descriptors: those that deny, and those that would.
 func TestEventsOfDescriptors(t *testing.T) {
-	r := newEnvoyRig(t, "edge", `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 2}}, {key: trial, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}},
+	r := newRig(t, engine.Config{})
+	r.setPolicy("edge", `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 2}}, {key: trial, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}},
 		{key: model, quota_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}}, {key: all, rate_limit: {unlimited: true}}]}`)
 	_, last := told(t, r.words("RL.EVENTS"))
 	ask := func(descriptors ...string) (out []events.Event) {
 		t.Helper()
-		r.ask("edge", 0, descriptors...)
+		args := []string{"RL.DESCRIPTORS", "edge", "0", strconv.Itoa(len(descriptors))}
+		for _, d := range descriptors {
+			words := append(strings.Fields(d), "-", "-")[:3] // the entry, its hits and its limit
+			key, value, _ := strings.Cut(words[0], "=")
+			args = append(args, "1", key, value, words[1], words[2])
+		}
+		r.raw(args...)
 		out, last = told(t, r.words(fmt.Sprintf("RL.EVENTS SINCE %d", last)))
 		for i := range out {
 			require.Positive(t, out[i].At)

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"runtime"
+	"strings"
 	"testing"
 	"time"
 
@@ -12,6 +13,9 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/ledger"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/calendar"
+	"github.com/headgate-io/headgate/server/verdict"
 )
 
 // policyNode is a node of a cluster whose log the test is.
@@ -266,5 +270,385 @@ func TestAnOverrideBesideAChange(t *testing.T) {
 		n.commit(t)
 		require.Contains(t, n.ask(t, "RL.CHECK", "p", "user", "bob", "PEEK"), "*13\r\n:1\r\n:7\r\n", "together %t", together)
 		require.Contains(t, n.ask(t, "RL.CHECK", "p", "user", "eve", "PEEK"), "*13\r\n:1\r\n:6\r\n", "together %t", together)
+	}
+}
+
+// A zone whose rules change while a window is open: the counter's window stays,
+// and the next one is of the new rules.
+func TestOtherRulesMoveNoOpenWindow(t *testing.T) {
+	r := newRig(t, engine.Config{})
+	r.setPolicy("p", `{limits: {day: {by: t, rate: 5/day, calendar: UTC}}}`)
+	c := r.words("RL.CHECK p t a").([]any)
+	require.EqualValues(t, 4, c[2])
+	require.Equal(t, (24 * time.Hour).Milliseconds(), c[4])
+
+	moved, err := calendar.New(calendar.Rules{Zone: "Asia/Kathmandu", Period: calendar.Day})
+	require.NoError(t, err)
+	r.s.policies.Set().Policy([]byte("p")).Limits[0].Calendar = moved
+	r.at(20 * time.Hour) // beyond the midnight of Kathmandu
+	c = r.words("RL.CHECK p t a").([]any)
+	require.EqualValues(t, 3, c[2])
+	require.Equal(t, (4 * time.Hour).Milliseconds(), c[4])
+	c = r.words("RL.CHECK p t b").([]any)
+	require.EqualValues(t, 4, c[2])
+	require.Equal(t, (22*time.Hour + 15*time.Minute).Milliseconds(), c[4])
+	r.at(24 * time.Hour)
+	c = r.words("RL.CHECK p t a").([]any)
+	require.EqualValues(t, 4, c[2])
+	require.Equal(t, (18*time.Hour + 15*time.Minute).Milliseconds(), c[4])
+}
+
+// Windows outlast their leader, and are as long as they were.
+func TestCalendarsOnThreeNodes(t *testing.T) {
+	var nodes [3]*policyNode
+	var set [3]func(int64)
+	for i := range nodes {
+		role := partition.Following
+		if i == 0 {
+			role = partition.Leading
+		}
+		var clock *engine.Clock
+		clock, set[i] = engine.NewManualClock(rigStart)
+		nodes[i] = newPolicyNodeOf(t, role, engine.Config{Clock: clock})
+	}
+	at := func(when string) {
+		when += ":00+01:00"
+		to, err := time.Parse(time.RFC3339, when)
+		require.NoError(t, err)
+		for i := range set {
+			set[i](to.UnixNano())
+		}
+	}
+	leader := nodes[0]
+	asks := func(want string, args ...string) {
+		t.Helper()
+		require.Contains(t, leader.ask(t, append([]string{"RL.CHECK", "plan", "t", "a"}, args...)...), "*13\r\n"+want, args)
+	}
+	leads := func(next int) {
+		leader.commit(t, nodes[(next+1)%3], nodes[next])
+		leader.f.become(partition.Following)
+		leader.replica.Depose()
+		leader.l.Depose()
+		leader = nodes[next]
+		leader.replica.Lead(leader.e.Now())
+		leader.f.become(partition.Leading)
+	}
+	leader.send("RL.POLICY", "SET", "plan", `{limits: {month: {by: t, rate: 1000/month, calendar: {zone: Europe/Paris, anchor: 17}}}}`)
+	leader.commit(t, nodes[1:]...)
+	at("2026-03-16T12:00")
+	asks(":1\r\n:1000\r\n:20\r\n:0\r\n:43200000\r\n", "COST", "980")
+	leads(1)
+	asks(":1\r\n:1000\r\n:0\r\n", "COST", "20")
+	asks(":0\r\n:1000\r\n:0\r\n:43200000\r\n")
+	asks(":0\r\n:1000\r\n:0\r\n:-1\r\n", "COST", "1001")
+	leads(2)
+	asks(":0\r\n:1000\r\n:0\r\n:43200000\r\n")
+	at("2026-03-17T00:00")
+	asks(":1\r\n:1000\r\n:0\r\n:0\r\n:2674800000\r\n", "COST", "1000")
+	leads(0)
+	asks(":0\r\n:1000\r\n:0\r\n:2674800000\r\n")
+}
+
+// Without a leader nobody can take a slot: `open` lets calls pass without one, to `local`
+// and `closed` a call that wants one is an error. What was taken before is kept.
+func TestConcurrentLimitsWithoutALeader(t *testing.T) {
+	n := newPolicyNode(t, partition.Leading)
+	n.f.set(func(f *fakeCluster) { f.topology = threeVoters })
+	n.send("RL.POLICY", "SET", "rate", "{on_failure: local, limits: {day: {by: t, rate: 90/day}}}")
+	n.commit(t)
+	n.m.lane.runPosts()
+	for _, name := range []string{"open", "local", "closed"} {
+		n.send("RL.POLICY", "SET", name, "{on_failure: "+name+", limits: {run: {by: t, concurrent: 2, ttl: 1h}, day: {by: t, rate: 90/day}}}")
+		n.commit(t)
+		n.m.lane.runPosts()
+		require.Contains(t, n.ask(t, "RL.CHECK", name, "t", "a", "ID", "first"), "*13\r\n:1\r\n:2\r\n:1\r\n", name)
+		n.commit(t)
+	}
+	n.f.become(partition.Orphaned)
+	n.replica.Depose()
+	n.l.Depose()
+	require.Contains(t, n.ask(t, "RL.CHECK", "rate", "t", "a"), "*13\r\n:1\r\n:30\r\n:29\r\n", "rates are decided locally")
+	for range 3 {
+		for _, command := range []string{"RL.CHECK", "RL.RESERVE"} {
+			reply := n.ask(t, command, "open", "t", "a")
+			require.Contains(t, reply, "*13\r\n:1\r\n", command)
+			require.Contains(t, reply, "$2\r\nok\r\n$-1\r\n", "%s is given no hold", command)
+			for _, name := range []string{"local", "closed"} {
+				require.Contains(t, n.ask(t, command, name, "t", "a"), "-CLUSTERDOWN ", "%s %s", command, name)
+			}
+			require.Contains(t, n.ask(t, command, "open", "t", "a", "FAIL", "local"), "-CLUSTERDOWN ")
+			require.Contains(t, n.ask(t, command, "local", "t", "a", "FAIL", "open"), "$2\r\nok\r\n$-1\r\n")
+		}
+	}
+	require.Contains(t, n.ask(t, "RL.COMMIT", "open;first"), "-CLUSTERDOWN ")
+	n.replica.Lead(n.e.Now())
+	n.f.become(partition.Leading)
+	for _, name := range []string{"open", "local", "closed"} {
+		require.Contains(t, n.ask(t, "RL.CHECK", name, "t", "a"), "*13\r\n:1\r\n:2\r\n:0\r\n", name)
+		require.Contains(t, n.ask(t, "RL.CHECK", name, "t", "a"), "*13\r\n:0\r\n:2\r\n:0\r\n", name)
+	}
+}
+
+// What a reset has ended is ended on every node.
+func TestAResetEndsHoldsEverywhere(t *testing.T) {
+	leader, follower := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following)
+	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 100/h}}}`)
+	leader.commit(t, follower)
+	for _, user := range []string{"eve", "bob"} {
+		require.Contains(t, leader.ask(t, "RL.RESERVE", "p", "user", user, "COST", "40", "ID", user), "p;"+user)
+	}
+	leader.commit(t, follower)
+	leader.send("RL.POLICY", "RESET", "p", "user", "eve")
+	leader.commit(t, follower)
+	leader.f.become(partition.Following)
+	leader.replica.Depose()
+	leader.l.Depose()
+	follower.replica.Lead(leader.e.Now())
+	follower.f.become(partition.Leading)
+	require.Contains(t, follower.ask(t, "RL.COMMIT", "p;eve", "COST", "70"), "-NOHOLD")
+	require.Contains(t, follower.ask(t, "RL.COMMIT", "p;bob", "COST", "70"), "*14\r\n:1\r\n:100\r\n:30\r\n")
+	require.Contains(t, follower.ask(t, "RL.CHECK", "p", "user", "eve", "PEEK", "COST", "0"), "*13\r\n:1\r\n:100\r\n:100\r\n")
+}
+
+// While no leader answers the failure policy does: within the backstop, on this
+// node's share, or not at all.
+func TestDescriptorsWithoutALeader(t *testing.T) {
+	f := newFakeCluster(partition.Leading)
+	f.topology = threeVoters
+	s, m := replicatedMachine(t, f, Config{Backstop: 5})
+	const text = "descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 9}}, {key: none, rate_limit: {unit: day, requests_per_unit: 0}}]}"
+	for name, policy := range map[string]string{
+		"open": "{on_failure: open, backstop: 2, " + text, "local": "{on_failure: local, " + text, "closed": "{on_failure: closed, " + text,
+	} {
+		m.feed(encode("RL.POLICY", "SET", name, policy))
+		settlePolicy(t, f, s, m)
+		require.Equal(t, ":1\r\n", m.take())
+	}
+	f.become(partition.Orphaned)
+	passed := func(line string) (n int) {
+		for range 30 {
+			m.feed("RL.DESCRIPTORS " + line + "\r\n")
+			reply := m.take()
+			require.True(t, strings.HasPrefix(reply, "*5\r\n"), reply)
+			if strings.HasPrefix(reply, "*5\r\n$2\r\nok\r\n") {
+				n++
+			}
+		}
+		return n
+	}
+	require.Equal(t, 18, passed("open 0 1 1 k a - -"))
+	require.Equal(t, 0, passed("open 0 1 1 none a - -"))
+	require.Equal(t, 30, passed("open 0 1 1 none a 0 -"))
+	require.Equal(t, 30, passed("open 0 1 1 unknown a - -"))
+	require.Equal(t, 20, passed("closed 0 1 1 k a - 4/day FAIL open"), "a limit of the request, five times")
+	require.Equal(t, 3, passed("local 0 1 1 k a - -"))
+	m.feed("RL.DESCRIPTORS closed 0 1 1 k a - -\r\n")
+	require.Contains(t, m.take(), "-CLUSTERDOWN ")
+	m.feed("HELLO 3\r\n")
+	m.take()
+	m.feed("RL.DESCRIPTORS open 0 1 1 k b - -\r\n")
+	var v verdict.Ruling
+	_, err := v.Read([]byte(m.take()))
+	require.NoError(t, err)
+	require.True(t, v.Degraded)
+	require.False(t, v.Over)
+}
+
+// Every node prints a secret alike, by a key that comes with the policy.
+func TestSecretsAreTheClusters(t *testing.T) {
+	leader, follower, late := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following), newPolicyNode(t, partition.Following)
+	leader.send("RL.POLICY", "SET", "p", "DRYRUN", ofSecrets)
+	leader.send("RL.POLICY", "SET", "p", ofSecrets)
+	leader.commit(t, follower)
+	var snap bytes.Buffer
+	require.NoError(t, follower.replica.Snapshot().Persist(&snap))
+	require.NoError(t, late.replica.Restore(&snap, leader.e.Now()))
+
+	leader.f.become(partition.Following)
+	leader.replica.Depose()
+	leader.l.Depose()
+	var prints []string
+	for _, n := range []*policyNode{leader, follower, late} {
+		n.replica.Lead(leader.e.Now())
+		n.f.become(partition.Leading)
+		prints = append(prints, n.ask(t, "RL.EXPLAIN", "POLICY", "p", "key", "hunter2"))
+	}
+	require.Contains(t, prints[0], ";key=~")
+	require.Equal(t, prints[0], prints[1])
+	require.Equal(t, prints[0], prints[2])
+
+	other := newPolicyNode(t, partition.Leading)
+	other.send("RL.POLICY", "SET", "p", ofSecrets)
+	other.commit(t)
+	require.NotEqual(t, prints[0], other.ask(t, "RL.EXPLAIN", "POLICY", "p", "key", "hunter2"), "another cluster has another key")
+}
+
+// blocklist is a file with a list of n addresses of 64 bytes, and a policy that denies
+// these.
+func blocklist(n int, domain string) string {
+	var b strings.Builder
+	b.WriteString("policies: {p: {deny: [{user: {list: bad}}], limits: {l: {by: user, rate: 5/h}}}}\nlists:\n  bad:\n")
+	for i := range n {
+		fmt.Fprintf(&b, "  - %s\n", member(i, domain))
+	}
+	return b.String()
+}
+
+// member is an entry of a blocklist.
+func member(i int, domain string) string {
+	return fmt.Sprintf("somebody-%0*d@%s", 64-len("somebody-@")-len(domain), i, domain)
+}
+
+// A list may have as many entries as the reference promises, longer than a record by
+// far: on every node, in snapshots, and as an earlier version.
+func TestListOfAsManyEntriesAsPromised(t *testing.T) {
+	leader, follower, late := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following), newPolicyNode(t, partition.Following)
+	commit := func(want string, args ...string) {
+		t.Helper()
+		leader.send(args...)
+		parts, ok := leader.replica.Cut(256 << 10)
+		require.True(t, ok, leader.m.take())
+		for _, part := range parts {
+			require.LessOrEqual(t, len(part), 256<<10)
+		}
+		require.True(t, leader.l.Commit())
+		require.NoError(t, follower.replica.Apply(parts, leader.e.Now()))
+		leader.s.Partition().Release(leader.f.ticket.Add(1)-1, nil)
+		leader.m.settle()
+		require.Equal(t, want, leader.m.take())
+	}
+	denied := func(n *policyNode, user string, want bool) {
+		t.Helper()
+		got := n.ask(t, "RL.CHECK", "p", "user", user, "PEEK")
+		require.Equal(t, want, strings.HasPrefix(got, "*13\r\n:0\r\n"), got)
+	}
+	loaded := func(version int) string {
+		return fmt.Sprintf("*2\r\n*4\r\n$4\r\nname\r\n$9\r\nlists/bad\r\n$7\r\nversion\r\n:%d\r\n*4\r\n$4\r\nname\r\n$1\r\np\r\n$7\r\nversion\r\n:1\r\n", version)
+	}
+	first, last := member(0, "one.example"), member(policy.MaxListed-1, "one.example")
+	require.Len(t, last, 64)
+	commit(loaded(1), "RL.POLICY", "LOAD", blocklist(policy.MaxListed, "one.example"))
+	denied(leader, first, true)
+	denied(leader, last, true)
+	denied(leader, "eve", false)
+	commit(loaded(2), "RL.POLICY", "LOAD", blocklist(policy.MaxListed, "two.example"))
+	denied(leader, first, false)
+	denied(leader, member(7, "two.example"), true)
+	commit(":3\r\n", "RL.POLICY", "ROLLBACK", "lists/bad", "1")
+
+	var snap bytes.Buffer
+	require.NoError(t, follower.replica.Snapshot().Persist(&snap))
+	require.NoError(t, late.replica.Restore(&snap, leader.e.Now()))
+	leader.f.become(partition.Following)
+	leader.replica.Depose()
+	leader.l.Depose()
+	for _, n := range []*policyNode{leader, follower, late} {
+		n.replica.Lead(leader.e.Now())
+		n.f.become(partition.Leading)
+		denied(n, first, true)
+		denied(n, last, true)
+		denied(n, "eve", false)
+		denied(n, member(7, "two.example"), false)
+		for version, domain := range []string{"one.example", "one.example", "two.example", "one.example"} {
+			args := []string{"RL.POLICY", "GET", "lists/bad", "VERSION", fmt.Sprint(version)}
+			if version == 0 {
+				args = args[:3]
+			}
+			require.True(t, strings.Contains(n.ask(t, args...), member(policy.MaxListed-1, domain)), args)
+		}
+		require.True(t, strings.HasPrefix(n.ask(t, "RL.POLICY", "HISTORY", "lists/bad"), "*3\r\n"))
+		require.Contains(t, n.ask(t, "RL.POLICY", "LIST"), "lists/bad")
+	}
+}
+
+// A denial that is a strike waits until it is durable, as what is charged does.
+func TestStrikesWaitForTheirCommit(t *testing.T) {
+	leader, follower := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following)
+	leader.send("RL.POLICY", "SET", "p", `{durability: sync, limits: {a: {by: user, rate: 1/h, penalty: {after: 2, block: 1h}}}}`)
+	leader.commit(t, follower)
+	leader.s.Partition().Release(1, nil)
+	leader.m.lane.runPosts()
+	require.Equal(t, ":1\r\n", leader.m.take())
+	for i, want := range []string{":1\r\n", ":0\r\n", ":0\r\n"} {
+		leader.f.ticket.Store(uint64(2 + i))
+		leader.m.feed(encode("RL.CHECK", "p", "user", "eve"))
+		require.Empty(t, leader.m.take(), "not committed")
+		leader.commit(t, follower)
+		leader.s.Partition().Release(uint64(2+i), nil)
+		leader.m.lane.runPosts()
+		reply := leader.m.take()
+		require.True(t, strings.HasPrefix(reply, "*13\r\n"+want), reply)
+	}
+	leader.f.become(partition.Following)
+	leader.replica.Depose()
+	leader.l.Depose()
+	follower.replica.Lead(leader.e.Now())
+	follower.f.become(partition.Leading)
+	follower.m.feed(encode("RL.CHECK", "p", "user", "eve"))
+	follower.s.Partition().Release(9, nil)
+	follower.m.lane.runPosts()
+	require.Contains(t, follower.m.take(), "penalty")
+}
+
+// Who leads next settles what was held, once, and says the same again.
+func TestHoldsOverAFailover(t *testing.T) {
+	leader, follower := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following)
+	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 100/h, algorithm: fixed}}}`)
+	leader.commit(t, follower)
+	reply := leader.ask(t, "RL.RESERVE", "p", "user", "eve", "COST", "40")
+	_, rest, ok := strings.Cut(reply, "$22\r\n")
+	require.True(t, ok, reply)
+	h := rest[:22]
+	leader.commit(t, follower)
+	leader.f.become(partition.Following)
+	leader.replica.Depose()
+	leader.l.Depose()
+	follower.replica.Lead(leader.e.Now())
+	follower.f.become(partition.Leading)
+	for range 3 {
+		require.Contains(t, follower.ask(t, "RL.COMMIT", h, "COST", "10"), "*14\r\n:1\r\n:100\r\n:90\r\n")
+	}
+	require.Contains(t, follower.ask(t, "RL.CHECK", "p", "user", "eve", "PEEK", "COST", "0"), "*13\r\n:1\r\n:100\r\n:90\r\n")
+}
+
+// Without a leader a policy that is open admits, and holds nothing; nothing can be
+// settled.
+func TestHoldsWithoutALeader(t *testing.T) {
+	n := newPolicyNode(t, partition.Leading)
+	n.send("RL.POLICY", "SET", "p", `{on_failure: open, limits: {a: {by: user, rate: 100/h}}}`)
+	n.commit(t)
+	n.f.become(partition.Orphaned)
+	n.replica.Depose()
+	n.l.Depose()
+	reply := n.ask(t, "RL.RESERVE", "p", "user", "eve")
+	require.Contains(t, reply, "*13\r\n:1\r\n:100\r\n")
+	require.Contains(t, reply, "$2\r\nok\r\n$-1\r\n")
+	require.Contains(t, n.ask(t, "RL.RESERVE", "p", "user", "eve", "FAIL", "closed", "TTL", "5s"), "-CLUSTERDOWN")
+	require.Contains(t, n.ask(t, "RL.COMMIT", "p;x"), "-CLUSTERDOWN")
+	require.Contains(t, n.ask(t, "RL.CANCEL", "p;x"), "-CLUSTERDOWN")
+}
+
+// The leader dies between charge and answer: the client asks the next one, and is
+// charged once.
+func TestACallIsRepeatedAfterAFailover(t *testing.T) {
+	leader, follower := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following)
+	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 100/h, algorithm: fixed}}}`)
+	leader.commit(t, follower)
+	check := []string{"RL.CHECK", "p", "user", "eve", "COST", "40", "ID", "x"}
+	want := "*13\r\n:1\r\n:100\r\n:60\r\n"
+	require.Contains(t, leader.ask(t, check...), want)
+	leader.commit(t, follower)
+	lost := []string{"RL.CHECK", "p", "user", "eve", "COST", "7", "ID", "lost"}
+	require.Contains(t, leader.ask(t, lost...), ":53\r\n")
+	leader.f.become(partition.Following)
+	leader.replica.Depose()
+	leader.l.Depose()
+	follower.replica.Lead(leader.e.Now())
+	follower.f.become(partition.Leading)
+	for range 3 {
+		require.Contains(t, follower.ask(t, check...), want)
+	}
+	for range 2 {
+		require.Contains(t, follower.ask(t, lost...), "*13\r\n:1\r\n:100\r\n:53\r\n", "what was lost is charged now, once")
 	}
 }

@@ -108,3 +108,13 @@ func (r *rig) run(steps []step) {
 		r.is(s.line, s.want)
 	}
 }
+
+// setPolicy makes a text a policy.
+func (r *rig) setPolicy(name, text string) {
+	r.t.Helper()
+	reply := r.parse(r.raw("RL.POLICY", "SET", name, text))
+	require.IsType(r.t, int64(0), reply, "%v", reply)
+}
+
+// ofSecrets is a policy with a secret attribute.
+const ofSecrets = `{attributes: {key: {type: secret}}, limits: {l: {by: key, rate: 10/h}}}`

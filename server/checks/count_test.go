@@ -1,4 +1,4 @@
-package server
+package checks_test
 
 import (
 	"fmt"
@@ -8,19 +8,20 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 	"github.com/headgate-io/headgate/server/checks"
 )
 
 // Each limit counts its own calls, by what it says of them; an edit loses none.
 func TestPolicyCounts(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	text := `{deny: [{ip: 10.0.0.0/8}], allow: [{user: root}], limits: {
 		e: {rate: 10/h}, s: {rate: 1/h, mode: soft}, h: {rate: 5/h, mode: shadow}, m: {by: user, rate: 9/h}, d: {by: key, rate: 9/h, missing: deny, mode: %s}}}`
-	r.setPolicy("p", fmt.Sprintf(text, "off"))
+	r.SetPolicy("p", fmt.Sprintf(text, "off"))
 	calls := func(line string, allowed ...int64) {
 		t.Helper()
 		for _, want := range allowed {
-			require.Equal(t, want, r.check(line).allowed)
+			require.Equal(t, want, r.Check(line).Allowed)
 		}
 	}
 	calls("p COST 3", 1)
@@ -36,38 +37,38 @@ func TestPolicyCounts(t *testing.T) {
 		{Policy: "p", Limit: "m", Missing: 9},
 		{Policy: "p", Limit: "d"},
 	}
-	require.Equal(t, want, r.s.PolicyCounts())
+	require.Equal(t, want, r.Server.PolicyCounts())
 
-	r.setPolicy("p", fmt.Sprintf(text, "enforce"))
+	r.SetPolicy("p", fmt.Sprintf(text, "enforce"))
 	calls("p", 0)
 	want[1].Denied, want[4].Missing = 2, 10
 	want[5] = checks.LimitCount{Policy: "p", Limit: "d", Denied: 1, Missing: 1}
-	require.Equal(t, want, r.s.PolicyCounts())
-	r.is("RL.OVERRIDE SET p SCALE 200%", "OK")
-	require.Equal(t, want, r.s.PolicyCounts())
+	require.Equal(t, want, r.Server.PolicyCounts())
+	r.Is("RL.OVERRIDE SET p SCALE 200%", "OK")
+	require.Equal(t, want, r.Server.PolicyCounts())
 
-	r.setPolicy("p", "{limits: {e: {rate: 10/h}, n: {rate: 10/h}}}")
+	r.SetPolicy("p", "{limits: {e: {rate: 10/h}, n: {rate: 10/h}}}")
 	calls("p", 1)
 	require.Equal(t, []checks.LimitCount{
 		{Policy: "p", Allowed: 1, Denied: 2}, {Policy: "p", Limit: "e", Allowed: 9, Denied: 2, Near: 2, Cost: 11}, {Policy: "p", Limit: "n", Allowed: 1, Cost: 1},
-	}, r.s.PolicyCounts())
-	r.raw("RL.POLICY", "DEL", "p")
-	require.Empty(t, r.s.PolicyCounts())
+	}, r.Server.PolicyCounts())
+	r.Raw("RL.POLICY", "DEL", "p")
+	require.Empty(t, r.Server.PolicyCounts())
 }
 
 // Beyond a thousand limits and lists those that come are counted together.
 func TestPolicyCountsAreBounded(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	var sixteen []string
 	for i := range 16 {
 		sixteen = append(sixteen, fmt.Sprintf("l%d: {rate: 5/h}", i))
 	}
 	const policies = 70
 	for i := range policies {
-		r.setPolicy(fmt.Sprintf("p%02d", i), "{limits: {"+strings.Join(sixteen, ", ")+"}}")
-		require.EqualValues(t, 1, r.check(fmt.Sprintf("p%02d", i)).allowed)
+		r.SetPolicy(fmt.Sprintf("p%02d", i), "{limits: {"+strings.Join(sixteen, ", ")+"}}")
+		require.EqualValues(t, 1, r.Check(fmt.Sprintf("p%02d", i)).Allowed)
 	}
-	all := r.s.PolicyCounts()
+	all := r.Server.PolicyCounts()
 	require.Len(t, all, 1001)
 	total := uint64(0)
 	for _, c := range all {

@@ -1,4 +1,4 @@
-package server
+package checks_test
 
 import (
 	"fmt"
@@ -9,21 +9,22 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
+	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
 // envoyRig is a rig that is asked as Envoy's front asks.
-type envoyRig struct{ *rig }
+type envoyRig struct{ *rig.Rig }
 
 func newEnvoyRig(t testing.TB, policies ...string) envoyRig {
-	r := envoyRig{newRig(t, engine.Config{})}
+	r := envoyRig{rig.New(t, engine.Config{})}
 	for i := 0; i < len(policies); i += 2 {
-		r.setPolicy(policies[i], policies[i+1])
+		r.SetPolicy(policies[i], policies[i+1])
 	}
-	r.raw("HELLO", "3")
+	r.Raw("HELLO", "3")
 	return r
 }
 
@@ -51,23 +52,23 @@ func descriptor(t testing.TB, text string) (d verdict.Descriptor) {
 
 // ask sends a request of hits and descriptors.
 func (r envoyRig) ask(domain string, hits uint32, descriptors ...string) verdict.Ruling {
-	r.t.Helper()
+	r.T.Helper()
 	q := verdict.Descriptors{Domain: domain, Hits: hits}
 	for _, text := range descriptors {
-		q.Descriptors = append(q.Descriptors, descriptor(r.t, text))
+		q.Descriptors = append(q.Descriptors, descriptor(r.T, text))
 	}
 	return r.rule(&q)
 }
 
 func (r envoyRig) rule(q *verdict.Descriptors) (v verdict.Ruling) {
-	r.t.Helper()
+	r.T.Helper()
 	command, err := q.Append(nil)
-	require.NoError(r.t, err)
-	r.feed(string(command))
-	rest, err := v.Read([]byte(r.take()))
-	require.NoError(r.t, err)
-	require.Empty(r.t, rest)
-	require.Len(r.t, v.Statuses, len(q.Descriptors))
+	require.NoError(r.T, err)
+	r.Send(string(command))
+	rest, err := v.Read([]byte(r.Bytes()))
+	require.NoError(r.T, err)
+	require.Empty(r.T, rest)
+	require.Len(r.T, v.Statuses, len(q.Descriptors))
 	return v
 }
 
@@ -89,16 +90,16 @@ func ruled(v verdict.Ruling) string {
 
 // gets asks once and expects what it says.
 func (r envoyRig) gets(want, domain string, hits uint32, descriptors ...string) verdict.Ruling {
-	r.t.Helper()
+	r.T.Helper()
 	v := r.ask(domain, hits, descriptors...)
-	require.Equal(r.t, want, ruled(v), "%v", descriptors)
+	require.Equal(r.T, want, ruled(v), "%v", descriptors)
 	return v
 }
 
 func TestDescriptorsCountDown(t *testing.T) {
 	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, value: v, rate_limit: {unit: minute, requests_per_unit: 20, name: twenty}},
 		{key: two, rate_limit: {unit: MINUTE, requests_per_unit: 20}}, {key: hour, rate_limit: {unit: hour, requests_per_unit: 10}}]}`)
-	r.at(15 * time.Second)
+	r.At(15 * time.Second)
 	for i := range 25 {
 		v := r.ask("rl", 0, "k=v")
 		s := v.Statuses[0]
@@ -112,7 +113,7 @@ func TestDescriptorsCountDown(t *testing.T) {
 		require.EqualValues(t, 45_000, s.ResetMS)
 		require.Equal(t, 0, v.Binding)
 	}
-	r.at(time.Minute)
+	r.At(time.Minute)
 	r.gets("ok ok:19", "rl", 0, "k=v")
 	for i := range 15 {
 		v := r.ask("rl", 0, "two=a", "hour=a")
@@ -160,7 +161,7 @@ func TestDescriptorsAreLookedUp(t *testing.T) {
 			require.Zero(t, s.Remaining)
 		}
 	}
-	reply := r.raw("RL.DESCRIPTORS", "nobody", "0", "1", "1", "k", "v", "-", "-")
+	reply := r.Raw("RL.DESCRIPTORS", "nobody", "0", "1", "1", "k", "v", "-", "-")
 	require.Contains(t, reply, "-NOPOLICY")
 }
 
@@ -202,19 +203,19 @@ func TestDescriptorsScaled(t *testing.T) {
 	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 9}}, {key: none, rate_limit: {unit: hour, requests_per_unit: 0}},
 		{key: much, rate_limit: {unit: second, requests_per_unit: 4294967295}}, {key: day, rate_limit: {unit: day, requests_per_unit: 9}}]}`)
 	r.gets("ok ok:7 ok:8", "rl", 0, "k=a 2", "day=a")
-	r.is(fmt.Sprintf("RL.OVERRIDE SET rl SCALE 40%% UNTIL %d", rigStart/1e9+5), "OK")
+	r.Is(fmt.Sprintf("RL.OVERRIDE SET rl SCALE 40%% UNTIL %d", rig.Start/1e9+5), "OK")
 	v := r.gets("over ok:1 ok:7 ok:4 over:0", "rl", 0, "k=a", "day=a", "k=x - 5/hour", "none=a")
 	require.EqualValues(t, 4, v.Statuses[0].Requests)
 	require.EqualValues(t, 9, v.Statuses[1].Requests)
-	require.Equal(t, "4", fmt.Sprint(pair(t, r.words("RL.EXPLAIN POLICY rl k a"), "limit")))
+	require.Equal(t, "4", fmt.Sprint(rig.Pair(t, r.Words("RL.EXPLAIN POLICY rl k a"), "limit")))
 	r.gets("over over:0", "rl", 0, "k=a 2")
-	require.Equal(t, "0", fmt.Sprint(pair(t, r.words("RL.OVERRIDE LIST rl").([]any)[0], "sleeps")))
-	r.at(5 * time.Second)
+	require.Equal(t, "0", fmt.Sprint(rig.Pair(t, r.Words("RL.OVERRIDE LIST rl").([]any)[0], "sleeps")))
+	r.At(5 * time.Second)
 	r.gets("ok ok:3", "rl", 0, "k=a")
-	r.is("RL.OVERRIDE SET rl SCALE 200%", "OK")
+	r.Is("RL.OVERRIDE SET rl SCALE 200%", "OK")
 	v = r.gets("over ok:11 ok:4294967294 over:0", "rl", 0, "k=a", "much=a", "none=b")
 	require.EqualValues(t, math.MaxUint32, v.Statuses[1].Requests)
-	r.is("RL.OVERRIDE DEL rl SCALE", "1")
+	r.Is("RL.OVERRIDE DEL rl SCALE", "1")
 	r.gets("ok ok:1", "rl", 0, "k=a")
 }
 
@@ -299,12 +300,12 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 		"p 0 1 1 key a - 1/year*101":    "-ERR a period is above 0",
 		"p 0 1 1 key a - 5000000000/m ": "-ERR the limit of a descriptor is",
 	} {
-		reply := r.raw(append([]string{"RL.DESCRIPTORS"}, strings.Fields(line)...)...)
+		reply := r.Raw(append([]string{"RL.DESCRIPTORS"}, strings.Fields(line)...)...)
 		require.True(t, strings.HasPrefix(reply, want), "%s: %s", line, reply)
 	}
-	require.Contains(t, r.raw("RL.CHECK", "p", "key", "b"), "allowed")
-	r.setPolicy("d", "{descriptors: []}")
-	require.Equal(t, "-ERR policy 'd' has descriptors: ask it by RL.DESCRIPTORS\r\n", r.raw("RL.CHECK", "d", "key", "b"))
+	require.Contains(t, r.Raw("RL.CHECK", "p", "key", "b"), "allowed")
+	r.SetPolicy("d", "{descriptors: []}")
+	require.Equal(t, "-ERR policy 'd' has descriptors: ask it by RL.DESCRIPTORS\r\n", r.Raw("RL.CHECK", "d", "key", "b"))
 }
 
 // Transactions and scripts ask too, as one step of theirs; a script that only reads
@@ -313,11 +314,11 @@ func TestDescriptorsInTransactionsAndScripts(t *testing.T) {
 	r := newEnvoyRig(t, "rl", `{descriptors: [{key: k, rate_limit: {unit: hour, requests_per_unit: 3}}]}`)
 	const ask = "RL.DESCRIPTORS rl 0 1 1 k a - -"
 	for _, line := range []string{"MULTI", ask, ask, "EXEC"} {
-		r.words(line)
+		r.Words(line)
 	}
 	r.gets("ok ok:1", "rl", 0, "k=a 0")
 	eval := func(command string) string {
-		return r.raw(append([]string{command, `return redis.call("RL.DESCRIPTORS", unpack(ARGV))`, "0"}, strings.Fields(ask)[1:]...)...)
+		return r.Raw(append([]string{command, `return redis.call("RL.DESCRIPTORS", unpack(ARGV))`, "0"}, strings.Fields(ask)[1:]...)...)
 	}
 	require.Contains(t, eval("EVAL"), "*5\r\n$2\r\nok\r\n", "a script has the values alone")
 	require.Contains(t, eval("EVAL_RO"), "Write commands are not allowed")
@@ -332,68 +333,24 @@ func TestDescriptorsEdited(t *testing.T) {
 	}
 	r := newEnvoyRig(t, "rl", text(10, 10))
 	r.gets("ok ok:5 ok:9 ok:9", "rl", 0, "k=a 5", "k=b", "h=a")
-	r.setPolicy("rl", text(6, 10))
+	r.SetPolicy("rl", text(6, 10))
 	r.gets("ok ok:1 ok:9", "rl", 0, "k=a 0", "h=a 0")
-	require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "SET", "rl", "CHANGE", "PROPORTIONAL", text(12, 10))))
+	require.IsType(t, int64(0), r.Parse(r.Raw("RL.POLICY", "SET", "rl", "CHANGE", "PROPORTIONAL", text(12, 10))))
 	r.gets("ok ok:6", "rl", 0, "k=a 0") // it was charged 5 of 10
-	require.EqualValues(t, 1, r.parse(r.raw("RL.POLICY", "RESET", "rl", "k", "a")))
-	require.EqualValues(t, 0, r.parse(r.raw("RL.POLICY", "RESET", "rl", "k", "c")))
+	require.EqualValues(t, 1, r.Parse(r.Raw("RL.POLICY", "RESET", "rl", "k", "a")))
+	require.EqualValues(t, 0, r.Parse(r.Raw("RL.POLICY", "RESET", "rl", "k", "c")))
 	r.gets("ok ok:12 ok:10", "rl", 0, "k=a 0", "k=b 0")
-	require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "SET", "rl", "CHANGE", "RESET", text(11, 10))))
+	require.IsType(t, int64(0), r.Parse(r.Raw("RL.POLICY", "SET", "rl", "CHANGE", "RESET", text(11, 10))))
 	r.gets("ok ok:11 ok:10", "rl", 0, "k=b 0", "h=a 0")
 	r.gets("ok ok:1", "rl", 0, "k=b 10")
-	require.IsType(t, int64(0), r.parse(r.raw("RL.POLICY", "RESET", "rl")))
+	require.IsType(t, int64(0), r.Parse(r.Raw("RL.POLICY", "RESET", "rl")))
 	r.gets("ok ok:11", "rl", 0, "k=b 0")
-}
-
-// While no leader answers the failure policy does: within the backstop, on this
-// node's share, or not at all.
-func TestDescriptorsWithoutALeader(t *testing.T) {
-	f := newFakeCluster(partition.Leading)
-	f.topology = threeVoters
-	s, m := replicatedMachine(t, f, Config{Backstop: 5})
-	const text = "descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 9}}, {key: none, rate_limit: {unit: day, requests_per_unit: 0}}]}"
-	for name, policy := range map[string]string{
-		"open": "{on_failure: open, backstop: 2, " + text, "local": "{on_failure: local, " + text, "closed": "{on_failure: closed, " + text,
-	} {
-		m.feed(encode("RL.POLICY", "SET", name, policy))
-		settlePolicy(t, f, s, m)
-		require.Equal(t, ":1\r\n", m.take())
-	}
-	f.become(partition.Orphaned)
-	passed := func(line string) (n int) {
-		for range 30 {
-			m.feed("RL.DESCRIPTORS " + line + "\r\n")
-			reply := m.take()
-			require.True(t, strings.HasPrefix(reply, "*5\r\n"), reply)
-			if strings.HasPrefix(reply, "*5\r\n$2\r\nok\r\n") {
-				n++
-			}
-		}
-		return n
-	}
-	require.Equal(t, 18, passed("open 0 1 1 k a - -"))
-	require.Equal(t, 0, passed("open 0 1 1 none a - -"))
-	require.Equal(t, 30, passed("open 0 1 1 none a 0 -"))
-	require.Equal(t, 30, passed("open 0 1 1 unknown a - -"))
-	require.Equal(t, 20, passed("closed 0 1 1 k a - 4/day FAIL open"), "a limit of the request, five times")
-	require.Equal(t, 3, passed("local 0 1 1 k a - -"))
-	m.feed("RL.DESCRIPTORS closed 0 1 1 k a - -\r\n")
-	require.Contains(t, m.take(), "-CLUSTERDOWN ")
-	m.feed("HELLO 3\r\n")
-	m.take()
-	m.feed("RL.DESCRIPTORS open 0 1 1 k b - -\r\n")
-	var v verdict.Ruling
-	_, err := v.Read([]byte(m.take()))
-	require.NoError(t, err)
-	require.True(t, v.Degraded)
-	require.False(t, v.Over)
 }
 
 // A reader passes over what a later release tells, and refuses what is none.
 func TestRulingsAreRead(t *testing.T) {
 	r := newEnvoyRig(t, "rl", "{descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 9}}]}")
-	reply := r.raw("RL.DESCRIPTORS", "rl", "0", "2", "1", "k", "v", "-", "-", "1", "x", "y", "-", "-")
+	reply := r.Raw("RL.DESCRIPTORS", "rl", "0", "2", "1", "k", "v", "-", "-", "1", "x", "y", "-", "-")
 	var v verdict.Ruling
 	for n := range len(reply) {
 		_, err := v.Read([]byte(reply[:n]))
@@ -405,11 +362,11 @@ func TestRulingsAreRead(t *testing.T) {
 	require.Len(t, v.Statuses, 2)
 	_, err = v.Read([]byte(strings.Replace(reply, "binding\r\n:0", "binding\r\n:2", 1)))
 	require.Error(t, err)
-	require.EqualValues(t, 1, verdictCounts(r.s, "rl", "k").Allowed)
+	require.EqualValues(t, 1, verdictCounts(r.Server, "rl", "k").Allowed)
 }
 
 // verdictCounts are the counts of a limit.
-func verdictCounts(s *Server, policy, limit string) (n checks.LimitCount) {
+func verdictCounts(s *server.Server, policy, limit string) (n checks.LimitCount) {
 	for _, c := range s.PolicyCounts() {
 		if c.Policy == policy && c.Limit == limit {
 			n = c
@@ -429,7 +386,7 @@ func TestDescriptorsAreCounted(t *testing.T) {
 	for i := range 120 {
 		r.ask("rl", 0, fmt.Sprintf("d=%d", i))
 	}
-	count := func(limit string) checks.LimitCount { return verdictCounts(r.s, "rl", limit) }
+	count := func(limit string) checks.LimitCount { return verdictCounts(r.Server, "rl", limit) }
 	require.Equal(t, checks.LimitCount{Policy: "rl", Limit: "k", Allowed: 1, Denied: 2, Cost: 2}, count("k"))
 	require.EqualValues(t, 3, count("s").Shadow)
 	require.EqualValues(t, 3, count("v_1.w").Allowed)

@@ -1,6 +1,10 @@
-package server
+package checks_test
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/headgate-io/headgate/internal/rig"
+)
 
 // The model of holds, names and windows: slow, and written from what is promised, not
 // from how it is done. Times are whole seconds. A counter of a window or a log is the
@@ -122,13 +126,13 @@ func (h *histHeld) refund(units int64) { h.charge.units -= units }
 type histHold struct {
 	id, name    string // name is empty without one
 	asked       string // what a repeat has to say
-	first       checked
+	first       rig.Checked
 	plain       bool
 	ends, known int64 // known is 0 while it is open
 	charges     bool
 	state       string // reserved, expired, committed, cancelled
 	held        []histHeld
-	answer      settled
+	answer      rig.Settled
 }
 
 // histWorld is a policy and all that has happened.

@@ -1,4 +1,4 @@
-package server
+package checks_test
 
 import (
 	"context"
@@ -14,6 +14,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 // histories is how many random histories TestHistoriesOfHolds plays.
@@ -40,9 +41,9 @@ func TestHistoriesOfHolds(t *testing.T) {
 			if p != nil {
 				p.sess.Close()
 			}
-			r := newRig(t, engine.Config{Shards: 4})
-			p = &player{rig: r, sess: r.s.engine.NewSession()}
-			p.is("SELECT 0", "OK")
+			r := rig.New(t, engine.Config{Shards: 4})
+			p = &player{Rig: r, sess: r.Engine.NewSession()}
+			p.Is("SELECT 0", "OK")
 		}
 		p.begin(*historySeed + uint64(i))
 		for p.step = range steps {
@@ -57,7 +58,7 @@ func TestHistoriesOfHolds(t *testing.T) {
 
 // player plays one history after the other.
 type player struct {
-	*rig
+	*rig.Rig
 	sess *engine.Session
 	w    *histWorld
 	rnd  *rand.Rand
@@ -92,7 +93,7 @@ func (p *player) begin(seed uint64) {
 	p.seed, p.rnd, p.log = seed, rand.New(rand.NewPCG(seed, 13)), nil
 	w := &histWorld{
 		share: p.pick(100, 100, 100, 50), ttl: p.pick(1, 5, 20, 120, 3000), keep: p.pick(30, 600), charged: p.rnd.IntN(2) == 0,
-		now: p.s.engine.Now()/int64(time.Second) + 1, counters: make(map[string]*histCounter),
+		now: p.Engine.Now()/int64(time.Second) + 1, counters: make(map[string]*histCounter),
 	}
 	var limits []string
 	for _, name := range []string{"a", "b", "c"}[:1+p.rnd.IntN(3)] {
@@ -132,9 +133,9 @@ func (p *player) begin(seed uint64) {
 	}
 	p.w = w
 	p.text = fmt.Sprintf("{hold: {ttl: %ds, keep: %ds, expiry: %s, share: %d%%}, limits: {%s}}", w.ttl, w.keep, expiry, w.share, strings.Join(limits, ", "))
-	p.set(w.now * int64(time.Second))
-	p.is("FLUSHALL", "OK")
-	p.setPolicy("p", p.text)
+	p.Set(w.now * int64(time.Second))
+	p.Is("FLUSHALL", "OK")
+	p.SetPolicy("p", p.text)
 }
 
 // play plays a step, and looks at all counters.
@@ -151,7 +152,7 @@ func (p *player) play() {
 		p.repeats()
 	case n < 19:
 		p.say("RL.COMMIT p;nobody COST 1")
-		p.is("RL.COMMIT p;nobody COST 1", "-NOHOLD there is no hold 'p;nobody'")
+		p.Is("RL.COMMIT p;nobody COST 1", "-NOHOLD there is no hold 'p;nobody'")
 	default:
 		p.resets()
 	}
@@ -169,8 +170,8 @@ func (p *player) pass() {
 	}
 	for w.now += d; w.edge(w.now); w.now++ {
 	}
-	p.set(w.now * int64(time.Second))
-	p.s.engine.SettleEnded(context.Background(), p.sess, p.s.engine.Now())
+	p.Set(w.now * int64(time.Second))
+	p.Engine.SettleEnded(context.Background(), p.sess, p.Engine.Now())
 	for _, h := range w.holds {
 		if h.state != "reserved" || w.now < h.ends {
 			continue
@@ -181,13 +182,13 @@ func (p *player) pass() {
 				w.end(h)
 				break
 			}
-			require.Equal(p.t, "reserved", state, p)
+			require.Equal(p.T, "reserved", state, p)
 			if w.now < h.ends+2 {
 				break
 			}
-			require.Less(p.t, tries, 1000, "%s has not ended: %s", h.id, p)
+			require.Less(p.T, tries, 1000, "%s has not ended: %s", h.id, p)
 			runtime.Gosched() // somebody else is about to settle it
-			p.s.engine.SettleEnded(context.Background(), p.sess, p.s.engine.Now())
+			p.Engine.SettleEnded(context.Background(), p.sess, p.Engine.Now())
 		}
 	}
 	w.forgets()
@@ -195,10 +196,10 @@ func (p *player) pass() {
 
 // state is what a hold is said to be.
 func (p *player) state(h *histHold) any {
-	reply := p.words("RL.EXPLAIN HOLD " + h.id)
+	reply := p.Words("RL.EXPLAIN HOLD " + h.id)
 	_, failed := reply.(error)
-	require.False(p.t, failed, "%v: %s", reply, p)
-	return pair(p.t, reply, "state")
+	require.False(p.T, failed, "%v: %s", reply, p)
+	return rig.Pair(p.T, reply, "state")
 }
 
 // call makes a call, some by name.
@@ -239,37 +240,37 @@ func (p *player) make(call histCall, name string) {
 		line += " ID " + name
 	}
 	p.say(line)
-	got := readChecked(p.t, p.words(line).([]any))
+	got := rig.ReadChecked(p.T, p.Words(line).([]any))
 	p.log[len(p.log)-1].got = got
 	allowed, binding, wait, each, held := w.decide(call)
 	about := fmt.Stringer(p)
-	require.Equal(p.t, allowed, got.allowed == 1, about)
+	require.Equal(p.T, allowed, got.Allowed == 1, about)
 	if binding != "" {
-		require.Equal(p.t, binding, got.name, about)
+		require.Equal(p.T, binding, got.Name, about)
 	}
 	if !allowed && wait != -2 {
-		require.Equal(p.t, max(wait*1000, -1), got.retry, about)
+		require.Equal(p.T, max(wait*1000, -1), got.Retry, about)
 	}
-	require.EqualValues(p.t, len(each), got.applied, about)
+	require.EqualValues(p.T, len(each), got.Applied, about)
 	for i := range each {
 		v := &each[i]
-		require.Equal(p.t, v.remaining, got.limits[v.l.name].remaining, "%s: %s", v.l.name, about)
-		require.Equal(p.t, v.cost, got.limits[v.l.name].cost, "%s: %s", v.l.name, about)
+		require.Equal(p.T, v.remaining, got.Limits[v.l.name].Remaining, "%s: %s", v.l.name, about)
+		require.Equal(p.T, v.cost, got.Limits[v.l.name].Cost, "%s: %s", v.l.name, about)
 	}
-	require.Equal(p.t, allowed && call.holds, got.hold != nil, about)
+	require.Equal(p.T, allowed && call.holds, got.Hold != nil, about)
 	if !allowed || !call.holds && name == "" {
 		return
 	}
 	h := &histHold{name: name, asked: asked, first: got, plain: !call.holds, ends: w.now + ttl, charges: w.charged, state: "reserved", held: held}
-	if h.first.limits = map[string]checkedLimit{}; h.plain {
+	if h.first.Limits = map[string]rig.CheckedLimit{}; h.plain {
 		h.state, h.known, h.held = "charged", w.now+w.keep, nil
 	} else {
-		h.id = got.hold.(string)
+		h.id = got.Hold.(string)
 		if name != "" {
-			require.Equal(p.t, "p;"+name, h.id, about)
+			require.Equal(p.T, "p;"+name, h.id, about)
 		}
 	}
-	h.first.soft = []any{}
+	h.first.Soft = []any{}
 	w.holds = append(w.holds, h)
 }
 
@@ -308,28 +309,28 @@ func (p *player) settles() {
 		}
 	}
 	p.say(line)
-	got := p.settle(line)
+	got := p.Settle(line)
 	p.log[len(p.log)-1].got = got
 	about := fmt.Stringer(p)
 	if h.state == "committed" || h.state == "cancelled" {
-		require.Equal(p.t, h.answer, got, about)
+		require.Equal(p.T, h.answer, got, about)
 		return
 	}
 	costs := w.settle(h, commit, units, tokens)
 	if h.state, h.known = "cancelled", w.now+w.keep; commit {
 		h.state = "committed"
 	}
-	require.Equal(p.t, h.state, got.reason, about)
-	require.EqualValues(p.t, 1, got.allowed, about)
-	require.Len(p.t, got.limits, len(h.held), about)
-	require.Equal(p.t, w.over(h), got.over, about)
+	require.Equal(p.T, h.state, got.Reason, about)
+	require.EqualValues(p.T, 1, got.Allowed, about)
+	require.Len(p.T, got.Limits, len(h.held), about)
+	require.Equal(p.T, w.over(h), got.Over, about)
 	for i := range h.held {
 		l := h.held[i].l
-		require.Equal(p.t, costs[i], got.limits[l.name].cost, "%s: %s", l.name, about)
-		require.Equal(p.t, w.remainingOf(&h.held[i]), got.limits[l.name].remaining, "%s: %s", l.name, about)
+		require.Equal(p.T, costs[i], got.Limits[l.name].Cost, "%s: %s", l.name, about)
+		require.Equal(p.T, w.remainingOf(&h.held[i]), got.Limits[l.name].Remaining, "%s: %s", l.name, about)
 	}
 	h.answer = got
-	h.answer.limits, h.answer.soft = map[string]checkedLimit{}, []any{}
+	h.answer.Limits, h.answer.Soft = map[string]rig.CheckedLimit{}, []any{}
 }
 
 // remainingOf is what a limit that a hold has charged has left.
@@ -345,11 +346,11 @@ func (p *player) repeats() {
 	if p.rnd.IntN(4) == 0 {
 		line = strings.Replace(line, "user u", "user x", 1)
 		p.say(line)
-		p.is(line, "-IDCONFLICT '"+h.name+"' was given to another call")
+		p.Is(line, "-IDCONFLICT '"+h.name+"' was given to another call")
 		return
 	}
 	p.say(line)
-	require.Equal(p.t, h.first, readChecked(p.t, p.words(line).([]any)), p)
+	require.Equal(p.T, h.first, rig.ReadChecked(p.T, p.Words(line).([]any)), p)
 }
 
 // resets forgets what a user has consumed, or all.
@@ -360,12 +361,12 @@ func (p *player) resets() {
 		line += " user " + user
 	}
 	p.say(line)
-	require.IsType(p.t, int64(0), p.words(line), p)
+	require.IsType(p.T, int64(0), p.Words(line), p)
 	ended := slices.Clone(p.w.holds)
 	p.w.reset(user)
 	for _, h := range ended {
 		if !h.plain && !slices.Contains(p.w.holds, h) {
-			p.is("RL.CANCEL "+h.id, "-NOHOLD there is no hold '"+h.id+"'")
+			p.Is("RL.CANCEL "+h.id, "-NOHOLD there is no hold '"+h.id+"'")
 		}
 	}
 }
@@ -374,13 +375,13 @@ func (p *player) resets() {
 func (p *player) look() {
 	w := p.w
 	for _, user := range []string{"u1", "u2"} {
-		got := readChecked(p.t, p.words("RL.CHECK p user "+user+" tokens 0 COST 0 PEEK").([]any))
+		got := rig.ReadChecked(p.T, p.Words("RL.CHECK p user "+user+" tokens 0 COST 0 PEEK").([]any))
 		for i := range w.limits {
 			l := &w.limits[i]
-			require.Equal(p.t, w.counter(l, user).remaining(l, w.now), got.limits[l.name].remaining, "%s of %s: %s", l.name, user, p)
+			require.Equal(p.T, w.counter(l, user).remaining(l, w.now), got.Limits[l.name].Remaining, "%s of %s: %s", l.name, user, p)
 		}
 	}
 	if h := p.some(func(h *histHold) bool { return !h.plain }); h != nil && (h.state != "reserved" || w.now < h.ends) {
-		require.Equal(p.t, h.state, p.state(h), p)
+		require.Equal(p.T, h.state, p.state(h), p)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package checks_test
 
 import (
 	"fmt"
@@ -8,22 +8,23 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 func TestExplain(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("RL.EXPLAIN missing", "nil")
+	r := rig.New(t, engine.Config{})
+	r.Is("RL.EXPLAIN missing", "nil")
 	explain := func(line, want string) {
 		t.Helper()
-		r.words(line)
-		x := r.words("RL.EXPLAIN k").([]any)
+		r.Words(line)
+		x := r.Words("RL.EXPLAIN k").([]any)
 		require.Equal(t, "bytes", x[len(x)-2])
 		require.Positive(t, x[len(x)-1])
-		require.Equal(t, want, format(x[:len(x)-2]))
-		r.words("DEL k")
+		require.Equal(t, want, rig.Format(x[:len(x)-2]))
+		r.Words("DEL k")
 	}
 	const start = "1772323200000"
-	require.Equal(t, start, fmt.Sprint(rigStart/1e6))
+	require.Equal(t, start, fmt.Sprint(rig.Start/1e6))
 	explain("RL.LIMIT k 10 60 COST 4", "[type token limit 10 period 1m tat_ns 1772323224000000000 tat_fraction 0 "+
 		"capacity 10 used 4 remaining 6 next_unit_ms 6000 full_ms 24000 expires_ms 24000]")
 	explain("RL.LIMIT k 1 1500ms BURST 3 ALGORITHM leaky", "[type leaky limit 1 period 1500ms burst 3 tat_ns 1772323201500000000 tat_fraction 0 "+
@@ -39,57 +40,57 @@ func TestExplain(t *testing.T) {
 	explain("RL.ACQUIRE k 5 10 COST 2", "[type slots limit 5 leases 1 capacity 5 used 2 remaining 3 next_unit_ms 10000 full_ms 10000 expires_ms 10000]")
 	explain("INCREX k BYFLOAT 1.5", "[type string value 1.5 expires_ms -1]")
 	explain("INCREX k EX 5", "[type string value 1 expires_ms 5000]")
-	r.raw("HELLO", "3")
-	r.words("INCREX k")
-	require.Regexp(t, `^%4\r\n\$4\r\ntype\r\n\$6\r\nstring\r\n\$5\r\nvalue\r\n\$1\r\n1\r\n\$10\r\nexpires_ms\r\n:-1\r\n\$5\r\nbytes\r\n:\d+\r\n$`, r.raw("RL.EXPLAIN", "k"))
+	r.Raw("HELLO", "3")
+	r.Words("INCREX k")
+	require.Regexp(t, `^%4\r\n\$4\r\ntype\r\n\$6\r\nstring\r\n\$5\r\nvalue\r\n\$1\r\n1\r\n\$10\r\nexpires_ms\r\n:-1\r\n\$5\r\nbytes\r\n:\d+\r\n$`, r.Raw("RL.EXPLAIN", "k"))
 }
 
 func TestTop(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("RL.TOP", "[]")
+	r := rig.New(t, engine.Config{})
+	r.Is("RL.TOP", "[]")
 	for i := range 5 {
 		for range i + 1 {
-			r.words(fmt.Sprintf("RL.LIMIT k%d 1 60", i))
+			r.Words(fmt.Sprintf("RL.LIMIT k%d 1 60", i))
 		}
 	}
-	r.words("RL.ACQUIRE slots 1 60")
-	r.is("RL.TOP", "[[k4 4 0] [k3 3 0] [k2 2 0] [k1 1 0]]")
-	r.is("RL.TOP DENIED COUNT 2", "[[k4 4 0] [k3 3 0]]")
-	r.is("rl.top allowed", "[[k0 1 0] [k1 1 0] [k2 1 0] [k3 1 0] [k4 1 0] [slots 1 0]]")
-	r.is("RL.TOP COUNT 1 HOT", "[[k4 5 0]]")
-	r.is("RL.TOP COUNT 1 RESET", "[[k4 4 0]]")
-	r.is("RL.TOP HOT", "[]")
+	r.Words("RL.ACQUIRE slots 1 60")
+	r.Is("RL.TOP", "[[k4 4 0] [k3 3 0] [k2 2 0] [k1 1 0]]")
+	r.Is("RL.TOP DENIED COUNT 2", "[[k4 4 0] [k3 3 0]]")
+	r.Is("rl.top allowed", "[[k0 1 0] [k1 1 0] [k2 1 0] [k3 1 0] [k4 1 0] [slots 1 0]]")
+	r.Is("RL.TOP COUNT 1 HOT", "[[k4 5 0]]")
+	r.Is("RL.TOP COUNT 1 RESET", "[[k4 4 0]]")
+	r.Is("RL.TOP HOT", "[]")
 	for args, want := range map[string]string{
 		"FOO": "syntax error", "COUNT": "syntax error", "COUNT 0": "COUNT must be at least 1", "COUNT x": "COUNT must be at least 1", "HOT DENIED": "syntax error",
 	} {
-		r.is("RL.TOP "+args, "-ERR "+want)
+		r.Is("RL.TOP "+args, "-ERR "+want)
 	}
 }
 
 func TestStats(t *testing.T) {
-	r := newRig(t, engine.Config{MaxBytes: 1 << 30})
+	r := rig.New(t, engine.Config{MaxBytes: 1 << 30})
 	for range 3 {
-		r.words("RL.LIMIT k 2 60")
+		r.Words("RL.LIMIT k 2 60")
 	}
-	r.words("CL.THROTTLE c 1 1 1")
-	r.words("RL.ACQUIRE s 1 60")
-	stats := r.words("RL.STATS")
+	r.Words("CL.THROTTLE c 1 1 1")
+	r.Words("RL.ACQUIRE s 1 60")
+	stats := r.Words("RL.STATS")
 	for name, want := range map[string]int64{"allowed": 4, "denied": 1, "keys": 3, "limits": 3, "memory_max_bytes": 1 << 30, "expired": 0, "evicted": 0} {
-		require.Equal(t, want, pair(t, stats, name), name)
+		require.Equal(t, want, rig.Pair(t, stats, name), name)
 	}
-	require.Positive(t, pair(t, stats, "memory_bytes"))
-	r.raw("HELLO", "3")
-	require.Equal(t, "%9", r.raw("RL.STATS")[:2])
+	require.Positive(t, rig.Pair(t, stats, "memory_bytes"))
+	r.Raw("HELLO", "3")
+	require.Equal(t, "%9", r.Raw("RL.STATS")[:2])
 }
 
 // The states that RL.EXPLAIN and the decisions tell are those of the clock,
 // not of the last call.
 func TestExplainFollowsTheClock(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.words("RL.LIMIT k 10 10 COST 10")
-	r.at(2500 * time.Millisecond)
-	x := r.words("RL.EXPLAIN k")
+	r := rig.New(t, engine.Config{})
+	r.Words("RL.LIMIT k 10 10 COST 10")
+	r.At(2500 * time.Millisecond)
+	x := r.Words("RL.EXPLAIN k")
 	for name, want := range map[string]int64{"used": 8, "remaining": 2, "next_unit_ms": 500, "full_ms": 7500} {
-		require.Equal(t, want, pair(t, x, name), name)
+		require.Equal(t, want, rig.Pair(t, x, name), name)
 	}
 }

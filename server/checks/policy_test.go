@@ -1,4 +1,4 @@
-package server
+package checks_test
 
 import (
 	"fmt"
@@ -9,410 +9,328 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
-
-// setPolicy makes a text a policy.
-func (r *rig) setPolicy(name, text string) {
-	r.t.Helper()
-	reply := r.parse(r.raw("RL.POLICY", "SET", name, text))
-	require.IsType(r.t, int64(0), reply, "%v", reply)
-}
-
-// checked is a reply of RL.CHECK.
-type checked struct {
-	allowed, limit, remaining, retry, reset, delay int64
-	name, reason                                   any
-	hold                                           any
-	version, applied                               int64
-	limits                                         map[string]checkedLimit
-	soft                                           []any
-}
-
-type checkedLimit struct {
-	allowed, limit, remaining, retry, reset, delay, cost int64
-	mode                                                 string
-	status                                               int64
-}
-
-// check runs RL.CHECK with the words of a line.
-func (r *rig) check(line string) checked {
-	r.t.Helper()
-	reply := r.words("RL.CHECK " + line)
-	list, ok := reply.([]any)
-	require.True(r.t, ok, "%s: %v", line, reply)
-	return readChecked(r.t, list)
-}
-
-func readChecked(t testing.TB, list []any) checked {
-	t.Helper()
-	require.Len(t, list, 13)
-	n := func(i int) int64 { return list[i].(int64) }
-	c := checked{n(0), n(1), n(2), n(3), n(4), n(5), list[6], list[7], list[8], n(9), n(10), map[string]checkedLimit{}, list[12].([]any)}
-	for _, l := range list[11].([]any) {
-		f := l.([]any)
-		n := func(i int) int64 { return f[i].(int64) }
-		c.limits[f[0].(string)] = checkedLimit{n(1), n(2), n(3), n(4), n(5), n(6), n(7), f[8].(string), n(9)}
-	}
-	return c
-}
-
-// allows expects a call that passes, the name of its binding limit, and what is
-// left of some limits.
-func (r *rig) allows(line, name string, left string) checked {
-	r.t.Helper()
-	c := r.check(line)
-	require.EqualValues(r.t, 1, c.allowed, "%s: %+v", line, c)
-	r.expectChecked(line, c, name, left)
-	return c
-}
-
-// denies expects a denial with its retry in ms.
-func (r *rig) denies(line, name string, retry int64, left string) checked {
-	r.t.Helper()
-	c := r.check(line)
-	require.EqualValues(r.t, 0, c.allowed, "%s: %+v", line, c)
-	require.Equal(r.t, retry, c.retry, "%s: %+v", line, c)
-	r.expectChecked(line, c, name, left)
-	return c
-}
-
-func (r *rig) expectChecked(line string, c checked, name, left string) {
-	r.t.Helper()
-	if name == "" {
-		require.Nil(r.t, c.name, line)
-	} else {
-		require.Equal(r.t, name, c.name, "%s: %+v", line, c)
-	}
-	for _, f := range strings.Fields(left) {
-		var limit string
-		var want int64
-		_, err := fmt.Sscanf(strings.Replace(f, "=", " ", 1), "%s %d", &limit, &want)
-		require.NoError(r.t, err)
-		l, ok := c.limits[limit]
-		require.True(r.t, ok, "%s: %s does not apply: %+v", line, limit, c)
-		require.Equal(r.t, want, l.remaining, "%s: %s: %+v", line, limit, c)
-	}
-}
 
 // A tenant's limit below a global one: what one denies the other does not take.
 func TestPolicyOfTenantsAndAll(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("saas", `{limits: {tenant: {by: tenant, rate: 100/s}, global: {rate: 150/s, status: 503}}}`)
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("saas", `{limits: {tenant: {by: tenant, rate: 100/s}, global: {rate: 150/s, status: 503}}}`)
 	for i := range 100 {
-		r.allows("saas tenant A", "tenant", fmt.Sprintf("tenant=%d global=%d", 99-i, 149-i))
+		r.Allows("saas tenant A", "tenant", fmt.Sprintf("tenant=%d global=%d", 99-i, 149-i))
 	}
-	c := r.denies("saas tenant A", "tenant", 10, "tenant=0 global=50")
-	require.Equal(t, "limit", c.reason)
-	require.EqualValues(t, 429, c.limits["tenant"].status)
-	require.EqualValues(t, 200, c.limits["global"].status)
+	c := r.Denies("saas tenant A", "tenant", 10, "tenant=0 global=50")
+	require.Equal(t, "limit", c.Reason)
+	require.EqualValues(t, 429, c.Limits["tenant"].Status)
+	require.EqualValues(t, 200, c.Limits["global"].Status)
 	for i := range 50 {
-		c = r.allows("saas tenant B", "global", fmt.Sprintf("tenant=%d global=%d", 99-i, 49-i))
+		c = r.Allows("saas tenant B", "global", fmt.Sprintf("tenant=%d global=%d", 99-i, 49-i))
 	}
-	c = r.denies("saas tenant B", "global", 7, "tenant=50 global=0")
-	require.EqualValues(t, 503, c.limits["global"].status)
-	r.at(10 * time.Millisecond)
-	r.allows("saas tenant A", "tenant", "tenant=0 global=0")
-	r.denies("saas tenant A", "tenant", 10, "")
+	c = r.Denies("saas tenant B", "global", 7, "tenant=50 global=0")
+	require.EqualValues(t, 503, c.Limits["global"].Status)
+	r.At(10 * time.Millisecond)
+	r.Allows("saas tenant A", "tenant", "tenant=0 global=0")
+	r.Denies("saas tenant A", "tenant", 10, "")
 }
 
 // A queue with a bound on the wait.
 func TestPolicyOfWebhooks(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("hooks", `{limits: {host: {by: host, algorithm: leaky, rate: 2/s burst 6, wait: 1500ms}}}`)
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("hooks", `{limits: {host: {by: host, algorithm: leaky, rate: 2/s burst 6, wait: 1500ms}}}`)
 	for i := range int64(4) {
-		c := r.allows("hooks host example.com", "host", fmt.Sprintf("host=%d", 5-i))
-		require.Equal(t, 500*i, c.delay)
+		c := r.Allows("hooks host example.com", "host", fmt.Sprintf("host=%d", 5-i))
+		require.Equal(t, 500*i, c.Delay)
 	}
-	r.denies("hooks host example.com", "host", 500, "host=2")
-	r.at(500 * time.Millisecond)
-	c := r.allows("hooks host example.com", "host", "host=2")
-	require.EqualValues(t, 1500, c.delay)
+	r.Denies("hooks host example.com", "host", 500, "host=2")
+	r.At(500 * time.Millisecond)
+	c := r.Allows("hooks host example.com", "host", "host=2")
+	require.EqualValues(t, 1500, c.Delay)
 }
 
 // Addresses and networks, and who is allowed whatever they say.
 func TestPolicyAgainstScraping(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("scrape", `{allow: [{ip: 192.0.2.0/28}], limits: {addr: {by: ip, rate: 30/m}, net: {by: {ip: {v4: 24, v6: 48}}, algorithm: fixed, rate: 90/m}}}`)
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("scrape", `{allow: [{ip: 192.0.2.0/28}], limits: {addr: {by: ip, rate: 30/m}, net: {by: {ip: {v4: 24, v6: 48}}, algorithm: fixed, rate: 90/m}}}`)
 	for range 30 {
-		r.allows("scrape ip 2001:db8:1:1::a", "addr", "")
+		r.Allows("scrape ip 2001:db8:1:1::a", "addr", "")
 	}
-	r.denies("scrape ip 2001:db8:1:1::b", "addr", 2000, "addr=0 net=60")
+	r.Denies("scrape ip 2001:db8:1:1::b", "addr", 2000, "addr=0 net=60")
 	for _, net := range []string{"2", "3"} {
 		for range 30 {
-			r.allows("scrape ip 2001:db8:1:"+net+"::1", "addr", "")
+			r.Allows("scrape ip 2001:db8:1:"+net+"::1", "addr", "")
 		}
 	}
-	r.denies("scrape ip 2001:db8:1:4::1", "net", 60_000, "addr=30 net=0")
-	c := r.allows("scrape ip 192.0.2.5", "", "")
-	require.Equal(t, "allow", c.reason)
-	require.Zero(t, c.applied)
-	require.EqualValues(t, -1, c.limit)
-	require.EqualValues(t, -1, c.remaining)
-	r.allows("scrape ip ::ffff:198.51.100.9", "addr", "addr=29")
-	r.allows("scrape ip 198.51.100.9", "addr", "addr=28")
-	r.is("RL.CHECK scrape ip x", "-ERR attribute 'ip' is not an IP address")
+	r.Denies("scrape ip 2001:db8:1:4::1", "net", 60_000, "addr=30 net=0")
+	c := r.Allows("scrape ip 192.0.2.5", "", "")
+	require.Equal(t, "allow", c.Reason)
+	require.Zero(t, c.Applied)
+	require.EqualValues(t, -1, c.Limit)
+	require.EqualValues(t, -1, c.Remaining)
+	r.Allows("scrape ip ::ffff:198.51.100.9", "addr", "addr=29")
+	r.Allows("scrape ip 198.51.100.9", "addr", "addr=28")
+	r.Is("RL.CHECK scrape ip x", "-ERR attribute 'ip' is not an IP address")
 }
 
 // Tiers: who moves to another one keeps what was consumed. The day is UTC's.
 func TestPolicyOfTiers(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("api", `{limits: {
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("api", `{limits: {
 		key: {by: key, tiers: {attribute: tier, free: 60/m burst 10, pro: 600/m burst 100, default: 60/m burst 10}},
 		day: {by: key, algorithm: fixed, tiers: {attribute: tier, free: 1000/day, pro: 100_000/day, default: 1000/day}}}}`)
 	for i := range 10 {
-		r.allows("api key k1 tier free", "key", fmt.Sprintf("key=%d day=%d", 9-i, 999-i))
+		r.Allows("api key k1 tier free", "key", fmt.Sprintf("key=%d day=%d", 9-i, 999-i))
 	}
-	r.denies("api key k1 tier free", "key", 1000, "day=990")
-	r.at(999 * time.Millisecond)
-	r.denies("api key k1 tier free", "key", 1, "")
-	r.at(time.Second)
-	r.allows("api key k1 tier free", "key", "key=0 day=989")
-	r.allows("api key k1 tier pro", "key", "key=89 day=99988")
-	r.denies("api key k2 tier gold COST 11", "key", -1, "")
+	r.Denies("api key k1 tier free", "key", 1000, "day=990")
+	r.At(999 * time.Millisecond)
+	r.Denies("api key k1 tier free", "key", 1, "")
+	r.At(time.Second)
+	r.Allows("api key k1 tier free", "key", "key=0 day=989")
+	r.Allows("api key k1 tier pro", "key", "key=89 day=99988")
+	r.Denies("api key k2 tier gold COST 11", "key", -1, "")
 }
 
 // Costs that callers tell, and limits that some calls have.
 func TestPolicyOfCosts(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("gql", `{limits: {
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("gql", `{limits: {
 		points: {by: [app, shop], rate: 50/s burst 1000, cost: points},
 		writes: {by: [app, shop], rate: 20/m, when: {op: mutation}}}}`)
-	c := r.denies("gql app a shop s points 1001", "points", -1, "points=1000")
-	require.EqualValues(t, 1, c.applied)
-	require.EqualValues(t, 403, c.limits["points"].status)
-	r.allows("gql app a shop s points 202", "points", "points=798")
-	r.denies("gql app a shop s points 799", "points", 20, "points=798")
-	r.allows("gql app a shop s points 798 op mutation", "points", "points=0 writes=19")
-	c = r.allows("gql app a shop s op mutation", "writes", "writes=18")
-	require.EqualValues(t, 1, c.applied, "a call without the attribute that has the cost is not one of the limit's")
-	r.is("RL.CHECK gql app a shop s points many", "-ERR attribute 'points' must be a whole number from 0 to 4611686018427387903, it is a cost")
+	c := r.Denies("gql app a shop s points 1001", "points", -1, "points=1000")
+	require.EqualValues(t, 1, c.Applied)
+	require.EqualValues(t, 403, c.Limits["points"].Status)
+	r.Allows("gql app a shop s points 202", "points", "points=798")
+	r.Denies("gql app a shop s points 799", "points", 20, "points=798")
+	r.Allows("gql app a shop s points 798 op mutation", "points", "points=0 writes=19")
+	c = r.Allows("gql app a shop s op mutation", "writes", "writes=18")
+	require.EqualValues(t, 1, c.Applied, "a call without the attribute that has the cost is not one of the limit's")
+	r.Is("RL.CHECK gql app a shop s points many", "-ERR attribute 'points' must be a whole number from 0 to 4611686018427387903, it is a cost")
 }
 
 // A login by address and by user; the user's limit is an exact log.
 func TestPolicyOfLogins(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("login", `{on_failure: closed, limits: {ip: {by: ip, rate: 10/m}, user: {by: user, rate: 5/m, algorithm: log}}}`)
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("login", `{on_failure: closed, limits: {ip: {by: ip, rate: 10/m}, user: {by: user, rate: 5/m, algorithm: log}}}`)
 	for i := range 5 {
-		r.at(time.Duration(i) * 100 * time.Millisecond)
-		r.allows("login user bob ip 198.51.100.7", "user", fmt.Sprintf("user=%d ip=%d", 4-i, 9-i))
+		r.At(time.Duration(i) * 100 * time.Millisecond)
+		r.Allows("login user bob ip 198.51.100.7", "user", fmt.Sprintf("user=%d ip=%d", 4-i, 9-i))
 	}
-	r.at(time.Second)
-	r.denies("login user bob ip 198.51.100.7", "user", 59_000, "ip=5")
-	r.at(2 * time.Second)
-	r.denies("login user bob ip 198.51.100.7", "user", 58_000, "ip=5")
-	r.at(4 * time.Second)
-	r.allows("login user eve ip 198.51.100.7", "ip", "user=4 ip=4")
+	r.At(time.Second)
+	r.Denies("login user bob ip 198.51.100.7", "user", 59_000, "ip=5")
+	r.At(2 * time.Second)
+	r.Denies("login user bob ip 198.51.100.7", "user", 58_000, "ip=5")
+	r.At(4 * time.Second)
+	r.Allows("login user eve ip 198.51.100.7", "ip", "user=4 ip=4")
 }
 
 func TestCheckArguments(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("RL.CHECK p", "-NOPOLICY there is no policy 'p'")
-	r.setPolicy("p", `{require: [user], attributes: {email: {type: lower}}, deny: [{user: "bot-*"}],
+	r := rig.New(t, engine.Config{})
+	r.Is("RL.CHECK p", "-NOPOLICY there is no policy 'p'")
+	r.SetPolicy("p", `{require: [user], attributes: {email: {type: lower}}, deny: [{user: "bot-*"}],
 		limits: {a: {by: user, rate: 5/m}, b: {by: email, rate: 5/m, missing: deny}, c: {rate: 3/m, mode: soft}, d: {rate: 3/m, mode: shadow}}}`)
-	r.is("RL.CHECK p", "-ERR policy 'p' requires attribute 'user'")
-	r.is("RL.CHECK p user", "-ERR attribute 'user' has no value")
-	r.is("RL.CHECK p user x user y", "-ERR attribute 'user' is given twice")
-	r.is("RL.CHECK p user x COST", "-ERR syntax error")
-	r.is("RL.CHECK p user x COST many", "-ERR value is not an integer or out of range")
-	r.is("RL.CHECK p user x COST -1", "-ERR COST must be 0 or more")
-	r.is("RL.CHECK p user x SYNC ASYNC", "-ERR SYNC and ASYNC exclude each other")
+	r.Is("RL.CHECK p", "-ERR policy 'p' requires attribute 'user'")
+	r.Is("RL.CHECK p user", "-ERR attribute 'user' has no value")
+	r.Is("RL.CHECK p user x user y", "-ERR attribute 'user' is given twice")
+	r.Is("RL.CHECK p user x COST", "-ERR syntax error")
+	r.Is("RL.CHECK p user x COST many", "-ERR value is not an integer or out of range")
+	r.Is("RL.CHECK p user x COST -1", "-ERR COST must be 0 or more")
+	r.Is("RL.CHECK p user x SYNC ASYNC", "-ERR SYNC and ASYNC exclude each other")
 	for _, twice := range []string{"COST 1 COST 2", "PEEK PEEK", "SYNC SYNC", "ASYNC ASYNC", "FAIL open FAIL closed"} {
 		word, _, _ := strings.Cut(twice, " ")
-		r.is("RL.CHECK p user x "+twice, "-ERR syntax error, "+word+" is given twice")
+		r.Is("RL.CHECK p user x "+twice, "-ERR syntax error, "+word+" is given twice")
 	}
 	for _, line := range []string{"SET p IF 1 IF 1 {}", "SET p DRYRUN dryrun {}", "LOAD CHANGE keep change keep {}", "DEL p RESET reset"} {
-		require.Contains(t, format(r.words("RL.POLICY "+line)), "is given twice", line)
+		require.Contains(t, rig.Format(r.Words("RL.POLICY "+line)), "is given twice", line)
 	}
-	r.is("RL.CHECK p user x ID", "-ERR syntax error")
-	require.Contains(t, format(r.words("RL.CHECK p user x USER y")), "-ERR")
+	r.Is("RL.CHECK p user x ID", "-ERR syntax error")
+	require.Contains(t, rig.Format(r.Words("RL.CHECK p user x USER y")), "-ERR")
 
-	c := r.denies("p user bot-7 email x@y", "", -1, "")
-	require.Equal(t, "deny", c.reason)
-	require.Zero(t, c.applied)
-	c = r.denies("p user eve", "b", -1, "a=5")
-	require.Equal(t, "missing", c.reason)
-	require.EqualValues(t, 403, c.limits["b"].status)
-	require.EqualValues(t, 4, c.applied)
-	r.allows("p user cost email Eve@Example.com agent curl", "a", "a=4 b=4") // a value may be any word
-	r.allows("p user cost email eve@example.COM", "a", "a=3 b=3")
+	c := r.Denies("p user bot-7 email x@y", "", -1, "")
+	require.Equal(t, "deny", c.Reason)
+	require.Zero(t, c.Applied)
+	c = r.Denies("p user eve", "b", -1, "a=5")
+	require.Equal(t, "missing", c.Reason)
+	require.EqualValues(t, 403, c.Limits["b"].Status)
+	require.EqualValues(t, 4, c.Applied)
+	r.Allows("p user cost email Eve@Example.com agent curl", "a", "a=4 b=4") // a value may be any word
+	r.Allows("p user cost email eve@example.COM", "a", "a=3 b=3")
 }
 
 func TestSoftAndShadowLimitsOfAPolicy(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}, b: {rate: 1/m, mode: soft, algorithm: fixed}, c: {rate: 2/m, mode: shadow}, d: {rate: 1/m, mode: "off"}}}`)
-	c := r.allows("p user eve", "a", "a=4 b=0 c=1")
-	require.EqualValues(t, 3, c.applied)
-	require.Empty(t, c.soft)
-	r.allows("p user eve", "a", "a=3 c=0")
-	c = r.allows("p user eve", "a", "a=2 c=0")
-	require.Equal(t, []any{"b"}, c.soft)
-	require.Equal(t, "shadow", c.limits["c"].mode)
-	require.EqualValues(t, 429, c.limits["c"].status, "what it would have answered")
-	c = r.allows("p user eve PEEK", "a", "a=1")
-	r.allows("p user eve COST 0", "a", "a=2")
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("p", `{limits: {a: {by: user, rate: 5/m}, b: {rate: 1/m, mode: soft, algorithm: fixed}, c: {rate: 2/m, mode: shadow}, d: {rate: 1/m, mode: "off"}}}`)
+	c := r.Allows("p user eve", "a", "a=4 b=0 c=1")
+	require.EqualValues(t, 3, c.Applied)
+	require.Empty(t, c.Soft)
+	r.Allows("p user eve", "a", "a=3 c=0")
+	c = r.Allows("p user eve", "a", "a=2 c=0")
+	require.Equal(t, []any{"b"}, c.Soft)
+	require.Equal(t, "shadow", c.Limits["c"].Mode)
+	require.EqualValues(t, 429, c.Limits["c"].Status, "what it would have answered")
+	c = r.Allows("p user eve PEEK", "a", "a=1")
+	r.Allows("p user eve COST 0", "a", "a=2")
 }
 
 // A cost that is none, or too large, is an error of limits that are enforced only.
 func TestCostErrorsOfPolicies(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	const overflow = "-ERR COST may be 4611686018427387903 at most"
-	r.setPolicy("m", `{limits: {a: {cost: 4611686018427387903, rate: 5/d, mode: shadow}, b: {cost: 3, rate: 5/d, mode: soft},
+	r.SetPolicy("m", `{limits: {a: {cost: 4611686018427387903, rate: 5/d, mode: shadow}, b: {cost: 3, rate: 5/d, mode: soft},
 		c: {cost: 4611686018427387903, rate: 7/d, mode: soft}, d: {cost: tok, rate: 5/d, mode: shadow}, e: {rate: 9/d}}}`)
-	c := r.allows("m COST 2", "e", "a=5 b=0 e=7")
-	require.Equal(t, []any{"b", "c"}, c.soft)
-	require.EqualValues(t, -1, c.limits["a"].retry)
-	require.EqualValues(t, -1, c.limits["c"].retry)
-	require.Zero(t, c.limits["a"].allowed)
-	require.EqualValues(t, 1, c.limits["e"].allowed)
-	c = r.allows("m tok many", "e", "e=6")
-	require.NotContains(t, c.limits, "d")
-	c = r.allows("m tok 99999999999999999999", "e", "e=5")
-	require.NotContains(t, c.limits, "d")
-	r.allows("m tok 2", "e", "d=3 e=4")
-	r.is("RL.CHECK m COST 4611686018427387904", overflow)
+	c := r.Allows("m COST 2", "e", "a=5 b=0 e=7")
+	require.Equal(t, []any{"b", "c"}, c.Soft)
+	require.EqualValues(t, -1, c.Limits["a"].Retry)
+	require.EqualValues(t, -1, c.Limits["c"].Retry)
+	require.Zero(t, c.Limits["a"].Allowed)
+	require.EqualValues(t, 1, c.Limits["e"].Allowed)
+	c = r.Allows("m tok many", "e", "e=6")
+	require.NotContains(t, c.Limits, "d")
+	c = r.Allows("m tok 99999999999999999999", "e", "e=5")
+	require.NotContains(t, c.Limits, "d")
+	r.Allows("m tok 2", "e", "d=3 e=4")
+	r.Is("RL.CHECK m COST 4611686018427387904", overflow)
 
-	r.setPolicy("n", `{limits: {a: {cost: 4611686018427387903, rate: 5/d}, b: {cost: tok, rate: 5/d}}}`)
-	r.is("RL.CHECK n COST 2", "-ERR COST of limit 'a' is above 4611686018427387903")
-	r.setPolicy("n", `{limits: {b: {cost: tok, rate: 5/d}}}`)
-	r.is("RL.CHECK n tok many", "-ERR attribute 'tok' must be a whole number from 0 to 4611686018427387903, it is a cost")
-	r.is("RL.CHECK n COST 4611686018427387904", overflow)
-	require.Zero(t, r.check("n COST 4611686018427387903").applied)
+	r.SetPolicy("n", `{limits: {a: {cost: 4611686018427387903, rate: 5/d}, b: {cost: tok, rate: 5/d}}}`)
+	r.Is("RL.CHECK n COST 2", "-ERR COST of limit 'a' is above 4611686018427387903")
+	r.SetPolicy("n", `{limits: {b: {cost: tok, rate: 5/d}}}`)
+	r.Is("RL.CHECK n tok many", "-ERR attribute 'tok' must be a whole number from 0 to 4611686018427387903, it is a cost")
+	r.Is("RL.CHECK n COST 4611686018427387904", overflow)
+	require.Zero(t, r.Check("n COST 4611686018427387903").Applied)
 }
 
 func TestCheckInRESP3(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}}}`)
-	r.raw("HELLO", "3")
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("p", `{limits: {a: {by: user, rate: 5/m}}}`)
+	r.Raw("HELLO", "3")
 	require.Equal(t, "%13\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:5\r\n$9\r\nremaining\r\n:4\r\n$14\r\nretry_after_ms\r\n:0\r\n"+
 		"$14\r\nreset_after_ms\r\n:12000\r\n$8\r\ndelay_ms\r\n:0\r\n$4\r\nname\r\n$1\r\na\r\n$6\r\nreason\r\n$2\r\nok\r\n$4\r\nhold\r\n_\r\n"+
 		"$7\r\nversion\r\n:1\r\n$7\r\napplied\r\n:1\r\n$6\r\nlimits\r\n*1\r\n%11\r\n$4\r\nname\r\n$1\r\na\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:5\r\n"+
 		"$9\r\nremaining\r\n:4\r\n$14\r\nretry_after_ms\r\n:0\r\n$14\r\nreset_after_ms\r\n:12000\r\n$8\r\ndelay_ms\r\n:0\r\n$4\r\ncost\r\n:1\r\n"+
-		"$4\r\nmode\r\n$7\r\nenforce\r\n$6\r\nstatus\r\n:200\r\n$9\r\nwindow_ms\r\n:60000\r\n$4\r\nsoft\r\n*0\r\n", r.raw("RL.CHECK", "p", "user", "eve"))
+		"$4\r\nmode\r\n$7\r\nenforce\r\n$6\r\nstatus\r\n:200\r\n$9\r\nwindow_ms\r\n:60000\r\n$4\r\nsoft\r\n*0\r\n", r.Raw("RL.CHECK", "p", "user", "eve"))
 }
 
 // Counters of policies are keys that operators see, delete, and cannot charge.
 func TestPolicyCountersAreKeys(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("shop/pay", `{limits: {user: {by: [tenant, user], rate: 5/m}, all: {rate: 9/m, algorithm: sliding}}}`)
-	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("shop/pay", `{limits: {user: {by: [tenant, user], rate: 5/m}, all: {rate: 9/m, algorithm: sliding}}}`)
+	r.Allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
 	const key = "@shop/pay:user;tenant=acme;user=eve"
-	r.is("TYPE "+key, "policy")
-	require.ElementsMatch(t, []any{key, "@shop/pay:all"}, r.words("SCAN 0 TYPE policy").([]any)[1])
-	r.is("RL.LIMIT "+key+" 5 1m", "-WRONGTYPE Operation against a key holding the wrong kind of value")
-	explained := r.words("RL.EXPLAIN " + key)
-	require.Equal(t, "shop/pay", pair(t, explained, "policy"))
-	require.Equal(t, "user", pair(t, explained, "name"))
-	require.Equal(t, "token", pair(t, explained, "algorithm"))
-	require.EqualValues(t, 4, pair(t, explained, "remaining"))
-	r.words("RL.LIMIT plain 5 1m")
-	require.Len(t, r.words("RL.TOP ALLOWED"), 2)
-	r.is("RL.TOP POLICY shop/pay ALLOWED", "[["+key+" 1 0]]") // the limit that stood for the call
-	r.is("RL.TOP ALLOWED POLICY shop", "[]")
-	r.is("DEL "+key, "1")
-	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=7")
-	r.is("SET "+key+" x", "-WRONGTYPE Operation against a key holding the wrong kind of value")
-	r.is("DEL "+key, "1")
-	r.is("SET "+key+" x", "OK")
-	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=6")
-	r.is("TYPE "+key, "policy")
-	r.is("RL.POLICY RESET shop/pay tenant acme user eve", "1")
-	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=5")
-	r.is("RL.POLICY RESET shop/pay", "2")
-	c := r.allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
-	require.EqualValues(t, 2, c.version)
-	r.is("FLUSHALL", "OK")
-	r.allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
+	r.Is("TYPE "+key, "policy")
+	require.ElementsMatch(t, []any{key, "@shop/pay:all"}, r.Words("SCAN 0 TYPE policy").([]any)[1])
+	r.Is("RL.LIMIT "+key+" 5 1m", "-WRONGTYPE Operation against a key holding the wrong kind of value")
+	explained := r.Words("RL.EXPLAIN " + key)
+	require.Equal(t, "shop/pay", rig.Pair(t, explained, "policy"))
+	require.Equal(t, "user", rig.Pair(t, explained, "name"))
+	require.Equal(t, "token", rig.Pair(t, explained, "algorithm"))
+	require.EqualValues(t, 4, rig.Pair(t, explained, "remaining"))
+	r.Words("RL.LIMIT plain 5 1m")
+	require.Len(t, r.Words("RL.TOP ALLOWED"), 2)
+	r.Is("RL.TOP POLICY shop/pay ALLOWED", "[["+key+" 1 0]]") // the limit that stood for the call
+	r.Is("RL.TOP ALLOWED POLICY shop", "[]")
+	r.Is("DEL "+key, "1")
+	r.Allows("shop/pay tenant acme user eve", "user", "user=4 all=7")
+	r.Is("SET "+key+" x", "-WRONGTYPE Operation against a key holding the wrong kind of value")
+	r.Is("DEL "+key, "1")
+	r.Is("SET "+key+" x", "OK")
+	r.Allows("shop/pay tenant acme user eve", "user", "user=4 all=6")
+	r.Is("TYPE "+key, "policy")
+	r.Is("RL.POLICY RESET shop/pay tenant acme user eve", "1")
+	r.Allows("shop/pay tenant acme user eve", "user", "user=4 all=5")
+	r.Is("RL.POLICY RESET shop/pay", "2")
+	c := r.Allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
+	require.EqualValues(t, 2, c.Version)
+	r.Is("FLUSHALL", "OK")
+	r.Allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
 }
 
 // What a reset has made void is as if it were not there, whoever asks.
 func TestCountersThatAResetMadeVoid(t *testing.T) {
 	const key = "@q:a;u=y"
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	const text = `{limits: {a: {by: u, rate: 10/365d}, b: {by: v, rate: 10/365d}}}`
-	r.setPolicy("q", text)
+	r.SetPolicy("q", text)
 	there := func(yes bool) {
 		t.Helper()
 		typ, n, keys := "none", "0", "[0 []]"
 		if yes {
 			typ, n, keys = "policy", "1", "[0 ["+key+"]]"
 		}
-		r.is("TYPE "+key, typ)
-		r.is("EXISTS "+key, n)
-		r.is("SCAN 0 MATCH @q:*", keys)
-		r.is("KEYS @q:*", strings.TrimSuffix(strings.TrimPrefix(keys, "[0 "), "]"))
-		require.Equal(t, yes, format(r.words("RL.EXPLAIN "+key)) != "nil")
-		require.Equal(t, yes, format(r.words("TTL "+key)) != "-2")
-		require.Equal(t, yes, format(r.words("OBJECT ENCODING "+key)) != "nil")
-		require.Equal(t, yes, format(r.words("MEMORY USAGE "+key)) != "nil")
-		require.Equal(t, yes, format(r.words("RANDOMKEY")) != "nil")
+		r.Is("TYPE "+key, typ)
+		r.Is("EXISTS "+key, n)
+		r.Is("SCAN 0 MATCH @q:*", keys)
+		r.Is("KEYS @q:*", strings.TrimSuffix(strings.TrimPrefix(keys, "[0 "), "]"))
+		require.Equal(t, yes, rig.Format(r.Words("RL.EXPLAIN "+key)) != "nil")
+		require.Equal(t, yes, rig.Format(r.Words("TTL "+key)) != "-2")
+		require.Equal(t, yes, rig.Format(r.Words("OBJECT ENCODING "+key)) != "nil")
+		require.Equal(t, yes, rig.Format(r.Words("MEMORY USAGE "+key)) != "nil")
+		require.Equal(t, yes, rig.Format(r.Words("RANDOMKEY")) != "nil")
 	}
 	for _, void := range [][]string{{"RESET", "q"}, {"DEL", "q", "RESET"}, {"SET", "q", "CHANGE", "reset", strings.Replace(text, "10/", "9/", 1)}} {
-		r.allows("q u y COST 7", "a", "")
+		r.Allows("q u y COST 7", "a", "")
 		there(true)
-		require.IsType(t, int64(0), r.parse(r.raw(append([]string{"RL.POLICY"}, void...)...)), void)
+		require.IsType(t, int64(0), r.Parse(r.Raw(append([]string{"RL.POLICY"}, void...)...)), void)
 		there(false)
-		r.raw("RL.POLICY", "SET", "q", text)
+		r.Raw("RL.POLICY", "SET", "q", text)
 		there(false)
-		r.is("RL.POLICY RESET q u y", "0")
-		r.allows("q u y COST 7", "a", "a=3")
-		r.is("RL.POLICY RESET q u y", "1")
+		r.Is("RL.POLICY RESET q u y", "0")
+		r.Allows("q u y COST 7", "a", "a=3")
+		r.Is("RL.POLICY RESET q u y", "1")
 	}
 	// The name is free for other kinds.
-	r.allows("q u y COST 7", "a", "a=3")
-	r.words("RL.POLICY RESET q")
-	r.is("SET plain 1", "OK")
-	r.is("RENAME "+key+" new", "-ERR no such key")
-	r.is("RENAME plain "+key, "OK")
-	r.is("TYPE "+key, "string")
-	r.is("DEL "+key, "1")
-	r.allows("q u y COST 7", "a", "a=3")
-	r.words("RL.POLICY RESET q")
-	r.is("DEL "+key, "0")
-	r.is("SET "+key+" 1", "OK")
+	r.Allows("q u y COST 7", "a", "a=3")
+	r.Words("RL.POLICY RESET q")
+	r.Is("SET plain 1", "OK")
+	r.Is("RENAME "+key+" new", "-ERR no such key")
+	r.Is("RENAME plain "+key, "OK")
+	r.Is("TYPE "+key, "string")
+	r.Is("DEL "+key, "1")
+	r.Allows("q u y COST 7", "a", "a=3")
+	r.Words("RL.POLICY RESET q")
+	r.Is("DEL "+key, "0")
+	r.Is("SET "+key+" 1", "OK")
 }
 
 func TestPolicyVersions(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.raw("CLIENT", "SETNAME", "ops")
+	r := rig.New(t, engine.Config{})
+	r.Raw("CLIENT", "SETNAME", "ops")
 	set := func(args ...string) any {
-		return r.parse(r.raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...))
+		return r.Parse(r.Raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...))
 	}
 	five, ten := `{limits: {a: {by: user, rate: 5/m}}}`, `{limits: {a: {by: user, rate: 10/m}}}`
 	require.EqualValues(t, 1, set(five))
 	require.EqualValues(t, 1, set(five), "the same text is no new version")
-	r.allows("p user eve COST 2", "a", "a=3")
-	require.Equal(t, "-VERSION the policy has another version: 1", format(set("IF", "0", ten)))
+	r.Allows("p user eve COST 2", "a", "a=3")
+	require.Equal(t, "-VERSION the policy has another version: 1", rig.Format(set("IF", "0", ten)))
 	require.EqualValues(t, 2, set("IF", "1", ten))
-	c := r.allows("p user eve", "a", "a=7")
-	require.EqualValues(t, 2, c.version)
+	c := r.Allows("p user eve", "a", "a=7")
+	require.EqualValues(t, 2, c.Version)
 	require.EqualValues(t, 3, set("CHANGE", "reset", five))
-	r.allows("p user eve", "a", "a=4")
-	r.is("RL.POLICY ROLLBACK p 2", "4")
-	r.allows("p user eve", "a", "a=8")
-	require.Equal(t, ten, pair(t, r.words("RL.POLICY GET p"), "text"))
-	require.Equal(t, five, pair(t, r.words("RL.POLICY GET p VERSION 1"), "text"))
-	require.Contains(t, pair(t, r.words("RL.POLICY GET p"), "author"), "ops at ")
-	require.EqualValues(t, 4, pair(t, r.words("RL.POLICY GET p"), "revision"))
-	history := r.words("RL.POLICY HISTORY p").([]any)
+	r.Allows("p user eve", "a", "a=4")
+	r.Is("RL.POLICY ROLLBACK p 2", "4")
+	r.Allows("p user eve", "a", "a=8")
+	require.Equal(t, ten, rig.Pair(t, r.Words("RL.POLICY GET p"), "text"))
+	require.Equal(t, five, rig.Pair(t, r.Words("RL.POLICY GET p VERSION 1"), "text"))
+	require.Contains(t, rig.Pair(t, r.Words("RL.POLICY GET p"), "author"), "ops at ")
+	require.EqualValues(t, 4, rig.Pair(t, r.Words("RL.POLICY GET p"), "revision"))
+	history := r.Words("RL.POLICY HISTORY p").([]any)
 	require.Len(t, history, 4)
-	require.EqualValues(t, 4, pair(t, history[0], "version"))
-	r.is("RL.POLICY LIST", "[[name p version 4]]")
-	require.NotEmpty(t, r.words("RL.POLICY DIFF p 1"))
-	require.Empty(t, r.words("RL.POLICY DIFF p 1 3"))
+	require.EqualValues(t, 4, rig.Pair(t, history[0], "version"))
+	r.Is("RL.POLICY LIST", "[[name p version 4]]")
+	require.NotEmpty(t, r.Words("RL.POLICY DIFF p 1"))
+	require.Empty(t, r.Words("RL.POLICY DIFF p 1 3"))
 	require.NotEmpty(t, set("DRYRUN", five))
-	r.allows("p user eve", "a", "a=7")
+	r.Allows("p user eve", "a", "a=7")
 
-	r.is("RL.POLICY DEL p IF 9", "-VERSION the policy has another version: 4")
-	r.is("RL.POLICY DEL p", "5")
-	r.is("RL.CHECK p user eve", "-NOPOLICY there is no policy 'p'")
-	r.is("RL.POLICY GET p", "nil")
-	r.is("RL.POLICY DEL p", "-NOPOLICY there is no such policy")
-	r.is("RL.POLICY LIST", "[]")
+	r.Is("RL.POLICY DEL p IF 9", "-VERSION the policy has another version: 4")
+	r.Is("RL.POLICY DEL p", "5")
+	r.Is("RL.CHECK p user eve", "-NOPOLICY there is no policy 'p'")
+	r.Is("RL.POLICY GET p", "nil")
+	r.Is("RL.POLICY DEL p", "-NOPOLICY there is no such policy")
+	r.Is("RL.POLICY LIST", "[]")
 	require.EqualValues(t, 6, set("IF", "0", ten))
-	r.allows("p user eve", "a", "a=6")
-	r.is("RL.POLICY DEL p RESET", "7")
+	r.Allows("p user eve", "a", "a=6")
+	r.Is("RL.POLICY DEL p RESET", "7")
 	set(ten)
-	r.allows("p user eve", "a", "a=9")
+	r.Allows("p user eve", "a", "a=9")
 }
 
 // What a limit has counted is not forgotten by a detour: without the policy or the
@@ -425,15 +343,17 @@ func TestAnotherAlgorithmTakesAReset(t *testing.T) {
 		refuse = "-ERR policy 'p': limit 'a' counts by fixed, not token: that takes CHANGE reset, or another id"
 	)
 	for _, detour := range [][]string{nil, {"DEL", "p"}, {"SET", "p", other}, {"LOAD", "policies: {p: " + other + "}"}} {
-		r := newRig(t, engine.Config{})
-		policy := func(args ...string) string { return format(r.parse(r.raw(append([]string{"RL.POLICY"}, args...)...))) }
+		r := rig.New(t, engine.Config{})
+		policy := func(args ...string) string {
+			return rig.Format(r.Parse(r.Raw(append([]string{"RL.POLICY"}, args...)...)))
+		}
 		pause := func() {
 			if detour != nil {
 				require.NotContains(t, policy(detour...), "-")
 			}
 		}
 		policy("SET", "p", fixed)
-		r.allows("p u x COST 7", "a", "a=3")
+		r.Allows("p u x COST 7", "a", "a=3")
 		pause()
 		for _, args := range [][]string{
 			{"SET", "p", token}, {"SET", "p", "DRYRUN", token}, {"SET", "p", "CHANGE", "PROPORTIONAL", token},
@@ -442,16 +362,16 @@ func TestAnotherAlgorithmTakesAReset(t *testing.T) {
 			require.Equal(t, refuse, policy(args...), "%s: %s", detour, args)
 		}
 		policy("SET", "p", fixed)
-		r.allows("p u x", "a", "a=2")
+		r.Allows("p u x", "a", "a=2")
 		pause()
 		require.NotContains(t, policy("SET", "p", "CHANGE", "RESET", token), "-")
-		r.allows("p u x", "a", "a=9")
+		r.Allows("p u x", "a", "a=9")
 	}
 }
 
 func TestPolicyTextsAreRefusedAsAWhole(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}}}`)
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("p", `{limits: {a: {by: user, rate: 5/m}}}`)
 	for _, text := range []string{
 		`{limits: {a: {by: user, rate: 5/mn}}}`,
 		`{limits: {a: {by: user, rate: 5/m, algorithm: log, burst: 3}}}`,
@@ -459,91 +379,80 @@ func TestPolicyTextsAreRefusedAsAWhole(t *testing.T) {
 		`{limits: {a: {by: user, rate: 2000/m, algorithm: log}, b: {rate: 1/s}}}`, // above log-max-entries
 		`{deny: [{ip: {list: nets}}], limits: {a: {rate: 5/m}}}`,
 	} {
-		reply := format(r.parse(r.raw("RL.POLICY", "SET", "p", text)))
+		reply := rig.Format(r.Parse(r.Raw("RL.POLICY", "SET", "p", text)))
 		require.True(t, strings.HasPrefix(reply, "-ERR "), "%s: %s", text, reply)
-		require.EqualValues(t, 1, r.check("p user eve PEEK").version)
+		require.EqualValues(t, 1, r.Check("p user eve PEEK").Version)
 	}
-	errs := r.parse(r.raw("RL.POLICY", "CHECK", "policies:\n  p:\n    limits:\n      a: {rate: 5/mn}\n")).([]any)
+	errs := r.Parse(r.Raw("RL.POLICY", "CHECK", "policies:\n  p:\n    limits:\n      a: {rate: 5/mn}\n")).([]any)
 	require.Len(t, errs, 1)
 	require.Contains(t, errs[0], "policies.p.limits.a.rate")
-	require.Empty(t, r.parse(r.raw("RL.POLICY", "CHECK", "policies: {p: {limits: {a: {rate: 5/m}}}}")))
+	require.Empty(t, r.Parse(r.Raw("RL.POLICY", "CHECK", "policies: {p: {limits: {a: {rate: 5/m}}}}")))
 }
 
 // A file takes effect as one change.
 func TestPolicyLoad(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	const file = "lists: {nets: [192.0.2.0/24]}\nattributes: {email: {type: lower}}\n" +
 		"policies:\n  a: {deny: [{ip: {list: nets}}], limits: {all: {rate: 5/m}}}\n  b: {limits: {all: {by: email, rate: 5/m}}}\n"
-	require.NotEmpty(t, r.parse(r.raw("RL.POLICY", "LOAD", "DRYRUN", file)))
-	r.is("RL.POLICY LIST", "[]")
-	require.Len(t, r.parse(r.raw("RL.POLICY", "LOAD", file)), 4)
-	r.denies("a ip 192.0.2.9", "", -1, "")
-	r.allows("b email A@x", "all", "all=4")
-	r.allows("b email a@X", "all", "all=3")
-	r.is("RL.POLICY LIST", "[[name a version 1] [name attributes version 1] [name b version 1] [name lists/nets version 1]]")
-	require.Contains(t, format(r.words("RL.POLICY DEL lists/nets")), "-ERR ", "it is in use")
+	require.NotEmpty(t, r.Parse(r.Raw("RL.POLICY", "LOAD", "DRYRUN", file)))
+	r.Is("RL.POLICY LIST", "[]")
+	require.Len(t, r.Parse(r.Raw("RL.POLICY", "LOAD", file)), 4)
+	r.Denies("a ip 192.0.2.9", "", -1, "")
+	r.Allows("b email A@x", "all", "all=4")
+	r.Allows("b email a@X", "all", "all=3")
+	r.Is("RL.POLICY LIST", "[[name a version 1] [name attributes version 1] [name b version 1] [name lists/nets version 1]]")
+	require.Contains(t, rig.Format(r.Words("RL.POLICY DEL lists/nets")), "-ERR ", "it is in use")
 	// A list that changes is that of each policy that uses it.
-	require.Len(t, r.parse(r.raw("RL.POLICY", "LOAD", "lists: {nets: [198.51.100.0/24]}")), 1)
-	r.allows("a ip 192.0.2.9", "all", "")
-	r.denies("a ip 198.51.100.1", "", -1, "")
+	require.Len(t, r.Parse(r.Raw("RL.POLICY", "LOAD", "lists: {nets: [198.51.100.0/24]}")), 1)
+	r.Allows("a ip 192.0.2.9", "all", "")
+	r.Denies("a ip 198.51.100.1", "", -1, "")
 }
 
 func TestExplainPolicy(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}, b: {by: shop, rate: 5/m}, c: {rate: 5/m, when: {op: write}}}}`)
-	r.check("p user eve COST 2")
-	x := r.words("RL.EXPLAIN POLICY p user eve op read color red")
-	require.EqualValues(t, 1, pair(t, x, "allowed"))
-	require.Equal(t, []any{"color"}, pair(t, x, "unused"))
-	limits := pair(t, x, "limits").([]any)
-	require.Equal(t, "applies", pair(t, limits[0], "applies"))
-	require.Equal(t, "@p:a;user=eve", pair(t, limits[0], "key"))
-	require.EqualValues(t, 2, pair(t, limits[0], "remaining"), "after the call that it imagines")
-	require.Equal(t, "missing", pair(t, limits[1], "applies"))
-	require.Equal(t, "shop", pair(t, limits[1], "attribute"))
-	require.Equal(t, "when", pair(t, limits[2], "applies"))
-	r.allows("p user eve", "a", "a=2")
-	r.is("RL.EXPLAIN POLICY q", "-NOPOLICY there is no policy 'q'")
-	r.is("RL.EXPLAIN a b", "-ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...] or RL.EXPLAIN HOLD hold")
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("p", `{limits: {a: {by: user, rate: 5/m}, b: {by: shop, rate: 5/m}, c: {rate: 5/m, when: {op: write}}}}`)
+	r.Check("p user eve COST 2")
+	x := r.Words("RL.EXPLAIN POLICY p user eve op read color red")
+	require.EqualValues(t, 1, rig.Pair(t, x, "allowed"))
+	require.Equal(t, []any{"color"}, rig.Pair(t, x, "unused"))
+	limits := rig.Pair(t, x, "limits").([]any)
+	require.Equal(t, "applies", rig.Pair(t, limits[0], "applies"))
+	require.Equal(t, "@p:a;user=eve", rig.Pair(t, limits[0], "key"))
+	require.EqualValues(t, 2, rig.Pair(t, limits[0], "remaining"), "after the call that it imagines")
+	require.Equal(t, "missing", rig.Pair(t, limits[1], "applies"))
+	require.Equal(t, "shop", rig.Pair(t, limits[1], "attribute"))
+	require.Equal(t, "when", rig.Pair(t, limits[2], "applies"))
+	r.Allows("p user eve", "a", "a=2")
+	r.Is("RL.EXPLAIN POLICY q", "-NOPOLICY there is no policy 'q'")
+	r.Is("RL.EXPLAIN a b", "-ERR syntax error, use RL.EXPLAIN key or RL.EXPLAIN POLICY name [attribute value ...] or RL.EXPLAIN HOLD hold")
 }
 
 // A transaction has checks among its commands, and is isolated; a script may check
 // too.
 func TestCheckInATransaction(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("p", `{limits: {a: {by: user, rate: 5/m}, all: {rate: 9/m, algorithm: log}}}`)
-	check := r.s.table.Find([][]byte{[]byte("rl.check")})
-	args := func(line string) (args [][]byte) {
-		for _, w := range strings.Fields(line) {
-			args = append(args, []byte(w))
-		}
-		return args
-	}
-	require.False(t, check.AboutTable(), "its keys are held")
-	require.Equal(t, [][]byte{[]byte("@p:a;user=eve"), []byte("@p:all")}, check.Derived(args("RL.CHECK p user eve COST 3"), rigStart))
-	require.Empty(t, check.Derived(args("RL.CHECK q user eve"), rigStart))
-	require.Empty(t, check.Derived(args("RL.CHECK p user"), rigStart))
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("p", `{limits: {a: {by: user, rate: 5/m}, all: {rate: 9/m, algorithm: log}}}`)
 	for _, line := range []string{"MULTI", "RL.CHECK p user eve", "SET k 1", "RL.CHECK p user eve"} {
-		r.words(line)
+		r.Words(line)
 	}
-	replies := r.words("EXEC").([]any)
+	replies := r.Words("EXEC").([]any)
 	require.Len(t, replies, 3)
-	require.EqualValues(t, 3, readChecked(t, replies[2].([]any)).remaining)
+	require.EqualValues(t, 3, rig.ReadChecked(t, replies[2].([]any)).Remaining)
 
-	script := func(text string) any { return r.parse(r.raw("EVAL", text, "1", "k")) }
+	script := func(text string) any { return r.Parse(r.Raw("EVAL", text, "1", "k")) }
 	require.EqualValues(t, 2, script("return redis.call('rl.check', 'p', 'user', 'eve')[3]"))
 	require.EqualValues(t, 1, script("redis.call('incr', KEYS[1]) return redis.call('rl.check', 'p', 'user', 'eve')[3]"))
-	require.Equal(t, "2", r.words("GET k"))
+	require.Equal(t, "2", r.Words("GET k"))
 	require.EqualValues(t, 4, script("for i = 1, 100000 do end redis.call('get', KEYS[1]) return redis.call('rl.check', 'p', 'user', 'bob')[3]"))
-	r.words("SELECT 3")
+	r.Words("SELECT 3")
 	require.EqualValues(t, 3, script("return redis.call('rl.check', 'p', 'user', 'bob')[3]"), "one budget, whatever the database")
-	r.words("MULTI")
-	r.words("RL.CHECK p user bob")
-	require.EqualValues(t, 2, readChecked(t, r.words("EXEC").([]any)[0].([]any)).remaining)
+	r.Words("MULTI")
+	r.Words("RL.CHECK p user bob")
+	require.EqualValues(t, 2, rig.ReadChecked(t, r.Words("EXEC").([]any)[0].([]any)).Remaining)
 
 	for _, line := range []string{"SELECT 0", "MULTI", "RL.POLICY DEL p"} {
-		r.words(line)
+		r.Words(line)
 	}
-	require.Len(t, r.words("EXEC"), 1)
-	r.is("RL.CHECK p user eve", "-NOPOLICY there is no policy 'p'")
+	require.Len(t, r.Words("EXEC"), 1)
+	r.Is("RL.CHECK p user eve", "-NOPOLICY there is no policy 'p'")
 }

@@ -1,4 +1,4 @@
-package server
+package limits_test
 
 import (
 	"fmt"
@@ -10,13 +10,14 @@ import (
 	"pgregory.net/rapid"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 // Replies are [allowed limit remaining retry_after_ms reset_after_ms delay_ms].
 
 func TestLimitAlgorithms(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	run(r, []step{
 		{0, "RL.LIMIT token 2 1", "[1 2 1 0 500 0]"},
 		{0, "RL.LIMIT token 2 1", "[1 2 0 0 1000 0]"},
 		{0, "RL.LIMIT token 2 1", "[0 2 0 500 1000 0]"},
@@ -37,8 +38,8 @@ func TestLimitAlgorithms(t *testing.T) {
 }
 
 func TestLimitOptions(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	run(r, []step{
 		// BURST is the capacity; the rate stays.
 		{0, "RL.LIMIT burst 1 1 BURST 3 COST 3", "[1 3 0 0 3000 0]"},
 		{0, "RL.LIMIT burst 1 1 BURST 3", "[0 3 0 1000 3000 0]"},
@@ -81,17 +82,17 @@ func TestLimitOptions(t *testing.T) {
 		{0, "RL.LIMIT sync 2 1 ASYNC", "[1 2 0 0 1000 0]"},
 	})
 	// Rounded up: 333.3 ms.
-	r.is("RL.LIMIT third 3 1", "[1 3 2 0 334 0]")
+	r.Is("RL.LIMIT third 3 1", "[1 3 2 0 334 0]")
 	// Periods of every form.
 	for i, period := range []string{"60", "60.0", "1m", "60s", "60000ms", "0.5m30s"} {
-		r.is(fmt.Sprintf("RL.LIMIT period%d 60 %s", i, period), "[1 60 59 0 1000 0]")
+		r.Is(fmt.Sprintf("RL.LIMIT period%d 60 %s", i, period), "[1 60 59 0 1000 0]")
 	}
 }
 
 // Who reads no more than the first six fields waits for every limit.
 func TestChainDelaysByItsLongestDelay(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	run(r, []step{
 		{0, "RL.LIMIT q 10 1 ALGORITHM leaky AND t 3 3", "[1 3 2 0 1000 0 [[1 10 9 0 100 0] [1 3 2 0 1000 0]]]"},
 		{0, "RL.LIMIT q 10 1 ALGORITHM leaky AND t 3 3", "[1 3 1 0 2000 100 [[1 10 8 0 200 100] [1 3 1 0 2000 0]]]"},
 		{0, "RL.LIMIT t 3 3 PEEK AND q 10 1 ALGORITHM leaky", "[1 3 0 0 3000 200 [[1 3 0 0 3000 0] [1 10 7 0 300 200]]]"},
@@ -100,23 +101,23 @@ func TestChainDelaysByItsLongestDelay(t *testing.T) {
 }
 
 func TestLimitInRESP3(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.raw("HELLO", "3")
+	r := rig.New(t, engine.Config{})
+	r.Raw("HELLO", "3")
 	one := func(remaining, reset int) string {
 		return fmt.Sprintf("$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:2\r\n$9\r\nremaining\r\n:%d\r\n$14\r\nretry_after_ms\r\n:0\r\n"+
 			"$14\r\nreset_after_ms\r\n:%d\r\n$8\r\ndelay_ms\r\n:0\r\n", remaining, reset)
 	}
-	require.Equal(t, "%6\r\n"+one(1, 500), r.raw("RL.LIMIT", "k", "2", "1"))
+	require.Equal(t, "%6\r\n"+one(1, 500), r.Raw("RL.LIMIT", "k", "2", "1"))
 	require.Equal(t, "%7\r\n"+one(0, 1000)+"$6\r\nlimits\r\n*2\r\n%6\r\n"+one(0, 1000)+"%6\r\n"+one(1, 500),
-		r.raw("RL.LIMIT", "k", "2", "1", "AND", "k2", "2", "1"))
+		r.Raw("RL.LIMIT", "k", "2", "1", "AND", "k2", "2", "1"))
 	require.Equal(t, "%6\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:1\r\n$9\r\nremaining\r\n:0\r\n$14\r\nretry_after_ms\r\n:0\r\n"+
-		"$5\r\nlease\r\n$1\r\na\r\n$6\r\nttl_ms\r\n:5000\r\n", r.raw("RL.ACQUIRE", "s", "1", "5", "ID", "a"))
+		"$5\r\nlease\r\n$1\r\na\r\n$6\r\nttl_ms\r\n:5000\r\n", r.Raw("RL.ACQUIRE", "s", "1", "5", "ID", "a"))
 	require.Equal(t, "%6\r\n$7\r\nallowed\r\n:0\r\n$5\r\nlimit\r\n:1\r\n$9\r\nremaining\r\n:0\r\n$14\r\nretry_after_ms\r\n:5000\r\n"+
-		"$5\r\nlease\r\n_\r\n$6\r\nttl_ms\r\n:0\r\n", r.raw("RL.ACQUIRE", "s", "1", "5", "ID", "b"))
+		"$5\r\nlease\r\n_\r\n$6\r\nttl_ms\r\n:0\r\n", r.Raw("RL.ACQUIRE", "s", "1", "5", "ID", "b"))
 }
 
 func TestLimitErrors(t *testing.T) {
-	r := newRig(t, engine.Config{LogMaxEntries: 100})
+	r := rig.New(t, engine.Config{LogMaxEntries: 100})
 	for args, want := range map[string]string{
 		"k 1":                              "wrong number of arguments for 'rl.limit' command",
 		"k x 1":                            "value is not an integer or out of range",
@@ -155,33 +156,33 @@ func TestLimitErrors(t *testing.T) {
 		"k 1 1 ATMOST COST -1":             "ATMOST needs a COST of at least 1",
 		"k 1 1 AND l 1 1 ALGORITHM nobody": "unknown algorithm 'nobody', use token, leaky, fixed, sliding or log",
 	} {
-		got := format(r.words("RL.LIMIT " + args))
+		got := rig.Format(r.Words("RL.LIMIT " + args))
 		require.True(t, strings.HasPrefix(got, "-ERR ") && strings.HasSuffix(got, want), "RL.LIMIT %s: %s", args, got)
 	}
-	r.is("RL.LIMIT k 1 1 FORCE COST 9223372036854775807", "-ERR cost would overflow the state of the key")
-	r.is("DBSIZE", "0")
+	r.Is("RL.LIMIT k 1 1 FORCE COST 9223372036854775807", "-ERR cost would overflow the state of the key")
+	r.Is("DBSIZE", "0")
 }
 
 // Waiting for retry_after_ms is enough, and a millisecond less is not.
 func TestRetryAfterIsHonest(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	rapid.Check(t, func(t *rapid.T) {
-		r.words("FLUSHALL")
+		r.Words("FLUSHALL")
 		limit := rapid.IntRange(1, 20).Draw(t, "limit")
 		line := fmt.Sprintf("RL.LIMIT k %d %dms ALGORITHM %s", limit, rapid.IntRange(1, 100_000).Draw(t, "period"),
 			rapid.SampledFrom([]string{"token", "leaky", "fixed", "sliding", "log"}).Draw(t, "algorithm"))
 		ms := 0
 		at := func(ms int) {
-			r.at(-time.Hour) // a call that is less than a second before another counts as late, not as earlier
-			r.words(line + " PEEK")
-			r.at(time.Duration(ms) * time.Millisecond)
+			r.At(-time.Hour) // a call that is less than a second before another counts as late, not as earlier
+			r.Words(line + " PEEK")
+			r.At(time.Duration(ms) * time.Millisecond)
 		}
 		for range rapid.IntRange(1, 40).Draw(t, "calls") {
 			ms += rapid.IntRange(0, 20_000).Draw(t, "pause")
 			cost := rapid.IntRange(1, limit+1).Draw(t, "cost")
 			call := fmt.Sprintf("%s COST %d", line, cost)
 			at(ms)
-			d := r.words(call).([]any)
+			d := r.Words(call).([]any)
 			if d[0] == int64(1) {
 				require.Equal(t, int64(0), d[3], call)
 				continue
@@ -193,22 +194,22 @@ func TestRetryAfterIsHonest(t *testing.T) {
 			}
 			require.Positive(t, retry, call)
 			at(ms + retry - 1)
-			require.Equal(t, int64(0), r.words(call + " PEEK").([]any)[0], "%s at %d, told %d", call, ms, retry)
+			require.Equal(t, int64(0), r.Words(call + " PEEK").([]any)[0], "%s at %d, told %d", call, ms, retry)
 			at(ms + retry)
-			require.Equal(t, int64(1), r.words(call + " PEEK").([]any)[0], "%s at %d, told %d", call, ms, retry)
+			require.Equal(t, int64(1), r.Words(call + " PEEK").([]any)[0], "%s at %d, told %d", call, ms, retry)
 		}
 	})
 }
 
 // All limits of a chain are taken, or none.
 func TestChains(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	const (
 		second = "s 2 1"
 		minute = "m 3 60"
 	)
 	chain := "RL.LIMIT " + second + " AND " + minute
-	r.run([]step{
+	run(r, []step{
 		{0, chain, "[1 2 1 0 500 0 [[1 2 1 0 500 0] [1 3 2 0 20000 0]]]"},
 		{0, chain, "[1 2 0 0 1000 0 [[1 2 0 0 1000 0] [1 3 1 0 40000 0]]]"},
 		// The second denies; the minute is not charged and tells what it has.
@@ -226,8 +227,8 @@ func TestChains(t *testing.T) {
 // ALGORITHM, BURST, ALIGN and COST belong to their segment, the rest to the
 // call.
 func TestChainOptions(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	run(r, []step{
 		{400, "RL.LIMIT a 1 1 BURST 5 COST 2 AND b 10 1 ALGORITHM fixed COST 3 AND c 1 1", "[1 1 0 0 1000 0 [[1 5 3 0 2000 0] [1 10 7 0 600 0] [1 1 0 0 1000 0]]]"},
 		{400, "RL.LIMIT d 1 1 PEEK AND e 1 1", "[1 1 0 0 1000 0 [[1 1 0 0 1000 0] [1 1 0 0 1000 0]]]"},
 		{400, "EXISTS d e", "0"},
@@ -238,11 +239,11 @@ func TestChainOptions(t *testing.T) {
 		// AND is a key where a key stands.
 		{400, "RL.LIMIT AND 1 1 AND and 1 1", "[1 1 0 0 1000 0 [[1 1 0 0 1000 0] [1 1 0 0 1000 0]]]"},
 	})
-	require.Equal(t, "[AND and x]", format(r.words("COMMAND GETKEYS RL.LIMIT AND 1 1 COST 5 AND and 1 1 PEEK AND x 1 1")))
+	require.Equal(t, "[AND and x]", rig.Format(r.Words("COMMAND GETKEYS RL.LIMIT AND 1 1 COST 5 AND and 1 1 PEEK AND x 1 1")))
 }
 
 func TestChainLength(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	chain := func(n int) string {
 		parts := make([]string, n)
 		for i := range parts {
@@ -250,23 +251,12 @@ func TestChainLength(t *testing.T) {
 		}
 		return "RL.LIMIT " + strings.Join(parts, " AND ")
 	}
-	reply := r.words(chain(32)).([]any)
+	reply := r.Words(chain(32)).([]any)
 	require.Len(t, reply, 7)
 	require.Len(t, reply[6], 32)
-	r.is(chain(33), "-ERR at most 32 limits in one call")
-	r.is("DBSIZE", "32")
-	r.is("RL.RESET "+strings.ReplaceAll(strings.TrimPrefix(chain(32), "RL.LIMIT "), " 10 1 AND", ""), "32")
-}
-
-// Nothing of the client's input stays referred to after a call.
-func TestLimitForgetsItsInput(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	for _, line := range []string{"RL.LIMIT a 1 1 AND b 1 1", "RL.LIMIT a 1 1 AND b 1 x"} {
-		r.words(line)
-		for _, seg := range r.lane.call.Chain.Segs[:cap(r.lane.call.Chain.Segs)] {
-			require.Nil(t, seg.Key, line)
-		}
-	}
+	r.Is(chain(33), "-ERR at most 32 limits in one call")
+	r.Is("DBSIZE", "32")
+	r.Is("RL.RESET "+strings.ReplaceAll(strings.TrimPrefix(chain(32), "RL.LIMIT "), " 10 1 AND", ""), "32")
 }
 
 // A key holds one kind of state.
@@ -282,54 +272,24 @@ func TestWrongType(t *testing.T) {
 	}
 	bucket := []string{"CL.THROTTLE %s 9 10 60", "RL.THROTTLE %s 9 10 60", "THROTTLE %s 10 10 60", "GCRA %s 9 10 60"}
 	const wrong = "-WRONGTYPE Operation against a key holding the wrong kind of value"
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	for kind, create := range kinds {
-		r.words(fmt.Sprintf(create, kind))
-		r.is("TYPE "+kind, kind)
+		r.Words(fmt.Sprintf(create, kind))
+		r.Is("TYPE "+kind, kind)
 		for other, line := range kinds {
 			if other != kind {
-				r.is(fmt.Sprintf(line, kind), wrong)
+				r.Is(fmt.Sprintf(line, kind), wrong)
 			}
 		}
 		for _, line := range bucket {
-			got := format(r.words(fmt.Sprintf(line, kind)))
+			got := rig.Format(r.Words(fmt.Sprintf(line, kind)))
 			require.Equal(t, kind != "token", got == wrong, "%s on %s: %s", line, kind, got)
 		}
 		if kind != "slots" {
-			r.is("RL.RELEASE "+kind+" a", wrong)
-			r.is("RL.EXTEND "+kind+" a 1", wrong)
-			r.is("RL.LIMIT fresh:"+kind+" 10 60 AND "+kind+" 1 60 ALGORITHM "+map[bool]string{true: "log", false: "fixed"}[kind == "fixed"], wrong)
-			r.is("EXISTS fresh:"+kind, "0")
+			r.Is("RL.RELEASE "+kind+" a", wrong)
+			r.Is("RL.EXTEND "+kind+" a 1", wrong)
+			r.Is("RL.LIMIT fresh:"+kind+" 10 60 AND "+kind+" 1 60 ALGORITHM "+map[bool]string{true: "log", false: "fixed"}[kind == "fixed"], wrong)
+			r.Is("EXISTS fresh:"+kind, "0")
 		}
-	}
-}
-
-// The paths that the benchmarks measure allocate nothing.
-func TestHotPathsAllocateNothing(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	for _, line := range []string{
-		"CL.THROTTLE user:123 15 30 60",
-		"CL.THROTTLE user:123 15 30 60 1",
-		"THROTTLE user:crab 15 30 60",
-		"RL.LIMIT user:1 100 60",
-		"RL.LIMIT user:1 100 1m BURST 200 COST 2",
-		"RL.LIMIT user:1 100 0.5",
-		"RL.LIMIT user:2 100 1m30s ALGORITHM sliding",
-		"RL.LIMIT user:3 100 60 ALGORITHM fixed ALIGN first PEEK",
-		"RL.LIMIT user:1:s 100 1 AND user:1:d 1000 1d",
-		"INCREX n BYINT 1 UBOUND 100 EX 60 ENX",
-	} {
-		in := []byte(encode(strings.Fields(line)...))
-		call := func() {
-			r.lane.begin()
-			r.lane.mode &^= modeSample
-			r.input(in)
-			r.lane.takeOutput()
-			r.lane.end()
-		}
-		for range 1000 { // rankings and buffers reach their size
-			call()
-		}
-		require.Zero(t, testing.AllocsPerRun(200, call), line)
 	}
 }

@@ -1,4 +1,4 @@
-package server
+package limits_test
 
 import (
 	"fmt"
@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 func TestIncrExIntegers(t *testing.T) {
@@ -45,18 +46,18 @@ func TestIncrExIntegers(t *testing.T) {
 		{"10", "BYINT " + most + " UBOUND 100", "[10 0]"},
 		{most, "BYINT -5 UBOUND " + least + " SATURATE", "-ERR applied increment would overflow"},
 	} {
-		r := newRig(t, engine.Config{})
+		r := rig.New(t, engine.Config{})
 		if c.start != "" {
-			r.words("INCREX k BYINT " + c.start)
+			r.Words("INCREX k BYINT " + c.start)
 		}
-		r.is("INCREX k "+c.args, c.want)
+		r.Is("INCREX k "+c.args, c.want)
 		if c.want == "[0 0]" {
-			r.is("EXISTS k", "0")
+			r.Is("EXISTS k", "0")
 		}
 	}
-	r := newRig(t, engine.Config{})
-	r.is("INCREX k UBOUND 0 SATURATE", "[0 0]")
-	r.is("EXISTS k", "1")
+	r := rig.New(t, engine.Config{})
+	r.Is("INCREX k UBOUND 0 SATURATE", "[0 0]")
+	r.Is("EXISTS k", "1")
 }
 
 func TestIncrExFloats(t *testing.T) {
@@ -74,37 +75,37 @@ func TestIncrExFloats(t *testing.T) {
 		{"10", "BYFLOAT 1.0 LBOUND inf UBOUND inf SATURATE", "-ERR applied increment would be Infinity"},
 		{"10", "BYFLOAT +inf", "-ERR BYFLOAT increment cannot be Infinity"},
 	} {
-		r := newRig(t, engine.Config{})
+		r := rig.New(t, engine.Config{})
 		if c.start != "" {
-			r.words("INCREX k BYFLOAT " + c.start)
+			r.Words("INCREX k BYFLOAT " + c.start)
 		}
-		r.is("INCREX k "+c.args, c.want)
+		r.Is("INCREX k "+c.args, c.want)
 	}
-	r := newRig(t, engine.Config{})
-	r.is("INCREX k BYFLOAT 1.5", "[1.5 1.5]")
-	r.is("INCREX k BYINT 1", "-ERR value is not an integer or out of range")
-	r.is("INCREX k BYFLOAT 0.5", "[2 0.5]")
-	r.is("INCREX k BYINT 1", "[3 1]")
+	r := rig.New(t, engine.Config{})
+	r.Is("INCREX k BYFLOAT 1.5", "[1.5 1.5]")
+	r.Is("INCREX k BYINT 1", "-ERR value is not an integer or out of range")
+	r.Is("INCREX k BYFLOAT 0.5", "[2 0.5]")
+	r.Is("INCREX k BYINT 1", "[3 1]")
 }
 
 // BYINT replies integers, BYFLOAT doubles, which RESP2 has not.
 func TestIncrExReplies(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	require.Equal(t, "*2\r\n:5\r\n:5\r\n", r.raw("INCREX", "i", "BYINT", "5"))
-	require.Equal(t, "*2\r\n$3\r\n2.5\r\n$3\r\n2.5\r\n", r.raw("INCREX", "f", "BYFLOAT", "2.5"))
-	require.Equal(t, "*2\r\n$1\r\n6\r\n$1\r\n1\r\n", r.raw("INCREX", "i", "BYFLOAT", "1"))
-	r.raw("HELLO", "3")
-	require.Equal(t, "*2\r\n:7\r\n:1\r\n", r.raw("INCREX", "i"))
-	require.Equal(t, "*2\r\n,5\r\n,2.5\r\n", r.raw("INCREX", "f", "BYFLOAT", "2.5"))
-	require.Equal(t, "*2\r\n,0\r\n,0\r\n", r.raw("INCREX", "g", "BYFLOAT", "2.5", "UBOUND", "1"))
+	r := rig.New(t, engine.Config{})
+	require.Equal(t, "*2\r\n:5\r\n:5\r\n", r.Raw("INCREX", "i", "BYINT", "5"))
+	require.Equal(t, "*2\r\n$3\r\n2.5\r\n$3\r\n2.5\r\n", r.Raw("INCREX", "f", "BYFLOAT", "2.5"))
+	require.Equal(t, "*2\r\n$1\r\n6\r\n$1\r\n1\r\n", r.Raw("INCREX", "i", "BYFLOAT", "1"))
+	r.Raw("HELLO", "3")
+	require.Equal(t, "*2\r\n:7\r\n:1\r\n", r.Raw("INCREX", "i"))
+	require.Equal(t, "*2\r\n,5\r\n,2.5\r\n", r.Raw("INCREX", "f", "BYFLOAT", "2.5"))
+	require.Equal(t, "*2\r\n,0\r\n,0\r\n", r.Raw("INCREX", "g", "BYFLOAT", "2.5", "UBOUND", "1"))
 }
 
 func TestIncrExExpiry(t *testing.T) {
 	at := func(d time.Duration, unit time.Duration) string {
-		return fmt.Sprint((rigStart + int64(d)) / int64(unit))
+		return fmt.Sprint((rig.Start + int64(d)) / int64(unit))
 	}
-	r := newRig(t, engine.Config{})
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	run(r, []step{
 		{0, "INCREX k", "[1 1]"},
 		{0, "TTL k", "-1"},
 		{0, "INCREX k EX 100", "[2 1]"},
@@ -141,15 +142,15 @@ func TestIncrExExpiry(t *testing.T) {
 	})
 	// The usual form: 3 calls a minute from the first.
 	for i, want := range []string{"[1 1]", "[2 1]", "[3 1]", "[3 0]"} {
-		r.at(time.Duration(i) * time.Second)
-		r.is("INCREX win BYINT 1 UBOUND 3 EX 60 ENX", want)
+		r.At(time.Duration(i) * time.Second)
+		r.Is("INCREX win BYINT 1 UBOUND 3 EX 60 ENX", want)
 	}
-	r.at(60*time.Second + 1)
-	r.is("INCREX win BYINT 1 UBOUND 3 EX 60 ENX", "[1 1]")
+	r.At(60*time.Second + 1)
+	r.Is("INCREX win BYINT 1 UBOUND 3 EX 60 ENX", "[1 1]")
 }
 
 func TestIncrExErrors(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	for args, want := range map[string]string{
 		"FOO":                    "syntax error",
 		"BYINT":                  "syntax error",
@@ -190,14 +191,14 @@ func TestIncrExErrors(t *testing.T) {
 		"EX 9223372036854776":    "invalid expire time in 'increx' command",
 		"PX 9223372036854775807": "invalid expire time in 'increx' command",
 	} {
-		r.is("INCREX k "+args, "-ERR "+want)
+		r.Is("INCREX k "+args, "-ERR "+want)
 	}
-	r.is("EXISTS k", "0")
+	r.Is("EXISTS k", "0")
 	// Beyond the year 2262, which ends it for us.
-	r.is("INCREX far EX 9223372036", "[1 1]")
-	r.is("INCREX far PXAT 9223372036854775807", "[2 1]")
-	r.is("EXPIRETIME far", "9223372037")
-	r.is("INCREX", "-ERR wrong number of arguments for 'increx' command")
-	r.is("INCREX k LBOUND 0 BYINT 100 EX 100 UBOUND 10 SATURATE", "[10 10]")
-	require.True(t, strings.HasPrefix(r.raw("INCREX", "k", "byint", "1", "ex", "1", "enx"), "*2\r\n"), "options in any case")
+	r.Is("INCREX far EX 9223372036", "[1 1]")
+	r.Is("INCREX far PXAT 9223372036854775807", "[2 1]")
+	r.Is("EXPIRETIME far", "9223372037")
+	r.Is("INCREX", "-ERR wrong number of arguments for 'increx' command")
+	r.Is("INCREX k LBOUND 0 BYINT 100 EX 100 UBOUND 10 SATURATE", "[10 10]")
+	require.True(t, strings.HasPrefix(r.Raw("INCREX", "k", "byint", "1", "ex", "1", "enx"), "*2\r\n"), "options in any case")
 }

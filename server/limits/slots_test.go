@@ -1,4 +1,4 @@
-package server
+package limits_test
 
 import (
 	"testing"
@@ -6,12 +6,13 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 // Replies are [allowed limit remaining retry_after_ms lease ttl_ms].
 func TestAcquire(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	run(r, []step{
 		{0, "RL.ACQUIRE k 2 10 ID a", "[1 2 1 0 a 10000]"},
 		{1000, "RL.ACQUIRE k 2 10s ID b", "[1 2 0 0 b 10000]"},
 		{2000, "RL.ACQUIRE k 2 10 ID c", "[0 2 0 8000 nil 0]"},
@@ -43,23 +44,23 @@ func TestAcquire(t *testing.T) {
 }
 
 func TestAcquireGeneratesIDs(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	seen := map[string]bool{}
 	for range 100 {
-		lease := r.words("RL.ACQUIRE k 100 10").([]any)[4].(string)
+		lease := r.Words("RL.ACQUIRE k 100 10").([]any)[4].(string)
 		require.Regexp(t, "^[0-9a-f]{32}$", lease)
 		require.False(t, seen[lease])
 		seen[lease] = true
 	}
-	r.is("RL.ACQUIRE k 100 10", "[0 100 0 10000 nil 0]")
+	r.Is("RL.ACQUIRE k 100 10", "[0 100 0 10000 nil 0]")
 	for lease := range seen {
-		r.is("RL.RELEASE k "+lease, "1")
+		r.Is("RL.RELEASE k "+lease, "1")
 	}
-	r.is("DBSIZE", "0")
+	r.Is("DBSIZE", "0")
 }
 
 func TestAcquireErrors(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	for args, want := range map[string]string{
 		"k 1":               "wrong number of arguments for 'rl.acquire' command",
 		"k x 1":             "value is not an integer or out of range",
@@ -71,16 +72,16 @@ func TestAcquireErrors(t *testing.T) {
 		"k 1 1 FOO 1":       "syntax error",
 		"k 1 1 ID a COST x": "value is not an integer or out of range",
 	} {
-		r.is("RL.ACQUIRE "+args, "-ERR "+want)
+		r.Is("RL.ACQUIRE "+args, "-ERR "+want)
 	}
 	const id = "-ERR lease id must be 1 to 128 bytes"
-	require.Equal(t, id+"\r\n", r.raw("RL.ACQUIRE", "k", "1", "1", "ID", ""))
-	require.Equal(t, id+"\r\n", r.raw("RL.ACQUIRE", "k", "1", "1", "ID", string(make([]byte, 129))))
-	require.Equal(t, id+"\r\n", r.raw("RL.RELEASE", "k", ""))
-	r.is("DBSIZE", "0")
+	require.Equal(t, id+"\r\n", r.Raw("RL.ACQUIRE", "k", "1", "1", "ID", ""))
+	require.Equal(t, id+"\r\n", r.Raw("RL.ACQUIRE", "k", "1", "1", "ID", string(make([]byte, 129))))
+	require.Equal(t, id+"\r\n", r.Raw("RL.RELEASE", "k", ""))
+	r.Is("DBSIZE", "0")
 
 	for range 4096 {
-		r.words("RL.ACQUIRE many 5000 10")
+		r.Words("RL.ACQUIRE many 5000 10")
 	}
-	r.is("RL.ACQUIRE many 5000 10", "-ERR key holds the maximum of 4096 leases")
+	r.Is("RL.ACQUIRE many 5000 10", "-ERR key holds the maximum of 4096 leases")
 }

@@ -1,4 +1,4 @@
-package server
+package limits_test
 
 import (
 	"fmt"
@@ -10,19 +10,21 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
+	"github.com/headgate-io/headgate/server"
 )
 
 // A pipeline over TCP in both protocols, with the vector of redis-cell's README.
 func TestLimitsOverTCP(t *testing.T) {
-	clock, _ := engine.NewManualClock(rigStart)
-	_, addr := startServer(t, Config{Engine: engine.New(engine.Config{Clock: clock})})
-	c := dial(t, addr)
-	c.send(encode("CL.THROTTLE", "user123", "15", "30", "60") + encode("RL.LIMIT", "a\r\n\x00", "1", "1m") + encode("INCREX", "n", "BYFLOAT", "0.5") +
-		encode("HELLO", "3") + encode("CL.THROTTLE", "user123", "15", "30", "60") + encode("INCREX", "n", "BYFLOAT", "0.5") + encode("RL.EXPLAIN", "nobody") +
-		encode("TYPE", "a\r\n\x00"))
-	c.expect("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n*6\r\n:1\r\n:1\r\n:0\r\n:0\r\n:60000\r\n:0\r\n*2\r\n$3\r\n0.5\r\n$3\r\n0.5\r\n")
-	c.reply()
-	c.expect("*5\r\n:0\r\n:16\r\n:14\r\n:-1\r\n:4\r\n*2\r\n,1\r\n,0.5\r\n_\r\n+token\r\n")
+	clock, _ := engine.NewManualClock(rig.Start)
+	addr := rig.Serve(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}).Addr
+	c := rig.Dial(t, addr)
+	c.Send(rig.Encode("CL.THROTTLE", "user123", "15", "30", "60") + rig.Encode("RL.LIMIT", "a\r\n\x00", "1", "1m") + rig.Encode("INCREX", "n", "BYFLOAT", "0.5") +
+		rig.Encode("HELLO", "3") + rig.Encode("CL.THROTTLE", "user123", "15", "30", "60") + rig.Encode("INCREX", "n", "BYFLOAT", "0.5") + rig.Encode("RL.EXPLAIN", "nobody") +
+		rig.Encode("TYPE", "a\r\n\x00"))
+	c.Expect("*5\r\n:0\r\n:16\r\n:15\r\n:-1\r\n:2\r\n*6\r\n:1\r\n:1\r\n:0\r\n:0\r\n:60000\r\n:0\r\n*2\r\n$3\r\n0.5\r\n$3\r\n0.5\r\n")
+	c.Reply()
+	c.Expect("*5\r\n:0\r\n:16\r\n:14\r\n:-1\r\n:4\r\n*2\r\n,1\r\n,0.5\r\n_\r\n+token\r\n")
 }
 
 // hammered are calls of one key that admit 100 in all, and what an admitted
@@ -47,8 +49,8 @@ func TestHammeredKeyAdmitsExactlyTheLimit(t *testing.T) {
 	for name, h := range hammered {
 		for _, multi := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/multi=%t", name, multi), func(t *testing.T) {
-				clock, _ := engine.NewManualClock(rigStart)
-				_, addr := startServer(t, Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2})
+				clock, _ := engine.NewManualClock(rig.Start)
+				addr := rig.Serve(t, server.Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2}).Addr
 				require.Equal(t, int64(100), hammer(t, addr, h.line, h.passed, multi))
 			})
 		}
@@ -67,23 +69,22 @@ func hammer(t *testing.T, addr, line, passed string, multi bool) int64 {
 	var wg sync.WaitGroup
 	start := make(chan struct{})
 	for range conns {
-		c := dial(t, addr)
+		c := rig.Dial(t, addr)
 		wg.Go(func() {
 			<-start
-			c.send(in)
+			c.Send(in)
 			for range calls {
 				if multi {
-					c.expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n")
+					c.Expect("+OK\r\n+QUEUED\r\n+QUEUED\r\n*2\r\n+PONG\r\n")
 				}
 				if passed == "" { // [value, applied]
-					admitted.Add(c.reply().([]any)[1].(int64))
+					admitted.Add(c.Reply().([]any)[1].(int64))
 					continue
 				}
-				head, err := c.r.Peek(len(passed))
-				if err == nil && string(head) == passed {
+				if c.Peek(len(passed)) == passed {
 					admitted.Add(1)
 				}
-				c.reply()
+				c.Reply()
 			}
 		})
 	}
@@ -95,59 +96,63 @@ func hammer(t *testing.T, addr, line, passed string, multi bool) int64 {
 // A transaction is one step for everyone else: of two keys that are always
 // charged together, both have the same left at every look.
 func TestTransactionsAreIsolated(t *testing.T) {
-	clock, _ := engine.NewManualClock(rigStart)
-	_, addr := startServer(t, Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2})
+	clock, _ := engine.NewManualClock(rig.Start)
+	addr := rig.Serve(t, server.Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2}).Addr
 	var wg sync.WaitGroup
 	for i := range 8 {
-		c := dial(t, addr)
+		c := rig.Dial(t, addr)
 		wg.Go(func() {
 			a, b := "a", "b"
 			if i%2 == 1 {
 				a, b = b, a // locked in another order by the text, not by the server
 			}
 			for range 50 {
-				c.do("MULTI", "+OK\r\n")
-				c.do("INCREX "+a, "+QUEUED\r\n")
-				c.do("INCREX "+b, "+QUEUED\r\n")
-				exec := c.call("EXEC").([]any)
+				c.Send("MULTI" + "\r\n")
+				c.Expect("+OK\r\n")
+				c.Send("INCREX " + a + "\r\n")
+				c.Expect("+QUEUED\r\n")
+				c.Send("INCREX " + b + "\r\n")
+				c.Expect("+QUEUED\r\n")
+				exec := c.Words("EXEC").([]any)
 				require.Equal(t, exec[0], exec[1])
 			}
 		})
 	}
 	wg.Wait()
-	c := dial(t, addr)
-	c.do("INCREX a BYINT 0", "*2\r\n:400\r\n:0\r\n")
+	c := rig.Dial(t, addr)
+	c.Send("INCREX a BYINT 0" + "\r\n")
+	c.Expect("*2\r\n:400\r\n:0\r\n")
 }
 
 // Commands on the whole table work in a transaction, beside commands on keys.
 func TestWholeTableInTransactions(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	var got []any
 	for range 50 {
 		got = wholeTable(r)
-		if !strings.Contains(format(got), "BUSY the transaction takes too long") {
+		if !strings.Contains(rig.Format(got), "BUSY the transaction takes too long") {
 			break // the machine was not too busy for it
 		}
 	}
 	require.Len(t, got, 16)
-	require.Equal(t, "[1 1 0 0 60000 0]", format(got[0]))
-	require.Equal(t, "2", format(got[1]))
-	require.Equal(t, "[k]", format(got[2]))
-	require.Equal(t, "[0 [k]]", format(got[3]))
-	require.Equal(t, "OK 0 nil", strings.Trim(format(got[10:13]), "[]"))
-	require.Equal(t, "[1 1 0 0 60000 0]", format(got[13]))
-	require.Equal(t, "[0 1 0 60000 60000 0]", format(got[15]))
+	require.Equal(t, "[1 1 0 0 60000 0]", rig.Format(got[0]))
+	require.Equal(t, "2", rig.Format(got[1]))
+	require.Equal(t, "[k]", rig.Format(got[2]))
+	require.Equal(t, "[0 [k]]", rig.Format(got[3]))
+	require.Equal(t, "OK 0 nil", strings.Trim(rig.Format(got[10:13]), "[]"))
+	require.Equal(t, "[1 1 0 0 60000 0]", rig.Format(got[13]))
+	require.Equal(t, "[0 1 0 60000 60000 0]", rig.Format(got[15]))
 }
 
 // wholeTable runs a transaction about the whole table, which has one key before.
-func wholeTable(r *rig) []any {
-	r.words("FLUSHALL")
-	r.words("RL.LIMIT old 1 60")
+func wholeTable(r *rig.Rig) []any {
+	r.Words("FLUSHALL")
+	r.Words("RL.LIMIT old 1 60")
 	for _, line := range []string{
 		"MULTI", "RL.LIMIT k 1 60", "DBSIZE", "KEYS k", "SCAN 0 COUNT 1000 MATCH k", "RL.TOP HOT", "RL.STATS", "RL.SCRIPTS", "MEMORY STATS", "MEMORY USAGE k",
 		"OBJECT ENCODING k", "FLUSHALL", "DBSIZE", "RANDOMKEY", "RL.LIMIT k 1 60", "RL.EXPLAIN k", "RL.LIMIT k 1 60",
 	} {
-		r.words(line)
+		r.Words(line)
 	}
-	return r.words("EXEC").([]any)
+	return r.Words("EXEC").([]any)
 }

@@ -1,4 +1,4 @@
-package server
+package limits_test
 
 import (
 	"fmt"
@@ -8,15 +8,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 // The table of redis-cell's own unit test: 5 at once, 1 per second.
 func TestCellVectors(t *testing.T) {
 	for _, name := range []string{"CL.THROTTLE", "rl.throttle"} {
-		r := newRig(t, engine.Config{})
+		r := rig.New(t, engine.Config{})
 		call := func(ms int64, quantity int, want string) {
 			t.Helper()
-			r.run([]step{{ms, fmt.Sprintf("%s foo 4 1 1 %d", name, quantity), want}})
+			run(r, []step{{ms, fmt.Sprintf("%s foo 4 1 1 %d", name, quantity), want}})
 		}
 		call(0, 6, "[1 5 5 -1 0]")
 		for i := range 5 {
@@ -35,52 +36,52 @@ func TestCellVectors(t *testing.T) {
 }
 
 func TestCellReadme(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("CL.THROTTLE user123 15 30 60", "[0 16 15 -1 2]")
-	r.is("CL.THROTTLE user123 15 30 60 1", "[0 16 14 -1 4]")
+	r := rig.New(t, engine.Config{})
+	r.Is("CL.THROTTLE user123 15 30 60", "[0 16 15 -1 2]")
+	r.Is("CL.THROTTLE user123 15 30 60 1", "[0 16 14 -1 4]")
 }
 
 // Times are cut to milliseconds and then rounded up to seconds.
 func TestCellRounding(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("CL.THROTTLE k 0 1000 1", "[0 1 0 -1 1]")
-	r.is("CL.THROTTLE k2 0 1001 1", "[0 1 0 -1 0]")
+	r := rig.New(t, engine.Config{})
+	r.Is("CL.THROTTLE k 0 1000 1", "[0 1 0 -1 1]")
+	r.Is("CL.THROTTLE k2 0 1001 1", "[0 1 0 -1 0]")
 }
 
 // What redis-cell gets wrong.
 func TestCellDifferences(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("CL.THROTTLE exact 6000 6000 1", "[0 6001 6000 -1 0]")
+	r := rig.New(t, engine.Config{})
+	r.Is("CL.THROTTLE exact 6000 6000 1", "[0 6001 6000 -1 0]")
 
-	r.is("CL.THROTTLE peek 4 1 1 0", "[0 5 5 -1 0]")
-	r.is("EXISTS peek", "0")
+	r.Is("CL.THROTTLE peek 4 1 1 0", "[0 5 5 -1 0]")
+	r.Is("EXISTS peek", "0")
 	for range 5 {
-		r.words("CL.THROTTLE peek 4 1 1")
+		r.Words("CL.THROTTLE peek 4 1 1")
 	}
-	r.is("CL.THROTTLE peek 4 1 1 0", "[0 5 0 -1 5]")
+	r.Is("CL.THROTTLE peek 4 1 1 0", "[0 5 0 -1 5]")
 
-	r.is("CL.THROTTLE peek 4 1 1 -2", "[0 5 2 -1 3]")
-	r.is("CL.THROTTLE peek 4 1 1 -100", "[0 5 5 -1 0]")
-	r.is("EXISTS peek", "0")
-	r.is("CL.THROTTLE fresh 4 1 1 -100", "[0 5 5 -1 0]")
-	r.is("EXISTS fresh", "0")
+	r.Is("CL.THROTTLE peek 4 1 1 -2", "[0 5 2 -1 3]")
+	r.Is("CL.THROTTLE peek 4 1 1 -100", "[0 5 5 -1 0]")
+	r.Is("EXISTS peek", "0")
+	r.Is("CL.THROTTLE fresh 4 1 1 -100", "[0 5 5 -1 0]")
+	r.Is("EXISTS fresh", "0")
 
-	r.words("CL.THROTTLE peek 4 1 1")
-	r.is("CL.THROTTLE peek 4 1 1 9223372036854775807", "[1 5 4 -1 1]")
-	r.is("CL.THROTTLE peek 4 1 1 -9223372036854775808", "[0 5 5 -1 0]")
+	r.Words("CL.THROTTLE peek 4 1 1")
+	r.Is("CL.THROTTLE peek 4 1 1 9223372036854775807", "[1 5 4 -1 1]")
+	r.Is("CL.THROTTLE peek 4 1 1 -9223372036854775808", "[0 5 5 -1 0]")
 
 	// Raising the rate of a key in use keeps what was consumed.
 	for range 5 {
-		r.words("CL.THROTTLE raise 4 1 60")
+		r.Words("CL.THROTTLE raise 4 1 60")
 	}
-	r.is("CL.THROTTLE raise 9 10 1", "[0 10 4 -1 1]")
+	r.Is("CL.THROTTLE raise 9 10 1", "[0 10 4 -1 1]")
 }
 
 func TestCellArguments(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("CL.THROTTLE k +4 +1 +1 +1", "[0 5 4 -1 1]")
-	r.is("CL.THROTTLE k2 004 01 1", "[0 5 4 -1 1]")
-	r.is("CL.THROTTLE k3 9223372036854775806 1000000000 1", "-ERR burst must refill within 100 years at this rate")
+	r := rig.New(t, engine.Config{})
+	r.Is("CL.THROTTLE k +4 +1 +1 +1", "[0 5 4 -1 1]")
+	r.Is("CL.THROTTLE k2 004 01 1", "[0 5 4 -1 1]")
+	r.Is("CL.THROTTLE k3 9223372036854775806 1000000000 1", "-ERR burst must refill within 100 years at this rate")
 	for args, want := range map[string]string{
 		"k":                         "wrong number of arguments for 'cl.throttle' command",
 		"k 1 1":                     "wrong number of arguments for 'cl.throttle' command",
@@ -98,16 +99,16 @@ func TestCellArguments(t *testing.T) {
 		"k 1 1 3155760001":          "period must be positive and at most 100 years",
 		"k 1 1000000001 1":          "rate must be at most 1000000000 per second",
 	} {
-		r.is("CL.THROTTLE "+args, "-ERR "+want)
+		r.Is("CL.THROTTLE "+args, "-ERR "+want)
 	}
-	r.is("EXISTS k3", "0")
+	r.Is("EXISTS k3", "0")
 }
 
 // throttlecrab's order and rounding down; its limit is max_burst.
 func TestCrabVectors(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("THROTTLE user:123 10 100 60", "[1 10 9 0 0]")
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	r.Is("THROTTLE user:123 10 100 60", "[1 10 9 0 0]")
+	run(r, []step{
 		{0, "THROTTLE k 2 2 3", "[1 2 1 1 0]"},
 		{0, "THROTTLE k 2 2 3", "[1 2 0 3 0]"},
 		{0, "THROTTLE k 2 2 3", "[0 2 0 3 1]"},
@@ -116,37 +117,37 @@ func TestCrabVectors(t *testing.T) {
 		{1500, "THROTTLE k 2 2 3", "[1 2 0 3 0]"},
 		{1500, "THROTTLE k 2 2 3 0", "[1 2 0 3 0]"},
 	})
-	r.is("THROTTLE k 0 1 1", "-ERR max_burst must be at least 1")
-	r.is("THROTTLE k 1 1 1 -1", "-ERR quantity must not be negative")
-	r.is("THROTTLE k 1 1 1 1 1", "-ERR wrong number of arguments for 'throttle' command")
+	r.Is("THROTTLE k 0 1 1", "-ERR max_burst must be at least 1")
+	r.Is("THROTTLE k 1 1 1 -1", "-ERR quantity must not be negative")
+	r.Is("THROTTLE k 1 1 1 1 1", "-ERR wrong number of arguments for 'throttle' command")
 }
 
 // throttlecrab never limits a burst of 1, and admits 17 of a burst of 10 after
 // a partial idle.
 func TestCrabBugsAreNotKept(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("THROTTLE one 1 1 60", "[1 1 0 60 0]")
-	r.is("THROTTLE one 1 1 60", "[0 1 0 60 60]")
+	r := rig.New(t, engine.Config{})
+	r.Is("THROTTLE one 1 1 60", "[1 1 0 60 0]")
+	r.Is("THROTTLE one 1 1 60", "[0 1 0 60 60]")
 
 	admitted := func() (n int) {
 		for range 30 {
-			if strings.HasPrefix(format(r.words("THROTTLE ten 10 1 1")), "[1") {
+			if strings.HasPrefix(rig.Format(r.Words("THROTTLE ten 10 1 1")), "[1") {
 				n++
 			}
 		}
 		return n
 	}
-	r.at(0)
+	r.At(0)
 	require.Equal(t, 10, admitted())
-	r.at(7e9)
+	r.At(7e9)
 	require.Equal(t, 7, admitted())
-	r.at(1000e9)
+	r.At(1000e9)
 	require.Equal(t, 10, admitted())
 }
 
 func TestGCRA(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.run([]step{
+	r := rig.New(t, engine.Config{})
+	run(r, []step{
 		{0, "GCRA k 5 1 60", "[0 6 5 -1 60]"},
 		{0, "GCRA k 5 1 60 TOKENS 4", "[0 6 1 -1 300]"},
 		{0, "GCRA k 5 1 60 num_requests 2", "[1 6 1 60 300]"},
@@ -157,13 +158,13 @@ func TestGCRA(t *testing.T) {
 		{0, "GCRA zero 0 1 1", "[1 1 0 1 1]"},
 		{0, "GCRA half 10 5 0.5", "[0 11 10 -1 1]"},
 	})
-	r.raw("HELLO", "3")
-	require.Equal(t, "*5\r\n:0\r\n:6\r\n:5\r\n:-1\r\n:60\r\n", r.raw("gcra", "resp3", "5", "1", "60"))
+	r.Raw("HELLO", "3")
+	require.Equal(t, "*5\r\n:0\r\n:6\r\n:5\r\n:-1\r\n:60\r\n", r.Raw("gcra", "resp3", "5", "1", "60"))
 }
 
 // The time of a token is rounded half up to µs, at least 1.
 func TestGCRARounding(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	for i, c := range []struct {
 		rate, period string
 		reset        int // seconds for a million tokens: µs of one
@@ -171,12 +172,12 @@ func TestGCRARounding(t *testing.T) {
 		{"1", "0.0000015", 2}, {"2", "0.000003", 2}, {"1", "0.00000149", 1}, {"3", "0.00001", 3},
 		{"1000000000", "1", 1}, {"1000000000000", "1", 1}, {"400000", "1", 3}, {"400001", "1", 2}, {"1", "1e-9", 1},
 	} {
-		r.is(fmt.Sprintf("GCRA k%d 999999 %s %s TOKENS 1000000", i, c.rate, c.period), fmt.Sprintf("[0 1000000 0 -1 %d]", c.reset))
+		r.Is(fmt.Sprintf("GCRA k%d 999999 %s %s TOKENS 1000000", i, c.rate, c.period), fmt.Sprintf("[0 1000000 0 -1 %d]", c.reset))
 	}
 }
 
 func TestGCRAErrors(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	const (
 		arity    = "wrong number of arguments for 'gcra' command"
 		positive = "value is out of range, must be positive"
@@ -208,18 +209,18 @@ func TestGCRAErrors(t *testing.T) {
 		"k 9223372036854775807 1 1":             fmt.Sprintf(overflow, "max_burst"),
 		"k 1 1 2147483647 TOKENS 2147483647000": fmt.Sprintf(overflow, "TOKENS"),
 	} {
-		r.is("GCRA "+args, "-ERR "+want)
+		r.Is("GCRA "+args, "-ERR "+want)
 	}
-	r.is("DBSIZE", "0")
+	r.Is("DBSIZE", "0")
 }
 
 // The time of one unit is the server's own; the other commands on the key
 // bring their own limit and keep what was used.
 func TestBucketCommandsShareAKey(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.is("CL.THROTTLE k 9 1 1 4", "[0 10 6 -1 4]")
-	r.is("GCRA k 9 1 1 TOKENS 2", "[0 10 4 -1 6]")
-	r.is("THROTTLE k 10 1 1 1", "[1 10 3 7 0]")
-	r.is("RL.LIMIT k 1 1 BURST 10 COST 3", "[1 10 0 0 10000 0]")
-	r.is("TYPE k", "token")
+	r := rig.New(t, engine.Config{})
+	r.Is("CL.THROTTLE k 9 1 1 4", "[0 10 6 -1 4]")
+	r.Is("GCRA k 9 1 1 TOKENS 2", "[0 10 4 -1 6]")
+	r.Is("THROTTLE k 10 1 1 1", "[1 10 3 7 0]")
+	r.Is("RL.LIMIT k 1 1 BURST 10 COST 3", "[1 10 0 0 10000 0]")
+	r.Is("TYPE k", "token")
 }

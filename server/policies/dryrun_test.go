@@ -1,4 +1,4 @@
-package server
+package policies_test
 
 import (
 	"fmt"
@@ -10,14 +10,15 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 // surveyLine is what DRYRUN says of the counters of a limit, "" if nothing.
-func (r *rig) surveyLine(limit string, args ...string) string {
-	r.t.Helper()
-	reply := r.parse(r.raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...))
+func surveyLine(r *rig.Rig, limit string, args ...string) string {
+	r.T.Helper()
+	reply := r.Parse(r.Raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...))
 	lines, ok := reply.([]any)
-	require.True(r.t, ok, "%v", reply)
+	require.True(r.T, ok, "%v", reply)
 	for _, l := range lines {
 		if rest, ok := strings.CutPrefix(l.(string), "p: limits."+limit+": live counters: "); ok {
 			return rest
@@ -33,29 +34,29 @@ func TestDryRunCountsWhoWouldBeDenied(t *testing.T) {
 	for _, algorithm := range []string{"token", "leaky", "fixed", "sliding", "log"} {
 		for _, change := range []string{"KEEP", "PROPORTIONAL", "RESET"} {
 			t.Run(algorithm+" "+change, func(t *testing.T) {
-				r := newRig(t, engine.Config{})
+				r := rig.New(t, engine.Config{})
 				text := func(rate string) string {
 					return fmt.Sprintf("{limits: {a: {by: user, algorithm: %s, rate: %s}, all: {rate: 1_000_000/h, cost: 2}}}", algorithm, rate)
 				}
-				r.raw("RL.POLICY", "SET", "p", text("20/m"))
+				r.Raw("RL.POLICY", "SET", "p", text("20/m"))
 				const users = 200
 				for u := range users {
 					for range rnd.IntN(3) {
-						r.at(time.Duration(u) * 10 * time.Millisecond)
-						r.words(fmt.Sprintf("RL.CHECK p user u%d COST %d", u, 1+rnd.IntN(10)))
+						r.At(time.Duration(u) * 10 * time.Millisecond)
+						r.Words(fmt.Sprintf("RL.CHECK p user u%d COST %d", u, 1+rnd.IntN(10)))
 					}
 				}
-				top := format(r.words("RL.TOP HOT COUNT 100"))
-				said := r.surveyLine("a", "CHANGE", change, "DRYRUN", text("5/m"))
-				require.Equal(t, top, format(r.words("RL.TOP HOT COUNT 100")))
-				require.Equal(t, said, r.surveyLine("a", "CHANGE", change, "DRYRUN", text("5/m")), "it changes nothing")
-				r.raw("RL.POLICY", "SET", "p", "CHANGE", change, text("5/m"))
+				top := rig.Format(r.Words("RL.TOP HOT COUNT 100"))
+				said := surveyLine(r, "a", "CHANGE", change, "DRYRUN", text("5/m"))
+				require.Equal(t, top, rig.Format(r.Words("RL.TOP HOT COUNT 100")))
+				require.Equal(t, said, surveyLine(r, "a", "CHANGE", change, "DRYRUN", text("5/m")), "it changes nothing")
+				r.Raw("RL.POLICY", "SET", "p", "CHANGE", change, text("5/m"))
 				live, over := 0, 0
 				for u := range users {
-					if r.words(fmt.Sprintf("EXISTS @p:a;user=u%d", u)) == int64(1) {
+					if r.Words(fmt.Sprintf("EXISTS @p:a;user=u%d", u)) == int64(1) {
 						live++
 					}
-					if pair(t, r.words(fmt.Sprintf("RL.EXPLAIN POLICY p user u%d", u)), "allowed") == int64(0) {
+					if rig.Pair(t, r.Words(fmt.Sprintf("RL.EXPLAIN POLICY p user u%d", u)), "allowed") == int64(0) {
 						over++
 					}
 				}
@@ -73,11 +74,11 @@ func TestDryRunCountsWhoWouldBeDenied(t *testing.T) {
 
 // What a key does not tell is taken from what it was charged under, or left open.
 func TestDryRunKnowsWhatKeysTell(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	say := func(args ...string) { r.parse(r.raw(args...)) }
+	r := rig.New(t, engine.Config{})
+	say := func(args ...string) { r.Parse(r.Raw(args...)) }
 	check := func(args ...string) {
 		t.Helper()
-		reply := r.parse(r.raw(append([]string{"RL.CHECK", "p"}, args...)...))
+		reply := r.Parse(r.Raw(append([]string{"RL.CHECK", "p"}, args...)...))
 		require.Equal(t, int64(1), reply.([]any)[0], "%v", args)
 	}
 	tiers := func(free, pro string) string {
@@ -88,84 +89,84 @@ func TestDryRunKnowsWhatKeysTell(t *testing.T) {
 	check("user", "f2", "plan", "free", "COST", "2")
 	check("user", "p1", "plan", "pro", "COST", "8")
 	check("user", "d1", "COST", "8")
-	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", tiers("5/h", "50/h")))
-	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", tiers("50/h", "5/h")))
-	require.Equal(t, "4, over: 2", r.surveyLine("a", "DRYRUN", tiers("5/h", "blocked")))
+	require.Equal(t, "4, over: 1", surveyLine(r, "a", "DRYRUN", tiers("5/h", "50/h")))
+	require.Equal(t, "4, over: 1", surveyLine(r, "a", "DRYRUN", tiers("50/h", "5/h")))
+	require.Equal(t, "4, over: 2", surveyLine(r, "a", "DRYRUN", tiers("5/h", "blocked")))
 	// Two tiers with the same numbers cannot be told apart.
 	say("RL.POLICY", "SET", "p", tiers("50/h", "50/h"))
 	check("user", "f1", "plan", "free")
 	check("user", "p1", "plan", "pro")
 	check("user", "f2", "plan", "free")
-	require.Equal(t, "4, over: 0, perhaps over: 2", r.surveyLine("a", "DRYRUN", tiers("5/h", "50/h")))
-	require.Equal(t, "4, over: 2", r.surveyLine("a", "DRYRUN", tiers("5/h", "6/h")))
+	require.Equal(t, "4, over: 0, perhaps over: 2", surveyLine(r, "a", "DRYRUN", tiers("5/h", "50/h")))
+	require.Equal(t, "4, over: 2", surveyLine(r, "a", "DRYRUN", tiers("5/h", "6/h")))
 
 	// An override of exactly the caller, or a tier, is known by the key; so is an
 	// entry of the text that asks about what is in it.
 	say("RL.OVERRIDE", "SET", "p", "LIMIT", "a", "RATE", "1000/h", "user", "f1")
-	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", tiers("5/h", "6/h")))
+	require.Equal(t, "4, over: 1", surveyLine(r, "a", "DRYRUN", tiers("5/h", "6/h")))
 	say("RL.OVERRIDE", "SET", "p", "TIER", "free", "user", "p1")
-	require.Equal(t, "4, over: 0", r.surveyLine("a", "DRYRUN", tiers("500/h", "6/h")))
+	require.Equal(t, "4, over: 0", surveyLine(r, "a", "DRYRUN", tiers("500/h", "6/h")))
 	with := func(when string) string {
 		return "{limits: {a: {by: user, rate: 100/h}}, overrides: [{when: " + when + ", limits: {a: 1/h}}]}"
 	}
-	require.Equal(t, "4, over: 1", r.surveyLine("a", "DRYRUN", with("{user: [f2, x]}")))
-	require.Equal(t, "4, over: 0, perhaps over: 3", r.surveyLine("a", "DRYRUN", with("{region: eu}")))
-	require.Equal(t, "4, over: 0, perhaps over: 1", r.surveyLine("a", "DRYRUN", with("{user: p1, region: eu}")))
+	require.Equal(t, "4, over: 1", surveyLine(r, "a", "DRYRUN", with("{user: [f2, x]}")))
+	require.Equal(t, "4, over: 0, perhaps over: 3", surveyLine(r, "a", "DRYRUN", with("{region: eu}")))
+	require.Equal(t, "4, over: 0, perhaps over: 1", surveyLine(r, "a", "DRYRUN", with("{user: p1, region: eu}")))
 	say("RL.OVERRIDE", "SET", "p", "SCALE", "2%")
-	require.Equal(t, "4, over: 3", r.surveyLine("a", "DRYRUN", "{limits: {a: {by: user, rate: 100/h}}}"), "one has 2%% of 1000")
+	require.Equal(t, "4, over: 3", surveyLine(r, "a", "DRYRUN", "{limits: {a: {by: user, rate: 100/h}}}"), "one has 2%% of 1000")
 
 	// Limits that do not deny, that have other keys, or are new.
-	require.Equal(t, "4, over: 0", r.surveyLine("a", "DRYRUN", "{limits: {a: {by: user, rate: unlimited}}}"))
-	require.Equal(t, "4, over: 3", r.surveyLine("a", "DRYRUN", "{limits: {a: {by: user, rate: blocked, mode: shadow}}}"))
-	require.Empty(t, r.surveyLine("a", "DRYRUN", "{limits: {a: {by: [user, plan], rate: 1/h}}}"))
-	require.Empty(t, r.surveyLine("a", "DRYRUN", "{limits: {a: {by: region, rate: 1/h}}}"))
-	require.Empty(t, r.surveyLine("b", "DRYRUN", "{limits: {b: {by: user, rate: 1/h}}}"))
+	require.Equal(t, "4, over: 0", surveyLine(r, "a", "DRYRUN", "{limits: {a: {by: user, rate: unlimited}}}"))
+	require.Equal(t, "4, over: 3", surveyLine(r, "a", "DRYRUN", "{limits: {a: {by: user, rate: blocked, mode: shadow}}}"))
+	require.Empty(t, surveyLine(r, "a", "DRYRUN", "{limits: {a: {by: [user, plan], rate: 1/h}}}"))
+	require.Empty(t, surveyLine(r, "a", "DRYRUN", "{limits: {a: {by: region, rate: 1/h}}}"))
+	require.Empty(t, surveyLine(r, "b", "DRYRUN", "{limits: {b: {by: user, rate: 1/h}}}"))
 	say("RL.POLICY", "SET", "q", "{limits: {a: {by: user, rate: 1/h}}, require: user}")
 	require.Equal(t, []any{"q: limits.a.rate: 1/h -> 2/h (numbers)"},
-		r.parse(r.raw("RL.POLICY", "SET", "q", "DRYRUN", "{limits: {a: {by: user, rate: 2/h}}, require: user}")))
+		r.Parse(r.Raw("RL.POLICY", "SET", "q", "DRYRUN", "{limits: {a: {by: user, rate: 2/h}}, require: user}")))
 
 	// A rollback is tried as well; in a transaction nothing is walked.
-	require.Contains(t, format(r.words("RL.POLICY ROLLBACK p 1 DRYRUN")), "p: limits.a: live counters: 4, over: ")
-	r.words("MULTI")
-	r.raw("RL.POLICY", "ROLLBACK", "p", "1", "DRYRUN")
-	require.NotContains(t, format(r.words("EXEC")), "live counters")
+	require.Contains(t, rig.Format(r.Words("RL.POLICY ROLLBACK p 1 DRYRUN")), "p: limits.a: live counters: 4, over: ")
+	r.Words("MULTI")
+	r.Raw("RL.POLICY", "ROLLBACK", "p", "1", "DRYRUN")
+	require.NotContains(t, rig.Format(r.Words("EXEC")), "live counters")
 }
 
 // Networks, secrets and values that are too long for a key.
 func TestDryRunReadsKeys(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	text := func(rate, v4 string) string {
 		return "{attributes: {token: {type: secret}}, limits: {a: {by: [{ip: {v4: " + v4 + "}}, token, name], rate: " + rate + "}}}"
 	}
-	reply := r.parse(r.raw("RL.POLICY", "SET", "p", text("10/h", "24")))
+	reply := r.Parse(r.Raw("RL.POLICY", "SET", "p", text("10/h", "24")))
 	require.Equal(t, int64(1), reply, "%v", reply)
 	for _, ip := range []string{"192.0.2.7", "2001:db8::7"} {
 		for _, name := range []string{"eve", strings.Repeat("x", 300), "a;b=c"} {
-			require.Equal(t, int64(1), r.parse(r.raw("RL.CHECK", "p", "ip", ip, "token", "hunter2", "name", name, "COST", "5")).([]any)[0])
+			require.Equal(t, int64(1), r.Parse(r.Raw("RL.CHECK", "p", "ip", ip, "token", "hunter2", "name", name, "COST", "5")).([]any)[0])
 		}
 	}
-	require.Equal(t, "6, over: 6", r.surveyLine("a", "DRYRUN", text("5/h", "24")))
-	require.Equal(t, "6, over: 0", r.surveyLine("a", "DRYRUN", text("6/h", "24")))
-	require.Equal(t, "3, over: 3", r.surveyLine("a", "DRYRUN", text("5/h", "16")), "the others are of another network")
+	require.Equal(t, "6, over: 6", surveyLine(r, "a", "DRYRUN", text("5/h", "24")))
+	require.Equal(t, "6, over: 0", surveyLine(r, "a", "DRYRUN", text("6/h", "24")))
+	require.Equal(t, "3, over: 3", surveyLine(r, "a", "DRYRUN", text("5/h", "16")), "the others are of another network")
 }
 
 // DRYRUN of descriptors counts who would be denied by one hit more, rule by rule.
 func TestDryRunOfDescriptors(t *testing.T) {
-	r := newRig(t, engine.Config{})
+	r := rig.New(t, engine.Config{})
 	const was = `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 10}}, {key: "a=b;c", rate_limit: {unit: hour, requests_per_unit: 10}},
 		{key: path, value: "/x/*", share_threshold: true, rate_limit: {unit: hour, requests_per_unit: 10}}, {key: user, rate_limit: {unit: hour, requests_per_unit: 10}}]}`
-	r.setPolicy("p", was)
+	r.SetPolicy("p", was)
 	for i := range 5 {
 		for range 2 * i {
-			r.raw("RL.DESCRIPTORS", "p", "0", "1", "1", "ip", fmt.Sprintf("192.0.2.%d", i), "-", "-")
+			r.Raw("RL.DESCRIPTORS", "p", "0", "1", "1", "ip", fmt.Sprintf("192.0.2.%d", i), "-", "-")
 		}
 	}
-	r.raw("RL.DESCRIPTORS", "p", "7", "3", "1", "path", "/x/1", "-", "-", "1", "path", "/x/2", "-", "-", "1", "user", "eve %;=\x00", "-", "-")
-	r.raw("RL.DESCRIPTORS", "p", "9", "2", "1", "a=b;c", "x", "-", "-", "1", "user", strings.Repeat("u", 300), "-", "-")
-	r.raw("RL.DESCRIPTORS", "p", "9", "1", "1", "ip", "192.0.2.1", "-", "3/minute")
+	r.Raw("RL.DESCRIPTORS", "p", "7", "3", "1", "path", "/x/1", "-", "-", "1", "path", "/x/2", "-", "-", "1", "user", "eve %;=\x00", "-", "-")
+	r.Raw("RL.DESCRIPTORS", "p", "9", "2", "1", "a=b;c", "x", "-", "-", "1", "user", strings.Repeat("u", 300), "-", "-")
+	r.Raw("RL.DESCRIPTORS", "p", "9", "1", "1", "ip", "192.0.2.1", "-", "3/minute")
 	survey := func(args ...string) (lines []string) {
 		t.Helper()
-		for _, l := range r.parse(r.raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...)).([]any) {
+		for _, l := range r.Parse(r.Raw(append([]string{"RL.POLICY", "SET", "p"}, args...)...)).([]any) {
 			if strings.Contains(l.(string), "live counters") {
 				lines = append(lines, l.(string))
 			}
@@ -181,10 +182,10 @@ func TestDryRunOfDescriptors(t *testing.T) {
 	require.Equal(t, want[:1], survey("DRYRUN", "{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 6}}]}"))
 	require.Empty(t, survey("DRYRUN", "{limits: {a: {by: ip, rate: 1/h}}}"))
 	// It is so, once the change is made.
-	r.raw("RL.POLICY", "SET", "p", edited)
+	r.Raw("RL.POLICY", "SET", "p", edited)
 	over := 0
 	for i := range 5 {
-		if strings.Contains(r.raw("RL.DESCRIPTORS", "p", "0", "1", "1", "ip", fmt.Sprintf("192.0.2.%d", i), "-", "-", "PEEK"), "over_limit") {
+		if strings.Contains(r.Raw("RL.DESCRIPTORS", "p", "0", "1", "1", "ip", fmt.Sprintf("192.0.2.%d", i), "-", "-", "PEEK"), "over_limit") {
 			over++
 		}
 	}

@@ -1,4 +1,4 @@
-package server
+package policies_test
 
 import (
 	"context"
@@ -11,16 +11,17 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 	"github.com/headgate-io/headgate/policy"
 )
 
 // plant stores records of policies as another version of Headgate would.
-func (r *rig) plant(records ...engine.PolicyRecord) {
-	r.t.Helper()
-	sess := r.s.engine.NewSession()
+func plant(r *rig.Rig, records ...engine.PolicyRecord) {
+	r.T.Helper()
+	sess := r.Engine.NewSession()
 	defer sess.Close()
 	err := sess.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) { return records, nil })
-	require.NoError(r.t, err)
+	require.NoError(r.T, err)
 }
 
 // A record that this node does not understand can be replaced and deleted by every
@@ -45,26 +46,26 @@ func TestForeignPoliciesAreReplaced(t *testing.T) {
 	for kind, record := range foreign {
 		for name, args := range changes {
 			t.Run(kind+"/"+name, func(t *testing.T) {
-				r := newRig(t, engine.Config{})
-				r.setPolicy("p", text)
+				r := rig.New(t, engine.Config{})
+				r.SetPolicy("p", text)
 				for version := 2; version <= 7; version++ {
-					r.is("RL.POLICY RESET p", strconv.Itoa(version))
+					r.Is("RL.POLICY RESET p", strconv.Itoa(version))
 				}
-				r.allows("p COST 4", "l", "l=6")
-				r.plant(engine.PolicyRecord{Name: "p", Value: []byte(record)})
-				require.Contains(t, format(r.words("RL.CHECK p")), "-ERR policy 'p' is not understood by this node")
+				r.Allows("p COST 4", "l", "l=6")
+				plant(r, engine.PolicyRecord{Name: "p", Value: []byte(record)})
+				require.Contains(t, rig.Format(r.Words("RL.CHECK p")), "-ERR policy 'p' is not understood by this node")
 				if kind != "unknown text" { // which GET shows
-					require.Contains(t, format(r.words("RL.POLICY GET p")), "-ERR policy 'p' is not understood by this node")
+					require.Contains(t, rig.Format(r.Words("RL.POLICY GET p")), "-ERR policy 'p' is not understood by this node")
 				}
 
-				got := format(r.parse(r.raw(args...)))
+				got := rig.Format(r.Parse(r.Raw(args...)))
 				require.False(t, strings.HasPrefix(got, "-"), got)
 				if strings.HasPrefix(name, "DEL") {
-					r.is("RL.CHECK p", "-NOPOLICY there is no policy 'p'")
-					r.setPolicy("p", text)
+					r.Is("RL.CHECK p", "-NOPOLICY there is no policy 'p'")
+					r.SetPolicy("p", text)
 				}
-				require.EqualValues(t, 1, r.check("p").allowed, "whatever its counters were charged under")
-				require.Greater(t, pair(t, r.words("RL.POLICY GET p"), "version"), int64(7))
+				require.EqualValues(t, 1, r.Check("p").Allowed, "whatever its counters were charged under")
+				require.Greater(t, rig.Pair(t, r.Words("RL.POLICY GET p"), "version"), int64(7))
 			})
 		}
 	}
@@ -74,34 +75,34 @@ func TestForeignPoliciesAreReplaced(t *testing.T) {
 // understand.
 func TestAFileReplacesForeignPolicies(t *testing.T) {
 	const file = `{policies: {p: {limits: {l: {rate: 10/h}}}}}`
-	r := newRig(t, engine.Config{})
-	r.plant(
+	r := rig.New(t, engine.Config{})
+	plant(r,
 		engine.PolicyRecord{Name: "p", Value: []byte(`{"format":3,"version":4,"revision":5,"text":"{limits: {}}"}`)},
 		engine.PolicyRecord{Name: "old", Value: []byte(`{"format":3,"version":1,"revision":5,"file":"/etc/p.yaml","text":""}`)},
 		engine.PolicyRecord{Name: "~file", Value: []byte(`{"format":3}`)},
 		engine.PolicyRecord{Name: "~revision", Value: []byte("5")},
 	)
-	f, err := r.s.OfferPolicies(context.Background(), "n1", "/etc/p.yaml", []byte(file))
+	f, err := r.Server.OfferPolicies(context.Background(), "n1", "/etc/p.yaml", []byte(file))
 	require.NoError(t, err)
 	require.True(t, f.Loaded && f.InForce, "%+v", f)
-	r.allows("p", "l", "l=9")
-	r.is("RL.CHECK old", "-NOPOLICY there is no policy 'old'")
+	r.Allows("p", "l", "l=9")
+	r.Is("RL.CHECK old", "-NOPOLICY there is no policy 'old'")
 }
 
 // An override that this node does not understand can be replaced and deleted.
 func TestForeignOverridesAreReplaced(t *testing.T) {
-	r := newRig(t, engine.Config{})
-	r.setPolicy("p", `{limits: {l: {rate: 10/h}}}`)
-	r.is("RL.OVERRIDE SET p SCALE 50%", "OK")
+	r := rig.New(t, engine.Config{})
+	r.SetPolicy("p", `{limits: {l: {rate: 10/h}}}`)
+	r.Is("RL.OVERRIDE SET p SCALE 50%", "OK")
 	o := policy.Override{Policy: "p", Kind: policy.OverrideScale}
 	id := sha256.Sum256([]byte(o.ID()))
 	name := "~override/p/" + hex.EncodeToString(id[:16])
-	require.NotNil(t, r.s.engine.PolicyRecord(name))
+	require.NotNil(t, r.Engine.PolicyRecord(name))
 	for _, change := range []string{"SET p SCALE 50%", "DEL p SCALE"} {
-		r.plant(engine.PolicyRecord{Name: name, Value: []byte{200, 1, 2}})
-		require.Contains(t, format(r.words("RL.OVERRIDE GET p SCALE")), "-ERR")
-		require.NotContains(t, format(r.words("RL.OVERRIDE "+change)), "-")
+		plant(r, engine.PolicyRecord{Name: name, Value: []byte{200, 1, 2}})
+		require.Contains(t, rig.Format(r.Words("RL.OVERRIDE GET p SCALE")), "-ERR")
+		require.NotContains(t, rig.Format(r.Words("RL.OVERRIDE "+change)), "-")
 	}
-	r.is("RL.OVERRIDE GET p SCALE", "nil")
-	r.allows("p", "l", "l=9")
+	r.Is("RL.OVERRIDE GET p SCALE", "nil")
+	r.Allows("p", "l", "l=9")
 }

@@ -1,4 +1,4 @@
-package server
+package policies_test
 
 import (
 	"fmt"

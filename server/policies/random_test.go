@@ -1,4 +1,4 @@
-package server
+package policies_test
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/internal/rig"
 )
 
 // Calls, edits of every kind and overrides that are set, changed and ended, in any
@@ -23,14 +24,14 @@ func TestPoliciesAgainstModel(t *testing.T) {
 	}
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(11, uint64(seed)))
-		r := newRig(t, engine.Config{Shards: 4})
+		r := rig.New(t, engine.Config{Shards: 4})
 		w := &modelWorld{gone: map[string]bool{}, used: map[string]modelUsed{}, scalings: map[string]int{}, limits: map[string]modelEnding{}, tiers: map[string]modelEnding{}}
 		w.change(r, rnd)
 		pick := func(values ...string) string { return values[rnd.IntN(len(values))] }
 		for step := range steps {
 			// All together less than the limits' period.
-			r.at(time.Duration(step) * 90 * time.Second)
-			w.now = rigStart/int64(time.Second) + int64(step)*90
+			r.At(time.Duration(step) * 90 * time.Second)
+			w.now = rig.Start/int64(time.Second) + int64(step)*90
 			switch rnd.IntN(25) {
 			case 0:
 				w.change(r, rnd)
@@ -51,42 +52,42 @@ func TestPoliciesAgainstModel(t *testing.T) {
 			if peek {
 				args = append(args, "PEEK")
 			}
-			got := readChecked(t, r.parse(r.raw(args...)).([]any))
+			got := rig.ReadChecked(t, r.Parse(r.Raw(args...)).([]any))
 			allowed, name, reason, retry, each := w.check(call, units, peek)
 			about := fmt.Sprintf("seed %d step %d: %v of %s: %+v", seed, step, args, w.text(), got)
-			require.Equal(t, allowed, got.allowed == 1, about)
-			require.Equal(t, reason, got.reason, about)
+			require.Equal(t, allowed, got.Allowed == 1, about)
+			require.Equal(t, reason, got.Reason, about)
 			if retry == math.MaxInt64 {
-				require.EqualValues(t, -1, got.retry, about)
+				require.EqualValues(t, -1, got.Retry, about)
 			} else {
-				require.Equal(t, retry*1000, got.retry, about)
+				require.Equal(t, retry*1000, got.Retry, about)
 			}
 			if name == "" {
-				require.Nil(t, got.name, about)
+				require.Nil(t, got.Name, about)
 			} else {
-				require.Equal(t, name, got.name, about)
+				require.Equal(t, name, got.Name, about)
 			}
-			require.Equal(t, w.version, got.version, about)
-			require.EqualValues(t, len(each), got.applied, about)
+			require.Equal(t, w.version, got.Version, about)
+			require.EqualValues(t, len(each), got.Applied, about)
 			var over []any
 			for i := range each {
-				v, l := &each[i], got.limits[each[i].l.name]
-				require.Equal(t, v.remaining, l.remaining, "%s of %s", v.l.name, about)
-				require.Equal(t, v.ok, l.allowed == 1, "%s of %s", v.l.name, about)
-				require.Equal(t, v.never && !v.ok, l.retry == -1, "%s of %s", v.l.name, about)
-				require.Equal(t, v.cost, l.cost, "%s of %s", v.l.name, about)
-				require.Equal(t, v.l.mode, l.mode, about)
+				v, l := &each[i], got.Limits[each[i].l.name]
+				require.Equal(t, v.remaining, l.Remaining, "%s of %s", v.l.name, about)
+				require.Equal(t, v.ok, l.Allowed == 1, "%s of %s", v.l.name, about)
+				require.Equal(t, v.never && !v.ok, l.Retry == -1, "%s of %s", v.l.name, about)
+				require.Equal(t, v.cost, l.Cost, "%s of %s", v.l.name, about)
+				require.Equal(t, v.l.mode, l.Mode, about)
 				if v.over && v.l.mode == "soft" {
 					over = append(over, v.l.name)
 				}
 			}
-			require.ElementsMatch(t, over, got.soft, about)
+			require.ElementsMatch(t, over, got.Soft, about)
 		}
 	}
 }
 
 // change makes a random change of the policy.
-func (w *modelWorld) change(r *rig, rnd *rand.Rand) {
+func (w *modelWorld) change(r *rig.Rig, rnd *rand.Rand) {
 	pick := func(values ...string) string { return values[rnd.IntN(len(values))] }
 	args := []string{"RL.POLICY", "SET", "p"}
 	p := randomPolicy(rnd)
@@ -97,7 +98,7 @@ func (w *modelWorld) change(r *rig, rnd *rand.Rand) {
 	switch kind {
 	case 9:
 		w.reset()
-		require.Equal(r.t, w.version, r.words("RL.POLICY RESET p"))
+		require.Equal(r.T, w.version, r.Words("RL.POLICY RESET p"))
 		return
 	case 10:
 		call := map[string]string{"user": pick("u1", "u2"), "tenant": pick("t1", "t2", "t3")}
@@ -110,7 +111,7 @@ func (w *modelWorld) change(r *rig, rnd *rand.Rand) {
 				n++
 			}
 		}
-		require.Equal(r.t, n, r.words("RL.POLICY RESET p user "+call["user"]+" tenant "+call["tenant"]))
+		require.Equal(r.T, n, r.Words("RL.POLICY RESET p user "+call["user"]+" tenant "+call["tenant"]))
 		return
 	case 11:
 		w.edit(modelPolicy{}, "")
@@ -119,14 +120,14 @@ func (w *modelWorld) change(r *rig, rnd *rand.Rand) {
 			line += " RESET"
 			clear(w.used)
 		}
-		require.Equal(r.t, w.version, r.words(line))
-		r.is("RL.CHECK p", "-NOPOLICY there is no policy 'p'")
+		require.Equal(r.T, w.version, r.Words(line))
+		r.Is("RL.CHECK p", "-NOPOLICY there is no policy 'p'")
 	case 7, 8:
 		to := max(1, w.version-rnd.Int64N(20))
 		p = w.past[to-1]
 		args = []string{"RL.POLICY", "ROLLBACK", "p", fmt.Sprint(to)}
 		if len(p.limits) == 0 { // it was deleted then
-			require.ErrorContains(r.t, r.parse(r.raw(args...)).(error), "is not kept")
+			require.ErrorContains(r.T, r.Parse(r.Raw(args...)).(error), "is not kept")
 			return
 		}
 	}
@@ -138,22 +139,22 @@ func (w *modelWorld) change(r *rig, rnd *rand.Rand) {
 			if args[1] == "SET" {
 				args = append(args, p.text())
 			}
-			require.EqualError(r.t, r.parse(r.raw(args...)).(error), fmt.Sprint("VERSION the policy has another version: ", w.version))
+			require.EqualError(r.T, r.Parse(r.Raw(args...)).(error), fmt.Sprint("VERSION the policy has another version: ", w.version))
 			return
 		}
 	}
 	if args[1] == "SET" {
 		args = append(args, p.text())
 	}
-	reply := r.parse(r.raw(args...))
+	reply := r.Parse(r.Raw(args...))
 	if len(w.modelPolicy.limits) == 0 || p.text() != w.text() { // else nothing changes
 		w.edit(p, change)
 	}
-	require.Equal(r.t, w.version, reply, args)
+	require.Equal(r.T, w.version, reply, args)
 }
 
 // override sets, changes or ends an override.
-func (w *modelWorld) override(r *rig, rnd *rand.Rand) {
+func (w *modelWorld) override(r *rig.Rig, rnd *rand.Rand) {
 	tenant := []string{"t1", "t2"}[rnd.IntN(2)]
 	l := &w.modelPolicy.limits[rnd.IntN(len(w.modelPolicy.limits))]
 	o := modelEnding{tier: []string{"free", "pro"}[rnd.IntN(2)], amount: rnd.Int64N(30) - 1}
@@ -165,13 +166,13 @@ func (w *modelWorld) override(r *rig, rnd *rand.Rand) {
 	// ends takes one away: of one that is over it is nobody's concern whether it is
 	// there.
 	ends := func(was modelEnding, there bool, about string) {
-		n := r.words("RL.OVERRIDE DEL p " + about)
+		n := r.Words("RL.OVERRIDE DEL p " + about)
 		if !was.over(w.now) {
 			want := int64(0)
 			if there {
 				want = 1
 			}
-			require.Equal(r.t, want, n, about)
+			require.Equal(r.T, want, n, about)
 		}
 	}
 	switch n := rnd.IntN(8); {
@@ -182,7 +183,7 @@ func (w *modelWorld) override(r *rig, rnd *rand.Rand) {
 			return
 		}
 		o.amount = 1 + rnd.Int64N(250)
-		r.is(fmt.Sprintf("RL.OVERRIDE SET p SCALE %d%%%s", o.amount, until), "OK")
+		r.Is(fmt.Sprintf("RL.OVERRIDE SET p SCALE %d%%%s", o.amount, until), "OK")
 		w.scale = o
 	case n < 5 && l.tiers != nil && slices.Contains(l.by, "tenant"):
 		about := " tenant " + tenant
@@ -191,7 +192,7 @@ func (w *modelWorld) override(r *rig, rnd *rand.Rand) {
 			delete(w.tiers, tenant)
 			return
 		}
-		r.is("RL.OVERRIDE SET p TIER "+o.tier+until+about, "OK")
+		r.Is("RL.OVERRIDE SET p TIER "+o.tier+until+about, "OK")
 		w.tiers[tenant] = o
 	case len(l.by) > 0:
 		call := map[string]string{"tenant": tenant, "user": "u1"}
@@ -205,7 +206,7 @@ func (w *modelWorld) override(r *rig, rnd *rand.Rand) {
 			delete(w.limits, key)
 			return
 		}
-		r.is("RL.OVERRIDE SET p LIMIT "+l.name+" RATE "+rateText(o.amount)+until+about, "OK")
+		r.Is("RL.OVERRIDE SET p LIMIT "+l.name+" RATE "+rateText(o.amount)+until+about, "OK")
 		w.limits[key] = o
 	}
 }

@@ -1,14 +1,14 @@
-package server
+package policies_test
 
 import (
-	"bytes"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/internal/rig"
+	"github.com/headgate-io/headgate/server"
 )
 
 const ofSecrets = `{attributes: {key: {type: secret}}, limits: {l: {by: key, rate: 10/h}}}`
@@ -17,14 +17,14 @@ const ofSecrets = `{attributes: {key: {type: secret}}, limits: {l: {by: key, rat
 // and what explains them, not in MONITOR and the slow log. What is printed for it
 // stands for it in an operator's commands, and in no check.
 func TestSecretAttributes(t *testing.T) {
-	_, addr := startServer(t, Config{Runtime: Runtime{SlowlogThreshold: 1, SlowlogMaxLen: 1000}})
-	watcher, c := dialPatiently(t, addr), dialPatiently(t, addr)
-	watcher.do("MONITOR", "+OK\r\n")
+	addr := rig.Serve(t, server.Config{Runtime: server.Runtime{SlowlogThreshold: 1, SlowlogMaxLen: 1000}}).Addr
+	watcher, c := rig.Dial(t, addr), rig.Dial(t, addr)
+	watcher.Is("MONITOR", "OK")
 	do := func(args ...string) any {
 		t.Helper()
-		c.send(encode(args...))
-		reply := c.reply()
-		require.NotContains(t, format(reply), "hunter2", args)
+		c.Send(rig.Encode(args...))
+		reply := c.Reply()
+		require.NotContains(t, rig.Format(reply), "hunter2", args)
 		return reply
 	}
 	left := func(args ...string) any {
@@ -36,15 +36,15 @@ func TestSecretAttributes(t *testing.T) {
 	require.EqualValues(t, 1, do("RL.POLICY", "SET", "p", ofSecrets))
 	require.EqualValues(t, 9, left("key", "hunter2-a"))
 	require.EqualValues(t, 8, left("key", "hunter2-a"))
-	keys := format(do("KEYS", "*"))
+	keys := rig.Format(do("KEYS", "*"))
 	printed := regexp.MustCompile(`@p:l;key=(~[0-9a-f]{32})\b`).FindStringSubmatch(keys)
 	require.Len(t, printed, 2, keys)
 	require.EqualValues(t, 9, left("key", printed[1]), "another caller, who says so")
 
 	for _, key := range []string{"hunter2-a", printed[1]} {
-		require.Contains(t, format(do("RL.EXPLAIN", "POLICY", "p", "key", key)), "key="+printed[1])
+		require.Contains(t, rig.Format(do("RL.EXPLAIN", "POLICY", "p", "key", key)), "key="+printed[1])
 		require.Equal(t, "OK", do("RL.OVERRIDE", "SET", "p", "LIMIT", "l", "RATE", "20/h", "UNTIL", "2099-01-01T00:00:00Z", "key", key))
-		require.Contains(t, format(do("RL.OVERRIDE", "GET", "p", "LIMIT", "l", "key", key)), printed[1])
+		require.Contains(t, rig.Format(do("RL.OVERRIDE", "GET", "p", "LIMIT", "l", "key", key)), printed[1])
 		require.Len(t, do("RL.OVERRIDE", "LIST", "p"), 1)
 		require.EqualValues(t, 1, do("RL.OVERRIDE", "DEL", "p", "LIMIT", "l", "key", key))
 	}
@@ -57,7 +57,7 @@ func TestSecretAttributes(t *testing.T) {
 	require.EqualValues(t, 29, left("COST", "1", "key", "hunter2-a"))
 	require.Nil(t, do("RL.POLICY", "GET", "~secret"))
 	require.Len(t, do("RL.POLICY", "LIST"), 2)
-	require.NotContains(t, format(do("RL.TOP", "HOT")), "hunter2")
+	require.NotContains(t, rig.Format(do("RL.TOP", "HOT")), "hunter2")
 
 	// Nor where nobody knows that it is one, or something is wrong.
 	do("RL.CHECK", "unknown", "key", "hunter2-b")
@@ -71,40 +71,11 @@ func TestSecretAttributes(t *testing.T) {
 	do("ECHO", "end")
 	seen := ""
 	for !strings.Contains(seen, `"end"`) {
-		seen += watcher.reply().(string) + "\n"
+		seen += watcher.Reply().(string) + "\n"
 	}
 	require.NotContains(t, seen, "hunter2")
 	require.Contains(t, seen, `"RL.CHECK" "p" "key" "(redacted)"`)
 	require.Contains(t, seen, `"RL.CHECK" "p" "FAIL" "open" "key" "(redacted)"`)
-	log := format(do("SLOWLOG", "GET", "-1"))
+	log := rig.Format(do("SLOWLOG", "GET", "-1"))
 	require.Contains(t, log, "(redacted)")
-}
-
-// Every node prints a secret alike, by a key that comes with the policy.
-func TestSecretsAreTheClusters(t *testing.T) {
-	leader, follower, late := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following), newPolicyNode(t, partition.Following)
-	leader.send("RL.POLICY", "SET", "p", "DRYRUN", ofSecrets)
-	leader.send("RL.POLICY", "SET", "p", ofSecrets)
-	leader.commit(t, follower)
-	var snap bytes.Buffer
-	require.NoError(t, follower.replica.Snapshot().Persist(&snap))
-	require.NoError(t, late.replica.Restore(&snap, leader.e.Now()))
-
-	leader.f.become(partition.Following)
-	leader.replica.Depose()
-	leader.l.Depose()
-	var prints []string
-	for _, n := range []*policyNode{leader, follower, late} {
-		n.replica.Lead(leader.e.Now())
-		n.f.become(partition.Leading)
-		prints = append(prints, n.ask(t, "RL.EXPLAIN", "POLICY", "p", "key", "hunter2"))
-	}
-	require.Contains(t, prints[0], ";key=~")
-	require.Equal(t, prints[0], prints[1])
-	require.Equal(t, prints[0], prints[2])
-
-	other := newPolicyNode(t, partition.Leading)
-	other.send("RL.POLICY", "SET", "p", ofSecrets)
-	other.commit(t)
-	require.NotEqual(t, prints[0], other.ask(t, "RL.EXPLAIN", "POLICY", "p", "key", "hunter2"), "another cluster has another key")
 }
