@@ -233,7 +233,7 @@ func TestMessagesOfAScriptAreBounded(t *testing.T) {
 	require.Less(t, allocatedBytes()-before, uint64(100*mib))
 	subscriber.do("SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
 	c.send(script)
-	require.ErrorContains(t, c.reply().(error), errMessages)
+	require.ErrorContains(t, c.reply().(error), "ERR the messages of one script are longer together than proto-max-bulk-len")
 	c.send(eval("redis.call('publish', 'c', ARGV[1]) redis.pcall('publish', 'c', ARGV[1]) return 'kept'", strings.Repeat("x", 3*mib/2)))
 	require.Equal(t, "kept", c.reply())
 	for range 1 + 1 { // an error of the script keeps what it has done
@@ -323,7 +323,7 @@ func TestDroppedWorkIsGivenBack(t *testing.T) {
 		publisher.send(encode("PUBLISH", "c", strings.Repeat("x", 10*mib)))
 		_ = publisher.reply()
 		c.Close()
-		eventually(t, "it to end", func() bool { return s.scripts.count() == 0 || s.scripts.endAll(errScriptKilled) && false })
+		eventually(t, "it to end", func() bool { return s.scripts.Slow() == 0 || s.scripts.Kill() && false })
 		eventually(t, "all to be given back: "+send[:9], func() bool { return s.memory.Total() < memoryStep })
 		s.memory.mu.Lock()
 		require.Empty(t, s.memory.jobs)

@@ -330,17 +330,6 @@ func TestJobsOfAClosedServerAreRefused(t *testing.T) {
 	require.Zero(t, p.deciding.Load())
 }
 
-// A run that is given back after the end is not kept.
-func TestRunsOfAClosedServerEnd(t *testing.T) {
-	s := newTestServer(t, Config{}, nil)
-	r, other := s.scriptRun(), s.scriptRun()
-	s.scripts.give(other)
-	require.NoError(t, s.Shutdown(t.Context()))
-	s.scripts.give(r)
-	require.Empty(t, s.scripts.idle)
-	require.Empty(t, s.lanes)
-}
-
 // A call whose job Shutdown has dropped, or left behind, ends with the server,
 // however long it would wait.
 func TestCallsEndWithTheirServer(t *testing.T) {

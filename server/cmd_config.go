@@ -49,7 +49,7 @@ func cmdConfigGet(c *conn, args [][]byte) {
 		patterns = append(patterns, pattern)
 	}
 	settings, hidden := c.srv.cfg.Settings, []string(nil)
-	if !c.administers() {
+	if !c.Administers() {
 		hidden = adminSecrets
 	}
 	c.block(func(w *resp.Writer) { writeSettings(w, settings, patterns, hidden) })
@@ -123,7 +123,7 @@ func (s *Server) configSecrets(args [][]byte, at []int) []int {
 
 func cmdConfigResetStat(c *conn, _ [][]byte) {
 	c.srv.stats.reset()
-	c.srv.scripts.resetRuns()
+	c.srv.scripts.ResetRuns()
 	c.w.OK()
 }
 

@@ -154,9 +154,10 @@ func (s *Server) infoMemory(w *infoWriter) {
 	w.field("maxmemory", st.MaxBytes)
 	w.field("maxmemory_human", humanBytes(st.MaxBytes))
 	w.field("maxmemory_policy", policy)
-	w.field("number_of_cached_scripts", s.scripts.cache.Len())
-	w.field("used_memory_scripts", s.scripts.cache.Bytes())
-	w.field("used_memory_scripts_human", humanBytes(int64(s.scripts.cache.Bytes())))
+	cached, bytes := s.scripts.Cached()
+	w.field("number_of_cached_scripts", cached)
+	w.field("used_memory_scripts", bytes)
+	w.field("used_memory_scripts_human", humanBytes(int64(bytes)))
 	w.field("mem_allocator", "go")
 }
 

@@ -134,6 +134,7 @@ func TestCountersThatNeverExpire(t *testing.T) {
 	c.do("SET kept 5 EX 100", "+OK\r\n")
 	c.do("SET text x", "+OK\r\n")
 	c.do("SELECT 2", "+OK\r\n")
+	const endlessMost = 10 // are named
 	for i := range 2 * endlessMost {
 		c.do(fmt.Sprintf("INCR other:%d", i), ":1\r\n")
 	}

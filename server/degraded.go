@@ -3,12 +3,10 @@ package server
 import (
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -199,54 +197,8 @@ func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) e
 // countScript runs a script that is to be nothing but a step about counters. On
 // an error it was more, or took more than a loop has for it.
 func (c *conn) countScript(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
-	s, l := c.srv, c.lane
-	l.turnTo(cmd)
-	call := &l.call
+	c.lane.turnTo(cmd)
+	call := &c.lane.call
 	call.Spec, call.Args, call.Host = cmd, args, c
-	n, ok := resp.ParseInt(args[2])
-	if !ok || n < 0 || n > int64(len(args)-3) {
-		return engine.ErrNotLocal
-	}
-	bySHA := strings.HasPrefix(cmd.Name, "evalsha")
-	known, _, _ := s.findNative(call, bySHA)
-	if known != nil && known.Counts {
-		call.Sess, call.InExec = step.Session, true
-		done := s.evalNative(call, known, int(n))
-		call.Sess, call.InExec = l.sess, false
-		if done {
-			return nil
-		}
-	}
-	sc, long := s.findScript(call, bySHA)
-	switch {
-	case long:
-		return engine.ErrNotLocal
-	case sc == nil && known != nil && bySHA:
-		return engine.ErrNotLocal
-	case sc == nil && bySHA:
-		c.error(errNoScript)
-		return nil
-	case sc == nil:
-		// Here alone: to keep it for others is the leader's.
-		var err error
-		if sc, _, err = s.scripts.cache.Load(args[1], false); err != nil {
-			scriptError(c.w, err)
-			return nil
-		}
-	}
-	r := s.scriptRun()
-	defer s.scripts.give(r)
-	if !r.accept(sc, cmd, c.w) {
-		return nil
-	}
-	r.keys, r.argv = args[3:3+n], args[3+n:]
-	r.sess, r.now, r.admin = step.Session, l.now, c.administers()
-	defer r.forget()
-	start := len(c.w.B)
-	err := r.counting(step, c.w)
-	if err != nil {
-		return engine.ErrNotLocal
-	}
-	r.tally(c.w.B[start:], nil, false)
-	return nil
+	return c.srv.scripts.Count(call, step)
 }

@@ -14,9 +14,10 @@
 // everything else by two goroutines for each connection (stream). What the
 // connections of one driver thread share while they run is a lane, its
 // command.Call among it. Commands about connections, the process and the cluster
-// are plain slices in the files cmd_*.go; those about keys, values and limits know no
-// connection and live in server/keyspace, server/data and server/limits. Package
-// server/command says how to add one.
+// are plain slices in the files cmd_*.go; those about keys, values, limits and scripts
+// know no connection and live in server/keyspace, server/data, server/limits and
+// server/scripts. What connections have asked to hear is in server/pubsub. Package
+// server/command says how to add a command.
 //
 // # Concurrency
 //

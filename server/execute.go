@@ -244,6 +244,20 @@ func (c *conn) Block(call *command.Call, keep int, job func(w *resp.Writer)) {
 	c.blockKeeping(keep, job)
 }
 
+// BlockSync implements command.Host.
+func (c *conn) BlockSync(call *command.Call, keep int, job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {
+	c.jobArgs = clipArgs(call.Args)
+	c.blockSync(keep, func() {}, job)
+}
+
+// Took implements command.Host.
+func (c *conn) Took(call *command.Call, took time.Duration) {
+	c.lane.spend(took)
+	if !c.lane.timed && c.stall&stallWorker == 0 {
+		c.srv.record(c, call.Spec, call.Args, took)
+	}
+}
+
 // Uncertain implements command.Host.
 func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 

@@ -261,3 +261,9 @@ func (c *committer) run(t testing.TB, s *Server, every time.Duration, outcome fu
 
 // bulk is the reply to test.hold and test.work.
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
+
+// cachedScripts is how many scripts a server knows.
+func cachedScripts(s *Server) int {
+	n, _ := s.scripts.Cached()
+	return n
+}

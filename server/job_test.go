@@ -24,7 +24,7 @@ func (c *client) reset() {
 // What waits for a worker or a turn is dropped with its connection: it gives back what
 // it holds before a worker is free, and it does not run.
 func TestJobsThatWaitAreDroppedWithTheirConnections(t *testing.T) {
-	long := strings.Repeat("x", 2*compileInline)
+	long := strings.Repeat("x", 2*4<<10)
 	for name, sent := range map[string]string{
 		"command":     "DEL k" + strings.Repeat(" j", 10_000) + "\r\n",
 		"script":      encode("EVAL", "return redis.call('del', KEYS[1]) --"+long, "1", "k"),
@@ -94,10 +94,10 @@ func TestScriptsThatHaveBegunGoOnWithoutTheirClients(t *testing.T) {
 	writer, reader, other := dial(t, addr), dial(t, addr), dial(t, addr)
 	writer.send(`EVAL "for i = 1, 20000000 do end redis.call('set', KEYS[1], 1)" 1 done` + "\r\n")
 	reader.send(`EVAL_RO "while true do end" 0` + "\r\n")
-	eventually(t, "both to have begun", func() bool { return s.scripts.count() == 2 })
+	eventually(t, "both to have begun", func() bool { return s.scripts.Slow() == 2 })
 	writer.reset()
 	reader.reset()
-	eventually(t, "both to end", func() bool { return s.scripts.count() == 0 })
+	eventually(t, "both to end", func() bool { return s.scripts.Slow() == 0 })
 	require.Equal(t, int64(1), other.call("EXISTS done"))
 }
 

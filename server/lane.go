@@ -45,7 +45,6 @@ type lane struct {
 	// events is set while a loop serves all sockets that epoll has named.
 	events bool
 
-	known  *nativeCall  // of known scripts, made for the first
 	call   command.Call // what is being executed
 	queued command.Call // what of a transaction is, while call is its EXEC
 
@@ -249,8 +248,11 @@ func (l *lane) flushCount() {
 		l.counters.commands.Add(l.run)
 		l.run = 0
 	}
-	if l.known != nil {
-		l.known.count()
+	if t := l.call.Tally; t != nil {
+		t.Flush()
+	}
+	if t := l.queued.Tally; t != nil {
+		t.Flush()
 	}
 	if l.passed > 0 {
 		l.counters.passed[l.counted.Index].Add(l.passed)

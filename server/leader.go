@@ -130,7 +130,7 @@ func (s *Server) awaitBatches(ctx context.Context) error {
 			return true
 		}
 		if time.Now().After(end) {
-			s.scripts.endAll(errHandedOver)
+			s.scripts.HandOver()
 		}
 		return false
 	})

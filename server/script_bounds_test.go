@@ -107,7 +107,7 @@ func TestScriptKill(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)
 	c.send("EVAL \"while true do end\" 0\r\n")
-	eventually(t, "the script to leave its loop", func() bool { return s.scripts.count() == 1 })
+	eventually(t, "the script to leave its loop", func() bool { return s.scripts.Slow() == 1 })
 	for range 100 {
 		other.do("INCREX other", "*2\r\n:")
 		_, _ = other.r.ReadString('\n')
@@ -170,7 +170,7 @@ func TestScriptsAreBounded(t *testing.T) {
 	for i := range 12_000 {
 		require.Equal(t, int64(i), c.call(fmt.Sprintf(`EVAL "return %d" 0`, i)))
 	}
-	require.LessOrEqual(t, s.scripts.cache.Len(), 10_000)
+	require.LessOrEqual(t, cachedScripts(s), 10_000)
 	require.Equal(t, "kept", c.call("EVALSHA "+sha+" 0"))
 	require.Equal(t, int64(11_999), c.call(`EVAL "return 11999" 0`))
 }
@@ -287,7 +287,7 @@ func TestResultsAreCharged(t *testing.T) {
 	const empties = "local m = {} for i = 1, 500 do m[-i] = i end for i = 1, 500 do m[-i] = nil end m = {map=m} " +
 		"for d = 1, 7 do local o = {} for i = 1, 30 do o[i] = m end m = o end return m"
 	c.send("EVAL \"" + empties + "\" 0\r\n")
-	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
+	eventually(t, "it to leave its loop", func() bool { return s.scripts.Slow() == 1 })
 	other.do("PING", "+PONG\r\n")
 	err, isErr := c.reply().(error)
 	require.True(t, isErr)
@@ -357,7 +357,7 @@ func TestScriptsOnLongArguments(t *testing.T) {
 		require.NoError(t, other.SetDeadline(time.Now().Add(3*patience)))
 		c.send(fmt.Sprintf("*4\r\n$4\r\nEVAL\r\n$%d\r\n%s\r\n$1\r\n0\r\n$%d\r\n%s\r\n", len(body), body, len(digits), digits))
 		began := time.Now()
-		for s.scripts.count() == 0 {
+		for s.scripts.Slow() == 0 {
 			other.do("PING", "+PONG\r\n")
 			require.Less(t, time.Since(began), late, "on its way to a worker: %.100s", body)
 		}

@@ -236,17 +236,3 @@ func BenchmarkKnown(b *testing.B) {
 		})
 	}
 }
-
-// What known scripts have of a lane keeps no memory of a call with very many
-// arguments, whether it has run or not.
-func TestKnownScriptsLetGoOfManyArguments(t *testing.T) {
-	m := newMachine(newTestServer(t, Config{}, nil))
-	for _, head := range [][]string{{"EVALSHA", shaOfAdd, "1", "k", "v", "60"}, {"EVALSHA", shaOfAdd, "1", "k", "v", "0"}} {
-		m.feed(encode(append(head, make([]string, argsKept)...)...))
-		m.take()
-		require.Nil(t, m.lane.nativeCall().Keys)
-		require.Nil(t, m.lane.nativeCall().Args)
-	}
-	m.feed(encode("EVALSHA", shaOfAdd, "1", "k", "v", "60"))
-	require.Equal(t, "$-1\r\n", m.take(), "it has run with many arguments")
-}

@@ -88,8 +88,9 @@ func TestManyDistinctScripts(t *testing.T) {
 		require.Less(t, late, all/batch/2, "a busy machine makes some late, a defect all")
 		require.Less(t, resident(t)-before, int64(256<<20))
 	}
-	require.LessOrEqual(t, s.scripts.cache.Len(), 10_000)
-	require.LessOrEqual(t, s.scripts.cache.Bytes(), 64<<20)
+	require.LessOrEqual(t, cachedScripts(s), 10_000)
+	_, bytes := s.scripts.Cached()
+	require.LessOrEqual(t, bytes, 64<<20)
 	require.Equal(t, []any{int64(1)}, other.call("SCRIPT EXISTS "+sha))
 }
 
@@ -180,9 +181,9 @@ func TestSlowScriptOfADeposedLeaderIsUncertain(t *testing.T) {
 func TestSlowScriptOnANodeThatFollows(t *testing.T) {
 	e, replica, s, m := leaderOfScripts(t)
 	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while redis.call('get', KEYS[1]) do end" 1 k` + "\r\n")
-	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
+	eventually(t, "it to leave its loop", func() bool { return s.scripts.Slow() == 1 })
 	replica.Depose()
-	require.True(t, s.scripts.endAll(errScriptKilled))
+	require.True(t, s.scripts.Kill())
 	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 	m.lane.runPosts()
 	require.Contains(t, m.take(), "Script killed by user")
@@ -194,7 +195,7 @@ func TestSlowScriptOnANodeThatFollows(t *testing.T) {
 func TestHandoverEndsSlowScripts(t *testing.T) {
 	e, _, s, m := leaderOfScripts(t)
 	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while true do end" 1 k` + "\r\n")
-	eventually(t, "it to leave its loop", func() bool { return s.scripts.count() == 1 })
+	eventually(t, "it to leave its loop", func() bool { return s.scripts.Slow() == 1 })
 	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 	m.lane.runPosts()
 	require.Equal(t, "-"+partition.TextHandover+"\r\n", m.take())
@@ -272,15 +273,15 @@ func TestEndlessScriptsLeaveRoom(t *testing.T) {
 		c.send("EVAL \"local n = 0 while true do n = n + 1 end\" 0\r\n")
 		clients = append(clients, c)
 	}
-	eventually(t, "the scripts to leave their loops", func() bool { return s.scripts.count() == endless })
+	eventually(t, "the scripts to leave their loops", func() bool { return s.scripts.Slow() == endless })
 	c := dial(t, addr)
 	mostly(t, 10, time.Second, func(i int) {
 		require.Equal(t, int64(30000), c.call(`EVAL "local n = 0 for i = 1, 30000 do n = n + 1 end redis.call('set', KEYS[1], n) return n" 1 k`))
-		long := fmt.Sprintf("return %d --%s", i, strings.Repeat("x", 2*compileInline))
+		long := fmt.Sprintf("return %d --%s", i, strings.Repeat("x", 2*4<<10))
 		require.Equal(t, int64(i), c.call(`EVAL "`+long+`" 0`))
 	})
 	require.Equal(t, "30000", c.call("GET k"))
-	require.Equal(t, endless, s.scripts.count())
+	require.Equal(t, endless, s.scripts.Slow())
 	require.Equal(t, "OK", c.call("SCRIPT KILL"))
 	for _, c := range clients {
 		err, isErr := c.reply().(error)

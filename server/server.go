@@ -17,6 +17,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/script"
 	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/command"
@@ -24,6 +25,7 @@ import (
 	"github.com/headgate-io/headgate/server/memory"
 	"github.com/headgate-io/headgate/server/policies"
 	"github.com/headgate-io/headgate/server/pubsub"
+	"github.com/headgate-io/headgate/server/scripts"
 )
 
 // ErrClosed is returned by Serve after Shutdown.
@@ -41,12 +43,10 @@ type Server struct {
 	// unconnected is what of it a Caller may run.
 	unconnected *command.Table
 	limitSpec   *command.Spec // RL.LIMIT
-	// PUBLISH and SPUBLISH, which wait for the end of a script.
-	publishSpec, spublishSpec *command.Spec
 
 	caller   Caller
 	workers  *workers
-	scripts  scripts
+	scripts  *scripts.Scripts
 	policies *policies.Book
 	checks   *checks.Checker
 	events   *events.Log
@@ -131,25 +131,28 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	tallies := checks.NewTallies()
 	s.policies = policies.NewBook(cfg.Engine, cfg.Logger, cfg.NoGateways, s.events, tallies)
 	s.checks = checks.New(cfg.Engine, s.policies, tallies, s.events)
-	s.memory.init(s, func() int { return s.scripts.count() })
+	s.memory.init(s, func() int { return s.scripts.Slow() })
 	s.pubsub = pubsub.New(pubsub.Config{
 		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
 		Watched: func(on bool) { s.setMode(modeMonitors, on) }, Tracked: func(on bool) { s.setMode(modeTracking, on) },
+	})
+	s.ending, s.cancel = context.WithCancel(context.Background())
+	s.scripts = scripts.New(scripts.Config{
+		Engine: cfg.Engine, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
+		MaxReply: cfg.OutputBufferLimit, MaxMessages: cfg.MaxBulk, Time: func() time.Duration { return s.runtime.Load().ScriptTime },
+		Ended: s.memory.scavenger.Ask, Ending: s.ending, Logger: cfg.Logger,
 	})
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err
 	}
 	s.fromNodes, s.unconnected = s.table.Forwarded(), s.table.Unconnected()
 	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
-	s.publishSpec = s.table.ByFullName([]byte("publish"))
-	s.spublishSpec = s.table.ByFullName([]byte("spublish"))
+	s.scripts.Use(s.table)
 	s.gate = access.New(access.Config{
 		Rules: s.accessRules, Logger: cfg.Logger,
 		Wrong: func() { s.stats.counts[countAuthFailures].Add(1) },
 	})
 	s.caller.Gate, s.caller.srv, s.caller.cut = s.gate, s, make(chan struct{})
-	s.scripts.init(scriptStore{cfg.Engine})
-	s.ending, s.cancel = context.WithCancel(context.Background())
 	s.masters.add(masterName)
 	s.Configure(cfg.Runtime)
 	s.stats.init(s.table, cfg.IOThreads+streamStripes)
@@ -175,6 +178,13 @@ func (s *Server) PolicyCounts() []checks.LimitCount { return s.checks.Counts() }
 
 // UnknownPolicies is how many checks named a policy that does not exist.
 func (s *Server) UnknownPolicies() uint64 { return s.checks.Unknown() }
+
+// ScriptRuns returns how scripts ran on this node, those that are not known any
+// more included, and how many are known.
+func (s *Server) ScriptRuns() (runs script.RunTotals, known int) {
+	known, _ = s.scripts.Cached()
+	return s.scripts.Runs(), known
+}
 
 // Partition returns what decides for the server's keys, for the cluster's node
 // to tell what becomes of it. It is the first, and there is one today.
@@ -465,7 +475,7 @@ func (s *Server) finish(ctx context.Context) error {
 		err = e
 	}
 	s.workers.close(ctx)
-	s.scripts.close()
+	s.scripts.Close()
 	s.closePartitions()
 	return err
 }

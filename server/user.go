@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"fmt"
 	"time"
 
 	"github.com/headgate-io/headgate/resp"
@@ -106,14 +105,14 @@ func (c *conn) authenticated() {
 	c.mode &^= modeNoAuth
 }
 
-// administers reports whether the client may run what is guarded.
-func (c *conn) administers() bool { return c.admin || !c.srv.guards() }
+// Administers implements command.Host.
+func (c *conn) Administers() bool { return c.admin || !c.srv.guards() }
 
 // permitted reports whether the client may run a command, or what its transaction
 // has queued.
 func (c *conn) permitted(cmd *command.Spec, args [][]byte) bool {
 	guarded := cmd.ForAdmin(args) || cmd.Flags&command.Exec != 0 && c.tx != nil && c.tx.guarded
-	return !guarded || c.relayed || c.administers()
+	return !guarded || c.relayed || c.Administers()
 }
 
 // deny answers a command that the client may not run. A transaction that has
@@ -134,12 +133,7 @@ func (c *conn) deny(cmd *command.Spec) {
 }
 
 func (c *conn) noPermission(cmd *command.Spec) string {
-	return "NOPERM " + noPermission(c.meta.Load().user(), cmd)
-}
-
-// noPermission is Redis's text.
-func noPermission(user string, cmd *command.Spec) string {
-	return fmt.Sprintf("User %s has no permissions to run the '%s' command", user, cmd.Full)
+	return "NOPERM " + access.NoPermission(c.meta.Load().user(), cmd.Full)
 }
 
 // Author implements command.Host.

@@ -4,6 +4,7 @@ import (
 	"crypto/subtle"
 	"crypto/tls"
 	"errors"
+	"fmt"
 	"slices"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -179,4 +180,9 @@ func CertificateNames(peer *tls.ConnectionState) []string {
 	}
 	leaf := peer.VerifiedChains[0][0]
 	return append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
+}
+
+// NoPermission is Redis's text for a command that a user may not run.
+func NoPermission(user, command string) string {
+	return fmt.Sprintf("User %s has no permissions to run the '%s' command", user, command)
 }

@@ -7,6 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/glob"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/turns"
 )
 
 // Handler runs a command: it writes exactly one reply to call.W.
@@ -33,6 +35,9 @@ type Call struct {
 	// call to the next so that they need not make it again; nil at first.
 	Chain  Chain
 	Memory any
+	// Tally is what a room counts by itself, in this call and others of the thread; nil
+	// at first.
+	Tally Tally
 	// Round numbers the commands that are prepared together: see Spec.Ahead. What
 	// was prepared in another round is of another input.
 	Round uint64
@@ -172,6 +177,10 @@ func (c *Commit) Join(other Commit) {
 	}
 }
 
+// Tally counts by itself what calls of one batch have done. Flush makes it visible, at
+// the end of the batch at the latest.
+type Tally interface{ Flush() }
+
 // Host is who executes a call: a connection, or a caller within the process.
 type Host interface {
 	// Block runs job on a worker, for a call that may take more than 100 µs:
@@ -179,12 +188,20 @@ type Host interface {
 	// arguments (copy them); keep is how many bytes of them it holds on to. In a
 	// transaction it runs at once.
 	Block(call *Call, keep int, job func(w *resp.Writer))
+	// BlockSync is Block for a job that finds out by itself whether its reply is one of a
+	// call with SYNC, that takes what it needs of spent, and has a turn if its command is
+	// one that takes turns. In a transaction it has none.
+	BlockSync(call *Call, keep int, job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) SyncMode)
+	// Took notes that the call has taken so long, if nobody else times it.
+	Took(call *Call, took time.Duration)
 	// Uncertain replies that nobody knows whether the command was executed.
 	Uncertain(w *resp.Writer)
 	// MostReply is how many bytes a reply may have.
 	MostReply() int
 	// Databases is how many databases the client may use.
 	Databases() int
+	// Administers reports whether the client may run what is guarded.
+	Administers() bool
 	// Author says who the client is, for the record of a change: its name, if it
 	// has one, and its address.
 	Author() string

@@ -13,7 +13,10 @@ import (
 )
 
 // workerHost runs jobs at once and counts them.
-type workerHost struct{ jobs int }
+type workerHost struct {
+	command.Host // none
+	jobs         int
+}
 
 func (h *workerHost) Block(call *command.Call, _ int, job func(w *resp.Writer)) {
 	h.jobs++
@@ -25,7 +28,6 @@ func (h *workerHost) Uncertain(w *resp.Writer) { w.Error("UNCERTAIN") }
 func (h *workerHost) MostReply() int { return 1 << 20 }
 
 func (h *workerHost) Databases() int { return 16 }
-func (h *workerHost) Author() string { return "" }
 
 // caller runs commands as a loop does.
 type caller struct {

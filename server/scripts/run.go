@@ -1,4 +1,4 @@
-package server
+package scripts
 
 import (
 	"errors"
@@ -67,15 +67,14 @@ type calledName struct {
 	cmd  *command.Spec
 }
 
-// scriptRun runs one script at a time. It is the Caller of its Runner: it runs
+// run runs one script at a time. It is the Caller of its Runner: it runs
 // the commands that the script calls.
-type scriptRun struct {
-	srv    *Server
-	runner *script.Runner
-	looks  func() error // look, for the runner
-	// aside is a connection that nobody is at: the host of commands that are
-	// called, whose replies its lane takes.
-	aside   *line
+type run struct {
+	of      *Scripts
+	runner  *script.Runner
+	looks   func() error    // look, for the runner
+	aside   Aside           // of the commands that are called
+	w       *resp.Writer    // takes their replies
 	call    command.Call    // of redis.call
 	at      []int           // scratch: positions of keys
 	names   [32]calledName  // of commands that have been called
@@ -84,13 +83,14 @@ type scriptRun struct {
 
 	// What is run.
 	script   *script.Script
-	queue    *queueRun // in place of the script
-	keys     [][]byte  // KEYS
+	tx       *Transaction // in place of the script
+	keys     [][]byte     // KEYS
 	argv     [][]byte
 	readonly bool
 	admin    bool            // it may call what is guarded
 	sess     *engine.Session // of the table
 	db       uint8
+	addr     string // whose the commands are
 	now      int64
 
 	// How.
@@ -126,22 +126,22 @@ type scriptRun struct {
 // luaAddress is whose the commands of scripts are for MONITOR.
 const luaAddress = "lua"
 
-func (s *Server) newScriptRun() *scriptRun {
-	r := &scriptRun{srv: s, aside: s.newLine(), stripe: uint8(s.scripts.made.Add(1))}
-	r.runner, r.looks = script.NewRunner(s.scripts.env, r), r.look
-	r.aside.addr, r.aside.inExec = luaAddress, true
-	r.call = command.Call{W: r.aside.w, Host: &r.aside.conn, InExec: true}
-	r.own.Begin(s.memory.Account)
-	r.aside.w.Room = r.room
+func (s *Scripts) newRun() *run {
+	r := &run{of: s, aside: s.cfg.Aside(), stripe: uint8(s.made.Add(1)), addr: luaAddress}
+	r.runner, r.looks = script.NewRunner(s.env, r), r.look
+	r.w = r.aside.Writer()
+	r.call = command.Call{W: r.w, Host: r.aside.Host(), InExec: true}
+	r.own.Begin(s.cfg.Account)
+	r.w.Room = r.room
 	r.spent = &r.own
 	return r
 }
 
-func (r *scriptRun) close() { r.aside.lane.close() }
+func (r *run) close() { r.aside.Close() }
 
 // onLoop runs the script on its client's thread. moves tells that it has been
 // taken back, and is to run on a worker.
-func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
+func (r *run) onLoop(w *resp.Writer) (moves bool, err error) {
 	r.grip, r.bounds = gripKeys, loopBounds
 	r.begin()
 	for range rounds {
@@ -155,7 +155,7 @@ func (r *scriptRun) onLoop(w *resp.Writer) (moves bool, err error) {
 
 // inTransaction runs the script within EXEC. A transaction on the whole table
 // holds nothing: there it holds its keys itself.
-func (r *scriptRun) inTransaction(w *resp.Writer) error {
+func (r *run) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.begin()
 	r.watch = cputime.Start()
@@ -168,7 +168,7 @@ func (r *scriptRun) inTransaction(w *resp.Writer) error {
 
 // attempts runs the script, and again each time with what it has turned out to
 // touch.
-func (r *scriptRun) attempts(w *resp.Writer) error {
+func (r *run) attempts(w *resp.Writer) error {
 	for range rounds {
 		if err := r.attempt(w); !errors.Is(err, engine.ErrNotIsolated) {
 			return err
@@ -179,16 +179,16 @@ func (r *scriptRun) attempts(w *resp.Writer) error {
 
 // counting runs the script in a step about counters: see degraded.go. On an
 // error it was none.
-func (r *scriptRun) counting(step *engine.CountStep, w *resp.Writer) error {
+func (r *run) counting(step *engine.CountStep, w *resp.Writer) error {
 	r.grip, r.step, r.bounds = gripCounters, step, loopBounds
 	r.begin()
 	return r.attempt(w)
 }
 
 // onWorker runs the script where it may take its time.
-func (r *scriptRun) onWorker(w *resp.Writer) error {
+func (r *run) onWorker(w *resp.Writer) error {
 	r.bounds = slowBounds
-	if t := r.srv.runtime.Load().ScriptTime; t > 0 {
+	if t := r.of.cfg.Time(); t > 0 {
 		r.bounds.time = t
 	}
 	r.begin()
@@ -212,21 +212,21 @@ func (r *scriptRun) onWorker(w *resp.Writer) error {
 
 // took is how long the script has run, all attempts together, and without the
 // time in which it was not its turn.
-func (r *scriptRun) took() time.Duration {
+func (r *run) took() time.Duration {
 	if r.turn != nil {
 		return r.turn.Ran(time.Now())
 	}
 	return time.Since(r.began)
 }
 
-func (r *scriptRun) begin() {
+func (r *run) begin() {
 	r.began = time.Now()
 	r.hold, r.db = append(r.hold[:0], r.keys...), r.sess.Database()
 }
 
 // attempt runs the script once and writes its reply to w. On an error nothing
 // has changed, and nothing is written.
-func (r *scriptRun) attempt(w *resp.Writer) error {
+func (r *run) attempt(w *resp.Writer) error {
 	r.outcome, r.asked, r.calls = command.Outcome{}, false, 0
 	r.dropMessages()
 	r.held = time.Time{}
@@ -243,8 +243,7 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		r.isolation = r.sess.Isolate(r.now, nil, r.bounds.undo)
 	}
 	r.call.Limits, r.call.Movable = r.call.Sess, r.bounds.time == loopTime
-	r.aside.lane.now = r.now
-	r.aside.enterDatabase(r.db)
+	r.aside.Begin(r.now, r.db, r.addr)
 	err := r.run(w)
 	r.sess.Use(r.db)
 	err = r.letGo(err)
@@ -253,22 +252,22 @@ func (r *scriptRun) attempt(w *resp.Writer) error {
 		return err
 	}
 	for _, m := range r.messages {
-		r.srv.pubsub.PublishOwn(m.kind, m.channel, m.text)
+		r.of.cfg.Hub.PublishOwn(m.kind, m.channel, m.text)
 	}
 	r.dropMessages()
 	return nil
 }
 
 // run runs what is to be run.
-func (r *scriptRun) run(w *resp.Writer) (err error) {
-	if r.queue != nil {
-		err = r.runQueue(w, r.srv.cfg.OutputBufferLimit)
+func (r *run) run(w *resp.Writer) (err error) {
+	if r.tx != nil {
+		err = r.runTransaction(w, r.of.cfg.MaxReply)
 	} else {
 		limits := script.Limits{Steps: r.bounds.steps, Memory: r.bounds.memory, Look: r.looks, Every: r.bounds.every}
 		if r.bounds.memory < slowMemory && r.bounds.time != loopTime {
 			limits.More, limits.MostMemory = r.grow, slowMemory
 		}
-		err = r.runner.Run(r.script, r.keys, r.argv, w, limits, r.srv.cfg.OutputBufferLimit)
+		err = r.runner.Run(r.script, r.keys, r.argv, w, limits, r.of.cfg.MaxReply)
 	}
 	if w.Refused && r.turn != nil {
 		w.Refused = false
@@ -279,7 +278,7 @@ func (r *scriptRun) run(w *resp.Writer) (err error) {
 
 // letGo ends an attempt: what it has written is stored, or taken back if it has
 // ended with err.
-func (r *scriptRun) letGo(err error) error {
+func (r *run) letGo(err error) error {
 	switch {
 	case r.call.Sess != r.sess: // copies
 		if err == nil {
@@ -300,7 +299,7 @@ func (r *scriptRun) letGo(err error) error {
 }
 
 // take gets what a command is about, before it runs.
-func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
+func (r *run) take(cmd *command.Spec, args [][]byte) error {
 	table := cmd.AboutTable()
 	switch {
 	case r.grip == gripExec && table && !r.sess.IsolatedAll():
@@ -322,12 +321,12 @@ func (r *scriptRun) take(cmd *command.Spec, args [][]byte) error {
 }
 
 // locks reports whether locks of the table are held.
-func (r *scriptRun) locks() bool {
+func (r *run) locks() bool {
 	return !r.held.IsZero() || r.grip == gripExec
 }
 
 // lock holds the keys, at the first command that is about any.
-func (r *scriptRun) lock() {
+func (r *run) lock() {
 	if r.grip == gripWhole {
 		r.isolation = r.sess.IsolateAll(r.now, r.hold, r.bounds.undo)
 	} else {
@@ -339,7 +338,7 @@ func (r *scriptRun) lock() {
 }
 
 // need notes what a command touches that was not held.
-func (r *scriptRun) need(cmd *command.Spec, args [][]byte) {
+func (r *run) need(cmd *command.Spec, args [][]byte) {
 	r.at = cmd.Keys.Positions(args, r.at[:0])
 	for _, i := range r.at {
 		r.hold = append(r.hold, append([]byte(nil), args[i]...))
@@ -350,7 +349,7 @@ func (r *scriptRun) need(cmd *command.Spec, args [][]byte) {
 }
 
 // bring copies the keys of a command.
-func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
+func (r *run) bring(cmd *command.Spec, args [][]byte) error {
 	r.at, r.named = cmd.Keys.Positions(args, r.at[:0]), r.named[:0]
 	for _, i := range r.at {
 		r.named = append(r.named, args[i])
@@ -362,14 +361,14 @@ func (r *scriptRun) bring(cmd *command.Spec, args [][]byte) error {
 }
 
 // copied accounts for the copies.
-func (r *scriptRun) copied() error {
+func (r *run) copied() error {
 	n := r.scratch.Bytes()
 	if n > turns.SmallStep {
 		if err := r.turn.Grow(); err != nil {
 			return err
 		}
 	}
-	if more := n - r.copies; more >= memoryStep {
+	if more := n - r.copies; more >= copiesStep {
 		if !r.spent.Take(int(more)) {
 			return memory.ErrFull
 		}
@@ -379,18 +378,19 @@ func (r *scriptRun) copied() error {
 }
 
 // forget lets go of what belongs to the call.
-func (r *scriptRun) forget() {
-	r.script, r.queue, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
+func (r *run) forget() {
+	r.script, r.tx, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
 	r.dropMessages()
 	r.own.End()
+
 	r.spent, r.lua, r.copies, r.shown = &r.own, 0, 0, 0
 	clear(r.hold)
 	clear(r.named[:cap(r.named)])
 	r.call.Sess, r.call.Limits, r.call.Args, r.call.Spec = nil, nil, nil, nil
-	r.admin, r.aside.addr = false, luaAddress
+	r.admin, r.addr = false, luaAddress
 	r.scratch = nil
-	if cap(r.aside.w.B) > bufferKept {
-		r.aside.w.B = nil
+	if cap(r.w.B) > bufferKept {
+		r.w.B = nil
 	}
 	if cap(r.hold) > keysKept || cap(r.named) > keysKept || cap(r.at) > keysKept || cap(r.messages) > keysKept {
 		r.hold, r.named, r.at, r.messages = nil, nil, nil, nil
@@ -398,7 +398,7 @@ func (r *scriptRun) forget() {
 }
 
 // dropMessages forgets what has been published.
-func (r *scriptRun) dropMessages() {
+func (r *run) dropMessages() {
 	if r.posted > 0 {
 		r.spent.Give(r.posted)
 		r.posted = 0
@@ -408,12 +408,20 @@ func (r *scriptRun) dropMessages() {
 }
 
 // room makes room in the account for the reply of a command that is called.
-func (r *scriptRun) room(n, length int) bool {
+func (r *run) room(n, length int) bool {
 	if r.bounds.time == loopTime && length > loopReply {
 		return false // a worker has more
 	}
 	return r.spent.Take(n)
 }
+
+const (
+	// bufferKept is the largest buffer for replies that is kept for the next script.
+	bufferKept = 128 << 10
+	// copiesStep is the change of what copies take that is worth an addition to the
+	// account.
+	copiesStep = 4 << 10
+)
 
 // keysKept is how many keys, and messages, a run has room for that is kept for
 // the next script.
@@ -421,7 +429,7 @@ const keysKept = 256
 
 // tally counts a run that has ended with a reply or with err. One that was slow
 // is timed, of the others some.
-func (r *scriptRun) tally(reply []byte, err error, slow bool) {
+func (r *run) tally(reply []byte, err error, slow bool) {
 	runs := &r.script.Runs
 	if slow || runs.Due(r.stripe, false, 0) {
 		runs.Time(r.stripe, r.took())
@@ -437,12 +445,12 @@ func (r *scriptRun) tally(reply []byte, err error, slow bool) {
 }
 
 // fail replies why a script, or a transaction, was ended.
-func (r *scriptRun) fail(w *resp.Writer, err error) {
+func (r *run) fail(w *resp.Writer, err error) {
 	switch {
 	case errors.Is(err, errHandedOver): // it has changed nothing
 		w.Error(partition.TextHandover)
 	case errors.Is(err, engine.ErrSealed): // its node has been deposed
-		r.srv.uncertain(w)
+		r.call.Host.Uncertain(w)
 	case errors.Is(err, engine.ErrFull):
 		w.Error(command.EngineError(err).Error())
 	case errors.Is(err, lua.ErrMemory):
@@ -463,8 +471,8 @@ func (r *scriptRun) fail(w *resp.Writer, err error) {
 }
 
 // failWith replies an error and what it is of.
-func (r *scriptRun) failWith(w *resp.Writer, code, why string) {
-	if r.queue != nil {
+func (r *run) failWith(w *resp.Writer, code, why string) {
+	if r.tx != nil {
 		w.Error("EXECABORT Transaction discarded: " + strings.TrimPrefix(why, "Script killed: "))
 		return
 	}

@@ -1,4 +1,4 @@
-package server
+package scripts
 
 import (
 	"cmp"
@@ -25,13 +25,14 @@ const (
 	endlessMost = 10
 )
 
-func (s *Server) scriptRunCommands() []command.Spec {
-	return []command.Spec{{
+// reportCommand is RL.SCRIPTS.
+func (s *Scripts) reportCommand() command.Spec {
+	return command.Spec{
 		Name: "rl.scripts", Arity: -1, Flags: command.Readonly | command.Local | command.NoScript, Categories: command.CatLimiter | command.CatScripting,
 		Group: "limiter", Complexity: "O(N log N), N the number of known scripts, and O(K), K the number of keys looked at, at most 100000",
 		Summary: "Tells which scripts clients have sent, how they ran, what says the same in Headgate's own commands, and which counters never expire.",
-		Syntax:  "[COUNT count]", Handler: s.scriptRuns,
-	}}
+		Syntax:  "[COUNT count]", Handler: s.report,
+	}
 }
 
 // scriptRuns is a script and what became of it: one that clients have sent, or
@@ -49,9 +50,9 @@ func (r *scriptRuns) sha() string {
 	return ""
 }
 
-// runs returns what became of all scripts together, those that are not sent any
+// Runs returns what became of all scripts together, those that are not sent any
 // more included.
-func (s *scripts) runs() script.RunTotals {
+func (s *Scripts) Runs() script.RunTotals {
 	total := s.cache.Runs()
 	for i := range s.known {
 		total.Add(s.known[i].Totals())
@@ -59,7 +60,8 @@ func (s *scripts) runs() script.RunTotals {
 	return total
 }
 
-func (s *scripts) resetRuns() {
+// ResetRuns forgets how scripts ran.
+func (s *Scripts) ResetRuns() {
 	s.cache.ResetRuns()
 	for i := range s.known {
 		s.known[i].Reset()
@@ -68,7 +70,7 @@ func (s *scripts) resetRuns() {
 
 // mostRun returns the scripts that ran most, at most most of those that ran at
 // all. A known script is one, whatever its texts.
-func (s *scripts) mostRun(most int) []scriptRuns {
+func (s *Scripts) mostRun(most int) []scriptRuns {
 	var all []scriptRuns
 	known := make([]scriptRuns, len(s.known))
 	for i, k := range native.All() {
@@ -95,7 +97,7 @@ func (s *scripts) mostRun(most int) []scriptRuns {
 	return all[:min(len(all), most)]
 }
 
-func (s *Server) scriptRuns(call *command.Call) {
+func (s *Scripts) report(call *command.Call) {
 	most, err := parseScriptRuns(call.Args[1:])
 	if err != nil {
 		call.Error(err.Error())
@@ -103,11 +105,11 @@ func (s *Server) scriptRuns(call *command.Call) {
 	}
 	e := call.Sess.Engine()
 	call.Host.Block(call, 0, func(w *resp.Writer) {
-		total := s.scripts.runs()
-		list := s.scripts.mostRun(most)
+		total := s.Runs()
+		list := s.mostRun(most)
 		endless := e.EndlessCounters(endlessLook, endlessMost)
 		p := command.NewPairs(w)
-		p.Int("known", int64(s.scripts.cache.Len()))
+		p.Int("known", int64(s.cache.Len()))
 		writeRuns(p, &total)
 		scripts := p.List("scripts", len(list))
 		for i := range list {
@@ -174,10 +176,4 @@ func writeEndless(w *resp.Writer, sample []engine.EndlessCounter) {
 		w.Bulk(k.Key)
 		w.Int(k.Value)
 	}
-}
-
-// ScriptRuns returns how scripts ran on this node, those that are not known any
-// more included, and how many are known.
-func (s *Server) ScriptRuns() (runs script.RunTotals, known int) {
-	return s.scripts.runs(), s.scripts.cache.Len()
 }

@@ -1,4 +1,4 @@
-package server
+package scripts
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// The bounds of a script; see script_run.go for how it runs.
+// The bounds of a script; see run.go for how it runs.
 const (
 	// These are what a script may take on a loop: 10,000 steps are about 100 µs.
 	// Some steps take twenty times as long as others: so it looks at the time
@@ -55,14 +55,14 @@ var (
 )
 
 // look is asked now and then whether the script may go on.
-func (r *scriptRun) look() error {
+func (r *run) look() error {
 	if err := r.ended.Load(); err != nil {
 		return *err
 	}
 	if r.spent.Stopped() {
 		return memory.ErrFull
 	}
-	if r.srv.ending.Err() != nil {
+	if r.of.cfg.Ending.Err() != nil {
 		return errScriptKilled
 	}
 	if r.turn != nil && r.held.IsZero() {
@@ -94,7 +94,7 @@ func (r *scriptRun) look() error {
 // heldLong reports whether the script has held locks for longer than it may. As in
 // turns, no more counts than what the process has got of the processors, and in a
 // transaction no more than what the thread has.
-func (r *scriptRun) heldLong(now time.Time) bool {
+func (r *run) heldLong(now time.Time) bool {
 	if r.held.IsZero() || now.Sub(r.held) <= holdTime {
 		return false
 	}
@@ -107,7 +107,7 @@ func (r *scriptRun) heldLong(now time.Time) bool {
 
 // grow asks for the memory that the script holds, which is beyond what it has to
 // begin with.
-func (r *scriptRun) grow(held int64) error {
+func (r *run) grow(held int64) error {
 	if more := held - r.lua; more > 0 {
 		if !r.spent.Take(int(more)) {
 			return memory.ErrFull

@@ -1,7 +1,6 @@
-package server
+package scripts
 
 import (
-	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/script"
@@ -9,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// nativeCall is what calls of known scripts have of a lane: one runs at a time.
+// nativeCall is what calls of known scripts have of a thread: one runs at a time.
 // What a call has not cleared is the next one's to overwrite, but for very many
 // arguments, which it lets go of.
 type nativeCall struct {
@@ -25,15 +24,17 @@ type nativeCall struct {
 	last *native.Script
 }
 
-// nativeCallsMade is how many lanes have known scripts to call.
-var nativeCallsMade atomic.Uint32
+// argsKept is how many arguments of a call are not let go of.
+const argsKept = 4096
 
-// nativeCall returns the lane's call of known scripts.
-func (l *lane) nativeCall() *nativeCall {
-	if l.known == nil {
-		l.known = &nativeCall{stripe: uint8(nativeCallsMade.Add(1))}
+// nativeCall returns the call of known scripts of a call's thread.
+func (s *Scripts) nativeCall(call *command.Call) *nativeCall {
+	c, ok := call.Tally.(*nativeCall)
+	if !ok {
+		c = &nativeCall{stripe: uint8(s.calls.Add(1))}
+		call.Tally = c
 	}
-	return l.known
+	return c
 }
 
 // bySHA is native.BySHA with a memory of one script.
@@ -52,9 +53,9 @@ func (c *nativeCall) bySHA(sha []byte) *native.Script {
 // findNative returns the known script that the first argument names, if there is
 // one, and what findScript does if not. One that is known by its SHA1 need not
 // have been sent.
-func (s *Server) findNative(call *command.Call, bySHA bool) (known *native.Script, sc *script.Script, long bool) {
+func (s *Scripts) findNative(call *command.Call, bySHA bool) (known *native.Script, sc *script.Script, long bool) {
 	if bySHA {
-		if known = call.Host.(*conn).lane.nativeCall().bySHA(call.Args[1]); known != nil {
+		if known = s.nativeCall(call).bySHA(call.Args[1]); known != nil {
 			return known, nil, false
 		}
 	}
@@ -69,14 +70,14 @@ func (s *Server) findNative(call *command.Call, bySHA bool) (known *native.Scrip
 //
 // While somebody watches with MONITOR it leaves scripts to their texts, whose
 // commands are shown.
-func (s *Server) evalNative(call *command.Call, known *native.Script, n int) bool {
-	if call.Spec.Flags&command.Write == 0 && !known.Reads || s.mode.Load()&uint32(modeMonitors) != 0 {
+func (s *Scripts) evalNative(call *command.Call, known *native.Script, n int) bool {
+	if call.Spec.Flags&command.Write == 0 && !known.Reads || s.cfg.Hub.Watched() {
 		return false
 	}
-	c := call.Host.(*conn).lane.nativeCall()
+	c := s.nativeCall(call)
 	c.Keys, c.Args = call.Args[3:3+n], call.Args[3+n:]
 	c.Now, c.Sess, c.W = call.Now, call.Sess, call.W
-	done := c.run(known, &s.scripts.known[known.Index])
+	done := c.run(known, &s.known[known.Index])
 	if len(call.Args) > argsKept {
 		c.Keys, c.Args = nil, nil
 	}
@@ -90,7 +91,7 @@ func (s *Server) evalNative(call *command.Call, known *native.Script, n int) boo
 // run runs a known script, and counts the run if it is one.
 func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
 	if runs != c.runs {
-		c.count()
+		c.Flush()
 		c.runs = runs
 	}
 	var began time.Time
@@ -111,8 +112,8 @@ func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
 	return true
 }
 
-// count counts the runs that have been added up.
-func (c *nativeCall) count() {
+// Flush implements command.Tally: it counts the runs that have been added up.
+func (c *nativeCall) Flush() {
 	if c.ran > 0 {
 		c.runs.Count(c.stripe, true, c.ran)
 		c.ran = 0

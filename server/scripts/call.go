@@ -1,4 +1,4 @@
-package server
+package scripts
 
 import (
 	"bytes"
@@ -15,8 +15,8 @@ import (
 )
 
 // Call implements script.Caller: redis.call.
-func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
-	s := r.srv
+func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
+	s := r.of
 	cmd := r.find(args)
 	switch {
 	case cmd == nil:
@@ -26,8 +26,8 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 	case cmd.Flags&(command.NoScript|command.Peers) != 0:
 		return nil, script.Refusal("This Redis command is not allowed from script")
 	case !r.admin && cmd.ForAdmin(args):
-		return nil, script.Refusal("ACL failure in script: " + noPermission(access.UserDefault, cmd))
-	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publishSpec || cmd == s.spublishSpec):
+		return nil, script.Refusal("ACL failure in script: " + access.NoPermission(access.UserDefault, cmd.Full))
+	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publish || cmd == s.spublish):
 		return nil, script.Refusal(errReadOnlyWrite)
 	}
 	if r.grip == gripCounters {
@@ -42,16 +42,17 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		// INFO and its like lock the table themselves.
 		return nil, script.Refusal("This Redis command is not allowed after commands about keys from script")
 	}
-	w := r.aside.w
-	w.B, w.RESP3, r.aside.resp3 = w.B[:0], resp3, resp3
+	w := r.w
+	w.B, w.RESP3 = w.B[:0], resp3
+	r.aside.Speak(resp3)
 	call := &r.call
 	call.Spec, call.Args, call.Outcome = cmd, args, command.Outcome{}
 	switch {
-	case cmd == s.publishSpec:
+	case cmd == s.publish:
 		if err := r.publish(pubsub.Channels, args); err != nil {
 			return nil, err
 		}
-	case cmd == s.spublishSpec:
+	case cmd == s.spublish:
 		if err := r.publish(pubsub.Shards, args); err != nil {
 			return nil, err
 		}
@@ -73,15 +74,19 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		return nil, errScriptSlow
 	}
 	if cmd.Flags&command.Select != 0 {
-		r.sess.Use(r.aside.db)
-		call.Sess.Use(r.aside.db)
+		db := r.aside.Database()
+		r.sess.Use(db)
+		call.Sess.Use(db)
 	}
 	if r.calls++; r.calls > r.shown {
-		if r.shown = r.calls; s.pubsub.Watched() {
-			r.aside.show(cmd, args)
+		if r.shown = r.calls; s.cfg.Hub.Watched() {
+			s.cfg.Hub.Feed(r.addr, r.aside.Database(), cmd, args)
 		}
 	}
-	r.count(cmd, call, len(w.B) > 0 && w.B[0] == '-')
+	r.aside.Count(call, len(w.B) > 0 && w.B[0] == '-')
+	if cmd.Flags&command.Leader != 0 {
+		r.waits(call.Sync)
+	}
 	if err := call.Err; err != nil {
 		switch {
 		case errors.Is(err, engine.ErrNotIsolated):
@@ -110,7 +115,7 @@ func (r *scriptRun) Call(args [][]byte, resp3 bool) ([]byte, error) {
 }
 
 // find is the table's Find, with a memory of some names.
-func (r *scriptRun) find(args [][]byte) *command.Spec {
+func (r *run) find(args [][]byte) *command.Spec {
 	name := args[0]
 	if len(name) == 0 {
 		return nil
@@ -119,7 +124,7 @@ func (r *scriptRun) find(args [][]byte) *command.Spec {
 	if at.cmd != nil && at.name == string(name) {
 		return at.cmd
 	}
-	cmd := r.srv.table.Find(args)
+	cmd := r.of.table.Find(args)
 	if cmd != nil && cmd.Alone() {
 		at.name, at.cmd = string(name), cmd
 	}
@@ -128,7 +133,7 @@ func (r *scriptRun) find(args [][]byte) *command.Spec {
 
 // counts reports whether a command may run in a step about counters: it is about
 // such, of the declared keys, or about none.
-func (r *scriptRun) counts(cmd *command.Spec, args [][]byte) bool {
+func (r *run) counts(cmd *command.Spec, args [][]byte) bool {
 	if cmd.Flags&command.Leader == 0 {
 		return cmd.Flags&command.Select == 0
 	}
@@ -143,22 +148,22 @@ func (r *scriptRun) counts(cmd *command.Spec, args [][]byte) bool {
 
 // publish replies who would get a message, and keeps it for the script's end if
 // there is anybody.
-func (r *scriptRun) publish(k pubsub.Kind, args [][]byte) error {
+func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	channel, size := string(args[1]), len(args[1])+len(args[2])+pubsub.PayloadSize
-	msg := r.srv.pubsub.Refusal(channel)
+	msg := r.of.cfg.Hub.Refusal(channel)
 	switch {
 	case msg != "":
-		r.aside.error(msg)
+		r.call.Error(msg)
 		return nil
 	case len(r.messages) == maxMessages:
-		r.aside.error("ERR at most 1024 messages from one script")
+		r.call.Error("ERR at most 1024 messages from one script")
 		return nil
 	}
-	receivers := r.srv.pubsub.Receivers(k, channel)
+	receivers := r.of.cfg.Hub.Receivers(k, channel)
 	switch {
 	case receivers == 0:
-	case r.posted > 0 && r.posted+size > r.srv.cfg.MaxBulk:
-		r.aside.error(errMessages)
+	case r.posted > 0 && r.posted+size > r.of.cfg.MaxMessages:
+		r.call.Error(errMessages)
 		return nil
 	case r.bounds.time == loopTime && r.posted+size > loopMessages:
 		return errScriptSlow
@@ -168,32 +173,15 @@ func (r *scriptRun) publish(k pubsub.Kind, args [][]byte) error {
 		r.posted += size
 		r.messages = append(r.messages, message{k, channel, append([]byte{}, args[2]...)})
 	}
-	r.aside.w.Int(int64(receivers))
+	r.w.Int(int64(receivers))
 	return nil
 }
 
 const errMessages = "ERR the messages of one script are longer together than proto-max-bulk-len"
 
-// count counts a command that the script has called.
-func (r *scriptRun) count(cmd *command.Spec, call *command.Call, failed bool) {
-	n := r.aside.lane.counters
-	n.calls[cmd.Index].Add(1)
-	n.commands.Add(1)
-	if failed {
-		n.failed[cmd.Index].Add(1)
-	}
-	if call.Passed|call.Denied != 0 {
-		n.passed[cmd.Index].Add(uint64(call.Passed))
-		n.denied[cmd.Index].Add(uint64(call.Denied))
-	}
-	if cmd.Flags&command.Leader != 0 {
-		r.waits(call.Sync)
-	}
-}
-
 // waits has the reply of the script wait as the strictest of its commands about
 // keys asks: as SYNC if one of them does, and as ASYNC if all do.
-func (r *scriptRun) waits(mode command.SyncMode) {
+func (r *run) waits(mode command.SyncMode) {
 	if !r.asked {
 		r.asked, r.outcome.Sync = true, mode
 		return
@@ -202,9 +190,9 @@ func (r *scriptRun) waits(mode command.SyncMode) {
 }
 
 // Known implements script.Caller.
-func (r *scriptRun) Known(args [][]byte) bool { return r.srv.table.Find(args) != nil }
+func (r *run) Known(args [][]byte) bool { return r.of.table.Find(args) != nil }
 
 // Log implements script.Caller.
-func (r *scriptRun) Log(level int, line string) {
-	r.srv.log.Debug("script", "level", level, "line", line, slog.String("sha1", r.script.SHA))
+func (r *run) Log(level int, line string) {
+	r.of.cfg.Logger.Debug("script", "level", level, "line", line, slog.String("sha1", r.script.SHA))
 }

@@ -1,4 +1,4 @@
-package server
+package scripts
 
 import (
 	"errors"
@@ -13,7 +13,8 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-func (s *Server) scriptCommands() []command.Spec {
+// Commands returns the commands about scripts.
+func (s *Scripts) Commands() []command.Spec {
 	const (
 		group      = "scripting"
 		complexity = "Depends on the script that is executed."
@@ -65,6 +66,7 @@ func (s *Server) scriptCommands() []command.Spec {
 				sub("load", -3, 0, "O(1)", "[REPLACE] function-code", "Refused: scripts are loaded with SCRIPT LOAD.", functionLoad),
 			},
 		},
+		s.reportCommand(),
 	}
 }
 
@@ -87,15 +89,15 @@ const (
 
 // findScript returns the script that the first argument names, or nil. long
 // tells that it is to be compiled where that may take its time.
-func (s *Server) findScript(call *command.Call, bySHA bool) (sc *script.Script, long bool) {
+func (s *Scripts) findScript(call *command.Call, bySHA bool) (sc *script.Script, long bool) {
 	most := compileInline
 	if call.InExec {
 		most = script.MaxBody
 	}
 	if bySHA {
-		return s.scripts.cache.BySHA(call.Args[1], most)
+		return s.cache.BySHA(call.Args[1], most)
 	}
-	sc = s.scripts.cache.ByBody(call.Args[1])
+	sc = s.cache.ByBody(call.Args[1])
 	return sc, sc == nil && len(call.Args[1]) > most
 }
 
@@ -113,7 +115,7 @@ func scriptError(w *resp.Writer, err error) {
 }
 
 // eval is EVAL and its like.
-func (s *Server) eval(call *command.Call, bySHA bool) {
+func (s *Scripts) eval(call *command.Call, bySHA bool) {
 	if bySHA && len(call.Args[1]) != shaLength {
 		call.Error(errNoScript)
 		return
@@ -121,7 +123,7 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 	n, ok := resp.ParseInt(call.Args[2])
 	switch {
 	case !ok:
-		call.Error(errNotAnInt)
+		call.Error(command.ErrNotInteger.Error())
 		return
 	case n > int64(len(call.Args)-3):
 		call.Error(errManyKeys)
@@ -139,17 +141,13 @@ func (s *Server) eval(call *command.Call, bySHA bool) {
 	}
 	began := time.Now()
 	s.evalText(call, sc, int(n), bySHA, long)
-	took := time.Since(began)
-	call.Host.(*conn).lane.spend(took)
-	if c := call.Host.(*conn); !c.lane.timed && c.stall&stallWorker == 0 {
-		s.record(c, call.Spec, call.Args, took)
-	}
+	call.Host.Took(call, time.Since(began))
 }
 
 // evalText runs what is interpreted: sc, or, if that is nil, the text of the
 // call, which is compiled first, on a worker if it is long. n is the number of
 // keys.
-func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, long bool) {
+func (s *Scripts) evalText(call *command.Call, sc *script.Script, n int, bySHA, long bool) {
 	switch {
 	case long:
 		s.evalAside(call, nil, n, gripCopies, 0, bySHA)
@@ -159,7 +157,7 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 		return
 	case sc == nil:
 		var err error
-		if sc, err = s.scripts.load(call.Sess, call.Args[1], false, nil); err != nil {
+		if sc, err = s.load(call.Sess, call.Args[1], false, nil); err != nil {
 			call.Err = err
 			scriptError(call.W, err)
 			return
@@ -168,13 +166,13 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 			return
 		}
 	}
-	r := s.scriptRun()
-	defer s.scripts.give(r)
+	r := s.borrow()
+	defer s.give(r)
 	if !r.accept(sc, call.Spec, call.W) {
 		return
 	}
 	r.keys, r.argv = call.Args[3:3+n], call.Args[3+n:]
-	r.sess, r.now, r.admin = call.Sess, call.Now, call.Host.(*conn).administers()
+	r.sess, r.now, r.admin = call.Sess, call.Now, call.Host.Administers()
 	defer r.forget()
 	var err error
 	start := len(call.W.B)
@@ -202,7 +200,7 @@ func (s *Server) evalText(call *command.Call, sc *script.Script, n int, bySHA, l
 
 // accept makes sc what r runs, unless the command is for scripts that write
 // nothing, and this one says that it may.
-func (r *scriptRun) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool {
+func (r *run) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool {
 	readonly := cmd.Flags&command.Write == 0
 	if readonly && sc.Flags&(script.Declared|script.NoWrites) == script.Declared {
 		w.Error(errReadOnlyEval)
@@ -215,15 +213,13 @@ func (r *scriptRun) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer)
 // evalAside runs on a worker what takes too long on a loop: a script that has
 // been taken back there, or, if sc is nil, one that is to be compiled first. n
 // is the number of keys, shown how many of its commands MONITOR has been shown.
-func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip grip, shown int, bySHA bool) {
+func (s *Scripts) evalAside(call *command.Call, sc *script.Script, n int, grip grip, shown int, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
-	c := call.Host.(*conn)
-	admin := c.administers()
-	c.jobArgs = clipArgs(args)
-	c.blockSync(command.ArgsSize(args), func() {}, func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) (sync command.SyncMode) {
+	admin := call.Host.Administers()
+	call.Host.BlockSync(call, command.ArgsSize(args), func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) (sync command.SyncMode) {
 		w.Divide()
-		s.aside(x, e, db, spent, func(r *scriptRun) {
+		s.aside(x, e, db, spent, func(r *run) {
 			if sc == nil {
 				var err error
 				if sc, err = s.compileAside(r.sess, args[1], bySHA, func() { _ = r.turn.Yield() }); err != nil {
@@ -254,35 +250,35 @@ func (s *Server) evalAside(call *command.Call, sc *script.Script, n int, grip gr
 
 // aside lends do a run on a worker, with a session of its own at a database, and a
 // turn. What it takes is spent.
-func (s *Server) aside(turn *turns.Turn, e *engine.Engine, db uint8, spent *memory.Spending, do func(r *scriptRun)) {
-	defer s.memory.scavenger.Ask()
-	r := s.scriptRun()
-	defer s.scripts.give(r)
-	s.scripts.begin(r)
-	defer s.scripts.end(r)
+func (s *Scripts) aside(x *turns.Turn, e *engine.Engine, db uint8, spent *memory.Spending, do func(r *run)) {
+	defer s.cfg.Ended()
+	r := s.borrow()
+	defer s.give(r)
+	s.begin(r)
+	defer s.end(r)
 	sess := e.NewSession()
 	defer sess.Close()
 	sess.Use(db)
-	r.sess, r.turn, r.spent = sess, turn, spent
+	r.sess, r.turn, r.spent = sess, x, spent
 	defer r.forget()
 	do(r)
 }
 
 // compileAside compiles, in turns, what EVAL brings, or what EVALSHA names, nil if that is
 // not known any more.
-func (s *Server) compileAside(sess *engine.Session, name []byte, bySHA bool, pause func()) (*script.Script, error) {
+func (s *Scripts) compileAside(sess *engine.Session, name []byte, bySHA bool, pause func()) (*script.Script, error) {
 	if bySHA {
-		sc, _ := s.scripts.cache.BySHA(name, script.MaxBody)
+		sc, _ := s.cache.BySHA(name, script.MaxBody)
 		return sc, nil
 	}
-	return s.scripts.load(sess, name, false, pause)
+	return s.load(sess, name, false, pause)
 }
 
-func (s *Server) scriptLoad(call *command.Call) {
+func (s *Scripts) scriptLoad(call *command.Call) {
 	body := call.Args[2]
 	call.Sync = command.SyncCommit // who was answered need never send the text again
 	load := func(sess *engine.Session, body []byte, w *resp.Writer) error {
-		sc, err := s.scripts.load(sess, body, true, nil)
+		sc, err := s.load(sess, body, true, nil)
 		if err != nil {
 			scriptError(w, err)
 			return err
@@ -302,14 +298,14 @@ func (s *Server) scriptLoad(call *command.Call) {
 	})
 }
 
-func (s *Server) scriptExists(call *command.Call) {
+func (s *Scripts) scriptExists(call *command.Call) {
 	call.W.Array(len(call.Args) - 2)
 	for _, sha := range call.Args[2:] {
-		call.W.Int(command.Truth(native.BySHA(sha) != nil || s.scripts.cache.Knows(sha)))
+		call.W.Int(command.Truth(native.BySHA(sha) != nil || s.cache.Knows(sha)))
 	}
 }
 
-func (s *Server) scriptFlush(call *command.Call) {
+func (s *Scripts) scriptFlush(call *command.Call) {
 	if !flushOption(call.Args[2:]) {
 		call.Error(errFlushOption)
 		return
@@ -318,12 +314,12 @@ func (s *Server) scriptFlush(call *command.Call) {
 		call.Fail(err)
 		return
 	}
-	s.scripts.cache.Flush()
+	s.cache.Flush()
 	call.W.OK()
 }
 
-func (s *Server) scriptKill(call *command.Call) {
-	if !s.scripts.endAll(errScriptKilled) {
+func (s *Scripts) scriptKill(call *command.Call) {
+	if !s.Kill() {
 		call.Error(errNotBusy)
 		return
 	}
