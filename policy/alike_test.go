@@ -3,56 +3,9 @@ package policy
 import (
 	"fmt"
 	"testing"
-	"unsafe"
 
 	"github.com/stretchr/testify/require"
 )
-
-// Policies of one template share what they have alike, and nothing else.
-func TestPoliciesOfOneTemplateShare(t *testing.T) {
-	const text = "{limits: {a: {by: [user, {ip: {v4: %d}}], rate: 1/s}, b: {by: key, tiers: {attribute: tier, free: 1/s, %s: 2/s, default: 3/s}}}%s}"
-	s := load(t, "policies: {p: "+fmt.Sprintf(text, 24, "pro", "")+", q: "+fmt.Sprintf(text, 24, "pro", "")+
-		", bits: "+fmt.Sprintf(text, 16, "pro", "")+", tier: "+fmt.Sprintf(text, 24, "gold", "")+
-		", typed: "+fmt.Sprintf(text, 24, "pro", ", attributes: {key: {type: lower}}")+
-		", named: {limits: {a: {by: [user, {ip: {v4: 24}}], rate: 1/s}}}}")
-	policy := func(name string) *Policy { return s.Policy([]byte(name)) }
-	p, q := policy("p"), policy("q")
-	by := func(p *Policy) *byPart { return unsafe.SliceData(p.Limits[0].by) }
-	require.Same(t, p.attrs, q.attrs)
-	require.Same(t, by(p), by(q))
-	require.Same(t, p.Limits[1].tiers.tierNames, q.Limits[1].tiers.tierNames)
-	require.NotSame(t, p.Limits[1].tiers, q.Limits[1].tiers)
-	require.False(t, p.Shares(q))
-
-	require.Same(t, p.attrs, policy("bits").attrs)
-	require.NotSame(t, by(p), by(policy("bits")))
-	require.NotSame(t, p.Limits[1].tiers.tierNames, policy("tier").Limits[1].tiers.tierNames)
-	require.NotSame(t, p.attrs, policy("typed").attrs)
-	require.NotSame(t, p.attrs, policy("named").attrs)
-	require.Same(t, by(p), by(policy("named")))
-	require.Equal(t, []string{"@typed:b;key=x"}, keysOf(t, call(t, s, "typed", "key", "X")))
-	require.Equal(t, []string{"@p:b;key=X"}, keysOf(t, call(t, s, "p", "key", "X")))
-
-	// Under other overrides a policy has its own limits, and the numbers of its text.
-	o, err := call(t, s, "p", "key", "x").LimitOverride("b", Rate{Amount: 9, Period: 1e9}, 0)
-	require.NoError(t, err)
-	next := override(t, s, o).Policy([]byte("p"))
-	require.True(t, next.Shares(p))
-	require.False(t, next.Shares(nil))
-	require.NotSame(t, &p.Limits[0], &next.Limits[0])
-	require.Same(t, next, next.Limits[1].Policy)
-	require.Nil(t, p.Limits[1].exact)
-	require.Same(t, p.Limits[0].numbers, next.Limits[0].numbers)
-}
-
-func keysOf(t *testing.T, c *Call) (keys []string) {
-	_, err := c.Match(1)
-	require.NoError(t, err)
-	for i := range c.Applied {
-		keys = append(keys, string(c.Applied[i].Key))
-	}
-	return keys
-}
 
 // What policies have alike is a cache: beyond its bound it begins anew, and what is
 // in it may be missing.
@@ -63,38 +16,4 @@ func TestAlikeIsBounded(t *testing.T) {
 		require.Equal(t, names, a.tiersOf(names).names)
 		require.LessOrEqual(t, len(a.tiers), alikeMost)
 	}
-}
-
-// All steps of a look-up, of policies with few and with many limits, that are there
-// or not.
-func TestStepsOfALookUp(t *testing.T) {
-	for n := range MaxLimits {
-		text := "policies: {"
-		for i := range 50 {
-			text += fmt.Sprintf("p%d: {limits: {", i)
-			for j := range n + 1 {
-				text += fmt.Sprintf("l%d: {by: user, rate: %d/s}, ", j, 1+j)
-			}
-			text += "}}, "
-		}
-		s := load(t, text+"}")
-		for i := range 60 {
-			name := fmt.Appendf(nil, "p%d", i)
-			hash := s.Seek(name)
-			p := s.Fetch(hash)
-			require.Same(t, s.Policy(name), p)
-			require.Equal(t, i < 50, p != nil)
-			require.Same(t, p, s.Sought(hash, name))
-			require.Nil(t, s.Sought(hash, []byte("other")))
-			if p != nil {
-				require.Equal(t, string(name), p.Name)
-				require.Len(t, p.Limits, n+1)
-				for step := range Touches {
-					p.Touch(step)
-				}
-			}
-		}
-	}
-	s := emptySet()
-	require.Nil(t, s.Fetch(s.Seek([]byte("p"))))
 }

@@ -92,11 +92,11 @@ func TestHostileTextsAreCheap(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector's time and memory are not the product's, and one goroutine reads")
 	}
-	for name, text := range hostile() {
+	for name, body := range hostile() {
 		t.Run(name, func(t *testing.T) {
-			require.LessOrEqual(t, len(text), MaxText)
-			isCheap(t, func() { loadPolicy([]byte(text)) })
-			isCheap(t, func() { loadFile([]byte(text)) })
+			require.LessOrEqual(t, len(body), MaxText)
+			isCheap(t, func() { loadPolicy([]byte(body)) })
+			isCheap(t, func() { loadFile([]byte(body)) })
 		})
 	}
 }
@@ -118,8 +118,8 @@ func isCheap(t *testing.T, f func()) {
 }
 
 // loadPolicy reads and compiles a text as a policy, and loadFile as a file.
-func loadPolicy(text []byte) {
-	r, err := ParseRecord("f", "p", text)
+func loadPolicy(body []byte) {
+	r, err := ParseRecord("f", "p", body)
 	if err != nil {
 		_ = err.Error()
 		return
@@ -127,8 +127,8 @@ func loadPolicy(text []byte) {
 	compileAll(r)
 }
 
-func loadFile(text []byte) {
-	records, err := ParseFile("f", text)
+func loadFile(body []byte) {
+	records, err := ParseFile("f", body)
 	if err != nil {
 		_ = err.Error()
 		return

@@ -37,28 +37,3 @@ func TestConcurrentCalls(t *testing.T) {
 	require.EqualValues(t, 8, applied(1, "t", "acme")[0].Numbers.Rate.Amount)
 	require.Len(t, applied(1, "t", "x", "plan", "big"), 1)
 }
-
-// An edit leaves slots where they are; another way to count does not.
-func TestEditsOfConcurrentCalls(t *testing.T) {
-	four, five, rate := record(t, "p", "{limits: {l: {concurrent: 4}}}"), record(t, "p", "{limits: {l: {concurrent: 5}}}"), record(t, "p", "{limits: {l: {rate: 5/s}}}")
-	for _, change := range []Change{ChangeKeep, ChangeProportional, ChangeReset} {
-		epochs, err := Revise(four, nil, five, change)
-		require.NoError(t, err)
-		require.Empty(t, epochs, change)
-	}
-	_, err := Revise(four, nil, rate, ChangeKeep)
-	require.ErrorContains(t, err, "limit 'l' counts by concurrent, not token")
-	epochs, err := Revise(four, nil, rate, ChangeReset)
-	require.NoError(t, err)
-	require.EqualValues(t, 1, epochs["l"].Reset)
-	require.EqualValues(t, 1, ResetAll(four, nil)["l"].Reset)
-	require.Equal(t, "limits.l.concurrent: 4 -> 5 (numbers)", diffs(Compare(four, five))[0])
-	require.Contains(t, diffs(Compare(four, rate)), "limits.l.concurrent: 4 -> nothing (another kind of counters)")
-}
-
-func diffs(all []Difference) (lines []string) {
-	for i := range all {
-		lines = append(lines, all[i].String())
-	}
-	return lines
-}

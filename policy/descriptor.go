@@ -20,7 +20,7 @@ const (
 	// MaxEntryKey is the length of the key of an entry, in bytes; its value has
 	// at most MaxValue.
 	MaxEntryKey = 256
-	// maxCompared is how many bytes of a request are compared with patterns, at up to
+	// MaxCompared is how many bytes of a request are compared with patterns, at up to
 	// 2 ns each. A byte counts for each pattern that searches it, one with text
 	// between two stars, and each piece of a pattern as costOfPiece bytes.
 	MaxCompared = 64 << 10

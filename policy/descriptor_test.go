@@ -56,9 +56,9 @@ func TestRefusalsOfDescriptors(t *testing.T) {
 	f("descriptors: []\nlimits: {l: {rate: 5/m}}", "f:1:1: limits do not go with descriptors")
 	f("descriptors: []\nrequire: a", "f:1:1: require do not go with descriptors")
 	text := "descriptors:\n"
-	for i := range maxLevels + 1 {
+	for i := range levels + 1 {
 		text += strings.Repeat(" ", 2*i) + "- key: a\n"
-		if i < maxLevels {
+		if i < levels {
 			text += strings.Repeat(" ", 2*i) + "  descriptors:\n"
 		}
 	}
@@ -181,3 +181,6 @@ func FuzzDescriptors(f *testing.F) {
 		}
 	})
 }
+
+// levels is how deep descriptors nest at most.
+const levels = 16

@@ -14,8 +14,8 @@ func TestRatesOfOverridesAreShared(t *testing.T) {
 	s, _ := someLimits(t, 3)
 	o, err := call(t, s, "shop/pay", "user", "eve").LimitOverride("user", Rate{Amount: 9, Period: int64(time.Second)}, 0)
 	require.NoError(t, err)
-	const callers = 12 * unindexed // in each step every rate comes more than once
-	for _, rates := range []int{1, unindexed, unindexed + 1, 3 * unindexed} {
+	const callers = 12 * Unindexed // in each step every rate comes more than once
+	for _, rates := range []int{1, Unindexed, Unindexed + 1, 3 * Unindexed} {
 		next := s
 		for _, part := range [][2]int{{0, callers / 2}, {callers / 2, callers}} { // in two steps: the second finds the rates of the first
 			e := next.Edit()
@@ -26,7 +26,7 @@ func TestRatesOfOverridesAreShared(t *testing.T) {
 			next, err = e.Finish(next.Revision() + 1)
 			require.NoError(t, err)
 		}
-		require.Len(t, next.overrides.named("shop/pay").exact["user"].rates, rates)
+		require.Equal(t, rates, RatesOf(next, "shop/pay", "user"))
 		seen := 0
 		for got := range next.Overrides("shop/pay") {
 			var i int

@@ -6,13 +6,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-func record(t *testing.T, name, text string) *Record {
-	t.Helper()
-	r, err := ParseRecord(name+".yaml", name, []byte(text))
-	require.NoError(t, err)
-	return r
-}
-
 func TestSetsDoNotChange(t *testing.T) {
 	a := with(t, emptySet(), record(t, "p", "limits: {l: {rate: 1/s}}"), record(t, "q", "limits: {l: {rate: 1/s}}"))
 	e := a.Edit()
@@ -30,7 +23,7 @@ func TestSetsDoNotChange(t *testing.T) {
 	require.Equal(t, []string{"@p:l 2/s"}, applied(t, call(t, b, "p"), 0))
 	require.Nil(t, b.Policy([]byte("q")))
 	require.Equal(t, uint64(7), b.Policy([]byte("p")).Version)
-	require.Equal(t, b.Policy([]byte("p")), call(t, b, "p").policy)
+	require.Equal(t, b.Policy([]byte("p")), call(t, b, "p").Policy())
 }
 
 // What policies share is compiled into them anew when it changes.
@@ -39,9 +32,9 @@ func TestSharedRecordsReachPolicies(t *testing.T) {
 		record(t, "p", "limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}"),
 		record(t, "own", "{attributes: {mail: {}}, lists: {vips: [x]}, limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}}"),
 		record(t, "lists/vips", "[eve]"))
-	f := func(s *Set, policy, user string, want ...string) {
+	f := func(s *Set, name, user string, want ...string) {
 		t.Helper()
-		require.Equal(t, append([]string{}, want...), applied(t, call(t, s, policy, "mail", "A@x", "user", user), 0))
+		require.Equal(t, append([]string{}, want...), applied(t, call(t, s, name, "mail", "A@x", "user", user), 0))
 	}
 	f(s, "p", "eve", "@p:l;mail=A@x 1/s")
 	f(s, "p", "bob")
@@ -131,5 +124,5 @@ func TestVoid(t *testing.T) {
 	all()
 	s = with(t, s, record(t, "p", "limits: {a: {rate: 1/s}}"))
 	f("@p:a;u=x", 0, false)
-	require.Empty(t, s.gone)
+	require.Zero(t, s.Gone())
 }

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"hash/maphash"
+	"runtime"
 	"strconv"
 	"testing"
 
@@ -43,11 +44,11 @@ func override(t testing.TB, s *Set, o Override) *Set {
 }
 
 // call returns a call of a policy with attributes, name after value.
-func call(t testing.TB, s *Set, policy string, attrs ...string) *Call {
+func call(t testing.TB, s *Set, name string, attrs ...string) *Call {
 	t.Helper()
 	c := NewCall()
-	p := s.Policy([]byte(policy))
-	require.NotNil(t, p, policy)
+	p := s.Policy([]byte(name))
+	require.NotNil(t, p, name)
 	c.Begin(p)
 	for i := 0; i < len(attrs); i += 2 {
 		require.NoError(t, c.Set([]byte(attrs[i]), []byte(attrs[i+1])))
@@ -68,12 +69,13 @@ func applied(t testing.TB, c *Call, now int64) []string {
 	}
 	lines := []string{}
 	for i := range c.Applied {
-		lines = append(lines, c.Applied[i].line())
+		lines = append(lines, line(&c.Applied[i]))
 	}
 	return lines
 }
 
-func (a *Applied) line() string {
+// line returns `key cost rate mode` of what applies.
+func line(a *Applied) string {
 	s := string(a.Key)
 	if a.Missing {
 		s = a.Limit.Name + " missing"
@@ -87,3 +89,43 @@ func (a *Applied) line() string {
 	}
 	return s
 }
+
+func record(t *testing.T, name, text string) *Record {
+	t.Helper()
+	r, err := ParseRecord(name+".yaml", name, []byte(text))
+	require.NoError(t, err)
+	return r
+}
+
+func reread(t *testing.T, r *Record) {
+	text := Format(r)
+	if len(text) > MaxText {
+		return // longer than it was
+	}
+	again, err := ParseRecord("f", r.Name, []byte(text))
+	require.NoError(t, err, text)
+	require.Equal(t, text, Format(again))
+	require.Empty(t, Compare(r, again), text)
+}
+
+func heap() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// preceding has numbers from all that may change them.
+const preceding = `
+policies:
+  p:
+    attributes: {tenant: {type: lower}}
+    limits:
+      plain: {by: tenant, rate: 10/m}
+      tier: {by: [tenant, user], tiers: {attribute: tier, free: 100/m, pro: {rate: 1000/m, mode: soft, cost: 3}, default: 50/m}, mode: shadow}
+      day: {by: tenant, rate: 1000/day, algorithm: fixed}
+      all: {rate: 7/s}
+    overrides:
+      - {when: {tenant: acme}, limits: {plain: 20/m, tier: unlimited}, until: 2026-12-31T23:00:00Z}
+      - {when: {tenant: "a*"}, limits: {plain: {rate: 30/m, mode: "off"}, tier: {rate: 60/m}}}
+`

@@ -24,9 +24,9 @@ func TestKeysEscapeWhatSeparates(t *testing.T) {
 	f("\x00\x1f\x7f", "%00%1F%7F")
 	f("é\xff", "é\xff")
 	f(strings.Repeat("a", 128), strings.Repeat("a", 128))
-	require.True(t, isDigest(AppendEscaped(nil, []byte(strings.Repeat("a", 129)))))
-	require.True(t, isDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 43)))))
-	require.False(t, isDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 42)))))
+	require.True(t, IsDigest(AppendEscaped(nil, []byte(strings.Repeat("a", 129)))))
+	require.True(t, IsDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 43)))))
+	require.False(t, IsDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 42)))))
 	f("~"+strings.Repeat("0", 32), "%7E"+strings.Repeat("0", 32))
 }
 
@@ -34,7 +34,7 @@ func TestKeysStayBelowABound(t *testing.T) {
 	name, word := strings.Repeat("p", MaxName), func(c string) string { return strings.Repeat(c, MaxWord) }
 	r, err := ParseRecord("", name, []byte("limits: {"+word("l")+": {by: ["+word("a")+", "+word("b")+", "+word("c")+", "+word("d")+"], rate: 1/s}}"))
 	require.NoError(t, err)
-	value := strings.Repeat("v", maxEscaped)
+	value := strings.Repeat("v", MaxEscaped)
 	c := call(t, with(t, emptySet(), r), name, word("a"), value, word("b"), value, word("c"), value, word("d"), value)
 	applied(t, c, 0)
 	require.Len(t, c.Applied[0].Key, 746)
@@ -88,8 +88,8 @@ func same(t *testing.T, p Pair, name, value string) {
 	t.Helper()
 	require.Equal(t, name, p.Name)
 	if p.Hashed {
-		require.Greater(t, 3*len(value), maxEscaped)
-		require.Equal(t, string(appendHashed(nil, []byte(value[:min(len(value), MaxValue)]))), p.Value)
+		require.Greater(t, 3*len(value), MaxEscaped)
+		require.Equal(t, string(AppendHashed(nil, []byte(value[:min(len(value), MaxValue)]))), p.Value)
 	} else {
 		require.Equal(t, value, p.Value)
 	}
@@ -105,7 +105,7 @@ func FuzzParseKey(f *testing.F) {
 		if !ok {
 			return
 		}
-		b := limitPrefix(policy, id)
+		b := LimitPrefix(policy, id)
 		for _, p := range pairs {
 			b = append(append(append(b, ';'), p.Name...), '=')
 			if p.Hashed {

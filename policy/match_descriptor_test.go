@@ -26,12 +26,12 @@ var costly = []struct {
 	pattern     func(unique string) string
 }{
 	{"none", strings.Repeat("a", MaxValue), 0, nil},
-	{"begins", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return strings.Repeat("a", 500) + u + "*" }},
-	{"ends", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return "*" + u }},
-	{"has", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return "*" + strings.Repeat("a", 100) + u + "*" }},
-	{"pieces", strings.Repeat("a", MaxValue), maxWildcards, func(u string) string { return strings.Repeat("*a", 250) + u + "*" }},
+	{"begins", strings.Repeat("a", MaxValue), wildcards, func(u string) string { return strings.Repeat("a", 500) + u + "*" }},
+	{"ends", strings.Repeat("a", MaxValue), wildcards, func(u string) string { return "*" + u }},
+	{"has", strings.Repeat("a", MaxValue), wildcards, func(u string) string { return "*" + strings.Repeat("a", 100) + u + "*" }},
+	{"pieces", strings.Repeat("a", MaxValue), wildcards, func(u string) string { return strings.Repeat("*a", 250) + u + "*" }},
 	{"found", strings.Repeat("a", MaxValue), 15, func(u string) string { return strings.Repeat("*a", 2000) + u + "*" }},
-	{"short", "xyz", maxWildcards, func(u string) string { return "x*" + u }},
+	{"short", "xyz", wildcards, func(u string) string { return "x*" + u }},
 }
 
 // A request of the most descriptors compares no more than its bound, and says so
@@ -47,10 +47,10 @@ func TestPatternsCompareWithinBounds(t *testing.T) {
 				break
 			}
 		}
-		require.LessOrEqual(t, c.compared, MaxCompared+2*MaxValue*costOfPiece, x.name)
+		require.LessOrEqual(t, c.Compared(), MaxCompared+2*MaxValue*CostOfPiece, x.name)
 		switch x.name {
 		case "has", "pieces", "found":
-			require.ErrorIs(t, err, errCompared, x.name)
+			require.ErrorIs(t, err, ErrCompared, x.name)
 			require.Error(t, c.Add(asked("k=bb")), "what is behind it is not looked up either")
 		default:
 			require.NoError(t, err, x.name)
@@ -69,8 +69,7 @@ func TestPatternsCompareWithinBounds(t *testing.T) {
 // A pattern is not tried anew from each place where a piece of it is.
 func TestPatternsDoNotGoBack(t *testing.T) {
 	p := descriptorPolicy(t, `{descriptors: [{key: k, value: "`+strings.Repeat("*a", 500)+`*b", rate_limit: {unit: day, requests_per_unit: 1}}, {key: k, value: "x**y***z", rate_limit: {unit: day, requests_per_unit: 1}}]}`)
-	stars, _ := starPattern("x**y***z")
-	require.Equal(t, []string{"x", "y", "z"}, stars.pieces, "stars in a row are one")
+	require.Equal(t, []string{"x", "y", "z"}, StarPieces("x**y***z"), "stars in a row are one")
 	for value, want := range map[string]bool{
 		strings.Repeat("a", MaxValue): false, strings.Repeat("a", 499) + "b": false, strings.Repeat("a", 500) + "b": true, strings.Repeat("ca", 1000) + "b": true,
 		"xyz": true, "x-y-z": true, "xz": false, "xyyzz": true,
@@ -99,3 +98,6 @@ func BenchmarkCostlyDescriptors(b *testing.B) {
 		})
 	}
 }
+
+// wildcards is how many patterns a level may have.
+const wildcards = 100

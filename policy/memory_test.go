@@ -31,10 +31,3 @@ func TestMemoryOfManyPolicies(t *testing.T) {
 	require.Less(t, all-before, int64(75<<20))
 	runtime.KeepAlive(s)
 }
-
-func heap() int64 {
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	return int64(m.HeapAlloc)
-}

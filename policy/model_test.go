@@ -341,17 +341,16 @@ func TestMatchAgainstAModel(t *testing.T) {
 func randomOverride(r *rand.Rand, c *Call) (Override, error) {
 	until := pick(r, 0, int64(5*time.Second))
 	if r.IntN(5) == 0 {
-		return c.policy.ScaleOverride(pick(r, int64(50), 33, 200), until)
+		return c.Policy().ScaleOverride(pick(r, int64(50), 33, 200), until)
 	}
-	c.present &= r.Uint32()
-	c.unknown = nil
+	c.Keep(r.Uint32())
 	if r.IntN(2) == 0 {
 		if r.IntN(2) == 0 {
-			c.present &= -c.present // one attribute
+			c.Keep(-c.Present()) // one attribute
 		}
 		return c.TierOverride(pick(r, "x", "y", "default"), until)
 	}
-	l := &c.policy.Limits[r.IntN(len(c.policy.Limits))]
+	l := &c.Policy().Limits[r.IntN(len(c.Policy().Limits))]
 	return c.LimitOverride(l.Name, pick(r, Rate{Amount: 3, Period: int64(time.Second)}, Rate{Kind: Unlimited}, Rate{Kind: Blocked}), until)
 }
 
@@ -362,13 +361,13 @@ func explained(t *testing.T, c *Call, now int64) {
 	}
 	var matched, found []string
 	for i := range c.Applied {
-		matched = append(matched, c.Applied[i].line())
+		matched = append(matched, line(&c.Applied[i]))
 	}
 	for _, f := range c.Explain(now) {
 		require.NotEmpty(t, f.String())
 		if f.Why == Applies {
 			a := Applied{Limit: f.Limit, Numbers: f.Numbers, Cost: f.Cost, Key: f.Key, Missing: f.Missing}
-			found = append(found, a.line())
+			found = append(found, line(&a))
 		}
 	}
 	require.Equal(t, matched, found)

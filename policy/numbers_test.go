@@ -7,20 +7,6 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const preceding = `
-policies:
-  p:
-    attributes: {tenant: {type: lower}}
-    limits:
-      plain: {by: tenant, rate: 10/m}
-      tier: {by: [tenant, user], tiers: {attribute: tier, free: 100/m, pro: {rate: 1000/m, mode: soft, cost: 3}, default: 50/m}, mode: shadow}
-      day: {by: tenant, rate: 1000/day, algorithm: fixed}
-      all: {rate: 7/s}
-    overrides:
-      - {when: {tenant: acme}, limits: {plain: 20/m, tier: unlimited}, until: 2026-12-31T23:00:00Z}
-      - {when: {tenant: "a*"}, limits: {plain: {rate: 30/m, mode: "off"}, tier: {rate: 60/m}}}
-`
-
 func TestPrecedenceOfNumbers(t *testing.T) {
 	s := load(t, preceding)
 	p := s.Policy([]byte("p"))
@@ -85,24 +71,6 @@ func TestPrecedenceOfNumbers(t *testing.T) {
 	f(with, 99, "1000/d enforce, rate ", "day", "tenant", "bob")
 	f(with, 99, "unlimited shadow, policy override overrides[0]", "tier", "tenant", "acme", "user", "u")
 	f(with, 100, "10/m enforce, rate ", "plain", "tenant", "bob")
-}
-
-func TestScaledRates(t *testing.T) {
-	f := func(rate string, percent int64, want string) {
-		t.Helper()
-		r, err := ParseRate(rate)
-		require.NoError(t, err)
-		require.Equal(t, want, (&scale{percent: percent}).rate(r, Token).String())
-	}
-	f("100/m burst 200", 50, "50/m burst 100")
-	f("1/m", 1, "1/m")
-	f("101/m burst 3", 50, "51/m burst 2")
-	f("100/m", 1000, "1000/m")
-	f("500000000/s", 1000, "500000000/s")
-	require.Equal(t, int64(MaxUnits), percentOf(MaxUnits, 100))
-	require.Equal(t, int64(MaxUnits)+1, percentOf(MaxUnits, 101))
-	require.Equal(t, int64(MaxUnits)+1, percentOf(MaxUnits, 1000))
-	require.Equal(t, int64(0), percentOf(0, 1000))
 }
 
 func TestRefusalsOfOverrides(t *testing.T) {

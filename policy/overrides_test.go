@@ -83,7 +83,7 @@ func TestRatesOfOverridesAreForgotten(t *testing.T) {
 		require.NoError(t, err)
 		s = override(t, s, o)
 	}
-	require.Less(t, len(s.overrides.named("p").exact["plain"].rates), 20)
+	require.Less(t, RatesOf(s, "p", "plain"), 20)
 	require.Equal(t, "@p:plain;tenant=t 100/s", applied(t, call(t, s, "p", "tenant", "t"), 0)[0])
 }
 
@@ -104,10 +104,10 @@ func TestRecordsOfOverrides(t *testing.T) {
 		require.Equal(t, o, again)
 		for i := range b {
 			_, err := DecodeOverride(b[:i])
-			require.ErrorIs(t, err, errOverrideData)
+			require.ErrorIs(t, err, ErrOverrideData)
 		}
 		_, err = DecodeOverride(append(b, 0))
-		require.ErrorIs(t, err, errOverrideData)
+		require.ErrorIs(t, err, ErrOverrideData)
 	}
 	require.Equal(t, []Pair{{Name: "tenant", Value: "a;b "}}, limit.Pairs())
 }

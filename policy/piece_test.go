@@ -6,39 +6,12 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 )
-
-// inPieces reads a file in pieces as small as can be, and whole in one: the texts of
-// its records, or its errors.
-func inPieces(text []byte) (pieces, whole []string, refused bool) {
-	read := func(least int) (said []string, refused bool) {
-		r := &reader{file: "f"}
-		parts := r.parts(text, least)
-		if err := r.errs.Result(); err != nil {
-			for _, e := range r.errs.List {
-				said = append(said, e.Error())
-			}
-			return said, true
-		}
-		for _, rec := range parts.records() {
-			said = append(said, rec.Name+"\n"+Format(rec))
-		}
-		return said, false
-	}
-	pieces, refusedSo := read(1)
-	whole, refused = read(len(text) + 1)
-	if refused != refusedSo {
-		pieces = append(pieces, "(refused: "+strconv.FormatBool(refusedSo)+")")
-		refused = false
-	}
-	return pieces, whole, refused
-}
 
 var filesInPieces = []string{
 	"policies:\n  a: {limits: {l: {rate: 1/s}}}\n  b:\n    limits:\n      l: {rate: 2/s}\n# c\n  c:\n    limits: {l: {rate: x}}\nlists:\n  a: [x]\n  b: [y]\nroutes: {a: {else: allow}, b: {else: nobody}}\n",
@@ -62,24 +35,22 @@ var filesInPieces = []string{
 
 // A file that is read in pieces is what it is whole, and is refused for the same.
 func TestPiecesAreTheWhole(t *testing.T) {
-	for _, text := range filesInPieces {
-		pieces, whole, _ := inPieces([]byte(text))
-		require.Equal(t, whole, pieces, text)
+	for _, body := range filesInPieces {
+		pieces, whole, _ := InPieces([]byte(body))
+		require.Equal(t, whole, pieces, body)
 	}
-	cuts := &cutter{least: 1, top: -1, entries: -1}
-	require.Nil(t, scan([]byte(filesInPieces[0]), cuts))
-	require.Len(t, cuts.cuts, 4)
-	for name, text := range hostile() {
-		if pieces, whole, refused := inPieces([]byte(text)[:4096]); !refused {
+	require.Equal(t, 4, Cuts([]byte(filesInPieces[0])))
+	for name, body := range hostile() {
+		if pieces, whole, refused := InPieces([]byte(body)[:4096]); !refused {
 			require.Equal(t, whole, pieces, name)
 		}
 	}
 	examples, err := filepath.Glob("testdata/*.yaml")
 	require.NoError(t, err)
 	for _, name := range examples {
-		text, err := os.ReadFile(name)
+		body, err := os.ReadFile(name)
 		require.NoError(t, err)
-		pieces, whole, _ := inPieces(text)
+		pieces, whole, _ := InPieces(body)
 		require.Equal(t, whole, pieces, name)
 	}
 	r := rand.New(rand.NewPCG(3, 4))
@@ -90,21 +61,21 @@ func TestPiecesAreTheWhole(t *testing.T) {
 			at := r.IntN(len(lines))
 			b.WriteString(strings.Join(lines[at:at+r.IntN(len(lines)-at)+1], ""))
 		}
-		if pieces, whole, refused := inPieces([]byte(b.String())); !refused { // errors may differ
+		if pieces, whole, refused := InPieces([]byte(b.String())); !refused { // errors may differ
 			require.Equal(t, whole, pieces, b.String())
 		}
 	}
 }
 
 func FuzzPieces(f *testing.F) {
-	for _, text := range filesInPieces {
-		f.Add([]byte(text))
+	for _, body := range filesInPieces {
+		f.Add([]byte(body))
 	}
-	f.Fuzz(func(t *testing.T, text []byte) {
-		if len(text) > 4096 {
+	f.Fuzz(func(t *testing.T, body []byte) {
+		if len(body) > 4096 {
 			return
 		}
-		if pieces, whole, refused := inPieces(text); !refused {
+		if pieces, whole, refused := InPieces(body); !refused {
 			require.Equal(t, whole, pieces)
 		}
 	})
@@ -124,7 +95,7 @@ func TestLongFilesTakeLittleMemory(t *testing.T) {
 			fmt.Fprintf(&b, "      limit_%d:\n        by: [user, tenant]\n        rate: %d/s\n", j, i+1)
 		}
 	}
-	text := []byte(b.String())
+	body := []byte(b.String())
 	before, most := heap(), make(chan int64)
 	done := make(chan struct{})
 	go func() { // what the heap has while the file is read
@@ -141,12 +112,12 @@ func TestLongFilesTakeLittleMemory(t *testing.T) {
 			}
 		}
 	}()
-	records, err := ParseFile("f", text)
+	records, err := ParseFile("f", body)
 	close(done)
 	require.NoError(t, err)
 	require.Len(t, records, MaxPolicies)
 	peak, kept := <-most-before, heap()-before
-	t.Logf("%d MB of text: %d MB of records, %d MB at most", len(text)>>20, kept>>20, peak>>20)
+	t.Logf("%d MB of text: %d MB of records, %d MB at most", len(body)>>20, kept>>20, peak>>20)
 	require.Less(t, kept, int64(130<<20))
 	require.Less(t, peak, 2*kept+50<<20) // what Go collects it for, and the pieces
 	runtime.KeepAlive(records)

@@ -85,9 +85,3 @@ func FuzzParseRate(f *testing.F) {
 		require.Equal(t, want.String(), big.NewInt(n).String())
 	})
 }
-
-func TestLinesMayEndAsOnWindows(t *testing.T) {
-	s := load(t, "policies:\r\n  p:\r\n    limits:\r\n      l: {rate: 1/s} # x\r\n")
-	require.Equal(t, []string{"@p:l 1/s"}, applied(t, call(t, s, "p"), 0))
-	require.Equal(t, []string{"f:1:2: a text is UTF-8 without control characters"}, refused(t, "a\rb"))
-}

@@ -120,7 +120,7 @@ func TestOverridesOfCalendars(t *testing.T) {
 	}
 	for text, want := range map[string]string{
 		"9/day":   "all rates of a limit with a calendar have one period: this one is of a day, another of a month",
-		"9/30d":   errCalendarPeriod.Error(),
+		"9/30d":   "with a calendar a rate is of a day, week, month, quarter or year: 500_000/month",
 		"9/month": "",
 		"blocked": "",
 	} {
@@ -145,14 +145,14 @@ func TestOverridesOfCalendars(t *testing.T) {
 		require.Equal(t, o, again)
 		for i := range b {
 			_, err := DecodeOverride(b[:i])
-			require.ErrorIs(t, err, errOverrideData)
+			require.EqualError(t, err, "the record of an override is damaged")
 		}
 	}
 	for _, per := range []byte{0, byte(calendar.Year) + 1} {
 		b := l.Append(nil)
 		b[len(b)-1] = per
 		_, err := DecodeOverride(b)
-		require.ErrorIs(t, err, errOverrideData)
+		require.EqualError(t, err, "the record of an override is damaged")
 	}
 	s = override(t, override(t, s, l), d)
 	scale, err := s.Policy([]byte("p")).ScaleOverride(50, 0)
@@ -164,97 +164,4 @@ func TestOverridesOfCalendars(t *testing.T) {
 	require.True(t, s.Sleeps(&l))
 	require.True(t, s.Sleeps(&d))
 	require.Equal(t, []string{"@p:l;u=a 5/d", "@p:d;u=a 5/day"}, applied(t, call(t, s, "p", "u", "a"), 0))
-}
-
-// Another calendar under one id takes CHANGE reset, as another algorithm does.
-func TestEditsOfCalendars(t *testing.T) {
-	const month = "rate: 5/month, calendar: {zone: Europe/Paris, anchor: 17, at: 06:00}"
-	f := func(old, new, want string) {
-		t.Helper()
-		was, is := record(t, "p", "limits: {l: {"+old+"}}"), record(t, "p", "limits: {l: {"+new+"}}")
-		for _, c := range []Change{ChangeKeep, ChangeProportional} {
-			_, err := Revise(was, nil, is, c)
-			if want == "" {
-				require.NoError(t, err)
-				continue
-			}
-			require.EqualError(t, err, "limit 'l' counts by "+want+": that takes CHANGE reset, or another id")
-			kinds := 0
-			for _, d := range Compare(was, is) {
-				if d.Effect == NewKind {
-					kinds++
-				}
-			}
-			require.NotZero(t, kinds, "%v", Compare(was, is))
-		}
-		out, err := Revise(was, nil, is, ChangeReset)
-		require.NoError(t, err)
-		require.Equal(t, map[string]LimitEpoch{"l": {Reset: 1}}, out)
-	}
-	const paris = "the month of Europe/Paris from 17 at 06:00"
-	f(month, "rate: 6/month, calendar: {zone: Europe/Paris, anchor: 17, at: 06:00}", "")
-	f(month, "rate: 5/month, calendar: {zone: UTC, anchor: 17, at: 06:00}", paris+", not the month of UTC from 17 at 06:00")
-	f(month, "rate: 5/month, calendar: {zone: Europe/Paris, at: 06:00}", paris+", not the month of Europe/Paris at 06:00")
-	f(month, "rate: 5/quarter, calendar: {zone: Europe/Paris, anchor: 17, at: 06:00}", paris+", not the quarter of Europe/Paris from 17 at 06:00")
-	f("rate: 5/d, algorithm: fixed", "rate: 5/day, calendar: UTC", "fixed, not the day of UTC")
-	f("rate: 5/day, calendar: UTC", "rate: 5/d", "the day of UTC, not token")
-
-	// A limit that comes back counts on under its calendar alone.
-	gone, err := Revise(record(t, "p", "limits: {l: {"+month+"}, m: {rate: 1/s}}"), nil, record(t, "p", "limits: {m: {rate: 1/s}}"), ChangeKeep)
-	require.NoError(t, err)
-	require.Equal(t, map[string]LimitEpoch{"l": {Was: paris}}, gone)
-	for text, fails := range map[string]bool{month: false, "rate: 5/month, calendar: UTC": true} {
-		_, err := Revise(record(t, "p", "limits: {m: {rate: 1/s}}"), gone, record(t, "p", "limits: {l: {"+text+"}, m: {rate: 1/s}}"), ChangeKeep)
-		require.Equal(t, fails, err != nil, text)
-	}
-}
-
-// A limit that an edit stops, or lets everybody by, goes on with its counters when
-// it has an amount again, and not with those of another calendar.
-func TestEditsThatLeaveACalendarWithoutAPeriod(t *testing.T) {
-	const zone = ", calendar: {zone: UTC, anchor: 17}"
-	text := func(limit string) *Record { return record(t, "p", "limits: {l: {"+limit+"}, m: {rate: 1/s}}") }
-	for _, rate := range []string{"rate: blocked", "rate: unlimited", "tiers: {attribute: a, vip: unlimited, default: blocked}"} {
-		monthly, none := text("rate: 5/month"+zone), text(rate+zone)
-		require.Empty(t, Compare(none, record(t, "p", Format(none))), Format(none))
-		for _, d := range Compare(monthly, none) {
-			require.NotEqual(t, NewKind, d.Effect, d)
-		}
-		set := with(t, emptySet(), none)
-		require.Equal(t, Calendar, set.Policy([]byte("p")).Limits[0].Algorithm)
-		require.Nil(t, set.Policy([]byte("p")).Limits[0].Calendar)
-		require.True(t, set.Policy([]byte("p")).Calendars)
-
-		const month = "the month of UTC from 17"
-		revise := func(old *Record, epochs map[string]LimitEpoch, is *Record, want string) map[string]LimitEpoch {
-			t.Helper()
-			out, err := Revise(old, epochs, is, ChangeKeep)
-			if want != "" {
-				require.EqualError(t, err, "limit 'l' counts by "+month+", not "+want+": that takes CHANGE reset, or another id")
-			} else {
-				require.NoError(t, err)
-			}
-			return out
-		}
-		epochs := revise(monthly, nil, none, "")
-		kept := map[string]LimitEpoch{"l": {Was: month}}
-		require.Equal(t, kept, epochs)
-		require.Equal(t, kept, revise(none, epochs, none, ""), "an edit of something else")
-		require.Empty(t, revise(none, epochs, text("rate: 7/month"+zone), ""))
-		revise(none, epochs, text("rate: 5/quarter"+zone), "the quarter of UTC from 17")
-		revise(none, epochs, text("rate: 5/d"), "token")
-		revise(none, epochs, text(rate+", calendar: UTC"), "the period of UTC")
-		gone := revise(none, epochs, record(t, "p", "limits: {m: {rate: 1/s}}"), "")
-		require.Equal(t, kept, gone)
-		require.Equal(t, kept, revise(record(t, "p", "limits: {m: {rate: 1/s}}"), gone, none, ""))
-
-		out, err := Revise(none, epochs, text("rate: 5/quarter"+zone), ChangeReset)
-		require.NoError(t, err)
-		require.Equal(t, map[string]LimitEpoch{"l": {Reset: 1}}, out)
-		out, err = Revise(none, epochs, text(rate+", calendar: UTC"), ChangeReset)
-		require.NoError(t, err)
-		require.Equal(t, map[string]LimitEpoch{"l": {Reset: 1}}, out)
-		// Nothing was ever counted.
-		require.Empty(t, revise(none, nil, text("rate: 5/day, calendar: UTC"), ""))
-	}
 }

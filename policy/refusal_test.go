@@ -125,9 +125,10 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("rate: 10/0s", `f:4:15: @.rate: "10/0s": a period is above 0 and at most 100 years`)
 	limit("rate: 10/1.5s", `f:4:15: @.rate: "10/1.5s": a duration has whole numbers: for 1.5s write 1500ms`)
 	limit("rate: 10/1000000h", `f:4:15: @.rate: "10/1000000h": a period is above 0 and at most 100 years`)
-	limit("rate: 10", "f:4:15: @.rate: \"10\": "+errRateForm.Error())
-	limit("rate: 10/s burst", "f:4:15: @.rate: \"10/s burst\": "+errRateForm.Error())
-	limit("rate: 10/s brust 5", "f:4:15: @.rate: \"10/s brust 5\": "+errRateForm.Error())
+	_, form := ParseRate("10")
+	limit("rate: 10", "f:4:15: @.rate: \"10\": "+form.Error())
+	limit("rate: 10/s burst", "f:4:15: @.rate: \"10/s burst\": "+form.Error())
+	limit("rate: 10/s brust 5", "f:4:15: @.rate: \"10/s brust 5\": "+form.Error())
 	limit("rate: 4611686018427387904/s, algorithm: fixed", `f:4:15: @.rate: "4611686018427387904/s": an amount is a whole number of at most 4611686018427387903`)
 	limit("rate: 10/s burst 20, algorithm: fixed", `f:4:15: @.rate: "10/s burst 20": burst is of buckets: it goes with algorithm token and leaky`)
 	limit("rate: 1_000_000_001/s", `f:4:15: @.rate: "1000000001/s": a bucket has at most 1000000000 units a second`)
@@ -290,8 +291,8 @@ func TestCanonicalTextsHaveABound(t *testing.T) {
 }
 
 func TestAPanicOfTheParserIsARefusal(t *testing.T) {
-	require.EqualError(t, guarded(func() error { panic("index out of range") }), "the parser failed: index out of range")
-	require.NoError(t, guarded(func() error { return nil }))
+	require.EqualError(t, Guarded(func() error { panic("index out of range") }), "the parser failed: index out of range")
+	require.NoError(t, Guarded(func() error { return nil }))
 }
 
 // A file has room for all policies with all limits, where these are plain; what
@@ -310,7 +311,13 @@ func TestValuesOfAFile(t *testing.T) {
 		require.Less(t, b.Len(), MaxFile)
 		return []byte(b.String())
 	}
-	require.Nil(t, scan(file("{by: u, rate: 1/s}"), new(cutter)))
+	require.NotEqual(t, -1, Cuts(file("{by: u, rate: 1/s}")))
 	_, err := ParseFile("f", file("{by: [u, v, w], rate: 1/s, when: {u: [a, b, c, d]}}"))
 	require.ErrorContains(t, err, "too many values for one file: 3145728 keys, values, colons, commas and brackets at most")
+}
+
+func TestLinesMayEndAsOnWindows(t *testing.T) {
+	s := load(t, "policies:\r\n  p:\r\n    limits:\r\n      l: {rate: 1/s} # x\r\n")
+	require.Equal(t, []string{"@p:l 1/s"}, applied(t, call(t, s, "p"), 0))
+	require.Equal(t, []string{"f:1:2: a text is UTF-8 without control characters"}, refused(t, "a\rb"))
 }

@@ -97,7 +97,7 @@ routes:
 }
 
 func TestRoutesText(t *testing.T) {
-	for text, want := range map[string]string{
+	for body, want := range map[string]string{
 		"{else: allow}": "else: allow\n",
 		"{match: {GET /b: deny, \"GET /{x}\": {policy: allow}}, else: {policy: p, cost: 3, attributes: {b: {cookie: c}, a: {query: Q x}}}, case: ignore, encoded_slash: separator, attributes: {k: {header: x-k}, z: 'a b'}}": `else: {policy: p, attributes: {b: {cookie: c}, a: {query: "Q x"}}, cost: 3}
 attributes: {k: {header: X-K}, z: "a b"}
@@ -108,7 +108,7 @@ match:
   "GET /{x}": {policy: allow}
 `,
 	} {
-		rec, err := ParseRecord("f", "routes/x", []byte(text))
+		rec, err := ParseRecord("f", "routes/x", []byte(body))
 		require.NoError(t, err)
 		require.Equal(t, RoutesRecord, rec.Kind)
 		require.Equal(t, want, Format(rec))
@@ -132,7 +132,7 @@ match:
 }
 
 func TestRoutesThatAreRefused(t *testing.T) {
-	for text, want := range map[string]string{
+	for body, want := range map[string]string{
 		"{match: {/a: p}}":                                                       "f:1:1: else is missing",
 		"{else: p, mach: {}}":                                                    `f:1:11: unknown key "mach", did you mean "match"?`,
 		"{else: P}":                                                              `f:1:8: else: "P" does not name a policy`,
@@ -156,8 +156,8 @@ func TestRoutesThatAreRefused(t *testing.T) {
 		"{else: p, match: {*.com/: p}}":                                          "quote a pattern that begins with a star",
 		"{else: {policy: p, attributes: {" + manyAttributes(MaxGiven+1) + "}}}":  "27 attributes",
 	} {
-		_, err := ParseRecord("f", "routes/x", []byte(text))
-		require.ErrorContains(t, err, want, text)
+		_, err := ParseRecord("f", "routes/x", []byte(body))
+		require.ErrorContains(t, err, want, body)
 	}
 	for _, name := range []string{"routes/", "routes/X", "routes/a/b", "routes"} {
 		_, err := ParseRecord("f", name, []byte("{else: allow}"))
@@ -220,8 +220,8 @@ func FuzzRoutes(f *testing.F) {
 	f.Add("else: deny\nmatch: {\"GET /a/{id}\": {policy: p, attributes: {id: {path: id}}}}", "GET", "h", "/a/%2f?x=y")
 	f.Add("else: p\nencoded_slash: separator\nmatch: {\"*.x/*\": allow}", "POST", "a.x:80", "http://b/a;c/../d")
 	f.Add("else: p\nmatch: {\"*.x/*\": allow}", "POST", "a:8.x.:80", "/a")
-	f.Fuzz(func(t *testing.T, text, method, host, target string) {
-		rec, err := ParseRecord("f", "routes/x", []byte(text))
+	f.Fuzz(func(t *testing.T, body, method, host, target string) {
+		rec, err := ParseRecord("f", "routes/x", []byte(body))
 		if err != nil {
 			return
 		}
