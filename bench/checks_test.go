@@ -15,6 +15,7 @@ import (
 	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/load"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 // BenchmarkCheck is one check of a random caller in a full table: what a server
@@ -37,7 +38,7 @@ type checker struct {
 func newChecker(t testing.TB, limits int) *checker {
 	e := engine.New(engine.Config{})
 	editor := policy.NewSet(policy.Config{Seed: e.Seed()}).Edit()
-	rec, err := policy.ParseRecord("p", "p", []byte(checkPolicy(limits)))
+	rec, err := grammar.ParseRecord("p", "p", []byte(checkPolicy(limits)))
 	require.NoError(t, err)
 	editor.Set(rec, policy.Meta{Version: 1})
 	set, err := editor.Finish(1)

@@ -11,7 +11,7 @@ import (
 
 	"github.com/headgate-io/headgate/internal/hgtest"
 	"github.com/headgate-io/headgate/internal/load"
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 func TestPoliciesTargets(t *testing.T) {
@@ -35,7 +35,7 @@ func TestPoliciesTargets(t *testing.T) {
 // The file of the rows has as many policies as it says, and a caller's override is
 // that of the policy by which he is checked.
 func TestPoliciesRowsOnHeadgate(t *testing.T) {
-	records, err := policy.ParseFile("f", []byte(policiesFile(50)))
+	records, err := grammar.ParseFile("f", []byte(policiesFile(50)))
 	require.NoError(t, err)
 	require.Len(t, records, 50)
 	bin, err := hgtest.Binary()

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -7,11 +7,15 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 // someLimits returns a set with a policy of n limits as services have them, and
 // the attributes of a call to which all apply.
-func someLimits(t testing.TB, n int) (*Set, []string) {
+func someLimits(t testing.TB, n int) (*policy.Set, []string) {
 	limits := []string{
 		"user: {by: user, rate: 5/m}",
 		"ip: {by: ip, rate: 10/m}",
@@ -24,7 +28,7 @@ func someLimits(t testing.TB, n int) (*Set, []string) {
 		"burst: {by: user, rate: 20/s, algorithm: sliding}",
 		"shadow: {by: tenant, rate: 1/s, mode: shadow}",
 	}
-	s := load(t, "policies: {shop/pay: {limits: {"+strings.Join(limits[:n], ", ")+"}}}")
+	s := policytest.Load(t, "policies: {shop/pay: {limits: {"+strings.Join(limits[:n], ", ")+"}}}")
 	return s, []string{
 		"user", "eve", "ip", "2001:db8:1:2::3", "tenant", "acme", "method", "POST", "route", "/v1/pay/card",
 		"tier", "pro", "tokens", "1200",
@@ -32,8 +36,8 @@ func someLimits(t testing.TB, n int) (*Set, []string) {
 }
 
 // matcher returns a function that makes a call and matches it.
-func matcher(t testing.TB, s *Set, attrs []string) func() {
-	c := NewCall()
+func matcher(t testing.TB, s *policy.Set, attrs []string) func() {
+	c := policy.NewCall()
 	name := []byte("shop/pay")
 	views := make([][]byte, len(attrs))
 	for i, a := range attrs {
@@ -46,35 +50,35 @@ func matcher(t testing.TB, s *Set, attrs []string) func() {
 				t.Fatal(err)
 			}
 		}
-		if v, err := c.Match(1); err != nil || v != Decide {
+		if v, err := c.Match(1); err != nil || v != policy.Decide {
 			t.Fatal(v, err)
 		}
 	}
 }
 
 func TestMatchAllocatesNothing(t *testing.T) {
-	f := func(s *Set, attrs []string, n int) {
+	f := func(s *policy.Set, attrs []string, n int) {
 		t.Helper()
-		require.Len(t, applied(t, call(t, s, "shop/pay", attrs...), 1), n)
+		require.Len(t, policytest.Applied(t, policytest.Call(t, s, "shop/pay", attrs...), 1), n)
 		require.Zero(t, testing.AllocsPerRun(100, matcher(t, s, attrs)))
 	}
 	for _, n := range []int{1, 3, 10} {
 		s, attrs := someLimits(t, n)
 		f(s, attrs, n)
-		o, err := call(t, s, "shop/pay", "user", "eve").LimitOverride("user", Rate{Amount: 9, Period: int64(time.Second)}, 0)
+		o, err := policytest.Call(t, s, "shop/pay", "user", "eve").LimitOverride("user", policy.Rate{Amount: 9, Period: int64(time.Second)}, 0)
 		require.NoError(t, err)
-		s = override(t, s, o)
+		s = policytest.Override(t, s, o)
 		f(s, attrs, n)
-		if o, err = call(t, s, "shop/pay", "tenant", "acme").TierOverride("free", 0); n == 10 {
+		if o, err = policytest.Call(t, s, "shop/pay", "tenant", "acme").TierOverride("free", 0); n == 10 {
 			require.NoError(t, err)
-			s = override(t, s, o)
+			s = policytest.Override(t, s, o)
 			f(s, attrs, n)
 		}
 		o, err = s.Policy([]byte("shop/pay")).ScaleOverride(50, 0)
 		require.NoError(t, err)
-		f(override(t, s, o), attrs, n)
+		f(policytest.Override(t, s, o), attrs, n)
 	}
-	s := load(t, "policies: {shop/pay: {attributes: {mail: {type: lower}, key: {type: [lower, secret]}}, limits: {mail: {by: [mail, key, long], rate: 1/s}}}}")
+	s := policytest.Load(t, "policies: {shop/pay: {attributes: {mail: {type: lower}, key: {type: [lower, secret]}}, limits: {mail: {by: [mail, key, long], rate: 1/s}}}}")
 	f(s, []string{"mail", "Ärger@X Y", "key", "SK", "long", strings.Repeat("x", 4000), "other", "unknown"}, 1)
 }
 
@@ -95,7 +99,7 @@ func BenchmarkMatch(b *testing.B) {
 func tenThousand() []byte {
 	var b strings.Builder
 	b.WriteString("policies:\n")
-	for i := range MaxPolicies {
+	for i := range policy.MaxPolicies {
 		fmt.Fprintf(&b, "  team%d/api:\n    on_failure: closed\n    limits:\n      ip:  {by: ip, rate: 10/m}\n      key: {by: key, tiers: {attribute: tier, free: %d/m, pro: 600/m burst 100, default: 60/m}}\n      all: {rate: 50_000/s, status: 503}\n", i, i+1)
 	}
 	return []byte(b.String())
@@ -106,19 +110,19 @@ func BenchmarkLoadTenThousandPolicies(b *testing.B) {
 	b.SetBytes(int64(len(text)))
 	b.ReportAllocs()
 	for b.Loop() {
-		load(b, string(text))
+		policytest.Load(b, string(text))
 	}
 }
 
 // One of ten thousand is set again.
 func BenchmarkSetOneOfTenThousand(b *testing.B) {
-	s := load(b, string(tenThousand()))
-	r, err := ParseRecord("", "team7/api", []byte("limits: {all: {rate: 1/s}}"))
+	s := policytest.Load(b, string(tenThousand()))
+	r, err := grammar.ParseRecord("", "team7/api", []byte("limits: {all: {rate: 1/s}}"))
 	require.NoError(b, err)
 	b.ReportAllocs()
 	for b.Loop() {
 		e := s.Edit()
-		e.Set(r, Meta{})
+		e.Set(r, policy.Meta{})
 		_, err := e.Finish(1)
 		require.NoError(b, err)
 	}
@@ -127,7 +131,7 @@ func BenchmarkSetOneOfTenThousand(b *testing.B) {
 func BenchmarkOverrides(b *testing.B) {
 	s, attrs := someLimits(b, 3)
 	const n = 100_000
-	one, err := call(b, s, "shop/pay", "user", "eve").LimitOverride("user", Rate{Amount: 9, Period: int64(time.Second)}, 0)
+	one, err := policytest.Call(b, s, "shop/pay", "user", "eve").LimitOverride("user", policy.Rate{Amount: 9, Period: int64(time.Second)}, 0)
 	require.NoError(b, err)
 	e := s.Edit()
 	for i := range n {

@@ -155,6 +155,16 @@ func (d *Definition) Limit(name string) *LimitDef {
 	return nil
 }
 
+// LimitWithID returns the limit of an id, or nil.
+func (d *Definition) LimitWithID(id string) *LimitDef {
+	for _, l := range d.Limits {
+		if l.Id == id {
+			return l
+		}
+	}
+	return nil
+}
+
 // LimitNames returns the names of the limits, in order.
 func (d *Definition) LimitNames() []string {
 	names := make([]string, len(d.Limits))

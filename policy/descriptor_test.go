@@ -1,27 +1,32 @@
-package policy
+package policy_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/diff"
+	"github.com/headgate-io/headgate/policy/grammar"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 // descriptorPolicy compiles the descriptors of a text.
-func descriptorPolicy(t testing.TB, text string) *Policy {
+func descriptorPolicy(t testing.TB, text string) *policy.Policy {
 	t.Helper()
-	rec, err := ParseRecord("f", "rl", []byte(text))
+	rec, err := grammar.ParseRecord("f", "rl", []byte(text))
 	require.NoError(t, err)
-	e := emptySet().Edit()
-	e.Set(rec, Meta{Version: 1})
+	e := policytest.Empty().Edit()
+	e.Set(rec, policy.Meta{Version: 1})
 	set, err := e.Finish(1)
 	require.NoError(t, err)
 	return set.Policy([]byte("rl"))
 }
 
 // asked makes a descriptor of "key=value,key=value".
-func asked(text string) *Asked {
-	a := new(Asked)
+func asked(text string) *policy.Asked {
+	a := new(policy.Asked)
 	for entry := range strings.SplitSeq(text, ",") {
 		key, value, _ := strings.Cut(entry, "=")
 		a.Entries = append(a.Entries, []byte(key), []byte(value))
@@ -32,7 +37,7 @@ func asked(text string) *Asked {
 func TestRefusalsOfDescriptors(t *testing.T) {
 	f := func(text string, want ...string) {
 		t.Helper()
-		_, err := ParseRecord("f", "rl", []byte(text))
+		_, err := grammar.ParseRecord("f", "rl", []byte(text))
 		require.Error(t, err, text)
 		require.Equal(t, strings.Join(want, "\n"), err.Error(), text)
 	}
@@ -62,24 +67,24 @@ func TestRefusalsOfDescriptors(t *testing.T) {
 			text += strings.Repeat(" ", 2*i) + "  descriptors:\n"
 		}
 	}
-	_, err := ParseRecord("f", "rl", []byte(text))
+	_, err := grammar.ParseRecord("f", "rl", []byte(text))
 	require.ErrorContains(t, err, "descriptors nest 16 deep at most")
 }
 
 // Two descriptors never share a counter, unless the text says so.
 func TestKeysOfDescriptors(t *testing.T) {
 	p := descriptorPolicy(t, `{descriptors: [{key: s, value: "x*", share_threshold: true, descriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 1}}]}]}`)
-	limit := AskedLimit{Requests: 1, Unit: UnitHour, Multiplier: 2}
+	limit := policy.AskedLimit{Requests: 1, Unit: policy.UnitHour, Multiplier: 2}
 	long := strings.Repeat("v", 4000)
 	seen := map[string]string{}
 	for _, text := range []string{
 		"a=b", "a_b=", "a=b_", "a_=b", "a=b,c=d", "a=b;c=d", "a=b%3Bc=d", "a=" + long, "a=" + long + "v", "a==b", "a%3D=b", "=a", "a=%", "a=~", "a", "a=\x00", "a= ", "A=b",
 	} {
 		if strings.HasPrefix(text, "=") {
-			require.Error(t, CheckAsked(asked(text)))
+			require.Error(t, policy.CheckAsked(asked(text)))
 			continue
 		}
-		var c Descriptor
+		var c policy.Descriptor
 		c.Begin(p, 0, 0)
 		a := asked(text)
 		a.Limit = limit
@@ -88,16 +93,16 @@ func TestKeysOfDescriptors(t *testing.T) {
 		key := string(c.Matched[0].Key)
 		require.Empty(t, seen[key], "%q and %q are %q", text, seen[key], key)
 		seen[key] = text
-		name, ok := IsDescriptorKey([]byte(key))
+		name, ok := policy.IsDescriptorKey([]byte(key))
 		require.True(t, ok, key)
 		require.Equal(t, "rl", name)
-		_, _, _, ok = ParseKey([]byte(key))
+		_, _, _, ok = policy.ParseKey([]byte(key))
 		require.False(t, ok, key)
 	}
-	var c Descriptor
+	var c policy.Descriptor
 	c.Begin(p, 0, 0)
 	for _, entries := range [][][]byte{{[]byte("a=b"), nil}, {[]byte("a"), []byte("b=")}} {
-		require.NoError(t, c.Add(&Asked{Entries: entries, Limit: limit}))
+		require.NoError(t, c.Add(&policy.Asked{Entries: entries, Limit: limit}))
 	}
 	require.NoError(t, c.Finish())
 	require.NotEqual(t, c.Matched[0].Key, c.Matched[1].Key)
@@ -111,15 +116,15 @@ func TestKeysOfDescriptors(t *testing.T) {
 	require.Equal(t, c.Matched[0].Key, c.Matched[2].Key)
 	require.NotEqual(t, c.Matched[0].Key, c.Matched[3].Key)
 	for _, other := range []string{"@rl:descriptors", "@rl:descriptors;60s", "@rl:descriptors;60;a=b", "rl:descriptors;60s;a=b", "@RL:descriptors;60s;a=b", "@rl:l;ip=1"} {
-		_, ok := IsDescriptorKey([]byte(other))
+		_, ok := policy.IsDescriptorKey([]byte(other))
 		require.False(t, ok, other)
 	}
 }
 
 func TestDescriptorsAllocateNothing(t *testing.T) {
 	p := descriptorPolicy(t, `{descriptors: [{key: a, rate_limit: {unit: day, requests_per_unit: 1, name: n}, descriptors: [{key: b, value: "x*", rate_limit: {unit: day, requests_per_unit: 1, replaces: [{name: n}]}}]}]}`)
-	all := []*Asked{asked("a=1"), asked("a=1,b=xyz"), asked("c=1")}
-	var c Descriptor
+	all := []*policy.Asked{asked("a=1"), asked("a=1,b=xyz"), asked("c=1")}
+	var c policy.Descriptor
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		c.Begin(p, 0, 0)
 		for _, a := range all {
@@ -127,7 +132,7 @@ func TestDescriptorsAllocateNothing(t *testing.T) {
 				t.Fatal()
 			}
 		}
-		if c.Finish() != nil || c.Matched[0].Outcome != Replaced || c.Matched[1].Outcome != Counted || c.Matched[2].Outcome != Unmatched {
+		if c.Finish() != nil || c.Matched[0].Outcome != policy.Replaced || c.Matched[1].Outcome != policy.Counted || c.Matched[2].Outcome != policy.Unmatched {
 			t.Fatal()
 		}
 		c.End()
@@ -140,41 +145,41 @@ func FuzzDescriptors(f *testing.F) {
 	f.Add(`[{key: a, value: "b*", share_threshold: true, metadata: {a: [1, "x", {b: true}]}, rate_limit: {unit: DAY, requests_per_unit: 1_000, name: n, replaces: [{name: m}]}, descriptors: [{key: c}]}]`, "a", "bc", "c", "")
 	f.Add(`[{key: a, quota_mode: true, rate_limit: {unlimited: true}}, {key: "*", value: "*x*", detailed_metric: true}]`, "*", "axb", "a", "b")
 	f.Fuzz(func(t *testing.T, text, k1, v1, k2, v2 string) {
-		rec, err := ParseRecord("f", "rl", []byte("descriptors: "+text))
+		rec, err := grammar.ParseRecord("f", "rl", []byte("descriptors: "+text))
 		if err != nil {
 			return
 		}
-		again, err := ParseRecord("f", "rl", []byte(Format(rec)))
-		require.NoError(t, err, "%s", Format(rec))
-		require.Equal(t, Format(rec), Format(again))
-		require.Empty(t, Compare(rec, again))
-		foreign, err := ParseEnvoy("f", []byte("domain: rl\ndescriptors: "+text))
+		again, err := grammar.ParseRecord("f", "rl", []byte(grammar.Format(rec)))
+		require.NoError(t, err, "%s", grammar.Format(rec))
+		require.Equal(t, grammar.Format(rec), grammar.Format(again))
+		require.Empty(t, diff.Compare(rec, again))
+		foreign, err := grammar.ParseEnvoy("f", []byte("domain: rl\ndescriptors: "+text))
 		if err == nil { // a key more is another text
-			require.Equal(t, Format(rec), Format(foreign))
+			require.Equal(t, grammar.Format(rec), grammar.Format(foreign))
 		}
-		e := emptySet().Edit()
-		e.Set(rec, Meta{})
+		e := policytest.Empty().Edit()
+		e.Set(rec, policy.Meta{})
 		set, err := e.Finish(1)
 		require.NoError(t, err)
 		p := set.Policy([]byte("rl"))
-		var c Descriptor
+		var c policy.Descriptor
 		c.Begin(p, 1, 0)
-		one := &Asked{Entries: [][]byte{[]byte(k1), []byte(v1)}}
-		both := &Asked{Entries: append(one.Entries[:2:2], []byte(k2), []byte(v2))}
+		one := &policy.Asked{Entries: [][]byte{[]byte(k1), []byte(v1)}}
+		both := &policy.Asked{Entries: append(one.Entries[:2:2], []byte(k2), []byte(v2))}
 		if c.Add(one) != nil || c.Add(both) != nil {
 			return
 		}
 		require.NoError(t, c.Finish())
 		for i := range c.Matched {
 			m := &c.Matched[i]
-			require.Equal(t, m.Outcome == Counted, m.Key != nil)
+			require.Equal(t, m.Outcome == policy.Counted, m.Key != nil)
 			if m.Key != nil {
-				name, ok := IsDescriptorKey(m.Key)
+				name, ok := policy.IsDescriptorKey(m.Key)
 				require.True(t, ok)
 				require.Equal(t, "rl", name)
 				// The key tells what it is of, but for what is long, or shared.
-				asked := [...]*Asked{one, both}[i]
-				if entries, ok := DescriptorEntries(m.Key); ok && !strings.Contains(text, "share_threshold") {
+				asked := [...]*policy.Asked{one, both}[i]
+				if entries, ok := policy.DescriptorEntries(m.Key); ok && !strings.Contains(text, "share_threshold") {
 					require.Equal(t, asked.Entries, entries)
 				}
 			}

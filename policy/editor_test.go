@@ -1,16 +1,19 @@
-package policy
+package policy_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 func TestSetsDoNotChange(t *testing.T) {
-	a := with(t, emptySet(), record(t, "p", "limits: {l: {rate: 1/s}}"), record(t, "q", "limits: {l: {rate: 1/s}}"))
+	a := policytest.With(t, policytest.Empty(), policytest.Record(t, "p", "limits: {l: {rate: 1/s}}"), policytest.Record(t, "q", "limits: {l: {rate: 1/s}}"))
 	e := a.Edit()
-	e.Set(record(t, "p", "limits: {l: {rate: 2/s}}"), Meta{Version: 7})
-	e.Set(record(t, "r", "limits: {l: {rate: 3/s}}"), Meta{})
+	e.Set(policytest.Record(t, "p", "limits: {l: {rate: 2/s}}"), policy.Meta{Version: 7})
+	e.Set(policytest.Record(t, "r", "limits: {l: {rate: 3/s}}"), policy.Meta{})
 	require.True(t, e.Delete("q"))
 	require.False(t, e.Delete("q"))
 	b, err := e.Finish(9)
@@ -19,27 +22,27 @@ func TestSetsDoNotChange(t *testing.T) {
 	require.Equal(t, []string{"p", "q"}, a.Names())
 	require.Equal(t, []string{"p", "r"}, b.Names())
 	require.Equal(t, []uint64{1, 9}, []uint64{a.Revision(), b.Revision()})
-	require.Equal(t, []string{"@p:l 1/s"}, applied(t, call(t, a, "p"), 0))
-	require.Equal(t, []string{"@p:l 2/s"}, applied(t, call(t, b, "p"), 0))
+	require.Equal(t, []string{"@p:l 1/s"}, policytest.Applied(t, policytest.Call(t, a, "p"), 0))
+	require.Equal(t, []string{"@p:l 2/s"}, policytest.Applied(t, policytest.Call(t, b, "p"), 0))
 	require.Nil(t, b.Policy([]byte("q")))
 	require.Equal(t, uint64(7), b.Policy([]byte("p")).Version)
-	require.Equal(t, b.Policy([]byte("p")), call(t, b, "p").Policy())
+	require.Equal(t, b.Policy([]byte("p")), policytest.Call(t, b, "p").Policy())
 }
 
 // What policies share is compiled into them anew when it changes.
 func TestSharedRecordsReachPolicies(t *testing.T) {
-	s := with(t, emptySet(),
-		record(t, "p", "limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}"),
-		record(t, "own", "{attributes: {mail: {}}, lists: {vips: [x]}, limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}}"),
-		record(t, "lists/vips", "[eve]"))
-	f := func(s *Set, name, user string, want ...string) {
+	s := policytest.With(t, policytest.Empty(),
+		policytest.Record(t, "p", "limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}"),
+		policytest.Record(t, "own", "{attributes: {mail: {}}, lists: {vips: [x]}, limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}}"),
+		policytest.Record(t, "lists/vips", "[eve]"))
+	f := func(s *policy.Set, name, user string, want ...string) {
 		t.Helper()
-		require.Equal(t, append([]string{}, want...), applied(t, call(t, s, name, "mail", "A@x", "user", user), 0))
+		require.Equal(t, append([]string{}, want...), policytest.Applied(t, policytest.Call(t, s, name, "mail", "A@x", "user", user), 0))
 	}
 	f(s, "p", "eve", "@p:l;mail=A@x 1/s")
 	f(s, "p", "bob")
 
-	next := with(t, s, record(t, "lists/vips", "[bob]"), record(t, "attributes", "{mail: {type: lower}}"))
+	next := policytest.With(t, s, policytest.Record(t, "lists/vips", "[bob]"), policytest.Record(t, "attributes", "{mail: {type: lower}}"))
 	f(next, "p", "eve")
 	f(next, "p", "bob", "@p:l;mail=a@x 1/s")
 	f(next, "own", "x", "@own:l;mail=A@x 1/s")
@@ -65,21 +68,21 @@ func TestSharedRecordsReachPolicies(t *testing.T) {
 
 	// A type that a policy cannot have is refused with the policy's place.
 	e = next.Edit()
-	e.Set(record(t, "attributes", "{user: {type: ip}}"), Meta{})
+	e.Set(policytest.Record(t, "attributes", "{user: {type: ip}}"), policy.Meta{})
 	_, err = e.Finish(6)
-	var errs *Errors
+	var errs *policy.Errors
 	require.ErrorAs(t, err, &errs)
 	require.Len(t, errs.List, 2)
 	require.EqualError(t, errs.List[1], `p.yaml:1:55: limits.l.when.user.list: list "vips", entry on line 1: "bob" is not an IP address or a CIDR such as 203.0.113.0/24`)
 }
 
 func TestASetHasABoundOfPolicies(t *testing.T) {
-	e := emptySet().Edit()
-	r := record(t, "p", "limits: {l: {rate: 1/s}}")
-	for i := range MaxPolicies + 1 {
+	e := policytest.Empty().Edit()
+	r := policytest.Record(t, "p", "limits: {l: {rate: 1/s}}")
+	for i := range policy.MaxPolicies + 1 {
 		again := *r
-		again.Name = "p" + FormatDuration(int64(i)*7+1)
-		e.Set(&again, Meta{})
+		again.Name = "p" + policy.FormatDuration(int64(i)*7+1)
+		e.Set(&again, policy.Meta{})
 	}
 	_, err := e.Finish(1)
 	require.EqualError(t, err, "there may be 10000 policies")
@@ -87,9 +90,9 @@ func TestASetHasABoundOfPolicies(t *testing.T) {
 
 // Resets are known of limits and policies that are gone, too.
 func TestVoid(t *testing.T) {
-	e := emptySet().Edit()
-	epochs := map[string]LimitEpoch{"a": {Reset: 3}, "b": {Proportion: 7}, "gone": {Reset: 1}, "far": {Reset: 1<<16 + 2}}
-	e.Set(record(t, "p", "limits: {a: {by: u, rate: 1/s}, b: {rate: 1/s}}"), Meta{Epochs: epochs})
+	e := policytest.Empty().Edit()
+	epochs := map[string]policy.LimitEpoch{"a": {Reset: 3}, "b": {Proportion: 7}, "gone": {Reset: 1}, "far": {Reset: 1<<16 + 2}}
+	e.Set(policytest.Record(t, "p", "limits: {a: {by: u, rate: 1/s}, b: {rate: 1/s}}"), policy.Meta{Epochs: epochs})
 	s, err := e.Finish(1)
 	require.NoError(t, err)
 	f := func(key string, resets uint16, want bool) {
@@ -120,9 +123,9 @@ func TestVoid(t *testing.T) {
 	s, err = e.Finish(2)
 	require.NoError(t, err)
 	all()
-	s = with(t, s, record(t, "q", "limits: {a: {rate: 1/s}}"))
+	s = policytest.With(t, s, policytest.Record(t, "q", "limits: {a: {rate: 1/s}}"))
 	all()
-	s = with(t, s, record(t, "p", "limits: {a: {rate: 1/s}}"))
+	s = policytest.With(t, s, policytest.Record(t, "p", "limits: {a: {rate: 1/s}}"))
 	f("@p:a;u=x", 0, false)
 	require.Zero(t, s.Gone())
 }

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"bytes"
@@ -7,12 +7,16 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 func TestKeysEscapeWhatSeparates(t *testing.T) {
 	f := func(value, want string) {
 		t.Helper()
-		require.Equal(t, want, string(AppendEscaped(nil, []byte(value))))
+		require.Equal(t, want, string(policy.AppendEscaped(nil, []byte(value))))
 	}
 	f("eve", "eve")
 	f("a b", "a%20b")
@@ -24,19 +28,19 @@ func TestKeysEscapeWhatSeparates(t *testing.T) {
 	f("\x00\x1f\x7f", "%00%1F%7F")
 	f("é\xff", "é\xff")
 	f(strings.Repeat("a", 128), strings.Repeat("a", 128))
-	require.True(t, IsDigest(AppendEscaped(nil, []byte(strings.Repeat("a", 129)))))
-	require.True(t, IsDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 43)))))
-	require.False(t, IsDigest(AppendEscaped(nil, []byte(strings.Repeat(" ", 42)))))
+	require.True(t, policy.IsDigest(policy.AppendEscaped(nil, []byte(strings.Repeat("a", 129)))))
+	require.True(t, policy.IsDigest(policy.AppendEscaped(nil, []byte(strings.Repeat(" ", 43)))))
+	require.False(t, policy.IsDigest(policy.AppendEscaped(nil, []byte(strings.Repeat(" ", 42)))))
 	f("~"+strings.Repeat("0", 32), "%7E"+strings.Repeat("0", 32))
 }
 
 func TestKeysStayBelowABound(t *testing.T) {
-	name, word := strings.Repeat("p", MaxName), func(c string) string { return strings.Repeat(c, MaxWord) }
-	r, err := ParseRecord("", name, []byte("limits: {"+word("l")+": {by: ["+word("a")+", "+word("b")+", "+word("c")+", "+word("d")+"], rate: 1/s}}"))
+	name, word := strings.Repeat("p", policy.MaxName), func(c string) string { return strings.Repeat(c, policy.MaxWord) }
+	r, err := grammar.ParseRecord("", name, []byte("limits: {"+word("l")+": {by: ["+word("a")+", "+word("b")+", "+word("c")+", "+word("d")+"], rate: 1/s}}"))
 	require.NoError(t, err)
-	value := strings.Repeat("v", MaxEscaped)
-	c := call(t, with(t, emptySet(), r), name, word("a"), value, word("b"), value, word("c"), value, word("d"), value)
-	applied(t, c, 0)
+	value := strings.Repeat("v", policy.MaxEscaped)
+	c := policytest.Call(t, policytest.With(t, policytest.Empty(), r), name, word("a"), value, word("b"), value, word("c"), value, word("d"), value)
+	policytest.Applied(t, c, 0)
 	require.Len(t, c.Applied[0].Key, 746)
 }
 
@@ -46,7 +50,7 @@ func TestParseKeyRefusesWhatIsNotBuilt(t *testing.T) {
 		"@p:l;a=%", "@p:l;a=%4", "@p:l;a=%41", "@p:l;a=%3b", "@p:l;a= ", "@p:l;a=~", "@p:l;a=b%7E", "@p:l;a={",
 		"@attributes:l", "@lists/a:l", "@p:l;a=b;a=b;a=b;a=b;a=b", "@p:l;a=" + strings.Repeat("b", 129),
 	} {
-		_, _, _, ok := ParseKey([]byte(key))
+		_, _, _, ok := policy.ParseKey([]byte(key))
 		require.False(t, ok, key)
 	}
 }
@@ -56,17 +60,17 @@ func FuzzKeys(f *testing.F) {
 	f.Add("acme", "eve", true)
 	f.Add("a;user=b", "~%", false)
 	f.Add(strings.Repeat("a", 200), "~00000000000000000000000000000000", true)
-	s := load(f, "policies: {shop/pay: {limits: {write: {by: [tenant, user|guest], rate: 1/s}}}}")
+	s := policytest.Load(f, "policies: {shop/pay: {limits: {write: {by: [tenant, user|guest], rate: 1/s}}}}")
 	p := s.Policy([]byte("shop/pay"))
-	c := NewCall()
+	c := policy.NewCall()
 	f.Fuzz(func(t *testing.T, tenant, user string, known bool) {
 		name := "guest"
 		if known {
 			name = "user"
 		}
 		c.Begin(p)
-		require.NoError(t, c.Set([]byte("tenant"), []byte(tenant[:min(len(tenant), MaxValue)])))
-		require.NoError(t, c.Set([]byte(name), []byte(user[:min(len(user), MaxValue)])))
+		require.NoError(t, c.Set([]byte("tenant"), []byte(tenant[:min(len(tenant), policy.MaxValue)])))
+		require.NoError(t, c.Set([]byte(name), []byte(user[:min(len(user), policy.MaxValue)])))
 		_, err := c.Match(0)
 		require.NoError(t, err)
 		if tenant == "" || user == "" {
@@ -74,9 +78,9 @@ func FuzzKeys(f *testing.F) {
 			return
 		}
 		key := c.Applied[0].Key
-		policy, id, pairs, ok := ParseKey(key)
+		of, id, pairs, ok := policy.ParseKey(key)
 		require.True(t, ok, "%q", key)
-		require.Equal(t, []string{"shop/pay", "write"}, []string{policy, id})
+		require.Equal(t, []string{"shop/pay", "write"}, []string{of, id})
 		require.Len(t, pairs, 2)
 		same(t, pairs[0], "tenant", tenant)
 		same(t, pairs[1], name, user)
@@ -84,12 +88,12 @@ func FuzzKeys(f *testing.F) {
 }
 
 // same requires that a pair of a key is of a name and a value.
-func same(t *testing.T, p Pair, name, value string) {
+func same(t *testing.T, p policy.Pair, name, value string) {
 	t.Helper()
 	require.Equal(t, name, p.Name)
 	if p.Hashed {
-		require.Greater(t, 3*len(value), MaxEscaped)
-		require.Equal(t, string(AppendHashed(nil, []byte(value[:min(len(value), MaxValue)]))), p.Value)
+		require.Greater(t, 3*len(value), policy.MaxEscaped)
+		require.Equal(t, string(policy.AppendHashed(nil, []byte(value[:min(len(value), policy.MaxValue)]))), p.Value)
 	} else {
 		require.Equal(t, value, p.Value)
 	}
@@ -101,17 +105,17 @@ func FuzzParseKey(f *testing.F) {
 	f.Add([]byte("@p:net;ip=2001:db8:1::/48"))
 	f.Add([]byte("@p:l;a=~0123456789abcdef0123456789abcdef"))
 	f.Fuzz(func(t *testing.T, key []byte) {
-		policy, id, pairs, ok := ParseKey(key)
+		name, id, pairs, ok := policy.ParseKey(key)
 		if !ok {
 			return
 		}
-		b := LimitPrefix(policy, id)
+		b := policy.LimitPrefix(name, id)
 		for _, p := range pairs {
 			b = append(append(append(b, ';'), p.Name...), '=')
 			if p.Hashed {
 				b = append(b, p.Value...)
 			} else {
-				b = AppendEscaped(b, []byte(p.Value))
+				b = policy.AppendEscaped(b, []byte(p.Value))
 			}
 		}
 		require.True(t, bytes.Equal(key, b), "%q %q", key, b)
@@ -119,7 +123,7 @@ func FuzzParseKey(f *testing.F) {
 }
 
 func TestKeysOfACaller(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   p:
     limits:
@@ -129,7 +133,7 @@ policies:
 `)
 	f := func(want string, attrs ...string) {
 		t.Helper()
-		require.Equal(t, want, string(bytes.Join(call(t, s, "p", attrs...).Keys(nil), []byte(" "))))
+		require.Equal(t, want, string(bytes.Join(policytest.Call(t, s, "p", attrs...).Keys(nil), []byte(" "))))
 	}
 	f("")
 	f("@p:user;user=eve", "user", "eve")
@@ -140,7 +144,7 @@ policies:
 // Limits of the same by have keys that end alike, whichever of them apply, and
 // wherever the keys are in memory; others have not.
 func TestKeysOfLimitsOfTheSameBy(t *testing.T) {
-	s := load(t, `policies: {p: {limits: {
+	s := policytest.Load(t, `policies: {p: {limits: {
 		never: {by: [user, ip], rate: 1/s, when: {op: none}},
 		a: {by: [user, ip], rate: 1/s},
 		net: {by: [user, {ip: {v4: 24}}], rate: 1/s},
@@ -151,7 +155,7 @@ func TestKeysOfLimitsOfTheSameBy(t *testing.T) {
 		op: {by: op, rate: 1/s},
 		b: {by: [user, ip], rate: 1/s},
 		all: {rate: 1/s}, everybody: {rate: 2/s}}}}`)
-	c := NewCall()
+	c := policy.NewCall()
 	for _, user := range []string{"eve", "a;b", strings.Repeat("x", 100), strings.Repeat("y", 128), "bob"} {
 		for _, ip := range []string{"192.0.2.7", "2001:db8:1:2::3"} {
 			c.Begin(s.Policy([]byte("p")))
@@ -175,7 +179,7 @@ func TestKeysOfLimitsOfTheSameBy(t *testing.T) {
 			for i := range c.Applied {
 				a := &c.Applied[i]
 				keys = append(keys, string(a.Key))
-				require.Equal(t, maphash.Bytes(testSeed, a.Key), a.Hash)
+				require.Equal(t, maphash.Bytes(policytest.Seed, a.Key), a.Hash)
 				require.Equal(t, len(a.Key), cap(a.Key))
 			}
 			require.Equal(t, want, keys)

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"slices"
@@ -7,10 +7,14 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 func TestMatchOfLogin(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   login:
     on_failure: closed
@@ -18,14 +22,14 @@ policies:
       ip:   {by: ip, rate: 10/m}
       user: {by: user, rate: 5/m, algorithm: log}
 `)
-	c := call(t, s, "login", "user", "bob", "ip", "198.51.100.7")
-	require.Equal(t, []string{"@login:ip;ip=198.51.100.7 10/m", "@login:user;user=bob 5/m"}, applied(t, c, 0))
-	require.Equal(t, FailClosed, s.Policy([]byte("login")).OnFailure)
-	require.Equal(t, Log, c.Applied[1].Limit.Algorithm)
+	c := policytest.Call(t, s, "login", "user", "bob", "ip", "198.51.100.7")
+	require.Equal(t, []string{"@login:ip;ip=198.51.100.7 10/m", "@login:user;user=bob 5/m"}, policytest.Applied(t, c, 0))
+	require.Equal(t, policy.FailClosed, s.Policy([]byte("login")).OnFailure)
+	require.Equal(t, policy.Log, c.Applied[1].Limit.Algorithm)
 }
 
 func TestMatchOfTiers(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   api:
     limits:
@@ -33,16 +37,16 @@ policies:
       day: {by: key, algorithm: fixed, tiers: {attribute: tier, free: 1000/day, pro: 100_000/day, default: 1000/day}}
 `)
 	free := []string{"@api:key;key=k1 60/m burst 10", "@api:day;key=k1 1000/d"}
-	require.Equal(t, free, applied(t, call(t, s, "api", "key", "k1", "tier", "free"), 0))
+	require.Equal(t, free, policytest.Applied(t, policytest.Call(t, s, "api", "key", "k1", "tier", "free"), 0))
 	require.Equal(t, []string{"@api:key;key=k1 600/m burst 100", "@api:day;key=k1 100000/d"},
-		applied(t, call(t, s, "api", "key", "k1", "tier", "pro"), 0), "the same counters")
+		policytest.Applied(t, policytest.Call(t, s, "api", "key", "k1", "tier", "pro"), 0), "the same counters")
 	for _, tier := range []string{"gold", "", "default"} {
-		require.Equal(t, free, applied(t, call(t, s, "api", "key", "k1", "tier", tier), 0), tier)
+		require.Equal(t, free, policytest.Applied(t, policytest.Call(t, s, "api", "key", "k1", "tier", tier), 0), tier)
 	}
 }
 
 func TestMatchOfCosts(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   llm:
     limits:
@@ -52,9 +56,9 @@ policies:
 `)
 	f := func(units int64, tokens string, want ...string) {
 		t.Helper()
-		c := call(t, s, "llm", "key", "k", "tokens", tokens)
+		c := policytest.Call(t, s, "llm", "key", "k", "tokens", tokens)
 		c.Units = units
-		require.Equal(t, want, applied(t, c, 0))
+		require.Equal(t, want, policytest.Applied(t, c, 0))
 	}
 	rpm, tpm, two := "@llm:rpm;key=k 60/m", "@llm:tpm;key=k 6000/m", "@llm:two;key=k 6000/m"
 	f(1, "4000", rpm, tpm+" cost 4000", two+" cost 2")
@@ -65,7 +69,7 @@ policies:
 
 	wrong := func(units int64, tokens, want string) {
 		t.Helper()
-		c := call(t, s, "llm", "key", "k", "tokens", tokens)
+		c := policytest.Call(t, s, "llm", "key", "k", "tokens", tokens)
 		c.Units = units
 		_, err := c.Match(0)
 		require.ErrorContains(t, err, want)
@@ -75,37 +79,37 @@ policies:
 	}
 	wrong(-1, "1", "COST must be 0 or more")
 	wrong(1<<61, "1", "COST of limit 'two'")
-	c := call(t, s, "llm", "key", "k")
+	c := policytest.Call(t, s, "llm", "key", "k")
 	_, err := c.Match(0)
 	require.NoError(t, err)
 	require.Equal(t, uint32(1<<1), c.Skipped, "tpm is without its cost")
 }
 
 func TestMatchOfTenants(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   saas: {limits: {tenant: {by: tenant, rate: 100/s}, global: {rate: 150/s, status: 503}}}
 `)
-	c := call(t, s, "saas", "tenant", "A")
-	require.Equal(t, []string{"@saas:tenant;tenant=A 100/s", "@saas:global 150/s"}, applied(t, c, 0))
+	c := policytest.Call(t, s, "saas", "tenant", "A")
+	require.Equal(t, []string{"@saas:tenant;tenant=A 100/s", "@saas:global 150/s"}, policytest.Applied(t, c, 0))
 	require.Equal(t, []int{429, 403, 503, 503}, []int{
 		c.Applied[0].Limit.StatusOf(false), c.Applied[0].Limit.StatusOf(true),
 		c.Applied[1].Limit.StatusOf(false), c.Applied[1].Limit.StatusOf(true),
 	})
-	require.Equal(t, []string{"@saas:global 150/s"}, applied(t, call(t, s, "saas"), 0))
+	require.Equal(t, []string{"@saas:global 150/s"}, policytest.Applied(t, policytest.Call(t, s, "saas"), 0))
 }
 
 func TestMatchOfWebhooks(t *testing.T) {
-	s := load(t, `policies: {hooks: {limits: {host: {by: host, algorithm: leaky, rate: 2/s burst 6, wait: 1500ms}}}}`)
-	c := call(t, s, "hooks", "host", "h")
-	require.Equal(t, []string{"@hooks:host;host=h 2/s burst 6"}, applied(t, c, 0))
+	s := policytest.Load(t, `policies: {hooks: {limits: {host: {by: host, algorithm: leaky, rate: 2/s burst 6, wait: 1500ms}}}}`)
+	c := policytest.Call(t, s, "hooks", "host", "h")
+	require.Equal(t, []string{"@hooks:host;host=h 2/s burst 6"}, policytest.Applied(t, c, 0))
 	require.Equal(t, int64(1500*time.Millisecond), c.Applied[0].Limit.Wait)
-	s = load(t, `policies: {hooks: {limits: {host: {by: host, algorithm: leaky, rate: 2/s, wait: 0s}}}}`)
-	require.Equal(t, int64(NoWait), s.Policy([]byte("hooks")).Limits[0].Wait)
+	s = policytest.Load(t, `policies: {hooks: {limits: {host: {by: host, algorithm: leaky, rate: 2/s, wait: 0s}}}}`)
+	require.Equal(t, int64(policy.NoWait), s.Policy([]byte("hooks")).Limits[0].Wait)
 }
 
 func TestMatchOfAddresses(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   scrape:
     allow: [{ip: 192.0.2.0/28}]
@@ -116,7 +120,7 @@ policies:
 	f := func(ip string, want ...string) {
 		t.Helper()
 		var keys []string
-		for _, line := range applied(t, call(t, s, "scrape", "ip", ip), 0) {
+		for _, line := range policytest.Applied(t, policytest.Call(t, s, "scrape", "ip", ip), 0) {
 			key, _, _ := strings.Cut(line, " ")
 			keys = append(keys, strings.TrimPrefix(key, "@scrape:"))
 		}
@@ -131,14 +135,14 @@ policies:
 	f("::ffff:192.0.2.5", "allow")
 	f("192.0.2.16", "addr;ip=192.0.2.16", "net;ip=192.0.2.0/24")
 	for _, ip := range []string{"x", "1.2.3", "fe80::1%eth0", "1.2.3.4/32", strings.Repeat("1", 50)} {
-		c := NewCall()
+		c := policy.NewCall()
 		c.Begin(s.Policy([]byte("scrape")))
 		require.ErrorContains(t, c.Set([]byte("ip"), []byte(ip)), "attribute 'ip' is not an IP address")
 	}
 }
 
 func TestMatchOfMutations(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   gql:
     limits:
@@ -146,13 +150,13 @@ policies:
       writes: {by: [app, shop], rate: 20/m, when: {op: mutation}}
 `)
 	require.Equal(t, []string{"@gql:points;app=a;shop=s 50/s burst 1000 cost 752"},
-		applied(t, call(t, s, "gql", "op", "query", "points", "752", "shop", "s", "app", "a"), 0))
+		policytest.Applied(t, policytest.Call(t, s, "gql", "op", "query", "points", "752", "shop", "s", "app", "a"), 0))
 	require.Equal(t, []string{"@gql:points;app=a;shop=s 50/s burst 1000 cost 798", "@gql:writes;app=a;shop=s 20/m"},
-		applied(t, call(t, s, "gql", "op", "mutation", "points", "798", "shop", "s", "app", "a"), 0))
+		policytest.Applied(t, policytest.Call(t, s, "gql", "op", "mutation", "points", "798", "shop", "s", "app", "a"), 0))
 }
 
 func TestMatchOfLowerCase(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   reset:
     attributes: {email: {type: lower}}
@@ -161,18 +165,18 @@ policies:
       ip: {by: ip, rate: 20/h, algorithm: sliding}
 `)
 	for _, email := range []string{"Alice@x", "alice@x", "ALICE@x"} {
-		require.Equal(t, []string{"@reset:account;email=alice@x 3/d"}, applied(t, call(t, s, "reset", "email", email), 0))
+		require.Equal(t, []string{"@reset:account;email=alice@x 3/d"}, policytest.Applied(t, policytest.Call(t, s, "reset", "email", email), 0))
 	}
-	require.Equal(t, []string{"@reset:account;email=ärger@x 3/d"}, applied(t, call(t, s, "reset", "email", "ÄRGER@x"), 0))
+	require.Equal(t, []string{"@reset:account;email=ärger@x 3/d"}, policytest.Applied(t, policytest.Call(t, s, "reset", "email", "ÄRGER@x"), 0))
 }
 
 // Every kind of clause, alone.
 func TestConditions(t *testing.T) {
 	f := func(when string, attrs []string, want bool) {
 		t.Helper()
-		s := load(t, "lists: {nets: [203.0.113.0/24, \"2001:db8:bad::/48\"], names: [eve, \"bot-*\"]}\n"+
+		s := policytest.Load(t, "lists: {nets: [203.0.113.0/24, \"2001:db8:bad::/48\"], names: [eve, \"bot-*\"]}\n"+
 			"policies: {p: {attributes: {low: {type: lower}}, limits: {l: {rate: 1/s, when: "+when+"}}}}")
-		require.Equal(t, want, len(applied(t, call(t, s, "p", attrs...), 0)) == 1, "%s %q", when, attrs)
+		require.Equal(t, want, len(policytest.Applied(t, policytest.Call(t, s, "p", attrs...), 0)) == 1, "%s %q", when, attrs)
 	}
 	a := func(attrs ...string) []string { return attrs }
 	f("{method: POST}", a("method", "POST"), true)
@@ -210,7 +214,7 @@ func TestConditions(t *testing.T) {
 }
 
 func TestMissing(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   p:
     limits:
@@ -222,18 +226,18 @@ policies:
       cost: {rate: 1/s, cost: n, missing: deny}
       either: {by: user|ip, rate: 1/s}
 `)
-	c := call(t, s, "p")
-	require.Equal(t, []string{"deny missing 1/s cost 0", "shadow missing 1/s cost 0 shadow", "cost missing 1/s cost 0"}, applied(t, c, 0))
+	c := policytest.Call(t, s, "p")
+	require.Equal(t, []string{"deny missing 1/s cost 0", "shadow missing 1/s cost 0 shadow", "cost missing 1/s cost 0"}, policytest.Applied(t, c, 0))
 	require.Equal(t, uint32(1|1<<6), c.Skipped)
 	require.Equal(t, 403, c.Applied[0].Limit.StatusOf(true))
 	require.Equal(t, []string{"deny missing 1/s cost 0", "shadow missing 1/s cost 0 shadow", "cost missing 1/s cost 0", "@p:either;ip=10.0.0.1 1/s"},
-		applied(t, call(t, s, "p", "user", "", "ip", "10.0.0.1"), 0), "an empty value is absent")
+		policytest.Applied(t, policytest.Call(t, s, "p", "user", "", "ip", "10.0.0.1"), 0), "an empty value is absent")
 	require.Equal(t, []string{"@p:skip;user=u 1/s", "@p:deny;user=u 1/s", "@p:shadow;user=u 1/s shadow", "@p:cost 1/s cost 5", "@p:either;user=u 1/s"},
-		applied(t, call(t, s, "p", "user", "u", "ip", "10.0.0.1", "n", "5"), 0))
+		policytest.Applied(t, policytest.Call(t, s, "p", "user", "u", "ip", "10.0.0.1", "n", "5"), 0))
 }
 
 func TestDenyWinsOverAllow(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   p:
     require: ip
@@ -241,20 +245,20 @@ policies:
     allow: [{ip: 10.0.0.0/8}]
     limits: {all: {rate: 1/s}}
 `)
-	c := call(t, s, "p", "user", "bot-1", "ip", "10.0.0.1")
-	require.Equal(t, []string{"deny"}, applied(t, c, 0))
+	c := policytest.Call(t, s, "p", "user", "bot-1", "ip", "10.0.0.1")
+	require.Equal(t, []string{"deny"}, policytest.Applied(t, c, 0))
 	require.Equal(t, 1, c.Rule)
-	require.Equal(t, []string{"allow"}, applied(t, call(t, s, "p", "user", "bob", "ip", "10.0.0.1"), 0))
-	require.Equal(t, []string{"@p:all 1/s"}, applied(t, call(t, s, "p", "ip", "11.0.0.1"), 0))
-	_, err := call(t, s, "p", "user", "bot-1").Match(0)
+	require.Equal(t, []string{"allow"}, policytest.Applied(t, policytest.Call(t, s, "p", "user", "bob", "ip", "10.0.0.1"), 0))
+	require.Equal(t, []string{"@p:all 1/s"}, policytest.Applied(t, policytest.Call(t, s, "p", "ip", "11.0.0.1"), 0))
+	_, err := policytest.Call(t, s, "p", "user", "bot-1").Match(0)
 	require.EqualError(t, err, "policy 'p' requires attribute 'ip'")
 }
 
 func TestAttributesOfACall(t *testing.T) {
-	s := load(t, `policies: {p: {limits: {all: {by: user, rate: 1/s}}}}`)
+	s := policytest.Load(t, `policies: {p: {limits: {all: {by: user, rate: 1/s}}}}`)
 	f := func(want string, attrs ...string) {
 		t.Helper()
-		c := NewCall()
+		c := policy.NewCall()
 		c.Begin(s.Policy([]byte("p")))
 		var err error
 		for i := 0; i < len(attrs) && err == nil; i += 2 {
@@ -277,22 +281,22 @@ func TestAttributesOfACall(t *testing.T) {
 	}
 	f("at most 32 attributes", many...)
 
-	c := call(t, s, "p", "user", "u", "trace", "7", "span", "8")
+	c := policytest.Call(t, s, "p", "user", "u", "trace", "7", "span", "8")
 	require.Equal(t, [][]byte{[]byte("trace"), []byte("span")}, c.Unused())
 }
 
 // A call that has ended holds nothing of its caller, and can begin again.
 func TestEndLetsGo(t *testing.T) {
-	s := load(t, "policies: {p: {attributes: {a: {type: lower}, b: {type: lower}, c: {type: lower}, d: {type: lower}, e: {type: lower}}, limits: {l: {by: a, rate: 1/s, when: {b: {present: true}, c: {present: true}, d: {present: true}, e: {present: true}}}, never: {by: none, rate: 1/s}}}}")
-	c := NewCall()
+	s := policytest.Load(t, "policies: {p: {attributes: {a: {type: lower}, b: {type: lower}, c: {type: lower}, d: {type: lower}, e: {type: lower}}, limits: {l: {by: a, rate: 1/s, when: {b: {present: true}, c: {present: true}, d: {present: true}, e: {present: true}}}, never: {by: none, rate: 1/s}}}}")
+	c := policy.NewCall()
 	c.End()
-	long := []byte(strings.Repeat("X", MaxValue))
+	long := []byte(strings.Repeat("X", policy.MaxValue))
 	for range 2 {
 		c.Begin(s.Policy([]byte("p")))
 		for _, name := range []string{"a", "b", "c", "d", "e", "other"} {
 			require.NoError(t, c.Set([]byte(name), long))
 		}
-		require.Len(t, applied(t, c, 0), 1)
+		require.Len(t, policytest.Applied(t, c, 0), 1)
 		c.End()
 		require.True(t, c.HoldsNothing())
 	}
@@ -305,41 +309,41 @@ policies:
     attributes: {key: {type: secret}, mail: {type: [lower, secret]}}
     limits: {key: {by: key, rate: 1/s}, mail: {by: mail, rate: 1/s}}
 `
-	s := load(t, file)
-	c := call(t, s, "p", "key", "sk-123", "mail", "Eve@X")
-	keys := applied(t, c, 0)
+	s := policytest.Load(t, file)
+	c := policytest.Call(t, s, "p", "key", "sk-123", "mail", "Eve@X")
+	keys := policytest.Applied(t, c, 0)
 	require.Regexp(t, `^@p:key;key=~[0-9a-f]{32} 1/s$`, keys[0])
-	require.Equal(t, keys, applied(t, call(t, s, "p", "key", "sk-123", "mail", "eve@x"), 0), "case does not count")
-	require.NotEqual(t, keys[0], applied(t, call(t, s, "p", "key", "sk-124"), 0)[0])
+	require.Equal(t, keys, policytest.Applied(t, policytest.Call(t, s, "p", "key", "sk-123", "mail", "eve@x"), 0), "case does not count")
+	require.NotEqual(t, keys[0], policytest.Applied(t, policytest.Call(t, s, "p", "key", "sk-124"), 0)[0])
 
-	other := NewSet(Config{Seed: testSeed, Secret: []byte("another key")})
-	records, err := ParseFile("", []byte(file))
+	other := policy.NewSet(policy.Config{Seed: policytest.Seed, Secret: []byte("another key")})
+	records, err := grammar.ParseFile("", []byte(file))
 	require.NoError(t, err)
-	other = with(t, other, records...)
-	require.NotEqual(t, keys[0], applied(t, call(t, other, "p", "key", "sk-123"), 0)[0])
+	other = policytest.With(t, other, records...)
+	require.NotEqual(t, keys[0], policytest.Applied(t, policytest.Call(t, other, "p", "key", "sk-123"), 0)[0])
 
 	// What is printed stands for the value, where that is asked for.
-	_, _, pairs, ok := ParseKey(c.Applied[0].Key)
+	_, _, pairs, ok := policy.ParseKey(c.Applied[0].Key)
 	require.True(t, ok)
 	require.True(t, pairs[0].Hashed)
-	printed := NewCall()
+	printed := policy.NewCall()
 	printed.Begin(s.Policy([]byte("p")))
 	require.NoError(t, printed.SetPrinted([]byte("key"), []byte(pairs[0].Value)))
-	require.Equal(t, keys[:1], applied(t, printed, 0))
-	require.NotEqual(t, keys[:1], applied(t, call(t, s, "p", "key", pairs[0].Value), 0), "not in a check")
+	require.Equal(t, keys[:1], policytest.Applied(t, printed, 0))
+	require.NotEqual(t, keys[:1], policytest.Applied(t, policytest.Call(t, s, "p", "key", pairs[0].Value), 0), "not in a check")
 
 	// A text may name a secret by it.
-	s = load(t, strings.Replace(file, "limits:", "deny: [{key: "+pairs[0].Value+"}]\n    limits:", 1))
-	require.Equal(t, []string{"deny"}, applied(t, call(t, s, "p", "key", "sk-123"), 0))
+	s = policytest.Load(t, strings.Replace(file, "limits:", "deny: [{key: "+pairs[0].Value+"}]\n    limits:", 1))
+	require.Equal(t, []string{"deny"}, policytest.Applied(t, policytest.Call(t, s, "p", "key", "sk-123"), 0))
 
-	e := NewSet(Config{Seed: testSeed}).Edit()
-	e.Set(records[0], Meta{})
+	e := policy.NewSet(policy.Config{Seed: policytest.Seed}).Edit()
+	e.Set(records[0], policy.Meta{})
 	_, err = e.Finish(1)
 	require.ErrorContains(t, err, `attribute "key" is secret, and the cluster has no key`)
 }
 
 func TestShareOfCallers(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   p:
     limits:
@@ -349,9 +353,9 @@ policies:
 `)
 	in := map[string]int{}
 	for i := range 10_000 {
-		c := call(t, s, "p", "user", "u"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+time.Duration(i).String())
+		c := policytest.Call(t, s, "p", "user", "u"+strings.Repeat("x", i%7)+string(rune('a'+i%26))+time.Duration(i).String())
 		var names []string
-		applied(t, c, 0)
+		policytest.Applied(t, c, 0)
 		for j := range c.Applied {
 			in[c.Applied[j].Limit.Name]++
 			names = append(names, c.Applied[j].Limit.Name)
@@ -364,5 +368,5 @@ policies:
 	require.InDelta(t, 1000, in["ten"], 150)
 	require.InDelta(t, 5000, in["half"], 250)
 	// The place of a caller is the same on all nodes and in all versions.
-	require.Equal(t, []uint8{20, 94}, []uint8{Hundredth([]byte(";user=bob")), Hundredth([]byte(";user=eve"))})
+	require.Equal(t, []uint8{20, 94}, []uint8{policy.Hundredth([]byte(";user=bob")), policy.Hundredth([]byte(";user=eve"))})
 }

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -7,27 +7,30 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 // 10,000 policies with 100,000 overrides take 57 MB.
 func TestMemoryOfManyPolicies(t *testing.T) {
-	if raceEnabled {
+	if policytest.RaceEnabled {
 		t.Skip("the race detector's memory is not the product's")
 	}
-	before := heap()
-	s := load(t, string(tenThousand()))
-	loaded := heap()
+	before := policytest.Heap()
+	s := policytest.Load(t, string(tenThousand()))
+	loaded := policytest.Heap()
 	e := s.Edit()
-	o := Override{Kind: OverrideLimit, Limit: "key"}
+	o := policy.Override{Kind: policy.OverrideLimit, Limit: "key"}
 	for i := range 100_000 {
-		o.Policy, o.By = s.Names()[i%MaxPolicies], fmt.Sprintf(";key=customer-%d", i)
-		o.Rate = Rate{Amount: int64(1 + i%5), Period: int64(time.Second)}
+		o.Policy, o.By = s.Names()[i%policy.MaxPolicies], fmt.Sprintf(";key=customer-%d", i)
+		o.Rate = policy.Rate{Amount: int64(1 + i%5), Period: int64(time.Second)}
 		e.SetOverride(o)
 	}
 	s, err := e.Finish(2)
 	require.NoError(t, err)
-	all := heap()
-	t.Logf("policies %d bytes each, overrides %d", (loaded-before)/MaxPolicies, (all-loaded)/100_000)
+	all := policytest.Heap()
+	t.Logf("policies %d bytes each, overrides %d", (loaded-before)/policy.MaxPolicies, (all-loaded)/100_000)
 	require.Less(t, all-before, int64(75<<20))
 	runtime.KeepAlive(s)
 }

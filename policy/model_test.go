@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -10,13 +10,16 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 // model says what applies, from the checked tree, in slow and obvious code: maps,
 // regular expressions, a list of overrides that is looked through.
 type model struct {
-	d         *Definition
-	overrides []Override
+	d         *policy.Definition
+	overrides []policy.Override
 	attrs     map[string]string
 	now       int64
 }
@@ -35,7 +38,7 @@ func (m *model) value(name string) string {
 	return v
 }
 
-func (m *model) holds(c ConditionDef) bool {
+func (m *model) holds(c policy.ConditionDef) bool {
 	for _, x := range c {
 		v := m.value(x.Attribute)
 		hit := false
@@ -55,13 +58,13 @@ func (m *model) holds(c ConditionDef) bool {
 		}
 		ok := false
 		switch x.Test {
-		case IsAny:
+		case policy.IsAny:
 			ok = v != "" && hit
-		case IsNone:
+		case policy.IsNone:
 			ok = v != "" && !hit
-		case Present:
+		case policy.Present:
 			ok = v != ""
-		case Absent:
+		case policy.Absent:
 			ok = v == ""
 		}
 		if !ok {
@@ -72,7 +75,7 @@ func (m *model) holds(c ConditionDef) bool {
 }
 
 // by returns the caller's part of a key, or false.
-func (m *model) by(l *LimitDef) (string, bool) {
+func (m *model) by(l *policy.LimitDef) (string, bool) {
 	key := ""
 	for _, part := range l.By {
 		found := false
@@ -106,9 +109,9 @@ func (m *model) by(l *LimitDef) (string, bool) {
 }
 
 // numbers returns rate, mode and cost of a limit.
-func (m *model) numbers(l *LimitDef, by string, known bool) (r Rate, mode Mode, cost CostDef) {
+func (m *model) numbers(l *policy.LimitDef, by string, known bool) (r policy.Rate, mode policy.Mode, cost policy.CostDef) {
 	mode, cost = l.Mode, l.Cost
-	take := func(n *NumbersDef) {
+	take := func(n *policy.NumbersDef) {
 		if n.Rate != nil {
 			r = *n.Rate
 		}
@@ -121,14 +124,14 @@ func (m *model) numbers(l *LimitDef, by string, known bool) (r Rate, mode Mode, 
 	}
 	defer func() {
 		for _, o := range m.overrides {
-			if o.Kind == OverrideScale && m.alive(o.Until) && r.Kind == Limited && r.Period < int64(24*time.Hour) {
+			if o.Kind == policy.OverrideScale && m.alive(o.Until) && r.Kind == policy.Limited && r.Period < int64(24*time.Hour) {
 				r.Amount = (r.Amount*o.Percent + 99) / 100
 				r.Burst = (r.Burst*o.Percent + 99) / 100
 			}
 		}
 	}()
 	for _, o := range m.overrides {
-		if o.Kind == OverrideLimit && o.Limit == l.Id && o.By == by && known && m.alive(o.Until) {
+		if o.Kind == policy.OverrideLimit && o.Limit == l.Id && o.By == by && known && m.alive(o.Until) {
 			r = o.Rate
 			return
 		}
@@ -150,7 +153,7 @@ func (m *model) numbers(l *LimitDef, by string, known bool) (r Rate, mode Mode, 
 	name := m.value(l.Tiers.Attribute.S)
 	best := 0
 	for _, o := range m.overrides {
-		if o.Kind != OverrideTier || !m.alive(o.Until) || len(o.Pairs()) <= best {
+		if o.Kind != policy.OverrideTier || !m.alive(o.Until) || len(o.Pairs()) <= best {
 			continue
 		}
 		fits, exists := true, false
@@ -213,7 +216,7 @@ func (m *model) match() []string {
 				known = false
 			}
 		}
-		if r.Kind == Unlimited || mode == Off || !known && !l.MissingDenies {
+		if r.Kind == policy.Unlimited || mode == policy.Off || !known && !l.MissingDenies {
 			continue
 		}
 		line := "@p:" + l.Id + by + " " + r.String()
@@ -223,7 +226,7 @@ func (m *model) match() []string {
 		if units != "1" {
 			line += " cost " + units
 		}
-		if mode != Enforce {
+		if mode != policy.Enforce {
 			line += " " + mode.String()
 		}
 		lines = append(lines, line)
@@ -302,20 +305,20 @@ func randomCall(r *rand.Rand) []string {
 
 func TestMatchAgainstAModel(t *testing.T) {
 	policies := 400
-	if raceEnabled || testing.Short() {
+	if policytest.RaceEnabled || testing.Short() {
 		policies = 60
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	for range policies {
 		text := randomPolicy(r)
-		s := with(t, emptySet(), record(t, "p", text))
+		s := policytest.With(t, policytest.Empty(), policytest.Record(t, "p", text))
 		m := &model{d: s.Policy([]byte("p")).Record.Definition}
 		for range 1 + r.IntN(4) {
-			o, err := randomOverride(r, call(t, s, "p", randomCall(r)...))
+			o, err := randomOverride(r, policytest.Call(t, s, "p", randomCall(r)...))
 			if err != nil {
 				continue // of a caller or a tier that the policy has not
 			}
-			s = override(t, s, o)
+			s = policytest.Override(t, s, o)
 			for i := range m.overrides {
 				if m.overrides[i].ID() == o.ID() {
 					m.overrides = append(m.overrides[:i], m.overrides[i+1:]...)
@@ -330,15 +333,15 @@ func TestMatchAgainstAModel(t *testing.T) {
 			for i := 0; i < len(attrs); i += 2 {
 				m.attrs[attrs[i]] = attrs[i+1]
 			}
-			c := call(t, s, "p", attrs...)
-			require.Equal(t, m.match(), applied(t, c, m.now), "%s %q %+v at %d", text, attrs, m.overrides, m.now)
+			c := policytest.Call(t, s, "p", attrs...)
+			require.Equal(t, m.match(), policytest.Applied(t, c, m.now), "%s %q %+v at %d", text, attrs, m.overrides, m.now)
 			explained(t, c, m.now)
 		}
 	}
 }
 
 // randomOverride returns one for some of the attributes of a call.
-func randomOverride(r *rand.Rand, c *Call) (Override, error) {
+func randomOverride(r *rand.Rand, c *policy.Call) (policy.Override, error) {
 	until := pick(r, 0, int64(5*time.Second))
 	if r.IntN(5) == 0 {
 		return c.Policy().ScaleOverride(pick(r, int64(50), 33, 200), until)
@@ -351,23 +354,23 @@ func randomOverride(r *rand.Rand, c *Call) (Override, error) {
 		return c.TierOverride(pick(r, "x", "y", "default"), until)
 	}
 	l := &c.Policy().Limits[r.IntN(len(c.Policy().Limits))]
-	return c.LimitOverride(l.Name, pick(r, Rate{Amount: 3, Period: int64(time.Second)}, Rate{Kind: Unlimited}, Rate{Kind: Blocked}), until)
+	return c.LimitOverride(l.Name, pick(r, policy.Rate{Amount: 3, Period: int64(time.Second)}, policy.Rate{Kind: policy.Unlimited}, policy.Rate{Kind: policy.Blocked}), until)
 }
 
 // explained requires that Explain agrees with Match, in all but deny and allow.
-func explained(t *testing.T, c *Call, now int64) {
-	if v, _ := c.Match(now); v != Decide {
+func explained(t *testing.T, c *policy.Call, now int64) {
+	if v, _ := c.Match(now); v != policy.Decide {
 		return
 	}
 	var matched, found []string
 	for i := range c.Applied {
-		matched = append(matched, line(&c.Applied[i]))
+		matched = append(matched, policytest.Line(&c.Applied[i]))
 	}
 	for _, f := range c.Explain(now) {
 		require.NotEmpty(t, f.String())
-		if f.Why == Applies {
-			a := Applied{Limit: f.Limit, Numbers: f.Numbers, Cost: f.Cost, Key: f.Key, Missing: f.Missing}
-			found = append(found, line(&a))
+		if f.Why == policy.Applies {
+			a := policy.Applied{Limit: f.Limit, Numbers: f.Numbers, Cost: f.Cost, Key: f.Key, Missing: f.Missing}
+			found = append(found, policytest.Line(&a))
 		}
 	}
 	require.Equal(t, matched, found)

@@ -1,18 +1,22 @@
-package policy
+package policy_test
 
 import (
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 func TestPrecedenceOfNumbers(t *testing.T) {
-	s := load(t, preceding)
+	s := policytest.Load(t, policytest.Preceding)
 	p := s.Policy([]byte("p"))
 	end := time.Date(2026, 12, 31, 23, 0, 0, 0, time.UTC).UnixNano()
-	numbers := func(s *Set, now int64, limit string, attrs ...string) string {
-		c := call(t, s, "p", attrs...)
+	numbers := func(s *policy.Set, now int64, limit string, attrs ...string) string {
+		c := policytest.Call(t, s, "p", attrs...)
 		for _, f := range c.Explain(now) {
 			if f.Limit.Name == limit {
 				out := f.Numbers.Rate.String() + " " + f.Numbers.Mode.String() + ", " + f.Source.Kind.String() + " " + f.From
@@ -21,7 +25,7 @@ func TestPrecedenceOfNumbers(t *testing.T) {
 		}
 		return ""
 	}
-	f := func(s *Set, now int64, want, limit string, attrs ...string) {
+	f := func(s *policy.Set, now int64, want, limit string, attrs ...string) {
 		t.Helper()
 		require.Equal(t, want, numbers(s, now, limit, attrs...))
 	}
@@ -37,34 +41,34 @@ func TestPrecedenceOfNumbers(t *testing.T) {
 	f(s, 0, "unlimited shadow, policy override overrides[0]", "tier", "tenant", "acme", "user", "u")
 
 	// A record of a limit comes before all else, but not for others.
-	who := call(t, s, "p", "tenant", "ACME")
-	exact, err := who.LimitOverride("plain", Rate{Amount: 5, Period: int64(time.Second)}, 100)
+	who := policytest.Call(t, s, "p", "tenant", "ACME")
+	exact, err := who.LimitOverride("plain", policy.Rate{Amount: 5, Period: int64(time.Second)}, 100)
 	require.NoError(t, err)
 	require.Equal(t, "limit:plain;tenant=acme", exact.ID())
-	with := override(t, s, exact)
+	with := policytest.Override(t, s, exact)
 	f(with, 99, "5/s enforce, limit override ", "plain", "tenant", "acme")
 	f(with, 100, "20/m enforce, policy override overrides[0]", "plain", "tenant", "acme")
 	f(with, 99, "10/m enforce, rate ", "plain", "tenant", "bob")
 
 	// A record of a tier, of the more attributes the better, only where the text
 	// has no override and the limit has tiers.
-	tier, err := call(t, s, "p", "tenant", "Bob").TierOverride("pro", 0)
+	tier, err := policytest.Call(t, s, "p", "tenant", "Bob").TierOverride("pro", 0)
 	require.NoError(t, err)
-	with = override(t, s, tier)
+	with = policytest.Override(t, s, tier)
 	f(with, 0, "1000/m soft, tier override pro", "tier", "tenant", "bob", "user", "u", "tier", "free")
 	f(with, 0, "100/m shadow, tier free", "tier", "tenant", "rob", "user", "u", "tier", "free")
 	f(with, 0, "10/m enforce, rate ", "plain", "tenant", "bob")
-	both, err := call(t, s, "p", "user", "u", "tenant", "bob").TierOverride("free", 0)
+	both, err := policytest.Call(t, s, "p", "user", "u", "tenant", "bob").TierOverride("free", 0)
 	require.NoError(t, err)
 	require.Equal(t, ";tenant=bob;user=u", both.By)
-	with = override(t, with, both)
+	with = policytest.Override(t, with, both)
 	f(with, 0, "100/m shadow, tier override free", "tier", "tenant", "bob", "user", "u", "tier", "pro")
 	f(with, 0, "1000/m soft, tier override pro", "tier", "tenant", "bob", "user", "v", "tier", "free")
 
 	// A scale is last. It spares limits of a day.
 	down, err := p.ScaleOverride(33, 100)
 	require.NoError(t, err)
-	with = override(t, with, down)
+	with = policytest.Override(t, with, down)
 	f(with, 99, "4/m enforce, rate ", "plain", "tenant", "bob")
 	f(with, 99, "3/s enforce, rate ", "all")
 	f(with, 99, "33/m shadow, tier override free", "tier", "tenant", "bob", "user", "u")
@@ -74,11 +78,11 @@ func TestPrecedenceOfNumbers(t *testing.T) {
 }
 
 func TestRefusalsOfOverrides(t *testing.T) {
-	s := load(t, preceding)
-	minute := Rate{Amount: 1, Period: int64(time.Minute)}
-	f := func(want, limit string, r Rate, attrs ...string) {
+	s := policytest.Load(t, policytest.Preceding)
+	minute := policy.Rate{Amount: 1, Period: int64(time.Minute)}
+	f := func(want, limit string, r policy.Rate, attrs ...string) {
 		t.Helper()
-		_, err := call(t, s, "p", attrs...).LimitOverride(limit, r, 0)
+		_, err := policytest.Call(t, s, "p", attrs...).LimitOverride(limit, r, 0)
 		require.EqualError(t, err, want)
 	}
 	f(`policy 'p' has no limit 'plian', did you mean "plain"?`, "plian", minute, "tenant", "a")
@@ -86,11 +90,11 @@ func TestRefusalsOfOverrides(t *testing.T) {
 	f("limit 'plain' is not by 'user'", "plain", minute, "tenant", "a", "user", "b")
 	f(`limit 'plain' is not by 'tenants', did you mean "tenant"?`, "plain", minute, "tenant", "a", "tenants", "b")
 	f("limit 'all' has no `by`: change its rate in the policy, or scale the policy", "all", minute)
-	f("burst is of buckets: it goes with algorithm token and leaky", "day", Rate{Amount: 1, Period: int64(time.Hour), Burst: 2}, "tenant", "a")
+	f("burst is of buckets: it goes with algorithm token and leaky", "day", policy.Rate{Amount: 1, Period: int64(time.Hour), Burst: 2}, "tenant", "a")
 
 	tier := func(want, name string, attrs ...string) {
 		t.Helper()
-		_, err := call(t, s, "p", attrs...).TierOverride(name, 0)
+		_, err := policytest.Call(t, s, "p", attrs...).TierOverride(name, 0)
 		require.EqualError(t, err, want)
 	}
 	tier(`policy 'p' has no tier 'por', did you mean "pro"?`, "por", "tenant", "a")
@@ -106,23 +110,25 @@ func TestRefusalsOfOverrides(t *testing.T) {
 // An override that an edit leaves without its limit, tier or kind sleeps, and
 // wakes up with it.
 func TestOverridesSleep(t *testing.T) {
-	s := load(t, preceding)
-	exact, err := call(t, s, "p", "tenant", "bob").LimitOverride("plain", Rate{Amount: 5, Period: int64(time.Second), Burst: 9}, 0)
+	s := policytest.Load(t, policytest.Preceding)
+	exact, err := policytest.Call(t, s, "p", "tenant", "bob").LimitOverride("plain", policy.Rate{Amount: 5, Period: int64(time.Second), Burst: 9}, 0)
 	require.NoError(t, err)
-	tier, err := call(t, s, "p", "tenant", "bob").TierOverride("pro", 0)
+	tier, err := policytest.Call(t, s, "p", "tenant", "bob").TierOverride("pro", 0)
 	require.NoError(t, err)
-	s = override(t, override(t, s, exact), tier)
-	bob := func(s *Set) []string { return applied(t, call(t, s, "p", "tenant", "bob", "user", "u"), 0) }
+	s = policytest.Override(t, policytest.Override(t, s, exact), tier)
+	bob := func(s *policy.Set) []string {
+		return policytest.Applied(t, policytest.Call(t, s, "p", "tenant", "bob", "user", "u"), 0)
+	}
 	awake := bob(s)
 	require.Equal(t, []string{"@p:plain;tenant=bob 5/s burst 9", "@p:tier;tenant=bob;user=u 1000/m cost 3 soft", "@p:day;tenant=bob 1000/d", "@p:all 7/s"}, awake)
 	require.False(t, s.Sleeps(&exact))
 	require.False(t, s.Sleeps(&tier))
 	before := s.Policy([]byte("p")).Record
 
-	edit := func(text string) *Set {
-		r, err := ParseRecord("", "p", []byte(text))
+	edit := func(text string) *policy.Set {
+		r, err := grammar.ParseRecord("", "p", []byte(text))
 		require.NoError(t, err)
-		return with(t, s, r)
+		return policytest.With(t, s, r)
 	}
 	f := func(text string, sleepsExact, sleepsTier bool) {
 		t.Helper()
@@ -131,7 +137,7 @@ func TestOverridesSleep(t *testing.T) {
 		require.Equal(t, sleepsTier, next.Sleeps(&tier))
 		require.Equal(t, 2, next.CountOverrides("p"))
 		bob(next)
-		require.Equal(t, awake, bob(with(t, next, before)), "awake again")
+		require.Equal(t, awake, bob(policytest.With(t, next, before)), "awake again")
 	}
 	f("limits: {other: {rate: 1/s}}", true, true)
 	f("limits: {plain: {by: tenant, rate: 1/s, algorithm: log}}", true, true)

@@ -1,4 +1,4 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
@@ -8,14 +8,17 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 func TestOverridesAreListedAndDeleted(t *testing.T) {
-	s := load(t, preceding)
-	var all []Override
+	s := policytest.Load(t, policytest.Preceding)
+	var all []policy.Override
 	for i := range 700 {
-		c := call(t, s, "p", "tenant", fmt.Sprintf("t %d", i))
-		o, err := c.LimitOverride("plain", Rate{Amount: int64(1 + i%5), Period: int64(time.Second)}, int64(i%3))
+		c := policytest.Call(t, s, "p", "tenant", fmt.Sprintf("t %d", i))
+		o, err := c.LimitOverride("plain", policy.Rate{Amount: int64(1 + i%5), Period: int64(time.Second)}, int64(i%3))
 		require.NoError(t, err)
 		all = append(all, o)
 		if o, err = c.TierOverride([]string{"free", "pro"}[i%2], 0); i%10 == 0 {
@@ -32,16 +35,16 @@ func TestOverridesAreListedAndDeleted(t *testing.T) {
 	}
 	s, err = e.Finish(2)
 	require.NoError(t, err)
-	list := func(s *Set) []Override {
+	list := func(s *policy.Set) []policy.Override {
 		list := slices.Collect(s.Overrides("p"))
-		slices.SortFunc(list, func(a, b Override) int { return strings.Compare(a.ID(), b.ID()) })
+		slices.SortFunc(list, func(a, b policy.Override) int { return strings.Compare(a.ID(), b.ID()) })
 		return list
 	}
-	slices.SortFunc(all, func(a, b Override) int { return strings.Compare(a.ID(), b.ID()) })
+	slices.SortFunc(all, func(a, b policy.Override) int { return strings.Compare(a.ID(), b.ID()) })
 	require.Equal(t, all, list(s))
 	require.Equal(t, len(all), s.CountOverrides("p"))
 	for _, most := range []int{1, 7, 386, 771, 772, 5000} { // in pages, each once
-		var got []Override
+		var got []policy.Override
 		for after := ""; ; after = got[len(got)-1].ID() {
 			page := s.ListOverrides("p", after, most)
 			require.LessOrEqual(t, len(page), most)
@@ -76,59 +79,59 @@ func TestOverridesAreListedAndDeleted(t *testing.T) {
 
 // Rates that no override has any more do not pile up.
 func TestRatesOfOverridesAreForgotten(t *testing.T) {
-	s := load(t, preceding)
-	c := call(t, s, "p", "tenant", "t")
+	s := policytest.Load(t, policytest.Preceding)
+	c := policytest.Call(t, s, "p", "tenant", "t")
 	for i := range 100 {
-		o, err := c.LimitOverride("plain", Rate{Amount: int64(1 + i), Period: int64(time.Second)}, 0)
+		o, err := c.LimitOverride("plain", policy.Rate{Amount: int64(1 + i), Period: int64(time.Second)}, 0)
 		require.NoError(t, err)
-		s = override(t, s, o)
+		s = policytest.Override(t, s, o)
 	}
-	require.Less(t, RatesOf(s, "p", "plain"), 20)
-	require.Equal(t, "@p:plain;tenant=t 100/s", applied(t, call(t, s, "p", "tenant", "t"), 0)[0])
+	require.Less(t, policy.RatesOf(s, "p", "plain"), 20)
+	require.Equal(t, "@p:plain;tenant=t 100/s", policytest.Applied(t, policytest.Call(t, s, "p", "tenant", "t"), 0)[0])
 }
 
 func TestRecordsOfOverrides(t *testing.T) {
-	s := load(t, preceding)
-	limit, err := call(t, s, "p", "tenant", "a;b ").LimitOverride("plain", Rate{Amount: 1, Period: 2, Burst: 3}, 4)
+	s := policytest.Load(t, policytest.Preceding)
+	limit, err := policytest.Call(t, s, "p", "tenant", "a;b ").LimitOverride("plain", policy.Rate{Amount: 1, Period: 2, Burst: 3}, 4)
 	require.NoError(t, err)
-	blocked, err := call(t, s, "p", "tenant", strings.Repeat("x", 300)).LimitOverride("day", Rate{Kind: Blocked}, 0)
+	blocked, err := policytest.Call(t, s, "p", "tenant", strings.Repeat("x", 300)).LimitOverride("day", policy.Rate{Kind: policy.Blocked}, 0)
 	require.NoError(t, err)
-	tier, err := call(t, s, "p", "tenant", "b").TierOverride("pro", 0)
+	tier, err := policytest.Call(t, s, "p", "tenant", "b").TierOverride("pro", 0)
 	require.NoError(t, err)
 	scale, err := s.Policy([]byte("p")).ScaleOverride(1000, 1<<60)
 	require.NoError(t, err)
-	for _, o := range []Override{limit, blocked, tier, scale} {
+	for _, o := range []policy.Override{limit, blocked, tier, scale} {
 		b := o.Append(nil)
-		again, err := DecodeOverride(b)
+		again, err := policy.DecodeOverride(b)
 		require.NoError(t, err)
 		require.Equal(t, o, again)
 		for i := range b {
-			_, err := DecodeOverride(b[:i])
-			require.ErrorIs(t, err, ErrOverrideData)
+			_, err := policy.DecodeOverride(b[:i])
+			require.ErrorIs(t, err, policy.ErrOverrideData)
 		}
-		_, err = DecodeOverride(append(b, 0))
-		require.ErrorIs(t, err, ErrOverrideData)
+		_, err = policy.DecodeOverride(append(b, 0))
+		require.ErrorIs(t, err, policy.ErrOverrideData)
 	}
-	require.Equal(t, []Pair{{Name: "tenant", Value: "a;b "}}, limit.Pairs())
+	require.Equal(t, []policy.Pair{{Name: "tenant", Value: "a;b "}}, limit.Pairs())
 }
 
 func FuzzDecodeOverride(f *testing.F) {
-	o := Override{Policy: "p", Kind: OverrideLimit, Limit: "l", By: ";a=b", Rate: Rate{Amount: 1, Period: 2}}
+	o := policy.Override{Policy: "p", Kind: policy.OverrideLimit, Limit: "l", By: ";a=b", Rate: policy.Rate{Amount: 1, Period: 2}}
 	f.Add(o.Append(nil))
-	o = Override{Policy: "p", Kind: OverrideScale, Percent: 5}
+	o = policy.Override{Policy: "p", Kind: policy.OverrideScale, Percent: 5}
 	f.Add(o.Append(nil))
 	f.Fuzz(func(t *testing.T, b []byte) {
-		o, err := DecodeOverride(b)
+		o, err := policy.DecodeOverride(b)
 		if err != nil {
 			return
 		}
-		again, err := DecodeOverride(o.Append(nil))
+		again, err := policy.DecodeOverride(o.Append(nil))
 		require.NoError(t, err)
 		require.Equal(t, o, again)
-		e := emptySet().Edit()
+		e := policytest.Empty().Edit()
 		e.SetOverride(o)
 		s, err := e.Finish(1)
 		require.NoError(t, err)
-		require.Equal(t, []Override{o}, slices.Collect(s.Overrides(o.Policy)))
+		require.Equal(t, []policy.Override{o}, slices.Collect(s.Overrides(o.Policy)))
 	})
 }

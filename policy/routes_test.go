@@ -1,10 +1,15 @@
-package policy
+package policy_test
 
 import (
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/diff"
+	"github.com/headgate-io/headgate/policy/grammar"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 const routesFile = `
@@ -25,17 +30,17 @@ routes:
   pages: {else: allow}
 `
 
-func routed(t testing.TB, s *Set, request string) (*Found, error) {
+func routed(t testing.TB, s *policy.Set, request string) (*policy.Found, error) {
 	t.Helper()
 	method, target, _ := strings.Cut(request, " ")
 	at := strings.IndexByte(target, '/')
-	var f Found
+	var f policy.Found
 	err := s.Routes("routes/edge").Find(method, target[:at], target[at:], &f)
 	return &f, err
 }
 
 func TestRoutes(t *testing.T) {
-	s := load(t, routesFile)
+	s := policytest.Load(t, routesFile)
 	require.NoError(t, s.CheckRoutes())
 	require.Empty(t, s.RouteWarnings())
 	require.Nil(t, s.Routes("edge"))
@@ -57,27 +62,27 @@ func TestRoutes(t *testing.T) {
 
 	f, err = routed(t, s, "HEAD x/healthz")
 	require.NoError(t, err)
-	require.Equal(t, AllowAll, f.Route.Answer)
+	require.Equal(t, policy.AllowAll, f.Route.Answer)
 	f, err = routed(t, s, "POST x/healthz")
 	require.NoError(t, err)
-	require.Equal(t, DenyAll, f.Route.Answer)
+	require.Equal(t, policy.DenyAll, f.Route.Answer)
 	require.Empty(t, f.Route.Pattern)
 
 	// Which of two routes it is the application decides.
 	_, err = routed(t, s, "GET x/files/a%2fb")
-	require.ErrorIs(t, err, ErrEncodedSlash)
+	require.ErrorIs(t, err, policy.ErrEncodedSlash)
 	f, err = routed(t, s, "GET x/v1/a%2Fb")
 	require.NoError(t, err)
 	require.Equal(t, "/v1/*", f.Route.Pattern)
 
-	var star Found
+	var star policy.Found
 	require.NoError(t, s.Routes("routes/edge").Find("OPTIONS", "x", "*", &star))
-	require.Equal(t, DenyAll, star.Route.Answer)
+	require.Equal(t, policy.DenyAll, star.Route.Answer)
 	require.Empty(t, star.Path)
 }
 
 func TestRoutesWithOptions(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies: {p: {limits: {a: {rate: 1/s}}}}
 routes:
   edge: {else: deny, encoded_slash: segment, case: ignore, match: {"/Files/{name}": p}}
@@ -86,14 +91,14 @@ routes:
 	require.NoError(t, err)
 	require.Equal(t, "p", f.Route.Policy)
 	require.Equal(t, "a%2Fb", f.Param(0))
-	s = load(t, `
+	s = policytest.Load(t, `
 policies: {p: {limits: {a: {rate: 1/s}}}}
 routes:
   edge: {else: p, encoded_slash: separator, match: {"/files/{name}": deny}}
 `)
 	f, err = routed(t, s, "GET x/files%2FA")
 	require.NoError(t, err)
-	require.Equal(t, DenyAll, f.Route.Answer)
+	require.Equal(t, policy.DenyAll, f.Route.Answer)
 }
 
 func TestRoutesText(t *testing.T) {
@@ -108,62 +113,62 @@ match:
   "GET /{x}": {policy: allow}
 `,
 	} {
-		rec, err := ParseRecord("f", "routes/x", []byte(body))
+		rec, err := grammar.ParseRecord("f", "routes/x", []byte(body))
 		require.NoError(t, err)
-		require.Equal(t, RoutesRecord, rec.Kind)
-		require.Equal(t, want, Format(rec))
-		again, err := ParseRecord("f", "routes/x", []byte(want))
+		require.Equal(t, policy.RoutesRecord, rec.Kind)
+		require.Equal(t, want, grammar.Format(rec))
+		again, err := grammar.ParseRecord("f", "routes/x", []byte(want))
 		require.NoError(t, err)
-		require.Equal(t, want, Format(again))
-		require.Empty(t, Compare(rec, again))
-		require.Empty(t, Warnings(rec, nil))
+		require.Equal(t, want, grammar.Format(again))
+		require.Empty(t, diff.Compare(rec, again))
+		require.Empty(t, grammar.Warnings(rec, nil))
 	}
-	old, err := ParseRecord("f", "routes/x", []byte("{else: a, match: {/b: deny, /c: p}}"))
+	old, err := grammar.ParseRecord("f", "routes/x", []byte("{else: a, match: {/b: deny, /c: p}}"))
 	require.NoError(t, err)
-	is, err := ParseRecord("f", "routes/x", []byte("{else: b, match: {/b: {policy: p, cost: 2}, GET /d: allow}}"))
+	is, err := grammar.ParseRecord("f", "routes/x", []byte("{else: b, match: {/b: {policy: p, cost: 2}, GET /d: allow}}"))
 	require.NoError(t, err)
 	var lines []string
-	for _, d := range Compare(old, is) {
+	for _, d := range diff.Compare(old, is) {
 		lines = append(lines, d.String())
 	}
 	require.Equal(t, []string{"else: a -> b", "match./b: deny -> {policy: p, cost: 2}", "match./c: p -> nothing", `match."GET /d": nothing -> allow`}, lines)
-	require.Len(t, Compare(nil, is), 3)
-	require.Len(t, Compare(old, nil), 3)
+	require.Len(t, diff.Compare(nil, is), 3)
+	require.Len(t, diff.Compare(old, nil), 3)
 }
 
 func TestRoutesThatAreRefused(t *testing.T) {
 	for body, want := range map[string]string{
-		"{match: {/a: p}}":                                                       "f:1:1: else is missing",
-		"{else: p, mach: {}}":                                                    `f:1:11: unknown key "mach", did you mean "match"?`,
-		"{else: P}":                                                              `f:1:8: else: "P" does not name a policy`,
-		"{else: routes/x}":                                                       "is the name of something else",
-		"{else: {cost: 1}}":                                                      "policy is missing",
-		"{else: {policy: p, cost: 0}}":                                           "a whole number from 1",
-		"{else: [p]}":                                                            "want a policy, allow or deny, not a list",
-		"{else: p, encoded_slash: seg}":                                          "one of deny, segment, separator",
-		"{else: p, match: {/a/: p}}":                                             "f:1:19: match./a/: a path has no empty segment",
-		"{else: p, match: {'/a/{x}': p, '/{y}/b': p}}":                           `f:1:32: match./{y}/b: and "/a/{x}" are both for some requests, and neither is more specific`,
-		"{else: p, attributes: {Ip: x}}":                                         "Ip",
-		"{else: p, attributes: {cost: x}}":                                       "cost",
-		"{else: p, attributes: {a: {heder: X}}}":                                 `did you mean "header"?`,
-		"{else: p, attributes: {a: {header: 'a b'}}}":                            "does not name a header field",
-		"{else: p, attributes: {a: {header: authorization}}}":                    "between the gateway and Headgate",
-		"{else: p, attributes: {a: {header: x-forwarded-for}}}":                  "the attribute ip",
-		"{else: p, attributes: {a: {cookie: 'a;b'}}}":                            "does not name a cookie",
-		"{else: p, attributes: {a: {header: a, query: b}}}":                      "want one of header",
-		"{else: {policy: p, attributes: {a: {path: id}}}}":                       "the pattern has no {id}",
-		"{else: p, match: {'/{idd}': {policy: p, attributes: {a: {path: id}}}}}": `the pattern has no {id}, did you mean "idd"?`,
-		"{else: p, match: {*.com/: p}}":                                          "quote a pattern that begins with a star",
-		"{else: {policy: p, attributes: {" + manyAttributes(MaxGiven+1) + "}}}":  "27 attributes",
+		"{match: {/a: p}}":                                                             "f:1:1: else is missing",
+		"{else: p, mach: {}}":                                                          `f:1:11: unknown key "mach", did you mean "match"?`,
+		"{else: P}":                                                                    `f:1:8: else: "P" does not name a policy`,
+		"{else: routes/x}":                                                             "is the name of something else",
+		"{else: {cost: 1}}":                                                            "policy is missing",
+		"{else: {policy: p, cost: 0}}":                                                 "a whole number from 1",
+		"{else: [p]}":                                                                  "want a policy, allow or deny, not a list",
+		"{else: p, encoded_slash: seg}":                                                "one of deny, segment, separator",
+		"{else: p, match: {/a/: p}}":                                                   "f:1:19: match./a/: a path has no empty segment",
+		"{else: p, match: {'/a/{x}': p, '/{y}/b': p}}":                                 `f:1:32: match./{y}/b: and "/a/{x}" are both for some requests, and neither is more specific`,
+		"{else: p, attributes: {Ip: x}}":                                               "Ip",
+		"{else: p, attributes: {cost: x}}":                                             "cost",
+		"{else: p, attributes: {a: {heder: X}}}":                                       `did you mean "header"?`,
+		"{else: p, attributes: {a: {header: 'a b'}}}":                                  "does not name a header field",
+		"{else: p, attributes: {a: {header: authorization}}}":                          "between the gateway and Headgate",
+		"{else: p, attributes: {a: {header: x-forwarded-for}}}":                        "the attribute ip",
+		"{else: p, attributes: {a: {cookie: 'a;b'}}}":                                  "does not name a cookie",
+		"{else: p, attributes: {a: {header: a, query: b}}}":                            "want one of header",
+		"{else: {policy: p, attributes: {a: {path: id}}}}":                             "the pattern has no {id}",
+		"{else: p, match: {'/{idd}': {policy: p, attributes: {a: {path: id}}}}}":       `the pattern has no {id}, did you mean "idd"?`,
+		"{else: p, match: {*.com/: p}}":                                                "quote a pattern that begins with a star",
+		"{else: {policy: p, attributes: {" + manyAttributes(policy.MaxGiven+1) + "}}}": "27 attributes",
 	} {
-		_, err := ParseRecord("f", "routes/x", []byte(body))
+		_, err := grammar.ParseRecord("f", "routes/x", []byte(body))
 		require.ErrorContains(t, err, want, body)
 	}
 	for _, name := range []string{"routes/", "routes/X", "routes/a/b", "routes"} {
-		_, err := ParseRecord("f", name, []byte("{else: allow}"))
+		_, err := grammar.ParseRecord("f", name, []byte("{else: allow}"))
 		require.Error(t, err, name)
 	}
-	_, err := ParseFile("f", []byte("routes: {E: {else: allow}}"))
+	_, err := grammar.ParseFile("f", []byte("routes: {E: {else: allow}}"))
 	require.ErrorContains(t, err, "does not name a set of routes")
 }
 
@@ -177,7 +182,7 @@ func manyAttributes(n int) string {
 
 // Routes go to policies that are there, and give attributes that these know.
 func TestRoutesAmongPolicies(t *testing.T) {
-	s := load(t, `
+	s := policytest.Load(t, `
 policies:
   login: {limits: {user: {by: user, rate: 5/m}}}
   net: {limits: {ip: {by: ip, rate: 5/m}}}
@@ -188,7 +193,7 @@ routes:
 `)
 	err := s.CheckRoutes()
 	require.EqualError(t, err, `policies.yaml:8:17: routes.edge.match./a: there is no policy "logn", did you mean "login"?`)
-	require.EqualError(t, load(t, `
+	require.EqualError(t, policytest.Load(t, `
 policies: {envoy: {descriptors: [{key: ip}]}}
 routes: {edge: {else: allow, match: {/a: envoy}}}
 `).CheckRoutes(), `policies.yaml:3:42: routes.edge.match./a: policy "envoy" has descriptors: routes go to policies with limits`)
@@ -206,10 +211,10 @@ routes: {edge: {else: allow, match: {/a: envoy}}}
 	require.NotNil(t, s.Routes("routes/edge"), "the set before stays as it is")
 
 	e = next.Edit()
-	for i := range MaxRouteSets + 1 {
-		rec, err := ParseRecord("f", "routes/r"+strings.Repeat("a", i%30)+strings.Repeat("b", i/30), []byte("{else: allow}"))
+	for i := range policy.MaxRouteSets + 1 {
+		rec, err := grammar.ParseRecord("f", "routes/r"+strings.Repeat("a", i%30)+strings.Repeat("b", i/30), []byte("{else: allow}"))
 		require.NoError(t, err)
-		e.Set(rec, Meta{Version: 7})
+		e.Set(rec, policy.Meta{Version: 7})
 	}
 	_, err = e.Finish(3)
 	require.ErrorContains(t, err, "64 sets of routes")
@@ -221,19 +226,19 @@ func FuzzRoutes(f *testing.F) {
 	f.Add("else: p\nencoded_slash: separator\nmatch: {\"*.x/*\": allow}", "POST", "a.x:80", "http://b/a;c/../d")
 	f.Add("else: p\nmatch: {\"*.x/*\": allow}", "POST", "a:8.x.:80", "/a")
 	f.Fuzz(func(t *testing.T, body, method, host, target string) {
-		rec, err := ParseRecord("f", "routes/x", []byte(body))
+		rec, err := grammar.ParseRecord("f", "routes/x", []byte(body))
 		if err != nil {
 			return
 		}
-		again, err := ParseRecord("f", "routes/x", []byte(Format(rec)))
+		again, err := grammar.ParseRecord("f", "routes/x", []byte(grammar.Format(rec)))
 		require.NoError(t, err)
-		require.Equal(t, Format(rec), Format(again))
-		var found, twice Found
+		require.Equal(t, grammar.Format(rec), grammar.Format(again))
+		var found, twice policy.Found
 		err = rec.Routes.Set.Find(method, host, target, &found)
 		require.Equal(t, err, again.Routes.Set.Find(method, host, target, &twice))
 		require.Equal(t, found.Route.Pattern, twice.Route.Pattern)
 		for _, g := range found.Route.Given {
-			if g.From == FromPath {
+			if g.From == policy.FromPath {
 				require.NotEmpty(t, found.Param(g.Param))
 				require.Contains(t, found.Path, found.Param(g.Param))
 			}

@@ -1,22 +1,25 @@
-package policy
+package policy_test
 
 import (
 	"fmt"
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/policytest"
 )
 
 // Policies of one template share what they have alike, and nothing else.
 func TestPoliciesOfOneTemplateShare(t *testing.T) {
 	const text = "{limits: {a: {by: [user, {ip: {v4: %d}}], rate: 1/s}, b: {by: key, tiers: {attribute: tier, free: 1/s, %s: 2/s, default: 3/s}}}%s}"
-	s := load(t, "policies: {p: "+fmt.Sprintf(text, 24, "pro", "")+", q: "+fmt.Sprintf(text, 24, "pro", "")+
+	s := policytest.Load(t, "policies: {p: "+fmt.Sprintf(text, 24, "pro", "")+", q: "+fmt.Sprintf(text, 24, "pro", "")+
 		", bits: "+fmt.Sprintf(text, 16, "pro", "")+", tier: "+fmt.Sprintf(text, 24, "gold", "")+
 		", typed: "+fmt.Sprintf(text, 24, "pro", ", attributes: {key: {type: lower}}")+
 		", named: {limits: {a: {by: [user, {ip: {v4: 24}}], rate: 1/s}}}}")
-	policy := func(name string) *Policy { return s.Policy([]byte(name)) }
-	p, q := policy("p"), policy("q")
-	parts := func(name string) Parts { return PartsOf(policy(name), 1) }
+	named := func(name string) *policy.Policy { return s.Policy([]byte(name)) }
+	p, q := named("p"), named("q")
+	parts := func(name string) policy.Parts { return policy.PartsOf(named(name), 1) }
 	require.Same(t, parts("p").Attributes, parts("q").Attributes)
 	require.Same(t, parts("p").By, parts("q").By)
 	require.Same(t, parts("p").TierNames, parts("q").TierNames)
@@ -29,22 +32,22 @@ func TestPoliciesOfOneTemplateShare(t *testing.T) {
 	require.NotSame(t, parts("p").Attributes, parts("typed").Attributes)
 	require.NotSame(t, parts("p").Attributes, parts("named").Attributes)
 	require.Same(t, parts("p").By, parts("named").By)
-	require.Equal(t, []string{"@typed:b;key=x"}, keysOf(t, call(t, s, "typed", "key", "X")))
-	require.Equal(t, []string{"@p:b;key=X"}, keysOf(t, call(t, s, "p", "key", "X")))
+	require.Equal(t, []string{"@typed:b;key=x"}, keysOf(t, policytest.Call(t, s, "typed", "key", "X")))
+	require.Equal(t, []string{"@p:b;key=X"}, keysOf(t, policytest.Call(t, s, "p", "key", "X")))
 
 	// Under other overrides a policy has its own limits, and the numbers of its text.
-	o, err := call(t, s, "p", "key", "x").LimitOverride("b", Rate{Amount: 9, Period: 1e9}, 0)
+	o, err := policytest.Call(t, s, "p", "key", "x").LimitOverride("b", policy.Rate{Amount: 9, Period: 1e9}, 0)
 	require.NoError(t, err)
-	next := override(t, s, o).Policy([]byte("p"))
+	next := policytest.Override(t, s, o).Policy([]byte("p"))
 	require.True(t, next.Shares(p))
 	require.False(t, next.Shares(nil))
 	require.NotSame(t, &p.Limits[0], &next.Limits[0])
 	require.Same(t, next, next.Limits[1].Policy)
-	require.Zero(t, RatesOf(s, "p", "b"))
+	require.Zero(t, policy.RatesOf(s, "p", "b"))
 	require.Same(t, p.Limits[0].Usual(), next.Limits[0].Usual())
 }
 
-func keysOf(t *testing.T, c *Call) (keys []string) {
+func keysOf(t *testing.T, c *policy.Call) (keys []string) {
 	_, err := c.Match(1)
 	require.NoError(t, err)
 	for i := range c.Applied {
@@ -56,7 +59,7 @@ func keysOf(t *testing.T, c *Call) (keys []string) {
 // All steps of a look-up, of policies with few and with many limits, that are there
 // or not.
 func TestStepsOfALookUp(t *testing.T) {
-	for n := range MaxLimits {
+	for n := range policy.MaxLimits {
 		text := "policies: {"
 		for i := range 50 {
 			text += fmt.Sprintf("p%d: {limits: {", i)
@@ -65,7 +68,7 @@ func TestStepsOfALookUp(t *testing.T) {
 			}
 			text += "}}, "
 		}
-		s := load(t, text+"}")
+		s := policytest.Load(t, text+"}")
 		for i := range 60 {
 			name := fmt.Appendf(nil, "p%d", i)
 			hash := s.Seek(name)
@@ -77,12 +80,12 @@ func TestStepsOfALookUp(t *testing.T) {
 			if p != nil {
 				require.Equal(t, string(name), p.Name)
 				require.Len(t, p.Limits, n+1)
-				for step := range Touches {
+				for step := range policy.Touches {
 					p.Touch(step)
 				}
 			}
 		}
 	}
-	s := emptySet()
+	s := policytest.Empty()
 	require.Nil(t, s.Fetch(s.Seek([]byte("p"))))
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/ledger"
-	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/policy/calendar"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
@@ -525,13 +525,13 @@ func TestListOfAsManyEntriesAsPromised(t *testing.T) {
 	loaded := func(version int) string {
 		return fmt.Sprintf("*2\r\n*4\r\n$4\r\nname\r\n$9\r\nlists/bad\r\n$7\r\nversion\r\n:%d\r\n*4\r\n$4\r\nname\r\n$1\r\np\r\n$7\r\nversion\r\n:1\r\n", version)
 	}
-	first, last := member(0, "one.example"), member(policy.MaxListed-1, "one.example")
+	first, last := member(0, "one.example"), member(grammar.MaxListed-1, "one.example")
 	require.Len(t, last, 64)
-	commit(loaded(1), "RL.POLICY", "LOAD", blocklist(policy.MaxListed, "one.example"))
+	commit(loaded(1), "RL.POLICY", "LOAD", blocklist(grammar.MaxListed, "one.example"))
 	denied(leader, first, true)
 	denied(leader, last, true)
 	denied(leader, "eve", false)
-	commit(loaded(2), "RL.POLICY", "LOAD", blocklist(policy.MaxListed, "two.example"))
+	commit(loaded(2), "RL.POLICY", "LOAD", blocklist(grammar.MaxListed, "two.example"))
 	denied(leader, first, false)
 	denied(leader, member(7, "two.example"), true)
 	commit(":3\r\n", "RL.POLICY", "ROLLBACK", "lists/bad", "1")
@@ -554,7 +554,7 @@ func TestListOfAsManyEntriesAsPromised(t *testing.T) {
 			if version == 0 {
 				args = args[:3]
 			}
-			require.True(t, strings.Contains(n.ask(t, args...), member(policy.MaxListed-1, domain)), args)
+			require.True(t, strings.Contains(n.ask(t, args...), member(grammar.MaxListed-1, domain)), args)
 		}
 		require.True(t, strings.HasPrefix(n.ask(t, "RL.POLICY", "HISTORY", "lists/bad"), "*3\r\n"))
 		require.Contains(t, n.ask(t, "RL.POLICY", "LIST"), "lists/bad")

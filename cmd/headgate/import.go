@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 // importCommand groups the commands that read what other limiters are set up by.
@@ -38,8 +39,8 @@ standard input. Nothing is printed if a file is wrong.`,
 			if err != nil {
 				return err
 			}
-			text := policy.FileText(records)
-			if _, err := policy.ParseFile("the import", []byte(text)); err != nil {
+			text := grammar.FileText(records)
+			if _, err := grammar.ParseFile("the import", []byte(text)); err != nil {
 				return err
 			}
 			reportEnvoy(cmd.ErrOrStderr(), records)
@@ -71,7 +72,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 		if err != nil {
 			return nil, err
 		}
-		rec, err := policy.ParseEnvoy(name, text)
+		rec, err := grammar.ParseEnvoy(name, text)
 		if err != nil {
 			if err := tell(err); err != nil {
 				return nil, err
@@ -85,7 +86,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 		case !merge:
 			return nil, fmt.Errorf("%s: domain %s is in another file too: --merge makes one policy of them", name, rec.Name)
 		default:
-			both, err := policy.Merge(records[i], rec)
+			both, err := grammar.Merge(records[i], rec)
 			if err != nil {
 				if err := tell(err); err != nil {
 					return nil, err
@@ -104,7 +105,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 // reportEnvoy tells what was imported, and what differs from the service.
 func reportEnvoy(out io.Writer, records []*policy.Record) {
 	for _, rec := range records {
-		u := policy.UseOf(rec)
+		u := grammar.UseOf(rec)
 		fmt.Fprintf(out, "%s: %s, %s\n", rec.Name, several(u.Descriptors, "descriptor"), several(u.Limits, "limit"))
 		for _, x := range []struct {
 			n    int

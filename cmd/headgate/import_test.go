@@ -9,7 +9,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 // Files of Envoy's rate limit service become a file of policies, or nothing.
@@ -39,7 +39,7 @@ func TestImportEnvoy(t *testing.T) {
 	require.ErrorContains(t, err, "--merge")
 	out, told, err = imports("--merge", one, two)
 	require.NoError(t, err)
-	records, err := policy.ParseFile("f", []byte(out))
+	records, err := grammar.ParseFile("f", []byte(out))
 	require.NoError(t, err)
 	require.Len(t, records, 1)
 	require.Contains(t, told, "edge: 3 descriptors, 3 limits\n")

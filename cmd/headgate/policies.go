@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cmd/headgate/config"
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/server"
 )
 
@@ -55,11 +55,11 @@ func checkedPolicies(path string, noGateways bool) ([]byte, error) {
 		return nil, fmt.Errorf("open the policies: %w", err)
 	}
 	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, policy.MaxFile+1))
+	text, err := io.ReadAll(io.LimitReader(f, grammar.MaxFile+1))
 	if err != nil {
 		return nil, fmt.Errorf("read the policies: %w", err)
 	}
-	records, err := policy.ParseFile(path, text)
+	records, err := grammar.ParseFile(path, text)
 	if err != nil {
 		return nil, fmt.Errorf("policies: %w", err)
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -65,7 +65,7 @@ func TestLongListInACluster(t *testing.T) {
 	member := func(i int) string {
 		return fmt.Sprintf("2001:db8:ffff:eeee:dddd:%x:%x::somebody-%025d", i>>16, i&0xffff, i)
 	}
-	for i := range policy.MaxListed {
+	for i := range grammar.MaxListed {
 		fmt.Fprintf(&b, "  - %q\n", member(i))
 	}
 	path := filepath.Join(t.TempDir(), "policies.yaml")
@@ -91,7 +91,7 @@ func TestLongListInACluster(t *testing.T) {
 	everywhere := func() {
 		t.Helper()
 		for _, n := range c.nodes {
-			require.Eventually(t, func() bool { return denied(n.redis, member(policy.MaxListed-1)) }, waitLimit, 20*time.Millisecond)
+			require.Eventually(t, func() bool { return denied(n.redis, member(grammar.MaxListed-1)) }, waitLimit, 20*time.Millisecond)
 			require.False(t, denied(n.redis, "eve"))
 		}
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 // policyCommand groups the commands about files of policies.
@@ -41,7 +42,7 @@ fail.`,
 				return err
 			}
 			for _, rec := range f.records {
-				for _, w := range policy.Warnings(rec, f.set.Attributes()) {
+				for _, w := range grammar.Warnings(rec, f.set.Attributes()) {
 					fmt.Fprintf(cmd.ErrOrStderr(), "warning: %v\n", w)
 				}
 			}
@@ -69,7 +70,7 @@ func readPolicies(cmd *cobra.Command, name string) (*policyFile, error) {
 	if err != nil {
 		return nil, err
 	}
-	f.records, err = policy.ParseFile(name, text)
+	f.records, err = grammar.ParseFile(name, text)
 	if err == nil {
 		f.set, err = compilePolicies(f.records)
 	}
@@ -101,7 +102,7 @@ func readText(cmd *cobra.Command, name string) ([]byte, error) {
 		defer f.Close()
 		in = f
 	}
-	return io.ReadAll(io.LimitReader(in, policy.MaxFile+1))
+	return io.ReadAll(io.LimitReader(in, grammar.MaxFile+1))
 }
 
 // compilePolicies makes a set of the records of a file. Secret attributes are

@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/diff"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 func policyDiffCommand() *cobra.Command {
@@ -27,7 +29,7 @@ takes --change reset, or another id.`,
   git show HEAD:policies.yaml | headgate policy diff - policies.yaml --change proportional`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			change, ok := policy.ParseChange(strings.ToLower(word))
+			change, ok := diff.ParseChange(strings.ToLower(word))
 			if !ok {
 				return fmt.Errorf("unknown change %q, use keep, proportional or reset", word)
 			}
@@ -50,12 +52,12 @@ takes --change reset, or another id.`,
 }
 
 // diffPolicies writes what differs between two files.
-func diffPolicies(out io.Writer, old, edited *policyFile, change policy.Change) error {
+func diffPolicies(out io.Writer, old, edited *policyFile, change diff.Change) error {
 	var refused []error
 	differ := false
 	for _, rec := range old.records {
 		is := edited.record(rec.Name)
-		found := policy.Compare(rec, is)
+		found := diff.Compare(rec, is)
 		if is != nil && len(found) == 0 {
 			continue
 		}
@@ -67,7 +69,7 @@ func diffPolicies(out io.Writer, old, edited *policyFile, change policy.Change) 
 		fmt.Fprintln(out, title(rec))
 		printDifferences(out, found, change)
 		if rec.Kind == policy.PolicyRecord {
-			if _, err := policy.Revise(rec, nil, is, change); err != nil {
+			if _, err := diff.Revise(rec, nil, is, change); err != nil {
 				refused = append(refused, fmt.Errorf("%s: %w", title(rec), err))
 			}
 		}
@@ -76,7 +78,7 @@ func diffPolicies(out io.Writer, old, edited *policyFile, change policy.Change) 
 		if old.record(rec.Name) == nil {
 			differ = true
 			fmt.Fprintf(out, "%s is new\n", title(rec))
-			printDifferences(out, policy.Compare(nil, rec), change)
+			printDifferences(out, diff.Compare(nil, rec), change)
 		}
 	}
 	if !differ {
@@ -116,7 +118,7 @@ func printGone(out io.Writer, rec *policy.Record) {
 
 // printDifferences writes the differences of one record, and under those of a
 // limit what becomes of its counters.
-func printDifferences(out io.Writer, found []policy.Difference, change policy.Change) {
+func printDifferences(out io.Writer, found []diff.Difference, change diff.Change) {
 	for len(found) > 0 {
 		n := 1
 		for n < len(found) && ofLimit(&found[n]) != "" && ofLimit(&found[n]) == ofLimit(&found[0]) {
@@ -134,7 +136,7 @@ func printDifferences(out io.Writer, found []policy.Difference, change policy.Ch
 
 // ofLimit returns the name that a limit has after the edit, "" if the difference
 // is none of a limit that stays.
-func ofLimit(d *policy.Difference) string {
+func ofLimit(d *diff.Difference) string {
 	rest, ok := strings.CutPrefix(d.Path, "limits.")
 	switch name, _, isField := strings.Cut(rest, "."); {
 	case !ok:
@@ -148,12 +150,12 @@ func ofLimit(d *policy.Difference) string {
 }
 
 // isRenamed reports whether the difference is the name of a limit.
-func isRenamed(d *policy.Difference) bool {
+func isRenamed(d *diff.Difference) bool {
 	return d.Old != "" && d.New != "" && d.Path == "limits."+d.Old
 }
 
 // inWords tells a difference.
-func inWords(d *policy.Difference) string {
+func inWords(d *diff.Difference) string {
 	name, isLimit := strings.CutPrefix(d.Path, "limits.")
 	name, field, isField := strings.Cut(name, ".")
 	what := d.Path
@@ -176,29 +178,29 @@ func inWords(d *policy.Difference) string {
 
 // countersFate tells what becomes of the counters that differences, of one limit
 // or of anything else, are about; "" where they go on as they are.
-func countersFate(found []policy.Difference, change policy.Change) string {
+func countersFate(found []diff.Difference, change diff.Change) string {
 	first := &found[0]
-	var most policy.Effect
+	var most grammar.Effect
 	for i := range found {
 		if strings.HasSuffix(found[i].Path, ".id") && ofLimit(&found[i]) != "" {
-			most = policy.NewKeys // whatever else it changes, nothing was counted under that id
+			most = grammar.NewKeys // whatever else it changes, nothing was counted under that id
 			break
 		}
 		most = max(most, found[i].Effect)
 	}
 	switch most {
-	case policy.NewKeys:
+	case grammar.NewKeys:
 		return "counters have other keys: they begin empty, and the old ones expire"
-	case policy.NewKind:
-		if change == policy.ChangeReset {
+	case grammar.NewKind:
+		if change == diff.ChangeReset {
 			return "counters begin anew"
 		}
 		return "refused: another algorithm, period or calendar takes CHANGE reset, or another id"
-	case policy.NewNumbers:
+	case grammar.NewNumbers:
 		return [...]string{
-			policy.ChangeKeep:         "counters stay: what was consumed stays, in units",
-			policy.ChangeProportional: "counters stay: what was consumed stays, as a share of the limit",
-			policy.ChangeReset:        "counters begin anew",
+			diff.ChangeKeep:         "counters stay: what was consumed stays, in units",
+			diff.ChangeProportional: "counters stay: what was consumed stays, as a share of the limit",
+			diff.ChangeReset:        "counters begin anew",
 		}[change]
 	}
 	switch {

@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	verdicts "github.com/headgate-io/headgate/server/verdict"
 	"github.com/headgate-io/headgate/server/web"
 )
@@ -192,7 +193,7 @@ func (t *routeTest) ofServer(ctx context.Context, server *redis.Client) (*policy
 	}
 	record, _ := reply.(map[any]any)
 	text, _ := record["text"].(string)
-	rec, err := policy.ParseRecord(name, name, []byte(text))
+	rec, err := grammar.ParseRecord(name, name, []byte(text))
 	if err != nil {
 		return nil, err
 	}

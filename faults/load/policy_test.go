@@ -16,6 +16,7 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/internal/respclient"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -27,7 +28,7 @@ var trio = history.Policy{Name: "trio", Sync: true, Limits: []history.PolicyLimi
 
 // The texts are policies, and their counters have the keys that Headgate gives them.
 func TestPolicyText(t *testing.T) {
-	rec, err := policy.ParseRecord(trio.Name, trio.Name, []byte(PolicyText(&trio, []int32{5, 60, 7}, 3)))
+	rec, err := grammar.ParseRecord(trio.Name, trio.Name, []byte(PolicyText(&trio, []int32{5, 60, 7}, 3)))
 	require.NoError(t, err)
 	editor := policy.NewSet(policy.Config{Seed: maphash.MakeSeed()}).Edit()
 	editor.Set(rec, policy.Meta{Version: 1})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/server/events"
 )
 
@@ -23,7 +24,7 @@ func (b fixed) Hide(_ []byte, _ [][]byte, _ int, at []int) []int { return at }
 func setOf(t *testing.T, e *engine.Engine, texts map[string]string) *policy.Set {
 	editor := policy.NewSet(policy.Config{Seed: e.Seed()}).Edit()
 	for name, text := range texts {
-		rec, err := policy.ParseRecord(name, name, []byte(text))
+		rec, err := grammar.ParseRecord(name, name, []byte(text))
 		require.NoError(t, err)
 		editor.Set(rec, policy.Meta{})
 	}

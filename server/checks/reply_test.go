@@ -9,6 +9,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/limits/wire"
@@ -94,7 +95,7 @@ func plainReply(call *command.Call, a *answer) {
 // Most of a reply is copied from what was made once. It is what a reply is that is
 // written value by value.
 func TestRepliesOfChecksValueByValue(t *testing.T) {
-	rec, err := policy.ParseRecord("p", "p", []byte("{limits: {a: {rate: 1/s}, long_name_of_a_limit: {rate: 2/s}, c: {rate: 3/s}}}"))
+	rec, err := grammar.ParseRecord("p", "p", []byte("{limits: {a: {rate: 1/s}, long_name_of_a_limit: {rate: 2/s}, c: {rate: 3/s}}}"))
 	require.NoError(t, err)
 	e := policy.NewSet(policy.Config{}).Edit()
 	e.Set(rec, policy.Meta{Version: 17})

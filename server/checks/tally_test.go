@@ -6,13 +6,14 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 // Limits beyond the room that there is share their counts; those that have counts
 // of their own keep them.
 func TestRoomForCounts(t *testing.T) {
 	compiled := func(text string) *policy.Policy {
-		rec, err := policy.ParseRecord("p", "p", []byte(text))
+		rec, err := grammar.ParseRecord("p", "p", []byte(text))
 		require.NoError(t, err)
 		e := policy.NewSet(policy.Config{}).Edit()
 		e.Set(rec, policy.Meta{})

@@ -11,6 +11,8 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/diff"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/checks"
 )
@@ -41,7 +43,7 @@ type edit struct {
 	// version is the one that has to be there; -1 for any.
 	version int64
 	// counters says what becomes of what was consumed; void, that nothing does.
-	counters policy.Change
+	counters diff.Change
 	void     bool
 	// changed tells, once the change is made, that it has a new version; was is the one
 	// before, 0 for none.
@@ -204,11 +206,11 @@ func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*sto
 	}
 	switch {
 	case ed.void && next.Gone:
-		next.Epochs = policy.ResetAll(was, old.Epochs)
-	case ed.void || was == nil && old.foreign && ed.counters == policy.ChangeReset:
-		next.Epochs = policy.ResetAll(ed.record, old.Epochs)
+		next.Epochs = diff.ResetAll(was, old.Epochs)
+	case ed.void || was == nil && old.foreign && ed.counters == diff.ChangeReset:
+		next.Epochs = diff.ResetAll(ed.record, old.Epochs)
 	default:
-		if next.Epochs, err = policy.Revise(was, old.Epochs, ed.record, ed.counters); err != nil {
+		if next.Epochs, err = diff.Revise(was, old.Epochs, ed.record, ed.counters); err != nil {
 			err = fmt.Errorf("policy '%s': %w", ed.name, err)
 		}
 	}
@@ -227,7 +229,7 @@ func (st *stored) parsed(name string) (*policy.Record, error) {
 	if st.Gone {
 		return nil, nil
 	}
-	return policy.ParseRecord(name, name, []byte(st.Text))
+	return grammar.ParseRecord(name, name, []byte(st.Text))
 }
 
 // present is the version that is there, 0 for none.

@@ -6,6 +6,8 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/diff"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 )
 
@@ -31,7 +33,7 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 		ed := &c.edits[i]
 		old := e.replaced(ed.name, e.book.engine.PolicyRecord(ed.name), c.revision)
 		was, _ := old.parsed(ed.name) // one that is not understood is as none
-		for _, d := range policy.Compare(was, ed.record) {
+		for _, d := range diff.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
 		}
 		lines = append(lines, warnings(ed.record, st.next.Attributes())...)
@@ -64,7 +66,7 @@ func warnings(rec, shared *policy.Record) (lines []string) {
 	if rec == nil {
 		return nil
 	}
-	for _, w := range policy.Warnings(rec, shared) {
+	for _, w := range grammar.Warnings(rec, shared) {
 		lines = append(lines, "warning: "+w.Error())
 	}
 	return lines

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sync/semaphore"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/command"
@@ -26,7 +26,7 @@ type Editor struct {
 
 // NewEditor returns the editor of a book. Changes leave a line in audit.
 func NewEditor(book *Book, audit *slog.Logger) *Editor {
-	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(policy.MaxFile)}
+	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile)}
 }
 
 // Commands are the commands.
@@ -161,13 +161,13 @@ func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
 }
 
 // admit lets a text of size bytes be read, and changed for, until end. Long ones that
-// are at a time have policy.MaxFile bytes together, since what they are read into takes
+// are at a time have grammar.MaxFile bytes together, since what they are read into takes
 // ten times that. Others wait for these, unless waits is false.
 func (e *Editor) admit(size int, waits bool) (end func(), err error) {
-	if size <= policy.MaxText {
+	if size <= grammar.MaxText {
 		return func() {}, nil
 	}
-	n := int64(min(size, policy.MaxFile))
+	n := int64(min(size, grammar.MaxFile))
 	if !e.reading.TryAcquire(n) {
 		if !waits {
 			return nil, checks.ErrChanging

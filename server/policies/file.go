@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -136,7 +137,7 @@ func (e *Editor) offered(c *change) (note []byte) {
 func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 	has := make(map[string]bool, len(f.records))
 	for _, rec := range f.records {
-		text := policy.Format(rec)
+		text := grammar.Format(rec)
 		has[rec.Name] = true
 		edits = append(edits, edit{name: rec.Name, text: &text, record: rec, file: f.path, version: -1})
 	}
@@ -179,7 +180,7 @@ func (e *Editor) loadFile(call *command.Call) {
 	}
 	e.change(call, len(text), false, func() (*change, error) {
 		var err error
-		if f.records, err = policy.ParseFile(f.path, text); err != nil {
+		if f.records, err = grammar.ParseFile(f.path, text); err != nil {
 			return nil, fmt.Errorf("ERR %w", err)
 		}
 		f.hash = hashOf(text)

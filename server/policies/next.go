@@ -10,6 +10,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/server/checks"
 )
 
@@ -165,7 +166,7 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 			err = st.join(r.parts)
 		}
 		if e.meta = st.meta(); err == nil && !st.Gone {
-			e.record, err = policy.ParseRecord(r.Name, r.Name, []byte(st.Text))
+			e.record, err = grammar.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}
 		if err != nil { // what it was before must not go on
 			x.breaks(r.Name, err)

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine"
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/server/checks"
 	"github.com/headgate-io/headgate/server/events"
 )
@@ -38,7 +38,7 @@ func (b *Book) parts(name string) map[uint64]int {
 func TestTextsInParts(t *testing.T) {
 	for _, text := range []string{
 		"", "short", strings.Repeat("a", engine.MaxPolicyRecord-1), strings.Repeat("<", engine.MaxPolicyRecord/2),
-		strings.Repeat("a", engine.MaxPolicyRecord+1), strings.Repeat("é<\n", policy.MaxFile/4), strings.Repeat("a", 10*partBytes),
+		strings.Repeat("a", engine.MaxPolicyRecord+1), strings.Repeat("é<\n", grammar.MaxFile/4), strings.Repeat("a", 10*partBytes),
 	} {
 		st := stored{Version: 7, Revision: 9, Author: "ops", Text: text}
 		kept := map[string][]byte{}

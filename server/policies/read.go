@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/diff"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/limits/wire"
@@ -139,7 +139,7 @@ func (e *Editor) diff(call *command.Call) {
 			w.Error("ERR " + oneLine(err.Error()))
 			return
 		}
-		found := policy.Compare(old, is)
+		found := diff.Compare(old, is)
 		w.Array(len(found))
 		for i := range found {
 			w.BulkString(found[i].String())

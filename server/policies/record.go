@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 // Records of policies. One of a policy, of attributes, a list or routes has its name.
@@ -30,7 +31,7 @@ const (
 	keptVersions = 20
 	// keptBytes bounds the earlier versions of a name whose texts are in parts, in
 	// bytes. The one before the present one always fits.
-	keptBytes = policy.MaxFile
+	keptBytes = grammar.MaxFile
 	// storedFormat is the version of the encoding. A node refuses one that it does
 	// not know. A newer one is written only at a feature level that says so (see
 	// cluster/features.go): otherwise which policies work would depend on who leads.

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 )
 
 // A survey looks at some keys at a time, and says what it has not looked at.
@@ -17,7 +18,7 @@ func TestSurveysStop(t *testing.T) {
 	e := engine.New(engine.Config{Shards: 4})
 	sess := e.NewSession()
 	version := func(n uint64, rate string) *policy.Set {
-		rec, err := policy.ParseRecord("p", "p", []byte("{limits: {a: {by: user, rate: "+rate+"}}}"))
+		rec, err := grammar.ParseRecord("p", "p", []byte("{limits: {a: {by: user, rate: "+rate+"}}}"))
 		require.NoError(t, err)
 		editor := policy.NewSet(policy.Config{Seed: e.Seed()}).Edit()
 		editor.Set(rec, policy.Meta{Version: n})

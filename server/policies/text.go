@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/diff"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/limits/wire"
@@ -23,7 +25,7 @@ func (e *Editor) checkText(call *command.Call) {
 			return
 		}
 		defer end()
-		records, err := policy.ParseFile("", text)
+		records, err := grammar.ParseFile("", text)
 		var errs *policy.Errors
 		if err != nil && !errors.As(err, &errs) {
 			w.Error("ERR " + oneLine(err.Error()))
@@ -63,7 +65,7 @@ func (e *Editor) setPolicy(call *command.Call) {
 
 // setting is the change that makes a text the policy of a name.
 func (e *Editor) setting(name, text string, opts changeArgs) (*change, error) {
-	rec, err := policy.ParseRecord(name, name, []byte(text))
+	rec, err := grammar.ParseRecord(name, name, []byte(text))
 	if err != nil {
 		return nil, fmt.Errorf("ERR %w", err)
 	}
@@ -81,14 +83,14 @@ func (e *Editor) load(call *command.Call) {
 	}
 	text := string(call.Args[last])
 	e.change(call, len(text), opts.dry, func() (*change, error) {
-		records, err := policy.ParseFile("", []byte(text))
+		records, err := grammar.ParseFile("", []byte(text))
 		if err != nil {
 			return nil, fmt.Errorf("ERR %w", err)
 		}
 		c := &change{}
 		c.reply = func(w *resp.Writer, versions []uint64) { c.writeVersions(w, versions) }
 		for _, rec := range records {
-			text := policy.Format(rec)
+			text := grammar.Format(rec)
 			c.edits = append(c.edits, edit{name: rec.Name, text: &text, record: rec, version: -1, counters: opts.counters})
 		}
 		return c, nil
@@ -132,7 +134,7 @@ func (e *Editor) rollback(call *command.Call) {
 // changeArgs are the options of a change, which stand before its text.
 type changeArgs struct {
 	version  int64 // -1 for any
-	counters policy.Change
+	counters diff.Change
 	void     bool
 	dry      bool
 }
@@ -178,8 +180,8 @@ func parseChange(args [][]byte, with changeOptions) (a changeArgs, err error) {
 	return a, nil
 }
 
-func parseCounters(b []byte) (policy.Change, error) {
-	c, ok := policy.ParseChange(strings.ToLower(string(command.Clip(b, command.ErrorClip))))
+func parseCounters(b []byte) (diff.Change, error) {
+	c, ok := diff.ParseChange(strings.ToLower(string(command.Clip(b, command.ErrorClip))))
 	if !ok {
 		return 0, fmt.Errorf("ERR unknown change '%s', use keep, proportional or reset", command.Clip(b, command.ErrorClip))
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/grammar"
 	"github.com/headgate-io/headgate/server/checks"
 )
 
@@ -230,7 +231,7 @@ func (t *trial) compare(ctx context.Context, start int64) (Answer, error) {
 
 // decide plays the trace on policies.
 func (t *trial) decide(ctx context.Context, start int64) (Answer, error) {
-	records, err := policy.ParseFile("", []byte(t.Policies))
+	records, err := grammar.ParseFile("", []byte(t.Policies))
 	if err != nil {
 		return Answer{}, wrong("policies: %v", err)
 	}

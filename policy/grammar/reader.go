@@ -1,0 +1,333 @@
+package grammar
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/headgate-io/headgate/policy"
+)
+
+// reader reads the nodes of a text and collects what is wrong with them.
+type reader struct {
+	file string
+	path *policy.Step
+	errs policy.Errors
+}
+
+// entry is a key of a mapping of the grammar. Tables of entries are the one
+// source of what the parser reads and says, of the reference and of the JSON
+// Schema.
+type entry[T any] struct {
+	key string
+	// value says what may stand there, none what holds without it ("" for
+	// nothing), about what it does.
+	value, none, about string
+	schema             schema
+	// later is set for a word that is kept for a later release: the error.
+	later string
+	read  func(r *reader, n *yaml.Node, to *T)
+	// print returns the value in canonical form, "" where nothing is said. A list or a
+	// mapping that is compared part by part has parts instead; one that takes more
+	// than a line for a part has a block too.
+	print func(from *T) string
+	parts func(from *T) []Field
+	block func(w *writer, indent string, from *T)
+	// effect is what an edit of the value does to counters.
+	effect Effect
+}
+
+// fail keeps an error about a node.
+func (r *reader) fail(n *yaml.Node, format string, args ...any) {
+	r.failAt(r.at(n), format, args...)
+}
+
+func (r *reader) failAt(p policy.Place, format string, args ...any) {
+	r.errs.Add(p.Error(r.file, format, args...))
+}
+
+// at returns the place of a node, at the present path.
+func (r *reader) at(n *yaml.Node) policy.Place {
+	p := placeOf(n)
+	p.Path = r.path
+	return p
+}
+
+// in runs f with one more step on the path.
+func (r *reader) in(name string, f func()) {
+	r.path = &policy.Step{Up: r.path, Name: policy.Clip(name)}
+	f()
+	r.path = r.path.Up
+}
+
+// yamlLine is how the parser of YAML begins an error that knows its line.
+var yamlLine = regexp.MustCompile(`^line (\d+): `)
+
+// scan looks over a text, and tells c where it can be cut. It is false after an error.
+func (r *reader) scan(b []byte, c *cutter) bool {
+	refused := scan(b, c)
+	if refused != nil {
+		r.failAt(placeAt(refused.line, refused.column), "%s", refused.text)
+	}
+	return refused == nil
+}
+
+// root returns the top node of a text, or nil after an error.
+func (r *reader) root(b []byte) *yaml.Node {
+	b = withoutMark(b)
+	if !r.scan(b, nil) {
+		return nil
+	}
+	return r.tree(&piece{text: b})
+}
+
+// withoutMark is a text without the mark that some editors begin it with.
+func withoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }
+
+// tree returns the top node of a piece, with the places of the whole text, or nil
+// after an error.
+func (r *reader) tree(p *piece) *yaml.Node {
+	var doc yaml.Node
+	var second error
+	err := guarded(func() error {
+		decoder := yaml.NewDecoder(p.reader())
+		if err := decoder.Decode(&doc); err != nil {
+			return err
+		}
+		second = decoder.Decode(new(yaml.Node))
+		return nil
+	})
+	switch {
+	case errors.Is(err, io.EOF):
+		r.failAt(placeAt(1, 1), "the text is empty")
+		return nil
+	case err != nil:
+		s := strings.TrimPrefix(err.Error(), "yaml: ")
+		line := 1
+		if m := yamlLine.FindStringSubmatch(s); m != nil {
+			line, _ = strconv.Atoi(m[1])
+			s = s[len(m[0]):]
+		}
+		r.failAt(placeAt(line+p.line, 1), "not YAML: %s", s)
+		return nil
+	case !errors.Is(second, io.EOF):
+		r.failAt(placeAt(1, 1), "a text is one document")
+		return nil
+	}
+	n := doc.Content[0]
+	if !r.plain(n, p) {
+		return nil
+	}
+	return n
+}
+
+// guarded runs f and returns a panic of it as an error. Texts come from clients,
+// and the parser of YAML is not ours: what it cannot cope with is a text that is
+// refused, and not the end of a node.
+func guarded(f func() error) (err error) {
+	defer func() {
+		if x := recover(); x != nil {
+			err = fmt.Errorf("the parser failed: %v", x)
+		}
+	}()
+	return f()
+}
+
+// plain moves the nodes of a piece to their places in the whole text, and refuses what
+// scan would, where YAML finds it and scan does not.
+func (r *reader) plain(n *yaml.Node, p *piece) bool {
+	p.place(n)
+	switch {
+	case n.Kind == yaml.AliasNode:
+		r.fail(n, "aliases are not read, quote a pattern that begins with a star")
+	case n.Anchor != "":
+		r.fail(n, "anchors are not read, write the value again")
+	case n.Style&yaml.TaggedStyle != 0:
+		r.fail(n, "tags are not read")
+	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
+		r.fail(n, "block texts are not read, every value is on one line")
+	default:
+		for _, c := range n.Content {
+			if !r.plain(c, p) {
+				return false
+			}
+		}
+		return true
+	}
+	return false
+}
+
+// void reports whether nothing stands where a value should.
+func void(n *yaml.Node) bool {
+	return n.Kind == yaml.ScalarNode && n.Style == 0 && (n.Value == "" || n.Value == "null")
+}
+
+// scalar returns the text of a scalar. It is false, after an error, for anything
+// else.
+func (r *reader) scalar(n *yaml.Node, want string) (string, bool) {
+	if n.Kind == yaml.ScalarNode && n.Value != "" {
+		return n.Value, true
+	}
+	r.fail(n, "want %s%s", want, found(n))
+	return "", false
+}
+
+// found says what stands where something else should.
+func found(n *yaml.Node) string {
+	switch {
+	case n.Kind == yaml.MappingNode:
+		return ", not a mapping"
+	case n.Kind == yaml.SequenceNode:
+		return ", not a list"
+	case n.Value == "":
+		return ", not an empty value"
+	}
+	return fmt.Sprintf(", not %q", policy.Clip(n.Value))
+}
+
+// pairs calls f for each pair of a mapping, with the key on the path. Double
+// keys, and keys and values that are none, are errors.
+func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node)) {
+	if n.Kind != yaml.MappingNode {
+		r.fail(n, "want %s%s", want, found(n))
+		return
+	}
+	var seen map[string]int // the lines of keys, where they are many
+	if len(n.Content) > 2*fewPairs {
+		seen = make(map[string]int, len(n.Content)/2)
+	}
+	for i := 0; i+1 < len(n.Content); i += 2 {
+		key, value := n.Content[i], n.Content[i+1]
+		if key.Kind != yaml.ScalarNode || key.Value == "" {
+			r.fail(key, "a key is a word%s", found(key))
+			continue
+		}
+		r.in(key.Value, func() {
+			line, twice := seen[key.Value]
+			if seen == nil {
+				line, twice = lineOf(n.Content[:i], key.Value)
+			}
+			switch {
+			case twice:
+				r.fail(key, "is there twice, first on line %d", line)
+			case void(value):
+				r.fail(key, "has no value")
+			default:
+				f(key, value)
+			}
+		})
+		if seen != nil {
+			seen[key.Value] = key.Line
+		}
+	}
+}
+
+// fewPairs are found as fast without an index.
+const fewPairs = 8
+
+// lineOf returns the line of the last of some pairs that has a key.
+func lineOf(pairs []*yaml.Node, key string) (line int, found bool) {
+	for i := len(pairs) - 2; i >= 0; i -= 2 {
+		if k := pairs[i]; k.Kind == yaml.ScalarNode && k.Value == key {
+			return k.Line, true
+		}
+	}
+	return 0, false
+}
+
+// readMap reads a mapping by its table.
+func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to *T) {
+	r.pairs(n, want, func(key, value *yaml.Node) {
+		for i := range entries {
+			if e := &entries[i]; e.key == key.Value {
+				if e.later != "" {
+					r.fail(key, "%s", e.later)
+					return
+				}
+				e.read(r, value, to)
+				return
+			}
+		}
+		known := make([]string, 0, len(entries))
+		for i := range entries {
+			if entries[i].later == "" {
+				known = append(known, entries[i].key)
+			}
+		}
+		at := placeOf(key)
+		at.Path = r.path.Up
+		r.failAt(at, "unknown key %q%s", policy.Clip(key.Value), cmp.Or(policy.Nearest(key.Value, known), ", known are "+strings.Join(known, ", ")))
+	})
+}
+
+// items returns the items of a list, or a single item as a list of one. It is
+// false, after an error, for a list without items.
+func (r *reader) items(n *yaml.Node, want string) ([]*yaml.Node, bool) {
+	if n.Kind != yaml.SequenceNode {
+		return []*yaml.Node{n}, true
+	}
+	if len(n.Content) == 0 {
+		r.fail(n, "want %s, not an empty list", want)
+		return nil, false
+	}
+	return n.Content, true
+}
+
+// word reads one of some words.
+func word[T ~uint8](r *reader, n *yaml.Node, words []string, to *T) {
+	known := words
+	if words[0] == "" { // the zero value is not to be written
+		known = words[1:]
+	}
+	want := "one of " + strings.Join(known, ", ")
+	s, ok := r.scalar(n, want)
+	if !ok {
+		return
+	}
+	for i, w := range words {
+		if w == s && w != "" {
+			*to = T(i)
+			return
+		}
+	}
+	r.fail(n, "%q: want %s%s", policy.Clip(s), want, policy.Nearest(s, known))
+}
+
+// whole reads a whole number.
+func (r *reader) whole(n *yaml.Node, least, most int64) (int64, bool) {
+	want := fmt.Sprintf("a whole number from %d to %d", least, most)
+	s, ok := r.scalar(n, want)
+	if !ok {
+		return 0, false
+	}
+	v, err := strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64)
+	if err != nil || v < least || v > most {
+		r.fail(n, "%q: want %s", policy.Clip(s), want)
+		return 0, false
+	}
+	return v, true
+}
+
+// unless returns v, or 0 where it is what holds anyway.
+func unless[T comparable](v, usual T) (none T) {
+	if v == usual {
+		return none
+	}
+	return v
+}
+
+// placeOf returns the place of a node, without a path.
+func placeOf(n *yaml.Node) policy.Place {
+	return placeAt(n.Line, n.Column)
+}
+
+func placeAt(line, column int) policy.Place {
+	return policy.Place{Line: int32(line), Column: int32(column)}
+}

@@ -1,0 +1,76 @@
+package grammar
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/policy/route"
+)
+
+// Reference returns the reference of the grammar, in Markdown: a table for each
+// mapping, from the tables that the parser reads by.
+func Reference() string {
+	var b strings.Builder
+	section(&b, "A file", "", fileEntries)
+	section(&b, "A policy", "What stands under its name. `limits` is needed, or `descriptors`, with which only `on_failure`, `backstop` and `durability` go.", policyEntries)
+	section(&b, "A hold", "", holdEntries)
+	section(&b, "A limit", "Exactly one of `rate`, `tiers` and `concurrent`.", limitEntries)
+	section(&b, "A calendar", "Days begin at the first instant of the day, or of `at`, in the zone, weeks on Monday, quarters in January. The rates of the limit say the period, one for all of them: `day`, `week`, `month`, `quarter` or `year`; they may all be `unlimited` or `blocked` for a while, and then counts go on in the period before. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)
+	section(&b, "A penalty", "Only denials by the limit itself count, while it is enforced, of calls that may pass later: not those of `PEEK`, of a cost of 0, nor with a retry of -1. Who is blocked is denied whatever the limits say, and is counted nowhere. Times are 1ms to 366d. On a limit with a calendar a day is 24 hours here, a month 31 days, a quarter 92 and a year 366.", penaltyEntries)
+	section(&b, "An override", "`when` and `limits` are needed.", overrideEntries)
+	section(&b, "Numbers", "What a tier, or an override of a limit, may say instead of a rate.", numbersEntries)
+	section(&b, "A condition", "A mapping of attributes to a value, a list of values of which one must match, or one of these; all attributes must match. A value is the exact text, has `*` for any run of characters (`\\*` is a star), or is an address or CIDR for attributes of type ip.", clauseEntries)
+	section(&b, "An attribute", "", attributeEntries)
+	section(&b, "A prefix", "Of an attribute of type ip, in `by`.", prefixEntries)
+	section(&b, "A descriptor", "In the dialect of Envoy's rate limit service, in place of limits. `key` is needed. A level has one descriptor for each `key` and `value`.", descriptorEntries)
+	section(&b, "A limit of a descriptor", "`unit` is needed, or `unlimited`.", rateLimitEntries)
+	section(&b, "A replaced limit", "", replacedEntries)
+	section(&b, "Routes", "What stands under the name of a set. `else` is needed. See [http.md](http.md#routes) for patterns, and which of them is the most specific.", routesEntries)
+	section(&b, "A route", "The name of a policy, `allow`, `deny`, or a mapping with `policy`.", targetEntries)
+	section(&b, "A source", "Where the value of an attribute is from: a text that is the value itself, or a mapping with one of these. What a request has not is absent.", sourceEntries)
+	b.WriteString("## Rates and bounds\n\n")
+	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week; with a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(policy.MaxUnits))
+	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
+	for _, x := range []struct {
+		what string
+		n    int
+	}{
+		{"policies", policy.MaxPolicies}, {"limits of a policy", policy.MaxLimits}, {"parts of `by`", policy.MaxBy},
+		{"attributes of a policy, and of a call", policy.MaxAttributes}, {"bytes of a value in a call", policy.MaxValue},
+		{"bytes of a policy's text", MaxText}, {"bytes of a file", MaxFile}, {"entries of a list", MaxListed}, {"slots of a limit of concurrent calls", policy.MaxSlots},
+		{"levels of descriptors", maxLevels}, {"patterns of a level of descriptors", maxWildcards}, {"bytes of a request that patterns of descriptors compare", policy.MaxCompared}, {"descriptors of a request", policy.MaxDescriptors}, {"entries of a descriptor of a request", policy.MaxEntries}, {"bytes of the key of an entry", policy.MaxEntryKey},
+		{"sets of routes", policy.MaxRouteSets}, {"routes of a set, by method", route.MaxPatterns}, {"bytes of a set of routes", MaxRoutesText}, {"attributes that a route gives", policy.MaxGiven},
+	} {
+		fmt.Fprintf(&b, "| %s | %d |\n", x.what, x.n)
+	}
+	return b.String()
+}
+
+// section writes the table of a mapping.
+func section[T any](b *strings.Builder, title, about string, entries []entry[T]) {
+	fmt.Fprintf(b, "## %s\n\n", title)
+	if about != "" {
+		fmt.Fprintf(b, "%s\n\n", about)
+	}
+	b.WriteString("| key | value | without it | |\n|---|---|---|---|\n")
+	var later []string
+	for i := range entries {
+		e := &entries[i]
+		if e.later != "" {
+			later = append(later, "`"+e.key+"`: "+e.later)
+			continue
+		}
+		fmt.Fprintf(b, "| `%s` | %s | %s | %s |\n", e.key, code(e.value), e.none, cells(e.about))
+	}
+	b.WriteByte('\n')
+	if len(later) > 0 {
+		fmt.Fprintf(b, "Refused: %s.\n\n", strings.Join(later, "; "))
+	}
+}
+
+// code writes what may stand at a key.
+func code(s string) string { return "`" + cells(s) + "`" }
+
+// cells escapes what would end a cell of a table.
+func cells(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -1,0 +1,318 @@
+package grammar
+
+import (
+	"bytes"
+	"fmt"
+	"unicode/utf8"
+
+	"github.com/headgate-io/headgate/policy"
+)
+
+// Bounds of a text.
+const (
+	// MaxText is the size of a policy's text, in bytes.
+	MaxText = 64 << 10
+	// MaxFile is the size of a file.
+	MaxFile = 16 << 20
+	// MaxRoutesText is the size of the text of a set of routes, in bytes.
+	MaxRoutesText = 256 << 10
+	// maxNesting is how deep brackets may nest, and maxIndent how far to the
+	// right a block may begin: both bound how deep a tree gets.
+	maxNesting = 12
+	maxIndent  = 120
+	// maxTokens bounds the memory of a tree, to about 50 MB. A list of MaxListed values
+	// has four fifths of them.
+	maxTokens = 1 << 18
+	// maxFileTokens bounds the memory of a file's records, to about 200 MB. 10,000
+	// policies of 16 plain limits have two thirds of them.
+	maxFileTokens = 3 << 20
+)
+
+// scanner looks over a text before the parser of YAML does. It refuses what the
+// grammar has no use for and what is made to cost: anchors, aliases, merges,
+// tags, directives, a second document, block texts, depth. It knows YAML's
+// tokens as far as that takes; what is no YAML it leaves to the parser.
+type scanner struct {
+	text []byte
+	i    int
+	line int // from 0
+	from int // where the line begins
+	// depth is how many brackets are open.
+	depth int
+	// begins is set where a token may begin, and block where only blanks and
+	// block indicators are before it on its line.
+	begins, block bool
+	seen          bool // something of the document
+	// tokens are those of the present piece, and all those of the text.
+	tokens, all int
+	cutter      *cutter // nil: the text is one piece
+}
+
+// scanError is what scan refuses, and where.
+type scanError struct {
+	line, column int // from 1
+	text         string
+}
+
+// scan returns what is refused of a text, or nil. Where the text can be cut it tells
+// c, unless that is nil.
+func scan(text []byte, c *cutter) *scanError {
+	s := &scanner{text: text, cutter: c}
+	if i := invalid(s.text); i >= 0 {
+		s.i = i
+		s.place()
+		return s.refuse("a text is UTF-8 without control characters")
+	}
+	s.begins, s.block = true, true
+	for s.i < len(s.text) {
+		if err := s.step(); err != nil {
+			return err
+		}
+		switch {
+		case s.all > maxFileTokens:
+			return s.refuse("too many values for one file: %d keys, values, colons, commas and brackets at most", maxFileTokens)
+		case s.tokens > maxTokens:
+			return s.refuse("too many values for one text: %d keys, values, colons, commas and brackets at most", maxTokens)
+		}
+	}
+	return nil
+}
+
+// invalid returns the place of the first byte that is no UTF-8 or that YAML does
+// not allow, or -1.
+func invalid(b []byte) int {
+	for i := 0; i < len(b); {
+		if x := b[i]; x < utf8.RuneSelf {
+			// YAML ends a line at a carriage return, users do not.
+			lone := x == '\r' && (i+1 == len(b) || b[i+1] != '\n')
+			if x < ' ' && x != '\n' && x != '\r' && x != '\t' || x == 0x7f || lone {
+				return i
+			}
+			i++
+			continue
+		}
+		r, n := utf8.DecodeRune(b[i:])
+		// Line breaks of Unicode would count lines in another way than users.
+		if r == utf8.RuneError && n == 1 || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff {
+			return i
+		}
+		i += n
+	}
+	return -1
+}
+
+// Place finds the line of s.i from the beginning.
+func (s *scanner) place() {
+	s.line = bytes.Count(s.text[:s.i], []byte{'\n'})
+	s.from = bytes.LastIndexByte(s.text[:s.i], '\n') + 1
+}
+
+func (s *scanner) column() int { return utf8.RuneCount(s.text[s.from:s.i]) }
+
+func (s *scanner) refuse(format string, args ...any) *scanError {
+	return &scanError{line: s.line + 1, column: s.column() + 1, text: fmt.Sprintf(format, args...)}
+}
+
+// Step takes one token, or a part of one.
+func (s *scanner) step() *scanError {
+	switch b := s.text[s.i]; {
+	case b == '\n':
+		s.i++
+		s.line++
+		s.from = s.i
+		s.begins, s.block = true, s.depth == 0
+		return nil
+	case b == ' ', b == '\t', b == '\r':
+		s.i++
+		return nil
+	case b == '#' && s.separated():
+		s.skipLine()
+		return nil
+	case s.begins:
+		return s.begin(b)
+	case s.depth > 0 && (b == ',' || b == '[' || b == ']' || b == '{' || b == '}'):
+		return s.bracket(b)
+	case b == ':' && s.ends(s.i+1):
+		s.count()
+		s.i++
+		s.begins, s.block = true, false
+		return nil
+	}
+	s.i++ // of a plain text
+	return nil
+}
+
+// count notes a token.
+func (s *scanner) count() {
+	s.tokens++
+	s.all++
+}
+
+// begin takes what a token begins with.
+func (s *scanner) begin(b byte) *scanError {
+	switch {
+	case s.cutter == nil:
+	case s.depth > 0:
+		s.cutter.beginsInFlow(s)
+	case s.block:
+		s.cutter.begins(s)
+	}
+	s.count()
+	if s.block && s.depth == 0 && s.i-s.from > maxIndent {
+		return s.refuse("nested too deep")
+	}
+	switch b {
+	case '&':
+		return s.refuse("anchors are not read, write the value again (or quote a text that begins with &)")
+	case '*':
+		return s.refuse("aliases are not read, quote a pattern that begins with a star: %q", policy.Clip(string(s.word())))
+	case '!':
+		return s.refuse("tags are not read (quote a text that begins with !)")
+	case '|', '>':
+		return s.refuse("block texts are not read, every value is on one line")
+	case '%':
+		if s.i == s.from {
+			return s.refuse("directives are not read")
+		}
+	case '"', '\'':
+		return s.quoted(b)
+	case '[', ']', '{', '}', ',':
+		return s.bracket(b)
+	case '-', '?', ':':
+		if s.block && b == '-' && s.i == s.from && s.document() {
+			return s.documentStart()
+		}
+		if s.ends(s.i + 1) {
+			s.seen = true
+			s.i++
+			return nil // the next token may begin, and in a block it is deeper
+		}
+	case '.':
+		if s.i == s.from && s.marker("...") {
+			return s.refuse("a text is one document")
+		}
+	case '<':
+		if bytes.HasPrefix(s.text[s.i:], []byte("<<")) && s.keyEnds(s.i+2) {
+			return s.refuse("merges are not read, write the keys again")
+		}
+	}
+	s.seen, s.begins, s.block = true, false, false
+	s.i++
+	return nil
+}
+
+// quoted takes a quoted text, which may have several lines. What it says only
+// the parser reads.
+func (s *scanner) quoted(quote byte) *scanError {
+	s.seen = true
+	s.i++
+	for s.i < len(s.text) {
+		switch b := s.text[s.i]; {
+		case b == '\\' && quote == '"' && s.i+1 < len(s.text) && s.text[s.i+1] != '\n':
+			s.i += 2
+		case b == quote:
+			s.i++
+			if quote == '\'' && s.i < len(s.text) && s.text[s.i] == quote {
+				s.i++
+				continue
+			}
+			s.begins, s.block = false, false
+			if s.i < len(s.text) && s.text[s.i] == ':' && s.depth > 0 {
+				s.i++ // as in JSON, no blank need be behind it
+				s.begins = true
+			}
+			return nil
+		case b == '\n':
+			s.i++
+			s.line++
+			s.from = s.i
+		default:
+			s.i++
+		}
+	}
+	return nil
+}
+
+// bracket takes a bracket or a comma.
+func (s *scanner) bracket(b byte) *scanError {
+	s.count()
+	switch b {
+	case '[', '{':
+		if s.depth++; s.depth > maxNesting {
+			return s.refuse("nested too deep")
+		}
+	case ']', '}':
+		s.depth = max(s.depth-1, 0)
+	}
+	s.seen, s.block = true, false
+	s.begins = b != ']' && b != '}'
+	s.i++
+	if s.cutter != nil {
+		s.cutter.bracket(s, b)
+	}
+	return nil
+}
+
+// documentStart takes `---`, which may come first.
+func (s *scanner) documentStart() *scanError {
+	if s.seen {
+		return s.refuse("a text is one document")
+	}
+	s.seen = true
+	s.i += 3
+	s.block = false
+	return nil
+}
+
+// document reports whether the line begins with `---`.
+func (s *scanner) document() bool { return s.marker("---") }
+
+func (s *scanner) marker(m string) bool {
+	return bytes.HasPrefix(s.text[s.i:], []byte(m)) && (s.ends(s.i + len(m)))
+}
+
+// ends reports whether a blank, a line's end or, within brackets, a bracket or
+// comma is at i: then an indicator before it is one, and no part of a text.
+func (s *scanner) ends(i int) bool {
+	if i >= len(s.text) {
+		return true
+	}
+	switch s.text[i] {
+	case ' ', '\t', '\n', '\r':
+		return true
+	case ',', '[', ']', '{', '}':
+		return s.depth > 0
+	}
+	return false
+}
+
+// keyEnds reports whether a colon comes next, behind blanks.
+func (s *scanner) keyEnds(i int) bool {
+	for i < len(s.text) && s.text[i] == ' ' {
+		i++
+	}
+	return i < len(s.text) && s.text[i] == ':'
+}
+
+// separated reports whether a blank or a line's beginning is before s.i.
+func (s *scanner) separated() bool {
+	return s.i == s.from || s.text[s.i-1] == ' ' || s.text[s.i-1] == '\t'
+}
+
+// word returns the rest of a text up to a blank, comma or bracket.
+func (s *scanner) word() []byte {
+	rest := s.text[s.i:]
+	if n := bytes.IndexAny(rest, " \t\r\n,]}"); n >= 0 {
+		rest = rest[:n]
+	}
+	return rest
+}
+
+// skipLine skips the rest of the line.
+func (s *scanner) skipLine() {
+	if n := bytes.IndexByte(s.text[s.i:], '\n'); n >= 0 {
+		s.i += n
+	} else {
+		s.i = len(s.text)
+	}
+}
