@@ -1,0 +1,162 @@
+// Package shape has a test of how the packages of the server are cut.
+package shape
+
+import (
+	"encoding/json"
+	"go/ast"
+	"go/importer"
+	"go/parser"
+	"go/token"
+	"go/types"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const module = "github.com/headgate-io/headgate/"
+
+// What a package may have. A knot is a set of files each of which uses, directly or by
+// others, what each other one declares: there is no order to read it in.
+const (
+	mostKnot    = 25 // files
+	mostFields  = 40 // of a struct
+	mostMethods = 60 // of a type
+)
+
+// larger are the packages and types that are larger, how large they may be, and why.
+var larger = map[string]int{}
+
+// TestShape fails when a package, a struct or a type has outgrown what a reader can keep
+// in mind. Cut it where a seam is; if there is none, say so in larger.
+func TestShape(t *testing.T) {
+	used := map[string]bool{}
+	check := func(is int, name string, most int, what string) {
+		if is <= most {
+			return
+		}
+		used[name] = true
+		if may := larger[name]; is > may {
+			t.Errorf("%s has %d %s, more than %d", name, is, what, max(most, may))
+		}
+	}
+	for _, p := range load(t) {
+		check(p.knot(), p.name, mostKnot, "files in one knot")
+		scope := p.types.Scope()
+		for _, name := range scope.Names() {
+			named, ok := scope.Lookup(name).(*types.TypeName)
+			if !ok {
+				continue
+			}
+			if s, ok := named.Type().Underlying().(*types.Struct); ok {
+				check(s.NumFields(), p.name+"."+name, mostFields, "fields")
+			}
+			if n, ok := named.Type().(*types.Named); ok {
+				check(n.NumMethods(), p.name+"."+name, mostMethods, "methods")
+			}
+		}
+	}
+	for name := range larger {
+		require.True(t, used[name], "%s is not larger than others any more", name)
+	}
+}
+
+// pkg is one package of the product, type-checked.
+type pkg struct {
+	name  string
+	files []string
+	types *types.Package
+	info  types.Info
+	fset  *token.FileSet
+}
+
+// load type-checks the packages of the server, without tests and harness.
+func load(t *testing.T) (all []*pkg) {
+	list := exec.Command("go", "list", "-export", "-deps", "-json=ImportPath,Export,Dir,GoFiles", "./cmd/headgate")
+	list.Dir, list.Stderr = "../..", os.Stderr
+	out, err := list.Output()
+	require.NoError(t, err)
+	exports := map[string]string{}
+	for d := json.NewDecoder(strings.NewReader(string(out))); ; {
+		var l struct {
+			ImportPath, Export, Dir string
+			GoFiles                 []string
+		}
+		if err := d.Decode(&l); err == io.EOF {
+			break
+		} else {
+			require.NoError(t, err)
+		}
+		exports[l.ImportPath] = l.Export
+		name, ours := strings.CutPrefix(l.ImportPath, module)
+		if !ours {
+			continue
+		}
+		p := &pkg{name: name, files: l.GoFiles, fset: token.NewFileSet(), info: types.Info{Uses: map[*ast.Ident]types.Object{}}}
+		var parsed []*ast.File
+		for _, f := range l.GoFiles {
+			file, err := parser.ParseFile(p.fset, filepath.Join(l.Dir, f), nil, parser.SkipObjectResolution)
+			require.NoError(t, err)
+			parsed = append(parsed, file)
+		}
+		open := func(path string) (io.ReadCloser, error) { return os.Open(exports[path]) }
+		conf := types.Config{Importer: importer.ForCompiler(p.fset, "gc", open)}
+		p.types, err = conf.Check(l.ImportPath, p.fset, parsed, &p.info)
+		require.NoError(t, err)
+		all = append(all, p)
+	}
+	require.Greater(t, len(all), 40)
+	return all
+}
+
+// knot returns how many files the largest knot has: the largest strongly connected part
+// of the graph in which a file points to those that declare what it uses.
+func (p *pkg) knot() (largest int) {
+	uses := map[string]map[string]bool{}
+	for id, o := range p.info.Uses {
+		from, to := p.file(id.Pos()), p.file(o.Pos())
+		if o.Pkg() != p.types || from == to || !p.declared(o) {
+			continue
+		}
+		if uses[from] == nil {
+			uses[from] = map[string]bool{}
+		}
+		uses[from][to] = true
+	}
+	reach := map[string]map[string]bool{}
+	for _, f := range p.files {
+		seen := map[string]bool{}
+		for todo := []string{f}; len(todo) > 0; {
+			next := todo[0]
+			todo = todo[1:]
+			for to := range maps.Keys(uses[next]) {
+				if !seen[to] {
+					seen[to] = true
+					todo = append(todo, to)
+				}
+			}
+		}
+		reach[f] = seen
+	}
+	for _, f := range p.files {
+		knot := slices.DeleteFunc(slices.Collect(maps.Keys(reach[f])), func(o string) bool { return !reach[o][f] })
+		largest = max(largest, len(knot))
+	}
+	return largest
+}
+
+// declared reports whether an object is one of the package, or a method of one.
+func (p *pkg) declared(o types.Object) bool {
+	if f, ok := o.(*types.Func); ok && f.Signature().Recv() != nil {
+		return true
+	}
+	return o.Parent() == p.types.Scope()
+}
+
+func (p *pkg) file(at token.Pos) string { return filepath.Base(p.fset.Position(at).Filename) }
