@@ -11,7 +11,7 @@ import (
 	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 
-	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/disk"
 )
 
 // bareRaft is three nodes of hashicorp/raft in this process with the options
@@ -19,7 +19,7 @@ import (
 // replicated decision can cost. Sharing a process spares it the switches
 // between processes that Headgate's nodes pay for.
 type bareRaft struct {
-	stores []*raftlog.Store
+	stores []*disk.Store
 	trans  []*raft.NetworkTransport
 	rafts  []*raft.Raft
 	leader *raft.Raft
@@ -52,7 +52,7 @@ func (b *bareRaft) start(dir string) error {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			return err
 		}
-		store, err := raftlog.OpenStore(path, false)
+		store, err := disk.Open(path, false)
 		if err != nil {
 			return err
 		}

@@ -97,6 +97,9 @@ func newCluster(t testing.TB, size int, configure func(n int, c *Config)) *testC
 	return c
 }
 
+// littleLog has snapshots leave as little log as is allowed, as of large entries.
+func littleLog(_ int, cfg *Config) { cfg.trailing = 1 }
+
 // newTrio starts three nodes and has them agree on a first key, a=1.
 func newTrio(t testing.TB) (c *testCluster, leader *testNode) {
 	c = newCluster(t, 3, nil)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/raftlog/clock"
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -140,6 +140,8 @@ type Config struct {
 
 	// wrapLog lets tests put a failing disk under the log.
 	wrapLog func(raft.LogStore) raft.LogStore
+	// trailing is trailingBytes, and less in tests.
+	trailing int64
 
 	// wall lets tests set the wall clock, in unix ns.
 	wall func() int64
@@ -218,6 +220,7 @@ func (c Config) withDefaults() (Config, error) {
 	setDefault(&c.MaxEntry, defaultMaxEntry)
 	setDefault(&c.SnapshotEntries, DefaultSnapshotEntries)
 	setDefault(&c.SnapshotBytes, DefaultSnapshotBytes)
+	setDefault(&c.trailing, trailingBytes)
 	setDefault(&c.PromoteAfter, defaultPromoteAfter)
 	setDefault(&c.StallTimeout, DefaultStallTimeout)
 	if c.MaxEntry < minMaxEntry || c.MaxEntry > maxInflightBytes {
@@ -249,8 +252,7 @@ func groupDir(dataDir string, group uint32) string {
 
 // HasRun reports whether a node has run with a data directory, for its group.
 func HasRun(dataDir string, group uint32) bool {
-	_, err := os.Stat(filepath.Join(groupDir(dataDir, group), stableFile))
-	return err == nil
+	return disk.Used(groupDir(dataDir, group))
 }
 
 // raftConfig returns Raft's own configuration. The reasons for its numbers are

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -57,14 +58,14 @@ var (
 
 	// ErrCorrupt is returned when a log entry or a snapshot header cannot be
 	// decoded.
-	ErrCorrupt = member.ErrCorrupt
+	ErrCorrupt = disk.ErrCorrupt
 
 	// ErrGap is returned when the log does not continue the newest readable
 	// snapshot.
-	ErrGap = errors.New("log does not continue the newest snapshot")
+	ErrGap = disk.ErrGap
 
 	// ErrLocked is returned when another process holds the data directory.
-	ErrLocked = errors.New("data directory is in use by another process")
+	ErrLocked = disk.ErrLocked
 
 	// ErrOtherNode is returned when a data directory belongs to a node of
 	// another id.
@@ -80,7 +81,7 @@ var (
 	ErrDataGone = errors.New("the data directory has been deleted or replaced while this node runs")
 
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
-	ErrDisk = errors.New("log cannot be written")
+	ErrDisk = disk.ErrDisk
 
 	// ErrDiskFull is returned to a node that wants to join one which is alone and
 	// whose disk is full: what that decides is in its memory only.

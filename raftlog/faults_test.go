@@ -17,6 +17,8 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/raftlog/disk"
+	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
 // faultyLog is a log on a disk that can fail or hang.
@@ -44,7 +46,7 @@ func (f *faultyLog) Write(logs []*raft.Log) error {
 	if err := f.before(logs); err != nil {
 		return err
 	}
-	return f.LogStore.(unsyncedWriter).Write(logs)
+	return f.LogStore.(*wal.Log).Write(logs)
 }
 
 func (f *faultyLog) Sync() error {
@@ -54,7 +56,7 @@ func (f *faultyLog) Sync() error {
 	if f.failSync.Load() {
 		return errInjected
 	}
-	return f.LogStore.(unsyncedWriter).Sync()
+	return f.LogStore.(*wal.Log).Sync()
 }
 
 func (f *faultyLog) before(logs []*raft.Log) error {
@@ -182,12 +184,12 @@ func TestTornLog(t *testing.T) {
 	l.write("k", 20)
 	c.converge()
 	f := l.other(1)
-	values, err := os.ReadFile(filepath.Join(f.cfg.dir(), stableFile))
+	values, err := os.ReadFile(filepath.Join(f.cfg.dir(), "stable"))
 	require.NoError(t, err)
 	l.set("x", strings.Repeat("x", 3000)) // several sectors
 	c.converge()
 	f.crash()
-	require.NoError(t, os.WriteFile(filepath.Join(f.cfg.dir(), stableFile), values, 0o644)) // the close was not to be
+	require.NoError(t, os.WriteFile(filepath.Join(f.cfg.dir(), "stable"), values, 0o644)) // the close was not to be
 	b, path := lastSegment(t, f)
 	clear(b[(len(bytes.TrimRight(b, "\x00"))-1)/512*512:])
 	require.NoError(t, os.WriteFile(path, b, 0o644))
@@ -212,7 +214,7 @@ func lastSegment(t *testing.T, n *testNode) (b []byte, path string) {
 // names a file, and no panic.
 func TestDamagedStore(t *testing.T) {
 	t.Parallel()
-	stable := func(n *testNode) string { return filepath.Join(n.cfg.dir(), stableFile) }
+	stable := func(n *testNode) string { return filepath.Join(n.cfg.dir(), "stable") }
 	for name, harm := range map[string]func(t *testing.T, n *testNode){
 		"log in the middle": func(t *testing.T, n *testNode) {
 			b, path := lastSegment(t, n)
@@ -255,7 +257,7 @@ func TestDamagedStore(t *testing.T) {
 			_, path := lastSegment(t, n)
 			require.NoError(t, os.Remove(path))
 			require.NoError(t, os.Remove(stable(n)))
-			require.NoError(t, os.WriteFile(filepath.Join(n.cfg.dir(), oldFile), nil, 0o644))
+			require.NoError(t, os.WriteFile(filepath.Join(n.cfg.dir(), "raft.db"), nil, 0o644))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -279,7 +281,7 @@ func TestOneCopyOfTermAndVoteIsDamaged(t *testing.T) {
 	n := c.leader()
 	n.set("a", "1")
 	n.crash()
-	path := filepath.Join(n.cfg.dir(), stableFile)
+	path := filepath.Join(n.cfg.dir(), "stable")
 	for half := range 2 {
 		b, err := os.ReadFile(path)
 		require.NoError(t, err)
@@ -335,7 +337,7 @@ func TestUnknownVersionsStopTheNode(t *testing.T) {
 		n.set("a", "1")
 		require.NoError(t, n.g.Snapshot(testContext(t)))
 		n.crash()
-		store, err := openSnapshots(&n.cfg, &logStore{inner: raft.NewInmemStore()}, nil)
+		store, err := disk.OpenSnapshots(n.cfg.dir(), disk.NewLog(raft.NewInmemStore(), nil, n.cfg.Logger), n.cfg.Logger, newRaftLogger(n.cfg.Logger), nil)
 		require.NoError(t, err)
 		metas, err := store.List()
 		require.NoError(t, err)
@@ -431,7 +433,7 @@ func TestPipelineDoesNotDeadlock(t *testing.T) {
 	for i := range trans {
 		m := testMux(t)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, id, &peers{asked: asked()})
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, new(disk.Log), id, &peers{asked: asked()})
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}

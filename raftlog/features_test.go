@@ -10,6 +10,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
@@ -156,7 +157,7 @@ func TestTheLevelIsPartOfASnapshot(t *testing.T) {
 
 	// Without the note, as after a crash between the two.
 	leader.crash()
-	store, err := OpenStore(leader.cfg.dir(), true)
+	store, err := disk.Open(leader.cfg.dir(), true)
 	require.NoError(t, err)
 	require.NoError(t, stable.SetText(store.Stable, levelKey, ""))
 	require.NoError(t, store.Close())

@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/logbuf"
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
@@ -191,7 +192,7 @@ func TestInterruptedFoundingGoesOn(t *testing.T) {
 	cluster := n.g.Status().ClusterID
 	n.crash()
 	kept := make(map[string]string)
-	s, err := OpenStore(n.cfg.dir(), true)
+	s, err := disk.Open(n.cfg.dir(), true)
 	require.NoError(t, err)
 	for _, key := range []string{"headgate-data-id", "headgate-founding", "headgate-cluster-id"} {
 		kept[key], err = stable.Text(s.Stable, []byte(key))
@@ -202,7 +203,7 @@ func TestInterruptedFoundingGoesOn(t *testing.T) {
 	for _, term := range []uint64{0, 1} {
 		require.NoError(t, os.RemoveAll(n.cfg.DataDir))
 		require.NoError(t, os.MkdirAll(n.cfg.dir(), 0o755))
-		s, err := OpenStore(n.cfg.dir(), true)
+		s, err := disk.Open(n.cfg.dir(), true)
 		require.NoError(t, err)
 		for key, value := range kept {
 			if term == 0 && key == "headgate-cluster-id" {

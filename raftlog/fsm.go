@@ -378,3 +378,32 @@ func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	}
 	return max(f.clock.Load(), b.At(f.now())), b.Term(), true
 }
+
+// syncedFSM holds committed entries back from the fsm until this node has
+// synced them.
+type syncedFSM struct {
+	*fsm
+	log interface{ Await(index uint64) error } // a disk.Log
+}
+
+var _ raft.BatchingFSM = syncedFSM{}
+
+// Apply implements raft.FSM.
+func (s syncedFSM) Apply(l *raft.Log) any {
+	s.pass(l.Index)
+	return s.fsm.Apply(l)
+}
+
+// ApplyBatch implements raft.BatchingFSM.
+func (s syncedFSM) ApplyBatch(logs []*raft.Log) []any {
+	s.pass(logs[len(logs)-1].Index)
+	return s.fsm.ApplyBatch(logs)
+}
+
+// pass waits until the entries up to index are synced. If they cannot be, the
+// fsm takes no more.
+func (s syncedFSM) pass(index uint64) {
+	if err := s.log.Await(index); err != nil {
+		s.fsm.stop(err)
+	}
+}

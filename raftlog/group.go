@@ -14,6 +14,7 @@ import (
 
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/raftlog/clock"
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -58,9 +59,9 @@ type Group struct {
 type instance struct {
 	raft  *raft.Raft
 	trans transport
-	store *Store
-	log   *logStore
-	snaps *snapshotStore
+	store *disk.Store
+	log   *disk.Log
+	snaps *disk.Snapshots
 	id    *member.Identity
 	stop  context.CancelFunc
 	wg    sync.WaitGroup
@@ -83,7 +84,7 @@ func New(cfg Config, m Machine) (*Group, error) {
 	if cfg.Mux == nil || cfg.Fatal == nil {
 		return nil, errors.New("raftlog: Mux and Fatal are required")
 	}
-	if err := makeDir(cfg.dir()); err != nil {
+	if err := disk.MakeDir(cfg.dir()); err != nil {
 		return nil, fmt.Errorf("create group directory: %w", err)
 	}
 	clocks, err := clock.Open(cfg.dir(), cfg.wall, cfg.Logger)
@@ -152,14 +153,14 @@ func (g *Group) start() (err error) {
 		}
 	}()
 	defer damaged(g.cfg.dir(), &err)
-	if in.store, err = OpenStore(g.cfg.dir(), g.cfg.NoSync); err != nil {
+	if in.store, err = disk.Open(g.cfg.dir(), g.cfg.NoSync); err != nil {
 		return err
 	}
 	inner := in.store.Log
 	if g.cfg.wrapLog != nil {
 		inner = g.cfg.wrapLog(inner)
 	}
-	in.log = &logStore{inner: inner, fatal: g.halt, logger: g.cfg.Logger}
+	in.log = disk.NewLog(inner, g.halt, g.cfg.Logger)
 	if err = g.fsm.openLevel(in.store.Stable); err != nil {
 		return err
 	}
@@ -167,10 +168,10 @@ func (g *Group) start() (err error) {
 	if err != nil {
 		return err
 	}
-	if in.snaps, err = openSnapshots(&g.cfg, in.log, g.conflict); err != nil {
+	if in.snaps, err = disk.OpenSnapshots(g.cfg.dir(), in.log, g.cfg.Logger, newRaftLogger(g.cfg.Logger), g.conflict); err != nil {
 		return err
 	}
-	if err = reconcile(in.snaps, in.log, in.store.fresh, g.cfg.GroupID, g.cfg.Logger); err != nil {
+	if err = disk.Reconcile(in.snaps, in.log, in.store.Fresh, g.cfg.readable, g.cfg.Logger); err != nil {
 		return err
 	}
 	holds, err := member.HoldsState(in.log, in.store.Stable, in.snaps)
@@ -180,20 +181,19 @@ func (g *Group) start() (err error) {
 	if in.id, err = member.Open(in.store.Stable, g.cfg.NodeID, holds, g.cfg.Logger); err != nil {
 		return err
 	}
-	in.log.self = in.id.Server()
 	if !holds && g.cfg.Nonvoter && len(g.cfg.Join) == 0 {
 		return errors.New("a nonvoter that holds nothing needs the addresses of a cluster to join")
 	}
-	g.fsm.arrived, g.fsm.restored = in.log.arrivals.Of, in.log.newestSnapshot
+	g.fsm.arrived, g.fsm.restored = in.log.Arrivals.Of, in.log.NewestSnapshot
 	g.fsm.last.Store(0)
-	if in.trans, err = newTransport(&g.cfg, &in.log.own, in.id, g.peers); err != nil {
+	if in.trans, err = newTransport(&g.cfg, in.log, in.id, g.peers); err != nil {
 		return err
 	}
-	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.Server()), syncedFSM{g.fsm, &in.log.own}, cache, stableStore{in.store.Stable, in.log, g.halt}, in.snaps, in.trans)
+	in.raft, err = raft.NewRaft(g.cfg.raftConfig(in.id.Server()), syncedFSM{g.fsm, in.log}, cache, disk.NewVotes(in.store.Stable, in.log, g.halt), in.snaps, in.trans)
 	if err != nil {
 		return fmt.Errorf("start raft: %w", err)
 	}
-	in.log.raft.Store(in.raft)
+	in.log.Run(in.raft, in.id.Server())
 	if err := checkServers(in.raft.GetConfiguration().Configuration().Servers); err != nil {
 		return err
 	}
@@ -234,7 +234,7 @@ func (g *Group) stopInstance(in *instance) {
 	}
 	if err == nil {
 		err = within(ctx, func() error {
-			_ = in.log.own.await(math.MaxUint64) // halt has been told
+			_ = in.log.Await(math.MaxUint64) // halt has been told
 			return in.store.Close()
 		})
 	}
@@ -327,7 +327,7 @@ func (g *Group) Close(ctx context.Context) error {
 // memory only, because its disk has no room, and since when.
 func (g *Group) DiskFull() (since time.Time, full bool) {
 	if in := g.cur.Load(); in != nil {
-		return in.log.tail.exists()
+		return in.log.InMemory()
 	}
 	return time.Time{}, false
 }
@@ -438,5 +438,17 @@ func (g *Group) writeSnapshot(ctx context.Context) error {
 		if err == nil || errors.Is(err, raft.ErrNothingNewToSnapshot) || g.fsm.level.Load() == level {
 			return err
 		}
+	}
+}
+
+// logCacheEntries keeps recent entries in memory, so that followers are served without
+// reading the disk.
+const logCacheEntries = 512
+
+// damaged turns a panic into an error: Raft panics on what it cannot read. An
+// operator needs the file's name, not a stack trace.
+func damaged(path string, err *error) {
+	if p := recover(); p != nil {
+		*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, path, p)
 	}
 }

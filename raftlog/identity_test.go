@@ -11,6 +11,7 @@ import (
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
 	"github.com/headgate-io/headgate/raftlog/stable"
@@ -18,7 +19,7 @@ import (
 
 // testIdentity returns the identity of a new node in a cluster.
 func testIdentity(t *testing.T, node, cluster string) *member.Identity {
-	s, err := OpenStore(t.TempDir(), true)
+	s, err := disk.Open(t.TempDir(), true)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
 	id, err := member.Open(s.Stable, node, false, slog.New(slog.DiscardHandler))
@@ -214,7 +215,7 @@ func TestAnInterruptedFoundingBeginsAgain(t *testing.T) {
 	n.crash()
 	require.NoError(t, os.RemoveAll(n.cfg.DataDir))
 	require.NoError(t, os.MkdirAll(n.cfg.dir(), 0o755))
-	s, err := OpenStore(n.cfg.dir(), true)
+	s, err := disk.Open(n.cfg.dir(), true)
 	require.NoError(t, err)
 	require.NoError(t, stable.SetText(s.Stable, []byte("headgate-cluster-id"), "from the first attempt"))
 	require.NoError(t, s.Stable.SetUint64([]byte("CurrentTerm"), 1)) // and then the first entry would have come

@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"time"
 
 	"github.com/headgate-io/headgate/internal/diskspace"
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
@@ -76,7 +76,7 @@ func (g *Group) maintain(ctx context.Context) {
 func (g *Group) lookAtData() {
 	err := g.cur.Load().store.Stable.Missing()
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, stable.ErrReplaced) {
-		g.halt(fmt.Errorf("%w: %w; "+wipe, ErrDataGone, err))
+		g.halt(fmt.Errorf("%w: %w; "+disk.Wipe, ErrDataGone, err))
 	}
 }
 
@@ -84,8 +84,9 @@ func (g *Group) lookAtData() {
 // the disk is full, whether there seems to be room for one: it ends that.
 func (g *Group) snapshotDue() bool {
 	in := g.cur.Load()
-	if _, full := in.log.tail.exists(); !full {
-		return in.log.bytes.Load() >= g.cfg.SnapshotBytes
+	if _, full := in.log.InMemory(); !full {
+		_, bytes := in.log.SinceSnapshot()
+		return bytes >= g.cfg.SnapshotBytes
 	}
 	need := uint64(roomToGoOn)
 	if metas, err := in.snaps.SnapshotStore.List(); err == nil && len(metas) > 0 {
@@ -118,7 +119,7 @@ func (p presence) of(d time.Duration, now time.Time) time.Duration {
 // own disk hangs goes on sending heartbeats (hashicorp/raft #503).
 func (g *Group) watch(ctx context.Context, run presence) {
 	now := time.Now()
-	writing := run.of(g.cur.Load().log.stalled(), now)
+	writing := run.of(g.cur.Load().log.Stalled(), now)
 	slow := fmt.Sprintf("a log write has taken %v", writing.Round(time.Millisecond))
 	if writing >= g.cfg.StallTimeout {
 		g.halt(fmt.Errorf("%w: %s", ErrStalled, slow))
@@ -158,76 +159,13 @@ func (g *Group) forceTransfer(ctx context.Context) error {
 // goroutine before a snapshot.
 func (g *Group) retune() {
 	in := g.cur.Load()
-	entries, bytes := in.log.entries.Load(), in.log.bytes.Load()
+	entries, bytes := in.log.SinceSnapshot()
 	if entries == 0 {
 		return
 	}
 	rc := in.raft.ReloadableConfig()
-	rc.TrailingLogs = uint64(min(max(trailingBytes/max(bytes/entries, 1), minTrailing), maxTrailing))
+	rc.TrailingLogs = uint64(min(max(g.cfg.trailing/max(bytes/entries, 1), minTrailing), maxTrailing))
 	if err := in.raft.ReloadConfig(rc); err != nil {
 		g.cfg.Logger.Warn("set trailing logs", "error", err)
 	}
-}
-
-// reconcile checks, before Raft starts, that log and snapshots make one
-// history, and repairs what a crash in the middle of installing a snapshot
-// leaves: a log whose entries were never committed. fresh tells that log, term
-// and vote have just been created.
-func reconcile(snaps *snapshotStore, logs *logStore, fresh bool, group uint32, log *slog.Logger) error {
-	first, err := logs.FirstIndex()
-	if err != nil {
-		return err
-	}
-	last, err := logs.LastIndex()
-	if err != nil {
-		return err
-	}
-	metas, err := snaps.List()
-	if err != nil {
-		return err
-	}
-	lost, err := snaps.damaged(metas)
-	if err != nil {
-		return err
-	}
-	if fresh && (lost > 0 || len(metas) > 0) {
-		return fmt.Errorf("%w: there are snapshots, but neither term nor vote; "+wipe, ErrCorrupt)
-	}
-	for _, m := range metas {
-		_, rc, err := snaps.Open(m.ID) // verifies the checksum
-		if err != nil {
-			log.Error("snapshot is unreadable, trying the one before", "snapshot", m.ID, "error", err)
-			lost = max(lost, m.Index)
-			continue
-		}
-		_, _, err = readSnapshotHeader(rc, group)
-		rc.Close()
-		if err != nil {
-			// Raft would go back to an older snapshot, behind entries already
-			// removed from the log.
-			return fmt.Errorf("snapshot %s: %w", m.ID, err)
-		}
-		if first > m.Index+1 {
-			return fmt.Errorf("%w: it begins at %d, the snapshot ends at %d; "+wipe, ErrGap, first, m.Index)
-		}
-		if last < lost && lost > m.Index {
-			return fmt.Errorf("%w: the snapshot that ends at %d is unreadable, and the log ends at %d; "+wipe, ErrGap, lost, last)
-		}
-		conflict, err := contradicts(logs, m.Index, m.Term)
-		if err != nil {
-			return err
-		}
-		if conflict || (last > 0 && last < m.Index) {
-			log.Warn("dropping a log that a newer snapshot has replaced", "first", first, "last", last, "snapshot", m.Index)
-			return logs.DeleteRange(first, last)
-		}
-		return nil
-	}
-	if lost > 0 {
-		return fmt.Errorf("%w: no snapshot is readable; "+wipe, ErrCorrupt)
-	}
-	if first > 1 {
-		return fmt.Errorf("%w: it begins at %d and there is no snapshot; "+wipe, ErrGap, first)
-	}
-	return nil
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -15,7 +16,7 @@ import (
 func checkServers(servers []raft.Server) error {
 	for _, s := range servers {
 		if member.DataOf(s.ID) == "" {
-			return fmt.Errorf("%w: membership of an older format, which does not name the data of %s; "+wipe, ErrVersion, s.ID)
+			return fmt.Errorf("%w: membership of an older format, which does not name the data of %s; "+disk.Wipe, ErrVersion, s.ID)
 		}
 	}
 	return nil
@@ -34,7 +35,7 @@ func (g *Group) configuration() (servers []raft.Server, committed uint64) {
 
 // membershipIndex returns the index of the latest membership that is committed.
 func (g *Group) membershipIndex() uint64 {
-	return max(g.fsm.membership.Load(), g.cur.Load().snaps.membership.Load())
+	return max(g.fsm.membership.Load(), g.cur.Load().snaps.Membership())
 }
 
 // findServer returns the member of a node, whatever data it has.

@@ -53,10 +53,9 @@ func TestSnapshotsAndRestart(t *testing.T) {
 // has caught up.
 func TestJoinBySnapshotAndPromote(t *testing.T) {
 	t.Parallel()
-	c := newCluster(t, 3, nil)
+	c := newCluster(t, 3, littleLog)
 	l := c.leader()
 	l.write("k", minTrailing+100)
-	l.g.cur.Load().log.bytes.Store(1 << 40) // large entries: keep as little log as allowed
 	require.NoError(t, l.g.Snapshot(testContext(t)))
 
 	n := c.reserve()

@@ -1,12 +1,10 @@
 package raftlog
 
 import (
-	"math"
 	"sync"
 	"testing"
 	"time"
 
-	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/linkfault"
@@ -88,53 +86,16 @@ func TestHangingOwnSyncStopsLeader(t *testing.T) {
 	}
 }
 
-func TestOwnSync(t *testing.T) {
-	own := &ownSync{}
-	require.NoError(t, own.await(math.MaxUint64), "nothing is unsynced")
-	release := make(chan error)
-	own.begin(7, func() error { return <-release })
-	require.NoError(t, own.await(6))
-	args := &raft.AppendEntriesRequest{LeaderCommitIndex: 9, Term: 3}
-	require.EqualValues(t, 6, own.capped(args).LeaderCommitIndex)
-	require.EqualValues(t, 3, own.capped(args).Term)
-	require.EqualValues(t, 9, args.LeaderCommitIndex)
-	release <- nil
-	require.NoError(t, own.await(math.MaxUint64))
-	require.Same(t, args, own.capped(args))
-}
-
-// A node that has not synced all it has written obeys no later leader, and
-// votes for nobody.
-func TestTermsAndVotesWaitForTheLog(t *testing.T) {
-	store, err := OpenStore(t.TempDir(), true)
-	require.NoError(t, err)
-	defer store.Close()
-	for _, key := range []string{"CurrentTerm", "LastVoteTerm"} {
-		log := &logStore{}
-		s := stableStore{store.Stable, log, func(err error) { t.Error(err) }}
-		release := make(chan struct{})
-		log.own.begin(1, func() error { <-release; return nil })
-		done := make(chan error, 1)
-		go func() { done <- s.SetUint64([]byte(key), 5) }()
-		select {
-		case <-done:
-			t.Fatal(key, " was written first")
-		case <-time.After(held):
-		}
-		close(release)
-		require.NoError(t, <-done)
-		term, err := store.Stable.GetUint64([]byte(key))
-		require.NoError(t, err)
-		require.EqualValues(t, 5, term)
-	}
-}
-
 // The fsm takes nothing more when what it waits for cannot be synced.
 func TestGateShutsAfterAFailedSync(t *testing.T) {
 	f, m, _ := testFSM("a")
-	g := syncedFSM{f, &ownSync{}}
-	g.own.begin(1, func() error { return errInjected })
+	g := syncedFSM{f, unsynced{}}
 	g.Apply(entryOf(1, 1, header{node: "b", term: 1, batch: 1, parts: 1}, `{"x":"1"}`))
 	require.Empty(t, m.snapshotTable())
 	require.ErrorIs(t, f.failed, errInjected)
 }
+
+// unsynced is a log whose sync has failed.
+type unsynced struct{}
+
+func (unsynced) Await(uint64) error { return errInjected }

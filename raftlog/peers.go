@@ -15,6 +15,7 @@ import (
 	"github.com/hashicorp/raft"
 
 	"github.com/headgate-io/headgate/internal/boottime"
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -326,7 +327,7 @@ func (p *peers) learn(s *Status, addr string) {
 	}
 	m := s.Members[i]
 	if last, term := in.raft.LastIndex(), in.raft.CurrentTerm(); m.HeldIndex > last || m.HeldTerm > term {
-		p.g.halt(fmt.Errorf("%w: %s has seen it at entry %d and in term %d, it holds %d entries and term %d; "+wipe,
+		p.g.halt(fmt.Errorf("%w: %s has seen it at entry %d and in term %d, it holds %d entries and term %d; "+disk.Wipe,
 			ErrSetBack, s.NodeID, m.HeldIndex, m.HeldTerm, last, term))
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -37,17 +38,17 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	if _, err := os.Stat(cfg.dir()); errors.Is(err, fs.ErrNotExist) {
 		return fmt.Errorf("recover: no node has run with data directory %s", cfg.DataDir)
 	}
-	store, err := OpenStore(cfg.dir(), false)
+	store, err := disk.Open(cfg.dir(), false)
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, store.Close()) }()
-	logs := &logStore{inner: store.Log, fatal: func(error) {}}
-	snaps, err := openSnapshots(&cfg, logs, func() {})
+	logs := disk.NewLog(store.Log, func(error) {}, cfg.Logger)
+	snaps, err := disk.OpenSnapshots(cfg.dir(), logs, cfg.Logger, newRaftLogger(cfg.Logger), func() {})
 	if err != nil {
 		return err
 	}
-	if err := reconcile(snaps, logs, store.fresh, cfg.GroupID, cfg.Logger); err != nil {
+	if err := disk.Reconcile(snaps, logs, store.Fresh, cfg.readable, cfg.Logger); err != nil {
 		return err
 	}
 	f := newFSM(&cfg, m, func() int64 { return 0 })
@@ -63,7 +64,7 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 		return err
 	}
 	self, _ := findServer(conf.Servers, cfg.NodeID)
-	if err := raft.RecoverCluster(cfg.raftConfig(self.ID), syncedFSM{f, &logs.own}, logs, store.Stable, snaps, trans, conf); err != nil {
+	if err := raft.RecoverCluster(cfg.raftConfig(self.ID), syncedFSM{f, logs}, logs, store.Stable, snaps, trans, conf); err != nil {
 		return fmt.Errorf("recover: %w", err)
 	}
 	return nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
@@ -44,7 +45,7 @@ func TestRecoverNeedsData(t *testing.T) {
 	n := c.reserve()
 	require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}}), "no node has run with data directory "+n.cfg.DataDir)
 	require.NoDirExists(t, n.cfg.DataDir)
-	require.NoError(t, makeDir(n.cfg.dir()))
+	require.NoError(t, disk.MakeDir(n.cfg.dir()))
 	require.Error(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}}))
 	for _, twice := range []member.Voter{{ID: n.cfg.NodeID, Addr: "elsewhere:1"}, {ID: "another", Addr: n.addr}} {
 		require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}, twice}), "another one's too")

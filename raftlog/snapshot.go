@@ -27,10 +27,6 @@ const (
 	// the header carries the committed parts of one batch whose last part is
 	// not committed yet.
 	maxSnapshotHeader = 1 << 30
-
-	// snapshotsKept: the newest, and one to fall back on if its checksum is
-	// wrong.
-	snapshotsKept = 2
 )
 
 // snapshotHeader is the group's own part of a snapshot.
@@ -56,6 +52,12 @@ func (h snapshotHeader) append(b []byte, version byte) []byte {
 	b = append(b, version)
 	b = binary.AppendUvarint(b, uint64(len(body)))
 	return append(b, body...)
+}
+
+// readable returns why this build cannot use a snapshot, of which it reads the beginning.
+func (c *Config) readable(snapshot io.Reader) error {
+	_, _, err := readSnapshotHeader(snapshot, c.GroupID)
+	return err
 }
 
 // readSnapshotHeader returns the header and a reader of the machine's bytes.

@@ -105,7 +105,7 @@ func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {
 		var l raft.Log
-		if err := in.log.find(done+1, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
+		if err := in.log.Find(done+1, &l); err != nil || l.Type == raft.LogCommand || l.Type == raft.LogConfiguration {
 			break
 		}
 	}
@@ -120,12 +120,12 @@ func (g *Group) Status() Status {
 		GroupID: g.cfg.GroupID, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.Data(), ClusterID: in.id.Cluster(), Founding: in.id.Founding(),
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
-		SinceSnapshot: in.log.bytes.Load(),
-		Wall:          g.clocks.Wall(),
-		Progress:      g.Progress(),
-		Batches:       sums.Batches, Ticks: sums.Ticks, Entries: sums.Parts, PayloadBytes: sums.Bytes, LastBatch: sums.LastBatch,
-		WriteLast: time.Duration(in.log.last.Load()), WriteMean: time.Duration(in.log.mean.Load()),
+		Wall:     g.clocks.Wall(),
+		Progress: g.Progress(),
+		Batches:  sums.Batches, Ticks: sums.Ticks, Entries: sums.Parts, PayloadBytes: sums.Bytes, LastBatch: sums.LastBatch,
 	}
+	_, s.SinceSnapshot = in.log.SinceSnapshot()
+	s.WriteLast, s.WriteMean = in.log.Writes()
 	_, s.Serving = g.Serving()
 	if since, full := g.DiskFull(); full {
 		s.DiskFull, s.DiskFullSince = true, since

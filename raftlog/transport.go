@@ -12,6 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -29,7 +30,7 @@ const (
 // (acks), with five changes: a request reaches
 // the member that it is for, and not another one that is found at its address
 // since (reach); pipelines do not deadlock, nothing is told to be committed
-// before this node has synced it (ownSync), a broken
+// before this node has synced it (disk.Log), a broken
 // connection costs no vote (again), and heartbeats take no short cut.
 // With the short cut, heartbeats change the current term on the connection's
 // goroutine while the main loop may be storing entries for the old one
@@ -37,7 +38,7 @@ const (
 // heartbeats then go through the main loop like everything else.
 type transport struct {
 	*raft.NetworkTransport
-	own   *ownSync
+	log   *disk.Log
 	acks  *acks
 	peers *peers
 }
@@ -53,7 +54,7 @@ func (transport) SetHeartbeatHandler(func(raft.RPC)) {}
 
 // AppendEntries implements raft.Transport.
 func (t transport) AppendEntries(id raft.ServerID, target raft.ServerAddress, args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) error {
-	err := t.NetworkTransport.AppendEntries(id, t.reach(id, target), t.own.capped(args), resp)
+	err := t.NetworkTransport.AppendEntries(id, t.reach(id, target), t.log.Capped(args), resp)
 	if err == nil {
 		t.acks.note(id, args, resp)
 	}
@@ -121,7 +122,7 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	if err != nil {
 		return nil, err
 	}
-	p := &pipeline{AppendPipeline: inner, to: id, own: t.own, acks: t.acks, done: make(chan raft.AppendFuture, pipelineAnswers), closed: make(chan struct{})}
+	p := &pipeline{AppendPipeline: inner, to: id, log: t.log, acks: t.acks, done: make(chan raft.AppendFuture, pipelineAnswers), closed: make(chan struct{})}
 	go p.pump()
 	return p, nil
 }
@@ -135,7 +136,7 @@ const pipelineAnswers = 128
 type pipeline struct {
 	raft.AppendPipeline
 	to     raft.ServerID
-	own    *ownSync
+	log    *disk.Log
 	acks   *acks
 	done   chan raft.AppendFuture
 	closed chan struct{}
@@ -162,7 +163,7 @@ func (p *pipeline) pump() {
 
 // AppendEntries implements raft.AppendPipeline.
 func (p *pipeline) AppendEntries(args *raft.AppendEntriesRequest, resp *raft.AppendEntriesResponse) (raft.AppendFuture, error) {
-	return p.AppendPipeline.AppendEntries(p.own.capped(args), resp)
+	return p.AppendPipeline.AppendEntries(p.log.Capped(args), resp)
 }
 
 // Consumer implements raft.AppendPipeline.
@@ -219,12 +220,12 @@ func admitMembers(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	}
 }
 
-func newTransport(c *Config, own *ownSync, id *member.Identity, p *peers) (transport, error) {
+func newTransport(c *Config, log *disk.Log, id *member.Identity, p *peers) (transport, error) {
 	l, err := c.Mux.Listen(peer.KindRaft, c.GroupID, admitMembers(id, p.asked))
 	if err != nil {
 		return transport{}, err
 	}
-	return transport{own: own, acks: new(acks), peers: p, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
+	return transport{log: log, acks: new(acks), peers: p, NetworkTransport: raft.NewNetworkTransportWithConfig(&raft.NetworkTransportConfig{
 		Logger:          newRaftLogger(c.Logger),
 		Stream:          streams{l, advertised(c.Advertise), id},
 		MaxPool:         raftPool,

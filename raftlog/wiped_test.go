@@ -13,6 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/linkfault"
+	"github.com/headgate-io/headgate/raftlog/disk"
 	"github.com/headgate-io/headgate/raftlog/member"
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
@@ -103,7 +104,7 @@ func TestRequestsReachTheDataTheyAreFor(t *testing.T) {
 	for i := range trans {
 		m := testMux(t)
 		var err error
-		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, &ownSync{}, id, &peers{asked: asked()})
+		trans[i], err = newTransport(&Config{Mux: m, Advertise: m.Addr().String(), Logger: slog.New(slog.DiscardHandler)}, new(disk.Log), id, &peers{asked: asked()})
 		require.NoError(t, err)
 		defer trans[i].Close()
 	}
@@ -188,7 +189,7 @@ func TestDataSetBackIsFoundOut(t *testing.T) {
 	f.start()
 	waitFor(t, "it stops", func() bool { return f.fatal.Load() != nil })
 	require.ErrorIs(t, *f.fatal.Load(), ErrSetBack)
-	require.ErrorContains(t, *f.fatal.Load(), wipe)
+	require.ErrorContains(t, *f.fatal.Load(), disk.Wipe)
 	require.Empty(t, f.m.snapshotTable()["b19"], "it has not been heard")
 
 	f.wipe()
@@ -202,8 +203,8 @@ func TestMembershipOfAnOlderFormat(t *testing.T) {
 	n := newCluster(t, 1, nil).leader()
 	n.crash()
 	require.NoError(t, os.RemoveAll(n.cfg.DataDir))
-	require.NoError(t, makeDir(n.cfg.dir()))
-	s, err := OpenStore(n.cfg.dir(), true)
+	require.NoError(t, disk.MakeDir(n.cfg.dir()))
+	s, err := disk.Open(n.cfg.dir(), true)
 	require.NoError(t, err)
 	cfg, err := n.cfg.withDefaults()
 	require.NoError(t, err)

@@ -12,7 +12,7 @@ import (
 
 	"github.com/hashicorp/raft"
 
-	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/disk"
 )
 
 // Formats are the versions in which a node's newest files are written.
@@ -26,7 +26,7 @@ func (f Formats) Newer(before Formats) bool {
 // Formats reads the versions of the last batch in the log of a stopped node, and of its newest snapshot.
 func (n *Node) Formats() (f Formats, err error) {
 	dir := filepath.Join(n.Data, "group-0")
-	store, err := raftlog.OpenStore(dir, false)
+	store, err := disk.Open(dir, false)
 	if err != nil {
 		return f, err
 	}

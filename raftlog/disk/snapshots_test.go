@@ -1,4 +1,4 @@
-package raftlog
+package disk
 
 import (
 	"bytes"
@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 	"github.com/stretchr/testify/require"
 )
@@ -16,29 +17,34 @@ import (
 // snapshotRig is a log with two snapshots, which end at 10 and at 20.
 type snapshotRig struct {
 	t    *testing.T
-	cfg  Config
-	logs *logStore
+	dir  string
+	logs *Log
 }
 
 func newSnapshotRig(t *testing.T) *snapshotRig {
 	r := &snapshotRig{
-		t: t, cfg: Config{DataDir: t.TempDir(), Logger: slog.New(slog.DiscardHandler)},
-		logs: &logStore{inner: raft.NewInmemStore(), fatal: func(error) {}},
+		t: t, dir: t.TempDir(),
+		logs: NewLog(raft.NewInmemStore(), func(error) {}, quiet),
 	}
-	require.NoError(t, makeDir(r.cfg.dir()))
-	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})
+	snaps, err := r.open()
 	require.NoError(t, err)
 	_, trans := raft.NewInmemTransport("x")
 	conf := raft.Configuration{Servers: []raft.Server{{ID: "n1", Address: "10.0.0.1:7381"}}}
 	for _, index := range []uint64{10, 20} {
 		sink, err := snaps.Create(1, index, 1, conf, 1, trans)
 		require.NoError(t, err)
-		_, err = sink.Write(append(snapshotHeader{cursor: cursor{level: firstLevel}}.append(nil, snapshotOldest), "state"...))
+		_, err = sink.Write([]byte("state"))
 		require.NoError(t, err)
 		require.NoError(t, sink.Close())
 		require.NoError(t, sink.Close(), "Raft closes it again")
 	}
 	return r
+}
+
+var quiet = slog.New(slog.DiscardHandler)
+
+func (r *snapshotRig) open() (*Snapshots, error) {
+	return OpenSnapshots(r.dir, r.logs, quiet, hclog.NewNullLogger(), func() {})
 }
 
 // fill puts entries into the log.
@@ -50,7 +56,7 @@ func (r *snapshotRig) fill(from, to uint64) {
 
 // file returns the path of a file of the snapshot that ends at index.
 func (r *snapshotRig) file(index, name string) string {
-	found, err := filepath.Glob(filepath.Join(r.cfg.dir(), snapshotsDir, "1-"+index+"-*", name))
+	found, err := filepath.Glob(filepath.Join(r.dir, snapshotsDir, "1-"+index+"-*", name))
 	require.NoError(r.t, err)
 	require.Len(r.t, found, 1)
 	return found[0]
@@ -59,11 +65,11 @@ func (r *snapshotRig) file(index, name string) string {
 // start opens the snapshots as a start does, and returns the newest that Raft
 // gets to see.
 func (r *snapshotRig) start() (newest uint64, err error) {
-	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})
+	snaps, err := r.open()
 	if err != nil {
 		return 0, err
 	}
-	if err := reconcile(snaps, r.logs, false, 0, r.cfg.Logger); err != nil {
+	if err := Reconcile(snaps, r.logs, false, readable, quiet); err != nil {
 		return 0, err
 	}
 	metas, err := snaps.List()
@@ -76,9 +82,7 @@ func (r *snapshotRig) start() (newest uint64, err error) {
 			continue
 		}
 		defer rc.Close()
-		_, rest, err := readSnapshotHeader(rc, 0)
-		require.NoError(r.t, err)
-		state, err := io.ReadAll(rest)
+		state, err := io.ReadAll(rc)
 		require.NoError(r.t, err)
 		require.Equal(r.t, "state", string(state))
 		require.Equal(r.t, raft.ServerAddress("10.0.0.1:7381"), meta.Configuration.Servers[0].Address)
@@ -125,7 +129,7 @@ func TestDamagedSnapshotWithoutLog(t *testing.T) {
 			require.NoError(t, os.WriteFile(r.file("20", name), []byte("{"), 0o644))
 			_, err := r.start()
 			require.Error(t, err, "%s, log %v", name, log)
-			require.ErrorContains(t, err, wipe)
+			require.ErrorContains(t, err, Wipe)
 		}
 	}
 	r := newSnapshotRig(t) // after an installed snapshot the log is empty
@@ -140,7 +144,7 @@ func TestDamagedSnapshotWithoutLog(t *testing.T) {
 // fails there is no snapshot.
 func TestSnapshotIsSyncedBeforeItIsThere(t *testing.T) {
 	r := newSnapshotRig(t)
-	snaps, err := openSnapshots(&r.cfg, r.logs, func() {})
+	snaps, err := r.open()
 	require.NoError(t, err)
 	_, trans := raft.NewInmemTransport("x")
 	write := func(index uint64) error {
@@ -173,7 +177,7 @@ func TestSnapshotIsSyncedBeforeItIsThere(t *testing.T) {
 func TestUnfinishedSnapshotIsRemoved(t *testing.T) {
 	r := newSnapshotRig(t)
 	r.fill(8, 25)
-	unfinished := filepath.Join(r.cfg.dir(), snapshotsDir, "1-24-1"+unfinishedEnd)
+	unfinished := filepath.Join(r.dir, snapshotsDir, "1-24-1"+unfinishedEnd)
 	require.NoError(t, os.Mkdir(unfinished, 0o755))
 	newest, err := r.start()
 	require.NoError(t, err)

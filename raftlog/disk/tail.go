@@ -1,4 +1,4 @@
-package raftlog
+package disk
 
 import (
 	"errors"
@@ -86,7 +86,7 @@ func (t *tail) add(logs []*raft.Log, applied uint64) {
 }
 
 // alone reports whether this node is the only member of its cluster.
-func (s *logStore) alone() bool {
+func (s *Log) alone() bool {
 	r := s.raft.Load()
 	if r == nil {
 		return false
@@ -95,7 +95,7 @@ func (s *logStore) alone() bool {
 }
 
 // solely reports whether this node is the only member of a configuration.
-func (s *logStore) solely(c raft.Configuration) bool {
+func (s *Log) solely(c raft.Configuration) bool {
 	return len(c.Servers) == 1 && c.Servers[0].ID == s.self
 }
 
@@ -104,7 +104,7 @@ func (s *logStore) solely(c raft.Configuration) bool {
 var errMembership = errors.New("the disk is full, and a change of the members needs it")
 
 // keep takes entries into the tail, if there is one.
-func (s *logStore) keep(logs []*raft.Log) (kept bool, err error) {
+func (s *Log) keep(logs []*raft.Log) (kept bool, err error) {
 	if _, ok := s.tail.exists(); !ok {
 		return false, nil
 	}
@@ -122,7 +122,7 @@ func (s *logStore) keep(logs []*raft.Log) (kept bool, err error) {
 
 // addsMembers reports whether this node is not alone any more after these entries. One
 // that corrects its own address is.
-func (s *logStore) addsMembers(logs []*raft.Log) bool {
+func (s *Log) addsMembers(logs []*raft.Log) bool {
 	return slices.ContainsFunc(logs, func(l *raft.Log) bool {
 		return l.Type == raft.LogConfiguration && !s.solely(raft.DecodeConfiguration(l.Data))
 	})
@@ -130,7 +130,7 @@ func (s *logStore) addsMembers(logs []*raft.Log) bool {
 
 // begin begins the tail with entries that the disk has no room for, if this node
 // may have one.
-func (s *logStore) begin(logs []*raft.Log, err error) bool {
+func (s *Log) begin(logs []*raft.Log, err error) bool {
 	if !errors.Is(err, wal.ErrNoRoom) || s.addsMembers(logs) || !s.alone() {
 		return false
 	}
@@ -144,7 +144,7 @@ func (s *logStore) begin(logs []*raft.Log, err error) bool {
 
 // end ends the tail, if a snapshot up to index, which is on disk, reaches into
 // it.
-func (s *logStore) end(index uint64) error {
+func (s *Log) end(index uint64) error {
 	since, ok := s.tail.exists()
 	if !ok {
 		return nil
@@ -171,7 +171,7 @@ func (s *logStore) end(index uint64) error {
 }
 
 // replace makes logs all that the log on disk holds.
-func (s *logStore) replace(logs []*raft.Log) error {
+func (s *Log) replace(logs []*raft.Log) error {
 	first, err := s.inner.FirstIndex()
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package raftlog
+package disk
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/hashicorp/go-hclog"
 	"github.com/hashicorp/raft"
 )
 
@@ -18,23 +19,27 @@ const (
 	snapshotsDir  = "snapshots" // Raft's name
 	unfinishedEnd = ".tmp"      // Raft's too
 
+	// snapshotsKept: the newest, and one to fall back on if its checksum is
+	// wrong.
+	snapshotsKept = 2
+
 	// sealFile is the file of a snapshot's directory that holds the checksum of
 	// what Raft says about it, which has none: an index that is wrong in one
 	// digit would skip entries of the log.
 	sealFile = "seal"
 )
 
-// snapshotStore stands between Raft and its snapshots. It
+// Snapshots stands between Raft and its snapshots. It
 //   - tells the log about every snapshot that is finished, own and installed
 //     ones alike;
 //   - seals what Raft writes about each, and leaves out those that are not what
 //     was sealed;
 //   - syncs what Raft leaves out: the names of the files of a snapshot, and of
 //     the directory of them all.
-type snapshotStore struct {
+type Snapshots struct {
 	raft.SnapshotStore
 	dir      string // of all snapshots
-	log      *logStore
+	log      *Log
 	logger   *slog.Logger
 	conflict func() // called when the log contradicts a snapshot; does not block
 	syncDir  func(dir string) error
@@ -42,11 +47,12 @@ type snapshotStore struct {
 	membership atomic.Uint64 // index of the membership in the newest snapshot
 }
 
-// openSnapshots opens or creates the snapshots in a group's directory, which
-// nobody else may have open, and removes what a crash in the middle of one has
-// left.
-func openSnapshots(cfg *Config, log *logStore, conflict func()) (*snapshotStore, error) {
-	dir := filepath.Join(cfg.dir(), snapshotsDir)
+// OpenSnapshots opens or creates the snapshots in a group's directory, which nobody else
+// may have open, and removes what a crash in the middle of one has left. conflict is
+// called when the log contradicts a snapshot, and must not block.
+func OpenSnapshots(dir string, log *Log, logger *slog.Logger, raftLogger hclog.Logger, conflict func()) (*Snapshots, error) {
+	group := dir
+	dir = filepath.Join(group, snapshotsDir)
 	unfinished, err := filepath.Glob(filepath.Join(dir, "*"+unfinishedEnd))
 	for _, path := range unfinished {
 		err = errors.Join(err, os.RemoveAll(path))
@@ -54,16 +60,16 @@ func openSnapshots(cfg *Config, log *logStore, conflict func()) (*snapshotStore,
 	if err != nil {
 		return nil, err
 	}
-	files, err := raft.NewFileSnapshotStoreWithLogger(cfg.dir(), snapshotsKept, newRaftLogger(cfg.Logger))
+	files, err := raft.NewFileSnapshotStoreWithLogger(group, snapshotsKept, raftLogger)
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
 	// The names that this shows may not be on the disk yet: the log is about to
 	// rely on them.
-	if err := errors.Join(syncDir(dir), syncDir(cfg.dir())); err != nil {
+	if err := errors.Join(syncDir(dir), syncDir(group)); err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
-	s := &snapshotStore{SnapshotStore: files, dir: dir, log: log, logger: cfg.Logger, conflict: conflict, syncDir: syncDir}
+	s := &Snapshots{SnapshotStore: files, dir: dir, log: log, logger: logger, conflict: conflict, syncDir: syncDir}
 	metas, err := s.List()
 	if err != nil {
 		return nil, fmt.Errorf("list snapshots: %w", err)
@@ -74,8 +80,11 @@ func openSnapshots(cfg *Config, log *logStore, conflict func()) (*snapshotStore,
 	return s, nil
 }
 
+// Membership returns the index of the membership in the newest snapshot.
+func (s *Snapshots) Membership() uint64 { return s.membership.Load() }
+
 // List implements raft.SnapshotStore.
-func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
+func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	metas, err := s.SnapshotStore.List()
 	if err != nil {
 		return nil, err
@@ -95,9 +104,9 @@ func (s *snapshotStore) List() ([]*raft.SnapshotMeta, error) {
 	return good, nil
 }
 
-// damaged returns the highest index of a snapshot that is there and not among
+// Damaged returns the highest index of a snapshot that is there and not among
 // the good ones, 0 if there is none.
-func (s *snapshotStore) damaged(good []*raft.SnapshotMeta) (index uint64, err error) {
+func (s *Snapshots) Damaged(good []*raft.SnapshotMeta) (index uint64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
 		return 0, err
@@ -127,7 +136,7 @@ func sealOf(m *raft.SnapshotMeta) string {
 }
 
 // Create implements raft.SnapshotStore.
-func (s *snapshotStore) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
+func (s *Snapshots) Create(v raft.SnapshotVersion, index, term uint64, conf raft.Configuration, confIndex uint64, trans raft.Transport) (raft.SnapshotSink, error) {
 	sink, err := s.SnapshotStore.Create(v, index, term, conf, confIndex, trans)
 	if err != nil {
 		return nil, err
@@ -138,7 +147,7 @@ func (s *snapshotStore) Create(v raft.SnapshotVersion, index, term uint64, conf 
 
 type snapshotSink struct {
 	raft.SnapshotSink
-	store  *snapshotStore
+	store  *Snapshots
 	meta   raft.SnapshotMeta
 	closed bool
 }

@@ -1,4 +1,4 @@
-package raftlog
+package disk
 
 import (
 	"runtime"
@@ -15,13 +15,13 @@ import (
 // synced
 //
 //   - the entry is not applied here, nor its commit told to anybody
-//     (syncedFSM);
+//     (see Await);
 //   - no follower hears that it is committed (transport), and applies it: were
 //     the leader to lose it in a power failure, a majority could go on without
 //     it;
 //   - this node acknowledges it to no later leader: whoever obeys one, or
-//     votes, writes the term or the vote first, and that waits (stableStore);
-//   - nothing else is written to the log (logStore).
+//     votes, writes the term or the vote first, and that waits (Votes);
+//   - nothing else is written to the log (Log).
 //
 // Committed thus means on this disk and on those of enough followers, as it
 // does without.
@@ -65,8 +65,8 @@ func (o *ownSync) begin(first uint64, sync func() error) {
 	}()
 }
 
-// await waits until the entries up to index are synced.
-func (o *ownSync) await(index uint64) error {
+// Await waits until the entries up to index are synced.
+func (o *ownSync) Await(index uint64) error {
 	if first := o.first.Load(); first == 0 || index < first {
 		return nil
 	}
@@ -79,8 +79,8 @@ func (o *ownSync) await(index uint64) error {
 	return o.err
 }
 
-// capped returns args with no entry told to be committed that is not synced.
-func (o *ownSync) capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
+// Capped returns args with no entry told to be committed that is not synced.
+func (o *ownSync) Capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
 	first := o.first.Load()
 	if first == 0 || args.LeaderCommitIndex < first {
 		return args
@@ -88,33 +88,4 @@ func (o *ownSync) capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesReq
 	c := *args
 	c.LeaderCommitIndex = first - 1
 	return &c
-}
-
-// syncedFSM holds committed entries back from the fsm until this node has
-// synced them.
-type syncedFSM struct {
-	*fsm
-	own *ownSync
-}
-
-var _ raft.BatchingFSM = syncedFSM{}
-
-// Apply implements raft.FSM.
-func (s syncedFSM) Apply(l *raft.Log) any {
-	s.pass(l.Index)
-	return s.fsm.Apply(l)
-}
-
-// ApplyBatch implements raft.BatchingFSM.
-func (s syncedFSM) ApplyBatch(logs []*raft.Log) []any {
-	s.pass(logs[len(logs)-1].Index)
-	return s.fsm.ApplyBatch(logs)
-}
-
-// pass waits until the entries up to index are synced. If they cannot be, the
-// fsm takes no more.
-func (s syncedFSM) pass(index uint64) {
-	if err := s.own.await(index); err != nil {
-		s.fsm.stop(err)
-	}
 }

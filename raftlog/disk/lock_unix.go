@@ -1,6 +1,6 @@
 //go:build !windows
 
-package raftlog
+package disk
 
 import (
 	"errors"

@@ -1,4 +1,4 @@
-package raftlog
+package disk
 
 import (
 	"errors"
@@ -29,17 +29,19 @@ const (
 	// oldFile held term and vote, and at first the log too, in older formats.
 	oldFile = "raft.db"
 
-	// logCacheEntries keeps recent entries in memory, so that followers are
-	// served without reading the disk.
-	logCacheEntries = 512
-
 	// lockTimeout bounds the wait for another process's lock, which may be
 	// about to end.
 	lockTimeout = time.Second
 
-	// wipe is what to do with a store that cannot be repaired.
-	wipe = "wipe this node's data and join again"
+	// Wipe is what to do with a store that cannot be repaired.
+	Wipe = "wipe this node's data and join again"
 )
+
+// Used reports whether a group's directory has been opened before.
+func Used(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, stableFile))
+	return err == nil
+}
 
 // Store is what a node's Raft keeps on disk besides snapshots.
 type Store struct {
@@ -47,16 +49,17 @@ type Store struct {
 	Stable *stable.Store
 
 	close func() error
-	fresh bool // it was created by this open
+	// Fresh reports that this open has created it.
+	Fresh bool
 }
 
 // Close closes the store's files and releases its lock.
 func (s *Store) Close() error { return s.close() }
 
-// OpenStore opens or creates the store in dir, which must exist, and locks it.
+// Open opens or creates the store in dir, which must exist, and locks it.
 // The error is ErrLocked if another process has it open, and ErrCorrupt if it
 // is damaged, incomplete, or of an older format.
-func OpenStore(dir string, noSync bool) (*Store, error) {
+func Open(dir string, noSync bool) (*Store, error) {
 	lock, err := lockDir(dir)
 	if err != nil {
 		return nil, err
@@ -73,11 +76,11 @@ func OpenStore(dir string, noSync bool) (*Store, error) {
 // openFiles opens term and vote, and the log beside them.
 func openFiles(dir string, noSync bool) (*Store, error) {
 	if _, err := os.Stat(filepath.Join(dir, oldFile)); err == nil {
-		return nil, fmt.Errorf("%w: %s is of an older format; "+wipe, ErrCorrupt, filepath.Join(dir, oldFile))
+		return nil, fmt.Errorf("%w: %s is of an older format; "+Wipe, ErrCorrupt, filepath.Join(dir, oldFile))
 	}
 	values, _, err := stable.Open(filepath.Join(dir, stableFile), noSync)
 	if errors.Is(err, stable.ErrCorrupt) || errors.Is(err, stable.ErrVersion) {
-		return nil, fmt.Errorf("%w: term and vote: %w; "+wipe, ErrCorrupt, err)
+		return nil, fmt.Errorf("%w: term and vote: %w; "+Wipe, ErrCorrupt, err)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("open term and vote: %w", err)
@@ -85,13 +88,13 @@ func openFiles(dir string, noSync bool) (*Store, error) {
 	fresh := !member.HasIdentity(values)
 	log, err := wal.Open(wal.Options{Dir: dir, Stable: values, NoSync: noSync})
 	if errors.Is(err, wal.ErrCorrupt) || errors.Is(err, wal.ErrVersion) {
-		err = fmt.Errorf("%w: %w; "+wipe, ErrCorrupt, err)
+		err = fmt.Errorf("%w: %w; "+Wipe, ErrCorrupt, err)
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), values.Close())
 	}
 	closeAll := func() error { return errors.Join(log.Close(), values.Close()) } // the log writes down where it ends
-	return &Store{Log: log, Stable: values, close: closeAll, fresh: fresh}, nil
+	return &Store{Log: log, Stable: values, close: closeAll, Fresh: fresh}, nil
 }
 
 // lockDir locks a store's directory. The system releases the lock when the
@@ -117,21 +120,13 @@ func lockDir(dir string) (*os.File, error) {
 // errHeld is returned by tryLock when another process holds the lock.
 var errHeld = errors.New("lock is held")
 
-// damaged turns a panic into an error: Raft panics on what it cannot read. An
-// operator needs the file's name, not a stack trace.
-func damaged(path string, err *error) {
-	if p := recover(); p != nil {
-		*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, path, p)
-	}
-}
-
-// makeDir creates the group's directory, and makes its name and those of all
+// MakeDir creates the group's directory, and makes its name and those of all
 // directories above it durable, unless it has been used before.
-func makeDir(dir string) error {
+func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	if _, err := os.Stat(filepath.Join(dir, stableFile)); err == nil {
+	if Used(dir) {
 		return nil
 	}
 	dir, err := filepath.Abs(dir)
@@ -158,25 +153,31 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// stableStore holds term and vote. Raft panics when they cannot be written;
+// Votes holds term and vote. Raft panics when they cannot be written;
 // here the node stops with a message. Nor is a new term or a vote written
 // before the log is synced: see ownSync.
 //
 // Raft writes a vote's term first, then for whom it was. Here both are one
 // change, which is half of the syncs, and no crash leaves the new term with the
 // old candidate (hashicorp/raft #661). It promises nothing before the second.
-type stableStore struct {
+type Votes struct {
 	*stable.Store
-	log   *logStore
+	log   *Log
 	fatal func(error)
 }
 
-func (s stableStore) Set(key, val []byte) error {
+// NewVotes returns the Votes of a store, whose log is log. fatal is told what the node
+// cannot go on with.
+func NewVotes(store *stable.Store, log *Log, fatal func(error)) Votes {
+	return Votes{store, log, fatal}
+}
+
+func (s Votes) Set(key, val []byte) error {
 	return s.check(s.Store.Set(key, val))
 }
 
-func (s stableStore) SetUint64(key []byte, val uint64) error {
-	if s.log.own.await(math.MaxUint64) != nil {
+func (s Votes) SetUint64(key []byte, val uint64) error {
+	if s.log.Await(math.MaxUint64) != nil {
 		select {} // the log has said so
 	}
 	if string(key) == voteTermKey {
@@ -185,7 +186,7 @@ func (s stableStore) SetUint64(key []byte, val uint64) error {
 	return s.check(s.Store.SetUint64(key, val))
 }
 
-func (s stableStore) check(err error) error {
+func (s Votes) check(err error) error {
 	if err != nil {
 		s.fatal(fmt.Errorf("%w: term and vote: %w", ErrDisk, err))
 		select {} // neither may Raft go on with a vote that is not on disk, nor is a panic of use

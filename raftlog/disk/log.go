@@ -1,4 +1,4 @@
-package raftlog
+package disk
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
-// logStore stands between Raft and its log. It
+// Log stands between Raft and its log. It
 //   - reports the first failed write through fatal. Raft's leader would step
 //     down and win again, for as long as the disk fails (hashicorp/raft #614),
 //     and a follower whose write fails after a truncation stays stuck;
@@ -31,15 +31,16 @@ import (
 //   - declares itself monotonic, so that an installed snapshot replaces the
 //     whole log. Raft would keep the old tail, uncommitted entries included,
 //     and a later leader could send those to others (#697).
-type logStore struct {
-	inner    raft.LogStore
-	self     raft.ServerID
-	fatal    func(error)
-	logger   *slog.Logger
-	raft     atomic.Pointer[raft.Raft] // that stores here, nil before it runs
-	own      ownSync
-	tail     tail
-	arrivals clock.Arrivals
+type Log struct {
+	inner  raft.LogStore
+	self   raft.ServerID
+	fatal  func(error)
+	logger *slog.Logger
+	raft   atomic.Pointer[raft.Raft] // that stores here, nil before it runs
+	ownSync
+	tail tail
+	// Arrivals are when entries came.
+	Arrivals clock.Arrivals
 
 	storing atomic.Int64 // start of the write in progress (monotonic), 0 = none
 	bytes   atomic.Int64 // payload bytes stored since the last snapshot
@@ -53,9 +54,34 @@ type logStore struct {
 	snapIndex, snapTerm uint64
 }
 
+// NewLog returns a Log that stores in inner. fatal is told what the node cannot go on
+// with, and must not block.
+func NewLog(inner raft.LogStore, fatal func(error), logger *slog.Logger) *Log {
+	return &Log{inner: inner, fatal: fatal, logger: logger}
+}
+
+// Run says which Raft stores here from now on, and as which server.
+func (s *Log) Run(r *raft.Raft, self raft.ServerID) {
+	s.self = self
+	s.raft.Store(r)
+}
+
+// SinceSnapshot returns how many entries, and bytes of theirs, have been stored since the
+// last snapshot.
+func (s *Log) SinceSnapshot() (entries, bytes int64) { return s.entries.Load(), s.bytes.Load() }
+
+// Writes returns how long the last write took, and a moving average over some 16.
+func (s *Log) Writes() (last, mean time.Duration) {
+	return time.Duration(s.last.Load()), time.Duration(s.mean.Load())
+}
+
+// InMemory reports whether the end of the log is in memory only, since the disk is full,
+// and since when.
+func (s *Log) InMemory() (since time.Time, ok bool) { return s.tail.exists() }
+
 var (
-	_ raft.LogStore          = (*logStore)(nil)
-	_ raft.MonotonicLogStore = (*logStore)(nil)
+	_ raft.LogStore          = (*Log)(nil)
+	_ raft.MonotonicLogStore = (*Log)(nil)
 )
 
 // started anchors the monotonic times kept in atomics.
@@ -65,12 +91,12 @@ var started = time.Now()
 // 0.
 func monotonic() int64 { return int64(time.Since(started)) + 1 }
 
-func (s *logStore) IsMonotonic() bool          { return true }
-func (s *logStore) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
-func (s *logStore) stalled() time.Duration     { return since(s.storing.Load()) }
+func (s *Log) IsMonotonic() bool          { return true }
+func (s *Log) StoreLog(l *raft.Log) error { return s.StoreLogs([]*raft.Log{l}) }
+func (s *Log) Stalled() time.Duration     { return since(s.storing.Load()) }
 
 // FirstIndex implements raft.LogStore.
-func (s *logStore) FirstIndex() (uint64, error) {
+func (s *Log) FirstIndex() (uint64, error) {
 	first, err := s.inner.FirstIndex()
 	if first == 0 && err == nil {
 		first, _ = s.tail.bounds()
@@ -79,15 +105,15 @@ func (s *logStore) FirstIndex() (uint64, error) {
 }
 
 // LastIndex implements raft.LogStore.
-func (s *logStore) LastIndex() (uint64, error) {
+func (s *Log) LastIndex() (uint64, error) {
 	if _, last := s.tail.bounds(); last > 0 {
 		return last, nil
 	}
 	return s.inner.LastIndex()
 }
 
-// find is GetLog, without consequences.
-func (s *logStore) find(index uint64, log *raft.Log) error {
+// Find is GetLog, without consequences.
+func (s *Log) Find(index uint64, log *raft.Log) error {
 	if s.tail.get(index, log) {
 		return nil
 	}
@@ -95,8 +121,8 @@ func (s *logStore) find(index uint64, log *raft.Log) error {
 }
 
 // GetLog implements raft.LogStore.
-func (s *logStore) GetLog(index uint64, log *raft.Log) error {
-	err := s.find(index, log)
+func (s *Log) GetLog(index uint64, log *raft.Log) error {
+	err := s.Find(index, log)
 	if err != nil && !errors.Is(err, raft.ErrLogNotFound) {
 		s.die(fmt.Errorf("%w: read entry %d: %w", ErrCorrupt, index, err))
 	}
@@ -113,13 +139,13 @@ func since(at int64) time.Duration {
 
 // StoreLogs implements raft.LogStore. It returns once the entries are synced,
 // or, for a leader's batches, written.
-func (s *logStore) StoreLogs(logs []*raft.Log) error {
-	if err := s.own.await(math.MaxUint64); err != nil {
+func (s *Log) StoreLogs(logs []*raft.Log) error {
+	if err := s.Await(math.MaxUint64); err != nil {
 		return err
 	}
 	begin := monotonic()
 	if r := s.raft.Load(); r != nil {
-		s.arrivals.Note(logs, r.CurrentTerm(), boottime.Now())
+		s.Arrivals.Note(logs, r.CurrentTerm(), boottime.Now())
 	}
 	var n int64
 	for _, l := range logs {
@@ -143,13 +169,13 @@ func (s *logStore) StoreLogs(logs []*raft.Log) error {
 	if err != nil || !later {
 		return s.stored(err, begin, len(logs), n)
 	}
-	s.own.begin(logs[0].Index, func() error { return s.stored(w.Sync(), begin, len(logs), n) })
+	s.ownSync.begin(logs[0].Index, func() error { return s.stored(w.Sync(), begin, len(logs), n) })
 	return nil
 }
 
 // maySyncLater reports whether all these entries are batches which this node
 // proposes as the leader.
-func (s *logStore) maySyncLater(logs []*raft.Log) bool {
+func (s *Log) maySyncLater(logs []*raft.Log) bool {
 	for _, l := range logs {
 		if l.Type != raft.LogCommand {
 			return false
@@ -160,7 +186,7 @@ func (s *logStore) maySyncLater(logs []*raft.Log) bool {
 }
 
 // stored accounts for a write of entries with n bytes that has ended.
-func (s *logStore) stored(err error, begin int64, entries int, n int64) error {
+func (s *Log) stored(err error, begin int64, entries int, n int64) error {
 	s.storing.Store(0)
 	if err != nil {
 		err = fmt.Errorf("%w: %w", ErrDisk, err)
@@ -179,7 +205,7 @@ func (s *logStore) stored(err error, begin int64, entries int, n int64) error {
 // leader's log), or everything (an installed snapshot). In the last case
 // entries after the snapshot's are kept if the log agrees with the snapshot
 // (Raft's figure 13, rule 6): this node has acknowledged them.
-func (s *logStore) DeleteRange(min, max uint64) error {
+func (s *Log) DeleteRange(min, max uint64) error {
 	s.mu.Lock()
 	index, term := s.snapIndex, s.snapTerm
 	s.mu.Unlock()
@@ -202,7 +228,7 @@ func (s *logStore) DeleteRange(min, max uint64) error {
 // snapshotDone records a finished snapshot. It reports whether the log
 // contradicts it: the log then belongs to a history that was never committed,
 // and Raft's memory of it must be dropped by a restart.
-func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
+func (s *Log) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
 	// A snapshot of this node's own may be done after a newer one was
 	// installed.
@@ -218,9 +244,9 @@ func (s *logStore) snapshotDone(index, term uint64) (conflict bool, err error) {
 	return contradicts(s.inner, index, term)
 }
 
-// newestSnapshot returns the index of the newest snapshot finished in this
+// NewestSnapshot returns the index of the newest snapshot finished in this
 // process, 0 for none.
-func (s *logStore) newestSnapshot() uint64 {
+func (s *Log) NewestSnapshot() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.snapIndex
@@ -248,7 +274,7 @@ func contradicts(logs raft.LogStore, index, term uint64) (bool, error) {
 }
 
 // die reports an error that Raft would panic on, and keeps Raft from going on.
-func (s *logStore) die(err error) {
+func (s *Log) die(err error) {
 	s.fatal(err)
 	select {}
 }

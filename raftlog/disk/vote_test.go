@@ -1,4 +1,4 @@
-package raftlog
+package disk
 
 import (
 	"os"
@@ -14,10 +14,10 @@ import (
 // was. A new term is written at once.
 func TestAVoteIsOneChange(t *testing.T) {
 	dir := t.TempDir()
-	store, err := OpenStore(dir, true)
+	store, err := Open(dir, true)
 	require.NoError(t, err)
 	defer store.Close()
-	s := stableStore{store.Stable, new(logStore), func(err error) { t.Error(err) }}
+	s := NewVotes(store.Stable, new(Log), func(err error) { t.Error(err) })
 	onDisk := func() (term, vote uint64, candidate string) {
 		b, err := os.ReadFile(filepath.Join(dir, stableFile))
 		require.NoError(t, err)
