@@ -1,7 +1,7 @@
 package cluster
 
 import (
-	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
@@ -17,9 +17,9 @@ import (
 // change in place at level 1, and data of older builds are refused.
 var levels = []struct {
 	log   raftlog.Formats
-	state engine.Formats
+	state effects.Formats
 }{
-	{raftlog.Formats{Entry: 2, Snapshot: 2}, engine.Formats{Effects: 1}},
+	{raftlog.Formats{Entry: 2, Snapshot: 2}, effects.Formats{Effects: 1}},
 }
 
 // features are the levels as the log has to know them.

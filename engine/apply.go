@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -16,7 +17,7 @@ func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 			return err
 		}
 	}
-	r.applier.tidy()
+	r.applier.Tidy()
 	r.e.table.Pass(clock)
 	r.e.publish(r.takeApplied(), false)
 	return nil
@@ -32,16 +33,16 @@ const (
 
 // applier is what apply needs from payload to payload.
 type applier struct {
-	reader effects
+	reader effects.Reader
 	dict   []*interned // of the payload
 	ahead  []incoming
 	hashes []uint64 // of the keys of ahead
-	rebaser
+	effects.Rebaser
 }
 
 // incoming is an effect about to be applied.
 type incoming struct {
-	effect
+	effects.Effect
 	sh *shard.Shard
 }
 
@@ -58,11 +59,11 @@ func (r *Replica) apply(payload []byte, now int64) error {
 	if r.e.limits.crowded() {
 		r.e.collectLimits()
 	}
-	if err := a.reader.open(payload); err != nil {
+	if err := a.reader.Open(payload); err != nil {
 		return err
 	}
 	cold := r.e.table.Bytes() >= warmFrom
-	for a.reader.more() {
+	for a.reader.More() {
 		if err := r.look(); err != nil {
 			return err
 		}
@@ -71,14 +72,14 @@ func (r *Replica) apply(payload []byte, now int64) error {
 		}
 		for i := range a.ahead {
 			in := &a.ahead[i]
-			if in.changed {
+			if in.Changed {
 				if err := r.change(in, a.hashes[i], now); err != nil {
 					return err
 				}
 				continue
 			}
 			in.sh.Lock()
-			r.e.restore(in.sh, a.hashes[i], in.image, in.limit >= 0, now)
+			r.e.restore(in.sh, a.hashes[i], in.Image, in.Limit >= 0, now)
 			in.sh.Unlock()
 		}
 	}
@@ -100,20 +101,20 @@ func (r *Replica) look() error {
 		a.ahead = make([]incoming, 0, aheadKeys)
 	}
 	a.ahead, a.hashes = a.ahead[:0], a.hashes[:0]
-	a.reader.recycle()
-	for n := 0; n < aheadKeys && len(a.reader.arena) < aheadBytes && a.reader.more(); n = len(a.ahead) {
+	a.reader.Recycle()
+	for n := 0; n < aheadKeys && a.reader.Held() < aheadBytes && a.reader.More(); n = len(a.ahead) {
 		in := &a.ahead[:n+1][n]
-		ok, err := a.reader.next(&in.effect, (*incomings)(r))
+		ok, err := a.reader.Next(&in.Effect, (*incomings)(r))
 		if err != nil {
 			return err
 		}
 		if !ok {
 			continue
 		}
-		if in.limit >= 0 {
-			in.image.Meta = a.dict[in.limit].id
+		if in.Limit >= 0 {
+			in.Image.Meta = a.dict[in.Limit].id
 		}
-		hash := r.e.hash(in.image.Space, in.image.Key)
+		hash := r.e.hash(in.Image.Space, in.Image.Key)
 		in.sh = r.e.table.At(hash)
 		a.ahead, a.hashes = a.ahead[:n+1], append(a.hashes, hash)
 	}
@@ -124,21 +125,21 @@ func (r *Replica) look() error {
 type incomings Replica
 
 // addLimit interns a limit of the payload being applied.
-func (r *incomings) addLimit(l algo.Limit) {
+func (r *incomings) AddLimit(l algo.Limit) {
 	r.applier.dict = append(r.applier.dict, r.e.limits.acquireReplicated(l))
 }
 
-func (r *incomings) setSystem(k systemKey, value []byte) {
+func (r *incomings) SetSystem(k effects.SystemKey, value []byte) {
 	r.e.system.apply(k, value)
-	if k.kind == systemPolicy {
-		r.applied = append(r.applied, PolicyRecord{k.name, value})
+	if k.Kind == effects.SystemPolicy {
+		r.applied = append(r.applied, PolicyRecord{k.Name, value})
 	}
 }
 
-func (r *incomings) included(clock int64) { r.snapshotEnd = clock }
+func (r *incomings) Included(clock int64) { r.snapshotEnd = clock }
 
 // flush forgets all keys.
-func (r *incomings) flush() {
+func (r *incomings) Flush() {
 	r.e.table.Lock()
 	unkept := r.e.table.Detach()
 	r.e.table.Unlock()

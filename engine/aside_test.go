@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -33,7 +34,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	}
 	limited.Close()
 
-	enc := newEncoder(leader.e.limits, leader.r.formats, 1<<20, 0)
+	enc := effects.NewEncoder(leader.e.limits, leader.r.formats, 1<<20, 0)
 	sh := leader.e.table.Shard(0)
 	sh.Lock()
 	sh.Cut(func(was shard.Image, _ bool, ent shard.Entry, _ bool) {
@@ -54,7 +55,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	require.Equal(t, 2, leader.e.limits.len())
 	leader.r.aside.encode(func(was, im shard.Image) { leader.r.cutChange(enc, was, im) })
 	require.Empty(t, leader.r.aside.states)
-	require.NoError(t, follower.r.Apply(enc.finish(), start))
+	require.NoError(t, follower.r.Apply(enc.Finish(), start))
 	table := follower.table(start)
 	require.Len(t, table, 21)
 	other := newNode(t, Config{})
@@ -119,7 +120,7 @@ func BenchmarkCutHolds(b *testing.B) {
 			for b.Loop() {
 				b.StopTimer()
 				change(20)
-				enc := newEncoder(r.e.limits, r.formats, benchMaxEntry, 0)
+				enc := effects.NewEncoder(r.e.limits, r.formats, benchMaxEntry, 0)
 				b.StartTimer()
 				began := time.Now()
 				r.capture(enc)

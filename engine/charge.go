@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 )
 
 const (
@@ -37,7 +38,7 @@ type Charge struct {
 // passed over; lost is how many.
 // Errors: ErrSealed, ErrSystemName.
 func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {
-	if len(node) > systemMaxName {
+	if len(node) > effects.MaxSystemName {
 		return 0, ErrSystemName
 	}
 	gate := s.enterGate()
@@ -84,8 +85,8 @@ func (c charged) encode() []byte {
 }
 
 func decodeCharged(b []byte) (c charged) {
-	d := decoder{b: b}
-	c.number, c.at = d.varint(), d.varint()
+	d := effects.Decoder{B: b}
+	c.number, c.at = d.Varint(), d.Varint()
 	return c
 }
 
@@ -94,7 +95,7 @@ func decodeCharged(b []byte) (c charged) {
 func (e *Engine) Charged(node string) int64 {
 	e.system.mu.Lock()
 	defer e.system.mu.Unlock()
-	value, known := e.system.records[systemKey{systemCharged, node}]
+	value, known := e.system.records[effects.SystemKey{Kind: effects.SystemCharged, Name: node}]
 	if !known {
 		return 0
 	}
@@ -107,15 +108,15 @@ func (e *Engine) Charged(node string) int64 {
 func (s *system) charge(now int64, node string, number int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	own := systemKey{systemCharged, node}
+	own := effects.SystemKey{Kind: effects.SystemCharged, Name: node}
 	if value, known := s.records[own]; known && decodeCharged(value).number >= number {
 		return false
 	}
 	others := 0
-	var oldest systemKey
+	var oldest effects.SystemKey
 	var oldestAt int64
 	for k, value := range s.records {
-		if k.kind != systemCharged || k == own {
+		if k.Kind != effects.SystemCharged || k == own {
 			continue
 		}
 		at := decodeCharged(value).at

@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 )
 
 // keyOf returns a key of shard i.
@@ -163,5 +164,5 @@ func TestDamagedSnapshots(t *testing.T) {
 	require.Equal(t, n.table(start), restored.table(start))
 	// A length that nobody has written asks for no such memory.
 	huge := binary.AppendUvarint(nil, snapshotMost+1)
-	require.ErrorIs(t, restored.r.Restore(bytes.NewReader(append(huge, whole...)), start), ErrEffects)
+	require.ErrorIs(t, restored.r.Restore(bytes.NewReader(append(huge, whole...)), start), effects.ErrEffects)
 }

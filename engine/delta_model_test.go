@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -373,13 +374,13 @@ func changeLarge(s *Session, rnd *rand.Rand, now int64, key []byte, kind algo.Al
 
 // countDeltas returns how many effects of a payload are deltas.
 func countDeltas(t *testing.T, payload []byte) (n int) {
-	var r effects
-	require.NoError(t, r.open(payload))
-	for r.more() {
-		var ef effect
-		_, err := r.next(&ef, &readOut{})
+	var r effects.Reader
+	require.NoError(t, r.Open(payload))
+	for r.More() {
+		var ef effects.Effect
+		_, err := r.Next(&ef, &readOut{})
 		require.NoError(t, err)
-		if ef.changed {
+		if ef.Changed {
 			n++
 		}
 	}

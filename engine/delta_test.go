@@ -216,11 +216,9 @@ func TestDeltasOfEveryKind(t *testing.T) {
 		}
 		require.NoError(t, err)
 	}
-	for kind := range algo.PolicySlots + 1 {
-		k := traitsOf(kind)
-		if k.packed == 0 && !k.large {
-			continue
-		}
+	for _, kind := range []algo.Algorithm{
+		algo.Log, algo.Slots, algo.Counter, algo.Hash, algo.Set, algo.SortedSet, algo.List, algo.PolicyLog, algo.PolicySlots,
+	} {
 		for i := range 600 {
 			hit(kind, i)
 		}

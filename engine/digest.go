@@ -4,7 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 
-	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -37,15 +37,11 @@ func (e *Engine) Digest(now int64) Digest {
 				return
 			}
 			l := e.limits.get(ent.Meta()).Limit
-			buf = appendLimit(buf[:0], l)
+			buf = effects.AppendLimit(buf[:0], l)
 			buf = binary.AppendVarint(buf, ent.Deadline())
 			buf = binary.AppendUvarint(buf, uint64(len(ent.Key())))
 			buf = append(buf, ent.Key()...)
-			if traitsOf(l.Algorithm).packed != 0 {
-				buf = packed.AppendWire(buf, collection(ent.State()))
-			} else {
-				buf = append(buf, ent.State()...)
-			}
+			buf = effects.AppendWire(buf, l.Algorithm, ent.State())
 			if l.DB != 0 { // a state says where it ends, or is whole words
 				buf = append(buf, l.DB)
 			}

@@ -55,7 +55,7 @@ func TestFlushOfALeaderCanBeTakenBack(t *testing.T) {
 	require.Zero(t, e.Len())
 	parts, dirty := r.Cut(1 << 30)
 	require.True(t, dirty)
-	require.Equal(t, [][]byte{{effectsNewest, recordFlush}}, parts)
+	require.Equal(t, flushPayload(), parts)
 
 	r.Depose()
 	require.Equal(t, before.Sum, e.Digest(e.Now()).Sum)

@@ -2,6 +2,8 @@ package engine
 
 import (
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -88,4 +90,12 @@ func describeCounter(x *Explanation, ent shard.Entry) {
 		x.Encoding = "embstr"
 	}
 	x.Facts = append(x.Facts, algo.Fact{Name: "value", Text: string(text[:min(len(text), factMax)])})
+}
+
+func describeCollection(x *Explanation, ent shard.Entry) {
+	value := effects.Collection(ent.State())
+	x.Entries = packed.Len(value)
+	x.Fact("entries", int64(x.Entries))
+	x.Fact("bytes", int64(len(value)))
+	x.Encoding = packed.Encoding(value)
 }

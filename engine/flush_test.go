@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 )
 
 // fill charges keys 0..n-1 one unit each.
@@ -27,7 +28,7 @@ func TestAFlushIsOneRecord(t *testing.T) {
 		require.NoError(t, leader.s.Flush())
 		require.Zero(t, leader.e.Len())
 		parts := leader.cut()
-		require.Equal(t, [][]byte{{effectsNewest, recordFlush}}, parts)
+		require.Equal(t, flushPayload(), parts)
 		require.NoError(t, follower.r.Apply(parts, start))
 		require.Zero(t, follower.e.Len())
 		require.Nil(t, leader.cut(), "once")
@@ -58,10 +59,10 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	step.Commit()
 	parts := <-cut
 	require.Len(t, parts, 1)
-	effects, flushes := readPayload(t, parts[0])
+	list, flushes := readPayload(t, parts[0])
 	require.Equal(t, 1, flushes)
 	keys := make(map[string]bool)
-	for _, ef := range effects {
+	for _, ef := range list {
 		require.True(t, ef.present)
 		keys[ef.key] = true
 	}
@@ -117,7 +118,7 @@ func TestAFlushIsUndone(t *testing.T) {
 			deposed := n.deposing(t)
 			require.NoError(t, restored.r.Restore(bytes.NewReader([]byte{0}), start))
 			persist := func(i int) {
-				for _, chunk := range n.r.committed(i, firstFormats, start) {
+				for _, chunk := range n.r.committed(i, effects.FirstFormats, start) {
 					require.NoError(t, restored.r.apply(chunk, start))
 				}
 			}
@@ -166,4 +167,11 @@ func TestAFlushGivesLimitsBack(t *testing.T) {
 			return n.e.limits.len() <= ruleCacheSize+1
 		}, 10*time.Second, time.Millisecond)
 	}
+}
+
+// flushPayload is the effects of a flush alone.
+func flushPayload() [][]byte {
+	enc := effects.NewEncoder(nil, effects.FirstFormats, 1<<10, 0)
+	enc.Flush()
+	return enc.Finish()
 }

@@ -112,6 +112,9 @@ func (in *interner) get(id uint32) *interned {
 	return in.slot(id).Load()
 }
 
+// LimitOf is that of effects.Limits.
+func (in *interner) LimitOf(id uint32) *algo.Limit { return &in.get(id).Limit }
+
 // acquire returns the interned form of a valid limit with one reference taken
 // for the caller, or ErrTooManyLimits.
 func (in *interner) acquire(l algo.Limit) (*interned, error) {

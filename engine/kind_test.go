@@ -14,7 +14,6 @@ func TestEveryKindHasWhatItNeeds(t *testing.T) {
 		// Eviction and RL.EXPLAIN meet every kind.
 		require.Equal(t, a.HasQuota(), k.pressure == nil, a)
 		require.Equal(t, a.HasQuota(), k.describe == nil, a)
-		require.Equal(t, k.encode == nil, k.decode == nil, a)
 	}
 }
 

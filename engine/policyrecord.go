@@ -5,13 +5,14 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/shard"
 )
 
 // Bounds of the records of policies.
 const (
 	// MaxPolicyRecord is how long the value of one may be, in bytes.
-	MaxPolicyRecord = systemMaxValue
+	MaxPolicyRecord = effects.MaxSystemValue
 	// MaxPolicyBytes is how many bytes they may be together, their names
 	// included.
 	MaxPolicyBytes = 256 << 20
@@ -72,9 +73,9 @@ func (e *Engine) void(ent shard.Entry) bool {
 
 // committedPolicies returns the records of policies that are committed.
 func (e *Engine) committedPolicies() (all []PolicyRecord) {
-	take := func(k systemKey, value []byte) {
-		if k.kind == systemPolicy {
-			all = append(all, PolicyRecord{k.name, value})
+	take := func(k effects.SystemKey, value []byte) {
+		if k.Kind == effects.SystemPolicy {
+			all = append(all, PolicyRecord{k.Name, value})
 		}
 	}
 	if e.replica == nil {
@@ -126,16 +127,16 @@ func (s *Session) EditPolicies(edit func(get func(name string) []byte) ([]Policy
 func (s *system) editPolicies(edit func(get func(name string) []byte) ([]PolicyRecord, error)) ([]PolicyRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	changes, err := edit(func(name string) []byte { return s.records[systemKey{systemPolicy, name}] })
+	changes, err := edit(func(name string) []byte { return s.records[effects.SystemKey{Kind: effects.SystemPolicy, Name: name}] })
 	if err != nil {
 		return nil, err
 	}
 	size := s.policyBytes
 	for _, c := range changes {
-		if len(c.Name) > systemMaxName {
+		if len(c.Name) > effects.MaxSystemName {
 			return nil, ErrSystemName
 		}
-		size += policySize(c.Name, c.Value) - policySize(c.Name, s.records[systemKey{systemPolicy, c.Name}])
+		size += policySize(c.Name, c.Value) - policySize(c.Name, s.records[effects.SystemKey{Kind: effects.SystemPolicy, Name: c.Name}])
 		if len(c.Value) > MaxPolicyRecord {
 			return nil, ErrPoliciesFull
 		}
@@ -144,7 +145,7 @@ func (s *system) editPolicies(edit func(get func(name string) []byte) ([]PolicyR
 		return nil, ErrPoliciesFull
 	}
 	for _, c := range changes {
-		s.put(systemKey{systemPolicy, c.Name}, c.Value)
+		s.put(effects.SystemKey{Kind: effects.SystemPolicy, Name: c.Name}, c.Value)
 	}
 	return changes, nil
 }
@@ -162,5 +163,5 @@ func policySize(name string, value []byte) int {
 func (e *Engine) PolicyRecord(name string) []byte {
 	e.system.mu.Lock()
 	defer e.system.mu.Unlock()
-	return e.system.records[systemKey{systemPolicy, name}]
+	return e.system.records[effects.SystemKey{Kind: effects.SystemPolicy, Name: name}]
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/puzpuzpuz/xsync/v3"
 
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -41,10 +42,10 @@ type Replica struct {
 	size int
 
 	// formats is what the replica may write.
-	formats Formats
+	formats effects.Formats
 
 	applier applier
-	changer changer
+	changer effects.Changer
 	aside   aside
 
 	// applied are records of policies that a batch being applied has changed.
@@ -104,7 +105,7 @@ type shardUndo struct {
 // Replicate makes e a replica that accounts for its cuts in l; it must be called
 // before the first session.
 func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
-	r := &Replica{e: e, ledger: l, gate: xsync.NewRBMutex(), formats: firstFormats}
+	r := &Replica{e: e, ledger: l, gate: xsync.NewRBMutex(), formats: effects.FirstFormats}
 	e.replica = r
 	e.seal(true)
 	return r
@@ -112,7 +113,7 @@ func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
 
 // Permit says what the replica may write from here on, in payloads and in
 // snapshots begun later: what Formats.Check accepts.
-func (r *Replica) Permit(f Formats) { r.formats = f }
+func (r *Replica) Permit(f effects.Formats) { r.formats = f }
 
 // Lead opens the table for decisions; clock is the cluster clock to go on
 // from.
@@ -136,7 +137,7 @@ func (r *Replica) Lead(clock int64) {
 // atomic step with respect to operations on several keys, and puts it into the
 // ledger. ok is false when nothing is dirty.
 func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
-	enc := newEncoder(r.e.limits, r.formats, max, r.size+r.size/4)
+	enc := effects.NewEncoder(r.e.limits, r.formats, max, r.size+r.size/4)
 	if !r.capture(enc) {
 		return nil, false
 	}
@@ -146,7 +147,7 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 // capture is the atomic step of a cut: what is dirty is encoded, or put aside to
 // be when the gate and the shards are given back. It returns false when nothing
 // is.
-func (r *Replica) capture(enc *encoder) bool {
+func (r *Replica) capture(enc *effects.Encoder) bool {
 	r.gate.Lock()
 	defer r.gate.Unlock()
 	// Whoever decides from here on may miss the capture of its shard, and
@@ -154,7 +155,7 @@ func (r *Replica) capture(enc *encoder) bool {
 	cut := r.ledger.Begin()
 	u := &undo{r: r}
 	if r.flushed {
-		enc.flush()
+		enc.Flush()
 	}
 	r.flushed = false
 	for i := range r.e.table.Shards() {
@@ -164,27 +165,27 @@ func (r *Replica) capture(enc *encoder) bool {
 			before := sh.Cut(func(was shard.Image, existed bool, ent shard.Entry, present bool) {
 				switch {
 				case !present:
-					enc.remove(was.Space, was.Key)
-				case ent.Words() >= leastDelta/8:
+					enc.Remove(was.Space, was.Key)
+				case ent.Words() >= effects.LeastDelta/8:
 					if !existed {
 						was.State = nil
 					}
 					r.cutLarge(enc, was, ent.Image())
 				default:
-					enc.put(ent.Image())
+					enc.Put(ent.Image())
 				}
 			})
 			u.shards = append(u.shards, shardUndo{i, before})
 		}
 		sh.Unlock()
 	}
-	u.system = r.e.system.cut(func(k systemKey, value []byte) {
-		enc.system(k, value)
-		if k.kind == systemPolicy {
-			u.policies = append(u.policies, PolicyRecord{k.name, value})
+	u.system = r.e.system.cut(func(k effects.SystemKey, value []byte) {
+		enc.System(k, value)
+		if k.Kind == effects.SystemPolicy {
+			u.policies = append(u.policies, PolicyRecord{k.Name, value})
 		}
 	})
-	if enc.empty() && r.aside.empty() {
+	if enc.Empty() && r.aside.empty() {
 		// A flush that found no key, and is not a record of its own, leaves
 		// empty contents to give up and nothing to send: a flight without an
 		// entry would never be committed.
@@ -198,10 +199,10 @@ func (r *Replica) capture(enc *encoder) bool {
 }
 
 // encode ends a cut: what was put aside is encoded.
-func (r *Replica) encode(enc *encoder) (parts [][]byte) {
+func (r *Replica) encode(enc *effects.Encoder) (parts [][]byte) {
 	r.aside.encode(func(was, im shard.Image) { r.cutChange(enc, was, im) })
-	r.changer.tidy()
-	parts = enc.finish()
+	r.changer.Tidy()
+	parts = enc.Finish()
 	r.ledger.Encoded(parts)
 	r.size = 0
 	for _, p := range parts {

@@ -11,7 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
-	"github.com/headgate-io/headgate/engine/packed"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -48,10 +48,7 @@ func (n *node) table(now int64) map[string]string {
 				if l.DB != 0 {
 					name = fmt.Sprintf("%d/%s", l.DB, name)
 				}
-				state := ent.State()
-				if traitsOf(l.Algorithm).packed != 0 {
-					state = packed.AppendWire(nil, collection(state))
-				}
+				state := effects.AppendWire(nil, l.Algorithm, ent.State())
 				out[name] = fmt.Sprintf("%+v until %d: %x", l, ent.Deadline(), state)
 			}
 		})
@@ -60,7 +57,7 @@ func (n *node) table(now int64) map[string]string {
 	n.e.system.mu.Lock()
 	defer n.e.system.mu.Unlock()
 	for k, value := range n.e.system.records {
-		out[fmt.Sprintf("system record %d of %s", k.kind, k.name)] = fmt.Sprintf("%x", value)
+		out[fmt.Sprintf("system record %d of %s", k.Kind, k.Name)] = fmt.Sprintf("%x", value)
 	}
 	return out
 }
@@ -439,7 +436,7 @@ func TestSnapshotWhileDeposing(t *testing.T) {
 	n.e.table.Shard(held).Lock()
 	deposed := n.deposing(t)
 	persist := func(i int) {
-		for _, chunk := range n.r.committed(i, firstFormats, start) {
+		for _, chunk := range n.r.committed(i, effects.FirstFormats, start) {
 			require.NoError(t, restored.r.apply(chunk, start))
 		}
 	}
@@ -520,21 +517,25 @@ func TestCollectingWhileDeposing(t *testing.T) {
 }
 
 func FuzzDecodeEffects(f *testing.F) {
-	enc := newEncoder(newInterner(), firstFormats, 1<<10, 0)
-	it, err := enc.limits.acquire(perMinute(algo.Sliding, 5))
+	limits := newInterner()
+	enc := effects.NewEncoder(limits, effects.FirstFormats, 1<<10, 0)
+	it, err := limits.acquire(perMinute(algo.Sliding, 5))
 	require.NoError(f, err)
-	enc.put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
-	enc.remove(0, []byte("gone"))
-	f.Add(enc.finish()[0])
-	list, err := enc.limits.acquire(perMinute(algo.Log, 5))
+	enc.Put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
+	enc.Remove(0, []byte("gone"))
+	f.Add(enc.Finish()[0])
+	list, err := limits.acquire(perMinute(algo.Log, 5))
 	require.NoError(f, err)
-	enc.put(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)})
-	enc.flush()
-	f.Add(enc.finish()[1])
-	enc.add(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)}, &delta{make([]byte, baseSize), []byte{80, 0, 80, 0}})
-	enc.included(start)
-	f.Add(enc.finish()[2])
-	f.Add([]byte{effectsNewest, recordFlush, recordSystem, byte(systemCharged), 1, 'n', 2, 'v'})
+	enc.Put(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)})
+	enc.Flush()
+	f.Add(enc.Finish()[1])
+	enc.Add(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)}, &effects.Delta{Base: make([]byte, effects.BaseSize), Difference: []byte{80, 0, 80, 0}})
+	enc.Included(start)
+	f.Add(enc.Finish()[2])
+	system := effects.NewEncoder(limits, effects.FirstFormats, 1<<10, 0)
+	system.Flush()
+	system.System(effects.SystemKey{Kind: effects.SystemCharged, Name: "n"}, []byte("v"))
+	f.Add(system.Finish()[0])
 	f.Fuzz(func(t *testing.T, payload []byte) {
 		n := newNode(t, Config{Shards: 1})
 		_ = n.r.apply(payload, start)

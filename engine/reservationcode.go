@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -92,7 +93,7 @@ func (l *Reserved) append(b, before []byte, ends int64) []byte {
 	prefix, suffix := alike(before, l.Key)
 	b = binary.AppendUvarint(b, uint64(prefix))
 	b = binary.AppendUvarint(b, uint64(suffix))
-	b = appendShort(b, string(l.Key[prefix:len(l.Key)-suffix]))
+	b = effects.AppendShort(b, string(l.Key[prefix:len(l.Key)-suffix]))
 	b = binary.AppendUvarint(b, uint64(m.Limit))
 	b = appendDuration(b, m.Period)
 	if m.Burst != 0 {
@@ -116,7 +117,7 @@ func (l *Reserved) append(b, before []byte, ends int64) []byte {
 	b = appendNamed(b, l.Key, l.Name)
 	if l.CostBy != "" {
 		has |= hasCostBy
-		b = appendShort(b, l.CostBy)
+		b = effects.AppendShort(b, l.CostBy)
 	}
 	if l.Each != 1 {
 		has |= hasEach
@@ -160,15 +161,11 @@ func appendDuration(b []byte, d int64) []byte {
 }
 
 func (a *Settled) append(b []byte) []byte {
-	b = appendShort(b, a.Name)
+	b = effects.AppendShort(b, a.Name)
 	for _, n := range [...]int64{int64(truth(a.OK)), a.Limit, a.Remaining, a.RetryAfter, a.ResetAfter, a.Delay, a.Over} {
 		b = binary.AppendVarint(b, n)
 	}
 	return b
-}
-
-func appendShort(b []byte, s string) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
 func truth(v bool) byte {

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 )
 
 // reservationReader decodes one reservation after the other, into memory that it
@@ -58,17 +59,17 @@ func (rd *reservationReader) read(state []byte) bool {
 	if n < reservationHead || int(n) > len(state) {
 		return false
 	}
-	d := decoder{b: state[reservationHead:n]}
+	d := effects.Decoder{B: state[reservationHead:n]}
 	r.State = HoldState(state[stateAt])
 	flags := state[stateAt+1]
 	r.Charges, r.Named, r.Listed = flags&1 != 0, flags&2 != 0, flags&4 != 0
-	count := int(d.uvarintMax(MaxChecks))
-	r.Keep = d.duration()
-	r.Version, r.Applied = d.uvarint(), int(d.uvarintMax(MaxChecks))
+	count := int(d.UvarintMax(MaxChecks))
+	r.Keep = readDuration(&d)
+	r.Version, r.Applied = d.Uvarint(), int(d.UvarintMax(MaxChecks))
 	if r.State == HoldOpen || count > 0 {
-		r.Ends = d.instant()
+		r.Ends = readInstant(&d)
 	}
-	if d.bad || r.State < HoldOpen || r.State > HoldNone {
+	if d.Bad || r.State < HoldOpen || r.State > HoldNone {
 		return false
 	}
 	rd.limits = slices.Grow(rd.limits[:0], count)[:count]
@@ -77,7 +78,7 @@ func (rd *reservationReader) read(state []byte) bool {
 	for i := range r.Limits {
 		l := &r.Limits[i]
 		rd.limit(&d, l, before, r.Ends)
-		if d.bad {
+		if d.Bad {
 			return false
 		}
 		before = l.Key
@@ -87,101 +88,101 @@ func (rd *reservationReader) read(state []byte) bool {
 		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied
 	}
 	if r.Named {
-		copy(r.Print[:], d.bytes(uint64(len(r.Print))))
+		copy(r.Print[:], d.Bytes(uint64(len(r.Print))))
 		rd.settled(&d, &r.First)
 	}
-	return !d.bad && len(d.b) == 0
+	return !d.Bad && len(d.B) == 0
 }
 
 // limit decodes one limit. Record after record is of the same policy, so that l, in which
 // is the one that was read last, mostly has its numbers and names.
-func (rd *reservationReader) limit(d *decoder, l *Reserved, before []byte, ends int64) {
-	has, kind := d.byte(), d.byte()
+func (rd *reservationReader) limit(d *effects.Decoder, l *Reserved, before []byte, ends int64) {
+	has, kind := d.Byte(), d.Byte()
 	was, name, by := l.Limit, l.Name, l.CostBy
 	*l = Reserved{Mode: Mode(kind >> modeShift), Each: 1}
-	prefix := d.uvarintMax(uint64(len(before)))
-	suffix := d.uvarintMax(uint64(len(before)) - prefix)
-	middle := d.short()
+	prefix := d.UvarintMax(uint64(len(before)))
+	suffix := d.UvarintMax(uint64(len(before)) - prefix)
+	middle := d.Short()
 	start := len(rd.keys)
 	rd.keys = append(append(append(rd.keys, before[:prefix]...), middle...), before[len(before)-int(suffix):]...)
 	l.Key = rd.keys[start:len(rd.keys):len(rd.keys)]
 	m := &l.Limit
-	m.Algorithm, m.Limit, m.Period = algo.Algorithm(kind&algorithmMask), int64(d.uvarint()), d.duration()
+	m.Algorithm, m.Limit, m.Period = algo.Algorithm(kind&algorithmMask), int64(d.Uvarint()), readDuration(d)
 	if has&hasBurst != 0 {
-		m.Burst = int64(d.uvarint())
+		m.Burst = int64(d.Uvarint())
 	}
 	if has&hasEdits != 0 {
-		m.Resets, m.Scalings = uint16(d.uvarintMax(1<<16-1)), uint16(d.uvarintMax(1<<16-1))
+		m.Resets, m.Scalings = uint16(d.UvarintMax(1<<16-1)), uint16(d.UvarintMax(1<<16-1))
 	}
 	if has&hasShape != 0 {
-		m.Rounding, m.Align = algo.Rounding(d.byte()), algo.Align(d.byte())
+		m.Rounding, m.Align = algo.Rounding(d.Byte()), algo.Align(d.Byte())
 	}
 	if *m != was && (!m.Algorithm.IsPolicy() || m.Validate() != nil) || *m == (algo.Limit{}) {
 		*m = algo.Limit{}
-		d.fail()
+		d.Fail()
 	}
-	l.Cost = int64(d.uvarint())
+	l.Cost = int64(d.Uvarint())
 	if has&hasDebt != 0 {
-		l.Debt = int64(d.uvarint())
+		l.Debt = int64(d.Uvarint())
 	}
-	l.Name = rd.name(d.named(l.Key), name)
+	l.Name = rd.name(readNamed(d, l.Key), name)
 	if has&hasCostBy != 0 {
-		l.CostBy = rd.name(d.short(), by)
+		l.CostBy = rd.name(d.Short(), by)
 	}
 	if has&hasEach != 0 {
-		l.Each = int64(d.uvarint())
+		l.Each = int64(d.Uvarint())
 	}
 	c := &l.Receipt
-	c.Generation = d.uint32()
+	c.Generation = readUint32(d)
 	if c.Whole = has&hasTaken == 0; !c.Whole {
-		c.Taken.NS, c.Taken.Frac = d.uvarint(), uint32(d.uvarint())
+		c.Taken.NS, c.Taken.Frac = d.Uvarint(), uint32(d.Uvarint())
 	}
-	c.Stamp.NS = uint64(d.varint() + ends)
+	c.Stamp.NS = uint64(d.Varint() + ends)
 	if has&hasFrac != 0 {
-		c.Stamp.Frac = d.uint32()
+		c.Stamp.Frac = readUint32(d)
 	}
 }
 
-func (rd *reservationReader) settled(d *decoder, a *Settled) {
-	*a = Settled{Name: rd.name(d.short(), rd.last)}
-	a.OK = d.varint() != 0
+func (rd *reservationReader) settled(d *effects.Decoder, a *Settled) {
+	*a = Settled{Name: rd.name(d.Short(), rd.last)}
+	a.OK = d.Varint() != 0
 	for _, n := range [...]*int64{&a.Limit, &a.Remaining, &a.RetryAfter, &a.ResetAfter, &a.Delay, &a.Over} {
-		*n = d.varint()
+		*n = d.Varint()
 	}
 }
 
-func (d *decoder) duration() int64 {
+func readDuration(d *effects.Decoder) int64 {
 	const second = 1_000_000_000
-	n := d.uvarint()
+	n := d.Uvarint()
 	if n&1 != 0 {
 		return int64(n >> 1)
 	}
 	return int64(n>>1) * second
 }
 
-func (d *decoder) named(key []byte) []byte {
-	n := d.uvarint()
+func readNamed(d *effects.Decoder, key []byte) []byte {
+	n := d.Uvarint()
 	if n&1 == 0 {
-		return d.bytes(n >> 1)
+		return d.Bytes(n >> 1)
 	}
 	n >>= 1
-	at := d.uvarintMax(uint64(len(key)))
+	at := d.UvarintMax(uint64(len(key)))
 	if n > uint64(len(key))-at {
-		d.fail()
+		d.Fail()
 		return nil
 	}
 	return key[at : at+n]
 }
 
-func (d *decoder) uint32() uint32 {
-	if b := d.bytes(4); !d.bad {
+func readUint32(d *effects.Decoder) uint32 {
+	if b := d.Bytes(4); !d.Bad {
 		return binary.LittleEndian.Uint32(b)
 	}
 	return 0
 }
 
-func (d *decoder) instant() int64 {
-	n := d.uvarint()
+func readInstant(d *effects.Decoder) int64 {
+	n := d.Uvarint()
 	if n&1 != 0 {
 		return int64(n >> 1)
 	}

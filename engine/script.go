@@ -1,11 +1,15 @@
 package engine
 
-import "errors"
+import (
+	"errors"
+
+	"github.com/headgate-io/headgate/engine/effects"
+)
 
 // Bounds of the scripts' records.
 const (
 	// MaxScriptLen is the longest text of a script, in bytes.
-	MaxScriptLen = 512 << 10
+	MaxScriptLen = effects.MaxSystemValue - 1
 	// MaxScripts and MaxScriptBytes are how many texts there are at most, and
 	// how long they are together.
 	MaxScripts     = 10_000
@@ -62,7 +66,7 @@ func (s *Session) DropScripts(shas ...string) error {
 func (e *Engine) Script(sha string) (Script, bool) {
 	s := &e.system
 	s.mu.Lock()
-	value := s.records[systemKey{systemScript, sha}]
+	value := s.records[effects.SystemKey{Kind: effects.SystemScript, Name: sha}]
 	s.mu.Unlock()
 	if value == nil {
 		return Script{}, false
@@ -75,7 +79,7 @@ func (e *Engine) HasScript(sha string) bool {
 	s := &e.system
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.records[systemKey{systemScript, sha}] != nil
+	return s.records[effects.SystemKey{Kind: effects.SystemScript, Name: sha}] != nil
 }
 
 // Scripts calls fn with the SHA1 of each text that is kept, and whether it was
@@ -85,7 +89,7 @@ func (e *Engine) Scripts(fn func(sha string, loaded bool) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for k, value := range s.records {
-		if k.kind == systemScript && !fn(k.name, value[0] == 1) {
+		if k.Kind == effects.SystemScript && !fn(k.Name, value[0] == 1) {
 			return
 		}
 	}
@@ -101,7 +105,7 @@ func (e *Engine) ScriptsGone() uint64 { return e.system.gone.Load() }
 func (s *system) putScript(sha string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	k := systemKey{systemScript, sha}
+	k := effects.SystemKey{Kind: effects.SystemScript, Name: sha}
 	old, known := s.records[k]
 	if !known && s.scripts == MaxScripts || s.scriptBytes-len(old)+len(value) > MaxScriptBytes {
 		return ErrScriptsFull
@@ -115,13 +119,13 @@ func (s *system) dropScripts(shas []string) {
 	defer s.mu.Unlock()
 	if len(shas) == 0 {
 		for k := range s.records {
-			if k.kind == systemScript {
+			if k.Kind == effects.SystemScript {
 				s.put(k, nil)
 			}
 		}
 	}
 	for _, sha := range shas {
-		if k := (systemKey{systemScript, sha}); s.records[k] != nil {
+		if k := (effects.SystemKey{Kind: effects.SystemScript, Name: sha}); s.records[k] != nil {
 			s.put(k, nil)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -34,7 +35,7 @@ var errRestored = errors.New("another snapshot was restored meanwhile")
 type Snapshot struct {
 	r       *Replica
 	epoch   uint64 // of the table
-	formats Formats
+	formats effects.Formats
 }
 
 // Snapshot returns at once. Effects that are committed while Persist runs may
@@ -91,9 +92,9 @@ func (s *Snapshot) each(fn func(chunks [][]byte) error) error {
 
 // end returns the chunk that says up to which clock batches are in the snapshot.
 func (s *Snapshot) end() [][]byte {
-	enc := newEncoder(s.r.e.limits, s.formats, snapshotChunk, 0)
-	enc.included(s.r.given.Load())
-	return enc.finish()
+	enc := effects.NewEncoder(s.r.e.limits, s.formats, snapshotChunk, 0)
+	enc.Included(s.r.given.Load())
+	return enc.Finish()
 }
 
 func writeChunk(w io.Writer, chunk []byte) error {
@@ -106,14 +107,14 @@ func writeChunk(w io.Writer, chunk []byte) error {
 }
 
 // committedSystem encodes the committed system records.
-func (r *Replica) committedSystem(f Formats) [][]byte {
-	enc := newEncoder(r.e.limits, f, snapshotChunk, 0)
-	r.eachCommitted(enc.system)
-	return enc.finish()
+func (r *Replica) committedSystem(f effects.Formats) [][]byte {
+	enc := effects.NewEncoder(r.e.limits, f, snapshotChunk, 0)
+	r.eachCommitted(enc.System)
+	return enc.Finish()
 }
 
 // eachCommitted calls fn with the committed system records.
-func (r *Replica) eachCommitted(fn func(k systemKey, value []byte)) {
+func (r *Replica) eachCommitted(fn func(k effects.SystemKey, value []byte)) {
 	token := r.gate.RLock() // as in committed
 	defer r.gate.RUnlock(token)
 	r.ledger.Flights(func(flights []ledger.Flight) {
@@ -127,18 +128,18 @@ func (r *Replica) eachCommitted(fn func(k systemKey, value []byte)) {
 
 // committed encodes the committed state of shard i: what is there, with what
 // is not committed taken back.
-func (r *Replica) committed(i int, f Formats, now int64) [][]byte {
-	enc := newEncoder(r.e.limits, f, snapshotChunk, 0)
+func (r *Replica) committed(i int, f effects.Formats, now int64) [][]byte {
+	enc := effects.NewEncoder(r.e.limits, f, snapshotChunk, 0)
 	// No Cut may be between taking a shard's undo records and putting them
 	// into the ledger, and no flight may be committed in between.
 	token := r.gate.RLock()
 	defer r.gate.RUnlock(token)
 	r.ledger.Flights(func(flights []ledger.Flight) { r.unchanged(i, flights, enc, now) })
-	return enc.finish()
+	return enc.Finish()
 }
 
 // unchanged encodes shard i as it was before the flights and what is dirty.
-func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now int64) {
+func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *effects.Encoder, now int64) {
 	sh := r.e.table.Shard(i)
 	sh.Lock()
 	defer sh.Unlock()
@@ -177,13 +178,13 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *encoder, now in
 	each(func(ent shard.Entry) {
 		db := r.e.limits.get(ent.Meta()).Limit.DB
 		if _, dirty := before[db][string(ent.Key())]; !dirty && !ent.Expired(now) {
-			enc.put(ent.Image())
+			enc.Put(ent.Image())
 		}
 	})
 	for _, keys := range before {
 		for _, im := range keys {
 			if im != nil && im.Deadline >= now {
-				enc.put(*im)
+				enc.Put(*im)
 			}
 		}
 	}
@@ -212,7 +213,7 @@ func (r *Replica) Restore(src io.Reader, clock int64) error {
 			return nil
 		}
 		if n > snapshotMost {
-			return fmt.Errorf("read snapshot: %w: chunk of %d bytes", ErrEffects, n)
+			return fmt.Errorf("read snapshot: %w: chunk of %d bytes", effects.ErrEffects, n)
 		}
 		chunk := make([]byte, n)
 		if _, err := io.ReadFull(br, chunk); err != nil {

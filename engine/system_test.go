@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 )
 
 // What nodes have been charged is no key: nobody sees, flushes, deletes or
@@ -70,7 +71,7 @@ func TestDeposeTakesBackChargedNumbers(t *testing.T) {
 	require.NoError(t, n.r.Snapshot().Persist(&snap))
 	n.depose()
 	restored := newNode(t, Config{})
-	restored.e.system.apply(systemKey{systemCharged, "other"}, charged{1, start}.encode())
+	restored.e.system.apply(effects.SystemKey{Kind: effects.SystemCharged, Name: "other"}, charged{1, start}.encode())
 	require.NoError(t, restored.r.Restore(&snap, start))
 	require.Equal(t, n.table(start), restored.table(start))
 	for _, n := range []*node{n, restored} {
@@ -94,11 +95,11 @@ func TestChargedNodesAreBounded(t *testing.T) {
 		now += second
 		require.LessOrEqual(t, len(n.e.system.records), chargedNodes)
 	}
-	require.NotContains(t, n.e.system.records, systemKey{systemCharged, fmt.Sprint("n", 2*chargedNodes-1)})
-	require.Contains(t, n.e.system.records, systemKey{systemCharged, fmt.Sprint("n", 2*chargedNodes)})
+	require.NotContains(t, n.e.system.records, effects.SystemKey{Kind: effects.SystemCharged, Name: fmt.Sprint("n", 2*chargedNodes-1)})
+	require.Contains(t, n.e.system.records, effects.SystemKey{Kind: effects.SystemCharged, Name: fmt.Sprint("n", 2*chargedNodes)})
 	_, err := n.s.ChargeOnce(now+chargedFor, "late", 1, nil)
 	require.NoError(t, err)
 	require.Len(t, n.e.system.records, 1)
-	_, err = n.s.ChargeOnce(now, strings.Repeat("n", systemMaxName+1), 1, nil)
+	_, err = n.s.ChargeOnce(now, strings.Repeat("n", effects.MaxSystemName+1), 1, nil)
 	require.ErrorIs(t, err, ErrSystemName)
 }

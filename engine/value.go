@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -84,7 +85,7 @@ func (v *Value) measure() {
 	state := v.p.ent.State()
 	switch {
 	case v.kind() != algo.Counter:
-		v.n = len(collection(v.p.ent.State()))
+		v.n = len(effects.Collection(v.p.ent.State()))
 	case len(state) == 8:
 		v.integer = true
 	default:

@@ -24,7 +24,7 @@ func release() ([]patch, error) {
 	var patches []patch
 	newest := make(map[string]int)
 	for _, f := range []struct{ pkg, file, name string }{
-		{"engine", "effects.go", "effectsNewest"},
+		{"engine/effects", "effects.go", "Newest"},
 		{"raftlog", "entry.go", "entryNewest"},
 		{"raftlog", "snapshot.go", "snapshotNewest"},
 	} {
@@ -55,6 +55,6 @@ func release() ([]patch, error) {
 	}
 	const end = "\n}\n\n// features are the levels"
 	return append(patches, patch{file: filepath.Join(dir, "features.go"), old: end, new: fmt.Sprintf(
-		"\n\t{raftlog.Formats{Entry: %d, Snapshot: %d}, engine.Formats{Effects: %d}},%s",
-		newest["entryNewest"], newest["snapshotNewest"], newest["effectsNewest"], end)}), nil
+		"\n\t{raftlog.Formats{Entry: %d, Snapshot: %d}, effects.Formats{Effects: %d}},%s",
+		newest["entryNewest"], newest["snapshotNewest"], newest["Newest"], end)}), nil
 }

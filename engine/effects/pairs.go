@@ -1,4 +1,4 @@
-package engine
+package effects
 
 import "encoding/binary"
 
@@ -24,14 +24,14 @@ func encodePairs(b, state []byte) []byte {
 }
 
 // decodePairs reads what encodePairs has written, and appends the state to b.
-func decodePairs(b []byte, words int, d *decoder) []byte {
+func decodePairs(b []byte, words int, d *Decoder) []byte {
 	last := int64(0)
 	for i := range words {
 		if i >= pairsAt && i%2 == 0 {
-			last += d.varint()
+			last += d.Varint()
 			b = binary.LittleEndian.AppendUint64(b, uint64(last))
 		} else {
-			b = binary.LittleEndian.AppendUint64(b, d.uvarint())
+			b = binary.LittleEndian.AppendUint64(b, d.Uvarint())
 		}
 	}
 	return b

@@ -1,4 +1,4 @@
-package engine
+package effects
 
 import (
 	"bytes"
@@ -13,14 +13,21 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
+// value is a buffer for a list.
+type value struct{ b []byte }
+
+func (v *value) Bytes() []byte { return v.b }
+func (v *value) Edit() []byte  { return v.b }
+
+func (v *value) Splice(at, del, ins int) ([]byte, error) {
+	v.b = slices.Replace(v.b, at, at+del, make([]byte, ins)...)
+	return v.b, nil
+}
+
 // listOf is the wire form of a list, whose elements are the pieces of a state.
 func listOf(t *testing.T, elements [][]byte) []byte {
-	s := New(Config{Shards: 1}).NewSession()
-	defer s.Close()
-	v, err := s.Open(start, []byte("list"), algo.List)
-	require.NoError(t, err)
-	defer v.Close()
-	l := packed.NewList(v)
+	var v value
+	l := packed.NewList(&v)
 	require.NoError(t, l.PushBack(elements))
 	return packed.AppendWire(nil, v.Bytes())
 }
@@ -28,7 +35,7 @@ func listOf(t *testing.T, elements [][]byte) []byte {
 // difference finds the difference of two lists, and reads it.
 func difference(t *testing.T, d *differ, old, changed [][]byte, most int) (size int, ok bool) {
 	d.old, d.new = listOf(t, old), listOf(t, changed)
-	d.mark(traitsOf(algo.List))
+	d.mark(codecOf(algo.List))
 	out, ok := d.between([]byte("before"), most)
 	require.Equal(t, "before", string(out[:6]))
 	if !ok {

@@ -1,10 +1,9 @@
-package engine
+package effects
 
 import (
 	"encoding/binary"
 
 	"github.com/headgate-io/headgate/engine/packed"
-	"github.com/headgate-io/headgate/shard"
 )
 
 // Hashes, sets, sorted sets and lists. Their values have room and an index that
@@ -12,13 +11,13 @@ import (
 // their wire form.
 
 // collection returns the value in a state of a kind with packed.
-func collection(state []byte) []byte { return state[:len(state)-int(state[len(state)-1])] }
+func Collection(state []byte) []byte { return state[:len(state)-int(state[len(state)-1])] }
 
 // encodeCollection writes the value of a state in its wire form, with the
 // length before it.
 func encodeCollection(b, state []byte) []byte {
 	at := len(b)
-	b = packed.AppendWire(append(b, 0), collection(state))
+	b = packed.AppendWire(append(b, 0), Collection(state))
 	n := len(b) - at - 1
 	if n >= 0x80 { // the length has more than the one byte left for it
 		var buf [binary.MaxVarintLen64]byte
@@ -32,12 +31,12 @@ func encodeCollection(b, state []byte) []byte {
 
 // decodeCollection reads what encodeCollection has written. The state is this
 // node's: the number of words is that of the writer's.
-func decodeCollection(kind packed.Kind) func(b []byte, words int, d *decoder) []byte {
-	return func(b []byte, _ int, d *decoder) []byte {
-		wire := d.bytes(d.uvarintMax(packed.MaxBytes))
+func decodeCollection(kind packed.Kind) func(b []byte, words int, d *Decoder) []byte {
+	return func(b []byte, _ int, d *Decoder) []byte {
+		wire := d.Bytes(d.UvarintMax(packed.MaxBytes))
 		b, ok := appendCollection(b, kind, wire)
 		if !ok {
-			d.fail()
+			d.Fail()
 		}
 		return b
 	}
@@ -65,13 +64,5 @@ func checkCollection(kind packed.Kind, state []byte) bool {
 		return false
 	}
 	pad := int(state[len(state)-1])
-	return pad >= 1 && pad <= 8 && packed.Check(kind, collection(state)) == nil
-}
-
-func describeCollection(x *Explanation, ent shard.Entry) {
-	value := collection(ent.State())
-	x.Entries = packed.Len(value)
-	x.Fact("entries", int64(x.Entries))
-	x.Fact("bytes", int64(len(value)))
-	x.Encoding = packed.Encoding(value)
+	return pad >= 1 && pad <= 8 && packed.Check(kind, Collection(state)) == nil
 }

@@ -1,4 +1,4 @@
-package engine
+package effects
 
 import (
 	"encoding/binary"
@@ -7,10 +7,17 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// encoder writes payloads of at most max bytes, as long as no single record is
+// Limits has the limits that records are under.
+type Limits interface {
+	// LimitOf returns the limit with an id that a record has. The shard of the record
+	// is locked, or somebody else holds a reference.
+	LimitOf(id uint32) *algo.Limit
+}
+
+// Encoder writes payloads of at most max bytes, as long as no single record is
 // larger. Each payload can be read without the others.
-type encoder struct {
-	limits  *interner
+type Encoder struct {
+	limits  Limits
 	formats Formats
 	max     int
 	expect  int // bytes that the payload is expected to have
@@ -25,15 +32,17 @@ type encoder struct {
 	started  bool
 }
 
-func newEncoder(limits *interner, f Formats, max, expect int) *encoder {
-	return &encoder{limits: limits, formats: f, max: max, expect: min(expect, max), dict: make(map[uint32]uint64)}
+// NewEncoder returns an encoder of payloads of a format; expect is how many bytes the
+// first is expected to have.
+func NewEncoder(limits Limits, f Formats, max, expect int) *Encoder {
+	return &Encoder{limits: limits, formats: f, max: max, expect: min(expect, max), dict: make(map[uint32]uint64)}
 }
 
-// put adds the full state of an entry.
-func (enc *encoder) put(im shard.Image) { enc.add(im, nil) }
+// Put adds the full state of an entry.
+func (enc *Encoder) Put(im shard.Image) { enc.Add(im, nil) }
 
-// add adds the state of an entry, as the delta if there is one.
-func (enc *encoder) add(im shard.Image, d *delta) {
+// Add adds the state of an entry, as the delta if there is one.
+func (enc *Encoder) Add(im shard.Image, d *Delta) {
 	start := enc.begin()
 	if enc.appendPut(im, d); enc.full(start) {
 		enc.begin()
@@ -41,8 +50,8 @@ func (enc *encoder) add(im shard.Image, d *delta) {
 	}
 }
 
-// remove adds that a key is gone.
-func (enc *encoder) remove(db uint8, key []byte) {
+// Remove adds that a key is gone.
+func (enc *Encoder) Remove(db uint8, key []byte) {
 	start := enc.begin()
 	if enc.appendDelete(db, key); enc.full(start) {
 		enc.begin()
@@ -50,29 +59,29 @@ func (enc *encoder) remove(db uint8, key []byte) {
 	}
 }
 
-// system adds a system record; nil is that it is gone.
-func (enc *encoder) system(k systemKey, value []byte) {
+// System adds a system record; nil is that it is gone.
+func (enc *Encoder) System(k SystemKey, value []byte) {
 	start := enc.begin()
-	if enc.buf = appendSystem(append(enc.buf, recordSystem), k, value); enc.full(start) {
+	if enc.buf = AppendSystem(append(enc.buf, recordSystem), k, value); enc.full(start) {
 		enc.begin()
-		enc.buf = appendSystem(append(enc.buf, recordSystem), k, value)
+		enc.buf = AppendSystem(append(enc.buf, recordSystem), k, value)
 	}
 }
 
-// included adds up to which clock batches may be in a snapshot.
-func (enc *encoder) included(clock int64) {
+// Included adds up to which clock batches may be in a snapshot.
+func (enc *Encoder) Included(clock int64) {
 	enc.begin()
 	enc.buf = binary.AppendVarint(append(enc.buf, recordIncluded), clock)
 }
 
-// flush adds that no key is left, before anything else.
-func (enc *encoder) flush() {
+// Flush adds that no key is left, before anything else.
+func (enc *Encoder) Flush() {
 	enc.begin()
 	enc.buf = append(enc.buf, recordFlush)
 }
 
 // begin makes sure that there is a payload, and returns its length.
-func (enc *encoder) begin() int {
+func (enc *Encoder) begin() int {
 	if len(enc.buf) == 0 {
 		enc.buf = append(make([]byte, 0, enc.expect), enc.formats.Effects)
 	}
@@ -81,7 +90,7 @@ func (enc *encoder) begin() int {
 
 // full ends the payload without the record that begins at start, if that has
 // made it too large and is not its only one.
-func (enc *encoder) full(start int) bool {
+func (enc *Encoder) full(start int) bool {
 	if len(enc.buf) <= enc.max || start == 1 {
 		return false
 	}
@@ -90,7 +99,7 @@ func (enc *encoder) full(start int) bool {
 	return true
 }
 
-func (enc *encoder) appendPut(im shard.Image, d *delta) {
+func (enc *Encoder) appendPut(im shard.Image, d *Delta) {
 	b := enc.buf
 	kind := byte(recordPut)
 	n := uint64(0)
@@ -98,8 +107,8 @@ func (enc *encoder) appendPut(im shard.Image, d *delta) {
 		kind = recordPutOf
 		var known bool
 		if n, known = enc.dict[im.Meta]; !known {
-			l := enc.limits.get(im.Meta).Limit
-			b = appendLimit(append(b, recordLimit|l.DB<<kindBits), l)
+			l := enc.limits.LimitOf(im.Meta)
+			b = AppendLimit(append(b, recordLimit|l.DB<<kindBits), *l)
 			n = uint64(len(enc.dict))
 			enc.dict[im.Meta] = n
 		}
@@ -120,8 +129,8 @@ func (enc *encoder) appendPut(im shard.Image, d *delta) {
 	b = binary.AppendVarint(b, im.Deadline-enc.deadline)
 	enc.deadline = im.Deadline
 	if d != nil {
-		b = binary.AppendUvarint(append(b, d.base...), uint64(len(d.difference)))
-		enc.buf = append(b, d.difference...)
+		b = binary.AppendUvarint(append(b, d.Base...), uint64(len(d.Difference)))
+		enc.buf = append(b, d.Difference...)
 		return
 	}
 	if len(im.State) != 8 { // most have one word
@@ -132,9 +141,9 @@ func (enc *encoder) appendPut(im shard.Image, d *delta) {
 }
 
 // appendState adds a state under the limit of enc.meta.
-func (enc *encoder) appendState(b, state []byte) []byte {
+func (enc *Encoder) appendState(b, state []byte) []byte {
 	if len(state) > 8*smallState {
-		if k := traitsOf(enc.limits.get(enc.meta).Limit.Algorithm); k.encode != nil {
+		if k := codecOf(enc.limits.LimitOf(enc.meta).Algorithm); k.encode != nil {
 			return k.encode(b, state)
 		}
 	}
@@ -144,7 +153,7 @@ func (enc *encoder) appendState(b, state []byte) []byte {
 	return b
 }
 
-func (enc *encoder) appendDelete(db uint8, key []byte) {
+func (enc *Encoder) appendDelete(db uint8, key []byte) {
 	head := byte(recordDelete)
 	if db != 0 {
 		head = recordDeleteIn + db<<kindBits
@@ -152,7 +161,7 @@ func (enc *encoder) appendDelete(db uint8, key []byte) {
 	enc.buf = enc.appendKey(append(enc.buf, head), key)
 }
 
-func (enc *encoder) appendKey(b, key []byte) []byte {
+func (enc *Encoder) appendKey(b, key []byte) []byte {
 	shared := 0
 	for shared < len(key) && shared < len(enc.key) && key[shared] == enc.key[shared] {
 		shared++
@@ -170,7 +179,7 @@ func (enc *encoder) appendKey(b, key []byte) []byte {
 }
 
 // cut ends the current payload.
-func (enc *encoder) cut() {
+func (enc *Encoder) cut() {
 	if len(enc.buf) > 0 {
 		enc.parts = append(enc.parts, enc.buf)
 		enc.buf = nil
@@ -179,17 +188,17 @@ func (enc *encoder) cut() {
 	}
 }
 
-// empty reports whether nothing has been added.
-func (enc *encoder) empty() bool { return len(enc.parts) == 0 && len(enc.buf) == 0 }
+// Empty reports whether nothing has been added.
+func (enc *Encoder) Empty() bool { return len(enc.parts) == 0 && len(enc.buf) == 0 }
 
-// finish returns the payloads.
-func (enc *encoder) finish() [][]byte {
+// Finish returns the payloads.
+func (enc *Encoder) Finish() [][]byte {
 	enc.cut()
 	return enc.parts
 }
 
-// appendLimit appends a limit but for its database.
-func appendLimit(b []byte, l algo.Limit) []byte {
+// AppendLimit appends a limit but for its database.
+func AppendLimit(b []byte, l algo.Limit) []byte {
 	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
 	b = binary.AppendVarint(b, l.Limit)
 	b = binary.AppendVarint(b, l.Period)

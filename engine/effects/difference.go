@@ -1,4 +1,4 @@
-package engine
+package effects
 
 import (
 	"bytes"
@@ -199,7 +199,7 @@ func (d *differ) flush() {
 }
 
 // mark finds the pieces of both states, which are of kind k.
-func (d *differ) mark(k *traits) {
+func (d *differ) mark(k *codec) {
 	pieces := func(marks []uint32, state []byte) []uint32 {
 		if k.packed != 0 {
 			return packed.AppendMarks(marks, state)
@@ -215,18 +215,18 @@ func (d *differ) mark(k *traits) {
 // appendChanged appends to dst what a difference makes of old, at most so many
 // bytes. ok is false for what is no difference to old.
 func appendChanged(dst, old, difference []byte, most int) (changed []byte, ok bool) {
-	d := decoder{b: difference}
-	n := int(d.uvarintMax(uint64(most)))
+	d := Decoder{B: difference}
+	n := int(d.UvarintMax(uint64(most)))
 	end := len(dst) + n
-	for len(dst) < end && !d.bad {
-		skip, copied, fresh := d.uvarintMax(uint64(len(old))), d.uvarintMax(uint64(len(old))), d.uvarint()
-		if d.bad || skip+copied > uint64(len(old)) || copied+fresh == 0 || copied > uint64(end-len(dst)) || fresh > uint64(end-len(dst))-copied {
+	for len(dst) < end && !d.Bad {
+		skip, copied, fresh := d.UvarintMax(uint64(len(old))), d.UvarintMax(uint64(len(old))), d.Uvarint()
+		if d.Bad || skip+copied > uint64(len(old)) || copied+fresh == 0 || copied > uint64(end-len(dst)) || fresh > uint64(end-len(dst))-copied {
 			return dst, false
 		}
 		old = old[skip:]
 		dst = append(dst, old[:copied]...)
 		old = old[copied:]
-		dst = append(dst, d.bytes(fresh)...)
+		dst = append(dst, d.Bytes(fresh)...)
 	}
-	return dst, !d.bad && len(d.b) == 0
+	return dst, !d.Bad && len(d.B) == 0
 }

@@ -1,4 +1,4 @@
-package engine
+package effects
 
 import (
 	"encoding/binary"
@@ -14,8 +14,8 @@ import (
 // A node that reads one which it does not know stops. If it skipped what it does not
 // know, its table would differ from the log.
 const (
-	effectsOldest = 1 // that this build reads
-	effectsNewest = 1 // that it reads, and writes where it is permitted
+	oldest = 1 // that this build reads
+	Newest = 1 // that it reads, and writes where it is permitted
 )
 
 // Formats are the versions in which a replica writes; a cluster agrees on them.
@@ -23,12 +23,12 @@ type Formats struct {
 	Effects byte // of payloads, and of the chunks of snapshots
 }
 
-// firstFormats are those of feature level 1.
-var firstFormats = Formats{Effects: effectsOldest}
+// FirstFormats are those of feature level 1.
+var FirstFormats = Formats{Effects: oldest}
 
 // Check returns an error unless this build can read what f has it write.
 func (f Formats) Check() error {
-	if f.Effects < effectsOldest || f.Effects > effectsNewest {
+	if f.Effects < oldest || f.Effects > Newest {
 		return fmt.Errorf("effects of version %d are not this build's", f.Effects)
 	}
 	return nil
@@ -46,7 +46,7 @@ func (f Formats) Check() error {
 //	recordPutOf   dictionary number, then as recordPut
 //	recordDelete  key
 //	recordDeleteIn, from there on one for each database: key
-//	recordSystem  a system record, or its absence: see appendSystem
+//	recordSystem  a system record, or its absence: see AppendSystem
 //	recordFlush   all keys that there were before are gone; the first of its
 //	              payload
 //	recordDelta   what follows is a put with a delta in place of its words: base
@@ -90,17 +90,20 @@ const (
 	longLen    = 1<<lenBits - 1
 )
 
+// mostLimits bounds the number of a limit in a payload's dictionary.
+const mostLimits = 1 << 20
+
 // ErrEffects is returned for a payload that this version cannot read.
 var ErrEffects = errors.New("unreadable effects")
 
-// effect is one record of a payload: the state of a key, or its absence.
-type effect struct {
-	image shard.Image // Meta is not set, Space is
-	limit int         // number in the dictionary; -1 for an absent key
-	// changed tells that delta stands for the state, which the key itself makes
+// Effect is one record of a payload: the state of a key, or its absence.
+type Effect struct {
+	Image shard.Image // Meta is not set, Space is
+	Limit int         // number in the dictionary; -1 for an absent key
+	// Changed tells that Delta stands for the state, which the key itself makes
 	// of it.
-	changed bool
-	delta   delta
+	Changed bool
+	Delta   Delta
 }
 
 // dictionaryLimit is what reading a payload needs of a limit of its dictionary.
@@ -110,17 +113,17 @@ type dictionaryLimit struct {
 	packed packed.Kind // of the kind
 }
 
-// sink takes what is in a payload beside the states of keys.
-type sink interface {
-	addLimit(algo.Limit) // to the dictionary of the payload
-	setSystem(systemKey, []byte)
-	flush()
-	included(clock int64)
+// Sink takes what is in a payload beside the states of keys.
+type Sink interface {
+	AddLimit(algo.Limit) // to the dictionary of the payload
+	SetSystem(SystemKey, []byte)
+	Flush()
+	Included(clock int64)
 }
 
-// effects reads a payload. Its buffers serve one payload after the other.
-type effects struct {
-	d     decoder
+// Reader reads a payload. Its buffers serve one payload after the other.
+type Reader struct {
+	d     Decoder
 	begun bool // a record has been read
 	known []dictionaryLimit
 	limit int // of the put before, -1 for none
@@ -131,33 +134,39 @@ type effects struct {
 	arena []byte
 }
 
-// open begins a payload.
-func (r *effects) open(payload []byte) error {
+// Open begins a payload.
+func (r *Reader) Open(payload []byte) error {
 	if len(payload) == 0 {
 		return fmt.Errorf("%w: no version", ErrEffects)
 	}
-	if v := payload[0]; v < effectsOldest || v > effectsNewest {
-		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade it, or wipe its data if they are of a build from before the first release", ErrEffects, v, effectsOldest, effectsNewest)
+	if v := payload[0]; v < oldest || v > Newest {
+		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade it, or wipe its data if they are of a build from before the first release", ErrEffects, v, oldest, Newest)
 	}
-	*r = effects{d: decoder{b: payload[1:]}, limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
+	*r = Reader{d: Decoder{B: payload[1:]}, limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
 	return nil
 }
 
-// more reports whether there is something left to read.
-func (r *effects) more() bool { return len(r.d.b) > 0 }
+// Held is how many bytes of keys and states it has since Recycle.
+func (r *Reader) Held() int { return len(r.arena) }
 
-// recycle makes the keys and states of the effects read so far invalid.
-func (r *effects) recycle() { r.arena = r.arena[:0] }
+// Kind is that of a limit of the payload's dictionary.
+func (r *Reader) Kind(limit int) algo.Algorithm { return r.known[limit].kind }
 
-// next reads the next record. What is no key's state goes to out; ok is false
+// More reports whether there is something left to read.
+func (r *Reader) More() bool { return len(r.d.B) > 0 }
+
+// Recycle makes the keys and states of the effects read so far invalid.
+func (r *Reader) Recycle() { r.arena = r.arena[:0] }
+
+// Next reads the next record. What is no key's state goes to out; ok is false
 // then.
-func (r *effects) next(e *effect, out sink) (ok bool, err error) {
-	head := r.d.byte()
+func (r *Reader) Next(e *Effect, out Sink) (ok bool, err error) {
+	head := r.d.Byte()
 	first := !r.begun
 	r.begun = true
-	e.changed = head == recordDelta
-	if e.changed {
-		if head = r.d.byte(); head&kindMask != recordPut && head&kindMask != recordPutOf {
+	e.Changed = head == recordDelta
+	if e.Changed {
+		if head = r.d.Byte(); head&kindMask != recordPut && head&kindMask != recordPutOf {
 			return false, fmt.Errorf("%w: bad delta", ErrEffects)
 		}
 	}
@@ -165,121 +174,121 @@ func (r *effects) next(e *effect, out sink) (ok bool, err error) {
 	case recordLimit:
 		l := r.d.limit()
 		l.DB = head >> kindBits
-		if r.d.bad {
+		if r.d.Bad {
 			return false, fmt.Errorf("%w: bad limit", ErrEffects)
 		}
 		if err := l.Validate(); err != nil {
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
-		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB, traitsOf(l.Algorithm).packed})
-		out.addLimit(l)
+		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB, codecOf(l.Algorithm).packed})
+		out.AddLimit(l)
 		return false, nil
 	case recordDelete:
 		switch {
 		case head == recordSystem:
 			k, value := readSystem(&r.d)
-			if r.d.bad {
+			if r.d.Bad {
 				return false, fmt.Errorf("%w: bad system record", ErrEffects)
 			}
-			out.setSystem(k, value)
+			out.SetSystem(k, value)
 			return false, nil
 		case head == recordFlush:
 			if !first {
 				return false, fmt.Errorf("%w: flush in the middle", ErrEffects)
 			}
-			out.flush()
+			out.Flush()
 			return false, nil
 		case head == recordIncluded:
-			clock := r.d.varint()
-			if r.d.bad {
+			clock := r.d.Varint()
+			if r.d.Bad {
 				return false, fmt.Errorf("%w: bad end", ErrEffects)
 			}
-			out.included(clock)
+			out.Included(clock)
 			return false, nil
 		}
-		*e = effect{limit: -1}
+		*e = Effect{Limit: -1}
 		if n := head >> kindBits; n > algo.Databases && n < algo.Databases+algo.Spaces {
-			e.image.Space = n - algo.Databases
+			e.Image.Space = n - algo.Databases
 			head = recordDelete
 		}
-		e.image.Key = r.readKey()
-		if r.d.bad || head != recordDelete {
+		e.Image.Key = r.readKey()
+		if r.d.Bad || head != recordDelete {
 			return false, fmt.Errorf("%w: bad deletion", ErrEffects)
 		}
 	default:
 		words := uint64(head >> kindBits)
 		if words == manyWords {
-			words += r.d.uvarintMax(shard.MaxWords - manyWords)
+			words += r.d.UvarintMax(shard.MaxWords - manyWords)
 		}
 		if kind == recordPutOf {
-			r.limit = int(r.d.uvarintMax(maxInterned))
+			r.limit = int(r.d.UvarintMax(mostLimits))
 		}
-		e.image.Key = r.readKey()
-		r.deadline += r.d.varint()
-		e.image.Deadline = r.deadline
+		e.Image.Key = r.readKey()
+		r.deadline += r.d.Varint()
+		e.Image.Deadline = r.deadline
 		at := len(r.arena)
-		if r.d.bad || r.limit < 0 || r.limit >= len(r.known) {
+		if r.d.Bad || r.limit < 0 || r.limit >= len(r.known) {
 			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
-		e.limit, e.image.Space = r.limit, r.known[r.limit].db
-		if e.changed {
-			e.delta = delta{base: r.d.bytes(baseSize), difference: r.d.bytes(r.d.uvarintMax(mostDelta))}
-			if r.d.bad {
+		e.Limit, e.Image.Space = r.limit, r.known[r.limit].db
+		if e.Changed {
+			e.Delta = Delta{Base: r.d.Bytes(BaseSize), Difference: r.d.Bytes(r.d.UvarintMax(mostDelta))}
+			if r.d.Bad {
 				return false, fmt.Errorf("%w: bad delta", ErrEffects)
 			}
 			return true, nil
 		}
 		if words == 1 { // most of them
-			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.Uvarint())
 			r.check(r.arena[at:])
 		} else {
 			r.readState(int(words))
 		}
-		if r.d.bad {
+		if r.d.Bad {
 			return false, fmt.Errorf("%w: bad state", ErrEffects)
 		}
-		e.image.State = r.arena[at:len(r.arena):len(r.arena)]
+		e.Image.State = r.arena[at:len(r.arena):len(r.arena)]
 	}
 	return true, nil
 }
 
 // readState reads a state under r.limit into the arena.
-func (r *effects) readState(words int) {
+func (r *Reader) readState(words int) {
 	if words > smallState {
-		if k := traitsOf(r.known[r.limit].kind); k.encode != nil {
+		if k := codecOf(r.known[r.limit].kind); k.encode != nil {
 			r.arena = k.decode(r.arena, words, &r.d)
 			return
 		}
 	}
 	at := len(r.arena)
 	for range words {
-		r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.uvarint())
+		r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.Uvarint())
 	}
 	r.check(r.arena[at:])
 }
 
 // check refuses a state under r.limit that a value cannot be read from.
-func (r *effects) check(state []byte) {
+func (r *Reader) check(state []byte) {
 	if k := r.known[r.limit].packed; k != 0 && !checkCollection(k, state) {
-		r.d.fail()
+		r.d.Fail()
 	}
 }
 
 // readKey reads a key into the arena.
-func (r *effects) readKey() []byte {
-	lens := r.d.byte()
+func (r *Reader) readKey() []byte {
+	lens := r.d.Byte()
 	shared, rest := uint64(lens>>lenBits), uint64(lens&longLen)
 	if shared == longLen {
-		shared += r.d.uvarintMax(shard.MaxKeyLen)
+		shared += r.d.UvarintMax(shard.MaxKeyLen)
 	}
 	if rest == longLen {
-		rest += r.d.uvarintMax(shard.MaxKeyLen)
+		rest += r.d.UvarintMax(shard.MaxKeyLen)
 	}
 	if shared > uint64(len(r.key)) || shared+rest > shard.MaxKeyLen {
-		r.d.fail()
+		r.d.Fail()
 		return nil
 	}
-	r.key = append(r.key[:shared], r.d.bytes(rest)...)
+	r.key = append(r.key[:shared], r.d.Bytes(rest)...)
 	at := len(r.arena)
 	r.arena = append(r.arena, r.key...)
 	return r.arena[at:len(r.arena):len(r.arena)]

@@ -1,0 +1,89 @@
+package effects
+
+import (
+	"encoding/binary"
+	"math"
+
+	"github.com/headgate-io/headgate/engine/algo"
+)
+
+// Decoder reads a payload; after the first fault it returns zeros.
+type Decoder struct {
+	B   []byte // what is left
+	Bad bool
+}
+
+// Fail has it return zeros from here on.
+func (d *Decoder) Fail() { d.B, d.Bad = nil, true }
+
+// Byte reads a byte.
+func (d *Decoder) Byte() byte {
+	if len(d.B) == 0 {
+		d.Fail()
+		return 0
+	}
+	v := d.B[0]
+	d.B = d.B[1:]
+	return v
+}
+
+// Uvarint reads an integer of at least 0.
+func (d *Decoder) Uvarint() uint64 {
+	v, n := binary.Uvarint(d.B)
+	if n <= 0 {
+		d.Fail()
+		return 0
+	}
+	d.B = d.B[n:]
+	return v
+}
+
+// Varint reads an integer.
+func (d *Decoder) Varint() int64 {
+	v, n := binary.Varint(d.B)
+	if n <= 0 {
+		d.Fail()
+		return 0
+	}
+	d.B = d.B[n:]
+	return v
+}
+
+// UvarintMax reads an integer of at most max.
+func (d *Decoder) UvarintMax(max uint64) uint64 {
+	v := d.Uvarint()
+	if v > max {
+		d.Fail()
+		return 0
+	}
+	return v
+}
+
+// Bytes reads n bytes, of which it returns a view.
+func (d *Decoder) Bytes(n uint64) []byte {
+	if n > uint64(len(d.B)) {
+		d.Fail()
+		return nil
+	}
+	v := d.B[:n:n]
+	d.B = d.B[n:]
+	return v
+}
+
+// Short reads what AppendShort has written.
+func (d *Decoder) Short() []byte { return d.Bytes(d.Uvarint()) }
+
+// limit reads what AppendLimit has written; it may be one that is not valid.
+func (d *Decoder) limit() (l algo.Limit) {
+	l.Algorithm, l.Rounding, l.Align = algo.Algorithm(d.Byte()), algo.Rounding(d.Byte()), algo.Align(d.Byte())
+	l.Limit, l.Period, l.Burst = d.Varint(), d.Varint(), d.Varint()
+	if l.Algorithm.IsPolicy() {
+		l.Resets, l.Scalings = uint16(d.UvarintMax(math.MaxUint16)), uint16(d.UvarintMax(math.MaxUint16))
+	}
+	return l
+}
+
+// AppendShort appends a text with its length.
+func AppendShort(b []byte, s string) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
+}

@@ -1,0 +1,74 @@
+package engine
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/shard"
+)
+
+// ErrBase is returned by Apply for a delta from a state that this node does not
+// have. Nothing of the key has changed, and nothing more may be applied: by a
+// defect of memory, disk or program the table is not what the log makes of it.
+// What was in memory heals with the next start, which goes on from the last
+// snapshot; a snapshot that has it too has to be replaced by the leader's.
+var ErrBase = errors.New("this node's table differs from the log; start it again, and if that does not help, wipe this node's data")
+
+// cutLarge adds a state of leastDelta or more, now or with its shard unlocked. was
+// has no state if the key was absent at the cut before.
+func (r *Replica) cutLarge(enc *effects.Encoder, was, im shard.Image) {
+	if !r.aside.put(r.e.limits, was, im) {
+		r.cutChange(enc, was, im)
+	}
+}
+
+// cutChange adds the state of an entry that was another at the cut before: as a
+// delta, if every node has what it was, and it is worth
+// it.
+func (r *Replica) cutChange(enc *effects.Encoder, was, im shard.Image) {
+	var d *effects.Delta
+	if len(was.State) >= effects.LeastDelta && was.Deadline > r.given.Load() {
+		d = r.changer.Between(r.e.limits, &was, &im)
+	}
+	enc.Add(im, d)
+}
+
+// give notes that a batch may have this clock, or an earlier one. What has
+// expired by it a node may have forgotten by the time of the next batch.
+func (r *Replica) give(clock int64) {
+	for {
+		given := r.given.Load()
+		if given >= clock || r.given.CompareAndSwap(given, clock) {
+			return
+		}
+	}
+}
+
+// rebase makes a state of an effect that is a delta. The lock of the key's shard
+// must be held. The state is valid until the next call.
+func (r *Replica) rebase(in *incoming, hash uint64) (err error) {
+	a := r.applier.reader.Kind(in.Limit)
+	ent, found := in.sh.Find(hash, in.Image.Key)
+	if !found || r.e.limits.get(ent.Meta()).Limit.Algorithm != a {
+		return effects.ErrOtherBase
+	}
+	in.Image.State, err = r.applier.Rebase(a, ent.State(), &in.Delta)
+	return err
+}
+
+// change applies an effect that is a delta, of a batch with the clock now.
+func (r *Replica) change(in *incoming, hash uint64, now int64) error {
+	in.sh.Lock()
+	defer in.sh.Unlock()
+	switch err := r.rebase(in, hash); {
+	case errors.Is(err, effects.ErrOtherBase) && now <= r.snapshotEnd:
+		return nil // the snapshot has it already
+	case errors.Is(err, effects.ErrOtherBase):
+		return fmt.Errorf("%w: key %.64q of database %d is not what a delta is from", ErrBase, in.Image.Key, in.Image.Space)
+	case err != nil:
+		return err
+	}
+	r.e.restore(in.sh, hash, in.Image, true, now)
+	return nil
+}
