@@ -64,7 +64,7 @@ func TestCallerOnItsOwn(t *testing.T) {
 	require.Equal(t, int64(8), out[0].Remaining)
 	passed, denied := s.stats.decisions()
 	require.Equal(t, []uint64{2, 0}, []uint64{passed, denied})
-	require.Empty(t, s.connections(), "no client")
+	require.Empty(t, s.clients.list(), "no client")
 
 	wrong := perMinute("k", 10)
 	wrong.Segs[0].Limit.Algorithm = algo.Fixed

@@ -189,7 +189,7 @@ type holder struct {
 // holders returns who holds memory, in the order in which they lose it, and how
 // much is about to be given back already.
 func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
-	for _, c := range s.connections() {
+	for _, c := range s.clients.list() {
 		if weight := c.memory.Load() + c.inbox.size.Load(); weight >= memoryStep {
 			all = append(all, holder{c, nil, c.meta.Load().noEvict, weight})
 		}

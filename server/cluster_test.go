@@ -114,7 +114,7 @@ func TestClusterWhileElecting(t *testing.T) {
 
 // electFor sets how long an election may take, on the threads that read it.
 func (n *node) electFor(d time.Duration) {
-	for _, c := range n.connections() {
+	for _, c := range n.clients.list() {
 		done := make(chan struct{})
 		c.post(func() { n.electing = d; close(done) })
 		<-done

@@ -11,24 +11,6 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// clientMeta is what CLIENT LIST shows and the hot path does not touch. It is
-// replaced as a whole, so that any thread may read it.
-type clientMeta struct {
-	name, libName, libVersion string
-	resp3                     bool
-	noEvict, noTouch          bool
-	multi                     bool
-	db                        uint8
-	admin                     bool // of the user admin
-}
-
-// setMeta replaces the meta with a changed copy.
-func (c *conn) setMeta(change func(*clientMeta)) {
-	m := *c.meta.Load()
-	change(&m)
-	c.meta.Store(&m)
-}
-
 func clientCommands() []command.Spec {
 	const flags = command.Loading | command.Stale | command.NoScript | command.Unpaused | command.NoTable | command.OwnConn
 	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {
@@ -180,7 +162,7 @@ func (c *conn) flagLetters(m *clientMeta, heard *pubsub.Shown) string {
 
 // sortedConnections returns the connections by id.
 func (s *Server) sortedConnections() []*conn {
-	all := s.connections()
+	all := s.clients.list()
 	slices.SortFunc(all, func(a, b *conn) int { return int(int64(a.id) - int64(b.id)) })
 	return all
 }
@@ -353,7 +335,7 @@ func (f *clientFilter) parse(c *conn, option, value []byte) string {
 // thread may call it; c itself gets its reply first.
 func (c *conn) killMatching(f *clientFilter) int {
 	n := 0
-	for _, other := range c.srv.connections() {
+	for _, other := range c.srv.clients.list() {
 		if !f.matches(other) {
 			continue
 		}

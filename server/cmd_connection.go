@@ -91,29 +91,9 @@ func cmdReset(c *conn, _ [][]byte) {
 	c.w.Simple("RESET")
 }
 
-// resetSession puts the connection into the state of a new one, its name
-// included and its id excepted.
-func (c *conn) resetSession() {
-	c.tx = nil
-	c.watched.end()
-	c.resp3, c.admin = false, false
-	c.mode, c.db = 0, 0
-	m := *c.meta.Load()
-	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})
-	if c.relayed || c.srv.password() == "" {
-		c.authenticated()
-		return
-	}
-	c.limits = &resp.Unauthenticated
-	c.mode |= modeNoAuth
-}
-
 // Texts of failed authentication, as Redis has them.
 const (
-	errWrongPass   = "WRONGPASS invalid username-password pair or user is disabled."
 	errNoPassword  = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
-	errSyntax      = "ERR syntax error"
-	errNotAnInt    = "ERR value is not an integer or out of range"
 	errHelloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
 )
 

@@ -8,7 +8,6 @@ import (
 	"runtime/metrics"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/headgate-io/headgate/internal/cputime"
@@ -116,7 +115,7 @@ func (s *Server) tcpAddr() string {
 
 func (s *Server) infoClients(w *infoWriter) {
 	subscribed, tracking := 0, 0
-	for _, c := range s.connections() {
+	for _, c := range s.clients.list() {
 		heard := c.subscriber.Shown()
 		if heard.Subscribed() {
 			subscribed++
@@ -125,7 +124,7 @@ func (s *Server) infoClients(w *infoWriter) {
 			tracking++
 		}
 	}
-	w.field("connected_clients", s.clients.Load())
+	w.field("connected_clients", s.clients.admitted.Load())
 	w.field("cluster_connections", 0)
 	w.field("maxclients", s.runtime.Load().MaxClients)
 	w.field("blocked_clients", s.Stats().Held+s.pauses.count())
@@ -262,14 +261,6 @@ func (s *Server) infoCluster(w *infoWriter) {
 	w.field("cluster_enabled", command.Truth(s.redisMode() == "cluster"))
 }
 
-// redisMode is standalone where any node answers plain clients.
-func (s *Server) redisMode() string {
-	if !s.Partition().Alone() && s.cfg.Redirect == RedirectMoved {
-		return "cluster"
-	}
-	return "standalone"
-}
-
 // infoKeyspace tells of the databases that have keys. A limit's state expires
 // too, when it matters no more.
 func (s *Server) infoKeyspace(w *infoWriter) {
@@ -291,30 +282,4 @@ func humanBytes(n int64) string {
 		f, i = f/1024, i+1
 	}
 	return fmt.Sprintf("%.2f%s", f, units[i])
-}
-
-// rate turns a running total into a rate, between the readers' calls: nothing
-// runs for it while nobody asks.
-type rate struct {
-	mu   sync.Mutex
-	at   time.Time // guarded by mu, as the rest
-	n    uint64
-	last float64
-}
-
-// rateWindow is the shortest time to measure over; more frequent readers see
-// the same figure.
-const rateWindow = time.Second
-
-func (r *rate) perSecond(n uint64) int64 {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	now := time.Now()
-	if d := now.Sub(r.at); d >= rateWindow {
-		if !r.at.IsZero() && n >= r.n {
-			r.last = float64(n-r.n) / d.Seconds()
-		}
-		r.at, r.n = now, n
-	}
-	return int64(r.last)
 }

@@ -49,18 +49,6 @@ func cmdMulti(c *conn, _ [][]byte) {
 	c.w.OK()
 }
 
-// endTransaction leaves MULTI and forgets what is watched.
-func (c *conn) endTransaction() {
-	c.watched.end()
-	c.leaveMulti()
-}
-
-func (c *conn) leaveMulti() {
-	c.tx = nil
-	c.mode &^= modeMulti
-	c.setMeta(func(m *clientMeta) { m.multi = false })
-}
-
 func cmdDiscard(c *conn, _ [][]byte) {
 	if c.tx == nil {
 		c.error("ERR DISCARD without MULTI")
@@ -134,13 +122,6 @@ func cmdExec(c *conn, _ [][]byte) {
 		return
 	}
 	watched.end()
-}
-
-// execHoldsUp reports whether EXEC may hold its loop for longer than a turn. Then it
-// waits behind what epoll has named: between two of them all other sockets are
-// served, however many connections send them.
-func (c *conn) execHoldsUp(m mode) bool {
-	return c.tx.heavy && (c.tx.fixed || m&modeTracking != 0 || !c.tx.isolable())
 }
 
 // execInPlace runs a transaction on its loop. moves tells that it takes too long
@@ -253,13 +234,6 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 	return false
 }
 
-// mayChangeMuch reports whether a command may change more than its arguments have: the
-// others change few entries of one key, which travel as a difference, or counters.
-func mayChangeMuch(cmd *command.Spec) bool {
-	return cmd.Flags&(command.Write|command.Script) == command.Write && cmd.Derived == nil &&
-		(cmd.Flags&command.Fast == 0 || cmd.Flags&command.Databases != 0 || cmd.Keys.Last == 2) // RENAMENX, for one
-}
-
 // callBounded runs a command of a transaction that can not move, and takes it back if
 // the transaction comes to change more than a step may with it.
 func (c *conn) callBounded(call *command.Call, q queued) {
@@ -284,12 +258,6 @@ func (c *conn) callBounded(call *command.Call, q queued) {
 // commands that write and may take long; scripts, and what only reads, it leaves
 // out sooner.
 const execWrites = 100 * time.Millisecond
-
-// mayTakeLong reports whether a transaction that has taken too long already
-// does without the command, or moves.
-func mayTakeLong(cmd *command.Spec) bool {
-	return cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
-}
 
 // boundOutput closes the connection, and drops what it has written, when that is
 // more than client-output-buffer-limit, or finds no room in the account.

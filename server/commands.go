@@ -36,21 +36,6 @@ func (s *Server) commandLists() [][]command.Spec {
 	})
 }
 
-// onConn makes the handler of a command about its connection.
-func onConn(fn func(c *conn, args [][]byte)) command.Handler {
-	return func(call *command.Call) { fn(call.Host.(*conn), call.Args) }
-}
-
-// onCall is onConn for one that asks its call for more than arguments.
-func onCall(fn func(c *conn, call *command.Call)) command.Handler {
-	return func(call *command.Call) { fn(call.Host.(*conn), call) }
-}
-
-// onSubscriber is onConn for a command of package pubsub.
-func onSubscriber(fn func(s *pubsub.Subscriber, call *command.Call)) command.Handler {
-	return func(call *command.Call) { fn(&call.Host.(*conn).subscriber, call) }
-}
-
 // totals is what RL.STATS tells of the server.
 func (s *Server) totals() limits.Totals {
 	passed, denied := s.stats.decisions()

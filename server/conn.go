@@ -85,21 +85,10 @@ type conn struct {
 	drv  driver
 	w    *resp.Writer // &lane.w
 
-	// Input.
-	parser   resp.Parser
-	limits   *resp.Limits
-	in       []byte // input that has not run, from inOff on
-	inOff    int
-	deferred [][]byte // a parsed command that has to wait, before in
-	unrun    bool     // it, or input, was kept because of a stall, not for being half a command
-
-	job        *spending // runs on a worker, or waits for one
-	jobArgs    [][]byte  // of the command that runs on a worker, for the slow log
-	jobPortion uint8     // of the lane, that it is about
-	jobSince   uint64    // the portion's since of its batch, if it decides; else 0
-	jobCommits bool      // its reply waits for its commit
-	jobStrict  bool      // and tells if that fails, whatever the durability
-	muteJob    bool      // its reply is not wanted (CLIENT REPLY)
+	identity
+	kept
+	onWorker
+	parking
 
 	share turns.Share // what its slow steps have had of late: see turns
 
@@ -123,28 +112,55 @@ type conn struct {
 	output  int // what the driver holds for output, in bytes
 	sent    int // what the frame takes, while there is one
 
-	// Held replies.
-	held        []byte
-	segments    []segment
-	heldReplies int
-	parkedAt    int // position in lane.parked, from 1; 0 is none
-
 	tx         *transaction       // after MULTI
 	cancel     context.CancelFunc // ends a WAIT, if there is one
 	watched    watches
 	subscriber pubsub.Subscriber
 
-	// Identity; meta and the activity are read by CLIENT LIST on any thread.
-	id         uint64 // 0 for a Caller's line
-	addr       string
-	laddr      string
-	fd         int
-	created    int64 // Unix ns of the wall clock
+	// meta and the activity are read by CLIENT LIST on any thread.
 	meta       atomic.Pointer[clientMeta]
 	lastCmd    atomic.Pointer[command.Spec]
 	lastActive atomic.Int64 // lane.now of its last batch
 	memory     atomic.Int64 // what clientMemory has accounted
 	inbox      inbox
+}
+
+// identity is what a connection is called. It does not change once others see it.
+type identity struct {
+	id      uint64 // 0 for a Caller's line
+	addr    string
+	laddr   string
+	fd      int
+	created int64 // Unix ns of the wall clock
+}
+
+// kept is the input of a connection, as far as it has not run.
+type kept struct {
+	parser   resp.Parser
+	limits   *resp.Limits
+	in       []byte // input that has not run, from inOff on
+	inOff    int
+	deferred [][]byte // a parsed command that has to wait, before in
+	unrun    bool     // it, or input, was kept because of a stall, not for being half a command
+}
+
+// onWorker is the command of a connection that runs on a worker.
+type onWorker struct {
+	job        *spending // runs on a worker, or waits for one
+	jobArgs    [][]byte  // of the command that runs on a worker, for the slow log
+	jobPortion uint8     // of the lane, that it is about
+	jobSince   uint64    // the portion's since of its batch, if it decides; else 0
+	jobCommits bool      // its reply waits for its commit
+	jobStrict  bool      // and tells if that fails, whatever the durability
+	muteJob    bool      // its reply is not wanted (CLIENT REPLY)
+}
+
+// parking has the replies of a connection that are held: see holdBack.
+type parking struct {
+	held        []byte
+	segments    []segment
+	heldReplies int
+	parkedAt    int // position in lane.parked, from 1; 0 is none
 }
 
 // driver is what a connection needs from its driver.
@@ -449,4 +465,39 @@ func (c *conn) release() {
 		c.srv.pauses.leave(c)
 	}
 	c.srv.forget(c)
+}
+
+// clientMeta is what CLIENT LIST shows and the hot path does not touch. It is
+// replaced as a whole, so that any thread may read it.
+type clientMeta struct {
+	name, libName, libVersion string
+	resp3                     bool
+	noEvict, noTouch          bool
+	multi                     bool
+	db                        uint8
+	admin                     bool // of the user admin
+}
+
+// setMeta replaces the meta with a changed copy.
+func (c *conn) setMeta(change func(*clientMeta)) {
+	m := *c.meta.Load()
+	change(&m)
+	c.meta.Store(&m)
+}
+
+// resetSession puts the connection into the state of a new one, its name
+// included and its id excepted.
+func (c *conn) resetSession() {
+	c.tx = nil
+	c.watched.end()
+	c.resp3, c.admin = false, false
+	c.mode, c.db = 0, 0
+	m := *c.meta.Load()
+	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})
+	if c.relayed || c.srv.password() == "" {
+		c.authenticated()
+		return
+	}
+	c.limits = &resp.Unauthenticated
+	c.mode |= modeNoAuth
 }

@@ -38,7 +38,7 @@ func TestLimitsOfDatabasesAreApart(t *testing.T) {
 func TestDatabasesOfConnectionsOfAThread(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	m := &machine{socket: 1 << 30}
-	r.s.clients.Add(1)
+	r.s.clients.admitted.Add(1)
 	r.s.initConn(&m.conn, r.lane, m, -1, "other", "test")
 	other := &rig{t: t, s: r.s, machine: m, set: r.set}
 	for _, line := range []string{"SELECT 3", "SET k three", "MULTI", "SET k x", "SELECT 4", "SET k four", "EXEC", "EXISTS k", "NONSENSE", "SET", "GETRANGE k x 1"} {

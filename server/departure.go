@@ -74,7 +74,7 @@ func (s *Server) sendAway() {
 	if s.cfg.Redirect != RedirectMoved {
 		return
 	}
-	for _, c := range s.connections() {
+	for _, c := range s.clients.list() {
 		if !c.relayed {
 			c.post(func() {
 				c.depart(closesAtRest)

@@ -324,7 +324,7 @@ func TestFramesOfANewLeader(t *testing.T) {
 	n := startNode(t, partition.Handover, patient)
 	c := dial(t, n.addr)
 	c.send("INCREX a\r\nINCREX a\r\nPING\r\nMULTI\r\nINCREX a\r\nEXEC\r\nINCR")
-	eventually(t, "commands wait", func() bool { return len(n.connections()) == 1 && n.dials.Load() > 0 })
+	eventually(t, "commands wait", func() bool { return len(n.clients.list()) == 1 && n.dials.Load() > 0 })
 	n.become(partition.Leading)
 	c.expect("*2\r\n:1\r\n:1\r\n*2\r\n:2\r\n:1\r\n+PONG\r\n+OK\r\n+QUEUED\r\n*1\r\n*2\r\n:3\r\n:1\r\n")
 	c.send("EX a\r\n")

@@ -27,7 +27,7 @@ type machine struct {
 func newMachine(s *Server) *machine {
 	m := &machine{socket: 1 << 30}
 	l := s.newLane(func() {})
-	s.clients.Add(1)
+	s.clients.admitted.Add(1)
 	s.initConn(&m.conn, l, m, -1, "test", "test")
 	return m
 }

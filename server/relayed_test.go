@@ -136,7 +136,7 @@ func TestStreamsDoNotCountAgainstMaxclients(t *testing.T) {
 	for _, s := range streams {
 		s.Close()
 	}
-	eventually(t, "the streams are gone", func() bool { return len(leader.connections()) == 1 })
+	eventually(t, "the streams are gone", func() bool { return len(leader.clients.list()) == 1 })
 	dial(t, leader.addr).expect("-ERR max number of clients reached\r\n")
 }
 

@@ -186,7 +186,7 @@ func (s *Server) Stats() Stats {
 	s.eachLane(func(l *lane) { held += l.waiting.Load() })
 	backstop := s.Partition().Backstop()
 	return Stats{
-		Clients:          int(s.clients.Load()),
+		Clients:          int(s.clients.admitted.Load()),
 		Received:         st.counts[countReceived].Load(),
 		Rejected:         st.counts[countRejectedClients].Load(),
 		AcceptErrors:     st.counts[countAcceptErrors].Load(),
@@ -344,3 +344,29 @@ func (s *Server) Durations() []Durations {
 	})
 	return out
 }
+
+// rate turns a running total into a rate, between the readers' calls: nothing
+// runs for it while nobody asks.
+type rate struct {
+	mu   sync.Mutex
+	at   time.Time // guarded by mu, as the rest
+	n    uint64
+	last float64
+}
+
+func (r *rate) perSecond(n uint64) int64 {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	now := time.Now()
+	if d := now.Sub(r.at); d >= rateWindow {
+		if !r.at.IsZero() && n >= r.n {
+			r.last = float64(n-r.n) / d.Seconds()
+		}
+		r.at, r.n = now, n
+	}
+	return int64(r.last)
+}
+
+// rateWindow is the shortest time to measure over; more frequent readers see
+// the same figure.
+const rateWindow = time.Second

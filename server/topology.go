@@ -179,3 +179,11 @@ func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 		s.pubsub.PublishOwn(pubsub.Channels, switchMaster, fmt.Appendf(nil, "%s %s %d %s %d", name, old.Host, old.Port, leader.Host, leader.Port))
 	})
 }
+
+// redisMode is standalone where any node answers plain clients.
+func (s *Server) redisMode() string {
+	if !s.Partition().Alone() && s.cfg.Redirect == RedirectMoved {
+		return "cluster"
+	}
+	return "standalone"
+}

@@ -132,3 +132,35 @@ func (tx *transaction) keys(watched []engine.Watch, now int64) [][]byte {
 	}
 	return keys
 }
+
+// endTransaction leaves MULTI and forgets what is watched.
+func (c *conn) endTransaction() {
+	c.watched.end()
+	c.leaveMulti()
+}
+
+func (c *conn) leaveMulti() {
+	c.tx = nil
+	c.mode &^= modeMulti
+	c.setMeta(func(m *clientMeta) { m.multi = false })
+}
+
+// execHoldsUp reports whether EXEC may hold its loop for longer than a turn. Then it
+// waits behind what epoll has named: between two of them all other sockets are
+// served, however many connections send them.
+func (c *conn) execHoldsUp(m mode) bool {
+	return c.tx.heavy && (c.tx.fixed || m&modeTracking != 0 || !c.tx.isolable())
+}
+
+// mayChangeMuch reports whether a command may change more than its arguments have: the
+// others change few entries of one key, which travel as a difference, or counters.
+func mayChangeMuch(cmd *command.Spec) bool {
+	return cmd.Flags&(command.Write|command.Script) == command.Write && cmd.Derived == nil &&
+		(cmd.Flags&command.Fast == 0 || cmd.Flags&command.Databases != 0 || cmd.Keys.Last == 2) // RENAMENX, for one
+}
+
+// mayTakeLong reports whether a transaction that has taken too long already
+// does without the command, or moves.
+func mayTakeLong(cmd *command.Spec) bool {
+	return cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
+}

@@ -63,6 +63,9 @@ func (c *conn) login(user, pass []byte) bool {
 // guessable reports whether there is a password.
 func (s *Server) guessable() bool { return s.password() != "" || s.guards() }
 
+// errWrongPass is the text of a failed login, as Redis has it.
+const errWrongPass = "WRONGPASS invalid username-password pair or user is disabled."
+
 // rejectLogin answers a wrong password, late. The connection runs nothing until
 // then.
 func (c *conn) rejectLogin() {

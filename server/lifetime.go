@@ -1,0 +1,165 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"sync"
+	"time"
+)
+
+// lifetime is what a server is given to serve, and how it ends: listeners and streams,
+// until Shutdown.
+type lifetime struct {
+	endMu     sync.Mutex
+	ended     bool                  // guarded by endMu
+	listeners map[net.Listener]bool // guarded by endMu
+	streams   map[*stream]bool      // guarded by endMu
+	serving   sync.WaitGroup        // calls of Serve
+	streamsWG sync.WaitGroup
+	end       chan struct{} // closed when Shutdown begins
+	ending    context.Context
+	cancel    context.CancelFunc // of ending
+}
+
+// open makes l one that has not ended.
+func (l *lifetime) open() {
+	l.listeners, l.streams = make(map[net.Listener]bool), make(map[*stream]bool)
+	l.end = make(chan struct{})
+	l.ending, l.cancel = context.WithCancel(context.Background())
+}
+
+// Serve accepts plain connections from ln until Shutdown, and then returns
+// ErrClosed. TCP on Linux is served by the event loops, everything else by
+// goroutines.
+func (s *Server) Serve(ln net.Listener) error {
+	return s.serve(ln, func() error {
+		if handled, err := s.acceptOnLoops(ln); handled {
+			return err
+		}
+		return s.acceptStreams(ln)
+	})
+}
+
+// ServeStreams accepts connections from ln, such as a TLS listener's, until
+// Shutdown, and then returns ErrClosed. Each is served by goroutines of its own.
+func (s *Server) ServeStreams(ln net.Listener) error {
+	return s.serve(ln, func() error { return s.acceptStreams(ln) })
+}
+
+func (s *Server) serve(ln net.Listener, accept func() error) error {
+	s.endMu.Lock()
+	if s.ended {
+		s.endMu.Unlock()
+		ln.Close()
+		return ErrClosed
+	}
+	s.listeners[ln] = true
+	s.serving.Add(1)
+	defer s.serving.Done()
+	s.endMu.Unlock()
+	err := accept()
+	s.endMu.Lock()
+	delete(s.listeners, ln)
+	ended := s.ended
+	s.endMu.Unlock()
+	if ended {
+		return ErrClosed
+	}
+	ln.Close()
+	return fmt.Errorf("accept: %w", err)
+}
+
+func (s *Server) addStream(st *stream) bool {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	s.streams[st] = true
+	return !s.ended
+}
+
+func (s *Server) removeStream(st *stream) {
+	s.endMu.Lock()
+	defer s.endMu.Unlock()
+	delete(s.streams, st)
+}
+
+// Shutdown ends the server: it accepts nothing more, lets every connection
+// finish the commands that it has received, and closes it when its replies are
+// written. When ctx is done first, what is left is closed at once and ctx's
+// error returned. A command that does not end is left behind within
+// abandonAfter of that: its goroutine goes on until the process ends.
+func (s *Server) Shutdown(ctx context.Context) error {
+	s.endMu.Lock()
+	if s.ended {
+		s.endMu.Unlock()
+		return ErrClosed
+	}
+	s.ended = true
+	close(s.end)
+	s.cancel()
+	for ln := range s.listeners {
+		ln.Close()
+	}
+	s.endMu.Unlock()
+	ended := make(chan error, 1)
+	go func() { ended <- s.finish(ctx) }()
+	select {
+	case err := <-ended:
+		return err
+	case <-ctx.Done():
+	}
+	select {
+	case err := <-ended:
+		return err
+	case <-time.After(abandonAfter):
+		return fmt.Errorf("%w: something has been busy for %v and is left behind", ctx.Err(), s.Busy().Round(time.Millisecond))
+	}
+}
+
+// abandonAfter is how long Shutdown waits for what its context has cut off.
+const abandonAfter = time.Second
+
+// finish is the part of Shutdown that waits.
+func (s *Server) finish(ctx context.Context) error {
+	defer close(s.beat.stop)
+	// No acceptor may hand over a connection once its loop has stopped.
+	s.serving.Wait()
+	s.unpause()
+	s.eachStream((*stream).stop)
+	s.stopLoops()
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		s.streamsWG.Wait()
+		s.waitLoops()
+	}()
+	var err error
+	select {
+	case <-done:
+	case <-ctx.Done():
+		err = ctx.Err()
+		s.eachStream((*stream).abort)
+		s.killLoops()
+		<-done
+	}
+	if e := s.caller.close(ctx); err == nil {
+		err = e
+	}
+	s.workers.close(ctx)
+	s.scripts.Close()
+	s.closePartitions()
+	return err
+}
+
+// eachStream calls fn with every stream, without holding the lock.
+func (s *Server) eachStream(fn func(*stream)) {
+	s.endMu.Lock()
+	all := make([]*stream, 0, len(s.streams))
+	for st := range s.streams {
+		all = append(all, st)
+	}
+	s.endMu.Unlock()
+	for _, st := range all {
+		fn(st)
+	}
+}

@@ -1,0 +1,93 @@
+package server
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"runtime"
+	"time"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/resp"
+	"github.com/headgate-io/headgate/server/access"
+	"github.com/headgate-io/headgate/server/checks"
+	"github.com/headgate-io/headgate/server/command"
+	"github.com/headgate-io/headgate/server/events"
+	"github.com/headgate-io/headgate/server/memory"
+	"github.com/headgate-io/headgate/server/policies"
+	"github.com/headgate-io/headgate/server/pubsub"
+	"github.com/headgate-io/headgate/server/scripts"
+)
+
+// New returns a server that has its loops and workers running and no listener
+// yet. Shutdown must be called to end them.
+func New(cfg Config) (*Server, error) { return newServer(cfg, nil) }
+
+// newServer is New with more commands.
+func newServer(cfg Config, more []command.Spec) (*Server, error) {
+	cfg, err := cfg.withDefaults()
+	if err != nil {
+		return nil, fmt.Errorf("server config: %w", err)
+	}
+	id := make([]byte, 20)
+	_, _ = rand.Read(id) // never fails
+	s := &Server{
+		cfg:      cfg,
+		log:      cfg.Logger,
+		engine:   cfg.Engine,
+		runID:    hex.EncodeToString(id),
+		started:  time.Now(),
+		electing: electing,
+		limits:   resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
+		lanes:    make(map[*lane]struct{}),
+		heavy:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+	}
+	s.open()
+	s.clients.all = make(map[uint64]*conn)
+	s.parts = []*partition.Partition{partition.New(partition.Config{
+		Slots:  partition.Slots{Last: clusterSlots - 1},
+		Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s},
+		Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
+		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
+	})}
+	s.events = events.New()
+	tallies := checks.NewTallies()
+	s.policies = policies.NewBook(cfg.Engine, cfg.Logger, cfg.NoGateways, s.events, tallies)
+	s.checks = checks.New(cfg.Engine, s.policies, tallies, s.events)
+	s.memory.init(s, func() int { return s.scripts.Slow() })
+	s.pubsub = pubsub.New(pubsub.Config{
+		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
+		Watched: func(on bool) { s.setMode(modeMonitors, on) }, Tracked: func(on bool) { s.setMode(modeTracking, on) },
+	})
+	s.scripts = scripts.New(scripts.Config{
+		Engine: cfg.Engine, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
+		MaxReply: cfg.OutputBufferLimit, MaxMessages: cfg.MaxBulk, Time: func() time.Duration { return s.runtime.Load().ScriptTime },
+		Ended: s.memory.scavenger.Ask, Ending: s.ending, Logger: cfg.Logger,
+	})
+	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
+		return nil, err
+	}
+	s.fromNodes, s.unconnected = s.table.Forwarded(), s.table.Unconnected()
+	s.limitSpec = s.table.ByFullName([]byte("rl.limit"))
+	s.scripts.Use(s.table)
+	s.gate = access.New(access.Config{
+		Rules: s.accessRules, Logger: cfg.Logger,
+		Wrong: func() { s.stats.counts[countAuthFailures].Add(1) },
+	})
+	s.caller.Gate, s.caller.srv, s.caller.cut = s.gate, s, make(chan struct{})
+	s.masters.add(masterName)
+	s.Configure(cfg.Runtime)
+	s.stats.init(s.table, cfg.IOThreads+streamStripes)
+	s.workers = newWorkers(cfg.Workers)
+	s.beat.stop = make(chan struct{})
+	if err := s.startLoops(); err != nil {
+		s.closePartitions()
+		s.workers.close(s.ending)
+		return nil, err
+	}
+	go s.beat.run(s)
+	go s.memory.run(s)
+	go s.memory.scavenger.Run(s.end, memory.Mapped())
+	go s.tellEvents()
+	return s, nil
+}

@@ -1,0 +1,49 @@
+package server
+
+import (
+	"sync"
+	"sync/atomic"
+)
+
+// registry has the connections that others see, by their ids. Its methods may be called
+// by any goroutine.
+type registry struct {
+	admitted atomic.Int64 // and not yet gone
+	nextID   atomic.Uint64
+
+	mu  sync.Mutex
+	all map[uint64]*conn // guarded by mu
+}
+
+// add gives a connection its id. From here on others see it.
+func (r *registry) add(c *conn) {
+	c.id = r.nextID.Add(1)
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.all[c.id] = c
+}
+
+// remove takes a closed connection out.
+func (r *registry) remove(c *conn) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.all, c.id)
+}
+
+// get returns the connection of an id, nil if there is none.
+func (r *registry) get(id uint64) *conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.all[id]
+}
+
+// list returns the connections, in no order.
+func (r *registry) list() []*conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	all := make([]*conn, 0, len(r.all))
+	for _, c := range r.all {
+		all = append(all, c)
+	}
+	return all
+}
