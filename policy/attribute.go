@@ -1,9 +1,6 @@
 package policy
 
 import (
-	"bytes"
-	"crypto/hmac"
-	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
 	"net/netip"
@@ -178,16 +175,6 @@ func isDigest(s []byte) bool {
 		}
 	}
 	return true
-}
-
-// appendSecret appends the digest of a secret value.
-func (c *Call) appendSecret(dst, value []byte) []byte {
-	if key := c.policy.secret; c.mac == nil || !bytes.Equal(c.secret, key) {
-		c.mac, c.secret = hmac.New(sha256.New, key), key
-	}
-	c.mac.Reset()
-	c.mac.Write(value)
-	return appendDigest(dst, c.mac.Sum(c.sum[:0]))
 }
 
 // IPAttribute is the one that has type ip without being told so.

@@ -2,6 +2,7 @@ package policy
 
 import (
 	"bytes"
+	"crypto/hmac"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -204,4 +205,14 @@ func (c *Call) Unused() [][]byte { return c.unknown }
 // attribute returns the name of the lowest attribute of a mask.
 func (p *Policy) attribute(mask uint32) string {
 	return p.attrs.names[bits.TrailingZeros32(mask)]
+}
+
+// appendSecret appends the digest of a secret value.
+func (c *Call) appendSecret(dst, value []byte) []byte {
+	if key := c.policy.secret; c.mac == nil || !bytes.Equal(c.secret, key) {
+		c.mac, c.secret = hmac.New(sha256.New, key), key
+	}
+	c.mac.Reset()
+	c.mac.Write(value)
+	return appendDigest(dst, c.mac.Sum(c.sum[:0]))
 }

@@ -72,7 +72,7 @@ func (x *compiler) names() {
 	head := KeyPrefix(x.def.Name)
 	for _, l := range x.def.Limits {
 		all.WriteString(head)
-		all.WriteString(l.Id)
+		all.WriteString(l.ID)
 	}
 	text := all.String()
 	x.p.Name = x.def.Name
@@ -80,7 +80,7 @@ func (x *compiler) names() {
 		x.p.Name = text[1 : len(head)-1]
 	}
 	for _, l := range x.def.Limits {
-		n := len(head) + len(l.Id)
+		n := len(head) + len(l.ID)
 		x.prefixes, text = append(x.prefixes, text[:n]), text[n:]
 	}
 }
@@ -140,7 +140,7 @@ func (x *compiler) attribute(name string, at Place) int {
 func (x *compiler) limit(i int, d *LimitDef) {
 	l := &x.p.Limits[i]
 	*l = Limit{
-		Policy: x.p, Index: i, Name: d.Name, ID: d.Id, Terms: d.Terms, Epoch: x.p.Epochs[d.Id], prefix: x.prefixes[i],
+		Policy: x.p, Index: i, Name: d.Name, ID: d.ID, Terms: d.Terms, Epoch: x.p.Epochs[d.ID], prefix: x.prefixes[i],
 	}
 	if d.Calendar != nil {
 		var err error

@@ -11,16 +11,6 @@ type clause struct {
 	values *values // of isAny and isNone
 }
 
-// Test is how a clause asks.
-type Test uint8
-
-const (
-	IsAny   Test = iota // one of the values
-	IsNone              // present, and none of the values
-	Present             // has a value
-	Absent              // has none
-)
-
 // holds reports whether the call meets the condition.
 func (w condition) holds(c *Call) bool {
 	for i := range w {

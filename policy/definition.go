@@ -5,36 +5,6 @@ import (
 	"github.com/headgate-io/headgate/policy/route"
 )
 
-// Place is where something stands in its text.
-type Place struct {
-	Line, Column int32
-	Path         *Step
-}
-
-// Step is the last step of a path, such as limits.user.by[1], and those before it.
-// Nearly all paths are never written.
-type Step struct {
-	Up   *Step
-	Name string
-}
-
-// String returns the path, "" for nil.
-func (s *Step) String() string {
-	switch {
-	case s == nil:
-		return ""
-	case s.Up != nil && s.Name[0] != '[':
-		return s.Up.String() + "." + s.Name
-	}
-	return s.Up.String() + s.Name
-}
-
-// Scalar is a scalar, and where it stands.
-type Scalar struct {
-	S string
-	Place
-}
-
 // Definition is the checked tree of a policy: all that can be checked without
 // the cluster's attributes and lists has been.
 type Definition struct {
@@ -51,12 +21,13 @@ type Definition struct {
 	Hold       Hold // what is not said, or is the default, is zero
 	Limits     []*LimitDef
 	Overrides  []*OverrideDef
-	// descriptors are in place of limits, if dialect is set; then all above but
-	// weight, onFailure, backstop and durability is empty.
+	// Descriptors are in place of limits, if Dialect is set; then all above but
+	// Weight, OnFailure, Backstop and Durability is empty.
 	Dialect     bool
 	Descriptors []*DescriptorDef
 }
 
+// AttributeDef is an attribute with its type.
 type AttributeDef struct {
 	Name  string
 	Type  Type
@@ -71,9 +42,10 @@ type ListDef struct {
 	Entries []Scalar
 }
 
+// LimitDef is a limit of a text.
 type LimitDef struct {
 	Terms
-	Name, Id string
+	Name, ID string
 	Place    Place
 	By       []ByDef
 	Rate     *NumbersDef // the limit's own; nil with tiers
@@ -91,7 +63,7 @@ type LimitDef struct {
 type ByDef struct {
 	Place Place
 	Attrs []string // alternatives
-	// v4 and v6 are the lengths of prefixes, 0 for the defaults.
+	// V4 and V6 are the lengths of prefixes, 0 for the defaults.
 	V4, V6 uint8
 }
 
@@ -110,21 +82,25 @@ type NumbersDef struct {
 	Cost  *CostDef
 }
 
+// TiersDef are the tiers of a limit.
 type TiersDef struct {
 	Attribute Scalar
 	Tiers     []TierDef // default is the last one
 }
 
+// TierDef is a tier with its numbers.
 type TierDef struct {
 	Name string
 	NumbersDef
 }
 
+// DefaultTier names the tier of callers of no other.
 const DefaultTier = "default"
 
 // ConditionDef has a clause for each attribute that it asks for.
 type ConditionDef []ClauseDef
 
+// ClauseDef is what a condition asks of one attribute.
 type ClauseDef struct {
 	Attribute string
 	Test      Test
@@ -133,6 +109,7 @@ type ClauseDef struct {
 	Place     Place
 }
 
+// OverrideDef is an override of a text.
 type OverrideDef struct {
 	Place  Place
 	When   ConditionDef
@@ -140,6 +117,7 @@ type OverrideDef struct {
 	Until  int64 // 0: for good
 }
 
+// OverriddenDef is a limit with the numbers that an override gives it.
 type OverriddenDef struct {
 	Limit string
 	NumbersDef
@@ -158,7 +136,7 @@ func (d *Definition) Limit(name string) *LimitDef {
 // LimitWithID returns the limit of an id, or nil.
 func (d *Definition) LimitWithID(id string) *LimitDef {
 	for _, l := range d.Limits {
-		if l.Id == id {
+		if l.ID == id {
 			return l
 		}
 	}
@@ -215,7 +193,7 @@ type GivenDef struct {
 type CalendarDef struct {
 	Rules calendar.Rules
 	Place Place
-	// anchor is where that is said.
+	// Anchor is where the anchor of Rules stands.
 	Anchor Place
 }
 
@@ -240,7 +218,7 @@ type RateLimitDef struct {
 	Unlimited bool
 	Unit      Unit
 	Requests  int64
-	Given     bool // requests is
+	Given     bool // Requests is
 	Name      string
 	Replaces  []string
 }
@@ -256,3 +234,13 @@ func (d *DescriptorDef) Composite() string {
 // Periodless reports whether no rate of a limit with a calendar says a period.
 // Then nothing is counted.
 func (l *LimitDef) Periodless() bool { return l.Calendar != nil && l.Calendar.Rules.Period == 0 }
+
+// Test is how a clause asks.
+type Test uint8
+
+const (
+	IsAny   Test = iota // one of the values
+	IsNone              // present, and none of the values
+	Present             // has a value
+	Absent              // has none
+)

@@ -1,12 +1,15 @@
-// Package policy reads named policies and tells which limits apply to a call:
-// text -> checked tree -> compiled set. It is pure: it opens nothing, knows no
-// clock and no counter, and decides nothing about what was consumed.
+// Package policy has named policies, and tells which limits apply to a call. It is
+// pure: it opens nothing, knows no clock and no counter, and decides nothing about
+// what was consumed.
+//
+// It has three floors: the vocabulary (Algorithm, Mode, Rate, Type and their kin), the
+// checked tree of a text (Definition), and what is compiled from it (Set). Package
+// grammar reads texts into trees, package diff compares trees.
 //
 // The types:
 //
-//   - Record is a text that has been read and checked. ParseFile and
-//     ParseRecord make them; an Errors says what is wrong with a text, and
-//     where.
+//   - Record is a text that has been read and checked: the tree of a policy, or of what
+//     policies share. An Errors says what is wrong with a text, and where.
 //   - Set has all policies of a revision, compiled. It is immutable; an Editor
 //     makes the next one.
 //   - Policy and Limit are the compiled forms, Numbers what tiers and overrides

@@ -35,11 +35,6 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Error returns an error about the place, of a file.
-func (p Place) Error(file, format string, args ...any) *Error {
-	return &Error{File: file, Line: int(p.Line), Column: int(p.Column), Path: p.Path.String(), Text: fmt.Sprintf(format, args...)}
-}
-
 // maxErrors is how many errors of a text are kept.
 const maxErrors = 20
 

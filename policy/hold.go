@@ -34,12 +34,3 @@ func (h Hold) Filled() Hold {
 	h.Share = cmp.Or(h.Share, defaultHold.Share)
 	return h
 }
-
-// CostBy is the name of the attribute that has the call's cost, "" where that is a
-// number.
-func (a *Applied) CostBy() string {
-	if a.Numbers.CostBy < 0 {
-		return ""
-	}
-	return a.Limit.Policy.attrs.names[a.Numbers.CostBy]
-}

@@ -2,7 +2,6 @@ package policy
 
 import (
 	"crypto/sha256"
-	"errors"
 	"net/netip"
 	"strings"
 )
@@ -178,42 +177,3 @@ func unescape(s string) (string, bool) {
 	}
 	return string(b), true
 }
-
-// CheckPolicyName returns an error for what cannot name a policy: what is not of a-z,
-// 0-9 and . _ / -, is longer than MaxName, or is the name of another record.
-func CheckPolicyName(s string) error {
-	switch {
-	case reservedRecord(s):
-		return errors.New("is the name of something else, and cannot be that of a policy")
-	case !isPolicyName(s):
-		return errors.New("does not name a policy: a-z, 0-9 and . _ / -, 64 at most")
-	}
-	return nil
-}
-
-// isPolicyName reports whether s can be the name of a policy: a-z, 0-9 and
-// . _ / -, at most MaxName bytes, and none of the records' names.
-func isPolicyName(s string) bool {
-	if s == "" || len(s) > MaxName {
-		return false
-	}
-	for i := range len(s) {
-		if b := s[i]; (b < 'a' || b > 'z') && (b < '0' || b > '9') && strings.IndexByte("._/-", b) < 0 {
-			return false
-		}
-	}
-	return !reservedRecord(s)
-}
-
-// reservedRecord reports whether s names a record that is no policy, or that a
-// later release may have.
-func reservedRecord(s string) bool {
-	return s == attributesRecord || s == "routes" || s == "lists" || strings.HasPrefix(s, listPrefix) || strings.HasPrefix(s, routesPrefix)
-}
-
-// Names of records that are no policies.
-const (
-	attributesRecord = "attributes"
-	listPrefix       = "lists/"
-	routesPrefix     = "routes/"
-)

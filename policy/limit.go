@@ -6,24 +6,6 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// Bounds of the grammar.
-const (
-	// MaxPolicies is how many policies a set may have.
-	MaxPolicies = 10_000
-	// MaxLimits is how many limits a policy may have.
-	MaxLimits = 16
-	// MaxBy is how many parts the `by` of a limit may have.
-	MaxBy = 4
-	// MaxAttributes is how many attributes a policy may use, and a call give.
-	MaxAttributes = 32
-	// MaxName is the length of a policy's name, in bytes.
-	MaxName = 64
-	// MaxWord is the length of the name of an attribute, a limit or a list.
-	MaxWord = 32
-	// MaxValue is the length of an attribute's value in a call, in bytes.
-	MaxValue = 4 << 10
-)
-
 // LimitEpoch counts the edits of a limit that changed its counters. A record that
 // was written under another Reset counts as absent; under another Proportion,
 // its consumed share is kept instead of its units. So of several edits between
@@ -36,23 +18,6 @@ type LimitEpoch struct {
 	// Was is how a limit counted, by which algorithm or calendar, that is gone, or
 	// whose calendar has no period now: its counters may go on. It is "" of others.
 	Was string `json:",omitempty"`
-}
-
-// Terms are what a text says of a limit and what holds as it is said.
-type Terms struct {
-	// Debt admits down to -Debt units.
-	Debt int64
-	// Status is 429, 503 or 403, or 0: 429, but 403 for a denial that no wait
-	// ends. See StatusOf.
-	Status    uint16
-	Algorithm Algorithm
-	Align     Align
-	// CountAll charges the calls that this or another limit denies, too.
-	CountAll bool
-	// MissingDenies denies calls without an attribute that the limit needs.
-	// Otherwise it does not apply to them.
-	MissingDenies bool
-	Share         ShareRange
 }
 
 // Limit is a compiled limit of a policy.

@@ -3,7 +3,6 @@ package policy
 import (
 	"fmt"
 	"hash/maphash"
-	"math"
 	"math/bits"
 )
 
@@ -69,9 +68,6 @@ var sources = [...]string{"rate", "tier", "tier override", "policy override", "l
 
 // String returns words for k.
 func (k SourceKind) String() string { return sources[k] }
-
-// MaxUnits bounds amounts and costs: two of them can be added.
-const MaxUnits = math.MaxInt64 / 2
 
 // Match tells what applies to the call at a time. The error is of a call that
 // cannot be decided: without an attribute that the policy requires, or with a
@@ -313,24 +309,6 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	return Applies, nil
 }
 
-// ParseCost reads a cost: a whole number from 0 to MaxUnits.
-func ParseCost(b []byte) (int64, bool) {
-	if len(b) == 0 || len(b) > 19 {
-		return 0, false
-	}
-	n := int64(0)
-	for _, d := range b {
-		if d < '0' || d > '9' {
-			return 0, false
-		}
-		n = n*10 + int64(d-'0') // 19 digits fit into an uint64, not an int64
-		if n < 0 {
-			return 0, false
-		}
-	}
-	return n, n <= MaxUnits
-}
-
 // Keys appends to dst the keys of the counters that are the caller's own: of
 // limits whose `by` is given whole. Those without `by` are everybody's. The
 // keys are views of the call's buffer.
@@ -361,4 +339,13 @@ func (c *Call) Keys(dst [][]byte) [][]byte {
 		from = end
 	}
 	return dst
+}
+
+// CostBy is the name of the attribute that has the call's cost, "" where that is a
+// number.
+func (a *Applied) CostBy() string {
+	if a.Numbers.CostBy < 0 {
+		return ""
+	}
+	return a.Limit.Policy.attrs.names[a.Numbers.CostBy]
 }

@@ -131,7 +131,7 @@ func (m *model) numbers(l *policy.LimitDef, by string, known bool) (r policy.Rat
 		}
 	}()
 	for _, o := range m.overrides {
-		if o.Kind == policy.OverrideLimit && o.Limit == l.Id && o.By == by && known && m.alive(o.Until) {
+		if o.Kind == policy.OverrideLimit && o.Limit == l.ID && o.By == by && known && m.alive(o.Until) {
 			r = o.Rate
 			return
 		}
@@ -219,7 +219,7 @@ func (m *model) match() []string {
 		if r.Kind == policy.Unlimited || mode == policy.Off || !known && !l.MissingDenies {
 			continue
 		}
-		line := "@p:" + l.Id + by + " " + r.String()
+		line := "@p:" + l.ID + by + " " + r.String()
 		if !known {
 			line, units = l.Name+" missing "+r.String(), "0"
 		}

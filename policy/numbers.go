@@ -112,3 +112,38 @@ type Numbers struct {
 	// finds it again in Applied. This package leaves it alone.
 	Handle any
 }
+
+// Terms are what a text says of a limit and what holds as it is said.
+type Terms struct {
+	// Debt admits down to -Debt units.
+	Debt int64
+	// Status is 429, 503 or 403, or 0: 429, but 403 for a denial that no wait
+	// ends. See StatusOf.
+	Status    uint16
+	Algorithm Algorithm
+	Align     Align
+	// CountAll charges the calls that this or another limit denies, too.
+	CountAll bool
+	// MissingDenies denies calls without an attribute that the limit needs.
+	// Otherwise it does not apply to them.
+	MissingDenies bool
+	Share         ShareRange
+}
+
+// ParseCost reads a cost: a whole number from 0 to MaxUnits.
+func ParseCost(b []byte) (int64, bool) {
+	if len(b) == 0 || len(b) > 19 {
+		return 0, false
+	}
+	n := int64(0)
+	for _, d := range b {
+		if d < '0' || d > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(d-'0') // 19 digits fit into an uint64, not an int64
+		if n < 0 {
+			return 0, false
+		}
+	}
+	return n, n <= MaxUnits
+}

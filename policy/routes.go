@@ -2,8 +2,6 @@ package policy
 
 import (
 	"errors"
-	"maps"
-	"slices"
 
 	"github.com/headgate-io/headgate/policy/route"
 )
@@ -166,9 +164,6 @@ func (s *Routes) match(f *Found) *Route {
 	return &s.other
 }
 
-// Routes returns a set of routes by the name of its record, nil for none.
-func (s *Set) Routes(name string) *Routes { return s.routes[name] }
-
 // all yields the routes of the set, that for everything else last.
 func (s *Routes) all(yield func(*Route) bool) {
 	for i := range s.routes {
@@ -187,70 +182,6 @@ func (r *Route) Gives(name string) bool {
 		}
 	}
 	return false
-}
-
-// CheckRoutes returns which routes of the set go to policies that it has not, or that
-// are asked by descriptors, which a route has not: an *Errors, or nil.
-func (s *Set) CheckRoutes() error {
-	return s.eachRoute(func(set *Routes, r *Route) *Error {
-		switch p := s.policies.named(r.Policy); {
-		case p == nil:
-		case p.descriptors != nil:
-			return set.errorAt(r.place, "policy %q has descriptors: routes go to policies with limits", r.Policy)
-		default:
-			return nil
-		}
-		return set.errorAt(r.place, "there is no policy %q%s", Clip(r.Policy), Nearest(r.Policy, s.names))
-	})
-}
-
-// CheckAddresses returns which routes of the set go to policies by the address of the
-// client: an *Errors, or nil. It is for a node without trusted proxies, whose callers
-// all have the address of their gateway.
-func (s *Set) CheckAddresses() error {
-	return s.eachRoute(func(set *Routes, r *Route) *Error {
-		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(IPAttribute)) || r.Gives(IPAttribute) {
-			return nil
-		}
-		return set.errorAt(r.place, "policy %q goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway", r.Policy)
-	})
-}
-
-// eachRoute returns what is wrong with the routes that ask a policy.
-func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
-	var errs Errors
-	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
-		set := s.routes[name]
-		for r := range set.all {
-			if r.Answer != AskPolicy {
-				continue
-			}
-			if err := wrong(set, r); err != nil {
-				errs.Add(err)
-			}
-		}
-	}
-	return errs.Result()
-}
-
-// RouteWarnings returns what the routes of the set say in vain, as Record.Warnings
-// does of policies: attributes that the policy has no use for.
-func (s *Set) RouteWarnings() (found []*Error) {
-	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
-		set := s.routes[name]
-		for r := range set.all {
-			p := s.policies.named(r.Policy)
-			if r.Answer != AskPolicy || p == nil {
-				continue
-			}
-			for i := range r.Given {
-				if g := &r.Given[i]; g.place.Line > 0 && !p.Knows([]byte(g.Name)) {
-					found = append(found, set.errorAt(g.place, "policy %q has no use for the attribute %q%s", r.Policy, g.Name, Nearest(g.Name, p.attrs.names)))
-				}
-			}
-		}
-	}
-	return found
 }
 
 func (s *Routes) errorAt(p Place, format string, args ...any) *Error {

@@ -13,6 +13,7 @@ type ShareRange struct{ From, To uint8 }
 // Everybody is the share of a limit that says none.
 var Everybody = ShareRange{0, 100}
 
+// Partial reports whether the share leaves callers out.
 func (r ShareRange) Partial() bool { return r != Everybody }
 
 // has reports whether the caller of a key is in the share. by is the part of the

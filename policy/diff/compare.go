@@ -156,7 +156,7 @@ func (x *comparison) limits(old, new *policy.Definition) {
 	before := make([]*policy.LimitDef, len(new.Limits))
 	kept := map[*policy.LimitDef]bool{}
 	for i, l := range new.Limits {
-		if before[i] = old.LimitWithID(l.Id); before[i] == nil && new.LimitWithID(l.Name) == nil {
+		if before[i] = old.LimitWithID(l.ID); before[i] == nil && new.LimitWithID(l.Name) == nil {
 			before[i] = old.Limit(l.Name)
 		}
 		kept[before[i]] = true
@@ -173,7 +173,7 @@ func (x *comparison) limits(old, new *policy.Definition) {
 			continue
 		}
 		x.add("limits."+was.Name, was.Name, l.Name, grammar.NoEffect)
-		x.add(path+".id", was.Id, l.Id, grammar.NewKeys)
+		x.add(path+".id", was.ID, l.ID, grammar.NewKeys)
 		tiers := was.Tiers != nil && l.Tiers != nil
 		said, says := compared(was, tiers), compared(l, tiers)
 		if otherCounters(was, l) {

@@ -50,16 +50,16 @@ func Revise(old *policy.Record, epochs map[string]policy.LimitEpoch, new *policy
 	out := copied(epochs)
 	before, after := definitionOf(old), definitionOf(new)
 	for _, l := range before.Limits {
-		if after.LimitWithID(l.Id) == nil && !l.Periodless() {
-			e := out[l.Id]
+		if after.LimitWithID(l.ID) == nil && !l.Periodless() {
+			e := out[l.ID]
 			e.Was = counting(l)
-			out[l.Id] = e
+			out[l.ID] = e
 		}
 	}
 	for _, l := range after.Limits {
-		e := out[l.Id]
+		e := out[l.ID]
 		counted, edited := e.Was, true
-		if was := before.LimitWithID(l.Id); was != nil {
+		if was := before.LimitWithID(l.ID); was != nil {
 			edited = heldAgainst(was, before) != heldAgainst(l, after)
 			if was.Penalty != nil && l.Penalty == nil {
 				e.Forgiven++
@@ -83,7 +83,7 @@ func Revise(old *policy.Record, epochs map[string]policy.LimitEpoch, new *policy
 		if l.Periodless() {
 			e.Was = counted
 		}
-		keep(out, l.Id, e)
+		keep(out, l.ID, e)
 	}
 	if after.Dialect {
 		e := out[policy.DescriptorsID]
@@ -129,9 +129,9 @@ func ResetAll(r *policy.Record, epochs map[string]policy.LimitEpoch) map[string]
 	}
 	d := definitionOf(r)
 	for _, l := range d.Limits {
-		e := out[l.Id]
+		e := out[l.ID]
 		e.Reset++
-		out[l.Id] = e
+		out[l.ID] = e
 	}
 	if d.Dialect {
 		e := out[policy.DescriptorsID]

@@ -124,6 +124,7 @@ func optional[T fmt.Stringer](v *T) string {
 	return (*v).String()
 }
 
+// AttributeFields returns the types of attributes, by their names.
 func AttributeFields(defs []policy.AttributeDef) (fs []Field) {
 	for i := range defs {
 		fs = append(fs, Field{defs[i].Name, Inline(fieldsOf(attributeEntries, &defs[i])), NewKeys})

@@ -33,8 +33,8 @@ func (r *reader) limits(n *yaml.Node) (defs []*policy.LimitDef) {
 		if value.Kind == yaml.MappingNode {
 			r.checkLimit(l, key, value)
 		}
-		if l.Id == "" {
-			l.Id = l.Name
+		if l.ID == "" {
+			l.ID = l.Name
 		}
 		defs = append(defs, l)
 	})

@@ -262,10 +262,10 @@ func (r *reader) checkOverrides(d *policy.Definition) {
 	}
 	ids := make([]string, 0, len(d.Limits))
 	for _, l := range d.Limits {
-		if slices.Contains(ids, l.Id) {
-			r.failAt(l.Place, "another limit has the id %q", l.Id)
+		if slices.Contains(ids, l.ID) {
+			r.failAt(l.Place, "another limit has the id %q", l.ID)
 		}
-		ids = append(ids, l.Id)
+		ids = append(ids, l.ID)
 	}
 }
 

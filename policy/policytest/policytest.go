@@ -1,3 +1,4 @@
+// Package policytest makes sets and calls of policies for tests.
 package policytest
 
 import (
@@ -13,8 +14,10 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
+// Seed is that of the sets.
 var Seed = maphash.MakeSeed()
 
+// Empty returns a set without policies, which has a secret.
 func Empty() *policy.Set {
 	return policy.NewSet(policy.Config{Seed: Seed, Secret: []byte("cluster key")})
 }
@@ -96,6 +99,7 @@ func Line(a *policy.Applied) string {
 	return s
 }
 
+// Record reads a record.
 func Record(t *testing.T, name, text string) *policy.Record {
 	t.Helper()
 	r, err := grammar.ParseRecord(name+".yaml", name, []byte(text))
@@ -103,6 +107,7 @@ func Record(t *testing.T, name, text string) *policy.Record {
 	return r
 }
 
+// Reread requires that the canonical text of a record is read as an equal one.
 func Reread(t *testing.T, r *policy.Record) {
 	text := grammar.Format(r)
 	if len(text) > grammar.MaxText {
@@ -114,6 +119,7 @@ func Reread(t *testing.T, r *policy.Record) {
 	require.Empty(t, diff.Compare(r, again), text)
 }
 
+// Heap returns how many bytes are in use.
 func Heap() int64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -1,0 +1,35 @@
+package policy
+
+// Failure is what a policy answers while nobody can decide.
+type Failure uint8
+
+// The zero value leaves it to the server.
+const (
+	FailServer Failure = iota
+	FailOpen
+	FailClosed
+	FailLocal
+)
+
+var failureWords = [...]string{"", "open", "closed", "local"}
+
+// String returns the word of the grammar, "" for FailServer.
+func (f Failure) String() string { return failureWords[f] }
+
+// MaxBackstop is how many times its limits a policy may have admitted.
+const MaxBackstop = 1_000_000
+
+// Durability is what a policy's answers wait for.
+type Durability uint8
+
+// The zero value leaves it to the server.
+const (
+	DurabilityServer Durability = iota
+	Async
+	Sync
+)
+
+var durabilityWords = [...]string{"", "async", "sync"}
+
+// String returns the word of the grammar, "" for DurabilityServer.
+func (d Durability) String() string { return durabilityWords[d] }

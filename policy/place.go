@@ -1,0 +1,38 @@
+package policy
+
+import "fmt"
+
+// Place is where something stands in its text.
+type Place struct {
+	Line, Column int32
+	Path         *Step
+}
+
+// Step is the last step of a path, such as limits.user.by[1], and those before it.
+// Nearly all paths are never written.
+type Step struct {
+	Up   *Step
+	Name string
+}
+
+// String returns the path, "" for nil.
+func (s *Step) String() string {
+	switch {
+	case s == nil:
+		return ""
+	case s.Up != nil && s.Name[0] != '[':
+		return s.Up.String() + "." + s.Name
+	}
+	return s.Up.String() + s.Name
+}
+
+// Scalar is a scalar, and where it stands.
+type Scalar struct {
+	S string
+	Place
+}
+
+// Error returns an error about the place, of a file.
+func (p Place) Error(file, format string, args ...any) *Error {
+	return &Error{File: file, Line: int(p.Line), Column: int(p.Column), Path: p.Path.String(), Text: fmt.Sprintf(format, args...)}
+}
