@@ -14,8 +14,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/internal/hgtest"
-	"github.com/headgate-io/headgate/internal/load"
 )
 
 func TestMain(m *testing.M) {

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // checkReport is what RL.CHECK costs beside CL.THROTTLE.

@@ -10,10 +10,10 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/internal/hgtest"
-	"github.com/headgate-io/headgate/internal/load"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/policy/grammar"
 )

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // syncRow compares a cluster that replies after the commit with Redis + Lua.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // logRow is what a sorted set that a sliding log is kept in costs a cluster.

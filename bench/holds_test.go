@@ -7,8 +7,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/internal/hgtest"
-	"github.com/headgate-io/headgate/internal/load"
 )
 
 func TestHoldsTargets(t *testing.T) {

@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 func (r *holdsReport) targets() []target {

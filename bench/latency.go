@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // latencyRow compares latencies at one rate with those of Redis PING.

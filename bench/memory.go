@@ -8,7 +8,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // memoryRow is what a server holds per key.

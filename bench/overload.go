@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // overloadRow is what happens when twice the peak is offered.

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/internal/respclient"
 )
 

@@ -9,8 +9,8 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/internal/hgtest"
-	"github.com/headgate-io/headgate/internal/load"
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 

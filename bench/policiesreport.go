@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // cpuRatio is the processor time of one command over that of another.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/headgate-io/headgate/internal/load"
+	"github.com/headgate-io/headgate/bench/load"
 )
 
 // scenario is one load that redis-benchmark sends.

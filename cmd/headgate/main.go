@@ -12,7 +12,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/headgate-io/headgate/cmd/headgate/config"
-	"github.com/headgate-io/headgate/internal/load"
 )
 
 func main() {
@@ -36,7 +35,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	root.SetArgs(withCommand(config.JoinSwitches(args)))
-	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), copyCommand(), scriptsCommand(), policyCommand(), importCommand(), routeCommand(), load.NewCommand(), versionCommand())
+	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), copyCommand(), scriptsCommand(), policyCommand(), importCommand(), routeCommand(), versionCommand())
 	root.InitDefaultCompletionCmd()
 	for _, cmd := range root.Commands() {
 		if cmd.HasSubCommands() {

@@ -197,7 +197,7 @@ func TestCheckConfigAndVersion(t *testing.T) {
 	require.Contains(t, string(out), "--maxmemory-policy")
 	out, err = command(t, "--help").Output()
 	require.NoError(t, err)
-	for _, name := range []string{"serve", "check-config", "bench", "version", "completion"} {
+	for _, name := range []string{"serve", "check-config", "copy", "version", "completion"} {
 		require.Contains(t, string(out), "\n  "+name+" ")
 	}
 }

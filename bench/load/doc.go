@@ -1,6 +1,6 @@
 // Package load generates load for a server that speaks the Redis protocol and
-// measures how it answers. It is what `headgate bench` runs, and what the
-// side-by-side benchmark uses for its open-loop rows.
+// measures how it answers: the open-loop rows of the side-by-side benchmark, and what
+// redis-benchmark cannot send.
 //
 // [Config] says what to send, [Run] sends it and returns a [Result].
 //
@@ -18,7 +18,6 @@
 //
 // A closed loop has one goroutine per connection. An open loop has one
 // goroutine that writes to all connections and one reader per connection.
-// Progress is called from one goroutine.
 //
 // # Caveats
 //

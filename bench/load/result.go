@@ -71,17 +71,3 @@ func summarize(h *hdrhistogram.Histogram) Latency {
 		Max:   time.Duration(h.Max()),
 	}
 }
-
-// Progress is what happened in the last second of a run.
-type Progress struct {
-	// Elapsed is the time since the first command, warm-up included.
-	Elapsed time.Duration
-	// Warmup says that most of this second was before the measurement.
-	Warmup bool
-	// Rate is the replies per second.
-	Rate float64
-	// P50 and P99 are the latencies of this second, 0 if there was no reply.
-	P50, P99 time.Duration
-	// Errors is the number of errors since the measurement started.
-	Errors int64
-}

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"time"
@@ -39,12 +38,8 @@ type Config struct {
 	Drain time.Duration
 	// Password is sent with AUTH on every connection unless it is empty.
 	Password string
-	// TLS encrypts the connections unless it is nil.
-	TLS *tls.Config
 	// Seed makes the sequence of keys repeatable.
 	Seed uint64
-	// Progress, if set, is called once a second.
-	Progress func(Progress)
 }
 
 // validate reports the first setting that makes no run, and fills in Drain.

@@ -248,14 +248,12 @@ func (r *run) record(rec *recorder, due, now time.Duration, n int64) {
 	}
 }
 
-// collect sums up the recorders once a second until finished is closed, and
-// reports progress.
+// collect sums up the recorders once a second until finished is closed.
 func (r *run) collect(finished <-chan struct{}) *Result {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
 	var sum counts
 	total, second := newHistogram(), newHistogram()
-	last, answered := time.Duration(0), int64(0)
 	for running := true; running; {
 		select {
 		case <-tick.C:
@@ -267,32 +265,8 @@ func (r *run) collect(finished <-chan struct{}) *Result {
 			rec.collect(second, &sum)
 		}
 		total.Merge(second)
-		if r.cfg.Progress == nil || !running {
-			continue
-		}
-		now, n := time.Since(r.start), r.answered()
-		p := Progress{
-			Elapsed: now,
-			Warmup:  now-r.measure < time.Second/2,
-			Rate:    float64(n-answered) / (now - last).Seconds(),
-			P50:     time.Duration(second.ValueAtQuantile(50)),
-			P99:     time.Duration(second.ValueAtQuantile(99)),
-		}
-		for _, n := range sum.errors {
-			p.Errors += n
-		}
-		r.cfg.Progress(p)
-		last, answered = now, n
 	}
 	return r.result(total, &sum)
-}
-
-func (r *run) answered() int64 {
-	var n int64
-	for _, c := range r.clients {
-		n += c.answered.Load()
-	}
-	return n
 }
 
 func (r *run) result(h *hdrhistogram.Histogram, sum *counts) *Result {

@@ -2,7 +2,6 @@ package load
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -39,17 +38,11 @@ type client struct {
 // dialTimeout bounds the time until a connection is ready for commands.
 const dialTimeout = 5 * time.Second
 
-// dial opens one connection, with TLS and AUTH if the run has them.
+// dial opens one connection, with AUTH if the run has a password.
 func dial(ctx context.Context, cfg *Config) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
 	defer cancel()
-	var d interface {
-		DialContext(ctx context.Context, network, addr string) (net.Conn, error)
-	} = &net.Dialer{}
-	if cfg.TLS != nil {
-		d = &tls.Dialer{Config: cfg.TLS}
-	}
-	conn, err := d.DialContext(ctx, "tcp", cfg.Addr)
+	conn, err := new(net.Dialer).DialContext(ctx, "tcp", cfg.Addr)
 	if err != nil || cfg.Password == "" {
 		return conn, err
 	}

@@ -2,9 +2,7 @@ package load
 
 import (
 	"bufio"
-	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -281,15 +279,10 @@ func TestServerGone(t *testing.T) {
 		s := &fakeServer{reply: func([]string) string { return "+OK\r\n" }}
 		s.start(t)
 		time.AfterFunc(300*time.Millisecond, s.stop)
-		var stdout bytes.Buffer
-		cmd := NewCommand()
-		cmd.SetOut(&stdout)
-		cmd.SetErr(io.Discard)
-		cmd.SetArgs([]string{"--addr", s.addr, "--duration", "1s", "--warmup", "0s", "-c", "2", "--rate", fmt.Sprint(rate), "--format", "json"})
-		cmd.SilenceErrors = true
-		require.ErrorIs(t, cmd.Execute(), errAllBroken)
-		var res Result
-		require.NoError(t, json.Unmarshal(stdout.Bytes(), &res))
+		cfg := config(s.addr)
+		cfg.Duration, cfg.Warmup, cfg.Clients, cfg.Rate = time.Second, 0, 2, rate
+		res, err := Run(context.Background(), cfg)
+		require.ErrorIs(t, err, errAllBroken)
 		require.Greater(t, res.Replies, int64(100))
 		require.EqualValues(t, 2, res.Failures()-res.Errors["connect"])
 		require.Greater(t, res.Errors["connect"], int64(4))
@@ -446,53 +439,6 @@ func TestConfigErrorsNameTheSetting(t *testing.T) {
 		_, err := Run(context.Background(), cfg)
 		require.ErrorContains(t, err, want+":")
 	}
-}
-
-func TestCommandLine(t *testing.T) {
-	s := &fakeServer{reply: func([]string) string { return "*1\r\n:0\r\n" }}
-	s.start(t)
-	run := func(args ...string) (string, string, error) {
-		var stdout, stderr bytes.Buffer
-		cmd := NewCommand()
-		cmd.SetOut(&stdout)
-		cmd.SetErr(&stderr)
-		cmd.SetArgs(append([]string{"--addr", s.addr, "--duration", "1200ms", "--warmup", "0s", "-c", "2"}, args...))
-		err := cmd.ExecuteContext(context.Background())
-		return stdout.String(), stderr.String(), err
-	}
-	text, _, err := run("--rate", "1000")
-	require.NoError(t, err)
-	require.Contains(t, text, "open loop, 1 000/s")
-	require.Regexp(t, `(?m)^   1s +[\d ]+/s  p50 .* ms  p99 .* ms$`, text)
-	require.Regexp(t, `decisions +(1 )?\d+ allowed, 0 denied`, text)
-	require.NotContains(t, text, "\x1b", "no terminal control outside a terminal")
-
-	text, _, err = run("--rate", "1000", "--warmup", "1s", "-d", "200ms")
-	require.NoError(t, err)
-	require.Regexp(t, `(?m)^   1s +[\d ]+/s  warm-up$`, text)
-
-	text, notes, err := run("--format", "json", "--hot", "-d", "50ms")
-	require.NoError(t, err)
-	var res Result
-	require.NoError(t, json.Unmarshal([]byte(text), &res))
-	require.Equal(t, "hot", res.Distribution)
-	require.Contains(t, notes, "closed loop")
-
-	for _, args := range [][]string{
-		{"--format", "xml"}, {"--hot", "--zipf", "2"}, {"--tls-ca", "x"}, {"--tls", "--tls-ca", "/nonexistent"}, {"--command", " "},
-	} {
-		_, _, err := run(args...)
-		require.Error(t, err, "%v", args)
-	}
-}
-
-func TestProgressOnATerminal(t *testing.T) {
-	var out bytes.Buffer
-	p := newProgress(&out, true)
-	p.total = 10 * time.Second
-	p.show(Progress{Elapsed: 5 * time.Second, Rate: 1_234_567, P99: 1500 * time.Microsecond, Errors: 2})
-	p.done()
-	require.Equal(t, "\r\x1b[K[==========          ]    5s   1 234 567/s  p50 0.000 ms  p99 1.500 ms  errors 2\r\x1b[K", out.String())
 }
 
 // TestRedis loads a real server, so that the fake one cannot share a
