@@ -15,8 +15,8 @@
 // connections of one driver thread share while they run is a lane, its
 // command.Call among it. Commands about connections, the process and the cluster
 // are plain slices in the files cmd_*.go; those about keys, values, limits and scripts
-// know no connection and live in server/keyspace, server/data, server/limits and
-// server/scripts. What connections have asked to hear is in server/pubsub. Package
+// know no connection and live in server/keyspace, server/data, server/limits,
+// server/checks, server/policies and server/scripts. What connections have asked to hear is in server/pubsub. Package
 // server/command says how to add a command.
 //
 // # Concurrency

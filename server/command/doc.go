@@ -6,7 +6,7 @@
 // # How to add a command
 //
 // Write a file with a function that returns the commands as a plain slice, in
-// the room that they belong to (server/limits, server/keyspace; server for what
+// the room that they belong to (server/checks, server/keyspace; server for what
 // is about connections and the process), and add that function to the room's
 // Commands or to Server.commandLists:
 //

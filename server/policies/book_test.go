@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -101,6 +102,54 @@ func TestNewsOfPoliciesAreBounded(t *testing.T) {
 	require.EqualValues(t, 300, rateOf(t, b.Set(), "q1"))
 }
 
+// A check that comes while a change is taken over waits for it.
+func TestReadersWaitForWhatIsTaken(t *testing.T) {
+	b := newTestBook()
+	b.hear([]engine.PolicyRecord{ofPolicy("p", 1, 11)}, false)
+	b.Set()
+	b.making.Lock() // somebody is at it
+	b.hear([]engine.PolicyRecord{ofPolicy("p", 2, 12)}, false)
+	bt, some := b.take()
+	require.True(t, some)
+	read := make(chan int64)
+	go func() { read <- rateOf(t, b.Set(), "p") }()
+	select {
+	case rate := <-read:
+		require.Fail(t, "the check has policies older than those that are committed", "%d", rate)
+	case <-time.After(50 * time.Millisecond):
+	}
+	next, _ := b.next(b.view.Load(), &bt)
+	b.view.Store(next)
+	b.done()
+	b.making.Unlock()
+	require.EqualValues(t, 12, <-read)
+}
+
+// Whoever asks while changes come finds what was committed when they came, or newer.
+func TestReadersNeverSeeOlderPolicies(t *testing.T) {
+	b := newTestBook()
+	var committed atomic.Int64
+	var done atomic.Bool
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			for !done.Load() {
+				least := committed.Load()
+				if p := b.Set().Policy([]byte("p")); p != nil && int64(p.Version) < least || p == nil && least > 0 {
+					t.Errorf("a check has policies older than version %d", least)
+					return
+				}
+			}
+		})
+	}
+	for v := range uint64(5000) {
+		b.hear([]engine.PolicyRecord{ofPolicy("p", v+1, 1+int(v))}, false)
+		committed.Store(int64(v + 1))
+	}
+	done.Store(true)
+	wg.Wait()
+}
+
 // Who need not know a large change does not wait until it is taken over: a log, a
 // follower that answers alone, INFO.
 func TestLookWithoutWaiting(t *testing.T) {
@@ -136,6 +185,8 @@ func TestLookWithoutWaiting(t *testing.T) {
 	}
 	look()
 	b.take() // it is being taken over
+	look()
+	b.hear([]engine.PolicyRecord{ofPolicy("q", 2, 1)}, false) // and a small one comes
 	look()
 }
 

@@ -37,13 +37,13 @@
 //
 // # Why the rule holds
 //
-//  1. The bit in waits is set before the engine returns from telling the book, hence
-//     before the reply of a change leaves, and before its records are applied for
-//     whoever asks later.
+//  1. The bit in waits is set while the engine tells the book, hence before the reply of
+//     a change leaves.
 //  2. A bit is cleared only when the view is published that has what it stands for.
 //     What is queued meanwhile keeps its own.
-//  3. So a reader that finds no bit loads a view that has all; and one that finds one
-//     has making when nothing else is being made, and takes the queue itself.
+//  3. So a reader that finds no bit loads a view that has all. A reader that finds one
+//     takes making, hence after the view that was being made is published, and takes
+//     over what is still queued.
 //
 // # Bounds
 //
