@@ -215,12 +215,8 @@ func (s *Set) ListOverrides(policy, after string, most int) []Override {
 // LimitOf returns the name of the limit that an override is about, its id where
 // the policy has none of that id.
 func (s *Set) LimitOf(o *Override) string {
-	if p := s.policies.named(o.Policy); p != nil {
-		for i := range p.Limits {
-			if p.Limits[i].ID == o.Limit {
-				return p.Limits[i].Name
-			}
-		}
+	if l := s.policies.named(o.Policy).LimitWithID(o.Limit); l != nil {
+		return l.Name
 	}
 	return o.Limit
 }
@@ -253,13 +249,8 @@ func (s *Set) Sleeps(o *Override) bool {
 	}
 	switch o.Kind {
 	case OverrideLimit:
-		for i := range p.Limits {
-			if l := &p.Limits[i]; l.ID == o.Limit {
-				rate := o.Rate
-				return l.fit(&rate) != nil || !l.isBy(o.by())
-			}
-		}
-		return true
+		l, rate := p.LimitWithID(o.Limit), o.Rate
+		return l == nil || l.fit(&rate) != nil || !l.isBy(o.by())
 	case OverrideTier:
 		by := o.by()
 		for i := range p.Limits {
