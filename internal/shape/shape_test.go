@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -64,6 +65,17 @@ func TestShape(t *testing.T) {
 	}
 	for name := range larger {
 		require.True(t, used[name], "%s is not larger than others any more", name)
+	}
+}
+
+// TestWalksAreTrue fails when a walk of DESIGN.md names a file that is not there any more.
+func TestWalksAreTrue(t *testing.T) {
+	text, err := os.ReadFile("../../DESIGN.md")
+	require.NoError(t, err)
+	files := regexp.MustCompile(`\b[a-z]+(/[a-z_]+)+\.go\b`).FindAllString(string(text), -1)
+	require.Greater(t, len(files), 40)
+	for _, f := range files {
+		require.FileExists(t, "../../"+f)
 	}
 }
 
