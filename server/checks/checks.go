@@ -1,12 +1,10 @@
 package checks
 
 import (
-	"slices"
 	"sync/atomic"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
-	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/events"
 )
 
@@ -40,11 +38,6 @@ type Checker struct {
 // Tallies count what they say, and denials are told to ev.
 func New(e *engine.Engine, book Book, tallies *Tallies, ev *events.Log) *Checker {
 	return &Checker{engine: e, book: book, tallies: tallies, denials: events.NewDenials(ev)}
-}
-
-// Commands are the commands.
-func (c *Checker) Commands() []command.Spec {
-	return slices.Concat(checkCommands(c), descriptorCommands(c), holdCommands(c), inspectCommands(c))
 }
 
 // Counts returns the counts of the limits of all policies that are in force.

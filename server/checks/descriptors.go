@@ -18,17 +18,6 @@ import (
 // whatever becomes of the call; of one with limits the descriptors are checks that
 // pass together or not at all (descriptorlimits.go).
 
-// descriptorCommands ask policies by descriptors.
-func descriptorCommands(c *Checker) []command.Spec {
-	return []command.Spec{{
-		Name: "rl.descriptors", Arity: -9, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
-		Derived: c.descriptorKeys, Secrets: c.descriptorSecrets, Headless: c.descriptorsHeadless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of entries and limits",
-		Summary: "Asks a policy by descriptors, as Envoy asks its rate limit service, as one atomic step.",
-		Syntax:  "domain hits numdescriptors <numentries key value [key value ...] hits limit> [<numentries key value [key value ...] hits limit> ...] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
-		Handler: c.descriptors,
-	}}
-}
-
 // descriptorMemory is what RL.DESCRIPTORS uses call after call.
 type descriptorMemory struct {
 	args    descriptorArgs

@@ -13,26 +13,6 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// inspectCommands tell an operator what limits hold and who meets them.
-func inspectCommands(c *Checker) []command.Spec {
-	return []command.Spec{{
-		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast | command.Databases,
-		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Derived: c.explainedKeys, Categories: command.CatLimiter, Secrets: c.explainSecrets,
-		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
-		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why; or what a hold has been charged.",
-		Syntax:  "<key | POLICY name [attribute value ...] | HOLD hold>",
-		Handler: c.explainAny,
-	}, {
-		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
-		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
-		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
-		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
-		Handler: c.top,
-		// RESET wipes away what operators look at.
-		Guards: func(args [][]byte) bool { t, _ := parseTop(args[1:]); return t.reset },
-	}}
-}
-
 func (c *Checker) explain(call *command.Call) {
 	if call.LongKeys(call.Args[1]) { // what it explains is read
 		call.Leave()

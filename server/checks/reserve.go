@@ -12,30 +12,6 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// holdCommands hold what a call may cost, and settle what it did.
-func holdCommands(c *Checker) []command.Spec {
-	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
-	return []command.Spec{{
-		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
-		Derived: c.keys, Ahead: c.aheadReserve, Secrets: c.checkSecrets, Headless: c.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
-		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
-		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
-		Handler: c.reserve,
-	}, {
-		Name: "rl.commit", Arity: -2, Flags: flags,
-		Derived: c.heldKeys, Ahead: c.aheadSettle, Secrets: c.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
-		Summary: "Settles a hold by what the call did cost: gives back the rest, or charges the difference.",
-		Syntax:  "hold [attribute value ...] [COST units]",
-		Handler: c.commitHold,
-	}, {
-		Name: "rl.cancel", Arity: 2, Flags: flags &^ command.DenyOOM,
-		Derived: c.heldKeys, Ahead: c.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
-		Summary: "Ends a hold and gives back what it was charged.",
-		Syntax:  "hold",
-		Handler: c.cancelHold,
-	}}
-}
-
 // HoldPrefix is what the keys of holds begin with. Behind it is what clients call
 // the hold: `<policy>;<id>`.
 const HoldPrefix = "@+"

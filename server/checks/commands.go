@@ -1,0 +1,78 @@
+package checks
+
+import (
+	"slices"
+
+	"github.com/headgate-io/headgate/server/command"
+)
+
+// Commands are the commands.
+func (c *Checker) Commands() []command.Spec {
+	return slices.Concat(checkCommands(c), descriptorCommands(c), holdCommands(c), inspectCommands(c))
+}
+
+// checkCommands ask policies.
+func checkCommands(c *Checker) []command.Spec {
+	return []command.Spec{{
+		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
+		Derived: c.keys, Ahead: c.ahead, Secrets: c.checkSecrets, Headless: c.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
+		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
+		Handler: c.check,
+	}}
+}
+
+// holdCommands hold what a call may cost, and settle what it did.
+func holdCommands(c *Checker) []command.Spec {
+	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
+	return []command.Spec{{
+		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
+		Derived: c.keys, Ahead: c.aheadReserve, Secrets: c.checkSecrets, Headless: c.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
+		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
+		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
+		Handler: c.reserve,
+	}, {
+		Name: "rl.commit", Arity: -2, Flags: flags,
+		Derived: c.heldKeys, Ahead: c.aheadSettle, Secrets: c.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Summary: "Settles a hold by what the call did cost: gives back the rest, or charges the difference.",
+		Syntax:  "hold [attribute value ...] [COST units]",
+		Handler: c.commitHold,
+	}, {
+		Name: "rl.cancel", Arity: 2, Flags: flags &^ command.DenyOOM,
+		Derived: c.heldKeys, Ahead: c.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
+		Summary: "Ends a hold and gives back what it was charged.",
+		Syntax:  "hold",
+		Handler: c.cancelHold,
+	}}
+}
+
+// descriptorCommands ask policies by descriptors.
+func descriptorCommands(c *Checker) []command.Spec {
+	return []command.Spec{{
+		Name: "rl.descriptors", Arity: -9, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
+		Derived: c.descriptorKeys, Secrets: c.descriptorSecrets, Headless: c.descriptorsHeadless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of entries and limits",
+		Summary: "Asks a policy by descriptors, as Envoy asks its rate limit service, as one atomic step.",
+		Syntax:  "domain hits numdescriptors <numentries key value [key value ...] hits limit> [<numentries key value [key value ...] hits limit> ...] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
+		Handler: c.descriptors,
+	}}
+}
+
+// inspectCommands tell an operator what limits hold and who meets them.
+func inspectCommands(c *Checker) []command.Spec {
+	return []command.Spec{{
+		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast | command.Databases,
+		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Derived: c.explainedKeys, Categories: command.CatLimiter, Secrets: c.explainSecrets,
+		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
+		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why; or what a hold has been charged.",
+		Syntax:  "<key | POLICY name [attribute value ...] | HOLD hold>",
+		Handler: c.explainAny,
+	}, {
+		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
+		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
+		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
+		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
+		Handler: c.top,
+		// RESET wipes away what operators look at.
+		Guards: func(args [][]byte) bool { t, _ := parseTop(args[1:]); return t.reset },
+	}}
+}
