@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"slices"
 	"strings"
 
 	"golang.org/x/sync/semaphore"
@@ -27,53 +26,6 @@ type Editor struct {
 // NewEditor returns the editor of a book. Changes leave a line in audit.
 func NewEditor(book *Book, audit *slog.Logger) *Editor {
 	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile)}
-}
-
-// Commands are the commands.
-func (e *Editor) Commands() []command.Spec {
-	return slices.Concat(policyCommands(e), overrideCommands(e))
-}
-
-// policyCommands change policies, and tell what they are.
-func policyCommands(e *Editor) []command.Spec {
-	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
-		return command.Spec{
-			Name: name, Arity: arity, Flags: flags | command.NoScript, Categories: command.CatLimiter,
-			Group: "limiter", Complexity: complexity, Summary: summary, Syntax: syntax, Handler: handler,
-		}
-	}
-	const perText = "O(N), N the length of the text"
-	const write, read = command.Write | command.NoTable | command.Guarded, command.Readonly | command.NoTable
-	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded|command.Long, "O(N), N the number of limits of the policy, or of keys where calls are held", "name [attribute value ...]",
-		"Forgets what was consumed, and ends holds: of a caller, or of all.", e.reset)
-	reset.Secrets = e.resetSecrets
-	return []command.Spec{{
-		Name: "rl.policy", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
-		Complexity: "Depends on subcommand.", Summary: "A container for commands about policies.",
-		Subs: []command.Spec{
-			sub("check", 3, command.Local|command.NoTable|command.Long, perText, "text",
-				"Tells what is wrong with a file of policies.", e.checkText),
-			sub("set", -4, write, perText, "name [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
-				"Makes a text the policy of a name; what it leaves alone goes on counting.", e.setPolicy),
-			sub("load", -3, write|command.Long, perText, "[CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
-				"Makes a whole file of policies, attributes and lists take effect, as one change.", e.load),
-			sub("file", 5, write|command.Long, perText, "node path text",
-				"Offers the file of a node, which sends this when it starts and when its file has changed.", e.loadFile),
-			sub("get", -3, read, perText, "name [VERSION version]",
-				"Returns a policy's text, its version, and who made it when.", e.getPolicy),
-			sub("del", -3, write, "O(1)", "name [IF version] [RESET]",
-				"Deletes a policy. Its counters stay until they expire, unless they are reset.", e.delPolicy),
-			sub("list", 2, read, "O(N), N the number of policies", "",
-				"Lists the policies with their versions.", e.listPolicies),
-			sub("history", 3, read, "O(N), N the number of versions that are kept", "name",
-				"Tells of the versions of a policy who made them when, the latest first.", e.history),
-			sub("diff", -4, read, perText, "name version [version]",
-				"Tells what differs between two versions of a policy, or between one and the present one.", e.diff),
-			sub("rollback", -4, write, perText, "name version [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN]",
-				"Makes the text of an earlier version the policy's next one.", e.rollback),
-			reset,
-		},
-	}}
 }
 
 // change makes a change on a worker, and replies its versions once it is

@@ -17,31 +17,6 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// overrideCommands change what policies say for some callers.
-func overrideCommands(e *Editor) []command.Spec {
-	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
-		return command.Spec{
-			Name: name, Arity: arity, Flags: flags | command.NoScript | command.NoTable, Categories: command.CatLimiter,
-			Group: "limiter", Complexity: complexity, Summary: summary, Syntax: syntax, Handler: handler,
-		}
-	}
-	const whose = "name <LIMIT limit | TIER | SCALE> [attribute value ...]"
-	set := sub("set", -5, command.Write|command.Guarded, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
-		"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", e.setOverride)
-	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", e.getOverride)
-	del := sub("del", -4, command.Write|command.Guarded, "O(1)", whose, "Ends an override.", e.delOverride)
-	set.Secrets, get.Secrets, del.Secrets = e.overrideSecrets(true), e.overrideSecrets(false), e.overrideSecrets(false)
-	return []command.Spec{{
-		Name: "rl.override", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
-		Complexity: "Depends on subcommand.", Summary: "A container for commands about what policies say for some callers.",
-		Subs: []command.Spec{
-			set, get, del,
-			sub("list", -3, command.Readonly, "O(N), N the number of overrides of the policy", "name [AFTER id] [COUNT count]",
-				"Lists the overrides of a policy.", e.listOverrides),
-		},
-	}}
-}
-
 // overrideArgs say which override a command is about.
 type overrideArgs struct {
 	kind    policy.OverrideKind
