@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
@@ -31,9 +30,8 @@ type Segment struct {
 
 // chain is the scratch space of DecideAll.
 type chain struct {
-	items  [MaxSegments]*interned
-	plans  [MaxSegments]plan
-	shards [MaxSegments]int
+	items [MaxSegments]*interned
+	plans [MaxSegments]plan
 }
 
 // DecideAll checks every segment and charges all of them or none, as one
@@ -58,27 +56,16 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *algo.Options, out []al
 	if err := s.prepare(segs, o); err != nil {
 		return 0, err
 	}
-	order := c.shards[:n]
-	slices.Sort(order)
-	order = slices.Compact(order)
-	if s.step.isolated {
-		for i := range segs {
-			if err := s.enter(c.plans[i].hash, segs[i].Key); err != nil {
-				return 0, err
-			}
-		}
-		err = s.decideHeld(s.advance(order, now), segs, o, out)
-	} else {
-		gate := s.enterGate()
-		for _, i := range order {
-			s.e.table.Shard(i).Lock()
-		}
-		err = s.decideHeld(s.advance(order, now), segs, o, out)
-		for _, i := range order {
-			s.e.table.Shard(i).Unlock()
-		}
-		s.leaveGate(gate)
+	keys := &s.keys
+	keys.reset()
+	for i := range segs {
+		keys.add(s, c.plans[i].hash, segs[i].Key)
 	}
+	if err := keys.lock(s); err != nil {
+		return 0, err
+	}
+	err = s.decideHeld(s.advance(keys.shards, now), segs, o, out)
+	keys.unlock(s)
 	if err != nil {
 		return 0, err
 	}
@@ -118,7 +105,6 @@ func (s *Session) prepare(segs []Segment, o *algo.Options) error {
 		c.items[i] = it
 		p := &c.plans[i]
 		p.hash = s.hash(segs[i].Key)
-		c.shards[i] = s.e.table.Index(p.hash)
 		for j := range i {
 			if c.plans[j].hash == p.hash && bytes.Equal(segs[j].Key, segs[i].Key) {
 				return ErrDuplicateKey

@@ -83,7 +83,7 @@ type renewedSlot struct {
 func (x *renewal) run(now int64, seen []byte, present func(l *Reserved) Present) (says Renewed, done bool, err error) {
 	s, e := x.s, x.s.e
 	hash := e.hash(algo.HoldSpace, x.hold)
-	t := &s.steps
+	t := &s.keys
 	t.begin(s, hash, x.hold)
 	slots := slotsOf(x.r.Limits)
 	for i := range slots {

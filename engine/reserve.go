@@ -1,10 +1,6 @@
 package engine
 
 import (
-	"slices"
-
-	"github.com/puzpuzpuz/xsync/v3"
-
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -59,7 +55,7 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 		return Verdict{}, err
 	}
 	hash := s.e.hash(algo.HoldSpace, r.Key)
-	step := &s.steps
+	step := &s.keys
 	step.begin(s, hash, r.Key)
 	for i := range st.n {
 		w := st.at(i)
@@ -287,57 +283,4 @@ func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.Lea
 		}
 	}
 	return nil
-}
-
-// keyStep is a set of keys that are changed as one, and the locks of their shards.
-type keyStep struct {
-	shards []int
-	hashes []uint64
-	keys   [][]byte
-	locked bool
-	gate   *xsync.RToken
-}
-
-// begin begins a step with a key.
-func (t *keyStep) begin(s *Session, hash uint64, key []byte) {
-	t.shards, t.hashes, t.keys = t.shards[:0], t.hashes[:0], t.keys[:0]
-	t.add(s, hash, key)
-}
-
-func (t *keyStep) add(s *Session, hash uint64, key []byte) {
-	t.shards = append(t.shards, s.e.table.Index(hash))
-	t.hashes, t.keys = append(t.hashes, hash), append(t.keys, key)
-}
-
-// lock locks the shards, each once and in order, and the gate. In a session that
-// holds keys, these have to be among them.
-func (t *keyStep) lock(s *Session) error {
-	slices.Sort(t.shards)
-	t.shards = slices.Compact(t.shards)
-	t.locked = !s.step.isolated
-	if !t.locked {
-		for i, hash := range t.hashes {
-			if err := s.enter(hash, t.keys[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	t.gate = s.enterGate()
-	for _, i := range t.shards {
-		s.e.table.Shard(i).Lock()
-	}
-	return nil
-}
-
-func (t *keyStep) unlock(s *Session) {
-	clear(t.keys)
-	if !t.locked {
-		return
-	}
-	for _, i := range t.shards {
-		s.e.table.Shard(i).Unlock()
-	}
-	s.leaveGate(t.gate)
-	t.gate = nil
 }

@@ -29,7 +29,7 @@ type Session struct {
 	// of thousands of sessions never need it.
 	chain    *chain
 	checking *checking // of Check, likewise
-	steps    keyStep   // scratch of Reserve and Settle
+	keys     keySet    // scratch of operations on several keys
 	holding  *records  // likewise, made for their first call
 	settling *settling // likewise, of Settle
 }

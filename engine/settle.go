@@ -95,7 +95,7 @@ func (s *Session) appendState(b []byte, now int64, key []byte) ([]byte, error) {
 // settleOnce settles the reservation r, if its record still is what was seen.
 func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation) (a Settled, done bool, err error) {
 	hash := s.e.hash(algo.HoldSpace, key)
-	t := &s.steps
+	t := &s.keys
 	t.begin(s, hash, key)
 	for i := range r.Limits {
 		l := &r.Limits[i]

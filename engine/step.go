@@ -275,3 +275,59 @@ func (s *Session) unlock(sh *shard.Shard) {
 		sh.Unlock()
 	}
 }
+
+// keySet is the keys of one operation that changes several as one, and the locks of
+// their shards.
+type keySet struct {
+	shards []int
+	hashes []uint64
+	keys   [][]byte
+	locked bool
+	gate   *xsync.RToken
+}
+
+// begin empties the set, but for a key.
+func (t *keySet) begin(s *Session, hash uint64, key []byte) {
+	t.reset()
+	t.add(s, hash, key)
+}
+
+func (t *keySet) reset() { t.shards, t.hashes, t.keys = t.shards[:0], t.hashes[:0], t.keys[:0] }
+
+func (t *keySet) add(s *Session, hash uint64, key []byte) {
+	t.shards = append(t.shards, s.e.table.Index(hash))
+	t.hashes, t.keys = append(t.hashes, hash), append(t.keys, key)
+}
+
+// lock locks the shards, each once and in order, and the gate. In a step that isolates
+// keys these have to be among them.
+func (t *keySet) lock(s *Session) error {
+	slices.Sort(t.shards)
+	t.shards = slices.Compact(t.shards)
+	t.locked = !s.step.isolated
+	if !t.locked {
+		for i, hash := range t.hashes {
+			if err := s.enter(hash, t.keys[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	t.gate = s.enterGate()
+	for _, i := range t.shards {
+		s.e.table.Shard(i).Lock()
+	}
+	return nil
+}
+
+func (t *keySet) unlock(s *Session) {
+	clear(t.keys)
+	if !t.locked {
+		return
+	}
+	for _, i := range t.shards {
+		s.e.table.Shard(i).Unlock()
+	}
+	s.leaveGate(t.gate)
+	t.gate = nil
+}
