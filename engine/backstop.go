@@ -166,7 +166,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 
 // bounded reports whether a limit counts what a Backstop admits: one that is
 // enforced, and not of slots, as of leases.
-func (c *Check) bounded() bool { return c.Mode == Enforce && c.Limit.it.Decides != algo.Slots }
+func (c *Check) bounded() bool { return c.Mode == algo.Enforce && c.Limit.it.Decides != algo.Slots }
 
 // countCheck charges the overlay, and reports whether the call passes. mu must be
 // held.
@@ -176,7 +176,7 @@ func (b *Backstop) countCheck(now, n int64, checks []Check, o CheckOptions) (pas
 	for i := range checks {
 		c := &checks[i]
 		if !c.bounded() {
-			b.checks = append(b.checks, Check{Mode: Off})
+			b.checks = append(b.checks, Check{Mode: algo.Off})
 			continue
 		}
 		l := c.Limit.Limit().Multiple(n)

@@ -97,7 +97,7 @@ func TestAVisitInTheNextWindow(t *testing.T) {
 		c.Window = w
 		_, err := s.Check(end+5, []Check{c}, CheckOptions{}, make([]Checked, 1))
 		require.ErrorIs(t, err, algo.ErrNoWindow)
-		c.Mode = Soft
+		c.Mode = algo.Soft
 		v, out := check(t, s, end+5, c, monthly(t, s, "@p:o", 5, end))
 		require.True(t, v.OK)
 		require.ErrorIs(t, out[0].Err, algo.ErrNoWindow)

@@ -1,6 +1,9 @@
 package engine
 
-import "github.com/headgate-io/headgate/shard"
+import (
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/shard"
+)
 
 // commit writes every plan. Room for all is made first, so that a full table
 // fails the call before any limit is charged; a limit that is not enforced, or
@@ -16,7 +19,7 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 		}
 		marked = true
 		if err := st.reserve(s, w, now); err != nil {
-			if passed && checks[i].Mode == Enforce {
+			if passed && checks[i].Mode == algo.Enforce {
 				st.unreserve(s, i)
 				return err
 			}
@@ -36,7 +39,7 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 			err = s.storeCheck(w, sh, now)
 		}
 		if err != nil {
-			if passed && checks[i].Mode == Enforce {
+			if passed && checks[i].Mode == algo.Enforce {
 				return err
 			}
 			w.err = err

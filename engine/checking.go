@@ -61,7 +61,7 @@ func (st *checking) prepare(s *Session, checks []Check, cold bool) error {
 	st.weighed, st.n, st.moved = st.weighed[:len(checks)], 0, false
 	for i := range checks {
 		c := &checks[i]
-		if c.Mode == Off {
+		if c.Mode == algo.Off {
 			continue
 		}
 		if len(c.Key) > shard.MaxKeyLen {
@@ -172,7 +172,7 @@ func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions
 	case plain && v.OK: // as most steps are
 		return st.pass(s, now, checks, out)
 	}
-	if st.settle(s, now, checks, v.OK, out) && !o.Peek {
+	if st.resolve(s, now, checks, v.OK, out) && !o.Peek {
 		if err := st.commit(s, now, checks, v.OK); err != nil {
 			return v, err
 		}
@@ -191,13 +191,13 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 		c, w := &checks[i], &st.weighed[i]
 		w.opts, w.anew = algo.Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
 		err := s.weigh(w, now, c)
-		if err == nil && c.Penalty != nil && c.Mode == Enforce {
+		if err == nil && c.Penalty != nil && c.Mode == algo.Enforce {
 			err = st.suspect(s, i, c, now)
 		}
 		switch {
 		case err == nil:
-			v.OK = v.OK && (w.d.OK && !c.TooMuch || c.Mode != Enforce)
-		case c.Mode == Enforce || errors.Is(err, ErrStale):
+			v.OK = v.OK && (w.d.OK && !c.TooMuch || c.Mode != algo.Enforce)
+		case c.Mode == algo.Enforce || errors.Is(err, ErrStale):
 			if i < failed {
 				failed, failure = i, err
 			}
@@ -218,11 +218,11 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 
 // settle says what becomes of all plans, once it is known whether the call passes,
 // and reports whether there is something to be stored.
-func (st *checking) settle(s *Session, now int64, checks []Check, passed bool, out []Checked) (writes bool) {
+func (st *checking) resolve(s *Session, now int64, checks []Check, passed bool, out []Checked) (writes bool) {
 	for i := range checks {
-		if c := &checks[i]; c.Mode != Off {
+		if c := &checks[i]; c.Mode != algo.Off {
 			w := &st.weighed[i]
-			s.settle(w, now, c, passed, c.CountAll && c.Cost > 0 && !st.blocked, &out[i])
+			s.resolve(w, now, c, passed, c.CountAll && c.Cost > 0 && !st.blocked, &out[i])
 			if d := &out[i].Decision; c.TooMuch { // whatever it counts
 				*d = algo.Decision{Limit: d.Limit, Remaining: d.Remaining, RetryAfter: algo.Never, ResetAfter: d.ResetAfter}
 			}
@@ -279,7 +279,7 @@ func (s *Session) weigh(w *weighed, now int64, c *Check) (err error) {
 
 // settle says what becomes of a limit's plan, once it is known whether the call
 // passes, and what the reply tells of it; all tells that it counts in any case.
-func (s *Session) settle(w *weighed, now int64, c *Check, passed, all bool, out *Checked) {
+func (s *Session) resolve(w *weighed, now int64, c *Check, passed, all bool, out *Checked) {
 	out.Over, out.Err = false, nil
 	switch {
 	case w.err != nil:
@@ -289,7 +289,7 @@ func (s *Session) settle(w *weighed, now int64, c *Check, passed, all bool, out 
 	case all:
 		out.Over = passed
 		s.countDenied(w, now, c)
-	case passed && c.Mode == Soft:
+	case passed && c.Mode == algo.Soft:
 		retry := w.d.RetryAfter
 		s.fill(w, now, c.Cost)
 		out.Over, out.Decision = true, w.d // w keeps what is charged
@@ -315,7 +315,7 @@ func (s *Session) ask(w *weighed, now, cost int64) error {
 func (v *Verdict) bind(checks []Check, out []Checked) {
 	var rooms int64
 	for i := range checks {
-		if checks[i].Mode != Enforce {
+		if checks[i].Mode != algo.Enforce {
 			continue
 		}
 		d := &out[i].Decision
@@ -354,7 +354,7 @@ func waitsLonger(c *Check, d *algo.Decision, than *Check, other *algo.Decision) 
 func (v *Verdict) prolong(checks []Check, out []Checked) {
 	for i := range checks {
 		d := &out[i].Decision
-		if v.Binding >= 0 && checks[i].Mode == Enforce && (d.RetryAfter == algo.Never || checks[i].Limit.it.Decides != algo.Slots) {
+		if v.Binding >= 0 && checks[i].Mode == algo.Enforce && (d.RetryAfter == algo.Never || checks[i].Limit.it.Decides != algo.Slots) {
 			b := &out[v.Binding].Decision
 			b.RetryAfter = longest(b.RetryAfter, d.RetryAfter)
 		}

@@ -1,5 +1,7 @@
 package engine
 
+import "github.com/headgate-io/headgate/engine/algo"
+
 // Counted is what a window holds after a step of Session.CountWindows.
 type Counted struct {
 	// Units count in the window, and Before did before the step.
@@ -76,7 +78,7 @@ func (st *checking) tell(s *Session, now int64, checks []Check, out []Counted) {
 	binding, ok := -1, true
 	for i := range checks {
 		c := &checks[i]
-		if c.Mode != Enforce {
+		if c.Mode != algo.Enforce {
 			continue
 		}
 		if c.TooMuch || out[i].Units > c.Limit.it.Limit.Limit {

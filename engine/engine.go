@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -54,7 +55,7 @@ type Engine struct {
 	system        system
 	limits        *interner
 	policies      policies
-	holds         holds
+	reservations  reservations
 	clock         *Clock
 	logMaxEntries int
 	topK          int
@@ -85,7 +86,7 @@ type Engine struct {
 func New(c Config) *Engine {
 	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK,
 		maxBytes: c.MaxBytes, evict: c.Evict}
-	e.holds.most = MaxReservations
+	e.reservations.most = reservation.MaxReservations
 	if e.clock == nil {
 		e.clock = NewClock()
 	}

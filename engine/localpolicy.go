@@ -34,8 +34,8 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 	for i := range checks {
 		c, share := &checks[i], &shares[i]
 		*share = *c
-		if c.Mode != Enforce {
-			share.Mode = Off
+		if c.Mode != algo.Enforce {
+			share.Mode = algo.Off
 			continue
 		}
 		share.Window = l.e.windowOf(now, c)
@@ -56,7 +56,7 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 	for i := range checks {
 		c, d := &checks[i], &out[i]
 		limit := c.Limit.Limit()
-		if c.Mode != Enforce {
+		if c.Mode != algo.Enforce {
 			d.OK, d.Limit, d.Remaining = true, limit.Capacity(), limit.Capacity()
 		} else if !d.OK && d.RetryAfter == algo.Never && limit.Limit > 0 && c.Cost-max(c.Debt, 0) <= limit.Capacity() {
 			return Verdict{}, ErrNotLocal
@@ -65,7 +65,7 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 	if v.OK && !o.Peek {
 		l.admitted++
 		for i := range checks {
-			if c := &checks[i]; c.Mode == Enforce {
+			if c := &checks[i]; c.Mode == algo.Enforce {
 				l.notePolicy(now, c, shares[i].Window)
 			}
 		}

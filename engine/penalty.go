@@ -297,7 +297,7 @@ func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdic
 	v.Binding = -1
 	for i := range checks {
 		c := &checks[i]
-		if c.Penalty == nil || c.Mode != Enforce {
+		if c.Penalty == nil || c.Mode != algo.Enforce {
 			continue
 		}
 		x := e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)

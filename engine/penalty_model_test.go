@@ -89,7 +89,7 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 	for i, c := range checks {
 		looks[i] = alone(c)
 		p := c.Penalty
-		if p == nil || c.Mode != Enforce {
+		if p == nil || c.Mode != algo.Enforce {
 			continue
 		}
 		if offenders[i].epoch != p.Epoch || offenders[i].forgotten <= now {
@@ -133,7 +133,7 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 		return v, out
 	}
 	for i, c := range checks {
-		if c.Mode == Enforce && !out[i].OK {
+		if c.Mode == algo.Enforce && !out[i].OK {
 			waits = append(waits, out[i].RetryAfter)
 		}
 	}
@@ -175,7 +175,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 	for i := range n {
 		m.checks[i].Key = m.key(i)
 		m.checks[i].Hash = s.e.table.Hash(m.checks[i].Key)
-		m.checks[i].Mode = []Mode{Enforce, Enforce, Enforce, Enforce, Soft, Shadow, Off}[rnd.IntN(7)]
+		m.checks[i].Mode = []algo.Mode{algo.Enforce, algo.Enforce, algo.Enforce, algo.Enforce, algo.Soft, algo.Shadow, algo.Off}[rnd.IntN(7)]
 		m.checks[i].CountAll = rnd.IntN(4) == 0
 		edit(i)
 		offenders[i] = &modelOffender{}
@@ -194,7 +194,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 		case 1, 2:
 			penalty(i)
 		case 3:
-			m.checks[i].Mode = []Mode{Enforce, Enforce, Soft, Shadow, Off}[rnd.IntN(5)]
+			m.checks[i].Mode = []algo.Mode{algo.Enforce, algo.Enforce, algo.Soft, algo.Shadow, algo.Off}[rnd.IntN(5)]
 		case 4: // RL.POLICY RESET of the caller
 			for i := range n {
 				_, err := s.Delete(now, m.key(i))

@@ -245,18 +245,18 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 	}
 	v = Verdict{OK: !o.Denied, Binding: -1}
 	for i, c := range checks {
-		if c.Mode == Off {
+		if c.Mode == algo.Off {
 			continue
 		}
 		at[i] = counters[i].under(c.Limit.Limit(), now)
 		d := look(i, c.Cost, c.Debt)
 		out[i].Decision = d
-		if c.Mode == Enforce && !d.OK {
+		if c.Mode == algo.Enforce && !d.OK {
 			v.OK = false
 		}
 	}
 	for i, c := range checks {
-		if c.Mode == Off {
+		if c.Mode == algo.Off {
 			continue
 		}
 		passes := out[i].OK
@@ -272,18 +272,18 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 			switch {
 			case !passes:
 				out[i].Decision = again
-			case c.Mode == Enforce && !again.OK:
+			case c.Mode == algo.Enforce && !again.OK:
 				waits = append(waits, again.RetryAfter)
 				fallthrough
 			default:
 				out[i].Decision = look(i, 0, c.Debt)
 			}
-		case v.OK && c.Mode == Soft && countsOn(at[i].l) && at[i].l.Limit > 0:
+		case v.OK && c.Mode == algo.Soft && countsOn(at[i].l) && at[i].l.Limit > 0:
 			retry := out[i].RetryAfter
 			d := at[i].decide(now, c.Cost, algo.Options{Force: true, Window: c.Window})
 			d.OK, d.Allowed, d.RetryAfter = false, 0, retry
 			out[i].Decision = d
-		case v.OK && c.Mode == Soft:
+		case v.OK && c.Mode == algo.Soft:
 			retry := out[i].RetryAfter
 			d := at[i].decide(now, c.Cost, algo.Options{AtMost: true, Debt: c.Debt})
 			charged = d.OK && c.Cost > 0
@@ -300,7 +300,7 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 		}
 	}
 	for i, c := range checks {
-		if c.Mode != Enforce {
+		if c.Mode != algo.Enforce {
 			continue
 		}
 		d, room := out[i].Decision, int64(0)
@@ -391,7 +391,7 @@ func TestCheckAgainstModel(t *testing.T) {
 			m.checks[i].Key = m.key(i)
 			m.checks[i].Hash = s.e.table.Hash(m.checks[i].Key)
 			m.edit(rnd, i)
-			m.checks[i].Mode = Mode(rnd.IntN(int(Off) + 1))
+			m.checks[i].Mode = algo.Mode(rnd.IntN(int(algo.Off) + 1))
 			m.checks[i].CountAll = rnd.IntN(3) == 0
 		}
 		now, replaced := start, uint64(0)
@@ -402,7 +402,7 @@ func TestCheckAgainstModel(t *testing.T) {
 				m.edit(rnd, rnd.IntN(n))
 			}
 			if i := rnd.IntN(60); i < n {
-				m.checks[i].Mode = Mode(rnd.IntN(int(Off) + 1))
+				m.checks[i].Mode = algo.Mode(rnd.IntN(int(algo.Off) + 1))
 			} else if i -= n; i < n { // another kind of key takes the place
 				_, err := s.Delete(now, m.key(i))
 				require.NoError(t, err)

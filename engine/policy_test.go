@@ -31,8 +31,8 @@ func of(t testing.TB, s *Session, key string, l algo.Limit, with ...func(*Check)
 	return c
 }
 
-func soft(c *Check)     { c.Mode = Soft }
-func shadow(c *Check)   { c.Mode = Shadow }
+func soft(c *Check)     { c.Mode = algo.Soft }
+func shadow(c *Check)   { c.Mode = algo.Shadow }
 func countAll(c *Check) { c.CountAll = true }
 func costs(n int64) func(*Check) {
 	return func(c *Check) { c.Cost = n }
@@ -233,7 +233,7 @@ func TestALimitThatCountsAllAndHadRoom(t *testing.T) {
 		require.Equal(t, max(30*second, next[0].RetryAfter), out[1].RetryAfter)
 
 		shadow := all
-		shadow.Mode = Shadow
+		shadow.Mode = algo.Shadow
 		_, err := s.Delete(start, all.Key)
 		require.NoError(t, err)
 		shadow.Cost = 3

@@ -29,12 +29,12 @@ func leaseOf(hold []byte) (id algo.LeaseID) {
 func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id algo.LeaseID) {
 	r.Held, r.ends = !r.Plain, 0
 	if r.Held {
-		r.ends = (now + r.TTL + millisecond - 1) / millisecond * millisecond // fewer bytes
+		r.ends = (now + r.TTL + 999_999) / 1_000_000 * 1_000_000 // fewer bytes
 	}
 	taken := false
 	for i := range checks {
 		c, w := &checks[i], &st.weighed[i]
-		if c.Mode == Off || w.it.Decides != algo.Slots || c.Cost == 0 || w.err != nil || !w.d.OK && c.Mode != Soft {
+		if c.Mode == algo.Off || w.it.Decides != algo.Slots || c.Cost == 0 || w.err != nil || !w.d.OK && c.Mode != algo.Soft {
 			continue
 		}
 		if !taken {

@@ -12,6 +12,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // # Slots of policies by their definition
@@ -29,14 +30,14 @@ type slotModel struct {
 
 type slotLimit struct {
 	n, ttl, cost int64
-	mode         Mode
+	mode         algo.Mode
 	taken        map[string]modelSlot // by hold
 }
 
 type modelSlot struct{ cost, ends int64 }
 
 type modelHold struct {
-	state          HoldState
+	state          reservation.State
 	ends, keep     int64
 	until          int64 // it is forgotten then
 	releases       bool
@@ -92,13 +93,13 @@ func (m *slotModel) call(now int64, id string, named, plain bool, ttl, units int
 		l := &m.limits[i]
 		used, _ := l.sum(now)
 		room[i] = l.cost == 0 || used+l.cost <= l.n
-		v.ok = v.ok && (room[i] || l.mode != Enforce)
+		v.ok = v.ok && (room[i] || l.mode != algo.Enforce)
 	}
 	v.ok = v.ok && quota
 	if !v.ok {
 		for i := range m.limits {
 			l := &m.limits[i]
-			if room[i] || l.mode != Enforce {
+			if room[i] || l.mode != algo.Enforce {
 				continue
 			}
 			if wait := l.wait(now, l.cost); v.binding < 0 || v.retry != algo.Never && (wait == algo.Never || wait > v.retry) {
@@ -114,7 +115,7 @@ func (m *slotModel) call(now int64, id string, named, plain bool, ttl, units int
 		m.left(now, &v)
 		return v
 	}
-	h := &modelHold{state: HoldOpen, keep: slotsKeep, charged: units, limit: units, releases: !plain}
+	h := &modelHold{state: reservation.Open, keep: slotsKeep, charged: units, limit: units, releases: !plain}
 	held := !plain
 	if held {
 		h.ends = now + max(ttl, minute)
@@ -127,7 +128,7 @@ func (m *slotModel) call(now int64, id string, named, plain bool, ttl, units int
 		if h.ttls[i] = l.ttl; ttl != 0 {
 			h.ttls[i] = ttl
 		}
-		if l.cost == 0 || !room[i] && l.mode != Soft {
+		if l.cost == 0 || !room[i] && l.mode != algo.Soft {
 			continue
 		}
 		held, h.costs[i] = true, l.cost
@@ -137,10 +138,10 @@ func (m *slotModel) call(now int64, id string, named, plain bool, ttl, units int
 	m.used += units
 	switch {
 	case held:
-		h.until = h.ends + unsettledFor
+		h.until = h.ends + reservation.UnsettledFor
 		m.holds[id] = h
 	case named:
-		h.state, h.until = HoldNone, now+slotsKeep
+		h.state, h.until = reservation.None, now+slotsKeep
 		m.holds[id] = h
 	}
 	m.left(now, &v)
@@ -160,7 +161,7 @@ func (m *slotModel) pass(now int64) {
 	for id, h := range m.holds {
 		if h.until < now {
 			delete(m.holds, id)
-		} else if h.state == HoldOpen && h.ends <= now {
+		} else if h.state == reservation.Open && h.ends <= now {
 			m.end(now, h)
 		}
 	}
@@ -168,9 +169,9 @@ func (m *slotModel) pass(now int64) {
 
 // end settles the charges of a hold by its end.
 func (m *slotModel) end(now int64, h *modelHold) {
-	h.state = HoldCharged
+	h.state = reservation.Charged
 	if h.releases {
-		h.state = HoldReleased
+		h.state = reservation.Released
 		m.used -= h.charged
 		h.charged = 0
 	}
@@ -178,12 +179,12 @@ func (m *slotModel) end(now int64, h *modelHold) {
 }
 
 // settle ends the slots of a hold, and its charges unless they are settled.
-func (m *slotModel) settle(now int64, id string, to HoldState) (HoldState, bool) {
+func (m *slotModel) settle(now int64, id string, to reservation.State) (reservation.State, bool) {
 	h := m.holds[id]
-	if h == nil || h.state == HoldNone {
+	if h == nil || h.state == reservation.None {
 		return 0, false
 	}
-	if h.state == HoldOpen && now >= h.ends {
+	if h.state == reservation.Open && now >= h.ends {
 		m.end(now, h)
 	}
 	for i := range m.limits {
@@ -192,11 +193,11 @@ func (m *slotModel) settle(now int64, id string, to HoldState) (HoldState, bool)
 		}
 	}
 	switch {
-	case h.state == HoldCommitted, h.state == HoldCancelled:
+	case h.state == reservation.Committed, h.state == reservation.Cancelled:
 		return h.state, true
-	case to == HoldCancelled:
+	case to == reservation.Cancelled:
 		m.used -= h.charged
-	case h.state == HoldReleased: // late: it is charged in full
+	case h.state == reservation.Released: // late: it is charged in full
 		m.used += h.limit
 	}
 	h.state, h.until = to, now+h.keep
@@ -209,7 +210,7 @@ func (m *slotModel) repeat(now int64, id string) (denied bool) {
 	if h.costs == [2]int64{} {
 		return false
 	}
-	if h.state == HoldOpen && now >= h.ends {
+	if h.state == reservation.Open && now >= h.ends {
 		m.end(now, h)
 	}
 	var renews [2]bool
@@ -220,8 +221,8 @@ func (m *slotModel) repeat(now int64, id string) (denied bool) {
 		}
 		used, _ := l.sum(now)
 		held := l.taken[id].ends > now
-		renews[i] = held || used+cost <= l.n || l.mode == Soft
-		denied = denied || !renews[i] && l.mode == Enforce
+		renews[i] = held || used+cost <= l.n || l.mode == algo.Soft
+		denied = denied || !renews[i] && l.mode == algo.Enforce
 	}
 	if denied {
 		return true
@@ -235,9 +236,9 @@ func (m *slotModel) repeat(now int64, id string) (denied bool) {
 	}
 	switch {
 	case last == 0:
-	case h.state == HoldOpen:
+	case h.state == reservation.Open:
 		h.ends = max(h.ends, last)
-		h.until = h.ends + unsettledFor
+		h.until = h.ends + reservation.UnsettledFor
 	default:
 		h.until = max(h.until, last+h.keep)
 	}
@@ -282,7 +283,7 @@ func TestSlotsOfPoliciesAgainstModel(t *testing.T) {
 		r.m = &slotModel{quota: 1 + rnd.Int64N(20), holds: map[string]*modelHold{}}
 		for i := range r.m.limits {
 			r.m.limits[i] = slotLimit{n: 1 + rnd.Int64N(5), ttl: (1 + rnd.Int64N(30)) * second, cost: rnd.Int64N(3), taken: map[string]modelSlot{}}
-			r.m.limits[i].mode = []Mode{Enforce, Enforce, Enforce, Soft, Shadow}[rnd.IntN(5)]
+			r.m.limits[i].mode = []algo.Mode{algo.Enforce, algo.Enforce, algo.Enforce, algo.Soft, algo.Shadow}[rnd.IntN(5)]
 		}
 		for i := range r.keys {
 			r.keys[i] = fmt.Sprintf("@p%d:%d", seed, i)
@@ -315,16 +316,16 @@ func (r *slotRun) step() {
 	}
 	r.s.e.SettleEnded(context.Background(), r.s, r.now)
 	for id := range r.m.holds { // which may come to it a second late
-		_, err := r.s.Settle(r.now, []byte(id), Settlement{State: HoldReleased})
+		_, err := r.s.Settle(r.now, []byte(id), Settlement{State: reservation.Released})
 		require.True(r.t, err == nil || errors.Is(err, ErrNoHold), "%s: %v", r.at, err)
 	}
 	r.m.pass(r.now)
 	id := fmt.Sprint(r.at, "/", r.rnd.IntN(5))
 	switch r.rnd.IntN(12) {
 	case 0, 1:
-		r.settle(id, HoldCommitted)
+		r.settle(id, reservation.Committed)
 	case 2:
-		r.settle(id, HoldCancelled)
+		r.settle(id, reservation.Cancelled)
 	case 3: // an edit
 		l := &r.m.limits[r.rnd.IntN(2)]
 		l.n, l.cost = 1+r.rnd.Int64N(5), r.rnd.Int64N(3)
@@ -345,7 +346,7 @@ func (r *slotRun) step() {
 	require.Equal(r.t, v.left[2], remaining(r.t, r.s, r.now, r.quota(0)), r.at)
 }
 
-func (r *slotRun) settle(id string, to HoldState) {
+func (r *slotRun) settle(id string, to reservation.State) {
 	state, there := r.m.settle(r.now, id, to)
 	a, err := r.s.Settle(r.now, []byte(id), Settlement{State: to})
 	if !there {
@@ -360,7 +361,7 @@ func (r *slotRun) settle(id string, to HoldState) {
 func (r *slotRun) call(id string) {
 	if r.m.holds[id] != nil {
 		denied := r.m.repeat(r.now, id)
-		says, err := r.s.Renew(r.now, []byte(id), func(l *Reserved) Present {
+		says, err := r.s.Renew(r.now, []byte(id), func(l *reservation.Held) Present {
 			i := slices.Index(r.keys[:], string(l.Key))
 			return Present{Limit: algo.Limit{Algorithm: algo.PolicySlots, Limit: r.m.limits[i].n, Period: 1}, Mode: r.m.limits[i].mode}
 		})
@@ -373,9 +374,9 @@ func (r *slotRun) call(id string) {
 		ttl = (1 + r.rnd.Int64N(40)) * second
 	}
 	checks := []Check{r.slots(0, ttl), r.slots(1, ttl), r.quota(units)}
-	q := Reserve{Key: []byte(id), Plain: plain, TTL: cmp.Or(ttl, minute), Keep: slotsKeep, Named: true, Limits: make([]Reserved, len(checks))}
+	q := Reserve{Key: []byte(id), Plain: plain, TTL: cmp.Or(ttl, minute), Keep: slotsKeep, Named: true, Limits: make([]reservation.Held, len(checks))}
 	for i := range q.Limits {
-		q.Limits[i] = Reserved{Name: fmt.Sprint(i), Each: 1}
+		q.Limits[i] = reservation.Held{Name: fmt.Sprint(i), Each: 1}
 	}
 	want := r.m.call(r.now, id, true, plain, ttl, units)
 	out := make([]Checked, len(checks))
@@ -387,6 +388,6 @@ func (r *slotRun) call(id string) {
 		require.Equal(r.t, want.retry, out[got.Binding].RetryAfter, r.at)
 	}
 	if h := r.m.holds[id]; h != nil {
-		require.Equal(r.t, h.state == HoldOpen, q.Held, r.at)
+		require.Equal(r.t, h.state == reservation.Open, q.Held, r.at)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // concurrent is a limit of n slots, each for a minute.
@@ -41,7 +42,7 @@ func TestSlotsOfAPolicy(t *testing.T) {
 	require.Equal(t, minute-second, out[0].RetryAfter)
 	require.Equal(t, []int64{0, 18}, left(start+second))
 
-	a := settle(t, s, start+6*second, "h1", Settlement{State: HoldCommitted})
+	a := settle(t, s, start+6*second, "h1", Settlement{State: reservation.Committed})
 	require.Equal(t, []int64{1, 18}, []int64{a.Each[0].Remaining, a.Each[1].Remaining})
 	takes(t, s, start+6*second, "h3", run, day)
 	require.Equal(t, []int64{0, 17}, left(start+6*second))
@@ -50,7 +51,7 @@ func TestSlotsOfAPolicy(t *testing.T) {
 	require.Equal(t, []int64{1, 18}, left(start+minute-1))
 	s.e.SettleEnded(context.Background(), s, start+minute+2*second)
 	require.Equal(t, []int64{2, 20}, left(start+minute), "a window of its own ended too")
-	require.Equal(t, HoldCharged, settle(t, s, start+minute+2*second, "h2", Settlement{State: HoldReleased}).State)
+	require.Equal(t, reservation.Charged, settle(t, s, start+minute+2*second, "h2", Settlement{State: reservation.Released}).State)
 }
 
 // A slot's wait is an upper bound: it stands for a call that nothing else denies.
@@ -79,7 +80,7 @@ func TestCheckTakesNoSlots(t *testing.T) {
 		require.Zero(t, out[0].Remaining)
 	}
 	run.Cost = 0
-	q := Reserve{Key: []byte("a"), Plain: true, Keep: minute, Limits: make([]Reserved, 1)}
+	q := Reserve{Key: []byte("a"), Plain: true, Keep: minute, Limits: make([]reservation.Held, 1)}
 	_, err := s.Reserve(start, []Check{run}, CheckOptions{}, make([]Checked, 1), &q)
 	require.NoError(t, err)
 	require.False(t, q.Held)
@@ -99,7 +100,7 @@ func TestSlotsAreBounded(t *testing.T) {
 	require.True(t, v.OK)
 	require.ErrorIs(t, out[0].Err, algo.ErrSlotsFull)
 	require.Equal(t, 4096, s.e.Reservations())
-	run.Mode = Enforce
+	run.Mode = algo.Enforce
 	v, _ = takes(t, s, start, "more", run)
 	require.False(t, v.OK)
 	require.True(t, remaining(t, s, start+minute, run) == 1)

@@ -8,6 +8,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // A refund is never better than no charge. Two callers do the same: one holds
@@ -53,7 +54,7 @@ func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (set
 			both[i].CountAll = true
 		case 2:
 			if a != algo.Log { // what a full one leaves out stays away when older entries go
-				both[i].Mode = Soft
+				both[i].Mode = algo.Soft
 			}
 		case 3:
 			both[i].Debt = int64(seed % 7)
@@ -77,7 +78,7 @@ func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (set
 	// A soft bucket takes whole units of what is there: two that are full differ by
 	// less than one.
 	slack := int64(0)
-	if held.Mode == Soft && (a == algo.Token || a == algo.Leaky) {
+	if held.Mode == algo.Soft && (a == algo.Token || a == algo.Leaky) {
 		slack = 1
 	}
 	now := start + rnd.Int64N(minute)
@@ -97,7 +98,7 @@ func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (set
 			c := held
 			c.Cost, c.Window = n, windowOf(now, 0)
 			h := hold{id: fmt.Sprintf("h%d.%d.%d", a, seed, step)}
-			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = MaxHoldTTL }, c); v.OK {
+			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = reservation.MaxTTL }, c); v.OK {
 				if rnd.IntN(2) == 0 {
 					h.cost = rnd.Int64N(n)
 				}

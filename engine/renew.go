@@ -5,12 +5,13 @@ import (
 	"errors"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // Present is what a limit of slots that a reservation has taken is now.
 type Present struct {
 	Limit algo.Limit
-	Mode  Mode
+	Mode  algo.Mode
 	// Gone tells that it does not apply to the call any more: slots are not taken
 	// anew then.
 	Gone bool
@@ -33,21 +34,21 @@ type Renewed struct {
 //
 // Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull. Nothing is changed
 // then.
-func (s *Session) Renew(now int64, key []byte, present func(l *Reserved) Present) (Renewed, error) {
+func (s *Session) Renew(now int64, key []byte, present func(l *reservation.Held) Present) (Renewed, error) {
 	for range settleTries {
 		seen, err := s.appendState(nil, now, key)
 		if err != nil {
 			return Renewed{}, err
 		}
-		r, ok := readReservation(seen)
+		r, ok := reservation.Read(seen)
 		if !ok {
 			return Renewed{}, ErrNoHold
 		}
 		if !r.HasSlots() {
 			return Renewed{}, nil
 		}
-		if r.State == HoldOpen && now >= r.Ends { // by itself first
-			if _, err := s.Settle(now, key, Settlement{State: HoldReleased}); err != nil {
+		if r.State == reservation.Open && now >= r.Ends { // by itself first
+			if _, err := s.Settle(now, key, Settlement{State: reservation.Released}); err != nil {
 				return Renewed{}, err
 			}
 			continue
@@ -65,7 +66,7 @@ func (s *Session) Renew(now int64, key []byte, present func(l *Reserved) Present
 type renewal struct {
 	s    *Session
 	hold []byte
-	r    *Reservation
+	r    *reservation.Record
 	id   algo.LeaseID
 	now  int64
 	each []renewedSlot
@@ -80,12 +81,12 @@ type renewedSlot struct {
 }
 
 // run renews, if the record still is what was seen.
-func (x *renewal) run(now int64, seen []byte, present func(l *Reserved) Present) (says Renewed, done bool, err error) {
+func (x *renewal) run(now int64, seen []byte, present func(l *reservation.Held) Present) (says Renewed, done bool, err error) {
 	s, e := x.s, x.s.e
 	hash := e.hash(algo.HoldSpace, x.hold)
 	t := &s.keys
 	t.begin(s, hash, x.hold)
-	slots := slotsOf(x.r.Limits)
+	slots := reservation.SlotsOf(x.r.Limits)
 	for i := range slots {
 		t.add(s, e.table.Hash(slots[i].Key), slots[i].Key)
 	}
@@ -102,7 +103,7 @@ func (x *renewal) run(now int64, seen []byte, present func(l *Reserved) Present)
 	switch {
 	case !ok || ent.Expired(x.now):
 		return says, false, ErrNoHold
-	case !bytes.Equal(ent.State(), seen), x.r.State == HoldOpen && x.now >= x.r.Ends:
+	case !bytes.Equal(ent.State(), seen), x.r.State == reservation.Open && x.now >= x.r.Ends:
 		return says, false, nil
 	}
 	x.each = make([]renewedSlot, len(slots))
@@ -124,7 +125,7 @@ func (x *renewal) run(now int64, seen []byte, present func(l *Reserved) Present)
 
 // plan plans what becomes of the slots of one limit. A denial of w.d is that of the
 // call.
-func (x *renewal) plan(l *Reserved, w *renewedSlot, present func(l *Reserved) Present) error {
+func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *reservation.Held) Present) error {
 	s := x.s
 	w.key, w.hash, w.cost = l.Key, s.e.table.Hash(l.Key), l.Cost
 	is := present(l)
@@ -154,9 +155,9 @@ func (x *renewal) plan(l *Reserved, w *renewedSlot, present func(l *Reserved) Pr
 	case err == nil && d.OK:
 		w.planLease(x.now, x.id)
 		return w.err
-	case is.Mode == Soft: // it takes what there is room for in the record
+	case is.Mode == algo.Soft: // it takes what there is room for in the record
 		w.planLease(x.now, x.id)
-	case is.Mode == Enforce:
+	case is.Mode == algo.Enforce:
 		w.d = d
 		return err
 	}
@@ -186,9 +187,9 @@ func (x *renewal) write(hash uint64) error {
 		return x.unreserve(len(x.each), ErrFull)
 	}
 	deadline := max(ent.Deadline(), last+x.r.Keep)
-	if x.r.State == HoldOpen {
+	if x.r.State == reservation.Open {
 		x.r.Ends = max(x.r.Ends, last)
-		deadline = x.r.Ends + unsettledFor
+		deadline = x.r.Ends + reservation.UnsettledFor
 	}
 	p := plan{hash: hash, key: x.hold, ent: ent, found: true}
 	var err error

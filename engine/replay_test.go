@@ -13,6 +13,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/algo/algotest"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -178,7 +179,7 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 			return h
 		}
 		settle := func(h *replayedHold, how Settlement, cost int64) {
-			how.Window = func(*Reserved) *algo.Window { return windowOf(now, 0) }
+			how.Window = func(*reservation.Held) *algo.Window { return windowOf(now, 0) }
 			charged := h.cost
 			if now >= h.ends && !h.charges { // it was released first
 				m.settle(now, h, 0, charged)
@@ -195,7 +196,7 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 				s.e.SettleEnded(context.Background(), s, now)
 				for i := len(m.holds) - 1; i >= 0; i-- {
 					if h := m.holds[i]; now >= h.ends {
-						_, err := s.Settle(now, []byte(h.id), Settlement{State: HoldReleased}) // which may come to it later
+						_, err := s.Settle(now, []byte(h.id), Settlement{State: reservation.Released}) // which may come to it later
 						require.NoError(rt, err)
 						if !h.charges {
 							m.settle(now, h, 0, h.cost)
@@ -215,8 +216,8 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 				if n == 0 || m.held == maxReplays {
 					return
 				}
-				h := &replayedHold{id: fmt.Sprint("h", m.held), cost: n, ends: now + rapid.SampledFrom([]int64{second, minute, MaxHoldTTL, MaxHoldTTL, MaxHoldTTL}).Draw(rt, "ttl"), charges: rapid.Bool().Draw(rt, "expiry")}
-				v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL, r.Charges, r.Keep = h.ends-now, h.charges, MaxHoldKeep }, priced(n))
+				h := &replayedHold{id: fmt.Sprint("h", m.held), cost: n, ends: now + rapid.SampledFrom([]int64{second, minute, reservation.MaxTTL, reservation.MaxTTL, reservation.MaxTTL}).Draw(rt, "ttl"), charges: rapid.Bool().Draw(rt, "expiry")}
+				v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL, r.Charges, r.Keep = h.ends-now, h.charges, reservation.MaxKeep }, priced(n))
 				if v.OK {
 					h.charge = m.charge(now, n)
 					r, err := s.Reservation(now, []byte(h.id))
@@ -228,7 +229,7 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 			"commit": func() {
 				if h := some(); h != nil {
 					n := cost()
-					settle(h, Settlement{State: HoldCommitted, Cost: func(*Reserved) (int64, bool, error) { return n, true, nil }}, n)
+					settle(h, Settlement{State: reservation.Committed, Cost: func(*reservation.Held) (int64, bool, error) { return n, true, nil }}, n)
 				}
 			},
 			"cancel": func() {
@@ -293,7 +294,7 @@ func TestManyHoldsOfABucket(t *testing.T) {
 			}
 			c.Cost = 1 + rnd.Int64N(8)
 			h := &replayedHold{id: fmt.Sprint("h", i), cost: c.Cost}
-			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = MaxHoldTTL }, c); v.OK {
+			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = reservation.MaxTTL }, c); v.OK {
 				h.charge = m.charge(now, h.cost)
 				m.holds = append(m.holds, h)
 			}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -192,7 +193,7 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 			panic(err)
 		}
 		defer n.e.Release(ready)
-		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0,
+		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: algo.Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0,
 			Window: &algo.Window{End: now + 1 + rnd.Int64N(2*minute), Next: now + 5*minute}}
 		if rnd.IntN(2) == 0 {
 			checks[i].Penalty = &Penalty{After: 1 + rnd.Int64N(2), Within: minute, Block: second, Factor: 2, Max: minute}
@@ -205,9 +206,9 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 func (n *node) hold(rnd *rand.Rand, now int64) {
 	if rnd.IntN(2) == 0 {
 		id := fmt.Appendf(nil, "hold:%d", n.held-rnd.IntN(8))
-		how := Settlement{State: []HoldState{HoldCommitted, HoldCommitted, HoldCancelled, HoldReleased}[rnd.IntN(4)]}
+		how := Settlement{State: []reservation.State{reservation.Committed, reservation.Committed, reservation.Cancelled, reservation.Released}[rnd.IntN(4)]}
 		if rnd.IntN(2) == 0 {
-			how.Cost = func(l *Reserved) (int64, bool, error) { return rnd.Int64N(2 * (l.Cost + 1)), true, nil }
+			how.Cost = func(l *reservation.Held) (int64, bool, error) { return rnd.Int64N(2 * (l.Cost + 1)), true, nil }
 		}
 		_, _ = n.s.Settle(now, id, how)
 		return
@@ -221,9 +222,9 @@ func (n *node) hold(rnd *rand.Rand, now int64) {
 			panic(err)
 		}
 		defer n.e.Release(ready)
-		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0}
+		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: algo.Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0}
 	}
-	r := Reserve{Key: fmt.Appendf(nil, "hold:%d", n.held), TTL: second * (1 + rnd.Int64N(100)), Keep: minute, Charges: rnd.IntN(2) == 0, Limits: make([]Reserved, len(checks))}
+	r := Reserve{Key: fmt.Appendf(nil, "hold:%d", n.held), TTL: second * (1 + rnd.Int64N(100)), Keep: minute, Charges: rnd.IntN(2) == 0, Limits: make([]reservation.Held, len(checks))}
 	_, _ = n.s.Reserve(now, checks, CheckOptions{}, make([]Checked, len(checks)), &r)
 }
 

@@ -2,6 +2,7 @@ package engine
 
 import (
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -9,24 +10,24 @@ import (
 type Reserve struct {
 	// Key is that of the record.
 	Key []byte
-	// Named, Listed and Print are of a Reservation. Of a call that is named, and has
+	// Named, Listed and Print are of its record. Of a call that is named, and has
 	// been made before, Reserve is ErrRepeated.
 	Named, Listed bool
-	Print         Fingerprint
+	Print         reservation.Fingerprint
 	// Plain: what is charged is not held, but slots are. Where none is taken, the
 	// record is there for its name alone, and without one there is none. One that
 	// takes some is open until the last of them ends, and stays charged then.
 	Plain bool
-	// TTL is for how long it is open at least, ns, if it is not Plain; see MinHoldTTL.
+	// TTL is for how long it is open at least, ns, if it is not Plain; see reservation.MinTTL.
 	// It is open for as long as it has a slot.
 	TTL int64
-	// Keep and Charges, Version and Applied are of a Reservation.
+	// Keep and Charges, Version and Applied are of its record.
 	Keep    int64
 	Charges bool
 	Version uint64
 	Applied int
-	// Limits has, for each check, Name, CostBy and Each of a Reserved.
-	Limits []Reserved
+	// Limits has, for each check, Name, CostBy and Each of a Held.
+	Limits []reservation.Held
 
 	// Held is set by Reserve: something is held.
 	Held bool
@@ -81,12 +82,12 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	}
 	switch {
 	case r.Held:
-		s.e.holds.makeRoom(s)
-		s.e.holds.add(now, r.ends, hash)
+		s.e.reservations.makeRoom(s)
+		s.e.reservations.add(now, r.ends, hash)
 	case r.kept:
-		s.e.holds.makeRoom(s)
-		s.e.holds.count.Add(1)
-		s.e.holds.settled(now+r.Keep, hash)
+		s.e.reservations.makeRoom(s)
+		s.e.reservations.count.Add(1)
+		s.e.reservations.settled(now+r.Keep, hash)
 	}
 	if v.Binding >= 0 {
 		w := &st.weighed[v.Binding]
@@ -101,7 +102,7 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 	if err != nil {
 		return v, err
 	}
-	writes := st.settle(s, now, checks, v.OK, out)
+	writes := st.resolve(s, now, checks, v.OK, out)
 	if !v.OK { // it may count all the same
 		if writes {
 			err = st.commit(s, now, checks, false)
@@ -117,13 +118,13 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 	}
 	st.conclude(s, now, checks, o, &v, out)
 	rec := &s.records().out
-	*rec = Reservation{
-		State: HoldOpen, Charges: r.Charges || r.Plain, Ends: r.ends, Keep: r.Keep, Version: r.Version, Applied: r.Applied,
+	*rec = reservation.Record{
+		State: reservation.Open, Charges: r.Charges || r.Plain, Ends: r.ends, Keep: r.Keep, Version: r.Version, Applied: r.Applied,
 		Named: r.Named, Listed: r.Listed, Print: r.Print, Limits: rec.Limits[:0],
 	}
-	deadline := rec.Ends + unsettledFor
+	deadline := rec.Ends + reservation.UnsettledFor
 	if !r.Held {
-		rec.State, rec.Charges, rec.Ends, deadline = HoldNone, r.Charges, now, now+r.Keep
+		rec.State, rec.Charges, rec.Ends, deadline = reservation.None, r.Charges, now, now+r.Keep
 	}
 	if v.Binding >= 0 {
 		rec.First.Name, rec.First.Decision = r.Limits[v.Binding].Name, out[v.Binding].Decision
@@ -135,9 +136,9 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 			return v, err
 		}
 		for i := range checks {
-			if w := &st.weighed[i]; checks[i].Mode != Off && w.write {
-				rec.Limits = append(rec.Limits, Reserved{})
-				rec.Limits[len(rec.Limits)-1].describe(&checks[i], w, &r.Limits[i], now)
+			if w := &st.weighed[i]; checks[i].Mode != algo.Off && w.write {
+				rec.Limits = append(rec.Limits, reservation.Held{})
+				describe(&rec.Limits[len(rec.Limits)-1], &checks[i], w, &r.Limits[i], now)
 			}
 		}
 	}
@@ -174,7 +175,7 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 }
 
 // describe makes l what a reservation keeps of a check.
-func (l *Reserved) describe(c *Check, w *weighed, named *Reserved, now int64) {
+func describe(l *reservation.Held, c *Check, w *weighed, named *reservation.Held, now int64) {
 	l.Key, l.Limit, l.Mode, l.Cost, l.Debt = w.key, w.it.Limit, c.Mode, c.Cost, c.Debt
 	l.Name, l.CostBy, l.Each = named.Name, named.CostBy, named.Each
 	l.Receipt = w.receipt(now, c.Cost)
@@ -194,9 +195,9 @@ func (w *weighed) receipt(now, cost int64) algo.Receipt {
 
 // records is the scratch space of a session for the records of reservations.
 type records struct {
-	in  reservationReader
-	out Reservation
-	buf []byte
+	in  reservation.Reader
+	out reservation.Record
+	enc reservation.Encoder
 }
 
 func (s *Session) records() *records {
@@ -208,14 +209,14 @@ func (s *Session) records() *records {
 
 // putReservation makes the record of p, which may not be there, what r says. Its shard
 // must be locked, and p have what Find returns.
-func (s *Session) putReservation(p *plan, r *Reservation, deadline, now int64) error {
+func (s *Session) putReservation(p *plan, r *reservation.Record, deadline, now int64) error {
 	h := s.records()
-	words := h.encode(r)
+	state, words := h.enc.Encode(r)
 	sh := s.e.table.At(p.hash)
 	if err := s.place(p, sh, words, deadline, now); err != nil {
 		return err
 	}
-	fillReservation(p.ent, h.buf)
+	fillReservation(p.ent, state)
 	return nil
 }
 
@@ -251,7 +252,7 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 		// is not given back: those would stay out.
 		w.reserves = w.it.Decides != algo.Slots && (!w.forfeits || w.counted == 0)
 		if err := st.reserve(s, w, now); err != nil {
-			if checks[i].Mode == Enforce {
+			if checks[i].Mode == algo.Enforce {
 				st.unreserve(s, i)
 				return err
 			}
@@ -276,7 +277,7 @@ func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.Lea
 			err = st.storeMarked(s, w, sh, now)
 		}
 		if err != nil {
-			if checks[i].Mode == Enforce {
+			if checks[i].Mode == algo.Enforce {
 				return err
 			}
 			w.err, w.write = err, false

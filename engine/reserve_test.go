@@ -4,21 +4,21 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"math/rand/v2"
 	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // reserve holds a call under an id for a minute, unless with says otherwise.
 func reserve(t testing.TB, s *Session, now int64, id string, with func(*Reserve), checks ...Check) (Verdict, []Checked) {
 	t.Helper()
-	r := Reserve{Key: []byte(id), TTL: minute, Keep: 10 * minute, Version: 7, Applied: len(checks), Limits: make([]Reserved, len(checks))}
+	r := Reserve{Key: []byte(id), TTL: minute, Keep: 10 * minute, Version: 7, Applied: len(checks), Limits: make([]reservation.Held, len(checks))}
 	for i := range r.Limits {
-		r.Limits[i] = Reserved{Name: fmt.Sprint("l", i), Each: 1}
+		r.Limits[i] = reservation.Held{Name: fmt.Sprint("l", i), Each: 1}
 	}
 	if with != nil {
 		with(&r)
@@ -29,19 +29,19 @@ func reserve(t testing.TB, s *Session, now int64, id string, with func(*Reserve)
 	return v, out
 }
 
-func cancelled() Settlement { return Settlement{State: HoldCancelled} }
+func cancelled() Settlement { return Settlement{State: reservation.Cancelled} }
 
 // cost commits a cost for each limit of a hold, in order; one below 0 stays what it
 // was.
 func cost(costs ...int64) Settlement {
 	i := -1
-	return Settlement{State: HoldCommitted, Cost: func(*Reserved) (int64, bool, error) {
+	return Settlement{State: reservation.Committed, Cost: func(*reservation.Held) (int64, bool, error) {
 		i++
 		return costs[i], costs[i] >= 0, nil
 	}}
 }
 
-func settle(t testing.TB, s *Session, now int64, id string, how Settlement) Settled {
+func settle(t testing.TB, s *Session, now int64, id string, how Settlement) reservation.Settled {
 	t.Helper()
 	a, err := s.Settle(now, []byte(id), how)
 	require.NoError(t, err)
@@ -74,7 +74,7 @@ func TestReserveAndCommit(t *testing.T) {
 
 	at := start + 10*second
 	a := settle(t, s, at, "h1", cost(-1, 1200))
-	require.Equal(t, HoldCommitted, a.State)
+	require.Equal(t, reservation.Committed, a.State)
 	require.Equal(t, "l1", a.Name)
 	require.EqualValues(t, 5800, a.Remaining, "28 s are given back")
 	require.EqualValues(t, 60, a.Each[0].Remaining)
@@ -135,7 +135,7 @@ func TestAHoldThatIsSettledAtOnce(t *testing.T) {
 		require.EqualValues(t, 30, remaining(t, s, start+1, c))
 		require.EqualValues(t, 43, settle(t, s, start+1, "x", cancelled()).Remaining)
 		check(t, s, start+2, cost(1))
-		require.EqualValues(t, 54, settle(t, s, start+2, "y", Settlement{State: HoldCommitted, Cost: func(*Reserved) (int64, bool, error) { return 5, true, nil }}).Remaining)
+		require.EqualValues(t, 54, settle(t, s, start+2, "y", Settlement{State: reservation.Committed, Cost: func(*reservation.Held) (int64, bool, error) { return 5, true, nil }}).Remaining)
 		_, found, err := s.Kind(start+2, []byte("@p:a"))
 		require.NoError(t, err)
 		require.True(t, found)
@@ -183,7 +183,7 @@ func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
 			sh := s.e.table.At(s.e.hash(algo.HoldSpace, []byte("h")))
 			sh.Lock()
 			ent, _ := sh.Find(s.e.hash(algo.HoldSpace, []byte("h")), []byte("h"))
-			state := appendReservation(nil, &held)
+			state := reservation.Append(nil, &held)
 			ent, err = sh.Resize(ent, s.e.hash(algo.HoldSpace, []byte("h")), len(state)/8, start)
 			require.NoError(t, err)
 			copy(ent.State(), state)
@@ -217,11 +217,11 @@ func TestRefundsOfWindowsThatAreOver(t *testing.T) {
 	for i, a := range []algo.Algorithm{algo.Fixed, algo.Sliding, algo.Log} {
 		c := of(t, s, fmt.Sprint("@p:", i), perMinute(a, 100), costs(40))
 		id := fmt.Sprint("h", i)
-		reserve(t, s, start+30*second, id, func(r *Reserve) { r.TTL = MaxHoldTTL }, c)
+		reserve(t, s, start+30*second, id, func(r *Reserve) { r.TTL = reservation.MaxTTL }, c)
 		check(t, s, start+90*second-1, c)
 		want := []int64{60, 60, 60}[i]
 		require.Equal(t, want, settle(t, s, start+90*second-1, id, cancelled()).Remaining, a)
-		reserve(t, s, start+10*minute, id+"late", func(r *Reserve) { r.TTL = MaxHoldTTL }, c)
+		reserve(t, s, start+10*minute, id+"late", func(r *Reserve) { r.TTL = reservation.MaxTTL }, c)
 		check(t, s, start+12*minute, c)
 		require.EqualValues(t, 60, settle(t, s, start+12*minute, id+"late", cancelled()).Remaining, a)
 	}
@@ -240,7 +240,7 @@ func TestHoldsThatEnd(t *testing.T) {
 	end(start + 2*second)
 	require.EqualValues(t, 100, remaining(t, s, start+2*second, c))
 	a := settle(t, s, start+3*second, "a", cost(70))
-	require.Equal(t, HoldCommitted, a.State)
+	require.Equal(t, reservation.Committed, a.State)
 	require.EqualValues(t, 30, a.Remaining, "all of it")
 
 	reserve(t, s, start+minute, "b", charges, c)
@@ -317,7 +317,7 @@ func TestHoldsAreNoKeys(t *testing.T) {
 // Beyond the bound, what was settled first makes room, and then what ends first.
 func TestHoldsAreBounded(t *testing.T) {
 	s := newTestSession(t, Config{})
-	s.e.holds.most = 3
+	s.e.reservations.most = 3
 	c := of(t, s, "@p:a", perMinute(algo.Token, 100))
 	for _, id := range []string{"a", "b", "c"} {
 		reserve(t, s, start, id, nil, c)
@@ -356,11 +356,11 @@ func TestHoldsSurviveTheLeader(t *testing.T) {
 	follower.e.SettleEnded(context.Background(), follower.s, start+minute+2*second)
 	r, err := follower.s.Reservation(start+minute+2*second, []byte("b"))
 	require.NoError(t, err)
-	require.Equal(t, HoldReleased, r.State)
+	require.Equal(t, reservation.Released, r.State)
 	require.EqualValues(t, 100, remaining(t, follower.s, start+minute+2*second, c))
 	_, err = leader.s.Settle(start, []byte("a"), cancelled())
 	require.ErrorIs(t, err, ErrSealed)
-	_, err = leader.s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
+	_, err = leader.s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]reservation.Held, 1)})
 	require.ErrorIs(t, err, ErrSealed)
 }
 
@@ -378,7 +378,7 @@ func TestReserveThatFindsTheTableFull(t *testing.T) {
 		}
 	}
 	c := of(t, s, "@p:a", perMinute(algo.Token, 100))
-	_, err := s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]Reserved, 1)})
+	_, err := s.Reserve(start, []Check{c}, CheckOptions{}, make([]Checked, 1), &Reserve{Key: []byte("x"), TTL: minute, Limits: make([]reservation.Held, 1)})
 	require.ErrorIs(t, err, ErrFull)
 	require.Zero(t, s.e.Reservations())
 	require.EqualValues(t, 100, remaining(t, s, start, c))
@@ -418,13 +418,13 @@ func TestSettlementsInAFullTable(t *testing.T) {
 	fill(t, s)
 	now := start + 3*second
 	for _, named := range []bool{false, true} {
-		require.Equal(t, HoldCancelled, settle(t, s, now, fmt.Sprint("cancelled", named), cancelled()).State)
-		require.Equal(t, HoldCommitted, settle(t, s, now, fmt.Sprint("committed", named), cost(1<<40)).State)
-		require.Equal(t, HoldCommitted, settle(t, s, now, fmt.Sprint("late", named), cost(2)).State)
+		require.Equal(t, reservation.Cancelled, settle(t, s, now, fmt.Sprint("cancelled", named), cancelled()).State)
+		require.Equal(t, reservation.Committed, settle(t, s, now, fmt.Sprint("committed", named), cost(1<<40)).State)
+		require.Equal(t, reservation.Committed, settle(t, s, now, fmt.Sprint("late", named), cost(2)).State)
 	}
 	require.EqualValues(t, 7, remaining(t, s, now, run))
-	require.Equal(t, HoldCommitted, settle(t, s, now, "slot", cost(-1)).State)
-	require.Equal(t, HoldCancelled, settle(t, s, now, "both", cancelled()).State)
+	require.Equal(t, reservation.Committed, settle(t, s, now, "slot", cost(-1)).State)
+	require.Equal(t, reservation.Cancelled, settle(t, s, now, "both", cancelled()).State)
 	require.EqualValues(t, 9, remaining(t, s, now, run))
 }
 
@@ -465,13 +465,13 @@ func TestCommitOverAFullLog(t *testing.T) {
 func TestACallThatIsRepeated(t *testing.T) {
 	s := newTestSession(t, Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))
-	asked := Fingerprint{1, 2, 3}
+	asked := reservation.Fingerprint{1, 2, 3}
 	for _, plain := range []bool{true, false} {
 		id := fmt.Sprint("id", plain)
 		named := func(r *Reserve) { r.Named, r.Print, r.Plain, r.Keep = true, asked, plain, minute }
 		_, out := reserve(t, s, start, id, named, c)
 		out2 := make([]Checked, 1)
-		_, err := s.Reserve(start+second, []Check{c}, CheckOptions{}, out2, &Reserve{Key: []byte(id), Named: true, TTL: minute, Limits: make([]Reserved, 1)})
+		_, err := s.Reserve(start+second, []Check{c}, CheckOptions{}, out2, &Reserve{Key: []byte(id), Named: true, TTL: minute, Limits: make([]reservation.Held, 1)})
 		require.ErrorIs(t, err, ErrRepeated)
 		r, err := s.Reservation(start+second, []byte(id))
 		require.NoError(t, err)
@@ -489,56 +489,7 @@ func TestACallThatIsRepeated(t *testing.T) {
 	require.EqualValues(t, 60, remaining(t, s, start, c))
 	r, err := s.Reservation(start+minute, []byte("idfalse"))
 	require.NoError(t, err)
-	require.Equal(t, HoldCancelled, r.State, "settled, and known by its name")
+	require.Equal(t, reservation.Cancelled, r.State, "settled, and known by its name")
 	_, out := reserve(t, s, start+minute+2*second, "idtrue", func(r *Reserve) { r.Named, r.Plain = true, true }, c)
 	require.True(t, out[0].OK, "it is not kept for ever")
-}
-
-func TestReservationEncoding(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	var reader reservationReader // whatever it has read before
-	for range 2000 {
-		r := Reservation{State: HoldState(1 + rnd.IntN(6)), Named: rnd.IntN(2) == 0, Listed: rnd.IntN(2) == 0, Charges: rnd.IntN(2) == 0, Ends: rnd.Int64(), Keep: rnd.Int64N(MaxHoldKeep), Version: rnd.Uint64(), Applied: rnd.IntN(16)}
-		for range rnd.IntN(4) {
-			r.Limits = append(r.Limits, Reserved{
-				Key: fmt.Appendf(nil, "@p:%d;user=%d", rnd.IntN(3), rnd.IntN(100)), Limit: algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(5)].OfPolicy(), Limit: 1 + rnd.Int64N(1000), Period: minute, Resets: uint16(rnd.IntN(3))},
-				Mode: Mode(rnd.IntN(3)), Cost: rnd.Int64N(algo.MaxCount), Debt: rnd.Int64N(9), Name: "l", CostBy: []string{"", "tokens"}[rnd.IntN(2)], Each: rnd.Int64N(9),
-				Receipt: algo.Receipt{Generation: rnd.Uint32(), Taken: algo.Span{NS: rnd.Uint64(), Frac: rnd.Uint32()}, Stamp: algo.Span{NS: rnd.Uint64(), Frac: rnd.Uint32()}},
-			})
-			l := &r.Limits[len(r.Limits)-1]
-			l.Limit.Scalings, l.Limit.Burst = uint16(rnd.IntN(2)), rnd.Int64N(2)*int64(truth(l.Limit.Algorithm.Decider() == algo.Token))*l.Limit.Limit
-			if l.Receipt.Whole = rnd.IntN(2) == 0; l.Receipt.Whole {
-				l.Receipt.Taken = algo.Span{}
-			}
-		}
-		if r.State != HoldOpen && len(r.Limits) == 0 {
-			r.Ends = 0
-		}
-		if r.State == HoldCommitted || r.State == HoldCancelled {
-			r.Answer = Settled{State: r.State, Name: "l", Decision: algo.Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), RetryAfter: algo.Never}, Over: rnd.Int64N(5), Version: r.Version, Applied: r.Applied}
-		}
-		if r.Named {
-			r.Print = Fingerprint{byte(rnd.Uint32()), 15: byte(rnd.Uint32())}
-			r.First = Settled{Name: "first", Decision: algo.Decision{OK: true, Limit: rnd.Int64(), Remaining: rnd.Int64(), Delay: 3}}
-		}
-		b := appendReservation(nil, &r)
-		require.Zero(t, len(b)%8)
-		got, ok := readReservation(append(b, make([]byte, 8*rnd.IntN(3))...))
-		require.True(t, ok)
-		require.Equal(t, r, got)
-		for range 20 { // what is damaged is refused, or reads as something
-			bad := bytes.Clone(b)
-			bad[rnd.IntN(len(bad))] = byte(rnd.Uint32())
-			if rnd.IntN(2) == 0 {
-				bad = bad[:rnd.IntN(len(bad)+1)]
-			}
-			got, ok := readReservation(bad)
-			for range 2 {
-				require.Equal(t, ok, reader.read(bad))
-			}
-			if ok && len(got.Limits) > 0 {
-				require.Equal(t, got, reader.r)
-			}
-		}
-	}
 }

@@ -2,31 +2,31 @@ package engine
 
 import (
 	"bytes"
-	"encoding/binary"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
 
 // Settlement is what a reservation is to become.
 type Settlement struct {
-	// State is HoldCommitted, HoldCancelled, or HoldReleased: one whose time is over ends
+	// State is Committed, Cancelled, or Released: one whose time is over ends
 	// as it says itself, released or charged.
-	State HoldState
+	State reservation.State
 	// Accepts refuses to have a reservation committed by an error, which settles
 	// nothing. Nil accepts any.
-	Accepts func(r *Reservation) error
+	Accepts func(r *reservation.Record) error
 	// Cost returns what the call did cost of a limit; ok is false where it stays
-	// what it was, and an error settles nothing. It is of HoldCommitted, and nil is
+	// what it was, and an error settles nothing. It is of Committed, and nil is
 	// that all stays.
-	Cost func(l *Reserved) (cost int64, ok bool, err error)
+	Cost func(l *reservation.Held) (cost int64, ok bool, err error)
 	// Limit returns the limit that what comes in addition is charged under, of
 	// another algorithm where an edit has made it so: then it is charged anew. Nil:
 	// the one that was charged.
-	Limit func(l *Reserved) algo.Limit
+	Limit func(l *reservation.Held) algo.Limit
 	// Window is that of Check, for a calendar's limit; nil where nobody knows it any
 	// more: a window that is not open is charged nothing then.
-	Window func(l *Reserved) *algo.Window
+	Window func(l *reservation.Held) *algo.Window
 }
 
 // settleTries is how often a reservation is looked up again that others settle
@@ -43,7 +43,7 @@ const settleTries = 8
 // The limits that it returns, and what is said of each, are good until the next call.
 // Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull where there is no
 // room for a counter that is gone. Nothing is changed then.
-func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error) {
+func (s *Session) Settle(now int64, key []byte, how Settlement) (reservation.Settled, error) {
 	if s.settling == nil {
 		s.settling = &settling{s: s}
 	}
@@ -53,28 +53,18 @@ func (s *Session) Settle(now int64, key []byte, how Settlement) (Settled, error)
 	for range settleTries {
 		var err error
 		if x.seen, err = s.appendState(x.seen[:0], now, key); err != nil {
-			return Settled{}, err
+			return reservation.Settled{}, err
 		}
 		h := s.records()
-		if !h.in.read(x.seen) || h.in.r.State == HoldNone {
-			return Settled{}, ErrNoHold
+		if !h.in.Read(x.seen) || h.in.Record.State == reservation.None {
+			return reservation.Settled{}, ErrNoHold
 		}
-		settled, done, err := s.settleOnce(now, key, x, &h.in.r)
+		settled, done, err := s.settleOnce(now, key, x, &h.in.Record)
 		if done || err != nil {
 			return settled, err
 		}
 	}
-	return Settled{}, ErrNoHold
-}
-
-// answerBytes is how many bytes the answer of a settlement may take: the name of one
-// of the limits, four numbers, and three that are 0 or 1.
-func answerBytes(limits []Reserved) int {
-	name := 0
-	for i := range limits {
-		name = max(name, len(limits[i].Name))
-	}
-	return 1 + name + 4*binary.MaxVarintLen64 + 3
+	return reservation.Settled{}, ErrNoHold
 }
 
 // appendState appends a copy of the state of a reservation's record.
@@ -93,14 +83,14 @@ func (s *Session) appendState(b []byte, now int64, key []byte) ([]byte, error) {
 }
 
 // settleOnce settles the reservation r, if its record still is what was seen.
-func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation) (a Settled, done bool, err error) {
+func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.Record) (a reservation.Settled, done bool, err error) {
 	hash := s.e.hash(algo.HoldSpace, key)
 	t := &s.keys
 	t.begin(s, hash, key)
 	for i := range r.Limits {
 		l := &r.Limits[i]
-		l.hash = s.e.table.Hash(l.Key)
-		t.add(s, l.hash, l.Key)
+		l.Hash = s.e.table.Hash(l.Key)
+		t.add(s, l.Hash, l.Key)
 	}
 	if err := t.lock(s); err != nil {
 		return a, false, err
@@ -122,31 +112,31 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 	to := how.State
 	x.begin(now, r, to)
 	switch {
-	case r.State == HoldCommitted || r.State == HoldCancelled:
+	case r.State == reservation.Committed || r.State == reservation.Cancelled:
 		// What was charged is settled; slots that a repeat has taken since are not.
 		return r.Answer, true, x.endSlots(r)
-	case to == HoldReleased && r.State == HoldOpen && now < r.Ends:
-		s.e.holds.again(now, r.Ends, hash)
-		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
-	case to == HoldReleased && r.State != HoldOpen:
-		return Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
-	case r.State == HoldOpen && now >= r.Ends:
+	case to == reservation.Released && r.State == reservation.Open && now < r.Ends:
+		s.e.reservations.again(now, r.Ends, hash)
+		return reservation.Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
+	case to == reservation.Released && r.State != reservation.Open:
+		return reservation.Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
+	case r.State == reservation.Open && now >= r.Ends:
 		// By itself first; who asks for more asks again.
-		done = to == HoldReleased
-		if to = HoldReleased; r.Charges {
-			to = HoldCharged
+		done = to == reservation.Released
+		if to = reservation.Released; r.Charges {
+			to = reservation.Charged
 		}
 	default:
 		done = true
 	}
-	if to == HoldCommitted && how.Accepts != nil {
+	if to == reservation.Committed && how.Accepts != nil {
 		if err := how.Accepts(r); err != nil {
 			return a, false, err
 		}
 	}
-	if to == HoldCommitted || to == HoldCancelled {
+	if to == reservation.Committed || to == reservation.Cancelled {
 		// One that an earlier version has put has no room for what it is answered.
-		if words := s.records().settledWords(r); ent.Words() < words {
+		if words := s.records().enc.SettledWords(r); ent.Words() < words {
 			if ent, err = sh.Resize(ent, hash, words, now); err != nil {
 				return a, false, err
 			}
@@ -157,8 +147,8 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 		return a, false, err
 	}
 	a = x.answer(r)
-	if r.State = to; to == HoldCommitted || to == HoldCancelled {
-		r.Limits, r.Answer = slotsOf(r.Limits), a
+	if r.State = to; to == reservation.Committed || to == reservation.Cancelled {
+		r.Limits, r.Answer = reservation.SlotsOf(r.Limits), a
 	}
 	if x.st.moved {
 		ent, ok = sh.Find(hash, key)
@@ -166,40 +156,20 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *Reservation)
 	if ok { // not evicted for what was charged: then it stays charged
 		s.keepReservation(sh, ent, hash, r, now+r.Keep, now)
 	}
-	s.e.holds.settled(now+r.Keep, hash)
+	s.e.reservations.settled(now+r.Keep, hash)
 	return a, done, nil
 }
 
-// settledWords is how many words the record of r may take once it is settled.
-func (h *records) settledWords(r *Reservation) int {
-	all := r.Limits
-	r.Limits = slotsOf(all)
-	h.buf = appendReservation(h.buf[:0], r)
-	r.Limits = all
-	return (int(binary.LittleEndian.Uint32(h.buf)) + answerBytes(all) + 7) / 8
-}
-
-// encode makes h.buf the state of r, and returns how many words its record takes: one
-// that may be settled yet has room for that, so that who was given a hold can settle
-// it though the table is full.
-func (h *records) encode(r *Reservation) (words int) {
-	if r.State == HoldOpen || r.State == HoldReleased || r.State == HoldCharged {
-		words = h.settledWords(r)
-	}
-	h.buf = appendReservation(h.buf[:0], r)
-	return max(words, len(h.buf)/8)
-}
-
 // keepReservation writes what a reservation has become to its record, which has room.
-func (s *Session) keepReservation(sh *shard.Shard, ent shard.Entry, hash uint64, r *Reservation, deadline, now int64) {
+func (s *Session) keepReservation(sh *shard.Shard, ent shard.Entry, hash uint64, r *reservation.Record, deadline, now int64) {
 	h := s.records()
-	words := h.encode(r)
+	state, words := h.enc.Encode(r)
 	sh.Touch(ent)
 	if words < ent.Words() {
 		if smaller, err := sh.Resize(ent, hash, words, now); err == nil {
 			ent = smaller
 		}
 	}
-	fillReservation(ent, h.buf)
+	fillReservation(ent, state)
 	ent.SetDeadline(deadline)
 }

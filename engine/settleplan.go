@@ -4,25 +4,26 @@ import (
 	"errors"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // plan plans what becomes of one limit.
-func (x *settling) plan(l *Reserved, e *settlingLimit) error {
-	e.key, e.hash = l.Key, l.hash
-	if l.slots() {
-		if x.to == HoldCommitted || x.to == HoldCancelled { // else they have ended
+func (x *settling) plan(l *reservation.Held, e *settlingLimit) error {
+	e.key, e.hash = l.Key, l.Hash
+	if l.Slots() {
+		if x.to == reservation.Committed || x.to == reservation.Cancelled { // else they have ended
 			x.planEnd(e)
 		}
 		return nil
 	}
 	charged := l.Cost // as it stands
-	if x.from == HoldReleased {
+	if x.from == reservation.Released {
 		charged = 0
 	}
 	switch x.to {
-	case HoldCharged:
+	case reservation.Charged:
 		e.cost = charged
-	case HoldCommitted:
+	case reservation.Committed:
 		e.cost = l.Cost
 		if x.how.Cost != nil {
 			cost, ok, err := x.how.Cost(l)
@@ -46,7 +47,7 @@ func (x *settling) plan(l *Reserved, e *settlingLimit) error {
 // planRefund plans that what the call does not cost is given back, as far as it is
 // there: the counter is the one that was charged, and nothing has made void what
 // it was charged.
-func (x *settling) planRefund(l *Reserved, e *settlingLimit) {
+func (x *settling) planRefund(l *reservation.Held, e *settlingLimit) {
 	sh := x.s.e.table.At(e.hash)
 	e.ent, e.found = sh.Find(e.hash, e.key)
 	if !e.found || e.ent.Expired(x.now) {
@@ -78,7 +79,7 @@ func (x *settling) planEnd(e *settlingLimit) {
 }
 
 // planCharge plans that more units are charged, whether there is room or not.
-func (x *settling) planCharge(l *Reserved, e *settlingLimit, more int64) error {
+func (x *settling) planCharge(l *reservation.Held, e *settlingLimit, more int64) error {
 	s, sh := x.s, x.s.e.table.At(e.hash)
 	limit := l.Limit
 	if x.how.Limit != nil {

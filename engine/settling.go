@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // settling is one settlement under way, with all shards locked: plan, make room,
@@ -13,7 +14,7 @@ type settling struct {
 	hold     []byte // the key of the record
 	seen     []byte // of the record
 	now      int64
-	from, to HoldState
+	from, to reservation.State
 	how      Settlement
 	each     []settlingLimit
 	st       checking // whose methods work on what is weighed
@@ -24,7 +25,7 @@ type settling struct {
 }
 
 // begin begins to make r what it is to become, or is asked to.
-func (x *settling) begin(now int64, r *Reservation, to HoldState) {
+func (x *settling) begin(now int64, r *reservation.Record, to reservation.State) {
 	x.now, x.from, x.to, x.st.moved = now, r.State, to, false
 	x.each = slices.Grow(x.each[:0], len(r.Limits))[:len(r.Limits)]
 	clear(x.each)
@@ -56,7 +57,7 @@ type settlingLimit struct {
 
 // settle plans and writes all limits. Without room for what is charged in addition
 // nothing is changed.
-func (x *settling) settle(r *Reservation) error {
+func (x *settling) settle(r *reservation.Record) error {
 	defer func() {
 		for i := range x.each {
 			if it := x.each[i].taken; it != nil {
@@ -106,16 +107,16 @@ func (x *settling) unreserve(e *settlingLimit) {
 
 // endSlots ends the slots of a reservation whose charges are settled, if somebody
 // settles it, and not its end.
-func (x *settling) endSlots(r *Reservation) error {
-	if x.to == HoldReleased {
+func (x *settling) endSlots(r *reservation.Record) error {
+	if x.to == reservation.Released {
 		return nil
 	}
 	for i := range r.Limits {
 		l, e := &r.Limits[i], &x.each[i]
-		if !l.slots() {
+		if !l.Slots() {
 			continue
 		}
-		e.key, e.hash = l.Key, l.hash
+		e.key, e.hash = l.Key, l.Hash
 		if x.planEnd(e); e.write {
 			if err := x.write(e); err != nil {
 				return err
@@ -153,7 +154,7 @@ func (x *settling) write(e *settlingLimit) error {
 }
 
 // tell makes e.d what the limit holds now.
-func (x *settling) tell(l *Reserved, e *settlingLimit) {
+func (x *settling) tell(l *reservation.Held, e *settlingLimit) {
 	s, sh := x.s, x.s.e.table.At(e.hash)
 	ent, found := sh.Find(e.hash, e.key)
 	own := (*interned)(nil)
@@ -185,14 +186,14 @@ func (x *settling) tell(l *Reserved, e *settlingLimit) {
 }
 
 // answer is what the settlement says.
-func (x *settling) answer(r *Reservation) Settled {
-	a := Settled{State: x.to, Version: r.Version, Applied: r.Applied, Limits: r.Limits}
+func (x *settling) answer(r *reservation.Record) reservation.Settled {
+	a := reservation.Settled{State: x.to, Version: r.Version, Applied: r.Applied, Limits: r.Limits}
 	x.decisions, x.costs, x.windows = x.decisions[:0], x.costs[:0], x.windows[:0]
 	rooms, at := int64(0), -1
 	for i := range x.each {
 		e := &x.each[i]
 		x.decisions, x.costs, x.windows = append(x.decisions, e.d), append(x.costs, e.cost), append(x.windows, e.window)
-		if r.Limits[i].Mode != Enforce {
+		if r.Limits[i].Mode != algo.Enforce {
 			continue
 		}
 		a.Over = max(a.Over, e.over)

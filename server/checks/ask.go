@@ -70,7 +70,7 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 		}
 		m.checks = append(m.checks, engine.Check{
 			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: l.Cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
-			Mode: engine.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty),
+			Mode: algo.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty),
 		})
 		m.at = append(m.at, i)
 	}

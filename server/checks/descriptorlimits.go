@@ -120,7 +120,7 @@ func (x *descriptorMemory) gather(call *command.Call, o *engine.CheckOptions) er
 				}
 				at = len(x.checks)
 				x.checks = append(x.checks, engine.Check{
-					Key: l.Key, Hash: l.Hash, Limit: ready, Wait: l.Limit.Wait, Debt: l.Limit.Debt, Mode: engine.Mode(l.Numbers.Mode),
+					Key: l.Key, Hash: l.Hash, Limit: ready, Wait: l.Limit.Wait, Debt: l.Limit.Debt, Mode: algo.Mode(l.Numbers.Mode),
 					CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty), Window: Window(l.Limit, call.Now),
 				})
 			}

@@ -187,10 +187,10 @@ func (x *descriptorMemory) match(call *command.Call, p *policy.Policy) error {
 				}
 			}
 			at = len(x.checks)
-			x.checks = append(x.checks, engine.Check{Key: m.Key, Hash: m.Hash, Limit: ready, Mode: engine.Enforce, TooMuch: m.Limit.Requests == 0})
+			x.checks = append(x.checks, engine.Check{Key: m.Key, Hash: m.Hash, Limit: ready, Mode: algo.Enforce, TooMuch: m.Limit.Requests == 0})
 			x.units = append(x.units, 0)
 			if r := m.Rule; r != nil && (r.Shadow || r.Quota) {
-				x.checks[at].Mode = engine.Shadow
+				x.checks[at].Mode = algo.Shadow
 			}
 		}
 		x.at = append(x.at, at)
@@ -313,7 +313,7 @@ func (x *descriptorMemory) answerAlone(call *command.Call, o engine.CheckOptions
 	for i := range x.checks {
 		c := x.checks[i]
 		limit := c.Limit.Limit()
-		c.Cost, c.Mode = max(x.units[i], 0), engine.Enforce
+		c.Cost, c.Mode = max(x.units[i], 0), algo.Enforce
 		none := c.TooMuch
 		c.TooMuch = false
 		x.counts[i] = engine.Counted{ResetAfter: limit.Period - call.Now%limit.Period}

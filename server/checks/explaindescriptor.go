@@ -2,6 +2,7 @@ package checks
 
 import (
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -26,7 +27,7 @@ func (c *Checker) explainDescriptor(call *command.Call, p *policy.Policy, pairs 
 		}
 		if err == nil {
 			// Not enforced, so that RL.TOP does not take it for a call.
-			checks := [...]engine.Check{{Key: m.Key, Hash: m.Hash, Limit: ready, Mode: engine.Shadow}}
+			checks := [...]engine.Check{{Key: m.Key, Hash: m.Hash, Limit: ready, Mode: algo.Shadow}}
 			err = call.Sess.CountWindows(call.Now, checks[:], []int64{0}, engine.CheckOptions{Peek: true, Anew: true}, counted[:])
 		}
 		if err != nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -25,7 +26,7 @@ func (c *Checker) explainHold(call *command.Call, id []byte) {
 	out.Str("key", string(key))
 	out.Str("state", r.State.String())
 	out.Str("expiry", expiryWord(&r))
-	if r.State == engine.HoldOpen {
+	if r.State == reservation.Open {
 		out.Int("ends_ms", max(command.CeilMillis(r.Ends-call.Now), 0))
 	}
 	out.Int("version", int64(r.Version))
@@ -46,7 +47,7 @@ func (c *Checker) explainHold(call *command.Call, id []byte) {
 }
 
 // expiryWord is what becomes of a hold that nobody settles.
-func expiryWord(r *engine.Reservation) string {
+func expiryWord(r *reservation.Record) string {
 	if r.Charges {
 		return "charge"
 	}

@@ -3,6 +3,7 @@ package checks
 import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/limits/wire"
@@ -57,7 +58,7 @@ const settledFields = checkFields + 1
 
 // writeSettled replies what a settlement says: what RL.CHECK does, and by how much
 // the limit that is the deepest in debt is over.
-func (c *Checker) writeSettled(call *command.Call, a *engine.Settled) {
+func (c *Checker) writeSettled(call *command.Call, a *reservation.Settled) {
 	w := call.W
 	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied, false}
 	f.write(call, settledFields)
@@ -81,7 +82,7 @@ func (c *Checker) writeSettled(call *command.Call, a *engine.Settled) {
 
 // settledWindow is windowMillis of a limit that was held, whose window is of so many
 // ns.
-func (c *Checker) settledWindow(held *engine.Reserved, window, now int64) int64 {
+func (c *Checker) settledWindow(held *reservation.Held, window, now int64) int64 {
 	if window == 0 && held.Limit.Algorithm == algo.PolicyCalendar {
 		l, _ := limitOf(c.book.InForce(), held)
 		return calendarMillis(l, now)
@@ -92,7 +93,7 @@ func (c *Checker) settledWindow(held *engine.Reserved, window, now int64) int64 
 // writeRepeated replies what a call was answered when it was made, without its
 // limits; or, where its slots have ended and there is no room for them, that it is
 // denied. key is that of its record.
-func writeRepeated(call *command.Call, r *engine.Reservation, slots *engine.Renewed, key []byte) {
+func writeRepeated(call *command.Call, r *reservation.Record, slots *engine.Renewed, key []byte) {
 	w := call.W
 	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(HoldPrefix):], r.Version, r.Applied, false}
 	switch {
@@ -103,7 +104,7 @@ func writeRepeated(call *command.Call, r *engine.Reservation, slots *engine.Rene
 	case r.Applied == 0:
 		f.reason = reasonNone
 	}
-	if r.State == engine.HoldNone {
+	if r.State == reservation.None {
 		f.hold = nil
 	}
 	f.write(call, checkFields)

@@ -9,6 +9,8 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -28,7 +30,7 @@ func namedKey(b, name, id []byte) []byte {
 
 // fingerprint sums up what is asked: which command, the attributes in any order, and
 // the cost.
-func (m *checkMemory) fingerprint() (f engine.Fingerprint) {
+func (m *checkMemory) fingerprint() (f reservation.Fingerprint) {
 	a := &m.args
 	m.order = m.order[:0]
 	for i := 0; i < len(a.pairs); i += 2 {
@@ -50,7 +52,7 @@ func (m *checkMemory) fingerprint() (f engine.Fingerprint) {
 // repeat replies to a call that was made before, or that has the name of another.
 // It is false where there is none of that name, whose record would be under m.key. p is
 // the policy of set that the call is matched with, or nil.
-func (c *Checker) repeat(call *command.Call, m *checkMemory, asked engine.Fingerprint, set *policy.Set, p *policy.Policy) bool {
+func (c *Checker) repeat(call *command.Call, m *checkMemory, asked reservation.Fingerprint, set *policy.Set, p *policy.Policy) bool {
 	r, err := call.Sess.Reservation(call.Now, m.key)
 	switch {
 	case errors.Is(err, engine.ErrNoHold):
@@ -67,7 +69,7 @@ func (c *Checker) repeat(call *command.Call, m *checkMemory, asked engine.Finger
 
 // renew gives the slots of a repeated call their time anew, and replies. It is false
 // where the call's record has gone meanwhile.
-func (c *Checker) renew(call *command.Call, m *checkMemory, r *engine.Reservation, set *policy.Set, p *policy.Policy) bool {
+func (c *Checker) renew(call *command.Call, m *checkMemory, r *reservation.Record, set *policy.Set, p *policy.Policy) bool {
 	call.Sync = m.args.sync
 	is := set.Policy(call.Args[1])
 	if is != nil {
@@ -80,7 +82,7 @@ func (c *Checker) renew(call *command.Call, m *checkMemory, r *engine.Reservatio
 			known = m.match(is, call.Now) == nil && m.verdict != policy.Denied
 		}
 		var err error
-		says, err = call.Sess.Renew(call.Now, m.key, func(l *engine.Reserved) engine.Present {
+		says, err = call.Sess.Renew(call.Now, m.key, func(l *reservation.Held) engine.Present {
 			if known {
 				return m.present(is, l)
 			}
@@ -103,10 +105,10 @@ func (c *Checker) renew(call *command.Call, m *checkMemory, r *engine.Reservatio
 // present returns what a limit of slots is now that a repeated call has taken: what p
 // says of the call, which is matched with it, or what it was where there is none of
 // that name any more.
-func (m *matched) present(p *policy.Policy, l *engine.Reserved) engine.Present {
+func (m *matched) present(p *policy.Policy, l *reservation.Held) engine.Present {
 	for i := range m.call.Applied {
 		if a := &m.call.Applied[i]; bytes.Equal(a.Key, l.Key) {
-			return engine.Present{Limit: EngineLimit(a.Limit, a.Numbers), Mode: engine.Mode(a.Numbers.Mode)}
+			return engine.Present{Limit: EngineLimit(a.Limit, a.Numbers), Mode: algo.Mode(a.Numbers.Mode)}
 		}
 	}
 	gone := slices.ContainsFunc(p.Limits, func(is policy.Limit) bool { return is.Name == l.Name })

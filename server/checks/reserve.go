@@ -8,6 +8,8 @@ import (
 	"slices"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -48,7 +50,7 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 			}
 			continue
 		}
-		checks[j].TooMuch = checks[j].Mode == engine.Enforce && r.beyondShare(&checks[j])
+		checks[j].TooMuch = checks[j].Mode == algo.Enforce && r.beyondShare(&checks[j])
 	}
 	if len(r.req.Key) == 0 {
 		return r.Limiter.Check(now, checks, o, out)
@@ -127,7 +129,7 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 	limits := call.Limits
 	defer func() { call.Limits, m.args.id = limits, nil }()
 	named := m.args.id != nil && !call.Degraded
-	var asked engine.Fingerprint
+	var asked reservation.Fingerprint
 	if named {
 		asked = m.fingerprint()
 		m.key = namedKey(m.key[:0], call.Args[1], m.args.id)

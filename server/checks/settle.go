@@ -11,6 +11,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/limits/wire"
@@ -32,7 +33,7 @@ type settler struct {
 func (x *settler) begin(set func() *policy.Set, hold []byte, now int64) {
 	if x.set == nil {
 		x.set = set
-		x.how = engine.Settlement{State: engine.HoldCommitted, Cost: x.cost, Accepts: x.accepts, Limit: x.limit, Window: x.window}
+		x.how = engine.Settlement{State: reservation.Committed, Cost: x.cost, Accepts: x.accepts, Limit: x.limit, Window: x.window}
 	}
 	x.hold, x.now, x.committed = hold, now, committed{names: x.names[:0], values: x.values[:0]}
 }
@@ -59,7 +60,7 @@ func (c *Checker) commitHold(call *command.Call) {
 
 // cancelHold is RL.CANCEL.
 func (c *Checker) cancelHold(call *command.Call) {
-	c.settleHold(call, memory(call), engine.Settlement{State: engine.HoldCancelled})
+	c.settleHold(call, memory(call), engine.Settlement{State: reservation.Cancelled})
 }
 
 func (c *Checker) settleHold(call *command.Call, m *checkMemory, how engine.Settlement) {
@@ -160,7 +161,7 @@ func (c *committed) parse(args [][]byte) error {
 // has no use for: a mistyped one must not settle the estimate. What the policy knows
 // may be told again with the costs; and where it has been edited since, nobody can
 // say any more what it knew.
-func (x *settler) accepts(r *engine.Reservation) error {
+func (x *settler) accepts(r *reservation.Record) error {
 	if len(x.names) == 0 {
 		return nil
 	}
@@ -188,7 +189,7 @@ func (x *settler) accepts(r *engine.Reservation) error {
 }
 
 // cost is what the call did cost of a limit.
-func (c *committed) cost(l *engine.Reserved) (cost int64, ok bool, err error) {
+func (c *committed) cost(l *reservation.Held) (cost int64, ok bool, err error) {
 	if l.CostBy == "" {
 		high, low := bits.Mul64(uint64(l.Each), uint64(c.units))
 		if high != 0 || low > uint64(policy.MaxUnits) {
@@ -212,7 +213,7 @@ func (c *committed) cost(l *engine.Reserved) (cost int64, ok bool, err error) {
 // limit returns the limit that calls on the counter of a hold are decided by now:
 // what the policy says, or, where its key does not tell that or there is none any
 // more, the numbers that the hold was charged under.
-func (x *settler) limit(held *engine.Reserved) algo.Limit {
+func (x *settler) limit(held *reservation.Held) algo.Limit {
 	limit := held.Limit
 	l, pairs := limitOf(x.set(), held)
 	if l == nil {
@@ -226,7 +227,7 @@ func (x *settler) limit(held *engine.Reserved) algo.Limit {
 }
 
 // window returns the window of the calendar of a held limit, nil where there is none.
-func (x *settler) window(held *engine.Reserved) *algo.Window {
+func (x *settler) window(held *reservation.Held) *algo.Window {
 	if l, _ := limitOf(x.set(), held); l != nil {
 		return Window(l, x.now)
 	}
@@ -235,7 +236,7 @@ func (x *settler) window(held *engine.Reserved) *algo.Window {
 
 // limitOf returns the limit of a policy that a hold has charged, if there still is
 // one of its id, and what is in the key.
-func limitOf(set *policy.Set, held *engine.Reserved) (*policy.Limit, []policy.Pair) {
+func limitOf(set *policy.Set, held *reservation.Held) (*policy.Limit, []policy.Pair) {
 	name, id, pairs, ok := policy.ParseKey(held.Key)
 	if !ok {
 		return nil, nil

@@ -6,6 +6,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -131,7 +132,7 @@ func (t *Trial) Commit(now int64, hold string, args ...string) error {
 // Cancel settles the hold of a call that took slots, as RL.CANCEL does. Errors:
 // those of the engine.
 func (t *Trial) Cancel(now int64, hold string) error {
-	_, err := t.call.Sess.Settle(now, holdKey([]byte(hold)), engine.Settlement{State: engine.HoldCancelled})
+	_, err := t.call.Sess.Settle(now, holdKey([]byte(hold)), engine.Settlement{State: reservation.Cancelled})
 	return err
 }
 

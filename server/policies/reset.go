@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/checks"
@@ -73,7 +74,7 @@ func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n
 			return 0, err
 		}
 	}
-	_, err = sess.EndHolds(now, holdsOf(p.Name), func(r *engine.Reservation) bool {
+	_, err = sess.EndHolds(now, holdsOf(p.Name), func(r *reservation.Record) bool {
 		for i := range r.Limits {
 			for _, key := range keys {
 				if bytes.Equal(r.Limits[i].Key, key) {
@@ -111,7 +112,7 @@ func (e *Editor) resetAll(call *command.Call, name string) {
 			return nil, err
 		}
 		c.made = func(sess *engine.Session, versions []uint64) error {
-			_, err := sess.EndHolds(now, holdsOf(name), func(r *engine.Reservation) bool { return r.Version < versions[0] })
+			_, err := sess.EndHolds(now, holdsOf(name), func(r *reservation.Record) bool { return r.Version < versions[0] })
 			return err
 		}
 		return c, nil

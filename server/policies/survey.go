@@ -226,7 +226,7 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 		cost = max(n.Cost, 1)
 	}
 	// In shadow it says what it would do, and nobody is told of a denial.
-	s.checks[0] = engine.Check{Key: key, Hash: maphash.Bytes(s.sess.Engine().Seed(), key), Limit: ready, Cost: cost, Wait: l.Wait, Debt: l.Debt, Mode: engine.Shadow, Window: checks.Window(l, s.now)}
+	s.checks[0] = engine.Check{Key: key, Hash: maphash.Bytes(s.sess.Engine().Seed(), key), Limit: ready, Cost: cost, Wait: l.Wait, Debt: l.Debt, Mode: algo.Shadow, Window: checks.Window(l, s.now)}
 	_, err := s.sess.Check(s.now, s.checks[:], engine.CheckOptions{Peek: true, Anew: true}, s.checked[:])
 	return s.checked[0].Over, err
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/checks"
 )
@@ -58,7 +59,7 @@ func (s *survey) askRule(t *surveyedTree, key []byte) error {
 			return err
 		}
 	}
-	checks := [...]engine.Check{{Key: m.Key, Hash: m.Hash, Limit: ready, Mode: engine.Shadow}}
+	checks := [...]engine.Check{{Key: m.Key, Hash: m.Hash, Limit: ready, Mode: algo.Shadow}}
 	if err := s.sess.CountWindows(s.now, checks[:], []int64{0}, engine.CheckOptions{Peek: true, Anew: true}, t.counted[:]); err != nil {
 		return err
 	}

@@ -5,11 +5,12 @@ import (
 	"hash/maphash"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
 
 // MaxChecks is how many limits one step of Session.Check may have.
-const MaxChecks = 64
+const MaxChecks = reservation.MaxLimits
 
 // These errors can be returned by Session.Check.
 var (
@@ -20,22 +21,6 @@ var (
 	// of its limit, which made void what was consumed: the caller has to look
 	// the policy up again. Nothing has changed.
 	ErrStale = errors.New("the policy has changed meanwhile")
-)
-
-// Mode is what the verdict of a policy's limit means for the call.
-type Mode uint8
-
-const (
-	// Enforce denies calls, and is charged by those that pass.
-	Enforce Mode = iota
-	// Soft is charged by calls that pass, and tells where it would have denied
-	// them.
-	Soft
-	// Shadow is charged as if it were enforced and the call denied if it denies,
-	// and tells where it would have denied what has passed.
-	Shadow
-	// Off does not apply.
-	Off
 )
 
 // Ready is a limit that is compiled and interned, so that a check of it looks
@@ -93,7 +78,7 @@ type Check struct {
 	Cost int64
 	// Wait and Debt are those of Options.
 	Wait, Debt int64
-	Mode       Mode
+	Mode       algo.Mode
 	// CountAll charges calls that this limit or another one denies, too: a window
 	// counts on, a bucket goes into debt by at most one period, a log keeps its
 	// newest units.

@@ -1,11 +1,10 @@
-package engine
+package reservation
 
 import (
 	"bytes"
 	"encoding/binary"
 
 	"github.com/headgate-io/headgate/engine/effects"
-	"github.com/headgate-io/headgate/shard"
 )
 
 // # Records of reservations
@@ -48,23 +47,23 @@ const (
 	stateAt         = 4
 )
 
-// stateOf returns the state of a reservation's record.
-func stateOf(ent shard.Entry) HoldState {
-	if st := ent.State(); len(st) > stateAt {
-		return HoldState(st[stateAt])
+// StateOf returns the state of a record; 0 for what is none.
+func StateOf(st []byte) State {
+	if len(st) > stateAt {
+		return State(st[stateAt])
 	}
 	return 0
 }
 
-// appendReservation encodes r as a number of words.
-func appendReservation(b []byte, r *Reservation) []byte {
+// Append encodes r as a number of words.
+func Append(b []byte, r *Record) []byte {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, byte(r.State), truth(r.Charges)|truth(r.Named)<<1|truth(r.Listed)<<2)
 	b = binary.AppendUvarint(b, uint64(len(r.Limits)))
 	b = appendDuration(b, r.Keep)
 	b = binary.AppendUvarint(b, r.Version)
 	b = binary.AppendUvarint(b, uint64(r.Applied))
-	if r.State == HoldOpen || len(r.Limits) > 0 {
+	if r.State == Open || len(r.Limits) > 0 {
 		b = appendInstant(b, r.Ends)
 	}
 	var before []byte
@@ -72,7 +71,7 @@ func appendReservation(b []byte, r *Reservation) []byte {
 		b = r.Limits[i].append(b, before, r.Ends)
 		before = r.Limits[i].Key
 	}
-	if r.State == HoldCommitted || r.State == HoldCancelled {
+	if r.State == Committed || r.State == Cancelled {
 		b = r.Answer.append(b)
 	}
 	if r.Named {
@@ -85,7 +84,7 @@ func appendReservation(b []byte, r *Reservation) []byte {
 	return b
 }
 
-func (l *Reserved) append(b, before []byte, ends int64) []byte {
+func (l *Held) append(b, before []byte, ends int64) []byte {
 	at := len(b)
 	m := &l.Limit
 	b = append(b, 0, byte(m.Algorithm)|byte(l.Mode)<<modeShift)

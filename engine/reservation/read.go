@@ -1,4 +1,4 @@
-package engine
+package reservation
 
 import (
 	"encoding/binary"
@@ -8,12 +8,12 @@ import (
 	"github.com/headgate-io/headgate/engine/effects"
 )
 
-// reservationReader decodes one reservation after the other, into memory that it
+// Reader decodes one reservation after the other, into memory that it
 // keeps.
-type reservationReader struct {
-	r      Reservation
-	limits []Reserved // of r
-	keys   []byte     // of these
+type Reader struct {
+	Record Record
+	limits []Held // of r
+	keys   []byte // of these
 	// names are those that there were: most are the same, record after record.
 	names map[string]string
 	last  string // of them
@@ -23,7 +23,7 @@ type reservationReader struct {
 const namesMost = 256
 
 // name returns bytes as a string, before if that is what they are.
-func (rd *reservationReader) name(b []byte, before string) string {
+func (rd *Reader) name(b []byte, before string) string {
 	if string(b) == before {
 		return before
 	}
@@ -39,19 +39,19 @@ func (rd *reservationReader) name(b []byte, before string) string {
 	return rd.last
 }
 
-// readReservation decodes the state of an entry. What it returns are copies. ok is
+// Read decodes the state of an entry. What it returns are copies. ok is
 // false for bytes that are no reservation.
-func readReservation(state []byte) (r Reservation, ok bool) {
-	var rd reservationReader
-	ok = rd.read(state)
-	return rd.r, ok
+func Read(state []byte) (r Record, ok bool) {
+	var rd Reader
+	ok = rd.Read(state)
+	return rd.Record, ok
 }
 
-// read makes r what the state of an entry says, until it is called again. What r refers
-// to are copies. It is false for bytes that are no reservation.
-func (rd *reservationReader) read(state []byte) bool {
-	r := &rd.r
-	*r, rd.keys = Reservation{}, rd.keys[:0]
+// Read makes Record what the state of an entry says, until it is called again. What that
+// refers to are copies. It is false for bytes that are no reservation.
+func (rd *Reader) Read(state []byte) bool {
+	r := &rd.Record
+	*r, rd.keys = Record{}, rd.keys[:0]
 	if len(state) < reservationHead {
 		return false
 	}
@@ -60,16 +60,16 @@ func (rd *reservationReader) read(state []byte) bool {
 		return false
 	}
 	d := effects.Decoder{B: state[reservationHead:n]}
-	r.State = HoldState(state[stateAt])
+	r.State = State(state[stateAt])
 	flags := state[stateAt+1]
 	r.Charges, r.Named, r.Listed = flags&1 != 0, flags&2 != 0, flags&4 != 0
-	count := int(d.UvarintMax(MaxChecks))
+	count := int(d.UvarintMax(MaxLimits))
 	r.Keep = readDuration(&d)
-	r.Version, r.Applied = d.Uvarint(), int(d.UvarintMax(MaxChecks))
-	if r.State == HoldOpen || count > 0 {
+	r.Version, r.Applied = d.Uvarint(), int(d.UvarintMax(MaxLimits))
+	if r.State == Open || count > 0 {
 		r.Ends = readInstant(&d)
 	}
-	if d.Bad || r.State < HoldOpen || r.State > HoldNone {
+	if d.Bad || r.State < Open || r.State > None {
 		return false
 	}
 	rd.limits = slices.Grow(rd.limits[:0], count)[:count]
@@ -83,7 +83,7 @@ func (rd *reservationReader) read(state []byte) bool {
 		}
 		before = l.Key
 	}
-	if r.State == HoldCommitted || r.State == HoldCancelled {
+	if r.State == Committed || r.State == Cancelled {
 		rd.settled(&d, &r.Answer)
 		r.Answer.State, r.Answer.Version, r.Answer.Applied = r.State, r.Version, r.Applied
 	}
@@ -96,10 +96,10 @@ func (rd *reservationReader) read(state []byte) bool {
 
 // limit decodes one limit. Record after record is of the same policy, so that l, in which
 // is the one that was read last, mostly has its numbers and names.
-func (rd *reservationReader) limit(d *effects.Decoder, l *Reserved, before []byte, ends int64) {
+func (rd *Reader) limit(d *effects.Decoder, l *Held, before []byte, ends int64) {
 	has, kind := d.Byte(), d.Byte()
 	was, name, by := l.Limit, l.Name, l.CostBy
-	*l = Reserved{Mode: Mode(kind >> modeShift), Each: 1}
+	*l = Held{Mode: algo.Mode(kind >> modeShift), Each: 1}
 	prefix := d.UvarintMax(uint64(len(before)))
 	suffix := d.UvarintMax(uint64(len(before)) - prefix)
 	middle := d.Short()
@@ -143,7 +143,7 @@ func (rd *reservationReader) limit(d *effects.Decoder, l *Reserved, before []byt
 	}
 }
 
-func (rd *reservationReader) settled(d *effects.Decoder, a *Settled) {
+func (rd *Reader) settled(d *effects.Decoder, a *Settled) {
 	*a = Settled{Name: rd.name(d.Short(), rd.last)}
 	a.OK = d.Varint() != 0
 	for _, n := range [...]*int64{&a.Limit, &a.Remaining, &a.RetryAfter, &a.ResetAfter, &a.Delay, &a.Over} {

@@ -1,22 +1,22 @@
-package engine
+package reservation
 
 import "math/bits"
 
-// holdIndex has the hashes of the keys of reservations: of those that are open by
+// Index has the hashes of the keys of reservations: of those that are open by
 // the second in which they end, and of those that are settled in the order of that.
 // A hash takes 8 bytes, and leads to the record; what it has is never taken out of
 // the middle, so that a hash may be of a reservation that is settled or gone.
-type holdIndex struct {
+type Index struct {
 	// due is a ring of seconds, made when the first hash comes: second n is at
 	// n%dueSeconds. next is the first that may have some, and marked has a bit for
 	// each that has.
-	due     []hashQueue
+	due     []Queue
 	marked  [dueSeconds / 64]uint64
 	next    int64
-	dueKeys int
+	DueKeys int
 	// done has those that are settled, oldest first.
-	done     hashQueue
-	doneKeys int
+	done     Queue
+	DoneKeys int
 }
 
 const (
@@ -28,11 +28,11 @@ const (
 	dueSeconds = 4096
 )
 
-// hashQueue is a queue of hashes in chunks.
-type hashQueue struct{ head, tail *hashChunk }
+// Queue is a queue of hashes in chunks.
+type Queue struct{ head, tail *Chunk }
 
-type hashChunk struct {
-	next *hashChunk
+type Chunk struct {
+	next *Chunk
 	last int64 // the latest of the times that came with its hashes
 	// hashes[from:n] are there.
 	from, n int
@@ -42,10 +42,10 @@ type hashChunk struct {
 // hashChunkLen makes a chunk 512 bytes.
 const hashChunkLen = 60
 
-func (q *hashQueue) push(hash uint64, at int64) {
+func (q *Queue) push(hash uint64, at int64) {
 	c := q.tail
 	if c == nil || c.n == len(c.hashes) {
-		c = &hashChunk{last: at}
+		c = &Chunk{last: at}
 		if q.tail == nil {
 			q.head = c
 		} else {
@@ -58,8 +58,11 @@ func (q *hashQueue) push(hash uint64, at int64) {
 	c.last = max(c.last, at)
 }
 
-// drop takes the first chunk out of the queue, which must not be empty.
-func (q *hashQueue) drop() *hashChunk {
+// Empty reports whether nothing is left.
+func (q *Queue) Empty() bool { return q.head == nil }
+
+// Drop takes the first chunk out of the queue, which must not be empty.
+func (q *Queue) Drop() *Chunk {
 	c := q.head
 	if q.head = c.next; q.head == nil {
 		q.tail = nil
@@ -69,24 +72,24 @@ func (q *hashQueue) drop() *hashChunk {
 }
 
 // pop takes the first hash out of the queue, which must not be empty.
-func (q *hashQueue) pop() uint64 {
+func (q *Queue) pop() uint64 {
 	c := q.head
 	hash := c.hashes[c.from]
 	if c.from++; c.from == c.n {
-		q.drop()
+		q.Drop()
 	}
 	return hash
 }
 
-// left returns the hashes of a chunk.
-func (c *hashChunk) left() []uint64 { return c.hashes[c.from:c.n] }
+// Left returns the hashes of a chunk.
+func (c *Chunk) Left() []uint64 { return c.hashes[c.from:c.n] }
 
-// enter adds the hash of a reservation that ends at a time.
-func (x *holdIndex) enter(now, ends int64, hash uint64) {
+// Enter adds the hash of a reservation that ends at a time.
+func (x *Index) Enter(now, ends int64, hash uint64) {
 	if x.due == nil {
-		x.due = make([]hashQueue, dueSeconds)
+		x.due = make([]Queue, dueSeconds)
 	}
-	if x.dueKeys == 0 {
+	if x.DueKeys == 0 {
 		x.next = now / holdTick
 	}
 	// Behind its end, so that what is found in it has ended.
@@ -94,11 +97,11 @@ func (x *holdIndex) enter(now, ends int64, hash uint64) {
 	i := uint64(at) % dueSeconds
 	x.due[i].push(hash, ends)
 	x.marked[i/64] |= 1 << (i % 64)
-	x.dueKeys++
+	x.DueKeys++
 }
 
 // first returns the first second that has hashes; due must have some.
-func (x *holdIndex) first() int64 {
+func (x *Index) first() int64 {
 	start := uint64(x.next) % dueSeconds
 	word := x.marked[start/64] &^ (1<<(start%64) - 1)
 	for i := start / 64; ; word = x.marked[i] {
@@ -111,25 +114,25 @@ func (x *holdIndex) first() int64 {
 }
 
 // emptied takes the mark off a second that has no hashes left.
-func (x *holdIndex) emptied(second int64) {
+func (x *Index) emptied(second int64) {
 	if i := uint64(second) % dueSeconds; x.due[i].head == nil {
 		x.marked[i/64] &^= 1 << (i % 64)
 	}
 }
 
-// takeDue takes out all that are due at any time.
-func (x *holdIndex) takeDue() []hashQueue {
+// TakeDue takes out all that are due at any time.
+func (x *Index) TakeDue() []Queue {
 	due := x.due
-	x.due, x.dueKeys = nil, 0
+	x.due, x.DueKeys = nil, 0
 	clear(x.marked[:])
 	return due
 }
 
-// take takes out some hashes of reservations that have ended by now, nil if there
+// Take takes out some hashes of reservations that have ended by now, nil if there
 // are none.
-func (x *holdIndex) take(now int64) []uint64 {
+func (x *Index) Take(now int64) []uint64 {
 	last := now / holdTick
-	if x.dueKeys == 0 {
+	if x.DueKeys == 0 {
 		return nil
 	}
 	at := x.first()
@@ -138,42 +141,42 @@ func (x *holdIndex) take(now int64) []uint64 {
 		return nil
 	}
 	x.next = at
-	hashes := x.due[uint64(at)%dueSeconds].drop().left()
+	hashes := x.due[uint64(at)%dueSeconds].Drop().Left()
 	x.emptied(at)
-	x.dueKeys -= len(hashes)
+	x.DueKeys -= len(hashes)
 	return hashes
 }
 
-// settle adds the hash of a reservation that is settled, and kept until a time.
-func (x *holdIndex) settle(until int64, hash uint64) {
+// Settle adds the hash of a reservation that is settled, and kept until a time.
+func (x *Index) Settle(until int64, hash uint64) {
 	x.done.push(hash, until)
-	x.doneKeys++
+	x.DoneKeys++
 }
 
-// forget drops from the front of done what is not kept any more.
-func (x *holdIndex) forget(now int64) {
+// Forget drops from the front of done what is not kept any more.
+func (x *Index) Forget(now int64) {
 	for x.done.head != nil && x.done.head.last < now {
-		x.doneKeys -= len(x.done.drop().left())
+		x.DoneKeys -= len(x.done.Drop().Left())
 	}
 }
 
-// victim is the hash of a reservation that has to make room, and whether it was settled.
-type victim struct {
-	hash    uint64
-	settled bool
+// Victim is the hash of a reservation that has to make room, and whether it was settled.
+type Victim struct {
+	Hash    uint64
+	Settled bool
 }
 
-// victim takes out the hash of the reservation that was settled first, or else of one
+// Victim takes out the hash of the reservation that was settled first, or else of one
 // of those that end first.
-func (x *holdIndex) victim() (v victim, ok bool) {
+func (x *Index) Victim() (v Victim, ok bool) {
 	switch {
 	case x.done.head != nil:
-		x.doneKeys--
-		return victim{x.done.pop(), true}, true
-	case x.dueKeys > 0:
+		x.DoneKeys--
+		return Victim{x.done.pop(), true}, true
+	case x.DueKeys > 0:
 		at := x.first()
-		x.dueKeys--
-		v.hash = x.due[uint64(at)%dueSeconds].pop()
+		x.DueKeys--
+		v.Hash = x.due[uint64(at)%dueSeconds].pop()
 		x.emptied(at)
 		return v, true
 	}

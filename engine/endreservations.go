@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -16,16 +17,16 @@ import (
 // It walks the whole table, a few hundred keys of a shard at a time, and is not for a
 // loop, nor within a step. What is reserved meanwhile may end, too, or stay. Errors:
 // ErrSealed; some may have ended then.
-func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *Reservation) bool) (n int, err error) {
+func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *reservation.Record) bool) (n int, err error) {
 	if s.e.Reservations() == 0 {
 		return 0, nil
 	}
-	meant := func(ent shard.Entry) (r Reservation, ok bool) {
+	meant := func(ent shard.Entry) (r reservation.Record, ok bool) {
 		if s.e.limits.get(ent.Meta()).Limit.DB != algo.HoldSpace || !bytes.HasPrefix(ent.Key(), prefix) {
 			return r, false
 		}
-		r, ok = readReservation(ent.State())
-		return r, ok && (r.State == HoldOpen || r.State == HoldReleased || r.State == HoldCharged) && ended(&r)
+		r, ok = reservation.Read(ent.State())
+		return r, ok && (r.State == reservation.Open || r.State == reservation.Released || r.State == reservation.Charged) && ended(&r)
 	}
 	var keys [][]byte
 	for cursor := uint64(0); ; {
@@ -44,7 +45,7 @@ func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *Reservation) 
 			var slots [][]byte
 			if ent, found := sh.Find(hash, key); found {
 				if r, ok := meant(ent); ok { // nobody has settled it meanwhile
-					slots = r.slotKeys()
+					slots = slotKeys(&r)
 					sh.Delete(ent)
 					n++
 				}
@@ -63,9 +64,9 @@ func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *Reservation) 
 }
 
 // slotKeys returns copies of the keys of the counters that a reservation has slots of.
-func (r *Reservation) slotKeys() (keys [][]byte) {
+func slotKeys(r *reservation.Record) (keys [][]byte) {
 	for i := range r.Limits {
-		if l := &r.Limits[i]; l.slots() {
+		if l := &r.Limits[i]; l.Slots() {
 			keys = append(keys, bytes.Clone(l.Key))
 		}
 	}

@@ -8,17 +8,25 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
 
-// holds is what a node that decides knows of its reservations, beside their
+var (
+	// ErrNoHold is returned for a reservation that is not there.
+	ErrNoHold = errors.New("there is no such hold")
+	// ErrRepeated is returned for a call whose reservation is there already.
+	ErrRepeated = errors.New("the call has been made before")
+)
+
+// reservations is what a node that decides knows of its reservations, beside their
 // records: which end when, and which are settled, in the order of that. It is
 // memory of this node alone, and made anew of the table when the node begins to
 // decide.
-type holds struct {
+type reservations struct {
 	// mu guards what follows.
 	mu    sync.Mutex
-	index holdIndex
+	index reservation.Index
 	// reign is that of the engine for which this is.
 	reign uint64
 
@@ -32,23 +40,23 @@ type holds struct {
 
 // add notes that there is a reservation, whose key has the hash, and which ends at a
 // time.
-func (h *holds) add(now, ends int64, hash uint64) {
+func (h *reservations) add(now, ends int64, hash uint64) {
 	h.count.Add(1)
 	h.again(now, ends, hash)
 }
 
 // again is add of a reservation that is there already.
-func (h *holds) again(now, ends int64, hash uint64) {
+func (h *reservations) again(now, ends int64, hash uint64) {
 	h.mu.Lock()
-	h.index.enter(now, ends, hash)
+	h.index.Enter(now, ends, hash)
 	h.mu.Unlock()
 }
 
 // settled notes that the reservation whose key has the hash is settled, and kept
 // until a time.
-func (h *holds) settled(until int64, hash uint64) {
+func (h *reservations) settled(until int64, hash uint64) {
 	h.mu.Lock()
-	h.index.settle(until, hash)
+	h.index.Settle(until, hash)
 	h.mu.Unlock()
 }
 
@@ -65,17 +73,17 @@ const (
 // makeRoom drops reservations where there are too many: what they have charged
 // stays charged. The session must not be in a step; one that isolates keys may
 // bring some more.
-func (h *holds) makeRoom(s *Session) {
+func (h *reservations) makeRoom(s *Session) {
 	if h.count.Load() < h.most || s.step.isolated || s.step.joined {
 		return
 	}
 	most := max(1, min(victimsMost, h.most/victimsShare))
 	for range victimsTries {
-		var victims [victimsMost]victim
+		var victims [victimsMost]reservation.Victim
 		n := 0
 		h.mu.Lock()
 		for ok := true; int64(n) < most; n++ {
-			if victims[n], ok = h.index.victim(); !ok {
+			if victims[n], ok = h.index.Victim(); !ok {
 				break
 			}
 		}
@@ -87,21 +95,21 @@ func (h *holds) makeRoom(s *Session) {
 }
 
 // dropReservations deletes the records of reservations, and tells whether there was one.
-func (s *Session) dropReservations(victims []victim) bool {
+func (s *Session) dropReservations(victims []reservation.Victim) bool {
 	t, dropped := s.e.table, int64(0)
 	for _, v := range victims {
-		t.PrefetchSlot(v.hash)
+		t.PrefetchSlot(v.Hash)
 	}
 	for _, v := range victims {
-		t.PrefetchDelete(v.hash)
+		t.PrefetchDelete(v.Hash)
 	}
 	for _, v := range victims {
-		if s.dropReservation(v.hash, v.settled) {
+		if s.dropReservation(v.Hash, v.Settled) {
 			dropped++
 		}
 	}
-	s.e.holds.count.Add(-dropped)
-	s.e.holds.evicted.Add(uint64(dropped))
+	s.e.reservations.count.Add(-dropped)
+	s.e.reservations.evicted.Add(uint64(dropped))
 	return dropped > 0
 }
 
@@ -114,7 +122,7 @@ func (s *Session) dropReservation(hash uint64, settled bool) bool {
 	}
 	defer s.unlock(sh)
 	ent, ok := s.e.findReservation(sh, hash)
-	if !ok || settled && stateOf(ent) == HoldOpen {
+	if !ok || settled && reservation.StateOf(ent.State()) == reservation.Open {
 		return false
 	}
 	sh.Delete(ent)
@@ -131,7 +139,7 @@ func (e *Engine) findReservation(sh *shard.Shard, hash uint64) (shard.Entry, boo
 }
 
 // HoldsEvicted returns how many reservations have made room for others.
-func (e *Engine) HoldsEvicted() uint64 { return e.holds.evicted.Load() }
+func (e *Engine) HoldsEvicted() uint64 { return e.reservations.evicted.Load() }
 
 // How reservations that have ended are settled: up to expireBusy at once, and then
 // a rest, so that a million of them that end in one second take neither the
@@ -187,12 +195,12 @@ func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 	}
 	p := &pace{ctx, time.Now()}
 	e.recount(now, p)
-	h := &e.holds
+	h := &e.reservations
 	var key []byte
 	for {
 		h.mu.Lock()
-		hashes := h.index.take(now)
-		h.index.forget(now)
+		hashes := h.index.Take(now)
+		h.index.Forget(now)
 		h.mu.Unlock()
 		if hashes == nil {
 			return
@@ -203,7 +211,7 @@ func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 			if key, ok = e.openReservation(key[:0], hash); !ok {
 				continue
 			}
-			_, err := s.Settle(now, key, Settlement{State: HoldReleased})
+			_, err := s.Settle(now, key, Settlement{State: reservation.Released})
 			switch {
 			case errors.Is(err, ErrSealed): // whoever decides now has an index of its own
 				return
@@ -224,7 +232,7 @@ func (e *Engine) openReservation(b []byte, hash uint64) (key []byte, ok bool) {
 	sh.Lock()
 	defer sh.Unlock()
 	ent, ok := e.findReservation(sh, hash)
-	if !ok || stateOf(ent) != HoldOpen {
+	if !ok || reservation.StateOf(ent.State()) != reservation.Open {
 		return b, false
 	}
 	return append(b, ent.Key()...), true
@@ -236,18 +244,18 @@ const staleKeys = 1 << 16
 // recount brings the index up to date where it is not: in a new reign, or when most
 // of what it has is of reservations that are settled or gone.
 func (e *Engine) recount(now int64, p *pace) {
-	h := &e.holds
+	h := &e.reservations
 	n := e.Reservations()
 	h.count.Store(int64(n))
 	reign := e.reign.Load()
 	h.mu.Lock()
-	anew := h.reign != reign || h.index.doneKeys > 2*n+staleKeys
+	anew := h.reign != reign || h.index.DoneKeys > 2*n+staleKeys
 	if anew {
-		h.reign, h.index = reign, holdIndex{}
+		h.reign, h.index = reign, reservation.Index{}
 	}
-	var due []hashQueue
-	if h.index.dueKeys > 2*n+staleKeys {
-		due = h.index.takeDue()
+	var due []reservation.Queue
+	if h.index.DueKeys > 2*n+staleKeys {
+		due = h.index.TakeDue()
 	}
 	h.mu.Unlock()
 	switch {
@@ -260,7 +268,7 @@ func (e *Engine) recount(now int64, p *pace) {
 
 // indexTable puts all reservations of the table into the index.
 func (e *Engine) indexTable(now int64, p *pace) {
-	h := &e.holds
+	h := &e.reservations
 	type found struct {
 		hash  uint64
 		until int64
@@ -274,17 +282,17 @@ func (e *Engine) indexTable(now int64, p *pace) {
 				return
 			}
 			f := found{hash: e.hash(algo.HoldSpace, ent.Key()), until: ent.Deadline()}
-			if f.open = stateOf(ent) == HoldOpen; f.open {
-				f.until -= unsettledFor
+			if f.open = reservation.StateOf(ent.State()) == reservation.Open; f.open {
+				f.until -= reservation.UnsettledFor
 			}
 			all = append(all, f)
 		})
 		h.mu.Lock()
 		for _, f := range all {
 			if f.open {
-				h.index.enter(now, f.until, f.hash)
+				h.index.Enter(now, f.until, f.hash)
 			} else {
-				h.index.settle(f.until, f.hash)
+				h.index.Settle(f.until, f.hash)
 			}
 		}
 		h.mu.Unlock()
@@ -296,19 +304,19 @@ func (e *Engine) indexTable(now int64, p *pace) {
 
 // indexAgain puts those hashes of open reservations into the index again that some
 // seconds of it have.
-func (e *Engine) indexAgain(due []hashQueue, now int64, p *pace) {
-	h := &e.holds
+func (e *Engine) indexAgain(due []reservation.Queue, now int64, p *pace) {
+	h := &e.reservations
 	for i := range due {
-		for q := &due[i]; q.head != nil; {
-			hashes := q.drop().left()
+		for q := &due[i]; !q.Empty(); {
+			hashes := q.Drop().Left()
 			e.table.Prefetch(hashes)
 			for _, hash := range hashes {
 				sh := e.table.At(hash)
 				sh.Lock()
 				ent, ok := e.findReservation(sh, hash)
 				ends := int64(0)
-				if ok = ok && stateOf(ent) == HoldOpen; ok {
-					ends = ent.Deadline() - unsettledFor
+				if ok = ok && reservation.StateOf(ent.State()) == reservation.Open; ok {
+					ends = ent.Deadline() - reservation.UnsettledFor
 				}
 				sh.Unlock()
 				if ok {
@@ -331,7 +339,7 @@ func (e *Engine) ReservationKeys(key []byte) [][]byte {
 	sh.Lock()
 	defer sh.Unlock()
 	if ent, ok := sh.Find(hash, key); ok {
-		if r, ok := readReservation(ent.State()); ok {
+		if r, ok := reservation.Read(ent.State()); ok {
 			for i := range r.Limits {
 				keys = append(keys, r.Limits[i].Key)
 			}
@@ -344,4 +352,38 @@ func (e *Engine) ReservationKeys(key []byte) [][]byte {
 // shard, or can hold it at once.
 func (s *Session) Reaches(key []byte) bool {
 	return !s.step.isolated || s.includes(s.e.hash(algo.HoldSpace, key))
+}
+
+// Reservation returns what is known of the hold under a key. Errors: ErrNoHold,
+// ErrSealed, ErrNotIsolated.
+func (s *Session) Reservation(now int64, key []byte) (reservation.Record, error) {
+	hash := s.e.hash(algo.HoldSpace, key)
+	sh, err := s.look(hash)
+	if err != nil {
+		return reservation.Record{}, err
+	}
+	defer s.unlock(sh)
+	ent, ok := sh.Find(hash, key)
+	if !ok || ent.Expired(now) {
+		return reservation.Record{}, ErrNoHold
+	}
+	r, ok := reservation.Read(ent.State())
+	if !ok {
+		return reservation.Record{}, ErrNoHold
+	}
+	return r, nil
+}
+
+// Reservations returns how many there are, settled ones included.
+func (e *Engine) Reservations() int { return e.table.SpaceLen(algo.HoldSpace) }
+
+// reservationLimit is what all of them are under.
+var reservationLimit = algo.Limit{Algorithm: algo.HoldRecord, DB: algo.HoldSpace}
+
+// describeReservation tells the state alone: the limits are asked for by who knows
+// of holds.
+func describeReservation(x *Explanation, ent shard.Entry) {
+	if st := reservation.StateOf(ent.State()); st <= reservation.None {
+		x.Facts = append(x.Facts, algo.Fact{Name: "state", Text: st.String()})
+	}
 }
