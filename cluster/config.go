@@ -56,9 +56,9 @@ type Config struct {
 	// MaxUnacked is the age of the oldest effect that is not committed from
 	// which the failure policy answers; 0 is the leader's lease.
 	MaxUnacked time.Duration
-	// HandoverHold is how long this node waits for the next leader when the
+	// HandoverWait is how long this node waits for the next leader when the
 	// last one has announced its stop.
-	HandoverHold time.Duration
+	HandoverWait time.Duration
 
 	// Timeouts, StallTimeout, NoSync, SnapshotEntries and SnapshotBytes are as
 	// in raftlog.Config.
@@ -79,7 +79,7 @@ type Front interface {
 	// become err.
 	Release(upTo uint64, err error)
 	// Recheck sends the replies that were held for pace, and have been for long
-	// enough. It is called again and again while the role is Holding or
+	// enough. It is called again and again while the role is Waiting or
 	// Stalled.
 	Recheck()
 	// Deposed tells that this node decides no more: what clients ask goes to

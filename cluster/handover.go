@@ -193,7 +193,7 @@ func (n *Node) setLeaving(leaving bool) {
 	defer n.mu.Unlock()
 	n.situation.leaving = leaving
 	if !n.situation.serving {
-		n.situation.handoverFrom, n.situation.handoverUntil = n.cfg.NodeID, time.Now().Add(n.cfg.HandoverHold)
+		n.situation.handoverFrom, n.situation.handoverUntil = n.cfg.NodeID, time.Now().Add(n.cfg.HandoverWait)
 	}
 	n.publishRole()
 }
@@ -229,7 +229,7 @@ func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
 	// It may have led for so short a time that this node does not know it yet,
 	// or have been followed already: then nothing changes as long as that
 	// leads.
-	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverHold)
+	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverWait)
 	if args.Cancel {
 		s.handoverUntil = time.Time{}
 	}

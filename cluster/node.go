@@ -288,7 +288,7 @@ func (n *Node) beat() time.Duration {
 	n.situation.unacked = age
 	n.publishRole()
 	n.mu.Unlock()
-	if r := n.Role(); r == partition.Holding || r == partition.Stalled {
+	if r := n.Role(); r == partition.Waiting || r == partition.Stalled {
 		n.front.Recheck()
 	}
 	if age > replyTimeout {

@@ -112,7 +112,7 @@ func open(t *testing.T, n int) []*rig {
 			NodeID: fmt.Sprintf("n%d", i+1), DataDir: t.TempDir(), Listener: listeners[i], Dial: Dialer(nil),
 			ClientAddr: fmt.Sprintf("127.0.0.1:%d", i+1),
 			Fatal:      func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
-			Join: peers, BootstrapExpect: n, HandoverHold: time.Minute,
+			Join: peers, BootstrapExpect: n, HandoverWait: time.Minute,
 		}, e)
 		require.NoError(t, err)
 		r := &rig{node, &front{}, e, e.NewSession(), wall, new(atomic.Int64)}
@@ -139,7 +139,7 @@ func leading(t *testing.T, rigs []*rig) (leader *rig) {
 		leader = nil
 		for _, r := range rigs {
 			switch r.Role() {
-			case partition.Leading, partition.Holding:
+			case partition.Leading, partition.Waiting:
 				leader = r
 			case partition.Following:
 			default:

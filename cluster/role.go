@@ -47,7 +47,7 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 	case s.serving && (s.doubtful || s.unacked > maxUnacked):
 		return partition.Stalled
 	case s.serving && s.unacked > maxUnacked/2:
-		return partition.Holding
+		return partition.Waiting
 	case s.serving:
 		return partition.Leading
 	case s.leader == self && !s.ousted:

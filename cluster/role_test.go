@@ -31,8 +31,8 @@ func TestRole(t *testing.T) {
 		{"serving", situation{leader: "self", serving: true, caughtUp: true}, partition.Leading},
 		{"serving before Raft says so", situation{serving: true, caughtUp: true}, partition.Leading},
 		{"half of the limit", situation{serving: true, unacked: limit / 2}, partition.Leading},
-		{"above half", situation{serving: true, unacked: limit/2 + 1}, partition.Holding},
-		{"the limit", situation{serving: true, unacked: limit}, partition.Holding},
+		{"above half", situation{serving: true, unacked: limit/2 + 1}, partition.Waiting},
+		{"the limit", situation{serving: true, unacked: limit}, partition.Waiting},
 		{"above the limit", situation{serving: true, unacked: limit + 1}, partition.Stalled},
 		{"paused", situation{serving: true, doubtful: true, caughtUp: true}, partition.Stalled},
 		{"handing over", situation{leader: "self", serving: true, leaving: true, unacked: time.Hour}, partition.Handover},
@@ -44,12 +44,12 @@ func TestRole(t *testing.T) {
 	} {
 		require.Equal(t, c.want, c.s.role("self", limit, now), c.name)
 	}
-	require.Equal(t, []string{"starting", "leading", "holding", "stalled", "following", "orphaned", "handover"}, Roles())
+	require.Equal(t, []string{"starting", "leading", "waiting", "stalled", "following", "orphaned", "handover"}, Roles())
 }
 
 // A leader that has lost its followers hands over to nobody, also before Raft
 // says that it leads no more: a single command that saw a handover then had all
-// that came in the next second wait for handover-hold.
+// that came in the next second wait for handover-wait.
 func TestADeposedLeaderHandsOverToNobody(t *testing.T) {
 	n := &Node{
 		cfg: Config{NodeID: "self", MaxUnacked: time.Hour}, engine: engine.New(engine.Config{}), started: time.Now(), log: slog.New(slog.DiscardHandler),
@@ -78,7 +78,7 @@ func (silentFront) Deposed()              {}
 // A leader that hands over before this node knows that it leads is waited for
 // all the same.
 func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
-	n := &Node{cfg: Config{NodeID: "self", HandoverHold: time.Minute}, log: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
+	n := &Node{cfg: Config{NodeID: "self", HandoverWait: time.Minute}, log: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
 	n.situation.caughtUp = true
 	n.leaderChanged("n1", "")
 	_, err := n.announced(t.Context(), []byte(`{"from":"n2"}`))
@@ -98,7 +98,7 @@ func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
 func TestASealedEngineDoesNotLead(t *testing.T) {
 	e := engine.New(engine.Config{})
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
-	for _, role := range []partition.Role{partition.Leading, partition.Holding} {
+	for _, role := range []partition.Role{partition.Leading, partition.Waiting} {
 		n := &Node{cfg: Config{MaxUnacked: time.Hour}, engine: e, started: time.Now()}
 		n.role.Store(uint32(role))
 		require.Equal(t, partition.Following, n.Role())

@@ -142,5 +142,5 @@ func (n *Node) dialAhead(ctx context.Context, addr string) {
 		}
 		conns = append(conns, c)
 	}
-	n.streams.keep(addr, conns, max(n.cfg.HandoverHold, announceTimeout))
+	n.streams.keep(addr, conns, max(n.cfg.HandoverWait, announceTimeout))
 }

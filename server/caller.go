@@ -271,7 +271,7 @@ func (ln *line) begin(execute func()) {
 // settle implements driver.
 func (ln *line) settle() {
 	for {
-		ln.unhold()
+		ln.unpark()
 		for _, part := range ln.lane.takeParts() {
 			ln.out = append(ln.out, part...)
 		}

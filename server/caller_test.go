@@ -154,7 +154,7 @@ func TestCallerWaitsForCommits(t *testing.T) {
 
 // A node that holds its replies for pace answers a Caller when they may leave.
 func TestCallerWhileHolding(t *testing.T) {
-	n := startNode(t, partition.Holding, Config{})
+	n := startNode(t, partition.Waiting, Config{})
 	done := make(chan error, 1)
 	go func() {
 		_, err := n.Caller().line(t.Context(), "CL.THROTTLE k 1 1 1")

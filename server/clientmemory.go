@@ -114,7 +114,7 @@ func (p *spending) end() {
 // weigh brings what is accounted of c up to date. The driver calls it when it
 // has settled c, or let go of it.
 func (c *conn) weigh() {
-	n := cap(c.in) + c.parser.Held() + cap(c.held) + cap(c.segments)*segmentSize + c.output + c.sent + c.watched.size + c.subscriber.Size()
+	n := cap(c.in) + c.parser.Held() + cap(c.parkedBytes) + cap(c.segments)*segmentSize + c.output + c.sent + c.watched.size + c.subscriber.Size()
 	if c.tx != nil {
 		n += c.tx.size
 	}

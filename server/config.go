@@ -21,7 +21,7 @@ const (
 	DefaultQueryBufferLimit  = 64 << 20
 	DefaultOutputBufferSoft  = 1 << 20
 	DefaultOutputBufferLimit = 256 << 20
-	DefaultMaxHeldReplies    = 4096
+	DefaultMaxWaitingReplies = 4096
 	DefaultForwardTimeout    = 100 * time.Millisecond
 )
 
@@ -76,9 +76,9 @@ type Config struct {
 	// closed: a single huge reply, or messages nobody reads; 0 is
 	// DefaultOutputBufferLimit.
 	OutputBufferLimit int
-	// MaxHeldReplies is how many replies of a connection may wait for a
-	// commit before it stalls; 0 is DefaultMaxHeldReplies.
-	MaxHeldReplies int
+	// MaxWaitingReplies is how many replies of a connection may wait for a
+	// commit before it stalls; 0 is DefaultMaxWaitingReplies.
+	MaxWaitingReplies int
 
 	// NoGateways tells that no gateway is trusted to say for whom it asks, so that
 	// routes by the addresses of clients are refused.
@@ -99,9 +99,9 @@ type Config struct {
 	// leader then to answer it, before OnFailure applies; 0 is
 	// DefaultForwardTimeout.
 	ForwardTimeout time.Duration
-	// HandoverHold is how long commands wait for the next leader of a
+	// HandoverWait is how long commands wait for the next leader of a
 	// planned handover; with 0 they do not.
-	HandoverHold time.Duration
+	HandoverWait time.Duration
 
 	// Settings answers CONFIG GET and SET; nil knows no parameter.
 	Settings Settings
@@ -162,7 +162,7 @@ func (c Config) withDefaults() (Config, error) {
 		c.Settings = noSettings{}
 	}
 	c.ForwardTimeout = cmp.Or(c.ForwardTimeout, DefaultForwardTimeout)
-	if min(c.WriteTimeout, c.TCPKeepAlive, c.ForwardTimeout, c.HandoverHold) < 0 {
+	if min(c.WriteTimeout, c.TCPKeepAlive, c.ForwardTimeout, c.HandoverWait) < 0 {
 		return c, errors.New("a timeout is negative")
 	}
 	for _, f := range []struct {
@@ -178,7 +178,7 @@ func (c Config) withDefaults() (Config, error) {
 		{"QueryBufferLimit", &c.QueryBufferLimit, DefaultQueryBufferLimit, 1 << 30},
 		{"OutputBufferSoft", &c.OutputBufferSoft, DefaultOutputBufferSoft, 1 << 30},
 		{"OutputBufferLimit", &c.OutputBufferLimit, DefaultOutputBufferLimit, 1 << 40},
-		{"MaxHeldReplies", &c.MaxHeldReplies, DefaultMaxHeldReplies, 1 << 24},
+		{"MaxWaitingReplies", &c.MaxWaitingReplies, DefaultMaxWaitingReplies, 1 << 24},
 	} {
 		if *f.value == 0 {
 			*f.value = f.zero

@@ -29,7 +29,7 @@ import (
 //	lane.begin()              one clock read
 //	c.input(data) | c.resume() | a posted function
 //	settle:                   until nothing moves:
-//	    c.unhold()                  replies whose tickets are complete
+//	    c.unpark()                  replies whose tickets are complete
 //	    out := lane.takeOutput()    bytes of c, to be written or queued
 //	    c.queued(n)                 how many bytes wait for the socket
 //	    if c.runnable() c.resume()  buffered input that may now run
@@ -48,12 +48,12 @@ import (
 // A handler writes one reply into c.w. It leaves with the batch, unless
 //
 //   - the call waits for a commit (command.Commit): the effect is decided but
-//     not yet committed. The reply goes to c.held as part of a segment with that
+//     not yet committed. The reply goes to c.parkedBytes as part of a segment with that
 //     ticket. The connection is then *parked*: it goes on parsing and deciding,
 //     and since replies leave in command order, every later reply queues behind
 //     (with its own ticket, or with ticket 0: it waits for its predecessors and
 //     for nothing else). Consecutive replies of one ticket share a segment. At
-//     max-held-replies the connection stalls (stallHeld) until some leave.
+//     max-waiting-replies the connection stalls (stallParked) until some leave.
 //   - the handler called block(job): the command takes too long for this
 //     thread and runs on a worker. The connection stalls (stallWorker), since
 //     the next command may depend on this one; the job's reply takes the
@@ -155,12 +155,12 @@ type onWorker struct {
 	muteJob    bool      // its reply is not wanted (CLIENT REPLY)
 }
 
-// parking has the replies of a connection that are held: see holdBack.
+// parking has the replies of a connection that wait for their commit: see park.
 type parking struct {
-	held        []byte
-	segments    []segment
-	heldReplies int
-	parkedAt    int // position in lane.parked, from 1; 0 is none
+	parkedBytes   []byte
+	segments      []segment
+	parkedReplies int
+	parkedAt      int // position in lane.parked, from 1; 0 is none
 }
 
 // driver is what a connection needs from its driver.
@@ -175,7 +175,7 @@ type stall uint8
 
 const (
 	stallWorker stall = 1 << iota // a command of it runs on a worker
-	stallHeld                     // max-held-replies are held
+	stallParked                   // max-waiting-replies are held
 	stallOutput                   // the peer reads its replies too slowly
 	stallPause                    // CLIENT PAUSE
 	stallLeader                   // commands of it are on their way to the leader
@@ -204,7 +204,7 @@ const (
 	modeDecisions // there is a decision log
 
 	modeElsewhere // this node does not decide: see leader.go
-	modeHolding   // every reply about keys waits for its commit
+	modeWaiting   // every reply about keys waits for its commit
 	modeDurable   // so do those that did not say ASYNC
 	modeCrossing  // the command's keys are of several partitions
 )
@@ -449,7 +449,7 @@ func (c *conn) expired(now, waitingSince int64) bool {
 func (c *conn) release() {
 	c.closed = true
 	c.lane.recycle(c.in)
-	c.in, c.held, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
+	c.in, c.parkedBytes, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
 	c.watched.end()
 	c.weigh()
 	c.inbox.close()

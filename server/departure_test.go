@@ -82,7 +82,7 @@ func TestMovedClientsAreClosedAtRest(t *testing.T) {
 }
 
 // With a hold of 0 commands do not wait for the next leader.
-func TestHandoverHoldOfNothing(t *testing.T) {
+func TestHandoverWaitOfNothing(t *testing.T) {
 	n := startNode(t, partition.Handover, Config{ForwardTimeout: 50 * time.Millisecond})
 	c := dial(t, n.addr)
 	start := time.Now()
@@ -92,9 +92,9 @@ func TestHandoverHoldOfNothing(t *testing.T) {
 
 // With redirect moved, a client whose command comes during a handover is not
 // sent to the node that it asks.
-func TestHandoverHoldsClientsThatAreSentOn(t *testing.T) {
+func TestHandoverWaitsClientsThatAreSentOn(t *testing.T) {
 	next := startNode(t, partition.Leading, Config{})
-	n := startNode(t, partition.Handover, Config{Redirect: RedirectMoved, ForwardTimeout: patience, HandoverHold: patience})
+	n := startNode(t, partition.Handover, Config{Redirect: RedirectMoved, ForwardTimeout: patience, HandoverWait: patience})
 	n.set(func(f *fakeCluster) {
 		f.topology = threeNodes("n1")
 		f.topology.Nodes[0].Leader, f.topology.Nodes[1].Leader = true, false
@@ -206,9 +206,9 @@ func TestFramesGoOnAfterALeave(t *testing.T) {
 // leader, and have no other answer.
 func TestHandoverIsWaitedForByAll(t *testing.T) {
 	for _, told := range []bool{true, false} {
-		cfg, lasts := Config{ForwardTimeout: 20 * time.Millisecond, HandoverHold: patience, OnFailure: partition.FailOpen}, 200*time.Millisecond
+		cfg, lasts := Config{ForwardTimeout: 20 * time.Millisecond, HandoverWait: patience, OnFailure: partition.FailOpen}, 200*time.Millisecond
 		if !told {
-			cfg = Config{ForwardTimeout: time.Second, HandoverHold: patience}
+			cfg = Config{ForwardTimeout: time.Second, HandoverWait: patience}
 			lasts = 2 * cfg.ForwardTimeout
 		}
 		leader, follower := pairOfNodes(t, Config{}, cfg)
@@ -247,7 +247,7 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 // answer, however late. For handoverAfter no other answer is given either, and
 // nobody is told that there is no leader.
 func TestHandoverPutsDeadlinesOff(t *testing.T) {
-	cfg := Config{ForwardTimeout: 50 * time.Millisecond, HandoverHold: patience, OnFailure: partition.FailOpen}
+	cfg := Config{ForwardTimeout: 50 * time.Millisecond, HandoverWait: patience, OnFailure: partition.FailOpen}
 	leader := lateLeader(t, 300*time.Millisecond)
 	n := startNode(t, partition.Following, cfg)
 	n.follow(leader)

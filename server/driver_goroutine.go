@@ -220,7 +220,7 @@ func (st *stream) settle() {
 		return
 	}
 	for {
-		st.unhold()
+		st.unpark()
 		if parts := st.lane.takeParts(); parts != nil {
 			st.later.add(parts...)
 		}

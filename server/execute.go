@@ -308,7 +308,7 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 	w := &resp.Writer{RESP3: c.resp3, Room: spent.Room, MayDivide: true}
 	cmd, part := c.lane.call.Spec, c.lane.part
 	decides := c.decides(cmd)
-	held := len(c.segments) > 0 || decides && c.lane.mode&(modeHolding|modeDurable) != 0
+	held := len(c.segments) > 0 || decides && c.lane.mode&(modeWaiting|modeDurable) != 0
 	c.lastCmd.Store(cmd) // which the job may list
 	reply := func(mode command.SyncMode, took time.Duration) {
 		over()

@@ -139,7 +139,7 @@ func TestFramesAreBounded(t *testing.T) {
 		"INCREX k\r\n": frameCommands,
 		"INCREX " + strings.Repeat("k", 1000) + "\r\n": frameBytes/1000 + 1,
 	} {
-		_, m := replicatedMachine(t, newFakeCluster(partition.Handover), Config{ForwardTimeout: patience, HandoverHold: patience})
+		_, m := replicatedMachine(t, newFakeCluster(partition.Handover), Config{ForwardTimeout: patience, HandoverWait: patience})
 		m.feed(strings.Repeat(command, 2*frameCommands))
 		require.NotNil(t, m.frame)
 		require.LessOrEqual(t, len(m.frame.items), most)
@@ -437,7 +437,7 @@ func TestIdleStreamsThatEndedAreNotUsed(t *testing.T) {
 }
 
 func TestForwardingIsBounded(t *testing.T) {
-	n := startNode(t, partition.Following, Config{ForwardTimeout: patience, HandoverHold: patience, OnFailure: partition.FailOpen})
+	n := startNode(t, partition.Following, Config{ForwardTimeout: patience, HandoverWait: patience, OnFailure: partition.FailOpen})
 	n.set(func(f *fakeCluster) {
 		f.dial = func(ctx context.Context) (net.Conn, error) { <-ctx.Done(); return nil, ctx.Err() }
 	})

@@ -219,7 +219,7 @@ func (c *conn) writeWhole(m *pubsub.Message) {
 	if m.Text() != nil {
 		c.w.Bulk(m.Text())
 	}
-	c.holdBack(from, 0, command.Commit{})
+	c.park(from, 0, command.Commit{})
 	c.inbox.pop()
 }
 

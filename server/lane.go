@@ -375,8 +375,8 @@ func (l *lane) unpark(c *conn) {
 	l.waiting.Store(int64(last))
 }
 
-// unhold passes completed tickets on to the parked connections.
-func (l *lane) unhold() {
+// passOn passes completed tickets on to the parked connections.
+func (l *lane) passOn() {
 	// A copy, since a connection that has all its replies leaves the list,
 	// and one that resumes may come back to it.
 	for _, c := range slices.Clone(l.parked) {

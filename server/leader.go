@@ -17,8 +17,8 @@ import (
 // just runs. In a cluster each batch begins with one look at the node's role:
 //
 //   - Leading, replies not durable: nothing differs from a node on its own.
-//   - Holding, or durable replies (modeHolding, modeDurable): each such command
-//     is followed by durability, which holds its reply until everything decided
+//   - Waiting, or durable replies (modeWaiting, modeDurable): each such command
+//     is followed by durability, which parks its reply until everything decided
 //     so far is committed, denials and peeks included: what they tell may rest on
 //     an effect that could still be lost. A reply that is not durable is held
 //     for pace only, and sent even if its commit fails.
@@ -55,10 +55,10 @@ func (l *lane) commits(call *command.Call) bool {
 	switch {
 	case call.Sync == command.SyncCommit:
 		return true
-	case l.mode&(modeHolding|modeDurable) == 0 || call.Spec.Flags&command.Leader == 0:
+	case l.mode&(modeWaiting|modeDurable) == 0 || call.Spec.Flags&command.Leader == 0:
 		return false
 	}
-	return l.mode&modeHolding != 0 || call.Sync != command.SyncNone
+	return l.mode&modeWaiting != 0 || call.Sync != command.SyncNone
 }
 
 // durability makes the reply of a call wait, if it has to, until everything

@@ -109,7 +109,7 @@ func TestAsyncLeaderHoldsNothing(t *testing.T) {
 	_, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM leaky\r\nRL.LIMIT a 10 60 ALGORITHM leaky PEEK\r\nDBSIZE\r\n")
 	require.Contains(t, m.take(), ":1\r\n")
-	require.Zero(t, m.heldReplies)
+	require.Zero(t, m.parkedReplies)
 	require.Zero(t, f.awaits.Load())
 }
 
@@ -161,16 +161,16 @@ func TestRepliesAboutKeysWaitForTheirCommit(t *testing.T) {
 		{"sync, scan", "SCAN 0", true, partition.Leading, true},
 		{"sync, no keys", "ECHO hi", true, partition.Leading, false},
 		{"sync, local", "RL.STATS", true, partition.Leading, false},
-		{"holding", "RL.LIMIT a 10 60", false, partition.Holding, true},
-		{"holding, ASYNC", "RL.LIMIT a 10 60 ASYNC", false, partition.Holding, true},
-		{"holding, no keys", "PING", false, partition.Holding, false},
+		{"waiting", "RL.LIMIT a 10 60", false, partition.Waiting, true},
+		{"holding, ASYNC", "RL.LIMIT a 10 60 ASYNC", false, partition.Waiting, true},
+		{"holding, no keys", "PING", false, partition.Waiting, false},
 	} {
 		f := newFakeCluster(tc.role)
 		f.durable = tc.durable
 		s, m := replicatedMachine(t, f, Config{})
 		m.feed(tc.command + "\r\n")
 		out := m.take()
-		require.Equal(t, tc.held, m.heldReplies == 1, tc.name)
+		require.Equal(t, tc.held, m.parkedReplies == 1, tc.name)
 		require.Equal(t, tc.held, out == "", tc.name)
 		require.Equal(t, tc.held, f.awaits.Load() == 1, tc.name)
 		if tc.held {
@@ -205,7 +205,7 @@ func TestTransactionWaitsOnce(t *testing.T) {
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("MULTI\r\nINCREX a\r\nINCREX b\r\nEXEC\r\n")
 	require.Equal(t, "+OK\r\n+QUEUED\r\n+QUEUED\r\n", m.take())
-	require.Equal(t, 1, m.heldReplies)
+	require.Equal(t, 1, m.parkedReplies)
 	s.Partition().Release(1, partition.ErrUncertain)
 	m.lane.runPosts()
 	require.Equal(t, uncertain, m.take())
@@ -218,7 +218,7 @@ func TestWorkersRepliesWaitToo(t *testing.T) {
 	m.feed("FLUSHALL\r\n")
 	eventually(t, "the job is done", func() bool { m.lane.runPosts(); return m.stall == 0 })
 	require.Empty(t, m.take())
-	require.Equal(t, 1, m.heldReplies)
+	require.Equal(t, 1, m.parkedReplies)
 	s.Partition().Release(1, nil)
 	m.lane.runPosts()
 	require.Equal(t, "+OK\r\n", m.take())
@@ -365,7 +365,7 @@ func TestWhoAnswers(t *testing.T) {
 // A reply held for pace is an async one: it is sent whatever becomes of its
 // commit. One that has to be durable is not.
 func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
-	f := newFakeCluster(partition.Holding)
+	f := newFakeCluster(partition.Waiting)
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 	require.Empty(t, m.take())
@@ -379,7 +379,7 @@ func TestOnlyDurableRepliesFailWithTheirCommit(t *testing.T) {
 // A leader that stalls has promised no more for a reply held for pace than it
 // does at once.
 func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
-	f := newFakeCluster(partition.Holding)
+	f := newFakeCluster(partition.Waiting)
 	s, m := replicatedMachine(t, f, Config{})
 	m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 	s.Partition().Recheck()

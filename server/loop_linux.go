@@ -310,7 +310,7 @@ func (sk *socket) settle() {
 // advance moves output out and lets stalled input run, until nothing moves.
 func (sk *socket) advance() {
 	for {
-		sk.unhold()
+		sk.unpark()
 		if parts := sk.lane.takeParts(); parts != nil {
 			if sk.out == nil {
 				sk.waiting = sk.lane.now

@@ -47,7 +47,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.parts = []*partition.Partition{partition.New(partition.Config{
 		Slots:  partition.Slots{Last: clusterSlots - 1},
 		Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s},
-		Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverHold: cfg.HandoverHold,
+		Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverWait: cfg.HandoverWait,
 		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 	})}
 	s.events = events.New()

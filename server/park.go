@@ -12,7 +12,7 @@ type segment struct {
 	ticket  uint64 // 0: waits for the segments before it only
 	since   uint64 // the earliest ticket whose failure concerns it; see leader.go
 	replies int
-	size    int // bytes in conn.held
+	size    int // bytes in conn.parkedBytes
 	// lenient replies are sent whatever becomes of their commit: they were
 	// held back for pace only, and async promises no more.
 	lenient bool
@@ -26,12 +26,12 @@ type segment struct {
 // segmentSize is what a segment takes, in bytes.
 const segmentSize = int(unsafe.Sizeof(segment{}))
 
-// finish takes the bytes written since start as one reply, and holds them if
+// finish takes the bytes written since start as one reply, and parks them if
 // they must wait for their commit or for replies before them.
-func (c *conn) finish(start int, commit command.Commit) { c.holdBack(start, 1, commit) }
+func (c *conn) finish(start int, commit command.Commit) { c.park(start, 1, commit) }
 
-// holdBack is finish for a number of replies: 0 for an out-of-band message.
-func (c *conn) holdBack(start, replies int, commit command.Commit) {
+// park is finish for a number of replies: 0 for an out-of-band message.
+func (c *conn) park(start, replies int, commit command.Commit) {
 	l := c.lane
 	ticket, since, lenient := commit.Ticket, commit.Since, commit.Lenient
 	if since == 0 {
@@ -51,28 +51,28 @@ func (c *conn) holdBack(start, replies int, commit command.Commit) {
 		}
 		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, l.at, until})
 	}
-	if c.held == nil && start == 0 && cap(b) > outputKept {
-		c.held, l.w.B = b, nil
+	if c.parkedBytes == nil && start == 0 && cap(b) > outputKept {
+		c.parkedBytes, l.w.B = b, nil
 	} else {
-		if c.held == nil {
-			c.held = l.buffer()
+		if c.parkedBytes == nil {
+			c.parkedBytes = l.buffer()
 		}
-		c.held = append(c.held, b...)
+		c.parkedBytes = append(c.parkedBytes, b...)
 		l.w.B = l.w.B[:start]
 	}
-	c.heldReplies += replies
+	c.parkedReplies += replies
 	l.park(c)
-	if c.heldReplies >= c.srv.cfg.MaxHeldReplies || len(c.held)+c.pending > c.srv.cfg.OutputBufferSoft {
-		c.stall |= stallHeld
+	if c.parkedReplies >= c.srv.cfg.MaxWaitingReplies || len(c.parkedBytes)+c.pending > c.srv.cfg.OutputBufferSoft {
+		c.stall |= stallParked
 	}
-	if len(c.held) > c.srv.cfg.OutputBufferLimit {
+	if len(c.parkedBytes) > c.srv.cfg.OutputBufferLimit {
 		c.killForOutput()
 	}
 }
 
-// unhold moves the replies of every released segment into the output, up to
+// unpark moves the replies of every released segment into the output, up to
 // the first that must go on waiting.
-func (c *conn) unhold() {
+func (c *conn) unpark() {
 	if len(c.segments) == 0 {
 		return
 	}
@@ -86,7 +86,7 @@ func (c *conn) unhold() {
 			break
 		}
 		if err == nil || s.lenient {
-			l.w.B = append(l.w.B, c.held[off:off+s.size]...)
+			l.w.B = append(l.w.B, c.parkedBytes[off:off+s.size]...)
 		} else {
 			c.srv.stats.counts[countUncertain].Add(uint64(s.replies))
 			for range s.replies {
@@ -94,25 +94,25 @@ func (c *conn) unhold() {
 			}
 		}
 		off += s.size
-		c.heldReplies -= s.replies
+		c.parkedReplies -= s.replies
 		done++
 	}
 	if done == 0 {
 		return
 	}
 	if done == len(c.segments) {
-		l.recycle(c.held)
-		c.held, c.segments = nil, c.segments[:0]
+		l.recycle(c.parkedBytes)
+		c.parkedBytes, c.segments = nil, c.segments[:0]
 		if cap(c.segments) > segmentsKept {
 			c.segments = nil
 		}
 		l.unpark(c)
 	} else {
 		c.segments = c.segments[:copy(c.segments, c.segments[done:])]
-		c.held = c.held[:copy(c.held, c.held[off:])]
+		c.parkedBytes = c.parkedBytes[:copy(c.parkedBytes, c.parkedBytes[off:])]
 	}
-	if c.heldReplies < c.srv.cfg.MaxHeldReplies {
-		c.stall &^= stallHeld
+	if c.parkedReplies < c.srv.cfg.MaxWaitingReplies {
+		c.stall &^= stallParked
 	}
 }
 
@@ -120,11 +120,11 @@ func (c *conn) unhold() {
 // is held: an ordinary pipeline's, and nothing to speak of when idle.
 const segmentsKept = 4
 
-// recheck lets every lane look at the replies that it holds.
+// recheck lets every lane look at the replies that it has parked.
 func (s *Server) recheck() {
 	s.eachLane(func(l *lane) {
 		if l.waiting.Load() > 0 {
-			l.post(nil, l.unhold)
+			l.post(nil, l.passOn)
 		}
 	})
 }

@@ -37,7 +37,7 @@ func (m *machine) settle() {
 		return
 	}
 	for {
-		m.unhold()
+		m.unpark()
 		m.out.Write(m.lane.takeOutput())
 		m.queued(max(0, m.out.Len()-m.socket))
 		if m.killed || !m.runnable() {
@@ -87,7 +87,7 @@ func TestHeldRepliesKeepTheirPlace(t *testing.T) {
 	s, m := testMachine(t, Config{}, c)
 	m.feed("PING\r\ntest.hold a\r\nPING\r\ntest.hold b\r\nECHO c\r\n")
 	require.Equal(t, "+PONG\r\n", m.take(), "what comes before the first held reply leaves")
-	require.Equal(t, 4, m.heldReplies)
+	require.Equal(t, 4, m.parkedReplies)
 	s.Partition().Release(1, nil)
 	require.Empty(t, m.take(), "only the driver's thread touches the connection")
 	m.lane.runPosts()
@@ -95,7 +95,7 @@ func TestHeldRepliesKeepTheirPlace(t *testing.T) {
 	s.Partition().Release(2, nil)
 	m.lane.runPosts()
 	require.Equal(t, bulk("b")+bulk("c"), m.take())
-	require.Zero(t, m.heldReplies)
+	require.Zero(t, m.parkedReplies)
 	require.Empty(t, m.lane.parked)
 	require.Zero(t, m.lane.waiting.Load())
 	m.feed("PING\r\n")
@@ -138,7 +138,7 @@ func TestReleasesDoNotGoBack(t *testing.T) {
 
 func TestHeldRepliesAreBounded(t *testing.T) {
 	c := new(committer)
-	s, m := testMachine(t, Config{MaxHeldReplies: 10}, c)
+	s, m := testMachine(t, Config{MaxWaitingReplies: 10}, c)
 	var in, want strings.Builder
 	for i := range 35 {
 		fmt.Fprintf(&in, "test.hold %d\r\n", i)
@@ -147,8 +147,8 @@ func TestHeldRepliesAreBounded(t *testing.T) {
 	m.feed(in.String())
 	var got strings.Builder
 	for round := range 4 {
-		require.Equal(t, min(10, 35-10*round), m.heldReplies)
-		require.Equal(t, round < 3, m.stall == stallHeld, "reading stops at the bound")
+		require.Equal(t, min(10, 35-10*round), m.parkedReplies)
+		require.Equal(t, round < 3, m.stall == stallParked, "reading stops at the bound")
 		s.Partition().Release(c.ticket.Load(), nil)
 		m.lane.runPosts()
 		got.WriteString(m.take())
@@ -209,7 +209,7 @@ func TestEveryCommandHasItsReply(t *testing.T) {
 	eng := engine.New(engine.Config{})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := new(committer)
-		s, err := newServer(Config{Engine: eng, IOThreads: 1, MaxHeldReplies: rapid.IntRange(1, 8).Draw(rt, "bound")},
+		s, err := newServer(Config{Engine: eng, IOThreads: 1, MaxWaitingReplies: rapid.IntRange(1, 8).Draw(rt, "bound")},
 			testCommands(c.next))
 		require.NoError(rt, err)
 		defer s.Shutdown(t.Context())
@@ -249,7 +249,7 @@ func TestParkedPipelines(t *testing.T) {
 	f := func(name string, listen func(t *testing.T, s *Server) string) {
 		t.Run(name, func(t *testing.T) {
 			c := new(committer)
-			s := newTestServer(t, Config{MaxHeldReplies: 300}, c.next)
+			s := newTestServer(t, Config{MaxWaitingReplies: 300}, c.next)
 			addr := listen(t, s)
 			c.run(t, s, 5*time.Millisecond, nil)
 			const clients, commands = 8, 1000

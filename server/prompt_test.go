@@ -102,7 +102,7 @@ func TestNodesLearnHowFarTheLeaderIs(t *testing.T) {
 // has gone; one that has to be durable does not, and with closed none does.
 func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
 	for _, policy := range []partition.OnFailure{partition.FailClosed, partition.FailOpen, partition.FailLocal} {
-		f := newFakeCluster(partition.Holding)
+		f := newFakeCluster(partition.Waiting)
 		s, m := replicatedMachine(t, f, Config{OnFailure: policy})
 		m.feed("RL.LIMIT a 10 60 ALGORITHM fixed\r\nRL.LIMIT a 10 60 ALGORITHM fixed SYNC\r\n")
 		s.Partition().Recheck()
@@ -116,6 +116,6 @@ func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
 			continue
 		}
 		require.Regexp(t, "^\\*6\r\n:1\r\n:10\r\n:9\r\n", m.take())
-		require.Equal(t, 1, m.heldReplies, "one that has to be durable waits")
+		require.Equal(t, 1, m.parkedReplies, "one that has to be durable waits")
 	}
 }

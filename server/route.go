@@ -20,7 +20,7 @@ type portion struct {
 }
 
 // deciding are the modes that follow from a partition.
-const deciding = modeElsewhere | modeHolding | modeDurable | modeCrossing
+const deciding = modeElsewhere | modeWaiting | modeDurable | modeCrossing
 
 // newPortions returns a portion of each partition of the server.
 func (s *Server) newPortions() []portion {
@@ -39,8 +39,8 @@ func (p *portion) begin() {
 	switch {
 	case !now.Role.Decides():
 		p.mode = modeElsewhere
-	case now.Role == partition.Holding:
-		p.mode = modeHolding
+	case now.Role == partition.Waiting:
+		p.mode = modeWaiting
 	case now.Durable:
 		p.mode = modeDurable
 	}

@@ -23,7 +23,7 @@ func twoPartitions(t *testing.T, first, second *fakeCluster, onFailure partition
 		s.parts = append(s.parts, partition.New(partition.Config{
 			Slots:  partition.Slots{First: uint16(i) * clusterSlots / 2, Last: uint16(i)*clusterSlots/2 + clusterSlots/2 - 1},
 			Engine: engine.New(engine.Config{Clock: clock}), Replication: f, Front: front{s}, Logger: s.log,
-			OnFailure: onFailure, ForwardTimeout: patience, HandoverHold: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
+			OnFailure: onFailure, ForwardTimeout: patience, HandoverWait: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
 		}))
 	}
 	return s, newMachine(s)

@@ -83,7 +83,7 @@ func TestRepliesOfScriptsWaitForTheirCommit(t *testing.T) {
 				require.NotContains(t, out, "-", tc.name)
 				continue
 			}
-			require.Equal(t, 1, m.heldReplies, tc.name)
+			require.Equal(t, 1, m.parkedReplies, tc.name)
 			require.NotZero(t, f.awaits.Load(), tc.name)
 			s.Partition().Release(1, failure)
 			m.lane.runPosts()

@@ -98,7 +98,7 @@ func (f *forwarder) submit(fr *Frame) bool {
 	fr.answer = fr.started.Add(f.wait(fr))
 	queue := FrameQueue
 	if fr.handover = f.handingOver(fr.Prompt); fr.handover {
-		fr.awaitNext(f.part.cfg.HandoverHold)
+		fr.awaitNext(f.part.cfg.HandoverWait)
 		queue = HandoverQueue
 	}
 	if f.held.Add(1) > int64(queue+f.streams) || !f.queue(fr) {
@@ -145,7 +145,7 @@ func (f *forwarder) handingOver(prompt bool) bool {
 		return true
 	case Following, Orphaned:
 		noted := f.noted.Load()
-		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(f.handoverFor(prompt), f.part.cfg.HandoverHold)
+		return noted != 0 && time.Since(f.begun)-time.Duration(noted) < min(f.handoverFor(prompt), f.part.cfg.HandoverWait)
 	}
 	return false
 }
@@ -166,7 +166,7 @@ func (f *forwarder) handoverFor(prompt bool) time.Duration {
 // run, what came meanwhile is still to be read.
 func (f *forwarder) outlast(fr *Frame) bool {
 	if !fr.handover && f.handingOver(fr.Prompt) {
-		fr.awaitNext(f.part.cfg.HandoverHold)
+		fr.awaitNext(f.part.cfg.HandoverWait)
 		fr.answer = fr.retry
 		return true
 	}
@@ -333,9 +333,9 @@ func (c *carrier) deliver(fr *Frame) {
 			return
 		case role == Handover && !fr.handover:
 			c.f.noteHandover()
-			fr.awaitNext(p.cfg.HandoverHold)
+			fr.awaitNext(p.cfg.HandoverWait)
 		case role == Following && !fr.handover && c.f.noted.Load() > int64(fr.started.Sub(c.f.begun)):
-			fr.awaitNext(p.cfg.HandoverHold)
+			fr.awaitNext(p.cfg.HandoverWait)
 		case role == Stalled, !fr.handover && (role == Orphaned || c.f.gone(fr)):
 			fr.end = Unwritten
 			return
@@ -379,7 +379,7 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	}
 	switch {
 	case fr.handover:
-		fr.answer = begun.Add(max(c.f.timeout, p.cfg.HandoverHold))
+		fr.answer = begun.Add(max(c.f.timeout, p.cfg.HandoverWait))
 	case !fr.Prompt: // whatever it took to send it
 		fr.answer = time.Now().Add(c.f.timeout)
 	}
@@ -397,7 +397,7 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 		return true
 	case errors.Is(err, errHandingOver):
 		c.f.noteHandover()
-		fr.awaitNext(p.cfg.HandoverHold)
+		fr.awaitNext(p.cfg.HandoverWait)
 		return false // the stream is as good as before
 	case sent && !errors.Is(err, errRefusedByPeer):
 		c.lost(err)

@@ -36,7 +36,7 @@ type Frame struct {
 	started time.Time
 	retry   time.Time // until then it is sent again if it was not executed
 	answer  time.Time // until then its replies are waited for
-	// handover: it waits for the next leader, up to HandoverHold, rather than
+	// handover: it waits for the next leader, up to HandoverWait, rather than
 	// have another answer.
 	handover bool
 	// excused: its wait was made longer since this process was not run.

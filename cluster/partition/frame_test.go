@@ -189,7 +189,7 @@ func TestALeaderLostTwiceIsWaitedForFromTheSecondLoss(t *testing.T) {
 	})
 	p := New(Config{
 		Engine: engine.New(engine.Config{}), Replication: f, Front: new(quietFront), Logger: slog.New(slog.DiscardHandler),
-		ForwardTimeout: wait, HandoverHold: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
+		ForwardTimeout: wait, HandoverWait: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
 	})
 	defer p.Close()
 	fr, done := frameOf("WAIT 1 0")

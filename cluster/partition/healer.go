@@ -166,7 +166,7 @@ func (h *healer) chargeLeader() error {
 		return errChargeWaits
 	}
 	select {
-	case <-done: // at the latest after slowTimeout and HandoverHold
+	case <-done: // at the latest after slowTimeout and HandoverWait
 	case <-h.ctx.Done():
 		return h.ctx.Err()
 	}

@@ -72,7 +72,7 @@ func (f *fakeReplication) DialLeader(ctx context.Context) (net.Conn, error) {
 func fakePartition(t testing.TB, r Replication, onFailure OnFailure) *Partition {
 	p := New(Config{
 		Engine: engine.New(engine.Config{}), Replication: r, Front: new(quietFront), Logger: slog.New(slog.DiscardHandler),
-		OnFailure: onFailure, ForwardTimeout: patience, HandoverHold: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
+		OnFailure: onFailure, ForwardTimeout: patience, HandoverWait: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
 	})
 	t.Cleanup(p.Close)
 	return p

@@ -50,9 +50,9 @@ type Config struct {
 	// ForwardTimeout is how long a command may take to reach the leader, and the
 	// leader then to answer it, before OnFailure applies.
 	ForwardTimeout time.Duration
-	// HandoverHold is how long commands wait for the next leader of a planned
+	// HandoverWait is how long commands wait for the next leader of a planned
 	// handover.
-	HandoverHold time.Duration
+	HandoverWait time.Duration
 	// MostReply is the longest reply of the leader that is passed on, in bytes.
 	MostReply int
 	// MaxArgs is the most arguments that the leader takes in one command.

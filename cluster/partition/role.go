@@ -5,15 +5,15 @@ import "strconv"
 // Role is what a node of a cluster may do.
 type Role uint32
 
-// The roles. Only Leading and Holding decide.
+// The roles. Only Leading and Waiting decide.
 const (
 	// Starting: the node has not replayed its log yet; it answers errors.
 	Starting Role = iota
 	// Leading: decides; replies leave at once unless they are durable.
 	Leading
-	// Holding: decides, but its followers are behind: every reply waits for
+	// Waiting: decides, but its followers are behind: every reply waits for
 	// its commit.
-	Holding
+	Waiting
 	// Stalled: the leader, but its followers are so far behind that the
 	// failure policy answers.
 	Stalled
@@ -27,7 +27,7 @@ const (
 
 // String returns the role in lower case.
 func (r Role) String() string {
-	names := []string{"starting", "leading", "holding", "stalled", "following", "orphaned", "handover"}
+	names := []string{"starting", "leading", "waiting", "stalled", "following", "orphaned", "handover"}
 	if int(r) < len(names) {
 		return names[r]
 	}
@@ -35,4 +35,4 @@ func (r Role) String() string {
 }
 
 // Decides reports whether a node of this role decides.
-func (r Role) Decides() bool { return r == Leading || r == Holding }
+func (r Role) Decides() bool { return r == Leading || r == Waiting }

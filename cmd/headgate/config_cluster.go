@@ -39,7 +39,7 @@ func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slo
 		Settings:        alike(c),
 		Durable:         c.Durability == config.DurabilitySync,
 		MaxUnacked:      c.MaxUnacked,
-		HandoverHold:    c.HandoverHold,
+		HandoverWait:    c.HandoverWait,
 		Timeouts:        timeouts(c),
 		StallTimeout:    c.StallTimeout,
 		NoSync:          c.NoFsync,

@@ -25,7 +25,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		QueryBufferLimit:  int(c.ClientQueryBufferLimit),
 		OutputBufferSoft:  int(c.ClientOutputBufferSoftLimit),
 		OutputBufferLimit: int(c.ClientOutputBufferLimit),
-		MaxHeldReplies:    c.MaxHeldReplies,
+		MaxWaitingReplies: c.MaxWaitingReplies,
 		NoGateways:        len(c.TrustedProxies) == 0,
 	}
 	if node != nil {
@@ -33,7 +33,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		sc.Info = &nodeInfo{node}
 		sc.Backstop = int64(c.Backstop)
 		sc.ForwardTimeout = c.ForwardTimeout
-		sc.HandoverHold = c.HandoverHold
+		sc.HandoverWait = c.HandoverWait
 		if c.Redirect == config.RedirectMoved {
 			sc.Redirect = server.RedirectMoved
 		}

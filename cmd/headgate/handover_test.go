@@ -28,7 +28,7 @@ const (
 
 // patient leaves room for a machine that is busy with other tests: a command is
 // late there by no handover's doing, and no leader lost by chance.
-var patient = []string{"--on-failure=closed", "--raft-profile=slow", "--forward-timeout=5s", "--max-unacked=5s", "--handover-hold=20s"}
+var patient = []string{"--on-failure=closed", "--raft-profile=slow", "--forward-timeout=5s", "--max-unacked=5s", "--handover-wait=20s"}
 
 // steady is a client of one connection, which it never makes again. Each of its
 // calls takes a unit of a key of its own, so that its replies tell whether each

@@ -55,7 +55,7 @@ func (r *Run) start(cfg cluster.Config, args ...string) error {
 		return err
 	}
 	for _, n := range c.Nodes {
-		if err := r.awaitRole(n, "leading", "holding", "following"); err != nil {
+		if err := r.awaitRole(n, "leading", "waiting", "following"); err != nil {
 			return err
 		}
 	}
@@ -157,7 +157,7 @@ func (r *Run) restart(n *cluster.Node) error {
 	if err := r.cluster.AwaitSettled(recovery); err != nil {
 		return err
 	}
-	if err := r.awaitRole(n, "leading", "holding", "stalled", "following"); err != nil {
+	if err := r.awaitRole(n, "leading", "waiting", "stalled", "following"); err != nil {
 		return err
 	}
 	r.up(n.Index)

@@ -60,7 +60,7 @@ type Config struct {
 	ClientQueryBufferLimit      int64
 	ClientOutputBufferSoftLimit int64
 	ClientOutputBufferLimit     int64
-	MaxHeldReplies              int
+	MaxWaitingReplies           int
 
 	MaxMemory             int64
 	MaxMemoryShare        int // percent, if maxmemory was given so, else 0
@@ -86,7 +86,7 @@ type Config struct {
 	Backstop           int
 	MaxUnacked         time.Duration
 	ForwardTimeout     time.Duration
-	HandoverHold       time.Duration
+	HandoverWait       time.Duration
 	RaftProfile        string
 	StallTimeout       time.Duration
 	NoFsync            bool

@@ -33,7 +33,7 @@ func (l *Loaded) conflicts() error {
 
 // needDataDir are the parameters that mean nothing without data-dir.
 var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "nonvoter", "durability", "redirect", "on-failure", "backstop",
-	"max-unacked", "forward-timeout", "handover-hold", "raft-profile", "stall-timeout", "no-fsync", "snapshot-log-size", "snapshot-log-entries",
+	"max-unacked", "forward-timeout", "handover-wait", "raft-profile", "stall-timeout", "no-fsync", "snapshot-log-size", "snapshot-log-entries",
 	"peer-secret-file", "peer-tls-cert", "peer-tls-key", "peer-tls-ca"}
 
 func (c *Config) conflicts() error {

@@ -287,9 +287,9 @@ var Params = []Param{
 		},
 	},
 	{
-		Name: "max-held-replies", Section: limits, Default: strconv.Itoa(server.DefaultMaxHeldReplies),
+		Name: "max-waiting-replies", Section: limits, Default: strconv.Itoa(server.DefaultMaxWaitingReplies),
 		Doc:   "Replies of one connection that may wait for a commit before its input waits too.",
-		Value: func(c *Config) Value { return integer{&c.MaxHeldReplies, 1, 1 << 20} },
+		Value: func(c *Config) Value { return integer{&c.MaxWaitingReplies, 1, 1 << 20} },
 	},
 
 	{
@@ -406,9 +406,9 @@ var Params = []Param{
 		},
 	},
 	{
-		Name: "handover-hold", Section: cluster, Default: "2s",
+		Name: "handover-wait", Section: cluster, Default: "2s",
 		Doc:   "Time that commands wait for the next leader when the last one has announced its stop.",
-		Value: func(c *Config) Value { return duration{&c.HandoverHold, time.Millisecond, 0, time.Minute} },
+		Value: func(c *Config) Value { return duration{&c.HandoverWait, time.Millisecond, 0, time.Minute} },
 	},
 	{
 		Name: "raft-profile", Section: cluster, Default: RaftFast,
