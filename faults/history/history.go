@@ -37,7 +37,7 @@ const (
 	Limit Kind = iota
 	// Reset forgets what Key has consumed. Other is which of the commands that do so is sent.
 	Reset
-	// Acquire takes, and Release gives back, the lease Other of Key.
+	// Acquire takes, and Release gives back, the slot of the holder Other of Key.
 	Acquire
 	Release
 	// Transfer charges 1 to Key and gives 1 back to Other, both or neither.
@@ -65,7 +65,7 @@ type Call struct {
 	Start int64 // when it was sent
 	End   int64 // when its outcome was known, or the client gave up
 	Key   uint32
-	Other uint32 // lease or second key: see Kind
+	Other uint32 // holder or second key: see Kind
 	Cost  int32
 	Limit int32 // the limit that the call stated
 
@@ -105,7 +105,7 @@ const (
 
 	// Sliding always has ALIGN first: until the first period is over it is exact.
 	Sliding Algorithm = "sliding"
-	Slots   Algorithm = "slots" // RL.ACQUIRE; Period is the leases' time to live
+	Slots   Algorithm = "slots" // RL.ACQUIRE; Period is the time to live of the slots
 )
 
 // Key is a limited key of a run.

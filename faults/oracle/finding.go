@@ -7,7 +7,7 @@
 //
 //   - Budgets bounds what was admitted, for every algorithm, in histories of any length.
 //   - Linear searches, key by key, for an order of all calls that explains every answer (porcupine).
-//   - Leases bounds the leases held at one time.
+//   - Slots bounds the slots held at one time.
 //   - Versions checks that versions of policies are made once, and what answers and HISTORY say of them.
 //   - Counters bounds what checks of policies were admitted, limit by limit, and explains what each answer and each counter
 //     says; LinearChecks searches for an order of those whose every answer is durable, changes that reset included.

@@ -239,7 +239,7 @@ func TestAsyncBoundOfWhatHasWaited(t *testing.T) {
 	require.Zero(t, extra(Loss{From: 1750 * ms, To: 2000 * ms, Resumed: true}))
 }
 
-func TestLeases(t *testing.T) {
+func TestSlots(t *testing.T) {
 	key := history.Key{Name: "k", Algorithm: history.Slots, Limit: 1, Period: 10 * time.Second}
 	get := func(start, end int64, id uint32) history.Call {
 		c := call(start, end, history.Admitted, 0)
@@ -253,7 +253,7 @@ func TestLeases(t *testing.T) {
 	}
 	f := func(ok bool, calls ...history.Call) {
 		t.Helper()
-		require.Equal(t, ok, Leases(one(key, calls...), None).OK)
+		require.Equal(t, ok, Slots(one(key, calls...), None).OK)
 	}
 	f(true, get(0, 1, 1), give(5, 6, 1), get(5, 7, 2))
 	f(false, get(0, 1, 1), get(2, 3, 2), give(5, 6, 1))

@@ -236,7 +236,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "slots", Modes: both, Rounds: 4, Kinds: 2, Rate: 1000, run: slots,
-		Doc: "Acquire and release concurrency slots under leader kills: no key has more leases out than its limit.",
+		Doc: "Acquire and release concurrency slots under leader kills: no key has more slots taken than its limit.",
 		Live: Live{Async: within(0.28, 0.008, 0.04, 2.2, 1.5), Sync: within(0.28, 0.01, 0.06, 2.4, 1.5),
 			Why: "As leader-kills."},
 	},

@@ -26,18 +26,18 @@ func slots(r *Run) error {
 	l := load.Start(calls)
 	err := r.rounds(r.killLeader)
 	err = r.finish(l, keys, err)
-	r.add(oracle.Leases(&r.history, r.bound()))
+	r.add(oracle.Slots(&r.history, r.bound()))
 	return err
 }
 
-// holders are the clients' knowledge of the leases that they hold.
+// holders are the clients' knowledge of the slots that they hold.
 type holders struct {
 	keys *load.Keyspace
 
 	// mu guards what follows.
 	mu   sync.Mutex
 	held [conns][]history.Call
-	last uint32 // lease id
+	last uint32 // id
 }
 
 // next acquires a slot, or releases one that the connection holds.

@@ -8,12 +8,12 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 )
 
-// Leases checks that no key of concurrency slots had more leases out at one time than its limit and bound allow. A lease
-// is surely held from the answer that granted it until its release is sent or its time to live, counted from when it was
-// asked for, has passed.
-func Leases(h *history.History, bound func(key uint32, calls []history.Call) int64) Finding {
-	f := Finding{Check: "leases", OK: true}
-	keys, leases := 0, 0
+// Slots checks that no key had more slots taken at one time than its limit and bound allow. A slot is surely held from
+// the answer that granted it until its release is sent or its time to live, counted from when it was asked for, has
+// passed.
+func Slots(h *history.History, bound func(key uint32, calls []history.Call) int64) Finding {
+	f := Finding{Check: "slots", OK: true}
+	keys, taken := 0, 0
 	var most int64
 	for k, cs := range h.ByKey() {
 		key := &h.Keys[k]
@@ -22,23 +22,23 @@ func Leases(h *history.History, bound func(key uint32, calls []history.Call) int
 		}
 		keys++
 		n, held := mostHeld(key, cs)
-		leases += n
+		taken += n
 		most = max(most, held)
 		if allowed := int64(key.Limit) + bound(uint32(k), cs); held > allowed {
-			f.violate("%s: %d leases held at one time, of %d (allowed: %d)", key.Name, held, key.Limit, allowed)
+			f.violate("%s: %d slots held at one time, of %d (allowed: %d)", key.Name, held, key.Limit, allowed)
 		}
 	}
-	f.Text = fmt.Sprintf("%d leases of %d keys, at most %d held at one time", leases, keys, most)
+	f.Text = fmt.Sprintf("%d slots taken of %d keys, at most %d held at one time", taken, keys, most)
 	return f
 }
 
-// mostHeld returns how many leases were granted, and the most that were certainly held at one time.
+// mostHeld returns how many slots were granted, and the most that were certainly held at one time.
 func mostHeld(key *history.Key, calls []history.Call) (granted int, most int64) {
 	type edge struct {
 		at    int64
 		delta int64
 	}
-	released := make(map[uint32]int64) // lease -> when its release was sent
+	released := make(map[uint32]int64) // holder -> when its release was sent
 	for i := range calls {
 		if c := &calls[i]; c.Kind == history.Release && c.Outcome != history.Refused {
 			if at, ok := released[c.Other]; !ok || c.Start < at {
