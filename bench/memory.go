@@ -61,7 +61,7 @@ func states() []struct{ name, command string } {
 		{"fixed", "RL.LIMIT " + key + " 100 86400 ALGORITHM fixed"},
 		{"sliding", "RL.LIMIT " + key + " 100 86400 ALGORITHM sliding"},
 		{"log, one entry", "RL.LIMIT " + key + " 100 86400 ALGORITHM log"},
-		{"concurrency, one lease", "RL.ACQUIRE " + key + " 10 86400"},
+		{"concurrency, one holder", "RL.ACQUIRE " + key + " 10 86400"},
 	}
 }
 

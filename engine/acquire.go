@@ -13,7 +13,7 @@ import (
 // renews it and counts once. The id returned is empty when the call is denied.
 //
 // Errors: those of Decide, ErrLeaseID, ErrLeaseTTL, ErrLeaseCost, ErrSlotsFull.
-func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error) {
+func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error) {
 	it, err := s.rule(algo.Limit{Algorithm: algo.Slots, Limit: n, DB: s.db})
 	if err != nil {
 		return algo.Decision{}, "", err
@@ -21,11 +21,11 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 	var lid algo.LeaseID
 	if len(id) == 0 {
 		rand.Read(lid[:]) // never fails: see crypto/rand
-		lease = lid.String()
+		holder = lid.String()
 	} else if lid, err = algo.ParseLeaseID(id); err != nil {
 		return algo.Decision{}, "", err
 	} else {
-		lease = string(id)
+		holder = string(id)
 	}
 	hash := s.hash(key)
 	sh, err := s.lock(hash, key)
@@ -40,9 +40,9 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 	}
 	s.top.observe(now, key, hash, d.OK)
 	if !d.OK {
-		lease = ""
+		holder = ""
 	}
-	return d, lease, nil
+	return d, holder, nil
 }
 
 // acquireHeld must be called with the key's shard locked.

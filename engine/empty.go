@@ -53,15 +53,15 @@ func (m *Empty) Check(now int64, checks []Check, o CheckOptions, out []Checked) 
 	return m.session.Check(now, checks, o, out)
 }
 
-// Acquire is Session.Acquire on a key that holds no lease. The one it gives out
+// Acquire is Session.Acquire on a key without holders. The holder that it returns
 // is not remembered.
-func (m *Empty) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error) {
+func (m *Empty) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.e.tidyLimits()
-	d, lease, err = m.session.Acquire(now, key, n, ttl, id, cost)
+	d, holder, err = m.session.Acquire(now, key, n, ttl, id, cost)
 	if err == nil && d.OK {
-		_, err = m.session.Release(now, key, []byte(lease))
+		_, err = m.session.Release(now, key, []byte(holder))
 	}
-	return d, lease, err
+	return d, holder, err
 }

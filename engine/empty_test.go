@@ -20,10 +20,10 @@ func TestEmptyRemembersNothing(t *testing.T) {
 			require.True(t, out[0].OK)
 			require.Equal(t, i, out[0].Remaining)
 		}
-		d, lease, err := m.Acquire(start, []byte("k"), 1+i, minute, nil, 1+i)
+		d, holder, err := m.Acquire(start, []byte("k"), 1+i, minute, nil, 1+i)
 		require.NoError(t, err)
 		require.True(t, d.OK)
-		require.Len(t, lease, 32)
+		require.Len(t, holder, 32)
 	}
 	st := m.e.Stats()
 	require.Zero(t, st.Keys)

@@ -78,11 +78,11 @@ func TestOpenIsBounded(t *testing.T) {
 	m.feed("RL.LIMIT tx 1 1d PEEK\r\n")
 	require.Contains(t, m.take(), "$8\r\ndegraded\r\n#t\r\n")
 
-	// What states no limit has none here: counters, and leases that nobody ends.
+	// What states no limit has none here: counters, and slots that nobody gives back.
 	for range 100 {
 		m.feed("INCR n\r\n")
 		require.Equal(t, ":1\r\n", m.take())
-		m.feed("RL.ACQUIRE lease 1 1m\r\n")
+		m.feed("RL.ACQUIRE slots 1 1m\r\n")
 		require.Contains(t, m.take(), "$7\r\nallowed\r\n:1\r\n")
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// Limits, leases and counters are apart too.
+// Limits, slots and counters are apart too.
 func TestLimitsOfDatabasesAreApart(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	r.run([]step{

@@ -81,5 +81,5 @@ func TestFailOpenFlagsDenialsToo(t *testing.T) {
 	m.take()
 	m.feed("RL.ACQUIRE a 2 1m COST 3\r\n")
 	require.Equal(t, "%7\r\n$7\r\nallowed\r\n:0\r\n$5\r\nlimit\r\n:2\r\n$9\r\nremaining\r\n:2\r\n$14\r\nretry_after_ms\r\n:-1\r\n"+
-		"$5\r\nlease\r\n_\r\n$6\r\nttl_ms\r\n:0\r\n$8\r\ndegraded\r\n#t\r\n", m.take())
+		"$2\r\nid\r\n_\r\n$6\r\nttl_ms\r\n:0\r\n$8\r\ndegraded\r\n#t\r\n", m.take())
 }

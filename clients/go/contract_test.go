@@ -49,7 +49,7 @@ func TestContract(t *testing.T) {
 		"algorithms":  testAlgorithms,
 		"gcra":        testGCRA,
 		"increx":      testIncrEx,
-		"leases":      testLeases,
+		"slots":       testSlots,
 		"errors":      testErrors,
 		"keyspace":    testKeyspace,
 		"pipeline":    testPipeline,
@@ -208,8 +208,8 @@ func testIncrEx(t *testing.T, _ library, c client) {
 	require.Equal(t, "string", text(t, c, "TYPE", key))
 }
 
-func testLeases(t *testing.T, _ library, c client) {
-	names := []string{"allowed", "limit", "remaining", "retry_after_ms", "lease", "ttl_ms"}
+func testSlots(t *testing.T, _ library, c client) {
+	names := []string{"allowed", "limit", "remaining", "retry_after_ms", "id", "ttl_ms"}
 	key := newKey()
 	acquire := func(args ...any) map[string]any {
 		return named(t, do(t, c, append([]any{"RL.ACQUIRE", key, 2, 60}, args...)...), names)
@@ -218,17 +218,17 @@ func testLeases(t *testing.T, _ library, c client) {
 	require.EqualValues(t, 1, first["allowed"])
 	require.EqualValues(t, 1, first["remaining"])
 	require.EqualValues(t, 60_000, first["ttl_ms"])
-	require.Len(t, first["lease"], 32, "128 random bits in hexadecimal")
+	require.Len(t, first["id"], 32, "128 random bits in hexadecimal")
 	require.EqualValues(t, 0, acquire("ID", "mine")["remaining"])
 	require.EqualValues(t, 1, acquire("ID", "mine")["allowed"], "the same id renews")
 	full := acquire()
 	require.EqualValues(t, 0, full["allowed"])
-	require.Nil(t, full["lease"])
+	require.Nil(t, full["id"])
 	require.InDelta(t, 60_000, full["retry_after_ms"], 5000)
 
 	require.EqualValues(t, 1, do(t, c, "RL.EXTEND", key, "mine", "2m"))
-	require.EqualValues(t, 1, do(t, c, "RL.RELEASE", key, first["lease"]))
-	require.EqualValues(t, 0, do(t, c, "RL.RELEASE", key, first["lease"]), "released already")
+	require.EqualValues(t, 1, do(t, c, "RL.RELEASE", key, first["id"]))
+	require.EqualValues(t, 0, do(t, c, "RL.RELEASE", key, first["id"]), "released already")
 	require.EqualValues(t, 1, acquire()["allowed"])
 }
 

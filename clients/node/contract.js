@@ -11,7 +11,7 @@ import { test } from 'node:test';
 import { Server, endpoints, newKey } from './servers.js';
 
 const decision = ['allowed', 'limit', 'remaining', 'retry_after_ms', 'reset_after_ms', 'delay_ms'];
-const lease = ['allowed', 'limit', 'remaining', 'retry_after_ms', 'lease', 'ttl_ms'];
+const slots = ['allowed', 'limit', 'remaining', 'retry_after_ms', 'id', 'ttl_ms'];
 
 // near asserts that a time of a reply is right but for the time the test took.
 function near(actual, expected, within) {
@@ -130,21 +130,21 @@ const contract = {
   async 'RL.ACQUIRE and RL.RELEASE'(library, client) {
     const key = newKey();
     const acquire = async (...options) =>
-      fields(library, await client.run(['RL.ACQUIRE', key, '2', '60', ...options]), lease);
+      fields(library, await client.run(['RL.ACQUIRE', key, '2', '60', ...options]), slots);
     const first = await acquire();
     assert.equal(first.allowed, 1);
     assert.equal(first.remaining, 1);
-    assert.match(first.lease, /^[0-9a-f]{32}$/);
+    assert.match(first.id, /^[0-9a-f]{32}$/);
     assert.equal(first.ttl_ms, 60000);
     assert.equal((await acquire('ID', 'mine')).remaining, 0);
     assert.equal((await acquire('ID', 'mine')).allowed, 1, 'the same id renews');
     const full = await acquire();
     assert.equal(full.allowed, 0);
-    assert.equal(full.lease, null);
+    assert.equal(full.id, null);
     near(full.retry_after_ms, 60000, 5000);
     assert.equal(await client.run(['RL.EXTEND', key, 'mine', '2m']), 1);
-    assert.equal(await client.run(['RL.RELEASE', key, first.lease]), 1);
-    assert.equal(await client.run(['RL.RELEASE', key, first.lease]), 0, 'released already');
+    assert.equal(await client.run(['RL.RELEASE', key, first.id]), 1);
+    assert.equal(await client.run(['RL.RELEASE', key, first.id]), 0, 'released already');
     assert.equal((await acquire()).allowed, 1);
   },
 

@@ -37,7 +37,7 @@ const (
 	// counters were absent; other commands get the answers of FailClosed.
 	FailOpen
 	// FailLocal decides limits on this node's share of them, flagged as
-	// degraded, and counts on this node's copies of counters. Refunds, leases and
+	// degraded, and counts on this node's copies of counters. Refunds, slots and
 	// everything else get the answers of FailClosed.
 	FailLocal
 )

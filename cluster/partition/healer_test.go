@@ -49,12 +49,12 @@ func TestPoliciesDecideWithoutALeader(t *testing.T) {
 		_, err = l.DecideAll(1e18, []engine.Segment{{Key: []byte("a"), Limit: nineAnHour, Cost: 1}, {Key: []byte("b"), Limit: nineAnHour, Cost: 1}}, &algo.Options{}, out[:])
 		require.NoError(t, err)
 		require.Equal(t, remaining, out[1].Remaining)
-		_, lease, err := l.Acquire(1e18, []byte("s"), 3, 1e9, nil, 1)
+		_, holder, err := l.Acquire(1e18, []byte("s"), 3, 1e9, nil, 1)
 		if policy == FailLocal {
-			require.ErrorIs(t, err, engine.ErrNotLocal, "leases have no shares")
+			require.ErrorIs(t, err, engine.ErrNotLocal, "slots have no shares")
 		} else {
 			require.NoError(t, err)
-			require.NotEmpty(t, lease)
+			require.NotEmpty(t, holder)
 		}
 	}
 }

@@ -102,7 +102,7 @@ func (b bounded) Check(now int64, checks []engine.Check, o engine.CheckOptions, 
 }
 
 // Acquire implements Limiter: it has no bound.
-func (b bounded) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error) {
+func (b bounded) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error) {
 	return b.backstop.Acquire(now, key, n, ttl, id, cost)
 }
 

@@ -16,7 +16,7 @@ type Limiter interface {
 	Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error)
 	DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error)
 	Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error)
-	Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error)
+	Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error)
 	Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error
 }
 
@@ -59,8 +59,8 @@ func (s *share) DecideAll(now int64, segs []engine.Segment, o *algo.Options, out
 	return s.local.Decide(now, segs, o, out)
 }
 
-// Acquire implements Limiter: leases have no shares.
-func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d algo.Decision, lease string, err error) {
+// Acquire implements Limiter: slots have no shares.
+func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d algo.Decision, holder string, err error) {
 	return d, "", engine.ErrNotLocal
 }
 

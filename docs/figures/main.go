@@ -48,7 +48,7 @@ const (
 	limit  = 10
 	period = 10 * time.Second
 	length = 30 * time.Second
-	// hold is how long a lease of the concurrency limit lasts.
+	// hold is the ttl of the slots of the concurrency limit.
 	hold = 4 * time.Second
 )
 

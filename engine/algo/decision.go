@@ -19,18 +19,18 @@ var (
 
 	// ErrSlotsFull is returned when a call would hold more than maxLeases
 	// leases on one key.
-	ErrSlotsFull = errors.New("key holds the maximum of 4096 leases")
+	ErrSlotsFull = errors.New("key has the maximum of 4096 holders")
 
 	// ErrLeaseID is returned for a lease id that is empty or longer than
 	// maxLeaseID bytes.
-	ErrLeaseID = errors.New("lease id must be 1 to 128 bytes")
+	ErrLeaseID = errors.New("id must be 1 to 128 bytes")
 
 	// ErrLeaseTTL is returned for a lease whose time to live is not between
 	// 1 ns and 100 years.
 	ErrLeaseTTL = errors.New("ttl must be positive and at most 100 years")
 
 	// ErrLeaseCost is returned for a lease that would hold less than one unit.
-	ErrLeaseCost = errors.New("cost of a lease must be at least 1")
+	ErrLeaseCost = errors.New("cost must be at least 1 slot")
 )
 
 // Never is the RetryAfter of a call that no wait can help: its cost is above

@@ -15,7 +15,7 @@ type Right uint8
 
 // The rights. Who may change policies may see them, and no more than that.
 const (
-	RightRead  Right = iota // checks, holds and leases
+	RightRead  Right = iota // checks, holds and slots
 	RightSee                // policies, counters, callers, what is going on
 	RightWrite              // changes of policies and overrides, resets
 	RightCount

@@ -12,7 +12,7 @@ type Limiter interface {
 	Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error)
 	DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error)
 	Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error)
-	Acquire(now int64, key []byte, limit, ttl int64, id []byte, cost int64) (d algo.Decision, lease string, err error)
+	Acquire(now int64, key []byte, limit, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error)
 }
 
 // Chain is a chain of limits with its decisions: memory that one call after

@@ -150,7 +150,7 @@ func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (don
 			return false, err
 		case ok && onlyNew:
 			return false, nil
-		case ok && kind < algo.Counter: // a limit's, or leases
+		case ok && kind < algo.Counter: // a limit's, or slots
 			return false, engine.ErrWrongType
 		case len(pairs[i+1]) > engine.MaxValueLen:
 			return false, engine.ErrValueTooLarge

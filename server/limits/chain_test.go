@@ -111,9 +111,9 @@ func TestLimitInRESP3(t *testing.T) {
 	require.Equal(t, "%7\r\n"+one(0, 1000)+"$6\r\nlimits\r\n*2\r\n%6\r\n"+one(0, 1000)+"%6\r\n"+one(1, 500),
 		r.Raw("RL.LIMIT", "k", "2", "1", "AND", "k2", "2", "1"))
 	require.Equal(t, "%6\r\n$7\r\nallowed\r\n:1\r\n$5\r\nlimit\r\n:1\r\n$9\r\nremaining\r\n:0\r\n$14\r\nretry_after_ms\r\n:0\r\n"+
-		"$5\r\nlease\r\n$1\r\na\r\n$6\r\nttl_ms\r\n:5000\r\n", r.Raw("RL.ACQUIRE", "s", "1", "5", "ID", "a"))
+		"$2\r\nid\r\n$1\r\na\r\n$6\r\nttl_ms\r\n:5000\r\n", r.Raw("RL.ACQUIRE", "s", "1", "5", "ID", "a"))
 	require.Equal(t, "%6\r\n$7\r\nallowed\r\n:0\r\n$5\r\nlimit\r\n:1\r\n$9\r\nremaining\r\n:0\r\n$14\r\nretry_after_ms\r\n:5000\r\n"+
-		"$5\r\nlease\r\n_\r\n$6\r\nttl_ms\r\n:0\r\n", r.Raw("RL.ACQUIRE", "s", "1", "5", "ID", "b"))
+		"$2\r\nid\r\n_\r\n$6\r\nttl_ms\r\n:0\r\n", r.Raw("RL.ACQUIRE", "s", "1", "5", "ID", "b"))
 }
 
 func TestLimitErrors(t *testing.T) {

@@ -11,37 +11,37 @@ func slotsCommands() []command.Spec {
 	key := command.Keys{First: 1, Last: 1, Step: 1}
 	return []command.Spec{{
 		Name: "rl.acquire", Arity: -4, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit, Keys: key, Categories: command.CatLimiter,
-		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
-		Summary: "Takes or renews a lease of a concurrency limit; it frees itself after its ttl.",
+		Group: "limiter", Complexity: "O(N), N the number of holders of the key (at most 4096)",
+		Summary: "Takes slots of a concurrency limit, or renews them; they free themselves after their ttl.",
 		Syntax:  "key limit ttl [ID id] [COST units]",
 		Handler: acquire, Headless: acquireHeadless,
 	}, {
 		Name: "rl.release", Arity: 3, Flags: command.Write | command.Fast, Keys: key, Categories: command.CatLimiter,
-		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
-		Summary: "Ends a lease.",
+		Group: "limiter", Complexity: "O(N), N the number of holders of the key (at most 4096)",
+		Summary: "Gives back slots of a concurrency limit.",
 		Syntax:  "key id",
 		Handler: release,
 	}, {
 		Name: "rl.extend", Arity: 4, Flags: command.Write | command.Fast, Keys: key, Categories: command.CatLimiter,
-		Group: "limiter", Complexity: "O(N), N the number of leases of the key (at most 4096)",
-		Summary: "Gives a lease a new ttl from now.",
+		Group: "limiter", Complexity: "O(N), N the number of holders of the key (at most 4096)",
+		Summary: "Gives slots of a concurrency limit a new ttl from now.",
 		Syntax:  "key id ttl",
 		Handler: extend,
 	}}
 }
 
-// acquireHeadless leaves it to the node, which has no leases to give when the leader is
+// acquireHeadless leaves it to the node, which has no slots to give when the leader is
 // late.
 func acquireHeadless([][]byte) command.Headless { return command.Headless{} }
 
-// acquire replies [allowed, limit, remaining, retry_after_ms, lease, ttl_ms].
+// acquire replies [allowed, limit, remaining, retry_after_ms, id, ttl_ms].
 func acquire(call *command.Call) {
 	a, err := parseAcquire(call.Args[2:])
 	if err != nil {
 		call.Error(err.Error())
 		return
 	}
-	d, lease, err := call.Limits.Acquire(call.Now, call.Args[1], a.limit, a.ttl, a.id, a.cost)
+	d, holder, err := call.Limits.Acquire(call.Now, call.Args[1], a.limit, a.ttl, a.id, a.cost)
 	if err != nil {
 		call.Fail(err)
 		return
@@ -52,9 +52,9 @@ func acquire(call *command.Call) {
 	wire.IntField(call.W, "limit", d.Limit)
 	wire.IntField(call.W, "remaining", d.Remaining)
 	wire.IntField(call.W, "retry_after_ms", command.CeilMillis(d.RetryAfter))
-	wire.Field(call.W, "lease")
+	wire.Field(call.W, "id")
 	if d.OK {
-		call.W.BulkString(lease)
+		call.W.BulkString(holder)
 		wire.IntField(call.W, "ttl_ms", command.CeilMillis(a.ttl))
 	} else {
 		call.W.Null()

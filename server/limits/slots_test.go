@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/internal/rig"
 )
 
-// Replies are [allowed limit remaining retry_after_ms lease ttl_ms].
+// Replies are [allowed limit remaining retry_after_ms id ttl_ms].
 func TestAcquire(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	run(r, []step{
@@ -47,14 +47,14 @@ func TestAcquireGeneratesIDs(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	seen := map[string]bool{}
 	for range 100 {
-		lease := r.Words("RL.ACQUIRE k 100 10").([]any)[4].(string)
-		require.Regexp(t, "^[0-9a-f]{32}$", lease)
-		require.False(t, seen[lease])
-		seen[lease] = true
+		id := r.Words("RL.ACQUIRE k 100 10").([]any)[4].(string)
+		require.Regexp(t, "^[0-9a-f]{32}$", id)
+		require.False(t, seen[id])
+		seen[id] = true
 	}
 	r.Is("RL.ACQUIRE k 100 10", "[0 100 0 10000 nil 0]")
-	for lease := range seen {
-		r.Is("RL.RELEASE k "+lease, "1")
+	for id := range seen {
+		r.Is("RL.RELEASE k "+id, "1")
 	}
 	r.Is("DBSIZE", "0")
 }
@@ -67,14 +67,14 @@ func TestAcquireErrors(t *testing.T) {
 		"k -1 1":            "limit must be 0 or more",
 		"k 1 x":             "period 'x' is not a positive number of seconds or a duration such as 500ms, 1m or 1d",
 		"k 1 36526d":        "ttl must be positive and at most 100 years",
-		"k 1 1 COST 0":      "cost of a lease must be at least 1",
+		"k 1 1 COST 0":      "cost must be at least 1 slot",
 		"k 1 1 COST":        "syntax error",
 		"k 1 1 FOO 1":       "syntax error",
 		"k 1 1 ID a COST x": "value is not an integer or out of range",
 	} {
 		r.Is("RL.ACQUIRE "+args, "-ERR "+want)
 	}
-	const id = "-ERR lease id must be 1 to 128 bytes"
+	const id = "-ERR id must be 1 to 128 bytes"
 	require.Equal(t, id+"\r\n", r.Raw("RL.ACQUIRE", "k", "1", "1", "ID", ""))
 	require.Equal(t, id+"\r\n", r.Raw("RL.ACQUIRE", "k", "1", "1", "ID", string(make([]byte, 129))))
 	require.Equal(t, id+"\r\n", r.Raw("RL.RELEASE", "k", ""))
@@ -83,5 +83,5 @@ func TestAcquireErrors(t *testing.T) {
 	for range 4096 {
 		r.Words("RL.ACQUIRE many 5000 10")
 	}
-	r.Is("RL.ACQUIRE many 5000 10", "-ERR key holds the maximum of 4096 leases")
+	r.Is("RL.ACQUIRE many 5000 10", "-ERR key has the maximum of 4096 holders")
 }

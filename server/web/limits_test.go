@@ -57,22 +57,22 @@ func TestLimitsInTheCall(t *testing.T) {
 	r.post("/v1/reserve", `{"limits":[{"key":"u","limit":5,"period":"1h"}]}`).ok(t, 400)
 }
 
-func TestLeases(t *testing.T) {
+func TestSlots(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
-	require.JSONEq(t, `{"allowed":true,"limit":2,"remaining":1,"retry_after_ms":0,"ttl_ms":30000,"lease":"job-1","degraded":false}`,
-		r.post("/v1/acquire", `{"key":"enc","limit":2,"ttl":"30s","lease":"job-1"}`).ok(t, 200).body)
+	require.JSONEq(t, `{"allowed":true,"limit":2,"remaining":1,"retry_after_ms":0,"ttl_ms":30000,"id":"job-1","degraded":false}`,
+		r.post("/v1/acquire", `{"key":"enc","limit":2,"ttl":"30s","id":"job-1"}`).ok(t, 200).body)
 	a := r.post("/v1/acquire", `{"key":"enc","limit":2,"ttl":"30s","cost":1}`).ok(t, 200)
-	require.Len(t, a.decode(t)["lease"], 32)
+	require.Len(t, a.decode(t)["id"], 32)
 	a = r.post("/v1/acquire", `{"key":"enc","limit":2,"ttl":"30s"}`).ok(t, 200)
 	require.Equal(t, false, a.decode(t)["allowed"])
-	require.Nil(t, a.decode(t)["lease"])
-	require.JSONEq(t, `{"extended":true}`, r.post("/v1/extend", `{"key":"enc","lease":"job-1","ttl":"5m"}`).ok(t, 200).body)
-	require.JSONEq(t, `{"released":true}`, r.post("/v1/release", `{"key":"enc","lease":"job-1"}`).ok(t, 200).body)
-	require.JSONEq(t, `{"released":false}`, r.post("/v1/release", `{"key":"enc","lease":"job-1"}`).ok(t, 200).body)
+	require.Nil(t, a.decode(t)["id"])
+	require.JSONEq(t, `{"extended":true}`, r.post("/v1/extend", `{"key":"enc","id":"job-1","ttl":"5m"}`).ok(t, 200).body)
+	require.JSONEq(t, `{"released":true}`, r.post("/v1/release", `{"key":"enc","id":"job-1"}`).ok(t, 200).body)
+	require.JSONEq(t, `{"released":false}`, r.post("/v1/release", `{"key":"enc","id":"job-1"}`).ok(t, 200).body)
 	for path, bodies := range map[string][]string{
 		"/v1/acquire": {`{}`, `{"key":"k"}`, `{"key":"k","limit":1}`, `{"key":"k","limit":1,"ttl":"x"}`, `{"key":"k","limit":"1","ttl":"1s"}`},
-		"/v1/release": {`{}`, `{"key":"k"}`, `{"key":"k","lease":"x","ttl":"1s"}`},
-		"/v1/extend":  {`{"key":"k","lease":"x"}`},
+		"/v1/release": {`{}`, `{"key":"k"}`, `{"key":"k","id":"x","ttl":"1s"}`},
+		"/v1/extend":  {`{"key":"k","id":"x"}`},
 	} {
 		for _, body := range bodies {
 			r.post(path, body).ok(t, 400)

@@ -10,71 +10,71 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// # Leases
+// # Slots
 //
 // RL.ACQUIRE, RL.RELEASE and RL.EXTEND.
 
-// leaseRequest is the body of a call about a lease.
-type leaseRequest struct {
-	key, lease, ttl string
-	limit, cost     int64
-	hasLimit        bool
-	hasCost         bool
+// slotsRequest is the body of a call about the slots that an id holds.
+type slotsRequest struct {
+	key, id, ttl string
+	limit, cost  int64
+	hasLimit     bool
+	hasCost      bool
 }
 
 var (
-	acquireFields = []string{"key", "limit", "ttl", "lease", "cost"}
-	extendFields  = []string{"key", "lease", "ttl"}
-	releaseFields = []string{"key", "lease"}
+	acquireFields = []string{"key", "limit", "ttl", "id", "cost"}
+	extendFields  = []string{"key", "id", "ttl"}
+	releaseFields = []string{"key", "id"}
 )
 
 var (
-	errLeaseKey   = errors.New("key is missing")
-	errLeaseLimit = errors.New("limit is missing")
-	errLeaseTTL   = errors.New("ttl is missing")
-	errLease      = errors.New("lease is missing")
+	errSlotsKey   = errors.New("key is missing")
+	errSlotsLimit = errors.New("limit is missing")
+	errSlotsTTL   = errors.New("ttl is missing")
+	errSlotsID    = errors.New("id is missing")
 )
 
 // read reads a body of some fields.
-func (l *leaseRequest) read(r *jsonReader, fields []string) error {
+func (q *slotsRequest) read(r *jsonReader, fields []string) error {
 	return r.object(fields, func(field int) (err error) {
 		switch fields[field] {
 		case "key":
-			l.key, err = r.text()
-		case "lease":
-			l.lease, err = r.text()
+			q.key, err = r.text()
+		case "id":
+			q.id, err = r.text()
 		case "ttl":
-			l.ttl, err = r.text()
+			q.ttl, err = r.text()
 		case "limit":
-			l.hasLimit = true
-			l.limit, err = r.number()
+			q.hasLimit = true
+			q.limit, err = r.number()
 		case "cost":
-			l.hasCost = true
-			l.cost, err = r.number()
+			q.hasCost = true
+			q.cost, err = r.number()
 		}
 		return err
 	})
 }
 
-// acquire takes a lease, or renews the one that the body names.
+// acquire takes slots, or renews those that the id of the body holds.
 func (a *api) acquire(x *exchange) *problem {
-	l, p := x.readLease(acquireFields)
+	q, p := x.readSlots(acquireFields)
 	switch {
 	case p != nil:
 		return p
-	case !l.hasLimit:
-		return badRequest(errLeaseLimit)
-	case l.ttl == "":
-		return badRequest(errLeaseTTL)
+	case !q.hasLimit:
+		return badRequest(errSlotsLimit)
+	case q.ttl == "":
+		return badRequest(errSlotsTTL)
 	}
-	args := []string{"RL.ACQUIRE", l.key, strconv.FormatInt(l.limit, 10), l.ttl}
-	if l.lease != "" {
-		args = append(args, "ID", l.lease)
+	args := []string{"RL.ACQUIRE", q.key, strconv.FormatInt(q.limit, 10), q.ttl}
+	if q.id != "" {
+		args = append(args, "ID", q.id)
 	}
-	if l.hasCost {
-		args = append(args, "COST", strconv.FormatInt(l.cost, 10))
+	if q.hasCost {
+		args = append(args, "COST", strconv.FormatInt(q.cost, 10))
 	}
-	reply, p := a.askLease(x, args)
+	reply, p := a.askSlots(x, args)
 	if p != nil {
 		return p
 	}
@@ -86,51 +86,51 @@ func (a *api) acquire(x *exchange) *problem {
 		}
 		return strconv.AppendInt(b, f.Int, 10)
 	}
-	allowed, lease := reply.Field("allowed"), reply.Field("lease")
+	allowed, id := reply.Field("allowed"), reply.Field("id")
 	passes := allowed != nil && allowed.Int == 1
 	x.result = fronts.Of(passes)
 	b := strconv.AppendBool(append(x.out[:0], `{"allowed":`...), passes)
 	for _, name := range [...]string{"limit", "remaining", "retry_after_ms", "ttl_ms"} {
 		b = number(b, name)
 	}
-	b = append(b, `,"lease":`...)
-	if lease == nil || lease.Type == '_' {
+	b = append(b, `,"id":`...)
+	if id == nil || id.Type == '_' {
 		b = append(b, "null"...)
 	} else {
-		b = appendText(b, lease.Str)
+		b = appendText(b, id.Str)
 	}
 	x.out = append(strconv.AppendBool(append(b, `,"degraded":`...), reply.Field("degraded") != nil), '}')
 	send(x.w, http.StatusOK, typeJSON, x.out)
 	return nil
 }
 
-// release ends a lease.
+// release gives back the slots that an id holds.
 func (a *api) release(x *exchange) *problem {
-	l, p := x.readLease(releaseFields)
+	q, p := x.readSlots(releaseFields)
 	if p != nil {
 		return p
 	}
-	return a.endLease(x, "released", l, "RL.RELEASE", l.key, l.lease)
+	return a.changeHeld(x, "released", q, "RL.RELEASE", q.key, q.id)
 }
 
-// extend lets a lease end at another time.
+// extend gives the slots that an id holds a new ttl.
 func (a *api) extend(x *exchange) *problem {
-	l, p := x.readLease(extendFields)
+	q, p := x.readSlots(extendFields)
 	switch {
 	case p != nil:
 		return p
-	case l.ttl == "":
-		return badRequest(errLeaseTTL)
+	case q.ttl == "":
+		return badRequest(errSlotsTTL)
 	}
-	return a.endLease(x, "extended", l, "RL.EXTEND", l.key, l.lease, l.ttl)
+	return a.changeHeld(x, "extended", q, "RL.EXTEND", q.key, q.id, q.ttl)
 }
 
-// endLease answers whether there was the lease that a command is about.
-func (a *api) endLease(x *exchange, done string, l *leaseRequest, args ...string) *problem {
-	if l.lease == "" {
-		return badRequest(errLease)
+// changeHeld answers whether the id of a command held slots.
+func (a *api) changeHeld(x *exchange, done string, q *slotsRequest, args ...string) *problem {
+	if q.id == "" {
+		return badRequest(errSlotsID)
 	}
-	reply, p := a.askLease(x, args)
+	reply, p := a.askSlots(x, args)
 	if p != nil {
 		return p
 	}
@@ -140,20 +140,20 @@ func (a *api) endLease(x *exchange, done string, l *leaseRequest, args ...string
 	return nil
 }
 
-// readLease reads a body about a lease.
-func (x *exchange) readLease(fields []string) (*leaseRequest, *problem) {
-	l := new(leaseRequest)
-	if p := x.read(maxBodyBytes, func(r *jsonReader) error { return l.read(r, fields) }); p != nil {
+// readSlots reads a slotsRequest.
+func (x *exchange) readSlots(fields []string) (*slotsRequest, *problem) {
+	q := new(slotsRequest)
+	if p := x.read(maxBodyBytes, func(r *jsonReader) error { return q.read(r, fields) }); p != nil {
 		return nil, p
 	}
-	if l.key == "" {
-		return nil, badRequest(errLeaseKey)
+	if q.key == "" {
+		return nil, badRequest(errSlotsKey)
 	}
-	return l, nil
+	return q, nil
 }
 
-// askLease runs a command, whose reply is no error then.
-func (a *api) askLease(x *exchange, args []string) (*resp.Reply, *problem) {
+// askSlots runs a command, whose reply is no error then.
+func (a *api) askSlots(x *exchange, args []string) (*resp.Reply, *problem) {
 	x.commands = resp.AppendCommand(x.commands[:0], args)
 	if p := a.run(x, x.commands); p != nil {
 		return nil, p

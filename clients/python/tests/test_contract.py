@@ -10,7 +10,7 @@ from adapters import Async, Sync
 from conftest import endpoint
 
 DECISION = ["allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"]
-LEASE = ["allowed", "limit", "remaining", "retry_after_ms", "lease", "ttl_ms"]
+SLOTS = ["allowed", "limit", "remaining", "retry_after_ms", "id", "ttl_ms"]
 
 libraries = pytest.mark.parametrize("library", [Sync, Async])
 protocols = pytest.mark.parametrize("protocol", [2, 3])
@@ -126,24 +126,24 @@ def test_increx(client, new_key):
     assert client.run("TTL", key) == pytest.approx(60, abs=2)
 
 
-def test_leases(client, new_key):
+def test_slots(client, new_key):
     key = new_key()
 
     def acquire(*options):
-        return named(client, client.run("RL.ACQUIRE", key, 2, 60, *options), LEASE)
+        return named(client, client.run("RL.ACQUIRE", key, 2, 60, *options), SLOTS)
 
     first = acquire()
     assert (first["allowed"], first["remaining"], first["ttl_ms"]) == (1, 1, 60000)
-    assert len(first["lease"]) == 32
+    assert len(first["id"]) == 32
     assert acquire("ID", "mine")["remaining"] == 0
     assert acquire("ID", "mine")["allowed"] == 1, "the same id renews"
     full = acquire()
     assert full["allowed"] == 0
-    assert full["lease"] is None
+    assert full["id"] is None
     assert full["retry_after_ms"] == pytest.approx(60000, abs=5000)
     assert client.run("RL.EXTEND", key, "mine", "2m") == 1
-    assert client.run("RL.RELEASE", key, first["lease"]) == 1
-    assert client.run("RL.RELEASE", key, first["lease"]) == 0, "released already"
+    assert client.run("RL.RELEASE", key, first["id"]) == 1
+    assert client.run("RL.RELEASE", key, first["id"]) == 0, "released already"
     assert acquire()["allowed"] == 1
 
 

@@ -86,7 +86,7 @@ fn text(value: Value) -> String {
 
 const DECISION: &[&str] = &["allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms"];
 const CHAIN: &[&str] = &["allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "limits"];
-const LEASE: &[&str] = &["allowed", "limit", "remaining", "retry_after_ms", "lease", "ttl_ms"];
+const SLOTS: &[&str] = &["allowed", "limit", "remaining", "retry_after_ms", "id", "ttl_ms"];
 
 /// Names the values of a reply: of an array in RESP2, of a map in RESP3.
 fn named(reply: Value, names: &[&'static str], protocol: ProtocolVersion) -> HashMap<&'static str, Value> {
@@ -206,21 +206,21 @@ fn gcra_and_increx() {
 }
 
 #[test]
-fn leases() {
+fn slots() {
     everywhere(|client, protocol| {
         let key = new_key();
-        let mut first = named(run(client, "RL.ACQUIRE {} 2 60", &[&key]), LEASE, protocol);
+        let mut first = named(run(client, "RL.ACQUIRE {} 2 60", &[&key]), SLOTS, protocol);
         assert_eq!(1, int(first.remove("allowed").unwrap()));
-        let lease = text(first.remove("lease").unwrap());
-        assert_eq!(32, lease.len());
-        let mut second = named(run(client, "RL.ACQUIRE {} 2 60 ID mine", &[&key]), LEASE, protocol);
+        let id = text(first.remove("id").unwrap());
+        assert_eq!(32, id.len());
+        let mut second = named(run(client, "RL.ACQUIRE {} 2 60 ID mine", &[&key]), SLOTS, protocol);
         assert_eq!(0, int(second.remove("remaining").unwrap()));
-        let full = named(run(client, "RL.ACQUIRE {} 2 60", &[&key]), LEASE, protocol);
-        assert_eq!((&Value::Int(0), &Value::Nil), (&full["allowed"], &full["lease"]));
+        let full = named(run(client, "RL.ACQUIRE {} 2 60", &[&key]), SLOTS, protocol);
+        assert_eq!((&Value::Int(0), &Value::Nil), (&full["allowed"], &full["id"]));
         assert_eq!(1, int(run(client, "RL.EXTEND {} mine 2m", &[&key])));
-        assert_eq!(1, int(run(client, "RL.RELEASE {} {}", &[&key, &lease])));
-        assert_eq!(0, int(run(client, "RL.RELEASE {} {}", &[&key, &lease])), "released already");
-        assert_eq!(Value::Int(1), named(run(client, "RL.ACQUIRE {} 2 60", &[&key]), LEASE, protocol)["allowed"]);
+        assert_eq!(1, int(run(client, "RL.RELEASE {} {}", &[&key, &id])));
+        assert_eq!(0, int(run(client, "RL.RELEASE {} {}", &[&key, &id])), "released already");
+        assert_eq!(Value::Int(1), named(run(client, "RL.ACQUIRE {} 2 60", &[&key]), SLOTS, protocol)["allowed"]);
     });
 }
 

@@ -27,8 +27,8 @@ class ContractTest {
 
     private static final List<String> DECISION =
             List.of("allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms");
-    private static final List<String> LEASE =
-            List.of("allowed", "limit", "remaining", "retry_after_ms", "lease", "ttl_ms");
+    private static final List<String> SLOTS =
+            List.of("allowed", "limit", "remaining", "retry_after_ms", "id", "ttl_ms");
 
     private interface Library {
         Client open(Endpoint at, int protocol);
@@ -49,7 +49,7 @@ class ContractTest {
         checks.put("RL.LIMIT with AND", ContractTest::chain);
         checks.put("GCRA", ContractTest::gcra);
         checks.put("INCREX", ContractTest::increx);
-        checks.put("RL.ACQUIRE and RL.RELEASE", ContractTest::leases);
+        checks.put("RL.ACQUIRE and RL.RELEASE", ContractTest::slots);
         checks.put("errors", ContractTest::errors);
         checks.put("keyspace", ContractTest::keyspace);
         checks.put("pipeline of 1000 in order", ContractTest::pipeline);
@@ -160,22 +160,22 @@ class ContractTest {
         assertEquals(60, (Long) client.run("TTL", key), 2.0);
     }
 
-    private static void leases(Client client, int protocol) {
+    private static void slots(Client client, int protocol) {
         String key = Endpoint.newKey();
         String[] acquire = {"RL.ACQUIRE", key, "2", "60"};
-        Map<String, Object> first = named(client.run(acquire), LEASE, protocol);
+        Map<String, Object> first = named(client.run(acquire), SLOTS, protocol);
         assertEquals(1L, first.get("allowed"));
         assertEquals(1L, first.get("remaining"));
-        String lease = (String) first.get("lease");
-        assertEquals(32, lease.length());
-        assertEquals(0L, named(client.run("RL.ACQUIRE", key, "2", "60", "ID", "mine"), LEASE, protocol).get("remaining"));
-        Map<String, Object> full = named(client.run(acquire), LEASE, protocol);
+        String id = (String) first.get("id");
+        assertEquals(32, id.length());
+        assertEquals(0L, named(client.run("RL.ACQUIRE", key, "2", "60", "ID", "mine"), SLOTS, protocol).get("remaining"));
+        Map<String, Object> full = named(client.run(acquire), SLOTS, protocol);
         assertEquals(0L, full.get("allowed"));
-        assertNull(full.get("lease"));
+        assertNull(full.get("id"));
         assertEquals(1L, client.run("RL.EXTEND", key, "mine", "2m"));
-        assertEquals(1L, client.run("RL.RELEASE", key, lease));
-        assertEquals(0L, client.run("RL.RELEASE", key, lease), "released already");
-        assertEquals(1L, named(client.run(acquire), LEASE, protocol).get("allowed"));
+        assertEquals(1L, client.run("RL.RELEASE", key, id));
+        assertEquals(0L, client.run("RL.RELEASE", key, id), "released already");
+        assertEquals(1L, named(client.run(acquire), SLOTS, protocol).get("allowed"));
     }
 
     private static void errors(Client client, int protocol) {
