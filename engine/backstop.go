@@ -16,7 +16,7 @@ const backstopBytes = 16 << 20
 // has a bound. Where it has no room it forgets the keys that have used the least
 // of theirs, and admits what it cannot count.
 //
-// Leases, slots of policies and counters are Empty's: of a lease nobody can tell here when it ends,
+// Slots, of policies too, and counters are Empty's: nobody can tell here when a slot is free again,
 // and a counter states no limit.
 //
 // Methods are safe for concurrent use.
@@ -165,7 +165,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 }
 
 // bounded reports whether a limit counts what a Backstop admits: one that is
-// enforced, and not of slots, as of leases.
+// enforced, and not of slots.
 func (c *Check) bounded() bool { return c.Mode == algo.Enforce && c.Limit.it.Decides != algo.Slots }
 
 // countCheck charges the overlay, and reports whether the call passes. mu must be

@@ -52,7 +52,7 @@ func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *reservation.R
 			}
 			s.unlock(sh)
 			for _, counter := range slots {
-				if err := s.endSlots(now, counter, leaseOf(key)); err != nil {
+				if err := s.endSlots(now, counter, holderOf(key)); err != nil {
 					return n, err
 				}
 			}
@@ -73,12 +73,12 @@ func slotKeys(r *reservation.Record) (keys [][]byte) {
 	return keys
 }
 
-// endSlots ends a lease of a policy's counter, if it has it.
-func (s *Session) endSlots(now int64, key []byte, id algo.LeaseID) error {
+// endSlots ends the slots that id holds of a policy's counter, if there are any.
+func (s *Session) endSlots(now int64, key []byte, id algo.HolderID) error {
 	_, err := s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
-		if s.kind(ent) == algo.PolicySlots && algo.Leases(ent.State()).Holds(now, id) {
+		if s.kind(ent) == algo.PolicySlots && algo.Holders(ent.State()).Holds(now, id) {
 			sh.Touch(ent)
-			endLease(sh, ent, now, id)
+			endHolder(sh, ent, now, id)
 		}
 	})
 	return err

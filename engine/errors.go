@@ -11,7 +11,7 @@ import (
 var (
 	// ErrWrongType is returned when the key holds another kind of state than
 	// the call needs: a key holds one algorithm's state, or a counter, or
-	// leases.
+	// slots.
 	//lint:ignore ST1005 the text that every Redis client knows
 	ErrWrongType = errors.New("Operation against a key holding the wrong kind of value")
 

@@ -67,7 +67,7 @@ type renewal struct {
 	s    *Session
 	hold []byte
 	r    *reservation.Record
-	id   algo.LeaseID
+	id   algo.HolderID
 	now  int64
 	each []renewedSlot
 	st   checking // whose methods work on what is weighed
@@ -97,7 +97,7 @@ func (x *renewal) run(now int64, seen []byte, present func(l *reservation.Held) 
 	if e.sealed.Load() {
 		return says, false, ErrSealed
 	}
-	x.now, x.id = s.advance(t.shards, now), leaseOf(x.hold)
+	x.now, x.id = s.advance(t.shards, now), holderOf(x.hold)
 	sh := e.table.At(hash)
 	ent, ok := sh.Find(hash, x.hold)
 	switch {
@@ -144,8 +144,8 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	}
 	w.d = algo.Decision{OK: true}
 	switch {
-	case w.live && algo.Leases(w.list()).Holds(x.now, x.id):
-		w.planLease(x.now, x.id)
+	case w.live && algo.Holders(w.list()).Holds(x.now, x.id):
+		w.planSlots(x.now, x.id)
 		return w.err
 	case is.Gone:
 		return nil
@@ -153,10 +153,10 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	d, err := w.it.AskSlot(w.list(), x.now, w.cost)
 	switch {
 	case err == nil && d.OK:
-		w.planLease(x.now, x.id)
+		w.planSlots(x.now, x.id)
 		return w.err
 	case is.Mode == algo.Soft: // it takes what there is room for in the record
-		w.planLease(x.now, x.id)
+		w.planSlots(x.now, x.id)
 	case is.Mode == algo.Enforce:
 		w.d = d
 		return err
@@ -201,7 +201,7 @@ func (x *renewal) write(hash uint64) error {
 	}
 	for i := range x.each {
 		if w := &x.each[i]; w.write {
-			if err := s.storeLease(&w.weighed, s.e.table.At(w.hash), x.now, x.id, w.cost); err != nil {
+			if err := s.storeSlots(&w.weighed, s.e.table.At(w.hash), x.now, x.id, w.cost); err != nil {
 				return err
 			}
 		}

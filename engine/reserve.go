@@ -248,7 +248,7 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 		if !w.write {
 			continue
 		}
-		// Leases tell themselves what was taken. What has driven entries out of a log
+		// The list of holders says what was taken. What has driven entries out of a log
 		// is not given back: those would stay out.
 		w.reserves = w.it.Decides != algo.Slots && (!w.forfeits || w.counted == 0)
 		if err := st.reserve(s, w, now); err != nil {
@@ -262,8 +262,8 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 	return nil
 }
 
-// storeHeld writes what reserveMarked has made room for, slots as leases of an id.
-func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.LeaseID) error {
+// storeHeld writes what reserveMarked has made room for, slots for the holder id.
+func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.HolderID) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {
@@ -271,7 +271,7 @@ func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.Lea
 		}
 		var err error
 		if sh := s.e.table.At(w.hash); w.it.Decides == algo.Slots {
-			err = s.storeLease(w, sh, now, id, checks[i].Cost)
+			err = s.storeSlots(w, sh, now, id, checks[i].Cost)
 			st.moved = true
 		} else {
 			err = st.storeMarked(s, w, sh, now)

@@ -207,7 +207,7 @@ func TestTimeOfAKeyFollowsAClockSetBack(t *testing.T) {
 	require.Equal(t, minute+second, decide(t, s, start-second, "k", l, 1, algo.Options{}).RetryAfter)
 }
 
-func TestLeasesExpireReleaseAndRenew(t *testing.T) {
+func TestSlotsExpireReleaseAndRenew(t *testing.T) {
 	s := newTestSession(t, Config{})
 	key := []byte("jobs")
 	d, a, err := s.Acquire(start, key, 2, 10*second, nil, 1)
@@ -238,7 +238,7 @@ func TestLeasesExpireReleaseAndRenew(t *testing.T) {
 	x, ok, _ := s.Explain(start+30*second, key)
 	require.True(t, ok)
 	require.Equal(t, 1, x.Entries)
-	require.False(t, is(s.Exists(start+61*second, key)), "the last lease takes the key with it")
+	require.False(t, is(s.Exists(start+61*second, key)), "the last holder takes the key with it")
 }
 
 func TestCountersExpireOnlyAsTold(t *testing.T) {
@@ -307,7 +307,6 @@ func TestExplainForecasts(t *testing.T) {
 	})
 }
 
-// An id of zeros is a lease like any other, and not the one that is asked for.
 // The time of a refund is rounded down, which leaves a fraction more than that of
 // the units in use. What is shown as remaining is what a call gets all the same.
 func TestExplainShowsWhatACallGets(t *testing.T) {
@@ -322,7 +321,8 @@ func TestExplainShowsWhatACallGets(t *testing.T) {
 	require.Equal(t, int64(333_334), x.NextAfter)
 }
 
-func TestExplainALeaseOfZeros(t *testing.T) {
+// An id of zeros is a holder like any other, and not the one that is asked for.
+func TestExplainAHolderOfZeros(t *testing.T) {
 	s := newTestSession(t, Config{})
 	d, _, err := s.Acquire(start, []byte("k"), 1, minute, make([]byte, 0), 1)
 	require.NoError(t, err)

@@ -73,7 +73,7 @@ func (x *settling) planEnd(e *settlingLimit) {
 	if !e.found || e.ent.Expired(x.now) {
 		return
 	}
-	if it := x.s.e.limits.get(e.ent.Meta()); it.Limit.Algorithm == algo.PolicySlots && algo.Leases(e.ent.State()).Holds(x.now, leaseOf(x.hold)) {
+	if it := x.s.e.limits.get(e.ent.Meta()); it.Limit.Algorithm == algo.PolicySlots && algo.Holders(e.ent.State()).Holds(x.now, holderOf(x.hold)) {
 		e.it, e.live, e.refunds, e.write = it, true, true, true
 	}
 }

@@ -139,7 +139,7 @@ func (x *settling) write(e *settlingLimit) error {
 	sh.Touch(e.ent)
 	switch {
 	case e.it.Limit.Algorithm == algo.PolicySlots:
-		endLease(sh, e.ent, x.now, leaseOf(x.hold))
+		endHolder(sh, e.ent, x.now, holderOf(x.hold))
 	case e.full:
 		e.ent.SetDeadline(max(e.ent.Deadline(), e.it.Force(e.ent.State(), x.now, e.units)))
 	default:

@@ -59,7 +59,7 @@ const largeValue = 32 << 10
 
 // Set makes value the string of key, which may have held a value of any data
 // type, and tells whether it did: not against OnlyNew and OnlyOld. Errors:
-// ErrWrongType for a key that holds the state of a limit or leases,
+// ErrWrongType for a key that holds the state of a limit or slots,
 // ErrValueTooLarge, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated; nothing has
 // changed then.
 func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, err error) {

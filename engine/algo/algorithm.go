@@ -210,7 +210,7 @@ func (a Algorithm) OfPolicy() Algorithm { return PolicyToken + a }
 func (a Algorithm) IsPolicy() bool { return a.kind().policy }
 
 // IsData reports whether a is one of Redis's data types, whose values users set,
-// and not the state of a limit or leases.
+// and not the state of a limit or slots.
 func (a Algorithm) IsData() bool { return a.kind().expires }
 
 // HasQuota reports whether units are taken from a state of a.

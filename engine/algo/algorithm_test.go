@@ -39,7 +39,7 @@ func TestEveryKindHasItsRow(t *testing.T) {
 		}
 		if units { // eviction and RL.EXPLAIN meet every limit
 			r := algo.Compile(algo.Limit{Algorithm: a, Limit: 2, Period: sec})
-			st, list := algo.State{Deadline: someDay + sec, First: 1, Second: 1}, make([]byte, 8*algo.MaxLeasesWords)
+			st, list := algo.State{Deadline: someDay + sec, First: 1, Second: 1}, make([]byte, 8*algo.MaxHoldersWords)
 			require.NotPanics(t, func() { r.Pressure(st, someDay) }, a)
 			require.NotEmpty(t, r.Describe(st, list, someDay).Facts, a)
 		}

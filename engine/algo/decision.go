@@ -17,20 +17,20 @@ var (
 	// (timestamp, cost) pair than log-max-entries allows.
 	ErrLogFull = errors.New("log limit holds its maximum number of entries (log-max-entries), use sliding or token for limits this large")
 
-	// ErrSlotsFull is returned when a call would hold more than maxLeases
-	// leases on one key.
+	// ErrSlotsFull is returned when a call would give a key more than
+	// maxHolders holders.
 	ErrSlotsFull = errors.New("key has the maximum of 4096 holders")
 
-	// ErrLeaseID is returned for a lease id that is empty or longer than
-	// maxLeaseID bytes.
-	ErrLeaseID = errors.New("id must be 1 to 128 bytes")
+	// ErrHolderID is returned for the id of a holder that is empty or longer than
+	// maxHolderID bytes.
+	ErrHolderID = errors.New("id must be 1 to 128 bytes")
 
-	// ErrLeaseTTL is returned for a lease whose time to live is not between
+	// ErrSlotTTL is returned for slots whose time to live is not between
 	// 1 ns and 100 years.
-	ErrLeaseTTL = errors.New("ttl must be positive and at most 100 years")
+	ErrSlotTTL = errors.New("ttl must be positive and at most 100 years")
 
-	// ErrLeaseCost is returned for a lease that would hold less than one unit.
-	ErrLeaseCost = errors.New("cost must be at least 1 slot")
+	// ErrSlotCost is returned for a call that would take less than one slot.
+	ErrSlotCost = errors.New("cost must be at least 1 slot")
 )
 
 // Never is the RetryAfter of a call that no wait can help: its cost is above

@@ -10,7 +10,7 @@
 //     A list is written by Rule.Apply afterwards.
 //   - Rule.Adopt and Rule.Scale carry a state over from another limit.
 //   - Rule.Count charges a call that does not fit; Rule.Refund gives back.
-//   - Leases are the slots of calls that run at once.
+//   - Holders are those of the slots of a concurrency limit.
 //
 // What one algorithm says is one variable: bucketAlgorithm (token and leaky),
 // fixedAlgorithm, slidingAlgorithm, calendarAlgorithm, logAlgorithm, slotsAlgorithm. To

@@ -266,7 +266,7 @@ func logOver(r *Rule, _ State, list []byte, now int64) int64 {
 	return used - r.Burst
 }
 
-// slotsCharged: the lease itself tells what was taken.
+// slotsCharged: the list of holders says what was taken.
 func slotsCharged(r *Rule, _ *Mark, _, _ State, now, units int64) (taken, stamp Span) {
 	return asSpan(units), asSpan(now + r.Period)
 }

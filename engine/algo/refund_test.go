@@ -161,8 +161,8 @@ func TestBindsMoreThan(t *testing.T) {
 // Slots of policies are asked for and never taken by a decision.
 func TestSlotsAreAskedFor(t *testing.T) {
 	r := algo.Compile(algo.Limit{Algorithm: algo.PolicySlots, Limit: 3, Period: 10 * sec})
-	b := make(algo.Leases, 8*algo.MaxLeasesWords)
-	b.Acquire(someDay, someDay+5*sec, algo.LeaseID{1}, 2)
+	b := make(algo.Holders, 8*algo.MaxHoldersWords)
+	b.Acquire(someDay, someDay+5*sec, algo.HolderID{1}, 2)
 	ask := func(cost int64) (d algo.Decision) {
 		_, words, write, err := r.Decide(&algo.Input{List: b, Now: someDay, Cost: cost}, &d)
 		require.NoError(t, err)

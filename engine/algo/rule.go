@@ -112,7 +112,7 @@ func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool
 			if next, write, err = r.calendar(in.State, in.Now, in.Cost, o, d); write {
 				words = wordsIf(1, next.First != 0)
 			}
-		case Slots: // nothing is written: see Leases
+		case Slots: // nothing is written: see Holders
 			*d, err = r.AskSlot(in.List, in.Now, in.Cost)
 		default:
 			err = ErrUndecided
@@ -187,7 +187,7 @@ type Usage struct {
 	// window of fixed and sliding.
 	WindowStart       int64
 	Current, Previous int64
-	// Entries is how many pairs a log or leases a concurrency limit holds.
+	// Entries is how many pairs a log has, or holders a concurrency limit.
 	Entries int
 	// Facts are the raw state.
 	Facts []Fact

@@ -7,46 +7,46 @@ import (
 	"encoding/hex"
 )
 
-// A concurrency limit's state is a list of leases in the record of its key,
+// A concurrency limit's state is a list of the holders of its slots, in the record of its key,
 // 8-byte little-endian words:
 //
-//	word 0              number of leases
-//	word 1              total cost of the leases
-//	word 2+4i … 5+4i    lease i: id (16 bytes), deadline in unix ns, cost
+//	word 0              number of holders
+//	word 1              slots that they hold
+//	word 2+4i … 5+4i    holder i: id (16 bytes), deadline in unix ns, cost
 //
-// Leases are in order of their deadlines, equal ones as they came. A lease
-// holds its units while now < deadline; what has expired stays in the list
+// Holders are in order of their deadlines, equal ones as they came. A holder
+// has cost slots while now < deadline; what has expired stays in the list
 // until a call that changes it.
 //
-// A caller acquires in four steps: Rule.Acquire decides; Leases.Need tells the
+// A caller acquires in four steps: Rule.Acquire decides; Holders.Need tells the
 // words and the deadline of the new state; when the record has another size,
-// Rule.Compact and a resize that keeps the leading words; Leases.Acquire.
+// Rule.Compact and a resize that keeps the leading words; Holders.Acquire.
 const (
 	slotsHeader = 2 // words
-	leaseWords  = 4
-	leaseBytes  = 8 * leaseWords
-	// maxLeases bounds a key's leases: 128 KiB, which a linear search for an
+	holderWords = 4
+	holderBytes = 8 * holderWords
+	// maxHolders bounds a key's holders: 128 KiB, which a linear search for an
 	// id reads in a few microseconds.
-	maxLeases = 4096
-	// maxLeaseID bounds the ids that users choose, in bytes.
-	maxLeaseID = 128
+	maxHolders = 4096
+	// maxHolderID bounds the ids that users choose, in bytes.
+	maxHolderID = 128
 )
 
 // slotsAlgorithm is what limits of calls that run at once say.
 var slotsAlgorithm = algorithm{
-	list: true, compact: func(_ *Rule, list []byte, now int64) { Leases(list).purge(now) },
+	list: true, compact: func(_ *Rule, list []byte, now int64) { Holders(list).purge(now) },
 	pressure: secondPressure, describe: describeSlots, charged: slotsCharged,
 }
 
-// LeaseID identifies a lease within its key.
-type LeaseID [16]byte
+// HolderID identifies a holder within its key.
+type HolderID [16]byte
 
-// ParseLeaseID returns the 128-bit form of a lease id: the bytes themselves of
+// ParseHolderID returns the 128-bit form of a holder's id: the bytes themselves of
 // 32 lower-case hex digits, which is how generated ids are written; the first
 // half of the SHA-256 sum of anything else.
-func ParseLeaseID(s []byte) (id LeaseID, err error) {
-	if len(s) == 0 || len(s) > maxLeaseID {
-		return id, ErrLeaseID
+func ParseHolderID(s []byte) (id HolderID, err error) {
+	if len(s) == 0 || len(s) > maxHolderID {
+		return id, ErrHolderID
 	}
 	if len(s) == 2*len(id) && !bytes.ContainsAny(s, "ABCDEF") {
 		if _, err := hex.Decode(id[:], s); err == nil {
@@ -58,34 +58,34 @@ func ParseLeaseID(s []byte) (id LeaseID, err error) {
 	return id, nil
 }
 
-// String returns the 32 hex digits that ParseLeaseID reads back.
-func (id LeaseID) String() string { return hex.EncodeToString(id[:]) }
+// String returns the 32 hex digits that ParseHolderID reads back.
+func (id HolderID) String() string { return hex.EncodeToString(id[:]) }
 
-// Leases is the record of a key's leases, empty for a missing key.
-type Leases []byte
+// Holders is the record of a key's holders, empty for a missing key.
+type Holders []byte
 
-func (b Leases) word(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
+func (b Holders) word(i int) int64 { return int64(binary.LittleEndian.Uint64(b[8*i:])) }
 
-func (b Leases) setWord(i int, v int64) { binary.LittleEndian.PutUint64(b[8*i:], uint64(v)) }
+func (b Holders) setWord(i int, v int64) { binary.LittleEndian.PutUint64(b[8*i:], uint64(v)) }
 
-func (b Leases) count() int {
+func (b Holders) count() int {
 	if len(b) == 0 {
 		return 0
 	}
 	return int(b.word(0))
 }
 
-// lease returns the bytes of leases from..to-1.
-func (b Leases) leases(from, to int) []byte {
-	return b[8*slotsHeader+leaseBytes*from : 8*slotsHeader+leaseBytes*to]
+// holders returns the bytes of holders from..to-1.
+func (b Holders) holders(from, to int) []byte {
+	return b[8*slotsHeader+holderBytes*from : 8*slotsHeader+holderBytes*to]
 }
 
-func (b Leases) deadline(i int) int64 { return b.word(slotsHeader + leaseWords*i + 2) }
+func (b Holders) deadline(i int) int64 { return b.word(slotsHeader + holderWords*i + 2) }
 
-func (b Leases) cost(i int) int64 { return b.word(slotsHeader + leaseWords*i + 3) }
+func (b Holders) cost(i int) int64 { return b.word(slotsHeader + holderWords*i + 3) }
 
-// live returns how many leases have expired at now, and what the others hold.
-func (b Leases) live(now int64) (expired int, used int64) {
+// live returns how many holders have expired at now, and the slots of the others.
+func (b Holders) live(now int64) (expired int, used int64) {
 	n := b.count()
 	if n == 0 {
 		return 0, 0
@@ -98,52 +98,52 @@ func (b Leases) live(now int64) (expired int, used int64) {
 	return expired, used
 }
 
-// find returns the index of id among the leases from expired on, or -1.
-func (b Leases) find(expired int, id LeaseID) int {
+// find returns the index of id among the holders from expired on, or -1.
+func (b Holders) find(expired int, id HolderID) int {
 	for i, n := expired, b.count(); i < n; i++ {
-		if LeaseID(b.leases(i, i+1)[:16]) == id {
+		if HolderID(b.holders(i, i+1)[:16]) == id {
 			return i
 		}
 	}
 	return -1
 }
 
-// remove takes lease i out of the list.
-func (b Leases) remove(i int) {
+// remove takes holder i out of the list.
+func (b Holders) remove(i int) {
 	n := b.count()
 	b.setWord(1, b.word(1)-b.cost(i))
-	copy(b.leases(i, n-1), b.leases(i+1, n))
+	copy(b.holders(i, n-1), b.holders(i+1, n))
 	b.setWord(0, int64(n-1))
 }
 
-// insert puts a lease behind those of the same or an earlier deadline.
-func (b Leases) insert(id LeaseID, deadline, cost int64) {
+// insert puts a holder behind those of the same or an earlier deadline.
+func (b Holders) insert(id HolderID, deadline, cost int64) {
 	n := b.count()
 	i := n
 	for i > 0 && b.deadline(i-1) > deadline {
 		i--
 	}
-	copy(b.leases(i+1, n+1), b.leases(i, n))
-	copy(b.leases(i, i+1), id[:])
-	b.setWord(slotsHeader+leaseWords*i+2, deadline)
-	b.setWord(slotsHeader+leaseWords*i+3, cost)
+	copy(b.holders(i+1, n+1), b.holders(i, n))
+	copy(b.holders(i, i+1), id[:])
+	b.setWord(slotsHeader+holderWords*i+2, deadline)
+	b.setWord(slotsHeader+holderWords*i+3, cost)
 	b.setWord(0, int64(n+1))
 	b.setWord(1, b.word(1)+cost)
 }
 
-// Acquire checks whether id may hold cost units for ttl ns of a concurrency limit,
-// beside the leases b, which are not changed. An id that holds a lease renews it: it counts once, with the
-// new cost and ttl; a renewal that is denied leaves the old lease as it was.
+// Acquire checks whether id may hold cost slots for ttl ns, beside the holders b, which
+// are not changed. An id that holds slots renews them: it counts once, with the new
+// cost and ttl. A renewal that is denied leaves the slots as they were.
 //
-// RetryAfter is when enough leases will have expired by themselves; a release
+// RetryAfter is when enough holders will have expired by themselves; a release
 // or an extension moves it. ResetAfter is when all will have. Errors:
-// ErrLeaseTTL, ErrLeaseCost, ErrSlotsFull.
-func (r *Rule) Acquire(b Leases, now, ttl int64, id LeaseID, cost int64) (d Decision, err error) {
+// ErrSlotTTL, ErrSlotCost, ErrSlotsFull.
+func (r *Rule) Acquire(b Holders, now, ttl int64, id HolderID, cost int64) (d Decision, err error) {
 	switch {
 	case ttl < 1 || ttl > MaxSpan:
-		return Decision{}, ErrLeaseTTL
+		return Decision{}, ErrSlotTTL
 	case cost < 1:
-		return Decision{}, ErrLeaseCost
+		return Decision{}, ErrSlotCost
 	}
 	now = Clamp(now)
 	expired, used := b.live(now)
@@ -155,7 +155,7 @@ func (r *Rule) Acquire(b Leases, now, ttl int64, id LeaseID, cost int64) (d Deci
 	if others > r.Burst-cost {
 		return r.slotsDenied(b, now, own, cost), nil
 	}
-	if own < 0 && b.count()-expired >= maxLeases {
+	if own < 0 && b.count()-expired >= maxHolders {
 		return Decision{}, ErrSlotsFull
 	}
 	_, last := b.need(now, now+ttl, id)
@@ -166,10 +166,10 @@ func (r *Rule) Acquire(b Leases, now, ttl int64, id LeaseID, cost int64) (d Deci
 	}, nil
 }
 
-// slotsDenied answers a call for more units than the other leases leave. own is
-// the index of the lease that it would replace, -1 for none. now must be
+// slotsDenied answers a call for more slots than the other holders leave. own is
+// the index of the holder that it would replace, -1 for none. now must be
 // clamped.
-func (r *Rule) slotsDenied(b Leases, now int64, own int, cost int64) Decision {
+func (r *Rule) slotsDenied(b Holders, now int64, own int, cost int64) Decision {
 	n := b.count()
 	expired, used := b.live(now)
 	d := Decision{Limit: r.Burst, Remaining: max(r.Burst-used, 0), RetryAfter: Never}
@@ -194,57 +194,57 @@ func (r *Rule) slotsDenied(b Leases, now int64, own int, cost int64) Decision {
 	}
 }
 
-// need returns how many leases there are once id has one until deadline, and
+// need returns how many holders there are once id is one until deadline, and
 // the last deadline then.
-func (b Leases) need(now, deadline int64, id LeaseID) (leases int, last int64) {
+func (b Holders) need(now, deadline int64, id HolderID) (holders int, last int64) {
 	n := b.count()
 	expired, _ := b.live(now)
 	own := b.find(expired, id)
-	leases, last = n-expired+1, deadline
+	holders, last = n-expired+1, deadline
 	if own >= 0 {
-		leases--
+		holders--
 	}
-	// The last lease but id's own.
+	// The last holder but id.
 	for i := n - 1; i >= expired; i-- {
 		if i != own {
-			return leases, max(last, b.deadline(i))
+			return holders, max(last, b.deadline(i))
 		}
 	}
-	return leases, last
+	return holders, last
 }
 
-// Need returns the size of the state once id holds a lease until deadline, and when
-// the last lease expires.
-func (b Leases) Need(now, deadline int64, id LeaseID) (words int, last int64) {
-	leases, last := b.need(Clamp(now), deadline, id)
-	room := max(len(b)/8-slotsHeader, 0) / leaseWords
-	if leases > room || leases <= room/4 {
+// Need returns the size of the state once id is a holder until deadline, and when
+// the last holder expires.
+func (b Holders) Need(now, deadline int64, id HolderID) (words int, last int64) {
+	holders, last := b.need(Clamp(now), deadline, id)
+	room := max(len(b)/8-slotsHeader, 0) / holderWords
+	if holders > room || holders <= room/4 {
 		room = 1
-		for room < leases {
+		for room < holders {
 			room *= 2
 		}
 	}
-	return slotsHeader + leaseWords*room, last
+	return slotsHeader + holderWords*room, last
 }
 
-// MaxLeasesWords is the size of a record of as many leases as a key may have.
-const MaxLeasesWords = slotsHeader + leaseWords*maxLeases
+// MaxHoldersWords is the size of a record of as many holders as a key may have.
+const MaxHoldersWords = slotsHeader + holderWords*maxHolders
 
-// purge drops the expired leases.
-func (b Leases) purge(now int64) {
+// purge drops the expired holders.
+func (b Holders) purge(now int64) {
 	expired, used := b.live(Clamp(now))
 	if expired == 0 {
 		return
 	}
 	n := b.count()
-	copy(b.leases(0, n-expired), b.leases(expired, n))
+	copy(b.holders(0, n-expired), b.holders(expired, n))
 	b.setWord(0, int64(n-expired))
 	b.setWord(1, used)
 }
 
-// Acquire gives id a lease of cost units until deadline, or renews its lease. b must
+// Acquire gives id cost slots until deadline, or renews those that it has. b must
 // have the room that Need told.
-func (b Leases) Acquire(now, deadline int64, id LeaseID, cost int64) {
+func (b Holders) Acquire(now, deadline int64, id HolderID, cost int64) {
 	b.purge(now)
 	if own := b.find(0, id); own >= 0 {
 		b.remove(own)
@@ -252,20 +252,20 @@ func (b Leases) Acquire(now, deadline int64, id LeaseID, cost int64) {
 	b.insert(id, deadline, cost)
 }
 
-// Holds reports whether id holds a lease at now.
-func (b Leases) Holds(now int64, id LeaseID) bool {
+// Holds reports whether id holds slots at now.
+func (b Holders) Holds(now int64, id HolderID) bool {
 	expired, _ := b.live(Clamp(now))
 	return b.find(expired, id) >= 0
 }
 
-// Release ends id's lease. It must hold one. Nothing may be left: see Deadline.
-func (b Leases) Release(now int64, id LeaseID) {
+// Release removes id, which must be a holder. Nothing may be left: see Deadline.
+func (b Holders) Release(now int64, id HolderID) {
 	b.purge(now)
 	b.remove(b.find(0, id))
 }
 
-// Extend moves the end of id's lease to deadline, earlier or later. It must hold one.
-func (b Leases) Extend(now, deadline int64, id LeaseID) {
+// Extend moves the deadline of id, earlier or later. id must be a holder.
+func (b Holders) Extend(now, deadline int64, id HolderID) {
 	b.purge(now)
 	own := b.find(0, id)
 	cost := b.cost(own)
@@ -273,29 +273,29 @@ func (b Leases) Extend(now, deadline int64, id LeaseID) {
 	b.insert(id, deadline, cost)
 }
 
-// Deadline returns when the last lease expires, 0 when there is none and the key can
+// Deadline returns when the last holder expires, 0 when there is none and the key can
 // be deleted.
-func (b Leases) Deadline() int64 {
+func (b Holders) Deadline() int64 {
 	if b.count() == 0 {
 		return 0
 	}
 	return b.deadline(b.count() - 1)
 }
 
-// AskSlot decides whether a lease that is not there yet can hold cost units for
+// AskSlot decides whether a holder that is not there yet can have cost slots for
 // the period of the limit. A cost of 0 looks. Errors: ErrSlotsFull.
-func (r *Rule) AskSlot(b Leases, now, cost int64) (Decision, error) {
+func (r *Rule) AskSlot(b Holders, now, cost int64) (Decision, error) {
 	now = Clamp(now)
 	expired, used := b.live(now)
-	leases := b.count() - expired
+	holders := b.count() - expired
 	switch {
 	case cost > 0 && used > r.Burst-cost:
 		return r.slotsDenied(b, now, -1, cost), nil
-	case cost > 0 && leases >= maxLeases:
+	case cost > 0 && holders >= maxHolders:
 		return Decision{}, ErrSlotsFull
 	}
 	d := Decision{Allowed: cost, OK: true, Limit: r.Burst, Remaining: max(r.Burst-used-cost, 0)}
-	if leases > 0 {
+	if holders > 0 {
 		d.ResetAfter = b.deadline(b.count()-1) - now
 	}
 	if cost > 0 {
@@ -305,9 +305,9 @@ func (r *Rule) AskSlot(b Leases, now, cost int64) (Decision, error) {
 }
 
 func describeSlots(_ *Rule, _ State, list []byte, now int64) (u Usage) {
-	b := Leases(list)
+	b := Holders(list)
 	expired, used := b.live(now)
 	u.Entries, u.Used = b.count()-expired, used
-	u.Fact("leases", int64(u.Entries))
+	u.Fact("holders", int64(u.Entries))
 	return u
 }

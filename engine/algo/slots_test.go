@@ -15,7 +15,7 @@ import (
 // shard does it: the leading words are kept.
 type slotsKey struct {
 	rule     algo.Rule
-	buf      algo.Leases
+	buf      algo.Holders
 	deadline int64
 }
 
@@ -26,21 +26,21 @@ func newSlotsKey(t require.TestingT, limit int64) *slotsKey {
 }
 
 func (k *slotsKey) acquire(t require.TestingT, now, ttl int64, id string, cost int64) algo.Decision {
-	lease, err := algo.ParseLeaseID([]byte(id))
+	hid, err := algo.ParseHolderID([]byte(id))
 	require.NoError(t, err)
-	d, err := k.rule.Acquire(k.buf, now, ttl, lease, cost)
+	d, err := k.rule.Acquire(k.buf, now, ttl, hid, cost)
 	require.NoError(t, err)
 	if !d.OK {
 		return d
 	}
-	words, deadline := k.buf.Need(now, now+ttl, lease)
+	words, deadline := k.buf.Need(now, now+ttl, hid)
 	if 8*words != len(k.buf) {
 		k.rule.Compact(k.buf, now)
 		resized := make([]byte, 8*words)
 		copy(resized, k.buf)
 		k.buf = resized
 	}
-	k.buf.Acquire(now, now+ttl, lease, cost)
+	k.buf.Acquire(now, now+ttl, hid, cost)
 	k.deadline = k.buf.Deadline()
 	require.Equal(t, deadline, k.deadline)
 	require.Equal(t, d.ResetAfter, deadline-now)
@@ -48,19 +48,19 @@ func (k *slotsKey) acquire(t require.TestingT, now, ttl int64, id string, cost i
 }
 
 func (k *slotsKey) release(now int64, id string) bool {
-	lease, _ := algo.ParseLeaseID([]byte(id))
-	held := k.buf.Holds(now, lease)
+	hid, _ := algo.ParseHolderID([]byte(id))
+	held := k.buf.Holds(now, hid)
 	if held {
-		k.buf.Release(now, lease)
+		k.buf.Release(now, hid)
 	}
 	return held
 }
 
 func (k *slotsKey) extend(now, ttl int64, id string) bool {
-	lease, _ := algo.ParseLeaseID([]byte(id))
-	held := k.buf.Holds(now, lease)
+	hid, _ := algo.ParseHolderID([]byte(id))
+	held := k.buf.Holds(now, hid)
 	if held {
-		k.buf.Extend(now, now+ttl, lease)
+		k.buf.Extend(now, now+ttl, hid)
 	}
 	return held
 }
@@ -79,21 +79,21 @@ func TestSlots(t *testing.T) {
 	d := k.acquire(t, someDay+sec, 10*sec, "a", 1)
 	require.Equal(t, algo.Decision{OK: true, Allowed: 1, Limit: 3, ResetAfter: 10 * sec}, d, "a renewal counts once")
 	require.False(t, k.acquire(t, someDay+sec, 10*sec, "a", 2).OK, "a renewal that needs more")
-	require.True(t, k.buf.Holds(someDay+sec, mustLease("a")), "keeps its lease when denied")
+	require.True(t, k.buf.Holds(someDay+sec, mustHolder("a")), "keeps its slots when denied")
 
 	require.True(t, k.release(someDay+2*sec, "b"))
 	require.False(t, k.release(someDay+2*sec, "b"))
 	require.True(t, k.acquire(t, someDay+2*sec, 10*sec, "a", 3).OK)
 	require.True(t, k.extend(someDay+3*sec, sec, "a"))
-	require.False(t, k.extend(someDay+4*sec, sec, "a"), "a lease is over at its deadline")
+	require.False(t, k.extend(someDay+4*sec, sec, "a"), "a slot is free at its deadline")
 	require.True(t, k.acquire(t, someDay+4*sec, sec, "c", 3).OK, "and a crashed holder's slot is free")
 
 	require.True(t, k.release(someDay+4*sec, "c"))
 	require.Zero(t, k.buf.Deadline(), "nothing held is a missing key")
 }
 
-func mustLease(s string) algo.LeaseID {
-	id, err := algo.ParseLeaseID([]byte(s))
+func mustHolder(s string) algo.HolderID {
+	id, err := algo.ParseHolderID([]byte(s))
 	if err != nil {
 		panic(err)
 	}
@@ -103,50 +103,50 @@ func mustLease(s string) algo.LeaseID {
 func TestSlotsErrors(t *testing.T) {
 	k := newSlotsKey(t, algo.MaxCount)
 	for _, ttl := range []int64{0, -1, math.MinInt64, algo.MaxSpan + 1} {
-		_, err := k.rule.Acquire(nil, someDay, ttl, algo.LeaseID{}, 1)
-		require.ErrorIs(t, err, algo.ErrLeaseTTL)
+		_, err := k.rule.Acquire(nil, someDay, ttl, algo.HolderID{}, 1)
+		require.ErrorIs(t, err, algo.ErrSlotTTL)
 	}
 	for _, cost := range []int64{0, -1, math.MinInt64} {
-		_, err := k.rule.Acquire(nil, someDay, sec, algo.LeaseID{}, cost)
-		require.ErrorIs(t, err, algo.ErrLeaseCost)
+		_, err := k.rule.Acquire(nil, someDay, sec, algo.HolderID{}, cost)
+		require.ErrorIs(t, err, algo.ErrSlotCost)
 	}
-	d, err := k.rule.Acquire(nil, someDay, sec, algo.LeaseID{}, math.MaxInt64)
+	d, err := k.rule.Acquire(nil, someDay, sec, algo.HolderID{}, math.MaxInt64)
 	require.NoError(t, err)
 	require.Equal(t, algo.Never, d.RetryAfter)
 
-	k.buf = make([]byte, 8*algo.MaxLeasesWords)
+	k.buf = make([]byte, 8*algo.MaxHoldersWords)
 	for i := range 4096 {
-		k.buf.Acquire(someDay, someDay+sec, algo.LeaseID{byte(i), byte(i >> 8), 1}, 1)
+		k.buf.Acquire(someDay, someDay+sec, algo.HolderID{byte(i), byte(i >> 8), 1}, 1)
 	}
-	_, err = k.rule.Acquire(k.buf, someDay, sec, algo.LeaseID{}, 1)
+	_, err = k.rule.Acquire(k.buf, someDay, sec, algo.HolderID{}, 1)
 	require.ErrorIs(t, err, algo.ErrSlotsFull)
-	_, err = k.rule.Acquire(k.buf, someDay, sec, algo.LeaseID{0, 0, 1}, 1)
+	_, err = k.rule.Acquire(k.buf, someDay, sec, algo.HolderID{0, 0, 1}, 1)
 	require.NoError(t, err, "a renewal needs no room")
-	_, err = k.rule.Acquire(k.buf, someDay+sec, sec, algo.LeaseID{}, 1)
+	_, err = k.rule.Acquire(k.buf, someDay+sec, sec, algo.HolderID{}, 1)
 	require.NoError(t, err)
-	words, _ := k.buf.Need(someDay+sec, someDay+2*sec, algo.LeaseID{})
+	words, _ := k.buf.Need(someDay+sec, someDay+2*sec, algo.HolderID{})
 	require.Equal(t, 2+4, words)
 }
 
-func TestLeaseID(t *testing.T) {
+func TestHolderID(t *testing.T) {
 	const generated = "00112233445566778899aabbccddeeff"
-	require.Equal(t, generated, mustLease(generated).String())
+	require.Equal(t, generated, mustHolder(generated).String())
 	// SHA-256 of "abc", first half.
-	require.Equal(t, "ba7816bf8f01cfea414140de5dae2223", mustLease("abc").String())
-	require.NotEqual(t, mustLease(generated), mustLease("00112233445566778899AABBCCDDEEFF"))
-	require.NotEqual(t, mustLease(generated), mustLease("00112233445566778899aabbccddeefg"))
-	_, err := algo.ParseLeaseID(nil)
-	require.ErrorIs(t, err, algo.ErrLeaseID)
-	_, err = algo.ParseLeaseID(make([]byte, 129))
-	require.ErrorIs(t, err, algo.ErrLeaseID)
+	require.Equal(t, "ba7816bf8f01cfea414140de5dae2223", mustHolder("abc").String())
+	require.NotEqual(t, mustHolder(generated), mustHolder("00112233445566778899AABBCCDDEEFF"))
+	require.NotEqual(t, mustHolder(generated), mustHolder("00112233445566778899aabbccddeefg"))
+	_, err := algo.ParseHolderID(nil)
+	require.ErrorIs(t, err, algo.ErrHolderID)
+	_, err = algo.ParseHolderID(make([]byte, 129))
+	require.ErrorIs(t, err, algo.ErrHolderID)
 }
 
-// A plain map of leases is the model.
+// A plain map of holders is the model.
 func TestSlotsAgainstModel(t *testing.T) {
-	type lease struct{ deadline, cost int64 }
+	type holder struct{ deadline, cost int64 }
 	rapid.Check(t, func(t *rapid.T) {
 		k := newSlotsKey(t, algotest.Wide(t, "limit", 1, 50))
-		m := map[string]lease{}
+		m := map[string]holder{}
 		now := int64(someDay)
 		used := func(now int64, but string) (n int64) {
 			for id, x := range m {
@@ -168,14 +168,14 @@ func TestSlotsAgainstModel(t *testing.T) {
 			case 1:
 				require.Equal(t, held, k.extend(now, ttl, id))
 				if held {
-					m[id] = lease{now + ttl, m[id].cost}
+					m[id] = holder{now + ttl, m[id].cost}
 				}
 			default:
 				cost := rapid.Int64Range(1, 20).Draw(t, "cost")
 				d := k.acquire(t, now, ttl, id, cost)
 				require.Equal(t, used(now, id)+cost <= k.rule.Burst, d.OK)
 				if d.OK {
-					m[id] = lease{now + ttl, cost}
+					m[id] = holder{now + ttl, cost}
 				} else if d.RetryAfter == algo.Never {
 					require.Greater(t, cost, k.rule.Burst)
 				} else {

@@ -53,7 +53,7 @@ const (
 	// fewTries bounds how many equal pieces are looked at for a run.
 	fewTries = 4
 	// evenPiece is how long the pieces of a state without records are: an entry
-	// of a log, half a lease.
+	// of a log, half a holder.
 	evenPiece = 16
 	// stepBytes is about what the lengths of a step take.
 	stepBytes = 6

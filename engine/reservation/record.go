@@ -102,8 +102,8 @@ type Held struct {
 	Hash    uint64 // of Key, while a step is on it
 }
 
-// Slots reports whether slots were taken of the limit: leases whose id follows from the
-// key of the reservation, each for the limit's period.
+// Slots reports whether slots were taken of the limit. Their holder's id follows from the
+// key of the reservation, and they last for the limit's period.
 func (l *Held) Slots() bool { return l.Limit.Algorithm == algo.PolicySlots }
 
 // HasSlots reports whether slots were taken for the reservation, be they held still or

@@ -62,7 +62,7 @@ func inspectCommands(c *Checker) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast | command.Databases,
 		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Derived: c.explainedKeys, Categories: command.CatLimiter, Secrets: c.explainSecrets,
-		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, leases of a key or limits of a policy",
+		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, holders of a key or limits of a policy",
 		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why; or what a hold has been charged.",
 		Syntax:  "<key | POLICY name [attribute value ...] | HOLD hold>",
 		Handler: c.explainAny,

@@ -37,7 +37,7 @@ func TestExplain(t *testing.T) {
 		"capacity 10 used 1 remaining 9 next_unit_ms 120000 full_ms 120000 expires_ms 120000]")
 	explain("RL.LIMIT k 10 1d ALGORITHM log", "[type log limit 10 period 1d entries 1 "+
 		"capacity 10 used 1 remaining 9 next_unit_ms 86400000 full_ms 86400000 expires_ms 86400000]")
-	explain("RL.ACQUIRE k 5 10 COST 2", "[type slots limit 5 leases 1 capacity 5 used 2 remaining 3 next_unit_ms 10000 full_ms 10000 expires_ms 10000]")
+	explain("RL.ACQUIRE k 5 10 COST 2", "[type slots limit 5 holders 1 capacity 5 used 2 remaining 3 next_unit_ms 10000 full_ms 10000 expires_ms 10000]")
 	explain("INCREX k BYFLOAT 1.5", "[type string value 1.5 expires_ms -1]")
 	explain("INCREX k EX 5", "[type string value 1 expires_ms 5000]")
 	r.Raw("HELLO", "3")

@@ -84,7 +84,7 @@ func parseAcquire(args [][]byte) (a acquireArgs, err error) {
 		switch value := rest[1]; {
 		case command.EqualFold(rest[0], "id"):
 			if a.id = value; len(value) == 0 {
-				return a, command.EngineError(algo.ErrLeaseID)
+				return a, command.EngineError(algo.ErrHolderID)
 			}
 		case command.EqualFold(rest[0], "cost"):
 			if a.cost, err = wire.ParseInteger(value); err != nil {
