@@ -71,9 +71,11 @@ type kind struct {
 	// decides marks the algorithms of RL.LIMIT. A limit of theirs of 0 units is
 	// blocked.
 	decides bool
-	// policy marks the counters of policies' limits, which are decided by
-	// Algorithm.Decider. Their limits may be of 0 units too.
-	policy bool
+	// policy marks the counters of policies' limits. Their limits may be of 0 units
+	// too. decider is the algorithm that decides them, the kind itself if there is no
+	// other: see Decider.
+	policy  bool
+	decider Algorithm
 	// What its limits have: a number of units, a period, a rate with a burst
 	// and a rounding, windows that align.
 	units, period, rate, aligns bool
@@ -100,15 +102,15 @@ var kinds = [...]kind{
 	SortedSet: {name: "zset", expires: true},
 	List:      {name: "list", expires: true},
 
-	PolicyToken:    {name: "policy-token", redis: policyType, policy: true, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
-	PolicyLeaky:    {name: "policy-leaky", redis: policyType, policy: true, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
-	PolicyFixed:    {name: "policy-fixed", redis: policyType, policy: true, units: true, period: true, aligns: true, algorithm: &fixedAlgorithm},
-	PolicySliding:  {name: "policy-sliding", redis: policyType, policy: true, units: true, period: true, aligns: true, algorithm: &slidingAlgorithm},
-	PolicyLog:      {name: "policy-log", redis: policyType, policy: true, units: true, period: true, algorithm: &logAlgorithm},
-	PolicyCalendar: {name: "calendar", redis: policyType, policy: true, units: true, algorithm: &calendarAlgorithm},
+	PolicyToken:    {name: "policy-token", redis: policyType, policy: true, decider: Token, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
+	PolicyLeaky:    {name: "policy-leaky", redis: policyType, policy: true, decider: Leaky, units: true, period: true, rate: true, algorithm: &bucketAlgorithm},
+	PolicyFixed:    {name: "policy-fixed", redis: policyType, policy: true, decider: Fixed, units: true, period: true, aligns: true, algorithm: &fixedAlgorithm},
+	PolicySliding:  {name: "policy-sliding", redis: policyType, policy: true, decider: Sliding, units: true, period: true, aligns: true, algorithm: &slidingAlgorithm},
+	PolicyLog:      {name: "policy-log", redis: policyType, policy: true, decider: Log, units: true, period: true, algorithm: &logAlgorithm},
+	PolicyCalendar: {name: "calendar", redis: policyType, policy: true, decider: PolicyCalendar, units: true, algorithm: &calendarAlgorithm},
 	HoldRecord:     {name: "hold", space: HoldSpace},
 	OffenceRecord:  {name: "offences", space: OffenceSpace},
-	PolicySlots:    {name: "policy-slots", redis: policyType, policy: true, units: true, period: true, algorithm: &slotsAlgorithm},
+	PolicySlots:    {name: "policy-slots", redis: policyType, policy: true, decider: Slots, units: true, period: true, algorithm: &slotsAlgorithm},
 }
 
 // policyType is what TYPE says of a policy's counter, whatever decides.
@@ -202,9 +204,16 @@ func (a Algorithm) Type() string {
 	return cmp.Or(k.redis, k.name)
 }
 
-// OfPolicy returns the kind of a policy's counter that a, one of the algorithms
-// of RL.LIMIT or the number behind them for a calendar, decides.
-func (a Algorithm) OfPolicy() Algorithm { return PolicyToken + a }
+// OfPolicy returns the kind of a policy's counter that a decides; a itself if there is
+// none.
+func (a Algorithm) OfPolicy() Algorithm {
+	for i := range kinds {
+		if k := &kinds[i]; k.policy && k.decider == a {
+			return Algorithm(i)
+		}
+	}
+	return a
+}
 
 // IsPolicy reports whether a is the kind of a policy's counter.
 func (a Algorithm) IsPolicy() bool { return a.kind().policy }
@@ -227,14 +236,11 @@ func (a Algorithm) Has() (units, period, aligns bool) {
 	return k.units, k.period, k.aligns
 }
 
-// Decider returns the algorithm by which states of a are decided: of a policy's
-// counter, the one that its kind is named after, if there is one.
+// Decider returns the algorithm by which states of a are decided: of a policy's counter
+// the one that its row names.
 func (a Algorithm) Decider() Algorithm {
-	switch {
-	case a == PolicySlots:
-		return Slots
-	case a.kind().policy && a != PolicyCalendar:
-		return a - PolicyToken
+	if k := a.kind(); k.policy {
+		return k.decider
 	}
 	return a
 }

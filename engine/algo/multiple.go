@@ -16,7 +16,7 @@ func (l Limit) Multiple(n int64) Limit {
 	if multiple := m.Algorithm.algorithm().multiple; multiple != nil {
 		multiple(l, &m, n)
 	}
-	if l.Algorithm.IsPolicy() && l.Algorithm != PolicyCalendar {
+	if l.Algorithm.IsPolicy() {
 		m.Algorithm = m.Algorithm.OfPolicy()
 	}
 	return m

@@ -7,11 +7,22 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
+// algorithms are the engine's counters of policies, by the policy's word.
+var algorithms = [...]algo.Algorithm{
+	policy.Token:      algo.PolicyToken,
+	policy.Leaky:      algo.PolicyLeaky,
+	policy.Fixed:      algo.PolicyFixed,
+	policy.Sliding:    algo.PolicySliding,
+	policy.Log:        algo.PolicyLog,
+	policy.Calendar:   algo.PolicyCalendar,
+	policy.Concurrent: algo.PolicySlots,
+}
+
 // EngineLimit is a limit of a policy, with some of its numbers, as the engine has
 // it.
 func EngineLimit(l *policy.Limit, n *policy.Numbers) algo.Limit {
 	limit := algo.Limit{
-		Algorithm: algo.Algorithm(l.Algorithm).OfPolicy(), Align: algo.Align(l.Align),
+		Algorithm: algorithms[l.Algorithm], Align: algo.Align(l.Align),
 		Limit: n.Rate.Amount, Period: n.Rate.Period, Burst: n.Rate.Burst,
 		Resets: uint16(l.Epoch.Reset), Scalings: uint16(l.Epoch.Proportion),
 	}
@@ -22,7 +33,7 @@ func EngineLimit(l *policy.Limit, n *policy.Numbers) algo.Limit {
 	case policy.Calendar:
 		limit.Period = 0
 	case policy.Concurrent:
-		limit.Algorithm, limit.Period = algo.PolicySlots, l.TTL
+		limit.Period = l.TTL
 	}
 	return limit
 }
