@@ -1,21 +1,23 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 func TestNumberAdd(t *testing.T) {
 	f := func(a, b, want string) {
 		t.Helper()
-		v, err := ParseLongDouble([]byte(a))
+		v, err := engine.ParseLongDouble([]byte(a))
 		require.NoError(t, err)
-		by, err := ParseLongDouble([]byte(b))
+		by, err := engine.ParseLongDouble([]byte(b))
 		require.NoError(t, err)
 		sum, err := v.Add(by)
 		if want == "" {
-			require.ErrorIs(t, err, ErrNotFinite)
+			require.ErrorIs(t, err, engine.ErrNotFinite)
 			return
 		}
 		require.NoError(t, err)
@@ -33,7 +35,7 @@ func TestNumberAdd(t *testing.T) {
 	f("1.1e4932", "1.1e4932", "")
 	f("-1.1e4932", "-1.1e4932", "")
 	for _, bad := range []string{"0x", "0x_1", "--0x1", "0x1p99999999999", "0x1p16384", "0x1p-20000", "0b1", "0o7", "0xg", "x1", ""} {
-		_, err := ParseLongDouble([]byte(bad))
-		require.ErrorIs(t, err, ErrNotFloat, bad)
+		_, err := engine.ParseLongDouble([]byte(bad))
+		require.ErrorIs(t, err, engine.ErrNotFloat, bad)
 	}
 }

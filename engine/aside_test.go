@@ -56,7 +56,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	leader.r.aside.encode(func(was, im shard.Image) { leader.r.cutChange(enc, was, im) })
 	require.Empty(t, leader.r.aside.states)
 	require.NoError(t, follower.r.Apply(enc.Finish(), start))
-	table := follower.table(start)
+	table := follower.e.States(start)
 	require.Len(t, table, 21)
 	other := newNode(t, Config{})
 	other.r.Lead(start)
@@ -64,7 +64,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	for i := range int64(1000) {
 		decide(t, other.s, start+i, "log", l, 1, algo.Options{})
 	}
-	require.Equal(t, other.table(start), table)
+	require.Equal(t, other.e.States(start), table)
 	for range 3 {
 		leader.e.collectLimits()
 	}
@@ -97,7 +97,9 @@ func TestAsideHasABound(t *testing.T) {
 func BenchmarkCutHolds(b *testing.B) {
 	for _, members := range []int{1000, 30_000} {
 		b.Run(fmt.Sprint("members=", members), func(b *testing.B) {
-			r, s := benchLeader(b, nil)
+			n := newNode(b, Config{})
+			r, s := n.r, n.s
+			r.Lead(start)
 			at := 0
 			change := func(n int) {
 				v, err := s.Open(start, []byte("set"), algo.SortedSet)
@@ -106,7 +108,7 @@ func BenchmarkCutHolds(b *testing.B) {
 				}
 				z := packed.NewSortedSet(v)
 				for ; n > 0; n, at = n-1, at+1 {
-					if _, err := z.Put(logMember(at), float64(at)); err != nil {
+					if _, err := z.Put(fmt.Append(nil, at), float64(at)); err != nil {
 						b.Fatal(err)
 					}
 				}
@@ -114,13 +116,13 @@ func BenchmarkCutHolds(b *testing.B) {
 				v.Close()
 			}
 			change(members)
-			r.Cut(benchMaxEntry)
+			r.Cut(256 << 10)
 			r.ledger.Commit()
 			cuts, held := 0, time.Duration(0)
 			for b.Loop() {
 				b.StopTimer()
 				change(20)
-				enc := effects.NewEncoder(r.e.limits, r.formats, benchMaxEntry, 0)
+				enc := effects.NewEncoder(r.e.limits, r.formats, 256<<10, 0)
 				b.StartTimer()
 				began := time.Now()
 				r.capture(enc)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
@@ -76,7 +77,7 @@ func full(l algo.Limit, now, cost int64, o algo.Options) algo.Decision {
 }
 
 // modelCall is what a call gets on limits of which counted tells what was admitted.
-func modelCall(now int64, segs []Segment, o algo.Options, counted []*modelBackstop) (out []algo.Decision, denied bool) {
+func modelCall(now int64, segs []engine.Segment, o algo.Options, counted []*modelBackstop) (out []algo.Decision, denied bool) {
 	own := algo.Options{Peek: true, Force: o.Force, AtMost: o.AtMost, Debt: o.Debt}
 	each := func(cost func(i int) int64, o algo.Options, ask func(i int, cost int64, o algo.Options) algo.Decision) (out []algo.Decision, passed bool) {
 		passed = true
@@ -152,7 +153,7 @@ func TestBackstopAgainstModel(t *testing.T) {
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(11, uint64(seed)))
 		n := []int64{1, 2, 3, 10}[rnd.IntN(4)]
-		b := NewBackstop(New(Config{}))
+		b := engine.NewBackstop(engine.New(engine.Config{}))
 		const keys = 6
 		var limits [keys]algo.Limit
 		var counted [keys]*modelBackstop
@@ -177,14 +178,14 @@ func TestBackstopAgainstModel(t *testing.T) {
 			if rnd.IntN(4) == 0 {
 				o.Wait = []int64{algo.NoWait, second}[rnd.IntN(2)]
 			}
-			var segs []Segment
+			var segs []engine.Segment
 			var own []*modelBackstop
 			cost := 1 + rnd.Int64N(6)
 			for _, i := range rnd.Perm(keys)[:1+rnd.IntN(3)] {
 				if !o.AtMost {
 					cost = max(rnd.Int64N(9)-2, -1)
 				}
-				segs, own = append(segs, Segment{fmt.Appendf(nil, "k%d", i), limits[i], cost}), append(own, counted[i])
+				segs, own = append(segs, engine.Segment{fmt.Appendf(nil, "k%d", i), limits[i], cost}), append(own, counted[i])
 			}
 			want, denied := modelCall(now, segs, o, own)
 			if denied && !o.Peek {
@@ -193,10 +194,20 @@ func TestBackstopAgainstModel(t *testing.T) {
 			at, err := b.DecideAll(now, n, segs, &o, out[:len(segs)])
 			require.NoError(t, err)
 			require.Equal(t, want, out[:len(segs)], "seed %d call %d: %d times %+v, %+v", seed, call, n, segs, o)
-			require.Equal(t, bind(want), at, "seed %d call %d", seed, call)
+			require.Equal(t, binding(want), at, "seed %d call %d", seed, call)
 		}
-		require.Equal(t, BackstopCounts{Denied: denials}, b.Counts())
+		require.Equal(t, engine.BackstopCounts{Denied: denials}, b.Counts())
 		total += denials
 	}
 	require.Greater(t, total, uint64(50*seeds))
+}
+
+// binding is the decision that stands for a call.
+func binding(all []algo.Decision) (at int) {
+	for i := range all {
+		if all[i].BindsMoreThan(&all[at]) {
+			at = i
+		}
+	}
+	return at
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -9,12 +9,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
 // admitted is what calls on one key of a Backstop were admitted, when.
-func admitted(t *testing.T, b *Backstop, n int64, l algo.Limit, rnd *rand.Rand, calls int) (h algotest.History) {
+func admitted(t *testing.T, b *engine.Backstop, n int64, l algo.Limit, rnd *rand.Rand, calls int) (h algotest.History) {
 	now, out := start, make([]algo.Decision, 1)
 	for range calls {
 		switch rnd.IntN(5) {
@@ -25,7 +26,7 @@ func admitted(t *testing.T, b *Backstop, n int64, l algo.Limit, rnd *rand.Rand, 
 		}
 		cost := 1 + rnd.Int64N(l.Capacity())
 		o := algo.Options{AtMost: rnd.IntN(4) == 0}
-		_, err := b.DecideAll(now, n, []Segment{{[]byte("k"), l, cost}}, &o, out)
+		_, err := b.DecideAll(now, n, []engine.Segment{{[]byte("k"), l, cost}}, &o, out)
 		require.NoError(t, err)
 		if d := out[0]; d.OK {
 			h = append(h, algotest.Hit{At: now, Cost: d.Allowed})
@@ -48,7 +49,7 @@ func TestBackstopBoundsEveryAlgorithm(t *testing.T) {
 				if a <= algo.Leaky {
 					l.Burst = rnd.Int64N(30)
 				}
-				h := admitted(t, NewBackstop(New(Config{})), n, l, rnd, 200)
+				h := admitted(t, engine.NewBackstop(engine.New(engine.Config{})), n, l, rnd, 200)
 				require.NotEmpty(t, h)
 				for i := range h {
 					switch a {
@@ -75,10 +76,10 @@ func TestBackstopBoundsEveryAlgorithm(t *testing.T) {
 // It is no tighter than it says: what may come at once comes.
 func TestBackstopAdmitsItsMultiple(t *testing.T) {
 	for _, a := range eachAlgorithm {
-		b, out := NewBackstop(New(Config{})), make([]algo.Decision, 1)
+		b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 1)
 		units := int64(0)
 		for range 100 {
-			_, err := b.DecideAll(start, 10, []Segment{{[]byte("k"), perMinute(a, 7), 3}}, &algo.Options{AtMost: true}, out)
+			_, err := b.DecideAll(start, 10, []engine.Segment{{[]byte("k"), perMinute(a, 7), 3}}, &algo.Options{AtMost: true}, out)
 			require.NoError(t, err)
 			units += out[0].Allowed
 		}
@@ -91,7 +92,7 @@ func TestBackstopAdmitsItsMultiple(t *testing.T) {
 		require.EqualValues(t, 7, out[0].Limit)
 		retry := out[0].RetryAfter
 		for i := range int64(2) {
-			_, err := b.DecideAll(start+retry-1+i, 10, []Segment{{[]byte("k"), perMinute(a, 7), 1}}, &algo.Options{}, out)
+			_, err := b.DecideAll(start+retry-1+i, 10, []engine.Segment{{[]byte("k"), perMinute(a, 7), 1}}, &algo.Options{}, out)
 			require.NoError(t, err)
 			require.Equal(t, i == 1, out[0].OK, a)
 		}
@@ -106,7 +107,7 @@ func TestMultiplesOfExtremeLimits(t *testing.T) {
 			for _, period := range []int64{1, 7, 1000, minute, algo.MaxSpan} {
 				for _, burst := range []int64{0, 1, 1 << 40, algo.MaxSpan} {
 					l := algo.Limit{Algorithm: a, Rounding: r, Limit: units, Period: period, Burst: burst}
-					if l.Validate() == nil && (a != algo.Log || units <= MaxLogMaxEntries && period >= second/1000) {
+					if l.Validate() == nil && (a != algo.Log || units <= engine.MaxLogMaxEntries && period >= second/1000) {
 						ls = append(ls, l)
 					}
 				}
@@ -138,8 +139,8 @@ func TestMultiplesOfExtremeLimits(t *testing.T) {
 
 // A call that one limit has no more of takes nothing of the others.
 func TestBackstopTakesAllOrNone(t *testing.T) {
-	b, out := NewBackstop(New(Config{})), make([]algo.Decision, 3)
-	segs := []Segment{{[]byte("a"), perMinute(algo.Token, 10), 1}, {[]byte("b"), perMinute(algo.Fixed, 3), 1}, {[]byte("c"), perMinute(algo.Log, 50), 2}}
+	b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 3)
+	segs := []engine.Segment{{[]byte("a"), perMinute(algo.Token, 10), 1}, {[]byte("b"), perMinute(algo.Fixed, 3), 1}, {[]byte("c"), perMinute(algo.Log, 50), 2}}
 	for i := range int64(6) {
 		at, err := b.DecideAll(start, 2, segs, &algo.Options{}, out)
 		require.NoError(t, err)
@@ -154,60 +155,60 @@ func TestBackstopTakesAllOrNone(t *testing.T) {
 			{OK: true, Limit: 10, Remaining: 10}, {Limit: 3, RetryAfter: minute, ResetAfter: minute}, {OK: true, Limit: 50, Remaining: 38},
 		}, out)
 	}
-	require.Equal(t, BackstopCounts{Denied: 50}, b.Counts())
+	require.Equal(t, engine.BackstopCounts{Denied: 50}, b.Counts())
 }
 
 // The same of a policy, whose soft and shadow limits count nothing.
 func TestBackstopOfAPolicy(t *testing.T) {
-	s := newTestSession(t, Config{})
-	b := NewBackstop(s.e)
-	checks := []Check{
+	s := newTestSession(t, engine.Config{})
+	b := engine.NewBackstop(s.Engine())
+	checks := []engine.Check{
 		of(t, s, "@p:a", perMinute(algo.Token, 10), costs(2), countAll), of(t, s, "@p:b", perMinute(algo.Sliding, 3)),
 		of(t, s, "@p:c", perMinute(algo.Fixed, 1), soft), of(t, s, "@p:d", perMinute(algo.Fixed, 1), shadow),
 	}
-	out := make([]Checked, len(checks))
+	out := make([]engine.Checked, len(checks))
 	for range 6 {
-		v, err := b.Check(start, 2, checks, CheckOptions{}, out)
+		v, err := b.Check(start, 2, checks, engine.CheckOptions{}, out)
 		require.NoError(t, err)
 		require.True(t, v.OK)
 		require.False(t, out[2].Over || out[3].Over)
 	}
 	for range 20 {
-		v, err := b.Check(start, 2, checks, CheckOptions{}, out)
+		v, err := b.Check(start, 2, checks, engine.CheckOptions{}, out)
 		require.NoError(t, err)
-		require.Equal(t, Verdict{Binding: 1}, v)
+		require.Equal(t, engine.Verdict{Binding: 1}, v)
 		require.Equal(t, algo.Decision{Limit: 3, RetryAfter: out[1].RetryAfter, ResetAfter: 2 * minute}, out[1].Decision)
 		require.Equal(t, algo.Decision{OK: true, Limit: 10, Remaining: 8}, out[0].Decision, "12 of 20 were taken")
 		require.Equal(t, algo.Decision{OK: true, Limit: 1, Remaining: 1}, out[2].Decision)
 	}
-	v, err := b.Check(start+out[1].RetryAfter, 2, checks, CheckOptions{Peek: true}, out)
+	v, err := b.Check(start+out[1].RetryAfter, 2, checks, engine.CheckOptions{Peek: true}, out)
 	require.NoError(t, err)
 	require.True(t, v.OK)
 	for range 4 { // 4 of 20 units are left
-		_, err = b.Check(start, 2, checks[:1], CheckOptions{}, out)
+		_, err = b.Check(start, 2, checks[:1], engine.CheckOptions{}, out)
 		require.NoError(t, err)
 	}
-	v, err = b.Check(start, 2, checks[:1], CheckOptions{Denied: true}, out)
+	v, err = b.Check(start, 2, checks[:1], engine.CheckOptions{Denied: true}, out)
 	require.NoError(t, err)
-	require.Equal(t, Verdict{Binding: -1}, v)
-	require.Equal(t, BackstopCounts{Denied: 20}, b.Counts())
+	require.Equal(t, engine.Verdict{Binding: -1}, v)
+	require.Equal(t, engine.BackstopCounts{Denied: 20}, b.Counts())
 }
 
 // A plain key and a policy's counter of one name, and keys of several databases,
 // are counted apart.
 func TestBackstopKeepsKeysApart(t *testing.T) {
-	s := newTestSession(t, Config{})
-	b, out := NewBackstop(s.e), make([]algo.Decision, 1)
-	c, checked := of(t, s, "@p:a", perMinute(algo.Token, 1)), make([]Checked, 1)
+	s := newTestSession(t, engine.Config{})
+	b, out := engine.NewBackstop(s.Engine()), make([]algo.Decision, 1)
+	c, checked := of(t, s, "@p:a", perMinute(algo.Token, 1)), make([]engine.Checked, 1)
 	for i := range 2 {
 		for db := range uint8(algo.Databases) {
 			l := perMinute(algo.Token, 1)
 			l.DB = db
-			_, err := b.DecideAll(start, 1, []Segment{{[]byte("@p:a"), l, 1}}, &algo.Options{}, out)
+			_, err := b.DecideAll(start, 1, []engine.Segment{{[]byte("@p:a"), l, 1}}, &algo.Options{}, out)
 			require.NoError(t, err)
 			require.Equal(t, i == 0, out[0].OK)
 		}
-		v, err := b.Check(start, 1, []Check{c}, CheckOptions{}, checked)
+		v, err := b.Check(start, 1, []engine.Check{c}, engine.CheckOptions{}, checked)
 		require.NoError(t, err)
 		require.Equal(t, i == 0, v.OK)
 	}
@@ -219,9 +220,9 @@ func TestBackstopHasABound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
 	}
-	b, out := NewBackstop(New(Config{})), make([]algo.Decision, 1)
+	b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 1)
 	ask := func(key []byte, l algo.Limit) algo.Decision {
-		_, err := b.DecideAll(start, 10, []Segment{{key, l, 1}}, &algo.Options{}, out)
+		_, err := b.DecideAll(start, 10, []engine.Segment{{key, l, 1}}, &algo.Options{}, out)
 		require.NoError(t, err)
 		return out[0]
 	}
@@ -250,7 +251,7 @@ func TestBackstopHasABound(t *testing.T) {
 	for i := range int64(50_000) {
 		require.True(t, ask([]byte("limits"), algo.Limit{Limit: 1e9 + i, Period: 60 * minute}).OK)
 	}
-	require.LessOrEqual(t, b.overlay.Stats().Bytes, int64(backstopBytes+backstopBytes/32))
+	require.LessOrEqual(t, b.Overlay().Stats().Bytes, int64(engine.BackstopBytes+engine.BackstopBytes/32))
 	require.Greater(t, b.Counts().Forgotten, uint64(10_000))
 	require.GreaterOrEqual(t, exhausted(), 95)
 
@@ -262,11 +263,11 @@ func TestBackstopHasABound(t *testing.T) {
 
 // A call that cannot be counted is admitted, and told.
 func TestBackstopAdmitsWhatItCannotCount(t *testing.T) {
-	b, out := NewBackstop(New(Config{})), make([]algo.Decision, 1)
+	b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 1)
 	for i := range uint64(3) {
-		_, err := b.DecideAll(start, 10, []Segment{{[]byte("k"), perMinute(algo.Fixed, 3), algo.MaxCount}}, &algo.Options{Force: true}, out)
+		_, err := b.DecideAll(start, 10, []engine.Segment{{[]byte("k"), perMinute(algo.Fixed, 3), algo.MaxCount}}, &algo.Options{Force: true}, out)
 		require.NoError(t, err)
 		require.True(t, out[0].OK)
-		require.Equal(t, BackstopCounts{Forgotten: i}, b.Counts())
+		require.Equal(t, engine.BackstopCounts{Forgotten: i}, b.Counts())
 	}
 }

@@ -1,9 +1,10 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"testing"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
@@ -35,7 +36,7 @@ func BenchmarkDecideWarm(b *testing.B) {
 }
 
 func benchmarkWarm(b *testing.B, n, batch int) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	keys := benchKeys(n)
 	l := algo.Limit{Limit: 1000, Period: 60 * minute}
 	var o algo.Options
@@ -71,7 +72,7 @@ func benchmarkWarm(b *testing.B, n, batch int) {
 }
 
 func benchmarkDecide(b *testing.B, n int, l algo.Limit) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	keys := benchKeys(n)
 	var o algo.Options
 	for _, k := range keys {

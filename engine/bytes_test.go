@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
@@ -17,8 +18,8 @@ func TestBytesPerKeyOfDataTypes(t *testing.T) {
 		t.Skip("long, and in one goroutine: measures memory")
 	}
 	const n = 100_000
-	perKey := func(name string, most float64, fill func(s *Session, key []byte)) {
-		e := New(Config{Shards: 16})
+	perKey := func(name string, most float64, fill func(s *engine.Session, key []byte)) {
+		e := engine.New(engine.Config{Shards: 16})
 		s := e.NewSession()
 		defer s.Close()
 		for i := range n {
@@ -28,14 +29,14 @@ func TestBytesPerKeyOfDataTypes(t *testing.T) {
 		t.Logf("%s: %.1f bytes", name, got)
 		require.LessOrEqual(t, got, most, name)
 	}
-	perKey("counter with a TTL", 64, func(s *Session, key []byte) {
+	perKey("counter with a TTL", 64, func(s *engine.Session, key []byte) {
 		_, err := s.Incr(start, key, 1)
 		require.NoError(t, err)
 		set, err := s.Expire(start, key, start+minute, 0)
 		require.NoError(t, err)
 		require.True(t, set)
 	})
-	perKey("token bucket in a hash of two fields", 110, func(s *Session, key []byte) {
+	perKey("token bucket in a hash of two fields", 110, func(s *engine.Session, key []byte) {
 		v, err := s.Open(start, key, algo.Hash)
 		require.NoError(t, err)
 		h := packed.NewHash(v)
@@ -46,8 +47,8 @@ func TestBytesPerKeyOfDataTypes(t *testing.T) {
 		v.SetDeadline(start + minute)
 		v.Close()
 	})
-	perKey("string of 17 bytes", 80, func(s *Session, key []byte) {
-		_, err := s.Set(start, key, []byte("280123456.1234567"), &SetOptions{Deadline: start + minute})
+	perKey("string of 17 bytes", 80, func(s *engine.Session, key []byte) {
+		_, err := s.Set(start, key, []byte("280123456.1234567"), &engine.SetOptions{Deadline: start + minute})
 		require.NoError(t, err)
 	})
 }

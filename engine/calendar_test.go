@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -6,15 +6,16 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // monthly is a check of a calendar's limit, in a window that ends at a time.
-func monthly(t testing.TB, s *Session, key string, n, end int64, with ...func(*Check)) Check {
+func monthly(t testing.TB, s *engine.Session, key string, n, end int64, with ...func(*engine.Check)) engine.Check {
 	t.Helper()
-	r, err := s.e.Ready(algo.Limit{Algorithm: algo.PolicyCalendar, Limit: n})
+	r, err := s.Engine().Ready(algo.Limit{Algorithm: algo.PolicyCalendar, Limit: n})
 	require.NoError(t, err)
-	c := Check{Key: []byte(key), Hash: s.e.table.Hash([]byte(key)), Limit: r, Cost: 1, Window: &algo.Window{End: end, Next: end + 30*minute}}
+	c := engine.Check{Key: []byte(key), Hash: s.Engine().Table().Hash([]byte(key)), Limit: r, Cost: 1, Window: &algo.Window{End: end, Next: end + 30*minute}}
 	for _, f := range with {
 		f(&c)
 	}
@@ -22,7 +23,7 @@ func monthly(t testing.TB, s *Session, key string, n, end int64, with ...func(*C
 }
 
 func TestCalendarWindow(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	end := start + 10*minute
 	c := monthly(t, s, "@p:m", 5, end)
 	f := func(now, cost int64, want algo.Decision) {
@@ -56,7 +57,7 @@ func TestCalendarWindow(t *testing.T) {
 // Whatever window calls tell, a counter's own lasts until it is over: other rules
 // of a zone move no window that is open.
 func TestAnOpenWindowIsNotMoved(t *testing.T) {
-	leader, follower := newNode(t, Config{}), newNode(t, Config{})
+	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)
 	end := start + 10*minute
 	ask := func(n *node, now, ends int64, want algo.Decision) {
@@ -74,7 +75,7 @@ func TestAnOpenWindowIsNotMoved(t *testing.T) {
 	require.True(t, leader.l.Commit())
 	var snap bytes.Buffer
 	require.NoError(t, leader.r.Snapshot().Persist(&snap))
-	late := newNode(t, Config{})
+	late := newNode(t, engine.Config{})
 	require.NoError(t, late.r.Restore(&snap, start+6*minute))
 	for _, n := range []*node{follower, late} {
 		n.r.Lead(start + 6*minute)
@@ -86,7 +87,7 @@ func TestAnOpenWindowIsNotMoved(t *testing.T) {
 
 // A visit may be later than the clock reading of its call, and in the next window.
 func TestAVisitInTheNextWindow(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 1})
+	s := newTestSession(t, engine.Config{Shards: 1})
 	end := start + 10*minute
 	check(t, s, end+5, of(t, s, "@p:other", perMinute(algo.Fixed, 5))) // the shard's clock
 	_, out := check(t, s, end-5, monthly(t, s, "@p:m", 5, end))
@@ -95,7 +96,7 @@ func TestAVisitInTheNextWindow(t *testing.T) {
 	for _, w := range []*algo.Window{nil, {}, {End: end, Next: end}} {
 		c := monthly(t, s, "@p:n", 5, end)
 		c.Window = w
-		_, err := s.Check(end+5, []Check{c}, CheckOptions{}, make([]Checked, 1))
+		_, err := s.Check(end+5, []engine.Check{c}, engine.CheckOptions{}, make([]engine.Checked, 1))
 		require.ErrorIs(t, err, algo.ErrNoWindow)
 		c.Mode = algo.Soft
 		v, out := check(t, s, end+5, c, monthly(t, s, "@p:o", 5, end))
@@ -106,13 +107,13 @@ func TestAVisitInTheNextWindow(t *testing.T) {
 
 // An edit keeps what was consumed, its share, or nothing; the window stays.
 func TestEditsOfACalendarsLimit(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	end := start + 10*minute
 	under := func(key string, l algo.Limit) algo.Decision {
 		t.Helper()
 		l.Algorithm = algo.PolicyCalendar
 		c := monthly(t, s, key, 5, end+minute, costs(0))
-		r, err := s.e.Ready(l)
+		r, err := s.Engine().Ready(l)
 		require.NoError(t, err)
 		c.Limit = r
 		_, out := check(t, s, start+minute, c)
@@ -138,10 +139,10 @@ func TestEditsOfACalendarsLimit(t *testing.T) {
 // spent is charged to the window that it was spent in.
 func TestCalendarsWithoutALeader(t *testing.T) {
 	end := start + 10*minute
-	nodes, locals := make([]*node, 3), make([]*Local, 3)
+	nodes, locals := make([]*node, 3), make([]*engine.Local, 3)
 	spend := func(i int, now, ends int64) (n int64) {
-		for out := make([]Checked, 1); ; n++ {
-			v, err := locals[i].Check(now, []Check{monthly(t, nodes[i].s, "@p:m", 30, ends)}, CheckOptions{}, out)
+		for out := make([]engine.Checked, 1); ; n++ {
+			v, err := locals[i].Check(now, []engine.Check{monthly(t, nodes[i].s, "@p:m", 30, ends)}, engine.CheckOptions{}, out)
 			require.NoError(t, err)
 			if !v.OK {
 				require.Equal(t, ends-now, out[0].RetryAfter)
@@ -150,13 +151,13 @@ func TestCalendarsWithoutALeader(t *testing.T) {
 		}
 	}
 	for i := range nodes {
-		nodes[i] = newNode(t, Config{})
+		nodes[i] = newNode(t, engine.Config{})
 		nodes[i].r.Lead(start)
 		check(t, nodes[i].s, start, monthly(t, nodes[i].s, "@p:m", 30, end, costs(6)))
 		nodes[i].cut()
 		nodes[i].l.Commit()
 		nodes[i].depose()
-		locals[i] = NewLocal(nodes[i].e)
+		locals[i] = engine.NewLocal(nodes[i].e)
 		locals[i].Begin(3, i)
 		require.EqualValues(t, 8, spend(i, start, end))
 	}
@@ -175,7 +176,7 @@ func TestCalendarsWithoutALeader(t *testing.T) {
 		return out[0].Remaining
 	}
 	require.EqualValues(t, 16, left(start+minute, end))
-	for number, charges := range [][]Charge{first, second} { // the first are of a window that is over
+	for number, charges := range [][]engine.Charge{first, second} { // the first are of a window that is over
 		lost, err = leader.s.ChargeOnce(end, "n1", int64(number), charges)
 		require.NoError(t, err)
 		require.Zero(t, lost)
@@ -185,10 +186,10 @@ func TestCalendarsWithoutALeader(t *testing.T) {
 	require.Equal(t, 30*minute, out[0].ResetAfter, "the window of the charge")
 
 	// A backstop counts a multiple of them.
-	b := NewBackstop(leader.e)
+	b := engine.NewBackstop(leader.e)
 	passed := 0
 	for range 100 {
-		v, err := b.Check(start, 2, []Check{monthly(t, leader.s, "@p:x", 30, end)}, CheckOptions{}, out)
+		v, err := b.Check(start, 2, []engine.Check{monthly(t, leader.s, "@p:x", 30, end)}, engine.CheckOptions{}, out)
 		require.NoError(t, err)
 		if v.OK {
 			passed++
@@ -204,17 +205,17 @@ func TestSharesKeepAnOpenWindow(t *testing.T) {
 	ended, early, late := start+10*minute, start+5*minute, start+15*minute
 	for name, own := range map[string]int64{"an end before it": early, "an end behind it": late} {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, Config{})
+			n := newNode(t, engine.Config{})
 			n.r.Lead(start)
 			check(t, n.s, start, monthly(t, n.s, "@p:m", 30, ended, costs(1)))
 			n.cut()
 			n.l.Commit()
 			n.depose()
-			l := NewLocal(n.e)
-			out := make([]Checked, 1)
+			l := engine.NewLocal(n.e)
+			out := make([]engine.Checked, 1)
 			spend := func(now, ends, cost int64) bool {
 				c := monthly(t, n.s, "@p:m", 30, ends, costs(cost))
-				v, err := l.Check(now, []Check{c}, CheckOptions{}, out)
+				v, err := l.Check(now, []engine.Check{c}, engine.CheckOptions{}, out)
 				require.NoError(t, err)
 				return v.OK
 			}
@@ -239,7 +240,7 @@ func TestSharesKeepAnOpenWindow(t *testing.T) {
 			require.True(t, spend(start, own, 29))
 			require.False(t, spend(early+minute, next, 1))
 
-			b := NewBackstop(n.e)
+			b := engine.NewBackstop(n.e)
 			passed := int64(0)
 			for _, now := range []int64{start, early + minute} {
 				for range 40 {
@@ -247,7 +248,7 @@ func TestSharesKeepAnOpenWindow(t *testing.T) {
 					if now == start {
 						c = monthly(t, n.s, "@p:m", 30, own)
 					}
-					v, err := b.Check(now, 1, []Check{c}, CheckOptions{}, out)
+					v, err := b.Check(now, 1, []engine.Check{c}, engine.CheckOptions{}, out)
 					require.NoError(t, err)
 					if v.OK {
 						passed++
@@ -258,22 +259,4 @@ func TestSharesKeepAnOpenWindow(t *testing.T) {
 			require.Equal(t, 4*minute, out[0].RetryAfter)
 		})
 	}
-}
-
-// A counter of before an edit that began anew has no window that is kept.
-func TestSharesOfAnEditBeginTheirOwnWindow(t *testing.T) {
-	s := New(Config{}).NewSession()
-	check(t, s, start, monthly(t, s, "@p:m", 30, start+10*minute))
-	again := func(c *Check) {
-		var err error
-		c.Limit, err = s.e.Ready(algo.Limit{Algorithm: algo.PolicyCalendar, Limit: 30, Resets: 1})
-		require.NoError(t, err)
-	}
-	c := monthly(t, s, "@p:m", 30, start+7*minute, again)
-	require.Equal(t, c.Window, s.e.windowOf(start, &c))
-	c = monthly(t, s, "@p:m", 30, start+7*minute)
-	require.Equal(t, &algo.Window{End: start + 10*minute, Next: start + 37*minute}, s.e.windowOf(start, &c))
-	require.Equal(t, c.Window, s.e.windowOf(start+10*minute, &c))
-	c.Window = nil
-	require.Equal(t, &algo.Window{End: start + 10*minute}, s.e.windowOf(start, &c))
 }

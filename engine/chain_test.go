@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
@@ -81,7 +82,7 @@ func modelChain(t *rapid.T, keys []*modelKey, costs []int64, now int64, o algo.O
 // all limits or none.
 func TestChainAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := New(Config{Shards: 4}).NewSession()
+		s := engine.New(engine.Config{Shards: 4}).NewSession()
 		defer s.Close()
 		var all []*modelKey
 		for range rapid.IntRange(2, 5).Draw(t, "keys") {
@@ -96,7 +97,7 @@ func TestChainAgainstModel(t *testing.T) {
 			all = append(all, newModelKey(l))
 		}
 		now := start
-		out := make([]algo.Decision, MaxSegments)
+		out := make([]algo.Decision, engine.MaxSegments)
 		for range rapid.IntRange(1, 30).Draw(t, "calls") {
 			now += rapid.Int64Range(0, 20*second).Draw(t, "step")
 			o := algo.Options{
@@ -106,7 +107,7 @@ func TestChainAgainstModel(t *testing.T) {
 				Wait:   max(rapid.Int64Range(-10, 10).Draw(t, "wait"), 0) * second,
 			}
 			cost := rapid.Int64Range(1, 6).Draw(t, "cost")
-			var segs []Segment
+			var segs []engine.Segment
 			var keys []*modelKey
 			var costs []int64
 			for i, k := range all {
@@ -116,7 +117,7 @@ func TestChainAgainstModel(t *testing.T) {
 				if !o.AtMost {
 					cost = rapid.Int64Range(-2, 6).Draw(t, "cost")
 				}
-				segs = append(segs, Segment{fmt.Appendf(nil, "k%d", i), k.l, cost})
+				segs = append(segs, engine.Segment{fmt.Appendf(nil, "k%d", i), k.l, cost})
 				keys, costs = append(keys, k), append(costs, cost)
 			}
 			if segs == nil {
@@ -138,15 +139,15 @@ func TestChainAgainstModel(t *testing.T) {
 	})
 }
 
-func chainOf(segs ...Segment) []Segment { return segs }
+func chainOf(segs ...engine.Segment) []engine.Segment { return segs }
 
 func TestChainTakesAllOrNone(t *testing.T) {
-	s := newTestSession(t, Config{})
-	out := make([]algo.Decision, MaxSegments)
+	s := newTestSession(t, engine.Config{})
+	out := make([]algo.Decision, engine.MaxSegments)
 	segs := chainOf(
-		Segment{[]byte("s"), algo.Limit{Limit: 10, Period: second}, 1},
-		Segment{[]byte("d"), algo.Limit{Algorithm: algo.Fixed, Limit: 3, Period: minute}, 1},
-		Segment{[]byte("l"), algo.Limit{Algorithm: algo.Log, Limit: 50, Period: minute}, 2},
+		engine.Segment{[]byte("s"), algo.Limit{Limit: 10, Period: second}, 1},
+		engine.Segment{[]byte("d"), algo.Limit{Algorithm: algo.Fixed, Limit: 3, Period: minute}, 1},
+		engine.Segment{[]byte("l"), algo.Limit{Algorithm: algo.Log, Limit: 50, Period: minute}, 2},
 	)
 	for range 3 {
 		binding, err := s.DecideAll(start, segs, &algo.Options{}, out)
@@ -164,12 +165,12 @@ func TestChainTakesAllOrNone(t *testing.T) {
 }
 
 func TestChainReportsTheLongestWait(t *testing.T) {
-	s := newTestSession(t, Config{})
-	out := make([]algo.Decision, MaxSegments)
+	s := newTestSession(t, engine.Config{})
+	out := make([]algo.Decision, engine.MaxSegments)
 	segs := chainOf(
-		Segment{[]byte("a"), algo.Limit{Limit: 1, Period: second}, 1},
-		Segment{[]byte("b"), algo.Limit{Limit: 1, Period: minute}, 1},
-		Segment{[]byte("c"), algo.Limit{Limit: 5, Period: minute}, 1},
+		engine.Segment{[]byte("a"), algo.Limit{Limit: 1, Period: second}, 1},
+		engine.Segment{[]byte("b"), algo.Limit{Limit: 1, Period: minute}, 1},
+		engine.Segment{[]byte("c"), algo.Limit{Limit: 5, Period: minute}, 1},
 	)
 	_, err := s.DecideAll(start, segs, &algo.Options{}, out)
 	require.NoError(t, err)
@@ -185,27 +186,27 @@ func TestChainReportsTheLongestWait(t *testing.T) {
 }
 
 func TestChainErrorsChangeNothing(t *testing.T) {
-	s := newTestSession(t, Config{})
-	out := make([]algo.Decision, MaxSegments)
+	s := newTestSession(t, engine.Config{})
+	out := make([]algo.Decision, engine.MaxSegments)
 	l := algo.Limit{Limit: 5, Period: second}
-	_, err := s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("a"), l, 1}), &algo.Options{}, out)
-	require.ErrorIs(t, err, ErrDuplicateKey)
+	_, err := s.DecideAll(start, chainOf(engine.Segment{[]byte("a"), l, 1}, engine.Segment{[]byte("a"), l, 1}), &algo.Options{}, out)
+	require.ErrorIs(t, err, engine.ErrDuplicateKey)
 	decide(t, s, start, "w", perMinute(algo.Fixed, 1), 1, algo.Options{})
-	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("w"), l, 1}), &algo.Options{}, out)
-	require.ErrorIs(t, err, ErrWrongType)
-	_, err = s.DecideAll(start, make([]Segment, MaxSegments+1), &algo.Options{}, out)
-	require.ErrorIs(t, err, ErrTooManySegments)
-	_, err = s.DecideAll(start, chainOf(Segment{[]byte("a"), l, 1}, Segment{[]byte("b"), l, 2}), &algo.Options{AtMost: true}, out)
-	require.ErrorIs(t, err, ErrAtMostCosts)
+	_, err = s.DecideAll(start, chainOf(engine.Segment{[]byte("a"), l, 1}, engine.Segment{[]byte("w"), l, 1}), &algo.Options{}, out)
+	require.ErrorIs(t, err, engine.ErrWrongType)
+	_, err = s.DecideAll(start, make([]engine.Segment, engine.MaxSegments+1), &algo.Options{}, out)
+	require.ErrorIs(t, err, engine.ErrTooManySegments)
+	_, err = s.DecideAll(start, chainOf(engine.Segment{[]byte("a"), l, 1}, engine.Segment{[]byte("b"), l, 2}), &algo.Options{AtMost: true}, out)
+	require.ErrorIs(t, err, engine.ErrAtMostCosts)
 	require.False(t, is(s.Exists(start, []byte("a"))))
 }
 
 func TestChainAtMostGrantsWhatTheScarcestHas(t *testing.T) {
-	s := newTestSession(t, Config{})
-	out := make([]algo.Decision, MaxSegments)
+	s := newTestSession(t, engine.Config{})
+	out := make([]algo.Decision, engine.MaxSegments)
 	segs := chainOf(
-		Segment{[]byte("a"), algo.Limit{Limit: 10, Period: minute}, 8},
-		Segment{[]byte("b"), algo.Limit{Algorithm: algo.Sliding, Limit: 5, Period: minute}, 8},
+		engine.Segment{[]byte("a"), algo.Limit{Limit: 10, Period: minute}, 8},
+		engine.Segment{[]byte("b"), algo.Limit{Algorithm: algo.Sliding, Limit: 5, Period: minute}, 8},
 	)
 	binding, err := s.DecideAll(start, segs, &algo.Options{AtMost: true}, out)
 	require.NoError(t, err)
@@ -222,7 +223,7 @@ func TestChainAtMostGrantsWhatTheScarcestHas(t *testing.T) {
 // Transfers over random pairs of many keys, from many sessions, in both
 // orders: nothing deadlocks and the sum of what is used stays what it was.
 func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	l := algo.Limit{Algorithm: algo.Fixed, Align: algo.First, Limit: 1000, Period: 100 * minute}
 	const keys = 32
 	name := func(i int) []byte { return fmt.Appendf(nil, "account:%d", i) }
@@ -243,7 +244,7 @@ func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 				if i == j {
 					continue
 				}
-				if _, err := s.DecideAll(start, chainOf(Segment{name(i), l, 1}, Segment{name(j), l, -1}), &algo.Options{}, out); err != nil {
+				if _, err := s.DecideAll(start, chainOf(engine.Segment{name(i), l, 1}, engine.Segment{name(j), l, -1}), &algo.Options{}, out); err != nil {
 					panic(err)
 				}
 			}
@@ -262,7 +263,7 @@ func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 // What a chain needs is made first: neither a key that it has charged nor one
 // that it has created is left when there is no room for the last.
 func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
-	e := New(Config{MaxBytes: 1 << 20, Shards: 1})
+	e := engine.New(engine.Config{MaxBytes: 1 << 20, Shards: 1})
 	s := e.NewSession()
 	l := algo.Limit{Limit: 5, Period: minute}
 	decide(t, s, start, "first", l, 1, algo.Options{})
@@ -272,7 +273,7 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 		_, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", filled), l, 1, &algo.Options{})
 		full = err != nil
 		if full {
-			require.ErrorIs(t, err, ErrFull)
+			require.ErrorIs(t, err, engine.ErrFull)
 		}
 	}
 	require.True(t, full, "the bound holds")
@@ -290,42 +291,42 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	require.True(t, is(s.Delete(start, born)))
 	long := make([]byte, 4000)
 	other := perMinute(algo.Sliding, 7)
-	for _, segs := range [][]Segment{
-		chainOf(Segment{[]byte("first"), l, 1}, Segment{long, l, 1}),
-		chainOf(Segment{born, l, 1}, Segment{[]byte("first"), l, 1}, Segment{long, other, 1}),
-		chainOf(Segment{born, l, 1}, Segment{long, l, 1}),
+	for _, segs := range [][]engine.Segment{
+		chainOf(engine.Segment{[]byte("first"), l, 1}, engine.Segment{long, l, 1}),
+		chainOf(engine.Segment{born, l, 1}, engine.Segment{[]byte("first"), l, 1}, engine.Segment{long, other, 1}),
+		chainOf(engine.Segment{born, l, 1}, engine.Segment{long, l, 1}),
 	} {
 		_, err := s.DecideAll(start, segs, &algo.Options{}, make([]algo.Decision, 3))
-		require.ErrorIs(t, err, ErrFull)
+		require.ErrorIs(t, err, engine.ErrFull)
 		require.Equal(t, int64(4), decide(t, s, start, "first", l, 0, algo.Options{}).Remaining)
 		require.False(t, is(s.Exists(start, born)), "created for a chain that failed")
 		require.Equal(t, keys, e.Len())
 	}
 	require.True(t, decide(t, s, start, string(born), l, 1, algo.Options{}).OK, "there is room for it")
 	s.Close()
-	require.Equal(t, 1, e.limitsInUse(), "the limits of the failed chain are given back")
+	require.Equal(t, 1, e.LimitsInUse(), "the limits of the failed chain are given back")
 }
 
 // Locks are taken in one order, whatever that of the keys: who waits for the
 // first shard holds none behind it.
 func TestShardsAreLockedInOrder(t *testing.T) {
-	n := newNode(t, Config{Shards: 4})
+	n := newNode(t, engine.Config{Shards: 4})
 	n.r.Lead(start)
 	l := perMinute(algo.Fixed, 10)
 	first, last := n.keyOf(0), n.keyOf(3)
 	for name, both := range map[string]func(){
 		"chain": func() {
-			_, _ = n.s.DecideAll(start, chainOf(Segment{last, l, 1}, Segment{first, l, 1}), &algo.Options{}, make([]algo.Decision, 2))
+			_, _ = n.s.DecideAll(start, chainOf(engine.Segment{last, l, 1}, engine.Segment{first, l, 1}), &algo.Options{}, make([]algo.Decision, 2))
 		},
 		"hold": func() { step := n.s.Isolate(start, [][]byte{last, first}, 0); step.Commit() },
 	} {
-		sh := n.e.table.Shard(0)
+		sh := n.e.Table().Shard(0)
 		sh.Lock()
 		done, free := make(chan struct{}), make(chan struct{})
 		go func() { both(); close(done) }()
 		time.Sleep(20 * time.Millisecond)
 		go func() {
-			behind := n.e.table.Shard(3)
+			behind := n.e.Table().Shard(3)
 			defer close(free)
 			behind.Lock()
 			defer behind.Unlock()
@@ -343,16 +344,16 @@ func TestShardsAreLockedInOrder(t *testing.T) {
 
 // Whoever holds keys is alone with them, from Hold to Unhold.
 func TestHoldKeepsOthersOut(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	l := perMinute(algo.Fixed, 10)
 	s := e.NewSession()
-	others := map[string]func(s *Session){
-		"decide": func(s *Session) { _, _ = s.Decide(start, []byte("b"), l, 1, &algo.Options{}) },
-		"chain": func(s *Session) {
-			_, _ = s.DecideAll(start, chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("b"), l, 1}), &algo.Options{}, make([]algo.Decision, 2))
+	others := map[string]func(s *engine.Session){
+		"decide": func(s *engine.Session) { _, _ = s.Decide(start, []byte("b"), l, 1, &algo.Options{}) },
+		"chain": func(s *engine.Session) {
+			_, _ = s.DecideAll(start, chainOf(engine.Segment{[]byte("c"), l, 1}, engine.Segment{[]byte("b"), l, 1}), &algo.Options{}, make([]algo.Decision, 2))
 		},
-		"hold":   func(s *Session) { step := s.Isolate(start, [][]byte{[]byte("b")}, 0); step.Commit() },
-		"delete": func(s *Session) { s.Delete(start, []byte("b")) },
+		"hold":   func(s *engine.Session) { step := s.Isolate(start, [][]byte{[]byte("b")}, 0); step.Commit() },
+		"delete": func(s *engine.Session) { s.Delete(start, []byte("b")) },
 	}
 	for name, other := range others {
 		step := s.Isolate(start, [][]byte{[]byte("a"), []byte("b"), []byte("a")}, 0)
@@ -375,7 +376,7 @@ func TestHoldKeepsOthersOut(t *testing.T) {
 }
 
 func TestHoldIsolatesSeveralCalls(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	l := algo.Limit{Limit: 1000, Period: minute}
 	keys := [][]byte{[]byte("a"), []byte("b"), []byte("a")}
 	var wg sync.WaitGroup

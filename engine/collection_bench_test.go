@@ -1,10 +1,11 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
 	"strconv"
 	"testing"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 	"github.com/headgate-io/headgate/ledger"
@@ -13,7 +14,7 @@ import (
 // BenchmarkBucketHash is a token bucket in a hash: two fields read, then
 // written, in a visit each.
 func BenchmarkBucketHash(b *testing.B) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	defer s.Close()
 	key, tokens, last := []byte("rl:user:42"), []byte("tokens"), []byte("last")
@@ -47,9 +48,9 @@ func BenchmarkBucketHash(b *testing.B) {
 func BenchmarkLogSet(b *testing.B) {
 	for _, each := range []int{0, 20, 1000} {
 		b.Run(fmt.Sprint("cut=", each), func(b *testing.B) {
-			e := New(Config{})
+			e := engine.New(engine.Config{})
 			l := ledger.New(ledger.Hooks{})
-			var r *Replica
+			var r *engine.Replica
 			if each > 0 {
 				r = e.Replicate(l)
 				r.Lead(start)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
 // editCollection makes changes to a hash, set, sorted set or list that has been
 // opened, sometimes such that it becomes large, and removes what is empty.
-func editCollection(v *Value, rnd *rand.Rand, kind algo.Algorithm) {
+func editCollection(v *engine.Value, rnd *rand.Rand, kind algo.Algorithm) {
 	few := 1 + rnd.IntN(3)
 	if rnd.IntN(30) == 0 {
 		few = 300
@@ -73,7 +74,7 @@ func collections() []algo.Algorithm {
 func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
 	for seed := range uint64(20) {
 		rnd := rand.New(rand.NewPCG(11, seed))
-		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+		leader, follower := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 		now := start
 		leader.r.Lead(now)
 		for round := range 60 {
@@ -102,7 +103,7 @@ func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
 
 // A value as large as there may be travels, is undone and is in a snapshot.
 func TestTheLargestCollection(t *testing.T) {
-	leader, follower := newNode(t, Config{}), newNode(t, Config{})
+	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)
 	key := []byte("largest")
 	v, err := leader.s.Open(start, key, algo.SortedSet)
@@ -122,7 +123,7 @@ func TestTheLargestCollection(t *testing.T) {
 
 	var snap bytes.Buffer
 	require.NoError(t, leader.r.Snapshot().Persist(&snap))
-	restored := newNode(t, Config{})
+	restored := newNode(t, engine.Config{})
 	require.NoError(t, restored.r.Restore(&snap, start))
 	require.Equal(t, full, restored.e.Digest(start))
 
@@ -141,7 +142,7 @@ func TestTheLargestCollection(t *testing.T) {
 func TestADamagedCollectionIsRefused(t *testing.T) {
 	for _, kind := range collections() {
 		for _, n := range []int{1, 2, 100} {
-			leader := newNode(t, Config{})
+			leader := newNode(t, engine.Config{})
 			leader.r.Lead(start)
 			v, err := leader.s.Open(start, []byte("k"), kind)
 			require.NoError(t, err)
@@ -170,7 +171,7 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 				for _, flip := range []byte{1, 0x40, 0xff} {
 					bad := bytes.Clone(parts[0])
 					bad[i] ^= flip
-					follower := newNode(t, Config{Shards: 1})
+					follower := newNode(t, engine.Config{Shards: 1})
 					if follower.r.Apply([][]byte{bad}, start) != nil {
 						continue
 					}
@@ -215,7 +216,7 @@ func TestBytesACollectionTakes(t *testing.T) {
 			return nil
 		}},
 	} {
-		e := New(Config{Shards: 4}) // what a chunk begun costs is shared by many
+		e := engine.New(engine.Config{Shards: 4}) // what a chunk begun costs is shared by many
 		s := e.NewSession()
 		for i := range n {
 			v, err := s.Open(start, fmt.Appendf(nil, "rl:user:%08d", i), c.kind)

@@ -320,10 +320,11 @@ func TestCount(t *testing.T) {
 		}
 		same(now, key)
 	}
-	v := open(t, s, "hash", algo.Hash)
+	v, err := s.Open(start, []byte("hash"), algo.Hash)
+	require.NoError(t, err)
 	require.NoError(t, v.Set([]byte("value")))
 	v.Close()
-	_, err := s.Count(now, []byte("hash"), 1, most, now+1)
+	_, err = s.Count(now, []byte("hash"), 1, most, now+1)
 	require.ErrorIs(t, err, ErrWrongType)
 	_, err = s.Count(now, make([]byte, 65<<10), 1, most, now+1)
 	require.ErrorIs(t, err, ErrKeyTooLong)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,12 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Windows hold what a slow model of them holds, over edits and resets.
 func TestCountWindowsAgainstModel(t *testing.T) {
-	e := New(Config{Shards: 8})
+	e := engine.New(engine.Config{Shards: 8})
 	s := e.NewSession()
 	rnd := rand.New(rand.NewPCG(1, 2))
 	type held struct {
@@ -27,22 +28,22 @@ func TestCountWindowsAgainstModel(t *testing.T) {
 		if rnd.IntN(500) == 0 {
 			resets++
 		}
-		var checks []Check
+		var checks []engine.Check
 		var units []int64
 		peek := rnd.IntN(5) == 0
 		for _, k := range rnd.Perm(6)[:1+rnd.IntN(4)] {
 			key := fmt.Sprint("@p:descriptors;", k)
 			ready, err := s.Ready(algo.Limit{Algorithm: algo.PolicyFixed, Limit: 1 + rnd.Int64N(3), Period: int64(k+1) * 1e9, Resets: resets})
 			require.NoError(t, err)
-			checks = append(checks, Check{Key: []byte(key), Hash: e.table.Hash([]byte(key)), Limit: ready, TooMuch: true})
+			checks = append(checks, engine.Check{Key: []byte(key), Hash: e.Table().Hash([]byte(key)), Limit: ready, TooMuch: true})
 			u := rnd.Int64N(9) - 3
 			if rnd.IntN(50) == 0 {
 				u = []int64{math.MaxInt64, math.MinInt64, algo.MaxCount}[rnd.IntN(3)]
 			}
 			units = append(units, u)
 		}
-		out := make([]Counted, len(checks))
-		require.NoError(t, s.CountWindows(now, checks, units, CheckOptions{Peek: peek}, out))
+		out := make([]engine.Counted, len(checks))
+		require.NoError(t, s.CountWindows(now, checks, units, engine.CheckOptions{Peek: peek}, out))
 		for j := range checks {
 			period := checks[j].Limit.Limit().Period
 			h := model[string(checks[j].Key)]
@@ -58,45 +59,45 @@ func TestCountWindowsAgainstModel(t *testing.T) {
 			default:
 				h.count += u
 			}
-			require.Equal(t, Counted{h.count, before, period - now%period}, out[j], "step %d", i)
+			require.Equal(t, engine.Counted{h.count, before, period - now%period}, out[j], "step %d", i)
 			if !peek {
 				model[string(checks[j].Key)] = h
 			}
 		}
 	}
-	require.NoError(t, s.CountWindows(now, nil, nil, CheckOptions{}, nil))
-	top := e.Top(TopDenied, 10)
+	require.NoError(t, s.CountWindows(now, nil, nil, engine.CheckOptions{}, nil))
+	top := e.Top(engine.TopDenied, 10)
 	require.NotEmpty(t, top)
 }
 
 // A step is one: what is refused changes nothing.
 func TestCountWindowsRefuses(t *testing.T) {
-	e := New(Config{Shards: 8})
+	e := engine.New(engine.Config{Shards: 8})
 	s := e.NewSession()
-	ready := func(resets uint16) Ready {
+	ready := func(resets uint16) engine.Ready {
 		r, err := s.Ready(algo.Limit{Algorithm: algo.PolicyFixed, Limit: 1, Period: 1e9, Resets: resets})
 		require.NoError(t, err)
 		return r
 	}
-	check := func(key string, resets uint16) Check {
-		return Check{Key: []byte(key), Hash: e.table.Hash([]byte(key)), Limit: ready(resets)}
+	check := func(key string, resets uint16) engine.Check {
+		return engine.Check{Key: []byte(key), Hash: e.Table().Hash([]byte(key)), Limit: ready(resets)}
 	}
-	count := func(checks ...Check) ([]Counted, error) {
-		out, units := make([]Counted, len(checks)), make([]int64, len(checks))
+	count := func(checks ...engine.Check) ([]engine.Counted, error) {
+		out, units := make([]engine.Counted, len(checks)), make([]int64, len(checks))
 		for i := range units {
 			units[i] = 1
 		}
-		return out, s.CountWindows(1e18, checks, units, CheckOptions{}, out)
+		return out, s.CountWindows(1e18, checks, units, engine.CheckOptions{}, out)
 	}
 	_, err := count(check("a", 2))
 	require.NoError(t, err)
 	_, err = count(check("b", 1), check("a", 1))
-	require.ErrorIs(t, err, ErrStale)
+	require.ErrorIs(t, err, engine.ErrStale)
 	_, err = count(check("b", 1), check("b", 1))
-	require.ErrorIs(t, err, ErrDuplicateKey)
-	many := make([]Check, MaxChecks+1)
+	require.ErrorIs(t, err, engine.ErrDuplicateKey)
+	many := make([]engine.Check, engine.MaxChecks+1)
 	_, err = count(many...)
-	require.ErrorIs(t, err, ErrTooManyChecks)
+	require.ErrorIs(t, err, engine.ErrTooManyChecks)
 	out, err := count(check("b", 1))
 	require.NoError(t, err)
 	require.EqualValues(t, 1, out[0].Units)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
 )
@@ -17,7 +18,7 @@ import (
 // keyOf returns a key of shard i.
 func (n *node) keyOf(i int) []byte {
 	for j := 0; ; j++ {
-		if key := fmt.Appendf(nil, "key:%d", j); n.e.table.Index(n.e.table.Hash(key)) == i {
+		if key := fmt.Appendf(nil, "key:%d", j); n.e.Table().Index(n.e.Table().Hash(key)) == i {
 			return key
 		}
 	}
@@ -26,7 +27,7 @@ func (n *node) keyOf(i int) []byte {
 // cutting begins a cut in another goroutine, which waits before shard i until
 // resume, and returns once it is under way.
 func (n *node) cutting(t *testing.T, i int) (resume func() [][]byte) {
-	sh := n.e.table.Shard(i)
+	sh := n.e.Table().Shard(i)
 	sh.Lock()
 	seq := n.l.Open()
 	parts := make(chan [][]byte, 1)
@@ -45,12 +46,12 @@ func (n *node) cutting(t *testing.T, i int) (resume func() [][]byte) {
 // come to: it takes both or none.
 func TestACutTearsNoStep(t *testing.T) {
 	l := perMinute(algo.Fixed, 100)
-	steps := map[string]func(s *Session, a, b []byte) error{
-		"chain": func(s *Session, a, b []byte) error {
-			_, err := s.DecideAll(start, chainOf(Segment{a, l, 1}, Segment{b, l, 1}), &algo.Options{}, make([]algo.Decision, 2))
+	steps := map[string]func(s *engine.Session, a, b []byte) error{
+		"chain": func(s *engine.Session, a, b []byte) error {
+			_, err := s.DecideAll(start, chainOf(engine.Segment{a, l, 1}, engine.Segment{b, l, 1}), &algo.Options{}, make([]algo.Decision, 2))
 			return err
 		},
-		"hold": func(s *Session, a, b []byte) error {
+		"hold": func(s *engine.Session, a, b []byte) error {
 			step := s.Isolate(start, [][]byte{a, b}, 0)
 			defer step.Commit()
 			_, errA := s.Decide(start, a, l, 1, &algo.Options{})
@@ -58,14 +59,14 @@ func TestACutTearsNoStep(t *testing.T) {
 			require.NoError(t, errA)
 			return errB
 		},
-		"charge": func(s *Session, a, b []byte) error {
-			_, err := s.ChargeOnce(start, "n1", 7, []Charge{{Key: a, Limit: l, Units: 1}, {Key: b, Limit: l, Units: 1}})
+		"charge": func(s *engine.Session, a, b []byte) error {
+			_, err := s.ChargeOnce(start, "n1", 7, []engine.Charge{{Key: a, Limit: l, Units: 1}, {Key: b, Limit: l, Units: 1}})
 			return err
 		},
 	}
 	for name, step := range steps {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, Config{Shards: 4})
+			n := newNode(t, engine.Config{Shards: 4})
 			n.r.Lead(start)
 			a, b := n.keyOf(0), n.keyOf(3)
 			resume := n.cutting(t, 1)
@@ -94,7 +95,7 @@ func TestACutTearsNoStep(t *testing.T) {
 // What is decided in a shard behind a cut under way is not in its batch: it is
 // covered by the next ticket.
 func TestTicketsCoverWhatIsDecidedDuringACut(t *testing.T) {
-	n := newNode(t, Config{Shards: 4})
+	n := newNode(t, engine.Config{Shards: 4})
 	n.r.Lead(start)
 	decide(t, n.s, start, string(n.keyOf(0)), perMinute(algo.Fixed, 9), 1, algo.Options{})
 	taken := n.l.Open()
@@ -106,22 +107,22 @@ func TestTicketsCoverWhatIsDecidedDuringACut(t *testing.T) {
 }
 
 func TestSealedTablesRefuseEverything(t *testing.T) {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	key, l := []byte("k"), perMinute(algo.Token, 5)
 	_, err := n.s.Decide(start, key, l, 1, &algo.Options{})
-	require.ErrorIs(t, err, ErrSealed)
-	_, err = n.s.DecideAll(start, chainOf(Segment{key, l, 1}, Segment{[]byte("j"), l, 1}), &algo.Options{}, make([]algo.Decision, 2))
-	require.ErrorIs(t, err, ErrSealed)
+	require.ErrorIs(t, err, engine.ErrSealed)
+	_, err = n.s.DecideAll(start, chainOf(engine.Segment{key, l, 1}, engine.Segment{[]byte("j"), l, 1}), &algo.Options{}, make([]algo.Decision, 2))
+	require.ErrorIs(t, err, engine.ErrSealed)
 	_, _, err = n.s.Acquire(start, key, 5, minute, nil, 1)
-	require.ErrorIs(t, err, ErrSealed)
-	_, _, err = n.s.IncrEx(start, key, &IncrOptions{By: Integer(1)})
-	require.ErrorIs(t, err, ErrSealed)
-	_, err = n.s.ChargeOnce(start, "n1", 1, []Charge{{Key: key, Limit: l, Units: 1}})
-	require.ErrorIs(t, err, ErrSealed)
+	require.ErrorIs(t, err, engine.ErrSealed)
+	_, _, err = n.s.IncrEx(start, key, &engine.IncrOptions{By: engine.Integer(1)})
+	require.ErrorIs(t, err, engine.ErrSealed)
+	_, err = n.s.ChargeOnce(start, "n1", 1, []engine.Charge{{Key: key, Limit: l, Units: 1}})
+	require.ErrorIs(t, err, engine.ErrSealed)
 	_, err = n.s.Delete(start, key)
-	require.ErrorIs(t, err, ErrSealed)
+	require.ErrorIs(t, err, engine.ErrSealed)
 	_, _, err = n.s.Explain(start, key)
-	require.ErrorIs(t, err, ErrSealed)
+	require.ErrorIs(t, err, engine.ErrSealed)
 	require.Zero(t, n.e.Len())
 }
 
@@ -132,8 +133,8 @@ func TestTheClusterClockIsFollowed(t *testing.T) {
 		"restore": func(n *node, clock int64) error { return n.r.Restore(bytes.NewReader([]byte{0}), clock) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			clock, set := NewManualClock(start)
-			n := newNode(t, Config{Clock: clock})
+			clock, set := engine.NewManualClock(start)
+			n := newNode(t, engine.Config{Clock: clock})
 			for _, now := range []int64{start + 60*minute, start - 60*minute} {
 				require.NoError(t, follow(n, now))
 				require.Equal(t, now, n.e.Now())
@@ -145,9 +146,9 @@ func TestTheClusterClockIsFollowed(t *testing.T) {
 }
 
 func TestDamagedSnapshots(t *testing.T) {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
-	n.e.clock.Set(start)
+	n.e.Clock().Set(start)
 	for i := range 40 {
 		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(algo.Fixed, 100), 1, algo.Options{})
 	}
@@ -156,13 +157,13 @@ func TestDamagedSnapshots(t *testing.T) {
 	var snap bytes.Buffer
 	require.NoError(t, n.r.Snapshot().Persist(&snap))
 	whole := snap.Bytes()
-	restored := newNode(t, Config{})
+	restored := newNode(t, engine.Config{})
 	for end := range len(whole) {
 		require.ErrorIs(t, restored.r.Restore(bytes.NewReader(whole[:end]), start), io.ErrUnexpectedEOF, "%d of %d bytes", end, len(whole))
 	}
 	require.NoError(t, restored.r.Restore(bytes.NewReader(whole), start))
 	require.Equal(t, n.table(start), restored.table(start))
 	// A length that nobody has written asks for no such memory.
-	huge := binary.AppendUvarint(nil, snapshotMost+1)
+	huge := binary.AppendUvarint(nil, engine.SnapshotMost+1)
 	require.ErrorIs(t, restored.r.Restore(bytes.NewReader(append(huge, whole...)), start), effects.ErrEffects)
 }

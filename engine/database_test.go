@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,12 +8,13 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
 // keysOf returns how many keys a scan of the session's database passes.
-func keysOf(t *testing.T, s *Session) (n int) {
+func keysOf(t *testing.T, s *engine.Session) (n int) {
 	t.Helper()
 	for cursor, first := uint64(0), true; first || cursor != 0; first = false {
 		var err error
@@ -24,7 +25,7 @@ func keysOf(t *testing.T, s *Session) (n int) {
 }
 
 func TestDatabasesAreApart(t *testing.T) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	for db := range uint8(algo.Databases) {
 		s.Use(db)
 		require.Equal(t, "(none)", text(t, s, "k"))
@@ -52,7 +53,7 @@ func TestDatabasesAreApart(t *testing.T) {
 // Keys of another database are looked at, not given, and do not make a call
 // endless.
 func TestAScanOfASmallDatabaseEnds(t *testing.T) {
-	s := New(Config{Shards: 4}).NewSession()
+	s := engine.New(engine.Config{Shards: 4}).NewSession()
 	for i := range 20_000 {
 		set(t, s, fmt.Sprint("key:", i), "v")
 	}
@@ -62,7 +63,7 @@ func TestAScanOfASmallDatabaseEnds(t *testing.T) {
 	}
 	require.Equal(t, 50, keysOf(t, s))
 	most := 0
-	s.e.table.ScanIf(0, 10, false, func(shard.Entry) bool { most++; return false })
+	s.Engine().Table().ScanIf(0, 10, false, func(shard.Entry) bool { most++; return false })
 	require.Less(t, most, 2000)
 	for range 20 {
 		key, ok, err := s.Random(start, rand.Uint64)
@@ -76,7 +77,7 @@ func TestAScanOfASmallDatabaseEnds(t *testing.T) {
 }
 
 func TestFlushDatabaseLeavesTheOthers(t *testing.T) {
-	leader, follower := newNode(t, Config{}), newNode(t, Config{})
+	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)
 	fill := func(db uint8) {
 		leader.s.Use(db)
@@ -115,7 +116,7 @@ func TestFlushDatabaseLeavesTheOthers(t *testing.T) {
 
 // A flush that is taken back brings the counts of the databases back.
 func TestDatabasesAreCountedThroughAFlush(t *testing.T) {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	n.s.Use(2)
 	for i := range 100 {
@@ -133,22 +134,22 @@ func TestDatabasesAreCountedThroughAFlush(t *testing.T) {
 }
 
 func TestLocalSharesKnowDatabases(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	limit := perMinute(algo.Token, 10)
 	s.Use(1)
 	decide(t, s, start, "k", limit, 10, algo.Options{})
-	l := NewLocal(e)
+	l := engine.NewLocal(e)
 	l.Begin(1, 0)
 	out := make([]algo.Decision, 1)
 	for db, allowed := range []bool{true, false} {
 		limit.DB = uint8(db)
-		_, err := l.Decide(start, []Segment{{[]byte("k"), limit, 1}}, &algo.Options{}, out)
+		_, err := l.Decide(start, []engine.Segment{{[]byte("k"), limit, 1}}, &algo.Options{}, out)
 		require.NoError(t, err)
 		require.Equal(t, allowed, out[0].OK, "database %d", db)
 	}
 	limit.DB = 2
-	_, err := l.Decide(start, []Segment{{[]byte("k"), limit, 4}}, &algo.Options{}, out)
+	_, err := l.Decide(start, []engine.Segment{{[]byte("k"), limit, 4}}, &algo.Options{}, out)
 	require.NoError(t, err)
 	s.Use(5)
 	_, err = s.ChargeOnce(start, "n1", 1, l.Take(10))

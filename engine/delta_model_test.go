@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/engine/packed"
@@ -18,7 +19,7 @@ import (
 type group struct {
 	t      *testing.T
 	rnd    *rand.Rand
-	conf   Config
+	conf   engine.Config
 	nodes  []*member
 	lead   *member // nil while nobody does
 	log    []cutEntry
@@ -51,7 +52,7 @@ type takenSnapshot struct {
 func newGroup(t *testing.T, seed uint64) *group {
 	g := &group{t: t, rnd: rand.New(rand.NewPCG(21, seed))}
 	if seed%3 == 0 { // a leader evicts, also what has expired
-		g.conf = Config{MaxBytes: 256 << 10, Evict: true}
+		g.conf = engine.Config{MaxBytes: 256 << 10, Evict: true}
 	}
 	for range 3 {
 		g.nodes = append(g.nodes, g.newMember())
@@ -60,7 +61,7 @@ func newGroup(t *testing.T, seed uint64) *group {
 }
 
 func (g *group) newMember() *member {
-	clock, set := NewManualClock(start)
+	clock, set := engine.NewManualClock(start)
 	c := g.conf
 	c.Shards, c.Clock = 1<<g.rnd.IntN(4), clock
 	m := &member{node: newNode(g.t, c), set: set, mono: start}
@@ -145,18 +146,13 @@ func (g *group) snapshot(m *member) {
 	}
 	busy := g.rnd.IntN(3) > 0
 	var b bytes.Buffer
-	require.NoError(g.t, m.r.Snapshot().each(func(chunks [][]byte) error {
-		for _, chunk := range chunks {
-			require.NoError(g.t, writeChunk(&b, chunk))
-		}
+	require.NoError(g.t, m.r.Snapshot().PersistEach(&b, func() {
 		for range g.rnd.IntN(12) {
 			if busy {
 				g.step()
 			}
 		}
-		return nil
 	}))
-	require.NoError(g.t, writeChunk(&b, nil))
 	taken.bytes = b.Bytes()
 	g.taken = append(g.taken, taken)
 }
@@ -186,12 +182,12 @@ func (g *group) restore() {
 func (g *group) step() {
 	switch n := g.rnd.IntN(20); {
 	case n == 0 && g.lead != nil && g.rnd.IntN(12) == 0: // by an operator
-		g.lead.e.clock.Set(g.lead.e.Now() - g.rnd.Int64N(second))
+		g.lead.e.Clock().Set(g.lead.e.Now() - g.rnd.Int64N(second))
 	case n < 2:
 		g.pass(g.rnd.Int64N(second / 4))
 	case n < 4:
 		m := g.nodes[g.rnd.IntN(len(g.nodes))]
-		m.reap(m.e.passed())
+		m.reap(m.e.Passed())
 	case n < 6:
 		if m := g.nodes[g.rnd.IntN(len(g.nodes))]; m != g.lead {
 			g.deliver(m, m.applied+g.rnd.IntN(len(g.log)-m.applied+1))
@@ -287,7 +283,7 @@ func (g *group) act() {
 }
 
 // changeLarge changes a little of a large value, which it makes if there is none.
-func changeLarge(s *Session, rnd *rand.Rand, now int64, key []byte, kind algo.Algorithm) {
+func changeLarge(s *engine.Session, rnd *rand.Rand, now int64, key []byte, kind algo.Algorithm) {
 	switch kind {
 	case algo.Log:
 		l := algo.Limit{Algorithm: algo.Log, Limit: 200, Period: second/4 + second*rnd.Int64N(2)}

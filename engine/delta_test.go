@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
 // logSet makes hits on a sorted set that is a sliding log of 1000, as libraries
 // do: what is old goes, one member comes, the time to live begins anew.
-func logSet(t require.TestingT, s *Session, from, to int) {
+func logSet(t require.TestingT, s *engine.Session, from, to int) {
 	for i := from; i < to; i++ {
 		now := start + int64(i)*second/1000
 		v, err := s.Open(now, []byte("log"), algo.SortedSet)
@@ -32,7 +33,7 @@ func logMember(i int) []byte { return strconv.AppendInt(nil, int64(1_700_000_000
 
 // pair returns a leader with a full log, nothing of it dirty, and a follower.
 func pair(t *testing.T) (leader, follower *node) {
-	leader, follower = newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+	leader, follower = newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 	leader.r.Lead(start)
 	logSet(t, leader.s, 0, 1000)
 	send(t, leader, follower)
@@ -86,13 +87,13 @@ func TestWholeStates(t *testing.T) {
 	require.NoError(t, err)
 	logSet(t, leader.s, 1500, 1700)
 	whole(send(t, leader, follower))
-	_, err = leader.s.Set(start, []byte("text"), bytes.Repeat([]byte("t"), 5000), &SetOptions{})
+	_, err = leader.s.Set(start, []byte("text"), bytes.Repeat([]byte("t"), 5000), &engine.SetOptions{})
 	require.NoError(t, err)
 	whole(send(t, leader, follower))
 	_, err = leader.s.Copy(start, []byte("text"), []byte("log"), 0, true)
 	require.NoError(t, err)
 	whole(send(t, leader, follower))
-	_, err = leader.s.Set(start, []byte("text"), bytes.Repeat([]byte("t"), 5001), &SetOptions{})
+	_, err = leader.s.Set(start, []byte("text"), bytes.Repeat([]byte("t"), 5001), &engine.SetOptions{})
 	require.NoError(t, err)
 	deltas, size := send(t, leader, follower)
 	require.Equal(t, 1, deltas)
@@ -110,12 +111,12 @@ func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
 		t.Helper()
 		before := n.table(start)
 		err := n.r.Apply(parts, start)
-		require.ErrorIs(t, err, ErrBase)
+		require.ErrorIs(t, err, engine.ErrBase)
 		require.ErrorContains(t, err, `key "log" of database 0`)
 		require.Equal(t, before, n.table(start))
 	}
-	f(newNode(t, Config{}))
-	number := newNode(t, Config{}) // of another kind
+	f(newNode(t, engine.Config{}))
+	number := newNode(t, engine.Config{}) // of another kind
 	number.r.Lead(start)
 	_, err := number.s.Incr(start, []byte("log"), -1)
 	require.NoError(t, err)
@@ -135,8 +136,8 @@ func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
 // A snapshot of a batch of which the log has the first parts has its clock. What
 // expires by it is still what that batch has deltas from.
 func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
-	clock, set := NewManualClock(start)
-	leader := newNode(t, Config{Clock: clock})
+	clock, set := engine.NewManualClock(start)
+	leader := newNode(t, engine.Config{Clock: clock})
 	leader.r.Lead(start)
 	logSet(t, leader.s, 0, 1000)
 	deadline := start + second + minute
@@ -151,14 +152,14 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	after := leader.r.Now()
 	require.Greater(t, after, deadline)
 
-	restored := newNode(t, Config{})
+	restored := newNode(t, engine.Config{})
 	require.NoError(t, restored.r.Restore(bytes.NewReader(snap.Bytes()), after))
-	restored.reap(restored.e.passed())
+	restored.reap(restored.e.Passed())
 	require.NoError(t, restored.r.Apply(parts, after))
 	require.Equal(t, leader.table(start), restored.table(start))
 
 	// Others may have forgotten it, for all that a new leader knows.
-	other := newNode(t, Config{})
+	other := newNode(t, engine.Config{})
 	require.NoError(t, other.r.Restore(bytes.NewReader(snap.Bytes()), after))
 	other.r.Lead(after)
 	logSet(t, other.s, 1000, 1001)
@@ -169,7 +170,7 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 // What every kind has of large states can be sent in part: keys of a kind are
 // changed, and all travel as deltas.
 func TestDeltasOfEveryKind(t *testing.T) {
-	leader, follower := newNode(t, Config{}), newNode(t, Config{})
+	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)
 	hit := func(kind algo.Algorithm, i int) {
 		key := fmt.Append(nil, kind)

@@ -1,15 +1,14 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
-	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
-	"github.com/headgate-io/headgate/shard"
 )
 
 // readEffect is an effect as its reader would apply it.
@@ -64,21 +63,9 @@ func readPayload(t *testing.T, payload []byte) (list []readEffect, flushes int) 
 	return list, out.flushes
 }
 
-func TestTheLargestEffectFitsAChunk(t *testing.T) {
-	limits := newInterner()
-	it, err := limits.acquire(perMinute(algo.Log, 5))
-	require.NoError(t, err)
-	enc := effects.NewEncoder(limits, effects.FirstFormats, 1<<10, 0)
-	im := shard.Image{Key: make([]byte, shard.MaxKeyLen), Meta: it.id, Deadline: math.MinInt64, State: bytes.Repeat([]byte{0xff}, 8*textWords(MaxValueLen))}
-	enc.Put(im)
-	parts := enc.Finish()
-	require.Len(t, parts, 1)
-	require.Less(t, len(parts[0]), snapshotMost)
-}
-
 // A full log travels in less than half of what its words would take.
 func TestALogIsSmall(t *testing.T) {
-	n := newNode(t, Config{Shards: 1})
+	n := newNode(t, engine.Config{Shards: 1})
 	n.r.Lead(start)
 	const entries = 1000
 	now := start
@@ -90,7 +77,7 @@ func TestALogIsSmall(t *testing.T) {
 	require.True(t, ok)
 	require.Len(t, parts, 1)
 	require.Less(t, len(parts[0]), 5*entries+300)
-	follower := newNode(t, Config{})
+	follower := newNode(t, engine.Config{})
 	require.NoError(t, follower.r.Apply(parts, now))
 	require.Equal(t, n.table(now), follower.table(now))
 }
@@ -98,7 +85,7 @@ func TestALogIsSmall(t *testing.T) {
 // What is written has the version that is permitted, in payloads and in
 // snapshots.
 func TestWritersObeyTheFormatsPermitted(t *testing.T) {
-	n := newNode(t, Config{Shards: 1})
+	n := newNode(t, engine.Config{Shards: 1})
 	for _, version := range []byte{effects.Newest, effects.Newest + 1} {
 		n.r.Permit(effects.Formats{Effects: version})
 		n.r.Lead(start)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // Integers without a time to live are found, in every database, and nothing
 // else is.
 func TestEndlessCounters(t *testing.T) {
-	e := New(Config{Shards: 4})
+	e := engine.New(engine.Config{Shards: 4})
 	s := e.NewSession()
 	now := e.Now()
 	incr := func(key string, n int64) {
@@ -26,7 +27,7 @@ func TestEndlessCounters(t *testing.T) {
 	incr("ends", 1)
 	_, err := s.Expire(now, []byte("ends"), now+int64(1e12), 0)
 	require.NoError(t, err)
-	_, err = s.Set(now, []byte("text"), []byte("x"), &SetOptions{})
+	_, err = s.Set(now, []byte("text"), []byte("x"), &engine.SetOptions{})
 	require.NoError(t, err)
 	_, err = s.Decide(now, []byte("limit"), algo.Limit{Algorithm: algo.Token, Limit: 5, Period: 1e9}, 1, &algo.Options{})
 	require.NoError(t, err)
@@ -35,14 +36,14 @@ func TestEndlessCounters(t *testing.T) {
 	require.Equal(t, 5, found.Keys)
 	require.Equal(t, 3, found.Counters)
 	require.Equal(t, 2, found.Found)
-	require.ElementsMatch(t, []EndlessCounter{{0, []byte("endless"), 41}, {3, []byte("other"), 1}}, found.Sample)
+	require.ElementsMatch(t, []engine.EndlessCounter{{0, []byte("endless"), 41}, {3, []byte("other"), 1}}, found.Sample)
 	require.Len(t, e.EndlessCounters(1000, 1).Sample, 1)
 }
 
 // A large table is looked at in parts, and in the end all of it.
 func TestEndlessCountersGoOn(t *testing.T) {
 	const keys, look = 20_000, 2000
-	e := New(Config{Shards: 16})
+	e := engine.New(engine.Config{Shards: 16})
 	s := e.NewSession()
 	for i := range keys {
 		_, err := s.Incr(e.Now(), fmt.Appendf(nil, "key:%d", i), 1)

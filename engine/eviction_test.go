@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
@@ -19,9 +20,9 @@ import (
 // on the table or on copies; on a leader too, where what goes is in memory until
 // the commit.
 func TestStepsFindRoom(t *testing.T) {
-	t.Run("alone", func(t *testing.T) { stepsFindRoom(t, New(Config{MaxBytes: 4 << 20, Evict: true})) })
+	t.Run("alone", func(t *testing.T) { stepsFindRoom(t, engine.New(engine.Config{MaxBytes: 4 << 20, Evict: true})) })
 	t.Run("leader", func(t *testing.T) {
-		n := newNode(t, Config{MaxBytes: 4 << 20, Evict: true})
+		n := newNode(t, engine.Config{MaxBytes: 4 << 20, Evict: true})
 		n.r.Lead(start)
 		var wg sync.WaitGroup
 		done := make(chan struct{})
@@ -43,10 +44,10 @@ func TestStepsFindRoom(t *testing.T) {
 	})
 }
 
-func stepsFindRoom(t *testing.T, e *Engine) {
+func stepsFindRoom(t *testing.T, e *engine.Engine) {
 	flood := e.NewSession()
 	for i := 0; e.Stats().Evicted < 5000; i++ {
-		_, err := flood.Set(start, fmt.Append(nil, "flood", i), make([]byte, 1+i%300), &SetOptions{})
+		_, err := flood.Set(start, fmt.Append(nil, "flood", i), make([]byte, 1+i%300), &engine.SetOptions{})
 		require.NoError(t, err)
 	}
 	var wg sync.WaitGroup
@@ -55,8 +56,8 @@ func stepsFindRoom(t *testing.T, e *Engine) {
 			rnd := rand.New(rand.NewPCG(5, uint64(w)))
 			s, c := e.NewSession(), e.NewScratch()
 			defer s.Close()
-			write := func(s *Session, key []byte) error {
-				_, err := s.Set(start, key, make([]byte, 1+rnd.IntN(40<<10)), &SetOptions{})
+			write := func(s *engine.Session, key []byte) error {
+				_, err := s.Set(start, key, make([]byte, 1+rnd.IntN(40<<10)), &engine.SetOptions{})
 				return err
 			}
 			for i := range 300 {
@@ -89,7 +90,7 @@ func stepsFindRoom(t *testing.T, e *Engine) {
 }
 
 // scratched writes keys on copies, and reports whether they were stored.
-func scratched(t *testing.T, s *Session, c *Scratch, keys [][]byte, write func(s *Session, key []byte) error) bool {
+func scratched(t *testing.T, s *engine.Session, c *engine.Scratch, keys [][]byte, write func(s *engine.Session, key []byte) error) bool {
 	defer c.Reset()
 	if err := c.Bring(s, start, keys...); err != nil {
 		t.Error(err)
@@ -116,11 +117,11 @@ func TestLargeValuesStayWithinTheBound(t *testing.T) {
 		each = 15
 	}
 	for _, evict := range []bool{true, false} {
-		e := New(Config{MaxBytes: bound, Evict: evict})
+		e := engine.New(engine.Config{MaxBytes: bound, Evict: evict})
 		flood := e.NewSession()
 		for i := 0; i < 150_000; i++ {
-			if _, err := flood.Set(start, fmt.Append(nil, "flood", i), make([]byte, 1+i%50), &SetOptions{}); err != nil {
-				require.ErrorIs(t, err, ErrFull)
+			if _, err := flood.Set(start, fmt.Append(nil, "flood", i), make([]byte, 1+i%50), &engine.SetOptions{}); err != nil {
+				require.ErrorIs(t, err, engine.ErrFull)
 				break
 			}
 		}
@@ -135,7 +136,7 @@ func TestLargeValuesStayWithinTheBound(t *testing.T) {
 				for i := range each {
 					name, to, size := key(), key(), 1<<(14+rnd.IntN(6))
 					whole := i%15 == 0
-					var step Step
+					var step engine.Step
 					if whole {
 						step = s.IsolateAll(start, [][]byte{name, to}, 0)
 					} else if i%5 == 0 {
@@ -144,23 +145,23 @@ func TestLargeValuesStayWithinTheBound(t *testing.T) {
 					var err error
 					switch i % 3 {
 					case 0:
-						_, err = s.Set(start, name, make([]byte, size), &SetOptions{})
+						_, err = s.Set(start, name, make([]byte, size), &engine.SetOptions{})
 					case 1:
-						var v *Value
+						var v *engine.Value
 						if v, err = s.Open(start, name, algo.Counter); err == nil {
-							if _, err = v.Splice(v.Len(), 0, size); errors.Is(err, ErrValueTooLarge) {
+							if _, err = v.Splice(v.Len(), 0, size); errors.Is(err, engine.ErrValueTooLarge) {
 								v.Delete()
 								err = nil
 							}
 							v.Close()
 						}
 					default:
-						if _, err = s.Copy(start, name, to, 0, true); errors.Is(err, ErrNoKey) {
+						if _, err = s.Copy(start, name, to, 0, true); errors.Is(err, engine.ErrNoKey) {
 							err = nil
 						}
 					}
 					step.Commit()
-					if errors.Is(err, ErrFull) {
+					if errors.Is(err, engine.ErrFull) {
 						if evict && !whole {
 							t.Errorf("step %d of %d is refused", i, w)
 						}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
 )
@@ -21,7 +22,7 @@ func (n *node) fill(t *testing.T, keys int) {
 
 func TestAFlushIsOneRecord(t *testing.T) {
 	for _, shards := range []int{1, 256} {
-		leader, follower := newNode(t, Config{Shards: shards}), newNode(t, Config{Shards: 4})
+		leader, follower := newNode(t, engine.Config{Shards: shards}), newNode(t, engine.Config{Shards: 4})
 		leader.r.Lead(start)
 		leader.fill(t, 3000)
 		require.NoError(t, follower.r.Apply(leader.cut(), start))
@@ -38,7 +39,7 @@ func TestAFlushIsOneRecord(t *testing.T) {
 // What a session decides in one step with a flush is in one cut with it: the cut
 // waits for the step's end.
 func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
-	n := newNode(t, Config{Shards: 4})
+	n := newNode(t, engine.Config{Shards: 4})
 	n.r.Lead(start)
 	l := perMinute(algo.Fixed, 100)
 	decide(t, n.s, start, "before", l, 1, algo.Options{})
@@ -53,7 +54,7 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 		t.Fatal("cut in the middle of a step")
 	case <-time.After(50 * time.Millisecond):
 	}
-	segs := chainOf(Segment{[]byte("c"), l, 1}, Segment{[]byte("d"), l, 1})
+	segs := chainOf(engine.Segment{[]byte("c"), l, 1}, engine.Segment{[]byte("d"), l, 1})
 	_, err := n.s.DecideAll(start, segs, &algo.Options{}, make([]algo.Decision, 2))
 	require.NoError(t, err)
 	step.Commit()
@@ -85,9 +86,9 @@ func TestAFlushIsUndone(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			n, restored := newNode(t, Config{Shards: 4}), newNode(t, Config{})
+			n, restored := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{})
 			n.r.Lead(start)
-			n.e.clock.Set(start)
+			n.e.Clock().Set(start)
 			n.fill(t, 200) // of which some are not touched again
 			// Many go before the flush and come back behind it, which moves the
 			// others about.
@@ -114,21 +115,19 @@ func TestAFlushIsUndone(t *testing.T) {
 			require.Equal(t, before, restored.table(start), "snapshot")
 
 			const held = 2
-			n.e.table.Shard(held).Lock()
+			n.e.Table().Shard(held).Lock()
 			deposed := n.deposing(t)
 			require.NoError(t, restored.r.Restore(bytes.NewReader([]byte{0}), start))
 			persist := func(i int) {
-				for _, chunk := range n.r.committed(i, effects.FirstFormats, start) {
-					require.NoError(t, restored.r.apply(chunk, start))
-				}
+				require.NoError(t, restored.r.Apply(n.r.CommittedOf(i, start), start))
 			}
-			require.Eventually(t, func() bool { return n.r.undone.Load() == held }, 10*time.Second, time.Millisecond)
+			require.Eventually(t, func() bool { return n.r.Undone() == held }, 10*time.Second, time.Millisecond)
 			for i := range held {
 				persist(i)
 			}
-			n.e.table.Shard(held).Unlock()
+			n.e.Table().Shard(held).Unlock()
 			<-deposed
-			for i := held; i < n.e.table.Shards(); i++ {
+			for i := held; i < n.e.Table().Shards(); i++ {
 				persist(i)
 			}
 			require.Equal(t, before, restored.table(start), "snapshot while deposing")
@@ -145,7 +144,7 @@ func TestAFlushIsUndone(t *testing.T) {
 // The limits of flushed keys are forgotten once the flush is committed, and not
 // before.
 func TestAFlushGivesLimitsBack(t *testing.T) {
-	n, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 4})
+	n, follower := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 4})
 	n.r.Lead(start)
 	const keys = 5000
 	for i := range int64(keys) {
@@ -156,15 +155,15 @@ func TestAFlushGivesLimitsBack(t *testing.T) {
 	decide(t, n.s, start, "k7", numbered(keys), 1, algo.Options{Force: true})
 	require.NoError(t, n.s.Flush())
 	parts := n.cut()
-	n.e.collectLimits()
-	n.e.collectLimits()
-	require.Equal(t, keys+1, n.e.limits.len())
+	n.e.CollectLimits()
+	n.e.CollectLimits()
+	require.Equal(t, keys+1, n.e.Stats().Limits)
 	n.l.Commit()
 	require.NoError(t, follower.r.Apply(parts, start))
 	for _, n := range []*node{n, follower} {
 		require.Eventually(t, func() bool {
-			n.e.collectLimits()
-			return n.e.limits.len() <= ruleCacheSize+1
+			n.e.CollectLimits()
+			return n.e.Stats().Limits <= engine.RuleCacheSize+1
 		}, 10*time.Second, time.Millisecond)
 	}
 }

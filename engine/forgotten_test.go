@@ -1,17 +1,18 @@
-package engine
+package engine_test
 
 import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // A key whose last fraction of a nanosecond is still to come matters at its
 // deadline.
 func TestTokenAtItsDeadline(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	third := algo.Limit{Limit: 3, Period: second, Burst: 1}
 	decide(t, s, start, "k", third, 1, algo.Options{})
 	at, _, ok, _ := s.Deadline(start, []byte("k"))
@@ -25,7 +26,7 @@ func TestTokenAtItsDeadline(t *testing.T) {
 // A window whose own units were all refunded holds only those of the one before,
 // which weigh nothing at its end.
 func TestSlidingRefundIsForgottenWithItsWindow(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	l := algo.Limit{Algorithm: algo.Sliding, Limit: 100, Period: minute}
 	decide(t, s, start, "k", l, 60, algo.Options{})
 	decide(t, s, start+minute+10*second, "k", l, 5, algo.Options{})

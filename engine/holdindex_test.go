@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -7,20 +7,21 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
 // Where the clock was set back by much, what is found before its end is entered again.
 func TestHoldIndexBehindItsClock(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))
-	end := func(now int64) { s.e.SettleEnded(context.Background(), s, now) }
-	reserve(t, s, start, "a", func(r *Reserve) { r.TTL = second }, c)
+	end := func(now int64) { s.Engine().SettleEnded(context.Background(), s, now) }
+	reserve(t, s, start, "a", func(r *engine.Reserve) { r.TTL = second }, c)
 	at := start + 2*reservation.MaxTTL
 	reserve(t, s, at, "b", nil, c)
 	end(start + 2*second)
-	require.Equal(t, reservation.Released, settle(t, s, start+3*second, "a", Settlement{State: reservation.Released}).State)
+	require.Equal(t, reservation.Released, settle(t, s, start+3*second, "a", engine.Settlement{State: reservation.Released}).State)
 	for now := start + 2*second; now < at+minute; now += reservation.MaxTTL / 3 {
 		end(now)
 	}
@@ -36,44 +37,44 @@ func TestHoldIndexIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
 	}
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", algo.Limit{Algorithm: algo.Fixed, Limit: algo.MaxCount, Period: minute})
-	long := func(r *Reserve) { r.TTL, r.Keep = reservation.MaxTTL, second }
+	long := func(r *engine.Reserve) { r.TTL, r.Keep = reservation.MaxTTL, second }
 	reserve(t, s, start, "open", long, c)
-	for i := range staleKeys + 100 {
+	for i := range engine.StaleKeys + 100 {
 		id := fmt.Sprint(i)
 		reserve(t, s, start, id, long, c)
 		settle(t, s, start, id, cancelled())
 	}
-	for i := range s.e.table.Shards() {
-		for cursor := s.e.table.Sweep(i, 0, start+5*second); cursor != 0; {
-			cursor = s.e.table.Sweep(i, cursor, start+5*second)
+	for i := range s.Engine().Table().Shards() {
+		for cursor := s.Engine().Table().Sweep(i, 0, start+5*second); cursor != 0; {
+			cursor = s.Engine().Table().Sweep(i, cursor, start+5*second)
 		}
 	}
-	require.Equal(t, 1, s.e.Reservations())
-	s.e.reservations.index.Forget(start + 5*second) // else the index is made anew for these
-	require.Zero(t, s.e.reservations.index.DoneKeys)
-	require.Greater(t, s.e.reservations.index.DueKeys, staleKeys)
-	s.e.SettleEnded(context.Background(), s, start+5*second)
-	require.Equal(t, 1, s.e.reservations.index.DueKeys)
-	s.e.SettleEnded(context.Background(), s, start+reservation.MaxTTL+2*second)
-	require.Equal(t, reservation.Released, settle(t, s, start+reservation.MaxTTL+2*second, "open", Settlement{State: reservation.Released}).State)
+	require.Equal(t, 1, s.Engine().Reservations())
+	s.Engine().HoldIndex().Forget(start + 5*second) // else the index is made anew for these
+	require.Zero(t, s.Engine().HoldIndex().DoneKeys)
+	require.Greater(t, s.Engine().HoldIndex().DueKeys, engine.StaleKeys)
+	s.Engine().SettleEnded(context.Background(), s, start+5*second)
+	require.Equal(t, 1, s.Engine().HoldIndex().DueKeys)
+	s.Engine().SettleEnded(context.Background(), s, start+reservation.MaxTTL+2*second)
+	require.Equal(t, reservation.Released, settle(t, s, start+reservation.MaxTTL+2*second, "open", engine.Settlement{State: reservation.Released}).State)
 }
 
 // A call that has come anew under the name of one that is gone is not dropped in the
 // place of that.
 func TestAHoldThatIsOpenAgainMakesNoRoom(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 100))
-	reserve(t, s, start, "a", func(r *Reserve) { r.Keep = second }, c)
+	reserve(t, s, start, "a", func(r *engine.Reserve) { r.Keep = second }, c)
 	settle(t, s, start, "a", cancelled())
 	at := start + 3*second
-	reserve(t, s, at, "first", func(r *Reserve) { r.TTL = second }, c)
-	reserve(t, s, at, "a", func(r *Reserve) { r.TTL = 2 * minute }, c)
-	s.e.reservations.most = 2
+	reserve(t, s, at, "first", func(r *engine.Reserve) { r.TTL = second }, c)
+	reserve(t, s, at, "a", func(r *engine.Reserve) { r.TTL = 2 * minute }, c)
+	s.Engine().BoundHolds(2)
 	reserve(t, s, at, "b", nil, c)
 	_, err := s.Reservation(at, []byte("first"))
-	require.ErrorIs(t, err, ErrNoHold)
+	require.ErrorIs(t, err, engine.ErrNoHold)
 	r, err := s.Reservation(at, []byte("a"))
 	require.NoError(t, err)
 	require.Equal(t, reservation.Open, r.State)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,14 +6,15 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // cutOff returns n nodes that hold the same table and follow nobody.
-func cutOff(t *testing.T, n int, l algo.Limit, key string, used int64) ([]*node, []*Local) {
-	nodes, locals := make([]*node, n), make([]*Local, n)
+func cutOff(t *testing.T, n int, l algo.Limit, key string, used int64) ([]*node, []*engine.Local) {
+	nodes, locals := make([]*node, n), make([]*engine.Local, n)
 	for i := range nodes {
-		nodes[i] = newNode(t, Config{})
+		nodes[i] = newNode(t, engine.Config{})
 		nodes[i].r.Lead(start)
 		if used > 0 {
 			decide(t, nodes[i].s, start, key, l, used, algo.Options{})
@@ -21,17 +22,17 @@ func cutOff(t *testing.T, n int, l algo.Limit, key string, used int64) ([]*node,
 		nodes[i].cut()
 		nodes[i].l.Commit()
 		nodes[i].depose()
-		locals[i] = NewLocal(nodes[i].e)
+		locals[i] = engine.NewLocal(nodes[i].e)
 		locals[i].Begin(n, i)
 	}
 	return nodes, locals
 }
 
 // admit calls a node until it denies, and returns how many calls it admitted.
-func admit(l *Local, now int64, key string, limit algo.Limit) int64 {
+func admit(l *engine.Local, now int64, key string, limit algo.Limit) int64 {
 	out := make([]algo.Decision, 1)
 	for n := int64(0); ; n++ {
-		_, err := l.Decide(now, []Segment{{[]byte(key), limit, 1}}, &algo.Options{}, out)
+		_, err := l.Decide(now, []engine.Segment{{[]byte(key), limit, 1}}, &algo.Options{}, out)
 		if err != nil || !out[0].OK {
 			return n
 		}
@@ -77,10 +78,10 @@ func TestLocalRefusesWhatItCannotAccountFor(t *testing.T) {
 	l := perMinute(algo.Token, 10)
 	_, locals := cutOff(t, 3, l, "k", 0)
 	out := make([]algo.Decision, 1)
-	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, -1}}, &algo.Options{}, out)
-	require.ErrorIs(t, err, ErrNotLocal)
-	_, err = locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &algo.Options{Force: true}, out)
-	require.ErrorIs(t, err, ErrNotLocal)
+	_, err := locals[0].Decide(start, []engine.Segment{{[]byte("k"), l, -1}}, &algo.Options{}, out)
+	require.ErrorIs(t, err, engine.ErrNotLocal)
+	_, err = locals[0].Decide(start, []engine.Segment{{[]byte("k"), l, 1}}, &algo.Options{Force: true}, out)
+	require.ErrorIs(t, err, engine.ErrNotLocal)
 	require.Empty(t, locals[0].Take(10))
 }
 
@@ -93,7 +94,7 @@ func TestLocalLeavesTheReplicatedTableAlone(t *testing.T) {
 }
 
 // chargeOnce charges a batch of which nothing is lost.
-func chargeOnce(t *testing.T, s *Session, node string, number int64, charges []Charge) {
+func chargeOnce(t *testing.T, s *engine.Session, node string, number int64, charges []engine.Charge) {
 	lost, err := s.ChargeOnce(start, node, number, charges)
 	require.NoError(t, err)
 	require.Zero(t, lost)
@@ -102,7 +103,7 @@ func chargeOnce(t *testing.T, s *Session, node string, number int64, charges []C
 func TestHealingChargesOnce(t *testing.T) {
 	l := perMinute(algo.Fixed, 300)
 	_, locals := cutOff(t, 3, l, "k", 0)
-	leader := newNode(t, Config{})
+	leader := newNode(t, engine.Config{})
 	leader.r.Lead(start)
 	for i, local := range locals {
 		require.Equal(t, int64(100), admit(local, start, "k", l))
@@ -117,39 +118,39 @@ func TestHealingChargesOnce(t *testing.T) {
 	x, ok, _ := leader.s.Explain(start, []byte("k"))
 	require.True(t, ok)
 	require.Equal(t, int64(300), x.Used)
-	chargeOnce(t, leader.s, "n0", 8, []Charge{{Key: []byte("k"), Limit: l, Units: 5}})
+	chargeOnce(t, leader.s, "n0", 8, []engine.Charge{{Key: []byte("k"), Limit: l, Units: 5}})
 	x, _, _ = leader.s.Explain(start, []byte("k"))
 	require.Equal(t, int64(305), x.Used, "what was admitted is a fact, beyond the limit too")
 }
 
 func TestChargeOnceAfterASeal(t *testing.T) {
-	n := newNode(t, Config{})
-	charges := []Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
+	n := newNode(t, engine.Config{})
+	charges := []engine.Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	_, err := n.s.ChargeOnce(start, "n0", 7, charges)
-	require.ErrorIs(t, err, ErrSealed)
+	require.ErrorIs(t, err, engine.ErrSealed)
 	n.r.Lead(start)
 	chargeOnce(t, n.s, "n0", 7, charges)
 	n.depose()
 	_, err = n.s.ChargeOnce(start, "n0", 8, charges)
-	require.ErrorIs(t, err, ErrSealed)
+	require.ErrorIs(t, err, engine.ErrSealed)
 }
 
 // A charge that cannot be made does not take the others of its batch with it.
 func TestChargeOncePassesOverWhatHasNoRoom(t *testing.T) {
 	l := perMinute(algo.Fixed, 300)
-	s := newTestSession(t, Config{MaxBytes: 1 << 20})
+	s := newTestSession(t, engine.Config{MaxBytes: 1 << 20})
 	decide(t, s, start, "k", l, 1, algo.Options{})
 	chargeOnce(t, s, "n0", 1, nil)
 	large := func(i int) []byte { return append(make([]byte, 60<<10), fmt.Sprint(i)...) }
 	full := 0
 	for {
 		if _, err := s.Decide(start, large(full), l, 1, &algo.Options{}); err != nil {
-			require.ErrorIs(t, err, ErrFull)
+			require.ErrorIs(t, err, engine.ErrFull)
 			break
 		}
 		full++
 	}
-	lost, err := s.ChargeOnce(start, "n0", 2, []Charge{
+	lost, err := s.ChargeOnce(start, "n0", 2, []engine.Charge{
 		{Key: large(full), Limit: l, Units: 5},
 		{Key: []byte("k"), Limit: l, Units: algo.MaxCount},
 		{Key: []byte("k"), Limit: perMinute(algo.Token, 300), Units: 5},
@@ -167,7 +168,7 @@ func TestLocalChains(t *testing.T) {
 	out := make([]algo.Decision, 2)
 	passed := 0
 	for range 20 {
-		binding, err := locals[1].Decide(start, chainOf(Segment{[]byte("s"), s, 1}, Segment{[]byte("d"), d, 1}), &algo.Options{}, out)
+		binding, err := locals[1].Decide(start, chainOf(engine.Segment{[]byte("s"), s, 1}, engine.Segment{[]byte("d"), d, 1}), &algo.Options{}, out)
 		require.NoError(t, err)
 		if out[binding].OK {
 			passed++
@@ -183,27 +184,11 @@ func TestLocalRemembersEachLimitOfAKeyOnce(t *testing.T) {
 	_, locals := cutOff(t, 3, l, "k", 0)
 	out := make([]algo.Decision, 1)
 	for i := range 40 {
-		_, err := locals[0].Decide(start, []Segment{{[]byte("k"), []algo.Limit{l, other}[i%2], 1}}, &algo.Options{}, out)
+		_, err := locals[0].Decide(start, []engine.Segment{{[]byte("k"), []algo.Limit{l, other}[i%2], 1}}, &algo.Options{}, out)
 		require.NoError(t, err)
 		require.True(t, out[0].OK)
 	}
-	require.Equal(t, []Charge{{Key: []byte("k"), Limit: l, Units: 20}, {Key: []byte("k"), Limit: other, Units: 20}}, locals[0].Take(100))
-}
-
-// What is to be charged is bounded: beyond that a key is not decided, unless its
-// charge is remembered already.
-func TestLocalRemembersABoundedNumberOfKeys(t *testing.T) {
-	l := perMinute(algo.Token, 30)
-	_, locals := cutOff(t, 3, l, "k", 0)
-	local, out := locals[0], make([]algo.Decision, 1)
-	decideOn := func(key string) error {
-		_, err := local.Decide(start, []Segment{{[]byte(key), l, 1}}, &algo.Options{}, out)
-		return err
-	}
-	local.order = make([]*spending, localKeys-1)
-	require.NoError(t, decideOn("k"))
-	require.ErrorIs(t, decideOn("other"), ErrNotLocal)
-	require.NoError(t, decideOn("k"))
+	require.Equal(t, []engine.Charge{{Key: []byte("k"), Limit: l, Units: 20}, {Key: []byte("k"), Limit: other, Units: 20}}, locals[0].Take(100))
 }
 
 // A node whose memory for local decisions is full says so as for any other key
@@ -211,10 +196,10 @@ func TestLocalRemembersABoundedNumberOfKeys(t *testing.T) {
 func TestLocalWithoutMemory(t *testing.T) {
 	l := perMinute(algo.Token, 30)
 	_, locals := cutOff(t, 3, l, "k", 0)
-	locals[0].overlay.SetMemory(1, false)
+	locals[0].Overlay().SetMemory(1, false)
 	out := make([]algo.Decision, 1)
-	_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, 1}}, &algo.Options{}, out)
-	require.ErrorIs(t, err, ErrNotLocal)
+	_, err := locals[0].Decide(start, []engine.Segment{{[]byte("k"), l, 1}}, &algo.Options{}, out)
+	require.ErrorIs(t, err, engine.ErrNotLocal)
 }
 
 // A cost above a node's share waits for a leader, to whom it is none that never
@@ -231,22 +216,32 @@ func TestLocalCostsAboveTheShare(t *testing.T) {
 			err   error
 		}{
 			{cost: 10},
-			{cost: 11, err: ErrNotLocal},
-			{cost: 30, err: ErrNotLocal},
-			{cost: 30, o: algo.Options{Peek: true}, err: ErrNotLocal},
+			{cost: 11, err: engine.ErrNotLocal},
+			{cost: 30, err: engine.ErrNotLocal},
+			{cost: 30, o: algo.Options{Peek: true}, err: engine.ErrNotLocal},
 			{cost: 31, never: true},
-			{cost: 35, o: algo.Options{Debt: 5}, err: ErrNotLocal},
+			{cost: 35, o: algo.Options{Debt: 5}, err: engine.ErrNotLocal},
 			{cost: 36, o: algo.Options{Debt: 5}, never: true},
 		} {
-			_, err := locals[0].Decide(start, []Segment{{[]byte("k"), l, c.cost}}, &c.o, out)
+			_, err := locals[0].Decide(start, []engine.Segment{{[]byte("k"), l, c.cost}}, &c.o, out)
 			require.ErrorIs(t, err, c.err, "cost %d", c.cost)
 			if err == nil {
 				require.Equal(t, c.never, out[0].RetryAfter == algo.Never, "cost %d", c.cost)
 			}
-			chain := chainOf(Segment{[]byte("other"), l, 0}, Segment{[]byte("chained"), l, c.cost})
+			chain := chainOf(engine.Segment{[]byte("other"), l, 0}, engine.Segment{[]byte("chained"), l, c.cost})
 			_, err = locals[0].Decide(start, chain, &c.o, out)
 			require.ErrorIs(t, err, c.err, "cost %d in a chain", c.cost)
 		}
 		require.Len(t, locals[0].Take(10), 2, "the cost of 10, alone and in a chain")
 	})
+}
+
+func TestAKindWithoutSharesIsNotDecidedLocally(t *testing.T) {
+	l := engine.NewLocal(engine.New(engine.Config{}))
+	l.Begin(3, 0)
+	for _, a := range []algo.Algorithm{algo.Slots, algo.PolicySlots, algo.Counter, algo.PolicySlots + 1} {
+		out := make([]algo.Decision, 1)
+		_, err := l.Decide(start, chainOf(engine.Segment{[]byte("k"), algo.Limit{Algorithm: a, Limit: 9}, 1}), &algo.Options{}, out)
+		require.ErrorIs(t, err, engine.ErrNotLocal, a)
+	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
@@ -27,27 +28,27 @@ func TestMemoryBoundsLimitsToo(t *testing.T) {
 	}
 	const bound = 16 << 20
 	before := heap()
-	e := New(Config{MaxBytes: bound, Evict: true})
+	e := engine.New(engine.Config{MaxBytes: bound, Evict: true})
 	s := e.NewSession()
 	defer s.Close()
 	now := start
 	for i := range int64(400_000) {
 		_, err := s.Decide(now, fmt.Appendf(nil, "key:%d", i), algo.Limit{Limit: 10, Period: minute + i}, 1, &algo.Options{})
 		if err != nil {
-			require.ErrorIs(t, err, ErrTooManyLimits)
+			require.ErrorIs(t, err, engine.ErrTooManyLimits)
 		}
 		if i%10_000 == 0 {
-			e.tidyLimits()
+			e.TidyLimits()
 		}
 	}
 	for i := range 400_000 {
 		_, err := s.Decide(now, fmt.Appendf(nil, "other:%d", i), perMinute(algo.Token, 10), 1, &algo.Options{})
 		require.NoError(t, err)
 	}
-	require.Less(t, e.table.Bytes(), int64(bound+bound/8))
-	require.Equal(t, e.table.Bytes(), e.Stats().Bytes, "limits count once")
+	require.Less(t, e.Table().Bytes(), int64(bound+bound/8))
+	require.Equal(t, e.Table().Bytes(), e.Stats().Bytes, "limits count once")
 	used := heap() - before
-	t.Logf("%d limits, accounted %d, used %d of %d", e.limits.len(), e.table.Bytes(), used, bound)
+	t.Logf("%d limits, accounted %d, used %d of %d", e.Stats().Limits, e.Table().Bytes(), used, bound)
 	require.Less(t, used, int64(bound+bound/4))
 	runtime.KeepAlive(e)
 }
@@ -57,19 +58,14 @@ func TestSmallBoundsHold(t *testing.T) {
 		t.Skip("long, and in one goroutine")
 	}
 	for _, bound := range []int64{1 << 20, 4 << 20, 16 << 20} {
-		e := New(Config{MaxBytes: bound, Evict: true})
+		e := engine.New(engine.Config{MaxBytes: bound, Evict: true})
 		s := e.NewSession()
 		for i := range int64(100_000) {
 			l := algo.Limit{Algorithm: algo.Algorithm(i % 5), Limit: 10, Period: minute}
 			_, err := s.Decide(start, fmt.Appendf(nil, "%d:%0*d", i%5, 8+i%40, i), l, 1, &algo.Options{})
 			require.NoError(t, err)
 		}
-		require.Less(t, e.table.Bytes(), bound+bound/4, "maxmemory %d", bound)
+		require.Less(t, e.Table().Bytes(), bound+bound/4, "maxmemory %d", bound)
 		s.Close()
 	}
-	require.Equal(t, 256, (&Config{MaxBytes: 64 << 20}).shards())
-	require.Equal(t, 256, (&Config{}).shards())
-	require.Equal(t, 16, (&Config{Shards: 16}).shards())
-	require.Equal(t, 4, (&Config{Shards: 100, MaxBytes: 1 << 20}).shards())
-	require.Equal(t, 1, (&Config{MaxBytes: 1}).shards())
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -7,11 +7,13 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 // The room for a copy may be that of its source.
 func TestACopySurvivesTheEvictionOfItsSource(t *testing.T) {
-	s := New(Config{Shards: 1, MaxBytes: 256 << 10, Evict: true}).NewSession()
+	s := engine.New(engine.Config{Shards: 1, MaxBytes: 256 << 10, Evict: true}).NewSession()
 	rnd := rand.New(rand.NewPCG(5, 5))
 	value := func(i int) string { return string(bytes.Repeat(fmt.Appendf(nil, "%04d", i), 500)) }
 	evicted := 0
@@ -20,7 +22,7 @@ func TestACopySurvivesTheEvictionOfItsSource(t *testing.T) {
 		set(t, s, from, value(i))
 		done, err := s.Copy(start, []byte(from), []byte(to), uint8(rnd.IntN(2)), true)
 		if err != nil {
-			require.ErrorIs(t, err, ErrNoKey)
+			require.ErrorIs(t, err, engine.ErrNoKey)
 			continue
 		}
 		require.True(t, done)

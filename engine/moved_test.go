@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,13 +6,14 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
 // A hold's record makes the segment of its counter split now and then: what the counter
 // is charged is charged all the same.
 func TestAHoldBesideItsCounter(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 1})
+	s := newTestSession(t, engine.Config{Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 10_000))
 	for n := range int64(1000) {
 		reserve(t, s, start, fmt.Sprint("hold", n), nil, c)
@@ -23,7 +24,7 @@ func TestAHoldBesideItsCounter(t *testing.T) {
 // A settlement that leaves nothing of a counter moves the slots of others, in a segment
 // as full as they get: one of them that it charges is charged.
 func TestASettlementThatMovesItsCounters(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 1})
+	s := newTestSession(t, engine.Config{Shards: 1})
 	for n := range 200 {
 		check(t, s, start, of(t, s, fmt.Sprint("@p:other;n=", n), perMinute(algo.Token, 10)))
 	}
@@ -35,6 +36,12 @@ func TestASettlementThatMovesItsCounters(t *testing.T) {
 		require.EqualValues(t, 7, remaining(t, s, start, more), "%d", n)
 		_, err := s.Delete(start, more.Key)
 		require.NoError(t, err)
-		require.True(t, s.dropReservation(s.e.hash(algo.HoldSpace, []byte("hold")), true))
+		hash := holdHash(s, "hold")
+		sh := s.Engine().Table().At(hash)
+		sh.Lock()
+		hold, found := sh.Find(hash, []byte("hold"))
+		require.True(t, found)
+		sh.Delete(hold)
+		sh.Unlock()
 	}
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
@@ -24,8 +25,8 @@ type modelOffender struct {
 // modelBlock is a block: the n-th of those that have followed each other, from 0.
 type modelBlock struct{ begin, length, n int64 }
 
-// modelLength is for how long the n-th block is: block * factor^n.
-func (p *Penalty) modelLength(n int64) int64 {
+// blockLength is for how long the n-th block is: block * factor^n.
+func blockLength(p *engine.Penalty, n int64) int64 {
 	length := new(big.Int).Exp(big.NewInt(p.Factor), big.NewInt(n), nil)
 	length.Mul(length, big.NewInt(p.Block))
 	if most := big.NewInt(p.Max); length.Cmp(most) > 0 {
@@ -35,16 +36,16 @@ func (p *Penalty) modelLength(n int64) int64 {
 }
 
 // last returns when the last block ends, if there was one.
-func (m *modelOffender) last(p *Penalty) (end int64, was bool) {
+func (m *modelOffender) last(p *engine.Penalty) (end int64, was bool) {
 	if len(m.blocks) == 0 {
 		return 0, false
 	}
 	b := m.blocks[len(m.blocks)-1]
-	return b.begin + min(b.length, p.modelLength(b.n)), true
+	return b.begin + min(b.length, blockLength(p, b.n)), true
 }
 
 // strike counts one, and tells whether it leads to a block.
-func (m *modelOffender) strike(p *Penalty, now, period int64) bool {
+func (m *modelOffender) strike(p *engine.Penalty, now, period int64) bool {
 	within := p.Within
 	if within == 0 {
 		within = period
@@ -64,28 +65,28 @@ func (m *modelOffender) strike(p *Penalty, now, period int64) bool {
 	if end, was := m.last(p); was && now < end+p.Max {
 		b.n = m.blocks[len(m.blocks)-1].n + 1
 	}
-	b.length = p.modelLength(b.n)
+	b.length = blockLength(p, b.n)
 	m.strikes, m.blocks = nil, append(m.blocks, b)
 	m.forgotten = now + b.length + p.Max
 	return true
 }
 
 // alone has penalties look at a check as if it counted admitted calls only.
-func alone(c Check) Check {
+func alone(c engine.Check) engine.Check {
 	c.CountAll = false
 	return c
 }
 
 // modelPenalties is Session.Check by its definition, over modelStep, which knows no
 // penalties.
-func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*modelCounter, offenders []*modelOffender) (Verdict, []Checked) {
+func modelPenalties(now int64, checks []engine.Check, o engine.CheckOptions, counters []*modelCounter, offenders []*modelOffender) (engine.Verdict, []engine.Checked) {
 	type limit struct {
 		until   int64
 		strikes bool
 	}
 	limits := make([]limit, len(checks))
 	blocked := false
-	looks := make([]Check, len(checks))
+	looks := make([]engine.Check, len(checks))
 	for i, c := range checks {
 		looks[i] = alone(c)
 		p := c.Penalty
@@ -98,12 +99,12 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 		if end, was := offenders[i].last(p); was && now < end {
 			limits[i].until, blocked = end, true
 		}
-		_, own := modelStep(now, []Check{alone(c)}, CheckOptions{Peek: true}, []*modelCounter{counters[i]})
+		_, own := modelStep(now, []engine.Check{alone(c)}, engine.CheckOptions{Peek: true}, []*modelCounter{counters[i]})
 		limits[i].strikes = !own[0].OK && own[0].RetryAfter != algo.Never && c.Cost > 0
 	}
 	asked := checks
 	if blocked {
-		asked, o = looks, CheckOptions{Peek: true, Denied: true}
+		asked, o = looks, engine.CheckOptions{Peek: true, Denied: true}
 	}
 	v, out, waits := modelCharges(now, asked, o, counters)
 	first, begun := -1, false
@@ -127,7 +128,7 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 		}
 	}
 	if first >= 0 {
-		v = Verdict{Binding: first, Penalty: true, Begun: begun}
+		v = engine.Verdict{Binding: first, Penalty: true, Begun: begun}
 	}
 	if v.OK || v.Binding < 0 {
 		return v, out
@@ -144,10 +145,10 @@ func modelPenalties(now int64, checks []Check, o CheckOptions, counters []*model
 // penaltyHistory is one random history of calls of a caller on some limits.
 func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 	rnd := rand.New(rand.NewPCG(13, seed))
-	s := New(Config{Shards: 1 << rnd.IntN(3)}).NewSession()
+	s := engine.New(engine.Config{Shards: 1 << rnd.IntN(3)}).NewSession()
 	defer s.Close()
 	n := 1 + rnd.IntN(3)
-	m := &modelPolicy{s: s, checks: make([]Check, n), limits: make([]algo.Limit, n)}
+	m := &modelPolicy{s: s, checks: make([]engine.Check, n), limits: make([]algo.Limit, n)}
 	counters, offenders := make([]*modelCounter, n), make([]*modelOffender, n)
 	epochs := make([]uint16, n)
 	edit := func(i int) {
@@ -165,7 +166,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 			c.Penalty = nil
 			return
 		}
-		p := Penalty{After: 1 + rnd.Int64N(3), Within: rnd.Int64N(3) * 7 * second, Block: (1 + rnd.Int64N(15)) * second, Factor: 1 + rnd.Int64N(3), Epoch: epochs[i]}
+		p := engine.Penalty{After: 1 + rnd.Int64N(3), Within: rnd.Int64N(3) * 7 * second, Block: (1 + rnd.Int64N(15)) * second, Factor: 1 + rnd.Int64N(3), Epoch: epochs[i]}
 		p.Max = p.Block + rnd.Int64N(60)*second
 		if m.limits[i].Period == 0 && p.Within == 0 {
 			p.Within = 20 * second
@@ -174,14 +175,14 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 	}
 	for i := range n {
 		m.checks[i].Key = m.key(i)
-		m.checks[i].Hash = s.e.table.Hash(m.checks[i].Key)
+		m.checks[i].Hash = s.Engine().Table().Hash(m.checks[i].Key)
 		m.checks[i].Mode = []algo.Mode{algo.Enforce, algo.Enforce, algo.Enforce, algo.Enforce, algo.Soft, algo.Shadow, algo.Off}[rnd.IntN(7)]
 		m.checks[i].CountAll = rnd.IntN(4) == 0
 		edit(i)
 		offenders[i] = &modelOffender{}
 		penalty(i)
 	}
-	now, out := start, make([]Checked, n)
+	now, out := start, make([]engine.Checked, n)
 	for call := range calls {
 		now += []int64{0, rnd.Int64N(second), rnd.Int64N(5 * second), rnd.Int64N(40 * second)}[rnd.IntN(4)]
 		i := rnd.IntN(n)
@@ -211,7 +212,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 				m.checks[i].Penalty = &next
 			}
 		}
-		checks := append([]Check(nil), m.checks...)
+		checks := append([]engine.Check(nil), m.checks...)
 		for i := range checks {
 			checks[i].Cost = []int64{0, 1, 1, 1, 2, 3}[rnd.IntN(6)]
 			checks[i].Window = windowOf(now, 0)
@@ -219,7 +220,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 				checks[i].Debt = rnd.Int64N(4)
 			}
 		}
-		o := CheckOptions{Peek: rnd.IntN(6) == 0, Denied: rnd.IntN(12) == 0}
+		o := engine.CheckOptions{Peek: rnd.IntN(6) == 0, Denied: rnd.IntN(12) == 0}
 		v, err := s.Check(now, checks, o, out)
 		require.NoError(t, err)
 		want, each := modelPenalties(now, checks, o, counters, offenders)
@@ -229,7 +230,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 		require.Equal(t, want, v, "seed %d call %d", seed, call)
 		for i := range checks {
 			if p := checks[i].Penalty; p != nil {
-				is := s.e.Offender(now, checks[i].Key, checks[i].Hash, m.limits[i], p)
+				is := s.Engine().Offender(now, checks[i].Key, checks[i].Hash, m.limits[i], p)
 				until := int64(0)
 				if end, was := offenders[i].last(p); was && now < end && offenders[i].epoch == p.Epoch {
 					until = end
@@ -242,7 +243,7 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 		}
 	}
 	for i := range n {
-		s.e.Release(m.checks[i].Limit)
+		s.Engine().Release(m.checks[i].Limit)
 	}
 	return blocks
 }

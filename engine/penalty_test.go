@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -7,18 +7,19 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-func penalized(p Penalty) func(*Check) { return func(c *Check) { c.Penalty = &p } }
+func penalized(p engine.Penalty) func(*engine.Check) { return func(c *engine.Check) { c.Penalty = &p } }
 
 // login is the penalty of three denials in ten minutes: a block of a quarter of an
 // hour.
-var login = Penalty{After: 3, Within: 10 * minute, Block: 15 * minute, Factor: 1, Max: 24 * 60 * minute}
+var login = engine.Penalty{After: 3, Within: 10 * minute, Block: 15 * minute, Factor: 1, Max: 24 * 60 * minute}
 
 // strikeOut has a limit of a unit that is used up deny calls, a second apart, until
 // it blocks the caller, and returns when that was.
-func strikeOut(t *testing.T, s *Session, now int64, c Check) int64 {
+func strikeOut(t *testing.T, s *engine.Session, now int64, c engine.Check) int64 {
 	t.Helper()
 	for range c.Penalty.After {
 		now += second
@@ -32,12 +33,12 @@ func strikeOut(t *testing.T, s *Session, now int64, c Check) int64 {
 }
 
 func TestLoginIsBlocked(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	ip := of(t, s, "@login:ip;ip=198.51.100.7", perMinute(algo.Token, 10))
 	bob := of(t, s, "@login:user;user=bob", perMinute(algo.Log, 5), penalized(login))
 	eve := of(t, s, "@login:user;user=eve", perMinute(algo.Log, 5), penalized(login))
 	at := func(tenths int64) int64 { return start + tenths*second/10 }
-	f := func(now int64, user Check, want Verdict, retry, ipLeft, userLeft int64) {
+	f := func(now int64, user engine.Check, want engine.Verdict, retry, ipLeft, userLeft int64) {
 		t.Helper()
 		v, out := check(t, s, now, ip, user)
 		require.Equal(t, want, v)
@@ -47,39 +48,39 @@ func TestLoginIsBlocked(t *testing.T) {
 		}
 	}
 	for i := range int64(5) {
-		f(at(i), bob, Verdict{OK: true, Binding: 1}, 0, 9-i, 4-i)
+		f(at(i), bob, engine.Verdict{OK: true, Binding: 1}, 0, 9-i, 4-i)
 	}
-	f(at(10), bob, Verdict{Binding: 1}, 59*second, 5, 0)
-	f(at(20), bob, Verdict{Binding: 1}, 58*second, 5, 0)
-	f(at(30), bob, Verdict{Binding: 1, Penalty: true, Begun: true}, 900*second, 5, 0)
-	f(at(40), eve, Verdict{OK: true, Binding: 0}, 0, 4, 4)
-	f(at(610), bob, Verdict{Binding: 1, Penalty: true}, 842*second, 10, 0)
-	require.Equal(t, Offender{BlockedUntil: at(9030)}, s.e.Offender(at(610), bob.Key, bob.Hash, bob.Limit.Limit(), bob.Penalty))
-	f(at(9030)-1, bob, Verdict{Binding: 1, Penalty: true}, 1, 10, 0)
-	f(at(9030), bob, Verdict{OK: true, Binding: 1}, 0, 9, 4)
+	f(at(10), bob, engine.Verdict{Binding: 1}, 59*second, 5, 0)
+	f(at(20), bob, engine.Verdict{Binding: 1}, 58*second, 5, 0)
+	f(at(30), bob, engine.Verdict{Binding: 1, Penalty: true, Begun: true}, 900*second, 5, 0)
+	f(at(40), eve, engine.Verdict{OK: true, Binding: 0}, 0, 4, 4)
+	f(at(610), bob, engine.Verdict{Binding: 1, Penalty: true}, 842*second, 10, 0)
+	require.Equal(t, engine.Offender{BlockedUntil: at(9030)}, s.Engine().Offender(at(610), bob.Key, bob.Hash, bob.Limit.Limit(), bob.Penalty))
+	f(at(9030)-1, bob, engine.Verdict{Binding: 1, Penalty: true}, 1, 10, 0)
+	f(at(9030), bob, engine.Verdict{OK: true, Binding: 1}, 0, 9, 4)
 }
 
 // What is no denial by the limit itself, or no attack, is no strike.
 func TestWhatIsNoStrike(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	once := login
 	once.After = 1
-	full := func(key string, with ...func(*Check)) Check {
+	full := func(key string, with ...func(*engine.Check)) engine.Check {
 		c := of(t, s, key, perMinute(algo.Fixed, 1), with...)
 		check(t, s, start, c)
 		c.Penalty = &once
 		return c
 	}
-	f := func(what string, o CheckOptions, checks ...Check) {
+	f := func(what string, o engine.CheckOptions, checks ...engine.Check) {
 		t.Helper()
 		for range 3 {
-			v, err := s.Check(start, checks, o, make([]Checked, len(checks)))
+			v, err := s.Check(start, checks, o, make([]engine.Checked, len(checks)))
 			require.NoError(t, err)
 			require.False(t, v.Penalty, what)
 		}
-		require.Zero(t, s.e.Offenders(), what)
+		require.Zero(t, s.Engine().Offenders(), what)
 	}
-	f("a peek", CheckOptions{Peek: true}, full("@p:peek"))
+	f("a peek", engine.CheckOptions{Peek: true}, full("@p:peek"))
 	c := full("@p:look", countAll)
 	c.Cost = 5
 	c.Penalty = nil
@@ -87,32 +88,32 @@ func TestWhatIsNoStrike(t *testing.T) {
 	c.Penalty, c.Cost = &once, 0
 	v, _ := check(t, s, start, c)
 	require.True(t, v.OK)
-	f("a look", CheckOptions{}, c)
-	f("shadow", CheckOptions{}, full("@p:shadow", shadow))
-	f("soft", CheckOptions{}, full("@p:soft", soft))
-	f("more than the limit has", CheckOptions{}, of(t, s, "@p:much", perMinute(algo.Fixed, 5), costs(6), penalized(once)))
+	f("a look", engine.CheckOptions{}, c)
+	f("shadow", engine.CheckOptions{}, full("@p:shadow", shadow))
+	f("soft", engine.CheckOptions{}, full("@p:soft", soft))
+	f("more than the limit has", engine.CheckOptions{}, of(t, s, "@p:much", perMinute(algo.Fixed, 5), costs(6), penalized(once)))
 	other := full("@p:other")
 	other.Penalty = nil
-	f("another limit's denial", CheckOptions{}, of(t, s, "@p:innocent", perMinute(algo.Fixed, 5), penalized(once)), other)
-	f("something else denies", CheckOptions{Denied: true}, of(t, s, "@p:innocent", perMinute(algo.Fixed, 5), penalized(once)))
+	f("another limit's denial", engine.CheckOptions{}, of(t, s, "@p:innocent", perMinute(algo.Fixed, 5), penalized(once)), other)
+	f("something else denies", engine.CheckOptions{Denied: true}, of(t, s, "@p:innocent", perMinute(algo.Fixed, 5), penalized(once)))
 	b := of(t, s, "@p:blocked", algo.Limit{Algorithm: algo.Token, Period: minute}, penalized(once))
-	f("a blocked rate", CheckOptions{}, b)
+	f("a blocked rate", engine.CheckOptions{}, b)
 }
 
 // Who is blocked counts nowhere, also where all calls count, and is not blocked for
 // longer by knocking.
 func TestWhoIsBlockedCountsNowhere(t *testing.T) {
-	s := newTestSession(t, Config{})
-	once := Penalty{After: 1, Block: minute, Factor: 2, Max: 60 * minute}
+	s := newTestSession(t, engine.Config{})
+	once := engine.Penalty{After: 1, Block: minute, Factor: 2, Max: 60 * minute}
 	all := of(t, s, "@p:all", algo.Limit{Algorithm: algo.Fixed, Limit: 100, Period: 60 * minute}, countAll)
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), countAll, penalized(once))
 	check(t, s, start, c, all)
 	v, out := check(t, s, start+second, c, all)
-	require.Equal(t, Verdict{Penalty: true, Begun: true}, v)
+	require.Equal(t, engine.Verdict{Penalty: true, Begun: true}, v)
 	require.EqualValues(t, 98, out[1].Remaining, "the call that leads to the block counts")
 	for now := start + 2*second; now < start+61*second; now += 7 * second {
 		v, out = check(t, s, now, c, all)
-		require.Equal(t, Verdict{Penalty: true}, v)
+		require.Equal(t, engine.Verdict{Penalty: true}, v)
 		require.Equal(t, start+61*second-now, out[0].RetryAfter)
 		require.True(t, out[1].OK)
 	}
@@ -128,35 +129,35 @@ func TestWhoIsBlockedCountsNowhere(t *testing.T) {
 
 // The retry of a block is as long as that of any limit.
 func TestBlocksAndOtherWaits(t *testing.T) {
-	s := newTestSession(t, Config{})
-	once := Penalty{After: 1, Block: minute, Factor: 1, Max: minute}
+	s := newTestSession(t, engine.Config{})
+	once := engine.Penalty{After: 1, Block: minute, Factor: 1, Max: minute}
 	hour := algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 60 * minute, Align: algo.First}
 	c := of(t, s, "@p:a", hour, penalized(once))
 	check(t, s, start, c)
 	for i := range 2 { // the call that leads to the block, and one that finds it
 		v, out := check(t, s, start, c)
-		require.Equal(t, Verdict{Penalty: true, Begun: i == 0}, v)
+		require.Equal(t, engine.Verdict{Penalty: true, Begun: i == 0}, v)
 		require.Equal(t, 60*minute, out[0].RetryAfter, "the limit's own wait is longer")
 	}
 	long := of(t, s, "@p:long", algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 600 * minute, Align: algo.First})
 	check(t, s, start, long)
 	v, out := check(t, s, start, long, c)
-	require.Equal(t, Verdict{Binding: 1, Penalty: true}, v, "a block stands for the call")
+	require.Equal(t, engine.Verdict{Binding: 1, Penalty: true}, v, "a block stands for the call")
 	require.Equal(t, 600*minute, out[1].RetryAfter, "an earlier retry would be denied again")
 	much := of(t, s, "@p:much", perMinute(algo.Token, 1), costs(2))
 	v, out = check(t, s, start, much, c)
-	require.Equal(t, Verdict{Binding: 1, Penalty: true}, v)
+	require.Equal(t, engine.Verdict{Binding: 1, Penalty: true}, v)
 	require.EqualValues(t, algo.Never, out[1].RetryAfter)
 }
 
 // An edit changes a block as soon as it is asked for, and never prolongs it; one
 // that takes it away, and a reset, forgives.
 func TestEditsOfPenalties(t *testing.T) {
-	s := newTestSession(t, Config{})
-	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute}))
+	s := newTestSession(t, engine.Config{})
+	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(engine.Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute}))
 	check(t, s, start, c)
 	at := strikeOut(t, s, start, c)
-	blocked := func(now int64, with func(*Penalty)) int64 {
+	blocked := func(now int64, with func(*engine.Penalty)) int64 {
 		p := *c.Penalty
 		with(&p)
 		e := c
@@ -165,30 +166,30 @@ func TestEditsOfPenalties(t *testing.T) {
 		require.Equal(t, v.Penalty, !v.OK)
 		return out[0].RetryAfter
 	}
-	require.Equal(t, 9*minute, blocked(at+minute, func(p *Penalty) {}))
-	require.Equal(t, 9*minute, blocked(at+minute, func(p *Penalty) { p.Block = 20 * minute }))
-	require.Equal(t, minute, blocked(at+minute, func(p *Penalty) { p.Block = 2 * minute }))
-	require.Zero(t, blocked(at+2*minute, func(p *Penalty) { p.Block = 2 * minute }))
-	require.Zero(t, blocked(at+5*minute, func(p *Penalty) { p.Max = 5 * minute }))
-	require.Zero(t, blocked(at+minute, func(p *Penalty) { p.Epoch++ }))
-	require.Equal(t, 9*minute, blocked(at+minute, func(p *Penalty) {}))
+	require.Equal(t, 9*minute, blocked(at+minute, func(p *engine.Penalty) {}))
+	require.Equal(t, 9*minute, blocked(at+minute, func(p *engine.Penalty) { p.Block = 20 * minute }))
+	require.Equal(t, minute, blocked(at+minute, func(p *engine.Penalty) { p.Block = 2 * minute }))
+	require.Zero(t, blocked(at+2*minute, func(p *engine.Penalty) { p.Block = 2 * minute }))
+	require.Zero(t, blocked(at+5*minute, func(p *engine.Penalty) { p.Max = 5 * minute }))
+	require.Zero(t, blocked(at+minute, func(p *engine.Penalty) { p.Epoch++ }))
+	require.Equal(t, 9*minute, blocked(at+minute, func(p *engine.Penalty) {}))
 
 	// Who knows an older policy does not bring back what is forgiven.
 	e := c
-	e.Penalty = &Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute, Epoch: 3}
+	e.Penalty = &engine.Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute, Epoch: 3}
 	check(t, s, at+minute, e)
 	strikeOut(t, s, at+minute, e)
-	_, err := s.Check(at+minute, []Check{c}, CheckOptions{}, make([]Checked, 1))
-	require.ErrorIs(t, err, ErrStale)
-	v, err := s.Check(at+2*minute, []Check{c}, CheckOptions{Anew: true}, make([]Checked, 1))
+	_, err := s.Check(at+minute, []engine.Check{c}, engine.CheckOptions{}, make([]engine.Checked, 1))
+	require.ErrorIs(t, err, engine.ErrStale)
+	v, err := s.Check(at+2*minute, []engine.Check{c}, engine.CheckOptions{Anew: true}, make([]engine.Checked, 1))
 	require.NoError(t, err)
 	require.True(t, v.OK)
 }
 
 // Blocks grow until the longest, and fall back once one is forgotten.
 func TestBlocksGrow(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 1})
-	p := Penalty{After: 2, Within: minute, Block: minute, Factor: 3, Max: 12 * minute}
+	s := newTestSession(t, engine.Config{Shards: 1})
+	p := engine.Penalty{After: 2, Within: minute, Block: minute, Factor: 3, Max: 12 * minute}
 	c := of(t, s, "@p:a", algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 600 * minute}, penalized(p))
 	check(t, s, start, c)
 	now := start
@@ -198,8 +199,8 @@ func TestBlocksGrow(t *testing.T) {
 			now += second
 			check(t, s, now, c)
 		}
-		x := s.e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
-		require.Equal(t, Offender{BlockedUntil: now + want}, x)
+		x := s.Engine().Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
+		require.Equal(t, engine.Offender{BlockedUntil: now + want}, x)
 		now += want
 	}
 	for _, minutes := range []int64{1, 3, 9, 12, 12} {
@@ -213,15 +214,15 @@ func TestBlocksGrow(t *testing.T) {
 	now += 20 * minute
 	for range 9 {
 		check(t, s, now, c)
-		require.Equal(t, Offender{Strikes: 1, StrikesEnd: now + minute}, s.e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
+		require.Equal(t, engine.Offender{Strikes: 1, StrikesEnd: now + minute}, s.Engine().Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
 		now += minute
 	}
-	require.Equal(t, Offender{}, s.e.Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
+	require.Equal(t, engine.Offender{}, s.Engine().Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
 }
 
 // A block outlasts its leader, and one that nobody has heard of is taken back.
 func TestBlocksSurviveTheLeader(t *testing.T) {
-	leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+	leader, follower := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 	leader.r.Lead(start)
 	c := of(t, leader.s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, leader.s, start, c)
@@ -240,7 +241,7 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 	require.Equal(t, follower.table(at), leader.table(at), "what was not committed is taken back")
 	require.Equal(t, follower.e.Digest(at), leader.e.Digest(at))
 
-	late := newNode(t, Config{})
+	late := newNode(t, engine.Config{})
 	require.NoError(t, late.r.Restore(&snap, at))
 	for _, n := range []*node{follower, late} {
 		n.r.Lead(at)
@@ -254,7 +255,7 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 
 // A node that does not decide admits nobody whom its table blocks.
 func TestBlocksHoldWithoutALeader(t *testing.T) {
-	leader, orphan := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+	leader, orphan := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 	leader.r.Lead(start)
 	c := of(t, leader.s, "@p:a", perMinute(algo.Fixed, 10), costs(10), penalized(login))
 	check(t, leader.s, start, c)
@@ -263,29 +264,29 @@ func TestBlocksHoldWithoutALeader(t *testing.T) {
 
 	c = of(t, orphan.s, "@p:a", perMinute(algo.Fixed, 10), penalized(login))
 	other := of(t, orphan.s, "@p:b", perMinute(algo.Fixed, 5))
-	_, err := orphan.s.Check(at, []Check{c}, CheckOptions{}, make([]Checked, 1))
-	require.ErrorIs(t, err, ErrSealed)
-	local := NewLocal(orphan.e)
+	_, err := orphan.s.Check(at, []engine.Check{c}, engine.CheckOptions{}, make([]engine.Checked, 1))
+	require.ErrorIs(t, err, engine.ErrSealed)
+	local := engine.NewLocal(orphan.e)
 	local.Begin(2, 0)
-	empty, stop := NewEmpty(orphan.e), NewBackstop(orphan.e)
-	for name, decide := range map[string]func(int64, []Check, []Checked) (Verdict, error){
-		"local": func(now int64, cs []Check, out []Checked) (Verdict, error) {
-			return local.Check(now, cs, CheckOptions{}, out)
+	empty, stop := engine.NewEmpty(orphan.e), engine.NewBackstop(orphan.e)
+	for name, decide := range map[string]func(int64, []engine.Check, []engine.Checked) (engine.Verdict, error){
+		"local": func(now int64, cs []engine.Check, out []engine.Checked) (engine.Verdict, error) {
+			return local.Check(now, cs, engine.CheckOptions{}, out)
 		},
-		"open": func(now int64, cs []Check, out []Checked) (Verdict, error) {
-			return empty.Check(now, cs, CheckOptions{}, out)
+		"open": func(now int64, cs []engine.Check, out []engine.Checked) (engine.Verdict, error) {
+			return empty.Check(now, cs, engine.CheckOptions{}, out)
 		},
-		"backstop": func(now int64, cs []Check, out []Checked) (Verdict, error) {
-			return stop.Check(now, 3, cs, CheckOptions{}, out)
+		"backstop": func(now int64, cs []engine.Check, out []engine.Checked) (engine.Verdict, error) {
+			return stop.Check(now, 3, cs, engine.CheckOptions{}, out)
 		},
 	} {
-		out := make([]Checked, 2)
-		v, err := decide(at+minute, []Check{other, c}, out)
+		out := make([]engine.Checked, 2)
+		v, err := decide(at+minute, []engine.Check{other, c}, out)
 		require.NoError(t, err, name)
-		require.Equal(t, Verdict{Binding: 1, Penalty: true}, v, name)
+		require.Equal(t, engine.Verdict{Binding: 1, Penalty: true}, v, name)
 		require.Equal(t, algo.Decision{Limit: 10, RetryAfter: 14 * minute}, out[1].Decision, name)
 		require.Equal(t, algo.Decision{OK: true, Limit: 5, Remaining: 5}, out[0].Decision, name)
-		v, err = decide(at+15*minute, []Check{other, c}, out)
+		v, err = decide(at+15*minute, []engine.Check{other, c}, out)
 		require.NoError(t, err, name)
 		require.True(t, v.OK, name)
 	}
@@ -294,20 +295,20 @@ func TestBlocksHoldWithoutALeader(t *testing.T) {
 
 // Without room for the record a denial is one of the limit.
 func TestStrikesThatFindTheTableFull(t *testing.T) {
-	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1})
+	s := newTestSession(t, engine.Config{MaxBytes: 1 << 20, Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, s, start, c)
 	for _, size := range []int{200, 1} {
 		for i := 0; ; i++ {
-			if _, err := s.Set(start, fmt.Appendf(nil, "fill:%d:%d", size, i), bytes.Repeat([]byte("x"), size), &SetOptions{}); err != nil {
+			if _, err := s.Set(start, fmt.Appendf(nil, "fill:%d:%d", size, i), bytes.Repeat([]byte("x"), size), &engine.SetOptions{}); err != nil {
 				break
 			}
 		}
 	}
 	for range 4 {
 		v, out := check(t, s, start, c)
-		require.Equal(t, Verdict{}, v)
-		require.ErrorIs(t, out[0].Err, ErrFull)
+		require.Equal(t, engine.Verdict{}, v)
+		require.ErrorIs(t, out[0].Err, engine.ErrFull)
 		require.Equal(t, minute, out[0].RetryAfter)
 	}
 }
@@ -315,15 +316,15 @@ func TestStrikesThatFindTheTableFull(t *testing.T) {
 // Blocks are no keys of users: a flush ends them, RL.POLICY RESET does, and DEL of
 // the counter does not.
 func TestOffencesAreNoKeys(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, s, start, c)
 	at := strikeOut(t, s, start, c)
-	require.Equal(t, 1, s.e.DatabaseLen(0))
+	require.Equal(t, 1, s.Engine().DatabaseLen(0))
 	_, err := s.Delete(at, c.Key)
 	require.NoError(t, err)
-	require.Zero(t, s.e.DatabaseLen(0))
-	require.Zero(t, s.e.DatabaseStats(at)[0].Keys)
+	require.Zero(t, s.Engine().DatabaseLen(0))
+	require.Zero(t, s.Engine().DatabaseStats(at)[0].Keys)
 	_, err = s.Scan(at, 0, 100, func(key []byte, _ algo.Algorithm) { t.Errorf("SCAN shows %s", key) })
 	require.NoError(t, err)
 	v, _ := check(t, s, at, c)
@@ -341,12 +342,12 @@ func TestOffencesAreNoKeys(t *testing.T) {
 		at = strikeOut(t, s, at, c)
 		if beside {
 			s.Use(3)
-			_, err := s.Set(at, []byte("k"), []byte("v"), &SetOptions{})
+			_, err := s.Set(at, []byte("k"), []byte("v"), &engine.SetOptions{})
 			require.NoError(t, err)
 			s.Use(0)
 		}
 		require.NoError(t, s.FlushDatabase())
-		require.Zero(t, s.e.Offenders())
+		require.Zero(t, s.Engine().Offenders())
 		v, _ = check(t, s, at, c)
 		require.True(t, v.OK)
 	}
@@ -354,36 +355,36 @@ func TestOffencesAreNoKeys(t *testing.T) {
 
 // What a step has counted is taken back with it.
 func TestStrikesAreTakenBack(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
 	check(t, s, start, c)
 	check(t, s, start, c)
-	was := s.e.Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
+	was := s.Engine().Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty)
 	require.EqualValues(t, 1, was.Strikes)
 	step := s.Isolate(start, [][]byte{c.Key}, 1<<20)
 	for range 3 {
 		check(t, s, start+second, c)
 	}
 	step.Rollback()
-	require.Equal(t, was, s.e.Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
+	require.Equal(t, was, s.Engine().Offender(start, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
 
 	step = s.Isolate(start, [][]byte{[]byte("other")}, 0)
-	_, err := s.Check(start, []Check{c}, CheckOptions{}, make([]Checked, 1))
-	require.ErrorIs(t, err, ErrNotIsolated)
+	_, err := s.Check(start, []engine.Check{c}, engine.CheckOptions{}, make([]engine.Checked, 1))
+	require.ErrorIs(t, err, engine.ErrNotIsolated)
 	step.Commit()
 }
 
 // RL.RESERVE obeys penalties, and its denials are strikes.
 func TestReserveObeysPenalties(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	twice := login
 	twice.After = 2
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(twice))
-	for i, want := range []Verdict{{OK: true}, {}, {Penalty: true, Begun: true}, {Penalty: true}} {
+	for i, want := range []engine.Verdict{{OK: true}, {}, {Penalty: true, Begun: true}, {Penalty: true}} {
 		v, _ := reserve(t, s, start, fmt.Sprint(i), nil, c)
 		require.Equal(t, want, v, i)
 	}
-	require.Equal(t, 1, s.e.Reservations())
+	require.Equal(t, 1, s.Engine().Reservations())
 	settle(t, s, start, "0", cancelled())
 	v, _ := check(t, s, start, c)
 	require.True(t, v.Penalty, "what is given back unblocks nobody")
@@ -391,8 +392,8 @@ func TestReserveObeysPenalties(t *testing.T) {
 
 // Eviction leaves those who are blocked to the last.
 func TestEvictionSparesBlocks(t *testing.T) {
-	s := newTestSession(t, Config{MaxBytes: 1 << 20, Shards: 1, Evict: true})
-	var cs []Check
+	s := newTestSession(t, engine.Config{MaxBytes: 1 << 20, Shards: 1, Evict: true})
+	var cs []engine.Check
 	for i := range 20 {
 		c := of(t, s, fmt.Sprintf("@p:a;k=%d", i), perMinute(algo.Fixed, 1), penalized(login))
 		check(t, s, start, c)
@@ -402,7 +403,7 @@ func TestEvictionSparesBlocks(t *testing.T) {
 	for i := range 20_000 {
 		decide(t, s, start+4*second, fmt.Sprintf("fill:%d", i), perMinute(algo.Token, 10), 1, algo.Options{})
 	}
-	require.NotZero(t, s.e.table.Stats().Evicted)
+	require.NotZero(t, s.Engine().Table().Stats().Evicted)
 	for _, c := range cs {
 		v, _ := check(t, s, start+5*second, c)
 		require.True(t, v.Penalty)
@@ -412,10 +413,10 @@ func TestEvictionSparesBlocks(t *testing.T) {
 // A flood of identities that are blocked once takes a part of the memory, and pushes
 // out neither the counters of others nor who has been blocked again and again.
 func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
-	s := newTestSession(t, Config{MaxBytes: 2 << 20, Shards: 1, Evict: true})
-	p := Penalty{After: 1, Within: 60 * minute, Block: 24 * 60 * minute, Factor: 2, Max: 30 * 24 * 60 * minute}
+	s := newTestSession(t, engine.Config{MaxBytes: 2 << 20, Shards: 1, Evict: true})
+	p := engine.Penalty{After: 1, Within: 60 * minute, Block: 24 * 60 * minute, Factor: 2, Max: 30 * 24 * 60 * minute}
 	now := int64(start)
-	var worst []Check
+	var worst []engine.Check
 	for i := range 20 {
 		worst = append(worst, of(t, s, fmt.Sprintf("@p:a;worst=%d", i), perMinute(algo.Fixed, 1), penalized(p)))
 	}
@@ -433,9 +434,9 @@ func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
 		check(t, s, now+int64(i), c)
 		check(t, s, now+int64(i), c)
 	}
-	require.NotZero(t, s.e.OffendersEvicted())
+	require.NotZero(t, s.Engine().OffendersEvicted())
 	const record = 72 // bytes, about
-	require.InDelta(t, 2<<20/offendersShare/record, s.e.Offenders(), 2000)
+	require.InDelta(t, 2<<20/4/record, s.Engine().Offenders(), 2000)
 	for i := range worst {
 		v, _ := check(t, s, now+minute, worst[i])
 		require.True(t, v.Penalty, i)
@@ -450,15 +451,15 @@ func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
 }
 
 func TestPenaltiesAllocateNothing(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	p := login
 	p.After = 1 << 20
-	c := []Check{of(t, s, "@p:a", perMinute(algo.Fixed, 1<<30), penalized(p)), of(t, s, "@p:b", perMinute(algo.Fixed, 1), penalized(p))}
-	out := make([]Checked, 2)
-	f := func(what string, checks []Check, want bool) {
+	c := []engine.Check{of(t, s, "@p:a", perMinute(algo.Fixed, 1<<30), penalized(p)), of(t, s, "@p:b", perMinute(algo.Fixed, 1), penalized(p))}
+	out := make([]engine.Checked, 2)
+	f := func(what string, checks []engine.Check, want bool) {
 		t.Helper()
 		require.Zero(t, testing.AllocsPerRun(100, func() {
-			v, err := s.Check(start, checks, CheckOptions{}, out)
+			v, err := s.Check(start, checks, engine.CheckOptions{}, out)
 			if err != nil || v.OK != want {
 				t.Error(v, err)
 			}

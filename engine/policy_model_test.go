@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
@@ -217,7 +218,7 @@ func (c *modelCounter) count(now, cost, debt int64, w *algo.Window) {
 
 // modelStep is Session.Check by its definition. counters are the checks' own, nil
 // for an absent one, and become what they are afterwards.
-func modelStep(now int64, checks []Check, o CheckOptions, counters []*modelCounter) (Verdict, []Checked) {
+func modelStep(now int64, checks []engine.Check, o engine.CheckOptions, counters []*modelCounter) (engine.Verdict, []engine.Checked) {
 	v, out, waits := modelCharges(now, checks, o, counters)
 	if !v.OK && v.Binding >= 0 {
 		out[v.Binding].RetryAfter = longestModel(append(waits, out[v.Binding].RetryAfter))
@@ -237,13 +238,13 @@ func longestModel(waits []int64) (longest int64) {
 
 // modelCharges is modelStep, and waits what the next such call of one that is denied
 // would wait for on limits that had room for it.
-func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCounter) (v Verdict, out []Checked, waits []int64) {
-	out = make([]Checked, len(checks))
+func modelCharges(now int64, checks []engine.Check, o engine.CheckOptions, counters []*modelCounter) (v engine.Verdict, out []engine.Checked, waits []int64) {
+	out = make([]engine.Checked, len(checks))
 	at := make([]*modelCounter, len(checks))
 	look := func(i int, cost, debt int64) algo.Decision {
 		return at[i].under(at[i].l, now).decide(now, cost, algo.Options{Peek: true, Wait: checks[i].Wait, Debt: debt, Window: checks[i].Window})
 	}
-	v = Verdict{OK: !o.Denied, Binding: -1}
+	v = engine.Verdict{OK: !o.Denied, Binding: -1}
 	for i, c := range checks {
 		if c.Mode == algo.Off {
 			continue
@@ -323,8 +324,8 @@ func modelCharges(now int64, checks []Check, o CheckOptions, counters []*modelCo
 
 // modelPolicy is what the test knows of the limits of a policy.
 type modelPolicy struct {
-	s       *Session
-	checks  []Check
+	s       *engine.Session
+	checks  []engine.Check
 	limits  []algo.Limit
 	foreign []bool
 	states  []*modelCounter
@@ -352,16 +353,16 @@ func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 	if l.Limit > 0 && plain(*l).Algorithm <= algo.Leaky && rnd.IntN(2) == 0 {
 		l.Burst = 1 + rnd.Int64N(12)
 	}
-	ready, err := m.s.e.Ready(*l)
+	ready, err := m.s.Engine().Ready(*l)
 	if err != nil {
 		panic(err)
 	}
-	if m.checks[i].Limit != (Ready{}) {
-		m.s.e.Release(m.checks[i].Limit)
+	if m.checks[i].Limit != (engine.Ready{}) {
+		m.s.Engine().Release(m.checks[i].Limit)
 	}
 	m.checks[i].Limit = ready
 	if rnd.IntN(3) == 0 {
-		m.s.e.collectLimits()
+		m.s.Engine().CollectLimits()
 	}
 }
 
@@ -384,18 +385,18 @@ func TestCheckAgainstModel(t *testing.T) {
 	}
 	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(7, uint64(seed)))
-		s := New(Config{Shards: 1 << rnd.IntN(4)}).NewSession()
+		s := engine.New(engine.Config{Shards: 1 << rnd.IntN(4)}).NewSession()
 		const n = 6
-		m := &modelPolicy{s: s, checks: make([]Check, n), limits: make([]algo.Limit, n), foreign: make([]bool, n), states: make([]*modelCounter, n)}
+		m := &modelPolicy{s: s, checks: make([]engine.Check, n), limits: make([]algo.Limit, n), foreign: make([]bool, n), states: make([]*modelCounter, n)}
 		for i := range n {
 			m.checks[i].Key = m.key(i)
-			m.checks[i].Hash = s.e.table.Hash(m.checks[i].Key)
+			m.checks[i].Hash = s.Engine().Table().Hash(m.checks[i].Key)
 			m.edit(rnd, i)
 			m.checks[i].Mode = algo.Mode(rnd.IntN(int(algo.Off) + 1))
 			m.checks[i].CountAll = rnd.IntN(3) == 0
 		}
 		now, replaced := start, uint64(0)
-		out, rules := make([]Checked, n), make([]int64, n)
+		out, rules := make([]engine.Checked, n), make([]int64, n)
 		for call := range calls {
 			now += rnd.Int64N(4 * second)
 			if rnd.IntN(20) == 0 {
@@ -406,12 +407,12 @@ func TestCheckAgainstModel(t *testing.T) {
 			} else if i -= n; i < n { // another kind of key takes the place
 				_, err := s.Delete(now, m.key(i))
 				require.NoError(t, err)
-				_, err = s.Set(now, m.key(i), []byte("text"), &SetOptions{})
+				_, err = s.Set(now, m.key(i), []byte("text"), &engine.SetOptions{})
 				require.NoError(t, err)
 				m.foreign[i], m.states[i] = true, nil
 			}
-			o := CheckOptions{Peek: rnd.IntN(8) == 0, Denied: rnd.IntN(8) == 0}
-			var checks []Check
+			o := engine.CheckOptions{Peek: rnd.IntN(8) == 0, Denied: rnd.IntN(8) == 0}
+			var checks []engine.Check
 			var states []*modelCounter
 			var at []int
 			for i := range n {
@@ -446,7 +447,7 @@ func TestCheckAgainstModel(t *testing.T) {
 			}
 			require.Equal(t, want, v, "seed %d call %d", seed, call)
 		}
-		require.Equal(t, replaced, s.e.Replaced())
+		require.Equal(t, replaced, s.Engine().Replaced())
 		s.Close()
 	}
 }

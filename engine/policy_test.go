@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,47 +8,49 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/ledger"
 )
 
 // ready returns a limit of a policy until the end of the test.
-func ready(t testing.TB, s *Session, l algo.Limit) Ready {
+func ready(t testing.TB, s *engine.Session, l algo.Limit) engine.Ready {
 	t.Helper()
 	if !l.Algorithm.IsPolicy() {
 		l.Algorithm = l.Algorithm.OfPolicy()
 	}
-	r, err := s.e.Ready(l)
+	r, err := s.Engine().Ready(l)
 	require.NoError(t, err)
 	return r
 }
 
 // of is a check of one unit of a policy's limit.
-func of(t testing.TB, s *Session, key string, l algo.Limit, with ...func(*Check)) Check {
-	c := Check{Key: []byte(key), Hash: s.e.table.Hash([]byte(key)), Limit: ready(t, s, l), Cost: 1}
+func of(t testing.TB, s *engine.Session, key string, l algo.Limit, with ...func(*engine.Check)) engine.Check {
+	c := engine.Check{Key: []byte(key), Hash: s.Engine().Table().Hash([]byte(key)), Limit: ready(t, s, l), Cost: 1}
 	for _, f := range with {
 		f(&c)
 	}
 	return c
 }
 
-func soft(c *Check)     { c.Mode = algo.Soft }
-func shadow(c *Check)   { c.Mode = algo.Shadow }
-func countAll(c *Check) { c.CountAll = true }
-func costs(n int64) func(*Check) {
-	return func(c *Check) { c.Cost = n }
+func soft(c *engine.Check)     { c.Mode = algo.Soft }
+func shadow(c *engine.Check)   { c.Mode = algo.Shadow }
+func countAll(c *engine.Check) { c.CountAll = true }
+func costs(n int64) func(*engine.Check) {
+	return func(c *engine.Check) { c.Cost = n }
 }
 
-func check(t testing.TB, s *Session, now int64, checks ...Check) (Verdict, []Checked) {
+func check(t testing.TB, s *engine.Session, now int64, checks ...engine.Check) (engine.Verdict, []engine.Checked) {
 	t.Helper()
-	out := make([]Checked, len(checks))
-	v, err := s.Check(now, checks, CheckOptions{}, out)
+	out := make([]engine.Checked, len(checks))
+	v, err := s.Check(now, checks, engine.CheckOptions{}, out)
 	require.NoError(t, err)
 	return v, out
 }
 
 func TestCheckTakesAllOrNone(t *testing.T) {
-	s := newTestSession(t, Config{})
-	checks := []Check{
+	s := newTestSession(t, engine.Config{})
+	checks := []engine.Check{
 		of(t, s, "@p:a", perMinute(algo.Token, 10)),
 		of(t, s, "@p:b", perMinute(algo.Fixed, 3)),
 		of(t, s, "@p:c", perMinute(algo.Log, 50), costs(2)),
@@ -60,7 +62,7 @@ func TestCheckTakesAllOrNone(t *testing.T) {
 		require.Equal(t, 2-i, out[1].Remaining)
 	}
 	v, out := check(t, s, start, checks...)
-	require.Equal(t, Verdict{Binding: 1}, v)
+	require.Equal(t, engine.Verdict{Binding: 1}, v)
 	require.Equal(t, minute, out[1].RetryAfter)
 	require.EqualValues(t, 7, out[0].Remaining, "a denied call takes nothing")
 	require.EqualValues(t, 44, out[2].Remaining)
@@ -69,19 +71,19 @@ func TestCheckTakesAllOrNone(t *testing.T) {
 // The binding limit of a call that passed is the one with room for the fewest
 // calls like it, whatever units it counts in.
 func TestBindingCountsInCalls(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	v, _ := check(t, s, start, of(t, s, "@p:calls", perMinute(algo.Token, 60)), of(t, s, "@p:tokens", perMinute(algo.Token, 6000), costs(4000)))
 	require.Equal(t, 1, v.Binding)
 	v, _ = check(t, s, start, of(t, s, "@q:a", perMinute(algo.Token, 5)), of(t, s, "@q:b", perMinute(algo.Fixed, 5)))
 	require.Equal(t, 0, v.Binding, "ties to the first")
 	v, _ = check(t, s, start, of(t, s, "@q:c", perMinute(algo.Token, 5), shadow))
-	require.Equal(t, Verdict{OK: true, Binding: -1}, v)
+	require.Equal(t, engine.Verdict{OK: true, Binding: -1}, v)
 }
 
 // A policy's counter is a kind of its own.
 func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		key := []byte("@p:all")
 		check(t, s, start, of(t, s, string(key), perMinute(a, 5)))
 		kind, ok, err := s.Kind(start, key)
@@ -94,14 +96,14 @@ func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
 		require.EqualValues(t, 4, x.Remaining)
 
 		_, err = s.Decide(start, key, perMinute(a, 5), 1, &algo.Options{})
-		require.ErrorIs(t, err, ErrWrongType)
+		require.ErrorIs(t, err, engine.ErrWrongType)
 		_, err = s.Incr(start, key, 1)
-		require.ErrorIs(t, err, ErrWrongType)
+		require.ErrorIs(t, err, engine.ErrWrongType)
 		_, err = s.Rename(start, key, []byte("k"), 0, true)
-		require.ErrorIs(t, err, ErrWrongType)
+		require.ErrorIs(t, err, engine.ErrWrongType)
 		_, err = s.Copy(start, key, []byte("k"), 1, true)
-		require.ErrorIs(t, err, ErrWrongType)
-		require.Zero(t, s.e.Replaced())
+		require.ErrorIs(t, err, engine.ErrWrongType)
+		require.Zero(t, s.Engine().Replaced())
 
 		require.True(t, is(s.Delete(start, key)))
 		_, out := check(t, s, start, of(t, s, string(key), perMinute(a, 5)))
@@ -112,30 +114,30 @@ func TestAPolicysCounterIsItsOwnKind(t *testing.T) {
 // No plain key can block a policy: the first charge replaces it.
 func TestAPlainKeyInTheWayIsReplaced(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		c := of(t, s, "@p:all", perMinute(a, 5))
-		require.NoError(t, errOf(s.Set(start, c.Key, make([]byte, 5000), &SetOptions{})))
+		require.NoError(t, errOf(s.Set(start, c.Key, make([]byte, 5000), &engine.SetOptions{})))
 		v, out := check(t, s, start, c, of(t, s, "@p:full", perMinute(a, 1), costs(2)))
 		require.False(t, v.OK)
 		require.EqualValues(t, 5, out[0].Remaining)
-		require.Zero(t, s.e.Replaced(), "a denied call replaces nothing")
+		require.Zero(t, s.Engine().Replaced(), "a denied call replaces nothing")
 		require.Equal(t, "string", typeOf(t, s, c.Key))
 
 		_, out = check(t, s, start, c)
 		require.EqualValues(t, 4, out[0].Remaining)
-		require.EqualValues(t, 1, s.e.Replaced())
+		require.EqualValues(t, 1, s.Engine().Replaced())
 		require.Equal(t, "policy", typeOf(t, s, c.Key))
 		decideAgain := perMinute(a, 1000)
 		require.NoError(t, errOf(s.Decide(start, []byte("plain"), decideAgain, 3, &algo.Options{})))
 		_, out = check(t, s, start, of(t, s, "plain", decideAgain))
 		require.EqualValues(t, 999, out[0].Remaining, "of a limit it begins anew too")
-		require.EqualValues(t, 2, s.e.Replaced())
+		require.EqualValues(t, 2, s.Engine().Replaced())
 	})
 }
 
 func errOf[T any](_ T, err error) error { return err }
 
-func typeOf(t *testing.T, s *Session, key []byte) string {
+func typeOf(t *testing.T, s *engine.Session, key []byte) string {
 	kind, ok, err := s.Kind(start, key)
 	require.NoError(t, err)
 	require.True(t, ok)
@@ -144,7 +146,7 @@ func typeOf(t *testing.T, s *Session, key []byte) string {
 
 // Counters are in database 0, whatever the session works in.
 func TestAPolicyHasOneBudgetInAllDatabases(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:all", perMinute(algo.Token, 5))
 	check(t, s, start, c)
 	s.Use(3)
@@ -155,8 +157,8 @@ func TestAPolicyHasOneBudgetInAllDatabases(t *testing.T) {
 }
 
 func TestShadowAndSoft(t *testing.T) {
-	s := newTestSession(t, Config{})
-	checks := []Check{
+	s := newTestSession(t, engine.Config{})
+	checks := []engine.Check{
 		of(t, s, "@p:all", perMinute(algo.Fixed, 4)),
 		of(t, s, "@p:soft", perMinute(algo.Fixed, 2), soft),
 		of(t, s, "@p:bucket", perMinute(algo.Token, 2), soft, costs(2)),
@@ -173,7 +175,7 @@ func TestShadowAndSoft(t *testing.T) {
 	for _, c := range out {
 		require.False(t, c.Over, "the call has not passed")
 	}
-	state := func(i int) Explanation {
+	state := func(i int) engine.Explanation {
 		x, _, err := s.Explain(start, checks[i].Key)
 		require.NoError(t, err)
 		return x
@@ -185,8 +187,8 @@ func TestShadowAndSoft(t *testing.T) {
 
 // A limit that counts all is charged by calls that any limit denies.
 func TestCountAll(t *testing.T) {
-	s := newTestSession(t, Config{})
-	limits := []Check{
+	s := newTestSession(t, engine.Config{})
+	limits := []engine.Check{
 		of(t, s, "@p:few", perMinute(algo.Token, 1)),
 		of(t, s, "@p:window", perMinute(algo.Fixed, 3), countAll),
 		of(t, s, "@p:bucket", perMinute(algo.Token, 3), countAll),
@@ -218,18 +220,18 @@ func TestCountAll(t *testing.T) {
 // denies. The call's wait is the longest, also where the call has filled that limit.
 func TestALimitThatCountsAllAndHadRoom(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		few, all := of(t, s, "@p:few", perMinute(algo.Token, 2)), of(t, s, "@p:all", perMinute(a, 3), countAll)
 		for range 2 {
 			check(t, s, start, few, all)
 		}
 		v, out := check(t, s, start, all, few)
-		require.Equal(t, Verdict{Binding: 1}, v)
+		require.Equal(t, engine.Verdict{Binding: 1}, v)
 		again := all
 		again.CountAll = false
 		_, next := check(t, s, start, again)
 		require.False(t, next[0].OK)
-		require.Equal(t, Checked{Decision: algo.Decision{OK: true, Limit: 3, ResetAfter: next[0].ResetAfter, Delay: out[0].Delay}}, out[0])
+		require.Equal(t, engine.Checked{Decision: algo.Decision{OK: true, Limit: 3, ResetAfter: next[0].ResetAfter, Delay: out[0].Delay}}, out[0])
 		require.Equal(t, max(30*second, next[0].RetryAfter), out[1].RetryAfter)
 
 		shadow := all
@@ -248,16 +250,16 @@ func TestALimitThatCountsAllAndHadRoom(t *testing.T) {
 // it denies, a limit that counts all may.
 func TestTheWaitForASlotAndForALimitThatCountsAll(t *testing.T) {
 	for _, period := range []int64{10 * second, 20 * minute} {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		run := of(t, s, "@p:run", algo.Limit{Algorithm: algo.PolicySlots, Limit: 1, Period: 5 * minute})
 		all := of(t, s, "@p:all", algo.Limit{Algorithm: algo.Log, Limit: 2, Period: period}, countAll)
 		takes(t, s, start, "a", run, all)
 		v, out := takes(t, s, start, "b", run, all)
-		require.Equal(t, Verdict{}, v)
+		require.Equal(t, engine.Verdict{}, v)
 		require.Equal(t, max(5*minute, period), out[0].RetryAfter)
 		require.True(t, out[1].OK)
 		v, out = takes(t, s, start, "c", run, all)
-		require.Equal(t, Verdict{Binding: 1}, v)
+		require.Equal(t, engine.Verdict{Binding: 1}, v)
 		require.Equal(t, period, out[1].RetryAfter)
 	}
 }
@@ -265,19 +267,19 @@ func TestTheWaitForASlotAndForALimitThatCountsAll(t *testing.T) {
 // What a call was denied by is told by none of its limits: blocks, lists, and
 // attributes that are missing. Limits that count all count it.
 func TestACallThatIsDeniedAlready(t *testing.T) {
-	s := newTestSession(t, Config{})
-	checks := []Check{of(t, s, "@p:a", perMinute(algo.Token, 5)), of(t, s, "@p:b", perMinute(algo.Fixed, 5), countAll)}
-	out := make([]Checked, 2)
-	v, err := s.Check(start, checks, CheckOptions{Denied: true}, out)
+	s := newTestSession(t, engine.Config{})
+	checks := []engine.Check{of(t, s, "@p:a", perMinute(algo.Token, 5)), of(t, s, "@p:b", perMinute(algo.Fixed, 5), countAll)}
+	out := make([]engine.Checked, 2)
+	v, err := s.Check(start, checks, engine.CheckOptions{Denied: true}, out)
 	require.NoError(t, err)
-	require.Equal(t, Verdict{Binding: -1}, v)
+	require.Equal(t, engine.Verdict{Binding: -1}, v)
 	require.EqualValues(t, 5, out[0].Remaining)
 	require.EqualValues(t, 4, out[1].Remaining)
 }
 
 func TestEditsOfAPolicysLimit(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		edit := func(l algo.Limit, cost int64) int64 {
 			_, out := check(t, s, start, of(t, s, "@p:a", l, costs(cost)))
 			return out[0].Remaining
@@ -295,8 +297,8 @@ func TestEditsOfAPolicysLimit(t *testing.T) {
 		require.EqualValues(t, 79, edit(half, 1), "the share stays")
 
 		stale := of(t, s, "@p:a", perMinute(a, 100))
-		_, err := s.Check(start, []Check{stale}, CheckOptions{}, make([]Checked, 1))
-		require.ErrorIs(t, err, ErrStale, "what is void must not come back")
+		_, err := s.Check(start, []engine.Check{stale}, engine.CheckOptions{}, make([]engine.Checked, 1))
+		require.ErrorIs(t, err, engine.ErrStale, "what is void must not come back")
 		other := perMinute((a+1)%(algo.Log+1), 7)
 		other.Resets = 1
 		require.EqualValues(t, 6, edit(other, 1), "another algorithm begins anew")
@@ -306,106 +308,106 @@ func TestEditsOfAPolicysLimit(t *testing.T) {
 // A check that has read a policy just before it was replaced finishes with it,
 // though its limit is forgotten and its id another's.
 func TestALimitThatIsReleasedMeanwhile(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	a, b := of(t, s, "@p:a", perMinute(algo.Fixed, 5)), of(t, s, "@p:b", perMinute(algo.Fixed, 9))
 	check(t, s, start, b)
-	s.e.Release(a.Limit)
-	s.e.Release(b.Limit)
+	s.Engine().Release(a.Limit)
+	s.Engine().Release(b.Limit)
 	require.True(t, is(s.Delete(start, b.Key)))
-	s.e.collectLimits()
-	require.Zero(t, s.e.limitsInUse())
+	s.Engine().CollectLimits()
+	require.Zero(t, s.Engine().LimitsInUse())
 	other := of(t, s, "@p:c", perMinute(algo.Sliding, 3))
-	require.Contains(t, []uint32{a.Limit.it.id, b.Limit.it.id}, other.Limit.it.id, "ids are taken again")
+	require.Contains(t, []uint32{a.Limit.ID(), b.Limit.ID()}, other.Limit.ID(), "ids are taken again")
 	check(t, s, start, other)
 	_, out := check(t, s, start, a, b)
 	require.EqualValues(t, 4, out[0].Remaining)
 	require.EqualValues(t, 8, out[1].Remaining)
 	_, out = check(t, s, start, a, b, other)
 	require.Equal(t, []int64{3, 7, 1}, []int64{out[0].Remaining, out[1].Remaining, out[2].Remaining})
-	require.Equal(t, 3, s.e.limitsInUse())
-	for _, c := range []Check{a, b, other} {
+	require.Equal(t, 3, s.Engine().LimitsInUse())
+	for _, c := range []engine.Check{a, b, other} {
 		require.True(t, is(s.Delete(start, c.Key)))
 	}
-	s.e.Release(other.Limit)
-	s.e.collectLimits()
-	require.Zero(t, s.e.limitsInUse(), "each reference is given back")
+	s.Engine().Release(other.Limit)
+	s.Engine().CollectLimits()
+	require.Zero(t, s.Engine().LimitsInUse(), "each reference is given back")
 }
 
 // The id of a limit that was forgotten may be another's by now, of the same
 // counter: what that holds is carried over, not taken for its own.
 func TestTheIdOfALimitThatWasReleased(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	old := of(t, s, "@p:a", perMinute(algo.Token, 60))
-	s.e.Release(old.Limit)
-	s.e.collectLimits()
+	s.Engine().Release(old.Limit)
+	s.Engine().CollectLimits()
 	is := of(t, s, "@p:a", perMinute(algo.Token, 6), costs(3))
-	require.Equal(t, old.Limit.it.id, is.Limit.it.id, "the id is taken again")
+	require.Equal(t, old.Limit.ID(), is.Limit.ID(), "the id is taken again")
 	check(t, s, start, is)
 	_, out := check(t, s, start, old)
 	require.EqualValues(t, 56, out[0].Remaining, "three units are consumed, not half a minute")
 }
 
 func TestCheckErrorsChangeNothing(t *testing.T) {
-	s := newTestSession(t, Config{LogMaxEntries: 4})
+	s := newTestSession(t, engine.Config{LogMaxEntries: 4})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 5))
-	f := func(want error, checks ...Check) {
+	f := func(want error, checks ...engine.Check) {
 		t.Helper()
-		_, err := s.Check(start, checks, CheckOptions{}, make([]Checked, MaxChecks+1))
+		_, err := s.Check(start, checks, engine.CheckOptions{}, make([]engine.Checked, engine.MaxChecks+1))
 		require.ErrorIs(t, err, want)
-		require.Zero(t, s.e.Len())
+		require.Zero(t, s.Engine().Len())
 	}
-	f(ErrDuplicateKey, c, of(t, s, "@p:b", perMinute(algo.Fixed, 5)), of(t, s, "@p:a", perMinute(algo.Fixed, 5)))
-	f(ErrTooManyChecks, make([]Check, MaxChecks+1)...)
+	f(engine.ErrDuplicateKey, c, of(t, s, "@p:b", perMinute(algo.Fixed, 5)), of(t, s, "@p:a", perMinute(algo.Fixed, 5)))
+	f(engine.ErrTooManyChecks, make([]engine.Check, engine.MaxChecks+1)...)
 	f(algo.ErrOverflow, c, of(t, s, "@p:b", perMinute(algo.Fixed, 5), costs(-1)))
-	f(ErrKeyTooLong, c, of(t, s, string(make([]byte, 65<<10)), perMinute(algo.Fixed, 5)))
-	_, err := s.e.Ready(perMinute(algo.Token, 5))
+	f(engine.ErrKeyTooLong, c, of(t, s, string(make([]byte, 65<<10)), perMinute(algo.Fixed, 5)))
+	_, err := s.Engine().Ready(perMinute(algo.Token, 5))
 	require.Error(t, err, "not a policy's")
-	_, err = s.e.Ready(perMinute(algo.PolicyLog, 5))
+	_, err = s.Engine().Ready(perMinute(algo.PolicyLog, 5))
 	require.ErrorIs(t, err, algo.ErrLogFull)
 	l := perMinute(algo.Fixed, 5)
 	l.Resets = 1
 	require.EqualError(t, l.Validate(), "only limits of policies are reset and scaled")
-	s.e.seal(true)
-	f(ErrSealed, c)
-	f(ErrSealed)
+	s.Engine().Replicate(ledger.New(ledger.Hooks{})) // which does not lead
+	f(engine.ErrSealed, c)
+	f(engine.ErrSealed)
 }
 
 // Room for all is made first: a call that finds the table full charges nothing.
 // A limit that is not enforced never fails it.
 func TestCheckThatFindsTheTableFull(t *testing.T) {
-	s := New(Config{MaxBytes: 1 << 20, Shards: 1}).NewSession()
+	s := engine.New(engine.Config{MaxBytes: 1 << 20, Shards: 1}).NewSession()
 	defer s.Close()
 	l := perMinute(algo.Token, 5)
 	first := of(t, s, "@p:first", l)
 	check(t, s, start, first)
 	for i := 0; ; i++ {
 		if _, err := s.Decide(start, fmt.Appendf(nil, "fill:%08d", i), l, 1, &algo.Options{}); err != nil {
-			require.ErrorIs(t, err, ErrFull)
+			require.ErrorIs(t, err, engine.ErrFull)
 			break
 		}
 	}
-	keys := s.e.Len()
+	keys := s.Engine().Len()
 	long := string(make([]byte, 4000))
-	out := make([]Checked, 2)
-	for _, checks := range [][]Check{{first, of(t, s, long, l)}, {of(t, s, long, l), first}} {
-		_, err := s.Check(start, checks, CheckOptions{}, out)
-		require.ErrorIs(t, err, ErrFull)
-		require.Equal(t, keys, s.e.Len())
+	out := make([]engine.Checked, 2)
+	for _, checks := range [][]engine.Check{{first, of(t, s, long, l)}, {of(t, s, long, l), first}} {
+		_, err := s.Check(start, checks, engine.CheckOptions{}, out)
+		require.ErrorIs(t, err, engine.ErrFull)
+		require.Equal(t, keys, s.Engine().Len())
 	}
 	_, seen := check(t, s, start, of(t, s, "@p:first", l, costs(0)))
 	require.EqualValues(t, 4, seen[0].Remaining)
-	for n, mode := range []func(*Check){soft, shadow} {
+	for n, mode := range []func(*engine.Check){soft, shadow} {
 		v, seen := check(t, s, start, first, of(t, s, long, l, mode))
 		require.True(t, v.OK)
-		require.ErrorIs(t, seen[1].Err, ErrFull)
+		require.ErrorIs(t, seen[1].Err, engine.ErrFull)
 		require.EqualValues(t, 3-n, seen[0].Remaining)
 	}
-	require.Equal(t, keys, s.e.Len())
+	require.Equal(t, keys, s.Engine().Len())
 }
 
 // Within a step that can be taken back, a check is too.
 func TestCheckWithinAStep(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 4})
+	s := newTestSession(t, engine.Config{Shards: 4})
 	a, b := of(t, s, "@p:a", perMinute(algo.Token, 5)), of(t, s, "@p:b", perMinute(algo.Log, 5))
 	check(t, s, start, a)
 	step := s.Isolate(start, [][]byte{a.Key, b.Key}, 1<<20)
@@ -416,20 +418,20 @@ func TestCheckWithinAStep(t *testing.T) {
 	require.EqualValues(t, 3, out[0].Remaining)
 	require.EqualValues(t, 4, out[1].Remaining)
 	step = s.Isolate(start, nil, 0)
-	_, err := s.Check(start, []Check{a}, CheckOptions{}, out)
-	require.ErrorIs(t, err, ErrNotIsolated)
+	_, err := s.Check(start, []engine.Check{a}, engine.CheckOptions{}, out)
+	require.ErrorIs(t, err, engine.ErrNotIsolated)
 	step.Commit()
 }
 
 func TestCheckAllocatesNothing(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	for _, n := range []int{1, 3, 10} {
 		checks := benchChecks(t, s, n, 1)[0]
-		out := make([]Checked, n)
+		out := make([]engine.Checked, n)
 		now := start
 		require.Zero(t, testing.AllocsPerRun(200, func() {
 			now += second
-			if _, err := s.Check(now, checks, CheckOptions{}, out); err != nil {
+			if _, err := s.Check(now, checks, engine.CheckOptions{}, out); err != nil {
 				panic(err)
 			}
 		}), n)
@@ -437,18 +439,18 @@ func TestCheckAllocatesNothing(t *testing.T) {
 }
 
 // benchChecks returns the checks of callers of a policy of n limits.
-func benchChecks(t testing.TB, s *Session, n, callers int) [][]Check {
-	limits := make([]Ready, n)
+func benchChecks(t testing.TB, s *engine.Session, n, callers int) [][]engine.Check {
+	limits := make([]engine.Ready, n)
 	for i := range limits {
 		a := []algo.Algorithm{algo.Token, algo.Token, algo.Fixed, algo.Sliding, algo.Token}[i%5]
 		limits[i] = ready(t, s, perMinute(a, 100_000+int64(i)))
 	}
-	all := make([][]Check, callers)
+	all := make([][]engine.Check, callers)
 	for i := range all {
-		all[i] = make([]Check, n)
+		all[i] = make([]engine.Check, n)
 		for j := range all[i] {
 			key := fmt.Appendf(nil, "@api:limit%d;user=%08d", j, i)
-			all[i][j] = Check{Key: key, Hash: s.e.table.Hash(key), Limit: limits[j], Cost: 1}
+			all[i][j] = engine.Check{Key: key, Hash: s.Engine().Table().Hash(key), Limit: limits[j], Cost: 1}
 		}
 	}
 	return all
@@ -459,12 +461,12 @@ func benchChecks(t testing.TB, s *Session, n, callers int) [][]Check {
 func BenchmarkCheck(b *testing.B) {
 	for _, n := range []int{1, 3, 10} {
 		b.Run(fmt.Sprintf("limits=%d", n), func(b *testing.B) {
-			s := New(Config{}).NewSession()
+			s := engine.New(engine.Config{}).NewSession()
 			calls := benchChecks(b, s, n, 20_000/n)
-			out := make([]Checked, n)
+			out := make([]engine.Checked, n)
 			now := start
 			for _, c := range calls {
-				if _, err := s.Check(now, c, CheckOptions{}, out); err != nil {
+				if _, err := s.Check(now, c, engine.CheckOptions{}, out); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -473,7 +475,7 @@ func BenchmarkCheck(b *testing.B) {
 			for b.Loop() {
 				i = i*6364136223846793005 + 1442695040888963407
 				now += 1000
-				if _, err := s.Check(now, calls[(i>>33)%uint64(len(calls))], CheckOptions{}, out); err != nil {
+				if _, err := s.Check(now, calls[(i>>33)%uint64(len(calls))], engine.CheckOptions{}, out); err != nil {
 					b.Fatal(err)
 				}
 			}
@@ -484,13 +486,13 @@ func BenchmarkCheck(b *testing.B) {
 // Sessions check with a limit that is replaced all the time, forgotten and its id
 // taken again: nothing that was consumed is lost, and no reference.
 func TestLimitsAreReplacedUnderChecks(t *testing.T) {
-	e := New(Config{Shards: 4})
-	limit := func(n int) Ready {
+	e := engine.New(engine.Config{Shards: 4})
+	limit := func(n int) engine.Ready {
 		r, err := e.Ready(algo.Limit{Algorithm: algo.PolicyFixed, Align: algo.First, Limit: 1_000_000 + int64(n), Period: 1000 * minute})
 		require.NoError(t, err)
 		return r
 	}
-	var current atomic.Pointer[Ready]
+	var current atomic.Pointer[engine.Ready]
 	first := limit(0)
 	current.Store(&first)
 	const sessions, calls, keys = 4, 5000, 3
@@ -499,14 +501,14 @@ func TestLimitsAreReplacedUnderChecks(t *testing.T) {
 		checkers.Go(func() {
 			s := e.NewSession()
 			defer s.Close()
-			var out [2]Checked
+			var out [2]engine.Checked
 			for n := range calls {
-				checks := make([]Check, 2)
+				checks := make([]engine.Check, 2)
 				for j := range checks {
 					key := fmt.Appendf(nil, "@p:l%d;user=%d", j, (n+i)%keys)
-					checks[j] = Check{Key: key, Hash: e.table.Hash(key), Limit: *current.Load(), Cost: 1}
+					checks[j] = engine.Check{Key: key, Hash: e.Table().Hash(key), Limit: *current.Load(), Cost: 1}
 				}
-				if v, err := s.Check(start, checks, CheckOptions{}, out[:]); err != nil || !v.OK {
+				if v, err := s.Check(start, checks, engine.CheckOptions{}, out[:]); err != nil || !v.OK {
 					panic(fmt.Sprint(v, err))
 				}
 			}
@@ -517,7 +519,7 @@ func TestLimitsAreReplacedUnderChecks(t *testing.T) {
 		for n := 1; ; n++ {
 			next := limit(n % 50)
 			e.Release(*current.Swap(&next))
-			e.collectLimits()
+			e.CollectLimits()
 			select {
 			case <-done:
 				return
@@ -543,6 +545,6 @@ func TestLimitsAreReplacedUnderChecks(t *testing.T) {
 	}
 	require.EqualValues(t, 2*sessions*calls, used)
 	e.Release(*current.Load())
-	e.collectLimits()
-	require.Zero(t, e.limitsInUse())
+	e.CollectLimits()
+	require.Zero(t, e.LimitsInUse())
 }

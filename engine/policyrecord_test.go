@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 // watched collects what a node is told of the records of policies.
@@ -19,7 +21,7 @@ type watched struct {
 
 func watchPolicies(n *node) *watched {
 	w := &watched{}
-	n.e.WatchPolicies(func(changes []PolicyRecord, anew bool) {
+	n.e.WatchPolicies(func(changes []engine.PolicyRecord, anew bool) {
 		w.calls++
 		if anew {
 			w.records = make(map[string]string)
@@ -34,24 +36,24 @@ func watchPolicies(n *node) *watched {
 	return w
 }
 
-func putPolicy(t *testing.T, s *Session, name, value string) {
+func putPolicy(t *testing.T, s *engine.Session, name, value string) {
 	t.Helper()
-	require.NoError(t, s.EditPolicies(func(func(string) []byte) ([]PolicyRecord, error) {
-		return []PolicyRecord{{name, []byte(value)}}, nil
+	require.NoError(t, s.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) {
+		return []engine.PolicyRecord{{name, []byte(value)}}, nil
 	}))
 }
 
-func dropPolicy(t *testing.T, s *Session, name string) {
+func dropPolicy(t *testing.T, s *engine.Session, name string) {
 	t.Helper()
-	require.NoError(t, s.EditPolicies(func(func(string) []byte) ([]PolicyRecord, error) {
-		return []PolicyRecord{{Name: name}}, nil
+	require.NoError(t, s.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) {
+		return []engine.PolicyRecord{{Name: name}}, nil
 	}))
 }
 
 // Every node is told of a change when it is committed, the leader too, and not
 // before.
 func TestPoliciesAreToldWhenCommitted(t *testing.T) {
-	leader, follower, late := scriptNode(t), newNode(t, Config{}), newNode(t, Config{})
+	leader, follower, late := scriptNode(t), newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	atLeader, atFollower, atLate := watchPolicies(leader), watchPolicies(follower), watchPolicies(late)
 	putPolicy(t, leader.s, "a", "1")
 	parts := leader.cut()
@@ -96,10 +98,10 @@ func TestDeposeTakesBackPolicies(t *testing.T) {
 	before := maps.Clone(at.records)
 	n.depose()
 	require.Equal(t, before, at.records)
-	err := n.s.EditPolicies(func(func(string) []byte) ([]PolicyRecord, error) { return nil, nil })
-	require.ErrorIs(t, err, ErrSealed)
+	err := n.s.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) { return nil, nil })
+	require.ErrorIs(t, err, engine.ErrSealed)
 	n.r.Lead(start)
-	require.NoError(t, n.s.EditPolicies(func(get func(string) []byte) ([]PolicyRecord, error) {
+	require.NoError(t, n.s.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
 		require.Equal(t, "1", string(get("a")))
 		return nil, nil
 	}))
@@ -107,43 +109,45 @@ func TestDeposeTakesBackPolicies(t *testing.T) {
 
 // Alone, a change is told at once. A flush spares policies.
 func TestPoliciesWithoutReplication(t *testing.T) {
-	n := &node{e: New(Config{})}
+	n := &node{e: engine.New(engine.Config{})}
 	n.s = n.e.NewSession()
 	defer n.s.Close()
 	at := watchPolicies(n)
 	putPolicy(t, n.s, "a", "1")
 	require.Equal(t, map[string]string{"a": "1"}, at.records)
 	require.NoError(t, n.s.Flush())
-	require.NoError(t, n.s.EditPolicies(func(get func(string) []byte) ([]PolicyRecord, error) {
+	require.NoError(t, n.s.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
 		require.Equal(t, "1", string(get("a")))
 		return nil, nil
 	}))
 	refused := errors.New("refused")
-	err := n.s.EditPolicies(func(func(string) []byte) ([]PolicyRecord, error) { return []PolicyRecord{{Name: "a"}}, refused })
+	err := n.s.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) {
+		return []engine.PolicyRecord{{Name: "a"}}, refused
+	})
 	require.Equal(t, refused, err)
 	require.Equal(t, map[string]string{"a": "1"}, at.records)
 }
 
 func TestPoliciesAreBounded(t *testing.T) {
-	n := &node{e: New(Config{})}
+	n := &node{e: engine.New(engine.Config{})}
 	n.s = n.e.NewSession()
 	defer n.s.Close()
 	put := func(name string, size int) error {
-		return n.s.EditPolicies(func(func(string) []byte) ([]PolicyRecord, error) {
-			return []PolicyRecord{{name, make([]byte, size)}}, nil
+		return n.s.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) {
+			return []engine.PolicyRecord{{name, make([]byte, size)}}, nil
 		})
 	}
-	require.ErrorIs(t, put(strings.Repeat("n", 256), 1), ErrSystemName)
-	require.ErrorIs(t, put("a", MaxPolicyRecord+1), ErrPoliciesFull)
-	big := make([]byte, MaxPolicyRecord)
-	require.NoError(t, n.s.EditPolicies(func(func(string) []byte) (changes []PolicyRecord, err error) {
-		for i := range MaxPolicyBytes / MaxPolicyRecord {
-			changes = append(changes, PolicyRecord{fmt.Sprint(i), big})
+	require.ErrorIs(t, put(strings.Repeat("n", 256), 1), engine.ErrSystemName)
+	require.ErrorIs(t, put("a", engine.MaxPolicyRecord+1), engine.ErrPoliciesFull)
+	big := make([]byte, engine.MaxPolicyRecord)
+	require.NoError(t, n.s.EditPolicies(func(func(string) []byte) (changes []engine.PolicyRecord, err error) {
+		for i := range engine.MaxPolicyBytes / engine.MaxPolicyRecord {
+			changes = append(changes, engine.PolicyRecord{fmt.Sprint(i), big})
 		}
 		return changes, nil
 	}))
-	require.NoError(t, put("last", MaxPolicyRecord/2))
-	require.ErrorIs(t, put("more", MaxPolicyRecord), ErrPoliciesFull)
+	require.NoError(t, put("last", engine.MaxPolicyRecord/2))
+	require.ErrorIs(t, put("more", engine.MaxPolicyRecord), engine.ErrPoliciesFull)
 	dropPolicy(t, n.s, "0")
-	require.NoError(t, put("more", MaxPolicyRecord))
+	require.NoError(t, put("more", engine.MaxPolicyRecord))
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"cmp"
@@ -11,6 +11,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/reservation"
 )
@@ -254,7 +255,7 @@ const (
 type slotRun struct {
 	t   *testing.T
 	rnd *rand.Rand
-	s   *Session
+	s   *engine.Session
 	m   *slotModel
 	now int64
 	// keys are those of the counters, of which the last is the quota's.
@@ -268,7 +269,7 @@ func TestSlotsOfPoliciesAgainstModel(t *testing.T) {
 	if testing.Short() {
 		histories = 1_000
 	}
-	var s *Session
+	var s *engine.Session
 	var now int64
 	for seed := range uint64(histories) {
 		rnd := rand.New(rand.NewPCG(seed, 17))
@@ -276,7 +277,7 @@ func TestSlotsOfPoliciesAgainstModel(t *testing.T) {
 			if s != nil {
 				s.Close()
 			}
-			s = New(Config{Shards: 2, MaxBytes: 4 << 20}).NewSession()
+			s = engine.New(engine.Config{Shards: 2, MaxBytes: 4 << 20}).NewSession()
 			now = start - start%quotaWindow
 		}
 		r := &slotRun{t: t, rnd: rnd, s: s, now: now, at: fmt.Sprint("seed ", seed)}
@@ -296,16 +297,16 @@ func TestSlotsOfPoliciesAgainstModel(t *testing.T) {
 	s.Close()
 }
 
-func (r *slotRun) slots(i int, ttl int64) Check {
+func (r *slotRun) slots(i int, ttl int64) engine.Check {
 	l := &r.m.limits[i]
 	limit := algo.Limit{Algorithm: algo.PolicySlots, Limit: l.n, Period: l.ttl}
 	if ttl != 0 {
 		limit.Period = ttl
 	}
-	return of(r.t, r.s, r.keys[i], limit, costs(l.cost), func(c *Check) { c.Mode = l.mode })
+	return of(r.t, r.s, r.keys[i], limit, costs(l.cost), func(c *engine.Check) { c.Mode = l.mode })
 }
 
-func (r *slotRun) quota(units int64) Check {
+func (r *slotRun) quota(units int64) engine.Check {
 	return of(r.t, r.s, r.keys[2], algo.Limit{Algorithm: algo.Fixed, Limit: r.m.quota, Period: quotaWindow}, costs(units))
 }
 
@@ -314,10 +315,10 @@ func (r *slotRun) step() {
 	if r.rnd.IntN(3) == 0 {
 		r.now += r.rnd.Int64N(20) * second / 2
 	}
-	r.s.e.SettleEnded(context.Background(), r.s, r.now)
+	r.s.Engine().SettleEnded(context.Background(), r.s, r.now)
 	for id := range r.m.holds { // which may come to it a second late
-		_, err := r.s.Settle(r.now, []byte(id), Settlement{State: reservation.Released})
-		require.True(r.t, err == nil || errors.Is(err, ErrNoHold), "%s: %v", r.at, err)
+		_, err := r.s.Settle(r.now, []byte(id), engine.Settlement{State: reservation.Released})
+		require.True(r.t, err == nil || errors.Is(err, engine.ErrNoHold), "%s: %v", r.at, err)
 	}
 	r.m.pass(r.now)
 	id := fmt.Sprint(r.at, "/", r.rnd.IntN(5))
@@ -348,9 +349,9 @@ func (r *slotRun) step() {
 
 func (r *slotRun) settle(id string, to reservation.State) {
 	state, there := r.m.settle(r.now, id, to)
-	a, err := r.s.Settle(r.now, []byte(id), Settlement{State: to})
+	a, err := r.s.Settle(r.now, []byte(id), engine.Settlement{State: to})
 	if !there {
-		require.ErrorIs(r.t, err, ErrNoHold, r.at)
+		require.ErrorIs(r.t, err, engine.ErrNoHold, r.at)
 		return
 	}
 	require.NoError(r.t, err, r.at)
@@ -361,9 +362,9 @@ func (r *slotRun) settle(id string, to reservation.State) {
 func (r *slotRun) call(id string) {
 	if r.m.holds[id] != nil {
 		denied := r.m.repeat(r.now, id)
-		says, err := r.s.Renew(r.now, []byte(id), func(l *reservation.Held) Present {
+		says, err := r.s.Renew(r.now, []byte(id), func(l *reservation.Held) engine.Present {
 			i := slices.Index(r.keys[:], string(l.Key))
-			return Present{Limit: algo.Limit{Algorithm: algo.PolicySlots, Limit: r.m.limits[i].n, Period: 1}, Mode: r.m.limits[i].mode}
+			return engine.Present{Limit: algo.Limit{Algorithm: algo.PolicySlots, Limit: r.m.limits[i].n, Period: 1}, Mode: r.m.limits[i].mode}
 		})
 		require.NoError(r.t, err, r.at)
 		require.Equal(r.t, denied, says.Denied, r.at)
@@ -373,14 +374,14 @@ func (r *slotRun) call(id string) {
 	if !plain && r.rnd.IntN(2) == 0 {
 		ttl = (1 + r.rnd.Int64N(40)) * second
 	}
-	checks := []Check{r.slots(0, ttl), r.slots(1, ttl), r.quota(units)}
-	q := Reserve{Key: []byte(id), Plain: plain, TTL: cmp.Or(ttl, minute), Keep: slotsKeep, Named: true, Limits: make([]reservation.Held, len(checks))}
+	checks := []engine.Check{r.slots(0, ttl), r.slots(1, ttl), r.quota(units)}
+	q := engine.Reserve{Key: []byte(id), Plain: plain, TTL: cmp.Or(ttl, minute), Keep: slotsKeep, Named: true, Limits: make([]reservation.Held, len(checks))}
 	for i := range q.Limits {
 		q.Limits[i] = reservation.Held{Name: fmt.Sprint(i), Each: 1}
 	}
 	want := r.m.call(r.now, id, true, plain, ttl, units)
-	out := make([]Checked, len(checks))
-	got, err := r.s.Reserve(r.now, checks, CheckOptions{}, out, &q)
+	out := make([]engine.Checked, len(checks))
+	got, err := r.s.Reserve(r.now, checks, engine.CheckOptions{}, out, &q)
 	require.NoError(r.t, err, r.at)
 	require.Equal(r.t, want.ok, got.OK, r.at)
 	if !got.OK {

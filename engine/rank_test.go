@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
@@ -15,20 +16,20 @@ func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
 	}
-	for name, begin := range map[string]func(s *Session, keys [][]byte) Step{
-		"keys": func(s *Session, keys [][]byte) Step { return s.Isolate(start, keys, 0) },
-		"all":  func(s *Session, keys [][]byte) Step { return s.IsolateAll(start, keys, 0) },
-		"script": func(s *Session, keys [][]byte) Step {
+	for name, begin := range map[string]func(s *engine.Session, keys [][]byte) engine.Step{
+		"keys": func(s *engine.Session, keys [][]byte) engine.Step { return s.Isolate(start, keys, 0) },
+		"all":  func(s *engine.Session, keys [][]byte) engine.Step { return s.IsolateAll(start, keys, 0) },
+		"script": func(s *engine.Session, keys [][]byte) engine.Step {
 			return s.Isolate(start, keys[:1], 1<<20)
 		},
-		"script of the whole table": func(s *Session, keys [][]byte) Step {
+		"script of the whole table": func(s *engine.Session, keys [][]byte) engine.Step {
 			return s.IsolateAll(start, keys[:1], 1<<20)
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newTestSession(t, Config{Shards: 1, MaxBytes: 1 << 20, Evict: true})
-			for i := 0; s.e.Stats().Evicted < 1000; i++ {
-				setText(t, s, start, fmt.Sprint("other:", i), "1", NoExpiry)
+			s := newTestSession(t, engine.Config{Shards: 1, MaxBytes: 1 << 20, Evict: true})
+			for i := 0; s.Engine().Stats().Evicted < 1000; i++ {
+				setText(t, s, start, fmt.Sprint("other:", i), "1", engine.NoExpiry)
 			}
 			const mine = 3000 // a quarter of what there is room for
 			var keys [][]byte
@@ -45,7 +46,7 @@ func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 			}
 			step.Commit()
 			for i := range 50_000 {
-				setText(t, s, start, fmt.Sprint("after:", i), "1", NoExpiry)
+				setText(t, s, start, fmt.Sprint("after:", i), "1", engine.NoExpiry)
 			}
 			left := 0
 			for _, key := range keys {
@@ -66,8 +67,10 @@ func TestDataAndLimitsShareTheMemory(t *testing.T) {
 		t.Skip("long, and in one goroutine")
 	}
 	const flood = 60_000
-	table := func() *Session { return newTestSession(t, Config{Shards: 2, MaxBytes: 2 << 20, Evict: true}) }
-	left := func(s *Session, prefix string, n int) (left int) {
+	table := func() *engine.Session {
+		return newTestSession(t, engine.Config{Shards: 2, MaxBytes: 2 << 20, Evict: true})
+	}
+	left := func(s *engine.Session, prefix string, n int) (left int) {
 		for i := range n {
 			if is(s.Exists(start, fmt.Append(nil, prefix, i))) {
 				left++
@@ -77,7 +80,7 @@ func TestDataAndLimitsShareTheMemory(t *testing.T) {
 	}
 	hour := algo.Limit{Limit: 100, Period: 60 * minute}
 
-	for _, ttl := range []int64{NoExpiry, start + 24*60*minute} {
+	for _, ttl := range []int64{engine.NoExpiry, start + 24*60*minute} {
 		s := table()
 		const n = 4000
 		for i := range n {
@@ -94,7 +97,7 @@ func TestDataAndLimitsShareTheMemory(t *testing.T) {
 	s := table()
 	const n = 4000
 	for i := range n {
-		setText(t, s, start, fmt.Sprint("data:", i), "1", NoExpiry)
+		setText(t, s, start, fmt.Sprint("data:", i), "1", engine.NoExpiry)
 	}
 	for i := range flood {
 		decide(t, s, start, fmt.Sprint("fresh:", i), hour, 20, algo.Options{})

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/reservation"
 )
@@ -24,7 +25,7 @@ func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 		refunds := 0
 		for seed := range seeds {
 			// Of its own: the clock of a shard does not go back.
-			s := New(Config{Shards: 1}).NewSession()
+			s := engine.New(engine.Config{Shards: 1}).NewSession()
 			refunds += refundHistory(t, s, a, seed)
 			s.Close()
 		}
@@ -35,7 +36,7 @@ func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 }
 
 // refundHistory runs one random history, and returns how many holds it settled.
-func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (settled int) {
+func refundHistory(t *testing.T, s *engine.Session, a algo.Algorithm, seed uint64) (settled int) {
 	rnd := rand.New(rand.NewPCG(uint64(a), seed))
 	l := algo.Limit{Algorithm: a, Limit: 1 + rnd.Int64N(30), Period: []int64{second, 7 * second, minute}[rnd.IntN(3)]}
 	period := l.Period
@@ -45,10 +46,10 @@ func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (set
 	if a == algo.Token || a == algo.Leaky {
 		l.Burst = 1 + rnd.Int64N(2*l.Limit)
 	}
-	both := [2]Check{}
+	both := [2]engine.Check{}
 	for i := range both {
 		both[i] = of(t, s, fmt.Sprintf("@p:%d;seed=%d", i, seed), l)
-		defer s.e.Release(both[i].Limit)
+		defer s.Engine().Release(both[i].Limit)
 		switch mode := seed % 4; mode {
 		case 1:
 			both[i].CountAll = true
@@ -61,11 +62,11 @@ func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (set
 		}
 	}
 	held, plain := both[0], both[1]
-	left := func(now int64, c Check) int64 {
+	left := func(now int64, c engine.Check) int64 {
 		c.Window = windowOf(now, 0)
 		return remaining(t, s, now, c)
 	}
-	charge := func(now int64, c Check, n int64) bool {
+	charge := func(now int64, c engine.Check, n int64) bool {
 		c.Cost, c.Window = n, windowOf(now, 0)
 		v, _ := check(t, s, now, c)
 		return v.OK
@@ -98,7 +99,7 @@ func refundHistory(t *testing.T, s *Session, a algo.Algorithm, seed uint64) (set
 			c := held
 			c.Cost, c.Window = n, windowOf(now, 0)
 			h := hold{id: fmt.Sprintf("h%d.%d.%d", a, seed, step)}
-			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = reservation.MaxTTL }, c); v.OK {
+			if v, _ := reserve(t, s, now, h.id, func(r *engine.Reserve) { r.TTL = reservation.MaxTTL }, c); v.OK {
 				if rnd.IntN(2) == 0 {
 					h.cost = rnd.Int64N(n)
 				}

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 	"github.com/headgate-io/headgate/engine/reservation"
@@ -116,13 +117,13 @@ func (m *replayed) settle(now int64, h *replayedHold, cost, charged int64) {
 }
 
 // usedOf returns what a counter says that is used, as replayed.used does.
-func usedOf(t require.TestingT, s *Session, now int64, c Check) *big.Int {
+func usedOf(t require.TestingT, s *engine.Session, now int64, c engine.Check) *big.Int {
 	if c.Limit.Limit().Algorithm.Decider() > algo.Leaky {
 		x, _, err := s.Explain(now, c.Key)
 		require.NoError(t, err)
 		return algotest.Int(x.Used)
 	}
-	sh := s.e.table.At(c.Hash)
+	sh := s.Engine().Table().At(c.Hash)
 	sh.Lock()
 	defer sh.Unlock()
 	ent, ok := sh.Find(c.Hash, c.Key)
@@ -142,7 +143,7 @@ func TestSettlementsAreReplays(t *testing.T) {
 
 func testReplays(t *testing.T, a algo.Algorithm) {
 	rapid.Check(t, func(rt *rapid.T) {
-		s := New(Config{Shards: 1}).NewSession()
+		s := engine.New(engine.Config{Shards: 1}).NewSession()
 		defer s.Close()
 		l := algo.Limit{
 			Algorithm: a,
@@ -159,13 +160,13 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 		period := max(l.Period, 10*second)
 		m := &replayed{l: l}
 		c := of(t, s, "@p:a", l)
-		defer s.e.Release(c.Limit)
+		defer s.Engine().Release(c.Limit)
 		c.Debt = rapid.SampledFrom([]int64{0, 0, 5}).Draw(rt, "debt")
 		now := start
 		cost := func() int64 {
 			return rapid.SampledFrom([]int64{0, 1, 1 + l.Capacity()/8, 1 + l.Capacity()/4, l.Capacity()}).Draw(rt, "cost")
 		}
-		priced := func(units int64) Check {
+		priced := func(units int64) engine.Check {
 			c := c
 			c.Cost, c.Window = units, windowOf(now, 0)
 			return c
@@ -178,7 +179,7 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 			m.holds = slices.DeleteFunc(m.holds, func(other *replayedHold) bool { return other == h })
 			return h
 		}
-		settle := func(h *replayedHold, how Settlement, cost int64) {
+		settle := func(h *replayedHold, how engine.Settlement, cost int64) {
 			how.Window = func(*reservation.Held) *algo.Window { return windowOf(now, 0) }
 			charged := h.cost
 			if now >= h.ends && !h.charges { // it was released first
@@ -193,10 +194,10 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 		actions := map[string]func(){
 			"pass": func() {
 				now += rapid.SampledFrom([]int64{1, second / 3, period / l.Limit, period / 16, period / 16, period / 5, period}).Draw(rt, "time")
-				s.e.SettleEnded(context.Background(), s, now)
+				s.Engine().SettleEnded(context.Background(), s, now)
 				for i := len(m.holds) - 1; i >= 0; i-- {
 					if h := m.holds[i]; now >= h.ends {
-						_, err := s.Settle(now, []byte(h.id), Settlement{State: reservation.Released}) // which may come to it later
+						_, err := s.Settle(now, []byte(h.id), engine.Settlement{State: reservation.Released}) // which may come to it later
 						require.NoError(rt, err)
 						if !h.charges {
 							m.settle(now, h, 0, h.cost)
@@ -217,7 +218,7 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 					return
 				}
 				h := &replayedHold{id: fmt.Sprint("h", m.held), cost: n, ends: now + rapid.SampledFrom([]int64{second, minute, reservation.MaxTTL, reservation.MaxTTL, reservation.MaxTTL}).Draw(rt, "ttl"), charges: rapid.Bool().Draw(rt, "expiry")}
-				v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL, r.Charges, r.Keep = h.ends-now, h.charges, reservation.MaxKeep }, priced(n))
+				v, _ := reserve(t, s, now, h.id, func(r *engine.Reserve) { r.TTL, r.Charges, r.Keep = h.ends-now, h.charges, reservation.MaxKeep }, priced(n))
 				if v.OK {
 					h.charge = m.charge(now, n)
 					r, err := s.Reservation(now, []byte(h.id))
@@ -229,7 +230,7 @@ func testReplays(t *testing.T, a algo.Algorithm) {
 			"commit": func() {
 				if h := some(); h != nil {
 					n := cost()
-					settle(h, Settlement{State: reservation.Committed, Cost: func(*reservation.Held) (int64, bool, error) { return n, true, nil }}, n)
+					settle(h, engine.Settlement{State: reservation.Committed, Cost: func(*reservation.Held) (int64, bool, error) { return n, true, nil }}, n)
 				}
 			},
 			"cancel": func() {
@@ -253,7 +254,7 @@ const maxReplays = 33
 func TestTheOrderOfSettlementsDoesNotMatter(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		for seed := range uint64(20) {
-			s := newTestSession(t, Config{Shards: 1})
+			s := newTestSession(t, engine.Config{Shards: 1})
 			c := of(t, s, "@p:a", algo.Limit{Algorithm: a, Limit: 1000, Period: 60 * minute}, costs(100))
 			for i := range 10 {
 				reserve(t, s, start, fmt.Sprint("h", i), nil, c)
@@ -278,7 +279,7 @@ func TestTheOrderOfSettlementsDoesNotMatter(t *testing.T) {
 func TestManyHoldsOfABucket(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
-		s := newTestSession(t, Config{Shards: 1})
+		s := newTestSession(t, engine.Config{Shards: 1})
 		l := algo.Limit{Algorithm: algo.Token, Limit: 1000, Period: 60 * minute}
 		m, c := &replayed{l: l}, of(t, s, "@p:a", l)
 		now, cancels := start, rnd.IntN(2) == 0
@@ -294,7 +295,7 @@ func TestManyHoldsOfABucket(t *testing.T) {
 			}
 			c.Cost = 1 + rnd.Int64N(8)
 			h := &replayedHold{id: fmt.Sprint("h", i), cost: c.Cost}
-			if v, _ := reserve(t, s, now, h.id, func(r *Reserve) { r.TTL = reservation.MaxTTL }, c); v.OK {
+			if v, _ := reserve(t, s, now, h.id, func(r *engine.Reserve) { r.TTL = reservation.MaxTTL }, c); v.OK {
 				h.charge = m.charge(now, h.cost)
 				m.holds = append(m.holds, h)
 			}
@@ -311,7 +312,7 @@ func TestManyHoldsOfABucket(t *testing.T) {
 	}
 }
 
-func manySettle(t *testing.T, s *Session, m *replayed, now int64, rnd *rand.Rand, cancels bool) {
+func manySettle(t *testing.T, s *engine.Session, m *replayed, now int64, rnd *rand.Rand, cancels bool) {
 	if len(m.holds) == 0 {
 		return
 	}
@@ -332,9 +333,9 @@ const mostLows = 33
 func lowsIn(words int) int { return (words - 2) / 2 }
 
 // bucketOf returns the record of a marked bucket. Nobody else may be at the table.
-func bucketOf(t *testing.T, s *Session, c Check) shard.Entry {
+func bucketOf(t *testing.T, s *engine.Session, c engine.Check) shard.Entry {
 	t.Helper()
-	ent, ok := s.e.table.At(c.Hash).Find(c.Hash, c.Key)
+	ent, ok := s.Engine().Table().At(c.Hash).Find(c.Hash, c.Key)
 	require.True(t, ok)
 	return ent
 }
@@ -342,27 +343,14 @@ func bucketOf(t *testing.T, s *Session, c Check) shard.Entry {
 // A record that makes room for another one while it is charged has lost its lows: what
 // was charged before is not given back.
 func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 1})
+	s := newTestSession(t, engine.Config{Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 60), costs(10))
 	reserve(t, s, start, "first", nil, c)
 	reserve(t, s, start+5*second, "second", nil, c)
 	now := start + 6*second
 	require.Equal(t, 1, lowsIn(bucketOf(t, s, c).Words()))
 
-	sh := s.e.table.At(c.Hash)
-	sh.Lock()
-	w := weighed{plan: plan{it: c.Limit.it, hash: c.Hash, key: c.Key}}
-	st := checking{weighed: []weighed{w}}
-	x := &st.weighed[0]
-	var err error
-	x.st, err = s.find(x, sh, now)
-	require.NoError(t, err)
-	require.NoError(t, s.evaluate(&x.plan, x.st, now, 10, &x.opts))
-	require.NoError(t, st.reserve(s, x, now))
-	sh.Delete(x.ent)
-	st.moved = true
-	require.NoError(t, st.storeMarked(s, x, sh, now))
-	sh.Unlock()
+	require.NoError(t, s.ChargeEvicted(now, c, 10))
 	require.EqualValues(t, 36, remaining(t, s, now, c))
 	for _, id := range []string{"first", "second"} {
 		require.EqualValues(t, 36, settle(t, s, now, id, cancelled()).Remaining, id)
@@ -374,10 +362,10 @@ func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
 // The mark of a version before lows is none: nothing is given back of what was charged
 // by then, and what is held from now on is.
 func TestTheMarkOfAnEarlierVersion(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 1})
+	s := newTestSession(t, engine.Config{Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 60), costs(10))
 	reserve(t, s, start, "before", nil, c)
-	ent, err := s.e.table.At(c.Hash).Resize(bucketOf(t, s, c), c.Hash, 3, start)
+	ent, err := s.Engine().Table().At(c.Hash).Resize(bucketOf(t, s, c), c.Hash, 3, start)
 	require.NoError(t, err)
 	ent.SetWord(1, 0)
 	ent.SetWord(2, 0)
@@ -390,7 +378,7 @@ func TestTheMarkOfAnEarlierVersion(t *testing.T) {
 // A record of a bucket that was held has a bound, and loses all but its state when it is
 // charged anew.
 func TestTheLowsOfABucketAreBounded(t *testing.T) {
-	s := newTestSession(t, Config{Shards: 1})
+	s := newTestSession(t, engine.Config{Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 6000))
 	for i := range 200 {
 		reserve(t, s, start, fmt.Sprint("h", i), nil, c)

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/ledger"
 )
@@ -15,8 +16,8 @@ import (
 const benchBatch = 5000
 
 // benchLeader is a leader whose table holds keys, nothing of it dirty.
-func benchLeader(b *testing.B, keys [][]byte) (*Replica, *Session) {
-	e := New(Config{})
+func benchLeader(b *testing.B, keys [][]byte) (*engine.Replica, *engine.Session, *ledger.Ledger) {
+	e := engine.New(engine.Config{})
 	l := ledger.New(ledger.Hooks{})
 	r := e.Replicate(l)
 	r.Lead(start)
@@ -26,7 +27,7 @@ func benchLeader(b *testing.B, keys [][]byte) (*Replica, *Session) {
 	}
 	r.Cut(benchMaxEntry)
 	l.Commit()
-	return r, s
+	return r, s, l
 }
 
 const benchMaxEntry = 256 << 10
@@ -34,7 +35,7 @@ const benchMaxEntry = 256 << 10
 // benchLimit is the limit of bench's replicated loads.
 var benchLimit = algo.Limit{Limit: 100, Period: 24 * 60 * minute}
 
-func benchDirty(b *testing.B, s *Session, key []byte, now int64) {
+func benchDirty(b *testing.B, s *engine.Session, key []byte, now int64) {
 	if _, err := s.Decide(now, key, benchLimit, 1, &algo.Options{Force: true}); err != nil {
 		b.Fatal(err)
 	}
@@ -47,7 +48,7 @@ func BenchmarkCut(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprint("keys=", n), func(b *testing.B) {
 			keys := benchKeys(n)
-			r, s := benchLeader(b, keys)
+			r, s, log := benchLeader(b, keys)
 			rnd := rand.New(rand.NewPCG(1, 1))
 			effects, size := 0, 0
 			now := start
@@ -60,7 +61,7 @@ func BenchmarkCut(b *testing.B) {
 				}
 				b.StartTimer()
 				parts, _ := r.Cut(benchMaxEntry)
-				r.ledger.Commit()
+				log.Commit()
 				effects += benchBatch
 				for _, p := range parts {
 					size += len(p)
@@ -77,8 +78,8 @@ func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprint("keys=", n), func(b *testing.B) {
 			keys := benchKeys(n)
-			leader, s := benchLeader(b, keys)
-			follower, _ := benchLeader(b, keys)
+			leader, s, _ := benchLeader(b, keys)
+			follower, _, _ := benchLeader(b, keys)
 			follower.Depose()
 			rnd := rand.New(rand.NewPCG(1, 1))
 			batches := make([][][]byte, 100)
@@ -107,7 +108,7 @@ func BenchmarkApply(b *testing.B) {
 func BenchmarkCutLog(b *testing.B) {
 	for _, hits := range []int{1, 20, 1000} {
 		b.Run(fmt.Sprintf("hits=%d", hits), func(b *testing.B) {
-			r, s := benchLeader(b, nil)
+			r, s, log := benchLeader(b, nil)
 			// A thousand hits a second, of which a thousand count.
 			l := algo.Limit{Algorithm: algo.Log, Limit: 1000, Period: second}
 			rnd := rand.New(rand.NewPCG(1, 1))
@@ -122,13 +123,13 @@ func BenchmarkCutLog(b *testing.B) {
 				hit()
 			}
 			r.Cut(benchMaxEntry)
-			r.ledger.Commit()
+			log.Commit()
 			for b.Loop() {
 				for range hits {
 					hit()
 				}
 				parts, _ := r.Cut(benchMaxEntry)
-				r.ledger.Commit()
+				log.Commit()
 				cuts++
 				for _, p := range parts {
 					size += len(p)
@@ -147,14 +148,14 @@ func BenchmarkCutLog(b *testing.B) {
 func BenchmarkCutLogSet(b *testing.B) {
 	for _, hits := range []int{1, 5, 20, 200, 1000} {
 		b.Run(fmt.Sprintf("hits=%d", hits), func(b *testing.B) {
-			leader, s := benchLeader(b, nil)
-			follower, _ := benchLeader(b, nil)
+			leader, s, log := benchLeader(b, nil)
+			follower, _, _ := benchLeader(b, nil)
 			follower.Depose()
 			at, size, cuts := 0, 0, 0
 			var applying time.Duration
 			hit := func(n int) { logSet(b, s, at, at+n); at += n }
 			apply := func(parts [][]byte) {
-				leader.ledger.Commit()
+				log.Commit()
 				for _, p := range parts {
 					size += len(p)
 				}

@@ -1,15 +1,15 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
 	"fmt"
-	"io"
 	"math/rand/v2"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
 	"github.com/headgate-io/headgate/engine/reservation"
@@ -19,16 +19,16 @@ import (
 
 // node is an engine with its replica and what the hooks have said.
 type node struct {
-	e       *Engine
+	e       *engine.Engine
 	l       *ledger.Ledger
-	r       *Replica
-	s       *Session
+	r       *engine.Replica
+	s       *engine.Session
 	deposed uint64
 	held    int // reservations made
 }
 
-func newNode(t *testing.T, c Config) *node {
-	n := &node{e: New(c)}
+func newNode(t *testing.T, c engine.Config) *node {
+	n := &node{e: engine.New(c)}
 	n.l = ledger.New(ledger.Hooks{Deposed: func(upTo uint64) { n.deposed = upTo }})
 	n.r = n.e.Replicate(n.l)
 	n.s = n.e.NewSession()
@@ -37,37 +37,13 @@ func newNode(t *testing.T, c Config) *node {
 }
 
 // table returns the live state as text, by key.
-func (n *node) table(now int64) map[string]string {
-	out := make(map[string]string)
-	for i := range n.e.table.Shards() {
-		sh := n.e.table.Shard(i)
-		sh.Lock()
-		sh.Each(func(ent shard.Entry) {
-			if !ent.Expired(now) {
-				l := n.e.limits.get(ent.Meta()).Limit
-				name := string(ent.Key())
-				if l.DB != 0 {
-					name = fmt.Sprintf("%d/%s", l.DB, name)
-				}
-				state := effects.AppendWire(nil, l.Algorithm, ent.State())
-				out[name] = fmt.Sprintf("%+v until %d: %x", l, ent.Deadline(), state)
-			}
-		})
-		sh.Unlock()
-	}
-	n.e.system.mu.Lock()
-	defer n.e.system.mu.Unlock()
-	for k, value := range n.e.system.records {
-		out[fmt.Sprintf("system record %d of %s", k.Kind, k.Name)] = fmt.Sprintf("%x", value)
-	}
-	return out
-}
+func (n *node) table(now int64) map[string]string { return n.e.States(now) }
 
 // reap removes what has expired.
 func (n *node) reap(now int64) {
-	for i := range n.e.table.Shards() {
-		for cursor := n.e.table.Sweep(i, 0, now); cursor != 0; {
-			cursor = n.e.table.Sweep(i, cursor, now)
+	for i := range n.e.Table().Shards() {
+		for cursor := n.e.Table().Sweep(i, 0, now); cursor != 0; {
+			cursor = n.e.Table().Sweep(i, cursor, now)
 		}
 	}
 }
@@ -86,13 +62,13 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	case 23, 24:
 		n.check(rnd, now)
 	case 16, 17:
-		_, _ = n.s.Set(now, key(), randomValue(rnd), &SetOptions{Deadline: []int64{0, now + minute}[rnd.IntN(2)], KeepTTL: rnd.IntN(2) == 0})
+		_, _ = n.s.Set(now, key(), randomValue(rnd), &engine.SetOptions{Deadline: []int64{0, now + minute}[rnd.IntN(2)], KeepTTL: rnd.IntN(2) == 0})
 	case 18:
 		_, _ = n.s.Incr(now, key(), rnd.Int64N(100)-50)
 	case 19, 20:
 		editValue(n.s, rnd, now, key())
 	case 21:
-		_, _ = n.s.transfer(now, key(), key(), uint8(rnd.IntN(2)), rnd.IntN(2) == 0, rnd.IntN(2) == 0)
+		transfer(n.s, rnd, now, key(), key(), rnd.IntN(2) == 0)
 	case 22:
 		if rnd.IntN(10) == 0 {
 			_ = n.s.FlushDatabase()
@@ -104,7 +80,7 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 			_ = n.s.Flush()
 		}
 	case 12:
-		charges := []Charge{{Key: key(), Limit: limit(), Units: 1}, {Key: key(), Limit: limit(), Units: 2}}
+		charges := []engine.Charge{{Key: key(), Limit: limit(), Units: 1}, {Key: key(), Limit: limit(), Units: 2}}
 		_, _ = n.s.ChargeOnce(now, fmt.Sprint("n", rnd.IntN(2)), now-rnd.Int64N(2*second), charges)
 	case 0:
 		n.s.Delete(now, key())
@@ -113,11 +89,11 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	case 2:
 		_, _ = n.s.Release(now, key(), fmt.Appendf(nil, "id%d", rnd.IntN(9)))
 	case 3:
-		_, _, _ = n.s.IncrEx(now, key(), &IncrOptions{By: Integer(rnd.Int64N(5)), TTL: minute})
+		_, _, _ = n.s.IncrEx(now, key(), &engine.IncrOptions{By: engine.Integer(rnd.Int64N(5)), TTL: minute})
 	case 4:
 		_, _ = n.s.Decide(now, key(), limit(), -rnd.Int64N(5), &algo.Options{})
 	case 5, 6:
-		segs := chainOf(Segment{[]byte("chain:a"), limit(), 1}, Segment{[]byte("chain:b"), limit(), 1})
+		segs := chainOf(engine.Segment{[]byte("chain:a"), limit(), 1}, engine.Segment{[]byte("chain:b"), limit(), 1})
 		_, _ = n.s.DecideAll(now, segs, &algo.Options{}, make([]algo.Decision, 2))
 	case 7:
 		n.s.Expire(now, key(), now+minute*rnd.Int64N(4), 0)
@@ -130,6 +106,15 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	}
 }
 
+// transfer renames or copies a key.
+func transfer(s *engine.Session, rnd *rand.Rand, now int64, from, to []byte, replace bool) {
+	db, move := uint8(rnd.IntN(2)), s.Copy
+	if rnd.IntN(2) == 0 {
+		move = s.Rename
+	}
+	_, _ = move(now, from, to, db, replace)
+}
+
 // step makes some operations in one step, and may take them back.
 func (n *node) step(rnd *rand.Rand, now int64) {
 	whole := rnd.IntN(4) == 0
@@ -138,7 +123,7 @@ func (n *node) step(rnd *rand.Rand, now int64) {
 	if rnd.IntN(3) > 0 {
 		undo = 1 + rnd.IntN(4<<10)
 	}
-	var step Step
+	var step engine.Step
 	if whole {
 		step = n.s.IsolateAll(now, nil, undo)
 	} else {
@@ -149,7 +134,7 @@ func (n *node) step(rnd *rand.Rand, now int64) {
 		key := keys[rnd.IntN(len(keys))]
 		switch rnd.IntN(6) {
 		case 0:
-			_, _ = n.s.Set(now, key, randomValue(rnd), &SetOptions{})
+			_, _ = n.s.Set(now, key, randomValue(rnd), &engine.SetOptions{})
 		case 1:
 			_, _ = n.s.Delete(now, key)
 		case 2:
@@ -172,15 +157,15 @@ func (n *node) step(rnd *rand.Rand, now int64) {
 // check makes a random call on limits of a policy, and edits some.
 func (n *node) check(rnd *rand.Rand, now int64) {
 	if rnd.IntN(4) == 0 {
-		_ = n.s.EditPolicies(func(get func(string) []byte) ([]PolicyRecord, error) {
+		_ = n.s.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
 			name := fmt.Sprint("policy ", rnd.IntN(4))
 			if rnd.IntN(3) == 0 {
-				return []PolicyRecord{{Name: name}}, nil
+				return []engine.PolicyRecord{{Name: name}}, nil
 			}
-			return []PolicyRecord{{Name: name, Value: append([]byte("x"), get(name)[:min(len(get(name)), 20)]...)}}, nil
+			return []engine.PolicyRecord{{Name: name, Value: append([]byte("x"), get(name)[:min(len(get(name)), 20)]...)}}, nil
 		})
 	}
-	checks := make([]Check, 1+rnd.IntN(4))
+	checks := make([]engine.Check, 1+rnd.IntN(4))
 	for i := range checks {
 		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
 		l := algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30),
@@ -193,20 +178,20 @@ func (n *node) check(rnd *rand.Rand, now int64) {
 			panic(err)
 		}
 		defer n.e.Release(ready)
-		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: algo.Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0,
+		checks[i] = engine.Check{Key: key, Hash: n.e.Table().Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: algo.Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0,
 			Window: &algo.Window{End: now + 1 + rnd.Int64N(2*minute), Next: now + 5*minute}}
 		if rnd.IntN(2) == 0 {
-			checks[i].Penalty = &Penalty{After: 1 + rnd.Int64N(2), Within: minute, Block: second, Factor: 2, Max: minute}
+			checks[i].Penalty = &engine.Penalty{After: 1 + rnd.Int64N(2), Within: minute, Block: second, Factor: 2, Max: minute}
 		}
 	}
-	_, _ = n.s.Check(now, checks, CheckOptions{}, make([]Checked, len(checks)))
+	_, _ = n.s.Check(now, checks, engine.CheckOptions{}, make([]engine.Checked, len(checks)))
 }
 
 // hold reserves a random call, or settles one of those before, if it can.
 func (n *node) hold(rnd *rand.Rand, now int64) {
 	if rnd.IntN(2) == 0 {
 		id := fmt.Appendf(nil, "hold:%d", n.held-rnd.IntN(8))
-		how := Settlement{State: []reservation.State{reservation.Committed, reservation.Committed, reservation.Cancelled, reservation.Released}[rnd.IntN(4)]}
+		how := engine.Settlement{State: []reservation.State{reservation.Committed, reservation.Committed, reservation.Cancelled, reservation.Released}[rnd.IntN(4)]}
 		if rnd.IntN(2) == 0 {
 			how.Cost = func(l *reservation.Held) (int64, bool, error) { return rnd.Int64N(2 * (l.Cost + 1)), true, nil }
 		}
@@ -214,7 +199,7 @@ func (n *node) hold(rnd *rand.Rand, now int64) {
 		return
 	}
 	n.held++
-	checks := make([]Check, 1+rnd.IntN(3))
+	checks := make([]engine.Check, 1+rnd.IntN(3))
 	for i := range checks {
 		key := fmt.Appendf(nil, "key:%d", 10*i+rnd.IntN(10))
 		ready, err := n.e.Ready(algo.Limit{Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))].OfPolicy(), Limit: 1 + rnd.Int64N(30), Period: minute})
@@ -222,10 +207,10 @@ func (n *node) hold(rnd *rand.Rand, now int64) {
 			panic(err)
 		}
 		defer n.e.Release(ready)
-		checks[i] = Check{Key: key, Hash: n.e.table.Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: algo.Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0}
+		checks[i] = engine.Check{Key: key, Hash: n.e.Table().Hash(key), Limit: ready, Cost: rnd.Int64N(4), Mode: algo.Mode(rnd.IntN(4)), CountAll: rnd.IntN(2) == 0}
 	}
-	r := Reserve{Key: fmt.Appendf(nil, "hold:%d", n.held), TTL: second * (1 + rnd.Int64N(100)), Keep: minute, Charges: rnd.IntN(2) == 0, Limits: make([]reservation.Held, len(checks))}
-	_, _ = n.s.Reserve(now, checks, CheckOptions{}, make([]Checked, len(checks)), &r)
+	r := engine.Reserve{Key: fmt.Appendf(nil, "hold:%d", n.held), TTL: second * (1 + rnd.Int64N(100)), Keep: minute, Charges: rnd.IntN(2) == 0, Limits: make([]reservation.Held, len(checks))}
+	_, _ = n.s.Reserve(now, checks, engine.CheckOptions{}, make([]engine.Checked, len(checks)), &r)
 }
 
 // randomValue is a text or an integer, most of them short.
@@ -243,7 +228,7 @@ func randomValue(rnd *rand.Rand) []byte {
 }
 
 // editValue makes one visit to a value, in some kind.
-func editValue(s *Session, rnd *rand.Rand, now int64, key []byte) {
+func editValue(s *engine.Session, rnd *rand.Rand, now int64, key []byte) {
 	kind := []algo.Algorithm{algo.Counter, algo.Hash, algo.Set, algo.SortedSet, algo.List}[rnd.IntN(5)]
 	v, err := s.Open(now, key, kind)
 	if err != nil {
@@ -300,12 +285,12 @@ func (n *node) cut() [][]byte {
 func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 	for seed := range uint64(150) {
 		rnd := rand.New(rand.NewPCG(7, seed))
-		leader, follower := newNode(t, Config{Shards: 4}), newNode(t, Config{Shards: 8})
+		leader, follower := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 		now := start
 		leader.r.Lead(now)
 		var pending []cutEntry
 		cut := func() {
-			leader.e.clock.Set(now)
+			leader.e.Clock().Set(now)
 			if parts := leader.cut(); parts != nil {
 				pending = append(pending, cutEntry{parts, leader.r.Now()})
 			}
@@ -329,16 +314,16 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 				commit(1 + rnd.IntN(len(pending)))
 			}
 			if rnd.IntN(40) == 0 {
-				leader.reap(leader.e.passed())
-				follower.reap(follower.e.passed())
+				leader.reap(leader.e.Passed())
+				follower.reap(follower.e.Passed())
 			}
 		}
 
 		// A snapshot taken now holds what is committed, and nothing else.
 		var snap bytes.Buffer
-		leader.e.clock.Set(now)
+		leader.e.Clock().Set(now)
 		require.NoError(t, leader.r.Snapshot().Persist(&snap))
-		restored := newNode(t, Config{Shards: 2})
+		restored := newNode(t, engine.Config{Shards: 2})
 		decide := func() map[string]string { return follower.table(now + second) }
 		require.NoError(t, restored.r.Restore(&snap, now))
 		require.Equal(t, decide(), restored.table(now+second), "snapshot, seed %d", seed)
@@ -347,9 +332,9 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 			leader.depose()
 			require.Equal(t, decide(), leader.table(now+second), "deposed, seed %d", seed)
 			_, err := leader.s.Decide(now, []byte("k"), perMinute(algo.Token, 5), 1, &algo.Options{})
-			require.ErrorIs(t, err, ErrSealed)
+			require.ErrorIs(t, err, engine.ErrSealed)
 			_, err = leader.s.Exists(now, []byte("key:1"))
-			require.ErrorIs(t, err, ErrSealed)
+			require.ErrorIs(t, err, engine.ErrSealed)
 			// What was in flight may still have made it.
 			for _, late := range pending {
 				require.NoError(t, follower.r.Apply(late.parts, late.clock))
@@ -364,7 +349,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 }
 
 func TestTicketsCoverWhatWasDecidedBefore(t *testing.T) {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	decide(t, n.s, start, "k", perMinute(algo.Token, 5), 1, algo.Options{})
 	ticket := n.l.Open()
@@ -381,17 +366,17 @@ func TestTicketsCoverWhatWasDecidedBefore(t *testing.T) {
 }
 
 func TestUndoKeepsTheLimitsItNames(t *testing.T) {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	before := algo.Limit{Limit: 77, Period: minute}
 	decide(t, n.s, start, "k", before, 7, algo.Options{})
 	n.cut()
 	n.l.Commit()
 	decide(t, n.s, start, "k", algo.Limit{Limit: 78, Period: minute}, 1, algo.Options{})
-	for i := range int64(4 * collectAt) {
+	for i := range int64(4 * engine.CollectAt) {
 		decide(t, n.s, start, "other", algo.Limit{Limit: 1000 + i, Period: minute}, 0, algo.Options{})
-		if i%collectAt == 0 {
-			n.e.collectLimits()
+		if i%engine.CollectAt == 0 {
+			n.e.CollectLimits()
 		}
 	}
 	n.depose()
@@ -407,20 +392,14 @@ func TestUndoKeepsTheLimitsItNames(t *testing.T) {
 func (n *node) deposing(t *testing.T) (deposed <-chan struct{}) {
 	done := make(chan struct{})
 	go func() { n.depose(); close(done) }()
-	require.Eventually(t, func() bool {
-		if n.e.limits.collecting.TryLock() {
-			n.e.limits.collecting.Unlock()
-			return false
-		}
-		return true
-	}, 10*time.Second, time.Millisecond)
+	require.Eventually(t, n.r.Deposing, 10*time.Second, time.Millisecond)
 	return done
 }
 
 func TestSnapshotWhileDeposing(t *testing.T) {
-	n, restored := newNode(t, Config{Shards: 4}), newNode(t, Config{})
+	n, restored := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{})
 	n.r.Lead(start)
-	n.e.clock.Set(start)
+	n.e.Clock().Set(start)
 	charge := func(cost int64) {
 		for i := range 40 {
 			decide(t, n.s, start, fmt.Sprint("k", i), perMinute(algo.Fixed, 100), cost, algo.Options{})
@@ -434,57 +413,29 @@ func TestSnapshotWhileDeposing(t *testing.T) {
 	n.cut()
 
 	const held = 1
-	n.e.table.Shard(held).Lock()
+	n.e.Table().Shard(held).Lock()
 	deposed := n.deposing(t)
 	persist := func(i int) {
-		for _, chunk := range n.r.committed(i, effects.FirstFormats, start) {
-			require.NoError(t, restored.r.apply(chunk, start))
-		}
+		require.NoError(t, restored.r.Apply(n.r.CommittedOf(i, start), start))
 	}
-	for i := range n.e.table.Shards() {
+	for i := range n.e.Table().Shards() {
 		if i != held {
 			persist(i)
 		}
 	}
-	n.e.table.Shard(held).Unlock()
+	n.e.Table().Shard(held).Unlock()
 	<-deposed
 	persist(held)
 	require.Equal(t, committed, n.table(start))
 	require.Equal(t, committed, restored.table(start))
-	require.Empty(t, n.r.limitsInUndo())
-}
-
-func TestSnapshotWhileRestoring(t *testing.T) {
-	n := newNode(t, Config{Shards: 4})
-	n.r.Lead(start)
-	for i := range 40 {
-		decide(t, n.s, start, fmt.Sprint("k", i), perMinute(algo.Fixed, 100), 1, algo.Options{})
-	}
-	n.cut()
-	n.l.Commit()
-	n.depose()
-	var installed bytes.Buffer
-	require.NoError(t, n.r.Snapshot().Persist(&installed))
-
-	own := n.r.Snapshot()
-	const held = 2
-	n.e.table.Shard(held).Lock()
-	persisted := make(chan error)
-	go func() { persisted <- own.Persist(io.Discard) }()
-	restored := make(chan error)
-	go func() { restored <- n.r.Restore(&installed, start) }()
-	require.Eventually(t, func() bool { return n.r.epoch.Load() == 1 }, 10*time.Second, time.Millisecond)
-	n.e.table.Shard(held).Unlock()
-	require.ErrorIs(t, <-persisted, errRestored)
-	require.NoError(t, <-restored)
-	require.NoError(t, n.r.Snapshot().Persist(io.Discard))
+	require.Zero(t, n.r.LimitsInUndo())
 }
 
 // Limits that only undo records name are not forgotten while Depose restores
 // the keys that had them.
 func TestCollectingWhileDeposing(t *testing.T) {
 	for range 8 {
-		n := newNode(t, Config{Shards: 16})
+		n := newNode(t, engine.Config{Shards: 16})
 		n.r.Lead(start)
 		const keys = 1000
 		for i := range int64(keys) {
@@ -497,13 +448,13 @@ func TestCollectingWhileDeposing(t *testing.T) {
 			decide(t, n.s, start, fmt.Sprint("k", i), numbered(keys), 1, algo.Options{Force: true})
 		}
 		n.cut()
-		n.e.table.Shard(0).Lock()
+		n.e.Table().Shard(0).Lock()
 		deposed := n.deposing(t)
 		collected := make(chan struct{})
 		go func() {
 			defer close(collected)
 			for {
-				n.e.collectLimits()
+				n.e.CollectLimits()
 				select {
 				case <-deposed:
 					return
@@ -511,26 +462,27 @@ func TestCollectingWhileDeposing(t *testing.T) {
 				}
 			}
 		}()
-		n.e.table.Shard(0).Unlock()
+		n.e.Table().Shard(0).Unlock()
 		<-collected
 		require.Equal(t, before, n.table(start))
 	}
 }
 
+// named are limits by their ids.
+type named []algo.Limit
+
+func (n named) LimitOf(id uint32) *algo.Limit { return &n[id] }
+
 func FuzzDecodeEffects(f *testing.F) {
-	limits := newInterner()
+	limits := named{perMinute(algo.Sliding, 5), perMinute(algo.Log, 5)}
 	enc := effects.NewEncoder(limits, effects.FirstFormats, 1<<10, 0)
-	it, err := limits.acquire(perMinute(algo.Sliding, 5))
-	require.NoError(f, err)
-	enc.Put(shard.Image{Key: []byte("k"), Meta: it.id, Deadline: start, State: make([]byte, 16)})
+	enc.Put(shard.Image{Key: []byte("k"), Meta: 0, Deadline: start, State: make([]byte, 16)})
 	enc.Remove(0, []byte("gone"))
 	f.Add(enc.Finish()[0])
-	list, err := limits.acquire(perMinute(algo.Log, 5))
-	require.NoError(f, err)
-	enc.Put(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)})
+	enc.Put(shard.Image{Key: []byte("list"), Meta: 1, Deadline: start, State: make([]byte, 80)})
 	enc.Flush()
 	f.Add(enc.Finish()[1])
-	enc.Add(shard.Image{Key: []byte("list"), Meta: list.id, Deadline: start, State: make([]byte, 80)}, &effects.Delta{Base: make([]byte, effects.BaseSize), Difference: []byte{80, 0, 80, 0}})
+	enc.Add(shard.Image{Key: []byte("list"), Meta: 1, Deadline: start, State: make([]byte, 80)}, &effects.Delta{Base: make([]byte, effects.BaseSize), Difference: []byte{80, 0, 80, 0}})
 	enc.Included(start)
 	f.Add(enc.Finish()[2])
 	system := effects.NewEncoder(limits, effects.FirstFormats, 1<<10, 0)
@@ -538,13 +490,13 @@ func FuzzDecodeEffects(f *testing.F) {
 	system.System(effects.SystemKey{Kind: effects.SystemCharged, Name: "n"}, []byte("v"))
 	f.Add(system.Finish()[0])
 	f.Fuzz(func(t *testing.T, payload []byte) {
-		n := newNode(t, Config{Shards: 1})
-		_ = n.r.apply(payload, start)
+		n := newNode(t, engine.Config{Shards: 1})
+		_ = n.r.Apply([][]byte{payload}, start)
 	})
 }
 
 func TestOnlyATableThatDecidesIsBounded(t *testing.T) {
-	n := newNode(t, Config{MaxBytes: 1 << 20})
+	n := newNode(t, engine.Config{MaxBytes: 1 << 20})
 	require.Zero(t, n.e.Stats().MaxBytes)
 	n.e.SetMemory(2<<20, true)
 	require.Zero(t, n.e.Stats().MaxBytes, "a follower never evicts")

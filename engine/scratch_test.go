@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"encoding/binary"
@@ -7,10 +7,11 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-func text(t *testing.T, s *Session, key string) string {
+func text(t *testing.T, s *engine.Session, key string) string {
 	t.Helper()
 	value, ok, err := s.Get(start, []byte(key), nil)
 	require.NoError(t, err)
@@ -20,16 +21,16 @@ func text(t *testing.T, s *Session, key string) string {
 	return string(value)
 }
 
-func set(t *testing.T, s *Session, key, value string) {
+func set(t *testing.T, s *engine.Session, key, value string) {
 	t.Helper()
-	_, err := s.Set(start, []byte(key), []byte(value), &SetOptions{})
+	_, err := s.Set(start, []byte(key), []byte(value), &engine.SetOptions{})
 	require.NoError(t, err)
 }
 
 // A step on copies changes nothing before its end, and then all of it, in the
 // database of each key.
 func TestScratchCommits(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s, c := e.NewSession(), e.NewScratch()
 	set(t, s, "a", "one")
 	set(t, s, "gone", "x")
@@ -67,7 +68,7 @@ func TestScratchCommits(t *testing.T) {
 
 // Nothing is stored where somebody has changed what the step has seen.
 func TestScratchSeesChanges(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s, other, c := e.NewSession(), e.NewSession(), e.NewScratch()
 	for _, change := range []func(){
 		func() { set(t, other, "read", "changed") },
@@ -91,34 +92,34 @@ func TestScratchSeesChanges(t *testing.T) {
 
 // Where there is no room nothing is stored.
 func TestScratchFindsNoRoom(t *testing.T) {
-	e := New(Config{MaxBytes: 1 << 20, Shards: 1})
+	e := engine.New(engine.Config{MaxBytes: 1 << 20, Shards: 1})
 	s, c := e.NewSession(), e.NewScratch()
 	set(t, s, "a", "before")
 	require.NoError(t, c.Bring(s, start, []byte("a"), []byte("b"), []byte("c")))
 	set(t, c.Session(), "a", "after")
 	large := make([]byte, 900<<10)
 	for _, key := range []string{"b", "c"} {
-		_, err := c.Session().Set(start, []byte(key), large, &SetOptions{})
+		_, err := c.Session().Set(start, []byte(key), large, &engine.SetOptions{})
 		require.NoError(t, err)
 	}
 	_, err := c.Commit(s, start, nil)
-	require.ErrorIs(t, err, ErrFull)
+	require.ErrorIs(t, err, engine.ErrFull)
 	require.Equal(t, "before", text(t, s, "a"))
 	require.Equal(t, "(none)", text(t, s, "b"))
 }
 
 // Copies that take too much memory are not a table that is full.
 func TestScratchHasARoom(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s, c := e.NewSession(), e.NewScratch()
-	value := make([]byte, MaxValueLen)
+	value := make([]byte, engine.MaxValueLen)
 	for i := int64(0); ; i++ {
-		require.LessOrEqual(t, i*MaxValueLen, int64(scratchRoom))
+		require.LessOrEqual(t, i*engine.MaxValueLen, int64(engine.ScratchRoom))
 		key := []byte{byte(i)}
-		_, err := s.Set(start, key, value, &SetOptions{})
+		_, err := s.Set(start, key, value, &engine.SetOptions{})
 		require.NoError(t, err)
 		if err := c.Bring(s, start, key); err != nil {
-			require.ErrorIs(t, err, ErrUndoFull)
+			require.ErrorIs(t, err, engine.ErrUndoFull)
 			break
 		}
 	}
@@ -128,16 +129,16 @@ func TestScratchHasARoom(t *testing.T) {
 
 // So are too many of them: others wait while they are stored.
 func TestScratchHasSoManyKeys(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s, c := e.NewSession(), e.NewScratch()
 	key := make([]byte, 4)
-	for i := range uint32(scratchKeys) {
+	for i := range uint32(engine.ScratchKeys) {
 		binary.LittleEndian.PutUint32(key, i)
 		require.NoError(t, c.Bring(s, start, key))
 	}
 	require.NoError(t, c.Bring(s, start, key), "one that is there already")
-	require.Less(t, int64(scratchKeys*300), c.Bytes(), "names and notes count")
-	require.ErrorIs(t, c.Bring(s, start, []byte("another")), ErrUndoFull)
+	require.Less(t, int64(engine.ScratchKeys*300), c.Bytes(), "names and notes count")
+	require.ErrorIs(t, c.Bring(s, start, []byte("another")), engine.ErrUndoFull)
 	c.Reset()
 	require.NoError(t, c.Bring(s, start, []byte("another")))
 }
@@ -145,11 +146,11 @@ func TestScratchHasSoManyKeys(t *testing.T) {
 // A step that can be taken back reaches for a further key that nobody has; it
 // does not wait for one that somebody has.
 func TestAStepReachesFurther(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s, other := e.NewSession(), e.NewSession()
 	step := s.Isolate(start, [][]byte{[]byte("a")}, 0)
 	_, err := s.Incr(start, []byte("b"), 1)
-	require.ErrorIs(t, err, ErrNotIsolated, "nothing could be taken back")
+	require.ErrorIs(t, err, engine.ErrNotIsolated, "nothing could be taken back")
 	step.Commit()
 	step = s.Isolate(start, [][]byte{[]byte("a")}, 1<<20)
 	_, err = s.Incr(start, []byte("b"), 1)
@@ -160,7 +161,7 @@ func TestAStepReachesFurther(t *testing.T) {
 	others := other.Isolate(start, [][]byte{[]byte("b")}, 0)
 	step = s.Isolate(start, [][]byte{[]byte("a")}, 1<<20)
 	_, err = s.Incr(start, []byte("b"), 1)
-	require.ErrorIs(t, err, ErrNotIsolated)
+	require.ErrorIs(t, err, engine.ErrNotIsolated)
 	step.Commit()
 	others.Commit()
 

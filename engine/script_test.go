@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -7,21 +7,23 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 // scriptNode returns a leader whose cluster can read scripts.
 func scriptNode(t *testing.T) *node {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	return n
 }
 
 // The texts of scripts are on every node, and in snapshots.
 func TestScriptsReplicate(t *testing.T) {
-	n, follower, late := scriptNode(t), newNode(t, Config{}), newNode(t, Config{})
-	sc := Script{Body: "return 1", Loaded: true}
+	n, follower, late := scriptNode(t), newNode(t, engine.Config{}), newNode(t, engine.Config{})
+	sc := engine.Script{Body: "return 1", Loaded: true}
 	require.NoError(t, n.s.PutScript("sha", sc))
-	require.NoError(t, n.s.PutScript("gone", Script{Body: "x"}))
+	require.NoError(t, n.s.PutScript("gone", engine.Script{Body: "x"}))
 	require.NoError(t, follower.r.Apply(n.cut(), start))
 	got, ok := follower.e.Script("sha")
 	require.True(t, ok)
@@ -51,10 +53,10 @@ func TestScriptsReplicate(t *testing.T) {
 // A leader that is deposed has neither got nor lost what was not committed.
 func TestDeposeTakesBackScripts(t *testing.T) {
 	n := scriptNode(t)
-	require.NoError(t, n.s.PutScript("kept", Script{Body: "x"}))
+	require.NoError(t, n.s.PutScript("kept", engine.Script{Body: "x"}))
 	n.cut()
 	n.l.Commit()
-	require.NoError(t, n.s.PutScript("new", Script{Body: "y"}))
+	require.NoError(t, n.s.PutScript("new", engine.Script{Body: "y"}))
 	require.NoError(t, n.s.DropScripts("kept"))
 	gone := n.e.ScriptsGone()
 	n.depose()
@@ -63,32 +65,32 @@ func TestDeposeTakesBackScripts(t *testing.T) {
 	_, ok = n.e.Script("new")
 	require.False(t, ok)
 	require.NotEqual(t, gone, n.e.ScriptsGone())
-	require.ErrorIs(t, n.s.PutScript("late", Script{Body: "x"}), ErrSealed)
-	require.ErrorIs(t, n.s.DropScripts("kept"), ErrSealed)
+	require.ErrorIs(t, n.s.PutScript("late", engine.Script{Body: "x"}), engine.ErrSealed)
+	require.ErrorIs(t, n.s.DropScripts("kept"), engine.ErrSealed)
 }
 
 // Scripts have a bound in number and in bytes.
 func TestScriptRecordsAreBounded(t *testing.T) {
 	n := scriptNode(t)
-	for i := range MaxScripts {
-		require.NoError(t, n.s.PutScript(fmt.Sprint(i), Script{Body: "x"}))
+	for i := range engine.MaxScripts {
+		require.NoError(t, n.s.PutScript(fmt.Sprint(i), engine.Script{Body: "x"}))
 	}
-	require.ErrorIs(t, n.s.PutScript("more", Script{Body: "x"}), ErrScriptsFull)
-	require.NoError(t, n.s.PutScript("0", Script{Body: "y"}), "one that is there")
+	require.ErrorIs(t, n.s.PutScript("more", engine.Script{Body: "x"}), engine.ErrScriptsFull)
+	require.NoError(t, n.s.PutScript("0", engine.Script{Body: "y"}), "one that is there")
 	require.NoError(t, n.s.DropScripts())
-	large := Script{Body: strings.Repeat("x", MaxScriptLen)}
-	for i := range MaxScriptBytes / (MaxScriptLen + 1) {
+	large := engine.Script{Body: strings.Repeat("x", engine.MaxScriptLen)}
+	for i := range engine.MaxScriptBytes / (engine.MaxScriptLen + 1) {
 		require.NoError(t, n.s.PutScript(fmt.Sprint(i), large))
 	}
-	require.ErrorIs(t, n.s.PutScript("more", large), ErrScriptsFull)
+	require.ErrorIs(t, n.s.PutScript("more", large), engine.ErrScriptsFull)
 	count := 0
 	n.e.Scripts(func(string, bool) bool { count++; return true })
-	require.Equal(t, MaxScriptBytes/(MaxScriptLen+1), count)
+	require.Equal(t, engine.MaxScriptBytes/(engine.MaxScriptLen+1), count)
 }
 
 // Nothing is kept that nobody else gets.
 func TestScriptsAreKeptForOthers(t *testing.T) {
-	alone := New(Config{})
-	require.NoError(t, alone.NewSession().PutScript("sha", Script{Body: "x"}))
+	alone := engine.New(engine.Config{})
+	require.NoError(t, alone.NewSession().PutScript("sha", engine.Script{Body: "x"}))
 	require.False(t, alone.ScriptsKept())
 }

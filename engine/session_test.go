@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
@@ -24,9 +25,9 @@ func perMinute(a algo.Algorithm, n int64) algo.Limit {
 	return algo.Limit{Algorithm: a, Limit: n, Period: minute}
 }
 
-func newTestSession(t *testing.T, c Config) *Session {
+func newTestSession(t *testing.T, c engine.Config) *engine.Session {
 	t.Helper()
-	s := New(c).NewSession()
+	s := engine.New(c).NewSession()
 	t.Cleanup(s.Close)
 	return s
 }
@@ -40,7 +41,7 @@ func forEach(t *testing.T, test func(t *testing.T, a algo.Algorithm)) {
 	}
 }
 
-func decide(t *testing.T, s *Session, now int64, key string, l algo.Limit, cost int64, o algo.Options) algo.Decision {
+func decide(t *testing.T, s *engine.Session, now int64, key string, l algo.Limit, cost int64, o algo.Options) algo.Decision {
 	t.Helper()
 	d, err := s.Decide(now, []byte(key), l, cost, &o)
 	require.NoError(t, err)
@@ -49,7 +50,7 @@ func decide(t *testing.T, s *Session, now int64, key string, l algo.Limit, cost 
 
 func TestDecideChargesUpToTheLimit(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		for i := range int64(5) {
 			d := decide(t, s, start, "k", perMinute(a, 5), 1, algo.Options{})
 			require.True(t, d.OK)
@@ -65,44 +66,44 @@ func TestDecideChargesUpToTheLimit(t *testing.T) {
 
 func TestDeniedAndPeekedCallsCreateNoKey(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		decide(t, s, start, "k", perMinute(a, 5), 1, algo.Options{Peek: true})
 		decide(t, s, start, "k", perMinute(a, 5), 0, algo.Options{})
 		d := decide(t, s, start, "k", perMinute(a, 5), 6, algo.Options{})
 		require.False(t, d.OK)
 		require.Equal(t, algo.Never, d.RetryAfter)
 		decide(t, s, start, "k", perMinute(a, 5), -3, algo.Options{})
-		require.Zero(t, s.e.Len())
+		require.Zero(t, s.Engine().Len())
 	})
 }
 
 func TestRefundToFullForgetsTheKey(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		decide(t, s, start, "k", perMinute(a, 5), 3, algo.Options{})
-		require.Equal(t, 1, s.e.Len())
+		require.Equal(t, 1, s.Engine().Len())
 		d := decide(t, s, start, "k", perMinute(a, 5), -10, algo.Options{})
 		require.Equal(t, int64(5), d.Remaining)
-		require.Zero(t, s.e.Len())
+		require.Zero(t, s.Engine().Len())
 	})
 }
 
 func TestWrongType(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		decide(t, s, start, "k", perMinute(a, 5), 1, algo.Options{})
 		for _, other := range eachAlgorithm {
 			if other != a {
 				_, err := s.Decide(start, []byte("k"), perMinute(other, 5), 1, &algo.Options{})
-				require.ErrorIs(t, err, ErrWrongType)
+				require.ErrorIs(t, err, engine.ErrWrongType)
 			}
 		}
 		_, _, err := s.Acquire(start, []byte("k"), 1, second, nil, 1)
-		require.ErrorIs(t, err, ErrWrongType)
-		_, _, err = s.IncrEx(start, []byte("k"), &IncrOptions{By: Integer(1)})
-		require.ErrorIs(t, err, ErrWrongType)
+		require.ErrorIs(t, err, engine.ErrWrongType)
+		_, _, err = s.IncrEx(start, []byte("k"), &engine.IncrOptions{By: engine.Integer(1)})
+		require.ErrorIs(t, err, engine.ErrWrongType)
 		_, err = s.Release(start, []byte("k"), []byte("id"))
-		require.ErrorIs(t, err, ErrWrongType)
+		require.ErrorIs(t, err, engine.ErrWrongType)
 		kind, ok, _ := s.Kind(start, []byte("k"))
 		require.True(t, ok)
 		require.Equal(t, a, kind)
@@ -112,7 +113,7 @@ func TestWrongType(t *testing.T) {
 func TestAnExpiredKeyTakesAnyAlgorithm(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		for _, next := range eachAlgorithm {
-			s := newTestSession(t, Config{})
+			s := newTestSession(t, engine.Config{})
 			decide(t, s, start, "k", perMinute(a, 5), 5, algo.Options{})
 			d := decide(t, s, start+3*minute, "k", perMinute(next, 9), 2, algo.Options{})
 			require.True(t, d.OK)
@@ -125,7 +126,7 @@ func TestAnExpiredKeyTakesAnyAlgorithm(t *testing.T) {
 
 func TestChangingTheLimitKeepsWhatWasConsumed(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		decide(t, s, start, "k", perMinute(a, 10), 6, algo.Options{})
 		for _, n := range []int64{20, 100, 7, 10} {
 			d := decide(t, s, start, "k", perMinute(a, n), 0, algo.Options{})
@@ -135,27 +136,13 @@ func TestChangingTheLimitKeepsWhatWasConsumed(t *testing.T) {
 		require.Equal(t, int64(13), decide(t, s, start, "k", perMinute(a, 20), 1, algo.Options{}).Remaining)
 		require.Equal(t, int64(3), decide(t, s, start, "k", perMinute(a, 10), 0, algo.Options{}).Remaining)
 		s.Close()
-		require.Equal(t, 1, s.e.limitsInUse(), "limits that no key carries are given back")
+		require.Equal(t, 1, s.Engine().LimitsInUse(), "limits that no key carries are given back")
 	})
-}
-
-// limitsInUse counts the limits that records refer to: a session's cache
-// holds one reference of its own.
-func (e *Engine) limitsInUse() int {
-	e.limits.mu.Lock()
-	defer e.limits.mu.Unlock()
-	n := 0
-	for _, it := range e.limits.byLimit {
-		if it.refs.Load() > 0 {
-			n++
-		}
-	}
-	return n
 }
 
 func TestSessionsOnOneHotKeyAdmitExactlyTheLimit(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		e := New(Config{})
+		e := engine.New(engine.Config{})
 		const callers, calls, limit = 64, 200, 1000
 		var admitted atomic.Int64
 		var wg sync.WaitGroup
@@ -182,8 +169,8 @@ func TestTimeOfAKeyDoesNotGoBack(t *testing.T) {
 	const late = int64(time.Millisecond)
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		l := perMinute(a, 60)
-		inverted, ordered := newTestSession(t, Config{}), newTestSession(t, Config{})
-		chain := []Segment{{[]byte("k"), l, 1}, {[]byte("other"), l, 1}}
+		inverted, ordered := newTestSession(t, engine.Config{}), newTestSession(t, engine.Config{})
+		chain := []engine.Segment{{[]byte("k"), l, 1}, {[]byte("other"), l, 1}}
 		var got, want [2]algo.Decision
 		for i := range int64(3) {
 			read, locked := start-i*late, start
@@ -199,7 +186,7 @@ func TestTimeOfAKeyDoesNotGoBack(t *testing.T) {
 
 // A clock that an operator sets back by seconds is believed.
 func TestTimeOfAKeyFollowsAClockSetBack(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	l := perMinute(algo.Token, 1)
 	require.True(t, decide(t, s, start, "k", l, 1, algo.Options{}).OK)
 	require.Equal(t, minute, decide(t, s, start, "k", l, 1, algo.Options{}).RetryAfter)
@@ -208,7 +195,7 @@ func TestTimeOfAKeyFollowsAClockSetBack(t *testing.T) {
 }
 
 func TestSlotsExpireReleaseAndRenew(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	key := []byte("jobs")
 	d, a, err := s.Acquire(start, key, 2, 10*second, nil, 1)
 	require.NoError(t, err)
@@ -242,14 +229,14 @@ func TestSlotsExpireReleaseAndRenew(t *testing.T) {
 }
 
 func TestCountersExpireOnlyAsTold(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	key := []byte("c")
-	incr := func(now int64, o IncrOptions) (string, string) {
+	incr := func(now int64, o engine.IncrOptions) (string, string) {
 		v, a, err := s.IncrEx(now, key, &o)
 		require.NoError(t, err)
 		return v.String(), a.String()
 	}
-	bounded := IncrOptions{By: Integer(1), Upper: Integer(2), HasUpper: true, TTL: 60 * second, OnlyNew: true}
+	bounded := engine.IncrOptions{By: engine.Integer(1), Upper: engine.Integer(2), HasUpper: true, TTL: 60 * second, OnlyNew: true}
 	v, a := incr(start, bounded)
 	require.Equal(t, []string{"1", "1"}, []string{v, a})
 	incr(start+30*second, bounded)
@@ -261,26 +248,26 @@ func TestCountersExpireOnlyAsTold(t *testing.T) {
 	require.Equal(t, start+60*second, at, "ENX leaves the first TTL")
 	require.True(t, is(s.Persist(start+30*second, key)))
 	require.True(t, is(s.Exists(start+1000*second, key)))
-	require.True(t, is(s.Expire(start, key, start+5*second, ExpireNX)))
-	require.False(t, is(s.Expire(start, key, start+9*second, ExpireNX)))
-	v, a = incr(start, IncrOptions{Float: true, By: mustFloat(t, "0.25")})
+	require.True(t, is(s.Expire(start, key, start+5*second, engine.ExpireNX)))
+	require.False(t, is(s.Expire(start, key, start+9*second, engine.ExpireNX)))
+	v, a = incr(start, engine.IncrOptions{Float: true, By: mustFloat(t, "0.25")})
 	require.Equal(t, []string{"2.25", "0.25"}, []string{v, a})
-	v, _ = incr(start, IncrOptions{Float: true, By: mustFloat(t, "0.75")})
+	v, _ = incr(start, engine.IncrOptions{Float: true, By: mustFloat(t, "0.75")})
 	require.Equal(t, "3", v)
-	v, _ = incr(start, IncrOptions{By: Integer(1), Deadline: start - 1})
+	v, _ = incr(start, engine.IncrOptions{By: engine.Integer(1), Deadline: start - 1})
 	require.Equal(t, "4", v)
 	require.False(t, is(s.Exists(start, key)), "a deadline that has passed deletes")
 }
 
-func mustFloat(t *testing.T, s string) Number {
+func mustFloat(t *testing.T, s string) engine.Number {
 	t.Helper()
-	n, err := ParseFloat([]byte(s))
+	n, err := engine.ParseFloat([]byte(s))
 	require.NoError(t, err)
 	return n
 }
 
 func TestExpireLeavesLimiterKeysAlone(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	decide(t, s, start, "k", perMinute(algo.Token, 5), 5, algo.Options{})
 	require.False(t, is(s.Expire(start, []byte("k"), start+1, 0)))
 	require.False(t, is(s.Persist(start, []byte("k"))))
@@ -291,7 +278,7 @@ func TestExpireLeavesLimiterKeysAlone(t *testing.T) {
 
 func TestExplainForecasts(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		now := start + 10*second
 		decide(t, s, now, "k", perMinute(a, 6), 4, algo.Options{})
 		x, ok, _ := s.Explain(now, []byte("k"))
@@ -310,7 +297,7 @@ func TestExplainForecasts(t *testing.T) {
 // The time of a refund is rounded down, which leaves a fraction more than that of
 // the units in use. What is shown as remaining is what a call gets all the same.
 func TestExplainShowsWhatACallGets(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	l := algo.Limit{Limit: 100, Period: 33_333_333, Burst: 2}
 	decide(t, s, start, "k", l, 2, algo.Options{})
 	require.Equal(t, int64(1), decide(t, s, start, "k", l, -1, algo.Options{}).Remaining)
@@ -323,7 +310,7 @@ func TestExplainShowsWhatACallGets(t *testing.T) {
 
 // An id of zeros is a holder like any other, and not the one that is asked for.
 func TestExplainAHolderOfZeros(t *testing.T) {
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	d, _, err := s.Acquire(start, []byte("k"), 1, minute, make([]byte, 0), 1)
 	require.NoError(t, err)
 	require.True(t, d.OK)
@@ -342,7 +329,7 @@ func TestExplainAHolderOfZeros(t *testing.T) {
 func TestALimitOfZeroDeniesEverything(t *testing.T) {
 	denied := algo.Decision{RetryAfter: algo.Never}
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
-		s := newTestSession(t, Config{})
+		s := newTestSession(t, engine.Config{})
 		decide(t, s, start, "used", perMinute(a, 5), 3, algo.Options{})
 		for _, o := range []algo.Options{{}, {Peek: true}, {Force: true}, {AtMost: true}, {Wait: minute}, {Debt: 10}} {
 			for _, cost := range []int64{1, 0, -1, 100} {
@@ -352,24 +339,24 @@ func TestALimitOfZeroDeniesEverything(t *testing.T) {
 			}
 		}
 		require.Equal(t, int64(2), decide(t, s, start, "used", perMinute(a, 5), 0, algo.Options{}).Remaining)
-		require.Equal(t, 1, s.e.Len())
+		require.Equal(t, 1, s.Engine().Len())
 
 		out := make([]algo.Decision, 2)
-		binding, err := s.DecideAll(start, chainOf(Segment{[]byte("other"), perMinute(a, 5), 1}, Segment{[]byte("zero"), perMinute(a, 0), 1}), &algo.Options{}, out)
+		binding, err := s.DecideAll(start, chainOf(engine.Segment{[]byte("other"), perMinute(a, 5), 1}, engine.Segment{[]byte("zero"), perMinute(a, 0), 1}), &algo.Options{}, out)
 		require.NoError(t, err)
 		require.Equal(t, 1, binding)
 		require.Equal(t, denied, out[1])
 		require.Equal(t, int64(5), out[0].Remaining)
-		require.Equal(t, 1, s.e.Len())
+		require.Equal(t, 1, s.Engine().Len())
 	})
-	s := newTestSession(t, Config{})
+	s := newTestSession(t, engine.Config{})
 	d, _, err := s.Acquire(start, []byte("slots"), 0, minute, nil, 1)
 	require.NoError(t, err)
 	require.Equal(t, denied, d)
 }
 
 func TestRunReapsWhatHasExpired(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	now := e.Now()
 	for i := range 20_000 {
@@ -381,28 +368,6 @@ func TestRunReapsWhatHasExpired(t *testing.T) {
 	go e.Run(ctx)
 	require.Eventually(t, func() bool { return e.Len() == 0 }, 30*time.Second, 10*time.Millisecond)
 	require.Eventually(t, func() bool { return e.Stats().Bytes < full/2 }, 30*time.Second, 10*time.Millisecond)
-}
-
-func TestTopRanksOffenders(t *testing.T) {
-	e := New(Config{TopK: 4})
-	s := e.NewSession()
-	l := algo.Limit{Limit: 1, Period: minute}
-	for i := range 60 {
-		decide(t, s, start, "bad", l, 1, algo.Options{})
-		if i%2 == 0 {
-			decide(t, s, start, "worse-than-most", l, 1, algo.Options{})
-		}
-		decide(t, s, start, fmt.Sprint("good", i), l, 1, algo.Options{})
-	}
-	top := e.Top(TopDenied, 2)
-	require.Len(t, top, 2)
-	require.Equal(t, "bad", string(top[0].Key))
-	require.Equal(t, uint64(59), top[0].Count)
-	require.Equal(t, "worse-than-most", string(top[1].Key))
-	e.decayTop()
-	require.Equal(t, uint64(29), e.Top(TopDenied, 1)[0].Count)
-	e.ResetTop()
-	require.Empty(t, e.Top(TopHot, 10))
 }
 
 // is is the answer of an operation that cannot fail, on an engine that decides.

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"fmt"
@@ -8,24 +8,26 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
 )
 
 // What one step may change has a bound, over all that is kept of it, and however often
 // it has written a key; a step that is taken back counts nothing.
 func TestAStepIsBounded(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	value := make([]byte, 1<<20)
 	keys := make([][]byte, 20)
 	for i := range keys {
 		keys[i] = fmt.Append(nil, "key", i)
 	}
-	set := func(s *Session, i int) {
-		_, err := s.Set(start, keys[i], value, &SetOptions{})
+	set := func(s *engine.Session, i int) {
+		_, err := s.Set(start, keys[i], value, &engine.SetOptions{})
 		require.NoError(t, err)
 	}
 	outer := s.Isolate(start, keys, 0)
-	step := s.Isolate(start, nil, MaxStep)
+	step := s.Isolate(start, nil, engine.MaxStep)
 	for range 50 {
 		set(s, 0)
 	}
@@ -33,27 +35,27 @@ func TestAStepIsBounded(t *testing.T) {
 		set(s, i)
 	}
 	require.NoError(t, step.Commit())
-	step = s.Isolate(start, nil, MaxStep)
+	step = s.Isolate(start, nil, engine.MaxStep)
 	for i := range 3 {
 		set(s, 5+i)
 	}
-	require.ErrorIs(t, step.Commit(), ErrStepTooLarge, "with what was committed before")
+	require.ErrorIs(t, step.Commit(), engine.ErrStepTooLarge, "with what was committed before")
 	require.Equal(t, 5, e.Len())
-	step = s.Isolate(start, nil, MaxStep)
+	step = s.Isolate(start, nil, engine.MaxStep)
 	set(s, 5)
 	require.NoError(t, step.Commit())
 	outer.Commit()
-	step = s.Isolate(start, keys, 4*MaxStep)
+	step = s.Isolate(start, keys, 4*engine.MaxStep)
 	for i := range 7 {
 		set(s, i)
 	}
 	require.NoError(t, step.Commit(), "another step")
 
 	c := e.NewScratch()
-	for n, want := range map[int]error{7: nil, 9: ErrStepTooLarge} {
+	for n, want := range map[int]error{7: nil, 9: engine.ErrStepTooLarge} {
 		require.NoError(t, c.Bring(s, start, keys...))
 		for i := range n {
-			_, err := c.Session().Set(start, keys[10+i], value[:len(value)-n], &SetOptions{})
+			_, err := c.Session().Set(start, keys[10+i], value[:len(value)-n], &engine.SetOptions{})
 			require.NoError(t, err)
 		}
 		before := e.Len()
@@ -70,7 +72,7 @@ func TestAStepIsBounded(t *testing.T) {
 // What holds keys within a step that is not isolated ends by itself, and the
 // step goes on: all of it is in one cut.
 func TestAStepWithinJoin(t *testing.T) {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	increment := func(key string) error {
 		_, err := n.s.Incr(start, []byte(key), 1)
@@ -79,7 +81,7 @@ func TestAStepWithinJoin(t *testing.T) {
 	outer := n.s.Join()
 	require.NoError(t, increment("first"))
 	for _, all := range []bool{false, true} {
-		isolate := func() Step {
+		isolate := func() engine.Step {
 			if all {
 				return n.s.IsolateAll(start, nil, 1<<20)
 			}
@@ -110,11 +112,11 @@ func TestAStepWithinJoin(t *testing.T) {
 // A flush that may be rolled back holds the table for a bounded time: it is
 // refused before it begins.
 func TestFlushToBeUndoneIsBounded(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	defer s.Close()
 	for _, flush := range []func() error{s.Flush, s.FlushDatabase} {
-		for keys, want := range map[int]error{undoneKeys: nil, undoneKeys + 1: ErrUndoFull} {
+		for keys, want := range map[int]error{engine.UndoneKeys: nil, engine.UndoneKeys + 1: engine.ErrUndoFull} {
 			for i := range keys {
 				s.Use(uint8(i & 1))
 				_, err := s.Incr(start, strconv.AppendInt([]byte("k"), int64(i), 10), 1)
@@ -122,7 +124,8 @@ func TestFlushToBeUndoneIsBounded(t *testing.T) {
 			}
 			step := s.IsolateAll(start, nil, 64<<20)
 			require.ErrorIs(t, flush(), want)
-			require.Equal(t, want != nil, len(s.step.undo.saved) == 0)
+			saved, _ := s.Undo()
+			require.Equal(t, want != nil, len(saved) == 0)
 			step.Rollback()
 			require.Equal(t, keys, e.Len())
 			require.NoError(t, s.Flush())
@@ -135,7 +138,7 @@ func TestFlushToBeUndoneIsBounded(t *testing.T) {
 func TestStepsNest(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(7, seed))
-		e := New(Config{Shards: 4})
+		e := engine.New(engine.Config{Shards: 4})
 		s := e.NewSession()
 		keys := make([][]byte, 1+rnd.IntN(30))
 		for i := range keys {
@@ -155,10 +158,10 @@ func TestStepsNest(t *testing.T) {
 					_, err := s.Delete(start, key)
 					require.NoError(t, err)
 				case 1:
-					_, err := s.Set(start, key, randomValue(rnd), &SetOptions{})
+					_, err := s.Set(start, key, randomValue(rnd), &engine.SetOptions{})
 					require.NoError(t, err)
 				default:
-					_, err := s.Set(start, key, strconv.AppendInt(nil, rnd.Int64N(1000), 10), &SetOptions{})
+					_, err := s.Set(start, key, strconv.AppendInt(nil, rnd.Int64N(1000), 10), &engine.SetOptions{})
 					require.NoError(t, err)
 				}
 			}
@@ -184,8 +187,8 @@ func TestStepsNest(t *testing.T) {
 			}
 			step.Commit() // it has ended
 			once := map[string]bool{}
-			for _, k := range s.step.undo.saved[s.step.undo.from:] {
-				key := string(s.step.undo.buf[k.key:k.state])
+			saved, _ := s.Undo()
+			for _, key := range saved {
 				require.False(t, once[key], "%s is saved twice, seed %d", key, seed)
 				once[key] = true
 			}
@@ -193,20 +196,20 @@ func TestStepsNest(t *testing.T) {
 		write(30)
 		nest(3)
 		require.False(t, s.Isolated())
-		require.Empty(t, s.step.undo.saved)
-		require.Empty(t, s.step.undo.buf)
+		_, kept := s.Undo()
+		require.Zero(t, kept)
 		require.NoError(t, s.Flush())
 		s.Close()
 		for range 3 {
-			e.collectLimits()
+			e.CollectLimits()
 		}
-		require.Zero(t, e.limits.len(), "each reference of an undo is given back, seed %d", seed)
+		require.Zero(t, e.Stats().Limits, "each reference of an undo is given back, seed %d", seed)
 	}
 }
 
 // A step without an undo cannot be rolled back, and says so at once.
 func TestRollbackNeedsAnUndo(t *testing.T) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	step := s.Isolate(start, nil, 0)
 	require.Panics(t, step.Rollback)
 	step.Commit()

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
@@ -17,20 +18,20 @@ func TestAStepIsTakenBack(t *testing.T) {
 	}
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(11, seed))
-		n := newNode(t, Config{Shards: 4, MaxBytes: int64(seed%2) * (1 << 20)})
+		n := newNode(t, engine.Config{Shards: 4, MaxBytes: int64(seed%2) * (1 << 20)})
 		n.r.Lead(start)
 		for range 200 {
 			n.act(rnd, start)
 		}
 		n.cut()
 		n.l.Commit()
-		follower := newNode(t, Config{})
+		follower := newNode(t, engine.Config{})
 		before := n.table(start)
 		var keys [][]byte
 		for i := range 20 {
 			keys = append(keys, fmt.Appendf(nil, "key:%d", i))
 		}
-		var step Step
+		var step engine.Step
 		if seed%3 == 0 {
 			step = n.s.IsolateAll(start, nil, 4<<20)
 		} else {
@@ -41,7 +42,7 @@ func TestAStepIsTakenBack(t *testing.T) {
 			key := keys[rnd.IntN(len(keys))]
 			switch rnd.IntN(9) {
 			case 0:
-				_, _ = n.s.Set(start, key, randomValue(rnd), &SetOptions{})
+				_, _ = n.s.Set(start, key, randomValue(rnd), &engine.SetOptions{})
 			case 1:
 				_, _ = n.s.Delete(start, key)
 			case 2, 3:
@@ -49,11 +50,11 @@ func TestAStepIsTakenBack(t *testing.T) {
 			case 4:
 				_, _ = n.s.Decide(start, key, perMinute(algo.Token, 5), 1, &algo.Options{})
 			case 5:
-				_, _ = n.s.transfer(start, key, keys[rnd.IntN(len(keys))], uint8(rnd.IntN(2)), true, rnd.IntN(2) == 0)
+				transfer(n.s, rnd, start, key, keys[rnd.IntN(len(keys))], true)
 			case 6:
-				_, _, _ = n.s.IncrEx(start, key, &IncrOptions{By: Integer(1)})
+				_, _, _ = n.s.IncrEx(start, key, &engine.IncrOptions{By: engine.Integer(1)})
 			case 7:
-				segs := []Segment{{keys[0], perMinute(algo.Fixed, 9), 1}, {keys[1], perMinute(algo.Fixed, 9), 1}}
+				segs := []engine.Segment{{keys[0], perMinute(algo.Fixed, 9), 1}, {keys[1], perMinute(algo.Fixed, 9), 1}}
 				_, _ = n.s.DecideAll(start, segs, &algo.Options{}, make([]algo.Decision, 2))
 			case 8:
 				_, _, _ = n.s.Acquire(start, key, 5, minute, []byte("id"), 1)
@@ -86,7 +87,7 @@ func TestAStepIsTakenBack(t *testing.T) {
 
 // The limits of keys that a step deletes are still there when it is taken back.
 func TestLimitsOutliveAStep(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s, other := e.NewSession(), e.NewSession()
 	other.Use(1)
 	decide(t, other, start, "k", algo.Limit{Limit: 77, Period: minute}, 7, algo.Options{})
@@ -96,7 +97,7 @@ func TestLimitsOutliveAStep(t *testing.T) {
 	_, err := s.Delete(start, []byte("k"))
 	require.NoError(t, err)
 	for range 3 {
-		e.collectLimits()
+		e.CollectLimits()
 	}
 	step.Rollback()
 	require.EqualValues(t, 70, decide(t, s, start, "k", algo.Limit{Limit: 77, Period: minute}, 0, algo.Options{}).Remaining)
@@ -104,25 +105,25 @@ func TestLimitsOutliveAStep(t *testing.T) {
 	require.NoError(t, err)
 	s.Close()
 	for range 3 {
-		e.collectLimits()
+		e.CollectLimits()
 	}
-	require.Zero(t, e.limits.len(), "and no longer than that")
+	require.Zero(t, e.Stats().Limits, "and no longer than that")
 }
 
 func TestAStepHasABound(t *testing.T) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	set(t, s, "large", string(make([]byte, 3000)))
 	step := s.IsolateAll(start, nil, 1000)
 	v := open(t, s, "large", algo.Counter)
 	v.Delete()
 	v.Close()
-	_, err := s.Set(start, []byte("k"), []byte("v"), &SetOptions{})
-	require.ErrorIs(t, err, ErrUndoFull)
+	_, err := s.Set(start, []byte("k"), []byte("v"), &engine.SetOptions{})
+	require.ErrorIs(t, err, engine.ErrUndoFull)
 	_, err = s.Open(start, []byte("k"), algo.Hash)
-	require.ErrorIs(t, err, ErrUndoFull)
+	require.ErrorIs(t, err, engine.ErrUndoFull)
 	_, err = s.Decide(start, []byte("k"), perMinute(algo.Token, 5), 1, &algo.Options{})
-	require.ErrorIs(t, err, ErrUndoFull)
-	_, err = s.Set(start, []byte("large"), []byte("again"), &SetOptions{})
+	require.ErrorIs(t, err, engine.ErrUndoFull)
+	_, err = s.Set(start, []byte("large"), []byte("again"), &engine.SetOptions{})
 	require.NoError(t, err, "what has been kept may change again")
 	require.Equal(t, "(none)", text(t, s, "k"), "reading needs no undo")
 	step.Rollback()
@@ -131,13 +132,13 @@ func TestAStepHasABound(t *testing.T) {
 
 // Outside of what is held nothing is reached: no deadlock, no race.
 func TestAStepReachesNothingElse(t *testing.T) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	key := []byte("held")
 	// Another shard.
 	var other []byte
 	for i := 0; other == nil; i++ {
 		k := fmt.Append(nil, "k", i)
-		if s.e.table.Index(s.e.table.Hash(k)) != s.e.table.Index(s.e.table.Hash(key)) {
+		if s.Engine().Table().Index(s.Engine().Table().Hash(k)) != s.Engine().Table().Index(s.Engine().Table().Hash(key)) {
 			other = k
 		}
 	}
@@ -146,14 +147,23 @@ func TestAStepReachesNothingElse(t *testing.T) {
 	limit := perMinute(algo.Token, 5)
 	out := make([]algo.Decision, 2)
 	calls := map[string]func() error{
-		"Get":    func() error { _, _, err := s.Get(start, other, nil); return err },
-		"Set":    func() error { _, err := s.Set(start, other, key, &SetOptions{}); return err },
-		"Incr":   func() error { _, err := s.Incr(start, other, 1); return err },
-		"IncrEx": func() error { _, _, err := s.IncrEx(start, other, &IncrOptions{By: Integer(1)}); return err },
-		"Open":   func() error { _, err := s.Open(start, other, algo.Hash); return err },
+		"Get":  func() error { _, _, err := s.Get(start, other, nil); return err },
+		"Set":  func() error { _, err := s.Set(start, other, key, &engine.SetOptions{}); return err },
+		"Incr": func() error { _, err := s.Incr(start, other, 1); return err },
+		"IncrEx": func() error {
+			_, _, err := s.IncrEx(start, other, &engine.IncrOptions{By: engine.Integer(1)})
+			return err
+		},
+		"Open": func() error {
+			v, err := s.Open(start, other, algo.Hash)
+			if err == nil {
+				v.Close()
+			}
+			return err
+		},
 		"Decide": func() error { _, err := s.Decide(start, other, limit, 1, &algo.Options{}); return err },
 		"DecideAll": func() error {
-			_, err := s.DecideAll(start, []Segment{{key, limit, 1}, {other, limit, 1}}, &algo.Options{}, out)
+			_, err := s.DecideAll(start, []engine.Segment{{key, limit, 1}, {other, limit, 1}}, &algo.Options{}, out)
 			return err
 		},
 		"Acquire": func() error { _, _, err := s.Acquire(start, other, 1, minute, nil, 1); return err },
@@ -168,30 +178,23 @@ func TestAStepReachesNothingElse(t *testing.T) {
 		"Random":  func() error { _, _, err := s.Random(start, rand.Uint64); return err },
 	}
 	for name, call := range calls {
-		require.ErrorIs(t, call(), ErrNotIsolated, name)
+		require.ErrorIs(t, call(), engine.ErrNotIsolated, name)
 	}
 	step.Commit()
-	require.Equal(t, 1, s.e.Len())
+	require.Equal(t, 1, s.Engine().Len())
 	step = s.IsolateAll(start, nil, 0)
 	for name, call := range calls {
-		err := call()
-		if name == "Open" {
-			if err == nil {
-				s.value.Close()
-			}
-			continue
-		}
-		require.NotErrorIs(t, err, ErrNotIsolated, name)
+		require.NotErrorIs(t, call(), engine.ErrNotIsolated, name)
 	}
 	step.Commit()
 }
 
 func TestKeysAreCopiedAndRenamed(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	a, b := []byte("a"), []byte("b")
 	_, err := s.Rename(start, a, b, 0, true)
-	require.ErrorIs(t, err, ErrNoKey)
+	require.ErrorIs(t, err, engine.ErrNoKey)
 	decide(t, s, start, "a", perMinute(algo.Token, 10), 3, algo.Options{})
 	done, err := s.Copy(start, a, b, 4, false)
 	require.NoError(t, err)
@@ -224,5 +227,5 @@ func TestKeysAreCopiedAndRenamed(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, start+minute, at)
 	_, err = s.Copy(start+minute+1, b, a, 1, true)
-	require.ErrorIs(t, err, ErrNoKey, "expired")
+	require.ErrorIs(t, err, engine.ErrNoKey, "expired")
 }

@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
@@ -8,6 +8,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
 )
@@ -15,7 +16,7 @@ import (
 // What nodes have been charged is no key: nobody sees, flushes, deletes or
 // evicts it, and a batch that is repeated is charged once whatever users do.
 func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
-	charges := []Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
+	charges := []engine.Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	harms := map[string]func(t *testing.T, n *node){
 		"flush": func(t *testing.T, n *node) { require.NoError(t, n.s.Flush()) },
 		"eviction": func(t *testing.T, n *node) {
@@ -28,7 +29,7 @@ func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
 	}
 	for name, harm := range harms {
 		t.Run(name, func(t *testing.T) {
-			n := newNode(t, Config{Shards: 1})
+			n := newNode(t, engine.Config{Shards: 1})
 			n.r.Lead(start)
 			chargeOnce(t, n.s, "n0", 7, charges)
 			require.Equal(t, 1, n.e.Len(), "the key that was charged")
@@ -41,7 +42,7 @@ func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
 }
 
 func TestDigestCoversSystemRecords(t *testing.T) {
-	a, b := newNode(t, Config{}), newNode(t, Config{})
+	a, b := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	a.r.Lead(start)
 	empty := a.e.Digest(start)
 	chargeOnce(t, a.s, "n0", 7, nil)
@@ -58,8 +59,8 @@ func TestDigestCoversSystemRecords(t *testing.T) {
 // A leader that is deposed has not charged what was not committed: the next one
 // charges it.
 func TestDeposeTakesBackChargedNumbers(t *testing.T) {
-	charges := []Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
-	n := newNode(t, Config{})
+	charges := []engine.Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	chargeOnce(t, n.s, "n0", 6, charges)
 	n.cut()
@@ -70,8 +71,13 @@ func TestDeposeTakesBackChargedNumbers(t *testing.T) {
 	var snap bytes.Buffer
 	require.NoError(t, n.r.Snapshot().Persist(&snap))
 	n.depose()
-	restored := newNode(t, Config{})
-	restored.e.system.apply(effects.SystemKey{Kind: effects.SystemCharged, Name: "other"}, charged{1, start}.encode())
+	restored := newNode(t, engine.Config{})
+	restored.r.Lead(start)
+	chargeOnce(t, restored.s, "other", 1, nil)
+	require.NotNil(t, restored.cut())
+	restored.l.Commit()
+	restored.depose()
+	require.NotEmpty(t, restored.table(start))
 	require.NoError(t, restored.r.Restore(&snap, start))
 	require.Equal(t, n.table(start), restored.table(start))
 	for _, n := range []*node{n, restored} {
@@ -86,20 +92,20 @@ func TestDeposeTakesBackChargedNumbers(t *testing.T) {
 // The numbers of nodes that nobody has charged for a month, or of too many, are
 // forgotten.
 func TestChargedNodesAreBounded(t *testing.T) {
-	n := newNode(t, Config{})
+	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	now := start
-	for i := range 3 * chargedNodes {
+	for i := range 3 * engine.ChargedNodes {
 		_, err := n.s.ChargeOnce(now, fmt.Sprint("n", i), 1, nil)
 		require.NoError(t, err)
 		now += second
-		require.LessOrEqual(t, len(n.e.system.records), chargedNodes)
+		require.LessOrEqual(t, len(n.table(now)), engine.ChargedNodes)
 	}
-	require.NotContains(t, n.e.system.records, effects.SystemKey{Kind: effects.SystemCharged, Name: fmt.Sprint("n", 2*chargedNodes-1)})
-	require.Contains(t, n.e.system.records, effects.SystemKey{Kind: effects.SystemCharged, Name: fmt.Sprint("n", 2*chargedNodes)})
-	_, err := n.s.ChargeOnce(now+chargedFor, "late", 1, nil)
+	require.NotContains(t, n.table(now), fmt.Sprintf("system record %d of n%d", effects.SystemCharged, 2*engine.ChargedNodes-1))
+	require.Contains(t, n.table(now), fmt.Sprintf("system record %d of n%d", effects.SystemCharged, 2*engine.ChargedNodes))
+	_, err := n.s.ChargeOnce(now+30*24*60*minute, "late", 1, nil)
 	require.NoError(t, err)
-	require.Len(t, n.e.system.records, 1)
+	require.Len(t, n.table(now), 1)
 	_, err = n.s.ChargeOnce(now, strings.Repeat("n", effects.MaxSystemName+1), 1, nil)
-	require.ErrorIs(t, err, ErrSystemName)
+	require.ErrorIs(t, err, engine.ErrSystemName)
 }

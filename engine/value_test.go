@@ -1,22 +1,30 @@
-package engine
+package engine_test
 
 import (
 	"bytes"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"testing"
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-func open(t *testing.T, s *Session, key string, kind algo.Algorithm) *Value {
+func open(t *testing.T, s *engine.Session, key string, kind algo.Algorithm) *engine.Value {
 	t.Helper()
 	v, err := s.Open(start, []byte(key), kind)
 	require.NoError(t, err)
 	return v
+}
+
+// canonical returns the integer that a text is, written as it would be printed.
+func canonical(text []byte) (n int64, ok bool) {
+	n, err := strconv.ParseInt(string(text), 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == string(text)
 }
 
 // A value is a slice of bytes, whatever its length, kind and history.
@@ -24,7 +32,7 @@ func TestValuesAgainstSlices(t *testing.T) {
 	for _, kind := range []algo.Algorithm{algo.Counter, algo.Hash, algo.List} {
 		for seed := range uint64(60) {
 			rnd := rand.New(rand.NewPCG(3, seed))
-			e := New(Config{Shards: 1})
+			e := engine.New(engine.Config{Shards: 1})
 			s := e.NewSession()
 			models := map[string][]byte{}
 			for range 300 {
@@ -65,8 +73,9 @@ func TestValuesAgainstSlices(t *testing.T) {
 			for key, model := range models {
 				v := open(t, s, key, kind)
 				require.True(t, bytes.Equal(model, v.Bytes()))
-				_, integer := parseInteger(model)
-				require.Equal(t, kind == algo.Counter && integer, v.integer, "an integer is kept as a number: %q", model)
+				_, integer := canonical(model)
+				_, kept := v.Integer()
+				require.Equal(t, kind == algo.Counter && integer, kept, "an integer is kept as a number: %q", model)
 				v.Close()
 			}
 		}
@@ -74,32 +83,32 @@ func TestValuesAgainstSlices(t *testing.T) {
 }
 
 func TestAValueHasABound(t *testing.T) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	for _, kind := range []algo.Algorithm{algo.Counter, algo.Hash} {
 		key := kind.String()
 		v := open(t, s, key, kind)
-		most := map[algo.Algorithm]int{algo.Counter: MaxValueLen, algo.Hash: packed.MaxValue}[kind]
+		most := map[algo.Algorithm]int{algo.Counter: engine.MaxValueLen, algo.Hash: packed.MaxValue}[kind]
 		require.NoError(t, v.Set(make([]byte, most)))
 		_, err := v.Splice(5, 2, 3)
-		require.ErrorIs(t, err, ErrValueTooLarge)
-		require.ErrorIs(t, v.Set(make([]byte, most+1)), ErrValueTooLarge)
+		require.ErrorIs(t, err, engine.ErrValueTooLarge)
+		require.ErrorIs(t, v.Set(make([]byte, most+1)), engine.ErrValueTooLarge)
 		require.True(t, bytes.Equal(make([]byte, most), v.Bytes()))
 		_, err = v.Splice(5, 3, 3)
 		require.NoError(t, err)
 		v.Close()
 	}
-	_, err := s.Set(start, []byte("k"), make([]byte, MaxValueLen+1), &SetOptions{})
-	require.ErrorIs(t, err, ErrValueTooLarge)
+	_, err := s.Set(start, []byte("k"), make([]byte, engine.MaxValueLen+1), &engine.SetOptions{})
+	require.ErrorIs(t, err, engine.ErrValueTooLarge)
 }
 
 func TestAValueThatFindsNoRoomStays(t *testing.T) {
-	s := New(Config{Shards: 1, MaxBytes: 100 << 10}).NewSession()
+	s := engine.New(engine.Config{Shards: 1, MaxBytes: 100 << 10}).NewSession()
 	set(t, s, "k", "value")
 	v := open(t, s, "k", algo.Counter)
 	defer v.Close()
-	require.ErrorIs(t, v.Set(make([]byte, 200<<10)), ErrFull)
+	require.ErrorIs(t, v.Set(make([]byte, 200<<10)), engine.ErrFull)
 	_, err := v.Splice(0, 2, 200<<10)
-	require.ErrorIs(t, err, ErrFull)
+	require.ErrorIs(t, err, engine.ErrFull)
 	require.Equal(t, "value", string(v.Bytes()))
 	// What becomes smaller is never refused.
 	require.NoError(t, v.Set(make([]byte, 20<<10)))
@@ -116,23 +125,23 @@ func TestAValueThatFindsNoRoomStays(t *testing.T) {
 }
 
 func TestValuesHaveDeadlinesAndKinds(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	v := open(t, s, "h", algo.Hash)
 	require.Nil(t, v.Edit())
 	v.SetDeadline(start + minute) // of nothing
 	require.NoError(t, v.Set([]byte("x")))
-	require.EqualValues(t, NoExpiry, v.Deadline())
+	require.EqualValues(t, engine.NoExpiry, v.Deadline())
 	v.SetDeadline(start + minute)
 	v.Close()
 	_, err := s.Open(start, []byte("h"), algo.List)
-	require.ErrorIs(t, err, ErrWrongType)
+	require.ErrorIs(t, err, engine.ErrWrongType)
 	_, err = s.Incr(start, []byte("h"), 1)
-	require.ErrorIs(t, err, ErrWrongType)
+	require.ErrorIs(t, err, engine.ErrWrongType)
 	_, _, err = s.Get(start, []byte("h"), nil)
-	require.ErrorIs(t, err, ErrWrongType)
+	require.ErrorIs(t, err, engine.ErrWrongType)
 	_, err = s.Decide(start, []byte("h"), perMinute(algo.Token, 5), 1, &algo.Options{})
-	require.ErrorIs(t, err, ErrWrongType)
+	require.ErrorIs(t, err, engine.ErrWrongType)
 	persisted, err := s.Persist(start, []byte("h"))
 	require.NoError(t, err)
 	require.True(t, persisted)
@@ -145,7 +154,7 @@ func TestValuesHaveDeadlinesAndKinds(t *testing.T) {
 	require.NoError(t, err)
 	require.False(t, v.Exists())
 	require.NoError(t, v.Set([]byte("list")))
-	require.EqualValues(t, NoExpiry, v.Deadline())
+	require.EqualValues(t, engine.NoExpiry, v.Deadline())
 	v.SetDeadline(start) // has passed
 	require.False(t, v.Exists())
 	v.Close()
@@ -153,7 +162,7 @@ func TestValuesHaveDeadlinesAndKinds(t *testing.T) {
 }
 
 func TestAVisitAllocatesNothing(t *testing.T) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	set(t, s, "k", "some text")
 	set(t, s, "n", "7")
 	key, number, buf := []byte("k"), []byte("n"), make([]byte, 0, 100)
@@ -161,7 +170,7 @@ func TestAVisitAllocatesNothing(t *testing.T) {
 	require.NoError(t, v.Set([]byte("0123456789")))
 	v.Close()
 	hash := []byte("h")
-	o := &SetOptions{}
+	o := &engine.SetOptions{}
 	require.Zero(t, testing.AllocsPerRun(100, func() {
 		v, _ := s.Open(start, hash, algo.Hash)
 		v.Edit()[3]++
@@ -176,21 +185,21 @@ func TestAVisitAllocatesNothing(t *testing.T) {
 }
 
 func TestStrings(t *testing.T) {
-	s := New(Config{}).NewSession()
+	s := engine.New(engine.Config{}).NewSession()
 	for _, written := range []string{"", "0", "-0", "00", "+1", "-1", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "1.5", "a", "12345678", "123456789abcdefg", " 1", "1 "} {
 		set(t, s, "k", written)
 		require.Equal(t, written, text(t, s, "k"))
 		x, ok, err := s.Explain(start, []byte("k"))
 		require.NoError(t, err)
 		require.True(t, ok)
-		n, integer := parseInteger([]byte(written))
+		n, integer := canonical([]byte(written))
 		require.Equal(t, integer, x.Encoding == "int", written)
 		sum, err := s.Incr(start, []byte("k"), -1)
 		switch {
 		case !integer:
-			require.ErrorIs(t, err, ErrNotInteger, written)
+			require.ErrorIs(t, err, engine.ErrNotInteger, written)
 		case written == "-9223372036854775808":
-			require.ErrorIs(t, err, ErrIncrDecrOverflow)
+			require.ErrorIs(t, err, engine.ErrIncrDecrOverflow)
 		default:
 			require.NoError(t, err)
 			require.Equal(t, n-1, sum)
@@ -198,10 +207,10 @@ func TestStrings(t *testing.T) {
 		}
 	}
 	set(t, s, "k", "abc")
-	_, _, err := s.IncrEx(start, []byte("k"), &IncrOptions{By: Integer(1)})
-	require.ErrorIs(t, err, ErrNotInteger)
-	_, _, err = s.IncrEx(start, []byte("k"), &IncrOptions{Float: true, By: Integer(1)})
-	require.ErrorIs(t, err, ErrNotFloat)
+	_, _, err := s.IncrEx(start, []byte("k"), &engine.IncrOptions{By: engine.Integer(1)})
+	require.ErrorIs(t, err, engine.ErrNotInteger)
+	_, _, err = s.IncrEx(start, []byte("k"), &engine.IncrOptions{Float: true, By: engine.Integer(1)})
+	require.ErrorIs(t, err, engine.ErrNotFloat)
 	require.Equal(t, "abc", text(t, s, "k"))
 	sum, err := s.Incr(start, []byte("new"), 5)
 	require.NoError(t, err)
@@ -209,10 +218,10 @@ func TestStrings(t *testing.T) {
 }
 
 func TestSetObeysItsOptions(t *testing.T) {
-	e := New(Config{})
+	e := engine.New(engine.Config{})
 	s := e.NewSession()
 	key := []byte("k")
-	f := func(want bool, o SetOptions, value string) {
+	f := func(want bool, o engine.SetOptions, value string) {
 		t.Helper()
 		done, err := s.Set(start, key, []byte(value), &o)
 		require.NoError(t, err)
@@ -224,24 +233,24 @@ func TestSetObeysItsOptions(t *testing.T) {
 		require.True(t, ok)
 		return at
 	}
-	f(false, SetOptions{OnlyOld: true}, "a")
-	f(true, SetOptions{OnlyNew: true, Deadline: start + minute}, "b")
-	f(false, SetOptions{OnlyNew: true}, "c")
+	f(false, engine.SetOptions{OnlyOld: true}, "a")
+	f(true, engine.SetOptions{OnlyNew: true, Deadline: start + minute}, "b")
+	f(false, engine.SetOptions{OnlyNew: true}, "c")
 	require.Equal(t, "b", text(t, s, "k"))
 	require.EqualValues(t, start+minute, deadline())
-	f(true, SetOptions{OnlyOld: true, KeepTTL: true}, "12")
+	f(true, engine.SetOptions{OnlyOld: true, KeepTTL: true}, "12")
 	require.EqualValues(t, start+minute, deadline())
-	f(true, SetOptions{}, "d")
-	require.EqualValues(t, NoExpiry, deadline())
-	f(true, SetOptions{Deadline: start - 1}, "e")
+	f(true, engine.SetOptions{}, "d")
+	require.EqualValues(t, engine.NoExpiry, deadline())
+	f(true, engine.SetOptions{Deadline: start - 1}, "e")
 	require.Zero(t, e.Len())
 
 	v := open(t, s, "k", algo.Hash)
 	require.NoError(t, v.Set([]byte("hash")))
 	v.Close()
-	f(true, SetOptions{}, "over a hash")
+	f(true, engine.SetOptions{}, "over a hash")
 	require.Equal(t, "over a hash", text(t, s, "k"))
 	decide(t, s, start, "limit", perMinute(algo.Token, 5), 1, algo.Options{})
-	_, err := s.Set(start, []byte("limit"), []byte("v"), &SetOptions{})
-	require.ErrorIs(t, err, ErrWrongType)
+	_, err := s.Set(start, []byte("limit"), []byte("v"), &engine.SetOptions{})
+	require.ErrorIs(t, err, engine.ErrWrongType)
 }
