@@ -13,6 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/engine/effects/effectstest"
 )
 
 // keyOf returns a key of shard i.
@@ -75,16 +76,16 @@ func TestACutTearsNoStep(t *testing.T) {
 			time.Sleep(20 * time.Millisecond)
 			torn := make(map[string]bool)
 			for _, part := range resume() {
-				for _, ef := range readEffects(t, part) {
-					torn[ef.key] = true
+				for _, ef := range effectstest.ReadAll(t, part) {
+					torn[ef.Key] = true
 				}
 			}
 			require.NoError(t, <-done)
 			require.Equal(t, torn[string(a)], torn[string(b)], "%v", torn)
 			whole := make(map[string]bool)
 			for _, part := range n.cut() {
-				for _, ef := range readEffects(t, part) {
-					whole[ef.key] = true
+				for _, ef := range effectstest.ReadAll(t, part) {
+					whole[ef.Key] = true
 				}
 			}
 			require.True(t, torn[string(a)] || whole[string(a)] && whole[string(b)])

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/engine/effects/effectstest"
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
@@ -374,7 +375,7 @@ func countDeltas(t *testing.T, payload []byte) (n int) {
 	require.NoError(t, r.Open(payload))
 	for r.More() {
 		var ef effects.Effect
-		_, err := r.Next(&ef, &readOut{})
+		_, err := r.Next(&ef, &effectstest.Rest{})
 		require.NoError(t, err)
 		if ef.Changed {
 			n++

@@ -11,58 +11,6 @@ import (
 	"github.com/headgate-io/headgate/engine/effects"
 )
 
-// readEffect is an effect as its reader would apply it.
-type readEffect struct {
-	key      string
-	db       uint8
-	present  bool
-	limit    algo.Limit
-	deadline int64
-	state    string
-}
-
-// readOut keeps what is no key's state in a payload.
-type readOut struct {
-	dict    []algo.Limit
-	flushes int
-}
-
-func (o *readOut) AddLimit(l algo.Limit)               { o.dict = append(o.dict, l) }
-func (o *readOut) SetSystem(effects.SystemKey, []byte) {}
-func (o *readOut) Flush()                              { o.flushes++ }
-func (o *readOut) Included(int64)                      {}
-
-// readEffects reads one payload.
-func readEffects(t *testing.T, payload []byte) (list []readEffect) {
-	list, _ = readPayload(t, payload)
-	return list
-}
-
-// readPayload reads one payload, and how often it flushes.
-func readPayload(t *testing.T, payload []byte) (list []readEffect, flushes int) {
-	var r effects.Reader
-	var out readOut
-	require.NoError(t, r.Open(payload))
-	for r.More() {
-		var ef effects.Effect
-		ok, err := r.Next(&ef, &out)
-		require.NoError(t, err)
-		if !ok {
-			continue
-		}
-		one := readEffect{key: string(ef.Image.Key), db: ef.Image.Space}
-		if ef.Limit >= 0 {
-			one.present, one.limit = true, out.dict[ef.Limit]
-			one.deadline, one.state = ef.Image.Deadline, string(ef.Image.State)
-		}
-		list = append(list, one)
-		if len(list)%7 == 0 {
-			r.Recycle()
-		}
-	}
-	return list, out.flushes
-}
-
 // A full log travels in less than half of what its words would take.
 func TestALogIsSmall(t *testing.T) {
 	n := newNode(t, engine.Config{Shards: 1})

@@ -11,6 +11,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/engine/effects/effectstest"
 )
 
 // fill charges keys 0..n-1 one unit each.
@@ -60,12 +61,12 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	step.Commit()
 	parts := <-cut
 	require.Len(t, parts, 1)
-	list, flushes := readPayload(t, parts[0])
+	list, flushes := effectstest.Read(t, parts[0])
 	require.Equal(t, 1, flushes)
 	keys := make(map[string]bool)
 	for _, ef := range list {
-		require.True(t, ef.present)
-		keys[ef.key] = true
+		require.True(t, ef.Present)
+		keys[ef.Key] = true
 	}
 	require.Equal(t, map[string]bool{"b": true, "c": true, "d": true}, keys)
 }

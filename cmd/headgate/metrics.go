@@ -70,7 +70,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_policies", "Policies that are in force.", policies.Policies),
 		web.Gauge("headgate_policies_revision", "Number of the last change of policies that is in force.", policies.Revision),
 		web.Gauge("headgate_policies_file_differs", "1 while the policies in force are those of another node's file.", bit(policies.FileDiffers)),
-		web.Counter("headgate_policies_unknown_total", "Checks of policies that there are not: refused, neither allowed nor denied.", s.front.UnknownPolicies()),
+		web.Counter("headgate_policies_unknown_total", "Checks of unknown policies: refused, neither allowed nor denied.", s.front.UnknownPolicies()),
 		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were forgotten for maxmemory.", s.engine.OffendersEvicted()),
 		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", s.engine.Offenders()),
 		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engine.Reservations()),

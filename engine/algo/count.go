@@ -9,7 +9,7 @@ package algo
 
 // Count is what counts of a call that does not fit.
 type Count struct {
-	// Next and Words are those of Decide, and Write tells that there is something to
+	// Next and Words are those of Decide, and Write says that there is something to
 	// store.
 	Next  State
 	Words int

@@ -18,7 +18,7 @@ package algo
 type Receipt struct {
 	// Generation is that of the counter's mark, 0 for none.
 	Generation uint32
-	// Taken is what was charged: time of a bucket, else units in ns. Whole tells that
+	// Taken is what was charged: time of a bucket, else units in ns. Whole says that
 	// it is what the cost takes, as mostly, and Taken is nothing.
 	Taken Span
 	Whole bool
@@ -29,7 +29,7 @@ type Receipt struct {
 
 // Refund is what is given back of a state.
 type Refund struct {
-	// Next and Words are those of Decide, and Write tells that something is given.
+	// Next and Words are those of Decide, and Write says that something is given.
 	Next  State
 	Words int
 	Write bool

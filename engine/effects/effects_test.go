@@ -12,6 +12,7 @@ import (
 
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/engine/effects/effectstest"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -32,58 +33,6 @@ func (m limits) add(l algo.Limit) uint32 {
 	id := uint32(len(m))
 	m[id] = &l
 	return id
-}
-
-// readEffect is an effect as its reader would apply it.
-type readEffect struct {
-	key      string
-	db       uint8
-	present  bool
-	limit    algo.Limit
-	deadline int64
-	state    string
-}
-
-// readOut keeps what is no key's state in a payload.
-type readOut struct {
-	dict    []algo.Limit
-	flushes int
-}
-
-func (o *readOut) AddLimit(l algo.Limit)               { o.dict = append(o.dict, l) }
-func (o *readOut) SetSystem(effects.SystemKey, []byte) {}
-func (o *readOut) Flush()                              { o.flushes++ }
-func (o *readOut) Included(int64)                      {}
-
-// readEffects reads one payload.
-func readEffects(t *testing.T, payload []byte) (list []readEffect) {
-	list, _ = readPayload(t, payload)
-	return list
-}
-
-// readPayload reads one payload, and how often it flushes.
-func readPayload(t *testing.T, payload []byte) (list []readEffect, flushes int) {
-	var r effects.Reader
-	var out readOut
-	require.NoError(t, r.Open(payload))
-	for r.More() {
-		var ef effects.Effect
-		ok, err := r.Next(&ef, &out)
-		require.NoError(t, err)
-		if !ok {
-			continue
-		}
-		one := readEffect{key: string(ef.Image.Key), db: ef.Image.Space}
-		if ef.Limit >= 0 {
-			one.present, one.limit = true, out.dict[ef.Limit]
-			one.deadline, one.state = ef.Image.Deadline, string(ef.Image.State)
-		}
-		list = append(list, one)
-		if len(list)%7 == 0 {
-			r.Recycle()
-		}
-	}
-	return list, out.flushes
 }
 
 // randomKey has long and short, shared and unshared parts.
@@ -115,13 +64,13 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 		}
 		most := 64 + rnd.IntN(4000)
 		enc := effects.NewEncoder(limits, effects.FirstFormats, most, rnd.IntN(2*most))
-		var want, got []readEffect
+		var want, got []effectstest.Effect
 		for range rnd.IntN(200) {
 			key := randomKey(rnd)
 			if rnd.IntN(4) == 0 {
 				of := db()
 				enc.Remove(of, key)
-				want = append(want, readEffect{key: string(key), db: of})
+				want = append(want, effectstest.Effect{Key: string(key), DB: of})
 				continue
 			}
 			im := shard.Image{Key: key, Meta: ids[rnd.IntN(len(ids))], Deadline: deadlines[rnd.IntN(len(deadlines))] + rnd.Int64N(3)}
@@ -132,10 +81,10 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 				}
 			}
 			enc.Put(im)
-			want = append(want, readEffect{string(key), limits[im.Meta].DB, true, *limits[im.Meta], im.Deadline, string(im.State)})
+			want = append(want, effectstest.Effect{Key: string(key), DB: limits[im.Meta].DB, Present: true, Limit: *limits[im.Meta], Deadline: im.Deadline, State: string(im.State)})
 		}
 		for _, p := range enc.Finish() {
-			list := readEffects(t, p)
+			list := effectstest.ReadAll(t, p)
 			require.NotEmpty(t, list)
 			require.True(t, len(p) <= most || len(list) == 1, "a payload of %d bytes, at most %d", len(p), most)
 			got = append(got, list...)
