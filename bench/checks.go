@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/headgate-io/headgate/bench/load"
@@ -12,6 +13,8 @@ import (
 type checkReport struct {
 	Throttle []cost      `json:"throttle"`
 	Checks   []*checkRow `json:"checks"`
+	// Lua is a script on Redis that checks three buckets as one.
+	Lua []cost `json:"redis_lua_three_buckets"`
 	// Engine is a check in process, from attributes to the decision.
 	Engine []engineCheck `json:"engine"`
 	// OpenLoop is a check of ten limits at checkArrivals.
@@ -105,6 +108,33 @@ func (b *bench) startChecks(ctx context.Context, dir, label, policy string, comm
 	return &checkServer{p, s, label, to}, nil
 }
 
+// startThreeBuckets starts Redis with threeBucketsLua, whose keys and limits are
+// those of checkPolicy(3).
+func (b *bench) startThreeBuckets(ctx context.Context, dir string, to *[]cost) (*checkServer, error) {
+	const label = "Redis + Lua, three buckets"
+	b.logf("%s: filling", label)
+	p, err := startRedis(dir, "redis-three-buckets", b.bin.redisServer)
+	if err != nil {
+		return nil, err
+	}
+	sha, err := p.ask("SCRIPT", "LOAD", threeBucketsLua)
+	if err != nil {
+		p.stop()
+		return nil, err
+	}
+	command := []string{"EVALSHA", sha.Str, "3", "user:" + streamKey, "tenant:" + streamGroup + ":user:" + streamKey, "tenant:" + streamGroup, "1"}
+	for _, rate := range []int{limit, limit + 1, 1_000_002} { // a day
+		command = append(command, strconv.Itoa(rate), strconv.FormatFloat(float64(rate)/86400, 'g', -1, 64))
+	}
+	s := newStream(p, [][]string{command}, uint64(b.keys), 0)
+	s.groups = checkTenants
+	if err := s.fill(ctx); err != nil {
+		p.stop()
+		return nil, err
+	}
+	return &checkServer{p, s, label, to}, nil
+}
+
 // setPolicy makes a text the policy of a name.
 func (p *process) setPolicy(name, text string) error {
 	reply, err := p.ask("RL.POLICY", "SET", name, text)
@@ -138,10 +168,15 @@ func (b *bench) measureChecks(ctx context.Context, dir string) (*checkReport, er
 		servers = append(servers, s)
 		rep.Checks = append(rep.Checks, row)
 	}
+	ten := servers[len(servers)-1]
+	lua, err := b.startThreeBuckets(ctx, dir, &rep.Lua)
+	if err != nil {
+		return rep, err
+	}
+	servers = append(servers, lua)
 	if err := b.takeTurns(ctx, servers); err != nil {
 		return rep, err
 	}
-	ten := servers[len(servers)-1]
 	for range b.runs {
 		// load draws callers alone.
 		res, err := b.load(ctx, ten.process, checkArrivals, []string{"RL.CHECK", "p", "user", "user" + load.Placeholder, "tenant", "t000000000007"})

@@ -130,13 +130,15 @@ func TestCheckTargets(t *testing.T) {
 		return []*load.Result{{Latency: load.Latency{P99: p99}}}
 	}
 	rep := report{Checks: &checkReport{
-		Throttle: costs(1000, 1), Checks: []*checkRow{{1, costs(1200, 1)}, {3, costs(2400, 1)}, {10, costs(5100, 1)}},
+		Throttle: costs(1000, 1), Checks: []*checkRow{{1, costs(1200, 1)}, {3, costs(2400, 5)}, {10, costs(5100, 1)}},
+		Lua:      costs(12000, 1),
 		Engine:   []engineCheck{{1, 200, 0}, {3, 300, 1}},
 		OpenLoop: of(1500 * time.Microsecond),
 		Ceiling:  &ceilingRow{With: costs(1, 90), Without: costs(1, 100), Instead: costs(1, 120)},
 	}}
-	require.Equal(t, [][2]any{{1.2, "goal"}, {2.4, "pass"}, {5.1, "miss"}, {0.0, "goal"}, {1.0, "miss"}, {1.5, "pass"}, {0.9, "pass"}, {0.75, "miss"}}, marks(rep.targets()))
+	require.Equal(t, [][2]any{{1.2, "goal"}, {2.4, "pass"}, {5.1, ""}, {5.0, ""}, {0.0, "goal"}, {1.0, "miss"}, {1.5, "pass"}, {0.9, "pass"}, {0.75, "miss"}}, marks(rep.targets()))
 	require.Contains(t, rep.markdown(), "| 10 limits | 5.10 | 1 |")
+	require.Contains(t, rep.markdown(), "server CPU 2.40 µs against 12.00 µs")
 }
 
 // marks are the rounded values of targets, and how they stand to their bounds.
@@ -169,4 +171,28 @@ func TestCheckRowsOnHeadgate(t *testing.T) {
 	require.EqualValues(t, 10, reply.Elems[10].Int, "so many limits apply")
 	_, err = b.startChecks(context.Background(), t.TempDir(), "none", "{limits: {}}", checkCall("p"), &measured)
 	require.Error(t, err)
+}
+
+// The script of three buckets charges all or none, and its rows are admitted by Redis.
+func TestThreeBucketsOnRedis(t *testing.T) {
+	b := &bench{bin: paths{redisServer: "redis-server"}, keys: 2000, progress: t.Output()}
+	var measured []cost
+	s, err := b.startThreeBuckets(context.Background(), t.TempDir(), &measured)
+	require.NoError(t, err)
+	t.Cleanup(s.process.stop)
+	n, err := s.process.keys()
+	require.NoError(t, err)
+	require.EqualValues(t, 2*2000+checkTenants, n, "two buckets of each caller, one of each tenant")
+
+	sha, err := s.process.ask("SCRIPT", "LOAD", threeBucketsLua)
+	require.NoError(t, err)
+	for _, want := range []string{"[1 9 0 9]", "[0 9 0 9]"} {
+		reply, err := s.process.ask("EVALSHA", sha.Str, "3", "a", "b", "c", "1", "10", "0.001", "1", "0.001", "10", "0.001")
+		require.NoError(t, err)
+		var got []int64
+		for _, v := range reply.Elems {
+			got = append(got, v.Int)
+		}
+		require.Equal(t, want, fmt.Sprint(got))
+	}
 }

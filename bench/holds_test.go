@@ -22,7 +22,7 @@ func TestHoldsTargets(t *testing.T) {
 		{Before: of(2 * time.Millisecond), During: of(7 * time.Millisecond)},
 		{Before: of(9 * time.Millisecond), During: of(8 * time.Millisecond)},
 	}}
-	require.Equal(t, [][2]any{{1.5, "pass"}, {1.0, "goal"}, {401.0, "miss"}, {5.0, "pass"}, {0.0, "goal"}}, marks(rep.targets()))
+	require.Equal(t, [][2]any{{1.5, ""}, {1.0, ""}, {401.0, "miss"}, {5.0, "pass"}, {0.0, "goal"}}, marks(rep.targets()))
 	require.Contains(t, rep.markdown(), "| while they are settled | 0 | 0 | 0 | 7000 |")
 }
 

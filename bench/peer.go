@@ -13,6 +13,8 @@ import (
 )
 
 var (
+	//go:embed scripts/threebuckets.lua
+	threeBucketsLua string
 	//go:embed scripts/tokenbucket.lua
 	tokenBucketLua string
 	//go:embed scripts/gcra.lua

@@ -72,7 +72,11 @@ func (r *report) markdown() string {
 	}
 	line("\n## Targets\n\n| | measured | floor | goal | reached | |\n|---|---|---|---|---|---|")
 	for _, t := range r.Targets {
-		line("| %s | **%s** | %s | %s | %s | %s |", t.Name, t.text(), number(t.Floor), number(t.Goal), t.mark(), t.Detail)
+		floor, goal := number(t.Floor), number(t.Goal)
+		if t.NoBounds {
+			floor, goal = "", ""
+		}
+		line("| %s | **%s** | %s | %s | %s | %s |", t.Name, t.text(), floor, goal, t.mark(), t.Detail)
 	}
 	if len(r.Throughput) > 0 {
 		r.writeThroughput(line)

@@ -13,8 +13,10 @@ type target struct {
 	Floor float64 `json:"floor"`
 	Goal  float64 `json:"goal"`
 	// AtMost says that smaller is better.
-	AtMost bool   `json:"at_most"`
-	Detail string `json:"detail"`
+	AtMost bool `json:"at_most"`
+	// NoBounds says that nothing is promised: the row compares.
+	NoBounds bool   `json:"no_bounds,omitempty"`
+	Detail   string `json:"detail"`
 }
 
 func (t target) reaches(bound float64) bool {
@@ -38,9 +40,11 @@ func (t target) text() string {
 // yesNo is the unit of a promise that is kept (1) or not (0).
 const yesNo = "yes/no"
 
-// mark is how the value stands to its bounds.
+// mark is how the value stands to its bounds, empty without bounds.
 func (t target) mark() string {
 	switch {
+	case t.NoBounds:
+		return ""
 	case t.reaches(t.Goal):
 		return "goal"
 	case t.reaches(t.Floor):
