@@ -138,7 +138,7 @@ func TestCheckTargets(t *testing.T) {
 	}}
 	require.Equal(t, [][2]any{{1.2, "goal"}, {2.4, "pass"}, {5.1, ""}, {5.0, ""}, {0.0, "goal"}, {1.0, "miss"}, {1.5, "pass"}, {0.9, "pass"}, {0.75, "miss"}}, marks(rep.targets()))
 	require.Contains(t, rep.markdown(), "| 10 limits | 5.10 | 1 |")
-	require.Contains(t, rep.markdown(), "server CPU 2.40 µs against 12.00 µs")
+	require.Contains(t, rep.markdown(), "| Redis + Lua, three buckets | 12.00 | 1 |")
 }
 
 // marks are the rounded values of targets, and how they stand to their bounds.
