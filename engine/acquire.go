@@ -7,10 +7,10 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Acquire asks for cost slots of a concurrency limit of n slots, for ttl ns. id
-// names their holder, 1 to 128 bytes; an empty id asks for a generated one, 128
-// random bits as 32 hex digits. An id that holds slots already renews them and
-// counts once. The id returned is empty when the call is denied.
+// Acquire asks for cost slots of a concurrency limit of n slots, for ttl ns. id names
+// their holder, 1 to 128 bytes. An empty id asks for a generated one: 128 random bits as
+// 32 hex digits. An id that already holds slots renews them and counts once. The returned
+// id is empty when the call is denied.
 //
 // Errors: those of Decide, ErrHolderID, ErrSlotTTL, ErrSlotCost, ErrSlotsFull.
 func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error) {
@@ -76,7 +76,7 @@ func (s *Session) Release(now int64, key, id []byte) (bool, error) {
 	})
 }
 
-// endHolder removes a holder that an entry has, and the entry with its last one.
+// endHolder removes a holder from an entry, and deletes the entry with its last holder.
 func endHolder(sh *shard.Shard, ent shard.Entry, now int64, id algo.HolderID) {
 	holders := algo.Holders(ent.State())
 	holders.Release(now, id)
@@ -87,8 +87,8 @@ func endHolder(sh *shard.Shard, ent shard.Entry, now int64, id algo.HolderID) {
 	}
 }
 
-// Extend lets the slots of key that id holds end ttl ns from now, and reports
-// whether it held any.
+// Extend makes the slots of key that id holds end ttl ns from now, and reports whether it
+// held any.
 func (s *Session) Extend(now int64, key, id []byte, ttl int64) (bool, error) {
 	if ttl < 1 || ttl > algo.MaxSpan {
 		return false, algo.ErrSlotTTL

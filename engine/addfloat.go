@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// ErrNotFinite is returned by Number.Add for a sum that is no number, or none
-// that a long double has.
+// ErrNotFinite is returned by Number.Add for a sum that is not a number or is beyond the
+// range of a long double.
 var ErrNotFinite = errors.New("increment would produce NaN or Infinity")
 
-// Add returns v + by as INCRBYFLOAT counts: with the rounding of a long double,
-// and as the sum reads back from its text. Its error is ErrNotFinite.
+// Add returns v + by as INCRBYFLOAT computes it: rounded as a long double, and as the sum
+// reads back from its text. Its error is ErrNotFinite.
 func (v Number) Add(by Number) (Number, error) {
 	if v.infinite() || by.infinite() {
 		return Number{}, ErrNotFinite
@@ -23,8 +23,8 @@ func (v Number) Add(by Number) (Number, error) {
 	return sum.written(), nil
 }
 
-// ParseLongDouble is ParseFloat that reads hexadecimal numbers too, such as 0x10
-// and -0x1.8p3, as strtold does and INCRBYFLOAT with it.
+// ParseLongDouble is ParseFloat, but also reads hexadecimal numbers such as 0x10 and
+// -0x1.8p3. INCRBYFLOAT reads them because strtold does.
 func ParseLongDouble(s []byte) (Number, error) {
 	text := string(s)
 	digits := strings.TrimLeft(text, "+-")

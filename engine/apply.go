@@ -6,9 +6,9 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Apply replaces the keys of a committed batch. clock is the cluster clock at
-// its cut; what has expired by it is still applied, and reaped in its time. An
-// error is ErrEffects, or ErrBase.
+// Apply replaces the keys of a committed batch. clock is the cluster clock at its cut.
+// Keys that have expired by that clock are applied too, and reaped later. An error is
+// ErrEffects or ErrBase.
 func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 	r.e.clock.Set(clock)
 	r.give(clock)
@@ -23,15 +23,15 @@ func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 	return nil
 }
 
-// Effects are applied aheadKeys at a time, or as many as have aheadBytes of
-// keys and states. In a table too large for the caches their entries are asked
-// for first, so that the misses overlap.
+// Effects are applied aheadKeys at a time, or fewer if their keys and states exceed
+// aheadBytes. In a table too large for the caches, their entries are prefetched first, so
+// that the cache misses overlap.
 const (
 	aheadKeys  = 32
 	aheadBytes = 64 << 10
 )
 
-// applier is what apply needs from payload to payload.
+// applier is the state that apply keeps between payloads.
 type applier struct {
 	reader effects.Reader
 	dict   []*interned // of the payload
@@ -46,8 +46,8 @@ type incoming struct {
 	sh *shard.Shard
 }
 
-// apply applies one payload. It interns its limits before those that its keys
-// had are given back, beyond what sessions may have if need be.
+// apply applies one payload. It interns the payload's limits before it releases those
+// that its keys had, and may exceed the bound of sessions.
 func (r *Replica) apply(payload []byte, now int64) error {
 	a := &r.applier
 	defer func() {
@@ -86,8 +86,7 @@ func (r *Replica) apply(payload []byte, now int64) error {
 	return nil
 }
 
-// takeApplied returns the records of policies that have been applied since the
-// last call.
+// takeApplied returns the records of policies that were applied since the last call.
 func (r *Replica) takeApplied() []PolicyRecord {
 	applied := r.applied
 	r.applied = nil
@@ -121,7 +120,7 @@ func (r *Replica) look() error {
 	return nil
 }
 
-// incomings is a Replica as the sink of what it applies.
+// incomings is the view of a Replica that receives the effects that it applies.
 type incomings Replica
 
 // addLimit interns a limit of the payload being applied.

@@ -7,15 +7,16 @@ import (
 )
 
 const (
-	// asideFrom is how many bytes a state has from which a cut encodes it with its
-	// shard unlocked: to copy it takes a fraction of the time.
+	// asideFrom is the size, in bytes, from which a cut encodes a state with its shard
+	// unlocked: a copy takes a fraction of the time.
 	asideFrom = 4 << 10
-	// asideMost bounds the copies of a cut. What passes it is encoded at once.
+	// asideMost bounds the copies of a cut, in bytes. States beyond it are encoded at
+	// once.
 	asideMost = 16 << 20
 )
 
-// aside has copies of the large states that a cut has found dirty, to be encoded
-// when others may have the shards and the gate again. It is the cut's own.
+// aside holds copies of the large states that a cut has found dirty. The cut encodes them
+// after it has released the shards and the gate. Only the cut uses it.
 type aside struct {
 	states []asideState
 	buf    []byte
@@ -23,21 +24,21 @@ type aside struct {
 	used   bool // by the last cut
 }
 
-// asideState is a state at the cut, and what it was at the cut before, without a
-// state if it was absent then. Its limit stays known until it is encoded.
+// asideState is a state at the cut and at the cut before. The earlier one has no state if
+// the key was absent then. Its limit stays interned until it is encoded.
 type asideState struct {
 	was, is shard.Image
 	it      *interned
 }
 
-// put adds a state of a shard whose lock is held. It returns false for one that
-// is not large, or that there is no room for.
+// put copies a state of a shard whose lock is held. It returns false if the state is not
+// large, or finds no room.
 func (a *aside) put(limits *interner, was, is shard.Image) bool {
 	n := len(is.Key) + len(is.State)
 	if len(is.State) < asideFrom || a.bytes+n > asideMost {
 		return false
 	}
-	a.buf = slices.Grow(a.buf, n) // what moves leaves its old bytes to who has them
+	a.buf = slices.Grow(a.buf, n) // earlier copies stay valid: they refer to the old array
 	key := len(a.buf)
 	state := key + len(is.Key)
 	a.buf = append(append(a.buf, is.Key...), is.State...)
@@ -51,8 +52,8 @@ func (a *aside) put(limits *interner, was, is shard.Image) bool {
 
 func (a *aside) empty() bool { return len(a.states) == 0 }
 
-// encode calls fn for each state that has been put aside, and forgets them. The
-// memory is kept as long as each cut has a use for it.
+// encode calls fn for each copied state, then drops the copies. It keeps the memory while
+// every cut uses it.
 func (a *aside) encode(fn func(was, is shard.Image)) {
 	for i := range a.states {
 		s := &a.states[i]

@@ -8,16 +8,16 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// backstopBytes bounds the memory of what a Backstop counts: some 200 000 keys.
+// backstopBytes bounds the memory in which a Backstop counts: some 200 000 keys.
 const backstopBytes = 16 << 20
 
-// Backstop answers as Empty does, and admits no more than a multiple of each
-// limit: it counts what it has admitted, in memory, on an engine of its own. That
-// has a bound. Where it has no room it forgets the keys that have used the least
-// of theirs, and admits what it cannot count.
+// Backstop answers as Empty does, but admits at most a multiple of each limit. It counts
+// the calls that it has admitted on an engine of its own, in bounded memory. When that is
+// full it forgets the keys that have used the least of their limit. It admits a call that
+// it cannot count.
 //
-// Slots, of policies too, and counters are Empty's: nobody can tell here when a slot is free again,
-// and a counter states no limit.
+// Slots and counters are not bounded. Nobody can know here when a slot becomes free, and
+// a counter states no limit.
 //
 // Methods are safe for concurrent use.
 type Backstop struct {
@@ -28,30 +28,29 @@ type Backstop struct {
 	mu      sync.Mutex
 	overlay *Engine // nil while nothing is counted
 	session *Session
-	segs    []Segment // scratch, as the next three
+	segs    []Segment // scratch, as are the next three
 	checks  []Check
 	says    []algo.Decision
 	checked []Checked
-	counts  BackstopCounts // without what the overlay has evicted
+	counts  BackstopCounts // without the overlay's evictions
 }
 
-// BackstopCounts are counts since the start.
+// BackstopCounts counts since the start of the node.
 type BackstopCounts struct {
-	// Denied is how many calls were denied that Empty would have admitted.
+	// Denied is the number of calls that Empty would have admitted.
 	Denied uint64
-	// Forgotten is how many times there was no room to count: a key was
-	// forgotten, or a call admitted uncounted.
+	// Forgotten is how often there was no room: a key was forgotten, or a call was
+	// admitted without being counted.
 	Forgotten uint64
 }
 
-// NewBackstop returns decisions within the bounds of e, which it does not touch.
+// NewBackstop returns decisions within the bounds of e, which it does not change.
 func NewBackstop(e *Engine) *Backstop {
 	return &Backstop{Empty: NewEmpty(e), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
-// key names what a key of a database has on the overlay under a limit of an
-// algorithm: by 128 bits of its hashes, so that who sends long keys takes no room
-// of others.
+// key returns the overlay's name for a key of a database under a limit of an algorithm:
+// 128 bits of hashes, so that long keys take no more room than short ones.
 func (b *Backstop) key(db uint8, a algo.Algorithm, key []byte) []byte {
 	name := make([]byte, 0, 2+8*len(b.seeds))
 	name = append(name, db, byte(a))
@@ -61,11 +60,11 @@ func (b *Backstop) key(db uint8, a algo.Algorithm, key []byte) []byte {
 	return name
 }
 
-// DecideAll is Empty.DecideAll, or with one segment Empty.Decide, while what
-// it has admitted since Forget is within n times each limit: see algo.Limit.Multiple. A
-// call beyond that is denied, charged to none of its limits, and told to wait until
-// it is not beyond. Remaining is at most what is left. A forced call passes, and is
-// counted. n is 1 or more.
+// DecideAll is Empty.DecideAll, or with one segment Empty.Decide. It denies a call that
+// would take the calls admitted since Forget beyond n times a limit: see
+// algo.Limit.Multiple. A denied call is charged to no limit, and its RetryAfter is when
+// it would fit. Remaining is at most what is left of n times the limit. A forced call
+// passes, and is counted. n is 1 or more.
 func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	binding, err = b.Empty.DecideAll(now, segs, o, out)
 	if err != nil || !out[binding].OK {
@@ -84,7 +83,7 @@ func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *algo.Options, out 
 		if !o.Peek {
 			b.counts.Denied++
 		}
-		granted, o = 0, &algo.Options{} // what they hold
+		granted, o = 0, &algo.Options{} // a cost of 0 reports what they hold
 	}
 	if !passed || o.AtMost && granted < out[0].Allowed {
 		for i := range segs {
@@ -100,8 +99,8 @@ func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *algo.Options, out 
 	return bind(out[:len(segs)]), nil
 }
 
-// count charges the overlay what Empty has granted, and returns which segment says
-// what becomes of the call. mu must be held.
+// count charges the overlay with what Empty has granted, and returns the segment that
+// stands for the call. mu must be held.
 func (b *Backstop) count(now, n int64, segs []Segment, o *algo.Options, granted []algo.Decision) (binding int, err error) {
 	b.begin()
 	b.segs = b.segs[:0]
@@ -117,7 +116,7 @@ func (b *Backstop) count(now, n int64, segs []Segment, o *algo.Options, granted 
 	return b.session.DecideAll(now, b.segs, &own, b.says)
 }
 
-// within makes d, the decision of a full limit, what the overlay has left of it.
+// within reduces d, the decision of a full limit, to what the overlay has left.
 func within(d, overlay *algo.Decision) {
 	left := min(d.Remaining, overlay.Remaining)
 	if overlay.OK {
@@ -127,8 +126,8 @@ func within(d, overlay *algo.Decision) {
 	*d = algo.Decision{Limit: d.Limit, Remaining: left, RetryAfter: overlay.RetryAfter, ResetAfter: overlay.ResetAfter}
 }
 
-// Check is Empty.Check, bounded as DecideAll is. Limits that are not enforced
-// count nothing, and slots neither.
+// Check is Empty.Check, bounded as DecideAll is. It counts neither slots nor limits that
+// are not enforced.
 func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	v, err := b.Empty.Check(now, checks, o, out)
 	if err != nil || !v.OK || len(checks) == 0 {
@@ -148,7 +147,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 		}
 		for i := range checks {
 			b.checks[i] = checks[i]
-			b.checks[i].Cost, b.checks[i].CountAll = 0, false // what they hold
+			b.checks[i].Cost, b.checks[i].CountAll = 0, false // a cost of 0 reports what they hold
 		}
 		if _, err := b.Empty.Check(now, b.checks, o, out); err != nil {
 			return Verdict{}, err
@@ -164,12 +163,11 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 	return v, nil
 }
 
-// bounded reports whether a limit counts what a Backstop admits: one that is
-// enforced, and not of slots.
+// bounded reports whether a Backstop counts this limit: it is enforced and not one of
+// slots.
 func (c *Check) bounded() bool { return c.Mode == algo.Enforce && c.Limit.it.Decides != algo.Slots }
 
-// countCheck charges the overlay, and reports whether the call passes. mu must be
-// held.
+// countCheck charges the overlay, and reports whether the call passes. mu must be held.
 func (b *Backstop) countCheck(now, n int64, checks []Check, o CheckOptions) (passed bool, err error) {
 	b.begin()
 	b.checks = b.checks[:0]
@@ -201,10 +199,10 @@ func (b *Backstop) begin() {
 		b.overlay = New(Config{Shards: 16, MaxBytes: backstopBytes, Evict: true, LogMaxEntries: b.of.logMaxEntries, TopK: 1})
 		b.session = b.overlay.NewSession()
 	}
-	b.overlay.tidyLimits() // nobody runs the engine
+	b.overlay.tidyLimits() // the overlay has no Run
 }
 
-// release drops the views of the caller's keys.
+// release drops the references to the caller's keys.
 func (b *Backstop) release() {
 	clear(b.segs)
 	clear(b.checks)
@@ -220,7 +218,7 @@ func (b *Backstop) Forget() {
 	}
 }
 
-// Counts returns what there is to tell.
+// Counts returns the counts since the start.
 func (b *Backstop) Counts() BackstopCounts {
 	b.mu.Lock()
 	defer b.mu.Unlock()

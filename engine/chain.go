@@ -16,8 +16,8 @@ const MaxSegments = 32
 var (
 	// ErrTooManySegments is returned for a chain of more than MaxSegments.
 	ErrTooManySegments = fmt.Errorf("at most %d limits in one call", MaxSegments)
-	// ErrAtMostCosts is returned for ATMOST over limits of different costs:
-	// one amount has to be granted by all.
+	// ErrAtMostCosts is returned for ATMOST over limits of different costs: all limits
+	// must grant one amount.
 	ErrAtMostCosts = errors.New("ATMOST needs the same COST in every limit of the chain")
 )
 
@@ -34,16 +34,18 @@ type chain struct {
 	plans [MaxSegments]plan
 }
 
-// DecideAll checks every segment and charges all of them or none, as one
-// atomic step: the shards of all keys are locked in index order. out receives
-// each limit's own decision, in order, and binding is the index of the one to
-// report for the call: of a denied call the limit with the longest wait, since
-// an earlier retry would be denied again; else the one with the least
-// remaining, ties to the first. In a denied call the limits that would have
-// passed report OK with what they hold now, since nothing was taken.
+// DecideAll checks every segment and charges all of them or none, as one atomic step. It
+// locks the shards of all keys in index order. out receives each limit's decision, in
+// order.
 //
-// Errors are those of Decide, ErrTooManySegments, ErrDuplicateKey and
-// ErrAtMostCosts; nothing is changed then.
+// binding is the index of the decision to report for the call. If the call is denied,
+// that is the limit with the longest wait: an earlier retry would be denied again.
+// Otherwise it is the one with the least remaining, the first if several are equal. In a
+// denied call, the limits that would have passed report OK and what they hold now, since
+// nothing was taken.
+//
+// Errors are those of Decide, ErrTooManySegments, ErrDuplicateKey and ErrAtMostCosts;
+// nothing is changed then.
 func (s *Session) DecideAll(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	if len(segs) > MaxSegments {
 		return 0, ErrTooManySegments
@@ -75,8 +77,8 @@ func (s *Session) DecideAll(now int64, segs []Segment, o *algo.Options, out []al
 	return bind(out[:n]), nil
 }
 
-// advance returns the time of a visit to several shards, which must be locked:
-// the latest that shard.Shard.Advance has for one of them, for all.
+// advance returns the time of a visit to several shards, which must be locked: the latest
+// time that shard.Shard.Advance returns for any of them.
 func (s *Session) advance(shards []int, now int64) int64 {
 	for range 2 {
 		for _, i := range shards {
@@ -86,8 +88,7 @@ func (s *Session) advance(shards []int, now int64) int64 {
 	return now
 }
 
-// prepare interns the limits, hashes the keys and refuses what cannot be a
-// chain.
+// prepare interns the limits, hashes the keys and refuses an invalid chain.
 func (s *Session) prepare(segs []Segment, o *algo.Options) error {
 	c := s.chain
 	for i := range segs {
@@ -117,8 +118,8 @@ func (s *Session) prepare(segs []Segment, o *algo.Options) error {
 	return nil
 }
 
-// forget gives back the references taken by prepare and drops the plans' views
-// of the caller's keys.
+// forget gives back the references taken by prepare, and drops the plans' references to
+// the caller's keys.
 func (c *chain) forget(n int) {
 	for i := range n {
 		if c.items[i] != nil {
@@ -153,8 +154,8 @@ func (s *Session) decideHeld(now int64, segs []Segment, o *algo.Options, out []a
 	return s.commitAll(now, segs)
 }
 
-// planAll plans every segment, with its own cost or, where cost is not 0, with
-// that, and tells whether all pass.
+// planAll plans every segment and reports whether all pass. A cost other than 0 replaces
+// each segment's own.
 func (s *Session) planAll(now int64, segs []Segment, cost int64, o *algo.Options, out []algo.Decision) (bool, error) {
 	all := true
 	for i := range segs {
@@ -172,7 +173,7 @@ func (s *Session) planAll(now int64, segs []Segment, cost int64, o *algo.Options
 	return all, nil
 }
 
-// planSegment plans segment i, whose plan may hold an earlier decision.
+// planSegment plans segment i. Its plan may hold an earlier decision.
 func (s *Session) planSegment(i int, now int64, key []byte, cost int64, o *algo.Options) error {
 	p := &s.chain.plans[i]
 	p.d = algo.Decision{}

@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// chargedFor is how long a node's number is remembered after its last
-	// batch, ns: far longer than a cluster heals.
+	// chargedFor is how long a node's number is remembered after its last batch, in ns.
+	// No cluster takes that long to heal.
 	chargedFor = 30 * 24 * 3600 * 1_000_000_000
-	// chargedNodes bounds the nodes whose number is remembered; of more, the one
-	// that was charged the longest ago is forgotten.
+	// chargedNodes bounds the nodes whose number is remembered. Beyond it, the node that
+	// was charged longest ago is forgotten.
 	chargedNodes = 256
 )
 
@@ -22,20 +22,22 @@ type Charge struct {
 	Key   []byte
 	Limit algo.Limit
 	Units int64
-	// Initial is what a counter that the leader does not have begins with,
-	// Deadline is when it expires, engine time in ns, and Known when it expired
-	// as the node found it, 0 for one that was not there. All are 0 for a limit, but
-	// that of a calendar has the end of the window that it was admitted in.
+	// Initial is the value that a counter begins with if the leader does not have it.
+	// Deadline is when the counter expires, engine time in ns. Known is when it expired
+	// as the node found it, 0 if it was absent. All are 0 for a limit, except that a
+	// calendar's Deadline is the end of the window in which the calls were admitted.
 	Initial, Deadline, Known int64
 }
 
-// ChargeOnce charges a batch of what node has admitted while it had no leader,
-// in the databases that its limits name, unless a batch of that number or a
-// later one has been charged before. The charges are forced: what was admitted is
-// a fact. They and the number, a system record, travel in one cut, so that a
-// retry after any failure finds either both or neither. Charges that cannot be
-// made, since a key holds another kind of state by now or there is no room, are
-// passed over; lost is how many.
+// ChargeOnce charges a batch of the units that node has admitted while it had no leader,
+// in the databases that its limits name. It does nothing if a batch of that number or a
+// later one has been charged before. The charges are forced: the calls have already been
+// admitted.
+//
+// The charges and the number, a system record, travel in one cut. So a retry after any
+// failure finds both or neither. A charge that fails, because the key now holds another
+// kind of state or there is no room, is skipped. lost is the number of skipped charges.
+//
 // Errors: ErrSealed, ErrSystemName.
 func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {
 	if len(node) > effects.MaxSystemName {
@@ -43,12 +45,12 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 	}
 	gate := s.enterGate()
 	defer s.leaveGate(gate)
-	// Depose seals first and waits for the gate then: what an engine that is
-	// not sealed here does behind this line is undone.
+	// Depose seals first and then waits for the gate. So if the engine is not sealed
+	// here, Depose undoes the changes made from here on.
 	if s.e.sealed.Load() {
 		return 0, ErrSealed
 	}
-	// The number first: what fails after it is lost, not charged twice.
+	// Record the number first: a charge that fails after it is lost, not repeated.
 	if !s.e.system.charge(now, node, number) {
 		return 0, nil
 	}
@@ -90,8 +92,8 @@ func decodeCharged(b []byte) (c charged) {
 	return c
 }
 
-// Charged returns the number of the node's last batch that this engine's state
-// has been charged, 0 if none is known.
+// Charged returns the number of the node's last batch that this engine has charged, 0 if
+// none is known.
 func (e *Engine) Charged(node string) int64 {
 	e.system.mu.Lock()
 	defer e.system.mu.Unlock()
@@ -102,9 +104,9 @@ func (e *Engine) Charged(node string) int64 {
 	return decodeCharged(value).number
 }
 
-// charge notes a node's batch, and reports whether it is to be charged: false
-// if it or a later one has been. It forgets the numbers of nodes that have not
-// been charged for chargedFor, or are too many.
+// charge records a node's batch. It reports whether the batch must be charged: false if
+// it or a later one has been. It forgets nodes that were not charged for chargedFor, and
+// those beyond chargedNodes.
 func (s *system) charge(now int64, node string, number int64) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

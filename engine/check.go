@@ -12,27 +12,27 @@ import (
 // MaxChecks is how many limits one step of Session.Check may have.
 const MaxChecks = reservation.MaxLimits
 
-// These errors can be returned by Session.Check.
+// Errors of Session.Check.
 var (
 	// ErrTooManyChecks is returned for a step of more than MaxChecks limits.
 	ErrTooManyChecks = errors.New("at most 64 limits of policies in one call")
 
-	// ErrStale is returned where a counter has been charged under a later edit
-	// of its limit, which made void what was consumed: the caller has to look
-	// the policy up again. Nothing has changed.
+	// ErrStale is returned if a counter has been charged under a later edit of its limit
+	// that voided earlier use. The caller must look the policy up again. Nothing has
+	// changed.
 	ErrStale = errors.New("the policy has changed meanwhile")
 )
 
-// Ready is a limit that is compiled and interned, so that a check of it looks
-// nothing up. The zero value is none.
+// Ready is a limit that is compiled and interned, so that a check of it looks nothing up.
+// The zero value has no limit.
 //
-// It may be used after Release: a check that has read a policy just before it
-// was replaced finishes with it.
+// It may be used after Release: a check that read a policy just before it was replaced
+// finishes with it.
 type Ready struct{ it *interned }
 
-// Ready interns a limit of a policy, in database 0, until Release. Errors: those
-// of Limit.Validate, and ErrLogFull for a log above log-max-entries. The number
-// of such limits has no bound but that of policies.
+// Ready interns a limit of a policy, in database 0, until Release. The number of such
+// limits is bounded only by the number of policies. Errors: those of Limit.Validate, and
+// ErrLogFull for a log above log-max-entries.
 func (e *Engine) Ready(l algo.Limit) (Ready, error) {
 	l.DB = 0
 	if !l.Algorithm.IsPolicy() {
@@ -44,7 +44,7 @@ func (e *Engine) Ready(l algo.Limit) (Ready, error) {
 	return Ready{e.limits.acquireReplicated(l)}, nil
 }
 
-// Ready is Engine.Ready for one call: what it returns need not be released.
+// Ready is Engine.Ready for one call: its result needs no Release.
 func (s *Session) Ready(l algo.Limit) (Ready, error) {
 	l.DB = 0
 	if !l.Algorithm.IsPolicy() {
@@ -54,110 +54,109 @@ func (s *Session) Ready(l algo.Limit) (Ready, error) {
 	return Ready{it}, err
 }
 
-// Release gives back what Ready has taken.
+// Release gives back the reference that Ready has taken.
 func (e *Engine) Release(r Ready) { r.it.refs.Add(-1) }
 
-// Seed is what the hash of a key is made with: maphash.Bytes(seed, key).
+// Seed returns the seed for hashes of keys: maphash.Bytes(seed, key).
 func (e *Engine) Seed() maphash.Seed { return e.table.Seed() }
 
 // Limit returns the limit.
 func (r Ready) Limit() algo.Limit { return r.it.Limit }
 
-// Window is that of the limit.
+// Window returns the limit's window.
 func (r Ready) Window() int64 { return r.it.Window }
 
 // Check is one limit of a policy in a step.
 type Check struct {
-	// Key is the counter's, in database 0 whatever the session's is; Hash is its
-	// hash by Engine.Seed.
+	// Key is the counter's key, in database 0 whatever the session's is. Hash is its hash
+	// by Engine.Seed.
 	Key   []byte
 	Hash  uint64
 	Limit Ready
-	// Cost is in units, 0 to 2^62-1; 0 looks. Of slots it is how many Reserve takes;
-	// Check takes none, and tells whether there is room.
+	// Cost is in units, 0 to 2^62-1; 0 is a look. For slots it is the number that Reserve
+	// takes. Check takes none, and only reports whether there is room.
 	Cost int64
-	// Wait and Debt are those of Options.
+	// Wait and Debt are as in Options.
 	Wait, Debt int64
 	Mode       algo.Mode
-	// CountAll charges calls that this limit or another one denies, too: a window
-	// counts on, a bucket goes into debt by at most one period, a log keeps its
-	// newest units.
+	// CountAll charges also those calls that this limit or another one denies. A window
+	// counts on, a bucket goes into debt by at most one period, a log keeps its newest
+	// units.
 	CountAll bool
-	// TooMuch: the call asks for more than it may, so that the limit, which is
-	// enforced, denies it, and no wait ends that.
+	// TooMuch makes the limit, which is enforced, deny the call without end: the call
+	// asks for more than it may.
 	TooMuch bool
-	// Window is of a calendar's limit: the window that contains the time of the
+	// Window is set for a calendar's limit: the window that contains the time of the
 	// call, by the rules of today. A counter whose window is open keeps its end.
 	Window *algo.Window
-	// Penalty is that of an enforced limit, nil for none. Only denials of limits that
-	// are enforced are strikes, and only they block.
+	// Penalty is the penalty of an enforced limit, nil for none. Only denials of enforced
+	// limits are strikes, and only they block.
 	Penalty *Penalty
 }
 
-// CheckOptions are the parts of a step that belong to the whole of it.
+// CheckOptions are the options of a whole step.
 type CheckOptions struct {
-	// Peek answers what the call would get, and writes nothing.
+	// Peek returns the answer that the call would get, and writes nothing.
 	Peek bool
-	// Denied: something else than a limit denies the call.
+	// Denied makes the step deny the call whatever its limits say.
 	Denied bool
-	// Anew: a counter that has been charged under a later edit begins anew, in
-	// place of ErrStale: there is no later policy to look up.
+	// Anew makes a counter begin anew that has been charged under a later edit, instead
+	// of ErrStale. It is for callers that have no later policy to look up.
 	Anew bool
-	// Warm: the counters have been asked for by WarmChecks.
+	// Warm is set if WarmChecks has prefetched the counters.
 	Warm bool
 }
 
-// Checked is what one limit says.
+// Checked is the answer of one limit.
 //
-// Of a call that passed it is the limit's decision, which of a limit that is not
-// enforced may be a denial. Of one that was denied it is the decision of a limit
-// that denies it; of the others what they hold. What CountAll has charged is in the
-// numbers of both.
+// If the call passed, it holds the limit's own decision. A limit that is not enforced may
+// have denied it. If the call was denied, it holds the decision of a limit that denies
+// it; other limits report what they hold. Both include the units that CountAll has
+// charged.
 type Checked struct {
 	algo.Decision
-	// Over: the call has passed, and this limit, which is not enforced, would have
-	// denied it.
+	// Over is set if the call passed although this limit, which is not enforced, would
+	// have denied it.
 	Over bool
-	// Err is why a limit that is not enforced, or that was to count a denied call or
-	// a strike, was not charged.
+	// Err is why a limit was not charged. It is set only for a limit that is not
+	// enforced, or that was to count a denied call or a strike.
 	Err error
 }
 
-// Verdict is what a step says.
+// Verdict is the answer of a step.
 type Verdict struct {
 	OK bool
-	// Binding is the position of the enforced limit that stands for the call: of
-	// a denied one the one with the longest wait, since an earlier retry would be
-	// denied again, and slots only where no other limit denies; of one that passed the one that has room for the fewest such
-	// calls; ties to the first. It is -1 if no enforced limit denies or, of a call
-	// that passed, applies. Of a denied call it says the longest wait of all limits:
-	// CountAll may have filled one that had room.
+	// Binding is the position of the enforced limit that stands for the call, the first
+	// of equal ones. If the call passed, that is the limit with room for the fewest such
+	// calls. If it was denied, it is the limit with the longest wait: an earlier retry
+	// would be denied again. Slots bind only if no other limit denies. Binding is -1 if
+	// no enforced limit denies, or if the call passed and no enforced limit applies.
+	//
+	// The decision of a denied call has the longest wait of all limits: CountAll may have
+	// filled one that had room.
 	Binding int
-	// Delay is the longest delay of the enforced limits, ns.
+	// Delay is the longest delay of the enforced limits, in ns.
 	Delay int64
-	// Penalty: a limit blocks the caller. Then Binding is, of those that do, the one
-	// that does for the longest, and what it says is to wait as long as any limit of
-	// the call.
+	// Penalty is set if a limit blocks the caller. Then Binding is the limit that blocks
+	// for the longest, with the longest wait of any limit of the call.
 	Penalty bool
-	// Begun: the block of Binding, or of another limit, begins with this call.
+	// Begun is set if a block begins with this call, of Binding or another limit.
 	Begun bool
 }
 
-// Check decides a call on the limits of policies, as one atomic step: it passes
-// if all that are enforced pass, and then is charged to all of them; a call that
-// is denied takes nothing, but for CountAll and strikes. Of a caller who is blocked
-// it takes nothing at all. out receives what each limit says,
-// in order; it must have room for all.
+// Check decides a call on the limits of policies, as one atomic step. The call passes if
+// all enforced limits pass, and is then charged to all limits. A denied call takes
+// nothing, except for CountAll and strikes. A call of a blocked caller takes nothing at
+// all. out receives each limit's answer, in order; it must have room for all.
 //
-// The counters are of kinds of their own. What else lies under the name of one is
-// replaced by the first charge, and counted: see Engine.Replaced. Under an edited
-// limit a counter is adopted as by Decide, if neither Resets nor Scalings have
-// changed; otherwise it begins anew, or keeps its share. That happens with its
-// next charge.
+// The counters are of kinds of their own. Another kind of state under a counter's name is
+// replaced by the first charge, and counted: see Engine.Replaced. If an edit has changed
+// neither Resets nor Scalings, the counter is adopted as in Decide. Otherwise it begins
+// anew or keeps its share. That happens at its next charge.
 //
 // Errors: ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
-// ErrNotIsolated, ErrUndoFull, and, of enforced limits, ErrFull, ErrOverflow,
-// ErrLogFull, ErrNoWindow. Nothing is changed then.
+// ErrNotIsolated, ErrUndoFull. Enforced limits also return ErrFull, ErrOverflow,
+// ErrLogFull and ErrNoWindow. Nothing is changed then.
 func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	if len(checks) > MaxChecks {
 		return Verdict{}, ErrTooManyChecks
@@ -195,12 +194,12 @@ func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked
 	return v, nil
 }
 
-// Replaced returns how many keys that were no counters of policies have made
-// room for one.
+// Replaced returns the number of keys that counters of policies have replaced because
+// they held another kind of state.
 func (e *Engine) Replaced() uint64 { return e.replaced.Load() }
 
-// carried returns the state of a live entry, which was written under another
-// limit, as it is under that of w; w is not live any more where it begins anew.
+// carried converts the state of a live entry, written under another limit, to the limit
+// of w. It clears w.live if the counter begins anew.
 func (s *Session) carried(w *weighed, old *interned, now int64) (algo.State, error) {
 	it := w.it
 	was, is := &old.Limit, &it.Limit
@@ -227,14 +226,14 @@ func (s *Session) carried(w *weighed, old *interned, now int64) (algo.State, err
 	return it.Adopt(&old.Rule, st, now), nil
 }
 
-// find looks a counter up. Its shard must be locked.
+// find looks up a counter. Its shard must be locked.
 func (s *Session) find(w *weighed, sh *shard.Shard, now int64) (algo.State, error) {
 	w.ent, w.found = sh.Find(w.hash, w.key)
 	if w.live = w.found && !w.ent.Expired(now); !w.live {
 		return algo.State{}, nil
 	}
-	// Not by id: one that was released may be another limit's by now. What the
-	// record names cannot be, while its shard is locked.
+	// Compare limits by pointer, not by id: a released id may name another limit by now.
+	// The limit that the record names cannot be forgotten while its shard is locked.
 	if old := s.e.limits.get(w.ent.Meta()); old != w.it {
 		return s.carried(w, old, now)
 	}

@@ -5,11 +5,11 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// commit writes every plan. Room for all is made first, so that a full table
-// fails the call before any limit is charged; a limit that is not enforced, or
-// that counts a denied call, is passed over instead.
+// commit writes every plan. It makes room for all first, so that a full table fails the
+// call before any limit is charged. Without room, a limit is skipped if it is not
+// enforced or counts a denied call.
 //
-// Mostly each counter is there, keeps its size and has no mark.
+// Usually each counter exists, keeps its size and has no mark.
 func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
 	marked := false
 	for i := range st.weighed {
@@ -33,7 +33,7 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 		}
 		sh := s.e.table.At(w.hash)
 		var err error
-		if marked { // some may be
+		if marked { // some may have a mark
 			err = st.storeMarked(s, w, sh, now)
 		} else {
 			err = s.storeCheck(w, sh, now)
@@ -48,7 +48,7 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 	return nil
 }
 
-// reserve makes room for what w is to write, without charging anything.
+// reserve makes room for the state of w, without charging anything.
 func (st *checking) reserve(s *Session, w *weighed, now int64) error {
 	sh := s.e.table.At(w.hash)
 	st.findAgain(s, w, sh)
@@ -70,8 +70,7 @@ func (st *checking) reserve(s *Session, w *weighed, now int64) error {
 	return nil
 }
 
-// findAgain finds the counter of w, if it may lie elsewhere than where it was found, or,
-// under memory pressure, have been evicted.
+// findAgain finds the counter of w again if making room may have moved or evicted it.
 func (st *checking) findAgain(s *Session, w *weighed, sh *shard.Shard) {
 	if st.moved {
 		w.ent, w.found = sh.Find(w.hash, w.key)
@@ -79,7 +78,7 @@ func (st *checking) findAgain(s *Session, w *weighed, sh *shard.Shard) {
 	}
 }
 
-// unreserve deletes what reserve has created for the limits before n.
+// unreserve deletes the records that reserve has created for the limits before n.
 func (st *checking) unreserve(s *Session, n int) {
 	for i := range n {
 		w := &st.weighed[i]
@@ -93,8 +92,8 @@ func (st *checking) unreserve(s *Session, n int) {
 	}
 }
 
-// storeCheck writes what w has planned. The shard's lock must be held, and w.ent must
-// be what Find returns for the key.
+// storeCheck writes the plan of w. The shard's lock must be held, and w.ent must be what
+// Find returns for the key.
 func (s *Session) storeCheck(w *weighed, sh *shard.Shard, now int64) error {
 	if w.own {
 		return s.put(w, sh, now)
@@ -102,15 +101,15 @@ func (s *Session) storeCheck(w *weighed, sh *shard.Shard, now int64) error {
 	if w.foreign {
 		s.e.replaced.Add(1)
 	}
-	// A record that has the limit refers to it; nothing else may, if the policy
-	// has been replaced meanwhile.
+	// A record that has the limit refers to it. If the policy has been replaced
+	// meanwhile, no other reference may exist.
 	it := s.claim(w)
 	err := s.put(w, sh, now)
 	it.refs.Add(-1)
 	return err
 }
 
-// put is storeCheck while the limit of w is referred to.
+// put is storeCheck if the limit of w is already referred to.
 func (s *Session) put(w *weighed, sh *shard.Shard, now int64) error {
 	if w.counted == 0 && w.ring == nil {
 		return s.commit(&w.plan, sh, now)
@@ -122,7 +121,7 @@ func (s *Session) put(w *weighed, sh *shard.Shard, now int64) error {
 	return nil
 }
 
-// storeLog writes what w has planned of a log to its record, which has room for it.
+// storeLog writes the planned log of w to its record, which has room for it.
 func (w *weighed) storeLog(now int64) {
 	log := w.ent.State()
 	if !w.live || w.ring != nil {
@@ -135,8 +134,8 @@ func (w *weighed) storeLog(now int64) {
 	}
 }
 
-// claim takes a reference to the limit of w, for a record that is about to carry
-// its id. One that has been released and forgotten is interned anew.
+// claim takes a reference to the limit of w, for a record that is about to carry its id.
+// A limit that was released and forgotten is interned anew.
 func (s *Session) claim(w *weighed) *interned {
 	if w.it.refs.Add(1) <= 0 {
 		w.it = s.e.limits.acquireReplicated(w.it.Limit)

@@ -13,47 +13,46 @@ import (
 // checking is the scratch space of Session.Check.
 type checking struct {
 	weighed []weighed
-	// order has, for each limit that applies, the number of its shard above its
-	// position, sorted: see orderBits.
+	// order has, for each limit that applies, its shard's number above its position,
+	// sorted: see orderBits.
 	order [MaxChecks]uint32
 	n     int // of order
 	gate  *xsync.RToken
 	gated bool
-	// suspects are the limits that have a penalty; blocked tells that one of them
-	// blocks the caller.
+	// suspects are the limits that have a penalty. blocked is set if one of them blocks
+	// the caller.
 	suspects []suspect
 	blocked  bool
-	// moved tells that room was made for something since the limits were weighed: what
-	// was found of them may lie elsewhere, or be gone.
+	// moved is set once room has been made after the limits were weighed: entries found
+	// before may have moved or gone.
 	moved bool
 }
 
-// orderBits are the low bits of an element of checking.order. The number of a shard
-// has 16.
+// orderBits are the low bits of an element of checking.order. A shard's number has 16.
 const orderBits = 6
 
 // weighed is one limit of a step.
 type weighed struct {
 	plan
-	st   algo.State // as it is under the limit
+	st   algo.State // converted to the limit
 	opts algo.Options
 	anew bool // see CheckOptions
-	// foreign: what lies under the name is live and no counter of a policy.
+	// foreign is set if a live entry lies under the name that is not a policy's counter.
 	foreign bool
-	// own: what was found refers to the limit.
+	// own is set if the found entry refers to the limit.
 	own bool
-	// counted is what a log is charged of a call that is denied and counts, 0
-	// where the plan has all.
+	// counted is the charge to a log by a denied call that counts, 0 if the plan has all
+	// of it.
 	counted int64
-	err     error // that does not fail the call
-	// reserves: what is charged may be given back; forfeits: nothing of what was
-	// charged before can be, after this. mark is what the record will have.
+	err     error // does not fail the call
+	// reserves is set if the charge may be given back. forfeits is set if no earlier
+	// charge can be given back after this one. mark is the record's next mark.
 	reserves, forfeits bool
 	mark               algo.Mark
 }
 
-// prepare hashes the keys of the limits that apply, puts their shards in order
-// and refuses what cannot be a step.
+// prepare hashes the keys of the limits that apply, sorts their shards and refuses an
+// invalid step.
 func (st *checking) prepare(s *Session, checks []Check, cold bool) error {
 	if cap(st.weighed) < len(checks) {
 		st.weighed = make([]weighed, len(checks), max(len(checks), 16))
@@ -100,14 +99,14 @@ func (st *checking) position(i int) int { return int(st.order[i] & (1<<orderBits
 func (st *checking) at(i int) *weighed  { return &st.weighed[st.position(i)] }
 func (st *checking) opens(i int) bool   { return i == 0 || st.shard(i) != st.shard(i-1) }
 
-// forget drops the views of the caller's keys.
+// forget drops the references to the caller's keys.
 func (st *checking) forget() {
 	clear(st.weighed)
 	st.suspects, st.blocked = st.suspects[:0], false
 }
 
-// lock locks the shards in their order, each once, unless the session holds keys;
-// then these have to be among them.
+// lock locks the shards in their order, each once. If the session isolates keys, the
+// shards must be among theirs.
 func (st *checking) lock(s *Session, cold bool) (locked bool, err error) {
 	if s.step.isolated {
 		for i := range st.n {
@@ -118,7 +117,7 @@ func (st *checking) lock(s *Session, cold bool) (locked bool, err error) {
 		}
 		return false, nil
 	}
-	// A cut cannot tear the effects of one key.
+	// The effects of one key cannot be torn apart by a cut.
 	if st.gated = st.n > 1; st.gated {
 		st.gate = s.enterGate()
 	}
@@ -127,7 +126,7 @@ func (st *checking) lock(s *Session, cold bool) (locked bool, err error) {
 		if st.opens(i) {
 			sh.Lock()
 		}
-		if cold { // now, so that it comes while the next ones are locked
+		if cold { // prefetch while the next ones are locked
 			w := st.at(i)
 			sh.PrefetchRecord(w.hash, len(w.key))
 		}
@@ -156,7 +155,7 @@ func (st *checking) advance(t *shard.Table, now int64) int64 {
 				now = t.Shard(int(st.shard(i))).Advance(now)
 			}
 		}
-		if now == before { // all have it
+		if now == before { // all have the same time
 			break
 		}
 	}
@@ -169,7 +168,7 @@ func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions
 	switch {
 	case err != nil:
 		return v, err
-	case plain && v.OK: // as most steps are
+	case plain && v.OK: // the usual case
 		return st.pass(s, now, checks, out)
 	}
 	if st.resolve(s, now, checks, v.OK, out) && !o.Peek {
@@ -181,12 +180,12 @@ func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions
 	return v, nil
 }
 
-// judge plans the decisions of all limits; plain tells that each passes, and that
-// what it writes it writes in place.
+// judge plans the decisions of all limits. plain reports that each passes and is written
+// in place.
 func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (v Verdict, plain bool, err error) {
 	v, plain = Verdict{OK: !o.Denied, Binding: -1}, true
 	failed, failure := len(checks), error(nil)
-	for k := range st.n { // in the order in which their records were asked for
+	for k := range st.n { // in the order of the prefetch
 		i := st.position(k)
 		c, w := &checks[i], &st.weighed[i]
 		w.opts, w.anew = algo.Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
@@ -210,14 +209,14 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 		return v, false, failure
 	}
 	if st.n < len(checks) {
-		clear(out[:len(checks)]) // of what is off nothing is said
+		clear(out[:len(checks)]) // a limit that is off has no answer
 	}
 	v.OK = v.OK && !st.blocked
 	return v, plain, nil
 }
 
-// settle says what becomes of all plans, once it is known whether the call passes,
-// and reports whether there is something to be stored.
+// resolve decides what becomes of all plans once the verdict is known, and reports
+// whether there is something to store.
 func (st *checking) resolve(s *Session, now int64, checks []Check, passed bool, out []Checked) (writes bool) {
 	for i := range checks {
 		if c := &checks[i]; c.Mode != algo.Off {
@@ -232,7 +231,7 @@ func (st *checking) resolve(s *Session, now int64, checks []Check, passed bool, 
 	return writes
 }
 
-// conclude tells what stands for the call, once that is charged, and counts strikes.
+// conclude picks the limit that stands for the call after its charge, and counts strikes.
 func (st *checking) conclude(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
 	if len(st.suspects) > 0 && !v.OK {
 		st.punish(s, now, checks, o, v, out)
@@ -250,7 +249,7 @@ func (st *checking) conclude(s *Session, now int64, checks []Check, o CheckOptio
 	}
 }
 
-// pass is what decide does where each limit passes and nothing moves.
+// pass is decide if each limit passes and no entry moves.
 func (st *checking) pass(s *Session, now int64, checks []Check, out []Checked) (Verdict, error) {
 	v := Verdict{OK: true, Binding: -1}
 	for k := range st.n {
@@ -277,8 +276,8 @@ func (s *Session) weigh(w *weighed, now int64, c *Check) (err error) {
 	return s.evaluate(&w.plan, w.st, now, c.Cost, &w.opts)
 }
 
-// settle says what becomes of a limit's plan, once it is known whether the call
-// passes, and what the reply tells of it; all tells that it counts in any case.
+// resolve decides what becomes of a limit's plan and fills in its answer, once the
+// verdict is known. all is set if the limit counts denied calls.
 func (s *Session) resolve(w *weighed, now int64, c *Check, passed, all bool, out *Checked) {
 	out.Over, out.Err = false, nil
 	switch {
@@ -292,18 +291,18 @@ func (s *Session) resolve(w *weighed, now int64, c *Check, passed, all bool, out
 	case passed && c.Mode == algo.Soft:
 		retry := w.d.RetryAfter
 		s.fill(w, now, c.Cost)
-		out.Over, out.Decision = true, w.d // w keeps what is charged
+		out.Over, out.Decision = true, w.d // w keeps the charge
 		out.OK, out.Allowed, out.RetryAfter, out.Delay = false, 0, retry, 0
 		return
-	case passed: // a shadow, which a denial does not charge
+	case passed: // a shadow limit, not charged for a denial of its own
 		out.Over = true
-	case w.d.OK: // the call is denied: it takes nothing
+	case w.d.OK: // the call is denied: take nothing
 		w.err = s.ask(w, now, 0)
 	}
 	out.Decision = w.d
 }
 
-// ask plans what the limit holds, or would answer, without a charge.
+// ask plans the answer of the limit without a charge.
 func (s *Session) ask(w *weighed, now, cost int64) error {
 	opts := w.opts
 	opts.Peek = true
@@ -311,7 +310,7 @@ func (s *Session) ask(w *weighed, now, cost int64) error {
 	return s.evaluate(&w.plan, w.st, now, cost, &opts)
 }
 
-// bind picks what stands for the call.
+// bind picks the limit that stands for the call.
 func (v *Verdict) bind(checks []Check, out []Checked) {
 	var rooms int64
 	for i := range checks {
@@ -336,9 +335,9 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 	}
 }
 
-// waitsLonger reports whether the denial d of a check stands for the call before
-// another one. The wait for a slot is at most what it says, since who holds it may
-// settle sooner: it counts where nothing else denies.
+// waitsLonger reports whether the denial d of a check stands for the call before another
+// one. A wait for a slot stands only if no other limit denies. It is an upper bound,
+// since the holder may settle sooner.
 func waitsLonger(c *Check, d *algo.Decision, than *Check, other *algo.Decision) bool {
 	if d.RetryAfter != algo.Never && other.RetryAfter != algo.Never {
 		if mine, theirs := c.Limit.it.Decides == algo.Slots, than.Limit.it.Decides == algo.Slots; mine != theirs {
@@ -348,9 +347,9 @@ func waitsLonger(c *Check, d *algo.Decision, than *Check, other *algo.Decision) 
 	return d.BindsMoreThan(other)
 }
 
-// prolong has the limit that stands for a denied call say the longest wait of all,
-// but for slots: an earlier retry would be denied again. A limit that had room, and
-// has none after this call was counted, has its wait in out until here.
+// prolong gives the limit that stands for a denied call the longest wait of all limits
+// except slots: an earlier retry would be denied again. Until here, out has the wait of a
+// limit that had room and lost it when this call was counted.
 func (v *Verdict) prolong(checks []Check, out []Checked) {
 	for i := range checks {
 		d := &out[i].Decision

@@ -9,45 +9,44 @@ import (
 )
 
 const (
-	// slewDivisor bounds the correction of the clock's rate: 1/2000 is 500 ppm,
-	// what NTP daemons slew by. A full second is closed in 2000 s.
+	// slewDivisor bounds the correction of the clock's rate: 1/2000 is 500 ppm, the rate
+	// at which NTP daemons slew. A full second is closed in 2000 s.
 	slewDivisor = 2000
 
-	// MaxSlew is the largest gap to wall time that is closed by slewing. A
-	// larger one means that somebody set the machine's clock: it is reported by
-	// Skew and closed only by Step.
+	// MaxSlew is the largest gap to wall time that is closed by slewing. A larger gap
+	// means that somebody set the machine's clock: Skew reports it and only Step closes
+	// it.
 	MaxSlew = time.Second
 
-	// leastSleep is the shortest suspension of the machine that CatchUp makes
-	// good: well above what a reading can be off, and no limit gains by less.
+	// leastSleep is the shortest suspension of the machine that CatchUp corrects. It is
+	// well above the error of a reading, and no limit gains by less.
 	leastSleep = int64(time.Millisecond)
 )
 
-// Clock is the time of all decisions in unix ns. It is anchored to wall time
-// when it is made, advances with the monotonic clock, is slewed towards wall
-// time by at most 500 ppm, and never jumps unless an operator tells it to: time
-// in which the machine was suspended, which the monotonic clock leaves out, is
-// time that has passed. Its methods are safe for concurrent use.
+// Clock is the time of all decisions in unix ns. It starts at wall time, advances with
+// the monotonic clock, and is slewed towards wall time by at most 500 ppm. Only an
+// operator's Step makes it jump. The time in which the machine was suspended counts as
+// passed, although the monotonic clock leaves it out. Its methods are safe for concurrent
+// use.
 type Clock struct {
 	// mono reads the monotonic clock; both reads it and wall time at once.
 	mono func() int64
 	both func() (mono, wall int64)
-	// asleep reads how long the machine has been suspended in all; ok is
-	// false when that cannot be told just now.
+	// asleep reads how long the machine has been suspended in all. ok is false if that
+	// cannot be read now.
 	asleep func() (d int64, ok bool)
 
 	line atomic.Pointer[timeline]
 
-	// mu orders the changes of line, whose readers need no lock, and guards
-	// slept, which is asleep as line counts it; -1 if it was not told.
+	// mu orders the changes of line, whose readers need no lock. It guards slept, the
+	// suspension that line counts, -1 if unknown.
 	mu    sync.Mutex
 	slept int64
 }
 
-// timeline maps the monotonic clock to time: now = base + d, plus the part of
-// gap that 1/slewDivisor of d has closed, d being the time since mono. The
-// correction ends by itself when the gap is closed, however late the next
-// Discipline is.
+// timeline maps the monotonic clock to time. now = base + d, plus the part of gap that
+// 1/slewDivisor of d has closed; d is the time since mono. The correction ends when the
+// gap is closed, however late the next Discipline is.
 type timeline struct {
 	mono, base, gap int64
 }
@@ -74,8 +73,8 @@ func NewClock() *Clock {
 	)
 }
 
-// NewManualClock returns a clock that stands at now, in unix ns, and the
-// function that moves it, for tests and simulations.
+// NewManualClock returns a clock that stands at now, in unix ns, and a function that sets
+// it, for tests and simulations.
 func NewManualClock(now int64) (c *Clock, set func(now int64)) {
 	var at atomic.Int64
 	at.Store(now)
@@ -97,8 +96,7 @@ func (c *Clock) Now() int64 {
 	return l.at(c.mono())
 }
 
-// awake notes that line counts all suspensions so far. Must be called with mu
-// held.
+// awake records that line counts all suspensions so far. mu must be held.
 func (c *Clock) awake() {
 	var ok bool
 	if c.slept, ok = c.asleep(); !ok {
@@ -106,15 +104,15 @@ func (c *Clock) awake() {
 	}
 }
 
-// CatchUp moves the clock forward by the time in which the machine was
-// suspended since the last call, and returns that. Call it when that may be.
+// CatchUp moves the clock forward by the time in which the machine was suspended since
+// the last call, and returns that time. Call it after a possible suspension.
 func (c *Clock) CatchUp() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.catchUp()
 }
 
-// catchUp must be called with mu held.
+// catchUp is CatchUp with mu held.
 func (c *Clock) catchUp() time.Duration {
 	before := c.slept
 	total, ok := c.asleep()
@@ -136,9 +134,8 @@ func (c *Clock) catchUp() time.Duration {
 	return time.Duration(d)
 }
 
-// Discipline makes up for a suspension, compares the clock with wall time and
-// starts to close the gap, unless it is above MaxSlew. Call it about once a
-// second.
+// Discipline corrects for a suspension, compares the clock with wall time, and starts to
+// close the gap unless it is above MaxSlew. Call it about once a second.
 func (c *Clock) Discipline() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -152,15 +149,15 @@ func (c *Clock) Discipline() {
 	c.line.Store(&timeline{mono: m, base: now, gap: gap})
 }
 
-// Skew returns how far wall time is ahead of the clock. Above MaxSlew, either
-// way, an operator has to look.
+// Skew returns how far wall time is ahead of the clock. Beyond MaxSlew, either way, an
+// operator should look.
 func (c *Clock) Skew() time.Duration {
 	m, w := c.both()
 	return time.Duration(w - c.line.Load().at(m))
 }
 
-// Set makes the clock go on from now: a replica follows the cluster's clock and
-// not its own wall.
+// Set makes the clock go on from now. A replica follows the cluster's clock, not its own
+// wall clock.
 func (c *Clock) Set(now int64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -168,8 +165,8 @@ func (c *Clock) Set(now int64) {
 	c.line.Store(&timeline{mono: c.mono(), base: now})
 }
 
-// Step sets the clock to wall time and returns how far it moved. Forward, all
-// limits refill by that much at once; backward, they wait that much longer.
+// Step sets the clock to wall time and returns how far it moved. A step forward refills
+// all limits by that much at once; a step backward makes them wait that much longer.
 func (c *Clock) Step() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,9 +2,9 @@ package engine
 
 import "github.com/headgate-io/headgate/engine/algo"
 
-// countDenied plans that a call which is denied, or denied by this limit, is
-// charged to it all the same: see Rule.Count. Of a limit that had room w.d has the
-// wait of the next call: see Verdict.prolong.
+// countDenied plans the charge of a denied call to a limit that counts it: see
+// Rule.Count. If the limit had room, w.d gets the wait of the next call: see
+// Verdict.prolong.
 func (s *Session) countDenied(w *weighed, now int64, c *Check) {
 	in := algo.Input{State: w.st, List: w.list(), Now: now, Cost: c.Cost, Options: &w.opts, MaxEntries: s.e.logMaxEntries}
 	var n algo.Count
@@ -12,8 +12,8 @@ func (s *Session) countDenied(w *weighed, now int64, c *Check) {
 	w.next, w.words, w.write, w.counted, w.forfeits = n.Next, n.Words, n.Write, n.Units, n.Forfeits
 }
 
-// fill plans that a call which a soft limit would have denied is charged to it
-// all the same: as far as there is room, or by counting on.
+// fill plans the charge of a call that a soft limit would have denied: as far as there is
+// room, or by counting on.
 func (s *Session) fill(w *weighed, now, cost int64) {
 	if w.it.Decides == algo.Slots { // Reserve takes them
 		return
@@ -27,7 +27,7 @@ func (s *Session) fill(w *weighed, now, cost int64) {
 	if w.err = s.evaluate(&w.plan, w.st, now, cost, &opts); w.err != nil {
 		w.write = false
 	}
-	if w.forfeits && !w.write && !opts.Peek { // nothing was there
+	if w.forfeits && !w.write && !opts.Peek { // there was no room
 		s.unmark(w)
 	}
 }

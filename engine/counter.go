@@ -8,15 +8,14 @@ import (
 	"strings"
 )
 
-// Number is the value of a counter: an int64, or a binary float of 64 bits of
-// precision, which is the long double that Redis counts with on x86-64. The
-// zero value is the integer 0. Numbers are immutable.
+// Number is the value of a counter: an int64, or a binary float of 64 bits of precision.
+// The float is the long double with which Redis counts on x86-64. The zero value is the
+// integer 0. Numbers are immutable.
 type Number struct {
 	n int64
 	f *big.Float // nil for an integer
 
-	// text is what String returns for f, once it has been asked for: to write
-	// 5000 digits takes 0.1 ms.
+	// text caches the result of String for f: writing 5000 digits takes 0.1 ms.
 	text string
 }
 
@@ -29,14 +28,14 @@ const maxNumberLen = 5 * 1024
 // maxFloat is the largest finite long double: (2^64-1) * 2^16320.
 var maxFloat = Number{f: new(big.Float).SetMantExp(new(big.Float).SetPrec(64).SetUint64(math.MaxUint64), 16320)}
 
-// halfSmallest is half the smallest long double: up to here all rounds to 0.
+// halfSmallest is half the smallest long double: numbers up to it round to 0.
 var halfSmallest = new(big.Float).SetMantExp(big.NewFloat(1), -16446)
 
 var minFloat = Number{f: new(big.Float).Neg(maxFloat.f)}
 
 const (
-	// The decimal exponents of long doubles: what is 10^4933 or more is beyond
-	// the largest, and what is below 10^-4951 rounds to 0.
+	// The decimal exponents of long doubles: a number of 10^4933 or more is beyond the
+	// largest, and one below 10^-4951 rounds to 0.
 	maxExponent = 4933
 	minExponent = -4951
 
@@ -45,10 +44,10 @@ const (
 	vanishing = -60
 )
 
-// ParseFloat reads a decimal number, or inf with or without a sign, that a long
-// double has a value for. As for Redis, which asks strtold, one that is too
-// small for anything but 0 is none. Its errors are ErrNotFloat. It takes time
-// in proportion to the length of s, whatever the exponent.
+// ParseFloat reads a decimal number, or inf with or without a sign, that a long double
+// can represent. Its errors are ErrNotFloat. As in Redis, which uses strtold, a number
+// that rounds to 0 is an error. It takes time in proportion to the length of s, whatever
+// the exponent.
 func ParseFloat(s []byte) (Number, error) {
 	if len(s) == 0 || len(s) >= maxNumberLen {
 		return Number{}, ErrNotFloat
@@ -76,8 +75,8 @@ func ParseFloat(s []byte) (Number, error) {
 	return Number{f: f}.representable()
 }
 
-// representable returns v if a long double has a value for it: strtold calls
-// anything else a range error.
+// representable returns v if a long double can represent it. strtold reports a range
+// error for other numbers.
 func (v Number) representable() (Number, error) {
 	if v.beyond() || v.f.Sign() != 0 && new(big.Float).Abs(v.f).Cmp(halfSmallest) <= 0 {
 		return Number{}, ErrNotFloat
@@ -85,10 +84,10 @@ func (v Number) representable() (Number, error) {
 	return v, nil
 }
 
-// withinExponents looks at the exponent of a decimal number before anybody
-// computes with it, which takes time in proportion to its value. ok is false
-// when the number is beyond the exponents of long doubles. The exponent of a
-// zero, which means nothing, is left out of the text returned.
+// withinExponents checks the exponent of a decimal number before it is parsed: parsing
+// takes time in proportion to its value. ok is false if the number is beyond the
+// exponents of long doubles. The returned text omits the exponent of a zero, which means
+// nothing.
 func withinExponents(text string) (same string, ok bool) {
 	mantissa, digits := text, ""
 	if i := strings.IndexAny(text, "eE"); i >= 0 {
@@ -110,14 +109,14 @@ func withinExponents(text string) (same string, ok bool) {
 		return text, first <= maxExponent && first > minExponent
 	}
 	exponent, err := strconv.Atoi(digits)
-	// One that is out of range comes back as the largest or smallest there is.
+	// An exponent out of range comes back as the largest or smallest int.
 	if err != nil || exponent > maxExponent+maxNumberLen || exponent < minExponent-maxNumberLen {
 		return "", false
 	}
 	return text, first+exponent <= maxExponent && first+exponent > minExponent
 }
 
-// Int64 returns the value of an integer; ok is false for a fraction.
+// Int64 returns the value of an integer. ok is false for a fraction.
 func (v Number) Int64() (n int64, ok bool) { return v.n, v.f == nil }
 
 // String returns the value as Redis writes it: at most 17 decimals, no
@@ -143,7 +142,7 @@ func (v Number) String() string {
 	return s
 }
 
-// float returns the value as a float. It must not be changed.
+// float returns the value as a float, which must not be changed.
 func (v Number) float() *big.Float {
 	if v.f != nil {
 		return v.f
@@ -153,14 +152,13 @@ func (v Number) float() *big.Float {
 
 func (v Number) infinite() bool { return v.f != nil && v.f.IsInf() }
 
-// beyond reports a float that a long double has no finite value for.
+// beyond reports whether v is a float beyond the finite range of a long double.
 func (v Number) beyond() bool {
 	return v.f.Cmp(maxFloat.f) > 0 || v.f.Cmp(minFloat.f) < 0
 }
 
-// written returns v as it reads back from its text: Redis stores the text, so
-// what is beyond 17 decimals is lost at each step, and a whole number is an
-// integer again.
+// written returns v as it reads back from its text. Redis stores the text, so decimals
+// beyond the 17th are lost at each step, and a whole number becomes an integer again.
 func (v Number) written() Number {
 	s := v.String()
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -176,32 +174,32 @@ func (v Number) written() Number {
 // IncrOptions are the arguments of INCREX. By, Lower and Upper are all
 // integers (BYINT) or, with Float, anything that ParseFloat reads (BYFLOAT).
 type IncrOptions struct {
-	// Float adds as floats, else as int64.
+	// Float adds as floats; otherwise By is added as an int64.
 	Float bool
-	// By is the increment. Without BYINT and BYFLOAT it is Integer(1).
+	// By is the increment, Integer(1) without BYINT and BYFLOAT.
 	By Number
-	// Lower and Upper bound the result, inclusively, when HasLower and
-	// HasUpper are set. Else the type does: int64, or long double.
+	// Lower and Upper bound the result, inclusively, when HasLower and HasUpper are set.
+	// Otherwise the type does: int64, or long double.
 	Lower, Upper       Number
 	HasLower, HasUpper bool
-	// Saturate stops a result at the bound it would cross. Without it such a
-	// call changes nothing.
+	// Saturate stops a result at the bound that it would cross. Without it, such a call
+	// changes nothing.
 	Saturate bool
 
-	// TTL is the time to live in ns that an applied increment gives the
-	// counter (EX, PX); 0 = leave it.
+	// TTL is the time to live, in ns, that an applied increment gives the counter (EX,
+	// PX). 0 leaves it as it is.
 	TTL int64
-	// Deadline is when the counter expires, in unix ns (EXAT, PXAT); 0 = leave
-	// it. One that has passed deletes the counter. TTL and Deadline exclude
-	// each other and Persist.
+	// Deadline is when the counter expires, in unix ns (EXAT, PXAT). 0 leaves it as it
+	// is. A deadline that has passed deletes the counter. TTL, Deadline and Persist
+	// exclude each other.
 	Deadline int64
-	// Persist takes the time to live away.
+	// Persist removes the time to live.
 	Persist bool
-	// OnlyNew applies TTL or Deadline only to a counter that has none (ENX).
+	// OnlyNew applies TTL or Deadline only to a counter without a time to live (ENX).
 	OnlyNew bool
 }
 
-// Validate returns nil for options that can be applied.
+// Validate returns nil if the options can be applied.
 func (o *IncrOptions) Validate() error {
 	switch {
 	case o.By.infinite():
@@ -228,11 +226,11 @@ func compare(a, b Number) int {
 	return a.float().Cmp(b.float())
 }
 
-// incr returns the value after o is applied to v (the zero Number for a
-// missing key), and by how much it grew. With write false the result is out of
-// bounds without Saturate: value is v, applied 0, and neither value, time to
-// live nor key may be touched. Options must be valid. Errors: ErrNotInteger,
-// ErrIncrOverflow, ErrIncrInfinity, ErrInfinite.
+// incr returns the value after o is applied to v (the zero Number for a missing key), and
+// by how much it grew. If write is false, the result is out of bounds without Saturate.
+// Then value is v, applied is 0, and neither value, time to live nor key may be touched.
+// Options must be valid. Errors: ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity,
+// ErrInfinite.
 func (v Number) incr(o *IncrOptions) (value, applied Number, write bool, err error) {
 	if o.Float {
 		return v.incrFloat(o)
@@ -273,8 +271,8 @@ func addInt64(a, b int64) (sum int64, fits bool) {
 	return sum, (sum > a) == (b > 0)
 }
 
-// incrFloat adds with the rounding of a long double. A result beyond its range
-// is out of every bound.
+// incrFloat adds with the rounding of a long double. A result beyond its range is out of
+// every bound.
 func (v Number) incrFloat(o *IncrOptions) (value, applied Number, write bool, err error) {
 	if v.infinite() {
 		return Number{}, Number{}, false, ErrInfinite
@@ -292,7 +290,7 @@ func (v Number) incrFloat(o *IncrOptions) (value, applied Number, write bool, er
 	below := compare(sum, lower) < 0 || sum.f.Cmp(minFloat.f) < 0
 	switch {
 	case !above && !below:
-		// The increment itself, not the difference, whose rounding would show.
+		// Return the increment itself: the difference would show its rounding.
 		return sum.written(), o.By.written(), true, nil
 	case !o.Saturate:
 		return v, Number{}, false, nil
@@ -311,8 +309,8 @@ func (v Number) incrFloat(o *IncrOptions) (value, applied Number, write bool, er
 	return Number{f: sum.float()}.written(), grown.written(), true, nil
 }
 
-// A counter's state is one word, an int64; or for a fraction its text: a word
-// with the length, then the bytes, padded with zeros.
+// A counter's state is one word, an int64. For a fraction it is the text: a word with the
+// length, then the bytes, padded with zeros.
 
 // words returns the size of v's state.
 func (v Number) words() int {
@@ -322,7 +320,7 @@ func (v Number) words() int {
 	return textWords(len(v.String()))
 }
 
-// textWords is how many words a text of n bytes takes: two at least, since one
+// textWords returns how many words a text of n bytes takes: at least two, since one word
 // is an integer.
 func textWords(n int) int { return max(2, 1+(n+7)/8) }
 
@@ -337,8 +335,8 @@ func (v Number) store(buf []byte) {
 	clear(buf[8+copy(buf[8:], s):])
 }
 
-// loadNumber reads the state that store or storeText wrote; ok is false for a
-// text that is no number.
+// loadNumber reads the state that store or storeText wrote. ok is false if its text is
+// not a number.
 func loadNumber(buf []byte) (v Number, ok bool) {
 	n := binary.LittleEndian.Uint64(buf)
 	if len(buf) == 8 {

@@ -2,26 +2,24 @@ package engine
 
 import "github.com/headgate-io/headgate/engine/algo"
 
-// Counted is what a window holds after a step of Session.CountWindows.
+// Counted is the answer of one window of Session.CountWindows.
 type Counted struct {
-	// Units count in the window, and Before did before the step.
+	// Units is the count of the window after the step, Before the count before it.
 	Units, Before int64
-	// ResetAfter is the time until the window is over, ns, above 0 also of one
-	// in which nothing counts.
+	// ResetAfter is the time until the window ends, in ns, above 0 also for an empty
+	// window.
 	ResetAfter int64
 }
 
-// CountWindows adds units to fixed windows of policies, as one atomic step, whatever
-// their limits are: nothing is denied, and a count stops at 2^62-1. Units below 0
-// are given back, and a count stops at 0. With Peek nothing is written. units and
-// out go by checks, of which Key, Hash, Limit and Mode count; Cost must be 0. For
-// RL.TOP the step stands for a denied call where an enforced limit is exceeded, or
-// has TooMuch set.
+// CountWindows adds units to fixed windows of policies, as one atomic step. It denies
+// nothing, whatever the limits are. Negative units are given back. A count stays within 0
+// and 2^62-1. With Peek nothing is written. units and out correspond to checks, of which
+// only Key, Hash, Limit and Mode count; Cost must be 0. RL.TOP counts the step as a
+// denied call if an enforced limit is exceeded or has TooMuch set.
 //
-// What lies under the name of a counter is treated as by Check. Errors:
-// ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
-// ErrNotIsolated, ErrUndoFull, and, of enforced limits, ErrFull. Nothing is changed
-// then.
+// Other state under the name of a counter is treated as by Check. Errors:
+// ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed, ErrNotIsolated,
+// ErrUndoFull, and, for enforced limits, ErrFull. Nothing is changed then.
 func (s *Session) CountWindows(now int64, checks []Check, units []int64, o CheckOptions, out []Counted) error {
 	if len(checks) > MaxChecks {
 		return ErrTooManyChecks
@@ -73,7 +71,7 @@ func (st *checking) count(s *Session, now int64, checks []Check, units []int64, 
 	return st.commit(s, now, checks, true)
 }
 
-// tell has RL.TOP know of the step.
+// tell counts the step in RL.TOP.
 func (st *checking) tell(s *Session, now int64, checks []Check, out []Counted) {
 	binding, ok := -1, true
 	for i := range checks {

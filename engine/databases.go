@@ -5,13 +5,12 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// DatabaseStats is what INFO tells of a database.
+// DatabaseStats is what INFO reports about a database.
 type DatabaseStats struct {
-	// Keys is the number of keys, expired ones that have not been reaped
-	// included.
+	// Keys is the number of keys, including expired ones that have not been reaped.
 	Keys int
-	// Expires is how many of them expire, and TTL the mean time, in ns, until
-	// they do. In a table of more than sampledKeys keys both are estimates.
+	// Expires is how many of them expire, and TTL the mean time until they do, in ns. In
+	// a table of more than sampledKeys keys both are estimates.
 	Expires int
 	TTL     int64
 }
@@ -19,8 +18,7 @@ type DatabaseStats struct {
 // sampledKeys is how many keys DatabaseStats looks at, at 0.1 µs each.
 const sampledKeys = 10_000
 
-// DatabaseStats returns what there is in each database. It takes up to a
-// millisecond.
+// DatabaseStats returns the statistics of each database. It takes up to a millisecond.
 func (e *Engine) DatabaseStats(now int64) (all [algo.Databases]DatabaseStats) {
 	var seen, expires [algo.Databases]int
 	var ttl [algo.Databases]float64

@@ -18,9 +18,9 @@ type Digest struct {
 	Keys int
 }
 
-// Digest sums up the keys that have not expired at engine time now, a few
-// hundred at a hold of their shard: of a table that changes meanwhile it is no
-// one instant's. A sealed table is read too.
+// Digest sums up the keys that have not expired at engine time now, a few hundred at a
+// hold of their shard. If the table changes meanwhile, the digest is of no single
+// instant. A sealed table is read too.
 func (e *Engine) Digest(now int64) Digest {
 	var d Digest
 	var sum [sha256.Size / 8]uint64
@@ -42,7 +42,7 @@ func (e *Engine) Digest(now int64) Digest {
 			buf = binary.AppendUvarint(buf, uint64(len(ent.Key())))
 			buf = append(buf, ent.Key()...)
 			buf = effects.AppendWire(buf, l.Algorithm, ent.State())
-			if l.DB != 0 { // a state says where it ends, or is whole words
+			if l.DB != 0 { // a state gives its own length, or is whole words
 				buf = append(buf, l.DB)
 			}
 			add(sha256.Sum256(buf))

@@ -5,27 +5,25 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Endless is what a walk over the table found of counters that never expire:
-// integers without a time to live, as INCR leaves them when the EXPIRE behind it
-// is lost.
+// Endless is the result of a walk over the table for counters that never expire: integers
+// without a time to live. INCR leaves one when the EXPIRE that should follow it is lost.
 type Endless struct {
-	Keys     int // that were looked at
+	Keys     int // keys looked at
 	Counters int // integers among them
-	Found    int // of these, without a time to live
+	Found    int // counters without a time to live
 	Sample   []EndlessCounter
 }
 
-// EndlessCounter is one of them. Key is its first 256 bytes.
+// EndlessCounter is one such counter. Key is its first 256 bytes.
 type EndlessCounter struct {
 	DB    uint8
 	Key   []byte
 	Value int64
 }
 
-// EndlessCounters looks at keys of all databases: at all of them, or, if there
-// are more than look, at about that many, from where the last call ended on. The
-// sample has at most most of what it finds. It locks a shard for as long as Scan
-// does.
+// EndlessCounters looks at keys of all databases: all of them, or about look of them if
+// there are more. It goes on where the last call ended. The sample holds at most most
+// counters. It locks a shard for as long as Scan does.
 func (e *Engine) EndlessCounters(look, most int) Endless {
 	var found Endless
 	now, cursor, around := e.Now(), uint64(0), false

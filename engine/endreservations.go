@@ -8,14 +8,13 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// EndHolds ends reservations whose keys begin with a prefix, and which ended says are
-// meant: those that are open, and those that may be committed late. It is as if there
-// had been none: nothing is given back, a settlement is ErrNoHold, and the slots that
-// hang on them are free. What was settled, and names of calls, stay known. It returns
-// how many there were.
+// EndHolds ends the reservations whose keys begin with a prefix and for which ended
+// returns true: open ones, and those that may be committed late. Nothing is given back, a
+// settlement returns ErrNoHold, and their slots become free. Settled reservations and
+// names of calls stay known. It returns the number of ended reservations.
 //
-// It walks the whole table, a few hundred keys of a shard at a time, and is not for a
-// loop, nor within a step. What is reserved meanwhile may end, too, or stay. Errors:
+// It walks the whole table, a few hundred keys of a shard at a time, so neither an event
+// loop nor a step may call it. Reservations made meanwhile may end too, or stay. Errors:
 // ErrSealed; some may have ended then.
 func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *reservation.Record) bool) (n int, err error) {
 	if s.e.Reservations() == 0 {
@@ -63,7 +62,7 @@ func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *reservation.R
 	}
 }
 
-// slotKeys returns copies of the keys of the counters that a reservation has slots of.
+// slotKeys returns copies of the keys of the counters in which a reservation has slots.
 func slotKeys(r *reservation.Record) (keys [][]byte) {
 	for i := range r.Limits {
 		if l := &r.Limits[i]; l.Slots() {
@@ -73,7 +72,7 @@ func slotKeys(r *reservation.Record) (keys [][]byte) {
 	return keys
 }
 
-// endSlots ends the slots that id holds of a policy's counter, if there are any.
+// endSlots ends the slots that id holds in a policy's counter, if any.
 func (s *Session) endSlots(now int64, key []byte, id algo.HolderID) error {
 	_, err := s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if s.kind(ent) == algo.PolicySlots && algo.Holders(ent.State()).Holds(now, id) {

@@ -28,28 +28,27 @@ const (
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
 type Config struct {
-	// Shards is the number of locks and tables, a power of two; 0 is
-	// shard.DefaultShards. There are fewer where MaxBytes is below shardBytes for
-	// each.
+	// Shards is the number of locks and tables, a power of two; 0 is shard.DefaultShards.
+	// New makes fewer if MaxBytes is below shardBytes for each.
 	Shards int
-	// MaxBytes bounds the accounted memory of the table, and of the limits that
-	// its keys are under; 0 is no bound.
+	// MaxBytes bounds the accounted memory of the table and of the limits that its keys
+	// name; 0 is no bound.
 	MaxBytes int64
-	// Evict makes room at MaxBytes by forgetting the keys closest to full
-	// quota. Without it, calls that need a new key answer ErrFull.
+	// Evict makes room at MaxBytes by forgetting the keys closest to full quota. Without
+	// it, calls that need a new key return ErrFull.
 	Evict bool
 	// LogMaxEntries is the largest limit of the log algorithm and bounds the
 	// (timestamp, cost) pairs of a key; 0 is DefaultLogMaxEntries.
 	LogMaxEntries int
-	// TopK is how many keys each ranking of RL.TOP follows; 0 is DefaultTopK.
+	// TopK is how many keys each ranking of RL.TOP reports; 0 is DefaultTopK.
 	TopK int
 	// Clock is the time of every decision; nil is a clock anchored to the
 	// wall clock now.
 	Clock *Clock
 }
 
-// Engine holds the state of every limit and decides. Its methods are safe for
-// concurrent use; decisions go through a Session each.
+// Engine holds the state of every limit and decides. Its methods are safe for concurrent
+// use; each caller decides through its own Session.
 type Engine struct {
 	table         *shard.Table
 	system        system
@@ -61,12 +60,12 @@ type Engine struct {
 	topK          int
 	tops          tops
 
-	// memory guards maxBytes and evict, the bound of a table that decides.
+	// memory guards maxBytes and evict, the bound that the table has while it decides.
 	memory   sync.Mutex
 	maxBytes int64
 	evict    bool
 
-	// replica is nil for an engine on its own. sealed is read with a shard's
+	// replica is nil for an engine that is not replicated. sealed is read with a shard's
 	// lock held: a session refuses to decide while it is true.
 	replica *Replica
 	sealed  atomic.Bool
@@ -74,15 +73,15 @@ type Engine struct {
 	// reign counts how often the engine has begun to decide for a cluster.
 	reign atomic.Uint64
 
-	// replaced counts what policies' counters have replaced.
+	// replaced counts the keys that counters of policies have replaced.
 	replaced atomic.Uint64
 
 	// endlessAt is where EndlessCounters goes on.
 	endlessAt atomic.Uint64
 }
 
-// New returns an engine. Run must be called for expired keys to be reaped and
-// the clock to follow wall time.
+// New returns an engine. Call Run to reap expired keys and make the clock follow wall
+// time.
 func New(c Config) *Engine {
 	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK,
 		maxBytes: c.MaxBytes, evict: c.Evict}
@@ -109,11 +108,11 @@ func New(c Config) *Engine {
 	return e
 }
 
-// shardBytes is what a shard needs in order not to waste most of its memory: a
-// chunk of 16 KiB for each of a few sizes of keys.
+// shardBytes is the least memory of a shard that does not waste most of it: a chunk of 16
+// KiB for each of a few sizes of keys.
 const shardBytes = 256 << 10
 
-// shards returns how many shards to make.
+// shards returns the number of shards to make.
 func (c *Config) shards() int {
 	n := cmp.Or(c.Shards, shard.DefaultShards)
 	if c.MaxBytes > 0 {
@@ -138,19 +137,17 @@ func (e *Engine) validate(l algo.Limit) error {
 }
 
 const (
-	// sweepTurn is how long a turn over all shards takes at most when little has
-	// expired, and sweepLeast how long it takes at least: about as long an expired
-	// key may still be counted. A turn over ten million keys is about 60 000 holds of
-	// about a microsecond each.
+	// sweepTurn is the longest, sweepLeast the shortest time of a turn over all shards if
+	// little has expired. An expired key may still be counted for about that long. A turn
+	// over ten million keys is about 60 000 holds of about a microsecond each.
 	sweepTurn  = 10 * time.Second
 	sweepLeast = 200 * time.Millisecond
-	// sweepTick is how often the sweeper goes on, and sweepShare the share of its
-	// thread's time that it takes for that, unless a turn would take longer than
-	// sweepTurn.
+	// sweepTick is how often the sweeper continues. sweepShare is its share of its
+	// thread's time, unless a turn would take longer than sweepTurn.
 	sweepTick  = 20 * time.Millisecond
 	sweepShare = 100
-	// sweepBusy is how long the sweeper goes on at once while much is
-	// expiring, and sweepRest how long it then pauses.
+	// sweepBusy is how long the sweeper works at once while much is expiring, and
+	// sweepRest how long it then pauses.
 	sweepBusy = 2 * time.Millisecond
 	sweepRest = 2 * time.Millisecond
 	// disciplineEvery is how often the clock compares itself to wall time.
@@ -159,8 +156,8 @@ const (
 	topHalfLife = time.Minute
 )
 
-// Run reaps expired keys, settles reservations that have ended and disciplines the
-// clock until ctx is done.
+// Run reaps expired keys, settles reservations that have ended and disciplines the clock
+// until ctx is done.
 func (e *Engine) Run(ctx context.Context) {
 	var expiring sync.WaitGroup
 	expiring.Go(func() { e.expire(ctx) })
@@ -191,7 +188,7 @@ func (e *Engine) Run(ctx context.Context) {
 	}
 }
 
-// tidyLimits is collectLimits when there are enough limits to make it worth it.
+// tidyLimits calls collectLimits if there are enough limits to make it worthwhile.
 func (e *Engine) tidyLimits() {
 	if e.limits.grown() {
 		e.collectLimits()
@@ -203,8 +200,8 @@ func (e *Engine) collectLimits() {
 	e.limits.collecting.Lock()
 	defer e.limits.collecting.Unlock()
 	idle := e.limits.idle()
-	// A limit that was idle before is in no record; only an undo record made
-	// until now can name it.
+	// A limit that was idle before is in no record. Only an undo record made until now
+	// can name it.
 	var kept map[uint32]bool
 	if e.replica != nil && len(idle) > 0 {
 		kept = e.replica.limitsInUndo()
@@ -212,9 +209,9 @@ func (e *Engine) collectLimits() {
 	e.limits.drop(idle, kept)
 }
 
-// sweep reaps shard i and the next ones: those that are due at this tick, as far as the
-// sweeper's share of time allows, and more, up to sweepBusy, while it finds a quarter of
-// a shard's keys expired. It returns the shard to go on with, and how long to rest.
+// sweep reaps shard i and the next ones: those due at this tick, within the sweeper's
+// share of time. While a quarter of a shard's keys is expired it goes on, up to
+// sweepBusy. It returns the next shard and how long to rest.
 func (e *Engine) sweep(i int) (next int, rest time.Duration) {
 	begin := time.Now()
 	now := e.passed()
@@ -238,10 +235,10 @@ func (e *Engine) sweep(i int) (next int, rest time.Duration) {
 	}
 }
 
-// passed is the time by which what has expired may go without a trace. Of a
-// replica that is the clock of the last batch that is committed and here: with a
-// later one a node would lack what another one, whose clock is behind, makes a
-// delta from.
+// passed returns the time by which expired keys may disappear without an effect. On a
+// replica that is the clock of the last batch that is committed and applied here. With a
+// later clock, this node would lack the base of a delta made by a node whose clock is
+// behind.
 func (e *Engine) passed() int64 {
 	if e.replica == nil {
 		return e.Now()
@@ -256,11 +253,11 @@ type Stats struct {
 	Limits int
 }
 
-// Stats returns current figures. Bytes includes what limits cost.
+// Stats returns current figures. Bytes includes the cost of limits.
 func (e *Engine) Stats() Stats { return Stats{Stats: e.table.Stats(), Limits: e.limits.len()} }
 
-// SetMemory changes the bound on accounted memory and what happens at it, as
-// in Config. A sealed table has none until it decides: only the leader evicts.
+// SetMemory changes the bound on accounted memory and what happens at it, as in Config. A
+// sealed table has no bound until it decides: only the leader evicts.
 func (e *Engine) SetMemory(maxBytes int64, evict bool) {
 	e.memory.Lock()
 	defer e.memory.Unlock()

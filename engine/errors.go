@@ -15,26 +15,25 @@ var (
 	//lint:ignore ST1005 the text that every Redis client knows
 	ErrWrongType = errors.New("Operation against a key holding the wrong kind of value")
 
-	// ErrFull is returned when the table has reached its memory bound and
-	// nothing may be evicted for a new key.
+	// ErrFull is returned when the table has reached its memory bound and nothing may be
+	// evicted for a new key.
 	ErrFull = shard.ErrFull
 
 	// ErrKeyTooLong is returned for a key above shard.MaxKeyLen bytes, 64 KiB.
 	ErrKeyTooLong = shard.ErrKeyTooLong
 )
 
-// These errors can be returned when a call is put together, before any state
-// is read.
+// Errors of putting a call together, before any state is read.
 var (
 	// ErrDuplicateKey is returned when a chain names one key twice: its two
 	// limits would share one state.
 	ErrDuplicateKey = errors.New("duplicate key, each limit of a chain needs a key of its own such as user:1:s AND user:1:d")
 )
 
-// These errors can be returned by IncrEx and Incr. The texts are those of Redis.
+// Errors of IncrEx and Incr. The texts are those of Redis.
 var (
-	// ErrNotInteger is returned when a counter is to grow by an integer and
-	// its value is a fraction or above an int64.
+	// ErrNotInteger is returned if an integer is added to a counter whose value is a
+	// fraction or above an int64.
 	ErrNotInteger = errors.New("value is not an integer or out of range")
 
 	// ErrNotFloat is returned for a number that ParseFloat cannot read.

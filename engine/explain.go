@@ -7,16 +7,16 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Explanation is what RL.EXPLAIN tells about a key. Times are ns.
+// Explanation is the answer of RL.EXPLAIN for a key. Times are in ns.
 type Explanation struct {
 	// Limit is the limit that the key was last charged under.
 	Limit algo.Limit
 	// Usage is the state, for people to read. A counter has nothing in use.
 	algo.Usage
-	// Capacity is what a full limit holds.
+	// Capacity is the size of a full limit.
 	Capacity, Remaining int64
-	// NextAfter is when one more unit than Remaining will be there, ResetAfter
-	// when all will be; 0 for what is there already.
+	// NextAfter is when one more unit than Remaining will be available, ResetAfter when
+	// all will be; 0 if they are already.
 	NextAfter, ResetAfter int64
 	// ExpiresAfter is when the key is forgotten, unless it is Persistent.
 	ExpiresAfter int64
@@ -24,17 +24,17 @@ type Explanation struct {
 	// Bytes is the accounted memory of the key.
 	Bytes int
 
-	// State is a hash of the stored state: another one is another state.
+	// State is a hash of the stored state: different hashes mean different states.
 	State uint64
 
-	// Quota tells that units are taken from the key: Used, Capacity and what follows
-	// mean something.
+	// Quota is set if units are taken from the key: only then do Used, Capacity and the
+	// fields after it mean something.
 	Quota bool
-	// Encoding is what OBJECT ENCODING calls the value.
+	// Encoding is the name of the value's encoding in OBJECT ENCODING.
 	Encoding string
 }
 
-// Explain describes the state of key; ok is false when there is none.
+// Explain describes the state of key. ok is false if there is none.
 func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err error) {
 	ok, err = s.visit(now, key, func(ent shard.Entry) {
 		it := s.e.limits.get(ent.Meta())
@@ -54,7 +54,7 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err er
 	return x, ok, err
 }
 
-// forecast fills in what calls would meet, from the decisions themselves.
+// forecast fills in what calls would get, from the decisions themselves.
 func (x *Explanation) forecast(capacity int64, ask func(cost int64) algo.Decision) {
 	x.Capacity = capacity
 	x.Remaining = max(capacity-x.Used, 0)
@@ -65,7 +65,7 @@ func (x *Explanation) forecast(capacity int64, ask func(cost int64) algo.Decisio
 	x.NextAfter = ask(x.Remaining + 1).RetryAfter
 }
 
-// forecastOf is what a call would be answered, nothing where it is an error.
+// forecastOf returns the decision of a call, or the zero value if it is an error.
 func (s *Session) forecastOf(it *interned, ent shard.Entry, now, cost int64) algo.Decision {
 	p := plan{it: it, ent: ent, found: true, live: true}
 	if err := s.evaluate(&p, load(ent), now, cost, &algo.Options{Peek: true}); err != nil {
@@ -75,9 +75,9 @@ func (s *Session) forecastOf(it *interned, ent shard.Entry, now, cost int64) alg
 }
 
 const (
-	// embstrMax is how long a string is that Redis keeps beside its key.
+	// embstrMax is the length up to which Redis keeps a string beside its key.
 	embstrMax = 44
-	// factMax is how much of a string is told.
+	// factMax is how many bytes of a string are shown.
 	factMax = 128
 )
 

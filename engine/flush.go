@@ -7,19 +7,19 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Flush forgets every key of all databases, of all shards at one instant, and
-// no system record. It replicates as one record, in one cut with what the
-// session decides in the same step. Errors: ErrSealed, ErrNotIsolated in a step that
-// does not hold the whole table, ErrUndoFull; nothing has changed then.
+// Flush forgets every key of all databases, of all shards at one instant. System records
+// stay. It replicates as one record, in one cut with the session's other decisions of the
+// same step. Errors: ErrSealed, ErrNotIsolated in a step that does not hold the whole
+// table, ErrUndoFull; nothing has changed then.
 func (s *Session) Flush() error {
 	_, err := s.flush(func() bool { return true })
 	return err
 }
 
-// FlushDatabase forgets every key of the session's database; with those of
-// database 0, which has the counters of policies, also all reservations and offences.
-// If no other has any, it is Flush. Else it walks over the table, some keys at a hold of a
-// shard: keys that come meanwhile may stay or go. Errors are those of Flush.
+// FlushDatabase forgets every key of the session's database. With database 0, which has
+// the counters of policies, it also forgets all reservations and offences. If no other
+// database has keys, it is Flush. Otherwise it walks over the table, some keys at a hold
+// of a shard: keys that come meanwhile may stay or go. Errors are those of Flush.
 func (s *Session) FlushDatabase() error {
 	alone := func() bool {
 		n := s.e.DatabaseLen(s.db)
@@ -45,8 +45,8 @@ func (s *Session) FlushDatabase() error {
 	return nil
 }
 
-// flush empties all shards if that is what the caller wants, which it is asked
-// with all of them locked, and tells whether it did.
+// flush empties all shards if wanted, called with all of them locked, returns true. It
+// reports whether it did.
 func (s *Session) flush(wanted func() bool) (done bool, err error) {
 	if s.step.isolated {
 		return s.flushHeld(wanted)
@@ -70,8 +70,8 @@ func (s *Session) flush(wanted func() bool) (done bool, err error) {
 	return done, nil
 }
 
-// detach empties all shards, which must be locked. What is returned is to be
-// released.
+// detach empties all shards, which must be locked. The caller must release the returned
+// contents.
 func (s *Session) detach() (unkept []*shard.Contents) {
 	unkept = s.e.table.Detach()
 	if s.e.replica != nil {
@@ -80,8 +80,8 @@ func (s *Session) detach() (unkept []*shard.Contents) {
 	return unkept
 }
 
-// flushHeld is flush in a step that holds the whole table. One that may be
-// rolled back deletes key by key, as far as its undo has room.
+// flushHeld is flush in a step that holds the whole table. In a step that may be rolled
+// back it deletes key by key, as far as the undo has room.
 func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 	switch {
 	case !s.step.whole:
@@ -106,14 +106,13 @@ func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 	return true, nil
 }
 
-// undoneKeys is how many keys a flush that may be rolled back goes through: it
-// holds the table meanwhile, and takes a microsecond or two a key, there and back.
+// undoneKeys bounds the keys of a flush that may be rolled back. It holds the table
+// meanwhile, and takes a microsecond or two a key to delete and restore.
 const undoneKeys = 10_000
 
 func (s *Session) tooManyToUndo() bool { return s.step.undo.on && s.e.Len() > undoneKeys }
 
-// flushShard deletes the entries of a shard that are wanted, some at a hold of
-// its lock.
+// flushShard deletes the entries of a shard that are wanted, some at a hold of its lock.
 func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 	sh := s.e.table.Shard(i)
 	remove := func(ent shard.Entry) bool {
@@ -142,9 +141,9 @@ func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 	return err
 }
 
-// discarded are contents of shards that nobody will need again. Their limits'
-// references are given back by one goroutine, which ends when none are left: it
-// takes time in proportion to their keys, and neither commits nor Apply wait.
+// discarded holds contents of shards that nobody will need again. One goroutine gives
+// back their references to limits, and ends when none are left. That takes time in
+// proportion to their keys, and neither commits nor Apply wait for it.
 type discarded struct {
 	mu      sync.Mutex // guards the fields below
 	waiting []*shard.Contents

@@ -5,11 +5,10 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// IncrEx grows the counter of key within bounds and sets its time to live, as
-// INCREX of Redis 8.8 does. It returns the counter's value and
-// by how much it grew; 0 when the result would be out of bounds, and then
-// value, time to live and key stay as they were. Errors: those of
-// IncrOptions.Validate, ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity,
+// IncrEx grows the counter of key within bounds and sets its time to live, as INCREX of
+// Redis 8.8 does. It returns the counter's value and by how much it grew. If the result
+// would be out of bounds that is 0, and value, time to live and key stay as they were.
+// Errors: those of IncrOptions.Validate, ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity,
 // ErrWrongType, ErrFull.
 func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied Number, err error) {
 	if err := o.Validate(); err != nil {
@@ -54,7 +53,7 @@ func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied 
 	return value, applied, s.store(&p, sh, value, deadline, now)
 }
 
-// store writes a counter; one whose time has passed is deleted instead.
+// store writes a counter, or deletes it if its time has passed.
 func (s *Session) store(p *plan, sh *shard.Shard, v Number, deadline, now int64) error {
 	if deadline <= now {
 		if p.found {
@@ -69,8 +68,8 @@ func (s *Session) store(p *plan, sh *shard.Shard, v Number, deadline, now int64)
 	return nil
 }
 
-// deadline returns when the counter expires after an applied increment, given
-// when it would have.
+// deadline returns when the counter expires after an applied increment; current is when
+// it would have expired before.
 func (o *IncrOptions) deadline(now, current int64) (int64, error) {
 	switch {
 	case o.Persist:

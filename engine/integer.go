@@ -1,8 +1,7 @@
 package engine
 
-// Integer returns the value of a counter that is kept as a number: any text that
-// is the shortest form of an int64. ok is false for another text, and for an
-// absent value.
+// Integer returns the value of a counter that is kept as a number: a text that is the
+// shortest form of an int64. ok is false for another text, and for an absent value.
 func (v *Value) Integer() (n int64, ok bool) {
 	if !v.integer {
 		return 0, false

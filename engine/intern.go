@@ -10,18 +10,18 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrTooManyLimits is returned to a call with a new limit when maxInterned
-// limits are known.
+// ErrTooManyLimits is returned to a call with a new limit when maxInterned limits are
+// known.
 var ErrTooManyLimits = errors.New("too many distinct limits in use")
 
 const (
-	// internChunk limits are allocated together, so that an id finds its
-	// limit through a few loads and no lock.
+	// internChunk limits are allocated together, so that an id finds its limit through a
+	// few loads and no lock.
 	internChunk = 1024
-	// maxInterned is how many limits sessions may bring the table to, 335 MB,
-	// or minInterned and no more than half of maxmemory, which they are part
-	// of. A deployment whose every customer has a limit of its own stays below
-	// it by orders of magnitude. What is replicated is not refused.
+	// maxInterned is how many limits sessions may bring the table to: 335 MB, and no more
+	// than half of maxmemory, which they are part of, but at least minInterned. A
+	// deployment with a limit for each customer stays far below it. Replicated limits are
+	// never refused.
 	maxInterned = 1 << 20
 	minInterned = 1 << 10
 	// internedBytes is what one interned limit costs: the entry, its share of
@@ -31,23 +31,23 @@ const (
 	collectAt = 1024
 )
 
-// interned is one distinct limit in use, compiled. Keys carry its id.
+// interned is one distinct limit in use, compiled. Records carry its id.
 type interned struct {
 	algo.Rule
 	id uint32
-	// refs counts the records that carry id, and the sessions and policies that
-	// hold it. It is far below 0 once the limit is forgotten.
+	// refs counts the records that carry id, and the sessions and policies that hold it.
+	// It is far below 0 once the limit is forgotten.
 	refs atomic.Int64
 	// asked, guarded by interner.mu, is set by acquire and cleared by idle.
 	asked bool
 }
 
-// forgotten is the refs of a limit that is dropped. Who comes with one that was
-// released sees that it must not be used: see Session.claim.
+// forgotten is the value of refs of a limit that is dropped. A check that still has the
+// limit sees by it that it must not be used: see Session.claim.
 const forgotten = math.MinInt64 / 2
 
-// refer takes the reference of a record that has come into the table. The
-// shard's lock must be held.
+// refer takes the reference of a record that has come into the table. The shard's lock
+// must be held.
 func (it *interned) refer(sh *shard.Shard) {
 	it.refs.Add(1)
 	sh.CountSpace(it.Limit.DB, 1)
@@ -56,15 +56,15 @@ func (it *interned) refer(sh *shard.Shard) {
 // internedChunk holds the limits of internChunk ids.
 type internedChunk [internChunk]atomic.Pointer[interned]
 
-// interner maps limits to the 4-byte ids that records carry and back. An id is
-// reused only after the last record and the last session let go of it.
+// interner maps limits to the 4-byte ids that records carry, and back. An id is reused
+// only after the last record and the last session have given it back.
 type interner struct {
 	// chunks is replaced by a longer one as ids are taken.
 	chunks atomic.Pointer[[]*internedChunk]
 
-	// collecting is held from idle to drop, since a limit found by two at once
-	// would be forgotten twice, and by an undo: it gives records references
-	// to limits that nobody has asked for.
+	// collecting is held from idle to drop: two collectors would forget a limit twice. An
+	// undo holds it too, because it gives records references to limits that nobody has
+	// asked for.
 	collecting sync.Mutex
 
 	// mu guards the fields below.
@@ -72,7 +72,7 @@ type interner struct {
 	byLimit map[algo.Limit]*interned
 	free    []uint32
 	next    uint32
-	// bound is how many sessions may bring: see interner.limit.
+	// bound is how many limits sessions may bring: see interner.limit.
 	bound int
 	// charge adds to the table's memory account.
 	charge func(bytes int64)
@@ -87,7 +87,7 @@ func newInterner() *interner {
 	return in
 }
 
-// limit sets the bound that goes with a bound of the table's memory, 0 for none.
+// limit sets the bound for a table of maxBytes, 0 for none.
 func (in *interner) limit(maxBytes int64) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -98,25 +98,24 @@ func (in *interner) limit(maxBytes int64) {
 	in.pace()
 }
 
-// pace sets when to look for unused limits next. It must be called with mu
-// held.
+// pace sets when to look for unused limits next. mu must be held.
 func (in *interner) pace() {
 	n := len(in.byLimit)
 	in.collectNext = max(collectAt, min(2*n, (3*n+in.bound)/4))
 	in.crowdedAt = max(n, in.bound) + in.bound/4
 }
 
-// get returns the limit of an id found in a record. The record's reference
-// keeps it there, so the shard lock of that record must be held.
+// get returns the limit of an id found in a record. The shard lock of that record must be
+// held: the record's reference keeps the limit alive.
 func (in *interner) get(id uint32) *interned {
 	return in.slot(id).Load()
 }
 
-// LimitOf is that of effects.Limits.
+// LimitOf implements effects.Limits.
 func (in *interner) LimitOf(id uint32) *algo.Limit { return &in.get(id).Limit }
 
-// acquire returns the interned form of a valid limit with one reference taken
-// for the caller, or ErrTooManyLimits.
+// acquire returns the interned form of a valid limit with one reference for the caller,
+// or ErrTooManyLimits.
 func (in *interner) acquire(l algo.Limit) (*interned, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -126,16 +125,15 @@ func (in *interner) acquire(l algo.Limit) (*interned, error) {
 	return in.refer(l), nil
 }
 
-// acquireReplicated is acquire without a bound. The leader's keys have the
-// limit, and a node that could not take it over could not go on.
+// acquireReplicated is acquire without a bound. The leader's keys have the limit, and a
+// node that refused it could not go on.
 func (in *interner) acquireReplicated(l algo.Limit) *interned {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return in.refer(l)
 }
 
-// refer takes a reference to a limit, new or not. It must be called with mu
-// held.
+// refer takes a reference to a limit, new or not. mu must be held.
 func (in *interner) refer(l algo.Limit) *interned {
 	it := in.byLimit[l]
 	if it == nil {
@@ -149,7 +147,7 @@ func (in *interner) refer(l algo.Limit) *interned {
 	return it
 }
 
-// takeID must be called with mu held.
+// takeID returns an unused id. mu must be held.
 func (in *interner) takeID() uint32 {
 	if n := len(in.free); n > 0 {
 		id := in.free[n-1]
@@ -170,26 +168,25 @@ func (in *interner) slot(id uint32) *atomic.Pointer[interned] {
 	return &(*in.chunks.Load())[id/internChunk][id%internChunk]
 }
 
-// grown reports whether there are enough limits to make collecting worth it:
-// twice what the last time left, so the work stays linear, but no more than a
-// quarter of the way to the bound, so that sessions do not meet it before.
+// grown reports whether there are enough limits to make collecting worthwhile: twice as
+// many as the last collection left, so that the work stays linear. It is never more than
+// a quarter of the way to the bound, so that sessions do not meet the bound first.
 func (in *interner) grown() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return len(in.byLimit) >= in.collectNext
 }
 
-// crowded reports whether there are so many limits that Apply, which no bound
-// stops, collects by itself: a quarter of the bound more than sessions may
-// have, or than the last time left.
+// crowded reports whether there are so many limits that Apply must collect, which no
+// bound stops. That is a quarter of the bound more than sessions may have, or than the
+// last collection left.
 func (in *interner) crowded() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return len(in.byLimit) >= in.crowdedAt
 }
 
-// idle returns the limits that nobody refers to. It and drop must be called
-// with collecting held.
+// idle returns the limits without references. collecting must be held until drop.
 func (in *interner) idle() []*interned {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -203,8 +200,8 @@ func (in *interner) idle() []*interned {
 	return found
 }
 
-// drop forgets those of the idle limits that nobody has asked for since and
-// that are not kept: an undo record names a limit without referring to it.
+// drop forgets the idle limits that nobody has asked for since. It keeps those in kept:
+// an undo record names a limit without a reference. collecting must be held.
 func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -219,8 +216,7 @@ func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 	in.pace()
 }
 
-// release gives back a reference held by a record that goes on under another
-// limit.
+// release gives back the reference of a record that goes on under another limit.
 func (in *interner) release(id uint32) { in.get(id).refs.Add(-1) }
 
 // gone gives back the reference of a record that has left the table.

@@ -5,8 +5,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// visit runs fn on the live entry of key, with its shard locked, and tells
-// whether there was one. fn must not change it.
+// visit runs fn on the live entry of key, with its shard locked, and reports whether
+// there was one. fn must not change it.
 func (s *Session) visit(now int64, key []byte, fn func(ent shard.Entry)) (bool, error) {
 	hash := s.hash(key)
 	sh, err := s.look(hash)
@@ -38,8 +38,8 @@ func (s *Session) change(now int64, key []byte, fn func(sh *shard.Shard, ent sha
 	return true, nil
 }
 
-// counts reports whether an entry holds a state that still matters: it has not
-// expired and, of a policy's counter, no edit has made void what was consumed.
+// counts reports whether an entry holds a state that still matters: it has not expired
+// and, if it is a policy's counter, no edit has voided it.
 func (s *Session) counts(ent shard.Entry, now int64) bool { return !ent.Expired(now) && !s.e.void(ent) }
 
 // Exists reports whether key holds a state that still matters.
@@ -47,8 +47,8 @@ func (s *Session) Exists(now int64, key []byte) (bool, error) {
 	return s.visit(now, key, func(shard.Entry) {})
 }
 
-// Delete forgets the state of key (DEL, RL.RESET): its next call finds a full
-// quota. It tells whether there was one.
+// Delete forgets the state of key (DEL, RL.RESET): its next call finds a full quota. It
+// reports whether there was a state.
 func (s *Session) Delete(now int64, key []byte) (bool, error) {
 	hash := s.hash(key)
 	sh, err := s.lock(hash, key)
@@ -61,13 +61,12 @@ func (s *Session) Delete(now int64, key []byte) (bool, error) {
 		return false, nil
 	}
 	counted := s.counts(ent, now)
-	sh.Delete(ent) // one that does not count is in the way of other kinds
+	sh.Delete(ent) // a void one is in the way of other kinds
 	return counted, nil
 }
 
-// Deadline returns the engine time in ns at which key expires by itself. ok is
-// false when there is no such key; persistent is true for a counter without
-// TTL.
+// Deadline returns the engine time in ns at which key expires. ok is false if there is no
+// such key. persistent is true for a counter without TTL.
 func (s *Session) Deadline(now int64, key []byte) (at int64, persistent, ok bool, err error) {
 	ok, err = s.visit(now, key, func(ent shard.Entry) { at = ent.Deadline() })
 	return at, ok && at == NoExpiry, ok, err
@@ -84,10 +83,9 @@ const (
 	ExpireLT
 )
 
-// Expire sets the TTL of a counter to end at engine time at, in ns, and tells
-// whether it did. The expiry of a limiter's key follows from its state, so
-// there, as for a missing key, Expire changes nothing and answers false.
-// A time that has passed deletes the counter.
+// Expire makes a counter end at engine time at, in ns, and reports whether it did. A time
+// that has passed deletes the counter. A limiter's key expires by its state, so Expire
+// leaves it alone and returns false, as for a missing key.
 func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) (set bool, err error) {
 	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if !s.kind(ent).IsData() || !cond.allows(ent.Deadline(), at) {
@@ -104,7 +102,7 @@ func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) 
 	return set, err
 }
 
-// allows applies NX, XX, GT and LT; as in Redis no TTL counts as infinite.
+// allows applies NX, XX, GT and LT. As in Redis, no TTL counts as infinite.
 func (c ExpireCondition) allows(current, at int64) bool {
 	switch {
 	case c&ExpireNX != 0 && current != NoExpiry,
@@ -116,7 +114,7 @@ func (c ExpireCondition) allows(current, at int64) bool {
 	return true
 }
 
-// Persist removes the TTL of a counter and tells whether it had one.
+// Persist removes the TTL of a counter and reports whether it had one.
 func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
 	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if s.kind(ent).IsData() && ent.Deadline() != NoExpiry {
@@ -128,7 +126,7 @@ func (s *Session) Persist(now int64, key []byte) (set bool, err error) {
 	return set, err
 }
 
-// Kind returns the algorithm whose state key holds.
+// Kind returns the algorithm of the state that key holds.
 func (s *Session) Kind(now int64, key []byte) (a algo.Algorithm, ok bool, err error) {
 	ok, err = s.visit(now, key, func(ent shard.Entry) { a = s.kind(ent) })
 	return a, ok, err
@@ -144,13 +142,12 @@ func (s *Session) kind(ent shard.Entry) algo.Algorithm {
 	return s.e.limits.get(ent.Meta()).Limit.Algorithm
 }
 
-// Scan calls fn with live keys of the session's database from cursor on, about
-// count of them, and returns the cursor to go on from, 0 at the end. Cursors
-// stay below 2^53. A key that is there from the first call to the last is
-// passed to fn at least once. A call may pass none and not be the last: it looks
-// at some keys of other databases too. key is valid during fn only; fn must not
-// call the engine. In a step that holds some keys, but not the whole table, it
-// is ErrNotIsolated.
+// Scan calls fn with live keys of the session's database from cursor on, about count of
+// them. It returns the cursor to go on from, 0 at the end. Cursors stay below 2^53. A key
+// that exists from the first call to the last is passed to fn at least once. A call may
+// pass none and not be the last, since it looks at keys of other databases too. key is
+// valid during fn only; fn must not call the engine. Errors: ErrNotIsolated in a step
+// that isolates only some keys.
 func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind algo.Algorithm)) (next uint64, err error) {
 	if s.step.isolated && !s.step.whole {
 		return 0, ErrNotIsolated
@@ -179,12 +176,12 @@ func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err
 	return key, ok, nil
 }
 
-// boundedHold is how many keys of a shard a walk over the table looks at before
-// it lets go of the shard's lock.
+// boundedHold is how many keys of a shard a walk over the table looks at before it
+// releases the shard's lock.
 const boundedHold = 256
 
-// Len returns the number of keys of all databases, expired ones that have not
-// been reaped included, as in Redis.
+// Len returns the number of keys of all databases. As in Redis, it includes expired keys
+// that have not been reaped.
 func (e *Engine) Len() int { return e.table.Len() }
 
 // DatabaseLen returns the number of keys of a database, as Len does.

@@ -5,24 +5,23 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// traits is what one kind of state has of its own in this package, beside what its
-// algorithm says of it; all else here treats states alike. Cuts, snapshots, undo and
-// digests take deadline and words whole and ask no row: see DESIGN.md, which also says
-// how to add a kind.
+// traits is what one kind of state adds in this package to what its algorithm says. All
+// other code treats states alike: cuts, snapshots, undo and digests copy deadline and
+// words whole, and ask no row. DESIGN.md says how to add a kind.
 //
-// A function that a kind has no use for is nil.
+// A function that a kind does not use is nil.
 type traits struct {
-	// sized marks a state whose number of words says how to read it: a record
-	// that is larger than it needs to be would be misread.
+	// sized marks a state that is read by its number of words: a larger record would be
+	// misread.
 	sized bool
-	// pressure and describe are of a kind that no limit decides by; of others their
-	// rule says it. pressure is how much of its quota a key has used: see
+	// pressure and describe are set for kinds that no limit decides by; for other kinds
+	// their rule answers. pressure returns how much of its quota a key has used: see
 	// Engine.pressure. describe fills in the raw state.
 	pressure func(ent shard.Entry, now int64) uint32
 	describe func(x *Explanation, ent shard.Entry)
 }
 
-// rows has a row for each Algorithm that has something of its own.
+// rows has a row for each Algorithm that differs from bare.
 var rows = [...]traits{
 	algo.Counter:       {sized: true, pressure: valuePressure, describe: describeCounter},
 	algo.Hash:          {sized: true, pressure: valuePressure, describe: describeCollection},

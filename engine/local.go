@@ -8,32 +8,31 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// ErrNotLocal is returned for what a node must not decide on its own share:
-// refunds, forced charges, limits of which it has none, costs that only the
-// whole limit can hold, and what is beyond the bounds of its memory.
+// ErrNotLocal is returned for what a node must not decide on its own share: refunds,
+// forced charges, limits in which it has no share, costs that only the whole limit can
+// hold, and calls beyond the bounds of its memory.
 var ErrNotLocal = errors.New("not decided without a leader")
 
 const (
 	// localBytes bounds the overlay's table.
 	localBytes = 256 << 20
-	// localKeys bounds the limits of keys whose consumption is remembered for
-	// the leader.
+	// localKeys bounds the limits of keys whose consumption is remembered for the leader.
 	localKeys = 1 << 20
 )
 
-// Local decides on a node's share of each limit while there is no leader to
-// ask. It never changes the replicated table: at a key's first use it reads
-// what is left there, takes one voter's share of it, and refills that at the
-// same share of the rate. What it admits is remembered and charged at the
-// leader afterwards: see Take and Session.ChargeOnce.
+// Local decides on a node's share of each limit while there is no leader. It never
+// changes the replicated table. At a key's first use it reads what is left there and
+// takes one voter's share, which it refills at the same share of the rate. It remembers
+// the units that it admits, and the leader is charged them afterwards: see Take and
+// Session.ChargeOnce.
 //
-// With all of N voters cut off from each other they admit together no more
-// than what was left plus what refills; k of them beside a live leader at most
-// limit*(1+k/N). A limit below N cannot be shared: one voter, chosen by the
-// key, has it whole and the others deny.
+// If all N voters are cut off from each other, together they admit at most what was left
+// plus what refills. k of them beside a live leader admit at most limit*(1+k/N). A limit
+// below N cannot be shared: one voter, chosen by the key, has all of it and the others
+// deny.
 //
-// Methods are safe for concurrent use; a gap is too rare and too short for
-// more than one lock.
+// Methods are safe for concurrent use. A gap is too rare and too short to need more than
+// one lock.
 type Local struct {
 	e *Engine
 
@@ -57,23 +56,22 @@ type spender struct {
 	limit algo.Limit
 }
 
-// spending is what was admitted locally.
+// spending is the consumption admitted here of one limit of a key.
 type spending struct {
 	spender
 	units int64
 
-	initial, deadline, known int64 // of a counter, and of a calendar: see Charge
+	initial, deadline, known int64 // for a counter, and for a calendar: see Charge
 }
 
-// NewLocal returns the local decisions of e's node. Begin must be called
-// before Decide.
+// NewLocal returns the local decisions of e's node. Call Begin before Decide.
 func NewLocal(e *Engine) *Local {
 	return &Local{e: e, look: e.NewSession(), spent: make(map[spender]*spending)}
 }
 
-// Begin starts a gap: shares are taken anew from the replicated table. voters
-// is how many nodes share each limit and rank, from 0, which of them this is.
-// What earlier gaps have left to charge is kept.
+// Begin starts a gap: shares are taken anew from the replicated table. voters is how many
+// nodes share each limit, and rank which of them this is, from 0. Charges of earlier gaps
+// are kept.
 func (l *Local) Begin(voters, rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -83,15 +81,14 @@ func (l *Local) Begin(voters, rank int) {
 	l.copied = make(map[spender]struct{})
 }
 
-// Decide is Session.DecideAll, or with one segment Session.Decide, on this
-// node's shares, in the database that the limits name, which must be the same.
-// The limits in the decisions are the shares'. Errors are those of Session's
-// methods and ErrNotLocal, also in place of ErrFull.
+// Decide is Session.DecideAll, or with one segment Session.Decide, on this node's shares.
+// All limits must name one database. The limits in the decisions are the shares'. Errors
+// are those of Session's methods and ErrNotLocal, also in place of ErrFull.
 func (l *Local) Decide(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.overlay != nil {
-		l.overlay.tidyLimits() // nobody runs the engine
+		l.overlay.tidyLimits() // the overlay has no Run
 	}
 	binding, err = l.decide(now, segs, o, out)
 	if errors.Is(err, ErrFull) {
@@ -139,8 +136,8 @@ func (l *Local) decide(now int64, segs []Segment, o *algo.Options, out []algo.De
 	return binding, nil
 }
 
-// share returns the segment on the overlay that stands for seg, made at the
-// key's first use. mu must be held.
+// share returns the overlay's segment for seg, and makes its counter at the key's first
+// use. mu must be held.
 func (l *Local) share(now int64, seg Segment) (Segment, error) {
 	if l.spent[spender{string(seg.Key), seg.Limit}] == nil && len(l.order) >= localKeys {
 		return Segment{}, ErrNotLocal
@@ -163,7 +160,7 @@ func (l *Local) share(now int64, seg Segment) (Segment, error) {
 	return Segment{seg.Key, limit, seg.Cost}, nil
 }
 
-// left reads what remains of a limit in the replicated table, sealed as it is.
+// left reads what remains of a limit in the replicated table, even if that is sealed.
 func (l *Local) left(now int64, seg Segment) (int64, error) {
 	it, err := l.look.rule(seg.Limit)
 	if err != nil {
@@ -178,8 +175,7 @@ func (l *Local) left(now int64, seg Segment) (int64, error) {
 	return p.d.Remaining, err
 }
 
-// divide returns this node's share of a limit, and how many voters have one as
-// large.
+// divide returns this node's share of a limit, and how many voters have an equal share.
 func (l *Local) divide(seg Segment) (share algo.Limit, voters int64, err error) {
 	share = seg.Limit
 	if share.Limit == 0 {
@@ -201,15 +197,15 @@ func (l *Local) divide(seg Segment) (share algo.Limit, voters int64, err error) 
 	return share, l.voters, nil
 }
 
-// rankOf chooses the voter that has a limit too small to share. Every node
-// chooses the same.
+// rankOf chooses the voter that has a limit too small to share. Every node chooses the
+// same.
 func rankOf(key []byte, voters int64) int64 {
 	h := fnv.New64a()
 	h.Write(key)
 	return int64(h.Sum64() % uint64(voters))
 }
 
-// note remembers what was admitted. mu must be held.
+// note remembers admitted units. mu must be held.
 func (l *Local) note(seg Segment, units int64) {
 	if units <= 0 {
 		return
@@ -217,7 +213,8 @@ func (l *Local) note(seg Segment, units int64) {
 	l.spending(spender{string(seg.Key), seg.Limit}).units += units
 }
 
-// spending returns what there is to charge to a limit of a key. mu must be held.
+// spending returns the entry of a limit of a key, and makes it if needed. mu must be
+// held.
 func (l *Local) spending(name spender) *spending {
 	s := l.spent[name]
 	if s == nil {
@@ -228,8 +225,8 @@ func (l *Local) spending(name spender) *spending {
 	return s
 }
 
-// Take removes the consumption of up to n limits of keys and returns it, to be
-// charged once.
+// Take removes the consumption of up to n limits of keys and returns it, to be charged
+// once.
 func (l *Local) Take(n int) []Charge {
 	l.mu.Lock()
 	defer l.mu.Unlock()

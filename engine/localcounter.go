@@ -9,17 +9,17 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// localTogether is how many keys one call of Local.Count may be about.
+// localTogether is how many keys one call of Local.Count may use.
 const localTogether = 64
 
-// counted is a counter as it is at some time. The zero value is an absent one.
+// counted is the state of a counter at one time. The zero value is an absent counter.
 type counted struct {
 	live            bool
 	value, deadline int64
 }
 
-// CountStep is a step about counters of a database: see Local.Count. Session
-// holds the keys of the step. It must touch no other, and delete none.
+// CountStep is a step on counters of a database: see Local.Count. Session holds the keys
+// of the step. It must touch no other key, and delete none.
 type CountStep struct {
 	Session *Session
 
@@ -55,8 +55,8 @@ func (c *CountStep) Set(key []byte, onlyNew bool, set func()) error {
 	return nil
 }
 
-// run runs a step on a session of e and reports whether its keys were counters
-// before and are now.
+// run runs a step on a session of e, and reports whether its keys were counters before
+// and are now.
 func (c *CountStep) run(fn func(*CountStep) error) (ok bool) {
 	c.keys = slices.CompactFunc(slices.SortedFunc(slices.Values(c.keys), bytes.Compare), bytes.Equal)
 	n := len(c.keys)
@@ -74,7 +74,7 @@ func (c *CountStep) run(fn func(*CountStep) error) (ok bool) {
 	}
 	if !ok {
 		for i, key := range c.keys {
-			_ = c.Session.setState(c.now, key, before[i].state(c.db)) // no more than it was
+			_ = c.Session.setState(c.now, key, before[i].state(c.db)) // no larger than it was
 		}
 	}
 	return ok
@@ -86,24 +86,23 @@ func (c *CountStep) holding(fn func(*CountStep) error) error {
 	return fn(c)
 }
 
-// Count runs a step about counters, such as INCR and EXPIRE, on this node's
-// copies of keys of a database: each is copied from the replicated table at its
-// first use. By how much they have grown, and when they expire, is remembered:
-// see Take.
+// Count runs a step on counters, such as INCR and EXPIRE, on this node's copies of keys
+// of a database. Each is copied from the replicated table at its first use. Count
+// remembers by how much they have grown, and when they expire: see Take.
 //
-// A counter states no limit that could be shared. So N nodes cut off from each
-// other admit together at most N times what a limit over such a counter allows.
+// A counter states no limit that could be shared. So N nodes cut off from each other
+// admit together at most N times as much as a limit over such a counter allows.
 //
-// On an error, which is ErrNotLocal, nothing has changed: for keys that hold
-// something else than an integer, before or after the step, that are too many,
-// or that there is no room for, and whenever fn returns ErrNotLocal or ErrFull.
+// The error is ErrNotLocal, and nothing has changed then. Causes: a key holds anything
+// but an integer, before or after the step; there are too many keys, or no room for them;
+// fn returned ErrNotLocal or ErrFull.
 func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.overlay == nil || len(keys) > localTogether {
 		return ErrNotLocal
 	}
-	l.overlay.tidyLimits() // nobody runs the engine
+	l.overlay.tidyLimits() // the overlay has no Run
 	l.session.Use(db)
 	for _, key := range keys {
 		if l.copy(now, key) != nil {
@@ -123,8 +122,8 @@ func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) er
 // counterIn is the rule of the counters of a database.
 func counterIn(db uint8) algo.Limit { return algo.Limit{Algorithm: algo.Counter, DB: db} }
 
-// counterOf reads a counter of an engine, sealed as it may be; ok is false for
-// what is none.
+// counterOf reads a counter of an engine, even a sealed one. ok is false if the key is
+// not a counter.
 func counterOf(e *Engine, now int64, db uint8, key []byte) (c counted, ok bool) {
 	hash := e.hash(db, key)
 	sh := e.table.At(hash)
@@ -141,7 +140,7 @@ func counterOf(e *Engine, now int64, db uint8, key []byte) (c counted, ok bool) 
 	return counted{true, int64(ent.Word(0)), ent.Deadline()}, true
 }
 
-// state is what makes a key this counter.
+// state returns the key state of this counter.
 func (c counted) state(db uint8) keyState {
 	if !c.live {
 		return keyState{}
@@ -149,8 +148,8 @@ func (c counted) state(db uint8) keyState {
 	return keyState{true, counterIn(db), c.deadline, binary.LittleEndian.AppendUint64(nil, uint64(c.value))}
 }
 
-// copy brings a counter of the session's database onto the overlay at its first
-// use. mu must be held.
+// copy brings a counter of the session's database onto the overlay at its first use. mu
+// must be held.
 func (l *Local) copy(now int64, key []byte) error {
 	db := l.session.db
 	name := spender{string(key), counterIn(db)}
@@ -174,8 +173,8 @@ func (l *Local) copy(now int64, key []byte) error {
 	return nil
 }
 
-// count remembers what became of a counter, which was given an initial value if
-// it was absent. mu must be held.
+// count remembers the change of a counter, which got an initial value if it was absent.
+// mu must be held.
 func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 	if was == is {
 		return
@@ -183,10 +182,10 @@ func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 	l.admitted++
 	s := l.spending(name)
 	switch {
-	case !was.live: // what there was to charge is over
+	case !was.live: // its charges have expired
 		s.units, s.initial, s.known, s.deadline = 0, initial, 0, is.deadline
 		was.value = initial
-	case s.deadline <= now: // so it is, or there was nothing
+	case s.deadline <= now: // it has expired, or had no charges
 		s.units, s.initial, s.known, s.deadline = 0, 0, was.deadline, is.deadline
 	case is.deadline != was.deadline:
 		s.deadline = is.deadline
@@ -196,9 +195,9 @@ func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 	}
 }
 
-// chargeCounter adds to a counter what a node has counted without a leader, if
-// that is not over. It makes one that is absent, but for one that would never
-// expire: its EXPIRE may have come to the leader first, in vain, and then it would
+// chargeCounter adds to a counter what a node has counted without a leader, unless that
+// has expired. It makes an absent counter, except one that would never expire. The
+// counter's EXPIRE may have reached the leader first, in vain; then the counter would
 // deny its client for good.
 func (s *Session) chargeCounter(now int64, c *Charge) error {
 	if c.Deadline <= now {
@@ -231,11 +230,11 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 	return nil
 }
 
-// expiry returns when a counter is to expire that the leader has expire at a
-// time. What the node has left alone is the leader's, and what the leader's users
-// have left alone is the node's. Where both have set a time to live, or made the
-// counter, the later one is: it may count for too long, and never too little. One
-// that the leader's users have made persistent stays so.
+// expiry returns when a counter is to expire; leaders is its deadline at the leader. If
+// the node has not changed the deadline, the leader's stays. If only the node has changed
+// it, the node's counts. If both have set a time to live, or made the counter, the later
+// one counts: it may count for too long, but never for too short. A counter that the
+// leader's users have made persistent stays so.
 func (c *Charge) expiry(leaders int64) int64 {
 	switch {
 	case c.Deadline == c.Known, c.Deadline == NoExpiry:
@@ -246,8 +245,8 @@ func (c *Charge) expiry(leaders int64) int64 {
 	return max(leaders, c.Deadline)
 }
 
-// Count runs a step about counters, such as INCR and EXPIRE, as if their keys
-// were absent, and forgets what it did. Its errors are those of Local.Count.
+// Count runs a step on counters, such as INCR and EXPIRE, as if their keys were absent,
+// and forgets its changes. Its errors are those of Local.Count.
 func (m *Empty) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// keeps reports whether the charge of w leaves what could be given back as it is: the
-// counter goes on, and under the numbers that it had.
+// keeps reports whether the charge of w keeps earlier charges refundable: the counter
+// goes on, under the same numbers.
 func (s *Session) keeps(w *weighed) bool {
 	if !w.live || w.forfeits {
 		return false
@@ -18,7 +18,7 @@ func (s *Session) keeps(w *weighed) bool {
 	return old == w.it || w.it.Keeps(&old.Rule)
 }
 
-// unmark takes the mark off a counter whose state does not change.
+// unmark removes the mark of a counter whose state does not change.
 func (s *Session) unmark(w *weighed) {
 	if !w.live {
 		return
@@ -30,8 +30,8 @@ func (s *Session) unmark(w *weighed) {
 	}
 }
 
-// noteMark finds the mark that the charge of w keeps, or is to leave. w.ent must be
-// what Find returns for the key.
+// noteMark finds the mark that the charge of w keeps or makes. w.ent must be what Find
+// returns for the key.
 func (s *Session) noteMark(w *weighed, now int64) {
 	w.mark = algo.Mark{}
 	if w.found && s.keeps(w) {
@@ -45,7 +45,7 @@ func (s *Session) noteMark(w *weighed, now int64) {
 	}
 }
 
-// need is how many words the record of w will have.
+// need returns how many words the record of w will have.
 func (w *weighed) need() int {
 	if w.mark.Generation == 0 || w.words == 0 {
 		return w.words
@@ -53,7 +53,7 @@ func (w *weighed) need() int {
 	return w.words + w.mark.Words(&w.it.Rule)
 }
 
-// storeMarked is storeCheck of what may have a mark, or have moved.
+// storeMarked is storeCheck for a limit that may have a mark, or have moved.
 func (st *checking) storeMarked(s *Session, w *weighed, sh *shard.Shard, now int64) error {
 	st.findAgain(s, w, sh)
 	st.moved = st.moved || !w.found || w.ent.Words() != w.need()
@@ -71,7 +71,7 @@ func (st *checking) storeMarked(s *Session, w *weighed, sh *shard.Shard, now int
 	return s.putMarked(w, sh, now)
 }
 
-// putMarked is put of what has a mark.
+// putMarked is put for a record with a mark.
 func (s *Session) putMarked(w *weighed, sh *shard.Shard, now int64) error {
 	if !w.found { // evicted for the room of another
 		w.mark.Forget()

@@ -9,16 +9,17 @@ import (
 // ErrNoKey is returned for a key that must exist and does not.
 var ErrNoKey = errors.New("no such key")
 
-// Copy makes the key to, of database db, what from of the session's database
-// is, whatever its kind, with its time to live. Without replace it does nothing
-// if to exists, and answers false. Errors: ErrNoKey if there is no from,
-// ErrWrongType if one of them is the counter of a policy, ErrKeyTooLong, ErrFull,
-// ErrSealed, ErrNotIsolated, ErrUndoFull; nothing has changed then.
+// Copy makes the key to, of database db, a copy of from of the session's database,
+// whatever its kind, with its time to live. Without replace it does nothing if to exists,
+// and returns false. Errors: ErrNoKey if from is missing, ErrWrongType if one of them is
+// the counter of a policy, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated,
+// ErrUndoFull; nothing has changed then.
 func (s *Session) Copy(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, false)
 }
 
-// Rename is Copy, and the end of from. A key that is renamed to itself stays.
+// Rename copies from to to, as Copy does, and deletes from. A key renamed to itself
+// stays.
 func (s *Session) Rename(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, true)
 }

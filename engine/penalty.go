@@ -9,51 +9,51 @@ import (
 
 // # Penalties
 //
-// A limit of a policy may block callers whom it has denied too often. What is known
-// of one of them, its offences, is a record of its own beside the counter: under the
-// counter's key, in a key space that no command on keys works in (offenders), and so
-// in the counter's shard, under its lock. It comes with the first strike. Of callers
-// who are never denied there is none, and a step finds that by a look-up.
+// A limit of a policy may block callers whom it has denied too often. What is known of a
+// caller, its offences, is a record beside the counter. It lies under the counter's key,
+// in a key space that no command on keys works in, and so in the counter's shard, under
+// its lock. The first strike makes the record; for callers who were never denied, a
+// step's look-up finds none.
 //
-// A policy's edit touches no record: what a record says is read by the penalty of
-// the check. So a block is over as soon as the penalty has become shorter.
+// An edit of a policy touches no record. The penalty of the check decides what a record
+// means. So a block ends as soon as the penalty has become shorter.
 
-// Penalty is what a policy's limit has in store for callers whom it denies. A
-// denial by the limit itself, of a call that costs something and that may pass
-// later, is a strike. All times are in ns, from 1 to MaxPenalty.
+// Penalty is what a policy's limit does to callers whom it denies. A strike is a denial
+// by the limit itself of a call that costs something and may pass later. All times are in
+// ns, from 1 to MaxPenalty.
 type Penalty struct {
-	// After strikes, 1 or more, within a time from the first of them on, the caller
-	// is blocked for Block. Within 0 is the limit's period.
+	// After strikes, 1 or more, within a time from the first of them, the caller is
+	// blocked for Block. Within 0 is the limit's period.
 	After         int64
 	Within, Block int64
-	// Factor is what a block is longer by than the one before it, if it begins
-	// within Max of its end; no block is longer than Max. It is 1 or more.
+	// Factor makes a block longer than the one before it, if it begins within Max of its
+	// end. No block is longer than Max. Factor is 1 or more.
 	Factor, Max int64
-	// Epoch counts what has forgiven all callers: records of others count as absent.
+	// Epoch counts the edits that have forgiven all callers: records of other epochs
+	// count as absent.
 	Epoch uint16
 }
 
 // MaxPenalty bounds the times of a Penalty, in ns: 366 days.
 const MaxPenalty = 366 * 86_400_000_000_000
 
-// maxRepeats bounds how many blocks are known to have followed each other: a factor
-// of 2 makes a ns to MaxPenalty in fewer.
+// maxRepeats bounds how many consecutive blocks are counted: a factor of 2 takes a ns to
+// MaxPenalty in fewer.
 const maxRepeats = 63
 
-// offences are what a record knows of a caller. The zero value is that of one who
-// has none.
+// offences is the record of a caller. The zero value is a caller without any.
 type offences struct {
 	strikes uint32
 	first   int64 // when the first strike was
-	// began is when the last block did, and length how long it was to be, 0 for
-	// none; repeats is how many blocks it has followed, each in time for the next.
+	// began is when the last block began, and length how long it was to be, 0 for none.
+	// repeats is how many consecutive blocks came before it.
 	began, length int64
 	repeats       uint16
 	epoch         uint16
 }
 
-// offenceWords is how many words a record has: strikes, repeats and epoch in the
-// first, then the times.
+// offenceWords is how many words a record has: strikes, repeats and epoch in the first,
+// then the times.
 const offenceWords = 4
 
 func readOffences(ent shard.Entry) offences {
@@ -71,7 +71,7 @@ func (o *offences) write(ent shard.Entry) {
 	ent.SetWord(3, uint64(o.length))
 }
 
-// length returns how long a block is that has followed some others.
+// length returns how long a block is that follows so many others.
 func (p *Penalty) length(repeats uint16) int64 {
 	n := min(p.Block, p.Max)
 	if p.Factor == 1 {
@@ -86,8 +86,9 @@ func (p *Penalty) length(repeats uint16) int64 {
 	return n
 }
 
-// until returns when the last block ends, or has ended: never later than it was to,
-// and earlier where the penalty has become shorter since. It is 0 if there was none.
+// until returns when the last block ends or has ended. It is never later than at the
+// start of the block, and earlier if the penalty has become shorter since. It is 0 if
+// there was no block.
 func (p *Penalty) until(o *offences) int64 {
 	if o.length == 0 {
 		return 0
@@ -95,7 +96,7 @@ func (p *Penalty) until(o *offences) int64 {
 	return o.began + min(o.length, p.length(o.repeats))
 }
 
-// within returns within what time strikes on a limit count together.
+// within returns the time within which strikes on a limit count together.
 func (p *Penalty) within(l *algo.Limit) int64 {
 	if p.Within > 0 {
 		return p.Within
@@ -103,8 +104,8 @@ func (p *Penalty) within(l *algo.Limit) int64 {
 	return l.Period
 }
 
-// strike returns the offences of a caller, who is not blocked, after one strike
-// more; within is Penalty.within.
+// strike returns the offences of a caller who is not blocked after one more strike.
+// within is Penalty.within.
 func (p *Penalty) strike(o offences, now, within int64) offences {
 	if o.strikes == 0 || now-o.first >= within {
 		o.strikes, o.first = 0, now
@@ -121,8 +122,8 @@ func (p *Penalty) strike(o offences, now, within int64) offences {
 	return next
 }
 
-// deadline is when the record is as good as absent: strikes when their time is
-// over, a block when it makes the next one no longer.
+// deadline returns when the record counts as absent: strikes when their time is over, a
+// block when it no longer lengthens the next one.
 func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 	if o.strikes > 0 {
 		at = o.first + within
@@ -133,12 +134,12 @@ func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 	return at
 }
 
-// offenderHash is the hash of the record beside a counter.
+// offenderHash returns the hash of the record beside a counter.
 func offenderHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.OffenceSpace) }
 
-// offencesOf returns what is known of the caller of a counter. Its shard must be
-// locked. What was written under a later edit than the caller knows is ErrStale, or
-// with anew as good as absent.
+// offencesOf returns the offences of a counter's caller. Its shard must be locked. A
+// record of a later edit than the caller knows is ErrStale, or counts as absent with
+// anew.
 func (e *Engine) offencesOf(now int64, hash uint64, key []byte, p *Penalty, anew bool) (offences, error) {
 	ent, found := e.table.At(hash).Find(offenderHash(hash), key)
 	if !found || ent.Expired(now) {
@@ -154,7 +155,7 @@ func (e *Engine) offencesOf(now int64, hash uint64, key []byte, p *Penalty, anew
 	return offences{}, nil
 }
 
-// offenceLimit is what all records are under.
+// offenceLimit is the limit that all offence records carry.
 var offenceLimit = algo.Limit{Algorithm: algo.OffenceRecord, DB: algo.OffenceSpace}
 
 // putOffences writes the record of w's caller. Its shard must be locked.
@@ -174,13 +175,13 @@ func (s *Session) putOffences(w *weighed, o *offences, deadline, now int64) (err
 
 // suspect is one limit of a step that has a penalty.
 type suspect struct {
-	at       int // in the checks
+	at       int // position in the checks
 	offences offences
-	strikes  bool  // the limit denies, and that is a strike
-	until    int64 // of a block that lasts, 0 for none
+	strikes  bool  // the limit's denial is a strike
+	until    int64 // end of a block that lasts, 0 for none
 }
 
-// suspect finds what is known of the caller of a limit, which has been weighed.
+// suspect looks up the offences of the caller of a limit that has been weighed.
 func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	w := &st.weighed[i]
 	if s.step.isolated {
@@ -200,9 +201,9 @@ func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	return nil
 }
 
-// punish counts the strikes of a call that is denied, and makes the answers of
-// limits that block the caller, now or since before, those of the block. If a record
-// finds no room, the strike is dropped.
+// punish counts the strikes of a denied call, and replaces the answers of limits that
+// block the caller, now or since before, by the block's. If a record finds no room, the
+// strike is dropped.
 func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
 	for i := range st.suspects {
 		x := &st.suspects[i]
@@ -224,8 +225,8 @@ func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions
 	}
 }
 
-// block makes what limit i says that of a block which lasts for some time, and has
-// it stand for the call if no other limit blocks for longer.
+// block makes the answer of limit i that of a block with a remaining time. The limit then
+// stands for the call if no other blocks for longer.
 func (v *Verdict) block(i int, lasts int64, out []Checked) {
 	d := &out[i].Decision
 	retry := lasts
@@ -244,18 +245,17 @@ type Offender struct {
 	// Strikes count together until StrikesEnd, engine time in ns.
 	Strikes    int64
 	StrikesEnd int64
-	// BlockedUntil is when the block ends, 0 for who is not blocked.
+	// BlockedUntil is when the block ends, 0 if the caller is not blocked.
 	BlockedUntil int64
 }
 
-// Offender returns what is known of the caller of a counter, whose key and hash are
-// as in a Check, under a limit of a period and its penalty. It may be asked on any
-// node.
+// Offender returns what is known of the caller of a counter under a limit and its
+// penalty. key and hash are as in a Check. Any node may call it.
 func (e *Engine) Offender(now int64, key []byte, hash uint64, l algo.Limit, p *Penalty) Offender {
 	sh := e.table.At(hash)
 	sh.Lock()
 	defer sh.Unlock()
-	o, _ := e.offencesOf(now, hash, key, p, true) // no error with anew
+	o, _ := e.offencesOf(now, hash, key, p, true) // anew excludes an error
 	var is Offender
 	if end := o.first + p.within(&l); o.strikes > 0 && end > now {
 		is.Strikes, is.StrikesEnd = int64(o.strikes), end
@@ -266,8 +266,8 @@ func (e *Engine) Offender(now int64, key []byte, hash uint64, l algo.Limit, p *P
 	return is
 }
 
-// Forgive forgets what is known of the caller of a counter, and tells whether that
-// counted under its limit's penalty, nil for none. Errors are those of Delete.
+// Forgive forgets the offences of a counter's caller, and reports whether they counted
+// under its limit's penalty, nil for none. Errors are those of Delete.
 func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 	hash := s.e.hash(algo.OffenceSpace, key)
 	sh, err := s.lock(hash, key)
@@ -285,14 +285,14 @@ func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 	return counts, nil
 }
 
-// Offenders returns of how many callers, by limits, offences are known.
+// Offenders returns the number of known offence records: one per caller and limit.
 func (e *Engine) Offenders() int { return e.table.SpaceLen(algo.OffenceSpace) }
 
-// OffendersEvicted returns how many were forgotten for memory.
+// OffendersEvicted returns how many offence records were evicted for memory.
 func (e *Engine) OffendersEvicted() uint64 { return e.table.Evicted(algo.OffenceSpace) }
 
-// blockedHere decides a step without a leader where the table, sealed as it is,
-// has a block of its caller: that holds. Where it is false, nothing is said.
+// blockedHere decides a step without a leader if the table, even a sealed one, has a
+// block of its caller: the block holds. If blocked is false, nothing is decided.
 func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdict, blocked bool) {
 	v.Binding = -1
 	for i := range checks {
@@ -315,8 +315,8 @@ func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdic
 	return v, v.Penalty
 }
 
-// offencePressure keeps a block as an exhausted limit; what else is known of an
-// offender is as dear as data. See crowdedOffences.
+// offencePressure ranks a block as an exhausted limit, and an offender without a block as
+// data. See crowdedOffences.
 func offencePressure(ent shard.Entry, now int64) uint32 {
 	if o := readOffences(ent); o.began+o.length > now {
 		return math.MaxUint32
@@ -324,18 +324,18 @@ func offencePressure(ent shard.Entry, now int64) uint32 {
 	return halfUsed
 }
 
-// Records of offenders take a quarter of the memory before they go first, and those
-// of blocks that have followed others half of it: a flood of identities that are each
-// blocked once is to push out itself, not the counters of everybody else, nor who has
-// been blocked again and again.
+// Shares of the memory beyond which records of offenders go first: a quarter for all of
+// them, half for blocks that followed others. So a flood of identities that are each
+// blocked once pushes out itself. It does not push out other callers' counters, nor
+// callers blocked again and again.
 const (
 	offendersShare = 4
 	repeatedShare  = 2
 )
 
-// crowdedOffences is offencePressure beyond these shares, false within them. Strikes go
-// first, then blocks, the fewer others they have followed the sooner, from 1/512 of a
-// limit used to 1/8; of equal ones that which ends first.
+// crowdedOffences is offencePressure beyond these shares; crowded is false within them.
+// Strikes go first, then blocks, from 1/512 of a limit used to 1/8. Blocks that followed
+// fewer others go sooner; of equal ones, the one that ends first.
 func (e *Engine) crowdedOffences(ent shard.Entry, now int64) (pressure uint32, crowded bool) {
 	o := readOffences(ent)
 	of := int64(offendersShare)

@@ -11,40 +11,38 @@ import (
 
 // Bounds of the records of policies.
 const (
-	// MaxPolicyRecord is how long the value of one may be, in bytes.
+	// MaxPolicyRecord bounds the value of one record, in bytes.
 	MaxPolicyRecord = effects.MaxSystemValue
-	// MaxPolicyBytes is how many bytes they may be together, their names
-	// included.
+	// MaxPolicyBytes bounds all records together, in bytes, including their names.
 	MaxPolicyBytes = 256 << 20
 )
 
-// ErrPoliciesFull is returned for records of policies that do not fit beside the
-// others.
+// ErrPoliciesFull is returned for records of policies that do not fit beside the others.
 var ErrPoliciesFull = errors.New("policies take too much memory: delete some")
 
-// PolicyRecord is a record about policies: what the engine keeps and replicates of
-// them, without knowing what is in it. A nil value is none.
+// PolicyRecord is a record about policies. The engine keeps and replicates it without
+// knowing its meaning. A nil value means that there is no record.
 type PolicyRecord struct {
 	Name  string // at most 255 bytes
 	Value []byte // never modified
 }
 
-// policies tell what is committed of the records of policies.
+// policies publishes the committed records of policies.
 type policies struct {
-	// mu guards what follows, and is held while watch is called: one call at a
-	// time, in the order of the log.
+	// mu guards the fields below, and is held while watch is called: one call at a time,
+	// in the order of the log.
 	mu    sync.Mutex
 	watch func(changes []PolicyRecord, anew bool)
-	// void is of VoidCounters; nil is none.
+	// void is the function of VoidCounters, nil if none.
 	void atomic.Pointer[func(key []byte, resets uint16) bool]
-	// editing makes edit and publication one step where nothing replicates.
+	// editing makes edit and publication one step on an engine without replication.
 	editing sync.Mutex
 }
 
-// WatchPolicies has fn called with what is committed of the records of policies:
-// at once with all, and then with each change, in the order of the log, on every
-// node. anew tells that there are no others but these. fn must not block, and not
-// call the engine.
+// WatchPolicies registers fn for committed records of policies. fn is called at once with
+// all records, and then with each change, in the order of the log, on every node. anew is
+// set if there are no other records than these. fn must not block, and must not call the
+// engine.
 func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 	e.policies.editing.Lock()
 	defer e.policies.editing.Unlock()
@@ -54,14 +52,14 @@ func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 	fn(e.committedPolicies(), true)
 }
 
-// VoidCounters has fn asked whether what the counter of a policy has consumed is
-// void: it was charged under a limit of these Resets, and an edit has made its
-// limit begin anew since. Such a counter does not count: it is as if it were not
-// there, but for what is counted over the whole table, until it is charged again
-// or expires. fn must not call the engine, but for Ready and Release.
+// VoidCounters registers fn, which reports whether the use in a policy's counter is void.
+// The counter was charged under a limit of these Resets, and an edit has made the limit
+// begin anew since. Until it is charged again or expires, such a counter counts as
+// absent, except in counts over the whole table. fn must not call the engine, except for
+// Ready and Release.
 func (e *Engine) VoidCounters(fn func(key []byte, resets uint16) bool) { e.policies.void.Store(&fn) }
 
-// void reports whether an entry is a policy's counter that does not count.
+// void reports whether an entry is a policy's counter that an edit has voided.
 func (e *Engine) void(ent shard.Entry) bool {
 	l := &e.limits.get(ent.Meta()).Limit
 	if !l.Algorithm.IsPolicy() {
@@ -71,7 +69,7 @@ func (e *Engine) void(ent shard.Entry) bool {
 	return fn != nil && (*fn)(ent.Key(), l.Resets)
 }
 
-// committedPolicies returns the records of policies that are committed.
+// committedPolicies returns the committed records of policies.
 func (e *Engine) committedPolicies() (all []PolicyRecord) {
 	take := func(k effects.SystemKey, value []byte) {
 		if k.Kind == effects.SystemPolicy {
@@ -86,7 +84,7 @@ func (e *Engine) committedPolicies() (all []PolicyRecord) {
 	return all
 }
 
-// publish tells what has been committed.
+// publish passes committed changes to the registered function.
 func (e *Engine) publish(changes []PolicyRecord, anew bool) {
 	if len(changes) == 0 && !anew {
 		return
@@ -98,10 +96,10 @@ func (e *Engine) publish(changes []PolicyRecord, anew bool) {
 	}
 }
 
-// EditPolicies changes records of policies, as one change. edit is told what
-// records are now, changes that are not committed included, and returns what is to
-// change; it must not call the engine. An error of edit is returned, and changes
-// nothing. Other errors: ErrSealed, ErrSystemName, ErrPoliciesFull.
+// EditPolicies changes records of policies, as one change. edit reads records as they are
+// now, including changes that are not committed, and returns the changes. It must not
+// call the engine. An error of edit is returned, and changes nothing. Other errors:
+// ErrSealed, ErrSystemName, ErrPoliciesFull.
 func (s *Session) EditPolicies(edit func(get func(name string) []byte) ([]PolicyRecord, error)) error {
 	e := s.e
 	if e.replica == nil {
@@ -123,7 +121,7 @@ func (s *Session) EditPolicies(edit func(get func(name string) []byte) ([]Policy
 	return nil
 }
 
-// editPolicies is Session.EditPolicies without what is around it.
+// editPolicies is Session.EditPolicies without seal, gate and publication.
 func (s *system) editPolicies(edit func(get func(name string) []byte) ([]PolicyRecord, error)) ([]PolicyRecord, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +139,7 @@ func (s *system) editPolicies(edit func(get func(name string) []byte) ([]PolicyR
 			return nil, ErrPoliciesFull
 		}
 	}
-	if size > max(MaxPolicyBytes, s.policyBytes) { // what makes it less always passes
+	if size > max(MaxPolicyBytes, s.policyBytes) { // an edit that makes it smaller always passes
 		return nil, ErrPoliciesFull
 	}
 	for _, c := range changes {
@@ -150,7 +148,7 @@ func (s *system) editPolicies(edit func(get func(name string) []byte) ([]PolicyR
 	return changes, nil
 }
 
-// policySize is what a record takes of MaxPolicyBytes.
+// policySize returns how much of MaxPolicyBytes a record takes.
 func policySize(name string, value []byte) int {
 	if value == nil {
 		return 0
@@ -158,8 +156,8 @@ func policySize(name string, value []byte) int {
 	return len(name) + len(value)
 }
 
-// PolicyRecord returns the value of a record of policies as it is now, changes
-// that are not committed included; nil if there is none.
+// PolicyRecord returns the value of a record of policies as it is now, including changes
+// that are not committed; nil if there is none.
 func (e *Engine) PolicyRecord(name string) []byte {
 	e.system.mu.Lock()
 	defer e.system.mu.Unlock()

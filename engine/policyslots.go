@@ -9,13 +9,13 @@ import (
 
 // # Slots of policies
 //
-// A limit of calls that run at once counts holders of slots, as RL.ACQUIRE's does:
-// its counter has the same list, and a slot ends at its deadline without anybody's
-// help. The holder's id follows from the key of the hold that it stands for, so that
-// the hold's record names the counter and nothing else.
+// A limit of concurrent calls counts holders of slots, as RL.ACQUIRE's does. Its counter
+// has the same list, and a slot ends at its deadline without anybody's help. The holder's
+// id follows from the key of its hold. So the hold's record names the counter and nothing
+// else.
 //
-// Check only asks whether there is room. Reserve takes a slot of each limit that
-// applies, Settle ends them before their time, and Renew gives them theirs anew.
+// Check only asks whether there is room. Reserve takes a slot of each limit that applies,
+// Settle ends them before their time, and Renew gives them their time anew.
 
 // holderOf returns the id under which the hold of a key has its slots.
 func holderOf(hold []byte) (id algo.HolderID) {
@@ -24,12 +24,12 @@ func holderOf(hold []byte) (id algo.HolderID) {
 	return id
 }
 
-// takeSlots plans that a call which passes takes its slots, for the holder id, and
-// says whether something is held, and when that ends.
+// takeSlots plans the slots of a call that passes, for the holder id. It sets in r
+// whether something is held, and when that ends.
 func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id algo.HolderID) {
 	r.Held, r.ends = !r.Plain, 0
 	if r.Held {
-		r.ends = (now + r.TTL + 999_999) / 1_000_000 * 1_000_000 // fewer bytes
+		r.ends = (now + r.TTL + 999_999) / 1_000_000 * 1_000_000 // whole ms take fewer bytes
 	}
 	taken := false
 	for i := range checks {
@@ -47,8 +47,8 @@ func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id algo.Ho
 	return id
 }
 
-// planSlots plans that id holds slots for the period of the limit from now on,
-// whether there is room or not, but in the record.
+// planSlots plans that id holds slots for the period of the limit from now on, whether
+// there is room in the limit or not. The record must have room.
 func (w *weighed) planSlots(now int64, id algo.HolderID) {
 	words, last := algo.Holders(w.list()).Need(now, algo.Clamp(now)+w.it.Period, id)
 	if words > algo.MaxHoldersWords {
@@ -58,8 +58,8 @@ func (w *weighed) planSlots(now int64, id algo.HolderID) {
 	w.words, w.next.Deadline, w.write = words, last, true
 }
 
-// storeSlots writes the cost slots that w has planned. Room was made for
-// them, so that something may have moved since.
+// storeSlots writes the planned cost slots of w. Making room for them may have moved its
+// entry.
 func (s *Session) storeSlots(w *weighed, sh *shard.Shard, now int64, id algo.HolderID, cost int64) error {
 	if w.ent, w.found = sh.Find(w.hash, w.key); !w.found {
 		w.live = false

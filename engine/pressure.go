@@ -7,20 +7,18 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// A key that knows no quota, a counter or another data type, is a guest of the
-// limits. While data takes up to half of the memory, evicting a key of it is as
-// bad as evicting a half used limit: it goes when no replenished one is left.
-// Beyond that it is as bad as a limit of which an eighth is used: who fills the
-// table with data pushes out data, not the limits that count.
+// A key without a quota, a counter or another data type, is a guest of the limits. While
+// data takes up to half of the memory, evicting such a key is as bad as evicting a half
+// used limit: it goes when no replenished key is left. Beyond that it ranks as a limit of
+// which an eighth is used. So a flood of data pushes out data, not the limits that count.
 const (
 	halfUsed   = math.MaxUint32 / 2
 	eighthUsed = math.MaxUint32 / 8
 )
 
-// pressure tells how much of its quota a key has used, from 0 for a full quota
-// to MaxUint32 for an exhausted one: what eviction orders keys by. Forgetting a
-// key gives its caller back exactly this share. For crowded and alone see
-// shard.Config.
+// pressure returns how much of its quota a key has used, from 0 for a full quota to
+// MaxUint32 for an exhausted one. Eviction orders keys by it: forgetting a key gives its
+// caller back exactly this share. For crowded and alone see shard.Config.
 func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
 	r := &e.limits.get(ent.Meta()).Rule
 	a := r.Limit.Algorithm
@@ -40,5 +38,5 @@ func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
 	return alone, alone
 }
 
-// valuePressure is that of a counter and of the other data types.
+// valuePressure is the pressure of a counter and of the other data types.
 func valuePressure(shard.Entry, int64) uint32 { return halfUsed }

@@ -8,24 +8,23 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrBase is returned by Apply for a delta from a state that this node does not
-// have. Nothing of the key has changed, and nothing more may be applied: by a
-// defect of memory, disk or program the table is not what the log makes of it.
-// What was in memory heals with the next start, which goes on from the last
-// snapshot; a snapshot that has it too has to be replaced by the leader's.
+// ErrBase is returned by Apply for a delta from a state that this node does not have.
+// Nothing of the key has changed, and nothing more may be applied: by a defect of memory,
+// disk or program, the table differs from the log. A defect in memory heals with the next
+// start, from the last snapshot. A snapshot with the defect must be replaced by the
+// leader's.
 var ErrBase = errors.New("this node's table differs from the log; start it again, and if that does not help, wipe this node's data")
 
-// cutLarge adds a state of leastDelta or more, now or with its shard unlocked. was
-// has no state if the key was absent at the cut before.
+// cutLarge adds a state of leastDelta or more, now or with its shard unlocked. was has no
+// state if the key was absent at the cut before.
 func (r *Replica) cutLarge(enc *effects.Encoder, was, im shard.Image) {
 	if !r.aside.put(r.e.limits, was, im) {
 		r.cutChange(enc, was, im)
 	}
 }
 
-// cutChange adds the state of an entry that was another at the cut before: as a
-// delta, if every node has what it was, and it is worth
-// it.
+// cutChange adds the state of an entry that has changed since the cut before. It is a
+// delta if every node has the old state and the delta is worthwhile.
 func (r *Replica) cutChange(enc *effects.Encoder, was, im shard.Image) {
 	var d *effects.Delta
 	if len(was.State) >= effects.LeastDelta && was.Deadline > r.given.Load() {
@@ -34,8 +33,8 @@ func (r *Replica) cutChange(enc *effects.Encoder, was, im shard.Image) {
 	enc.Add(im, d)
 }
 
-// give notes that a batch may have this clock, or an earlier one. What has
-// expired by it a node may have forgotten by the time of the next batch.
+// give notes that a batch may have this clock, or an earlier one. By the next batch, a
+// node may have forgotten the keys that have expired by it.
 func (r *Replica) give(clock int64) {
 	for {
 		given := r.given.Load()
@@ -45,8 +44,8 @@ func (r *Replica) give(clock int64) {
 	}
 }
 
-// rebase makes a state of an effect that is a delta. The lock of the key's shard
-// must be held. The state is valid until the next call.
+// rebase turns an effect that is a delta into a state. The lock of the key's shard must
+// be held. The state is valid until the next call.
 func (r *Replica) rebase(in *incoming, hash uint64) (err error) {
 	a := r.applier.reader.Kind(in.Limit)
 	ent, found := in.sh.Find(hash, in.Image.Key)

@@ -8,29 +8,29 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// Present is what a limit of slots that a reservation has taken is now.
+// Present is the current state of a limit in which a reservation has slots.
 type Present struct {
 	Limit algo.Limit
 	Mode  algo.Mode
-	// Gone tells that it does not apply to the call any more: slots are not taken
+	// Gone is set if the limit does not apply to the call any more: slots are not taken
 	// anew then.
 	Gone bool
 }
 
-// Renewed is what a renewal says.
+// Renewed is the answer of a renewal.
 type Renewed struct {
-	// Denied tells that a slot has ended and there is no room for it: nothing has
-	// changed. Name is that of the limit, and Decision its denial.
+	// Denied is set if a slot has ended and there is no room for it: nothing has changed.
+	// Name and Decision are those of the limit that denies.
 	Denied bool
 	Name   string
 	algo.Decision
 }
 
-// Renew gives the slots of the reservation under a key their time anew, from now
-// on, as one step, and charges nothing. One that has ended, by whatever, is taken
-// anew, if there is room under what present says of its limit; else nothing is
-// renewed, if that is enforced. A slot that is held is renewed whatever became of
-// its limit. A reservation without slots stays as it is.
+// Renew gives the slots of the reservation under a key their full time from now on, as
+// one step. It charges nothing. A slot that has ended, for whatever reason, is taken anew
+// if there is room under the limit that present returns. If there is none and that limit
+// is enforced, nothing is renewed. A slot that is held is renewed whatever became of its
+// limit. A reservation without slots stays as it is.
 //
 // Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull. Nothing is changed
 // then.
@@ -47,7 +47,7 @@ func (s *Session) Renew(now int64, key []byte, present func(l *reservation.Held)
 		if !r.HasSlots() {
 			return Renewed{}, nil
 		}
-		if r.State == reservation.Open && now >= r.Ends { // by itself first
+		if r.State == reservation.Open && now >= r.Ends { // end it first, by its own rule
 			if _, err := s.Settle(now, key, Settlement{State: reservation.Released}); err != nil {
 				return Renewed{}, err
 			}
@@ -62,7 +62,7 @@ func (s *Session) Renew(now int64, key []byte, present func(l *reservation.Held)
 	return Renewed{}, ErrNoHold
 }
 
-// renewal is one under way: plan, make room, write.
+// renewal is one renewal under way: plan, make room, write.
 type renewal struct {
 	s    *Session
 	hold []byte
@@ -80,7 +80,7 @@ type renewedSlot struct {
 	taken *interned // for the plan
 }
 
-// run renews, if the record still is what was seen.
+// run renews, if the record is still what was seen.
 func (x *renewal) run(now int64, seen []byte, present func(l *reservation.Held) Present) (says Renewed, done bool, err error) {
 	s, e := x.s, x.s.e
 	hash := e.hash(algo.HoldSpace, x.hold)
@@ -123,8 +123,7 @@ func (x *renewal) run(now int64, seen []byte, present func(l *reservation.Held) 
 	return says, true, x.write(hash)
 }
 
-// plan plans what becomes of the slots of one limit. A denial of w.d is that of the
-// call.
+// plan plans what becomes of the slots of one limit. A denial in w.d denies the call.
 func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *reservation.Held) Present) error {
 	s := x.s
 	w.key, w.hash, w.cost = l.Key, s.e.table.Hash(l.Key), l.Cost
@@ -136,7 +135,7 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	w.taken = s.e.limits.acquireReplicated(is.Limit)
 	w.it = w.taken
 	_, err := s.find(&w.weighed, s.e.table.At(w.hash), x.now)
-	if errors.Is(err, ErrStale) { // taken under a later edit already
+	if errors.Is(err, ErrStale) { // already taken under a later edit
 		w.it, err = s.e.limits.get(w.ent.Meta()), nil
 	}
 	if err != nil {
@@ -155,7 +154,7 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	case err == nil && d.OK:
 		w.planSlots(x.now, x.id)
 		return w.err
-	case is.Mode == algo.Soft: // it takes what there is room for in the record
+	case is.Mode == algo.Soft: // it takes as many as the record has room for
 		w.planSlots(x.now, x.id)
 	case is.Mode == algo.Enforce:
 		w.d = d
@@ -164,8 +163,8 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	return nil
 }
 
-// write makes room for all that is planned, writes it, and has the record end with
-// the last slot, or be kept behind that.
+// write makes room for all that is planned and writes it. The record then ends with the
+// last slot, or is kept beyond it.
 func (x *renewal) write(hash uint64) error {
 	s, sh := x.s, x.s.e.table.At(hash)
 	last := int64(0)
@@ -209,8 +208,7 @@ func (x *renewal) write(hash uint64) error {
 	return nil
 }
 
-// unreserve deletes the counters that were made for the slots before n, and returns
-// why.
+// unreserve deletes the counters that were made for the slots before n, and returns why.
 func (x *renewal) unreserve(n int, why error) error {
 	for i := range x.each[:n] {
 		w := &x.each[i]
@@ -225,7 +223,7 @@ func (x *renewal) unreserve(n int, why error) error {
 	return why
 }
 
-// release gives back what was interned for the plans.
+// release gives back the limits that were interned for the plans.
 func (x *renewal) release() {
 	for i := range x.each {
 		if it := x.each[i].taken; it != nil {

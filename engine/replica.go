@@ -11,28 +11,27 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrSealed is returned by a session of an engine whose table follows another
-// node's decisions: nothing was executed, and the leader has to be asked.
+// ErrSealed is returned by a session of an engine whose table follows another node's
+// decisions. Nothing was executed; the caller must ask the leader.
 var ErrSealed = errors.New("this node does not decide now")
 
-// Replica replicates an engine's table. It decides first and replicates
-// effects: sessions change the table at once and mark keys dirty; Cut collects
-// the current state of every dirty key as one batch for the log; elsewhere
-// Apply replaces those keys. What is cut and not yet committed can be undone.
-// The ledger keeps what that takes; its package comment tells the way of a
-// decision from here to the reply.
+// Replica replicates an engine's table. It decides first and replicates effects. Sessions
+// change the table at once and mark keys dirty. Cut collects the current state of every
+// dirty key as one batch for the log, and Apply replaces those keys on other nodes. A
+// batch that is not yet committed can be undone. The ledger keeps the undo; its package
+// comment describes the way of a decision to its reply.
 //
-// A new replica is sealed: sessions refuse to decide. Lead opens the table,
-// Depose seals it again and takes back what is not committed, so that on every
-// node, at any time, table = applied log prefix + own uncommitted effects.
+// A new replica is sealed: sessions refuse to decide. Lead opens the table. Depose seals
+// it again and takes back what is not committed. So on every node, at any time, table =
+// applied log prefix + own uncommitted effects.
 //
-// Its exported methods down to Restore are called by the log, one at a time.
+// The log calls the exported methods down to Restore, one at a time.
 type Replica struct {
 	e      *Engine
 	ledger *ledger.Ledger
 
-	// gate is held shared by operations on several keys and exclusively by
-	// Cut, so that no cut tears them. Single-key decisions never touch it.
+	// gate is held shared by operations on several keys and exclusively by Cut, so that
+	// no cut tears them. Decisions on a single key never touch it.
 	gate *xsync.RBMutex
 
 	// epoch counts the calls of Restore.
@@ -41,40 +40,40 @@ type Replica struct {
 	// size is how many bytes the last batch had.
 	size int
 
-	// formats is what the replica may write.
+	// formats are the formats that the replica may write.
 	formats effects.Formats
 
 	applier applier
 	changer effects.Changer
 	aside   aside
 
-	// applied are records of policies that a batch being applied has changed.
+	// applied are the records of policies that the current batch has changed.
 	applied []PolicyRecord
 
-	// given is no earlier than the clock of any batch so far.
+	// given is at or after the clock of every batch so far.
 	given atomic.Int64
 
-	// snapshotEnd is up to which clock deltas may be in the snapshot that was
-	// restored: they find what they or a later effect have made.
+	// snapshotEnd is the clock up to which the restored snapshot may already contain
+	// deltas. Such a delta finds a state that it, or a later effect, has made.
 	snapshotEnd int64
 
-	// flushed tells that the table has been flushed since the last cut. It is
-	// set with the gate and all shards held, read with the gate to itself.
+	// flushed is set if the table has been flushed since the last cut. It is written with
+	// the gate and all shards held, and read with the gate held exclusively.
 	flushed bool
 
 	discarded discarded
 
-	// undone is how many shards the last Depose has taken back; 0 from Lead on.
-	// It changes, and counts for a shard, with that shard's lock held.
+	// undone is how many shards the last Depose has taken back; 0 from Lead on. It
+	// changes with the shard's lock held, and is valid for a shard under its lock.
 	undone atomic.Int64
 }
 
-// undo is what a flight takes to be taken back.
+// undo is what a flight needs in order to be taken back.
 type undo struct {
 	r      *Replica
 	shards []shardUndo
 	system systemUndo
-	// policies are what the records of policies that it changed have become.
+	// policies are the new values of the records of policies that it changed.
 	policies []PolicyRecord
 }
 
@@ -96,14 +95,14 @@ func (u *undo) Committed() {
 	u.r.e.publish(u.policies, false)
 }
 
-// shardUndo is what one shard's dirty keys were before the batch.
+// shardUndo is the state of one shard's dirty keys before the batch.
 type shardUndo struct {
 	shard int
 	undo  shard.Undo
 }
 
-// Replicate makes e a replica that accounts for its cuts in l; it must be called
-// before the first session.
+// Replicate makes e a replica that accounts for its cuts in l. Call it before the first
+// session.
 func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
 	r := &Replica{e: e, ledger: l, gate: xsync.NewRBMutex(), formats: effects.FirstFormats}
 	e.replica = r
@@ -111,12 +110,11 @@ func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
 	return r
 }
 
-// Permit says what the replica may write from here on, in payloads and in
-// snapshots begun later: what Formats.Check accepts.
+// Permit sets the formats that the replica may write from here on, in payloads and in
+// snapshots begun later: those that Formats.Check accepts.
 func (r *Replica) Permit(f effects.Formats) { r.formats = f }
 
-// Lead opens the table for decisions; clock is the cluster clock to go on
-// from.
+// Lead opens the table for decisions; clock is the cluster clock to go on from.
 func (r *Replica) Lead(clock int64) {
 	e := r.e
 	e.clock.Set(clock)
@@ -133,9 +131,9 @@ func (r *Replica) Lead(clock int64) {
 	e.seal(false)
 }
 
-// Cut encodes the current state of every dirty key and system record, as one
-// atomic step with respect to operations on several keys, and puts it into the
-// ledger. ok is false when nothing is dirty.
+// Cut encodes the current state of every dirty key and system record and puts it into the
+// ledger. It is atomic with respect to operations on several keys. ok is false if nothing
+// is dirty.
 func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	enc := effects.NewEncoder(r.e.limits, r.formats, max, r.size+r.size/4)
 	if !r.capture(enc) {
@@ -144,14 +142,14 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	return r.encode(enc), true
 }
 
-// capture is the atomic step of a cut: what is dirty is encoded, or put aside to
-// be when the gate and the shards are given back. It returns false when nothing
-// is.
+// capture is the atomic step of a cut. It encodes what is dirty, or copies it, to be
+// encoded after the gate and the shards are released. It returns false if nothing is
+// dirty.
 func (r *Replica) capture(enc *effects.Encoder) bool {
 	r.gate.Lock()
 	defer r.gate.Unlock()
-	// Whoever decides from here on may miss the capture of its shard, and
-	// reads the next number.
+	// A decision from here on may miss the capture of its shard. It reads the next
+	// number.
 	cut := r.ledger.Begin()
 	u := &undo{r: r}
 	if r.flushed {
@@ -186,19 +184,20 @@ func (r *Replica) capture(enc *effects.Encoder) bool {
 		}
 	})
 	if enc.Empty() && r.aside.empty() {
-		// A flush that found no key, and is not a record of its own, leaves
-		// empty contents to give up and nothing to send: a flight without an
-		// entry would never be committed.
+		// A flush that found no key, and is not a record of its own, leaves empty
+		// contents and nothing to send. A flight without an entry would never be
+		// committed.
 		r.ledger.Empty(cut)
 		u.Committed()
 		return false
 	}
-	// Inside the gate: no snapshot may miss what has left the shards.
+	// Inside the gate: a snapshot must not miss the undo records that have left the
+	// shards.
 	r.ledger.Add(cut, u)
 	return true
 }
 
-// encode ends a cut: what was put aside is encoded.
+// encode ends a cut: it encodes the copied states.
 func (r *Replica) encode(enc *effects.Encoder) (parts [][]byte) {
 	r.aside.encode(func(was, im shard.Image) { r.cutChange(enc, was, im) })
 	r.changer.Tidy()
@@ -211,25 +210,25 @@ func (r *Replica) encode(enc *effects.Encoder) (parts [][]byte) {
 	return parts
 }
 
-// Now returns the engine's time, for a batch that is being made of the last cut.
+// Now returns the engine's time, for the batch of the last cut.
 func (r *Replica) Now() int64 {
 	now := r.e.Now()
 	r.give(now)
 	return now
 }
 
-// Committed reports whether the last batch which this node has cut and which is
-// committed, as a whole, has this clock.
+// Committed tells the replica the clock of the last batch of this node that is committed
+// as a whole.
 func (r *Replica) Committed(clock int64) { r.e.table.Pass(clock) }
 
-// Depose seals the table and takes back every effect that is not committed,
-// newest first. The ledger keeps the flights meanwhile: a snapshot that is being
-// written takes back those of shards that are not undone.
+// Depose seals the table and takes back every effect that is not committed, newest first.
+// The ledger keeps the flights meanwhile: a snapshot that is being written takes back
+// those of shards that are not undone.
 func (r *Replica) Depose() {
 	e := r.e
 	e.seal(true)
-	// A session that was past its look at the seal holds its shard's lock or
-	// the gate; taking both lets it finish.
+	// A session that has passed the check of the seal holds its shard's lock or the gate.
+	// Taking both lets it finish.
 	r.gate.Lock()
 	r.flushed = false
 	r.gate.Unlock()
@@ -262,8 +261,8 @@ func (r *Replica) Depose() {
 	e.system.takeBack(system)
 }
 
-// takeBack restores what the keys of one round were before it. The shard's
-// lock must be held, its journal off.
+// takeBack restores the keys of one round to their state before it. The shard's lock must
+// be held, its journal off.
 func (r *Replica) takeBack(sh *shard.Shard, u shard.Undo, now int64) {
 	if c := u.Contents(); c != nil {
 		r.discarded.add(sh.Attach(c))
@@ -279,9 +278,9 @@ func (e *Engine) hash(db uint8, key []byte) uint64 {
 	return e.table.Hash(key) ^ shard.SpaceMask(db)
 }
 
-// restore makes the entry of im.Key what im says, or absent, whatever the limit
-// of memory. hash must be the key's, and the shard's lock held. im.Meta is an
-// interned limit's id; the entry takes a reference of its own.
+// restore makes the entry of im.Key what im says, or absent, whatever the limit of
+// memory. hash must be the key's, and the shard's lock held. im.Meta is an interned
+// limit's id; the entry takes a reference of its own.
 func (e *Engine) restore(sh *shard.Shard, hash uint64, im shard.Image, present bool, now int64) {
 	if !present {
 		if ent, ok := sh.Find(hash, im.Key); ok {
@@ -289,8 +288,7 @@ func (e *Engine) restore(sh *shard.Shard, hash uint64, im shard.Image, present b
 		}
 		return
 	}
-	// The entry's reference is taken before Restore gives up the one of the
-	// entry that it replaces.
+	// Take the entry's reference first: Restore gives up that of the entry it replaces.
 	e.limits.get(im.Meta).refer(sh)
 	sh.Restore(hash, im, now)
 }
@@ -305,7 +303,7 @@ func (r *Replica) limitsInUndo() map[uint32]bool {
 	}
 	walk := func(u shard.Undo) {
 		u.Walk(keep)
-		if c := u.Contents(); c != nil { // its entries hold references
+		if c := u.Contents(); c != nil { // entries of contents hold references
 			c.Undo().Walk(keep)
 		}
 	}

@@ -13,47 +13,45 @@ import (
 )
 
 var (
-	// ErrNoHold is returned for a reservation that is not there.
+	// ErrNoHold is returned for a reservation that does not exist.
 	ErrNoHold = errors.New("there is no such hold")
-	// ErrRepeated is returned for a call whose reservation is there already.
+	// ErrRepeated is returned for a call whose reservation already exists.
 	ErrRepeated = errors.New("the call has been made before")
 )
 
-// reservations is what a node that decides knows of its reservations, beside their
-// records: which end when, and which are settled, in the order of that. It is
-// memory of this node alone, and made anew of the table when the node begins to
-// decide.
+// reservations is what a deciding node knows of its reservations, beside their records:
+// which end when, and which are settled, in the order of settlement. It is local to this
+// node, and rebuilt from the table when the node begins to decide.
 type reservations struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	index reservation.Index
-	// reign is that of the engine for which this is.
+	// reign is the engine's reign that this index belongs to.
 	reign uint64
 
-	// count is about how many reservations there are.
+	// count is roughly the number of reservations.
 	count atomic.Int64
-	// most is MaxReservations, but in tests.
+	// most is MaxReservations, except in tests.
 	most int64
-	// evicted counts those that made room for others.
+	// evicted counts the reservations that made room for others.
 	evicted atomic.Uint64
 }
 
-// add notes that there is a reservation, whose key has the hash, and which ends at a
-// time.
+// add records a reservation whose key has the hash, and when it ends.
 func (h *reservations) add(now, ends int64, hash uint64) {
 	h.count.Add(1)
 	h.again(now, ends, hash)
 }
 
-// again is add of a reservation that is there already.
+// again is add for a reservation that is already known.
 func (h *reservations) again(now, ends int64, hash uint64) {
 	h.mu.Lock()
 	h.index.Enter(now, ends, hash)
 	h.mu.Unlock()
 }
 
-// settled notes that the reservation whose key has the hash is settled, and kept
-// until a time.
+// settled records that the reservation whose key has the hash is settled, and until when
+// it is kept.
 func (h *reservations) settled(until int64, hash uint64) {
 	h.mu.Lock()
 	h.index.Settle(until, hash)
@@ -61,18 +59,16 @@ func (h *reservations) settled(until int64, hash uint64) {
 }
 
 const (
-	// victimsMost is how many reservations go at once, of a bound that many times
-	// victimsShare: what they are looked up by was put there long ago and is in no cache,
-	// so it is asked for together.
+	// victimsMost is how many reservations are dropped at once, at most 1/victimsShare of
+	// the bound. Their records are old and in no cache, so they are prefetched together.
 	victimsMost  = 16
 	victimsShare = 1 << 12
-	// victimsTries bounds how often some are looked for that are still there.
+	// victimsTries bounds how often a search for existing victims is repeated.
 	victimsTries = 4
 )
 
-// makeRoom drops reservations where there are too many: what they have charged
-// stays charged. The session must not be in a step; one that isolates keys may
-// bring some more.
+// makeRoom drops reservations if there are too many: their charges stay. The session must
+// not be in a step. A step that isolates keys may exceed the bound by some.
 func (h *reservations) makeRoom(s *Session) {
 	if h.count.Load() < h.most || s.step.isolated || s.step.joined {
 		return
@@ -94,7 +90,8 @@ func (h *reservations) makeRoom(s *Session) {
 	}
 }
 
-// dropReservations deletes the records of reservations, and tells whether there was one.
+// dropReservations deletes the records of reservations, and reports whether there was
+// one.
 func (s *Session) dropReservations(victims []reservation.Victim) bool {
 	t, dropped := s.e.table, int64(0)
 	for _, v := range victims {
@@ -113,8 +110,8 @@ func (s *Session) dropReservations(victims []reservation.Victim) bool {
 	return dropped > 0
 }
 
-// dropReservation deletes the record of a reservation. One that is to be settled may
-// be open again: a call has come anew under its name.
+// dropReservation deletes the record of a reservation. A victim chosen as settled may be
+// open again, if a new call has taken its name; it is kept.
 func (s *Session) dropReservation(hash uint64, settled bool) bool {
 	sh, err := s.look(hash)
 	if err != nil {
@@ -129,9 +126,9 @@ func (s *Session) dropReservation(hash uint64, settled bool) bool {
 	return true
 }
 
-// findReservation returns the record of a reservation whose key has the hash. Two
-// keys of one hash are not told apart: one of them then is found late, or by who
-// knows its key. Its shard must be locked.
+// findReservation returns the record of a reservation whose key has the hash. Its shard
+// must be locked. If two keys have one hash it finds only one: the other is found late,
+// or by a caller that knows its key.
 func (e *Engine) findReservation(sh *shard.Shard, hash uint64) (shard.Entry, bool) {
 	return sh.FindHash(hash, func(ent shard.Entry) bool {
 		return e.limits.get(ent.Meta()).Limit.DB == algo.HoldSpace && e.hash(algo.HoldSpace, ent.Key()) == hash
@@ -141,9 +138,9 @@ func (e *Engine) findReservation(sh *shard.Shard, hash uint64) (shard.Entry, boo
 // HoldsEvicted returns how many reservations have made room for others.
 func (e *Engine) HoldsEvicted() uint64 { return e.reservations.evicted.Load() }
 
-// How reservations that have ended are settled: up to expireBusy at once, and then
-// a rest, so that a million of them that end in one second take neither the
-// processor nor the log from calls.
+// How reservations that have ended are settled: for up to expireBusy at once, then a
+// rest. So a million that end in one second take neither the processor nor the log from
+// calls.
 const (
 	expireEvery = time.Second
 	expireBusy  = 250 * time.Microsecond
@@ -166,14 +163,14 @@ func (e *Engine) expire(ctx context.Context) {
 	}
 }
 
-// pace has work that may take long rest.
+// pace makes long work rest at intervals.
 type pace struct {
 	ctx   context.Context
 	begin time.Time
 }
 
-// rest waits a while, if the work goes on for long enough; false is that it is to
-// end.
+// rest waits a while if the work has gone on for long enough. It returns false if the
+// work must end.
 func (p *pace) rest() bool {
 	if time.Since(p.begin) < expireBusy {
 		return true
@@ -187,8 +184,8 @@ func (p *pace) rest() bool {
 	return true
 }
 
-// SettleEnded settles the reservations that have ended by now, if this node
-// decides. s must be of the engine.
+// SettleEnded settles the reservations that have ended by now, if this node decides. s
+// must be of the engine.
 func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 	if e.sealed.Load() {
 		return
@@ -213,7 +210,7 @@ func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 			}
 			_, err := s.Settle(now, key, Settlement{State: reservation.Released})
 			switch {
-			case errors.Is(err, ErrSealed): // whoever decides now has an index of its own
+			case errors.Is(err, ErrSealed): // the node that decides now has an index of its own
 				return
 			case errors.Is(err, ErrFull): // later
 				h.again(now, now, hash)
@@ -225,8 +222,8 @@ func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 	}
 }
 
-// openReservation appends the key of the reservation whose key has the hash; ok is
-// false where there is none, or it is settled.
+// openReservation appends the key of the reservation whose key has the hash. ok is false
+// if there is none, or it is settled.
 func (e *Engine) openReservation(b []byte, hash uint64) (key []byte, ok bool) {
 	sh := e.table.At(hash)
 	sh.Lock()
@@ -238,11 +235,12 @@ func (e *Engine) openReservation(b []byte, hash uint64) (key []byte, ok bool) {
 	return append(b, ent.Key()...), true
 }
 
-// staleKeys is how many hashes the index may have beyond those that there are twice.
+// staleKeys is how many hashes the index may have beyond twice the number of
+// reservations.
 const staleKeys = 1 << 16
 
-// recount brings the index up to date where it is not: in a new reign, or when most
-// of what it has is of reservations that are settled or gone.
+// recount rebuilds the index if it is out of date: in a new reign, or when most of its
+// hashes are of reservations that are settled or gone.
 func (e *Engine) recount(now int64, p *pace) {
 	h := &e.reservations
 	n := e.Reservations()
@@ -302,8 +300,7 @@ func (e *Engine) indexTable(now int64, p *pace) {
 	}
 }
 
-// indexAgain puts those hashes of open reservations into the index again that some
-// seconds of it have.
+// indexAgain puts the hashes of open reservations in due into the index again.
 func (e *Engine) indexAgain(due []reservation.Queue, now int64, p *pace) {
 	h := &e.reservations
 	for i := range due {
@@ -330,8 +327,8 @@ func (e *Engine) indexAgain(due []reservation.Queue, now int64, p *pace) {
 	}
 }
 
-// ReservationKeys returns the keys that a settlement of the hold under key is about,
-// its own first.
+// ReservationKeys returns the keys that a settlement of the hold under key touches, its
+// own first.
 func (e *Engine) ReservationKeys(key []byte) [][]byte {
 	keys := [][]byte{key}
 	hash := e.hash(algo.HoldSpace, key)
@@ -348,8 +345,8 @@ func (e *Engine) ReservationKeys(key []byte) [][]byte {
 	return keys
 }
 
-// Reaches reports whether the session may touch a key: it holds none, or that key's
-// shard, or can hold it at once.
+// Reaches reports whether the session may touch a key: it isolates none, or holds that
+// key's shard, or can lock it at once.
 func (s *Session) Reaches(key []byte) bool {
 	return !s.step.isolated || s.includes(s.e.hash(algo.HoldSpace, key))
 }
@@ -374,14 +371,14 @@ func (s *Session) Reservation(now int64, key []byte) (reservation.Record, error)
 	return r, nil
 }
 
-// Reservations returns how many there are, settled ones included.
+// Reservations returns the number of reservations, including settled ones.
 func (e *Engine) Reservations() int { return e.table.SpaceLen(algo.HoldSpace) }
 
-// reservationLimit is what all of them are under.
+// reservationLimit is the limit that all reservation records carry.
 var reservationLimit = algo.Limit{Algorithm: algo.HoldRecord, DB: algo.HoldSpace}
 
-// describeReservation tells the state alone: the limits are asked for by who knows
-// of holds.
+// describeReservation fills in the state alone; RL.EXPLAIN of a hold asks for its limits
+// elsewhere.
 func describeReservation(x *Explanation, ent shard.Entry) {
 	if st := reservation.StateOf(ent.State()); st <= reservation.None {
 		x.Facts = append(x.Facts, algo.Fact{Name: "state", Text: st.String()})

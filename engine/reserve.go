@@ -6,22 +6,22 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Reserve is what Session.Reserve is asked beside its checks.
+// Reserve is the part of a call of Session.Reserve beside its checks.
 type Reserve struct {
-	// Key is that of the record.
+	// Key is the key of the record.
 	Key []byte
-	// Named, Listed and Print are of its record. Of a call that is named, and has
-	// been made before, Reserve is ErrRepeated.
+	// Named, Listed and Print go into the record. If the call is Named and has been made
+	// before, Reserve returns ErrRepeated.
 	Named, Listed bool
 	Print         reservation.Fingerprint
-	// Plain: what is charged is not held, but slots are. Where none is taken, the
-	// record is there for its name alone, and without one there is none. One that
-	// takes some is open until the last of them ends, and stays charged then.
+	// Plain holds slots, but not the charge. If no slot is taken, a record exists only
+	// for a name. A record with slots is open until the last of them ends, and then stays
+	// charged.
 	Plain bool
-	// TTL is for how long it is open at least, ns, if it is not Plain; see reservation.MinTTL.
-	// It is open for as long as it has a slot.
+	// TTL is for how long at least the record is open, in ns, unless Plain; see
+	// reservation.MinTTL. It stays open while it has a slot.
 	TTL int64
-	// Keep and Charges, Version and Applied are of its record.
+	// Keep, Charges, Version and Applied go into the record.
 	Keep    int64
 	Charges bool
 	Version uint64
@@ -29,19 +29,19 @@ type Reserve struct {
 	// Limits has, for each check, Name, CostBy and Each of a Held.
 	Limits []reservation.Held
 
-	// Held is set by Reserve: something is held.
+	// Held is set by Reserve if something is held.
 	Held bool
 
 	kept bool  // there is a record
-	ends int64 // of what is held
+	ends int64 // when the hold ends
 }
 
-// Reserve is Check, and keeps what a call that passes was charged under r.Key, so
-// that Settle can make it what the call did cost: both in one step, and in one
-// cut. A call that is denied leaves no record.
+// Reserve is Check, and records under r.Key what a call that passes was charged, so that
+// Settle can correct it to the real cost. Check and record are one step, in one cut. A
+// denied call leaves no record.
 //
-// Errors are those of Check, ErrRepeated, and ErrFull where there is no room for the
-// record. Nothing is changed then.
+// Errors are those of Check, ErrRepeated, and ErrFull if there is no room for the record.
+// Nothing is changed then.
 func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Checked, r *Reserve) (Verdict, error) {
 	if len(checks) > MaxChecks {
 		return Verdict{}, ErrTooManyChecks
@@ -96,14 +96,14 @@ func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Check
 	return v, nil
 }
 
-// decideReserve is decide, and puts the record p of a call that passes.
+// decideReserve is decide, and stores the record p of a call that passes.
 func (st *checking) decideReserve(s *Session, now int64, checks []Check, o CheckOptions, out []Checked, r *Reserve, p *plan) (Verdict, error) {
 	v, _, err := st.judge(s, now, checks, o, out)
 	if err != nil {
 		return v, err
 	}
 	writes := st.resolve(s, now, checks, v.OK, out)
-	if !v.OK { // it may count all the same
+	if !v.OK { // it may still count
 		if writes {
 			err = st.commit(s, now, checks, false)
 		}
@@ -130,7 +130,8 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		rec.First.Name, rec.First.Decision = r.Limits[v.Binding].Name, out[v.Binding].Decision
 	}
 	rec.First.Delay = v.Delay
-	// Room for all first, then the record, then the counters: what is charged is held.
+	// Make room for all first, then write the record, then the counters: each charge is
+	// held.
 	if r.Held {
 		if err := st.reserveMarked(s, now, checks); err != nil {
 			return v, err
@@ -174,14 +175,14 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 	return v, nil
 }
 
-// describe makes l what a reservation keeps of a check.
+// describe fills in l from a check, for the reservation.
 func describe(l *reservation.Held, c *Check, w *weighed, named *reservation.Held, now int64) {
 	l.Key, l.Limit, l.Mode, l.Cost, l.Debt = w.key, w.it.Limit, c.Mode, c.Cost, c.Debt
 	l.Name, l.CostBy, l.Each = named.Name, named.CostBy, named.Each
 	l.Receipt = w.receipt(now, c.Cost)
 }
 
-// receipt is that of what w charges for a cost. Its mark must be known.
+// receipt returns the receipt of w for the charge of a cost. Its mark must be known.
 func (w *weighed) receipt(now, cost int64) algo.Receipt {
 	units := w.d.Allowed
 	switch {
@@ -207,8 +208,8 @@ func (s *Session) records() *records {
 	return s.holding
 }
 
-// putReservation makes the record of p, which may not be there, what r says. Its shard
-// must be locked, and p have what Find returns.
+// putReservation writes r to the record of p, which it creates if needed. Its shard must
+// be locked, and p must hold what Find returns.
 func (s *Session) putReservation(p *plan, r *reservation.Record, deadline, now int64) error {
 	h := s.records()
 	state, words := h.enc.Encode(r)
@@ -227,8 +228,8 @@ func fillReservation(ent shard.Entry, b []byte) {
 	clear(state[copy(state, b):])
 }
 
-// findBeside finds the counters again that are in the shard of a hash, where something
-// was put.
+// findBeside finds again the counters in the shard of a hash, after something was put
+// there.
 func (st *checking) findBeside(s *Session, hash uint64) {
 	place := s.e.table.Index(hash)
 	for i := range st.n {
@@ -241,15 +242,15 @@ func (st *checking) findBeside(s *Session, hash uint64) {
 	}
 }
 
-// reserveMarked makes room for all that a call that passes is to write, and for marks.
+// reserveMarked makes room for the writes of a call that passes, marks included.
 func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]
 		if !w.write {
 			continue
 		}
-		// The list of holders says what was taken. What has driven entries out of a log
-		// is not given back: those would stay out.
+		// A list of holders itself shows what was taken. A charge that has driven entries
+		// out of a log is not given back: the entries would stay out.
 		w.reserves = w.it.Decides != algo.Slots && (!w.forfeits || w.counted == 0)
 		if err := st.reserve(s, w, now); err != nil {
 			if checks[i].Mode == algo.Enforce {
@@ -262,7 +263,7 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 	return nil
 }
 
-// storeHeld writes what reserveMarked has made room for, slots for the holder id.
+// storeHeld writes what reserveMarked has made room for, with slots for the holder id.
 func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.HolderID) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]

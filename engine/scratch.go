@@ -7,17 +7,17 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Scratch is a small table of copies for a step that takes long, such as a slow
-// script: it locks nothing while it works. Bring copies the keys that the step
-// is about to touch, a session of the Scratch's own works on them, and Commit
-// stores what has become of them, in one atomic step, unless somebody has
-// changed a key meanwhile that was brought. It is for one goroutine at a time.
+// Scratch is a small table of copies for a step that takes long, such as a slow script:
+// it locks nothing while it works. Bring copies the keys that the step is about to touch,
+// and a session of the Scratch's own works on them. Commit stores the changed copies in
+// one atomic step, unless somebody has changed a key meanwhile that was brought. It is
+// for one goroutine at a time.
 type Scratch struct {
 	own  *Engine
 	s    *Session
 	keys []broughtKey
 	at   map[string]struct{} // keys, by database and key
-	room int64               // that copies may still take
+	room int64               // bytes that copies may still take
 	now  []byte              // for words
 }
 
@@ -29,7 +29,7 @@ type broughtKey struct {
 	copy Watch
 }
 
-// keyState is what a key is; the zero value is an absent one.
+// keyState is the state of a key; the zero value is an absent key.
 type keyState struct {
 	found    bool
 	limit    algo.Limit
@@ -44,8 +44,8 @@ func (k keyState) equal(other keyState) bool {
 const (
 	// scratchRoom is the memory that the copies of a Scratch may take.
 	scratchRoom = 64 << 20
-	// scratchKeys is how many there may be: to store them takes a microsecond
-	// each, and others wait for it.
+	// scratchKeys bounds the copied keys: storing them takes a microsecond each, and
+	// others wait for it.
 	scratchKeys = 32 << 10
 	// broughtBytes is what a copied key takes beside its names and states.
 	broughtBytes = 350
@@ -54,20 +54,20 @@ const (
 // NewScratch returns a Scratch for keys of e.
 func (e *Engine) NewScratch() *Scratch {
 	own := New(Config{Shards: 1, MaxBytes: scratchRoom, LogMaxEntries: e.logMaxEntries, TopK: 1, Clock: e.clock})
-	own.policies.void.Store(e.policies.void.Load()) // what is void is so in a copy
+	own.policies.void.Store(e.policies.void.Load()) // what is void is void in a copy too
 	return &Scratch{own: own, s: own.NewSession(), at: make(map[string]struct{}), room: scratchRoom}
 }
 
 // Session is the session that works on the copies.
 func (c *Scratch) Session() *Session { return c.s }
 
-// Bytes is the memory that the copies take, what has been brought twice: as it
-// was, and as it is.
+// Bytes returns the memory that the copies take. A brought key is kept twice: as it was,
+// and as it is.
 func (c *Scratch) Bytes() int64 { return c.own.table.Bytes() + scratchRoom - c.room }
 
-// Bring copies keys of the database of main, as they are now; those that were
-// brought stay what they have become. Errors: ErrSealed, ErrUndoFull for copies
-// that take too much memory.
+// Bring copies keys of the database of main, as they are now. Keys that were brought
+// before keep their copies. Errors: ErrSealed, ErrUndoFull for copies that take too much
+// memory.
 func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 	for _, key := range keys {
 		name := string(append([]byte{main.db}, key...))
@@ -98,10 +98,9 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 	return nil
 }
 
-// Commit stores the copies that have changed. It returns false, and has stored
-// nothing, if a key that was brought is not any more what it was, or one that is
-// watched has changed. Errors: ErrSealed, ErrFull, ErrStepTooLarge; nothing is stored
-// then either.
+// Commit stores the copies that have changed. It returns false, and has stored nothing,
+// if a brought key has changed in the table since, or a watched key has changed. Errors:
+// ErrSealed, ErrFull, ErrStepTooLarge; nothing is stored then either.
 func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error) {
 	keys := make([][]byte, 0, len(c.keys)+len(watched))
 	for i := range c.keys {
@@ -123,7 +122,7 @@ func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error
 	return true, nil
 }
 
-// store is Commit within its step, which is to be rolled back if it has not stored all.
+// store is Commit within its step, which the caller rolls back unless all was stored.
 func (c *Scratch) store(main *Session, now int64, watched []Watch) (bool, error) {
 	for i := range watched {
 		if same, err := main.Unchanged(now, &watched[i]); err != nil || !same {
@@ -171,7 +170,7 @@ func (c *Scratch) Reset() {
 	clear(c.at)
 }
 
-// state returns what a key is; its words are appended to b.
+// state returns the state of a key, and appends its words to b.
 func (s *Session) state(b []byte, key []byte) (keyState, error) {
 	hash := s.hash(key)
 	sh, err := s.look(hash)
@@ -186,7 +185,8 @@ func (s *Session) state(b []byte, key []byte) (keyState, error) {
 	return keyState{true, s.e.limits.get(ent.Meta()).Limit, ent.Deadline(), append(b, ent.State()...)}, nil
 }
 
-// changed tells those who watch a key of a write that has left it as it is.
+// changed marks a key as written for its watchers, although the write has left it as it
+// is.
 func (s *Session) changed(key []byte) error {
 	hash := s.hash(key)
 	sh, err := s.lock(hash, key)
@@ -198,7 +198,7 @@ func (s *Session) changed(key []byte) error {
 	return nil
 }
 
-// setState makes a key what state has returned. On an error it is what it was.
+// setState gives a key a state that state has returned. On an error the key is unchanged.
 func (s *Session) setState(now int64, key []byte, k keyState) error {
 	if !k.found {
 		_, err := s.Delete(now, key)

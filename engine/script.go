@@ -6,31 +6,30 @@ import (
 	"github.com/headgate-io/headgate/engine/effects"
 )
 
-// Bounds of the scripts' records.
+// Bounds of the records of scripts.
 const (
 	// MaxScriptLen is the longest text of a script, in bytes.
 	MaxScriptLen = effects.MaxSystemValue - 1
-	// MaxScripts and MaxScriptBytes are how many texts there are at most, and
-	// how long they are together.
+	// MaxScripts and MaxScriptBytes bound the number of texts and their total length.
 	MaxScripts     = 10_000
 	MaxScriptBytes = 64 << 20
 )
 
-// ErrScriptsFull is returned for the text of a script that does not fit beside
-// the others.
+// ErrScriptsFull is returned for the text of a script that does not fit beside the
+// others.
 var ErrScriptsFull = errors.New("too many scripts are loaded: SCRIPT FLUSH makes room")
 
-// Script is the text of a script that clients have sent, as it is kept for the
-// node that leads next.
+// Script is the text of a script that clients have sent, kept for the node that leads
+// next.
 type Script struct {
 	Body string
-	// Loaded tells that a client asked to keep it; others make room.
+	// Loaded is set if a client asked to keep it; other scripts make room.
 	Loaded bool
 }
 
 // PutScript keeps the text of a script under its SHA1 in lower-case hex, in the
-// replicated state: a node that leads later knows it. Errors: ErrSealed,
-// ErrScriptsFull. On an engine without replication it does nothing.
+// replicated state: a node that leads later has it. Errors: ErrSealed, ErrScriptsFull. On
+// an engine without replication it does nothing.
 func (s *Session) PutScript(sha string, sc Script) error {
 	if !s.e.ScriptsKept() {
 		return nil
@@ -47,7 +46,7 @@ func (s *Session) PutScript(sha string, sc Script) error {
 	return s.e.system.putScript(sha, append(value, sc.Body...))
 }
 
-// DropScripts forgets texts by their SHA1, all if none is named. Errors:
+// DropScripts forgets the texts with these SHA1s, or all texts if none is given. Errors:
 // ErrSealed.
 func (s *Session) DropScripts(shas ...string) error {
 	if s.e.replica == nil {
@@ -62,7 +61,7 @@ func (s *Session) DropScripts(shas ...string) error {
 	return nil
 }
 
-// Script returns the text that is kept under a SHA1 in lower-case hex.
+// Script returns the text kept under a SHA1 in lower-case hex.
 func (e *Engine) Script(sha string) (Script, bool) {
 	s := &e.system
 	s.mu.Lock()
@@ -95,13 +94,14 @@ func (e *Engine) Scripts(fn func(sha string, loaded bool) bool) {
 	}
 }
 
-// ScriptsKept reports whether texts are kept here at all: whether there is a replica.
+// ScriptsKept reports whether texts are kept here at all: only a replica keeps them.
 func (e *Engine) ScriptsKept() bool { return e.replica != nil }
 
-// ScriptsGone changes whenever a text may be gone: dropped, or taken back.
+// ScriptsGone returns a number that changes whenever a text may be gone: dropped, or
+// taken back.
 func (e *Engine) ScriptsGone() uint64 { return e.system.gone.Load() }
 
-// putScript puts the record of a script, if it fits.
+// putScript stores the record of a script, if it fits.
 func (s *system) putScript(sha string, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -131,8 +131,7 @@ func (s *system) dropScripts(shas []string) {
 	}
 }
 
-// countScript keeps count of what a change of a script's record makes of them.
-// mu must be held.
+// countScript updates the counts for a change of a script's record. mu must be held.
 func (s *system) countScript(old, value []byte) {
 	if old != nil {
 		s.scripts--

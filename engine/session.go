@@ -9,13 +9,13 @@ import (
 // mapped. Services use a handful of limits; 64 leaves few collisions.
 const ruleCacheSize = 64
 
-// Session makes decisions for one event loop or one connection goroutine. It
-// is not safe for concurrent use; any number of sessions work on one Engine.
+// Session makes decisions for one event loop or one connection's goroutine. It is not
+// safe for concurrent use; any number of sessions work on one Engine.
 //
-// A session caches interned limits, so that a decision touches no structure
-// shared between threads but the one shard of its key.
+// A session caches interned limits. So a decision touches no structure shared between
+// threads except the shard of its key.
 type Session struct {
-	// What every decision reads comes first, in as few cache lines as it takes.
+	// The fields that every decision reads come first, in as few cache lines as possible.
 	e      *Engine
 	last   *interned // what rule returned last, or nil
 	space  uint64    // shard.SpaceMask of db
@@ -25,8 +25,8 @@ type Session struct {
 	rules  [ruleCacheSize]*interned
 	hashes []uint64 // scratch of Warm
 	value  Value    // of Open
-	// chain is the scratch space of DecideAll, made for its first call: most
-	// of thousands of sessions never need it.
+	// chain is the scratch space of DecideAll, made at its first call: most of thousands
+	// of sessions never need it.
 	chain    *chain
 	checking *checking // of Check, likewise
 	keys     keySet    // scratch of operations on several keys
@@ -39,12 +39,11 @@ func (e *Engine) NewSession() *Session {
 	return &Session{e: e, top: e.tops.sampler()}
 }
 
-// Use makes db, below Databases, the one that the session works on from here
-// on. A session begins with database 0. It may hold keys, but must not be in a
-// visit: see Open.
+// Use makes db, below Databases, the database that the session works on. A session begins
+// with database 0. Use may be called in a step, but not during a visit: see Open.
 func (s *Session) Use(db uint8) { s.db, s.space = db, shard.SpaceMask(db) }
 
-// Database returns the one that the session works on.
+// Database returns the database that the session works on.
 func (s *Session) Database() uint8 { return s.db }
 
 // hash returns the hash of key in the session's database.
@@ -53,7 +52,7 @@ func (s *Session) hash(key []byte) uint64 { return s.e.table.Hash(key) ^ s.space
 // Engine returns the engine that the session works on.
 func (s *Session) Engine() *Engine { return s.e }
 
-// Close gives back what the session holds.
+// Close gives back the session's references to limits.
 func (s *Session) Close() {
 	for i, it := range s.rules {
 		if it != nil {
@@ -64,8 +63,8 @@ func (s *Session) Close() {
 	s.last = nil
 }
 
-// rule returns the interned form of l. The session's cache holds a reference,
-// so the result stays valid until the next call of rule.
+// rule returns the interned form of l. The session's cache holds a reference, so the
+// result stays valid until the next call of rule.
 func (s *Session) rule(l algo.Limit) (*interned, error) {
 	if it := s.last; it != nil && it.Limit == l {
 		return it, nil
@@ -96,13 +95,13 @@ func cacheIndex(l *algo.Limit) uint64 {
 	return (h ^ h>>29) * 0x9e3779b97f4a7c15 >> 58
 }
 
-// Decide checks cost units of key, in the session's database whatever l.DB is,
-// against l at engine time now (ns) and, when the call passes and is not a peek,
-// charges them: one visit to one shard. Of calls on one key, none decides at an
-// earlier time than the one before it: see shard.Shard.Advance.
-// Cost 0 is a peek, a negative cost a refund. Errors: an invalid limit,
-// ErrWrongType when key holds another algorithm's state, ErrFull, ErrOverflow,
-// ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
+// Decide checks cost units of key against l at engine time now (ns), in the session's
+// database whatever l.DB is. If the call passes and is not a peek, it charges them: one
+// visit to one shard. Of calls on one key, none decides at an earlier time than the call
+// before it: see shard.Shard.Advance. Cost 0 is a peek, a negative cost a refund.
+//
+// Errors: an invalid limit, ErrWrongType if key holds another algorithm's state, ErrFull,
+// ErrOverflow, ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
 func (s *Session) Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error) {
 	l.DB = s.db
 	it, err := s.rule(l)
@@ -131,8 +130,8 @@ func (s *Session) Decide(now int64, key []byte, l algo.Limit, cost int64, o *alg
 	return p.d, nil
 }
 
-// plan is a decision before it is written: pure algorithm output plus where
-// it goes. It is valid while the shard's lock is held and nothing is inserted.
+// plan is a decision before it is written: the algorithm's output, and where it goes. It
+// is valid while the shard's lock is held and nothing is inserted.
 type plan struct {
 	it    *interned
 	hash  uint64
@@ -141,20 +140,20 @@ type plan struct {
 	found bool
 	live  bool // found, and not expired
 	write bool
-	// created marks a record that a chain made before it was charged.
+	// created is set if a chain made the record before it was charged.
 	created bool
 	d       algo.Decision
-	// What write is to store: the new state, of which a log has but the
-	// deadline, and its number of words; 0 when nothing is left of it.
+	// If write is set, next is the new state and words its number of words, 0 if nothing
+	// is left. For a log, next has only the deadline.
 	next  algo.State
 	words int
-	// ring is a log that keeps its share after an edit, as it is under the limit;
-	// nil where the record has it so.
+	// ring is a log that keeps its share after an edit, converted to the limit; nil if
+	// the record has it so already.
 	ring []byte
 }
 
-// plan computes the decision for key without changing anything. The shard's
-// lock must be held.
+// plan computes the decision for key without changing anything. The shard's lock must be
+// held.
 func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *interned, now, cost int64, o *algo.Options) (err error) {
 	p.it, p.hash, p.key = it, hash, key
 	p.ent, p.found = sh.Find(hash, key)
@@ -171,8 +170,7 @@ func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *in
 	return s.evaluate(p, st, now, cost, o)
 }
 
-// adopted returns the state of a live entry, which was written under another
-// limit, as it is under it.
+// adopted converts the state of a live entry, written under another limit, to this limit.
 func (s *Session) adopted(ent shard.Entry, it *interned, now int64) (algo.State, error) {
 	old := s.e.limits.get(ent.Meta())
 	if old.Limit.Algorithm != it.Limit.Algorithm {
@@ -181,10 +179,10 @@ func (s *Session) adopted(ent shard.Entry, it *interned, now int64) (algo.State,
 	return it.Adopt(&old.Rule, load(ent), now), nil
 }
 
-// evaluate decides on the state found, as it is under the limit of p, or on the zero
-// state.
+// evaluate decides on the found state, converted to the limit of p, or on the zero state.
 func (s *Session) evaluate(p *plan, st algo.State, now, cost int64, o *algo.Options) (err error) {
-	// Field by field: a literal would be copied, which waits for the stores before it.
+	// Set field by field: a literal would be copied, and the copy waits for the stores
+	// before it.
 	var in algo.Input
 	in.State = st
 	if p.it.HasList {
@@ -198,8 +196,8 @@ func (s *Session) evaluate(p *plan, st algo.State, now, cost int64, o *algo.Opti
 	return err
 }
 
-// list returns the list of a live entry, as it is under the limit of p; nothing for a
-// missing or expired one.
+// list returns the list of a live entry, converted to the limit of p, or nil for a
+// missing or expired entry.
 func (p *plan) list() []byte {
 	switch {
 	case p.ring != nil:
@@ -210,8 +208,8 @@ func (p *plan) list() []byte {
 	return p.ent.State()
 }
 
-// commit writes p. The shard's lock must be held, and p.ent must still be
-// what Find returns for the key.
+// commit writes p. The shard's lock must be held, and p.ent must still be what Find
+// returns for the key.
 func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
 	if p.words == 0 {
 		// A refund that made the limit whole leaves nothing to remember.
@@ -234,7 +232,7 @@ func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
 	return nil
 }
 
-// storeWords writes a state that is no list to its record.
+// storeWords writes a state that is not a list to its record.
 func (p *plan) storeWords() {
 	p.ent.SetWord(0, p.next.First)
 	if p.words == 2 {
@@ -242,9 +240,8 @@ func (p *plan) storeWords() {
 	}
 }
 
-// resize gives p's record another size. When that fails the record keeps its
-// size, which serves as well when a smaller one was wanted, unless the kind is
-// sized.
+// resize gives p's record another size. If that fails, the record keeps its size. That is
+// harmless if a smaller one was wanted, unless the kind is sized.
 func (p *plan) resize(sh *shard.Shard, words int, now int64) error {
 	sh.Touch(p.ent)
 	if p.live {
@@ -257,8 +254,8 @@ func (p *plan) resize(sh *shard.Shard, words int, now int64) error {
 	return err
 }
 
-// place makes p.ent a record of the given size, limit and deadline, creating
-// or resizing it as needed. On error nothing has changed.
+// place makes p.ent a record of the given size, limit and deadline, and creates or
+// resizes it as needed. On error nothing has changed.
 func (s *Session) place(p *plan, sh *shard.Shard, words int, deadline, now int64) error {
 	if !p.found {
 		ent, err := sh.Insert(p.hash, p.key, p.it.id, words, deadline, now)

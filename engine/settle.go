@@ -8,41 +8,40 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Settlement is what a reservation is to become.
+// Settlement says what a reservation is to become.
 type Settlement struct {
-	// State is Committed, Cancelled, or Released: one whose time is over ends
-	// as it says itself, released or charged.
+	// State is Committed, Cancelled or Released. A Released reservation ends by its own
+	// rule: released or charged.
 	State reservation.State
-	// Accepts refuses to have a reservation committed by an error, which settles
-	// nothing. Nil accepts any.
+	// Accepts may refuse to commit a reservation: it returns an error, and nothing is
+	// settled. Nil accepts any.
 	Accepts func(r *reservation.Record) error
-	// Cost returns what the call did cost of a limit; ok is false where it stays
-	// what it was, and an error settles nothing. It is of Committed, and nil is
-	// that all stays.
+	// Cost returns the real cost of the call for a limit. ok is false if the charge stays
+	// as it is. An error settles nothing. Only Committed uses it; nil keeps all charges.
 	Cost func(l *reservation.Held) (cost int64, ok bool, err error)
-	// Limit returns the limit that what comes in addition is charged under, of
-	// another algorithm where an edit has made it so: then it is charged anew. Nil:
-	// the one that was charged.
+	// Limit returns the limit under which an additional charge is made. If an edit has
+	// given it another algorithm, the charge begins a new counter. Nil uses the limit
+	// that was charged.
 	Limit func(l *reservation.Held) algo.Limit
-	// Window is that of Check, for a calendar's limit; nil where nobody knows it any
-	// more: a window that is not open is charged nothing then.
+	// Window is that of Check, for a calendar's limit. It is nil if nobody knows the
+	// window any more: then a window that is not open is charged nothing.
 	Window func(l *reservation.Held) *algo.Window
 }
 
-// settleTries is how often a reservation is looked up again that others settle
+// settleTries bounds how often a reservation is looked up again because others settle it
 // meanwhile: the first of them ends it.
 const settleTries = 8
 
-// Settle settles the reservation under a key, as one step: what it was charged
-// becomes what the call did cost, by giving back the rest, as far as time has not,
-// or by charging the difference, whether there is room or not; and its slots end.
-// The first settlement stands, and later ones answer it; they end slots that were
-// taken anew since. One that has ended by itself may still be settled by the same
-// rule: what it is charged by now, all or nothing, becomes what the call did cost.
+// Settle settles the reservation under a key, as one step. The charge becomes the real
+// cost of the call: Settle gives back the rest, as far as time has not, or charges the
+// difference, whether there is room or not. The reservation's slots end. The first
+// settlement stands and later ones return its answer; they only end slots that were taken
+// anew since. A reservation that has ended by itself may still be settled by the same
+// rule, from what it is charged by now: all or nothing.
 //
-// The limits that it returns, and what is said of each, are good until the next call.
-// Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull where there is no
-// room for a counter that is gone. Nothing is changed then.
+// The returned limits and their decisions are valid until the next call. Errors:
+// ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, and ErrFull if there is no room for
+// a counter that is gone. Nothing is changed then.
 func (s *Session) Settle(now int64, key []byte, how Settlement) (reservation.Settled, error) {
 	if s.settling == nil {
 		s.settling = &settling{s: s}
@@ -82,7 +81,7 @@ func (s *Session) appendState(b []byte, now int64, key []byte) ([]byte, error) {
 	return append(b, ent.State()...), nil
 }
 
-// settleOnce settles the reservation r, if its record still is what was seen.
+// settleOnce settles the reservation r, if its record is still what was seen.
 func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.Record) (a reservation.Settled, done bool, err error) {
 	hash := s.e.hash(algo.HoldSpace, key)
 	t := &s.keys
@@ -113,7 +112,7 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.
 	x.begin(now, r, to)
 	switch {
 	case r.State == reservation.Committed || r.State == reservation.Cancelled:
-		// What was charged is settled; slots that a repeat has taken since are not.
+		// The charge is settled, but slots that a repeat has taken since are not.
 		return r.Answer, true, x.endSlots(r)
 	case to == reservation.Released && r.State == reservation.Open && now < r.Ends:
 		s.e.reservations.again(now, r.Ends, hash)
@@ -121,7 +120,7 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.
 	case to == reservation.Released && r.State != reservation.Open:
 		return reservation.Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
 	case r.State == reservation.Open && now >= r.Ends:
-		// By itself first; who asks for more asks again.
+		// It ends by itself first; a caller that wants more calls again.
 		done = to == reservation.Released
 		if to = reservation.Released; r.Charges {
 			to = reservation.Charged
@@ -135,7 +134,7 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.
 		}
 	}
 	if to == reservation.Committed || to == reservation.Cancelled {
-		// One that an earlier version has put has no room for what it is answered.
+		// A record of an earlier version has no room for the answer.
 		if words := s.records().enc.SettledWords(r); ent.Words() < words {
 			if ent, err = sh.Resize(ent, hash, words, now); err != nil {
 				return a, false, err
@@ -153,14 +152,14 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.
 	if x.st.moved {
 		ent, ok = sh.Find(hash, key)
 	}
-	if ok { // not evicted for what was charged: then it stays charged
+	if ok { // if evicted for a charge, it stays charged
 		s.keepReservation(sh, ent, hash, r, now+r.Keep, now)
 	}
 	s.e.reservations.settled(now+r.Keep, hash)
 	return a, done, nil
 }
 
-// keepReservation writes what a reservation has become to its record, which has room.
+// keepReservation writes the new state of a reservation to its record, which has room.
 func (s *Session) keepReservation(sh *shard.Shard, ent shard.Entry, hash uint64, r *reservation.Record, deadline, now int64) {
 	h := s.records()
 	state, words := h.enc.Encode(r)

@@ -11,12 +11,12 @@ import (
 func (x *settling) plan(l *reservation.Held, e *settlingLimit) error {
 	e.key, e.hash = l.Key, l.Hash
 	if l.Slots() {
-		if x.to == reservation.Committed || x.to == reservation.Cancelled { // else they have ended
+		if x.to == reservation.Committed || x.to == reservation.Cancelled { // otherwise they have ended
 			x.planEnd(e)
 		}
 		return nil
 	}
-	charged := l.Cost // as it stands
+	charged := l.Cost // the present cost
 	if x.from == reservation.Released {
 		charged = 0
 	}
@@ -44,9 +44,8 @@ func (x *settling) plan(l *reservation.Held, e *settlingLimit) error {
 	return nil
 }
 
-// planRefund plans that what the call does not cost is given back, as far as it is
-// there: the counter is the one that was charged, and nothing has made void what
-// it was charged.
+// planRefund plans to give back the difference, as far as it is still there. The counter
+// must be the one that was charged, and nothing may have voided the charge.
 func (x *settling) planRefund(l *reservation.Held, e *settlingLimit) {
 	sh := x.s.e.table.At(e.hash)
 	e.ent, e.found = sh.Find(e.hash, e.key)
@@ -66,7 +65,7 @@ func (x *settling) planRefund(l *reservation.Held, e *settlingLimit) {
 	e.write = e.refund.Write
 }
 
-// planEnd plans that the slots that the hold has of a limit end.
+// planEnd plans to end the hold's slots of a limit.
 func (x *settling) planEnd(e *settlingLimit) {
 	sh := x.s.e.table.At(e.hash)
 	e.ent, e.found = sh.Find(e.hash, e.key)
@@ -78,7 +77,7 @@ func (x *settling) planEnd(e *settlingLimit) {
 	}
 }
 
-// planCharge plans that more units are charged, whether there is room or not.
+// planCharge plans to charge more units, whether there is room or not.
 func (x *settling) planCharge(l *reservation.Held, e *settlingLimit, more int64) error {
 	s, sh := x.s, x.s.e.table.At(e.hash)
 	limit := l.Limit
@@ -90,7 +89,7 @@ func (x *settling) planCharge(l *reservation.Held, e *settlingLimit, more int64)
 	e.taken = s.e.limits.acquireReplicated(limit)
 	e.it = e.taken
 	st, err := s.find(&e.weighed, sh, x.now)
-	if errors.Is(err, ErrStale) { // charged under a later edit already
+	if errors.Is(err, ErrStale) { // already charged under a later edit
 		e.it = s.e.limits.get(e.ent.Meta())
 		st, err = load(e.ent), nil
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// settling is one settlement under way, with all shards locked: plan, make room,
-// write, tell. It is scratch of a session.
+// settling is one settlement under way, with all shards locked: plan, make room, write,
+// answer. It is scratch space of a session.
 type settling struct {
 	s        *Session
 	hold     []byte // the key of the record
@@ -19,44 +19,44 @@ type settling struct {
 	each     []settlingLimit
 	st       checking // whose methods work on what is weighed
 
-	// decisions, costs and windows are those of what is answered.
+	// decisions, costs and windows belong to the answer.
 	decisions      []algo.Decision
 	costs, windows []int64
 }
 
-// begin begins to make r what it is to become, or is asked to.
+// begin prepares the settlement of r to the state to.
 func (x *settling) begin(now int64, r *reservation.Record, to reservation.State) {
 	x.now, x.from, x.to, x.st.moved = now, r.State, to, false
 	x.each = slices.Grow(x.each[:0], len(r.Limits))[:len(r.Limits)]
 	clear(x.each)
 }
 
-// forget drops what was lent.
+// forget drops borrowed references.
 func (x *settling) forget() {
 	clear(x.each)
 	x.how, x.hold = Settlement{}, nil
 }
 
-// settlingLimit is what becomes of one limit.
+// settlingLimit is the settlement of one limit.
 type settlingLimit struct {
 	weighed
-	// cost is what the call costs now.
+	// cost is the real cost of the call.
 	cost int64
-	// refunds: what is planned gives something back, which is refund, or ends a slot.
+	// refunds is set if the plan ends a slot or gives back refund.
 	refunds bool
 	refund  algo.Refund
-	// full: a list has no room for an entry of its own for the charge, of units.
+	// full is set if a list has no room for an entry of its own for the charge, of units.
 	full  bool
 	units int64
-	// over is by how many units more than all is used, and window that of the limit
-	// that tells so.
+	// over is by how many units the limit is overused, and window the window of the limit
+	// that reports it.
 	over, window int64
 	// taken is a reference to a limit that was interned for the charge.
 	taken *interned
 }
 
-// settle plans and writes all limits. Without room for what is charged in addition
-// nothing is changed.
+// settle plans and writes all limits. Without room for an additional charge nothing is
+// changed.
 func (x *settling) settle(r *reservation.Record) error {
 	defer func() {
 		for i := range x.each {
@@ -105,8 +105,8 @@ func (x *settling) unreserve(e *settlingLimit) {
 	}
 }
 
-// endSlots ends the slots of a reservation whose charges are settled, if somebody
-// settles it, and not its end.
+// endSlots ends the slots of a reservation whose charges are settled, unless the
+// reservation is only ending by itself.
 func (x *settling) endSlots(r *reservation.Record) error {
 	if x.to == reservation.Released {
 		return nil
@@ -126,7 +126,7 @@ func (x *settling) endSlots(r *reservation.Record) error {
 	return nil
 }
 
-// write writes what is planned of one limit.
+// write writes the plan of one limit.
 func (x *settling) write(e *settlingLimit) error {
 	sh := x.s.e.table.At(e.hash)
 	if !e.refunds && !e.full {
@@ -153,13 +153,13 @@ func (x *settling) write(e *settlingLimit) error {
 	return nil
 }
 
-// tell makes e.d what the limit holds now.
+// tell sets e.d to what the limit holds now.
 func (x *settling) tell(l *reservation.Held, e *settlingLimit) {
 	s, sh := x.s, x.s.e.table.At(e.hash)
 	ent, found := sh.Find(e.hash, e.key)
 	own := (*interned)(nil)
 	algorithm := l.Limit.Algorithm
-	if e.taken != nil { // charged in addition, maybe under another one
+	if e.taken != nil { // an additional charge, maybe under another limit
 		algorithm = e.taken.Limit.Algorithm
 	}
 	if found && !ent.Expired(x.now) {
@@ -185,7 +185,7 @@ func (x *settling) tell(l *reservation.Held, e *settlingLimit) {
 	}
 }
 
-// answer is what the settlement says.
+// answer returns the answer of the settlement.
 func (x *settling) answer(r *reservation.Record) reservation.Settled {
 	a := reservation.Settled{State: x.to, Version: r.Version, Applied: r.Applied, Limits: r.Limits}
 	x.decisions, x.costs, x.windows = x.decisions[:0], x.costs[:0], x.windows[:0]
@@ -204,7 +204,7 @@ func (x *settling) answer(r *reservation.Record) reservation.Settled {
 	a.Each, a.Costs, a.Windows = x.decisions, x.costs, x.windows
 	if at >= 0 {
 		a.Name, a.Decision = r.Limits[at].Name, x.each[at].d
-		a.RetryAfter, a.Delay = 0, 0 // it has passed: its record has no room for more
+		a.RetryAfter, a.Delay = 0, 0 // it has passed; the record has no room for more
 	}
 	return a
 }

@@ -14,21 +14,20 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// A snapshot is a sequence of chunks, each a uvarint with its length and a
-// payload as in effects.go without deletions, and a length of 0 at the end. The
-// system records come first.
+// A snapshot is a sequence of chunks, and a length of 0 at the end. Each chunk is a
+// uvarint with its length and a payload as in effects.go without deletions. The system
+// records come first.
 const (
-	// snapshotChunk is about how large a chunk is.
+	// snapshotChunk is the approximate size of a chunk.
 	snapshotChunk = 256 << 10
-	// snapshotMost bounds what is read as one chunk: the largest single
-	// record, a string of MaxValueLen or the wire form of a collection, under
-	// the longest key, is below 1.2 MiB;
-	// a state of that length in varints would be below 1.4 MiB.
+	// snapshotMost bounds one chunk that is read. The largest single record is below 1.2
+	// MiB: a string of MaxValueLen or the wire form of a collection, under the longest
+	// key. A state of that length in varints would be below 1.4 MiB.
 	snapshotMost = 2 << 20
 )
 
-// errRestored is returned by Persist when Restore has replaced the table since
-// the snapshot was begun: shards of both would be no state at all.
+// errRestored is returned by Persist if Restore has replaced the table since the snapshot
+// was begun: the shards would be of two tables.
 var errRestored = errors.New("another snapshot was restored meanwhile")
 
 // Snapshot writes the committed state of a replica's table.
@@ -38,15 +37,14 @@ type Snapshot struct {
 	formats effects.Formats
 }
 
-// Snapshot returns at once. Effects that are committed while Persist runs may
-// be part of what it writes: replaying the log over it replaces each key by
-// its last state either way.
+// Snapshot returns at once. Persist may include effects that are committed while it runs.
+// That is harmless: replaying the log over the snapshot replaces each key by its last
+// state.
 func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load(), r.formats} }
 
-// Persist writes the snapshot to w, holding one shard at a time. It pauses for
-// as long as each shard took, so that it never takes more than half of a
-// processor or of the disk from decisions. It fails if the table is replaced
-// meanwhile.
+// Persist writes the snapshot to w, holding one shard at a time. After each shard it
+// pauses for as long as the shard took, so that it takes at most half of a processor or
+// of the disk from decisions. It fails if the table is replaced meanwhile.
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
 	begin := time.Now()
@@ -72,7 +70,7 @@ func (s *Snapshot) Persist(w io.Writer) error {
 // each calls fn with the chunks of the snapshot, a shard's at a time.
 func (s *Snapshot) each(fn func(chunks [][]byte) error) error {
 	now := s.r.e.passed()
-	// Restore raises the epoch before it touches anything.
+	// Restore raises the epoch before it changes anything.
 	write := func(chunks [][]byte) error {
 		if s.r.epoch.Load() != s.epoch {
 			return errRestored
@@ -90,7 +88,7 @@ func (s *Snapshot) each(fn func(chunks [][]byte) error) error {
 	return write(s.end())
 }
 
-// end returns the chunk that says up to which clock batches are in the snapshot.
+// end returns the chunk with the clock up to which batches are in the snapshot.
 func (s *Snapshot) end() [][]byte {
 	enc := effects.NewEncoder(s.r.e.limits, s.formats, snapshotChunk, 0)
 	enc.Included(s.r.given.Load())
@@ -126,26 +124,26 @@ func (r *Replica) eachCommitted(fn func(k effects.SystemKey, value []byte)) {
 	})
 }
 
-// committed encodes the committed state of shard i: what is there, with what
-// is not committed taken back.
+// committed encodes the committed state of shard i: its table without uncommitted
+// changes.
 func (r *Replica) committed(i int, f effects.Formats, now int64) [][]byte {
 	enc := effects.NewEncoder(r.e.limits, f, snapshotChunk, 0)
-	// No Cut may be between taking a shard's undo records and putting them
-	// into the ledger, and no flight may be committed in between.
+	// No Cut may run between taking a shard's undo records and putting them into the
+	// ledger, and no flight may be committed in between.
 	token := r.gate.RLock()
 	defer r.gate.RUnlock(token)
 	r.ledger.Flights(func(flights []ledger.Flight) { r.unchanged(i, flights, enc, now) })
 	return enc.Finish()
 }
 
-// unchanged encodes shard i as it was before the flights and what is dirty.
+// unchanged encodes shard i as it was before the flights and the dirty changes.
 func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *effects.Encoder, now int64) {
 	sh := r.e.table.Shard(i)
 	sh.Lock()
 	defer sh.Unlock()
 
-	// The oldest record of a key, walked last, is its committed state; what
-	// came after a flush that is not committed is none.
+	// The oldest record of a key, walked last, is its committed state. States after a
+	// flush that is not committed do not count.
 	each := sh.Each
 	var before [algo.Spaces]map[string]*shard.Image
 	keep := func(im shard.Image, present bool) {
@@ -190,13 +188,13 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *effects.Encoder
 	}
 }
 
-// Restore replaces the table by a snapshot. clock is the cluster clock of the
-// last entry applied.
+// Restore replaces the table by a snapshot. clock is the cluster clock of the last
+// applied entry.
 func (r *Replica) Restore(src io.Reader, clock int64) error {
 	r.epoch.Add(1)
 	r.e.table.Reset()
-	// The clock of a batch whose first parts are before the snapshot has not
-	// passed until it is whole.
+	// The clock of a batch whose first parts are before the snapshot passes only when the
+	// batch is whole.
 	r.e.table.Pass(0)
 	r.e.system.reset()
 	r.e.clock.Set(clock)
@@ -225,7 +223,7 @@ func (r *Replica) Restore(src io.Reader, clock int64) error {
 	}
 }
 
-// noEOF tells a snapshot that ends too early from one that ends.
+// noEOF turns an early end of a snapshot into io.ErrUnexpectedEOF.
 func noEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF

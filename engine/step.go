@@ -15,13 +15,13 @@ var ErrNotIsolated = errors.New("the key is not among those of this step")
 
 // Step is work of a session on several keys. No cut tears it apart: it replicates in one
 // batch. While it isolates keys, nobody else sees or changes them. Isolate, IsolateAll or
-// Join begins a step, and Commit or Rollback ends it; what is called after that does
-// nothing. In between, all operations of the session are part of the step.
+// Join begins a step; Commit or Rollback ends it, and later calls of these do nothing. In
+// between, all operations of the session are part of the step.
 //
 // Steps nest, and end in reverse order. A step within one that isolates keys locks
 // nothing: it works on the keys of the outer step. A step within a Join locks its own
-// keys. Rollback takes back what its own step has changed; what an inner step has
-// committed, the outer one can still take back.
+// keys. Rollback takes back the changes of its own step. The outer step can still take
+// back what an inner step has committed.
 type Step struct {
 	s     *Session // nil after the end
 	now   int64
@@ -40,21 +40,21 @@ type stepState struct {
 	shards   []int
 	gate     *xsync.RToken
 	undo     stepUndo
-	// changed is how many bytes have been committed that no undo counts any more: see
+	// changed is the number of committed bytes that no undo counts any more: see
 	// Step.Commit.
 	changed int
 }
 
-// Isolate begins a step on keys, which may be of any database, and locks their shards, in
+// Isolate begins a step on keys, which may be of any database. It locks their shards in
 // index order, so that steps cannot deadlock. For a key in another shard, and for the
-// whole table, the session's operations return ErrNotIsolated. What needs memory
-// meanwhile does not evict the keys.
+// whole table, the session's operations return ErrNotIsolated. Eviction leaves the keys
+// alone meanwhile.
 //
-// undo is how many bytes the step may take to remember what its keys were, so that
-// Rollback can take it back; 0 is for a step that will not be. The key that passes the
-// bound is still saved, and changes after that one return ErrUndoFull. A step with an undo
-// reaches for further keys: it locks their shards too if nobody else has them.
-// now is the time of a Rollback, in ns of the engine's time.
+// undo is how many bytes the step may use to remember earlier states of its keys, for
+// Rollback; 0 is for a step that will not be rolled back. The key that passes the bound
+// is still saved, and changes after it return ErrUndoFull. A step with an undo may touch
+// further keys: it locks their shards too if nobody else holds them. now is the time of a
+// Rollback, in ns of the engine's time.
 func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {
@@ -77,9 +77,9 @@ func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 	return p
 }
 
-// IsolateAll is Isolate of every key there is or may be: it stops all decisions until the
-// step ends. What needs memory meanwhile does not evict the keys that are named. Within a
-// step that isolates some keys only, it isolates no more than these.
+// IsolateAll is Isolate of all keys, existing or not: it stops all decisions until the
+// step ends. Eviction leaves the named keys alone meanwhile. Within a step that isolates
+// only some keys, it isolates no more than these.
 func (s *Session) IsolateAll(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {
@@ -96,7 +96,7 @@ func (s *Session) IsolateAll(now int64, keys [][]byte, undo int) Step {
 	return p
 }
 
-// keep has eviction leave the keys of the step alone.
+// keep protects the keys of the step from eviction.
 func (s *Session) keep() {
 	for _, hash := range s.step.hashes {
 		s.e.table.At(hash).Keep(hash)
@@ -104,14 +104,14 @@ func (s *Session) keep() {
 }
 
 // Join begins a step that isolates nothing, and may touch any key and the whole table. It
-// cannot be rolled back. A step within it may isolate keys, up to its own end.
+// cannot be rolled back. A step within it may isolate keys, until it ends.
 func (s *Session) Join() Step {
 	p := Step{s: s}
 	p.join()
 	return p
 }
 
-// join enters the gate, unless an outer step has.
+// join enters the gate, unless an outer step holds it.
 func (p *Step) join() {
 	if st := &p.s.step; !st.joined {
 		st.gate = p.s.enterGate()
@@ -119,9 +119,10 @@ func (p *Step) join() {
 	}
 }
 
-// Commit ends the step. ErrStepTooLarge: the step, with what has been committed before it
-// within the same outer step, has changed more than MaxStep, and has been rolled back. Only
-// a step with an undo returns it, and not within another such step, which counts it.
+// Commit ends the step. It returns ErrStepTooLarge, and has rolled the step back, if the
+// step has changed more than MaxStep, together with earlier steps committed within the
+// same outer step. Only a step with an undo returns it. If an outer step has an undo too,
+// only the outer step counts.
 func (p *Step) Commit() error {
 	if p.s == nil {
 		return nil
@@ -139,10 +140,10 @@ func (p *Step) Commit() error {
 	return err
 }
 
-// Rollback ends the step and makes each key what it was when the step began, whatever the
-// limit of memory, also for those who watch it: nobody has seen it otherwise. What was
-// evicted for room, and was not changed by the step, stays away, as with any eviction. A
-// step without an undo has nothing to go back to: Rollback panics.
+// Rollback ends the step and restores each key to its state when the step began, whatever
+// the limit of memory. Watchers do not see a change either: nobody has seen the step.
+// Keys that were evicted for room and not changed by the step stay evicted. A step
+// without an undo cannot be rolled back: Rollback panics.
 func (p *Step) Rollback() {
 	if p.s == nil {
 		return
@@ -155,7 +156,7 @@ func (p *Step) Rollback() {
 	p.end()
 }
 
-// end gives back what the step itself has taken.
+// end gives back the locks that the step itself has taken.
 func (p *Step) end() {
 	s, st := p.s, &p.s.step
 	p.s = nil
@@ -185,8 +186,8 @@ func (s *Session) Isolated() bool { return s.step.isolated }
 // IsolatedAll reports whether the session is in a step that isolates the whole table.
 func (s *Session) IsolatedAll() bool { return s.step.whole }
 
-// enterGate begins an operation on several keys, which no cut may tear;
-// leaveGate ends it.
+// enterGate begins an operation on several keys, which no cut may tear; leaveGate ends
+// it.
 func (s *Session) enterGate() *xsync.RToken {
 	if s.e.replica == nil || s.step.joined {
 		return nil
@@ -200,10 +201,9 @@ func (s *Session) leaveGate(t *xsync.RToken) {
 	}
 }
 
-// lock locks the shard of key, which hash is of, for an operation that may
-// change the key, unless the session already holds it. Errors: ErrSealed on a
-// node that does not decide now, ErrNotIsolated, ErrUndoFull; the shard is not
-// locked then.
+// lock locks the shard of key, whose hash is hash, for an operation that may change the
+// key, unless the session already holds it. Errors: ErrSealed on a node that does not
+// decide now, ErrNotIsolated, ErrUndoFull; the shard is not locked then.
 func (s *Session) lock(hash uint64, key []byte) (*shard.Shard, error) {
 	sh := s.e.table.At(hash)
 	if !s.step.isolated {
@@ -245,8 +245,8 @@ func (s *Session) includes(hash uint64) bool {
 	return found || s.reach(i, at)
 }
 
-// reach locks one shard more, which belongs at place at, for a step with an undo, if
-// nobody else has it. It uses TryLock, so a deadlock is impossible.
+// reach locks one more shard, which belongs at place at, for a step with an undo, if
+// nobody else holds it. It uses TryLock, so a deadlock is impossible.
 func (s *Session) reach(i, at int) bool {
 	if !s.step.undo.on || !s.e.table.Shard(i).TryLock() {
 		return false
@@ -266,8 +266,7 @@ func (s *Session) enter(hash uint64, key []byte) error {
 	return nil
 }
 
-// Sealed reports whether sessions refuse to decide, as they do on a node that
-// follows.
+// Sealed reports whether sessions refuse to decide, as they do on a follower.
 func (e *Engine) Sealed() bool { return e.sealed.Load() }
 
 func (s *Session) unlock(sh *shard.Shard) {
@@ -276,7 +275,7 @@ func (s *Session) unlock(sh *shard.Shard) {
 	}
 }
 
-// keySet is the keys of one operation that changes several as one, and the locks of
+// keySet is the keys of one operation that changes several atomically, and the locks of
 // their shards.
 type keySet struct {
 	shards []int
@@ -286,7 +285,7 @@ type keySet struct {
 	gate   *xsync.RToken
 }
 
-// begin empties the set, but for a key.
+// begin empties the set and adds a key.
 func (t *keySet) begin(s *Session, hash uint64, key []byte) {
 	t.reset()
 	t.add(s, hash, key)
@@ -299,8 +298,8 @@ func (t *keySet) add(s *Session, hash uint64, key []byte) {
 	t.hashes, t.keys = append(t.hashes, hash), append(t.keys, key)
 }
 
-// lock locks the shards, each once and in order, and the gate. In a step that isolates
-// keys these have to be among them.
+// lock locks the shards, each once and in order, and the gate. If the session isolates
+// keys, the shards must be among theirs.
 func (t *keySet) lock(s *Session) error {
 	slices.Sort(t.shards)
 	t.shards = slices.Compact(t.shards)

@@ -12,26 +12,26 @@ import (
 // has not been made.
 var ErrUndoFull = errors.New("too much is changed in one step")
 
-// MaxStep bounds what one atomic step may change, such as a transaction or a script: the
-// bytes of the keys and of what they have become. A step travels as one batch of the log,
-// and what is decided later waits for all of it.
+// MaxStep bounds the bytes that one atomic step may change, such as a transaction or a
+// script: its keys and their new states. A step travels as one batch of the log, and
+// later decisions wait for all of it.
 const MaxStep = 8 << 20
 
 // ErrStepTooLarge is returned for a step that changes more than MaxStep.
 var ErrStepTooLarge = errors.New("it changes more than 8388608 bytes in one step")
 
-// undoFew is how many keys are looked through in turn before an index of them
-// is made: most scripts change a key or two.
+// undoFew is up to how many keys are searched in turn, without an index: most scripts
+// change a key or two.
 const undoFew = 8
 
-// stepUndo is what the keys that a step has changed were before it. The steps of a nest share
-// it: each has the keys from its savepoint on.
+// stepUndo holds the earlier states of the keys that a step has changed. The steps of a
+// nest share it: each owns the keys from its savepoint on.
 type stepUndo struct {
 	savepoint
 	saved []savedKey
 	buf   []byte
-	// index has, by its hash, the last key that was saved, once more than undoFew are;
-	// nil before that.
+	// index maps a hash to the last saved key with it. It is nil until more than undoFew
+	// keys are saved.
 	index map[uint64]int
 	spare map[uint64]int // an empty index, for the next time
 }
@@ -43,19 +43,19 @@ type savepoint struct {
 	from int // the first of stepUndo.saved that is the step's
 }
 
-// savedKey is what one key was: buf[key:state] is its name, buf[state:end] its
-// state.
+// savedKey is the earlier state of one key: buf[key:state] is its name, buf[state:end]
+// its state.
 type savedKey struct {
 	hash            uint64
-	it              *interned // of which it has a reference; nil for an absent key
+	it              *interned // the key's reference; nil for an absent key
 	deadline        int64
 	key, state, end int
-	before          int          // the one saved before it with this hash, -1 for none: see stepUndo.index
+	before          int          // previous saved key with this hash, or -1: see stepUndo.index
 	watch           *shard.Watch // nil if nobody watched the key
-	changes         uint64       // that watch had counted
+	changes         uint64       // watch's count at that time
 }
 
-// beginUndo has the step remember what each key was that it changes from here on.
+// beginUndo makes the step remember the state of each key before it changes it.
 func (p *Step) beginUndo(most int) {
 	if most == 0 {
 		return
@@ -68,8 +68,8 @@ func (p *Step) beginUndo(most int) {
 	u.savepoint = savepoint{on: true, most: most, from: len(u.saved)}
 }
 
-// takeBack makes every key what it was at the savepoint, and forgets it. A key can be
-// saved once in each step, so those that were saved last go first.
+// takeBack restores every key to its state at the savepoint, and forgets it. A key can be
+// saved once in each step, so the keys saved last are restored first.
 func (s *Session) takeBack(now int64) {
 	u := &s.step.undo
 	for i := len(u.saved) - 1; i >= u.from; i-- {
@@ -89,8 +89,8 @@ func (s *Session) takeBack(now int64) {
 	u.saved = u.saved[:u.from]
 }
 
-// fits is ErrStepTooLarge if what has changed since the savepoint is more than MaxStep, with
-// what has fitted before in the same outer step.
+// fits returns ErrStepTooLarge if the changes since the savepoint exceed MaxStep,
+// together with earlier ones of the same outer step.
 func (s *Session) fits() error {
 	u := &s.step.undo
 	changed := s.step.changed
@@ -109,15 +109,15 @@ func (s *Session) fits() error {
 	return nil
 }
 
-// mostReplicated is how many bytes of a state travel at most: of a collection its wire
-// form, without room and index.
+// mostReplicated bounds the bytes of a state that travel: a collection travels in its
+// wire form, without room and index.
 const mostReplicated = packed.MaxBytes + 64
 
-// replicated bounds how many bytes of a state travel.
+// replicated returns a bound on the bytes of a state that travel.
 func replicated(state []byte) int { return min(len(state), mostReplicated) }
 
-// merge ends a step: what it has saved is of the outer one from now on. Of a key that the
-// outer step has saved too, what it was then is the older, and stays.
+// merge ends a step: its saved keys now belong to the outer step. If the outer step has
+// saved a key too, the outer step's state is older, and stays.
 func (u *stepUndo) merge(outer savepoint) {
 	from := u.from
 	u.savepoint = outer
@@ -178,7 +178,7 @@ func (u *stepUndo) forget() {
 // undoKept bounds the memory that a session keeps for its next undo.
 const undoKept = 64 << 10
 
-// save remembers what a key is, unless it has been remembered. The key's shard
+// save remembers the state of a key, unless the step has already done so. The key's shard
 // must be held.
 func (s *Session) save(hash uint64, key []byte) error {
 	u := &s.step.undo
@@ -199,7 +199,7 @@ func (s *Session) save(hash uint64, key []byte) error {
 	k.state = len(u.buf)
 	if found {
 		k.it, k.deadline = s.e.limits.get(ent.Meta()), ent.Deadline()
-		k.it.refs.Add(1) // nothing else keeps it when the key is gone
+		k.it.refs.Add(1) // nothing else keeps the limit when the key is gone
 		u.buf = append(u.buf, ent.State()...)
 	}
 	k.end = len(u.buf)
@@ -207,7 +207,7 @@ func (s *Session) save(hash uint64, key []byte) error {
 	return nil
 }
 
-// add appends a saved key, and puts it into the index, if there is one or has to be.
+// add appends a saved key, and puts it into the index if one exists or is now needed.
 func (u *stepUndo) add(k savedKey) {
 	u.saved = append(u.saved, k)
 	switch n := len(u.saved); {
@@ -223,7 +223,7 @@ func (u *stepUndo) add(k savedKey) {
 	}
 }
 
-// link puts a saved key into the index, the last of its hash.
+// link puts a saved key into the index, as the last one of its hash.
 func (u *stepUndo) link(i int) {
 	k := &u.saved[i]
 	if before, ok := u.index[k.hash]; ok {
@@ -234,7 +234,7 @@ func (u *stepUndo) link(i int) {
 	u.index[k.hash] = i
 }
 
-// unlink takes a saved key, the last of its hash, out of the index.
+// unlink removes a saved key, the last one of its hash, from the index.
 func (u *stepUndo) unlink(i int) {
 	switch k := &u.saved[i]; {
 	case u.index == nil:

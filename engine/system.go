@@ -12,35 +12,34 @@ import (
 // ErrSystemName is returned for a system record whose name is too long.
 var ErrSystemName = errors.New("name of a system record is too long")
 
-// system is the part of the replicated state that is not the users': records
-// of bytes, by kind and name. They are cut, committed, undone, restored and
-// summed up as keys are, in the same batches, but no command on keys sees them,
-// and they neither count for maxmemory nor are evicted, flushed or expired:
-// each kind has its own bound.
+// system is replicated state that is not the users': records of bytes, by kind and name.
+// They are cut, committed, undone, restored and summed up in the same batches as keys. No
+// command on keys sees them. They do not count for maxmemory, and are neither evicted,
+// flushed nor expired: each kind has its own bound.
 //
-// Whoever changes a record holds the replica's gate shared, so that it is in
-// one cut with what belongs to it.
+// A change of a record is made with the replica's gate held shared, so that it is in one
+// cut with the keys that belong to it.
 type system struct {
-	// mu guards what follows. Values are replaced, never modified.
+	// mu guards the fields below. Values are replaced, never modified.
 	mu      sync.Mutex
 	records map[effects.SystemKey][]byte
-	// before is what the records changed since the last cut were then, nil for
-	// one that did not exist; it is kept while journal is set.
+	// before holds the values of changed records at the last cut, nil for one that did
+	// not exist. It is kept while journal is set.
 	before  systemUndo
 	journal bool
 	// scripts and scriptBytes count the records of scripts and their bytes.
 	scripts, scriptBytes int
-	// policyBytes is the size of the records of policies.
+	// policyBytes is the total size of the records of policies.
 	policyBytes int
 
-	// gone counts the scripts' records that have gone, the resets included.
+	// gone counts the records of scripts that have gone, including those of resets.
 	gone atomic.Uint64
 }
 
-// systemUndo is what some system records were; nil for one that did not exist.
+// systemUndo holds earlier values of system records, nil for one that did not exist.
 type systemUndo map[effects.SystemKey][]byte
 
-// put makes a record value, or absent if that is nil. mu must be held.
+// put sets a record to value, or deletes it if that is nil. mu must be held.
 func (s *system) put(k effects.SystemKey, value []byte) {
 	if _, dirty := s.before[k]; s.journal && !dirty {
 		if s.before == nil {
@@ -51,7 +50,7 @@ func (s *system) put(k effects.SystemKey, value []byte) {
 	s.replace(k, value)
 }
 
-// replace is put without a trace. mu must be held.
+// replace is put without a journal entry. mu must be held.
 func (s *system) replace(k effects.SystemKey, value []byte) {
 	switch k.Kind {
 	case effects.SystemScript:
@@ -69,23 +68,23 @@ func (s *system) replace(k effects.SystemKey, value []byte) {
 	s.records[k] = value
 }
 
-// apply makes a record what a committed effect says.
+// apply sets a record as a committed effect says.
 func (s *system) apply(k effects.SystemKey, value []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.replace(k, value)
 }
 
-// setJournal switches the journal on or off. Nothing may be dirty when it is
-// switched off.
+// setJournal switches the journal on or off. Nothing may be dirty when it is switched
+// off.
 func (s *system) setJournal(on bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.journal = on
 }
 
-// cut ends a round: it calls fn with each record changed since the last one,
-// nil for one that is gone, and returns what they were.
+// cut ends a round. It calls fn with each record changed since the last cut, nil for a
+// deleted one, and returns their earlier values.
 func (s *system) cut(fn func(k effects.SystemKey, value []byte)) systemUndo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -97,8 +96,8 @@ func (s *system) cut(fn func(k effects.SystemKey, value []byte)) systemUndo {
 	return undo
 }
 
-// takeBack undoes some rounds, the oldest first, and what is dirty, and switches
-// the journal off.
+// takeBack undoes some rounds, given oldest first, and the dirty changes. It switches the
+// journal off.
 func (s *system) takeBack(rounds []systemUndo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,8 +110,8 @@ func (s *system) takeBack(rounds []systemUndo) {
 	s.before, s.journal = nil, false
 }
 
-// committed calls fn with each record as it was before some rounds, the oldest
-// first, and what is dirty.
+// committed calls fn with each record as it was before some rounds, given oldest first,
+// and before the dirty changes.
 func (s *system) committed(rounds []systemUndo, fn func(k effects.SystemKey, value []byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

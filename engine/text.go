@@ -8,10 +8,10 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// The fast paths of strings: one visit, no closure, no allocation. All else
-// that works on a string does so by Session.Open with Counter.
+// The fast paths of strings: one visit, no closure, no allocation. Other work on strings
+// uses Session.Open with Counter.
 
-// Get appends the string of key to dst; ok is false when there is none. Errors:
+// Get appends the string of key to dst. ok is false if there is none. Errors:
 // ErrWrongType, ErrSealed, ErrNotIsolated.
 func (s *Session) Get(now int64, key, dst []byte) (value []byte, ok bool, err error) {
 	hash := s.hash(key)
@@ -41,27 +41,24 @@ func appendText(dst []byte, ent shard.Entry) []byte {
 	return append(dst, state[8:8+n]...)
 }
 
-// SetOptions are those of SET. The zero value sets in any case, without a time
-// to live.
+// SetOptions are those of SET. The zero value sets in any case, without a time to live.
 type SetOptions struct {
-	// Deadline is when the key expires, in ns of the engine's time; 0 is never.
-	// One that has passed deletes the key.
+	// Deadline is when the key expires, in ns of the engine's time; 0 is never. A
+	// deadline that has passed deletes the key.
 	Deadline int64
 	// KeepTTL leaves the deadline of a key that exists (KEEPTTL).
 	KeepTTL bool
-	// OnlyNew sets only a key that does not exist (NX), OnlyOld only one that
-	// does (XX).
+	// OnlyNew sets only a key that does not exist (NX), OnlyOld only one that does (XX).
 	OnlyNew, OnlyOld bool
 }
 
-// largeValue is from which length on a value makes its room before it holds a shard.
+// largeValue is the length from which a value makes its room before it locks a shard.
 const largeValue = 32 << 10
 
-// Set makes value the string of key, which may have held a value of any data
-// type, and tells whether it did: not against OnlyNew and OnlyOld. Errors:
-// ErrWrongType for a key that holds the state of a limit or slots,
-// ErrValueTooLarge, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated; nothing has
-// changed then.
+// Set makes value the string of key, which may have held a value of any data type. It
+// reports whether it did: OnlyNew or OnlyOld may prevent it. Errors: ErrWrongType for a
+// key that holds the state of a limit or slots, ErrValueTooLarge, ErrKeyTooLong, ErrFull,
+// ErrSealed, ErrNotIsolated; nothing has changed then.
 func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return false, ErrKeyTooLong
@@ -131,10 +128,10 @@ func storeText(state, text []byte) {
 	clear(state[8+copy(state[8:], text):])
 }
 
-// Count is Incr for the count of a window: one that there is not yet, or that is
-// 0, begins with by and ends at until, in ns. A time that has passed deletes the
-// key. A count that is not between -most and most is left alone, with
-// ErrIncrDecrOverflow; by must be between them too.
+// Count is Incr for the count of a window. If the count is absent or 0, it begins with by
+// and ends at until, in ns. An until that has passed deletes the key. A count outside
+// -most to most is left alone, and the error is ErrIncrDecrOverflow; by must be within
+// them too.
 func (s *Session) Count(now int64, key []byte, by, most, until int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return 0, ErrKeyTooLong
@@ -187,10 +184,9 @@ func (s *Session) countHeld(sh *shard.Shard, hash uint64, key []byte, it *intern
 	return by, nil
 }
 
-// Incr adds by to the integer that key holds, 0 if there is none, and returns
-// the sum. The time to live stays. Errors: ErrNotInteger, ErrIncrDecrOverflow,
-// ErrWrongType, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated; nothing has
-// changed then.
+// Incr adds by to the integer that key holds, 0 if there is none, and returns the sum.
+// The time to live stays. Errors: ErrNotInteger, ErrIncrDecrOverflow, ErrWrongType,
+// ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated; nothing has changed then.
 func (s *Session) Incr(now int64, key []byte, by int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return 0, ErrKeyTooLong

@@ -18,9 +18,9 @@ const (
 	rankings
 )
 
-// TopKey is one line of a ranking. Count is how many calls of the ranking's
-// kind the key saw, recent ones weighing more (counts halve every minute); it may
-// be too high by at most Error, never too low by more than sampling noise.
+// TopKey is one line of a ranking. Count is how many calls of the ranking's kind the key
+// saw; counts halve every minute, so recent calls weigh more. It is too high by at most
+// Error, and too low by sampling noise only.
 type TopKey struct {
 	Key   []byte
 	Count uint64
@@ -28,14 +28,14 @@ type TopKey struct {
 }
 
 const (
-	// sketchFactor is how many counters a ranking keeps for each key it
-	// reports: the space-saving error is total/counters.
+	// sketchFactor is how many counters a ranking keeps for each key that it reports: the
+	// error of the summary is total calls / counters.
 	sketchFactor = 4
-	// topKeyBytes is how much of a key a ranking remembers.
+	// topKeyBytes is how many bytes of a key a ranking remembers.
 	topKeyBytes = 256
-	// Up to exactPerWindow calls in every topWindow ns are counted exactly;
-	// beyond, one in sampleEvery on average, at random distances so that no
-	// pattern of keys hides, each counting for sampleEvery.
+	// Up to exactPerWindow calls in every topWindow ns are counted exactly. Of the
+	// others, one in sampleEvery on average is counted as sampleEvery, at random
+	// distances, so that no pattern of keys hides.
 	topWindow      = 100_000_000
 	exactPerWindow = 256
 	sampleEvery    = 64
@@ -56,9 +56,8 @@ type ranks struct {
 	by [rankings]spaceSaving
 }
 
-// rankStripes is how many ranks there are: sessions meet in one seldom enough,
-// since they count few of their calls, and thousands of sessions cost no more
-// memory than a handful.
+// rankStripes is how many ranks there are. Sessions rarely meet in one, since they count
+// few of their calls. Thousands of sessions cost no more memory than a handful.
 const rankStripes = 4
 
 // tops are the rankings of an engine.
@@ -109,11 +108,10 @@ func (s *sampler) observe(now int64, key []byte, hash uint64, ok bool) {
 	s.ranks.mu.Unlock()
 }
 
-// spaceSaving is the Space-Saving summary of Metwally, Agrawal and El Abbadi,
-// "Efficient Computation of Frequent and Top-k Elements in Data Streams"
-// (2005): a newcomer takes over the smallest counter and inherits its count as
-// error. Counters form a min-heap. Memory is allocated with the first key and
-// bounded by cap.
+// spaceSaving is the Space-Saving summary of Metwally, Agrawal and El Abbadi, "Efficient
+// Computation of Frequent and Top-k Elements in Data Streams" (2005). A new key takes
+// over the smallest counter and inherits its count as error. Counters form a min-heap.
+// Memory is allocated with the first key and bounded by cap.
 type spaceSaving struct {
 	cap  int
 	heap []topCounter
@@ -151,7 +149,7 @@ func (ss *spaceSaving) add(key []byte, hash, weight uint64) {
 	ss.down(i)
 }
 
-// clip copies what a ranking remembers of key into buf.
+// clip copies the remembered part of key into buf.
 func clip(buf, key []byte) []byte {
 	return append(buf[:0], key[:min(len(key), topKeyBytes)]...)
 }

@@ -15,21 +15,21 @@ import (
 // NoExpiry is the deadline of a key without a time to live.
 const NoExpiry = math.MaxInt64
 
-// MaxValueLen is how many bytes a string may have. Other values have bounds of
-// their own: see engine/packed.
+// MaxValueLen bounds the bytes of a string. Other values have bounds of their own: see
+// engine/packed.
 const MaxValueLen = 1 << 20
 
-// ErrValueTooLarge is returned for a value above MaxValueLen, or that of its
-// kind. Nothing is changed then.
+// ErrValueTooLarge is returned for a value above MaxValueLen, or the bound of its kind.
+// Nothing is changed then.
 var ErrValueTooLarge = errors.New("value is longer than 1048576 bytes")
 
-// Value is a visit to the value of one key: from Session.Open to Close the
-// key's shard is locked. It is part of its session, which can visit one key at
-// a time and must be asked nothing else meanwhile.
+// Value is a visit to the value of one key: from Session.Open to Close the key's shard is
+// locked. It is part of its session, which can visit one key at a time. The session must
+// not be used for anything else meanwhile.
 //
-// The value of a Counter, which Redis calls a string, is its text; an integer
-// in its shortest form is kept as a number, whoever has written it. The values
-// of other kinds are bytes that mean nothing here.
+// The value of a Counter, which Redis calls a string, is its text. An integer in its
+// shortest form is kept as a number, whoever has written it. This package does not
+// interpret the bytes of other kinds.
 type Value struct {
 	s       *Session
 	sh      *shard.Shard
@@ -41,11 +41,11 @@ type Value struct {
 	text    [20]byte // of an integer
 }
 
-// Open begins a visit to the value of key: its shard is locked until Close, but
-// for a session that holds it already. kind is what the caller works on, a
-// Counter, Hash, Set, SortedSet or List. It allocates nothing. now is in ns.
-// Errors: ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed,
-// ErrNotIsolated, ErrUndoFull; nothing is locked then.
+// Open begins a visit to the value of key. Its shard is locked until Close, unless the
+// session already holds it. kind is the kind that the caller expects: Counter, Hash, Set,
+// SortedSet or List. It allocates nothing. now is in ns. Errors: ErrWrongType for a key
+// of another kind, ErrKeyTooLong, ErrSealed, ErrNotIsolated, ErrUndoFull; nothing is
+// locked then.
 func (s *Session) Open(now int64, key []byte, kind algo.Algorithm) (*Value, error) {
 	if len(key) > shard.MaxKeyLen {
 		return nil, ErrKeyTooLong
@@ -64,7 +64,7 @@ func (s *Session) Open(now int64, key []byte, kind algo.Algorithm) (*Value, erro
 	}
 	v := &s.value
 	v.s, v.sh, v.now = s, sh, sh.Advance(now)
-	// Of a plan, which is large, a visit has use for these only.
+	// A plan is large, and a visit uses only these fields.
 	v.p.it, v.p.hash, v.p.key = it, hash, key
 	v.p.ent, v.p.found = sh.Find(hash, key)
 	v.p.live = v.p.found && !v.p.ent.Expired(v.now)
@@ -76,7 +76,7 @@ func (s *Session) Open(now int64, key []byte, kind algo.Algorithm) (*Value, erro
 	return v, nil
 }
 
-// measure reads the length of what is in the table.
+// measure reads the length of the stored value.
 func (v *Value) measure() {
 	v.n, v.integer, v.spliced = 0, false, false
 	if !v.p.live {
@@ -93,7 +93,7 @@ func (v *Value) measure() {
 	}
 }
 
-// most is how long the value may be.
+// most returns the bound on the value's length.
 func (v *Value) most() int {
 	if v.kind() == algo.Counter {
 		return MaxValueLen
@@ -106,15 +106,15 @@ func (v *Value) kind() algo.Algorithm { return v.p.it.Limit.Algorithm }
 // Exists reports whether the key has a value.
 func (v *Value) Exists() bool { return v.p.live }
 
-// Now returns the time of the visit, in ns: that of Open or, if that is a
-// little later, of an earlier visit to the shard.
+// Now returns the time of the visit, in ns: that of Open, or of an earlier visit to the
+// shard if that is a little later.
 func (v *Value) Now() int64 { return v.now }
 
 // Len returns the length of the value in bytes, 0 for an absent one.
 func (v *Value) Len() int { return len(v.Bytes()) }
 
-// Bytes returns the value in the table, nil for an absent one. It may only be
-// read, and not after the next Splice, Set, Delete or Close.
+// Bytes returns the stored value, nil if absent. It is read-only, and valid until the
+// next Splice, Set, Delete or Close.
 func (v *Value) Bytes() []byte {
 	switch {
 	case !v.p.live:
@@ -125,8 +125,8 @@ func (v *Value) Bytes() []byte {
 	return v.stored()
 }
 
-// A value's state is its bytes, zeros up to a whole number of words, and in the
-// last byte how many bytes that one and the zeros are, 1 to 8. A counter's is
+// A value's state is its bytes, then zeros up to a whole number of words. The last byte
+// holds the length of this padding including itself, 1 to 8. A counter's state is
 // described in counter.go.
 
 // stored returns the bytes of the value in its record.
@@ -135,7 +135,7 @@ func (v *Value) stored() []byte {
 	return v.p.ent.State()[at : at+v.n : at+v.n]
 }
 
-// offset is where the bytes begin in the state.
+// offset returns where the bytes begin in the state.
 func (v *Value) offset() int {
 	if v.kind() == algo.Counter {
 		return 8
@@ -143,7 +143,7 @@ func (v *Value) offset() int {
 	return 0
 }
 
-// wordsOf is how many words a value of n bytes takes.
+// wordsOf returns how many words a value of n bytes takes.
 func (v *Value) wordsOf(n int) int {
 	if v.kind() == algo.Counter {
 		return textWords(n)
@@ -151,7 +151,7 @@ func (v *Value) wordsOf(n int) int {
 	return n/8 + 1
 }
 
-// seal ends the record of a value of n bytes.
+// seal writes the padding of a value of n bytes.
 func (v *Value) seal(n int) {
 	v.n = n
 	state := v.p.ent.State()
@@ -164,8 +164,8 @@ func (v *Value) seal(n int) {
 	state[len(state)-1] = byte(len(state) - n)
 }
 
-// Edit returns the value to be changed in place; its length stays. It is nil
-// for an absent value, and valid as long as Bytes. It marks the key as changed.
+// Edit returns the value to be changed in place; its length stays. It is nil for an
+// absent value, and valid as long as Bytes. It marks the key as changed.
 func (v *Value) Edit() []byte {
 	if !v.p.live {
 		return nil
@@ -182,9 +182,9 @@ func (v *Value) Edit() []byte {
 	return v.stored()
 }
 
-// Set makes value the value of the key, which it creates if need be, and leaves
-// its deadline alone. value must not be a part of Bytes. Errors: ErrFull,
-// ErrValueTooLarge; nothing has changed then.
+// Set makes value the value of the key, which it creates if needed, and leaves its
+// deadline alone. value must not be a part of Bytes. Errors: ErrFull, ErrValueTooLarge;
+// nothing has changed then.
 func (v *Value) Set(value []byte) error {
 	if len(value) > v.most() {
 		return ErrValueTooLarge
@@ -203,7 +203,7 @@ func (v *Value) Set(value []byte) error {
 	return nil
 }
 
-// setInteger makes n the value of a counter.
+// setInteger sets a counter to n.
 func (v *Value) setInteger(n int64) error {
 	if err := v.place(1); err != nil {
 		return err
@@ -213,8 +213,7 @@ func (v *Value) setInteger(n int64) error {
 	return nil
 }
 
-// place makes the record of the value one of so many words, and creates it if
-// need be.
+// place gives the record of the value so many words, and creates it if needed.
 func (v *Value) place(words int) error {
 	v.save()
 	if err := v.s.place(&v.p, v.sh, words, v.Deadline(), v.now); err != nil {
@@ -224,11 +223,10 @@ func (v *Value) place(words int) error {
 	return nil
 }
 
-// Splice makes del bytes from at on, which must be there, into ins bytes,
-// creates the key if it is absent, and returns the whole value. The ins bytes
-// are undefined and to be written by the caller. What follows them is moved,
-// within the record if its size class allows. Errors: ErrFull,
-// ErrValueTooLarge; nothing has changed then.
+// Splice replaces the del bytes from at on, which must exist, by ins bytes, and returns
+// the whole value. It creates the key if absent. The ins bytes are undefined: the caller
+// writes them. The bytes after them move, within the record if its size class allows.
+// Errors: ErrFull, ErrValueTooLarge; nothing has changed then.
 func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 	if v.integer {
 		if err := v.spell(); err != nil {
@@ -257,7 +255,8 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 	return v.stored(), nil
 }
 
-// Changed tells those who watch the key of a write that leaves it as it is.
+// Changed marks the key as written for its watchers, although the write leaves it as it
+// is.
 func (v *Value) Changed() {
 	if v.p.live && v.sh.Watched(v.p.hash, v.p.key) != nil {
 		v.save()
@@ -271,15 +270,15 @@ func (v *Value) touch() {
 	v.sh.Touch(v.p.ent)
 }
 
-// save remembers what the key was, for Session.Rollback. Open has seen that
-// there is room.
+// save remembers the state of the key for Session.Rollback. Open has checked that there
+// is room.
 func (v *Value) save() {
 	if v.s.step.undo.on {
 		_ = v.s.save(v.p.hash, v.p.key)
 	}
 }
 
-// spell makes a counter kept as a number one that is kept as text.
+// spell turns a counter kept as a number into one kept as text.
 func (v *Value) spell() error {
 	var buf [20]byte
 	text := strconv.AppendInt(buf[:0], int64(v.p.ent.Word(0)), 10)
@@ -292,8 +291,8 @@ func (v *Value) spell() error {
 	return nil
 }
 
-// Deadline returns when the key expires, in ns of the engine's time, or
-// NoExpiry; of an absent key NoExpiry, which is what it is created with.
+// Deadline returns when the key expires, in ns of the engine's time, or NoExpiry. For an
+// absent key it returns NoExpiry, the deadline with which it is created.
 func (v *Value) Deadline() int64 {
 	if !v.p.live {
 		return NoExpiry
@@ -301,9 +300,8 @@ func (v *Value) Deadline() int64 {
 	return v.p.ent.Deadline()
 }
 
-// SetDeadline sets when the key expires, in ns of the engine's time, or
-// NoExpiry. A time that has passed deletes the key. Of an absent key it does
-// nothing.
+// SetDeadline sets when the key expires, in ns of the engine's time, or NoExpiry. A time
+// that has passed deletes the key. It does nothing for an absent key.
 func (v *Value) SetDeadline(at int64) {
 	switch {
 	case !v.p.live:
@@ -325,14 +323,14 @@ func (v *Value) Delete() {
 	v.measure()
 }
 
-// Close ends the visit. It does nothing after it has.
+// Close ends the visit. Further calls do nothing.
 func (v *Value) Close() {
 	if v.sh == nil {
 		return
 	}
 	if v.spliced && v.kind() == algo.Counter && v.p.live {
 		if n, ok := parseInteger(v.stored()); ok {
-			// A smaller record; one that cannot be had changes nothing.
+			// The record gets smaller; if that fails, nothing changes.
 			_ = v.setInteger(n)
 		}
 	}

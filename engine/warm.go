@@ -5,16 +5,15 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// warmFrom is the accounted size of a table from which on looking keys up
-// misses the second-level cache often enough for Warm to pay.
+// warmFrom is the accounted size of a table from which Warm pays: looking keys up then
+// often misses the second-level cache.
 const warmFrom = 4 << 20
 
 // Cold reports whether the table is too large for the caches, so that Warm pays.
 func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
 
-// Warm asks the processor for the states of keys that the caller is about to
-// decide on, so that their cache misses overlap instead of following one
-// another. It changes nothing. Cost: one short hold of each key's shard.
+// Warm prefetches the states of keys that the caller is about to decide on, so that their
+// cache misses overlap. It changes nothing. Cost: one short hold of each key's shard.
 func (s *Session) Warm(keys [][]byte) {
 	s.hashes = s.hashes[:0]
 	for _, k := range keys {
@@ -23,8 +22,8 @@ func (s *Session) Warm(keys [][]byte) {
 	s.e.table.Prefetch(s.hashes)
 }
 
-// WarmWhole is Warm for keys whose records may take more than a line of the
-// processor's cache, as those of strings often do: it asks for the next one too.
+// WarmWhole is Warm for keys whose records may take more than one cache line, as those of
+// strings often do: it prefetches the next line too.
 func (s *Session) WarmWhole(keys [][]byte) {
 	t := s.e.table
 	s.hashes = s.hashes[:0]
@@ -41,8 +40,8 @@ func (s *Session) WarmWhole(keys [][]byte) {
 	}
 }
 
-// WarmKeys is up to how many keys of a step are warmed whole. A step of more asks
-// for the records itself: it has their locks, and its own keys are enough to
+// WarmKeys is up to how many keys of a step are warmed whole. A step of more keys
+// prefetches its records itself: it holds their locks, and its own keys are enough to
 // overlap.
 const WarmKeys = 3
 
@@ -50,9 +49,9 @@ const WarmKeys = 3
 type Sought struct {
 	Hash uint64 // by Engine.Seed
 	Len  int    // of the key
-	// Limit is the one that it is to be checked against, if that may be in no cache.
+	// Limit is the limit that it will be checked against, if that may be in no cache.
 	Limit Ready
-	// Whole: the step is of WarmKeys or fewer.
+	// Whole is set if the step has WarmKeys keys or fewer.
 	Whole bool
 }
 
@@ -61,10 +60,10 @@ func (s *Session) SoughtHold(key []byte) Sought {
 	return Sought{Hash: s.e.hash(algo.HoldSpace, key), Len: len(key), Whole: true}
 }
 
-// WarmChecks is Warm for keys of steps that are to come: see CheckOptions.Warm.
+// WarmChecks is Warm for the keys of steps that follow: see CheckOptions.Warm.
 func (s *Session) WarmChecks(sought []Sought) {
 	t := s.e.table
-	// In a loop of its own: the directories' misses overlap too.
+	// In a loop of its own, so that the directories' misses overlap too.
 	for i := range sought {
 		t.PrefetchSlot(sought[i].Hash)
 		if it := sought[i].Limit.it; it != nil {

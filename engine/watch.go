@@ -2,13 +2,13 @@ package engine
 
 import "github.com/headgate-io/headgate/shard"
 
-// Watch is a key that is watched from Session.Watch to End, and what it was
-// then. See shard.Watch for what counts as a change.
+// Watch is a key that is watched from Session.Watch to End, and its state at the
+// beginning. See shard.Watch for what counts as a change.
 type Watch struct {
 	e       *Engine
 	hash    uint64
 	on      *shard.Watch
-	changes uint64 // that on had counted
+	changes uint64 // on's count at the beginning
 	reign   uint64 // of the engine
 	live    bool   // the key existed, and had not expired
 }
@@ -26,11 +26,11 @@ func (s *Session) Watch(now int64, key []byte) (Watch, error) {
 	return Watch{s.e, hash, on, on.Changes(), s.e.reign.Load(), live(sh, hash, key, sh.Advance(now))}, nil
 }
 
-// Unchanged reports whether nobody has written to the key of w since it is
-// watched: not even what it was before, nor itself. A key that has expired since
-// has changed; one that had expired before, and is removed, has not. It has too
-// if this node has begun to lead in between: what others wrote meanwhile was
-// counted nowhere. Errors: ErrSealed, ErrNotIsolated.
+// Unchanged reports whether nobody has written to the key of w since Watch, not even the
+// value that it had. A key that has expired since has changed. A key that had expired
+// before, and is removed, has not. If this node has begun to lead in between, the key
+// counts as changed: writes by others meanwhile were not counted. Errors: ErrSealed,
+// ErrNotIsolated.
 func (s *Session) Unchanged(now int64, w *Watch) (bool, error) {
 	sh, err := s.look(w.hash)
 	if err != nil {
@@ -41,10 +41,10 @@ func (s *Session) Unchanged(now int64, w *Watch) (bool, error) {
 		(!w.live || live(sh, w.hash, w.on.Key(), sh.Advance(now))), nil
 }
 
-// Key returns the key, which is not to be changed.
+// Key returns the key, which must not be changed.
 func (w *Watch) Key() []byte { return w.on.Key() }
 
-// End ends the watch. No session of the caller's may hold keys.
+// End ends the watch. No session of the caller may isolate keys.
 func (w *Watch) End() {
 	sh := w.e.table.At(w.hash)
 	sh.Lock()
