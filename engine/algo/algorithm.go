@@ -8,10 +8,9 @@ import (
 // Algorithm names the rule of a limit and the kind of state its keys hold.
 type Algorithm uint8
 
-// The zero value is Token, the default algorithm. Slots and what follows are
-// kinds of state that have commands of their own: RL.ACQUIRE, those of strings,
-// INCREX among them, hashes, sets, sorted sets and lists. Numbers are in
-// effects: they stay for ever.
+// The zero value is Token, the default algorithm. Slots and the kinds after it have
+// commands of their own: RL.ACQUIRE, and those of strings (INCREX among them), hashes,
+// sets, sorted sets and lists. Numbers are part of effects: they never change.
 const (
 	Token Algorithm = iota
 	Leaky
@@ -25,66 +24,62 @@ const (
 	SortedSet
 	List
 
-	// Counters of limits that policies have, one for each algorithm of RL.LIMIT, in
-	// the same order, and one of their own. Only a check of policies charges them.
+	// Counters of policies' limits, one for each algorithm of RL.LIMIT, in the same
+	// order, and those below. Only a check of policies charges them.
 	PolicyToken
 	PolicyLeaky
 	PolicyFixed
 	PolicySliding
 	PolicyLog
-	// PolicyCalendar counts in the windows of a calendar, which the check names.
-	// RL.LIMIT has nothing like it.
+	// PolicyCalendar counts in the windows of a calendar, which the check names. RL.LIMIT
+	// has no equivalent.
 	PolicyCalendar
 
-	// HoldRecord is the record of a reservation. It has no limit, and is no user's
-	// key.
+	// HoldRecord is the record of a reservation. It has no limit, and users cannot see it
+	// as a key.
 	HoldRecord
 	// OffenceRecord is what is known of a caller whom a limit has denied. It has no
-	// limit either, and is no user's key.
+	// limit, and users cannot see it as a key.
 	OffenceRecord
 
-	// PolicySlots is the counter of a policy's limit of calls that run at once. Only
-	// a reservation takes of it, and its settlement gives back.
+	// PolicySlots is the counter of a policy's limit of concurrent calls. Only a
+	// reservation takes slots, and its settlement gives them back.
 	PolicySlots
 
-	// blocked is how a limit of 0 units decides. No state has it.
+	// blocked decides a limit of 0 units. No state has it.
 	blocked
 )
 
-// Databases is how many databases a table has: keys apart, numbered from 0.
+// Databases is the number of databases of a table: separate sets of keys, numbered from
+// 0.
 const Databases = 16
 
-// Key spaces after the last database. Their records are seen by no command on keys:
-// those of reservations, and those of offenders, which have the keys of the counters
-// that they are beside.
+// Key spaces after the last database, for records that no command on keys sees:
+// reservations, and offenders. An offender's record has the key of its counter.
 const (
 	HoldSpace    = Databases
 	OffenceSpace = Databases + 1
 	Spaces       = Databases + 2 // how many there are
 )
 
-// kind is what one kind of state has of its own.
+// kind is what differs between kinds of state.
 type kind struct {
-	// name is what users call it, and redis what TYPE and SCAN do, if that is
-	// another name.
+	// name is the name for users. redis is the name in TYPE and SCAN, if different.
 	name, redis string
-	// decides marks the algorithms of RL.LIMIT. A limit of theirs of 0 units is
-	// blocked.
+	// decides marks the algorithms of RL.LIMIT. Their limits of 0 units are blocked.
 	decides bool
-	// policy marks the counters of policies' limits. Their limits may be of 0 units
-	// too. decider is the algorithm that decides them, the kind itself if there is no
-	// other: see Decider.
+	// policy marks the counters of policies' limits, which may also have 0 units. decider
+	// is the algorithm that decides them, or the kind itself: see Decider.
 	policy  bool
 	decider Algorithm
-	// What its limits have: a number of units, a period, a rate with a burst
-	// and a rounding, windows that align.
+	// The parts of its limits: a number of units, a period, a rate with a burst and a
+	// rounding, and windows that align.
 	units, period, rate, aligns bool
 	// space is the key space of records that are not in databases.
 	space uint8
 	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
 	expires bool
-	// algorithm is the one that its limits are decided by, nil for a kind without
-	// limits.
+	// algorithm decides its limits, nil for a kind without limits.
 	algorithm *algorithm
 }
 
@@ -113,10 +108,10 @@ var kinds = [...]kind{
 	PolicySlots:    {name: "policy-slots", redis: policyType, policy: true, decider: Slots, units: true, period: true, algorithm: &slotsAlgorithm},
 }
 
-// policyType is what TYPE says of a policy's counter, whatever decides.
+// policyType is the type of every policy's counter in TYPE.
 const policyType = "policy"
 
-// unknown is the row of blocked, and of what is no algorithm.
+// unknown is the row of blocked, and of values that are not an algorithm.
 var unknown = kind{name: "unknown"}
 
 // kind returns a's row.
@@ -127,31 +122,31 @@ func (a Algorithm) kind() *kind {
 	return &unknown
 }
 
-// algorithm is what one algorithm says, each in a variable of its own. A function that
-// it has no use for is nil. r is the rule by which the state was written last, unless
-// said otherwise; now need not be clamped.
+// algorithm is what differs between algorithms, each in a variable of its own. A function
+// that an algorithm does not use is nil. r is the rule by which the state was last
+// written, unless stated otherwise; now need not be clamped.
 //
 // Only the decision itself is not here: see Rule.Decide.
 type algorithm struct {
-	// words is how many words a state has; 0 for a list, whose record says it.
+	// words is how many words a state has; 0 for a list, whose record shows it.
 	words int
 	list  bool
-	// timed: a state and what is charged are lengths of time, not units. An edit of the
-	// numbers carries such a state over to other ones.
+	// timed is set if states and charges are lengths of time, not units. An edit of the
+	// numbers converts such a state.
 	timed bool
-	// countsOn: it can count beyond its limit, whatever that is.
+	// countsOn is set if it can count beyond its limit, whatever the limit is.
 	countsOn bool
 
 	// window returns Limit.Window.
 	window func(r *Rule) int64
-	// fits is Limit.Fits, split is Limit.Split. multiple makes m, which has l's
-	// algorithm to decide by, limit, period and alignment, Limit.Multiple.
+	// fits is Limit.Fits, split is Limit.Split. multiple implements Limit.Multiple: it
+	// completes m, which already has l's deciding algorithm, limit, period and alignment.
 	fits     func(l Limit, maxEntries int) error
 	split    func(l Limit, n int64) (share Limit, ok bool)
 	multiple func(l Limit, m *Limit, n int64)
 
-	// adopt is Rule.Adopt, scale is Rule.Scale. Nil: a state means the same under
-	// every limit.
+	// adopt is Rule.Adopt, scale is Rule.Scale. Nil: a state means the same under every
+	// limit.
 	adopt func(r, old *Rule, st State, now int64) State
 	scale func(r, old *Rule, st State, list []byte, now int64) (State, []byte)
 	// compact is Rule.Compact, apply is Rule.Apply and applyCount Rule.ApplyCount.
@@ -164,19 +159,19 @@ type algorithm struct {
 
 	// count is Rule.Count.
 	count func(r *Rule, in Input, d *Decision) (Count, error)
-	// What can be given back: see refund.go. charged tells what led from was to next,
-	// units of a list, and by what it is found again; the others are the methods of
-	// Rule that they are called after.
+	// Functions for refunds: see refund.go. charged returns what led from was to next,
+	// units for a list, and the stamp by which it is found again. The others implement
+	// the methods of Rule with their names.
 	charged  func(r *Rule, m *Mark, was, next State, now, units int64) (taken, stamp Span)
 	refund   func(r *Rule, c *Receipt, st State, record []byte, now int64, excess Span) Refund
 	forcible func(r *Rule, st State, list []byte, now, cost int64) int64
 	over     func(r *Rule, st State, list []byte, now int64) int64
 }
 
-// none is what is said of states that nothing is decided by.
+// none is the algorithm of states by which nothing is decided.
 var none algorithm
 
-// algorithm returns the one that limits of a are decided by.
+// algorithm returns the algorithm that decides limits of a.
 func (a Algorithm) algorithm() *algorithm {
 	if x := a.kind().algorithm; x != nil {
 		return x
@@ -198,13 +193,13 @@ func ParseAlgorithm(s string) (Algorithm, bool) {
 // String returns the lower-case name.
 func (a Algorithm) String() string { return a.kind().name }
 
-// Type is what TYPE and SCAN call a key that holds a's state.
+// Type returns the type in TYPE and SCAN of a key that holds a's state.
 func (a Algorithm) Type() string {
 	k := a.kind()
 	return cmp.Or(k.redis, k.name)
 }
 
-// OfPolicy returns the kind of a policy's counter that a decides; a itself if there is
+// OfPolicy returns the kind of a policy's counter that a decides, or a itself if there is
 // none.
 func (a Algorithm) OfPolicy() Algorithm {
 	for i := range kinds {
@@ -218,26 +213,26 @@ func (a Algorithm) OfPolicy() Algorithm {
 // IsPolicy reports whether a is the kind of a policy's counter.
 func (a Algorithm) IsPolicy() bool { return a.kind().policy }
 
-// IsData reports whether a is one of Redis's data types, whose values users set,
-// and not the state of a limit or slots.
+// IsData reports whether a is one of Redis's data types, whose values users set, rather
+// than the state of a limit or slots.
 func (a Algorithm) IsData() bool { return a.kind().expires }
 
-// HasQuota reports whether units are taken from a state of a.
+// HasQuota reports whether a state of a has units that calls take.
 func (a Algorithm) HasQuota() bool { return a.kind().units }
 
 // Space returns the key space of records that are not in databases; 0 for all
 // others.
 func (a Algorithm) Space() uint8 { return a.kind().space }
 
-// Has tells which parts the limits of a have: a number of units, a period, and
-// windows that align.
+// Has returns which parts the limits of a have: a number of units, a period, and windows
+// that align.
 func (a Algorithm) Has() (units, period, aligns bool) {
 	k := a.kind()
 	return k.units, k.period, k.aligns
 }
 
-// Decider returns the algorithm by which states of a are decided: of a policy's counter
-// the one that its row names.
+// Decider returns the algorithm that decides states of a. For a policy's counter, that is
+// the one in its row.
 func (a Algorithm) Decider() Algorithm {
 	if k := a.kind(); k.policy {
 		return k.decider

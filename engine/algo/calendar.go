@@ -4,29 +4,28 @@ import "errors"
 
 // # Windows of calendars
 //
-// A policy's limit may count by the days, weeks, months, quarters or years of a
-// zone. The engine knows no zones: who asks says when the window ends in which a
-// new counter would be, and the counter keeps that end as its deadline until it
-// is over. So other rules of a zone never move a window that is open, and neither
-// followers nor snapshots have to know any.
+// A policy's limit may count by the days, weeks, months, quarters or years of a zone. The
+// engine knows no zones: the caller names the end of the window for a new counter, and
+// the counter keeps that end as its deadline until it is over. So changed rules of a zone
+// never move an open window, and neither followers nor snapshots need the rules.
 
-// calendarAlgorithm is what windows of calendars say.
+// calendarAlgorithm is the algorithm of calendars' windows.
 var calendarAlgorithm = algorithm{
 	words: 1, countsOn: true, split: splitUnits, multiple: multipleUnits,
 	scale: scaleCalendar, pressure: firstPressure, describe: describeCalendar,
 	count: countCalendar, charged: calendarCharged, refund: refundCalendar, forcible: calendarForcible, over: calendarOver,
 }
 
-// ErrNoWindow is returned for a charge of a calendar's limit that does not say
-// which window contains the time of the visit.
+// ErrNoWindow is returned for a charge of a calendar's limit if the call does not name
+// the window that contains the time of the visit.
 var ErrNoWindow = errors.New("no window of the calendar contains the present")
 
-// Window is a window of a calendar and the one behind it: it lasts until End, and
-// that one until Next. Times are Unix ns. A visit to a key may be a little later
-// than the call's clock reading, and so in the next window.
+// Window is a window of a calendar and the next one: it lasts until End, the next until
+// Next. Times are Unix ns. A visit to a key may be a little later than the call's clock
+// reading, and so fall into the next window.
 type Window struct{ End, Next int64 }
 
-// EndAt returns when the window ends that contains now.
+// EndAt returns the end of the window that contains now.
 func (w *Window) EndAt(now int64) (int64, error) {
 	switch {
 	case w == nil:
@@ -38,11 +37,11 @@ func (w *Window) EndAt(now int64) (int64, error) {
 	return 0, ErrNoWindow
 }
 
-// calendar checks a window of a calendar: at most Limit units until the state's
-// deadline, or in a new window until the end of o.Window. State, options and
-// results are as in fixed; ErrNoWindow too.
+// calendar checks a window of a calendar: at most Limit units until the state's deadline,
+// or in a new window until the end of o.Window. State, options and results are as in
+// fixed, and ErrNoWindow is possible too.
 //
-// Worst case: as of a fixed window, 2*Limit units around the end of one.
+// Worst case: as for a fixed window, 2*Limit units around the end of one.
 func (r *Rule) calendar(st State, now, cost int64, o *Options, d *Decision) (next State, write bool, err error) {
 	now = Clamp(now)
 	used, end := calendarAt(st, now)
@@ -82,8 +81,8 @@ func (r *Rule) calendar(st State, now, cost int64, o *Options, d *Decision) (nex
 	return State{Deadline: end, First: uint64(count)}, true, nil
 }
 
-// calendarAt returns what counts of a state at now, and until when. Nothing does
-// of a window that is over.
+// calendarAt returns the units that count at now, and until when. Units of a past window
+// do not count.
 func calendarAt(st State, now int64) (used, end int64) {
 	if st.Deadline <= now {
 		return 0, 0
@@ -91,7 +90,7 @@ func calendarAt(st State, now int64) (used, end int64) {
 	return int64(min(st.First, MaxCount)), st.Deadline
 }
 
-// scaleCalendar is Rule.Scale of a window of a calendar.
+// scaleCalendar is Rule.Scale for a calendar's window.
 func scaleCalendar(r, old *Rule, st State, _ []byte, _ int64) (State, []byte) {
 	st.First = scaled(min(st.First, MaxCount), uint64(r.Burst), uint64(old.Burst))
 	return st, nil

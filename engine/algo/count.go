@@ -2,28 +2,27 @@ package algo
 
 // # Calls that are denied and count
 //
-// A policy's limit may count every call, and a soft one counts those that it would
-// have denied. What is charged then does not fit: a window counts on; a bucket goes
-// into debt by at most one period; a log keeps its newest units, since those before
-// them say nothing about when it has room again.
+// A policy's limit may count every call, and a soft one counts those that it would have
+// denied. Such a charge does not fit. A window counts on; a bucket goes into debt by at
+// most one period; a log keeps its newest units, since earlier ones do not affect when it
+// has room again.
 
-// Count is what counts of a call that does not fit.
+// Count is the charge of a call that does not fit.
 type Count struct {
-	// Next and Words are those of Decide, and Write says that there is something to
-	// store.
+	// Next and Words are those of Decide. Write is set if there is something to store.
 	Next  State
 	Words int
 	Write bool
-	// Units are what a list is charged: see Rule.ApplyCount.
+	// Units is the charge to a list: see Rule.ApplyCount.
 	Units int64
-	// Forfeits: nothing of what was charged before can be given back after this.
+	// Forfeits is set if no earlier charge can be given back after this one.
 	Forfeits bool
 }
 
-// Count plans that a call which is denied, or denied by this limit, is charged all the
-// same. d is what the limit has decided, and becomes what the next such call would be
-// answered. Of a limit that had room it becomes what that holds, with the wait of the
-// next call. Errors: those of Decide, and nothing is to be stored then.
+// Count plans the charge of a call that is denied, by this limit or another. d holds the
+// limit's decision. Count replaces it by the answer that the next such call would get,
+// or, if the limit had room, by what it holds and the wait of the next call. Errors:
+// those of Decide; nothing may be stored then.
 func (r *Rule) Count(in *Input, d *Decision) (Count, error) {
 	count := r.Decides.algorithm().count
 	if count == nil { // a limit of 0 counts nothing
@@ -32,7 +31,7 @@ func (r *Rule) Count(in *Input, d *Decision) (Count, error) {
 	return count(r, *in, d)
 }
 
-// answer makes d what Count says of a state that is not a list.
+// answer sets d as Count describes, for a state that is not a list.
 func (r *Rule) answer(c Count, in *Input, d *Decision) (Count, error) {
 	peek := Options{Peek: true, Wait: in.Options.Wait, Debt: in.Options.Debt}
 	next := Input{State: c.Next, Now: in.Now, Cost: in.Cost, Options: &peek}
@@ -49,14 +48,14 @@ func (r *Rule) answer(c Count, in *Input, d *Decision) (Count, error) {
 	return c, err
 }
 
-// most is how much of a limit may be used, its debt included.
+// most returns how much of a limit may be used, including its debt.
 func (r *Rule) most(debt int64) int64 {
 	debt = min(max(debt, 0), MaxCount)
 	return min(r.Burst, MaxCount-debt) + debt
 }
 
-// countBucket charges a bucket up to one period beyond the capacity, or to the end
-// of the debt that is allowed, whichever is more.
+// countBucket charges a bucket up to one period beyond the capacity, or to the end of the
+// allowed debt, whichever is more.
 func countBucket(r *Rule, in Input, d *Decision) (Count, error) {
 	now := Clamp(in.Now)
 	used := in.State.bucket().used(now)
@@ -128,7 +127,7 @@ func countLog(r *Rule, in Input, d *Decision) (c Count, err error) {
 	case room < 0:
 		says.RetryAfter = Never
 	case after <= room:
-	case room >= cost: // what is charged now may stay
+	case room >= cost: // this charge may stay
 		says.RetryAfter = r.logRetry(b, at, expired, used, room-cost)
 	default:
 		says.RetryAfter = newest + r.Period - at
@@ -137,8 +136,8 @@ func countLog(r *Rule, in Input, d *Decision) (c Count, err error) {
 	return c, nil
 }
 
-// oldest returns how many of the pairs from the expired ones on go whole where
-// the oldest units have to.
+// oldest returns how many pairs, from the expired ones on, go whole if the oldest units
+// must go.
 func (b logRing) oldest(expired int, units int64) (pairs int) {
 	head, count := b.span()
 	for i := expired; i < count; i++ {
@@ -150,8 +149,8 @@ func (b logRing) oldest(expired int, units int64) (pairs int) {
 	return pairs
 }
 
-// logCount charges cost units, at most all that there can be, at now, whether they fit
-// or not, and keeps the newest. buf must have the room that countLog told.
+// logCount charges cost units at now whether they fit or not, up to the bound of the
+// limit, and keeps the newest. buf must have the room that countLog returned.
 func (r *Rule) logCount(buf []byte, now, cost, debt int64) {
 	b, most := logRing(buf), r.most(debt)
 	b.drop(Clamp(now), r.Period)

@@ -9,18 +9,17 @@ import (
 // 365.25 days in ns, about 1.7 years in 2^62 ns less than maxInstant.
 const MaxSpan = 36525 * 24 * 3600 * 1_000_000_000
 
-// latestInstant bounds every stored time. The clock stops counting at
-// maxInstant, and no admitted call reaches further than MaxSpan into the
-// future, so that only a forced charge can meet it.
+// latestInstant bounds every stored time. The clock stops counting at maxInstant, and no
+// admitted call reaches further than MaxSpan into the future. So only a forced charge can
+// reach this bound.
 const latestInstant = maxInstant + MaxSpan
 
-// MaxCount bounds the counts of windows and logs: two of them can be added
-// without wrapping an int64.
+// MaxCount bounds the counts of windows and logs: two of them can be added without
+// wrapping an int64.
 const MaxCount = math.MaxInt64 / 2
 
-// Clamp brings a clock reading into 0..maxInstant. The engine's clock
-// never leaves that range; the bound is what makes every sum below safe for
-// any argument.
+// Clamp brings a clock reading into 0..maxInstant. The engine's clock never leaves that
+// range. The bound makes every sum below safe for any argument.
 func Clamp(now int64) int64 {
 	return min(max(now, 0), maxInstant)
 }
@@ -31,8 +30,8 @@ type Span struct {
 	Frac uint32
 }
 
-// endless is what a product that does not fit is rounded to; it is above every
-// bound and can be added to a stored time without wrapping.
+// endless is the result of a product that does not fit. It is above every bound, and can
+// be added to a stored time without wrapping.
 var endless = Span{NS: math.MaxInt64}
 
 func (a Span) add(b Span) Span {
@@ -40,7 +39,7 @@ func (a Span) add(b Span) Span {
 	return Span{a.NS + b.NS + f>>32, uint32(f)}
 }
 
-// sub returns a-b, and 0 when b is the longer one.
+// sub returns a-b, or 0 if b is longer.
 func (a Span) sub(b Span) Span {
 	if a.less(b) {
 		return Span{}
@@ -67,7 +66,7 @@ func (a Span) ceil() int64 {
 }
 
 // times returns n units of num/den ns each, rounded down to 2^-32 ns:
-// floor(n*num*2^32/den)/2^32. What is not below 2^63 ns becomes endless.
+// floor(n*num*2^32/den)/2^32. A result of 2^63 ns or more becomes endless.
 func times(n, num, den uint64) Span {
 	hi, lo := bits.Mul64(n, num)
 	if den == 1 {
@@ -89,11 +88,11 @@ func times(n, num, den uint64) Span {
 
 // fit returns the largest n with times(n, num, den) <= a, for num >= den.
 //
-// In units of 2^-32 ns, let A = a.ns*2^32 + a.frac. floor(n*num*2^32/den) <= A
-// means n*num*2^32 < (A+1)*den, whose product has up to 160 bits. Splitting it:
-// with n1, rem from a.ns*den = n1*num + rem, the largest n is n1 or n1+1, and
-// it is n1+1 if and only if (num-rem)*2^32 < (a.frac+1)*den, because
-// a.frac+1 <= 2^32 and den <= num leave room for one more unit at most.
+// In units of 2^-32 ns, let A = a.ns*2^32 + a.frac. floor(n*num*2^32/den) <= A means
+// n*num*2^32 < (A+1)*den, whose product has up to 160 bits. To split it, take n1 and rem
+// from a.ns*den = n1*num + rem. The largest n is n1 or n1+1. It is n1+1 if and only if
+// (num-rem)*2^32 < (a.frac+1)*den: since a.frac+1 <= 2^32 and den <= num, at most one
+// more unit has room.
 func (a Span) fit(num, den uint64) uint64 {
 	if den == 1 {
 		return a.NS / num

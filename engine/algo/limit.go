@@ -2,8 +2,8 @@ package algo
 
 import "errors"
 
-// ErrAlgorithm is returned for a limit of an algorithm that is not known, or not where
-// it is named.
+// ErrAlgorithm is returned for a limit whose algorithm is unknown, or not allowed for
+// this use.
 var ErrAlgorithm = errors.New("unknown algorithm")
 
 // These errors are returned by Limit.Validate.
@@ -22,19 +22,18 @@ var (
 	errCapacity       = errors.New("burst must refill within 100 years at this rate")
 )
 
-// Rounding says how a token or leaky limit rounds the time of one unit,
-// period/limit.
+// Rounding says how a token or leaky limit rounds the time of one unit, period/limit.
 type Rounding uint8
 
 const (
-	// Exact keeps a 32-bit binary fraction of a nanosecond and rounds the time
-	// of a call's whole cost down: the long-run rate is above the nominal one
-	// by less than 2.4e-10 of it.
+	// Exact keeps a 32-bit binary fraction of a nanosecond and rounds the time of a
+	// call's whole cost down: the long-run rate is above the nominal one by less than
+	// 2.4e-10 of it.
 	Exact Rounding = iota
 	// Nanosecond truncates the time of one unit to ns, as redis-cell does.
 	Nanosecond
-	// Microsecond rounds the time of one unit half up to µs, at least 1 µs, as
-	// the GCRA command of Redis does.
+	// Microsecond rounds the time of one unit half up to µs, at least 1 µs, as the GCRA
+	// command of Redis does.
 	Microsecond
 )
 
@@ -44,31 +43,30 @@ type Align uint8
 const (
 	// Epoch starts windows at multiples of the period since 1970.
 	Epoch Align = iota
-	// First starts a window at the first hit after the last one was over.
+	// First starts a window at the first hit after the last window was over.
 	First
 )
 
-// Limit is what a key is checked against: at most Limit units per Period. It
-// is comparable, so that equal limits can be interned as one.
+// Limit is what a key is checked against: at most Limit units per Period. It is
+// comparable, so that equal limits can be interned as one.
 type Limit struct {
 	Algorithm Algorithm
 	Rounding  Rounding
 	Align     Align
-	// DB is the database of the keys that are under the limit.
+	// DB is the database of the limit's keys.
 	DB uint8
-	// Resets and Scalings count, of a policy's limit, the edits that made what was
-	// consumed before void, or kept its share instead of its units. Other limits
-	// have none.
+	// Resets and Scalings count edits of a policy's limit: those that voided earlier use,
+	// and those that kept its share instead of its units. Other limits have none.
 	Resets, Scalings uint16
-	// Limit is the number of units per period; of a concurrency limit, the
-	// units that may be held at once. 0 denies every call, whatever it costs
-	// and its options say, and no wait ends that; state is left alone.
+	// Limit is the number of units per period; for a concurrency limit, the units that
+	// may be held at once. 0 denies every call without end, whatever its cost and
+	// options, and leaves the state alone.
 	Limit int64
-	// Period is in ns; of a policy's slots, for how long each is held. Slots of
-	// others, counters and calendars have none.
+	// Period is in ns. For a policy's slots it is how long each is held. Other slots,
+	// counters and calendars have none.
 	Period int64
-	// Burst is the capacity of a token or leaky bucket, 0 = Limit. The other
-	// algorithms have none.
+	// Burst is the capacity of a token or leaky bucket, 0 = Limit. Other algorithms have
+	// none.
 	Burst int64
 }
 
@@ -80,17 +78,17 @@ func (l Limit) Capacity() int64 {
 	return l.Limit
 }
 
-// Window returns in which time a valid limit admits its capacity, in ns: the period
-// of windows and logs, and the time in which an empty bucket refills. It is 0 for
-// limits of 0 units and slots, which have none, and for calendars, which know theirs.
+// Window returns the time in which a valid limit admits its capacity, in ns: the period
+// of windows and logs, the time in which an empty bucket refills. It is 0 for limits of 0
+// units and for slots. It is 0 for calendars too: a check brings their window.
 func (l Limit) Window() int64 {
 	r := Compile(l)
 	return r.Window
 }
 
-// Validate returns nil for a limit that can be compiled: Limit 0 or more,
-// Period from 1 ns to 100 years, and for token and leaky at most 1e9 units per
-// second, and a burst that refills within 100 years.
+// Validate returns nil if the limit can be compiled: Limit is 0 or more, and Period 1 ns
+// to 100 years. A token or leaky limit has at most 1e9 units per second, and a burst that
+// refills within 100 years.
 func (l Limit) Validate() error {
 	k := l.Algorithm.kind()
 	switch {
@@ -132,8 +130,8 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// Fits returns ErrLogFull for a log of more units than it may have entries: it would
-// work until the first burst.
+// Fits returns ErrLogFull for a log of more units than it may have entries: it would work
+// only until the first burst.
 func (l Limit) Fits(maxEntries int) error {
 	if fits := l.Algorithm.algorithm().fits; fits != nil {
 		return fits(l, maxEntries)
@@ -141,8 +139,8 @@ func (l Limit) Fits(maxEntries int) error {
 	return nil
 }
 
-// Split returns one of n equal shares of a limit of at least n units; ok is false
-// where it cannot be shared.
+// Split returns one of n equal shares of a limit of at least n units. ok is false if the
+// limit cannot be shared.
 func (l Limit) Split(n int64) (share Limit, ok bool) {
 	if split := l.Algorithm.algorithm().split; split != nil {
 		return split(l, n)
@@ -150,9 +148,8 @@ func (l Limit) Split(n int64) (share Limit, ok bool) {
 	return Limit{}, false
 }
 
-// interval returns the time of one unit of a token or leaky limit as the
-// fraction num/den ns in lowest terms, num >= den. The limit's rate must be
-// valid.
+// interval returns the time of one unit of a token or leaky limit as the fraction num/den
+// ns in lowest terms, num >= den. The limit's rate must be valid.
 func (l Limit) interval() (num, den uint64) {
 	switch l.Rounding {
 	case Nanosecond:

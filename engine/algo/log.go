@@ -5,31 +5,30 @@ import (
 	"fmt"
 )
 
-// A log's state is a ring of (timestamp, cost) pairs in the record of its key,
-// 8-byte little-endian words:
+// A log's state is a ring of (timestamp, cost) pairs in the record of its key, 8-byte
+// little-endian words:
 //
 //	word 0          index of the oldest pair (low 32 bits), number of pairs
 //	word 1          total cost of the pairs
 //	word 2+2i, 3+2i timestamp in unix ns, cost of pair i
 //
-// Pairs are in time order; calls of the same ns share one. A pair counts while
-// now < timestamp+Period, and stays in the ring until a call that charges
-// drops it: a denied call changes nothing.
+// Pairs are in time order; calls of the same ns share one. A pair counts while now <
+// timestamp+Period. It stays in the ring until a call that charges drops it: a denied
+// call changes nothing.
 //
-// A caller charges in four steps: checkLog decides; logNeed tells the words
-// and the deadline of the new state; when the record has another size, trimLog
-// and a resize that keeps the leading words; logApply. A ring has room for a
-// power of two times logMinPairs pairs, so that growing is rare, up to the
-// bound given by log-max-entries.
+// A caller charges in four steps. checkLog decides. logNeed returns the words and the
+// deadline of the new state. If the record has another size, trimLog runs, and a resize
+// that keeps the leading words. logApply charges. A ring has room for a power of two
+// times logMinPairs pairs, up to the bound of log-max-entries, so that it rarely grows.
 //
-// A ring rather than a list that moves up: a log at its limit drops one pair
-// for each it takes, and would move all of them each time.
+// It is a ring rather than a list that moves up: a log at its limit drops one pair for
+// each new one, and a list would move all pairs each time.
 const (
 	logHeader   = 2 // words
 	logMinPairs = 4
 )
 
-// logAlgorithm is what logs say.
+// logAlgorithm is the algorithm of logs.
 var logAlgorithm = algorithm{
 	list: true, window: periodOf, fits: fitsLog, split: splitUnits, multiple: multipleLog,
 	scale: scaleLog, compact: (*Rule).trimLog, apply: (*Rule).logApply, applyCount: (*Rule).logCount,
@@ -72,8 +71,8 @@ func (b logRing) slot(head, i int) int {
 	return logHeader + 2*i
 }
 
-// live returns how many of the oldest pairs have left the period before now,
-// and what the others cost.
+// live returns how many of the oldest pairs have left the period before now, and the cost
+// of the others.
 func (b logRing) live(now, period int64) (expired int, used int64) {
 	head, count := b.span()
 	used = b.total()
@@ -88,9 +87,8 @@ func (b logRing) live(now, period int64) (expired int, used int64) {
 	return expired, used
 }
 
-// newest returns the timestamp of the newest pair that is left once refund
-// units, a cost of 0 or less, have been taken from the newest pairs, and how
-// many pairs are left of the live ones.
+// newest returns the timestamp of the newest pair that remains after refund units, a cost
+// of 0 or less, are taken from the newest pairs. left is how many live pairs remain.
 func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
 	head, count := b.span()
 	for ; count > expired; count-- {
@@ -102,14 +100,14 @@ func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
 	return 0, 0
 }
 
-// checkLog checks a log limit: at most Limit units in any Period, exactly. buf
-// is the key's state, empty for a missing key, and is not changed; with write
-// true, d.Allowed is what logApply has to be given. o and d are as for token.
-// Refunds are taken from the newest pairs. ErrLogFull: the call would need
-// more than maxEntries pairs. ErrOverflow: a forced cost.
+// checkLog checks a log limit: at most Limit units in any Period, exactly. buf is the
+// key's state, empty for a missing key, and is not changed. If write is true, logApply
+// must be called with d.Allowed. o and d are as for token. Refunds are taken from the
+// newest pairs. ErrLogFull: the call would need more than maxEntries pairs. ErrOverflow:
+// a forced cost.
 //
-// A limit changed on a live key needs no conversion: the pairs count under the
-// new period and limit.
+// A limit changed on a live key needs no conversion: the pairs count under the new period
+// and limit.
 //
 // Cost: O(expired pairs), plus O(pairs) for the retry time of a denied call.
 func (r *Rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int, d *Decision) (write bool, err error) {
@@ -148,8 +146,8 @@ func (r *Rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int,
 	return write && !o.Peek, nil
 }
 
-// logRetry returns the wait until at most room units count: until enough of
-// the oldest pairs have left.
+// logRetry returns the wait until at most room units count: until enough of the oldest
+// pairs have left.
 func (r *Rule) logRetry(b logRing, now int64, expired int, used, room int64) int64 {
 	if room < 0 {
 		return Never
@@ -163,9 +161,9 @@ func (r *Rule) logRetry(b logRing, now int64, expired int, used, room int64) int
 	}
 }
 
-// logNeed returns the size and the deadline, when the newest pair stops
-// counting, of the state that follows a charge or refund. words is 0 when
-// nothing is left and the key can be deleted.
+// logNeed returns the size and deadline of the state after a charge or refund. The
+// deadline is when the newest pair stops counting. words is 0 if nothing is left and the
+// key can be deleted.
 func (r *Rule) logNeed(buf []byte, now, granted int64, maxEntries int) (words int, deadline int64) {
 	now = Clamp(now)
 	b := logRing(buf)
@@ -180,17 +178,17 @@ func (r *Rule) logNeed(buf []byte, now, granted int64, maxEntries int) (words in
 	return logHeader + 2*b.room(expired, left, maxEntries), newest + r.Period
 }
 
-// room returns for how many pairs to make room, of which left are to stay.
+// room returns how many pairs to make room for; left pairs will stay.
 func (b logRing) room(expired, left, maxEntries int) int {
-	// What a refund takes is still there when the record is resized.
+	// A refunded pair still exists when the record is resized.
 	_, count := b.span()
 	most := max(left, count-expired)
 	room := b.pairs()
 	if most > room {
 		room = logPairs(most, maxEntries)
 	} else if most <= room/4 {
-		// Halving only at a quarter keeps a log that swings around a power of
-		// two from being resized at each swing.
+		// Halving only at a quarter keeps a log that swings around a power of two from
+		// being resized at each swing.
 		room = min(room, logPairs(2*most, maxEntries))
 	}
 	return room
@@ -205,8 +203,8 @@ func logPairs(n, maxEntries int) int {
 	return max(min(room, maxEntries), n)
 }
 
-// trimLog drops what has expired and moves the oldest pair to the front, so
-// that the record can be resized.
+// trimLog drops expired pairs and moves the oldest pair to the front, so that the record
+// can be resized.
 func (r *Rule) trimLog(buf []byte, now int64) {
 	b := logRing(buf)
 	if b.pairs() == 0 {
@@ -221,7 +219,7 @@ func (r *Rule) trimLog(buf []byte, now int64) {
 	b.setSpan(0, count)
 }
 
-// reverse turns round the pairs at indexes from..to-1.
+// reverse reverses the pairs at indexes from..to-1.
 func (b logRing) reverse(from, to int) {
 	for to--; from < to; from, to = from+1, to-1 {
 		x, y := b.slot(0, from), b.slot(0, to)
@@ -244,8 +242,8 @@ func (b logRing) drop(now, period int64) {
 	b.setWord(1, used)
 }
 
-// logApply charges granted units at now, or takes a refund from the newest
-// pairs. buf must have the room that logNeed told.
+// logApply charges granted units at now, or takes a refund from the newest pairs. buf
+// must have the room that logNeed returned.
 func (r *Rule) logApply(buf []byte, now, granted int64) {
 	now = Clamp(now)
 	b := logRing(buf)
@@ -255,7 +253,7 @@ func (r *Rule) logApply(buf []byte, now, granted int64) {
 	if granted < 0 {
 		_, left := b.newest(0, granted)
 		total := lower(before, granted)
-		// The pairs beyond left go whole; the rest is part of the newest kept.
+		// The pairs beyond left go whole; the rest is part of the newest remaining pair.
 		for ; count > left; count-- {
 			before -= b.word(b.slot(head, count-1) + 1)
 		}
@@ -281,8 +279,8 @@ func (r *Rule) logApply(buf []byte, now, granted int64) {
 	b.setSpan(head, count+1)
 }
 
-// scaleLog is Rule.Scale of a log: what counts of it, with costs whose sums keep their
-// share. An entry of which nothing is left goes.
+// scaleLog is Rule.Scale for a log: its counting pairs, with costs whose sums keep their
+// share. A pair whose cost becomes 0 goes.
 func scaleLog(r, old *Rule, st State, buf []byte, now int64) (State, []byte) {
 	b := logRing(buf)
 	expired, _ := b.live(Clamp(now), r.Period)
@@ -303,7 +301,8 @@ func scaleLog(r, old *Rule, st State, buf []byte, now int64) (State, []byte) {
 	return st, ring[:8*(logHeader+2*pairs)]
 }
 
-// fitsLog refuses a log whose every unit might need an entry of its own.
+// fitsLog refuses a log of more units than maxEntries: each unit might need an entry of
+// its own.
 func fitsLog(l Limit, maxEntries int) error {
 	if l.Limit > int64(maxEntries) {
 		return fmt.Errorf("%w: limit %d is above log-max-entries %d", ErrLogFull, l.Limit, maxEntries)
@@ -311,10 +310,10 @@ func fitsLog(l Limit, maxEntries int) error {
 	return nil
 }
 
-// multipleLog makes a log once as large a log, and a larger one a token bucket of half
-// of the units, which refills once in a period: no period has more than the whole. A
-// log of n times the limit would do too, and take 16 bytes a call. Once the limit, which
-// the half does not hold, is a log all the same.
+// multipleLog turns a log into a token bucket of half of n times the limit, which refills
+// once in a period: no period has more than the whole. A log of n times the limit would
+// do too, but takes 16 bytes a call. For n = 1 it stays a log: the bucket would not hold
+// the limit.
 func multipleLog(l Limit, m *Limit, n int64) {
 	if n > 1 {
 		m.Algorithm = Token
@@ -322,7 +321,7 @@ func multipleLog(l Limit, m *Limit, n int64) {
 	}
 }
 
-// secondPressure is that of logs and slots, whose second word is the total.
+// secondPressure is the pressure of logs and slots, whose second word is the total.
 func secondPressure(r *Rule, st State, _ int64) uint32 { return share(st.Second, uint64(r.Burst)) }
 
 func describeLog(r *Rule, _ State, list []byte, now int64) (u Usage) {

@@ -2,30 +2,30 @@ package algo
 
 // # Lows of a bucket
 //
-// What a refund may give back of a bucket is the least that was used at any time since
-// the charge: what the bucket has been emptied below, time has given back already. What
-// is used only falls between charges. So its low points are those just before a charge,
+// A refund from a bucket gives back at most the least that was used at any time since the
+// charge. If the bucket has been emptied below that, time has already given back the
+// rest. Use only falls between charges. So its low points are those just before a charge,
 // and the present.
 //
-// The record of a marked bucket keeps those that still tell something: of each, what was
-// used, and how many reservations had been charged before. It is a stack. A new low
-// removes those that are not lower, since whoever was charged before these was charged
-// before the new one. So both numbers increase from one to the next, and the low of a
-// reservation is the first that came after it, or the present.
+// The record of a marked bucket keeps the lows that still matter. Each has the use, and
+// how many reservations had been charged before. It is a stack. A new low removes those
+// that are not lower: whoever was charged before them was charged before the new one. So
+// both numbers increase along the stack, and a reservation's low is the first one after
+// it, or the present.
 //
-// A refund lowers the lows that came after its charge, and no others: the record then
-// is the one that the same charges leave with the settled cost in place of the held one.
-// So the order of settlements does not matter.
+// A refund lowers the lows after its charge, and no others. The record is then the one
+// that the same charges leave with the settled cost in place of the held one. So the
+// order of settlements does not matter.
 //
-// There are at most maxLows. With more, two neighbours become one, with the lower of
-// their values: those after whose removal the next value is the closest. So a refund
-// may be less than it could be, and is never more.
+// There are at most maxLows. Beyond that, two neighbours become one, with the lower of
+// their values: those after whose removal the next value is the closest. So a refund may
+// be less than it could be, but is never more.
 
 const (
-	// maxLows is how many lows a record has at most. One join costs a reservation at
-	// most 2/(maxLows-1) of what is used, a sixteenth.
+	// maxLows bounds the lows of a record. One join costs a reservation at most
+	// 2/(maxLows-1) of the use, a sixteenth.
 	maxLows = 33
-	// lowsAt is the word of the first low, and lowWords how many each has: ns, and
+	// lowsAt is the word of the first low, and lowWords the size of each: ns, then
 	// fraction | reservations before it << 32.
 	lowsAt   = 2
 	lowWords = 2
@@ -34,7 +34,7 @@ const (
 // low is a low point of a bucket.
 type low struct {
 	used Span
-	held uint32 // reservations that were charged before it
+	held uint32 // reservations charged before it
 }
 
 func readLow(record []byte, i int) low {
@@ -49,7 +49,7 @@ func (l low) write(record []byte, i int) {
 	setWord(record, at+1, uint64(l.used.Frac)|uint64(l.held)<<32)
 }
 
-// lowsOf returns how many lows a record has: the rest of it is 0.
+// lowsOf returns how many lows a record has: the words after them are 0.
 func lowsOf(record []byte) (n int) {
 	for n < (len(record)/8-lowsAt)/lowWords && readLow(record, n).held > 0 {
 		n++
@@ -64,14 +64,14 @@ func clearLows(record []byte, n int) {
 	}
 }
 
-// lowNote is what a charge makes of the lows of a record.
+// lowNote is how a charge changes the lows of a record.
 type lowNote struct {
 	keep int  // how many stay
-	push bool // used becomes one
+	push bool // used becomes a low
 	used Span // before the charge
 }
 
-// noteLow plans that used, of a bucket that was held before, is a low.
+// noteLow plans that used becomes a low, if the bucket was held before.
 func noteLow(record []byte, held uint32, used Span) lowNote {
 	n := lowsOf(record)
 	for n > 0 && !readLow(record, n-1).used.less(used) {
@@ -80,7 +80,7 @@ func noteLow(record []byte, held uint32, used Span) lowNote {
 	return lowNote{keep: n, push: n == 0 || readLow(record, n-1).held != held, used: used}
 }
 
-// lows returns how many there are with the note.
+// lows returns how many lows there are after the note.
 func (t *lowNote) lows() int {
 	if t.push {
 		return min(t.keep+1, maxLows)
@@ -88,8 +88,8 @@ func (t *lowNote) lows() int {
 	return t.keep
 }
 
-// forget is for a record that is gone with its lows: nothing is given back of what was
-// charged before.
+// forget is for a record that is gone with its lows: earlier charges cannot be given
+// back.
 func (t *lowNote) forget() {
 	if t.keep > 0 {
 		*t = lowNote{push: true}
@@ -110,7 +110,7 @@ func (t *lowNote) write(record []byte, held uint32) {
 	clearLows(record, n)
 }
 
-// joinLows makes two neighbours of maxLows lows one, before next is added.
+// joinLows joins two neighbours of maxLows lows, before next is added.
 func joinLows(record []byte, next Span) {
 	at, least := 0, endless
 	for i := range maxLows - 1 {
@@ -130,8 +130,8 @@ func joinLows(record []byte, next Span) {
 	}
 }
 
-// lowSince returns the least that was used since reservation number n, up to now, when
-// it is used, and the place of the first low after that reservation.
+// lowSince returns the least use since reservation number n, up to now, when it is used.
+// at is the place of the first low after that reservation.
 func lowSince(record []byte, n uint32, used Span) (least Span, at int) {
 	lows := lowsOf(record)
 	for at < lows && readLow(record, at).held < n {
@@ -143,13 +143,13 @@ func lowSince(record []byte, n uint32, used Span) (least Span, at int) {
 	return used, at
 }
 
-// lowerLows takes given off the lows from place at on.
+// lowerLows subtracts given from the lows from place at on.
 func lowerLows(record []byte, at int, given Span) {
 	lows, to := lowsOf(record), at
 	for i := at; i < lows; i++ {
 		l := readLow(record, i)
 		l.used = l.used.sub(given)
-		for i == at && to > 0 && !readLow(record, to-1).used.less(l.used) { // it tells nothing more
+		for i == at && to > 0 && !readLow(record, to-1).used.less(l.used) { // it matters no more
 			to--
 		}
 		l.write(record, to)

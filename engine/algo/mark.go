@@ -4,34 +4,32 @@ import "encoding/binary"
 
 // # Marks of counters
 //
-// A refund needs the counter that was charged. One that was deleted, evicted, reset,
-// or carried over to other numbers does not know the charge. So a counter that a
-// reservation charges is marked: its record has a random number, its generation, after
-// the words of its algorithm, where nothing looks that does not know of marks. Whatever
-// makes a new state of the counter leaves the mark out, and with it what could be given
-// back. What keeps the mark has to say so: see Rule.Keeps.
+// A refund needs the counter that was charged. A counter that was deleted, evicted,
+// reset, or converted to other numbers does not know the charge. So a reservation marks a
+// counter that it charges: its record has a random number, its generation, after the
+// words of its algorithm. Code that does not know of marks does not look there. Code that
+// makes a new state of the counter leaves the mark out, and with it the refunds. Code
+// that keeps the mark must say so: see Rule.Keeps.
 //
 //	token, leaky   fraction | generation << 32, number of reservations, lows
 //	fixed          count, generation; also of a calendar
 //	sliding        previous count, count, generation
 //	log            the ring, of an even number of words, generation
 //
-// The record of a bucket has an even number of words then, and has its lows: see
-// lows.go.
+// The record of a marked bucket has an even number of words, and its lows: see lows.go.
 //
-// A counter that was never reserved has none, and is charged by the same path as
-// ever: its record has as many words as its algorithm wants.
+// A counter that was never reserved has no mark, and its record has the words of its
+// algorithm only. So it is charged by the plain path.
 
-// Mark is what a counter's record has beside the state of its algorithm, and what a
-// charge makes of it.
+// Mark is the mark of a counter's record, and how a charge changes it.
 type Mark struct {
 	Generation uint32 // 0: none
-	// Held is, of a bucket, how many reservations have been charged before.
+	// Held is how many reservations have charged a bucket before.
 	Held uint32
 	note lowNote
 }
 
-// Words returns how many words m has in a record of r's.
+// Words returns how many words m takes in a record of r's.
 func (m *Mark) Words(r *Rule) int {
 	if r.Decides.algorithm().timed {
 		return 1 + lowWords*m.note.lows()
@@ -51,7 +49,8 @@ func (r *Rule) Mark(record []byte) Mark {
 	return Mark{}
 }
 
-// Put writes the generation into a record of r's that has room for it, after the state.
+// Put writes the generation into a record of r's, after the state. The record must have
+// room for it.
 func (m *Mark) Put(r *Rule, record []byte) {
 	n := len(record) / 8
 	switch a := r.Decides.algorithm(); {
@@ -63,17 +62,18 @@ func (m *Mark) Put(r *Rule, record []byte) {
 	}
 }
 
-// Note plans what a charge makes of a marked record, whose state was st before it. The
-// record may be missing then.
+// Note plans how a charge changes a marked record, whose state was st before. The record
+// may be missing then.
 func (m *Mark) Note(record []byte, st State, now int64) {
 	m.note = noteLow(record, m.Held, st.bucket().used(Clamp(now)))
 }
 
-// Forget is for a record that is gone with its lows: nothing is given back of what was
-// charged before.
+// Forget is for a record that is gone with its lows: earlier charges cannot be given
+// back.
 func (m *Mark) Forget() { m.note.forget() }
 
-// PutCharge is Put after a charge, by a reservation or not, that Note has planned.
+// PutCharge is Put after a charge that Note has planned. reserves is set for a charge by
+// a reservation.
 func (m *Mark) PutCharge(r *Rule, record []byte, reserves bool) {
 	m.Put(r, record)
 	if r.Decides.algorithm().timed {
@@ -86,9 +86,9 @@ func (m *Mark) PutCharge(r *Rule, record []byte, reserves bool) {
 	}
 }
 
-// Keeps reports whether a charge by r leaves what could be given back of a state, which
-// was written under old, as it is. A bucket is carried over to other numbers; counts and
-// entries stay what they are, unless what they are counted by has changed.
+// Keeps reports whether a charge by r keeps refunds of a state that was written under
+// old. Converting a bucket to other numbers loses them. Counts and entries stay
+// refundable, unless they are counted differently now.
 func (r *Rule) Keeps(old *Rule) bool {
 	was, is := &old.Limit, &r.Limit
 	return was.Algorithm == is.Algorithm && !r.Decides.algorithm().timed &&

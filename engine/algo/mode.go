@@ -1,16 +1,15 @@
 package algo
 
-// Mode is what the verdict of a policy's limit means for the call.
+// Mode is the effect that the verdict of a policy's limit has on the call.
 type Mode uint8
 
 const (
 	// Enforce denies calls, and is charged by those that pass.
 	Enforce Mode = iota
-	// Soft is charged by calls that pass, and tells where it would have denied
-	// them.
+	// Soft is charged by calls that pass, and reports where it would have denied them.
 	Soft
-	// Shadow is charged as if it were enforced and the call denied if it denies,
-	// and tells where it would have denied what has passed.
+	// Shadow reports where it would have denied calls that passed. It is charged as if it
+	// were enforced: not by a call that it would have denied.
 	Shadow
 	// Off does not apply.
 	Off

@@ -2,14 +2,13 @@ package algo
 
 import "math/bits"
 
-// Multiple returns a limit that admits at most n times what l does, n being 1 or
-// more, and any call that l, full, admits:
+// Multiple returns a limit that admits at most n times as much as l, n being 1 or more,
+// and admits any call that l admits when full:
 //
-//   - Of a bucket, n times the burst, which refills at n times the rate, or at a
-//     unit per ns, which is the most. It makes nobody wait, and so a leaky one is a
-//     token bucket too.
-//   - Of a window, n times the limit in each.
-//   - Of a log, a token bucket of half of n times the limit, which refills once in
+//   - For a bucket, it has n times the burst, and refills at n times the rate, at most a
+//     unit per ns. Nobody waits for it, so a leaky bucket becomes a token bucket.
+//   - For a window, it has n times the limit in each.
+//   - For a log, it is a token bucket of half of n times the limit, which refills once in
 //     a period: no period has more than the whole.
 func (l Limit) Multiple(n int64) Limit {
 	m := Limit{Algorithm: l.Algorithm.Decider(), Align: l.Align, Limit: l.Limit, Period: l.Period}
@@ -22,7 +21,7 @@ func (l Limit) Multiple(n int64) Limit {
 	return m
 }
 
-// product returns a*n, at most most.
+// product returns a*n, but no more than most.
 func product(a uint64, n int64, most uint64) uint64 {
 	hi, lo := bits.Mul64(a, uint64(n))
 	if hi > 0 {

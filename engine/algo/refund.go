@@ -2,45 +2,46 @@ package algo
 
 // # What is given back
 //
-// A refund gives back only what time has not: what is left of the charge in the
+// A refund gives back only what time has not: the part of the charge that is left in the
 // state. So a caller is never better off than if the call had not been made. The
-// functions here are asked for a counter whose mark is that of the charge, so that the
-// state is what the charge has led to.
+// functions here require a counter whose mark is that of the charge: the charge has led
+// to its state.
 //
-// Of a bucket it is the time charged, but no more than the least that was used at any
+// A bucket gives back the time charged, but no more than the least that was used at any
 // time since: see lows.go. So the counter becomes the one that the same charges leave
 // with the settled cost in place of the held one.
 //
-// Of a window it is from the count of the charge's own window, while that counts;
-// of a log its own entry.
+// A window gives back from the count of the charge's own window, while that counts; a log
+// from its own entry.
 
-// Receipt is what a limit was charged, and what it takes to give it back.
+// Receipt records what a limit was charged, and what is needed to give it back.
 type Receipt struct {
 	// Generation is that of the counter's mark, 0 for none.
 	Generation uint32
-	// Taken is what was charged: time of a bucket, else units in ns. Whole says that
-	// it is what the cost takes, as mostly, and Taken is nothing.
+	// Taken is the charge: time for a bucket, otherwise units in ns. If Whole is set, as
+	// usual, the charge is that of the cost, and Taken is zero.
 	Taken Span
 	Whole bool
-	// Stamp is, of a bucket, the number of the reservation among those that have charged
-	// it; else the start of the charge's window, or the timestamp of its entry.
+	// Stamp is, for a bucket, the number of the reservation among those that have charged
+	// it. For a window it is the start of the charge's window, for a log the timestamp of
+	// its entry.
 	Stamp Span
 }
 
-// Refund is what is given back of a state.
+// Refund is what is given back from a state.
 type Refund struct {
-	// Next and Words are those of Decide, and Write says that something is given.
+	// Next and Words are those of Decide. Write is set if something is given back.
 	Next  State
 	Words int
 	Write bool
 
 	given Span  // of a bucket
 	units int64 // of a log, from the pair at place
-	place int   // of a bucket the first low after the charge
+	place int   // for a bucket, the first low after the charge
 }
 
-// Receipt describes what a charge for a cost has made of was: next, or of a list
-// units. m is the mark that the counter has from then on.
+// Receipt describes a charge for a cost that has changed was to next, or a list by units.
+// m is the counter's mark from then on.
 func (r *Rule) Receipt(m *Mark, was, next State, now, cost, units int64) Receipt {
 	c := Receipt{Generation: m.Generation}
 	if charged := r.Decides.algorithm().charged; charged != nil {
@@ -52,7 +53,7 @@ func (r *Rule) Receipt(m *Mark, was, next State, now, cost, units int64) Receipt
 	return c
 }
 
-// takes returns what a call of a cost is charged: time of a bucket, else units in ns.
+// takes returns the charge of a call of a cost: time for a bucket, otherwise units in ns.
 func (r *Rule) takes(cost int64) Span {
 	if r.Decides.algorithm().timed {
 		return times(uint64(cost), r.num, r.den)
@@ -60,8 +61,8 @@ func (r *Rule) takes(cost int64) Span {
 	return asSpan(cost)
 }
 
-// Excess returns how much of a charge for a cost is given back where the call costs
-// less in the end: settled.
+// Excess returns how much of a charge for a cost is given back if the call is settled for
+// less.
 func (r *Rule) Excess(c *Receipt, cost, settled int64) Span {
 	taken := c.Taken
 	if c.Whole {
@@ -70,7 +71,7 @@ func (r *Rule) Excess(c *Receipt, cost, settled int64) Span {
 	return taken.sub(r.takes(settled))
 }
 
-// Refund plans that the excess of a charge is given back, as far as it is there. st is
+// Refund plans to give back the excess of a charge, as far as it is still there. st is
 // the state in record, whose mark is that of the charge.
 func (r *Rule) Refund(c *Receipt, st State, record []byte, now int64, excess Span) Refund {
 	if refund := r.Decides.algorithm().refund; refund != nil {
@@ -79,8 +80,8 @@ func (r *Rule) Refund(c *Receipt, st State, record []byte, now int64, excess Spa
 	return Refund{}
 }
 
-// Give writes a refund to a record, of which m is the mark. It returns the deadline that
-// the record has then; left is false where nothing is left of it.
+// Give writes a refund to a record, whose mark is m, and returns the record's new
+// deadline. left is false if nothing is left of the record.
 func (r *Rule) Give(f *Refund, m *Mark, record []byte) (deadline int64, left bool) {
 	if r.HasList {
 		newest, left := logRing(record).refund(f.place, f.units)
@@ -100,8 +101,8 @@ func (r *Rule) Give(f *Refund, m *Mark, record []byte) (deadline int64, left boo
 	return f.Next.Deadline, true
 }
 
-// Forcible returns how much of cost can be charged by force: all, but for what no
-// state can hold.
+// Forcible returns how much of cost can be charged by force: all, except what no state
+// can hold.
 func (r *Rule) Forcible(st State, list []byte, now, cost int64) int64 {
 	if forcible := r.Decides.algorithm().forcible; forcible != nil {
 		return forcible(r, st, list, Clamp(now), cost)
@@ -109,8 +110,7 @@ func (r *Rule) Forcible(st State, list []byte, now, cost int64) int64 {
 	return 0
 }
 
-// Over returns by how many units more than all is used; 0 for a limit that is not
-// in debt.
+// Over returns by how many units the limit is overused, 0 if it is not in debt.
 func (r *Rule) Over(st State, list []byte, now int64) int64 {
 	if over := r.Decides.algorithm().over; over != nil {
 		return max(over(r, st, list, Clamp(now)), 0)
@@ -118,21 +118,21 @@ func (r *Rule) Over(st State, list []byte, now int64) int64 {
 	return 0
 }
 
-// Force charges units to a full list, whose newest entry has to take them: it counts for
-// longer then, never for less. It returns until when.
+// Force charges units to a full list. Its newest entry takes them, so they may count for
+// too long, but never for too short. It returns until when.
 func (r *Rule) Force(list []byte, now, units int64) (deadline int64) {
 	logRing(list).force(now, units)
 	return Clamp(now) + r.Period
 }
 
-// asSpan is units of a window or a log in a charge.
+// asSpan returns units of a window or a log as the Span of a charge.
 func asSpan(units int64) Span { return Span{NS: uint64(units)} }
 
 func bucketCharged(_ *Rule, m *Mark, was, next State, now, _ int64) (taken, stamp Span) {
 	return next.bucket().used(now).sub(was.bucket().used(now)), Span{NS: uint64(m.Held) + 1}
 }
 
-// refundBucket gives back no more than the least that was used since the charge.
+// refundBucket gives back at most the least use since the charge.
 func refundBucket(_ *Rule, c *Receipt, st State, record []byte, now int64, excess Span) (f Refund) {
 	used := st.bucket().used(now)
 	least, at := lowSince(record, uint32(c.Stamp.NS), used)
@@ -186,8 +186,8 @@ func slidingCharged(r *Rule, _ *Mark, was, next State, now, _ int64) (taken, sta
 	return asSpan(after.Cur - before.Cur), asSpan(after.Start)
 }
 
-// refundSliding gives back from the count of the charge's window, be it the current one
-// or the one before.
+// refundSliding gives back from the count of the charge's window, the current one or the
+// one before.
 func refundSliding(r *Rule, c *Receipt, st State, _ []byte, now int64, excess Span) Refund {
 	was, units := r.counts(st), int64(excess.NS)
 	next := r.slidingAt(was, now)
@@ -232,7 +232,7 @@ func refundCalendar(_ *Rule, c *Receipt, st State, _ []byte, now int64, excess S
 			next = State{}
 		}
 	}
-	write := next.Deadline != st.Deadline || next.First != st.First // the mark may be in Second
+	write := next.Deadline != st.Deadline || next.First != st.First // Second may hold the mark
 	return Refund{Next: next, Words: wordsIf(1, next.First > 0), Write: write}
 }
 
@@ -250,7 +250,7 @@ func logCharged(r *Rule, _ *Mark, _, next State, _, units int64) (taken, stamp S
 	return asSpan(units), asSpan(next.Deadline - r.Period)
 }
 
-// refundLog gives back of the charge's own entry.
+// refundLog gives back from the charge's own entry.
 func refundLog(r *Rule, c *Receipt, _ State, record []byte, now int64, excess Span) (f Refund) {
 	f.units = int64(excess.NS)
 	f.place, f.Write = logRing(record).entryOf(int64(c.Stamp.NS), now, r.Period)
@@ -266,12 +266,12 @@ func logOver(r *Rule, _ State, list []byte, now int64) int64 {
 	return used - r.Burst
 }
 
-// slotsCharged: the list of holders says what was taken.
+// slotsCharged returns nothing: the list of holders records what was taken.
 func slotsCharged(r *Rule, _ *Mark, _, _ State, now, units int64) (taken, stamp Span) {
 	return asSpan(units), asSpan(now + r.Period)
 }
 
-// entryOf returns the place of the pair of a timestamp among those that count.
+// entryOf returns the place of the pair with a timestamp among those that count.
 func (b logRing) entryOf(stamp, now, period int64) (i int, ok bool) {
 	expired, _ := b.live(Clamp(now), period)
 	head, count := b.span()
@@ -283,9 +283,8 @@ func (b logRing) entryOf(stamp, now, period int64) (i int, ok bool) {
 	return 0, false
 }
 
-// refund takes units off the pair at place i, and the pair out of the ring if
-// nothing is left of it. It returns the timestamp of the newest pair; left is
-// false when there is none.
+// refund takes units off the pair at place i, and removes an empty pair. It returns the
+// timestamp of the newest pair; left is false if there is none.
 func (b logRing) refund(i int, units int64) (newest int64, left bool) {
 	head, count := b.span()
 	at := b.slot(head, i)
@@ -307,8 +306,8 @@ func (b logRing) refund(i int, units int64) (newest int64, left bool) {
 	return b.word(b.slot(head, count-1)), true
 }
 
-// force charges units to a full ring, whose newest pair has to take them: it
-// counts for longer then, never for less.
+// force charges units to a full ring. Its newest pair takes them, so they may count for
+// too long, but never for too short.
 func (b logRing) force(now, units int64) {
 	head, count := b.span()
 	at := b.slot(head, count-1)

@@ -9,15 +9,15 @@ import (
 // ErrUndecided is returned for a decision by a kind of state that has no limits.
 var ErrUndecided = errors.New("no limit decides by this kind of state")
 
-// State is a deadline and the first two words of a record: all of the state of
-// an algorithm that has no list. The zero value is that of a missing key.
+// State is a deadline and the first two words of a record: the whole state of an
+// algorithm without a list. The zero value is that of a missing key.
 type State struct {
 	Deadline      int64
 	First, Second uint64 // an array would be copied through memory
 }
 
-// Rule is a Limit with everything precomputed that a check needs, so that a
-// call of cost 1 is admitted without a division.
+// Rule is a Limit with everything precomputed that a check needs, so that a call of cost
+// 1 is admitted without a division.
 type Rule struct {
 	Limit    Limit
 	Decides  Algorithm // the limit's Decider, or one that denies all for a limit of 0
@@ -27,7 +27,7 @@ type Rule struct {
 	Window   int64     // see Limit.Window
 	num, den uint64    // time of one unit is num/den ns, lowest terms, num >= den >= 1
 	unit     Span      // num/den rounded down
-	capacity Span      // time of burst units, rounded down: GCRA's delay variation tolerance
+	capacity Span      // time of burst units, rounded down: the delay variation tolerance of GCRA
 }
 
 // Compile precomputes l, which must be valid.
@@ -51,14 +51,14 @@ func Compile(l Limit) Rule {
 	return r
 }
 
-// Input is what a decision is made of, beside the limit.
+// Input is a decision's input beside the limit.
 type Input struct {
-	// State is that of a live key, as it is under the limit: see Rule.Adopt.
+	// State is that of a live key, converted to the limit: see Rule.Adopt.
 	State State
-	// List is the record of a live key where Rule.HasList, else nil. It is not changed.
+	// List is the record of a live key if Rule.HasList, otherwise nil. It is not changed.
 	List []byte
-	// Now is the time of the visit, Unix ns, and Cost the call's in units: 0 looks, and
-	// below 0 is a refund.
+	// Now is the time of the visit, Unix ns. Cost is the call's in units: 0 looks, below
+	// 0 is a refund.
 	Now, Cost int64
 	// Options are those of the call, nil for none.
 	Options *Options
@@ -66,18 +66,18 @@ type Input struct {
 	MaxEntries int
 }
 
-// Decide decides a call, and changes nothing. d, which must be zero, receives the
-// answer; as a result it would be copied through memory, a copy that waits for the
-// stores before it. With an error it means nothing.
+// Decide decides a call, and changes nothing. d must be zero and receives the answer;
+// after an error it means nothing. A result would be copied through memory, and the copy
+// waits for the stores before it.
 //
-// With write true, next is the state to store, and words the size of its record, 0 if
-// nothing is left and the key goes. Of a list next has but the deadline: the list
-// itself is written by Apply.
+// If write is true, next is the state to store, and words the size of its record: 0 if
+// nothing is left and the key goes. For a list, next has only the deadline: Apply writes
+// the list itself.
 //
 // Errors: ErrOverflow, ErrLogFull, ErrSlotsFull, ErrNoWindow, ErrUndecided.
 //
-// This is the one switch over algorithms. A function in the rows of kinds would let
-// in and d escape to the heap: an allocation, and more than twice the time for every
+// This is the one switch over algorithms. A function in the rows of kinds would let in
+// and d escape to the heap: an allocation, and more than twice the time for every
 // decision (BenchmarkDecide).
 func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
 	o := in.Options
@@ -106,7 +106,7 @@ func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool
 		}
 	case blocked:
 		*d = Decision{RetryAfter: Never}
-	default: // a case more would be compares more for some of the others
+	default: // another case would add compares for others
 		switch r.Decides {
 		case PolicyCalendar:
 			if next, write, err = r.calendar(in.State, in.Now, in.Cost, o, d); write {
@@ -123,10 +123,10 @@ func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool
 
 var noOptions Options
 
-// Adopt returns a state that was written under old as it is under r: a limit changed on
-// a live key keeps what was consumed of it.
+// Adopt converts a state written under old to r: a limit changed on a live key keeps the
+// consumed units.
 func (r *Rule) Adopt(old *Rule, st State, now int64) State {
-	// By Decides: a limit of 0 adopts nothing, having no rate to count in.
+	// By Decides: a limit of 0 has no rate to count in, and adopts nothing.
 	if adopt := r.Decides.algorithm().adopt; adopt != nil {
 		return adopt(r, old, st, now)
 	}
@@ -134,7 +134,7 @@ func (r *Rule) Adopt(old *Rule, st State, now int64) State {
 }
 
 // Scale is Adopt that keeps the share of what is used instead of its units, rounded up.
-// scaled is a list as it is under r, nil for a state that has none.
+// scaled is the list under r, nil for a state without a list.
 func (r *Rule) Scale(old *Rule, st State, list []byte, now int64) (next State, scaled []byte) {
 	if scale := r.Decides.algorithm().scale; scale != nil {
 		return scale(r, old, st, list, now)
@@ -142,26 +142,26 @@ func (r *Rule) Scale(old *Rule, st State, list []byte, now int64) (next State, s
 	return st, nil
 }
 
-// Compact brings what counts of a list to its leading words, which a resize keeps.
+// Compact moves the counting part of a list to its leading words, which a resize keeps.
 func (r *Rule) Compact(list []byte, now int64) {
 	if compact := r.Limit.Algorithm.algorithm().compact; compact != nil {
 		compact(r, list, now)
 	}
 }
 
-// Apply writes what Decide has granted of a list: list must have the room that it has
-// asked for.
+// Apply writes to a list what Decide has granted. The list must have the words that
+// Decide returned.
 func (r *Rule) Apply(list []byte, now, granted int64) {
 	r.Decides.algorithm().apply(r, list, now, granted)
 }
 
-// ApplyCount writes Count.Units to a list, which must have the room that Count has asked
-// for. debt is that of its options.
+// ApplyCount writes Count.Units to a list, which must have the words that Count returned.
+// debt is that of the options.
 func (r *Rule) ApplyCount(list []byte, now, units, debt int64) {
 	r.Decides.algorithm().applyCount(r, list, now, units, debt)
 }
 
-// CountsOn reports whether r can count beyond its limit, so that a soft limit does.
+// CountsOn reports whether r can count beyond its limit, as a soft limit does.
 func (r *Rule) CountsOn() bool { return r.Decides.algorithm().countsOn }
 
 // Pressure returns how much of its quota a key has used, from 0 for a full quota to
@@ -170,14 +170,14 @@ func (r *Rule) Pressure(st State, now int64) uint32 {
 	return r.Limit.Algorithm.algorithm().pressure(r, st, now)
 }
 
-// Describe returns what is used of a live key's state, and what its words mean.
+// Describe returns the use of a live key's state, and the meaning of its words.
 func (r *Rule) Describe(st State, list []byte, now int64) Usage {
 	return r.Limit.Algorithm.algorithm().describe(r, st, list, now)
 }
 
 // Usage is a state for people to read.
 type Usage struct {
-	// Used is the units in use, above the capacity for a debt.
+	// Used is the units in use, above the capacity if there is a debt.
 	Used int64
 	// TAT is the theoretical arrival time of a token or leaky bucket, Unix
 	// ns, with its binary fraction.
@@ -187,7 +187,7 @@ type Usage struct {
 	// window of fixed and sliding.
 	WindowStart       int64
 	Current, Previous int64
-	// Entries is how many pairs a log has, or holders a concurrency limit.
+	// Entries is the number of a log's pairs, or of a concurrency limit's holders.
 	Entries int
 	// Facts are the raw state.
 	Facts []Fact
@@ -212,7 +212,7 @@ func share(used, whole uint64) uint32 {
 	return uint32(min(q, math.MaxUint32))
 }
 
-// wordsIf returns n for a state of which something is left, else 0.
+// wordsIf returns n if something is left of the state, otherwise 0.
 func wordsIf(n int, left bool) int {
 	if left {
 		return n

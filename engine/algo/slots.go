@@ -7,32 +7,32 @@ import (
 	"encoding/hex"
 )
 
-// A concurrency limit's state is a list of the holders of its slots, in the record of its key,
-// 8-byte little-endian words:
+// A concurrency limit's state is a list of the holders of its slots, in the record of its
+// key, 8-byte little-endian words:
 //
 //	word 0              number of holders
 //	word 1              slots that they hold
 //	word 2+4i … 5+4i    holder i: id (16 bytes), deadline in unix ns, cost
 //
-// Holders are in order of their deadlines, equal ones as they came. A holder
-// has cost slots while now < deadline; what has expired stays in the list
-// until a call that changes it.
+// Holders are in order of their deadlines, equal ones in order of arrival. A holder has
+// cost slots while now < deadline. Expired holders stay in the list until a call changes
+// it.
 //
-// A caller acquires in four steps: Rule.Acquire decides; Holders.Need tells the
-// words and the deadline of the new state; when the record has another size,
-// Rule.Compact and a resize that keeps the leading words; Holders.Acquire.
+// A caller acquires in four steps. Rule.Acquire decides. Holders.Need returns the words
+// and the deadline of the new state. If the record has another size, Rule.Compact runs,
+// and a resize that keeps the leading words. Holders.Acquire writes.
 const (
 	slotsHeader = 2 // words
 	holderWords = 4
 	holderBytes = 8 * holderWords
-	// maxHolders bounds a key's holders: 128 KiB, which a linear search for an
-	// id reads in a few microseconds.
+	// maxHolders bounds a key's holders: 128 KiB, which a linear search for an id reads
+	// in a few microseconds.
 	maxHolders = 4096
 	// maxHolderID bounds the ids that users choose, in bytes.
 	maxHolderID = 128
 )
 
-// slotsAlgorithm is what limits of calls that run at once say.
+// slotsAlgorithm is the algorithm of limits of concurrent calls.
 var slotsAlgorithm = algorithm{
 	list: true, compact: func(_ *Rule, list []byte, now int64) { Holders(list).purge(now) },
 	pressure: secondPressure, describe: describeSlots, charged: slotsCharged,
@@ -41,9 +41,9 @@ var slotsAlgorithm = algorithm{
 // HolderID identifies a holder within its key.
 type HolderID [16]byte
 
-// ParseHolderID returns the 128-bit form of a holder's id: the bytes themselves of
-// 32 lower-case hex digits, which is how generated ids are written; the first
-// half of the SHA-256 sum of anything else.
+// ParseHolderID returns the 128-bit form of a holder's id. 32 lower-case hex digits, as
+// in generated ids, are its bytes. For anything else it is the first half of the SHA-256
+// sum.
 func ParseHolderID(s []byte) (id HolderID, err error) {
 	if len(s) == 0 || len(s) > maxHolderID {
 		return id, ErrHolderID
@@ -108,7 +108,7 @@ func (b Holders) find(expired int, id HolderID) int {
 	return -1
 }
 
-// remove takes holder i out of the list.
+// remove removes holder i from the list.
 func (b Holders) remove(i int) {
 	n := b.count()
 	b.setWord(1, b.word(1)-b.cost(i))
@@ -116,7 +116,7 @@ func (b Holders) remove(i int) {
 	b.setWord(0, int64(n-1))
 }
 
-// insert puts a holder behind those of the same or an earlier deadline.
+// insert puts a holder after those of the same or an earlier deadline.
 func (b Holders) insert(id HolderID, deadline, cost int64) {
 	n := b.count()
 	i := n
@@ -132,12 +132,12 @@ func (b Holders) insert(id HolderID, deadline, cost int64) {
 }
 
 // Acquire checks whether id may hold cost slots for ttl ns, beside the holders b, which
-// are not changed. An id that holds slots renews them: it counts once, with the new
-// cost and ttl. A renewal that is denied leaves the slots as they were.
+// are not changed. An id that holds slots renews them: it counts once, with the new cost
+// and ttl. A denied renewal leaves the slots as they were.
 //
-// RetryAfter is when enough holders will have expired by themselves; a release
-// or an extension moves it. ResetAfter is when all will have. Errors:
-// ErrSlotTTL, ErrSlotCost, ErrSlotsFull.
+// RetryAfter is when enough holders will have expired; a release or an extension changes
+// it. ResetAfter is when all will have expired. Errors: ErrSlotTTL, ErrSlotCost,
+// ErrSlotsFull.
 func (r *Rule) Acquire(b Holders, now, ttl int64, id HolderID, cost int64) (d Decision, err error) {
 	switch {
 	case ttl < 1 || ttl > MaxSpan:
@@ -166,9 +166,8 @@ func (r *Rule) Acquire(b Holders, now, ttl int64, id HolderID, cost int64) (d De
 	}, nil
 }
 
-// slotsDenied answers a call for more slots than the other holders leave. own is
-// the index of the holder that it would replace, -1 for none. now must be
-// clamped.
+// slotsDenied answers a call for more slots than the other holders leave. own is the
+// index of the holder that it would replace, or -1. now must be clamped.
 func (r *Rule) slotsDenied(b Holders, now int64, own int, cost int64) Decision {
 	n := b.count()
 	expired, used := b.live(now)
@@ -194,8 +193,8 @@ func (r *Rule) slotsDenied(b Holders, now int64, own int, cost int64) Decision {
 	}
 }
 
-// need returns how many holders there are once id is one until deadline, and
-// the last deadline then.
+// need returns how many holders there are once id is one until deadline, and the last
+// deadline then.
 func (b Holders) need(now, deadline int64, id HolderID) (holders int, last int64) {
 	n := b.count()
 	expired, _ := b.live(now)
@@ -204,7 +203,7 @@ func (b Holders) need(now, deadline int64, id HolderID) (holders int, last int64
 	if own >= 0 {
 		holders--
 	}
-	// The last holder but id.
+	// Find the last holder other than id.
 	for i := n - 1; i >= expired; i-- {
 		if i != own {
 			return holders, max(last, b.deadline(i))
@@ -213,8 +212,8 @@ func (b Holders) need(now, deadline int64, id HolderID) (holders int, last int64
 	return holders, last
 }
 
-// Need returns the size of the state once id is a holder until deadline, and when
-// the last holder expires.
+// Need returns the size of the state once id is a holder until deadline, and when the
+// last holder expires.
 func (b Holders) Need(now, deadline int64, id HolderID) (words int, last int64) {
 	holders, last := b.need(Clamp(now), deadline, id)
 	room := max(len(b)/8-slotsHeader, 0) / holderWords
@@ -227,7 +226,7 @@ func (b Holders) Need(now, deadline int64, id HolderID) (words int, last int64) 
 	return slotsHeader + holderWords*room, last
 }
 
-// MaxHoldersWords is the size of a record of as many holders as a key may have.
+// MaxHoldersWords is the size of a record with the most holders that a key may have.
 const MaxHoldersWords = slotsHeader + holderWords*maxHolders
 
 // purge drops the expired holders.
@@ -242,8 +241,8 @@ func (b Holders) purge(now int64) {
 	b.setWord(1, used)
 }
 
-// Acquire gives id cost slots until deadline, or renews those that it has. b must
-// have the room that Need told.
+// Acquire gives id cost slots until deadline, or renews its slots. b must have the room
+// that Need returned.
 func (b Holders) Acquire(now, deadline int64, id HolderID, cost int64) {
 	b.purge(now)
 	if own := b.find(0, id); own >= 0 {
@@ -258,7 +257,8 @@ func (b Holders) Holds(now int64, id HolderID) bool {
 	return b.find(expired, id) >= 0
 }
 
-// Release removes id, which must be a holder. Nothing may be left: see Deadline.
+// Release removes id, which must be a holder. The list may be empty afterwards: see
+// Deadline.
 func (b Holders) Release(now int64, id HolderID) {
 	b.purge(now)
 	b.remove(b.find(0, id))
@@ -273,8 +273,8 @@ func (b Holders) Extend(now, deadline int64, id HolderID) {
 	b.insert(id, deadline, cost)
 }
 
-// Deadline returns when the last holder expires, 0 when there is none and the key can
-// be deleted.
+// Deadline returns when the last holder expires, 0 if there is none and the key can be
+// deleted.
 func (b Holders) Deadline() int64 {
 	if b.count() == 0 {
 		return 0
@@ -282,8 +282,8 @@ func (b Holders) Deadline() int64 {
 	return b.deadline(b.count() - 1)
 }
 
-// AskSlot decides whether a holder that is not there yet can have cost slots for
-// the period of the limit. A cost of 0 looks. Errors: ErrSlotsFull.
+// AskSlot decides whether a new holder can have cost slots for the period of the limit. A
+// cost of 0 looks. Errors: ErrSlotsFull.
 func (r *Rule) AskSlot(b Holders, now, cost int64) (Decision, error) {
 	now = Clamp(now)
 	expired, used := b.live(now)

@@ -2,7 +2,7 @@ package algo
 
 import "math"
 
-// bucketAlgorithm is what token and leaky buckets say.
+// bucketAlgorithm is the algorithm of token and leaky buckets.
 var bucketAlgorithm = algorithm{
 	words: 1, timed: true,
 	window: func(r *Rule) int64 { return int64(r.capacity.NS) },
@@ -11,23 +11,22 @@ var bucketAlgorithm = algorithm{
 	count: countBucket, charged: bucketCharged, refund: refundBucket, forcible: bucketForcible, over: bucketOver,
 }
 
-// tokenState is the state of a token or leaky bucket: the theoretical arrival
-// time of GCRA, TAT, in unix ns and 2^-32 ns. The time from now to TAT is what
-// is used of the capacity; a TAT that has passed is a full bucket. The zero
-// state is that of a missing key.
+// tokenState is the state of a token or leaky bucket: the theoretical arrival time of
+// GCRA, TAT, in unix ns and 2^-32 ns. The time from now to TAT is the used part of the
+// capacity; a TAT that has passed is a full bucket. The zero state is that of a missing
+// key.
 type tokenState struct {
 	TAT  int64
 	Frac uint32
 }
 
-// bucket is st as the state of a token or leaky bucket.
+// bucket returns st as the state of a token or leaky bucket.
 func (st State) bucket() tokenState { return tokenState{st.Deadline, uint32(st.First)} }
 
-// stored is st as a record has it.
+// stored returns st as it is stored in a record.
 func (st tokenState) stored() State { return State{Deadline: st.TAT, First: uint64(st.Frac)} }
 
-// used returns the time from now to TAT, 0 when TAT has passed. now must be
-// clamped.
+// used returns the time from now to TAT, 0 if TAT has passed. now must be clamped.
 func (st tokenState) used(now int64) Span {
 	if st.TAT < now {
 		return Span{}
@@ -40,22 +39,19 @@ func (used Span) after(now int64) tokenState {
 	return tokenState{now + int64(used.NS), used.Frac}
 }
 
-// token checks a token or leaky bucket by the virtual-scheduling form of the
-// generic cell rate algorithm (ITU-T I.371): a call passes when the bucket's
-// used time plus the time of its cost is at most the capacity. It returns the
-// state to store when write is true; otherwise the state is unchanged. d is that
-// of Decide.
+// token checks a token or leaky bucket by the virtual-scheduling form of the generic cell
+// rate algorithm (ITU-T I.371). A call passes if the bucket's used time plus the time of
+// its cost is at most the capacity. If write is true, next is the state to store;
+// otherwise the state is unchanged. d is that of Decide.
 //
-// A refund that fills the bucket returns the zero state: the key holds nothing
-// any more. The only error is ErrOverflow, of a forced cost.
+// A refund that fills the bucket returns the zero state: the key holds nothing any more.
+// The only error is ErrOverflow, of a forced cost.
 //
-// Debt raises the capacity by its units, Wait the time a call may reach beyond
-// it; both together reach at most MaxSpan ahead. A cost above capacity and
-// Debt is denied with Never whatever Wait says, because no amount of waiting
-// would make it fit.
+// Debt raises the capacity by its units. Wait is the time that a call may reach beyond
+// it. Together they reach at most MaxSpan ahead. A cost above capacity and Debt is denied
+// with Never whatever Wait is: no wait would make it fit.
 //
-// Cost: one division for a call of cost 1, that of Remaining
-// (BenchmarkToken).
+// Cost: one division for a call of cost 1, that of Remaining (BenchmarkToken).
 func (r *Rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (next tokenState, write bool, err error) {
 	now = Clamp(now)
 	used := st.used(now)
@@ -65,15 +61,15 @@ func (r *Rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (n
 		return next, write, nil
 	}
 
-	room := r.capacity // what a call may fill with no wait
+	room := r.capacity // what a call may fill without a wait
 	reach := room      // what it may fill at all
 	if o.Debt > 0 || o.Wait > 0 {
 		room, reach = r.extended(o)
 	}
 
 	if o.AtMost && !o.Force {
-		// With nothing there the call goes on as one of a single unit, which
-		// is denied and told when that unit is there.
+		// If nothing is available, decide the call as one of a single unit: it is denied,
+		// with the wait until that unit is available.
 		there := shorter(reach.sub(used), room).fit(r.num, r.den)
 		cost = int64(max(min(uint64(cost), there), 1))
 	}
@@ -116,8 +112,8 @@ func (r *Rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (n
 	return charged.after(now), true, nil
 }
 
-// extended returns how far Debt lets a call fill the bucket, and how far Wait
-// lets it beyond that: not at all in a queue, whose calls wait anyway.
+// extended returns how far Debt lets a call fill the bucket, and how far Wait lets it go
+// beyond that. In a queue, Wait adds nothing: its calls wait anyway.
 func (r *Rule) extended(o *Options) (room, reach Span) {
 	room, most := r.capacity, Span{NS: MaxSpan}
 	if o.Debt > 0 {
@@ -129,8 +125,7 @@ func (r *Rule) extended(o *Options) (room, reach Span) {
 	return room, shorter(room.add(Span{NS: uint64(max(o.Wait, 0))}), most)
 }
 
-// tokenRefund answers a cost of 0 or less: a look, or a refund that stops at
-// full.
+// tokenRefund answers a cost of 0 or less: a look, or a refund that stops at full.
 func (r *Rule) tokenRefund(st tokenState, used Span, now, cost int64, o *Options, d *Decision) (next tokenState, write bool) {
 	d.OK, d.Allowed = true, cost
 	left := used
@@ -163,11 +158,10 @@ func shorter(a, b Span) Span {
 	return a
 }
 
-// adoptToken carries st, made under old, over to r: a limit changed on a live
-// key keeps what was consumed of it. Consumed units count in whole, at most
-// the new capacity of them, plus the debt: what was charged beyond the old
-// capacity by Force, Debt or Wait. With the same time per unit TAT is kept to
-// the fraction.
+// adoptToken converts st from old to r: a limit changed on a live key keeps the consumed
+// units. They count in whole, at most the new capacity of them, plus the debt: the units
+// charged beyond the old capacity by Force, Debt or Wait. With the same time per unit,
+// TAT is kept to the fraction.
 func (r *Rule) adoptToken(st tokenState, old *Rule, now int64) tokenState {
 	now = Clamp(now)
 	used := st.used(now)
@@ -186,12 +180,12 @@ func (r *Rule) adoptToken(st tokenState, old *Rule, now int64) tokenState {
 	return shorter(kept, Span{NS: uint64(latestInstant - now)}).after(now)
 }
 
-// adoptBucket is adoptToken of a record's state.
+// adoptBucket is adoptToken for the state of a record.
 func adoptBucket(r, old *Rule, st State, now int64) State {
 	return r.adoptToken(st.bucket(), old, now).stored()
 }
 
-// scaleBucket is Rule.Scale of a bucket.
+// scaleBucket is Rule.Scale for a bucket.
 func scaleBucket(r, old *Rule, st State, _ []byte, now int64) (State, []byte) {
 	now = Clamp(now)
 	used := st.bucket().used(now)
@@ -202,8 +196,7 @@ func scaleBucket(r, old *Rule, st State, _ []byte, now int64) (State, []byte) {
 	return Span{NS: min(ns, uint64(latestInstant-now))}.after(now).stored(), nil
 }
 
-// splitBucket returns the same units in n times the period, and a nth of the
-// burst.
+// splitBucket returns the same units in n times the period, and 1/n of the burst.
 func splitBucket(l Limit, n int64) (share Limit, ok bool) {
 	l.Burst = l.Capacity() / n
 	if l.Period > MaxSpan/n {
@@ -213,8 +206,8 @@ func splitBucket(l Limit, n int64) (share Limit, ok bool) {
 	return l, true
 }
 
-// multipleBucket multiplies units, in lowest terms and as rounded: num/den ns a unit,
-// num >= den. A leaky bucket, which nobody waits for, is a token bucket.
+// multipleBucket multiplies units as rounded, in lowest terms: num/den ns a unit, num >=
+// den. Nobody waits for the result, so a leaky bucket becomes a token bucket.
 func multipleBucket(l Limit, m *Limit, n int64) {
 	num, den := l.interval()
 	num = min(num, MaxSpan)
@@ -235,7 +228,7 @@ func describeBucket(r *Rule, state State, _ []byte, now int64) (u Usage) {
 	used := st.used(now)
 	u.Used = int64(used.cover(r.num, r.den))
 	if free := r.free(used); free > 0 {
-		// A fraction beyond whole units, left by a refund, is none in use.
+		// A fraction beyond whole units, left by a refund, does not count as in use.
 		u.Used = r.Burst - free
 	}
 	return u

@@ -2,7 +2,7 @@ package algo
 
 import "math"
 
-// fixedAlgorithm and slidingAlgorithm are what fixed and sliding windows say.
+// fixedAlgorithm and slidingAlgorithm are the algorithms of fixed and sliding windows.
 var (
 	fixedAlgorithm = algorithm{
 		words: 1, countsOn: true, window: periodOf, split: splitUnits, multiple: multipleUnits,
@@ -16,9 +16,9 @@ var (
 	}
 )
 
-// windowState is the state of a fixed or sliding limit: the start of the
-// current window in unix ns, and the units counted in it and, for sliding, in
-// the window before it. The zero state is that of a missing key.
+// windowState is the state of a fixed or sliding limit: the start of the current window
+// in unix ns, the units counted in it and, for sliding, in the window before it. The zero
+// state is that of a missing key.
 type windowState struct {
 	Start, Prev, Cur int64
 }
@@ -32,15 +32,15 @@ func (st windowState) bounded() windowState {
 	}
 }
 
-// admit decides a cost of 1 or more where used units count now. granted is
-// what to charge, 0 when the call is denied; room is the highest used count at
-// which the call would pass, negative when it never will.
+// admit decides a cost of 1 or more if used units count now. granted is the charge, 0 if
+// the call is denied. room is the highest used count at which the call would pass,
+// negative if it never will.
 //
-// Windows and the log share what the options mean. Debt raises the limit by
-// its units; what is owed goes with the count. Force counts beyond every bound
-// up to MaxCount, else ErrOverflow. Wait changes nothing: a call that waits
-// would have to be counted at a later time, which would also deny calls that
-// fit before it, so only what passes now is admitted.
+// Windows and the log share the meaning of the options. Debt raises the limit by its
+// units, and the debt goes with the count. Force counts beyond every bound up to
+// MaxCount, otherwise ErrOverflow. Wait changes nothing: only calls that pass now are
+// admitted. A call that waits would count at a later time, and so deny calls that fit
+// before it.
 func (r *Rule) admit(used, cost int64, o *Options) (granted, room int64, err error) {
 	bound := r.Burst
 	if o.Debt > 0 {
@@ -53,8 +53,8 @@ func (r *Rule) admit(used, cost int64, o *Options) (granted, room int64, err err
 		}
 		return cost, bound - cost, nil
 	case o.AtMost:
-		// With nothing there the call goes on as one of a single unit, which
-		// is denied and told when that unit is there.
+		// If nothing is available, decide the call as one of a single unit: it is denied,
+		// with the wait until that unit is available.
 		cost = max(min(cost, bound-used), 1)
 	}
 	room = bound - cost
@@ -64,7 +64,7 @@ func (r *Rule) admit(used, cost int64, o *Options) (granted, room int64, err err
 	return cost, room, nil
 }
 
-// lower takes a refund, a cost of 0 or less, from a count and stops at 0.
+// lower subtracts a refund, a cost of 0 or less, from a count and stops at 0.
 func lower(count, cost int64) int64 {
 	return count + max(cost, -count)
 }
@@ -77,14 +77,13 @@ func (r *Rule) opening(now int64) int64 {
 	return now - now%r.Period
 }
 
-// fixed checks a fixed window: at most Limit units in Start <= t <
-// Start+Period. It returns the state to store when write is true; otherwise
-// the state is unchanged. o, d and errors are as for token. A refund that brings the
-// count to 0 returns the zero state: the key holds nothing any more. The only
-// error is ErrOverflow, of a forced cost.
+// fixed checks a fixed window: at most Limit units in Start <= t < Start+Period. If write
+// is true, next is the state to store; otherwise the state is unchanged. o, d and errors
+// are as for token. A refund that brings the count to 0 returns the zero state: the key
+// holds nothing any more. The only error is ErrOverflow, of a forced cost.
 //
-// Worst case: 2*Limit units in any period, Limit at the end of a window and
-// Limit at the start of the next.
+// Worst case: 2*Limit units in any period, Limit at the end of a window and Limit at the
+// start of the next.
 func (r *Rule) fixed(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	now = Clamp(now)
 	live := r.fixedAt(st, now)
@@ -120,8 +119,8 @@ func (r *Rule) fixed(st windowState, now, cost int64, o *Options, d *Decision) (
 	return next, true, nil
 }
 
-// fixedAt returns the window that contains now: st's while it lasts, else an
-// empty one.
+// fixedAt returns the window that contains now: st's while it lasts, otherwise an empty
+// one.
 func (r *Rule) fixedAt(st windowState, now int64) windowState {
 	st = st.bounded()
 	if st.Cur == 0 || now-st.Start >= r.Period {
@@ -130,21 +129,20 @@ func (r *Rule) fixedAt(st windowState, now int64) windowState {
 	return windowState{Start: st.Start, Cur: st.Cur}
 }
 
-// sliding checks a sliding window counter: what is used is the current count
-// plus the previous one by the share of it that the last period still covers,
-// rounded up: Cur + ceil(Prev * (Period-elapsed) / Period). State, options and
-// results are as in fixed; ErrOverflow also answers a window whose weight
-// would last past what an int64 can count, which takes a period of more than
-// 73 years.
+// sliding checks a sliding window counter. The use is the current count plus a share of
+// the previous one, rounded up: Cur + ceil(Prev * (Period-elapsed) / Period). The share
+// is the part of the previous window that the last period still covers. State, options
+// and results are as in fixed. ErrOverflow is also returned if the window's weight would
+// last beyond an int64, which takes a period of more than 73 years.
 //
-// A refund is taken from the current count first, and only what is left of it
-// from the previous one: a unit refunded in its own window is given back in
-// full; one refunded a window later, while others count in the current one,
-// gives back a whole unit for the share it still weighed.
+// A refund is taken from the current count first, and the rest from the previous one. A
+// unit refunded in its own window is given back in full. A unit refunded a window later,
+// while others count in the current one, gives back a whole unit for the share that it
+// still weighed.
 //
-// Worst case: the weighting takes the previous count for evenly spread, so
-// calls bunched at the end of one window and at the earliest chances in the
-// next add up to more than Limit in a period, but to less than 2*Limit.
+// Worst case: the weighting assumes that the previous count was evenly spread. Calls
+// bunched at the end of one window and at the earliest chances in the next add up to more
+// than Limit in a period, but to less than 2*Limit.
 func (r *Rule) sliding(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	now = Clamp(now)
 	live := r.slidingAt(st, now)
@@ -184,14 +182,14 @@ func (r *Rule) sliding(st windowState, now, cost int64, o *Options, d *Decision)
 	case next.Cur == 0 && next.Prev == 0:
 		next = windowState{}
 	case next.Cur == 0 && next.Start >= r.Period:
-		// The same as the window before alone, which is forgotten earlier.
+		// This equals the window before alone, which is forgotten earlier.
 		next = windowState{Start: next.Start - r.Period, Cur: next.Prev}
 	}
 	return next, true, nil
 }
 
-// slidingAt returns the windows around now: st's, moved on when its current
-// window is over, or empty ones.
+// slidingAt returns the windows around now: st's, moved on if its current window is over,
+// or empty ones.
 func (r *Rule) slidingAt(st windowState, now int64) windowState {
 	st = st.bounded()
 	switch age := now - st.Start; {
@@ -216,16 +214,16 @@ func (r *Rule) weigh(st windowState, now int64) int64 {
 	return st.Cur + int64(q)
 }
 
-// slidingRetry returns the wait until at most room units count. More count
-// now. Weights only shrink while nothing is charged, also at the roll from one
-// window to the next, so the first instant that fits is the answer.
+// slidingRetry returns the wait until at most room units count; more count now. Weights
+// only shrink while nothing is charged, also at the change from one window to the next.
+// So the first instant that fits is the answer.
 func (r *Rule) slidingRetry(st windowState, now, room int64) int64 {
 	if room < 0 {
 		return Never
 	}
 	period := uint64(r.Period)
 	if beside := room - st.Cur; beside >= 0 {
-		// Prev has to weigh no more than beside: Prev*left/Period <= beside.
+		// Prev must weigh at most beside: Prev*left/Period <= beside.
 		left, _ := mulDiv(period, uint64(beside), uint64(st.Prev))
 		return st.Start + r.Period - int64(left) - now
 	}
@@ -234,8 +232,8 @@ func (r *Rule) slidingRetry(st windowState, now, room int64) int64 {
 	return st.Start + 2*r.Period - int64(left) - now
 }
 
-// windowDeadline returns when st stops mattering: at the end of a fixed
-// window, or when a sliding one can weigh nothing any more.
+// windowDeadline returns when st stops mattering: at the end of a fixed window, or when a
+// sliding one has no weight any more.
 func (r *Rule) windowDeadline(st windowState) int64 {
 	return st.Start + r.windowLife()
 }
@@ -245,7 +243,7 @@ func (r *Rule) windowFromDeadline(deadline, prev, cur int64) windowState {
 	return windowState{Start: deadline - r.windowLife(), Prev: prev, Cur: cur}
 }
 
-// counts is st as the state of a fixed or sliding limit, written under r.
+// counts returns st as the state of a fixed or sliding limit, written under r.
 func (r *Rule) counts(st State) windowState {
 	if r.Decides == Sliding {
 		return r.windowFromDeadline(st.Deadline, int64(st.First), int64(st.Second))
@@ -253,7 +251,7 @@ func (r *Rule) counts(st State) windowState {
 	return r.windowFromDeadline(st.Deadline, 0, int64(st.First))
 }
 
-// stored is a fixed or sliding limit's st as a record has it.
+// stored returns st, of a fixed or sliding limit, as it is stored in a record.
 func (r *Rule) stored(st windowState) State {
 	if r.Decides == Sliding {
 		return State{r.windowDeadline(st), uint64(st.Prev), uint64(st.Cur)}
@@ -268,11 +266,10 @@ func (r *Rule) windowLife() int64 {
 	return r.Period
 }
 
-// adoptWindow carries st, made under old, over to r: a limit changed on a live
-// key keeps its count. With the same period and alignment the windows go on;
-// otherwise everything that counted under old counts in the new window, which
-// is the aligned one that contains now or, with First, starts where the old
-// one did while that is less than a period ago.
+// adoptWindow converts st from old to r: a limit changed on a live key keeps its count.
+// With the same period and alignment the windows go on. Otherwise, all units that counted
+// under old count in one new window. It is the aligned one that contains now. With First,
+// it starts where the old one did, while that is less than a period ago.
 func (r *Rule) adoptWindow(st windowState, old *Rule, now int64) windowState {
 	now = Clamp(now)
 	used := int64(0)
@@ -296,12 +293,12 @@ func (r *Rule) adoptWindow(st windowState, old *Rule, now int64) windowState {
 	return windowState{Start: start, Cur: used}
 }
 
-// adoptCounts is adoptWindow of a record's state.
+// adoptCounts is adoptWindow for the state of a record.
 func adoptCounts(r, old *Rule, st State, now int64) State {
 	return r.stored(r.adoptWindow(old.counts(st), old, now))
 }
 
-// scaleCounts is Rule.Scale of a window.
+// scaleCounts is Rule.Scale for a window.
 func scaleCounts(r, old *Rule, st State, _ []byte, now int64) (State, []byte) {
 	w := r.adoptWindow(old.counts(st), old, Clamp(now))
 	if w == (windowState{}) {
@@ -312,10 +309,10 @@ func scaleCounts(r, old *Rule, st State, _ []byte, now int64) (State, []byte) {
 	return r.stored(w), nil
 }
 
-// Tally adds units to the count of a fixed window, whatever its limit is, or takes
-// them off if they are below 0: a count stops at 0 and at MaxCount. next is the state
-// to store, and words the size of its record. The window counts before and after, and
-// is over in reset ns.
+// Tally adds units to the count of a fixed window whatever its limit is, or subtracts
+// them if they are negative. A count stays within 0 and MaxCount. next is the state to
+// store, and words the size of its record. before and after are the window's counts; it
+// ends in reset ns.
 func (r *Rule) Tally(st State, now, units int64) (next State, words int, before, after, reset int64) {
 	now = Clamp(now)
 	w := r.fixedAt(r.counts(st), now)
@@ -330,7 +327,7 @@ func (r *Rule) Tally(st State, now, units int64) (next State, words int, before,
 
 func periodOf(r *Rule) int64 { return r.Period }
 
-// splitUnits returns a nth of the units in the same period.
+// splitUnits returns 1/n of the units in the same period.
 func splitUnits(l Limit, n int64) (share Limit, ok bool) {
 	l.Limit /= n
 	return l, true
@@ -340,11 +337,11 @@ func multipleUnits(l Limit, m *Limit, n int64) {
 	m.Limit = int64(product(uint64(l.Limit), n, MaxCount))
 }
 
-// firstPressure is that of a state whose first word counts.
+// firstPressure is the pressure of a state whose first word counts.
 func firstPressure(r *Rule, st State, _ int64) uint32 { return share(st.First, uint64(r.Burst)) }
 
-// slidingPressure has the previous window weigh in full: at most twice too
-// much, and only towards keeping the key.
+// slidingPressure lets the previous window weigh in full: at most twice too much, and
+// only towards keeping the key.
 func slidingPressure(r *Rule, st State, _ int64) uint32 {
 	return share(st.First+st.Second, uint64(r.Burst))
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Int, Mul, Add and Sub are those of big.Int, of no receiver.
+// Int, Mul, Add and Sub are those of big.Int without a receiver.
 func Int(n int64) *big.Int { return big.NewInt(n) }
 
 func Mul(a, b *big.Int) *big.Int { return new(big.Int).Mul(a, b) }
@@ -26,7 +26,7 @@ func CeilDiv(a, b *big.Int) *big.Int {
 	return new(big.Int).Quo(Add(a, Sub(b, Int(1))), b)
 }
 
-// Lesser returns the lesser one.
+// Lesser returns the lesser number.
 func Lesser(a, b *big.Int) *big.Int {
 	if a.Cmp(b) <= 0 {
 		return a
@@ -34,7 +34,7 @@ func Lesser(a, b *big.Int) *big.Int {
 	return b
 }
 
-// Positive returns a, or 0 if that is below.
+// Positive returns a, or 0 if a is negative.
 func Positive(a *big.Int) *big.Int {
 	if a.Sign() < 0 {
 		return Int(0)
@@ -42,13 +42,13 @@ func Positive(a *big.Int) *big.Int {
 	return a
 }
 
-// TwoTo32 is a ns in fractions.
+// TwoTo32 is a ns in units of 2^-32 ns.
 var TwoTo32 = Int(1 << 32)
 
 // InFractions returns ns in units of 2^-32 ns.
 func InFractions(ns int64) *big.Int { return Mul(Int(ns), TwoTo32) }
 
-// Bucket is a token or leaky limit by its definition.
+// Bucket models a token or leaky limit by its definition.
 type Bucket struct {
 	Limit    algo.Limit
 	Interval *big.Rat // ns per unit
@@ -84,8 +84,7 @@ func (m Bucket) Time(units *big.Int) *big.Int {
 	return FloorDiv(Mul(Mul(units, m.Interval.Num()), TwoTo32), m.Interval.Denom())
 }
 
-// Fits returns the largest number of units whose time is at most t, by
-// bisection.
+// Fits returns the largest number of units whose time is at most t, by bisection.
 func (m Bucket) Fits(t *big.Int) *big.Int {
 	low, high := Int(0), new(big.Int).Lsh(Int(1), 64)
 	for Sub(high, low).Cmp(Int(1)) > 0 {
@@ -99,13 +98,13 @@ func (m Bucket) Fits(t *big.Int) *big.Int {
 	return low
 }
 
-// StateAt is the state of a bucket whose TAT is in fractions.
+// StateAt returns the state of a bucket whose TAT is in units of 2^-32 ns.
 func StateAt(tat *big.Int) algo.State {
 	ns, frac := new(big.Int).QuoRem(tat, TwoTo32, new(big.Int))
 	return algo.State{Deadline: ns.Int64(), First: frac.Uint64()}
 }
 
-// InNS returns a time in fractions in whole ns, rounded up.
+// InNS converts units of 2^-32 ns to whole ns, rounded up.
 func InNS(t *big.Int) int64 { return CeilDiv(t, TwoTo32).Int64() }
 
 // Decide decides by definition.
@@ -205,8 +204,8 @@ func (m Bucket) Adopt(st algo.State, old Bucket, now int64) algo.State {
 	return StateAt(Lesser(Add(InFractions(now), kept), InFractions(LatestInstant)))
 }
 
-// MaxInstant is where the clock ends for decisions, and LatestInstant bounds every time
-// in a state.
+// MaxInstant is the last time of the clock for decisions, and LatestInstant bounds every
+// time in a state.
 const (
 	MaxInstant    = math.MaxInt64 / 2
 	LatestInstant = MaxInstant + algo.MaxSpan
@@ -218,7 +217,7 @@ type Hit struct{ At, Cost int64 }
 // History is every unit a window or log limit ever charged, oldest first.
 type History []Hit
 
-// Between returns what was charged from one time to before another.
+// Between returns the units charged from one time to before another.
 func (h History) Between(from, to int64) int64 {
 	n := int64(0)
 	for _, x := range h {
@@ -242,7 +241,7 @@ func (h *History) Refund(units int64) {
 	}
 }
 
-// Window is a fixed, sliding or log limit over a whole history.
+// Window models a fixed, sliding or log limit over a whole history.
 type Window struct {
 	Limit algo.Limit
 	Start int64 // of the current window
@@ -250,8 +249,8 @@ type Window struct {
 	Hits  History
 }
 
-// Roll finds the window that contains now and forgets hits that can no longer
-// count, so that refunds do not reach them.
+// Roll finds the window that contains now, and forgets hits that can no longer count:
+// refunds must not reach them.
 func (m *Window) Roll(now int64) {
 	p := m.Limit.Period
 	reach := p // how far back a hit counts
@@ -274,7 +273,7 @@ func (m *Window) Roll(now int64) {
 	m.Open = m.Limit.Algorithm == algo.Log || len(m.Hits) > 0
 }
 
-// Used is how many units count at now.
+// Used returns how many units count at now.
 func (m *Window) Used(now int64) int64 {
 	p := m.Limit.Period
 	switch m.Limit.Algorithm {
@@ -287,7 +286,7 @@ func (m *Window) Used(now int64) int64 {
 	}
 }
 
-// Decide answers a call, and charges it if it passes. It says nothing of RetryAfter.
+// Decide answers a call, and charges it if it passes. It does not fill in RetryAfter.
 func (m *Window) Decide(now, cost int64, o algo.Options) (d algo.Decision) {
 	m.Roll(now)
 	before := slices.Clone(m.Hits)
@@ -311,7 +310,7 @@ func (m *Window) Decide(now, cost int64, o algo.Options) (d algo.Decision) {
 		}
 	}
 	d.Remaining = max(m.Limit.Limit-m.Used(now), 0)
-	// When nothing counts any more.
+	// The time when nothing counts any more.
 	if len(m.Hits) > 0 {
 		p, last := m.Limit.Period, m.Hits[len(m.Hits)-1].At
 		switch {
@@ -330,7 +329,7 @@ func (m *Window) Decide(now, cost int64, o algo.Options) (d algo.Decision) {
 	return d
 }
 
-// Wide draws a number from lo..hi, small, large and extreme ones alike.
+// Wide draws a number from lo..hi, with small, large and extreme ones.
 func Wide(t *rapid.T, name string, lo, hi int64) int64 {
 	span := uint64(hi) - uint64(lo)
 	bits := rapid.IntRange(0, 63).Draw(t, name+" bits")
