@@ -5,23 +5,23 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// codec is how states of a kind travel, beside a varint a word.
+// codec describes how states of a kind travel, if not as a varint a word.
 type codec struct {
-	// packed is what the value is to engine/packed; 0 for a kind whose state is
-	// the same on all nodes.
+	// packed is the value's kind in engine/packed; 0 for a kind whose state is the same
+	// on all nodes.
 	packed packed.Kind
 
-	// encode appends a state of more than smallState words to an effect, in
-	// fewer bytes than a varint a word; decode reads what it has written, and
-	// appends the state to b. Nil: a varint a word.
+	// encode appends a state of more than smallState words to an effect, in fewer bytes
+	// than a varint a word. decode reads such an encoding and appends the state to b.
+	// Nil: a varint a word.
 	encode func(b, state []byte) []byte
 	decode func(b []byte, words int, d *Decoder) []byte
-	// large marks a state that can be large and is not packed: deltas take it in
+	// large marks a state that can be large and is not packed: deltas divide it into
 	// pieces of evenPiece bytes.
 	large bool
 }
 
-// codecs has a row for each kind that has a way of its own.
+// codecs has a row for each kind with a codec of its own.
 var codecs = [...]codec{
 	algo.Log:         {encode: encodePairs, decode: decodePairs, large: true},
 	algo.Slots:       {large: true},
@@ -45,15 +45,15 @@ func codecOf(a algo.Algorithm) *codec {
 	return &words
 }
 
-// AppendWire appends a state as it is on all nodes.
+// AppendWire appends a state in the form that is the same on all nodes.
 func AppendWire(b []byte, a algo.Algorithm, state []byte) []byte {
 	return codecOf(a).appendWire(b, state)
 }
 
-// encodeBytes writes a state that is bytes: as they are.
+// encodeBytes appends a state that is bytes, unchanged.
 func encodeBytes(b, state []byte) []byte { return append(b, state...) }
 
-// decodeBytes reads what encodeBytes has written.
+// decodeBytes reads the output of encodeBytes.
 func decodeBytes(b []byte, words int, d *Decoder) []byte {
 	return append(b, d.Bytes(uint64(8*words))...)
 }

@@ -6,20 +6,19 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// Hashes, sets, sorted sets and lists. Their values have room and an index that
-// are this node's own: see engine/packed. What nodes send, keep and compare is
-// their wire form.
+// Hashes, sets, sorted sets and lists. Their values have room and an index that are this
+// node's own: see engine/packed. Nodes send, keep and compare their wire form.
 
-// collection returns the value in a state of a kind with packed.
+// Collection returns the value in a state of a packed kind.
 func Collection(state []byte) []byte { return state[:len(state)-int(state[len(state)-1])] }
 
-// encodeCollection writes the value of a state in its wire form, with the
-// length before it.
+// encodeCollection appends the value of a state in its wire form, with its length before
+// it.
 func encodeCollection(b, state []byte) []byte {
 	at := len(b)
 	b = packed.AppendWire(append(b, 0), Collection(state))
 	n := len(b) - at - 1
-	if n >= 0x80 { // the length has more than the one byte left for it
+	if n >= 0x80 { // the length needs more than the one byte reserved
 		var buf [binary.MaxVarintLen64]byte
 		size := binary.PutUvarint(buf[:], uint64(n))
 		b = append(b, buf[1:size]...)
@@ -29,8 +28,8 @@ func encodeCollection(b, state []byte) []byte {
 	return b
 }
 
-// decodeCollection reads what encodeCollection has written. The state is this
-// node's: the number of words is that of the writer's.
+// decodeCollection reads the output of encodeCollection. The state is this node's; the
+// number of words is that of the writer's.
 func decodeCollection(kind packed.Kind) func(b []byte, words int, d *Decoder) []byte {
 	return func(b []byte, _ int, d *Decoder) []byte {
 		wire := d.Bytes(d.UvarintMax(packed.MaxBytes))
@@ -42,8 +41,8 @@ func decodeCollection(kind packed.Kind) func(b []byte, words int, d *Decoder) []
 	}
 }
 
-// appendCollection appends the state of a value in its wire form, which may be
-// anything: ok is false for what it is no value of.
+// appendCollection appends the state of a value given in its wire form, which may be any
+// bytes. ok is false if they are not a value of the kind.
 func appendCollection(b []byte, kind packed.Kind, wire []byte) (state []byte, ok bool) {
 	at := len(b)
 	b, err := packed.FromWire(b, kind, wire)
@@ -57,8 +56,7 @@ func appendCollection(b []byte, kind packed.Kind, wire []byte) (state []byte, ok
 	return append(b, byte(pad)), true
 }
 
-// checkCollection reports whether a state, which may be anything, has a value
-// that can be worked on.
+// checkCollection reports whether a state, which may be any bytes, has a usable value.
 func checkCollection(kind packed.Kind, state []byte) bool {
 	if len(state) == 0 {
 		return false

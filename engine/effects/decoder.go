@@ -13,7 +13,7 @@ type Decoder struct {
 	Bad bool
 }
 
-// Fail has it return zeros from here on.
+// Fail makes it return zeros from here on.
 func (d *Decoder) Fail() { d.B, d.Bad = nil, true }
 
 // Byte reads a byte.
@@ -59,7 +59,7 @@ func (d *Decoder) UvarintMax(max uint64) uint64 {
 	return v
 }
 
-// Bytes reads n bytes, of which it returns a view.
+// Bytes reads n bytes and returns a view of them.
 func (d *Decoder) Bytes(n uint64) []byte {
 	if n > uint64(len(d.B)) {
 		d.Fail()
@@ -70,10 +70,10 @@ func (d *Decoder) Bytes(n uint64) []byte {
 	return v
 }
 
-// Short reads what AppendShort has written.
+// Short reads the output of AppendShort.
 func (d *Decoder) Short() []byte { return d.Bytes(d.Uvarint()) }
 
-// limit reads what AppendLimit has written; it may be one that is not valid.
+// limit reads the output of AppendLimit. The limit may be invalid.
 func (d *Decoder) limit() (l algo.Limit) {
 	l.Algorithm, l.Rounding, l.Align = algo.Algorithm(d.Byte()), algo.Rounding(d.Byte()), algo.Align(d.Byte())
 	l.Limit, l.Period, l.Burst = d.Varint(), d.Varint(), d.Varint()

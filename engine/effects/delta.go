@@ -12,24 +12,24 @@ import (
 )
 
 const (
-	// LeastDelta is how many bytes a state has from which a delta is worth it.
+	// LeastDelta is the size of a state, in bytes, from which a delta is worthwhile.
 	LeastDelta = 256
-	// deltaShare is the part of the new state that a delta may take.
+	// deltaShare bounds a delta to this fraction (1/deltaShare) of the new state.
 	deltaShare = 3
 	// mostDelta bounds a delta: the longest state, and its length.
 	mostDelta = 8*shard.MaxWords/deltaShare + stepBytes
-	// BaseSize is how many bytes name the state that a delta is from: the first
-	// of its SHA-256. Clients choose states, and could make fewer collide.
+	// BaseSize is how many bytes name the base of a delta: the first of its SHA-256.
+	// Clients choose states, and could make shorter names collide.
 	BaseSize = 16
 )
 
-// Delta is a large state as the difference to the one before.
+// Delta is a large state as the difference to the state before.
 type Delta struct {
-	Base       []byte // the name of that one
+	Base       []byte // the name of the state before
 	Difference []byte // of their wire forms
 }
 
-// appendWire appends a state as it is on all nodes.
+// appendWire appends a state in the form that is the same on all nodes.
 func (k *codec) appendWire(b, state []byte) []byte {
 	b = slices.Grow(b, len(state)) // no wire form is longer
 	if k.packed != 0 {
@@ -38,8 +38,8 @@ func (k *codec) appendWire(b, state []byte) []byte {
 	return append(b, state...)
 }
 
-// fromWire appends this node's state for a wire form, which may be anything: ok
-// is false for what is none.
+// fromWire appends this node's state for a wire form, which may be any bytes. ok is false
+// if they are invalid.
 func (k *codec) fromWire(b, wire []byte) (state []byte, ok bool) {
 	if k.packed != 0 {
 		return appendCollection(b, k.packed, wire)
@@ -47,7 +47,7 @@ func (k *codec) fromWire(b, wire []byte) (state []byte, ok bool) {
 	return append(b, wire...), len(wire)%8 == 0
 }
 
-// mostWire is how many bytes a wire form may have.
+// mostWire bounds the bytes of a wire form.
 func (k *codec) mostWire() int {
 	if k.packed != 0 {
 		return packed.MaxBytes
@@ -64,8 +64,8 @@ func appendBase(b []byte, a algo.Algorithm, wire []byte) []byte {
 	return append(b, h.Sum(sum[:0])[:BaseSize]...)
 }
 
-// Changer finds deltas. Its memory, some 10 MB for the largest states, is kept
-// as long as each cut has a use for it.
+// Changer finds deltas. Its memory, some 10 MB for the largest states, is kept while
+// every cut uses it.
 type Changer struct {
 	differ differ
 	delta  Delta
@@ -80,8 +80,8 @@ func (c *Changer) Tidy() {
 	c.used = false
 }
 
-// Between returns the delta from one entry's state to another's, valid until the
-// next call; nil if there is none that is much shorter.
+// Between returns the delta from one entry's state to another's, valid until the next
+// call. It is nil if no delta is much shorter than the state.
 func (c *Changer) Between(limits Limits, was, im *shard.Image) *Delta {
 	a := limits.LimitOf(im.Meta).Algorithm
 	k := codecOf(a)
@@ -100,8 +100,8 @@ func (c *Changer) Between(limits Limits, was, im *shard.Image) *Delta {
 	return &c.delta
 }
 
-// Rebaser makes states of deltas. Its memory, some 6 MB for the largest states,
-// is kept as long as each batch has a use for it.
+// Rebaser makes states of deltas. Its memory, some 6 MB for the largest states, is kept
+// while every batch uses it.
 type Rebaser struct {
 	old, new, base, state []byte
 	used                  bool // since the last call of Tidy
@@ -115,11 +115,11 @@ func (w *Rebaser) Tidy() {
 	w.used = false
 }
 
-// ErrOtherBase is that the state of a key is not the one that a delta is from.
+// ErrOtherBase is returned if the state of a key is not the base of the delta.
 var ErrOtherBase = errors.New("the base is another")
 
-// Rebase makes the new state of a delta, of state, which is of kind a. It is valid until
-// the next call. Errors: ErrOtherBase, ErrEffects.
+// Rebase applies a delta to state, which is of kind a. The result is valid until the next
+// call. Errors: ErrOtherBase, ErrEffects.
 func (w *Rebaser) Rebase(a algo.Algorithm, state []byte, d *Delta) (changed []byte, err error) {
 	k := codecOf(a)
 	w.used = true

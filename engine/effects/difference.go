@@ -9,58 +9,58 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// The difference of a state to an older one says how its bytes come of those of
-// the older one, from front to back:
+// The difference of a state to an older one says how to build its bytes from the older
+// bytes, from front to back:
 //
 //	length of the new state
 //	old bytes to pass over, old bytes to copy, new bytes to write, these;
 //	again, until the new state has its length
 //
-// Lengths are varints. What is copied has the same order in both, so a reader
-// goes through both once.
+// Lengths are varints. Copied bytes have the same order in both states, so a reader goes
+// through both once.
 //
-// A differ finds one between states that are divided into pieces: the records of
-// a collection, the entries of a log, of a text so many bytes each. Most pieces
-// of a large state stay as they are, in their order; one that has come or
-// changed is written. It takes time in proportion to the states.
+// A differ finds a difference between states divided into pieces: the records of a
+// collection, the entries of a log, a fixed number of bytes of a text. Most pieces of a
+// large state stay, in their order; new and changed pieces are written. It takes time in
+// proportion to the states.
 type differ struct {
 	old, new        []byte
 	oldMarks, marks []uint32 // where the pieces begin, and where the last ends
 
-	// The index of old pieces, made when it is needed: heads has the first of
-	// each hash, next the one behind each, from piece indexed on; -1 for none.
+	// The index of old pieces, made when needed. heads has the first piece of each hash,
+	// and next the one after each, from piece indexed on; -1 for none.
 	seed    maphash.Seed
 	heads   []int32
 	next    []int32
 	indexed int
 
 	out   []byte
-	at    int // of old, behind what out and the step use
+	at    int // position in old, after out and the step
 	step  step
 	start int // of the difference in out
 }
 
-// step is what is not in out yet.
+// step is the part that is not yet in out.
 type step struct{ skip, copied, from, fresh int }
 
 const (
-	// sureRun is how many pieces have to stay together for what is before them
-	// to be passed over: a single one may recur by chance.
+	// sureRun is how many equal pieces must follow each other before the pieces in front
+	// of them are passed over: a single one may recur by chance.
 	sureRun = 3
-	// nearby is how many pieces further on the next one is looked for without
-	// an index: as many as a cut's hits may have removed.
+	// nearby is how many pieces ahead the search goes without an index: as many as a
+	// cut's hits may have removed.
 	nearby = 64
-	// fewTries bounds how many equal pieces are looked at for a run.
+	// fewTries bounds how many equal pieces are tried as the start of a run.
 	fewTries = 4
-	// evenPiece is how long the pieces of a state without records are: an entry
-	// of a log, half a holder.
+	// evenPiece is the piece length of a state without records: an entry of a log, half a
+	// holder.
 	evenPiece = 16
-	// stepBytes is about what the lengths of a step take.
+	// stepBytes is roughly the size of a step's lengths.
 	stepBytes = 6
 )
 
-// between appends to dst the difference from d.old to d.new, whose pieces have
-// been marked; ok is false if it has more bytes than most.
+// between appends to dst the difference from d.old to d.new, whose pieces have been
+// marked. ok is false if it has more bytes than most.
 func (d *differ) between(dst []byte, most int) (difference []byte, ok bool) {
 	d.start = len(dst)
 	d.out = binary.AppendUvarint(dst, uint64(len(d.new)))
@@ -92,12 +92,12 @@ func (d *differ) between(dst []byte, most int) (difference []byte, ok bool) {
 	return d.out, len(d.out)-d.start <= most
 }
 
-// same reports whether an old piece is a new one.
+// same reports whether an old piece equals a new one.
 func (d *differ) same(i, j int) bool {
 	return bytes.Equal(d.old[d.oldMarks[i]:d.oldMarks[i+1]], d.new[d.marks[j]:d.marks[j+1]])
 }
 
-// run reports whether enough pieces from i and from j on are the same.
+// run reports whether enough pieces from i and from j on are equal.
 func (d *differ) run(i, j, olds, news int) bool {
 	for n := range sureRun {
 		switch {
@@ -110,8 +110,8 @@ func (d *differ) run(i, j, olds, news int) bool {
 	return true
 }
 
-// find returns the old piece that goes on like the new ones from j on, which the
-// old one at i does not; 0 for none.
+// find returns the old piece from which the old state goes on like the new one from j on;
+// 0 if none. The old piece at i does not.
 func (d *differ) find(i, j, olds, news int) int {
 	if i >= olds {
 		return 0
@@ -123,7 +123,7 @@ func (d *differ) find(i, j, olds, news int) int {
 			}
 		}
 		if d.run(i+1, j+1, olds, news) || d.run(i, j+1, olds, news) {
-			return 0 // one is new, or has changed
+			return 0 // the piece is new, or has changed
 		}
 		d.index(i, olds)
 	}
@@ -141,7 +141,7 @@ func (d *differ) find(i, j, olds, news int) int {
 	return 0
 }
 
-// index makes the index of the old pieces from one to another.
+// index indexes the old pieces of a range.
 func (d *differ) index(from, to int) {
 	n := 2 << bits.Len(uint(to-from))
 	if cap(d.heads) < n {
@@ -167,7 +167,7 @@ func (d *differ) bucket(piece []byte) int {
 	return int(maphash.Bytes(d.seed, piece) & uint64(len(d.heads)-1))
 }
 
-// keep adds that old bytes are next.
+// keep notes that old bytes follow.
 func (d *differ) keep(from, to int) {
 	if s := &d.step; s.fresh > 0 || s.copied > 0 && from != d.at {
 		d.flush()
@@ -177,7 +177,7 @@ func (d *differ) keep(from, to int) {
 	d.at = to
 }
 
-// write adds that new bytes are next.
+// write notes that new bytes follow.
 func (d *differ) write(from, to int) {
 	if d.step.fresh == 0 {
 		d.step.from = from
@@ -212,8 +212,8 @@ func (d *differ) mark(k *codec) {
 	d.oldMarks, d.marks = pieces(d.oldMarks[:0], d.old), pieces(d.marks[:0], d.new)
 }
 
-// appendChanged appends to dst what a difference makes of old, at most so many
-// bytes. ok is false for what is no difference to old.
+// appendChanged appends to dst the result of applying a difference to old, at most most
+// bytes. ok is false if the difference does not fit old.
 func appendChanged(dst, old, difference []byte, most int) (changed []byte, ok bool) {
 	d := Decoder{B: difference}
 	n := int(d.UvarintMax(uint64(most)))

@@ -1,13 +1,12 @@
-// Package effects has the byte formats of what is replicated: payloads of a batch's
-// effects, and the chunks of snapshots. It knows no table and no lock.
+// Package effects has the byte formats of replication: payloads of a batch's effects, and
+// the chunks of snapshots. It knows no table and no lock.
 //
-//   - Encoder writes payloads of at most so many bytes; Reader reads one, an Effect at a
-//     time, and gives what is no key's state to a Sink.
-//   - Limits, which the engine's interner is, knows the limits by the ids of records.
-//   - Changer finds the Delta of a large state to the one before, and Rebaser makes the
-//     state of it.
-//   - Decoder reads the integers and bytes that all of these are made of.
+//   - Encoder writes payloads of bounded size. Reader reads a payload, an Effect at a
+//     time, and passes records other than keys' states to a Sink.
+//   - Limits, which the engine's interner implements, maps the ids of records to limits.
+//   - Changer finds the Delta of a large state to the one before, and Rebaser applies it.
+//   - Decoder reads the integers and bytes of which all of these are made.
 //
-// What is different between kinds of state is a row of codecs (codec.go). DESIGN.md has
-// the formats and the reasons.
+// The differences between kinds of state are rows of codecs (codec.go). DESIGN.md has the
+// formats and the reasons.
 package effects

@@ -10,23 +10,23 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// The first byte of every payload and snapshot chunk is a version: see Formats.
-// A node that reads one which it does not know stops. If it skipped what it does not
-// know, its table would differ from the log.
+// The first byte of every payload and snapshot chunk is a version: see Formats. A node
+// stops at a version that it does not know. If it skipped the payload, its table would
+// differ from the log.
 const (
-	oldest = 1 // that this build reads
-	Newest = 1 // that it reads, and writes where it is permitted
+	oldest = 1 // oldest that this build reads
+	Newest = 1 // newest that it reads, and writes if permitted
 )
 
-// Formats are the versions in which a replica writes; a cluster agrees on them.
+// Formats are the versions that a replica writes; a cluster agrees on them.
 type Formats struct {
 	Effects byte // of payloads, and of the chunks of snapshots
 }
 
-// FirstFormats are those of feature level 1.
+// FirstFormats are the formats of feature level 1.
 var FirstFormats = Formats{Effects: oldest}
 
-// Check returns an error unless this build can read what f has it write.
+// Check returns an error unless this build can read the formats of f.
 func (f Formats) Check() error {
 	if f.Effects < oldest || f.Effects > Newest {
 		return fmt.Errorf("effects of version %d are not this build's", f.Effects)
@@ -34,9 +34,9 @@ func (f Formats) Check() error {
 	return nil
 }
 
-// Records of a payload, after the version byte. The low two bits of a record's
-// first byte are its kind, of recordLimit and recordDelete all bits; integers are
-// varints unless said otherwise.
+// Records of a payload, after the version byte. The low two bits of a record's first byte
+// are its kind; for those of recordDelete, all bits are. Integers are varints unless
+// stated otherwise.
 //
 //	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst;
 //	              of a policy's limit also resets, scalings;
@@ -50,25 +50,24 @@ func (f Formats) Check() error {
 //	recordFlush   all keys that there were before are gone; the first of its
 //	              payload
 //	recordDelta   what follows is a put with a delta in place of its words: base
-//	              (baseSize bytes), length, difference (see differ)
+//	              (BaseSize bytes), length, difference (see differ)
 //	recordIncluded
-//	              of a snapshot, at its end: up to which clock batches may be
-//	              in it that are behind its index
+//	              at the end of a snapshot: the clock up to which it may contain
+//	              batches after its index
 //
-// The database of a key is that of its limit: the upper six bits of a limit's
-// first byte. The upper six bits of a put's first byte are the number of state words;
-// manyWords stands for that many and as many more as the varint after it says.
-// A state of more than smallState words is written by its kind, if that has an
-// encode.
+// The database of a key is that of its limit: the upper six bits of a limit's first byte.
+// The upper six bits of a put's first byte are the number of state words; manyWords adds
+// the varint after it. A state of more than smallState words is written by its kind's
+// encode, if it has one.
 //
-// A key is what it shares with the key of the record before, and the rest. The
-// lengths of both are the halves of a byte; longLen in a half stands for that
-// many and as many more as the varint after it says, the shared part's first.
-// A deadline is the difference to the deadline of the put before, modulo 2^64.
-// The first record of a payload follows an empty key and a deadline of 0.
+// A key is written as the length that it shares with the key of the record before, and
+// the rest. The lengths of both are the halves of a byte. longLen in a half adds the
+// varint after the byte, the shared part's first. A deadline is the difference to the
+// deadline of the put before, modulo 2^64. The first record of a payload follows an empty
+// key and a deadline of 0.
 //
-// An effect on a key of 16 bytes in a million, with a token's state, takes 16
-// bytes; 36 with key, deadline and state written out.
+// An effect on a key of 16 bytes in a million, with a token's state, takes 16 bytes. Key,
+// deadline and state written out would take 36.
 const (
 	recordLimit = iota
 	recordPut
@@ -78,8 +77,8 @@ const (
 	recordFlush    = recordDelete | 2<<kindBits
 	recordDelta    = recordDelete | 3<<kindBits
 	recordIncluded = recordDelete | 4<<kindBits
-	// recordDeleteIn has Databases and the database, which is not 0, in its upper
-	// six bits.
+	// recordDeleteIn has Databases and the database, which is not 0, in its upper six
+	// bits.
 	recordDeleteIn = recordDelete | algo.Databases<<kindBits
 
 	kindBits   = 2
@@ -98,22 +97,22 @@ var ErrEffects = errors.New("unreadable effects")
 
 // Effect is one record of a payload: the state of a key, or its absence.
 type Effect struct {
-	Image shard.Image // Meta is not set, Space is
+	Image shard.Image // with Space, without Meta
 	Limit int         // number in the dictionary; -1 for an absent key
-	// Changed tells that Delta stands for the state, which the key itself makes
-	// of it.
+	// Changed is set if Delta stands for the state: the key's present state and Delta
+	// give the new one.
 	Changed bool
 	Delta   Delta
 }
 
-// dictionaryLimit is what reading a payload needs of a limit of its dictionary.
+// dictionaryLimit is what the reader needs of a limit in the dictionary.
 type dictionaryLimit struct {
 	kind   algo.Algorithm
 	db     uint8
 	packed packed.Kind // of the kind
 }
 
-// Sink takes what is in a payload beside the states of keys.
+// Sink receives the records of a payload other than the states of keys.
 type Sink interface {
 	AddLimit(algo.Limit) // to the dictionary of the payload
 	SetSystem(SystemKey, []byte)
@@ -121,7 +120,7 @@ type Sink interface {
 	Included(clock int64)
 }
 
-// Reader reads a payload. Its buffers serve one payload after the other.
+// Reader reads payloads. Its buffers serve one payload after the other.
 type Reader struct {
 	d     Decoder
 	begun bool // a record has been read
@@ -146,10 +145,10 @@ func (r *Reader) Open(payload []byte) error {
 	return nil
 }
 
-// Held is how many bytes of keys and states it has since Recycle.
+// Held returns how many bytes of keys and states it has read since Recycle.
 func (r *Reader) Held() int { return len(r.arena) }
 
-// Kind is that of a limit of the payload's dictionary.
+// Kind returns the kind of a limit in the payload's dictionary.
 func (r *Reader) Kind(limit int) algo.Algorithm { return r.known[limit].kind }
 
 // More reports whether there is something left to read.
@@ -158,8 +157,8 @@ func (r *Reader) More() bool { return len(r.d.B) > 0 }
 // Recycle makes the keys and states of the effects read so far invalid.
 func (r *Reader) Recycle() { r.arena = r.arena[:0] }
 
-// Next reads the next record. What is no key's state goes to out; ok is false
-// then.
+// Next reads the next record into e. ok is false if it is not a key's state: then out
+// receives it.
 func (r *Reader) Next(e *Effect, out Sink) (ok bool, err error) {
 	head := r.d.Byte()
 	first := !r.begun
@@ -238,7 +237,7 @@ func (r *Reader) Next(e *Effect, out Sink) (ok bool, err error) {
 			}
 			return true, nil
 		}
-		if words == 1 { // most of them
+		if words == 1 { // the usual case
 			r.arena = binary.LittleEndian.AppendUint64(r.arena, r.d.Uvarint())
 			r.check(r.arena[at:])
 		} else {
@@ -267,7 +266,7 @@ func (r *Reader) readState(words int) {
 	r.check(r.arena[at:])
 }
 
-// check refuses a state under r.limit that a value cannot be read from.
+// check refuses a state under r.limit that does not hold a value.
 func (r *Reader) check(state []byte) {
 	if k := r.known[r.limit].packed; k != 0 && !checkCollection(k, state) {
 		r.d.Fail()

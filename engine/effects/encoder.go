@@ -7,15 +7,15 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Limits has the limits that records are under.
+// Limits maps ids to limits.
 type Limits interface {
-	// LimitOf returns the limit with an id that a record has. The shard of the record
-	// is locked, or somebody else holds a reference.
+	// LimitOf returns the limit with an id found in a record. The shard of the record is
+	// locked, or somebody holds a reference to the limit.
 	LimitOf(id uint32) *algo.Limit
 }
 
-// Encoder writes payloads of at most max bytes, as long as no single record is
-// larger. Each payload can be read without the others.
+// Encoder writes payloads of at most max bytes, unless a single record is larger. Each
+// payload can be read without the others.
 type Encoder struct {
 	limits  Limits
 	formats Formats
@@ -24,16 +24,16 @@ type Encoder struct {
 	parts   [][]byte
 	buf     []byte
 	dict    map[uint32]uint64
-	// The record before, as the next one refers to it: meta is that of the
-	// last put, if there was one.
+	// The record before, as the next one refers to it: meta is that of the last put, if
+	// there was one.
 	key      []byte
 	deadline int64
 	meta     uint32
 	started  bool
 }
 
-// NewEncoder returns an encoder of payloads of a format; expect is how many bytes the
-// first is expected to have.
+// NewEncoder returns an encoder of payloads of a format. expect is the expected size of
+// the first, in bytes.
 func NewEncoder(limits Limits, f Formats, max, expect int) *Encoder {
 	return &Encoder{limits: limits, formats: f, max: max, expect: min(expect, max), dict: make(map[uint32]uint64)}
 }
@@ -41,7 +41,7 @@ func NewEncoder(limits Limits, f Formats, max, expect int) *Encoder {
 // Put adds the full state of an entry.
 func (enc *Encoder) Put(im shard.Image) { enc.Add(im, nil) }
 
-// Add adds the state of an entry, as the delta if there is one.
+// Add adds the state of an entry, as the delta d unless d is nil.
 func (enc *Encoder) Add(im shard.Image, d *Delta) {
 	start := enc.begin()
 	if enc.appendPut(im, d); enc.full(start) {
@@ -50,7 +50,7 @@ func (enc *Encoder) Add(im shard.Image, d *Delta) {
 	}
 }
 
-// Remove adds that a key is gone.
+// Remove adds the absence of a key.
 func (enc *Encoder) Remove(db uint8, key []byte) {
 	start := enc.begin()
 	if enc.appendDelete(db, key); enc.full(start) {
@@ -59,7 +59,7 @@ func (enc *Encoder) Remove(db uint8, key []byte) {
 	}
 }
 
-// System adds a system record; nil is that it is gone.
+// System adds a system record; a nil value means that it is gone.
 func (enc *Encoder) System(k SystemKey, value []byte) {
 	start := enc.begin()
 	if enc.buf = AppendSystem(append(enc.buf, recordSystem), k, value); enc.full(start) {
@@ -68,19 +68,19 @@ func (enc *Encoder) System(k SystemKey, value []byte) {
 	}
 }
 
-// Included adds up to which clock batches may be in a snapshot.
+// Included adds the clock up to which a snapshot may contain batches.
 func (enc *Encoder) Included(clock int64) {
 	enc.begin()
 	enc.buf = binary.AppendVarint(append(enc.buf, recordIncluded), clock)
 }
 
-// Flush adds that no key is left, before anything else.
+// Flush adds that no key is left. It must come before other records.
 func (enc *Encoder) Flush() {
 	enc.begin()
 	enc.buf = append(enc.buf, recordFlush)
 }
 
-// begin makes sure that there is a payload, and returns its length.
+// begin starts a payload if there is none, and returns its length.
 func (enc *Encoder) begin() int {
 	if len(enc.buf) == 0 {
 		enc.buf = append(make([]byte, 0, enc.expect), enc.formats.Effects)
@@ -88,8 +88,8 @@ func (enc *Encoder) begin() int {
 	return len(enc.buf)
 }
 
-// full ends the payload without the record that begins at start, if that has
-// made it too large and is not its only one.
+// full ends the payload before the record that begins at start, if that record has made
+// it too large and is not its only one.
 func (enc *Encoder) full(start int) bool {
 	if len(enc.buf) <= enc.max || start == 1 {
 		return false
@@ -197,7 +197,7 @@ func (enc *Encoder) Finish() [][]byte {
 	return enc.parts
 }
 
-// AppendLimit appends a limit but for its database.
+// AppendLimit appends a limit without its database.
 func AppendLimit(b []byte, l algo.Limit) []byte {
 	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
 	b = binary.AppendVarint(b, l.Limit)

@@ -6,9 +6,9 @@ import "encoding/binary"
 // word from there on is a timestamp.
 const pairsAt = 2
 
-// encodePairs appends a ring in its effect's form: each timestamp as the
-// difference to the one in the place before, the rest as it is. All places are
-// written, whether in use or not, so that a state is the same on every node.
+// encodePairs appends a ring in its effect's form: each timestamp as the difference to
+// the one in the place before, the rest unchanged. All places are written, used or not,
+// so that a state is the same on every node.
 func encodePairs(b, state []byte) []byte {
 	last := int64(0)
 	for i := range len(state) / 8 {
@@ -23,7 +23,7 @@ func encodePairs(b, state []byte) []byte {
 	return b
 }
 
-// decodePairs reads what encodePairs has written, and appends the state to b.
+// decodePairs reads the output of encodePairs, and appends the state to b.
 func decodePairs(b []byte, words int, d *Decoder) []byte {
 	last := int64(0)
 	for i := range words {

@@ -2,18 +2,18 @@ package effects
 
 import "encoding/binary"
 
-// SystemKind says what a system record is about. Kinds are part of the
-// encoding of effects.
+// SystemKind is the subject of a system record. Kinds are part of the encoding of
+// effects.
 type SystemKind byte
 
 const (
-	// SystemCharged is the last batch that a node was charged; the record's
-	// name is the node's id.
+	// SystemCharged is the last batch that a node was charged; the record's name is the
+	// node's id.
 	SystemCharged SystemKind = 1
-	// SystemScript is the text of a script behind a byte that tells whether it
-	// was loaded; the record's name is its SHA1 in hex.
+	// SystemScript is the text of a script, after a byte that says whether it was loaded.
+	// The record's name is its SHA1 in hex.
 	SystemScript SystemKind = 2
-	// SystemPolicy is a record about policies, which its name tells.
+	// SystemPolicy is a record about policies; its name says which.
 	SystemPolicy SystemKind = 3
 )
 
@@ -30,8 +30,9 @@ type SystemKey struct {
 	Name string
 }
 
-// AppendSystem encodes a record: kind, length of the name in a byte, name, and
-// the length of the value plus one, or 0 for a record that is gone, and value.
+// AppendSystem encodes a record: kind, length of the name in a byte, name, the length of
+// the value plus one, and the value. A record that is gone has a length of 0 and no
+// value.
 func AppendSystem(b []byte, k SystemKey, value []byte) []byte {
 	b = append(b, byte(k.Kind), byte(len(k.Name)))
 	b = append(b, k.Name...)
@@ -42,15 +43,15 @@ func AppendSystem(b []byte, k SystemKey, value []byte) []byte {
 	return append(b, value...)
 }
 
-// readSystem reads what AppendSystem has written, in effects of a version; the
-// value is a copy.
+// readSystem reads the output of AppendSystem, in effects of a version. The value is a
+// copy.
 func readSystem(d *Decoder) (k SystemKey, value []byte) {
 	k.Kind = SystemKind(d.Byte())
 	k.Name = string(d.Bytes(uint64(d.Byte())))
 	if n := d.UvarintMax(MaxSystemValue + 1); n > 0 {
 		value = append([]byte{}, d.Bytes(n-1)...)
 	}
-	// A kind that the version does not know may mean anything.
+	// A kind that the version does not know may have any meaning.
 	switch {
 	case k.Kind == SystemCharged:
 	case k.Kind == SystemScript && (value == nil || len(value) > 0):

@@ -2,8 +2,8 @@ package packed
 
 import "encoding/binary"
 
-// Check returns ErrDamaged unless value is one of kind, written in this
-// process, that a view can work on. It takes linear time.
+// Check returns ErrDamaged unless value is of kind and usable by a view. It must have
+// been written in this process. Check takes linear time.
 func Check(kind Kind, value []byte) error {
 	if len(value) == 0 || len(value) > MaxValue || kindOf(value) != kind || kind < HashKind || kind > ListKind {
 		return ErrDamaged
@@ -38,7 +38,7 @@ func checkList(v []byte) bool {
 		if !ok || next+lengthSize(next-at) > end {
 			return false
 		}
-		// The size behind it, its last byte the lowest.
+		// The size after it, its last byte the lowest.
 		n, size := next-at, lengthSize(next-at)
 		for i := range size {
 			want := byte(n>>(7*i)) & 0x7f
@@ -92,8 +92,8 @@ func checkLarge(c *container) bool {
 	return checkPlaces(c) && checkIndex(c)
 }
 
-// checkPlaces checks that the order has the entries, with records that do not
-// overlap, and the heap of a sorted set nothing but these and garbage.
+// checkPlaces checks that the order has the entries, whose records do not overlap. The
+// heap of a sorted set must have nothing else but garbage.
 func checkPlaces(c *container) bool {
 	heap, start, end := c.heap(), c.get(atStart), c.get(atEnd)
 	used := make([]bool, end) // bytes of the heap that are in a record
@@ -158,8 +158,8 @@ func checkIndex(c *container) bool {
 			known[place] = true
 		}
 	}
-	// Each slot refers to an entry of its own, and no empty one is between it
-	// and its home.
+	// Each slot refers to an entry of its own, and no empty slot lies between it and its
+	// home.
 	mask, empty := c.slots()-1, 0
 	for c.slot(empty) != 0 {
 		if empty++; empty > mask {
@@ -186,7 +186,7 @@ func checkIndex(c *container) bool {
 	if len(known) > 0 {
 		return false
 	}
-	// No key is there twice: a probe meets the entry itself first.
+	// No key occurs twice: a probe finds the entry itself first.
 	for i := range mask + 1 {
 		if s := c.slot(i); s != 0 {
 			key, _ := keyAt(c.v, c.kind, c.at(s))

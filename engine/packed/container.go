@@ -4,21 +4,20 @@ import "sync"
 
 // container is a hash, set or sorted set in a buffer, in one of two forms.
 //
-// Small, up to 63 entries: a byte with the kind in its upper two bits and the
-// number of entries below, then the records in order. Finding is walking.
+// Small, up to 63 entries: a byte with the kind in its upper two bits and the number of
+// entries below, then the records in order. Finding is walking.
 //
 // Large: see table.go.
 //
-// What follows the contents is room: there need not be any, and its bytes do
-// not matter.
+// After the contents there may be room, whose bytes do not matter.
 type container struct {
 	b    Buffer
 	v    []byte // b's bytes as of the last change
 	kind Kind
 	// reserved keeps room from being given back: see reserve.
 	reserved bool
-	// bulk lets places of a sorted set be out of order until settle: the last
-	// loose of them. See insertBulk.
+	// bulk lets places of a sorted set be out of order until settle: the last loose of
+	// them. See insertBulk.
 	bulk  bool
 	loose int
 }
@@ -26,18 +25,18 @@ type container struct {
 const (
 	smallShift = 6
 	maxSmall   = 1<<smallShift - 1
-	// minLarge is where a large form becomes a small one again: so far below
-	// maxSmall that a size that swings does not turn it over and over.
+	// minLarge is the size at which a large form becomes small again. It is so far below
+	// maxSmall that a size that swings does not convert the value over and over.
 	minLarge = maxSmall / 2
 
-	// maxContents bounds the bytes of all records: AppendWire puts a byte and a
-	// count of at most three bytes before them.
+	// maxContents bounds the bytes of all records: AppendWire puts a byte and a count of
+	// at most three bytes before them.
 	maxContents = MaxBytes - 1 - maxLengthSize
 )
 
 func open(b Buffer, kind Kind) container { return container{b: b, v: b.Bytes(), kind: kind} }
 
-// small reports whether the value is in the small form, as an absent one is.
+// small reports whether the value is in the small form; an absent one is.
 func (c *container) small() bool { return len(c.v) == 0 || c.v[0]>>smallShift != 0 }
 
 func (c *container) len() int {
@@ -50,13 +49,13 @@ func (c *container) len() int {
 	return int(c.v[0] & maxSmall)
 }
 
-// found is where an entry is. at is its record's offset. slot and ref are those
-// of the index of a large form. In a small one ref is the entry's number, and
-// last the offset of the record before.
+// found is the place of an entry. at is its record's offset. In a large form, slot and
+// ref are those of the index. In a small one, ref is the entry's number, and last the
+// offset of the record before.
 type found struct{ at, slot, ref, last int }
 
-// find looks for key. Where there is no such entry in a small form, f is what
-// it would be of an entry at the end.
+// find looks for key. If a small form does not have it, f is the place of an entry at the
+// end.
 func (c *container) find(key []byte) (f found, ok bool) {
 	if !c.small() {
 		return c.lookup(key)
@@ -80,8 +79,7 @@ func (c *container) find(key []byte) (f found, ok bool) {
 // end returns where the contents of a small form end.
 func (c *container) end() int { return c.skip(1, c.len()) }
 
-// skip returns the offset of the nth record from the one at offset at on, in a
-// small form.
+// skip returns the offset of the nth record after the one at offset at, in a small form.
 func (c *container) skip(at, n int) int {
 	for range n {
 		at = recordEnd(c.v, c.kind, at)
@@ -104,8 +102,8 @@ func (c *container) each(visit func(at int) bool) {
 	}
 }
 
-// add appends an entry, whose key is not there, to a hash or set. end is where
-// the contents of a small form end.
+// add appends an entry to a hash or set, which must not have its key. end is where the
+// contents of a small form end.
 func (c *container) add(e *entry, end int) error {
 	size := e.size(c.kind)
 	if err := c.grow(1, size, 0, end); err != nil {
@@ -128,10 +126,9 @@ func (c *container) add(e *entry, end int) error {
 	return nil
 }
 
-// grow makes room for entries more: for size bytes of records, where freed
-// bytes are no longer needed. It turns a small form that would have too many
-// into a large one; else reshape makes the room in a small form, whose contents
-// end at end.
+// grow makes room for some more entries with size bytes of records, while freed bytes
+// become unused. It turns a small form that would have too many entries into a large one.
+// Otherwise reshape makes the room in a small form, whose contents end at end.
 func (c *container) grow(entries, size, freed, end int) error {
 	n := c.len() + entries
 	switch {
@@ -150,9 +147,8 @@ func (c *container) grow(entries, size, freed, end int) error {
 // setSmall writes the first byte of a small form.
 func (c *container) setSmall(n int) { c.v[0] = byte(c.kind)<<smallShift | byte(n) }
 
-// reshape makes the del bytes at offset at of a small form, whose contents end
-// at end, into ins bytes. On an error nothing has changed; there is none for
-// contents that do not grow.
+// reshape replaces del bytes at offset at of a small form, whose contents end at end, by
+// ins bytes. On an error nothing has changed. Contents that do not grow cannot fail.
 func (c *container) reshape(at, del, ins, end int) error {
 	created := len(c.v) == 0
 	need := end - del + ins
@@ -181,9 +177,9 @@ func (c *container) extend(n int) error {
 	return nil
 }
 
-// trim gives whole words beyond n bytes back, if they are an eighth or more: a
-// size that swings would go back and forth. Where the buffer cannot take them
-// they stay as room.
+// trim gives back whole words after n bytes, if they are an eighth or more: fewer would
+// go back and forth with a size that swings. If the buffer cannot take them, they stay as
+// room.
 func (c *container) trim(n int) {
 	if (len(c.v)+7)/8 <= (n+7)/8 || len(c.v)-n < n/8 || c.reserved {
 		return
@@ -193,8 +189,8 @@ func (c *container) trim(n int) {
 	}
 }
 
-// reserve makes room as grow does, so that adding cannot fail, and keeps it
-// until settle. A value that was absent is an empty one then.
+// reserve makes room as grow does, so that adding cannot fail, and keeps it until settle.
+// An absent value becomes an empty one.
 func (c *container) reserve(entries, size, freed int) error {
 	if size == 0 {
 		return nil
@@ -221,7 +217,7 @@ func (c *container) reserve(entries, size, freed int) error {
 	return nil
 }
 
-// settle ends reserve and gives back what it made too much.
+// settle ends reserve and gives back unused room.
 func (c *container) settle() {
 	c.reserved, c.bulk = false, false
 	if c.loose > 0 {
@@ -237,7 +233,7 @@ func (c *container) settle() {
 	c.shrink()
 }
 
-// scratch is where contents are while a value is written anew.
+// scratch holds contents while a value is rewritten.
 var scratch = sync.Pool{New: func() any { return new([]byte) }}
 
 // appendRecords appends all records in order to dst.

@@ -1,27 +1,26 @@
-// Package packed keeps a hash, a set, a sorted set or a list in flat bytes,
-// without a Go pointer: the value of one key.
+// Package packed keeps a hash, a set, a sorted set or a list, the value of one key, in
+// flat bytes without a Go pointer.
 //
-//   - Hash, Set, SortedSet and List are views of a value in a Buffer. They have
-//     what Redis's commands on these types need.
-//   - AppendWire writes a value in its shortest form, which depends on the
-//     contents and their order alone; FromWire reads it. It is what is
-//     replicated and kept, and what nodes are compared by.
-//   - Check refuses bytes that are no value.
+//   - Hash, Set, SortedSet and List are views of a value in a Buffer. They have the
+//     operations of Redis's commands on these types.
+//   - AppendWire writes a value in its shortest form, which depends on the contents and
+//     their order alone; FromWire reads it. Nodes replicate, store and compare this form.
+//   - Check refuses bytes that are not a value.
 //
-// A value without entries and an absent one (no bytes) are alike to a view.
-// Removing the last entry leaves an empty value: the caller deletes the key.
+// A view treats a value without entries and an absent one (no bytes) alike. Removing the
+// last entry leaves an empty value: the caller deletes the key.
 //
-// A value may have room beyond its contents, at most MaxValue bytes in all: it
-// is no function of the contents, and the index in it is good in this process
-// only. So values are compared, sent and stored as AppendWire gives them.
+// A value may have room beyond its contents, at most MaxValue bytes in all. It is not a
+// function of the contents, and its index is valid in this process only. So values are
+// compared, sent and stored as AppendWire writes them.
 //
-// Bytes that a view returns lie in the value: they are read only, and die with
-// the next change through the view or its buffer.
+// Bytes that a view returns lie in the value. They are read-only, and valid until the
+// next change through the view or its buffer.
 //
 // # Errors
 //
-// Only operations that add can fail: with ErrTooManyEntries, ErrTooLarge, or
-// what Buffer.Splice returned. Nothing has changed then. Removing cannot fail.
+// Only operations that add can fail: with ErrTooManyEntries, ErrTooLarge, or the error of
+// Buffer.Splice. Nothing has changed then. Removing cannot fail.
 //
 // # Concurrency
 //
@@ -32,16 +31,16 @@ package packed
 
 import "errors"
 
-// Bounds of a value. Those on adding are checked by the views.
+// Bounds of a value. The views check those on adding.
 const (
-	// MaxEntries is how many fields or members a value has at most, and
-	// MaxElements how many elements a list has, which needs no index of them.
+	// MaxEntries bounds the fields or members of a value, and MaxElements the elements of
+	// a list, which needs no index of them.
 	MaxEntries  = 65_536
 	MaxElements = 262_144
 	// MaxBytes bounds the contents: the length of what AppendWire writes.
 	MaxBytes = 1 << 20
-	// MaxValue bounds the value itself, with its index and room for changes. A
-	// buffer that does not take as much has fewer entries.
+	// MaxValue bounds the value itself, with its index and room for changes. In a smaller
+	// buffer, a value has fewer entries.
 	MaxValue = 3 << 20
 )
 
@@ -56,11 +55,11 @@ var (
 	ErrNaN = errors.New("score is not a number")
 )
 
-// ErrDamaged is returned by Check and FromWire for bytes that are no value of
-// the kind.
+// ErrDamaged is returned by Check and FromWire for bytes that are not a value of the
+// kind.
 var ErrDamaged = errors.New("damaged value")
 
-// Kind is what a value is. The numbers are in values: they stay for ever.
+// Kind is the type of a value. The numbers are part of values: they never change.
 type Kind uint8
 
 const (
@@ -72,12 +71,12 @@ const (
 
 // Buffer holds the bytes of one value. *engine.Value is one.
 type Buffer interface {
-	// Bytes returns the value, which has no bytes while it is absent; read
-	// only. Zero to seven bytes of any content may follow what Splice made.
+	// Bytes returns the value, empty while it is absent; read-only. Zero to seven bytes
+	// of any content may follow the bytes made by Splice.
 	Bytes() []byte
-	// Edit returns the same for changes in place.
+	// Edit returns the same bytes for changes in place.
 	Edit() []byte
-	// Splice makes the del bytes at offset at into ins bytes of any content and
-	// returns the whole value. On an error nothing has changed.
+	// Splice replaces the del bytes at offset at by ins bytes of any content, and returns
+	// the whole value. On an error nothing has changed.
 	Splice(at, del, ins int) ([]byte, error)
 }

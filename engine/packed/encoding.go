@@ -2,8 +2,8 @@ package packed
 
 import "strconv"
 
-// Encoding returns what OBJECT ENCODING of Redis 7.0 says, with its defaults,
-// of a new key with the contents of value. It takes linear time.
+// Encoding returns the answer of OBJECT ENCODING in Redis 7.0, with its defaults, for a
+// new key with the contents of value. It takes linear time.
 func Encoding(value []byte) string {
 	const short = 64 // bytes of a field, value or member
 	switch kindOf(value) {
@@ -46,8 +46,8 @@ func compact(value []byte, n, short int) bool {
 	return ok
 }
 
-// integers reports whether a set has at most n members, which all are what an
-// int64 is written as.
+// integers reports whether a set has at most n members, all of them int64s in their usual
+// form.
 func integers(value []byte, n int) bool {
 	c := container{v: value, kind: SetKind}
 	if c.len() > n {

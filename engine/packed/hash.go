@@ -29,8 +29,8 @@ func (h *Hash) pair(at int) (field, value []byte) {
 	return field, value
 }
 
-// Set gives field a value, which replaces the one that it has, if it has one,
-// in its place; added is false then. field and value must not lie in the hash.
+// Set gives field a value. If the field exists, its value is replaced in place and added
+// is false. field and value must not lie in the hash.
 func (h *Hash) Set(field, value []byte) (added bool, err error) {
 	e := entry{key: field, extra: value}
 	f, ok := h.c.find(field)
@@ -41,7 +41,7 @@ func (h *Hash) Set(field, value []byte) (added bool, err error) {
 	return false, h.c.replace(f, &e)
 }
 
-// replace replaces the record of a hash's field by e's, of the same field.
+// replace replaces the record of a hash's field by that of e, which has the same field.
 func (c *container) replace(f found, e *entry) error {
 	size, old := e.size(HashKind), recordEnd(c.v, HashKind, f.at)-f.at
 	if c.small() {
@@ -64,18 +64,18 @@ func (c *container) replace(f found, e *entry) error {
 	if err := c.room(0, size, old); err != nil {
 		return err
 	}
-	f, _ = c.lookup(e.key) // room may have moved it
+	f, _ = c.lookup(e.key) // making room may have moved it
 	c.v = c.b.Edit()
 	c.freeRecord(f.at)
 	c.setOrder(f.ref, c.refOf(c.pushRecord(e, size)))
 	return nil
 }
 
-// SetAll sets fields and values, which alternate in pairs, one after another:
-// all of them, or none with an error. It returns how many fields were added.
+// SetAll sets fields and values, which alternate in pairs, one after another: all of
+// them, or none with an error. It returns how many fields were added.
 func (h *Hash) SetAll(pairs [][]byte) (added int, err error) {
 	if len(pairs) > 2 {
-		// A field that is named twice counts twice: that is enough at any time.
+		// A field named twice counts twice, which is enough room at any time.
 		var entries, size, freed int
 		for i := 0; i < len(pairs); i += 2 {
 			e := entry{key: pairs[i], extra: pairs[i+1]}
@@ -106,7 +106,7 @@ func (h *Hash) SetAll(pairs [][]byte) (added int, err error) {
 	return added, nil
 }
 
-// Remove removes field and tells whether it was there.
+// Remove removes field and reports whether it existed.
 func (h *Hash) Remove(field []byte) bool { return h.c.remove(field) }
 
 // All visits all fields in order. The hash must not change meanwhile.
@@ -118,24 +118,24 @@ func (h *Hash) each(yield func(field, value []byte) bool) {
 	h.c.each(func(at int) bool { return yield(h.pair(at)) })
 }
 
-// Random returns one field, each with the same probability; next is a source of
-// random numbers, rand.Uint64 for one. The hash must not be empty.
+// Random returns one field, each with the same probability; next is a source of random
+// numbers, such as rand.Uint64. The hash must not be empty.
 func (h *Hash) Random(next func() uint64) (field, value []byte) {
 	return h.pair(h.c.random(next))
 }
 
-// Sample visits n different fields, or all if there are fewer, in order: any n
-// with the same probability.
+// Sample visits n different fields, or all if there are fewer, in order. Each set of n
+// has the same probability.
 func (h *Hash) Sample(n int, next func() uint64) iter.Seq2[[]byte, []byte] {
 	return func(yield func(field, value []byte) bool) {
 		h.c.sample(n, next, func(at int) bool { return yield(h.pair(at)) })
 	}
 }
 
-// Scan visits fields from cursor on, 0 at first, some count at least, and
-// returns the cursor to go on with, 0 at the end. A field that is there from
-// the first call to the last is visited once, also if others come and go. A
-// cursor fits 32 bits and is good in this process.
+// Scan visits at least count fields from cursor on, 0 at first, and returns the cursor to
+// go on with, 0 at the end. A field that exists from the first call to the last is
+// visited once, also if others come and go. A cursor fits 32 bits and is valid in this
+// process.
 func (h *Hash) Scan(cursor uint64, count int, visit func(field, value []byte)) (next uint64) {
 	return h.c.scan(cursor, count, func(at int) { visit(h.pair(at)) })
 }

@@ -2,29 +2,29 @@ package packed
 
 import "hash/maphash"
 
-// The index of a large form is an open-addressing hash table with linear
-// probing. A slot is 0, or a ref plus one in the low 21 bits with the tag of
-// the key's hash above. A ref is the entry's place in the order, or of a sorted
-// set what container.record takes.
+// The index of a large form is an open-addressing hash table with linear probing. A slot
+// is 0, or a ref plus one in the low 21 bits with the tag of the key's hash above. A ref
+// is the entry's place in the order; in a sorted set it is the argument of
+// container.record.
 //
-// A slot's home is the top k bits of the hash, so that slots are in the order
-// of hashes, but for what collisions displace: a cursor of Scan is a hash, and
-// stays right as entries come and go and the table grows.
+// A slot's home is the top k bits of the hash. So slots are in the order of hashes,
+// except those displaced by collisions. A cursor of Scan is a hash, and stays right as
+// entries come and go and the table grows.
 const (
 	refBits = 21
 	refMask = 1<<refBits - 1
 	tagBits = 32 - refBits
 )
 
-// seed makes which keys collide unforeseeable for who chooses them. It is this
-// process's: the index never leaves it.
+// seed makes collisions of keys unpredictable for clients that choose the keys. It
+// belongs to this process: the index never leaves it.
 var seed = maphash.MakeSeed()
 
 func hash(key []byte) uint32 { return uint32(maphash.Bytes(seed, key) >> 32) }
 
-// tagOf returns the tag of a hash in a table of 2^k slots: the top bits where
-// these tell the home, so that deleting reads no keys; else the low ones, which
-// tell more keys of the same home apart.
+// tagOf returns the tag of a hash in a table of 2^k slots. If the top bits include the
+// home, they are the tag, so that deleting reads no keys. Otherwise the low bits are:
+// they distinguish more keys of the same home.
 func tagOf(h uint32, k int) int {
 	if k <= tagBits {
 		return int(h >> refBits)
@@ -45,7 +45,7 @@ func (c *container) at(s int) int {
 	return c.record(ref)
 }
 
-// home returns the home of what is in a slot.
+// home returns the home of a slot's entry.
 func (c *container) home(s int) int {
 	k := c.slotBits()
 	if k <= tagBits {
@@ -74,7 +74,7 @@ func (c *container) lookup(key []byte) (f found, ok bool) {
 	}
 }
 
-// link puts key, which is not there, into the index.
+// link puts key into the index, which must not have it.
 func (c *container) link(key []byte, ref int) {
 	h, k := hash(key), c.slotBits()
 	i, mask := int(h>>(32-k)), 1<<k-1
@@ -84,7 +84,7 @@ func (c *container) link(key []byte, ref int) {
 	c.setSlot(i, tagOf(h, k)<<refBits|(ref+1))
 }
 
-// linkNew puts key into the index and returns true, unless it is there.
+// linkNew puts key into the index and returns true, or false if it exists.
 func (c *container) linkNew(key []byte, ref int) bool {
 	h, k := hash(key), c.slotBits()
 	tag, mask := tagOf(h, k), 1<<k-1
@@ -111,8 +111,8 @@ func (c *container) slotOf(key []byte, ref int) int {
 	return i
 }
 
-// unlink empties a slot and moves later ones of its cluster back, so that no
-// probe ends early.
+// unlink empties a slot and moves later ones of its cluster back, so that no probe ends
+// early.
 func (c *container) unlink(hole int) {
 	mask := c.slots() - 1
 	for i := (hole + 1) & mask; ; i = (i + 1) & mask {
@@ -128,11 +128,11 @@ func (c *container) unlink(hole int) {
 	c.setSlot(hole, 0)
 }
 
-// scan visits the records whose keys' hashes follow the cursor, at least count
-// of them, and returns where to go on, 0 at the end.
+// scan visits at least count records whose keys' hashes follow the cursor, and returns
+// where to go on, 0 at the end.
 //
-// It stops at empty slots only: no key whose home precedes one is behind it.
-// What a cluster has displaced over the table's end is visited with its home.
+// It stops only at empty slots: no key with a home before one lies after it. Entries that
+// a cluster has displaced over the table's end are visited with their home.
 func (c *container) scan(cursor uint64, count int, visit func(at int)) uint64 {
 	if cursor > 1<<32-1 {
 		return 0
@@ -163,7 +163,7 @@ func (c *container) scan(cursor uint64, count int, visit func(at int)) uint64 {
 		key, _ := keyAt(c.v, c.kind, at)
 		h := hash(key)
 		home := int(h >> (32 - k))
-		// Behind the end: only what belongs before it. Else: what is not
+		// After the end: only entries that belong before it. Before it: entries not
 		// displaced from the end.
 		if uint64(h) >= cursor && (home <= i) != (i > mask && home <= i&mask) {
 			visit(at)

@@ -2,9 +2,8 @@ package packed
 
 import "math/bits"
 
-// A length is written as an unsigned varint: seven bits a byte, the low ones
-// first, in as few bytes as it takes. Those of a checked value have at most
-// maxLengthSize bytes.
+// A length is written as an unsigned varint: seven bits a byte, the low ones first, in
+// the fewest bytes. Those of a checked value have at most maxLengthSize bytes.
 const maxLengthSize = 3 // 21 bits: MaxBytes and some
 
 // lengthSize returns how many bytes n takes, n >= 0.
@@ -13,7 +12,7 @@ func lengthSize(n int) int { return (bits.Len(uint(n)|1) + 6) / 7 }
 // sized returns how many bytes n bytes take with their length before them.
 func sized(n int) int { return lengthSize(n) + n }
 
-// putLength writes n at v[at:] and returns the offset behind it.
+// putLength writes n at v[at:] and returns the offset after it.
 func putLength(v []byte, at, n int) int {
 	for n >= 0x80 {
 		v[at] = byte(n) | 0x80
@@ -24,14 +23,14 @@ func putLength(v []byte, at, n int) int {
 	return at + 1
 }
 
-// putSized writes b with its length before it, and returns the offset behind.
+// putSized writes b with its length before it, and returns the offset after it.
 func putSized(v []byte, at int, b []byte) int {
 	at = putLength(v, at, len(b))
 	return at + copy(v[at:], b)
 }
 
-// length reads the length at v[at:], which has been checked, and returns the
-// offset behind it.
+// length reads the length at v[at:], which has been checked, and returns the offset after
+// it.
 func length(v []byte, at int) (n, next int) {
 	if b := v[at]; b < 0x80 {
 		return int(b), at + 1
@@ -50,8 +49,8 @@ func longLength(v []byte, at int) (n, next int) {
 	}
 }
 
-// checkedLength reads a length that may be anything: ok is false for one that
-// v does not hold whole, is too long, or is not written in the fewest bytes.
+// checkedLength reads a length from bytes that may be anything. ok is false if v does not
+// hold it whole, or it is too long or not in the fewest bytes.
 func checkedLength(v []byte, at int) (n, next int, ok bool) {
 	for i := range maxLengthSize {
 		if at < 0 || at+i >= len(v) {
@@ -66,7 +65,7 @@ func checkedLength(v []byte, at int) (n, next int, ok bool) {
 	return 0, 0, false
 }
 
-// checkedSized returns the offset behind bytes with their length, ok as above.
+// checkedSized returns the offset after bytes with their length, ok as above.
 func checkedSized(v []byte, at int) (end int, ok bool) {
 	n, next, ok := checkedLength(v, at)
 	if !ok || n > len(v)-next {

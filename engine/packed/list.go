@@ -5,14 +5,13 @@ import (
 	"iter"
 )
 
-// List is a view of elements in order. Indexes count from 0 at the front.
-// Finding an index takes steps from the nearer end.
+// List is a view of elements in order. Indexes count from 0 at the front. Finding an
+// index takes steps from the nearer end.
 //
-// The value, little-endian: a byte with the kind, three of 0, then three
-// numbers of 4 bytes, namely how many elements there are, where they begin and
-// where they end; and somewhere behind that the elements, with room before and
-// after them. An element is its length, its bytes, and the size of these two, to
-// walk backward by: a varint too, but with its bytes in reverse order.
+// The value, little-endian, has a byte with the kind, three of 0, then three numbers of 4
+// bytes: the number of elements, and where they begin and end. After that, with room
+// before and after, come the elements. An element is its length, its bytes, and the size
+// of these two, for walking backward: a varint too, but with its bytes in reverse order.
 type List struct {
 	b Buffer
 	v []byte
@@ -24,7 +23,7 @@ const (
 	listEnd    = 12
 	listHeader = 16
 
-	// listSmall is up to which size a list has no room that it does not use.
+	// listSmall is the size up to which a list has no unused room.
 	listSmall = 256
 )
 
@@ -57,7 +56,7 @@ func elementSize(n int) int {
 	return n + lengthSize(n)
 }
 
-// putElement writes element at v[at:] and returns the offset behind it.
+// putElement writes element at v[at:] and returns the offset after it.
 func putElement(v []byte, at int, element []byte) int {
 	end := putSized(v, at, element)
 	n := end - at
@@ -70,7 +69,7 @@ func putElement(v []byte, at int, element []byte) int {
 	return end + size
 }
 
-// next returns the element at v[at:] and the offset behind it.
+// next returns the element at v[at:] and the offset after it.
 func (l *List) next(at int) (element []byte, end int) {
 	element, end = valueAt(l.v, at)
 	return element, end + lengthSize(end-at)
@@ -89,7 +88,7 @@ func (l *List) previous(end int) int {
 	}
 }
 
-// offset returns the offset of an element; of that behind the last for Len().
+// offset returns the offset of an element, or for Len() that after the last.
 func (l *List) offset(index int) int {
 	first, end := l.bounds()
 	n := l.Len()
@@ -111,9 +110,9 @@ func (l *List) At(index int) []byte {
 	return element
 }
 
-// PushFront puts elements before the first, one after another, so that the last
-// of them is the first then: all, or none with an error. They must not lie in
-// the list, here and below.
+// PushFront puts elements before the first, one after another, so that the last of them
+// becomes the first: all, or none with an error. They must not lie in the list; the same
+// holds for the methods below.
 func (l *List) PushFront(elements [][]byte) error {
 	first, _ := l.bounds()
 	size, err := l.fits(elements)
@@ -131,8 +130,8 @@ func (l *List) PushFront(elements [][]byte) error {
 	return nil
 }
 
-// PushFrontTo is PushFront to a list that keeps the first most elements then,
-// with len(elements) <= most: those that go make room for those that come.
+// PushFrontTo is PushFront to a list that then keeps its first most elements, with
+// len(elements) <= most: removed elements make room for new ones.
 func (l *List) PushFrontTo(most int, elements [][]byte) error {
 	n, keep := l.Len(), most-len(elements)
 	if n <= keep {
@@ -152,7 +151,7 @@ func (l *List) PushFrontTo(most int, elements [][]byte) error {
 	return nil
 }
 
-// PushBack puts elements behind the last: all, or none with an error.
+// PushBack puts elements after the last: all, or none with an error.
 func (l *List) PushBack(elements [][]byte) error {
 	_, end := l.bounds()
 	size, err := l.fits(elements)
@@ -170,7 +169,7 @@ func (l *List) PushBack(elements [][]byte) error {
 	return nil
 }
 
-// fits returns the size of elements, or why they cannot be added.
+// fits returns the size of elements, or the error if they cannot be added.
 func (l *List) fits(elements [][]byte) (size int, err error) {
 	if l.Len()+len(elements) > MaxElements {
 		return 0, ErrTooManyEntries
@@ -183,7 +182,7 @@ func (l *List) fits(elements [][]byte) (size int, err error) {
 	return size, nil
 }
 
-// Insert puts element before that of index, 0 <= index <= Len().
+// Insert puts element before the one at index, 0 <= index <= Len().
 func (l *List) Insert(index int, element []byte) error {
 	if l.Len() == MaxElements {
 		return ErrTooManyEntries
@@ -248,12 +247,12 @@ func (l *List) RemoveRange(from, to int) {
 	}
 	n := l.Len() - (to - from)
 	at, end := l.offset(from), l.offset(to)
-	_, _ = l.replace(at, end-at, 0) // what becomes shorter cannot fail
+	_, _ = l.replace(at, end-at, 0) // a shorter value cannot fail
 	l.set(listCount, n)
 }
 
-// RemoveEqual removes elements that equal element: the first count of them, the
-// last -count, or for 0 all. It returns how many.
+// RemoveEqual removes elements that equal element: the first count of them, the last
+// -count, or for 0 all. It returns how many.
 func (l *List) RemoveEqual(element []byte, count int) int {
 	n := l.Len()
 	if n == 0 {
@@ -262,7 +261,7 @@ func (l *List) RemoveEqual(element []byte, count int) int {
 	first, end := l.bounds()
 	removed, kept := 0, first
 	if count >= 0 {
-		// What is kept moves to the front.
+		// The kept elements move to the front.
 		for at := first; at < end; {
 			e, next := l.next(at)
 			if (count == 0 || removed < count) && string(e) == string(element) {

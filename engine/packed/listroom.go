@@ -1,10 +1,10 @@
 package packed
 
-// replace makes the del bytes at offset at, within the elements, into ins bytes
-// of any content, and returns their offset. The count is left as it is. On an
-// error nothing has changed; there is none if ins <= del.
+// replace replaces the del bytes at offset at, within the elements, by ins bytes of any
+// content, and returns their offset. The count is left as it is. On an error nothing has
+// changed; with ins <= del there is none.
 //
-// It moves the shorter of the parts before and behind that has the room.
+// It moves the shorter of the parts before and after, if it has the room.
 func (l *List) replace(at, del, ins int) (int, error) {
 	first, end := l.bounds()
 	if end-first-del+ins > maxContents {
@@ -41,7 +41,7 @@ func (l *List) replace(at, del, ins int) (int, error) {
 			l.set(listFirst, listHeader)
 			l.set(listEnd, listHeader)
 		}
-		// The room is where elements have just been added.
+		// Leave the room where elements have just been added.
 		first = listHeader
 		if before < behind {
 			first += len(l.v) - listHeader - need
@@ -55,8 +55,8 @@ func (l *List) replace(at, del, ins int) (int, error) {
 	return at, nil
 }
 
-// place moves the elements so that they begin at first, with ins bytes in place
-// of the del at offset at. There is room for that.
+// place moves the elements so that they begin at first, with ins bytes in place of the
+// del at offset at. There must be room.
 func (l *List) place(at, del, ins, first int) {
 	old, end := l.bounds()
 	before, behind := l.v[old:at], l.v[at+del:end]
@@ -72,8 +72,8 @@ func (l *List) place(at, del, ins, first int) {
 	l.set(listEnd, gap+ins+len(behind))
 }
 
-// shrink gives room back of which there is too much, and returns by how many
-// bytes the elements moved to the front for that.
+// shrink gives back excess room, and returns by how many bytes it moved the elements to
+// the front.
 func (l *List) shrink() int {
 	first, end := l.bounds()
 	need := end - first

@@ -1,8 +1,8 @@
 package packed
 
-// AppendMarks appends to dst where the pieces of a wire form begin that
-// AppendWire wrote, and where the last one ends: what is before the first record
-// or element is one, and each of those.
+// AppendMarks appends to dst the offsets of the pieces of a wire form that AppendWire
+// wrote, and the end of the last one. The bytes before the first record or element are a
+// piece, and so is each of these.
 func AppendMarks(dst []uint32, wire []byte) []uint32 {
 	if len(wire) == 0 {
 		return append(dst, 0)

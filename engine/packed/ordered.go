@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// What a sorted set does by rank: see sortedset.go. Its places are in order,
-// without holes.
+// Operations of a sorted set by rank: see sortedset.go. Its places are in order, without
+// holes.
 
-// bound is a position in the order: before a score and member, before a score,
-// or before a member where all scores are equal; with equal behind it.
+// bound is a position in the order: before a score and member, before a score, or before
+// a member if all scores are equal; with equal set, after it.
 type bound struct {
 	by     uint8 // 0, byScore or byMember
 	equal  bool
@@ -37,8 +37,7 @@ func (b *bound) follows(v []byte, at int) bool {
 	return c < 0 || b.equal && c == 0
 }
 
-// before returns how many members precede b, and in a small form the offset
-// behind them.
+// before returns how many members precede b, and in a small form the offset after them.
 func (c *container) before(b bound) (rank, at int) {
 	n := c.len()
 	if c.small() {
@@ -51,7 +50,7 @@ func (c *container) before(b bound) (rank, at int) {
 	}
 	n -= c.loose
 	if n == 0 {
-		return 0, 0 // the first member that a large form was reserved for
+		return 0, 0 // the first member after reserve made a large form
 	}
 	// Most sets grow at their end.
 	if b.follows(c.v, c.ranked(n-1)) {
@@ -77,7 +76,7 @@ func (c *container) ranked(rank int) int {
 	return c.record(c.order(c.get(atFirst)+rank) - 1)
 }
 
-// insert adds a member that is not there: f is what find has returned.
+// insert adds a new member; f is the result of find.
 func (c *container) insert(e *entry, f found) error {
 	size := e.size(SortedSetKind)
 	if err := c.grow(1, size, 0, f.at); err != nil {
@@ -110,8 +109,8 @@ func (c *container) insert(e *entry, f found) error {
 	return nil
 }
 
-// insertPlace puts ref at a rank of the order, which has room at its end. It
-// moves the fewer places where it can.
+// insertPlace puts ref at a rank of the order, which has room at its end. It moves the
+// fewer places if it can.
 func (c *container) insertPlace(rank, ref int) {
 	first, last := c.get(atFirst), c.get(atLast)
 	if first > 0 && 2*rank < last-first {
@@ -125,7 +124,7 @@ func (c *container) insertPlace(rank, ref int) {
 	c.setOrder(first+rank, ref)
 }
 
-// move gives a member with another score that of e, which has the same key.
+// move gives a member the score of e, which has the same key; old is its present score.
 func (c *container) move(f found, old float64, e *entry) {
 	rank, at := c.before(bound{score: e.score, member: e.key})
 	c.v = c.b.Edit()
@@ -143,11 +142,11 @@ func (c *container) move(f found, old float64, e *entry) {
 	from, _ := c.before(bound{score: old, member: e.key})
 	first := c.get(atFirst)
 	if c.loose > 0 && (from == c.len()-c.loose || c.order(first+from)-1 != f.ref) {
-		putScore(c.v, f.at, e.score) // it is a loose one
+		putScore(c.v, f.at, e.score) // it is loose
 		return
 	}
 	if rank > from {
-		rank-- // it precedes its new place itself
+		rank-- // its new place comes after its old one
 		c.moveOrder(first+from, first+from+1, first+rank+1)
 	} else {
 		c.moveOrder(first+rank+1, first+rank, first+from)
@@ -167,7 +166,7 @@ func (c *container) removeRanks(from, to int) {
 	case c.small():
 		at := c.skip(1, from)
 		next := c.skip(at, to-from)
-		// What becomes shorter cannot fail.
+		// A shorter value cannot fail.
 		_ = c.reshape(at, next-at, 0, c.skip(next, n-to))
 		c.setSmall(n - (to - from))
 	default:
@@ -187,8 +186,7 @@ func (c *container) removeRanks(from, to int) {
 	}
 }
 
-// removePlaces closes the gap of ranks that have been removed. It moves the
-// fewer places.
+// removePlaces closes the gap of removed ranks. It moves the fewer places.
 func (c *container) removePlaces(from, to int) {
 	first, last := c.get(atFirst), c.get(atLast)
 	if from < last-first-to {
@@ -200,12 +198,12 @@ func (c *container) removePlaces(from, to int) {
 	}
 }
 
-// minBulk is from how many members on putting them in order at once takes less
-// than moving the places behind each, whatever the set's size.
+// minBulk is the number of members from which sorting them at once takes less time than
+// moving the places after each, whatever the set's size.
 const minBulk = 1024
 
-// bulkRank returns the last rank for a member that is to be inserted, and counts
-// it as loose unless it belongs there.
+// bulkRank returns the last rank for a new member, and counts it as loose unless it
+// belongs there.
 func (c *container) bulkRank(b bound) int {
 	n := c.len()
 	if c.loose > 0 || n > 0 && !b.follows(c.v, c.ranked(n-1)) {
@@ -228,7 +226,7 @@ func (c *container) mergeLoose() {
 		return cmp.Or(cmp.Compare(scoreAt(c.v, x), scoreAt(c.v, y)), bytes.Compare(xKey, yKey))
 	})
 	c.v = c.b.Edit()
-	// From the end: what is still to be placed is before it.
+	// From the end: the places not yet written come before it.
 	for place, rank := first+n-1, n-c.loose-1; len(refs) > 0; place-- {
 		at := c.record(refs[len(refs)-1])
 		key, _ := keyAt(c.v, SortedSetKind, at)

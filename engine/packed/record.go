@@ -11,11 +11,11 @@ import (
 //	set         length, member
 //	sorted set  score (8 bytes, little-endian), length, member
 //
-// What an entry is found by, its field or member, is called its key here.
+// The field or member is called the entry's key here.
 
 const scoreSize = 8
 
-// keyAt returns the key of the record at v[at:] and the offset behind it.
+// keyAt returns the key of the record at v[at:] and the offset after it.
 func keyAt(v []byte, kind Kind, at int) (key []byte, end int) {
 	if kind == SortedSetKind {
 		at += scoreSize
@@ -24,13 +24,13 @@ func keyAt(v []byte, kind Kind, at int) (key []byte, end int) {
 	return v[at : at+n : at+n], at + n
 }
 
-// valueAt returns what has a length at v[at:] and the offset behind it.
+// valueAt returns the bytes whose length is at v[at:], and the offset after them.
 func valueAt(v []byte, at int) (value []byte, end int) {
 	n, at := length(v, at)
 	return v[at : at+n : at+n], at + n
 }
 
-// recordEnd returns the offset behind the record at v[at:].
+// recordEnd returns the offset after the record at v[at:].
 func recordEnd(v []byte, kind Kind, at int) int {
 	if kind == SortedSetKind {
 		at += scoreSize
@@ -44,8 +44,8 @@ func recordEnd(v []byte, kind Kind, at int) int {
 	return at
 }
 
-// checkedRecord returns the key of a record that may be anything and the offset
-// behind it; ok is false for what is no record.
+// checkedRecord returns the key of a record that may be any bytes, and the offset after
+// it. ok is false if they are not a record.
 func checkedRecord(v []byte, kind Kind, at int) (key []byte, end int, ok bool) {
 	if kind == SortedSetKind {
 		if len(v)-at < scoreSize || math.IsNaN(scoreAt(v, at)) {
@@ -64,7 +64,7 @@ func checkedRecord(v []byte, kind Kind, at int) (key []byte, end int, ok bool) {
 	return key, end, ok
 }
 
-// entry is what a record is made of; extra is the value of a hash's field.
+// entry holds the parts of a record; extra is the value of a hash's field.
 type entry struct {
 	key, extra []byte
 	score      float64

@@ -11,7 +11,7 @@ func NewSet(b Buffer) Set { return Set{open(b, SetKind)} }
 // Len returns the number of members.
 func (s *Set) Len() int { return s.c.len() }
 
-// Has reports whether member is there.
+// Has reports whether member is in the set.
 func (s *Set) Has(member []byte) bool {
 	_, ok := s.c.find(member)
 	return ok
@@ -22,8 +22,7 @@ func (s *Set) member(at int) []byte {
 	return key
 }
 
-// Add adds member and tells whether it was not there. It must not lie in the
-// set.
+// Add adds member and reports whether it is new. It must not lie in the set.
 func (s *Set) Add(member []byte) (added bool, err error) {
 	f, ok := s.c.find(member)
 	if ok {
@@ -33,8 +32,7 @@ func (s *Set) Add(member []byte) (added bool, err error) {
 	return err == nil, err
 }
 
-// AddAll adds members: all, or none with an error. It returns how many were not
-// there.
+// AddAll adds members: all, or none with an error. It returns how many are new.
 func (s *Set) AddAll(members [][]byte) (added int, err error) {
 	if len(members) > 1 {
 		var entries, size int
@@ -61,7 +59,7 @@ func (s *Set) AddAll(members [][]byte) (added int, err error) {
 	return added, nil
 }
 
-// Remove removes member and tells whether it was there.
+// Remove removes member and reports whether it existed.
 func (s *Set) Remove(member []byte) bool { return s.c.remove(member) }
 
 // All visits all members in order. The set must not change meanwhile.

@@ -5,9 +5,9 @@ import (
 	"math"
 )
 
-// SortedSet is a view of members with a score each, ordered by score, and by
-// their bytes among equal scores. 0 and -0 are equal scores, which keep their
-// sign. Ranks count from 0 at the lowest.
+// SortedSet is a view of members with a score each, ordered by score, and by their bytes
+// among equal scores. 0 and -0 are equal scores, which keep their sign. Ranks count from
+// 0 at the lowest.
 type SortedSet struct{ c container }
 
 // NewSortedSet returns a view of the value in b, which is a sorted set or
@@ -32,10 +32,9 @@ func (z *SortedSet) pair(at int) (member []byte, score float64) {
 	return member, scoreAt(z.c.v, at)
 }
 
-// Put gives member a score; added is false if it had one. A score that equals
-// the member's is not written (so that 0 does not become -0), as in Redis. For
-// a member that is there only ErrNaN can be returned. member must not lie in
-// the sorted set.
+// Put gives member a score; added is false if it had one. As in Redis, a score that
+// equals the member's is not written, so that 0 does not become -0. For an existing
+// member only ErrNaN can be returned. member must not lie in the sorted set.
 func (z *SortedSet) Put(member []byte, score float64) (added bool, err error) {
 	if math.IsNaN(score) {
 		return false, ErrNaN
@@ -52,21 +51,20 @@ func (z *SortedSet) Put(member []byte, score float64) (added bool, err error) {
 	return false, nil
 }
 
-// Reserve makes room for members more, which have size bytes together, so that
-// as many calls of Put return no error but ErrNaN, until Settle. It lets a
-// command with many members do all or nothing, and put them in order at once:
-// in between, only Len, Score and Put may be called. An absent value is an
-// empty one afterwards.
+// Reserve makes room for some more members with size bytes together. Until Settle, as
+// many calls of Put return no error but ErrNaN. So a command with many members does all
+// or nothing, and the members are put in order at once. In between, only Len, Score and
+// Put may be called. An absent value becomes an empty one.
 func (z *SortedSet) Reserve(members, size int) error {
-	// Their lengths take a byte each, and one more for each 2^7 and 2^14 bytes.
+	// Each length takes a byte, and one more for each 2^7 and 2^14 bytes.
 	return z.c.reserve(members, size+members*(scoreSize+1)+size>>7+size>>14, 0)
 }
 
-// Settle puts in order what has been put since Reserve, and gives back what
-// that made too much. It has to be called before the buffer is let go.
+// Settle puts in order the members put since Reserve, and gives back unused room. Call it
+// before releasing the buffer.
 func (z *SortedSet) Settle() { z.c.settle() }
 
-// Remove removes member and tells whether it was there.
+// Remove removes member and reports whether it existed.
 func (z *SortedSet) Remove(member []byte) bool {
 	f, ok := z.c.find(member)
 	if !ok {
@@ -97,18 +95,16 @@ func (z *SortedSet) At(rank int) (member []byte, score float64) {
 	return z.pair(z.c.ranked(rank))
 }
 
-// Below returns how many members have a score less than score, or, with equal,
-// not more than it: the rank of the first that has not. So the scores min to
-// max, both included, are the ranks from Below(min, false) up to, not
-// including, Below(max, true).
+// Below returns how many members have a score below score, or with equal at most score:
+// the rank of the first member beyond. So the scores min to max, both included, are the
+// ranks from Below(min, false) up to, but not including, Below(max, true).
 func (z *SortedSet) Below(score float64, equal bool) int {
 	rank, _ := z.c.before(bound{by: byScore, score: score, equal: equal})
 	return rank
 }
 
-// Before returns how many members precede member's bytes, or, with equal, do
-// not follow them, where all scores are equal: what Below is for scores. The
-// set may lack member.
+// Before returns how many members precede member's bytes, or with equal do not follow
+// them, if all scores are equal. It corresponds to Below. The set need not have member.
 func (z *SortedSet) Before(member []byte, equal bool) int {
 	rank, _ := z.c.before(bound{by: byMember, member: member, equal: equal})
 	return rank

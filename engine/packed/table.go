@@ -14,19 +14,18 @@ import (
 //	… + 4 x 2^k       order: 4 bytes a place
 //	… + 4 x 2^k       heap: records, then room up to the end of the value
 //
-// The order has a place for each entry in order: where its record is in the
-// heap, plus one. A place of a removed entry of a hash or set is 0 until the
-// table is written anew: the index knows entries by their place. A sorted set
-// has no such holes; its index knows entries by their record, which stays where
-// it is as scores change.
+// The order has a place for each entry in order: the position of its record in the heap,
+// plus one. The place of a removed entry of a hash or set is 0 until the table is
+// rewritten: the index knows entries by their place. A sorted set has no such holes. Its
+// index knows entries by their record, which stays where it is as scores change.
 //
-// Invariants: at most 3/4 of the slots are in use, so that a probe ends; places
-// outside first … last are room; live counts the bytes of records in the order.
+// Invariants: at most 3/4 of the slots are in use, so that a probe ends; places outside
+// first … last are room; live counts the bytes of records in the order.
 const (
 	atSlots = 1
 	atCount = 4 * iota // entries
 	atFirst            // the first place in use
-	atLast             // the place behind the last in use
+	atLast             // the place after the last in use
 	atStart            // where in the heap the oldest record is
 	atEnd              // where in the heap the room begins
 	atBias             // see record
@@ -34,11 +33,11 @@ const (
 	headerSize
 )
 
-// minSlots is for more entries than maxSmall.
+// minSlotBits serves more entries than maxSmall.
 const minSlotBits = 7
 
-// wrap is what positions in the heap of a sorted set count modulo. The heap is
-// shorter, so that they are unequal, and so are they plus one, in 21 bits.
+// wrap is the modulus of positions in the heap of a sorted set. The heap is shorter, so
+// positions are distinct, and so are positions plus one, in 21 bits.
 const wrap = 1<<refBits - 1
 
 // slotBitsFor returns k for n entries.
@@ -72,9 +71,9 @@ func (c *container) moveOrder(at, from, to int) {
 	copy(order[4*at:], order[4*from:4*to])
 }
 
-// record returns the offset of the record that ref stands for: its position in
-// the heap plus the bias, modulo wrap. Dropping bytes at the heap's start adds
-// to the bias, and no ref changes.
+// record returns the offset of the record that ref stands for: its position in the heap
+// plus the bias, modulo wrap. Dropping bytes at the heap's start adds to the bias, and no
+// ref changes.
 func (c *container) record(ref int) int {
 	p := ref - c.get(atBias)
 	if p < 0 {
@@ -100,7 +99,7 @@ func (c *container) eachLarge(visit func(at int) bool) {
 	}
 }
 
-// pushRecord writes e's record at the heap's end, where room has been made.
+// pushRecord writes e's record at the heap's end, which must have room.
 func (c *container) pushRecord(e *entry, size int) (at int) {
 	end := c.get(atEnd)
 	at = c.heap() + end
@@ -110,8 +109,8 @@ func (c *container) pushRecord(e *entry, size int) (at int) {
 	return at
 }
 
-// freeRecord makes a record garbage. That of a sorted set is marked as such, by
-// a score that is no number, so that the heap's start moves on over it.
+// freeRecord makes a record garbage. In a sorted set, a score of NaN marks it, so that
+// the heap's start can move over it.
 func (c *container) freeRecord(at int) {
 	size := recordEnd(c.v, c.kind, at) - at
 	c.set(atLive, c.get(atLive)-size)
@@ -136,8 +135,8 @@ func (c *container) advanceStart() {
 	c.set(atStart, min(start, end))
 }
 
-// room makes room for entries more with size bytes of records, where freed
-// bytes become garbage.
+// room makes room for some more entries with size bytes of records, while freed bytes
+// become garbage.
 func (c *container) room(entries, size, freed int) error {
 	live := c.get(atLive) + size - freed
 	if size > maxContents || live > maxContents {
@@ -154,7 +153,7 @@ func (c *container) room(entries, size, freed int) error {
 	for c.get(atEnd)+size > c.capacity() {
 		end := c.get(atEnd)
 		switch {
-		case 8*c.get(atStart) >= end && end > 0: // of a sorted set
+		case 8*c.get(atStart) >= end && end > 0: // a sorted set
 			c.v = c.b.Edit()
 			c.slideHeap()
 		case 4*(end-c.get(atLive)) < end || end == 0:
@@ -166,8 +165,8 @@ func (c *container) room(entries, size, freed int) error {
 	return nil
 }
 
-// slack is the room that n bytes get when they grow, so that they do so seldom:
-// each is moved some eight times for that.
+// slack is the extra room of n bytes that grow, so that they rarely grow: each byte moves
+// some eight times.
 func slack(n int) int { return n / 8 }
 
 // slideOrder moves a sorted set's places to the beginning.
@@ -187,9 +186,9 @@ func (c *container) slideHeap() {
 	c.set(atEnd, end-start)
 }
 
-// rebuild writes the value anew, in the large form, with room for n entries and
-// size bytes of records. On an error nothing has changed; there is none where
-// the value does not become longer.
+// rebuild rewrites the value in the large form, with room for n entries and size bytes of
+// records. On an error nothing has changed. A value that does not become longer cannot
+// fail.
 func (c *container) rebuild(n, size int) error {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)
@@ -206,8 +205,8 @@ func (c *container) rebuild(n, size int) error {
 	return nil
 }
 
-// fill writes the large form of count records, in order, to c.v, which is long
-// enough. It returns false if a key is there twice.
+// fill writes the large form of count records, in order, to c.v, which is long enough. It
+// returns false if a key occurs twice.
 func (c *container) fill(k, count int, records []byte) bool {
 	clear(c.v[:headerSize+4<<k])
 	c.v[0], c.v[atSlots] = byte(c.kind), byte(k)
@@ -233,8 +232,7 @@ func (c *container) fill(k, count int, records []byte) bool {
 	return true
 }
 
-// shrink gives room back that a large form has too much of, after entries have
-// been removed.
+// shrink gives back excess room of a large form after entries have been removed.
 func (c *container) shrink() {
 	if c.reserved {
 		return
@@ -244,11 +242,11 @@ func (c *container) shrink() {
 	case n <= minLarge:
 		c.toSmall()
 	case 16*n < 3*c.slots() && c.slotBits() > minSlotBits, len(c.v)-c.heap() > 4*live+4096:
-		_ = c.rebuild(n, live) // what cannot be written shorter stays as it is
+		_ = c.rebuild(n, live) // on an error the value stays as it is
 	}
 }
 
-// toSmall writes the value anew in the small form, which is shorter.
+// toSmall rewrites the value in the small form, which is shorter.
 func (c *container) toSmall() {
 	buf := scratch.Get().(*[]byte)
 	defer scratch.Put(buf)

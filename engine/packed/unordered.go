@@ -2,9 +2,9 @@ package packed
 
 import "math/bits"
 
-// What hashes and sets have in common, whose order is that of adding.
+// Common operations of hashes and sets, whose order is that of adding.
 
-// remove removes the entry of a key and tells whether it was there.
+// remove removes the entry of a key and reports whether it existed.
 func (c *container) remove(key []byte) bool {
 	f, ok := c.find(key)
 	if !ok {
@@ -32,7 +32,7 @@ func (c *container) remove(key []byte) bool {
 func (c *container) removeSmall(f found) {
 	n := c.len()
 	next := recordEnd(c.v, c.kind, f.at)
-	// What becomes shorter cannot fail.
+	// A shorter value cannot fail.
 	_ = c.reshape(f.at, next-f.at, 0, c.skip(next, n-f.ref-1))
 	c.setSmall(n - 1)
 }
@@ -50,8 +50,8 @@ func (c *container) random(next func() uint64) int {
 	}
 }
 
-// sample visits n records, each set of n with the same probability: one is
-// taken with the probability of those still needed among those still to come.
+// sample visits n records, each set of n with the same probability: it takes a record
+// with probability (still needed)/(still to come).
 func (c *container) sample(n int, next func() uint64, visit func(at int) bool) {
 	left := c.len()
 	c.each(func(at int) bool {
@@ -66,7 +66,7 @@ func (c *container) sample(n int, next func() uint64, visit func(at int) bool) {
 	})
 }
 
-// below returns a number from 0 up to, not including, n.
+// below returns a number from 0 up to, but not including, n.
 func below(n int, next func() uint64) int {
 	hi, _ := bits.Mul64(next(), uint64(n))
 	return int(hi)

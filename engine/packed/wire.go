@@ -1,9 +1,9 @@
 package packed
 
-// The wire form of a hash, set or sorted set of at most maxSmall entries is its
-// small form. Others and lists have the bits of wireLarge and the kind in their
-// first byte, then the number of entries, as a length is written, and the
-// records; those of a list are lengths and elements.
+// The wire form of a hash, set or sorted set of at most maxSmall entries is its small
+// form. Other values have a first byte with the bits of wireLarge and the kind, then the
+// number of entries, written as a length, and the records; those of a list are lengths
+// and elements.
 const wireLarge = 8
 
 // kindOf returns the kind of a value.
@@ -14,9 +14,9 @@ func kindOf(value []byte) Kind {
 	return Kind(value[0])
 }
 
-// AppendWire appends value, which Check accepts, to dst in its shortest form: a
-// function of the contents and their order alone, at most MaxBytes long. Of a
-// value without bytes it appends none.
+// AppendWire appends value, which Check accepts, to dst in its shortest form: a function
+// of the contents and their order alone, at most MaxBytes long. For a value without bytes
+// it appends none.
 func AppendWire(dst, value []byte) []byte {
 	if len(value) == 0 {
 		return dst
@@ -52,9 +52,9 @@ func appendLength(dst []byte, n int) []byte {
 	return append(dst, byte(n))
 }
 
-// FromWire appends to dst a value of the contents that AppendWire wrote, which
-// it gives no room for more. wire may come from anywhere: what AppendWire does
-// not write is ErrDamaged, in linear time. dst and wire must not overlap.
+// FromWire appends to dst a value with the contents of wire, without extra room. wire may
+// come from anywhere: bytes that AppendWire does not write return ErrDamaged, in linear
+// time. dst and wire must not overlap.
 func FromWire(dst []byte, kind Kind, wire []byte) ([]byte, error) {
 	if len(wire) == 0 || len(wire) > MaxBytes || kind < HashKind || kind > ListKind {
 		return dst, ErrDamaged
@@ -85,7 +85,7 @@ func FromWire(dst []byte, kind Kind, wire []byte) ([]byte, error) {
 	return v, nil
 }
 
-// extendSlice returns dst with n bytes more, of any content.
+// extendSlice returns dst with n more bytes, of any content.
 func extendSlice(dst []byte, n int) []byte {
 	if cap(dst)-len(dst) >= n {
 		return dst[:len(dst)+n]
@@ -93,8 +93,8 @@ func extendSlice(dst []byte, n int) []byte {
 	return append(dst, make([]byte, n)...)
 }
 
-// checkRecords reports whether records are n records and nothing else, in order
-// if the kind has one.
+// checkRecords reports whether records are exactly n records, in order if the kind has
+// one.
 func checkRecords(kind Kind, n int, records []byte) bool {
 	at, before := 0, 0
 	for i := range n {
@@ -115,7 +115,7 @@ func checkRecords(kind Kind, n int, records []byte) bool {
 
 // distinct reports whether no two of at most maxSmall records have one key.
 func distinct(kind Kind, n int, records []byte) bool {
-	// Where they are, by hash; 0 is none, so offsets count from 1.
+	// Record positions by hash; 0 is empty, so offsets count from 1.
 	var slots [2 * (maxSmall + 1)]int
 	at := 0
 	for range n {

@@ -11,23 +11,24 @@ import (
 //
 //	length 4 | state 1 | flags 1 | limits, keep, version, applied
 //	when it ends, if it is open or has limits
-//	of each limit: what is there 1 | algorithm, and mode from modeShift on 1
+//	of each limit: which fields follow 1 | algorithm, and mode from modeShift on 1
 //	               bytes of the key before it that this one begins with, that it ends with, and
-//	               what is between; limit, period; what is there of burst, edits, rounding and align
+//	               what is between; limit, period; those of burst, edits, rounding and align that follow
 //	               cost; debt, if any; name, or where the key has it; attribute and factor of the cost, if any
 //	               generation 4 | what was taken, if it is not what the cost takes | stamp
 //	the answer of one that was committed or cancelled
 //	fingerprint 16 and first answer of one with a name
 //
 // Numbers are varints. Periods and keep are durations (appendDuration), the end is an
-// instant (appendInstant), and the stamp a difference to it. So a hold over three limits takes some 190 bytes.
+// instant (appendInstant), and the stamp is a difference to it. So a hold over three
+// limits takes some 190 bytes.
 
-// What is there of a limit.
+// The bits that say which fields of a limit follow.
 const (
 	hasTaken = 1 << iota
 	hasDebt
 	hasCostBy
-	hasEach // which is not 1
+	hasEach // if it is not 1
 	hasBurst
 	hasEdits
 	hasShape
@@ -40,14 +41,14 @@ const (
 	algorithmMask = 1<<modeShift - 1
 )
 
-// reservationHead is how many bytes are before the first varint, stateAt where the
-// state is.
+// reservationHead is how many bytes come before the first varint; stateAt is the position
+// of the state.
 const (
 	reservationHead = 6
 	stateAt         = 4
 )
 
-// StateOf returns the state of a record; 0 for what is none.
+// StateOf returns the state of a record, or 0 if it is not a reservation.
 func StateOf(st []byte) State {
 	if len(st) > stateAt {
 		return State(st[stateAt])
@@ -55,7 +56,7 @@ func StateOf(st []byte) State {
 	return 0
 }
 
-// Append encodes r as a number of words.
+// Append encodes r as whole words.
 func Append(b []byte, r *Record) []byte {
 	start := len(b)
 	b = append(b, 0, 0, 0, 0, byte(r.State), truth(r.Charges)|truth(r.Named)<<1|truth(r.Listed)<<2)
@@ -137,8 +138,8 @@ func (l *Held) append(b, before []byte, ends int64) []byte {
 	return b
 }
 
-// alike returns how many bytes two keys have alike at their beginnings, and at their
-// ends behind these.
+// alike returns the length of the common prefix of two keys, and of the common suffix of
+// the rest.
 func alike(a, b []byte) (prefix, suffix int) {
 	n := min(len(a), len(b))
 	for prefix < n && a[prefix] == b[prefix] {
@@ -150,7 +151,7 @@ func alike(a, b []byte) (prefix, suffix int) {
 	return prefix, suffix
 }
 
-// appendDuration encodes a duration of ns, of at least 0, whole seconds in few bytes.
+// appendDuration encodes a duration in ns, 0 or more. Whole seconds take few bytes.
 func appendDuration(b []byte, d int64) []byte {
 	const second = 1_000_000_000
 	if d%second == 0 {
@@ -174,8 +175,7 @@ func truth(v bool) byte {
 	return 0
 }
 
-// appendNamed encodes the name of a limit: where it is in the key of its counter, or
-// what it is.
+// appendNamed encodes the name of a limit: its place in the counter's key, or its text.
 func appendNamed(b, key []byte, name string) []byte {
 	n := uint64(len(name))
 	if at := bytes.Index(key, []byte(name)); at >= 0 {
@@ -184,7 +184,7 @@ func appendNamed(b, key []byte, name string) []byte {
 	return append(binary.AppendUvarint(b, n<<1), name...)
 }
 
-// appendInstant encodes a time, whole milliseconds in few bytes.
+// appendInstant encodes a time. Whole milliseconds take few bytes.
 func appendInstant(b []byte, t int64) []byte {
 	if t%millisecond == 0 {
 		return binary.AppendUvarint(b, uint64(t/millisecond)<<1)

@@ -5,7 +5,7 @@ import "encoding/binary"
 // Encoder encodes records into memory that it keeps.
 type Encoder struct{ buf []byte }
 
-// SettledWords is how many words the record of r may take once it is settled.
+// SettledWords returns how many words the record of r may take once it is settled.
 func (e *Encoder) SettledWords(r *Record) int {
 	all := r.Limits
 	r.Limits = SlotsOf(all)
@@ -14,9 +14,9 @@ func (e *Encoder) SettledWords(r *Record) int {
 	return (int(binary.LittleEndian.Uint32(e.buf)) + answerBytes(all) + 7) / 8
 }
 
-// Encode returns the state of r, until it is called again, and how many words its record
-// takes: one that may be settled yet has room for that, so that who was given a hold can
-// settle it though the table is full.
+// Encode returns the state of r, valid until the next call, and how many words its record
+// takes. A record that can still be settled has room for the answer: the holder can
+// settle it even if the table is full.
 func (e *Encoder) Encode(r *Record) (state []byte, words int) {
 	if r.State == Open || r.State == Released || r.State == Charged {
 		words = e.SettledWords(r)
@@ -25,8 +25,8 @@ func (e *Encoder) Encode(r *Record) (state []byte, words int) {
 	return e.buf, max(words, len(e.buf)/8)
 }
 
-// answerBytes is how many bytes the answer of a settlement may take: the name of one
-// of the limits, four numbers, and three that are 0 or 1.
+// answerBytes bounds the bytes of a settlement's answer: the name of one of the limits,
+// four numbers, and three that are 0 or 1.
 func answerBytes(limits []Held) int {
 	name := 0
 	for i := range limits {

@@ -2,19 +2,19 @@ package reservation
 
 import "math/bits"
 
-// Index has the hashes of the keys of reservations: of those that are open by
-// the second in which they end, and of those that are settled in the order of that.
-// A hash takes 8 bytes, and leads to the record; what it has is never taken out of
-// the middle, so that a hash may be of a reservation that is settled or gone.
+// Index has the hashes of the keys of reservations: open ones by the second in which they
+// end, settled ones in the order of settlement. A hash takes 8 bytes, and leads to the
+// record. Hashes are never taken out of the middle, so one may be of a reservation that
+// is settled or gone.
 type Index struct {
 	// due is a ring of seconds, made when the first hash comes: second n is at
-	// n%dueSeconds. next is the first that may have some, and marked has a bit for
-	// each that has.
+	// n%dueSeconds. next is the first second that may have hashes, and marked has a bit
+	// for each that has some.
 	due     []Queue
 	marked  [dueSeconds / 64]uint64
 	next    int64
 	DueKeys int
-	// done has those that are settled, oldest first.
+	// done has the settled ones, oldest first.
 	done     Queue
 	DoneKeys int
 }
@@ -22,8 +22,8 @@ type Index struct {
 const (
 	// holdTick is a second of due, ns.
 	holdTick = 1_000_000_000
-	// dueSeconds is how many there are: a power of two, above MaxHoldTTL and one. What
-	// ends later, after the clock was set back, is looked at before its end, and
+	// dueSeconds is the number of seconds: a power of two, above MaxHoldTTL and one. A
+	// later end, possible after the clock was set back, is looked at too early and
 	// entered again.
 	dueSeconds = 4096
 )
@@ -33,8 +33,8 @@ type Queue struct{ head, tail *Chunk }
 
 type Chunk struct {
 	next *Chunk
-	last int64 // the latest of the times that came with its hashes
-	// hashes[from:n] are there.
+	last int64 // the latest time of its hashes
+	// hashes[from:n] are in use.
 	from, n int
 	hashes  [hashChunkLen]uint64
 }
@@ -61,7 +61,7 @@ func (q *Queue) push(hash uint64, at int64) {
 // Empty reports whether nothing is left.
 func (q *Queue) Empty() bool { return q.head == nil }
 
-// Drop takes the first chunk out of the queue, which must not be empty.
+// Drop removes the first chunk of the queue, which must not be empty.
 func (q *Queue) Drop() *Chunk {
 	c := q.head
 	if q.head = c.next; q.head == nil {
@@ -71,7 +71,7 @@ func (q *Queue) Drop() *Chunk {
 	return c
 }
 
-// pop takes the first hash out of the queue, which must not be empty.
+// pop removes the first hash of the queue, which must not be empty.
 func (q *Queue) pop() uint64 {
 	c := q.head
 	hash := c.hashes[c.from]
@@ -81,7 +81,7 @@ func (q *Queue) pop() uint64 {
 	return hash
 }
 
-// Left returns the hashes of a chunk.
+// Left returns the remaining hashes of a chunk.
 func (c *Chunk) Left() []uint64 { return c.hashes[c.from:c.n] }
 
 // Enter adds the hash of a reservation that ends at a time.
@@ -92,7 +92,7 @@ func (x *Index) Enter(now, ends int64, hash uint64) {
 	if x.DueKeys == 0 {
 		x.next = now / holdTick
 	}
-	// Behind its end, so that what is found in it has ended.
+	// The second after its end, so that all its hashes have ended when it comes.
 	at := min(max(ends/holdTick+1, x.next), x.next+dueSeconds-1)
 	i := uint64(at) % dueSeconds
 	x.due[i].push(hash, ends)
@@ -113,14 +113,14 @@ func (x *Index) first() int64 {
 	}
 }
 
-// emptied takes the mark off a second that has no hashes left.
+// emptied clears the mark of a second without hashes.
 func (x *Index) emptied(second int64) {
 	if i := uint64(second) % dueSeconds; x.due[i].head == nil {
 		x.marked[i/64] &^= 1 << (i % 64)
 	}
 }
 
-// TakeDue takes out all that are due at any time.
+// TakeDue removes and returns the hashes of all open reservations.
 func (x *Index) TakeDue() []Queue {
 	due := x.due
 	x.due, x.DueKeys = nil, 0
@@ -128,8 +128,8 @@ func (x *Index) TakeDue() []Queue {
 	return due
 }
 
-// Take takes out some hashes of reservations that have ended by now, nil if there
-// are none.
+// Take removes and returns some hashes of reservations that have ended by now, nil if
+// there are none.
 func (x *Index) Take(now int64) []uint64 {
 	last := now / holdTick
 	if x.DueKeys == 0 {
@@ -153,21 +153,21 @@ func (x *Index) Settle(until int64, hash uint64) {
 	x.DoneKeys++
 }
 
-// Forget drops from the front of done what is not kept any more.
+// Forget drops from the front of done the hashes that are no longer kept.
 func (x *Index) Forget(now int64) {
 	for x.done.head != nil && x.done.head.last < now {
 		x.DoneKeys -= len(x.done.Drop().Left())
 	}
 }
 
-// Victim is the hash of a reservation that has to make room, and whether it was settled.
+// Victim is the hash of a reservation that must make room, and whether it was settled.
 type Victim struct {
 	Hash    uint64
 	Settled bool
 }
 
-// Victim takes out the hash of the reservation that was settled first, or else of one
-// of those that end first.
+// Victim removes and returns the hash of the reservation that was settled first, or else
+// of one of those that end first.
 func (x *Index) Victim() (v Victim, ok bool) {
 	switch {
 	case x.done.head != nil:

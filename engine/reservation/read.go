@@ -8,21 +8,20 @@ import (
 	"github.com/headgate-io/headgate/engine/effects"
 )
 
-// Reader decodes one reservation after the other, into memory that it
-// keeps.
+// Reader decodes reservations, one after the other, into memory that it keeps.
 type Reader struct {
 	Record Record
 	limits []Held // of r
 	keys   []byte // of these
-	// names are those that there were: most are the same, record after record.
+	// names are the names of earlier records: most recur, record after record.
 	names map[string]string
-	last  string // of them
+	last  string // the last one of them
 }
 
 // namesMost bounds the names that a reader keeps.
 const namesMost = 256
 
-// name returns bytes as a string, before if that is what they are.
+// name returns bytes as a string, and reuses before if it is equal.
 func (rd *Reader) name(b []byte, before string) string {
 	if string(b) == before {
 		return before
@@ -39,16 +38,16 @@ func (rd *Reader) name(b []byte, before string) string {
 	return rd.last
 }
 
-// Read decodes the state of an entry. What it returns are copies. ok is
-// false for bytes that are no reservation.
+// Read decodes the state of an entry into copies. ok is false for bytes that are not a
+// reservation.
 func Read(state []byte) (r Record, ok bool) {
 	var rd Reader
 	ok = rd.Read(state)
 	return rd.Record, ok
 }
 
-// Read makes Record what the state of an entry says, until it is called again. What that
-// refers to are copies. It is false for bytes that are no reservation.
+// Read decodes the state of an entry into Record, which is valid until the next call.
+// What it refers to are copies. It returns false for bytes that are not a reservation.
 func (rd *Reader) Read(state []byte) bool {
 	r := &rd.Record
 	*r, rd.keys = Record{}, rd.keys[:0]
@@ -94,8 +93,8 @@ func (rd *Reader) Read(state []byte) bool {
 	return !d.Bad && len(d.B) == 0
 }
 
-// limit decodes one limit. Record after record is of the same policy, so that l, in which
-// is the one that was read last, mostly has its numbers and names.
+// limit decodes one limit into l, which holds the limit that was read last. Consecutive
+// records are often of the same policy, so l usually has its numbers and names already.
 func (rd *Reader) limit(d *effects.Decoder, l *Held, before []byte, ends int64) {
 	has, kind := d.Byte(), d.Byte()
 	was, name, by := l.Limit, l.Name, l.CostBy

@@ -20,7 +20,7 @@ type Effect struct {
 	State    string
 }
 
-// Rest keeps what is no key's state in a payload.
+// Rest keeps the records of a payload other than keys' states.
 type Rest struct {
 	Dict    []algo.Limit
 	Flushes int
@@ -37,7 +37,7 @@ func ReadAll(t *testing.T, payload []byte) (list []Effect) {
 	return list
 }
 
-// Read reads one payload, and how often it flushes.
+// Read reads one payload, and returns how often it flushes.
 func Read(t *testing.T, payload []byte) (list []Effect, flushes int) {
 	var r effects.Reader
 	var rest Rest
