@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Ledger accounts for one machine's cuts. All methods may be called
-// concurrently; those that move a cut along (Lead, Begin, Add, Encoded, Empty,
-// Tick, Commit, Depose) are called by the log, one at a time.
+// Ledger accounts for one machine's cuts. All methods may be called concurrently. The
+// methods that move a cut along (Lead, Begin, Add, Encoded, Empty, Tick, Commit, Depose)
+// are called by the log, one at a time.
 type Ledger struct {
 	hooks Hooks
 
@@ -17,14 +17,14 @@ type Ledger struct {
 	// settled is the last ticket under which nothing is uncommitted.
 	settled atomic.Uint64
 
-	// What was asked for since the last cut began: dirtyAt is when the first
-	// effect was marked, 0 for none; flush, that the cut shall not wait for its
-	// pace; awaited, that replies are parked under its ticket.
+	// Requests since the last cut began. dirtyAt is when the first effect was marked, 0
+	// for none. flush means that the cut must not wait for its pace; awaited, that
+	// replies are parked under its ticket.
 	dirtyAt atomic.Int64
 	flush   atomic.Bool
 	awaited atomic.Bool
 
-	// oldest is when the first effect of the oldest flight was marked, 0 for no
+	// oldest is when the first effect of the oldest flight was marked, 0 if there is no
 	// flight.
 	oldest atomic.Int64
 
@@ -34,25 +34,24 @@ type Ledger struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
 	flights   []Flight // oldest first
-	cut       uint64   // the last ticket that a cut took
-	committed uint64   // of the last flight committed
-	clean     []clean  // cuts that found nothing and that replies wait for
+	cut       uint64   // the ticket of the last cut
+	committed uint64   // ticket of the last committed flight
+	clean     []clean  // cuts that found nothing but have waiting replies
 	verified  uint64   // a round has begun after this cut, and succeeded
 	totals    Totals
 }
 
-// Hooks are told what becomes of tickets. They are called without a lock of the
-// ledger, and must not block.
+// Hooks learn what becomes of tickets. They are called without a lock of the ledger, and
+// must not block.
 type Hooks struct {
-	// Release completes every ticket up to upTo that is not complete yet.
-	// Err is nil, or what Verified was told.
+	// Release completes every incomplete ticket up to upTo. err is nil, or the error
+	// given to Verified.
 	Release func(upTo uint64, err error)
-	// Deposed ends a term: of everything up to upTo that is not complete the
-	// outcome is unknown.
+	// Deposed ends a term: the outcome of every incomplete ticket up to upTo is unknown.
 	Deposed func(upTo uint64)
 }
 
-// Flight is a batch that is cut and not committed.
+// Flight is a batch that has been cut but not committed.
 type Flight struct {
 	Ticket uint64
 	Undo   Undo // nil for a tick
@@ -63,9 +62,9 @@ type Flight struct {
 	covers uint64
 }
 
-// Undo is what takes a flight back, which the machine knows how to do.
+// Undo can take a flight back. The machine implements it.
 type Undo interface {
-	// Committed tells that it never will be needed.
+	// Committed tells the undo that it will not be needed.
 	Committed()
 }
 
@@ -81,8 +80,7 @@ type Totals struct {
 	LastBatch int64  // bytes
 }
 
-// New returns a ledger whose first ticket is 1. Hooks that are nil are told
-// nothing.
+// New returns a ledger whose first ticket is 1. Hooks may be nil.
 func New(h Hooks) *Ledger {
 	if h.Release == nil {
 		h.Release = func(uint64, error) {}
@@ -95,7 +93,7 @@ func New(h Hooks) *Ledger {
 	return l
 }
 
-// Lead begins a term. Marks made while nobody led are forgotten.
+// Lead begins a term. It forgets marks made while nobody led.
 func (l *Ledger) Lead() { l.dirtyAt.Store(0) }
 
 // Cut is a cut that has begun.
@@ -105,8 +103,7 @@ type Cut struct {
 	awaited bool
 }
 
-// Begin begins a cut. The caller looks at what is dirty afterwards, and then
-// calls Add or Empty.
+// Begin begins a cut. The caller then collects what is dirty, and calls Add or Empty.
 func (l *Ledger) Begin() Cut {
 	c := Cut{awaited: l.awaited.Swap(false)}
 	l.flush.Store(false)
@@ -117,8 +114,8 @@ func (l *Ledger) Begin() Cut {
 	return c
 }
 
-// Add makes what a cut has found a flight. undo is kept until it is committed or
-// the term ends. Encoded is to be called next.
+// Add turns the result of a cut into a flight. undo is kept until the flight is committed
+// or the term ends. Call Encoded next.
 func (l *Ledger) Add(c Cut, undo Undo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -126,7 +123,7 @@ func (l *Ledger) Add(c Cut, undo Undo) {
 	l.fly(Flight{Ticket: c.Ticket, Undo: undo, born: c.born, covers: c.Ticket})
 }
 
-// Encoded tells of the flight that was added last in which parts it is sent.
+// Encoded records the parts of the flight that was added last.
 func (l *Ledger) Encoded(parts [][]byte) {
 	bytes := 0
 	for _, p := range parts {
@@ -141,7 +138,7 @@ func (l *Ledger) Encoded(parts [][]byte) {
 	l.totals.LastBatch = int64(bytes)
 }
 
-// Empty ends a cut that has found nothing.
+// Empty ends a cut that found nothing.
 func (l *Ledger) Empty(c Cut) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -159,7 +156,7 @@ func (l *Ledger) Empty(c Cut) {
 	}
 }
 
-// Tick makes the last cut, which has found nothing, a flight all the same.
+// Tick makes a flight of the last cut although it found nothing.
 func (l *Ledger) Tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -167,14 +164,14 @@ func (l *Ledger) Tick() {
 	l.totals.Ticks++
 }
 
-// fly must be called with mu held.
+// fly adds a flight. mu must be held.
 func (l *Ledger) fly(f Flight) {
 	l.flights = append(l.flights, f)
 	l.oldest.Store(l.flights[0].born)
 }
 
-// Commit forgets the oldest flight, which is committed, and releases what waited
-// for it. It returns false if there is none.
+// Commit forgets the oldest flight, which is now committed, and releases the tickets that
+// waited for it. It returns false if there is none.
 func (l *Ledger) Commit() bool {
 	l.mu.Lock()
 	if len(l.flights) == 0 {
@@ -203,8 +200,8 @@ func (l *Ledger) Commit() bool {
 	return true
 }
 
-// Depose ends a term. The machine is sealed by then, and has taken back the
-// flights: a ticket that was read before the seal is among those that end here.
+// Depose ends a term. The machine is sealed by then, and has taken back the flights. So a
+// ticket read before the seal is among those that end here.
 func (l *Ledger) Depose() {
 	upTo := l.open.Add(1) - 1
 	l.mu.Lock()
@@ -216,15 +213,15 @@ func (l *Ledger) Depose() {
 	l.hooks.Deposed(upTo)
 }
 
-// Flights calls fn with the flights, the oldest first. None is added, committed
-// or forgotten meanwhile, and fn must not keep them.
+// Flights calls fn with the flights, the oldest first. None is added, committed or
+// forgotten meanwhile. fn must not keep them.
 func (l *Ledger) Flights(fn func([]Flight)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	fn(l.flights)
 }
 
-// InFlight returns how many flights there are, and how many bytes they have.
+// InFlight returns the number of flights and of their bytes.
 func (l *Ledger) InFlight() (flights, bytes int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

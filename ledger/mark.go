@@ -2,19 +2,19 @@ package ledger
 
 import "time"
 
-// Open returns the ticket under which what is decided by now will be complete.
+// Open returns the ticket that covers everything decided by now.
 func (l *Ledger) Open() uint64 { return l.open.Load() }
 
-// Mark says that something may be dirty. It costs one atomic load, but for the
-// first call after a cut.
+// Mark says that something may be dirty. It costs one atomic load, except at the first
+// call after a cut.
 func (l *Ledger) Mark() {
 	if l.dirtyAt.Load() == 0 && l.dirtyAt.CompareAndSwap(0, monotonic()) {
 		l.Ring()
 	}
 }
 
-// Flush is Mark for somebody who waits for Settled: the next cut does not wait
-// for its pace.
+// Flush is Mark for a caller that waits for Settled: the next cut does not wait for its
+// pace.
 func (l *Ledger) Flush() {
 	l.Mark()
 	if !l.flush.Swap(true) {
@@ -22,8 +22,8 @@ func (l *Ledger) Flush() {
 	}
 }
 
-// Await is Flush for a reply that is parked: the ticket that Open returned
-// before will be released, even if nothing is dirty.
+// Await is Flush for a parked reply: the ticket that Open returned before will be
+// released, even if nothing is dirty.
 func (l *Ledger) Await() {
 	l.awaited.Store(true)
 	l.Flush()
@@ -32,8 +32,8 @@ func (l *Ledger) Await() {
 // Due rings when there may be something to cut.
 func (l *Ledger) Due() <-chan struct{} { return l.due }
 
-// Ring rings Due. While there is a flight it does not: its commit rings if
-// something is dirty by then.
+// Ring rings Due, unless there is a flight: its commit rings if something is dirty by
+// then.
 func (l *Ledger) Ring() {
 	if !l.Flying() {
 		ring(l.due)
@@ -43,7 +43,7 @@ func (l *Ledger) Ring() {
 // Flying reports whether there is a flight.
 func (l *Ledger) Flying() bool { return l.oldest.Load() != 0 }
 
-// Dirty reports whether something is marked that no cut has taken.
+// Dirty reports whether something is marked that no cut has taken yet.
 func (l *Ledger) Dirty() bool { return l.dirtyAt.Load() != 0 }
 
 // Flushing reports whether somebody waits for the next cut.
@@ -52,8 +52,7 @@ func (l *Ledger) Flushing() bool { return l.flush.Load() }
 // Settled returns the last ticket under which nothing is uncommitted.
 func (l *Ledger) Settled() uint64 { return l.settled.Load() }
 
-// Unacked returns the age of the oldest effect that is not committed, 0 for
-// none.
+// Unacked returns the age of the oldest uncommitted effect, 0 if there is none.
 func (l *Ledger) Unacked() time.Duration {
 	at := l.oldest.Load()
 	if at == 0 {

@@ -3,8 +3,8 @@ package ledger
 // Rounds rings when replies wait for a round of heartbeats.
 func (l *Ledger) Rounds() <-chan struct{} { return l.rounds }
 
-// Round returns the last ticket that a round of heartbeats which begins now
-// verifies; 0 if nobody waits for one.
+// Round returns the last ticket that a round of heartbeats verifies if it begins now; 0
+// if nobody waits for one.
 func (l *Ledger) Round() (upTo uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -14,8 +14,8 @@ func (l *Ledger) Round() (upTo uint64) {
 	return upTo
 }
 
-// Verified ends the round that Round returned upTo for. If it failed, the
-// tickets that waited for it are released with err.
+// Verified ends the round for which Round returned upTo. If it failed, the tickets that
+// waited for it are released with err.
 func (l *Ledger) Verified(upTo uint64, err error) {
 	l.mu.Lock()
 	l.verified = max(l.verified, upTo)
@@ -39,8 +39,8 @@ func (l *Ledger) Released() bool {
 	return len(l.flights) == 0 && len(l.clean) == 0
 }
 
-// ready takes the cuts that found nothing and need wait no longer, and returns
-// the last one's ticket; 0 for none. It must be called with mu held.
+// ready removes the cuts that found nothing and need wait no longer, and returns the last
+// one's ticket; 0 for none. mu must be held.
 func (l *Ledger) ready() (upTo uint64) {
 	for len(l.clean) > 0 && l.clean[0].ticket <= l.verified && l.clean[0].after <= l.committed {
 		upTo = l.clean[0].ticket

@@ -5,9 +5,8 @@ import (
 	"unsafe"
 )
 
-// A ref names a record: chunk index and 8-byte unit within the chunk, or, with
-// largeRef set, an index into the large records. Chunk 0 does not exist, so
-// that no ref is 0.
+// A ref names a record: chunk index and 8-byte unit within the chunk. With largeRef set,
+// it is an index into the large records. Chunk 0 does not exist, so no ref is 0.
 const (
 	unit      = 8
 	unitBits  = 11
@@ -16,16 +15,14 @@ const (
 	largeRef  = 1 << 31
 	maxChunks = 1 << (31 - unitBits)
 
-	// chunkCost is what a chunk is accounted as: itself, its pointer and its
-	// chunkInfo.
+	// chunkCost is a chunk's cost in the account: itself, its pointer and its chunkInfo.
 	chunkCost = chunkSize + 8 + 16
-	// largeCost is what a large record is accounted as beyond its own bytes:
-	// its slice header.
+	// largeCost is the cost of a large record beyond its own bytes: its slice header.
 	largeCost = 24
 
 	noUnit = 0xffff
-	// freeLens in place of a record's lens marks a freed record: its key
-	// length is above MaxKeyLen. The meta word is then the next free unit.
+	// freeLens in place of a record's lens marks a freed record: its key length is above
+	// MaxKeyLen. The meta word is then the next free unit.
 	freeLens = 0xffffffff
 )
 
@@ -42,9 +39,9 @@ type chunkInfo struct {
 	listed     bool
 }
 
-// class is the state of one size class. Chunks that become partly free enter
-// at the head, where they are filled up first; sparse ones drift to the tail,
-// where compaction looks for chunks to drain.
+// class is the state of one size class. Chunks that become partly free enter at the head,
+// where they are filled up first. Sparse chunks drift to the tail, where compaction looks
+// for chunks to drain.
 type class struct {
 	head, tail uint32 // list of chunks with room
 	chunks     uint32
@@ -64,7 +61,7 @@ type arena struct {
 	drain     uint32   // chunk being drained, 0 for none
 	drainPos  uint32   // unit at which draining goes on
 	nextClass uint8    // where compaction looks next
-	lastClass uint8    // that a record was taken from last
+	lastClass uint8    // of the last record taken
 	class     [numClasses]class
 }
 
@@ -80,16 +77,16 @@ func (a *arena) record(ref uint32) []byte {
 	return rec[:recordHeader+lens>>keyLenBits*8+lens&keyLenMask]
 }
 
-// address returns where a record is that is no large one. An index into the chunk
-// would read the chunk's beginning first and wait for that line: so does Go find
-// out that a pointer to an array is not nil. Chunks begin 16 KiB apart, so that
-// their beginnings share a few sets of each cache, and are hardly ever in one.
+// address returns the address of a record in a chunk. An index into the chunk would first
+// read the chunk's beginning and wait for that line, because Go checks so that a pointer
+// to an array is not nil. Chunks begin 16 KiB apart, so their beginnings share a few sets
+// of each cache, and rarely stay in one.
 func (a *arena) address(ref uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(a.chunks[ref>>unitBits]), ref&unitMask*unit)
 }
 
-// room returns the bytes from the beginning of a record that is no large one to the
-// end of its chunk.
+// room returns the bytes from the beginning of a record in a chunk to the end of the
+// chunk.
 func (a *arena) room(ref uint32) []byte {
 	return unsafe.Slice((*byte)(a.address(ref)), chunkSize-ref&unitMask*unit)
 }
@@ -108,8 +105,8 @@ func (a *arena) format(ref uint32, key, words int) []byte {
 	return rec
 }
 
-// fits reports whether the record at ref has room for size bytes and would not
-// waste more than half of it.
+// fits reports whether the record at ref has room for size bytes and would not waste more
+// than half of its own.
 func (a *arena) fits(ref uint32, size int) bool {
 	if ref&largeRef != 0 {
 		room := cap(a.large[ref&^largeRef])
@@ -118,8 +115,8 @@ func (a *arena) fits(ref uint32, size int) bool {
 	return size <= maxSmall && classes.of(size) == int(a.info[ref>>unitBits].class)
 }
 
-// alloc takes a record of a class from a chunk with room; ok is false when a
-// chunk must be grown first.
+// alloc takes a record of a class from a chunk with room. ok is false if a chunk must be
+// grown first.
 func (a *arena) alloc(class int) (ref uint32, ok bool) {
 	cl := &a.class[class]
 	if cl.head == 0 && a.drain != 0 && int(a.info[a.drain].class) == class {
@@ -188,7 +185,7 @@ func (a *arena) grow(class int, slack int64) bool {
 	return true
 }
 
-// free gives a record back, and its chunk when it was the last in it.
+// free gives a record back, and its chunk with the last record in it.
 func (a *arena) free(ref uint32) {
 	if ref&largeRef != 0 {
 		n := ref &^ largeRef
@@ -213,9 +210,9 @@ func (a *arena) free(ref uint32) {
 	}
 }
 
-// releaseChunk takes an empty chunk out of its class. One empty chunk stays as
-// the spare until the next sweep, so that a key that comes and goes does not
-// allocate a chunk each time.
+// releaseChunk removes an empty chunk from its class. One empty chunk stays as the spare
+// until the next sweep, so that a key that comes and goes does not allocate a chunk each
+// time.
 func (a *arena) releaseChunk(n uint32) {
 	if a.info[n].listed {
 		a.unlink(n)
@@ -253,17 +250,17 @@ func (a *arena) allocLarge(size int, slack int64) (ref uint32, ok bool) {
 	return a.addLarge(b), true
 }
 
-// allocReserved is allocLarge for n bytes that have been taken of the account.
+// allocReserved is allocLarge for n bytes that are already in the account.
 func (a *arena) allocReserved(size int, n int64) (ref uint32) {
 	b := makeLarge(size)
 	a.account.add(int64(cap(b)) + largeCost - n)
 	return a.addLarge(b)
 }
 
-// makeLarge returns size bytes, in a slice as large as the allocator hands out anyway.
+// makeLarge returns size bytes, in a slice as large as the allocator rounds it up to.
 func makeLarge(size int) []byte { return append([]byte(nil), make([]byte, size)...) }
 
-// addLarge makes b a large record.
+// addLarge adds b as a large record.
 func (a *arena) addLarge(b []byte) (ref uint32) {
 	if last := len(a.noLarge) - 1; last >= 0 {
 		n := a.noLarge[last]
@@ -318,7 +315,7 @@ func (a *arena) unlink(n uint32) {
 	ci.listed = false
 }
 
-// chunkCount returns the chunks in use, the spare included.
+// chunkCount returns the number of chunks in use, including the spare.
 func (a *arena) chunkCount() int {
 	n := len(a.chunks) - len(a.unused)
 	if len(a.chunks) > 0 {
@@ -343,7 +340,7 @@ func (a *arena) accounted() int64 {
 	return n
 }
 
-// each calls fn for records in use of a class, or large ones for numClasses,
+// each calls fn for records in use of a class, or for large ones if class is numClasses,
 // from a random place on, until fn returns true.
 func (a *arena) each(class int, random uint64, fn func(ref uint32) bool) {
 	if class == numClasses {

@@ -1,8 +1,8 @@
 package shard
 
-// Size classes of records: multiples of 8 up to 128 bytes, where the common
-// keys are and where a word more must not cost more than a word; above that
-// about 1.25 times apart, each the largest of which a chunk holds so many.
+// Size classes of records: multiples of 8 up to 128 bytes, and above that sizes about
+// 1.25 times apart, each the largest that fits so many times into a chunk. Common keys
+// are below 128 bytes, where another word must not cost more than a word.
 const (
 	numClasses = 30
 	maxSmall   = 4096 // larger records have an allocation of their own

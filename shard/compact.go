@@ -3,27 +3,26 @@ package shard
 import "encoding/binary"
 
 const (
-	// holdBytes is how much of a chunk one hold of the lock drains.
+	// holdBytes is how much of a chunk is drained in one hold of the lock.
 	holdBytes = 4096
 	// drainLook is how many sparse chunks are compared to choose one.
 	drainLook = 8
 )
 
-// idle returns how many records the chunks of a class could still hold.
+// idle returns how many more records the chunks of a class could hold.
 func (a *arena) idle(class int) uint32 {
 	return a.class[class].chunks*classes.perChunk(class) - a.class[class].live
 }
 
-// sparse reports whether a class is worth compacting: a quarter of a chunk and
-// an eighth of the class stay idle beyond the chunk that goes. Less would move
-// records to and fro in a class whose keys merely come and go.
+// sparse reports whether a class is worth compacting: a quarter of a chunk and an eighth
+// of the class would stay idle without the drained chunk. With less, records would move
+// to and fro in a class whose keys merely come and go.
 func (a *arena) sparse(class int) bool {
 	per := classes.perChunk(class)
 	return a.idle(class) >= per+per/4+a.class[class].chunks*per/8
 }
 
-// compact goes on draining a chunk, or begins with the next class that is
-// sparse.
+// compact goes on draining a chunk, or begins with the next sparse class.
 func (s *Shard) compact() {
 	a := &s.arena
 	for range numClasses {
@@ -38,8 +37,8 @@ func (s *Shard) compact() {
 	s.drainStep()
 }
 
-// reclaim drains a chunk by one bounded step, of any class that is idle by one,
-// and reports whether there was one.
+// reclaim drains a chunk of any class that could spare one, by one bounded step. It
+// reports whether there was one.
 func (s *Shard) reclaim() bool {
 	a := &s.arena
 	for class := 0; a.drain == 0 && class < numClasses; class++ {
@@ -54,9 +53,9 @@ func (s *Shard) reclaim() bool {
 	return true
 }
 
-// startDrain chooses the chunk to drain, the one with the fewest records among
-// the last of the class's list. The rest of the class must have room for them:
-// idle(class) >= perChunk(class).
+// startDrain chooses the chunk to drain: the one with the fewest records among the last
+// ones of the class's list. The rest of the class must have room for them: idle(class) >=
+// perChunk(class).
 func (s *Shard) startDrain(class int) {
 	a := &s.arena
 	best := uint32(0)
@@ -85,8 +84,8 @@ func (a *arena) stopDrain() {
 	}
 }
 
-// drainStep moves the records in the next holdBytes of the chunk being drained
-// to other chunks of its class.
+// drainStep moves the records in the next holdBytes of the drained chunk to other chunks
+// of its class.
 func (s *Shard) drainStep() {
 	a := &s.arena
 	if a.drain == 0 {

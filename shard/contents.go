@@ -7,10 +7,10 @@ type Contents struct {
 	held Shard // of no table's shards; its lock is not used
 }
 
-// Detach empties the shard at once, however many keys it holds. With the
-// journal on, what it held before the first Detach of a round is kept with the
-// round's undo records: see Undo.Contents. What nobody keeps is returned, and
-// Release has to be called for it; else nil. The lock must be held.
+// Detach empties the shard at once, however many keys it holds. With the journal on, the
+// contents before the first Detach of a round are kept with the round's undo records: see
+// Undo.Contents. Other contents are returned, and the caller must call Release for them;
+// otherwise nil. The lock must be held.
 func (s *Shard) Detach() (unkept *Contents) {
 	c := &Contents{}
 	h := &c.held
@@ -32,8 +32,8 @@ func (s *Shard) Detach() (unkept *Contents) {
 	return c
 }
 
-// takeSpaces moves the counts of another shard to s, which has none. Nearly all
-// are 0, and a look at one costs a tenth of a write.
+// takeSpaces moves the counts of another shard to s, which has none. Nearly all are 0,
+// and reading one costs a tenth of a write.
 func (s *Shard) takeSpaces(from *Shard) {
 	for i := range from.spaces {
 		if n := from.spaces[i].Load(); n != 0 {
@@ -43,9 +43,9 @@ func (s *Shard) takeSpaces(from *Shard) {
 	}
 }
 
-// Attach makes c what the shard holds, in place of what it does, which is
-// returned as by Detach. c becomes a part of the shard. The lock must be held,
-// nothing be dirty and the journal be off.
+// Attach replaces the shard's contents by c, and returns the old ones as Detach does. c
+// becomes a part of the shard. The lock must be held, nothing may be dirty, and the
+// journal must be off.
 func (s *Shard) Attach(c *Contents) (unkept *Contents) {
 	unkept = s.Detach()
 	h := &c.held
@@ -59,21 +59,22 @@ func (s *Shard) Attach(c *Contents) (unkept *Contents) {
 	return unkept
 }
 
-// accounted is what the contents cost as a part of a shard, but for their undo.
+// accounted returns the cost of the contents in the account of a shard, without their
+// undo.
 func (c *Contents) accounted() int64 {
 	h := &c.held
 	return int64(h.segments)*segmentSize + int64(len(h.dir.Load().segments))*dirEntry + h.arena.accounted()
 }
 
-// Each calls fn with every entry, expired ones too.
+// Each calls fn with every entry, including expired ones.
 func (c *Contents) Each(fn func(Entry)) { c.held.Each(fn) }
 
-// Undo returns the records of the round in which the contents were detached,
-// up to then. Attach makes them pending.
+// Undo returns the records of the round up to the Detach of the contents. Attach makes
+// them pending.
 func (c *Contents) Undo() Undo { return c.held.Pending() }
 
-// Release gives the metas of the contents back, and the memory to the garbage
-// collector. It takes time in proportion to the keys, and no lock.
+// Release gives back the metas of the contents, and the memory to the garbage collector.
+// It takes time in proportion to the keys, and no lock.
 func (c *Contents) Release() {
 	if release := c.held.table.release; release != nil {
 		c.Each(func(e Entry) { release(&c.held, binary.LittleEndian.Uint32(e.rec)) })

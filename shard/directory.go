@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// directory leads from the top bits of a hash to the segment of its keys. It is
-// changed with the shard's lock held, but read without it too, by prefetchSlot:
-// its length is fixed, and one of another length takes its place.
+// directory leads from the top bits of a hash to the segment of its keys. It is changed
+// with the shard's lock held, but prefetchSlot also reads it without: its length is
+// fixed, and a longer or shorter one replaces it.
 type directory struct {
 	shift    uint64                    // 64 - bits of hash that index segments
 	segments []atomic.Pointer[segment] // none, or 2^depth in hash order
@@ -15,26 +15,25 @@ type directory struct {
 
 const (
 	dirEntry = 8 // bytes a segments entry
-	// maxDepth bounds a directory at 32 MiB. A shard reaches it at 500
-	// million keys; before that, only with 240 keys of a shard that agree in
-	// 22 bits of a keyed hash.
+	// maxDepth bounds a directory at 32 MiB. A shard reaches it at 500 million keys.
+	// Before that, 240 keys of a shard would have to agree in 22 bits of a keyed hash.
 	maxDepth = 22
 )
 
-// noDirectory is that of a shard without keys.
+// noDirectory is the directory of a shard without keys.
 var noDirectory = &directory{shift: 64}
 
 func newDirectory(depth uint8) *directory {
 	return &directory{shift: 64 - uint64(depth), segments: make([]atomic.Pointer[segment], 1<<depth)}
 }
 
-// depth is the number of hash bits that index the directory.
+// depth returns the number of hash bits that index the directory.
 func (d *directory) depth() uint8 { return uint8(64 - d.shift) }
 
 // at returns the segment of entry i.
 func (d *directory) at(i int) *segment { return d.segments[i].Load() }
 
-// find returns the segment that holds a hash, nil when the directory is empty.
+// find returns the segment that holds a hash, nil if the directory is empty.
 func (d *directory) find(hash uint64) *segment {
 	n := hash >> d.shift
 	if n >= uint64(len(d.segments)) {
@@ -43,7 +42,7 @@ func (d *directory) find(hash uint64) *segment {
 	return d.segments[n].Load()
 }
 
-// run returns the entries that a segment of prefix and depth fills.
+// run returns the directory entries of a segment of prefix and depth.
 func (d *directory) run(prefix uint32, depth uint8) []atomic.Pointer[segment] {
 	first := uint64(prefix) << 32 >> d.shift
 	return d.segments[first : first+1<<(d.depth()-depth)]
@@ -68,9 +67,9 @@ func (s *Shard) firstSegment() {
 	s.segments = 1
 }
 
-// split divides g by the next bit of its tags, doubling the directory when it
-// has too few bits. It reports false when the limit forbids the memory, also
-// within slack, or the depth is at its bound; then nothing has changed.
+// split divides g by the next bit of its tags, and doubles the directory if it has too
+// few bits. It returns false, and has changed nothing, if the memory would pass the limit
+// and slack, or the depth is at its bound.
 func (s *Shard) split(g *segment, slack int64) bool {
 	cost := int64(segmentSize)
 	d := s.dir.Load()
@@ -114,8 +113,8 @@ func (s *Shard) split(g *segment, slack int64) bool {
 	return true
 }
 
-// merge joins g with its buddy while the two are small enough, moving at most
-// mergeAt slots.
+// merge joins g with its buddy while the two are small enough. It moves at most mergeAt
+// slots.
 func (s *Shard) merge(g *segment) {
 	for moved := 0; g.depth > 0; {
 		buddy := s.segmentOf(g.prefix ^ 1<<(32-g.depth))
@@ -142,8 +141,8 @@ func (s *Shard) merge(g *segment) {
 	s.halve()
 }
 
-// halve halves the directory while no segment needs its last bit. More segments
-// than half the directory's entries rule that out without reading it.
+// halve halves the directory while no segment needs its last bit. If there are more
+// segments than half of the directory's entries, one does.
 func (s *Shard) halve() {
 	for d := s.dir.Load(); d.depth() > 0 && s.segments <= len(d.segments)/2; {
 		for i := range d.segments {

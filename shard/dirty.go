@@ -5,28 +5,27 @@ import (
 	"slices"
 )
 
-// The undo buffer of a shard is a sequence of records, each an encoded entry,
-// one byte, and the length of both in 4 bytes. The byte's lowest bit tells
-// whether the key was present, its spaceBits are those of the key's tag. The
-// length comes last because undo records are read newest first.
+// The undo buffer of a shard is a sequence of records: an encoded entry, one byte, and
+// the length of both in 4 bytes. The byte's lowest bit says whether the key was present,
+// its spaceBits are those of the key's tag. The length comes last because undo records
+// are read newest first.
 const undoTrailer = 1 + 4
 
-// maxUndoRoom bounds the room that a new undo buffer gets at once, so that one
-// large round does not make the next one large.
+// maxUndoRoom bounds the room that a new undo buffer gets at once, so that one large
+// round does not make the next one large.
 const maxUndoRoom = 4 << 10
 
-// Touch marks e dirty. It must be called before the entry changes: with the
-// journal on, the first Touch since the last Cut keeps the entry's
-// state as an undo record. Insert, Put, Resize, Delete and eviction mark by
-// themselves; SetMeta, SetDeadline, SetWord and State do not. The expiry of an
-// entry is no change: nothing is lost by an entry that had ceased to matter.
+// Touch marks e dirty. Call it before the entry changes: with the journal on, the first
+// Touch since the last Cut keeps the entry's state as an undo record. Insert, Put,
+// Resize, Delete and eviction mark by themselves; SetMeta, SetDeadline, SetWord and State
+// do not. The expiry of an entry is not a change: an expired entry no longer matters.
 func (s *Shard) Touch(e Entry) {
 	if s.hooks != 0 {
 		s.touch(e)
 	}
 }
 
-// touch tells what Touch has found to be told of a change.
+// touch reports a change to the hooks that Touch has found.
 func (s *Shard) touch(e Entry) {
 	if hook(e.slot.tag)&s.hooks == s.hooks {
 		return
@@ -52,8 +51,8 @@ func (s *Shard) appear(key []byte, tag uint32) uint32 {
 	return tag | dirtyBit
 }
 
-// depart is Touch for an entry that is about to be removed. For who watches its
-// key that is no change if it has expired.
+// depart is Touch for an entry that is about to be removed. Watchers do not see a change
+// if the entry has expired.
 func (s *Shard) depart(e Entry) {
 	if !e.Expired(s.time) {
 		s.Touch(e)
@@ -62,14 +61,14 @@ func (s *Shard) depart(e Entry) {
 	}
 }
 
-// log keeps what an entry is, and marks it dirty.
+// log keeps the state of an entry, and marks it dirty.
 func (s *Shard) log(e Entry) {
 	e.slot.tag |= dirtyBit
 	s.growUndo(imageHeader + len(e.rec) + undoTrailer)
 	s.undo = appendTrailer(e.AppendTo(s.undo), len(s.undo), 1|byte(e.slot.tag)&spaceBits)
 }
 
-// logAbsent keeps that a key was absent.
+// logAbsent records that a key was absent.
 func (s *Shard) logAbsent(key []byte, tag uint32) {
 	s.growUndo(imageHeader + len(key) + undoTrailer)
 	s.undo = appendTrailer(Image{Key: key}.AppendTo(s.undo), len(s.undo), byte(tag)&spaceBits)
@@ -80,9 +79,9 @@ func appendTrailer(b []byte, start int, flag byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))
 }
 
-// growUndo makes room for n bytes in the undo buffer and accounts it, whatever
-// the limit: what was decided must be replicated. A new buffer has room for as
-// much as the round before has taken.
+// growUndo makes room for n bytes in the undo buffer and accounts it, whatever the limit:
+// decisions must be replicated. A new buffer has as much room as the round before has
+// used.
 func (s *Shard) growUndo(n int) {
 	room := cap(s.undo)
 	if room == 0 {
@@ -92,23 +91,23 @@ func (s *Shard) growUndo(n int) {
 	s.table.account.undo.Add(int64(cap(s.undo) - room))
 }
 
-// Undo is what the dirty keys of a shard were before they became dirty, and
-// what the shard held if it was detached in that round: all that follows is to
-// be undone up to there first, then that attached, and then its own Undo.
+// Undo holds the states of a shard's dirty keys before they became dirty, and the
+// contents of the shard if it was detached in that round. To take it back, restore the
+// states, attach the contents, and then restore the contents' own Undo.
 type Undo struct {
 	buf    []byte
 	before *Contents
 	table  *Table
 }
 
-// Contents returns what the shard held before its first Detach of the round, or
-// nil. The records of the Undo are those since the last Detach.
+// Contents returns the contents of the shard before its first Detach of the round, or
+// nil. The records of the Undo are then those since the last Detach.
 func (u Undo) Contents() *Contents { return u.before }
 
-// Walk calls fn for each undo record, newest first. present is false for a key
-// that did not exist; then only key and space of im are set. A key that was
-// deleted and inserted again has more than one record: whoever restores all of
-// them in this order ends with the oldest, the state at the Cut before.
+// Walk calls fn for each undo record, newest first. present is false for a key that did
+// not exist; then only key and space of im are set. A key that was deleted and inserted
+// again has more than one record. A caller that restores all of them in this order ends
+// with the oldest, the state at the Cut before.
 func (u Undo) Walk(fn func(im Image, present bool)) {
 	for b := u.buf; len(b) > 0; {
 		var im Image
@@ -119,23 +118,22 @@ func (u Undo) Walk(fn func(im Image, present bool)) {
 	}
 }
 
-// lastUndo decodes the newest of some undo records and returns those before it.
+// lastUndo decodes the newest undo record, and returns those before it.
 func lastUndo(b []byte) (im Image, flag byte, rest []byte) {
 	end := len(b) - undoTrailer
 	start := len(b) - 4 - int(binary.LittleEndian.Uint32(b[end+1:]))
 	return decodeEntry(b[start:end]), b[end], b[:start]
 }
 
-// cutAhead is how many keys Cut asks for before it looks them up, so that their
-// cache misses overlap.
+// cutAhead is how many keys Cut prefetches before it looks them up, so that their cache
+// misses overlap.
 const cutAhead = 32
 
-// Cut ends a round of dirty marks: it calls fn for each dirty key, clears the
-// marks and returns the undo records of the round. was has the key and its space.
-// present is false for a key that does not exist now: e is no entry then. If
-// both present and existed are true, all of was is what e was at the Cut before.
-// A key is given once, except that one which does not exist may be given again.
-// fn may be nil.
+// Cut ends a round of dirty marks: it calls fn for each dirty key, clears the marks and
+// returns the undo records of the round. was has the key and its space. present is false
+// for a key that does not exist now; e is then not valid. If both present and existed are
+// true, was is the complete state of e at the Cut before. Each key is passed once, except
+// that an absent one may be passed again. fn may be nil.
 func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Undo {
 	u := s.Pending()
 	s.table.account.undo.Add(-int64(cap(s.undo)))
@@ -168,8 +166,8 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 				e.slot.tag &^= dirtyBit
 			}
 			if fn != nil {
-				// What was inserted in this round, in place of what was there
-				// before, has a record of its absence, the newest of the key.
+				// A key inserted in this round, after its deletion, has a record of its
+				// absence as its newest.
 				k.was.Space = s.table.SpaceOf(k.hash, k.was.Key)
 				fn(k.was, k.existed, e, ok)
 			}
@@ -178,8 +176,8 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 	return u
 }
 
-// SetJournal switches dirty marks on or off. Nothing may be dirty when they
-// are switched off.
+// SetJournal switches dirty marks on or off. Nothing may be dirty when they are switched
+// off.
 func (s *Shard) SetJournal(on bool) {
 	s.hooks &^= hookJournal
 	if on {
@@ -190,6 +188,5 @@ func (s *Shard) SetJournal(on bool) {
 // Dirty reports whether something has changed since the last Cut.
 func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.before != nil }
 
-// Pending returns the undo records of the round that has not been cut, valid
-// until the next change.
+// Pending returns the undo records of the current round, valid until the next change.
 func (s *Shard) Pending() Undo { return Undo{s.undo, s.before, s.table} }

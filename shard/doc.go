@@ -1,31 +1,30 @@
-// Package shard is a lock-sharded in-memory table of byte keys, each with a few
-// 64-bit words of state and a deadline. It knows bytes, not algorithms.
+// Package shard is a lock-sharded in-memory table of byte keys, each with a few 64-bit
+// words of state and a deadline. It knows bytes, not algorithms.
 //
 // The types:
 //
-//   - Table holds a power of two of shards and what spans them: hashing, the
-//     memory account, scans, the sweep.
-//   - Shard is one lock and the keys under it. A caller hashes its key, locks
-//     the shard of that hash, works on entries and unlocks.
-//   - Entry is a handle, by value, to one key's record: its meta word, deadline
-//     and state.
+//   - Table holds a power of two of shards, and what spans them: hashing, the memory
+//     account, scans, the sweep.
+//   - Shard is one lock and the keys under it. A caller hashes its key, locks the shard
+//     of that hash, works on entries and unlocks.
+//   - Entry is a handle, by value, to one key's record: its meta word, deadline and
+//     state.
 //   - Image is one entry's full state outside the table, with an encoding.
-//   - Undo holds what a shard's dirty keys were before they became dirty.
+//   - Undo holds the states of a shard's dirty keys before they became dirty.
 //
 // # Concurrency
 //
-// Every method of Shard and Entry must be called with the shard's lock held;
-// the methods of Table take the locks they need and hold one at a time, for
-// a bounded amount of work. A caller that holds the locks of several shards
-// takes them in ascending order of index, and must not call methods of Table
-// that lock (Scan, Random, Sweep, Reset, Stats) while it does.
+// Every method of Shard and Entry must be called with the shard's lock held. The methods
+// of Table take the locks they need, one at a time, for a bounded amount of work. A
+// caller that locks several shards takes them in ascending order of index. While it holds
+// them it must not call methods of Table that lock (Scan, Random, Sweep, Reset, Stats).
 //
 // # Caveats
 //
-// An Entry is valid until the next Insert, Put, Resize, Delete or Sweep on its
-// shard, or Unlock: each of these may move any record of the shard. Find
-// returns expired entries too, since only its caller knows what time it is.
-// Nothing here starts a goroutine: the owner of the table calls Sweep.
+// An Entry is valid until the next Insert, Put, Resize, Delete or Sweep on its shard, or
+// Unlock: each of these may move any record of the shard. Find returns expired entries
+// too, since only its caller knows the time. Nothing here starts a goroutine: the owner
+// of the table calls Sweep.
 //
 // DESIGN.md beside this file has the layout, the invariants and the reasons.
 package shard

@@ -10,10 +10,9 @@ import "encoding/binary"
 //	offset 8  state  8 bytes a word
 //	…         key
 //
-// The state precedes the key so that words are 8-byte aligned whatever the
-// key's length. A record's slice is as long as the record: its number of words
-// follows from that, and lens has it for the records of chunks, which are far
-// below mostLens.
+// The state precedes the key so that words are 8-byte aligned whatever the key's length.
+// A record's slice is as long as the record, and so gives its number of words. lens
+// repeats it for the records of chunks, which are far below mostLens.
 const (
 	recordHeader = 8
 	keyLenBits   = 17
@@ -30,15 +29,14 @@ func recordSize(key, words int) int { return recordHeader + 8*words + key }
 // keyLen returns the length of the key of a record.
 func keyLen(rec []byte) int { return int(binary.LittleEndian.Uint32(rec[4:]) & keyLenMask) }
 
-// Entry is a handle to one key of a shard. It is valid until the next Insert,
-// Put, Resize, Delete or Sweep on the shard, or Unlock. The zero Entry is no
-// entry.
+// Entry is a handle to one key of a shard. It is valid until the next Insert, Put,
+// Resize, Delete or Sweep on the shard, or Unlock. The zero Entry refers to no entry.
 type Entry struct {
 	slot *slot
 	rec  []byte // header, state, key
 }
 
-// Key returns the key's bytes in the table: not to be changed or kept.
+// Key returns the key's bytes in the table. They must not be changed or kept.
 func (e Entry) Key() []byte { return e.rec[len(e.rec)-keyLen(e.rec):] }
 
 // Meta returns the word that the caller attached to the record.
@@ -59,8 +57,8 @@ func (e Entry) Expired(now int64) bool { return now > e.slot.deadline }
 // Words returns the number of state words.
 func (e Entry) Words() int { return (len(e.rec) - recordHeader - keyLen(e.rec)) >> 3 }
 
-// Word returns state word i, 0 <= i < Words(); beyond that it panics or
-// returns bytes of the key.
+// Word returns state word i, 0 <= i < Words(). For other i it panics or returns bytes of
+// the key.
 func (e Entry) Word(i int) uint64 {
 	return binary.LittleEndian.Uint64(e.rec[recordHeader+8*i:])
 }
@@ -70,15 +68,15 @@ func (e Entry) SetWord(i int, v uint64) {
 	binary.LittleEndian.PutUint64(e.rec[recordHeader+8*i:], v)
 }
 
-// State returns the state's bytes in the table, 8 a word, little-endian; the
-// caller may change them.
+// State returns the state's bytes in the table, 8 a word, little-endian. The caller may
+// change them.
 func (e Entry) State() []byte {
 	n := len(e.rec) - keyLen(e.rec)
 	return e.rec[recordHeader:n:n]
 }
 
-// Size returns the bytes that the entry takes: its slot and the room of its
-// record. The unused part of segments and chunks is not in it.
+// Size returns the bytes that the entry takes: its slot and the room of its record. It
+// does not count the unused part of segments and chunks.
 func (e Entry) Size() int {
 	if len(e.rec) > maxSmall {
 		return slotSize + cap(e.rec)

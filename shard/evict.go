@@ -5,28 +5,27 @@ import "math"
 const (
 	// sampleSize is how many entries a round of sampling compares.
 	sampleSize = 16
-	// sampleRounds bounds the rounds: while every entry seen is closer to
-	// exhausted than to full, another round is made, so that a flood of fresh
-	// keys must leave less than one in 128 replenished before it can evict an
-	// exhausted one.
+	// sampleRounds bounds the rounds: while every entry seen is closer to exhausted than
+	// to full, there is another round. So a flood of fresh keys evicts an exhausted key
+	// only after it has left less than one in 128 replenished.
 	sampleRounds = 8
-	// sampleMost bounds how many entries that must stay are passed over.
+	// sampleMost bounds how many protected entries are passed over.
 	sampleMost = segmentSlots
-	// maxVictims bounds the evictions that one allocation makes, in each of the
-	// ways in which it looks for victims.
+	// maxVictims bounds the evictions of one allocation, in each of its ways to look for
+	// victims.
 	maxVictims = 64
-	// maxDisplaced bounds those of an allocation that finds nothing else to go
-	// in its place: see displace.
+	// maxDisplaced bounds the evictions of an allocation that finds no other victims: see
+	// displace.
 	maxDisplaced = 4096
-	// slackShift: with eviction on, memory may pass the limit by 1/64 while
-	// evictions have not yet freed a whole chunk of the size needed.
+	// slackShift: with eviction on, memory may pass the limit by 1/64 while evictions
+	// have not yet freed a whole chunk of the needed size.
 	slackShift = 6
-	// beyond is a slack without end.
+	// beyond is an unlimited slack.
 	beyond = math.MaxInt64 / 2
 )
 
-// random returns the next number of a xorshift generator: sampling must not
-// be predictable in step with the keys, no more.
+// random returns the next number of a xorshift generator. Sampling must only be out of
+// step with the keys.
 func (s *Shard) random() uint64 {
 	s.rng ^= s.rng << 13
 	s.rng ^= s.rng >> 7
@@ -34,8 +33,8 @@ func (s *Shard) random() uint64 {
 	return s.rng
 }
 
-// alloc allocates a record of size bytes, evicting when it must and may.
-// Other records may move; the one that s.pin names stays.
+// alloc allocates a record of size bytes, and evicts if it must and may. Other records
+// may move; the one that s.pin names stays.
 func (s *Shard) alloc(size int, now int64) (uint32, error) {
 	if size > maxSmall {
 		return s.allocLarge(size, now)
@@ -54,7 +53,7 @@ func (s *Shard) alloc(size int, now int64) (uint32, error) {
 	return ref, nil
 }
 
-// allocBeyond is alloc without a limit, and evicts nothing.
+// allocBeyond is alloc without a limit and without evictions.
 func (s *Shard) allocBeyond(size int) uint32 {
 	if size > maxSmall {
 		ref, _ := s.arena.allocLarge(size, beyond)
@@ -68,12 +67,11 @@ func (s *Shard) allocBeyond(size int) uint32 {
 	return ref
 }
 
-// makeRoom evicts until class has a free record. Victims are taken whatever
-// their class; what they free in other classes is compacted into whole chunks,
-// which the limit then allows this class to take. When that has not worked
-// after maxVictims, the class takes the slack, then its own entries; a class
-// that has none in this shard gets one chunk beyond the limit. One whose own
-// entries all stay gets it in place of others.
+// makeRoom evicts until class has a free record. It takes victims of any class; the room
+// that they leave in other classes is compacted into whole chunks, which this class may
+// then take within the limit. If that has not worked after maxVictims, the class takes
+// the slack, then its own entries. A class without entries in this shard gets one chunk
+// beyond the limit. A class whose entries all must stay gets it in place of others.
 func (s *Shard) makeRoom(class int, now int64) bool {
 	if !s.table.evict.Load() {
 		return s.arena.grow(class, 0) // see SetLimit
@@ -107,11 +105,11 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 	return s.arena.grow(class, beyond)
 }
 
-// displace makes room for n bytes beyond the limit, and reports whether it could:
-// it evicts entries of any class until the shard's records have as many bytes less
-// than before, or the shard has no more than its share of the limit with them. It
-// is for what a step needs beside what it keeps. So a shard does not grow beyond its
-// share by that, but for what compaction has not made whole chunks of yet.
+// displace makes room for n bytes beyond the limit, and reports whether it could. It
+// evicts entries of any class until the shard's records have n bytes less than before, or
+// the shard fits its share of the limit with them. A step uses it for what it needs
+// beside the keys that it keeps. So the shard does not grow beyond its share, except for
+// chunks that compaction has not freed yet.
 func (s *Shard) displace(before, n, now int64) bool {
 	share := s.Share()
 	for i := 0; ; i++ {
@@ -125,9 +123,9 @@ func (s *Shard) displace(before, n, now int64) bool {
 }
 
 // allocLarge is alloc for records above maxSmall: it reserves its bytes, in place of
-// entries of any shard. So large records never pass the limit and the slack, however
-// many are written at once: what cannot be reserved is ErrFull. Only a record that takes
-// the place of the pinned one may, by as much as that one has, which goes at once.
+// entries of any shard. So large records never pass the limit and the slack, however many
+// are written at once: if the bytes cannot be reserved, the error is ErrFull. Only a
+// record that replaces the pinned one may, by the size of that one, which goes at once.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if s.unbounded {
 		return s.allocBeyond(size), nil
@@ -153,34 +151,32 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 
 func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
 
-// choice is a victim, if there is a segment.
+// choice is a victim, if segment is not nil.
 type choice struct {
 	segment  *segment
 	index    int
 	weight   uint64
-	crowded  uint64 // the weight of a guest where they crowd
+	crowded  uint64 // the weight of a guest where guests crowd
 	deadline int64
 }
 
-// consider makes d the choice if it is the better victim. Of entries under the
-// same pressure, such as those that are all exhausted, the one that matters for
-// the shortest time is.
+// consider makes d the choice if it is the better victim. Of entries under the same
+// pressure, such as exhausted ones, the one that matters for the shortest time is better.
 func (c *choice) consider(d choice) {
 	if c.segment == nil || d.weight < c.weight || d.weight == c.weight && d.deadline < c.deadline {
 		*c = d
 	}
 }
 
-// crowd tells how many bytes of what eviction has looked at lately are guests',
-// and how many are not: see Config.Pressure. One sample of 16 would often be
-// wrong where they are about equal.
+// crowd counts how many bytes of the entries that eviction has seen lately are guests',
+// and how many are not: see Config.Pressure. One sample of 16 would often be wrong if
+// they are about equal.
 type crowd struct {
 	guests, hosts int
 	rounds        int
 }
 
-// crowdRounds is how many rounds of sampling it takes for what was seen before
-// them to count half.
+// crowdRounds is the number of rounds of sampling after which earlier ones count half.
 const crowdRounds = 64
 
 // turn ends a round of sampling.
@@ -190,11 +186,11 @@ func (c *crowd) turn() {
 	}
 }
 
-// sample is the best victims of what has been looked at, guests apart.
+// sample holds the best victims seen, guests separately.
 type sample struct{ hosts, guests choice }
 
-// look adds slot i of g to a sample, and reports whether no more need be looked
-// at: it has expired.
+// look adds slot i of g to a sample. done reports that the search can end: the entry has
+// expired.
 func (s *Shard) look(p *sample, g *segment, i int, now int64) (done bool) {
 	e := s.entry(g, i)
 	c := choice{segment: g, index: i, weight: uint64(e.Deadline()) - uint64(now), deadline: e.Deadline()}
@@ -229,14 +225,14 @@ func (s *Shard) best(p *sample) choice {
 	return best
 }
 
-// victim samples for the entry to evict, in the segment given or, with nil, in
-// the shard. It returns a nil segment when it finds no entry.
+// victim samples for the entry to evict, in the given segment, or with nil in the shard.
+// It returns a nil segment if it finds no entry.
 func (s *Shard) victim(in *segment, now int64) (*segment, int) {
 	c := s.choose(in, now)
 	return c.segment, c.index
 }
 
-// choose is victim, and tells how much the entry matters.
+// choose is victim, and also returns how much the entry matters.
 func (s *Shard) choose(in *segment, now int64) choice {
 	var p sample
 	var best choice
@@ -268,9 +264,9 @@ func (s *Shard) choose(in *segment, now int64) choice {
 	return best
 }
 
-// chooseOf samples for the entry to evict among those whose record is of a
-// class, or large for numClasses. If it finds none, kept tells whether that is
-// since Keep names those that it has seen.
+// chooseOf samples for the entry to evict among those whose record is of a class, or
+// large for numClasses. If it finds none, kept reports whether Keep protects those that
+// it has seen.
 func (s *Shard) chooseOf(class int, now int64) (c choice, kept bool) {
 	var p sample
 	seen, passed := 0, 0
@@ -313,9 +309,9 @@ func (s *Shard) evictSlot(g *segment, i int, now int64) int {
 	return class
 }
 
-// evictAny evicts an entry of the shard, whatever its class, and reports
-// whether it found one. When that leaves a chunk's worth idle in the class, the
-// class is compacted by one bounded step.
+// evictAny evicts an entry of the shard, whatever its class, and reports whether it found
+// one. If that leaves a chunk's worth idle in the class, it compacts the class by one
+// bounded step.
 func (s *Shard) evictAny(now int64) bool {
 	g, i := s.victim(nil, now)
 	if g == nil {

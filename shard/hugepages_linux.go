@@ -9,29 +9,28 @@ import (
 )
 
 const (
-	// hugeFrom is the accounted size from which on a table asks for huge
-	// pages: below, the caches of address translations cover it.
+	// hugeFrom is the accounted size from which a table asks for huge pages. Below it,
+	// the caches of address translations suffice.
 	hugeFrom = 16 << 20
-	// heapStep is the size and alignment of the steps in which Go's heap maps
-	// memory (runtime: pallocChunkBytes): what is asked for a part that is not
-	// mapped yet is forgotten when it is.
+	// heapStep is the size and alignment of the steps in which Go's heap maps memory
+	// (runtime: pallocChunkBytes). A request for a part that is not mapped yet is
+	// forgotten when it is mapped.
 	heapStep = 4 << 20
-	// stepsKnown bounds what is remembered: 64 GB of heap.
+	// stepsKnown bounds the remembered steps: 64 GB of heap.
 	stepsKnown = 16 << 10
 )
 
-// huge remembers which steps of the heap have been asked for, by number. It
-// belongs to the process, as the heap does.
+// huge remembers which steps of the heap have been requested, by number. It belongs to
+// the process, as the heap does.
 var huge struct {
 	sync.Mutex
 	known map[uintptr]bool
 }
 
-// adviseHugePages asks the kernel to back the step of the heap around p, a
-// new chunk or segment, by huge pages: a lookup in a large table misses the
-// translation of two addresses, which on a virtual machine costs more than the
-// memory itself (figures in DESIGN.md). Where
-// the kernel does not offer it, nothing happens.
+// adviseHugePages asks the kernel to back the step of the heap around p, a new chunk or
+// segment, by huge pages. A lookup in a large table misses the translation of two
+// addresses, which on a virtual machine costs more than the memory itself (figures in
+// DESIGN.md). If the kernel does not offer it, nothing happens.
 func adviseHugePages(p unsafe.Pointer) {
 	step := uintptr(p) / heapStep
 	huge.Lock()

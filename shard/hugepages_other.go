@@ -4,7 +4,7 @@ package shard
 
 import "unsafe"
 
-// hugeFrom is above every table: there is nothing to ask for here.
+// hugeFrom is above every table: huge pages cannot be requested here.
 const hugeFrom = 1 << 62
 
 // adviseHugePages does nothing here.

@@ -8,7 +8,7 @@ type Image struct {
 	Meta     uint32
 	Deadline int64
 	State    []byte // 8 bytes a word, little-endian
-	Space    uint8  // of the key; set by Undo.Walk, no part of the encoding
+	Space    uint8  // of the key; set by Undo.Walk, not encoded
 }
 
 // The encoding of an entry is little-endian: deadline int64, then the record
@@ -21,8 +21,8 @@ func (e Entry) AppendTo(dst []byte) []byte {
 	return append(dst, e.rec...)
 }
 
-// Image returns the entry's state; Key and State are the table's own bytes, as
-// those of Entry.Key and Entry.State.
+// Image returns the entry's state. Key and State are the table's own bytes, as those of
+// Entry.Key and Entry.State.
 func (e Entry) Image() Image {
 	return Image{Key: e.Key(), Meta: e.Meta(), Deadline: e.Deadline(), State: e.State()}
 }
@@ -37,8 +37,7 @@ func (im Image) AppendTo(dst []byte) []byte {
 	return append(dst, im.Key...)
 }
 
-// decodeEntry decodes the entry that b is. Key and State of the image are parts
-// of b.
+// decodeEntry decodes an entry from b. Key and State of the image are parts of b.
 func decodeEntry(b []byte) Image {
 	state := len(b) - keyLen(b[8:])
 	return Image{
@@ -49,11 +48,10 @@ func decodeEntry(b []byte) Image {
 	}
 }
 
-// Put makes the entry of im.Key equal to im, whether it exists or not. hash
-// must be as for Find. Put takes over the caller's hold on im.Meta:
-// Config.Release is called for the meta that it replaces, also when that is the
-// same. It may evict other entries, and fails as Insert and Resize do; then
-// nothing has changed.
+// Put makes the entry of im.Key equal to im, whether it exists or not. hash must be as
+// for Find. Put takes over the caller's hold on im.Meta: it calls Config.Release for the
+// meta that it replaces, even if that is the same. It may evict other entries, and fails
+// as Insert and Resize do; then nothing has changed.
 func (s *Shard) Put(hash uint64, im Image, now int64) error {
 	words := len(im.State) / 8
 	e, ok := s.Find(hash, im.Key)
@@ -76,8 +74,7 @@ func (s *Shard) Put(hash uint64, im Image, now int64) error {
 	return nil
 }
 
-// Restore is Put without a limit of memory, and without evictions: it does not
-// fail.
+// Restore is Put without a limit of memory and without evictions: it does not fail.
 func (s *Shard) Restore(hash uint64, im Image, now int64) {
 	s.unbounded = true
 	err := s.Put(hash, im, now)

@@ -2,20 +2,20 @@ package shard
 
 import "slices"
 
-// keptFew is how many tags are looked through in turn before a set of them is
-// made: most steps hold a key or two.
+// keptFew is up to how many tags are searched in turn, without a set: most steps hold a
+// key or two.
 const keptFew = 16
 
-// kept are the tags of the keys that eviction leaves alone. A set is made once
-// an eviction asks for more than keptFew.
+// kept are the tags of the keys that eviction leaves alone. A set is made once an
+// eviction asks for one of more than keptFew.
 type kept struct {
 	tags []uint32
 	set  map[uint32]struct{}
 }
 
-// Keep has eviction leave the key of a hash alone, in all spaces and whether it
-// exists or not, until LetGo: it belongs to a step that holds the lock. What
-// needs room then, and finds nothing else to evict, fails with ErrFull.
+// Keep protects the key of a hash from eviction, in all spaces and whether it exists or
+// not, until LetGo: it belongs to a step that holds the lock. An operation that finds
+// nothing else to evict fails with ErrFull.
 func (s *Shard) Keep(hash uint64) {
 	tag := uint32(hash>>32) | dirtyBit | spaceBits
 	if s.kept.set != nil {
@@ -25,7 +25,7 @@ func (s *Shard) Keep(hash uint64) {
 	s.kept.tags = append(s.kept.tags, tag)
 }
 
-// LetGo ends what Keep has begun.
+// LetGo ends the protection of all kept keys.
 func (s *Shard) LetGo() {
 	if cap(s.kept.tags) > keptFew {
 		s.kept = kept{}
@@ -33,7 +33,7 @@ func (s *Shard) LetGo() {
 	s.kept.tags = s.kept.tags[:0]
 }
 
-// keeps reports whether eviction has to leave an entry with this tag alone.
+// keeps reports whether eviction must leave an entry with this tag alone.
 func (s *Shard) keeps(tag uint32) bool {
 	k := &s.kept
 	tag |= dirtyBit | spaceBits

@@ -6,13 +6,12 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// A table that is larger than the processor's caches misses them twice a
-// lookup: the slot, and the record it names. Whoever knows several keys ahead
-// asks for all slots, then for all records, and only then looks them up, so that
-// the misses overlap.
+// If a table is larger than the processor's caches, a lookup misses them twice: the slot,
+// and its record. A caller that knows several keys ahead prefetches all slots, then all
+// records, and only then looks them up. So the misses overlap.
 
-// Prefetch asks the processor for the slots and records of the keys of these
-// hashes. It holds each key's shard for a moment.
+// Prefetch prefetches the slots and records of the keys of these hashes. It holds each
+// key's shard for a moment.
 func (t *Table) Prefetch(hashes []uint64) {
 	for _, h := range hashes {
 		t.At(h).prefetchSlot(h)
@@ -22,8 +21,8 @@ func (t *Table) Prefetch(hashes []uint64) {
 	}
 }
 
-// PrefetchRecord asks for the record of the key of a hash, whose slot should have been
-// asked for. It holds the key's shard for a moment.
+// PrefetchRecord prefetches the record of the key of a hash, whose slot should have been
+// prefetched. It holds the key's shard for a moment.
 func (t *Table) PrefetchRecord(hash uint64) {
 	s := t.At(hash)
 	s.Lock()
@@ -31,8 +30,8 @@ func (t *Table) PrefetchRecord(hash uint64) {
 	s.Unlock()
 }
 
-// PrefetchDelete is PrefetchRecord for what a FindHash and a Delete need besides: more
-// of the record, and the segment's count.
+// PrefetchDelete is PrefetchRecord for a FindHash and a Delete. It prefetches more: the
+// rest of the record, and the segment's count.
 func (t *Table) PrefetchDelete(hash uint64) {
 	s := t.At(hash)
 	s.Lock()
@@ -45,16 +44,15 @@ func (t *Table) PrefetchDelete(hash uint64) {
 	s.Unlock()
 }
 
-// deleteLines is how much of a record FindHash reads at most, as a rule: its key is at
-// the end.
+// deleteLines is how many lines of a record FindHash usually reads: the key is at the
+// end.
 const deleteLines = 2
 
-// PrefetchSlot asks the processor for the slot of the key of a hash. It takes no
-// lock.
+// PrefetchSlot prefetches the slot of the key of a hash. It takes no lock.
 func (t *Table) PrefetchSlot(hash uint64) { t.At(hash).prefetchSlot(hash) }
 
-// PrefetchRecord asks the processor for the record of the key of a hash, whose
-// length it needs: long keys take more than a line. The lock must be held.
+// PrefetchRecord prefetches the record of the key of a hash. It needs the key's length:
+// long keys take more than a line. The lock must be held.
 func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
 	switch g, ref := s.lookup(hash); {
 	case g == nil:
@@ -66,8 +64,8 @@ func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
 	}
 }
 
-// lookup returns the segment of a hash, nil if there is none, and the record of the
-// first slot that fits it, 0 if there is none. The lock must be held.
+// lookup returns the segment of a hash, nil if there is none, and the record of the first
+// slot that fits it, 0 if there is none. The lock must be held.
 func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
 	if g = s.dir.Load().find(hash); g == nil {
 		return nil, 0
@@ -81,20 +79,20 @@ func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
 	return g, 0
 }
 
-// prefetchCount asks for the line of what an Insert and a Delete change in a segment
+// prefetchCount prefetches the line of the segment that an Insert and a Delete change
 // beside the slot.
 func (g *segment) prefetchCount() { prefetch.Line(unsafe.Pointer(&g.count)) }
 
-// prefetchSlot asks for the line where the search for a hash begins. It needs
-// no lock: taking one would make the misses of directories wait for one another.
+// prefetchSlot prefetches the line where the search for a hash begins. It takes no lock:
+// with one, the misses of directories would wait for one another.
 func (s *Shard) prefetchSlot(hash uint64) {
 	if g := s.dir.Load().find(hash); g != nil {
 		prefetch.Line(unsafe.Pointer(&g.slots[home(uint32(hash>>32))]))
 	}
 }
 
-// prefetchRecord asks for the record of the first slot that fits the hash, or, if
-// there is none, for the one that an Insert would take. The lock must be held.
+// prefetchRecord prefetches the record of the first slot that fits the hash, or if there
+// is none, the record that an Insert would take. The lock must be held.
 func (s *Shard) prefetchRecord(hash uint64) {
 	switch g, ref := s.lookup(hash); {
 	case g == nil:
@@ -106,21 +104,21 @@ func (s *Shard) prefetchRecord(hash uint64) {
 	}
 }
 
-// prefetch asks for a record.
+// prefetch prefetches a record.
 func (a *arena) prefetch(ref uint32) {
 	if ref&largeRef == 0 {
 		prefetch.Line(a.address(ref))
 	}
 }
 
-// prefetchWhole asks for a record of one word, and if it takes more than a line,
-// for the next one too.
+// prefetchWhole prefetches a record of one word, and the next line too if the record
+// takes more than one.
 func (a *arena) prefetchWhole(ref uint32, keyLen int) {
 	if ref&largeRef == 0 {
 		first := a.address(ref)
 		prefetch.Line(first)
 		at, size := int(ref&unitMask*unit), recordSize(keyLen, 1)
-		if at%line+size > line && at+size <= chunkSize { // else it is another key's
+		if at%line+size > line && at+size <= chunkSize { // otherwise the line is another key's
 			prefetch.Line(unsafe.Add(first, min(size-1, line)))
 		}
 	}
@@ -129,8 +127,8 @@ func (a *arena) prefetchWhole(ref uint32, keyLen int) {
 // line is the size of a cache line.
 const line = 64
 
-// prefetchRoom asks for the record that alloc would take next, if it is of the
-// same class as the last: most keys of a table are alike.
+// prefetchRoom prefetches the record that alloc would take next, if it is of the same
+// class as the last: most keys of a table are alike.
 func (a *arena) prefetchRoom() {
 	if n := a.class[a.lastClass].head; n != 0 {
 		ci := &a.info[n]

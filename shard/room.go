@@ -5,42 +5,43 @@ import (
 	"runtime"
 )
 
-// Large records make room in the whole table: a shard's share of the limit may be
-// smaller than one of them, and all shards together may not pass the limit by one each.
+// Large records make room in the whole table: a shard's share of the limit may be smaller
+// than one of them. Nor may all shards together pass the limit by one each.
 
 const (
-	// roomShards is how many shards are compared to choose the one that gives next,
+	// roomShards is how many shards are compared to choose the one that evicts next,
 	// unless one has an entry that hardly matters.
 	roomShards = 16
-	// roomHolds bounds how often in a row one shard is held to give.
+	// roomHolds bounds how often in a row one shard is locked to evict.
 	roomHolds = 16
-	// roomBytes is how many bytes each of the looks and evictions that makeRoom may
-	// make is good for: half of the smallest entry with a key.
+	// roomBytes is the yield assumed for each look or eviction of reserve: half of the
+	// smallest entry with a key.
 	roomBytes = 16
-	// roomTries is how often reserve looks through shards that others hold.
+	// roomTries is how often reserve goes through shards that others hold.
 	roomTries = 64
-	// rankShift makes eighths of weights: within one it does not matter which shard gives.
+	// rankShift turns weights into eighths: within one, it does not matter which shard
+	// evicts.
 	rankShift = 29
 )
 
-// MakeRoom evicts entries, of any shard, until the limit allows n bytes more. It
-// is for who is about to insert a large record, and holds no shard yet: so others do
-// not wait for its shard meanwhile. now is in ns.
+// MakeRoom evicts entries, of any shard, until the limit allows n bytes more. A caller
+// that is about to insert a large record calls it before it locks a shard, so that others
+// do not wait for its shard. now is in ns.
 func (t *Table) MakeRoom(n int, now int64) {
 	if c := largeCost + roundUp(n); t.evict.Load() && t.reserve(c, nil, now) {
 		t.account.add(-c)
 	}
 }
 
-// roundUp bounds what the allocator hands out for a large record.
+// roundUp bounds the allocator's size for a large record.
 func roundUp(size int) int64 { return int64(size + min(size>>3, 8<<10)) }
 
-// reserve takes n bytes of the account for who holds a shard, or none, and evicts
-// until the limit allows that. It asks several shards at a time what they would evict,
-// and the one whose entry matters least gives. No shard is waited for while one is
-// held, so that nobody waits for each other. If the table is above its limit, as after
-// a change of that, it is as good if it comes to have n bytes less than it had. What
-// does not fit below the limit evicts nothing.
+// reserve takes n bytes of the account, and evicts until the limit allows that. held is
+// the shard that the caller has locked, or nil. It asks several shards at a time what
+// they would evict, and evicts from the one whose entry matters least. It never waits for
+// a shard while one is held, so a deadlock is impossible. If the table is above its
+// limit, as after a change of it, it is enough that the table does not grow. A size above
+// the limit evicts nothing.
 func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 	limit := t.account.max.Load()
 	if limit > 0 && n > limit {
@@ -78,8 +79,8 @@ func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 	return t.account.take(n, slack)
 }
 
-// join locks s for who holds a shard, or none, and reports whether it could.
-// Eviction may have ended meanwhile, and with it what the eviction must leave behind.
+// join locks s for a caller that holds another shard, or none, and reports whether it
+// could. Eviction may have ended meanwhile, and with it the bounds that it must keep.
 func (s *Shard) join(held *Shard) bool {
 	switch {
 	case s == held:
@@ -102,7 +103,8 @@ func (s *Shard) part(held *Shard) {
 	}
 }
 
-// offer returns how much the entry matters that s would evict, if there is one.
+// offer returns how much the entry matters that s would evict. ok is false if there is
+// none.
 func (s *Shard) offer(held *Shard, now int64) (rank uint64, ok bool) {
 	if s.keys.Load() == 0 || !s.join(held) {
 		return 0, false
@@ -112,8 +114,8 @@ func (s *Shard) offer(held *Shard, now int64) (rank uint64, ok bool) {
 	return c.rank(), c.segment != nil
 }
 
-// least chooses among all entries, and among the large ones: these are often too few
-// to be in a sample of all.
+// least chooses among all entries, and among the large ones: these are often too few to
+// be in a sample of all.
 func (s *Shard) least(now int64) choice {
 	c := s.choose(nil, now)
 	if large, _ := s.chooseOf(numClasses, now); large.segment != nil {
@@ -125,8 +127,8 @@ func (s *Shard) least(now int64) choice {
 // rank is the weight of a choice in eighths.
 func (c *choice) rank() uint64 { return c.weight >> rankShift }
 
-// give evicts entries of s that matter no more than least, until the account fits n
-// bytes or the shard has given a chunk or a large record. It returns how many it has
+// give evicts entries of s that matter no more than least, until the account fits n bytes
+// or the shard has freed a chunk or a large record. It returns how many entries it has
 // looked at. A hold of its lock evicts no more than an allocation does.
 func (s *Shard) give(n, slack int64, least uint64, held *Shard, now int64) (looked int) {
 	a := &s.arena

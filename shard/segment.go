@@ -1,8 +1,8 @@
 package shard
 
-// slot is what a segment holds of one key. ref 0 is an empty slot. tag has the
-// top 31 bits of the key's hash and, in bit 0, the dirty mark, so that the mark
-// moves with its slot.
+// slot is the slot of one key in a segment. ref 0 is an empty slot. tag has the top 31
+// bits of the key's hash and, in bit 0, the dirty mark, so that the mark moves with its
+// slot.
 type slot struct {
 	deadline int64
 	ref      uint32
@@ -13,23 +13,23 @@ const (
 	slotSize = 16
 	dirtyBit = 1
 
-	// segmentSlots and a header of one slot's size make 4 KiB, a size class
-	// of the allocator.
+	// segmentSlots and a header of one slot's size make 4 KiB, a size class of the
+	// allocator.
 	segmentSlots = 255
 	segmentSize  = 4096
-	// splitAt is the number of keys at which a segment splits, 15/16 full.
-	// Segments of a table fill at about the same time, so that their load
-	// swings between half of this and all of it: 7/8 made the worst phase
-	// 64.9 bytes for a 16-byte key with one word, this makes it 62.6.
+	// splitAt is the number of keys at which a segment splits, 15/16 full. Segments of a
+	// table fill at about the same time, so their load swings between half of this and
+	// all of it. 7/8 made the worst phase 64.9 bytes for a 16-byte key with one word,
+	// 15/16 makes it 62.6.
 	splitAt = 240
 	// mergeAt is the most that two buddies hold together when they merge:
 	// half of splitAt, so that a merged segment is far from its next split.
 	mergeAt = splitAt / 2
 )
 
-// segment holds the slots of the keys whose tags begin with the depth top bits
-// of prefix. Slots are probed linearly from the tag's home and wrap; there is
-// always an empty one, which ends a probe.
+// segment holds the slots of the keys whose tags begin with the depth top bits of prefix.
+// Slots are probed linearly from the tag's home and wrap around. There is always an empty
+// one, which ends a probe.
 type segment struct {
 	slots  [segmentSlots]slot
 	prefix uint32 // top-aligned
@@ -38,9 +38,9 @@ type segment struct {
 	_      [9]byte
 }
 
-// there returns g, which is not nil. Go finds that out by reading the beginning of what a
-// slot is looked up in, unless it knows: that is a line that is hardly ever in a cache,
-// see arena.address.
+// there returns g, which is not nil. Without it, Go checks for nil by reading the
+// beginning of the segment at a lookup: a line that is hardly ever in a cache. See
+// arena.address.
 func (g *segment) there() *segment {
 	if g == nil {
 		panic("shard: no segment")
@@ -48,9 +48,9 @@ func (g *segment) there() *segment {
 	return g
 }
 
-// home spreads the low 16 of a tag's 31 bits over the slots. The directory
-// takes the top bits, so home does not depend on the segment's depth, and a
-// lookup need not read the segment's header.
+// home spreads the low 16 of a tag's 31 bits over the slots. The directory takes the top
+// bits. So home does not depend on the segment's depth, and a lookup need not read the
+// segment's header.
 func home(tag uint32) int { return int(uint32(uint16(tag>>1)) * segmentSlots >> 16) }
 
 func next(i int) int {
@@ -60,7 +60,7 @@ func next(i int) int {
 	return i
 }
 
-// distance is how far slot i lies after slot from, going round.
+// distance returns how far slot i lies after slot from, going round.
 func distance(from, i int) int {
 	if d := i - from; d >= 0 {
 		return d
@@ -79,8 +79,7 @@ func (g *segment) add(sl slot) *slot {
 	return &g.slots[i]
 }
 
-// remove empties slot i and moves back the slots that probing would no longer
-// reach.
+// remove empties slot i and moves back the slots that probing would no longer reach.
 func (g *segment) remove(i int) {
 	g = g.there()
 	for j := next(i); g.slots[j].ref != 0; j = next(j) {
@@ -105,8 +104,8 @@ func (g *segment) index(sl *slot) int {
 // end returns the first top-aligned tag after the segment, 2^32 for the last.
 func (g *segment) end() uint64 { return uint64(g.prefix) + 1<<(32-g.depth) }
 
-// find returns the index of the slot with this tag, dirty or not, and ref,
-// which must be there.
+// find returns the index of the slot with this tag, dirty or not, and ref. The slot must
+// exist.
 func (g *segment) find(tag, ref uint32) int {
 	i := home(tag)
 	for g.slots[i].ref != ref {

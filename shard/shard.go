@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Shard is one lock and the keys under it. Except for Lock, its methods must
-// be called with the lock held.
+// Shard is one lock and the keys under it. Except for Lock, its methods must be called
+// with the lock held.
 //
-// mu, dir, time and the arena's chunk list are in the first 64 bytes: taking
-// the lock brings in what Find reads. The size is a multiple of 128, two cache
-// lines, which is what the prefetcher of x86 fetches at once: one core's lock
-// never shares a line with another's.
+// mu, dir, time and the arena's chunk list are in the first 64 bytes: taking the lock
+// loads what Find reads. The size is a multiple of 128, two cache lines, which the
+// prefetcher of x86 fetches at once. So one core's lock never shares a line with
+// another's.
 type Shard struct {
 	mu    sync.Mutex // mu guards everything below
 	dir   atomic.Pointer[directory]
@@ -30,7 +30,7 @@ type Shard struct {
 	unbounded   bool   // see Restore
 	hooks       hook
 	undo        []byte               // see dirty.go
-	undoRoom    int                  // that a new undo gets: what the last round has taken
+	undoRoom    int                  // size of the next buffer: what the last round has used
 	before      *Contents            // of the round's first Detach
 	watches     map[uint32]*Watch    // by tag, see watch.go
 	kept        kept                 // see keep.go
@@ -42,15 +42,14 @@ type Shard struct {
 // shardPad is checked by TestSizes.
 const shardPad = 72
 
-// hook is a set of what a change of an entry has to tell, beside itself. Touch
-// tests all of them by one branch.
+// hook is a set of observers of changes. Touch tests all of them by one branch.
 type hook uint64
 
 const (
-	// hookJournal is the bit of a slot's dirty mark: what is marked has been
-	// told.
+	// hookJournal is the bit of a slot's dirty mark: a change of a marked entry needs no
+	// report.
 	hookJournal hook = dirtyBit
-	// hookWatch is no bit of a tag: it has to be told every time.
+	// hookWatch is not a bit of a tag: every change is reported.
 	hookWatch hook = 1 << 32
 )
 
@@ -60,20 +59,19 @@ func (s *Shard) Len() int { return int(s.keys.Load()) }
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
 
-// TryLock takes the shard's lock if nobody has it, and tells whether it has.
+// TryLock takes the shard's lock if nobody has it, and reports whether it did.
 func (s *Shard) TryLock() bool { return s.mu.TryLock() }
 
-// Unlock gives the shard's lock back; every Entry of the shard is invalid then.
+// Unlock releases the shard's lock; every Entry of the shard is invalid then.
 func (s *Shard) Unlock() { s.mu.Unlock() }
 
-// setBack is how far behind a time is that is not late, but of a clock that
-// was set back.
+// setBack is how far back a time must be to count as a clock that was set back, not as
+// late.
 const setBack = time.Second
 
-// Advance returns the time, in ns, of a visit for which the clock was read at
-// now: now, or the time of an earlier visit if that is later by up to a second.
-// Threads read the clock before they have the lock, so they may get it in
-// another order than they read.
+// Advance returns the time, in ns, of a visit for which the clock was read at now: now,
+// or the time of an earlier visit if that is later by up to a second. Threads read the
+// clock before they have the lock, so they may get it in another order than they read.
 func (s *Shard) Advance(now int64) int64 {
 	if now < s.time && s.time-now <= int64(setBack) {
 		return s.time
@@ -82,8 +80,8 @@ func (s *Shard) Advance(now int64) int64 {
 	return now
 }
 
-// Find returns the entry of key, also when it has expired. hash must be
-// Table.Hash(key), in another space than 0 with its SpaceMask.
+// Find returns the entry of key, even if it has expired. hash must be Table.Hash(key),
+// XORed with SpaceMask in a space other than 0.
 func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
@@ -108,9 +106,9 @@ func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 	}
 }
 
-// FindHash is Find for who keeps hashes and no keys: it returns the first entry of
-// the hash that is wanted. Of two hashes that differ in the middle the entries may be
-// the same, so want has to compare.
+// FindHash is Find for a caller that keeps hashes and no keys: it returns the first entry
+// of the hash for which want returns true. Entries of hashes that differ only in the
+// middle can meet here, so want must compare.
 func (s *Shard) FindHash(hash uint64, want func(Entry) bool) (Entry, bool) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
@@ -127,9 +125,8 @@ func (s *Shard) FindHash(hash uint64, want func(Entry) bool) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Insert adds key, which must be absent, with its state zeroed. hash must be
-// as for Find. It may evict other entries and fails with ErrFull,
-// ErrKeyTooLong or ErrTooManyWords.
+// Insert adds key, which must be absent, with its state zeroed. hash must be as for Find.
+// It may evict other entries, and fails with ErrFull, ErrKeyTooLong or ErrTooManyWords.
 func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline, now int64) (Entry, error) {
 	if len(key) > MaxKeyLen {
 		return Entry{}, ErrKeyTooLong
@@ -157,11 +154,10 @@ func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline
 	return Entry{sl, rec}, nil
 }
 
-// Resize changes the number of state words of e, keeps those that both sizes
-// have and zeroes new ones. It may evict other entries. On error (ErrFull,
-// ErrTooManyWords) the returned entry is e, unchanged and valid. Fewer words
-// are always had: what they take beyond the limit, a chunk at most, is less
-// than what a table passes it by anyway.
+// Resize changes the number of state words of e, keeps those that both sizes have and
+// zeroes new ones. It may evict other entries. On error (ErrFull, ErrTooManyWords) the
+// returned entry is e, unchanged and valid. Fewer words never fail: they may take a chunk
+// beyond the limit, less than a table passes it by anyway.
 func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error) {
 	if words < 0 || words > MaxWords {
 		return e, ErrTooManyWords
@@ -193,7 +189,7 @@ func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error
 	s.count(-1, e.rec)
 	keep := recordHeader + 8*min(old, words)
 	rec := s.arena.format(ref, len(key), words)
-	// In place, the key moves before the words it may overlap are zeroed.
+	// In place, the key moves before the words that it may overlap are zeroed.
 	copy(rec[recordHeader+8*words:], key)
 	if words > old {
 		clear(rec[recordHeader+8*old : recordHeader+8*words])
@@ -209,7 +205,7 @@ func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error
 	return e, nil
 }
 
-// Delete removes e and gives its memory back.
+// Delete removes e and releases its memory.
 func (s *Shard) Delete(e Entry) {
 	s.depart(e)
 	g := s.segmentOf(e.slot.tag)
@@ -241,11 +237,11 @@ func (s *Shard) entry(g *segment, i int) Entry {
 	return Entry{sl, s.arena.record(sl.ref)}
 }
 
-// makeSlot makes sure that the segment of tag has room for one more slot.
+// makeSlot makes sure that the segment of tag has room for another slot.
 func (s *Shard) makeSlot(tag uint32, now int64) error {
 	if s.dir.Load() == noDirectory {
-		// With eviction on, a shard's first segment may pass the limit: there
-		// is nothing in the shard to evict for it.
+		// With eviction on, a shard's first segment may pass the limit: the shard has
+		// nothing to evict for it.
 		slack := int64(0)
 		if s.table.evict.Load() {
 			slack = beyond
@@ -276,7 +272,7 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 		if in, i := s.victim(g, now); in != nil {
 			s.evictSlot(g, i, now)
 		} else if !s.displace(before, segmentSize, now) || !s.split(g, beyond) {
-			return ErrFull // the step at work keeps them all
+			return ErrFull // the step keeps them all
 		}
 	}
 }

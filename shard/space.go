@@ -1,13 +1,11 @@
 package shard
 
-// A table has several key spaces, which are its owner's databases, and what its
-// owner keeps beside them: equal keys of two spaces are two keys. A record does not
-// say which space it is in; its hash does: that of a key in space n is Hash with
-// SpaceMask(n) turned over.
-// These are the lowest bits of the tag, which choose neither the shard nor the
-// segment, so that equal keys of all spaces are in one segment, next to each
-// other, and never have equal tags: Find compares nothing more, and space 0
-// costs nothing.
+// A table has several key spaces: its owner's databases, and the owner's other records.
+// Equal keys of two spaces are two keys. A record does not have its space, but its hash
+// does: the hash of a key in space n is Hash XOR SpaceMask(n). The mask is the lowest
+// bits of the tag, which choose neither the shard nor the segment. So equal keys of all
+// spaces are in one segment, close together, and never have equal tags. Find compares
+// nothing more, and space 0 costs nothing.
 
 // Spaces is how many key spaces a table has, numbered from 0.
 const Spaces = 32
@@ -17,10 +15,10 @@ const (
 	spaceBits  = (Spaces - 1) << 1
 )
 
-// SpaceMask returns what a key's Hash is to be XORed with in a space.
+// SpaceMask returns the mask with which a key's Hash is XORed in a space.
 func SpaceMask(space uint8) uint64 { return uint64(space) << spaceShift }
 
-// SpaceOf returns the space that the hash of a key is of.
+// SpaceOf returns the space of a key by its hash.
 func (t *Table) SpaceOf(hash uint64, key []byte) uint8 {
 	return uint8((hash^t.Hash(key))>>spaceShift) % Spaces
 }
@@ -30,9 +28,9 @@ func (t *Table) hashAs(key []byte, bits byte) uint64 {
 	return t.Hash(key)&^(spaceBits<<32) | uint64(bits&spaceBits)<<32
 }
 
-// CountSpace adds to the number of keys of a space: the owner knows when a
-// record of one comes, and by Config.Release when it goes. Space 0 is what the
-// others leave of all keys.
+// CountSpace adds n to the number of keys of a space. The owner knows when a record of
+// the space comes, and Config.Release tells it when one goes. Space 0 has the rest of all
+// keys.
 func (s *Shard) CountSpace(space uint8, n int32) {
 	if space != 0 {
 		s.spaces[space].Add(n)
@@ -59,7 +57,7 @@ func (t *Table) counted(space uint8) int {
 	return n
 }
 
-// SpaceLen returns the number of keys of a space but 0 in the shard.
+// SpaceLen returns the number of the shard's keys of a space other than 0.
 func (s *Shard) SpaceLen(space uint8) int { return int(s.spaces[space].Load()) }
 
 // Share returns the shard's part of the table's MaxBytes.

@@ -1,17 +1,16 @@
 package shard
 
-// shedPerHold is how many entries one Sweep evicts while the table is above
-// its limit, which happens after the limit was lowered, and when a table that
-// followed, without one, begins to decide.
+// shedPerHold is how many entries one Sweep evicts while the table is above its limit.
+// That happens after the limit was lowered, and when a follower's table, which has none,
+// begins to decide.
 const shedPerHold = 16
 
-// Sweep does one bounded piece of upkeep on a shard, in one hold of its lock:
-// it removes the expired entries of the segment at cursor, sheds a few entries
-// if the table is above its limit, merges the segment with its buddies and
-// drains up to 4 KiB of a sparse chunk. cursor 0 begins a pass; the result is
-// where to go on, 0 when the pass is done. The cursor is a position in hash
-// order: splits and merges between two calls make a pass skip nothing that
-// stays.
+// Sweep does one bounded piece of upkeep on a shard, in one hold of its lock. It removes
+// the expired entries of the segment at cursor, and sheds a few entries if the table is
+// above its limit. It merges the segment with its buddies, and drains up to 4 KiB of a
+// sparse chunk. cursor 0 begins a pass; the result is where to go on, 0 when the pass is
+// done. The cursor is a position in hash order: splits and merges between two calls make
+// a pass skip no remaining entry.
 func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 	s := &t.shards[shard]
 	s.Lock()
@@ -34,8 +33,8 @@ func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 	return uint32(end)
 }
 
-// reap removes the expired entries of g. Removing a slot moves later ones back
-// to it at most, so going on from the same index misses none.
+// reap removes the expired entries of g. Removing a slot moves only later ones back to
+// it, so going on from the same index misses none.
 func (s *Shard) reap(g *segment, now int64) {
 	n := uint64(0)
 	for i := range g.slots {
@@ -44,7 +43,7 @@ func (s *Shard) reap(g *segment, now int64) {
 			n++
 		}
 	}
-	if n == 0 { // as mostly
+	if n == 0 { // the usual case
 		return
 	}
 	s.table.expired.Add(n)
@@ -57,8 +56,8 @@ func (s *Shard) reap(g *segment, now int64) {
 	}
 }
 
-// shed makes the shard smaller while the table is above its limit: by what is
-// idle in it, and when that is not a chunk of any class, by entries of g.
+// shed makes the shard smaller while the table is above its limit: by idle chunks, and if
+// no class has one, by entries of g.
 func (s *Shard) shed(g *segment, now int64) {
 	for n := 0; n < shedPerHold && g.count > 0 && s.table.account.over(); n++ {
 		if s.reclaim() {
@@ -69,14 +68,14 @@ func (s *Shard) shed(g *segment, now int64) {
 	}
 }
 
-// removeBytes is how much of records one Remove deletes at most, but for the
-// last one: each is copied for the journal.
+// removeBytes bounds the bytes of records that one Remove deletes, except for the last
+// one: each is copied for the journal.
 const removeBytes = 64 << 10
 
 // Remove deletes the entries of the segment at cursor for which fn returns true,
-// those of removeBytes at a time, and returns where to go on; done is true when
-// that was the last. cursor 0 begins. The lock must be held; fn must not call
-// into the table. An entry that is there all the time is passed to fn.
+// removeBytes at a time, and returns where to go on. done is true after the last segment.
+// cursor 0 begins. The lock must be held; fn must not call into the table. An entry that
+// exists all the time is passed to fn.
 func (s *Shard) Remove(cursor uint32, fn func(Entry) bool) (next uint32, done bool) {
 	if s.dir.Load() == noDirectory {
 		return 0, true

@@ -8,10 +8,10 @@ import (
 	"sync/atomic"
 )
 
-// Bounds of what an entry holds.
+// Bounds of an entry.
 const (
 	MaxKeyLen = 64 << 10  // bytes, inclusive
-	MaxWords  = 3<<17 + 1 // 3 MiB, and a word or two that say how long it is
+	MaxWords  = 3<<17 + 1 // 3 MiB, and up to two words for its length
 )
 
 // These errors are returned when an entry is inserted, put or resized.
@@ -20,16 +20,16 @@ var (
 	ErrKeyTooLong = errors.New("shard: key is longer than 64 KiB")
 	// ErrTooManyWords is returned for a state below 0 or above MaxWords.
 	ErrTooManyWords = errors.New("shard: state has too many words")
-	// ErrFull is returned when the entry needs memory that the limit does not
-	// allow and eviction is off or found nothing to evict.
+	// ErrFull is returned if the entry needs memory beyond the limit, and eviction is off
+	// or finds nothing to evict.
 	ErrFull = errors.New("shard: memory limit reached")
 )
 
 const (
-	// DefaultShards is how many shards a table has that is not told.
+	// DefaultShards is the number of shards if Config has 0.
 	DefaultShards = 256
-	// maxShards keeps a scan cursor, (shard, 31-bit tag), below 2^53, the
-	// largest integer that clients with floating-point numbers read exactly.
+	// maxShards keeps a scan cursor, (shard, 31-bit tag), below 2^53, the largest integer
+	// that clients with floating-point numbers read exactly.
 	maxShards = 1 << 16
 )
 
@@ -38,24 +38,23 @@ type Config struct {
 	// Shards is rounded up to a power of two; 0 means
 	// DefaultShards, at most 65536.
 	Shards int
-	// MaxBytes limits the accounted memory; 0 means no limit. It is checked
-	// when a segment, a chunk or a large record must be allocated.
+	// MaxBytes limits the accounted memory; 0 means no limit. It is checked when a
+	// segment, a chunk or a large record must be allocated.
 	MaxBytes int64
-	// Evict chooses what happens at the limit: true evicts the entries of
-	// lowest Pressure, false makes Insert, Put and Resize return ErrFull.
+	// Evict chooses what happens at the limit: true evicts the entries of lowest
+	// Pressure, false makes Insert, Put and Resize return ErrFull.
 	Evict bool
-	// Release, if set, is called under the shard's lock when a record stops
-	// carrying meta: expired, evicted, deleted, replaced by Put. SetMeta does
-	// not call it. Contents.Release calls it without a lock, for a shard of no
-	// table. It must not call into the table, but may CountSpace of the shard.
+	// Release, if set, is called under the shard's lock when a record stops carrying
+	// meta: expired, evicted, deleted, replaced by Put. SetMeta does not call it.
+	// Contents.Release calls it without a lock, for a shard of no table. It must not call
+	// into the table, but may CountSpace of the shard.
 	Release func(s *Shard, meta uint32)
-	// Pressure, if set, tells how much an entry matters: 0 for full quota, up
-	// to MaxUint32 for exhausted. For most entries crowded and alone are the
-	// same. For others, the guests, crowded is less, and counts while guests
-	// take more than half of the bytes that eviction looks at. Pressure is
-	// called under the shard's lock while eviction samples and must not call
-	// into the table. Nil means that the entry with the earliest deadline goes
-	// first.
+	// Pressure, if set, returns how much an entry matters: 0 for full quota, up to
+	// MaxUint32 for exhausted. For most entries crowded and alone are the same. For
+	// others, the guests, crowded is less, and counts while guests take more than half of
+	// the bytes that eviction looks at. Pressure is called under the shard's lock while
+	// eviction samples, and must not call into the table. Nil means that the entry with
+	// the earliest deadline goes first.
 	Pressure func(e Entry, now int64) (crowded, alone uint32)
 }
 
@@ -98,11 +97,11 @@ func New(c Config) *Table {
 	return t
 }
 
-// SetLimit changes MaxBytes and Evict of a live table. A lower limit takes
-// effect as Sweep sheds entries.
+// SetLimit changes MaxBytes and Evict of a live table. A lower limit takes effect as
+// Sweep sheds entries.
 //
-// Eviction is on as long as there is the limit that goes with it: who meets a
-// limit, finds eviction off and tries again meets the limit that goes with that.
+// While the limit changes, eviction is never off with a limit that requires it. An
+// allocation that meets a limit, finds eviction off and tries again meets the new limit.
 func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	if evict {
 		t.evict.Store(true)
@@ -111,11 +110,11 @@ func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	t.evict.Store(evict)
 }
 
-// Pass tells the table of a time, in ns, that has passed for everybody who has
-// a copy of it: an eviction of what has expired by then needs no dirty mark.
+// Pass tells the table a time, in ns, that has passed on every node with a copy of it:
+// evicting an entry that has expired by then needs no dirty mark.
 func (t *Table) Pass(now int64) { t.passed.Store(now) }
 
-// Passed returns the time that Pass was last told, 0 before.
+// Passed returns the last time given to Pass, or 0.
 func (t *Table) Passed() int64 { return t.passed.Load() }
 
 // Seed returns the seed of Hash.
@@ -137,7 +136,7 @@ func (t *Table) Shard(i int) *Shard { return &t.shards[i] }
 // Shards returns the number of shards, a power of two.
 func (t *Table) Shards() int { return len(t.shards) }
 
-// Len returns the number of keys, expired ones included until they are swept.
+// Len returns the number of keys, including expired ones that are not swept yet.
 func (t *Table) Len() int {
 	n := int64(0)
 	for i := range t.shards {
@@ -146,18 +145,17 @@ func (t *Table) Len() int {
 	return int(n)
 }
 
-// Charge adds to the accounted memory what the caller holds on behalf of the
-// table, or with n < 0 takes it away. Above the limit entries are evicted.
+// Charge adds to the accounted memory what the caller holds on behalf of the table; a
+// negative n subtracts. Above the limit entries are evicted.
 func (t *Table) Charge(n int64) { t.account.add(n) }
 
-// Bytes returns the accounted memory: segments, directories, chunks, large
-// records and undo buffers. The table's fixed part, under 1 KiB a shard, is
-// not in it.
+// Bytes returns the accounted memory: segments, directories, chunks, large records and
+// undo buffers. It excludes the table's fixed part, under 1 KiB a shard.
 func (t *Table) Bytes() int64 { return t.account.bytes.Load() + t.account.undo.Load() }
 
 // Stats describes a table at about one moment: shards are read in turn.
 type Stats struct {
-	Keys        int    // keys in the table, expired ones not yet swept included
+	Keys        int    // keys in the table, including expired ones not yet swept
 	Bytes       int64  // accounted memory, see Table.Bytes
 	MaxBytes    int64  // its limit, 0 for none
 	KeyBytes    int64  // bytes of the keys alone
@@ -200,15 +198,15 @@ func (t *Table) Lock() {
 	}
 }
 
-// Unlock gives back what Lock has taken.
+// Unlock releases all locks taken by Lock.
 func (t *Table) Unlock() {
 	for i := range t.shards {
 		t.shards[i].Unlock()
 	}
 }
 
-// Detach empties all shards, whose locks must be held, and returns what they
-// held as far as no journal keeps it: see Shard.Detach.
+// Detach empties all shards, whose locks must be held, and returns the contents that no
+// journal keeps: see Shard.Detach.
 func (t *Table) Detach() (unkept []*Contents) {
 	for i := range t.shards {
 		if c := t.shards[i].Detach(); c != nil {
@@ -228,17 +226,17 @@ func (t *Table) Reset() {
 	}
 }
 
-// account is the memory account of a table, in bytes. Undo buffers are beside the
-// limit: what is overwritten or evicted stays in them up to the cut, so that eviction
-// would not make less of them.
+// account is the memory account of a table, in bytes. Undo buffers are not part of the
+// limit: overwritten and evicted states stay in them until the cut, so eviction would not
+// reduce them.
 type account struct {
-	bytes atomic.Int64 // but for undo
+	bytes atomic.Int64 // without undo
 	undo  atomic.Int64
 	max   atomic.Int64 // of bytes, 0 for no limit
 }
 
-// take adds n unless that would pass the limit by more than slack. What is refused is
-// never in the account, not even for a moment: it would be in the way of others.
+// take adds n unless that would pass the limit by more than slack. A refused amount is
+// never in the account, not even for a moment: it would make others fail.
 func (a *account) take(n, slack int64) bool {
 	for {
 		v := a.bytes.Load()

@@ -2,12 +2,11 @@ package shard
 
 import "bytes"
 
-// A shard counts the changes of the keys that somebody watches. While it has
-// such keys each change of any entry costs a lookup of its tag; without, nothing:
-// see hook.
+// A shard counts the changes of watched keys. While it has such keys, each change of any
+// entry costs a lookup of its tag; without, nothing: see hook.
 
-// Watch counts the changes of one key while it is held. It is the same for all
-// who watch the key. Its fields are guarded by the lock of the key's shard.
+// Watch counts the changes of one key while it is held. All watchers of the key share it.
+// Its fields are guarded by the lock of the key's shard.
 type Watch struct {
 	key     []byte
 	tag     uint32
@@ -16,11 +15,11 @@ type Watch struct {
 	next    *Watch // of the same tag
 }
 
-// Watch begins to count the changes of a key, whether it exists or not, or joins
-// those who do. hash must be as for Find. Unwatch must be called in the end. A
-// change is all that Touch is called for, and a key that comes, is deleted or
-// evicted: also one that leaves the key as it was. Detach, and the end of an
-// entry that has expired, are none; who watches asks Find.
+// Watch begins to count the changes of a key, whether it exists or not, or joins its
+// other watchers. hash must be as for Find. The caller must call Unwatch. Each call of
+// Touch is a change, even if the key stays as it was, and so is a key that comes, is
+// deleted or evicted. Detach and the end of an expired entry are not changes: watchers
+// call Find too.
 func (s *Shard) Watch(hash uint64, key []byte) *Watch {
 	tag := uint32(hash>>32) | dirtyBit
 	w := s.watch(tag, key)
@@ -57,13 +56,12 @@ func (s *Shard) Unwatch(w *Watch) {
 	}
 }
 
-// Changes returns how often the key has changed since somebody began to watch
-// it. The lock of its shard must be held.
+// Changes returns how often the key has changed since its first watcher began. The lock
+// of its shard must be held.
 func (w *Watch) Changes() uint64 { return w.changes }
 
-// TakeBack has the key have changed as often as Changes has returned before:
-// what was changed since is taken back. The lock of its shard must have been
-// held all the time.
+// TakeBack resets the count to an earlier result of Changes, because the changes since
+// are taken back. The lock of its shard must have been held all the time.
 func (w *Watch) TakeBack(changes uint64) { w.changes = changes }
 
 // Watched returns the Watch of a key, or nil if nobody watches it. hash must be
@@ -75,11 +73,11 @@ func (s *Shard) Watched(hash uint64, key []byte) *Watch {
 	return s.watch(uint32(hash>>32)|dirtyBit, key)
 }
 
-// Key returns the key, which is not to be changed. It needs no lock.
+// Key returns the key, which must not be changed. It needs no lock.
 func (w *Watch) Key() []byte { return w.key }
 
-// Changed counts a change of a key for those who watch it, and for nobody else:
-// what was written left it as it was. hash must be as for Find.
+// Changed counts a change of a watched key that was written but stays as it was. hash
+// must be as for Find.
 func (s *Shard) Changed(hash uint64, key []byte) {
 	if w := s.Watched(hash, key); w != nil {
 		w.changes++
