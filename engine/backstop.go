@@ -16,8 +16,28 @@ const backstopBytes = 16 << 20
 // full it forgets the keys that have used the least of their limit. It admits a call that
 // it cannot count.
 //
-// Slots and counters are not bounded. Nobody can know here when a slot becomes free, and
-// a counter states no limit.
+// Slots and counters are not bounded. A counter states no limit. A slot's release needs a
+// leader, so counted slots would stay taken for their whole time to live and deny
+// everybody.
+//
+// The bounds, and why:
+//
+//   - Windows have n times the limit. A bucket of n times the rate and burst would admit
+//     2n times the limit in one window: it may be full at its beginning, and refills
+//     until its end.
+//   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the
+//     overlay would delay calls or deny the second of two far below n times the limit.
+//   - A log becomes a bucket of half of n times the limit, refilled once in a period: no
+//     period has more than the whole, with one word a key. A log takes 16 bytes a call;
+//     at n = 10 a hundred callers with a limit of 1000 would fill the overlay. For n = 1
+//     a full log's cost must fit, so it stays a log.
+//   - A key is named by 128 bits of hashes under two seeds of this process. SHA-256 would
+//     take 30 µs for 64 KiB, 32 times in a chain.
+//   - A full overlay evicts what has used the least. A flood of keys makes it forget
+//     callers far from their bound, not those at it. If it stopped counting new keys
+//     instead, the flood would pass.
+//   - The owner drops it a minute after the last call, once there is a leader. A leader
+//     that comes and goes would otherwise hand out the whole bound each time.
 //
 // Methods are safe for concurrent use.
 type Backstop struct {

@@ -76,7 +76,8 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 	return lost, nil
 }
 
-// charged is the record of a node's last batch.
+// charged is the record of a node's last batch. Its batches are charged in order, so one
+// number is enough.
 type charged struct {
 	number int64
 	at     int64 // engine time

@@ -28,6 +28,12 @@ var (
 //
 // It may be used after Release: a check that read a policy just before it was replaced
 // finishes with it.
+//
+// So a check trusts no id. It compares limits by pointer, under the lock of a record that
+// refers to the limit, and takes a reference before a record carries its id: see
+// Session.claim. A reference for each check instead would be a cache line that all
+// threads write. Giving references back after a delay would rely on no thread sleeping
+// longer.
 type Ready struct{ it *interned }
 
 // Ready interns a limit of a policy, in database 0, until Release. The number of such

@@ -135,7 +135,8 @@ func (w *weighed) storeLog(now int64) {
 }
 
 // claim takes a reference to the limit of w, for a record that is about to carry its id.
-// A limit that was released and forgotten is interned anew.
+// A limit that was released and forgotten is interned anew: forgetting it made its count
+// far negative, by the same atomic that found it 0.
 func (s *Session) claim(w *weighed) *interned {
 	if w.it.refs.Add(1) <= 0 {
 		w.it = s.e.limits.acquireReplicated(w.it.Limit)

@@ -31,6 +31,11 @@ const (
 // below N cannot be shared: one voter, chosen by the key, has all of it and the others
 // deny.
 //
+// A cost above the share is not decided, even if the whole limit could hold it: Never
+// would be wrong as soon as there is a leader. A share of a token limit has N times the
+// period and 1/N of the burst, a share of a window 1/N of the limit. N and the rank are
+// fixed when the gap begins.
+//
 // Methods are safe for concurrent use. A gap is too rare and too short to need more than
 // one lock.
 type Local struct {

@@ -17,6 +17,15 @@ import (
 //
 // An edit of a policy touches no record. The penalty of the check decides what a record
 // means. So a block ends as soon as the penalty has become shorter.
+//
+// The record is not in the counter's, which goes when its limit is full again: a block
+// outlives its counter. A step writes strikes last, after the counters, because making
+// room for a record may move or evict what weigh has found. An answer is never an error
+// because a strike found no room (Checked.Err).
+//
+// Without a leader the committed copy is asked for blocks, and nothing is written to it.
+// A share of a limit is less than the limit, so a strike would hit callers who are within
+// it.
 
 // Penalty is what a policy's limit does to callers whom it denies. A strike is a denial
 // by the limit itself of a call that costs something and may pass later. All times are in

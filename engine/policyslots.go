@@ -16,6 +16,22 @@ import (
 //
 // Check only asks whether there is room. Reserve takes a slot of each limit that applies,
 // Settle ends them before their time, and Renew gives them their time anew.
+//
+// The rules, and why:
+//
+//   - A slot without a record could be given back by nobody, so Check cannot take one:
+//     Reserve plans slots once the verdict is known (takeSlots).
+//   - Charges are settled once. Slots end and are taken anew while the record exists. So
+//     a settled record keeps its limits of slots, and a later settlement ends slots that
+//     a repeat has taken (endSlots).
+//   - A hold is open while it has a slot that it was opened with. Its end is the latest
+//     of its own time to live and its slots; a renewal moves it. The index of ends finds
+//     it too early, and enters it again.
+//   - A check's hold is Plain: it stays charged, and is open until its last slot ends.
+//   - Renew is all or nothing: with one of two slots, a job would run on half of what it
+//     needs. An edit takes no held slot away, since it cannot take back a running job.
+//   - A wait for a slot binds last (waitsLonger): it is an upper bound, other waits are
+//     exact.
 
 // holderOf returns the id under which the hold of a key has its slots.
 func holderOf(hold []byte) (id algo.HolderID) {

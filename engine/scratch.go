@@ -12,6 +12,9 @@ import (
 // and a session of the Scratch's own works on them. Commit stores the changed copies in
 // one atomic step, unless somebody has changed a key meanwhile that was brought. It is
 // for one goroutine at a time.
+//
+// It is optimistic, since the keys of a slow step are seldom hot. Other commands would
+// wait for a slow step on a loop with thousands of connections.
 type Scratch struct {
 	own  *Engine
 	s    *Session

@@ -14,7 +14,7 @@ var ErrUndoFull = errors.New("too much is changed in one step")
 
 // MaxStep bounds the bytes that one atomic step may change, such as a transaction or a
 // script: its keys and their new states. A step travels as one batch of the log, and
-// later decisions wait for all of it.
+// later decisions wait for all of it: 40 MB held up sync calls for 0.1 to 0.8 s.
 const MaxStep = 8 << 20
 
 // ErrStepTooLarge is returned for a step that changes more than MaxStep.
@@ -25,7 +25,9 @@ var ErrStepTooLarge = errors.New("it changes more than 8388608 bytes in one step
 const undoFew = 8
 
 // stepUndo holds the earlier states of the keys that a step has changed. The steps of a
-// nest share it: each owns the keys from its savepoint on.
+// nest share it: each owns the keys from its savepoint on. A key is copied at its first
+// change, not when it is read. The shard's journal cannot serve: it has the state at the
+// last cut.
 type stepUndo struct {
 	savepoint
 	saved []savedKey

@@ -57,7 +57,8 @@ type ranks struct {
 }
 
 // rankStripes is how many ranks there are. Sessions rarely meet in one, since they count
-// few of their calls. Thousands of sessions cost no more memory than a handful.
+// few of their calls. Thousands of sessions cost no more memory than a handful. A reader
+// merges the stripes, one mutex at a time, and reports the sum of their errors.
 const rankStripes = 4
 
 // tops are the rankings of an engine.
