@@ -14,8 +14,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// What has been put aside is what it was when its shard was cut, whatever becomes
-// of the key, and of its limit, before it is encoded.
+// A copied state stays as it was when its shard was cut, whatever becomes of the key and
+// its limit before it is encoded.
 func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	leader, follower := newNode(t, Config{Shards: 1}), newNode(t, Config{})
 	leader.r.Lead(start)
@@ -92,8 +92,8 @@ func TestAsideHasABound(t *testing.T) {
 	require.Nil(t, a.buf)
 }
 
-// BenchmarkCutHolds cuts a key that has changed in 20 places, and reports for how
-// long others wait for the key's shard and for the gate meanwhile.
+// BenchmarkCutHolds cuts a key that has changed in 20 places. It reports how long the
+// key's shard and the gate are held.
 func BenchmarkCutHolds(b *testing.B) {
 	for _, members := range []int{1000, 30_000} {
 		b.Run(fmt.Sprint("members=", members), func(b *testing.B) {

@@ -69,8 +69,8 @@ func NewBackstop(e *Engine) *Backstop {
 	return &Backstop{Empty: NewEmpty(e), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
 
-// key returns the overlay's name for a key of a database under a limit of an algorithm:
-// 128 bits of hashes, so that long keys take no more room than short ones.
+// key returns the overlay's name for a key of a database under a limit of an algorithm.
+// It is 128 bits of hashes, so that long keys take no more room.
 func (b *Backstop) key(db uint8, a algo.Algorithm, key []byte) []byte {
 	name := make([]byte, 0, 2+8*len(b.seeds))
 	name = append(name, db, byte(a))

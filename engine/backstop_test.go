@@ -37,9 +37,8 @@ func admitted(t *testing.T, b *engine.Backstop, n int64, l algo.Limit, rnd *rand
 	return h
 }
 
-// However calls come, they are admitted no more than so many times what the limit
-// would admit by its definition: of a bucket in any stretch of time, of a window in
-// each, of a log in any period.
+// Whatever the calls, at most n times the limit is admitted by its definition. That holds
+// for a bucket in any stretch of time, for a window in each, for a log in any period.
 func TestBackstopBoundsEveryAlgorithm(t *testing.T) {
 	for seed := range uint64(3) {
 		for _, a := range eachAlgorithm {
@@ -99,8 +98,8 @@ func TestBackstopAdmitsItsMultiple(t *testing.T) {
 	}
 }
 
-// Limits at the ends of what is valid have multiples that are valid, admit what the
-// limit admits when it is full, and no more than its multiple at once.
+// Extreme valid limits have valid multiples. These admit all that the full limit admits,
+// and no more than its multiple at once.
 func TestMultiplesOfExtremeLimits(t *testing.T) {
 	extremes := func(a algo.Algorithm, r algo.Rounding) (ls []algo.Limit) {
 		for _, units := range []int64{1, 2, 7, 8192, 1e9, algo.MaxCount, algo.MaxSpan} {
@@ -214,8 +213,8 @@ func TestBackstopKeepsKeysApart(t *testing.T) {
 	}
 }
 
-// What is counted takes no more memory than it may, however many and long the keys
-// and however many the limits; what has used up most stays.
+// Counting stays within its memory, for any number and length of keys and any number of
+// limits. The keys that have used the most stay.
 func TestBackstopHasABound(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// What a key of the data types costs, with its share of segments and chunks: 6250
-// keys a shard, as in a table of 1.6 million with 256 shards.
+// The cost of a key of the data types, with its share of segments and chunks. 6250 keys a
+// shard are a table of 1.6 million with 256 shards.
 func TestBytesPerKeyOfDataTypes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine: measures memory")

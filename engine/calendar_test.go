@@ -128,15 +128,15 @@ func TestEditsOfACalendarsLimit(t *testing.T) {
 	require.Equal(t, algo.Decision{OK: true, Limit: 9, Remaining: 9}, under("@p:a", algo.Limit{Limit: 9, Resets: 1}))
 	require.Equal(t, algo.Decision{RetryAfter: algo.Never}, under("@p:a", algo.Limit{}))
 
-	// Another kind of counter under its name is none of its own.
+	// Another kind of counter under its name counts as absent.
 	_, out := check(t, s, start+minute, of(t, s, "@p:b", perMinute(algo.Fixed, 5)))
 	require.EqualValues(t, 4, out[0].Remaining)
 	_, out = check(t, s, start+minute, monthly(t, s, "@p:b", 5, end))
 	require.EqualValues(t, 4, out[0].Remaining)
 }
 
-// Nodes that are cut off from each other spend one budget, and what they have
-// spent is charged to the window that it was spent in.
+// Nodes that are cut off from each other spend one budget. It is charged to the window in
+// which they spent it.
 func TestCalendarsWithoutALeader(t *testing.T) {
 	end := start + 10*minute
 	nodes, locals := make([]*node, 3), make([]*engine.Local, 3)
@@ -199,8 +199,8 @@ func TestCalendarsWithoutALeader(t *testing.T) {
 	require.Equal(t, algo.Decision{Limit: 30, RetryAfter: 10 * minute, ResetAfter: 10 * minute}, out[0].Decision)
 }
 
-// A node without a leader goes on in the window that is open, whatever its own
-// rules say of that, and asks them for the next.
+// A node without a leader goes on in the open window, whatever its own rules say. It uses
+// them for the next window.
 func TestSharesKeepAnOpenWindow(t *testing.T) {
 	ended, early, late := start+10*minute, start+5*minute, start+15*minute
 	for name, own := range map[string]int64{"an end before it": early, "an end behind it": late} {

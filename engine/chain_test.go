@@ -77,9 +77,8 @@ func modelChain(t *rapid.T, keys []*modelKey, costs []int64, now int64, o algo.O
 	return out, ok
 }
 
-// Chains over every mixture of algorithms answer what the definitions say of
-// each of their limits, also of those that would have passed alone, and charge
-// all limits or none.
+// Chains over every mixture of algorithms answer by the definition of each limit, also
+// for limits that would have passed alone. They charge all limits or none.
 func TestChainAgainstModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := engine.New(engine.Config{Shards: 4}).NewSession()
@@ -220,8 +219,8 @@ func TestChainAtMostGrantsWhatTheScarcestHas(t *testing.T) {
 	require.Equal(t, int64(5), decide(t, s, start, "a", segs[0].Limit, 0, algo.Options{}).Remaining)
 }
 
-// Transfers over random pairs of many keys, from many sessions, in both
-// orders: nothing deadlocks and the sum of what is used stays what it was.
+// Transfers over random pairs of many keys, from many sessions, in both orders: nothing
+// deadlocks, and the total use stays the same.
 func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 	e := engine.New(engine.Config{})
 	l := algo.Limit{Algorithm: algo.Fixed, Align: algo.First, Limit: 1000, Period: 100 * minute}
@@ -260,8 +259,8 @@ func TestChainsOverManyShardsConserveTheSum(t *testing.T) {
 	require.Equal(t, int64(keys*500), total)
 }
 
-// What a chain needs is made first: neither a key that it has charged nor one
-// that it has created is left when there is no room for the last.
+// A chain makes room first. If there is none for the last key, no key is charged and no
+// key is created.
 func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	e := engine.New(engine.Config{MaxBytes: 1 << 20, Shards: 1})
 	s := e.NewSession()
@@ -307,8 +306,8 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	require.Equal(t, 1, e.LimitsInUse(), "the limits of the failed chain are given back")
 }
 
-// Locks are taken in one order, whatever that of the keys: who waits for the
-// first shard holds none behind it.
+// Locks are taken in one order, whatever the order of the keys: a chain that waits for
+// the first shard holds no later one.
 func TestShardsAreLockedInOrder(t *testing.T) {
 	n := newNode(t, engine.Config{Shards: 4})
 	n.r.Lead(start)
@@ -342,7 +341,7 @@ func TestShardsAreLockedInOrder(t *testing.T) {
 	}
 }
 
-// Whoever holds keys is alone with them, from Hold to Unhold.
+// A session that isolates keys is alone with them until the step ends.
 func TestHoldKeepsOthersOut(t *testing.T) {
 	e := engine.New(engine.Config{})
 	l := perMinute(algo.Fixed, 10)

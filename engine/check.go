@@ -30,7 +30,7 @@ var (
 // finishes with it.
 //
 // So a check trusts no id. It compares limits by pointer, under the lock of a record that
-// refers to the limit, and takes a reference before a record carries its id: see
+// refers to the limit. It takes a reference before a record carries its id: see
 // Session.claim. A reference for each check instead would be a cache line that all
 // threads write. Giving references back after a delay would rely on no thread sleeping
 // longer.
@@ -85,9 +85,9 @@ type Check struct {
 	// Wait and Debt are as in Options.
 	Wait, Debt int64
 	Mode       algo.Mode
-	// CountAll charges also those calls that this limit or another one denies. A window
-	// counts on, a bucket goes into debt by at most one period, a log keeps its newest
-	// units.
+	// CountAll charges also those calls that are denied, by this limit or another. A
+	// window counts on, a bucket goes into debt by at most one period, a log keeps its
+	// newest units.
 	CountAll bool
 	// TooMuch makes the limit, which is enforced, deny the call without end: the call
 	// asks for more than it may.

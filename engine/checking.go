@@ -335,9 +335,9 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 	}
 }
 
-// waitsLonger reports whether the denial d of a check stands for the call before another
-// one. A wait for a slot stands only if no other limit denies. It is an upper bound,
-// since the holder may settle sooner.
+// waitsLonger reports whether the denial d of check c stands for the call, rather than
+// the denial other of check than. A wait for a slot stands only if no other limit denies.
+// It is an upper bound, since the holder may settle sooner.
 func waitsLonger(c *Check, d *algo.Decision, than *Check, other *algo.Decision) bool {
 	if d.RetryAfter != algo.Never && other.RetryAfter != algo.Never {
 		if mine, theirs := c.Limit.it.Decides == algo.Slots, than.Limit.it.Decides == algo.Slots; mine != theirs {

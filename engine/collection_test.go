@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// editCollection makes changes to a hash, set, sorted set or list that has been
-// opened, sometimes such that it becomes large, and removes what is empty.
+// editCollection changes an opened hash, set, sorted set or list, and removes it if
+// empty. Sometimes the value becomes large.
 func editCollection(v *engine.Value, rnd *rand.Rand, kind algo.Algorithm) {
 	few := 1 + rnd.IntN(3)
 	if rnd.IntN(30) == 0 {
@@ -137,8 +137,8 @@ func TestTheLargestCollection(t *testing.T) {
 	require.Equal(t, full, leader.e.Digest(start))
 }
 
-// What is no value of its kind is refused where it is read, also where it is
-// too short to have an encoding of its own.
+// Bytes that are not a value of their kind are refused when read, even if they are too
+// short to have an encoding of their own.
 func TestADamagedCollectionIsRefused(t *testing.T) {
 	for _, kind := range collections() {
 		for _, n := range []int{1, 2, 100} {

@@ -15,8 +15,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// group is a model of a log with nodes that apply it: all that the log may do
-// to a replica, in any order that it may come in.
+// group is a model of a log with nodes that apply it. It does everything that the log may
+// do to a replica, in any possible order.
 type group struct {
 	t      *testing.T
 	rnd    *rand.Rand
@@ -42,8 +42,8 @@ type cutEntry struct {
 	clock int64
 }
 
-// takenSnapshot holds what the log was up to index, and perhaps a part of what
-// came while it was written.
+// takenSnapshot holds the state of the log at index, and perhaps some later effects from
+// the time of its writing.
 type takenSnapshot struct {
 	bytes []byte
 	index int
@@ -158,8 +158,8 @@ func (g *group) snapshot(m *member) {
 	g.taken = append(g.taken, taken)
 }
 
-// restore puts a new node in place of another: it begins with a snapshot, and
-// then replays the log from its index, or from an earlier one.
+// restore replaces a node by a new one. It begins with a snapshot, and then replays the
+// log from its index, or from an earlier one.
 func (g *group) restore() {
 	i := g.rnd.IntN(len(g.nodes))
 	if g.nodes[i] == g.lead || len(g.taken) == 0 {

@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// logSet makes hits on a sorted set that is a sliding log of 1000, as libraries
-// do: what is old goes, one member comes, the time to live begins anew.
+// logSet makes hits on a sorted set that is a sliding log of 1000, as libraries do. Old
+// members go, one member comes, the time to live begins anew.
 func logSet(t require.TestingT, s *engine.Session, from, to int) {
 	for i := from; i < to; i++ {
 		now := start + int64(i)*second/1000
@@ -58,8 +58,8 @@ func send(t *testing.T, leader *node, followers ...*node) (deltas, size int) {
 	return deltas, size
 }
 
-// What travels of a log in a sorted set is at most three times what has changed
-// in it, however many hits a cut has, but for ten bytes.
+// A log in a sorted set takes at most three times the changed bytes, plus ten, however
+// many hits a cut has.
 func TestALogInASortedSetTravelsAsItsChanges(t *testing.T) {
 	change := len(logMember(0)) + 8 // member and score
 	leader, follower := pair(t)
@@ -174,8 +174,8 @@ func TestDeltasOfEveryKind(t *testing.T) {
 	leader.r.Lead(start)
 	hit := func(kind algo.Algorithm, i int) {
 		key := fmt.Append(nil, kind)
-		// Behind the clock of the key's shard, which a cut or a log before may have set:
-		// a log's hits would all be at that one.
+		// Later than the clock of the key's shard, which an earlier cut or log may have
+		// set. Otherwise all hits of a log would be at that time.
 		now := start + (30+int64(kind))*second + int64(i)
 		member := fmt.Appendf(nil, "a member with the number %d", i)
 		switch kind {

@@ -10,9 +10,9 @@ import (
 
 // Digest sums up a table, so that the tables of two nodes can be compared.
 type Digest struct {
-	// Sum does not depend on the order of keys: the sum, modulo 2^64 in each
-	// of four words, of the SHA-256 of every key with its limit, deadline and
-	// state, and of every system record.
+	// Sum adds up SHA-256 hashes, modulo 2^64 in each of four words, so the order of keys
+	// does not matter. Each key is hashed with its limit, deadline and state. System
+	// records are included.
 	Sum [sha256.Size]byte
 	// Keys is how many keys went into it.
 	Keys int

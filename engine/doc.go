@@ -25,8 +25,8 @@
 //
 // Engine, Local, Empty, Backstop and Clock are safe for concurrent use. A Session is not;
 // any number of sessions work on one Engine. The log calls a Replica, one call at a time,
-// beside the sessions. A decision on a known key takes the lock of the key's shard, and
-// no other contended lock if its session has used the limit lately. Several shards are
+// beside the sessions. A decision on a known key takes the lock of its shard. It takes no
+// other contended lock if its session has used the limit lately. Several shards are
 // locked in ascending order.
 //
 // # Caveats

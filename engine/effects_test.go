@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/engine/effects"
 )
 
-// A full log travels in less than half of what its words would take.
+// A full log travels in less than half of the bytes of its words.
 func TestALogIsSmall(t *testing.T) {
 	n := newNode(t, engine.Config{Shards: 1})
 	n.r.Lead(start)

@@ -13,7 +13,7 @@ import (
 // settlement returns ErrNoHold, and their slots become free. Settled reservations and
 // names of calls stay known. It returns the number of ended reservations.
 //
-// It walks the whole table, a few hundred keys of a shard at a time, so neither an event
+// It walks the whole table, a few hundred keys of a shard at a time. So neither an event
 // loop nor a step may call it. Reservations made meanwhile may end too, or stay. Errors:
 // ErrSealed; some may have ended then.
 func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *reservation.Record) bool) (n int, err error) {

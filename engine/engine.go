@@ -108,8 +108,8 @@ func New(c Config) *Engine {
 	return e
 }
 
-// shardBytes is the least memory of a shard that does not waste most of it: a chunk of 16
-// KiB for each of a few sizes of keys.
+// shardBytes is the least memory of a shard: a chunk of 16 KiB for each of a few sizes of
+// keys. A smaller shard would waste most of it.
 const shardBytes = 256 << 10
 
 // shards returns the number of shards to make.

@@ -15,10 +15,9 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// A step finds room at the limit of memory as long as there is anything that it
-// does not keep: whatever the sizes of its values, in whatever shard they fall,
-// on the table or on copies; on a leader too, where what goes is in memory until
-// the commit.
+// A step finds room at the limit of memory while there is any key that it does not keep.
+// That holds for all sizes and shards of its values, on the table and on copies. It also
+// holds on a leader, where evicted keys stay in memory until the commit.
 func TestStepsFindRoom(t *testing.T) {
 	t.Run("alone", func(t *testing.T) { stepsFindRoom(t, engine.New(engine.Config{MaxBytes: 4 << 20, Evict: true})) })
 	t.Run("leader", func(t *testing.T) {

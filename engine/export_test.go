@@ -107,7 +107,7 @@ func (s *Session) Undo() (saved []string, kept int) {
 	return saved, len(u.saved) + len(u.buf)
 }
 
-// ChargeEvicted charges a held bucket whose record makes room for another one between
+// ChargeEvicted charges a held bucket whose record makes room for another record between
 // plan and commit.
 func (s *Session) ChargeEvicted(now int64, c Check, cost int64) error {
 	sh := s.e.table.At(c.Hash)
@@ -142,7 +142,7 @@ func (r *Replica) Deposing() bool {
 // Undone returns how many shards Depose has taken back.
 func (r *Replica) Undone() int { return int(r.undone.Load()) }
 
-// LimitsInUndo returns how many limits the undo of what is not committed names.
+// LimitsInUndo returns how many limits the undo of uncommitted changes names.
 func (r *Replica) LimitsInUndo() int { return len(r.limitsInUndo()) }
 
 // CommittedOf returns what a snapshot has of a shard.

@@ -71,8 +71,8 @@ func TestAFlushIsInOneCutWithItsStep(t *testing.T) {
 	require.Equal(t, map[string]bool{"b": true, "c": true, "d": true}, keys)
 }
 
-// A flush that is not committed is taken back with what was decided before and
-// after it, and is in no snapshot, not even while that goes on.
+// An uncommitted flush is taken back with the decisions before and after it. It is in no
+// snapshot, not even while it is taken back.
 func TestAFlushIsUndone(t *testing.T) {
 	for name, flushes := range map[string]func(n *node){
 		"dirty":     func(n *node) { require.NoError(t, n.s.Flush()) },
@@ -91,7 +91,7 @@ func TestAFlushIsUndone(t *testing.T) {
 			n.r.Lead(start)
 			n.e.Clock().Set(start)
 			n.fill(t, 200) // of which some are not touched again
-			// Many go before the flush and come back behind it, which moves the
+			// Many keys go before the flush and come back after it, which moves the
 			// others about.
 			const gone = 3000
 			for i := range gone {

@@ -61,8 +61,7 @@ func TestHoldIndexIsBounded(t *testing.T) {
 	require.Equal(t, reservation.Released, settle(t, s, start+reservation.MaxTTL+2*second, "open", engine.Settlement{State: reservation.Released}).State)
 }
 
-// A call that has come anew under the name of one that is gone is not dropped in the
-// place of that.
+// A new call under the name of a settled one is not dropped in its place.
 func TestAHoldThatIsOpenAgainMakesNoRoom(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 100))

@@ -18,10 +18,10 @@ const (
 	// internChunk limits are allocated together, so that an id finds its limit through a
 	// few loads and no lock.
 	internChunk = 1024
-	// maxInterned is how many limits sessions may bring the table to: 335 MB, and no more
-	// than half of maxmemory, which they are part of, but at least minInterned. A
-	// deployment with a limit for each customer stays far below it. Replicated limits are
-	// never refused.
+	// maxInterned is how many limits sessions may bring the table to: 335 MB. Limits are
+	// part of maxmemory, and may take half of it, or minInterned of them. A deployment
+	// with a limit for each customer stays far below it. Replicated limits are never
+	// refused.
 	maxInterned = 1 << 20
 	minInterned = 1 << 10
 	// internedBytes is what one interned limit costs: the entry, its share of

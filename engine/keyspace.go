@@ -38,8 +38,8 @@ func (s *Session) change(now int64, key []byte, fn func(sh *shard.Shard, ent sha
 	return true, nil
 }
 
-// counts reports whether an entry holds a state that still matters: it has not expired
-// and, if it is a policy's counter, no edit has voided it.
+// counts reports whether an entry holds a state that still matters. It must not have
+// expired, and no edit may have voided it as a policy's counter.
 func (s *Session) counts(ent shard.Entry, now int64) bool { return !ent.Expired(now) && !s.e.void(ent) }
 
 // Exists reports whether key holds a state that still matters.

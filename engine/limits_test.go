@@ -28,9 +28,8 @@ func TestInternerReusesIdsOnlyWhenNobodyRefersToThem(t *testing.T) {
 	require.Equal(t, int64(5), d.Remaining, "the old limit is still known")
 }
 
-// The keys hold more than half of the limits that the bound allows, and their
-// callers go on changing them, between two ticks of the follower and while a
-// node replays.
+// The keys hold more than half of the limits that the bound allows. Their callers go on
+// changing them, between two ticks of the follower and while a node replays.
 func TestApplyFindsRoomForEveryLimit(t *testing.T) {
 	const bound, keys = 8 * engine.CollectAt, 5 * engine.CollectAt
 	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})

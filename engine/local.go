@@ -8,9 +8,9 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// ErrNotLocal is returned for what a node must not decide on its own share: refunds,
-// forced charges, limits in which it has no share, costs that only the whole limit can
-// hold, and calls beyond the bounds of its memory.
+// ErrNotLocal is returned for calls that a node must not decide on its own share. These
+// are refunds, forced charges, and calls on limits in which it has no share. So are costs
+// that only the whole limit can hold, and calls beyond the bounds of its memory.
 var ErrNotLocal = errors.New("not decided without a leader")
 
 const (
@@ -22,7 +22,7 @@ const (
 
 // Local decides on a node's share of each limit while there is no leader. It never
 // changes the replicated table. At a key's first use it reads what is left there and
-// takes one voter's share, which it refills at the same share of the rate. It remembers
+// takes one voter's share. It refills that at the same share of the rate. It remembers
 // the units that it admits, and the leader is charged them afterwards: see Take and
 // Session.ChargeOnce.
 //

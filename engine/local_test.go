@@ -191,8 +191,8 @@ func TestLocalRemembersEachLimitOfAKeyOnce(t *testing.T) {
 	require.Equal(t, []engine.Charge{{Key: []byte("k"), Limit: l, Units: 20}, {Key: []byte("k"), Limit: other, Units: 20}}, locals[0].Take(100))
 }
 
-// A node whose memory for local decisions is full says so as for any other key
-// that it cannot decide on: the table that clients know has room.
+// If a node's memory for local decisions is full, the error is that of any key that it
+// cannot decide on. The table that clients know has room.
 func TestLocalWithoutMemory(t *testing.T) {
 	l := perMinute(algo.Token, 30)
 	_, locals := cutOff(t, 3, l, "k", 0)
@@ -202,8 +202,8 @@ func TestLocalWithoutMemory(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrNotLocal)
 }
 
-// A cost above a node's share waits for a leader, to whom it is none that never
-// passes; one above the whole limit is denied for good, whoever decides.
+// A cost above a node's share waits for a leader, where it may pass later. A cost above
+// the whole limit is denied for good, with and without a leader.
 func TestLocalCostsAboveTheShare(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		l := perMinute(a, 30)

@@ -93,8 +93,8 @@ func (c *CountStep) holding(fn func(*CountStep) error) error {
 // A counter states no limit that could be shared. So N nodes cut off from each other
 // admit together at most N times as much as a limit over such a counter allows.
 //
-// The error is ErrNotLocal, and nothing has changed then. Causes: a key holds anything
-// but an integer, before or after the step; there are too many keys, or no room for them;
+// The error is ErrNotLocal, and nothing has changed then. A key holds anything but an
+// integer, before or after the step. Or there are too many keys, or no room for them. Or
 // fn returned ErrNotLocal or ErrFull.
 func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) error) error {
 	l.mu.Lock()
@@ -233,8 +233,8 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 // expiry returns when a counter is to expire; leaders is its deadline at the leader. If
 // the node has not changed the deadline, the leader's stays. If only the node has changed
 // it, the node's counts. If both have set a time to live, or made the counter, the later
-// one counts: it may count for too long, but never for too short. A counter that the
-// leader's users have made persistent stays so.
+// one counts. It may last too long, but never too short. A counter that the leader's
+// users have made persistent stays so.
 func (c *Charge) expiry(leaders int64) int64 {
 	switch {
 	case c.Deadline == c.Known, c.Deadline == NoExpiry:

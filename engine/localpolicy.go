@@ -151,8 +151,9 @@ func (s *Session) chargePolicy(now int64, c *Charge) error {
 	return err
 }
 
-// windowOf returns the window for a check without a leader: that of the counter in the
-// table, even a sealed one, while it is open, otherwise the check's own.
+// windowOf returns the window for a check without a leader. While the window of the
+// counter in the table, even a sealed one, is open, it is that one; otherwise the check's
+// own.
 func (e *Engine) windowOf(now int64, c *Check) *algo.Window {
 	l := c.Limit.Limit()
 	if l.Algorithm != algo.PolicyCalendar {

@@ -21,8 +21,8 @@ func TestAHoldBesideItsCounter(t *testing.T) {
 	}
 }
 
-// A settlement that leaves nothing of a counter moves the slots of others, in a segment
-// as full as they get: one of them that it charges is charged.
+// A settlement that deletes a counter moves the slots of others, in a segment as full as
+// possible. It still charges the moved ones.
 func TestASettlementThatMovesItsCounters(t *testing.T) {
 	s := newTestSession(t, engine.Config{Shards: 1})
 	for n := range 200 {

@@ -11,9 +11,9 @@ import (
 //
 // A limit of a policy may block callers whom it has denied too often. What is known of a
 // caller, its offences, is a record beside the counter. It lies under the counter's key,
-// in a key space that no command on keys works in, and so in the counter's shard, under
-// its lock. The first strike makes the record; for callers who were never denied, a
-// step's look-up finds none.
+// in a key space that no command on keys uses. So it is in the counter's shard, under its
+// lock. The first strike makes the record; for callers who were never denied, a step's
+// look-up finds none.
 //
 // An edit of a policy touches no record. The penalty of the check decides what a record
 // means. So a block ends as soon as the penalty has become shorter.

@@ -22,7 +22,7 @@ type modelOffender struct {
 	forgotten int64
 }
 
-// modelBlock is a block: the n-th of those that have followed each other, from 0.
+// modelBlock is a block, the n-th of consecutive ones, from 0.
 type modelBlock struct{ begin, length, n int64 }
 
 // blockLength is for how long the n-th block is: block * factor^n.
@@ -44,7 +44,7 @@ func (m *modelOffender) last(p *engine.Penalty) (end int64, was bool) {
 	return b.begin + min(b.length, blockLength(p, b.n)), true
 }
 
-// strike counts one, and tells whether it leads to a block.
+// strike counts one, and reports whether it leads to a block.
 func (m *modelOffender) strike(p *engine.Penalty, now, period int64) bool {
 	within := p.Within
 	if within == 0 {

@@ -17,8 +17,8 @@ func penalized(p engine.Penalty) func(*engine.Check) { return func(c *engine.Che
 // hour.
 var login = engine.Penalty{After: 3, Within: 10 * minute, Block: 15 * minute, Factor: 1, Max: 24 * 60 * minute}
 
-// strikeOut has a limit of a unit that is used up deny calls, a second apart, until
-// it blocks the caller, and returns when that was.
+// strikeOut makes calls a second apart on a limit of one used unit, until it blocks the
+// caller. It returns when that was.
 func strikeOut(t *testing.T, s *engine.Session, now int64, c engine.Check) int64 {
 	t.Helper()
 	for range c.Penalty.After {
@@ -410,8 +410,8 @@ func TestEvictionSparesBlocks(t *testing.T) {
 	}
 }
 
-// A flood of identities that are blocked once takes a part of the memory, and pushes
-// out neither the counters of others nor who has been blocked again and again.
+// A flood of identities that are blocked once takes a part of the memory. It pushes out
+// neither the counters of others nor callers blocked again and again.
 func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
 	s := newTestSession(t, engine.Config{MaxBytes: 2 << 20, Shards: 1, Evict: true})
 	p := engine.Penalty{After: 1, Within: 60 * minute, Block: 24 * 60 * minute, Factor: 2, Max: 30 * 24 * 60 * minute}

@@ -29,7 +29,7 @@ func plain(l algo.Limit) algo.Limit {
 	return l
 }
 
-// under is the counter as it is under a limit, another one perhaps. Edits in this
+// under returns the counter as it is under a limit, perhaps not its own. Edits in this
 // model change amounts, and void what was consumed, but leave periods alone.
 func (c *modelCounter) under(l algo.Limit, now int64) *modelCounter {
 	next := &modelCounter{l: l, window: algotest.Window{Limit: plain(l)}}
@@ -236,8 +236,8 @@ func longestModel(waits []int64) (longest int64) {
 	return longest
 }
 
-// modelCharges is modelStep, and waits what the next such call of one that is denied
-// would wait for on limits that had room for it.
+// modelCharges is modelStep. If the call is denied, it also returns the wait of the next
+// such call on limits that had room.
 func modelCharges(now int64, checks []engine.Check, o engine.CheckOptions, counters []*modelCounter) (v engine.Verdict, out []engine.Checked, waits []int64) {
 	out = make([]engine.Checked, len(checks))
 	at := make([]*modelCounter, len(checks))

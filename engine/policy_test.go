@@ -333,8 +333,8 @@ func TestALimitThatIsReleasedMeanwhile(t *testing.T) {
 	require.Zero(t, s.Engine().LimitsInUse(), "each reference is given back")
 }
 
-// The id of a limit that was forgotten may be another's by now, of the same
-// counter: what that holds is carried over, not taken for its own.
+// The id of a forgotten limit may be another's by now, of the same counter. Its state is
+// carried over, not taken for the limit's own.
 func TestTheIdOfALimitThatWasReleased(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	old := of(t, s, "@p:a", perMinute(algo.Token, 60))
@@ -483,8 +483,8 @@ func BenchmarkCheck(b *testing.B) {
 	}
 }
 
-// Sessions check with a limit that is replaced all the time, forgotten and its id
-// taken again: nothing that was consumed is lost, and no reference.
+// Sessions check with a limit that is replaced all the time, forgotten, and its id taken
+// again. No use and no reference is lost.
 func TestLimitsAreReplacedUnderChecks(t *testing.T) {
 	e := engine.New(engine.Config{Shards: 4})
 	limit := func(n int) engine.Ready {

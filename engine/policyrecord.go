@@ -21,7 +21,7 @@ const (
 var ErrPoliciesFull = errors.New("policies take too much memory: delete some")
 
 // PolicyRecord is a record about policies. The engine keeps and replicates it without
-// knowing its meaning. A nil value means that there is no record.
+// knowing its meaning. A nil value means no record.
 type PolicyRecord struct {
 	Name  string // at most 255 bytes
 	Value []byte // never modified

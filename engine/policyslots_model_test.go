@@ -18,8 +18,8 @@ import (
 
 // # Slots of policies by their definition
 //
-// A hold has charges, which are settled once, and slots, which end by themselves, by a
-// settlement, or with a reset, and which a repeat takes anew.
+// A hold has charges and slots. Charges are settled once. Slots end by themselves, by a
+// settlement or with a reset, and a repeat takes them anew.
 
 // slotModel is a policy of two limits of slots and a quota, and all holds on it.
 type slotModel struct {

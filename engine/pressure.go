@@ -9,7 +9,7 @@ import (
 
 // A key without a quota, a counter or another data type, is a guest of the limits. While
 // data takes up to half of the memory, evicting such a key is as bad as evicting a half
-// used limit: it goes when no replenished key is left. Beyond that it ranks as a limit of
+// used limit. It goes when no replenished key is left. Beyond that it ranks as a limit of
 // which an eighth is used. So a flood of data pushes out data, not the limits that count.
 const (
 	halfUsed   = math.MaxUint32 / 2

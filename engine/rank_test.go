@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// A step that fills a small table several times over evicts others' keys, none
-// that it holds, and none that it has written; what it held may go afterwards.
+// A step that fills a small table several times over evicts others' keys. It evicts no
+// key that it holds or has written; these may go afterwards.
 func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
@@ -59,9 +59,9 @@ func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 	}
 }
 
-// While data takes most of the memory, a flood of it leaves limits alone of
-// which an eighth or more is used; while it does not, a flood of limits that are
-// hit once leaves data alone.
+// While data takes most of the memory, a flood of it leaves limits alone that are used to
+// an eighth or more. While data takes less, a flood of limits that are hit once leaves
+// data alone.
 func TestDataAndLimitsShareTheMemory(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")

@@ -9,7 +9,7 @@ import (
 )
 
 // ErrBase is returned by Apply for a delta from a state that this node does not have.
-// Nothing of the key has changed, and nothing more may be applied: by a defect of memory,
+// Nothing of the key has changed, and nothing more may be applied. By a defect of memory,
 // disk or program, the table differs from the log. A defect in memory heals with the next
 // start, from the last snapshot. A snapshot with the defect must be replaced by the
 // leader's.

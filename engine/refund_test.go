@@ -12,10 +12,10 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// A refund is never better than no charge. Two callers do the same: one holds
-// calls and settles them later for less, or cancels them, the other makes them for
-// what they cost in the end. The first may never have more left than the second,
-// and has as much where nothing but the refunds tells them apart.
+// A refund is never better than no charge. Two callers do the same. One holds calls and
+// settles them later for less, or cancels them. The other makes them at their real cost.
+// The first may never have more left than the second, and has as much where nothing but
+// the refunds tells them apart.
 func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 	seeds := uint64(1000)
 	if testing.Short() {
@@ -76,8 +76,8 @@ func refundHistory(t *testing.T, s *engine.Session, a algo.Algorithm, seed uint6
 		cost int64 // in the end
 	}
 	var open []hold
-	// A soft bucket takes whole units of what is there: two that are full differ by
-	// less than one.
+	// A soft bucket takes whole available units: two full buckets differ by less than
+	// one.
 	slack := int64(0)
 	if held.Mode == algo.Soft && (a == algo.Token || a == algo.Leaky) {
 		slack = 1

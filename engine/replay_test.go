@@ -18,9 +18,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// replayed is a counter by the definition of refunds: the list of its charges, in which
-// the settled cost of a hold stands in place of the held one. What is used is what that
-// list leaves.
+// replayed is a counter by the definition of refunds. It is a list of charges, with the
+// settled cost of a hold in place of the held one. What is used is what that list leaves.
 type replayed struct {
 	l       algo.Limit // of RL.LIMIT, or of a calendar
 	charges []*replayedCharge
@@ -134,8 +133,8 @@ func usedOf(t require.TestingT, s *engine.Session, now int64, c engine.Check) *b
 	return algotest.Positive(algotest.Sub(algotest.Add(algotest.InFractions(ent.Deadline()), algotest.Int(fraction)), algotest.InFractions(now)))
 }
 
-// After any charges, holds and settlements, in any order, a counter is the one that the
-// same sequence of charges gives with the settled costs in place of the held ones.
+// After any charges, holds and settlements, a counter is as if each hold had been charged
+// at its settled cost.
 func TestSettlementsAreReplays(t *testing.T) {
 	forEach(t, testReplays)
 	t.Run("calendar", func(t *testing.T) { testReplays(t, algo.PolicyCalendar) })
@@ -340,8 +339,8 @@ func bucketOf(t *testing.T, s *engine.Session, c engine.Check) shard.Entry {
 	return ent
 }
 
-// A record that makes room for another one while it is charged has lost its lows: what
-// was charged before is not given back.
+// A record that is evicted while it is charged has lost its lows: earlier charges are not
+// given back.
 func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
 	s := newTestSession(t, engine.Config{Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 60), costs(10))
@@ -359,8 +358,8 @@ func TestABucketThatIsEvictedWithItsLows(t *testing.T) {
 	require.EqualValues(t, 36, settle(t, s, now, "third", cancelled()).Remaining)
 }
 
-// The mark of a version before lows is none: nothing is given back of what was charged
-// by then, and what is held from now on is.
+// A mark from before lows does not count: earlier charges are not given back, later holds
+// are.
 func TestTheMarkOfAnEarlierVersion(t *testing.T) {
 	s := newTestSession(t, engine.Config{Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 60), costs(10))

@@ -239,8 +239,8 @@ func (e *Engine) openReservation(b []byte, hash uint64) (key []byte, ok bool) {
 // reservations.
 const staleKeys = 1 << 16
 
-// recount rebuilds the index if it is out of date: in a new reign, or when most of its
-// hashes are of reservations that are settled or gone.
+// recount rebuilds the index in a new reign, or when most of its hashes are of
+// reservations that are settled or gone.
 func (e *Engine) recount(now int64, p *pace) {
 	h := &e.reservations
 	n := e.Reservations()

@@ -123,8 +123,8 @@ func TestCancelGivesBackWhatTimeHasNot(t *testing.T) {
 	require.EqualValues(t, 80, settle(t, s, start+5*second, "a10", cancelled()).Remaining)
 }
 
-// Of each algorithm a hold that is cancelled at once leaves nothing, whatever else
-// is charged, and one that is committed for less what it did cost.
+// For each algorithm, a hold that is cancelled at once leaves nothing, whatever else is
+// charged. A hold that is committed for less leaves its real cost.
 func TestAHoldThatIsSettledAtOnce(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		s := newTestSession(t, engine.Config{})

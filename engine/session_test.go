@@ -163,8 +163,8 @@ func TestSessionsOnOneHotKeyAdmitExactlyTheLimit(t *testing.T) {
 	})
 }
 
-// Calls whose threads read the clock in another order than they get the lock
-// are decided as if they had read it in the order of the lock.
+// Threads may get the lock in another order than they read the clock. Calls are decided
+// as if they had read it in the order of the lock.
 func TestTimeOfAKeyDoesNotGoBack(t *testing.T) {
 	const late = int64(time.Millisecond)
 	forEach(t, func(t *testing.T, a algo.Algorithm) {

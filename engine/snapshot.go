@@ -43,8 +43,8 @@ type Snapshot struct {
 func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load(), r.formats} }
 
 // Persist writes the snapshot to w, holding one shard at a time. After each shard it
-// pauses for as long as the shard took, so that it takes at most half of a processor or
-// of the disk from decisions. It fails if the table is replaced meanwhile.
+// pauses for as long as the shard took. So it takes at most half of a processor or of the
+// disk from decisions. It fails if the table is replaced meanwhile.
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
 	begin := time.Now()

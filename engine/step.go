@@ -50,11 +50,11 @@ type stepState struct {
 // whole table, the session's operations return ErrNotIsolated. Eviction leaves the keys
 // alone meanwhile.
 //
-// undo is how many bytes the step may use to remember earlier states of its keys, for
-// Rollback; 0 is for a step that will not be rolled back. The key that passes the bound
-// is still saved, and changes after it return ErrUndoFull. A step with an undo may touch
-// further keys: it locks their shards too if nobody else holds them. now is the time of a
-// Rollback, in ns of the engine's time.
+// undo is how many bytes the step may use to remember earlier states of its keys. 0 is
+// for a step that will not be rolled back. The key that passes the bound is still saved,
+// and changes after it return ErrUndoFull. A step with an undo may touch further keys: it
+// locks their shards too if nobody else holds them. now is the time of a Rollback, in ns
+// of the engine's time.
 func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {
@@ -120,9 +120,9 @@ func (p *Step) join() {
 }
 
 // Commit ends the step. It returns ErrStepTooLarge, and has rolled the step back, if the
-// step has changed more than MaxStep, together with earlier steps committed within the
-// same outer step. Only a step with an undo returns it. If an outer step has an undo too,
-// only the outer step counts.
+// step has changed more than MaxStep. Earlier steps committed within the same outer step
+// count too. Only a step with an undo returns it. If an outer step has an undo too, only
+// the outer step counts.
 func (p *Step) Commit() error {
 	if p.s == nil {
 		return nil

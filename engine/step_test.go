@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// What one step may change has a bound, over all that is kept of it, and however often
-// it has written a key; a step that is taken back counts nothing.
+// One step may change a bounded number of bytes, over all that is kept, however often it
+// writes a key. A step that is taken back counts nothing.
 func TestAStepIsBounded(t *testing.T) {
 	e := engine.New(engine.Config{})
 	s := e.NewSession()
@@ -133,8 +133,8 @@ func TestFlushToBeUndoneIsBounded(t *testing.T) {
 	}
 }
 
-// Steps within steps, to four levels, on few keys and on many: each that is rolled back
-// leaves what its beginning has found, and the outermost what was there before all.
+// Steps within steps, to four levels, on few keys and on many. A rollback restores the
+// state at the beginning of its step.
 func TestStepsNest(t *testing.T) {
 	for seed := range uint64(300) {
 		rnd := rand.New(rand.NewPCG(7, seed))

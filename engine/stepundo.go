@@ -14,7 +14,7 @@ var ErrUndoFull = errors.New("too much is changed in one step")
 
 // MaxStep bounds the bytes that one atomic step may change, such as a transaction or a
 // script: its keys and their new states. A step travels as one batch of the log, and
-// later decisions wait for all of it: 40 MB held up sync calls for 0.1 to 0.8 s.
+// later decisions wait for all of it. 40 MB held up sync calls for 0.1 to 0.8 s.
 const MaxStep = 8 << 20
 
 // ErrStepTooLarge is returned for a step that changes more than MaxStep.

@@ -130,7 +130,7 @@ func TestAStepHasABound(t *testing.T) {
 	require.Equal(t, string(make([]byte, 3000)), text(t, s, "large"))
 }
 
-// Outside of what is held nothing is reached: no deadlock, no race.
+// A step never waits for a shard that others hold: no deadlock, no race.
 func TestAStepReachesNothingElse(t *testing.T) {
 	s := engine.New(engine.Config{}).NewSession()
 	key := []byte("held")

@@ -17,8 +17,8 @@ var ErrSystemName = errors.New("name of a system record is too long")
 // command on keys sees them. They do not count for maxmemory, and are neither evicted,
 // flushed nor expired: each kind has its own bound.
 //
-// A change of a record is made with the replica's gate held shared, so that it is in one
-// cut with the keys that belong to it.
+// A change of a record is made with the replica's gate held shared. So it is in one cut
+// with the keys that belong to it.
 type system struct {
 	// mu guards the fields below. Values are replaced, never modified.
 	mu      sync.Mutex

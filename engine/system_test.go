@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/engine/effects"
 )
 
-// What nodes have been charged is no key: nobody sees, flushes, deletes or
-// evicts it, and a batch that is repeated is charged once whatever users do.
+// The charged batches of nodes are not keys: nobody sees, flushes, deletes or evicts
+// them. A repeated batch is charged once, whatever users do.
 func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
 	charges := []engine.Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	harms := map[string]func(t *testing.T, n *node){

@@ -28,8 +28,8 @@ var ErrValueTooLarge = errors.New("value is longer than 1048576 bytes")
 // not be used for anything else meanwhile.
 //
 // The value of a Counter, which Redis calls a string, is its text. An integer in its
-// shortest form is kept as a number, whoever has written it. This package does not
-// interpret the bytes of other kinds.
+// shortest form is kept as a number, even if it was written as a text. This package does
+// not interpret the bytes of other kinds.
 type Value struct {
 	s       *Session
 	sh      *shard.Shard
@@ -106,8 +106,8 @@ func (v *Value) kind() algo.Algorithm { return v.p.it.Limit.Algorithm }
 // Exists reports whether the key has a value.
 func (v *Value) Exists() bool { return v.p.live }
 
-// Now returns the time of the visit, in ns: that of Open, or of an earlier visit to the
-// shard if that is a little later.
+// Now returns the time of the visit, in ns. It is that of Open, or of an earlier visit to
+// the shard if a little later.
 func (v *Value) Now() int64 { return v.now }
 
 // Len returns the length of the value in bytes, 0 for an absent one.

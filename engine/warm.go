@@ -22,8 +22,8 @@ func (s *Session) Warm(keys [][]byte) {
 	s.e.table.Prefetch(s.hashes)
 }
 
-// WarmWhole is Warm for keys whose records may take more than one cache line, as those of
-// strings often do: it prefetches the next line too.
+// WarmWhole is Warm for keys whose records may take more than one cache line, as strings
+// often do. It prefetches the next line too.
 func (s *Session) WarmWhole(keys [][]byte) {
 	t := s.e.table
 	s.hashes = s.hashes[:0]

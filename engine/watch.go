@@ -3,7 +3,7 @@ package engine
 import "github.com/headgate-io/headgate/shard"
 
 // Watch is a key that is watched from Session.Watch to End, and its state at the
-// beginning. See shard.Watch for what counts as a change.
+// beginning. See shard.Watch for the definition of a change.
 type Watch struct {
 	e       *Engine
 	hash    uint64

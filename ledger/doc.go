@@ -1,35 +1,34 @@
-// Package ledger accounts for what a leader has decided: which cut has taken
-// it, whether that is sent and committed, and which replies may leave.
+// Package ledger accounts for a leader's decisions: which cut has taken each, whether
+// that is sent and committed, and which replies may leave.
 //
-// A Ledger is shared by the three that move a decision along: the machine, whose
-// cuts it gives tickets, and whose undo it keeps (engine.Replica), the log, which sends
-// and commits them (raftlog), and the node, which releases replies (cluster). It
-// knows neither limits nor Raft, makes no goroutine, and does no I/O.
+// Three parts share a Ledger. The machine (engine.Replica) makes cuts, to which the
+// Ledger gives tickets and whose undo it keeps. The log (raftlog) sends and commits the
+// cuts. The node (cluster) releases replies. A Ledger knows neither limits nor Raft,
+// makes no goroutine, and does no I/O.
 //
-// A ticket is the number under which a reply waits: that of the cut that takes what it
-// rests on. It has this name on all of its way, here, in cluster/partition and in server.
+// A ticket is the number under which a reply waits: that of the cut that takes the
+// effects on which it rests. Package cluster/partition and server use the same name.
 //
 // # The way of a decision
 //
-//  1. Decide. A session changes the table under its shard's lock; the shard
-//     marks the key dirty and keeps what it was. A reply that must not leave
-//     before its commit reads Open afterwards, and is parked under that ticket.
-//  2. Mark. Somebody says that there may be something to cut: Mark, every other
-//     millisecond; Flush, to have it cut without the pace; Await, for a reply
-//     that is parked. The bell Due rings for the log's proposer.
-//  3. Cut. The proposer has the machine take everything dirty as one batch.
-//     Begin gives the cut its ticket and opens the next one; Add makes what was
-//     found a flight, Encoded tells what is sent of it, Empty that nothing was
-//     found. Only an entry of the log whose time has come is sent without
-//     effects: Tick makes it a flight.
-//  4. Commit. The log has the oldest flight's last part: Commit forgets how to
-//     undo it, and releases what waited for it.
-//  5. Release. Hooks.Release completes every ticket up to one, and the front
-//     sends the replies that are parked under them.
+//  1. Decide. A session changes the table under its shard's lock; the shard marks the key
+//     dirty and keeps its earlier state. A reply that must not leave before its commit
+//     reads Open afterwards, and is parked under that ticket.
+//  2. Mark. Three calls say that there may be something to cut: Mark, every other
+//     millisecond; Flush, to cut without the pace; Await, for a parked reply. The bell
+//     Due rings for the log's proposer.
+//  3. Cut. The proposer has the machine take everything dirty as one batch. Begin gives
+//     the cut its ticket and opens the next one. Add makes the result a flight, and
+//     Encoded records its parts; Empty ends a cut that found nothing. A periodic entry of
+//     the log has no effects: Tick makes it a flight.
+//  4. Commit. The log has committed the oldest flight's last part: Commit drops its undo,
+//     and releases the replies that waited for it.
+//  5. Release. Hooks.Release completes every ticket up to one, and the front sends the
+//     replies that are parked under them.
 //
-// A term that ends takes the other way from any step: the machine seals itself
-// and takes back what is dirty and the flights, the newest first; Depose forgets
-// them, and of every ticket up to the open one the outcome is unknown.
+// The end of a term leads back from any step. The machine seals itself and takes back the
+// dirty changes and the flights, the newest first. Depose forgets them, and the outcome
+// of every ticket up to the open one is unknown.
 //
 // # Who holds which lock
 //
@@ -42,51 +41,45 @@
 //	               ledger }, then Hooks.Deposed with the log's alone
 //	snapshot gate shared { ledger { shard } }
 //
-// "log" is the mutex that puts all calls of a machine into one order
-// (raftlog/fsm.go), "gate" the one that keeps operations on several keys whole
-// (engine/replica.go), "ledger" is Ledger.mu. Locks are taken from left to
-// right only.
+// "log" is the mutex that orders all calls of a machine (raftlog/fsm.go). "gate" keeps
+// operations on several keys whole (engine/replica.go). "ledger" is Ledger.mu. Locks are
+// taken from left to right only.
 //
 // # Invariants
 //
-//  1. Tickets only grow, over all terms of a process. A cut opens the next one
-//     before it looks at the first shard. So what was decided before Open
-//     returned n is in the cut of n, or in an earlier one.
-//  2. Every dirty key is in exactly one of: the shards' journals, a flight, the
-//     committed prefix. Add happens inside the gate, hence a reader that holds
-//     the gate sees no key in between.
-//  3. Flights are committed in the order of their cuts, each once, in the term
-//     in which they were cut, or never.
-//  4. Ticket n is released without error only if every effect that the replies
-//     under it may rest on is committed, and this node led after they had been
-//     decided.
-//  5. Every ticket that is parked under is released, with an error at the latest
-//     when the term ends.
-//  6. What is marked after Begin stays marked for the next cut.
+//  1. Tickets only grow, over all terms of a process. A cut opens the next one before it
+//     looks at the first shard. So a decision made before Open returned n is in the cut
+//     of n, or in an earlier one.
+//  2. Every dirty key is in exactly one of: the shards' journals, a flight, the committed
+//     prefix. Add happens inside the gate, so a reader that holds the gate sees no key in
+//     between.
+//  3. Flights are committed in the order of their cuts, each once, in the term in which
+//     they were cut, or never.
+//  4. Ticket n is released without error only if two things hold: the effects on which
+//     its replies may rest are committed, and this node led after the decisions.
+//  5. Every ticket with parked replies is released, at the latest with an error when the
+//     term ends.
+//  6. A mark made after Begin stays for the next cut.
 //
-// About 4: the commit of a flight proves both for its own ticket. The followers
-// took it after all that was decided under that ticket, so this node led then.
-// A cut that finds nothing has a ticket too, for denials and peeks: they rest on
-// the flights, and on the belief of this node that it leads. The commit of the
-// flights does not prove the second: the followers may have taken them, and
-// elected another leader, before the denials were decided. So such a ticket
-// waits for the last flight before it and for a round of heartbeats that begins
+// About 4: the commit of a flight proves both for its own ticket. The followers took it
+// after all decisions under that ticket, so this node led then. A cut that finds nothing
+// has a ticket too, for denials and peeks. These rest on the flights, and on this node's
+// belief that it leads. The commit of the flights does not prove the belief: the
+// followers may have elected another leader before the denials were decided. So such a
+// ticket waits for the last flight before it and for a round of heartbeats that begins
 // after the cut (Round, Verified). Several tickets share a round.
 //
 // # Rejected
 //
-//   - A ticket for a batch only. Denials and peeks would need tickets of their
-//     own to tell which round covers them.
-//   - The ticket as the batch's number in the log. There, batches of a
-//     term count from 1 without gaps, so that a lost one shows (raftlog/fsm.go),
-//     and cuts that find nothing leave gaps. The log needs no ledger for its own:
-//     it is what is committed in the term, and in flight, and one.
-//   - An empty batch for denials instead of a round. It would cost every disk a
-//     sync.
-//   - Tickets that begin anew in each term. A reply that was decided before a
-//     leadership was lost and won again would wait for, or be released by, a
-//     batch of the next term that happens to have its ticket.
-//   - Waiting for the commit of a flight before the next decision on its keys:
-//     a hot key would wait all the time. Undo costs a copy of a key's state a
-//     cut.
+//   - A ticket for a batch only. Denials and peeks would need tickets of their own to
+//     tell which round covers them.
+//   - The ticket as the batch's number in the log. There, batches of a term count from 1
+//     without gaps, so that a lost one shows (raftlog/fsm.go). Cuts that find nothing
+//     would leave gaps.
+//   - An empty batch for denials instead of a round. It would cost every disk a sync.
+//   - Tickets that begin anew in each term. A reply that was decided before a leadership
+//     was lost and won again would wait for, or be released by, a batch of the next term
+//     that happens to have its ticket.
+//   - Waiting for the commit of a flight before the next decision on its keys: a hot key
+//     would wait all the time. Undo costs a copy of a key's state a cut.
 package ledger

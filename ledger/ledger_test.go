@@ -195,8 +195,8 @@ func TestTheBellRingsForTheProposer(t *testing.T) {
 	require.Zero(t, l.Unacked(), "nothing of the new term is dirty")
 }
 
-// What is decided before the ticket is read is in the cut of that ticket or an
-// earlier one, whoever cuts meanwhile.
+// A decision made before the ticket is read is in the cut of that ticket or an earlier
+// one, whatever cuts happen meanwhile.
 func TestNumbersCoverWhatWasDecidedBefore(t *testing.T) {
 	l := New(Hooks{})
 	var mu sync.Mutex

@@ -78,9 +78,9 @@ func (a *arena) record(ref uint32) []byte {
 }
 
 // address returns the address of a record in a chunk. An index into the chunk would first
-// read the chunk's beginning and wait for that line, because Go checks so that a pointer
-// to an array is not nil. Chunks begin 16 KiB apart, so their beginnings share a few sets
-// of each cache, and rarely stay in one.
+// read the chunk's beginning and wait for that line: so Go checks a pointer to an array
+// for nil. Chunks begin 16 KiB apart, so their beginnings share a few sets of each cache,
+// and rarely stay in one.
 func (a *arena) address(ref uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(a.chunks[ref>>unitBits]), ref&unitMask*unit)
 }
@@ -211,8 +211,7 @@ func (a *arena) free(ref uint32) {
 }
 
 // releaseChunk removes an empty chunk from its class. One empty chunk stays as the spare
-// until the next sweep, so that a key that comes and goes does not allocate a chunk each
-// time.
+// until the next sweep. So a key that comes and goes does not allocate a chunk each time.
 func (a *arena) releaseChunk(n uint32) {
 	if a.info[n].listed {
 		a.unlink(n)
@@ -340,8 +339,8 @@ func (a *arena) accounted() int64 {
 	return n
 }
 
-// each calls fn for records in use of a class, or for large ones if class is numClasses,
-// from a random place on, until fn returns true.
+// each calls fn for records in use of a class, or for large ones if class is numClasses.
+// It begins at a random place, and ends when fn returns true.
 func (a *arena) each(class int, random uint64, fn func(ref uint32) bool) {
 	if class == numClasses {
 		for i := range a.large {

@@ -57,8 +57,8 @@ func TestDeletedRecordsAreReused(t *testing.T) {
 	checkTable(t, tab)
 }
 
-// Nine of ten keys go, at random places: whole chunks do not become empty by
-// themselves, so that what comes back comes by compaction and merging.
+// Nine of ten keys go, at random places. Whole chunks do not become empty by themselves,
+// so memory comes back by compaction and merging.
 func TestMemoryComesBack(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine: measures memory")

@@ -1,6 +1,6 @@
 package shard
 
-// Size classes of records: multiples of 8 up to 128 bytes, and above that sizes about
+// Size classes of records are multiples of 8 up to 128 bytes. Above that they are about
 // 1.25 times apart, each the largest that fits so many times into a chunk. Common keys
 // are below 128 bytes, where another word must not cost more than a word.
 const (

@@ -14,9 +14,9 @@ func (a *arena) idle(class int) uint32 {
 	return a.class[class].chunks*classes.perChunk(class) - a.class[class].live
 }
 
-// sparse reports whether a class is worth compacting: a quarter of a chunk and an eighth
-// of the class would stay idle without the drained chunk. With less, records would move
-// to and fro in a class whose keys merely come and go.
+// sparse reports whether a class is worth compacting. A quarter of a chunk and an eighth
+// of the class must stay idle without the drained chunk. With less, records would move to
+// and fro in a class whose keys merely come and go.
 func (a *arena) sparse(class int) bool {
 	per := classes.perChunk(class)
 	return a.idle(class) >= per+per/4+a.class[class].chunks*per/8

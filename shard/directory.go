@@ -6,8 +6,8 @@ import (
 )
 
 // directory leads from the top bits of a hash to the segment of its keys. It is changed
-// with the shard's lock held, but prefetchSlot also reads it without: its length is
-// fixed, and a longer or shorter one replaces it.
+// with the shard's lock held, but prefetchSlot reads it without. So its length is fixed,
+// and a longer or shorter one replaces it.
 type directory struct {
 	shift    uint64                    // 64 - bits of hash that index segments
 	segments []atomic.Pointer[segment] // none, or 2^depth in hash order

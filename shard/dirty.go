@@ -91,8 +91,8 @@ func (s *Shard) growUndo(n int) {
 	s.table.account.undo.Add(int64(cap(s.undo) - room))
 }
 
-// Undo holds the states of a shard's dirty keys before they became dirty, and the
-// contents of the shard if it was detached in that round. To take it back, restore the
+// Undo holds the states of a shard's dirty keys before they became dirty. If the shard
+// was detached in that round, it holds the contents too. To take it back, restore the
 // states, attach the contents, and then restore the contents' own Undo.
 type Undo struct {
 	buf    []byte

@@ -175,8 +175,8 @@ func TestWithoutJournal(t *testing.T) {
 	require.Empty(t, s.Cut(func(Image, bool, Entry, bool) { t.Fatal("no marks") }).buf)
 }
 
-// The eviction of what has expired is a change as long as somebody who has a
-// copy of the table may still find it alive.
+// The eviction of an expired entry is a change while another copy of the table may still
+// find it alive.
 func TestJournalKeepsEvictionsOfWhatHasJustExpired(t *testing.T) {
 	for passed, keeps := range map[int64]bool{0: true, 5: true, 6: false} {
 		j := newJournal(t)

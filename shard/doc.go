@@ -22,7 +22,7 @@
 // # Caveats
 //
 // An Entry is valid until the next Insert, Put, Resize, Delete or Sweep on its shard, or
-// Unlock: each of these may move any record of the shard. Find returns expired entries
+// Unlock. Each of these may move any record of the shard. Find returns expired entries
 // too, since only its caller knows the time. Nothing here starts a goroutine: the owner
 // of the table calls Sweep.
 //

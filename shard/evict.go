@@ -67,11 +67,11 @@ func (s *Shard) allocBeyond(size int) uint32 {
 	return ref
 }
 
-// makeRoom evicts until class has a free record. It takes victims of any class; the room
+// makeRoom evicts until class has a free record. It takes victims of any class. The room
 // that they leave in other classes is compacted into whole chunks, which this class may
-// then take within the limit. If that has not worked after maxVictims, the class takes
-// the slack, then its own entries. A class without entries in this shard gets one chunk
-// beyond the limit. A class whose entries all must stay gets it in place of others.
+// then take. If that has not worked after maxVictims, the class takes the slack, then its
+// own entries. A class without entries in this shard gets one chunk beyond the limit. A
+// class whose entries all must stay gets it in place of others.
 func (s *Shard) makeRoom(class int, now int64) bool {
 	if !s.table.evict.Load() {
 		return s.arena.grow(class, 0) // see SetLimit
@@ -107,9 +107,9 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 
 // displace makes room for n bytes beyond the limit, and reports whether it could. It
 // evicts entries of any class until the shard's records have n bytes less than before, or
-// the shard fits its share of the limit with them. A step uses it for what it needs
-// beside the keys that it keeps. So the shard does not grow beyond its share, except for
-// chunks that compaction has not freed yet.
+// the shard fits its share of the limit. A step uses it for what it needs beside the keys
+// that it keeps. So the shard does not grow beyond its share, except for chunks that
+// compaction has not freed yet.
 func (s *Shard) displace(before, n, now int64) bool {
 	share := s.Share()
 	for i := 0; ; i++ {
@@ -124,7 +124,7 @@ func (s *Shard) displace(before, n, now int64) bool {
 
 // allocLarge is alloc for records above maxSmall: it reserves its bytes, in place of
 // entries of any shard. So large records never pass the limit and the slack, however many
-// are written at once: if the bytes cannot be reserved, the error is ErrFull. Only a
+// are written at once. If the bytes cannot be reserved, the error is ErrFull. Only a
 // record that replaces the pinned one may, by the size of that one, which goes at once.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if s.unbounded {

@@ -123,8 +123,8 @@ func TestEvictionByDeadline(t *testing.T) {
 	require.Greater(t, late, 4900)
 }
 
-// Records of one size fill the limit, then only another size is wanted: the
-// memory moves from one class to the other and the limit holds.
+// Records of one size fill the limit, then only another size is inserted. The memory
+// moves from one class to the other, and the limit holds.
 func TestEvictionAcrossClasses(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long under the race detector, and one goroutine")
@@ -256,8 +256,8 @@ func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
 	require.NotZero(t, tab.Stats().Evicted)
 }
 
-// A table that follows has no limit, and holes of what the leader has evicted.
-// When it leads, the holes go before any key does.
+// A follower's table has no limit, and holes left by the leader's evictions. When it
+// leads, the holes go before any key does.
 func TestATableThatWasUnlimitedEvictsNoMoreThanItMust(t *testing.T) {
 	const limit = 4 << 20
 	full := New(Config{Shards: 16, MaxBytes: limit, Evict: true, Pressure: byMeta})

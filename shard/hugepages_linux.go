@@ -28,9 +28,9 @@ var huge struct {
 }
 
 // adviseHugePages asks the kernel to back the step of the heap around p, a new chunk or
-// segment, by huge pages. A lookup in a large table misses the translation of two
-// addresses, which on a virtual machine costs more than the memory itself (figures in
-// DESIGN.md). If the kernel does not offer it, nothing happens.
+// segment, by huge pages. A lookup in a large table misses two address translations. On a
+// virtual machine these cost more than the memory itself (figures in DESIGN.md). If the
+// kernel does not offer it, nothing happens.
 func adviseHugePages(p unsafe.Pointer) {
 	step := uintptr(p) / heapStep
 	huge.Lock()

@@ -13,8 +13,8 @@ type kept struct {
 	set  map[uint32]struct{}
 }
 
-// Keep protects the key of a hash from eviction, in all spaces and whether it exists or
-// not, until LetGo: it belongs to a step that holds the lock. An operation that finds
+// Keep protects the key of a hash from eviction until LetGo, in all spaces and whether it
+// exists or not. The key belongs to a step that holds the lock. An operation that finds
 // nothing else to evict fails with ErrFull.
 func (s *Shard) Keep(hash uint64) {
 	tag := uint32(hash>>32) | dirtyBit | spaceBits

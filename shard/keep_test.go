@@ -48,9 +48,8 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// What a step needs beside all that it keeps takes the place of what else there
-// is, however much smaller that is, and so does what is larger than all that is
-// looked at first.
+// A step that keeps much gets room from the other entries, however much smaller they are.
+// So does a record that is larger than all entries looked at first.
 func TestKeptMakesRoom(t *testing.T) {
 	for name, f := range map[string]struct{ others, words, step int }{
 		"large records":           {1, 3000, 4},

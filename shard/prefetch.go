@@ -64,8 +64,8 @@ func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
 	}
 }
 
-// lookup returns the segment of a hash, nil if there is none, and the record of the first
-// slot that fits it, 0 if there is none. The lock must be held.
+// lookup returns the segment of a hash, or nil, and the record of the first slot that
+// fits it, or 0. The lock must be held.
 func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
 	if g = s.dir.Load().find(hash); g == nil {
 		return nil, 0
@@ -127,8 +127,8 @@ func (a *arena) prefetchWhole(ref uint32, keyLen int) {
 // line is the size of a cache line.
 const line = 64
 
-// prefetchRoom prefetches the record that alloc would take next, if it is of the same
-// class as the last: most keys of a table are alike.
+// prefetchRoom prefetches the record that alloc would take next if its class is that of
+// the last: most keys are alike.
 func (a *arena) prefetchRoom() {
 	if n := a.class[a.lastClass].head; n != 0 {
 		ci := &a.info[n]

@@ -25,8 +25,8 @@ const (
 )
 
 // MakeRoom evicts entries, of any shard, until the limit allows n bytes more. A caller
-// that is about to insert a large record calls it before it locks a shard, so that others
-// do not wait for its shard. now is in ns.
+// that is about to insert a large record calls it before it locks a shard. So others do
+// not wait for its shard. now is in ns.
 func (t *Table) MakeRoom(n int, now int64) {
 	if c := largeCost + roundUp(n); t.evict.Load() && t.reserve(c, nil, now) {
 		t.account.add(-c)
@@ -127,9 +127,10 @@ func (s *Shard) least(now int64) choice {
 // rank is the weight of a choice in eighths.
 func (c *choice) rank() uint64 { return c.weight >> rankShift }
 
-// give evicts entries of s that matter no more than least, until the account fits n bytes
-// or the shard has freed a chunk or a large record. It returns how many entries it has
-// looked at. A hold of its lock evicts no more than an allocation does.
+// give evicts entries of s that matter no more than least, until the account fits n
+// bytes. It also ends when the shard has freed a chunk or a large record. It returns how
+// many entries it has looked at. A hold of its lock evicts no more than an allocation
+// does.
 func (s *Shard) give(n, slack int64, least uint64, held *Shard, now int64) (looked int) {
 	a := &s.arena
 	for range roomHolds {

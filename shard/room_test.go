@@ -31,9 +31,9 @@ func watermark(tab *Table) (stop func() int64) {
 	}
 }
 
-// Large records never pass the limit by more than the slack, whatever their size,
-// whoever writes at once, and whatever the table is full of: they go in place of others,
-// in other shards, and all of them find room.
+// Large records never pass the limit by more than the slack, for any size, any number of
+// writers, and any contents of the table. They replace entries of other shards, and all
+// of them find room.
 func TestLargeRecordsStayWithinTheLimit(t *testing.T) {
 	const limit, shards, writers = 16 << 20, 64, 6
 	each := 60

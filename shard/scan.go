@@ -10,8 +10,8 @@ const (
 	// scanVisits is how many segments a Scan visits beyond one for each requested entry:
 	// a call over an empty stretch ends too, as in Redis.
 	scanVisits = 256
-	// scanLooks bounds the entries that a ScanIf looks at in order to find count of them:
-	// some 100 µs in a table out of the caches.
+	// scanLooks bounds the entries that a ScanIf looks at to find count of them: some 100
+	// µs in a table out of the caches.
 	scanLooks = 1024
 )
 

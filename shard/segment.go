@@ -22,8 +22,8 @@ const (
 	// all of it. 7/8 made the worst phase 64.9 bytes for a 16-byte key with one word,
 	// 15/16 makes it 62.6.
 	splitAt = 240
-	// mergeAt is the most that two buddies hold together when they merge:
-	// half of splitAt, so that a merged segment is far from its next split.
+	// mergeAt bounds the keys that two buddies hold together when they merge. At half of
+	// splitAt, a merged segment is far from its next split.
 	mergeAt = splitAt / 2
 )
 

@@ -69,8 +69,8 @@ func (s *Shard) Unlock() { s.mu.Unlock() }
 // late.
 const setBack = time.Second
 
-// Advance returns the time, in ns, of a visit for which the clock was read at now: now,
-// or the time of an earlier visit if that is later by up to a second. Threads read the
+// Advance returns the time, in ns, of a visit for which the clock was read at now. It is
+// now, or the time of an earlier visit that is later by up to a second. Threads read the
 // clock before they have the lock, so they may get it in another order than they read.
 func (s *Shard) Advance(now int64) int64 {
 	if now < s.time && s.time-now <= int64(setBack) {

@@ -110,8 +110,8 @@ func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	t.evict.Store(evict)
 }
 
-// Pass tells the table a time, in ns, that has passed on every node with a copy of it:
-// evicting an entry that has expired by then needs no dirty mark.
+// Pass tells the table a time, in ns, that has passed on every node with a copy of it.
+// Evicting an entry that has expired by then needs no dirty mark.
 func (t *Table) Pass(now int64) { t.passed.Store(now) }
 
 // Passed returns the last time given to Pass, or 0.

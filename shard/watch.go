@@ -17,9 +17,9 @@ type Watch struct {
 
 // Watch begins to count the changes of a key, whether it exists or not, or joins its
 // other watchers. hash must be as for Find. The caller must call Unwatch. Each call of
-// Touch is a change, even if the key stays as it was, and so is a key that comes, is
-// deleted or evicted. Detach and the end of an expired entry are not changes: watchers
-// call Find too.
+// Touch is a change, even if the key stays as it was. So is a key that comes, is deleted
+// or evicted. Detach and the end of an expired entry are not changes: watchers call Find
+// too.
 func (s *Shard) Watch(hash uint64, key []byte) *Watch {
 	tag := uint32(hash>>32) | dirtyBit
 	w := s.watch(tag, key)

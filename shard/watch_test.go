@@ -16,8 +16,8 @@ func at(tab *Table, space uint8, key string, f func(s *Shard, h uint64, key []by
 	f(s, h, []byte(key))
 }
 
-// A watch counts every change of its key, and of no other; with the journal, in
-// which only the first of a round counts, as without.
+// A watch counts every change of its key, and of no other. The journal, in which only the
+// first of a round counts, makes no difference.
 func TestWatch(t *testing.T) {
 	for _, journal := range []bool{false, true} {
 		tab := New(Config{Shards: 1})
@@ -63,7 +63,7 @@ func TestWatch(t *testing.T) {
 		require.Zero(t, other.Changes())
 		require.Zero(t, twin.Changes())
 
-		// The end of what had expired is no change, one that is replaced is.
+		// The end of an expired entry is not a change, but its replacement is.
 		insert2 := func(s *Shard, h uint64, key []byte) {
 			_, err := s.Insert(h, key, 1, 1, 10, 0)
 			require.NoError(t, err)

@@ -5,9 +5,9 @@ import "errors"
 // # Windows of calendars
 //
 // A policy's limit may count by the days, weeks, months, quarters or years of a zone. The
-// engine knows no zones: the caller names the end of the window for a new counter, and
-// the counter keeps that end as its deadline until it is over. So changed rules of a zone
-// never move an open window, and neither followers nor snapshots need the rules.
+// engine knows no zones. The caller names the end of a new counter's window. The counter
+// keeps that end as its deadline. So changed rules of a zone never move an open window,
+// and neither followers nor snapshots need the rules.
 
 // calendarAlgorithm is the algorithm of calendars' windows.
 var calendarAlgorithm = algorithm{

@@ -3,9 +3,9 @@ package algo
 // # Calls that are denied and count
 //
 // A policy's limit may count every call, and a soft one counts those that it would have
-// denied. Such a charge does not fit. A window counts on; a bucket goes into debt by at
-// most one period; a log keeps its newest units, since earlier ones do not affect when it
-// has room again.
+// denied. Such a charge does not fit. A window counts on. A bucket goes into debt by at
+// most one period. A log keeps its newest units: earlier ones do not affect when it has
+// room again.
 
 // Count is the charge of a call that does not fit.
 type Count struct {
@@ -20,9 +20,9 @@ type Count struct {
 }
 
 // Count plans the charge of a call that is denied, by this limit or another. d holds the
-// limit's decision. Count replaces it by the answer that the next such call would get,
-// or, if the limit had room, by what it holds and the wait of the next call. Errors:
-// those of Decide; nothing may be stored then.
+// limit's decision. Count replaces it by the answer to the next such call. If the limit
+// had room, that is what it holds and the wait of the next call. Errors: those of Decide;
+// nothing may be stored then.
 func (r *Rule) Count(in *Input, d *Decision) (Count, error) {
 	count := r.Decides.algorithm().count
 	if count == nil { // a limit of 0 counts nothing

@@ -8,8 +8,8 @@ import (
 // These errors can be returned by a decision; nothing may be written then. Their texts
 // carry no prefix: the front adds it.
 var (
-	// ErrOverflow is returned if a forced charge would take a key's state beyond what can
-	// be stored: a TAT after latestInstant, or a count above MaxCount.
+	// ErrOverflow is returned if a forced charge would make a key's state too large to
+	// store: a TAT after latestInstant, or a count above MaxCount.
 	ErrOverflow = errors.New("cost would overflow the state of the key")
 
 	// ErrLogFull is returned if a call on a log limit needs one more (timestamp, cost)
@@ -47,9 +47,8 @@ type Decision struct {
 	// Remaining is how many units a call right now could still take, rounded down, never
 	// below 0.
 	Remaining int64
-	// RetryAfter is 0 for a call that passed. For a denied call it is the wait in ns
-	// after which the same cost would pass (and 1 ns before which it would be denied), or
-	// Never.
+	// RetryAfter is 0 for a call that passed. For a denied call it is the shortest wait
+	// in ns after which the same cost would pass, exact to 1 ns, or Never.
 	RetryAfter int64
 	// ResetAfter is the wait in ns until the limit is full again.
 	ResetAfter int64
@@ -58,8 +57,9 @@ type Decision struct {
 	Delay int64
 }
 
-// BindsMoreThan reports whether d, rather than b, stands for a call: a denial before a
-// pass, Never before any wait, then the longer wait; among passes the one with less left.
+// BindsMoreThan reports whether d, rather than b, stands for a call. A denial comes
+// before a pass, Never before any wait, then the longer wait. Among passes, the one with
+// less left comes first.
 func (d *Decision) BindsMoreThan(b *Decision) bool {
 	if d.OK != b.OK {
 		return !d.OK
@@ -82,8 +82,8 @@ type Options struct {
 	// AtMost grants the available units, up to the cost. If there are none, the call is
 	// denied, and RetryAfter is when one unit is available. Force overrides it.
 	AtMost bool
-	// Wait admits, charged now, calls that can run within this many ns: a token call that
-	// would pass by then, a leaky call whose first unit starts by then. A window or log
+	// Wait admits, charged now, calls that can run within this many ns. A token call must
+	// pass by then; the first unit of a leaky call must start by then. A window or log
 	// admits calls that fit now. 0 is no Wait: a token call must pass now, a leaky one
 	// may stand anywhere in the queue.
 	Wait int64

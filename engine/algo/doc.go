@@ -1,4 +1,4 @@
-// Package algo has the algorithms that limits decide by, as pure functions: from a state,
+// Package algo has the algorithms that limits decide by, as pure functions. From a state,
 // a time and a call they compute an answer and the next state. It imports nothing of
 // Headgate, takes no lock and reads no clock.
 //

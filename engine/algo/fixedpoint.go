@@ -5,8 +5,8 @@ import (
 	"math/bits"
 )
 
-// MaxSpan bounds every period, capacity, wait and time to live: 100 years of
-// 365.25 days in ns, about 1.7 years in 2^62 ns less than maxInstant.
+// MaxSpan bounds every period, capacity, wait and time to live: 100 years of 365.25 days
+// in ns, less than maxInstant.
 const MaxSpan = 36525 * 24 * 3600 * 1_000_000_000
 
 // latestInstant bounds every stored time. The clock stops counting at maxInstant, and no
@@ -91,7 +91,7 @@ func times(n, num, den uint64) Span {
 // In units of 2^-32 ns, let A = a.ns*2^32 + a.frac. floor(n*num*2^32/den) <= A means
 // n*num*2^32 < (A+1)*den, whose product has up to 160 bits. To split it, take n1 and rem
 // from a.ns*den = n1*num + rem. The largest n is n1 or n1+1. It is n1+1 if and only if
-// (num-rem)*2^32 < (a.frac+1)*den: since a.frac+1 <= 2^32 and den <= num, at most one
+// (num-rem)*2^32 < (a.frac+1)*den. Since a.frac+1 <= 2^32 and den <= num, at most one
 // more unit has room.
 func (a Span) fit(num, den uint64) uint64 {
 	if den == 1 {

@@ -27,7 +27,7 @@ type Rounding uint8
 
 const (
 	// Exact keeps a 32-bit binary fraction of a nanosecond and rounds the time of a
-	// call's whole cost down: the long-run rate is above the nominal one by less than
+	// call's whole cost down. The long-run rate exceeds the nominal one by less than
 	// 2.4e-10 of it.
 	Exact Rounding = iota
 	// Nanosecond truncates the time of one unit to ns, as redis-cell does.
@@ -78,9 +78,10 @@ func (l Limit) Capacity() int64 {
 	return l.Limit
 }
 
-// Window returns the time in which a valid limit admits its capacity, in ns: the period
-// of windows and logs, the time in which an empty bucket refills. It is 0 for limits of 0
-// units and for slots. It is 0 for calendars too: a check brings their window.
+// Window returns the time in which a valid limit admits its capacity, in ns. That is the
+// period of windows and logs, and the time in which an empty bucket refills. It is 0 for
+// limits of 0 units and for slots. It is 0 for calendars too: a check brings their
+// window.
 func (l Limit) Window() int64 {
 	r := Compile(l)
 	return r.Window

@@ -21,8 +21,8 @@ import (
 // that keeps the leading words. logApply charges. A ring has room for a power of two
 // times logMinPairs pairs, up to the bound of log-max-entries, so that it rarely grows.
 //
-// It is a ring rather than a list that moves up: a log at its limit drops one pair for
-// each new one, and a list would move all pairs each time.
+// It is a ring because a log at its limit drops one pair for each new one: a list that
+// moves up would move all pairs each time.
 const (
 	logHeader   = 2 // words
 	logMinPairs = 4
@@ -311,7 +311,7 @@ func fitsLog(l Limit, maxEntries int) error {
 }
 
 // multipleLog turns a log into a token bucket of half of n times the limit, which refills
-// once in a period: no period has more than the whole. A log of n times the limit would
+// once in a period. No period has more than the whole. A log of n times the limit would
 // do too, but takes 16 bytes a call. For n = 1 it stays a log: the bucket would not hold
 // the limit.
 func multipleLog(l Limit, m *Limit, n int64) {

@@ -9,9 +9,9 @@ package algo
 //
 // The record of a marked bucket keeps the lows that still matter. Each has the use, and
 // how many reservations had been charged before. It is a stack. A new low removes those
-// that are not lower: whoever was charged before them was charged before the new one. So
-// both numbers increase along the stack, and a reservation's low is the first one after
-// it, or the present.
+// that are not lower: their reservations were charged before the new one too. So both
+// numbers increase along the stack, and a reservation's low is the first one after it, or
+// the present.
 //
 // A refund lowers the lows after its charge, and no others. The record is then the one
 // that the same charges leave with the settled cost in place of the held one. So the

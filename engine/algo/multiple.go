@@ -2,8 +2,8 @@ package algo
 
 import "math/bits"
 
-// Multiple returns a limit that admits at most n times as much as l, n being 1 or more,
-// and admits any call that l admits when full:
+// Multiple returns a limit that admits at most n times as much as l; n is 1 or more. It
+// admits any call that l admits when full:
 //
 //   - For a bucket, it has n times the burst, and refills at n times the rate, at most a
 //     unit per ns. Nobody waits for it, so a leaky bucket becomes a token bucket.

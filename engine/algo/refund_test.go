@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// marked is a key whose charges may be given back, stored the way records are: the words
-// of its state and its mark, and a deadline.
+// marked is a key whose charges may be given back, stored as a record is: the words of
+// its state and its mark, and a deadline.
 type marked struct {
 	rule     algo.Rule
 	record   []byte

@@ -70,15 +70,15 @@ type Input struct {
 // after an error it means nothing. A result would be copied through memory, and the copy
 // waits for the stores before it.
 //
-// If write is true, next is the state to store, and words the size of its record: 0 if
-// nothing is left and the key goes. For a list, next has only the deadline: Apply writes
-// the list itself.
+// If write is true, next is the state to store, and words the size of its record. words
+// is 0 if nothing is left and the key goes. For a list, next has only the deadline: Apply
+// writes the list itself.
 //
 // Errors: ErrOverflow, ErrLogFull, ErrSlotsFull, ErrNoWindow, ErrUndecided.
 //
 // This is the one switch over algorithms. A function in the rows of kinds would let in
-// and d escape to the heap: an allocation, and more than twice the time for every
-// decision (BenchmarkDecide).
+// and d escape to the heap. Every decision would allocate, and take more than twice the
+// time (BenchmarkDecide).
 func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
 	o := in.Options
 	if o == nil {
@@ -133,8 +133,8 @@ func (r *Rule) Adopt(old *Rule, st State, now int64) State {
 	return st
 }
 
-// Scale is Adopt that keeps the share of what is used instead of its units, rounded up.
-// scaled is the list under r, nil for a state without a list.
+// Scale is Adopt that keeps the used share instead of the units, rounded up. scaled is
+// the list under r, nil for a state without a list.
 func (r *Rule) Scale(old *Rule, st State, list []byte, now int64) (next State, scaled []byte) {
 	if scale := r.Decides.algorithm().scale; scale != nil {
 		return scale(r, old, st, list, now)

@@ -159,7 +159,7 @@ func shorter(a, b Span) Span {
 }
 
 // adoptToken converts st from old to r: a limit changed on a live key keeps the consumed
-// units. They count in whole, at most the new capacity of them, plus the debt: the units
+// units. They count in whole, up to the new capacity. The debt is added: the units
 // charged beyond the old capacity by Force, Debt or Wait. With the same time per unit,
 // TAT is kept to the fraction.
 func (r *Rule) adoptToken(st tokenState, old *Rule, now int64) tokenState {

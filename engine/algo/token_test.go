@@ -43,8 +43,8 @@ func (b *bucket) call(t testing.TB, now, cost int64, o algo.Options) algo.Decisi
 	return d
 }
 
-// checkToken is Rule.Decide with the answer among its results, zero with an error, and
-// the state as it was if it is not to be written.
+// checkToken is Rule.Decide with the answer among its results, zero with an error. The
+// state is the old one if nothing is to be written.
 func checkToken(r *algo.Rule, st algo.State, now, cost int64, o *algo.Options) (next algo.State, d algo.Decision, write bool, err error) {
 	in := algo.Input{State: st, Now: now, Cost: cost, Options: o}
 	next, words, write, err := r.Decide(&in, &d)

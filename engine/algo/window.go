@@ -16,9 +16,9 @@ var (
 	}
 )
 
-// windowState is the state of a fixed or sliding limit: the start of the current window
-// in unix ns, the units counted in it and, for sliding, in the window before it. The zero
-// state is that of a missing key.
+// windowState is the state of a fixed or sliding limit. It has the start of the current
+// window in unix ns, and the units counted in it. For sliding it also has those of the
+// window before. The zero state is that of a missing key.
 type windowState struct {
 	Start, Prev, Cur int64
 }
@@ -140,9 +140,9 @@ func (r *Rule) fixedAt(st windowState, now int64) windowState {
 // while others count in the current one, gives back a whole unit for the share that it
 // still weighed.
 //
-// Worst case: the weighting assumes that the previous count was evenly spread. Calls
-// bunched at the end of one window and at the earliest chances in the next add up to more
-// than Limit in a period, but to less than 2*Limit.
+// Worst case: the weighting assumes that the previous count was evenly spread. If calls
+// bunch at the end of one window and as early as possible in the next, a period has more
+// than Limit, but less than 2*Limit.
 func (r *Rule) sliding(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	now = Clamp(now)
 	live := r.slidingAt(st, now)

@@ -23,8 +23,8 @@ func newWindow(t require.TestingT, l algo.Limit) *window {
 	return &window{rule: algo.Compile(l)}
 }
 
-// checkWindow is Rule.Decide with the answer among its results, zero with an error, and
-// the state as it was if it is not to be written.
+// checkWindow is Rule.Decide with the answer among its results, zero with an error. The
+// state is the old one if nothing is to be written.
 func checkWindow(r *algo.Rule, st algo.State, now, cost int64, o *algo.Options) (next algo.State, d algo.Decision, write bool, err error) {
 	in := algo.Input{State: st, Now: now, Cost: cost, Options: o}
 	next, words, write, err := r.Decide(&in, &d)
@@ -246,9 +246,9 @@ func TestAdoptWindow(t *testing.T) {
 	})
 }
 
-// adoptedStart returns where the window under another limit begins, by its
-// definition: where it was if nothing moves it, else at a multiple of the
-// period, or with First where the old one began or, if that is over, now.
+// adoptedStart returns the start of the window under another limit, by its definition. It
+// is the old start if nothing moves it. Else it is a multiple of the period. With First
+// it is the old start or, if that window is over, now.
 func (w *window) adoptedStart(l algo.Limit, now int64) int64 {
 	old := w.counts(now).WindowStart
 	moved := l.Period != w.rule.Period || l.Align != w.rule.Limit.Align

@@ -19,10 +19,10 @@ import (
 // Lengths are varints. Copied bytes have the same order in both states, so a reader goes
 // through both once.
 //
-// A differ finds a difference between states divided into pieces: the records of a
-// collection, the entries of a log, a fixed number of bytes of a text. Most pieces of a
-// large state stay, in their order; new and changed pieces are written. It takes time in
-// proportion to the states.
+// A differ finds a difference between states divided into pieces. Pieces are the records
+// of a collection, the entries of a log, or a fixed number of bytes of a text. Most
+// pieces of a large state stay, in their order; new and changed pieces are written. It
+// takes time in proportion to the states.
 type differ struct {
 	old, new        []byte
 	oldMarks, marks []uint32 // where the pieces begin, and where the last ends
@@ -44,8 +44,8 @@ type differ struct {
 type step struct{ skip, copied, from, fresh int }
 
 const (
-	// sureRun is how many equal pieces must follow each other before the pieces in front
-	// of them are passed over: a single one may recur by chance.
+	// sureRun is how many equal pieces in a row allow passing over the pieces in front of
+	// them: a single one may recur by chance.
 	sureRun = 3
 	// nearby is how many pieces ahead the search goes without an index: as many as a
 	// cut's hits may have removed.

@@ -5,7 +5,7 @@ import "sync"
 // container is a hash, set or sorted set in a buffer, in one of two forms.
 //
 // Small, up to 63 entries: a byte with the kind in its upper two bits and the number of
-// entries below, then the records in order. Finding is walking.
+// entries below. The records follow in order. Finding is walking.
 //
 // Large: see table.go.
 //
@@ -177,9 +177,8 @@ func (c *container) extend(n int) error {
 	return nil
 }
 
-// trim gives back whole words after n bytes, if they are an eighth or more: fewer would
-// go back and forth with a size that swings. If the buffer cannot take them, they stay as
-// room.
+// trim gives back whole words after n bytes, if they are an eighth or more. Fewer would
+// go back and forth as a size swings. If the buffer cannot take them, they stay as room.
 func (c *container) trim(n int) {
 	if (len(c.v)+7)/8 <= (n+7)/8 || len(c.v)-n < n/8 || c.reserved {
 		return

@@ -9,9 +9,10 @@ import (
 // index takes steps from the nearer end.
 //
 // The value, little-endian, has a byte with the kind, three of 0, then three numbers of 4
-// bytes: the number of elements, and where they begin and end. After that, with room
-// before and after, come the elements. An element is its length, its bytes, and the size
-// of these two, for walking backward: a varint too, but with its bytes in reverse order.
+// bytes. They are the number of elements, and where the elements begin and end. After
+// that, with room before and after, come the elements. An element is its length, its
+// bytes, and the size of these two, for walking backward. The size is a varint too, but
+// with its bytes in reverse order.
 type List struct {
 	b Buffer
 	v []byte

@@ -189,8 +189,8 @@ func TestListToItsBounds(t *testing.T) {
 	checkValue(t, ListKind, b.v)
 }
 
-// A list that is pushed at one end and trimmed at the other, as a moving window
-// is, moves its elements now and then only, and stays as large.
+// A list that is pushed at one end and trimmed at the other, like a moving window, rarely
+// moves its elements, and stays as large.
 func TestListAsWindow(t *testing.T) {
 	b := &memory{}
 	l := NewList(b)

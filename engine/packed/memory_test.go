@@ -10,9 +10,8 @@ import (
 
 var errFull = errors.New("full")
 
-// memory is a Buffer as unkind as one may be: what Splice returns is somewhere
-// else each time, with other bytes where it says so and up to seven behind the
-// end, and with fail set Splice fails.
+// memory is as unkind as a Buffer may be. Splice returns another place each time, with
+// random bytes where allowed and up to seven after the end. With fail set, Splice fails.
 type memory struct {
 	v     []byte
 	rnd   *rand.Rand

@@ -9,8 +9,8 @@ import (
 // Operations of a sorted set by rank: see sortedset.go. Its places are in order, without
 // holes.
 
-// bound is a position in the order: before a score and member, before a score, or before
-// a member if all scores are equal; with equal set, after it.
+// bound is a position in the order. It is before a score and member, before a score, or
+// before a member if all scores are equal. With equal set, it is after it.
 type bound struct {
 	by     uint8 // 0, byScore or byMember
 	equal  bool

@@ -303,8 +303,8 @@ func TestReservedSortedSetTakesItsFirstMember(t *testing.T) {
 	require.Equal(t, float64(1-n), score)
 }
 
-// Members that are put in order at once are in the order in which each by
-// itself would be: new ones, such as were there, and such as come twice.
+// Members that are sorted at once have the same order as members added one by one. Some
+// are new, some existed, some come twice.
 func TestManyMembersAtOnce(t *testing.T) {
 	for seed := range uint64(60) {
 		r := rand.New(rand.NewPCG(seed, 5))

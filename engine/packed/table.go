@@ -19,8 +19,8 @@ import (
 // rewritten: the index knows entries by their place. A sorted set has no such holes. Its
 // index knows entries by their record, which stays where it is as scores change.
 //
-// Invariants: at most 3/4 of the slots are in use, so that a probe ends; places outside
-// first … last are room; live counts the bytes of records in the order.
+// Invariants: At most 3/4 of the slots are in use, so that a probe ends. Places outside
+// first … last are room. live counts the bytes of records in the order.
 const (
 	atSlots = 1
 	atCount = 4 * iota // entries

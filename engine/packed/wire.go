@@ -1,9 +1,9 @@
 package packed
 
 // The wire form of a hash, set or sorted set of at most maxSmall entries is its small
-// form. Other values have a first byte with the bits of wireLarge and the kind, then the
-// number of entries, written as a length, and the records; those of a list are lengths
-// and elements.
+// form. Other values have a first byte with the bits of wireLarge and the kind. The
+// number of entries follows, written as a length, then the records. Those of a list are
+// lengths and elements.
 const wireLarge = 8
 
 // kindOf returns the kind of a value.

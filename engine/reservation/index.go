@@ -166,8 +166,8 @@ type Victim struct {
 	Settled bool
 }
 
-// Victim removes and returns the hash of the reservation that was settled first, or else
-// of one of those that end first.
+// Victim removes and returns the hash of the reservation that was settled first. If none
+// is settled, it is one that ends first.
 func (x *Index) Victim() (v Victim, ok bool) {
 	switch {
 	case x.done.head != nil:

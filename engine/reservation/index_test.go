@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// What is due is given once, none before its end, and all of it within a second
-// behind that, whatever ends when and however the clock jumps.
+// Each hash is given once, not before its end, and within a second after it. That holds
+// for any ends and any jumps of the clock.
 func TestTheIndexGivesWhatHasEnded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")
