@@ -71,7 +71,7 @@ func TestAsideHasTheStateOfTheCut(t *testing.T) {
 	require.Equal(t, 1, leader.e.limits.len(), "its limit is kept no longer than that")
 }
 
-// Small states are not worth it, and there is an end to what is copied.
+// Small states are not copied, and the copies have a bound.
 func TestAsideHasABound(t *testing.T) {
 	e := New(Config{})
 	it, err := e.limits.acquire(algo.Limit{Algorithm: algo.Counter})

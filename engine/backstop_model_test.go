@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
-// modelBackstop is what a Backstop has counted of a key, by its definition.
+// modelBackstop is the count of a Backstop for a key, by its definition.
 type modelBackstop struct {
 	bucket algotest.Bucket
 	token  algo.State
@@ -76,7 +76,7 @@ func full(l algo.Limit, now, cost int64, o algo.Options) algo.Decision {
 	return d
 }
 
-// modelCall is what a call gets on limits of which counted tells what was admitted.
+// modelCall returns the answer of a call; counted has the units admitted so far.
 func modelCall(now int64, segs []engine.Segment, o algo.Options, counted []*modelBackstop) (out []algo.Decision, denied bool) {
 	own := algo.Options{Peek: true, Force: o.Force, AtMost: o.AtMost, Debt: o.Debt}
 	each := func(cost func(i int) int64, o algo.Options, ask func(i int, cost int64, o algo.Options) algo.Decision) (out []algo.Decision, passed bool) {
@@ -142,8 +142,8 @@ func modelCall(now int64, segs []engine.Segment, o algo.Options, counted []*mode
 	return out, false
 }
 
-// Calls over every mixture of algorithms and options get what the definitions say,
-// and count what they say.
+// Calls over every mixture of algorithms and options are answered and counted by the
+// definitions.
 func TestBackstopAgainstModel(t *testing.T) {
 	seeds, calls := 16, 400
 	if testing.Short() {
@@ -202,7 +202,7 @@ func TestBackstopAgainstModel(t *testing.T) {
 	require.Greater(t, total, uint64(50*seeds))
 }
 
-// binding is the decision that stands for a call.
+// binding returns the index of the decision that stands for a call.
 func binding(all []algo.Decision) (at int) {
 	for i := range all {
 		if all[i].BindsMoreThan(&all[at]) {

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
-// admitted is what calls on one key of a Backstop were admitted, when.
+// admitted returns when and how much calls on one key of a Backstop were admitted.
 func admitted(t *testing.T, b *engine.Backstop, n int64, l algo.Limit, rnd *rand.Rand, calls int) (h algotest.History) {
 	now, out := start, make([]algo.Decision, 1)
 	for range calls {
@@ -72,7 +72,7 @@ func TestBackstopBoundsEveryAlgorithm(t *testing.T) {
 	}
 }
 
-// It is no tighter than it says: what may come at once comes.
+// It is no tighter than stated: the calls that may come at once pass.
 func TestBackstopAdmitsItsMultiple(t *testing.T) {
 	for _, a := range eachAlgorithm {
 		b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 1)
@@ -136,7 +136,7 @@ func TestMultiplesOfExtremeLimits(t *testing.T) {
 	}
 }
 
-// A call that one limit has no more of takes nothing of the others.
+// A call that one limit denies takes nothing from the others.
 func TestBackstopTakesAllOrNone(t *testing.T) {
 	b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 3)
 	segs := []engine.Segment{{[]byte("a"), perMinute(algo.Token, 10), 1}, {[]byte("b"), perMinute(algo.Fixed, 3), 1}, {[]byte("c"), perMinute(algo.Log, 50), 2}}
@@ -157,7 +157,7 @@ func TestBackstopTakesAllOrNone(t *testing.T) {
 	require.Equal(t, engine.BackstopCounts{Denied: 50}, b.Counts())
 }
 
-// The same of a policy, whose soft and shadow limits count nothing.
+// The same for a policy, whose soft and shadow limits count nothing.
 func TestBackstopOfAPolicy(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	b := engine.NewBackstop(s.Engine())
@@ -260,7 +260,7 @@ func TestBackstopHasABound(t *testing.T) {
 	require.Zero(t, exhausted())
 }
 
-// A call that cannot be counted is admitted, and told.
+// A call that cannot be counted is admitted, and counted as forgotten.
 func TestBackstopAdmitsWhatItCannotCount(t *testing.T) {
 	b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 1)
 	for i := range uint64(3) {

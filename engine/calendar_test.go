@@ -54,8 +54,8 @@ func TestCalendarWindow(t *testing.T) {
 	require.Equal(t, "calendar", x.Limit.Algorithm.Decider().String())
 }
 
-// Whatever window calls tell, a counter's own lasts until it is over: other rules
-// of a zone move no window that is open.
+// Whatever window calls bring, a counter's own lasts until it is over: changed rules of a
+// zone move no open window.
 func TestAnOpenWindowIsNotMoved(t *testing.T) {
 	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)
@@ -185,7 +185,7 @@ func TestCalendarsWithoutALeader(t *testing.T) {
 	_, out := check(t, leader.s, end, monthly(t, leader.s, "@p:m", 30, end+minute))
 	require.Equal(t, 30*minute, out[0].ResetAfter, "the window of the charge")
 
-	// A backstop counts a multiple of them.
+	// A backstop counts a multiple of them too.
 	b := engine.NewBackstop(leader.e)
 	passed := 0
 	for range 100 {
@@ -235,7 +235,7 @@ func TestSharesKeepAnOpenWindow(t *testing.T) {
 			require.EqualValues(t, 10, charges[0].Units)
 			require.Equal(t, next, charges[0].Deadline)
 
-			// A share from which nothing is taken yet, too.
+			// The same for a share from which nothing is taken yet.
 			l.Begin(1, 0)
 			require.True(t, spend(start, own, 29))
 			require.False(t, spend(early+minute, next, 1))

@@ -31,7 +31,7 @@ func newModelKey(l algo.Limit) *modelKey {
 	return k
 }
 
-// decide answers one check. The models of windows do not tell RetryAfter.
+// decide answers one check. The models of windows do not give RetryAfter.
 func (k *modelKey) decide(t *rapid.T, now, cost int64, o algo.Options) algo.Decision {
 	if k.l.Algorithm > algo.Leaky {
 		return k.window.Decide(now, cost, o)
@@ -279,7 +279,7 @@ func TestChainThatFindsTheTableFullChargesNothing(t *testing.T) {
 	// Room for one of them.
 	require.True(t, is(s.Delete(start, fmt.Appendf(nil, "fill:%08d", filled/2))))
 	keys := e.Len()
-	// One whose segment need not be split for it, which takes memory too.
+	// A key whose segment need not be split for it: a split takes memory too.
 	var born []byte
 	for i := 0; ; i++ {
 		born = fmt.Appendf(nil, "born:%08d", i)

@@ -111,8 +111,8 @@ func TestClockNeverJumps(t *testing.T) {
 	})
 }
 
-// The monotonic clock leaves out the time in which the machine is suspended;
-// it has passed all the same.
+// The monotonic clock leaves out the time in which the machine is suspended, but the
+// Clock counts it.
 func TestClockCountsSuspensions(t *testing.T) {
 	for name, wake := range map[string]func(*Clock){
 		"CatchUp":    func(c *Clock) { require.Equal(t, time.Hour, c.CatchUp()) },
@@ -135,7 +135,7 @@ func TestClockCountsSuspensions(t *testing.T) {
 	require.Equal(t, time.Minute, c.Skew())
 }
 
-// What the clock is set to counts every suspension before.
+// The time that the clock is set to includes every suspension before.
 func TestClockCountsNoSuspensionTwice(t *testing.T) {
 	for name, set := range map[string]func(*Clock){
 		"Set":  func(c *Clock) { c.Set(start) },

@@ -42,9 +42,8 @@ func BenchmarkBucketHash(b *testing.B) {
 	}
 }
 
-// BenchmarkLogSet is a sliding log of 1000 in a sorted set: what is old goes,
-// one more comes. With a leader's cut after so many of them it reports what
-// travels for each.
+// BenchmarkLogSet is a sliding log of 1000 in a sorted set: old members go, one comes.
+// With a leader's cut after a number of hits it reports the bytes that travel for each.
 func BenchmarkLogSet(b *testing.B) {
 	for _, each := range []int{0, 20, 1000} {
 		b.Run(fmt.Sprint("cut=", each), func(b *testing.B) {

@@ -101,7 +101,7 @@ func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
 	}
 }
 
-// A value as large as there may be travels, is undone and is in a snapshot.
+// The largest possible value travels, is undone and is in a snapshot.
 func TestTheLargestCollection(t *testing.T) {
 	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)
@@ -189,7 +189,7 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 	}
 }
 
-// Bytes a key: what a limiter's libraries keep.
+// Bytes a key of the values that limiter libraries keep.
 func TestBytesACollectionTakes(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine: measures memory")

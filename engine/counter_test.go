@@ -57,7 +57,7 @@ func incrArgs(t testing.TB, args string) *IncrOptions {
 	return o
 }
 
-// What Redis 8.8 answers.
+// The answers of Redis 8.8.
 func TestIncr(t *testing.T) {
 	const maxInt, minInt = "9223372036854775807", "-9223372036854775808"
 	for _, v := range []struct{ value, args, want, applied string }{
@@ -170,8 +170,8 @@ func TestParseFloat(t *testing.T) {
 	}
 }
 
-// The exponents that Redis 7.0.15 takes and refuses, long doubles of x86-64,
-// each at once: to compute 1e-300000 took seconds, 1e-600000000 for ever.
+// The exponents that Redis 7.0.15 accepts and refuses (long doubles of x86-64). Each
+// takes no time: computing 1e-300000 took seconds, 1e-600000000 did not end.
 func TestParseFloatLooksAtTheExponentFirst(t *testing.T) {
 	for s, want := range map[string]bool{
 		"1e-300000": false, "1e-600000000": false, "1e600000000": false, "1e99999999999": false, "-1e-99999999999": false,

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Windows hold what a slow model of them holds, over edits and resets.
+// Windows agree with a slow model, over edits and resets.
 func TestCountWindowsAgainstModel(t *testing.T) {
 	e := engine.New(engine.Config{Shards: 8})
 	s := e.NewSession()
@@ -70,7 +70,7 @@ func TestCountWindowsAgainstModel(t *testing.T) {
 	require.NotEmpty(t, top)
 }
 
-// A step is one: what is refused changes nothing.
+// A step is atomic: a refused step changes nothing.
 func TestCountWindowsRefuses(t *testing.T) {
 	e := engine.New(engine.Config{Shards: 8})
 	s := e.NewSession()

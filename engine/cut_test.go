@@ -33,8 +33,8 @@ func (n *node) cutting(t *testing.T, i int) (resume func() [][]byte) {
 	seq := n.l.Open()
 	parts := make(chan [][]byte, 1)
 	go func() { parts <- n.cut() }()
-	// Its number is the first thing that it takes. Without that, or if it is
-	// slow to get to shard i, the test finds less, but nothing that is not so.
+	// It takes its number first. Without that, or if it is slow to get to shard i, the
+	// test finds less, but nothing wrong.
 	deadline := time.Now().Add(time.Second)
 	for n.l.Open() == seq && time.Now().Before(deadline) {
 		time.Sleep(time.Millisecond)
@@ -43,8 +43,8 @@ func (n *node) cutting(t *testing.T, i int) (resume func() [][]byte) {
 	return func() [][]byte { sh.Unlock(); return <-parts }
 }
 
-// The keys of one step are in shards before and behind the one that a cut has
-// come to: it takes both or none.
+// The keys of one step are in shards before and after the one that a cut has come to: it
+// takes both or none.
 func TestACutTearsNoStep(t *testing.T) {
 	l := perMinute(algo.Fixed, 100)
 	steps := map[string]func(s *engine.Session, a, b []byte) error{
@@ -93,8 +93,8 @@ func TestACutTearsNoStep(t *testing.T) {
 	}
 }
 
-// What is decided in a shard behind a cut under way is not in its batch: it is
-// covered by the next ticket.
+// A decision in a shard that a running cut has passed is not in its batch: the next
+// ticket covers it.
 func TestTicketsCoverWhatIsDecidedDuringACut(t *testing.T) {
 	n := newNode(t, engine.Config{Shards: 4})
 	n.r.Lead(start)
@@ -164,7 +164,7 @@ func TestDamagedSnapshots(t *testing.T) {
 	}
 	require.NoError(t, restored.r.Restore(bytes.NewReader(whole), start))
 	require.Equal(t, n.table(start), restored.table(start))
-	// A length that nobody has written asks for no such memory.
+	// A corrupt length must not allocate that much memory.
 	huge := binary.AppendUvarint(nil, engine.SnapshotMost+1)
 	require.ErrorIs(t, restored.r.Restore(bytes.NewReader(append(huge, whole...)), start), effects.ErrEffects)
 }

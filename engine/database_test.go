@@ -50,8 +50,7 @@ func TestDatabasesAreApart(t *testing.T) {
 	require.Equal(t, 2*algo.Databases-1, s.Engine().Len())
 }
 
-// Keys of another database are looked at, not given, and do not make a call
-// endless.
+// A scan looks at keys of other databases without passing them, and its calls stay short.
 func TestAScanOfASmallDatabaseEnds(t *testing.T) {
 	s := engine.New(engine.Config{Shards: 4}).NewSession()
 	for i := range 20_000 {
@@ -102,7 +101,7 @@ func TestFlushDatabaseLeavesTheOthers(t *testing.T) {
 	require.Equal(t, 3000, follower.e.DatabaseLen(0))
 	require.Equal(t, 0, follower.e.DatabaseLen(1))
 
-	// The only one goes in one record.
+	// The only database in use goes in one record.
 	leader.s.Use(0)
 	require.NoError(t, leader.s.FlushDatabase())
 	require.Zero(t, leader.e.Len())

@@ -69,7 +69,7 @@ func (g *group) newMember() *member {
 	return m
 }
 
-// clock is that of the last entry of the log up to an index.
+// clock returns the clock of the last entry of the log up to an index.
 func (g *group) clock(index int) int64 {
 	if index == 0 {
 		return start
@@ -95,7 +95,7 @@ func (g *group) deliver(m *member, index int) {
 func (g *group) elect() {
 	m := g.nodes[g.rnd.IntN(len(g.nodes))]
 	g.deliver(m, len(g.log))
-	// Behind the clock of the leader before, perhaps.
+	// Perhaps earlier than the clock of the leader before.
 	m.r.Lead(g.clock(len(g.log)) + g.rnd.Int64N(second/10))
 	g.lead = m
 }
@@ -178,8 +178,7 @@ func (g *group) restore() {
 	}
 }
 
-// step is anything but a snapshot, which it may be a part of, and what must not
-// happen to a node meanwhile.
+// step is anything that may happen while a snapshot is written.
 func (g *group) step() {
 	switch n := g.rnd.IntN(20); {
 	case n == 0 && g.lead != nil && g.rnd.IntN(12) == 0: // by an operator
@@ -208,8 +207,8 @@ func (g *group) step() {
 	}
 }
 
-// check delivers the whole log to everybody. All tables are equal, and that of
-// the leader, if nothing of it is under way.
+// check delivers the whole log to all nodes. All tables are equal, and so is the leader's
+// if it has nothing under way.
 func (g *group) check() {
 	now := g.clock(len(g.log))
 	for _, m := range g.nodes {
@@ -283,7 +282,7 @@ func (g *group) act() {
 	changeLarge(m.s, rnd, now, key, kind)
 }
 
-// changeLarge changes a little of a large value, which it makes if there is none.
+// changeLarge changes a little of a large value, and makes it if it is missing.
 func changeLarge(s *engine.Session, rnd *rand.Rand, now int64, key []byte, kind algo.Algorithm) {
 	switch kind {
 	case algo.Log:

@@ -73,8 +73,7 @@ func TestALogInASortedSetTravelsAsItsChanges(t *testing.T) {
 	}
 }
 
-// What is much changed, has become of another kind, or was not there, travels
-// whole.
+// A state that has changed much, has changed its kind, or is new travels whole.
 func TestWholeStates(t *testing.T) {
 	leader, follower := pair(t)
 	whole := func(deltas, size int) {
@@ -100,8 +99,8 @@ func TestWholeStates(t *testing.T) {
 	require.Less(t, size, 200)
 }
 
-// A node whose state is not the one that a delta is from stops, changes nothing,
-// and says which key it is.
+// A node whose state is not the base of a delta stops, changes nothing, and names the
+// key.
 func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
 	leader, follower := pair(t)
 	logSet(t, leader.s, 1000, 1001)
@@ -133,8 +132,8 @@ func TestADeltaFromAnotherStateIsAnError(t *testing.T) {
 	f(other)
 }
 
-// A snapshot of a batch of which the log has the first parts has its clock. What
-// expires by it is still what that batch has deltas from.
+// A snapshot after the first parts of a batch has its clock. Keys that expire by that
+// clock are still bases of the batch's deltas.
 func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	clock, set := engine.NewManualClock(start)
 	leader := newNode(t, engine.Config{Clock: clock})
@@ -158,7 +157,7 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	require.NoError(t, restored.r.Apply(parts, after))
 	require.Equal(t, leader.table(start), restored.table(start))
 
-	// Others may have forgotten it, for all that a new leader knows.
+	// Other nodes may have forgotten it; a new leader cannot know.
 	other := newNode(t, engine.Config{})
 	require.NoError(t, other.r.Restore(bytes.NewReader(snap.Bytes()), after))
 	other.r.Lead(after)
@@ -167,8 +166,8 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	require.Zero(t, deltas)
 }
 
-// What every kind has of large states can be sent in part: keys of a kind are
-// changed, and all travel as deltas.
+// Large states of every kind can travel as deltas: keys of a kind are changed, and all
+// do.
 func TestDeltasOfEveryKind(t *testing.T) {
 	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.r.Lead(start)

@@ -77,8 +77,8 @@ func TestADigestKnowsDatabases(t *testing.T) {
 	}
 }
 
-// One entry, score, element or byte more or less is another table, whatever
-// holds it.
+// One entry, score, element or byte more or less makes another digest, in every kind of
+// value.
 func TestADigestKnowsEveryType(t *testing.T) {
 	contents := map[algo.Algorithm]func(v *engine.Value) error{
 		algo.Counter: func(v *engine.Value) error { return v.Set([]byte("text")) },

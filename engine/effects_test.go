@@ -30,8 +30,7 @@ func TestALogIsSmall(t *testing.T) {
 	require.Equal(t, n.table(now), follower.table(now))
 }
 
-// What is written has the version that is permitted, in payloads and in
-// snapshots.
+// Payloads and snapshots have the permitted version.
 func TestWritersObeyTheFormatsPermitted(t *testing.T) {
 	n := newNode(t, engine.Config{Shards: 1})
 	for _, version := range []byte{effects.Newest, effects.Newest + 1} {

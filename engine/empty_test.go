@@ -31,8 +31,8 @@ func TestEmptyRemembersNothing(t *testing.T) {
 	require.LessOrEqual(t, st.Limits, engine.CollectAt+engine.RuleCacheSize)
 }
 
-// Nobody runs the engines that decide without a leader: they forget unused
-// limits by themselves, and only when there are many.
+// The engines that decide without a leader have no Run. They forget unused limits by
+// themselves, and only when there are many.
 func TestUnusedLimitsAreForgottenWithoutALeader(t *testing.T) {
 	l := perMinute(algo.Token, 9)
 	_, locals := cutOff(t, 3, l, "k", 0)

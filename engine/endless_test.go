@@ -10,8 +10,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Integers without a time to live are found, in every database, and nothing
-// else is.
+// Integers without a time to live are found, in every database, and nothing else.
 func TestEndlessCounters(t *testing.T) {
 	e := engine.New(engine.Config{Shards: 4})
 	s := e.NewSession()
@@ -40,7 +39,7 @@ func TestEndlessCounters(t *testing.T) {
 	require.Len(t, e.EndlessCounters(1000, 1).Sample, 1)
 }
 
-// A large table is looked at in parts, and in the end all of it.
+// A large table is looked at in parts, until all of it was seen.
 func TestEndlessCountersGoOn(t *testing.T) {
 	const keys, look = 20_000, 2000
 	e := engine.New(engine.Config{Shards: 16})

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// What the tests of the package's promises see inside.
+// The parts of the package that black-box tests see.
 
 // Bounds that tests reach.
 const (
@@ -62,8 +62,8 @@ func (e *Engine) Passed() int64 { return e.passed() }
 func (e *Engine) CollectLimits() { e.collectLimits() }
 func (e *Engine) TidyLimits()    { e.tidyLimits() }
 
-// LimitsInUse counts the limits that records refer to: a session's cache
-// holds one reference of its own.
+// LimitsInUse counts the limits that records refer to; a session's cache holds one
+// reference of its own.
 func (e *Engine) LimitsInUse() int {
 	e.limits.mu.Lock()
 	defer e.limits.mu.Unlock()

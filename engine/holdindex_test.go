@@ -12,7 +12,8 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// Where the clock was set back by much, what is found before its end is entered again.
+// After the clock was set back by much, a hold that is found before its end is entered
+// again.
 func TestHoldIndexBehindItsClock(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))
@@ -32,7 +33,7 @@ func TestHoldIndexBehindItsClock(t *testing.T) {
 	require.Equal(t, reservation.Released, r.State)
 }
 
-// What is settled long before its end does not stay in the index until then.
+// A hold that is settled long before its end does not stay in the index until then.
 func TestHoldIndexIsBounded(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")

@@ -17,8 +17,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// The rig of the tests that look inside, and those of them that have no file of their
-// own. All others are black-box.
+// The rig of white-box tests, and those of them that have no file of their own. All
+// others are black-box.
 
 const (
 	second = int64(time.Second)
@@ -127,8 +127,8 @@ func TestTopRanksOffenders(t *testing.T) {
 	require.Empty(t, e.Top(TopHot, 10))
 }
 
-// What is to be charged is bounded: beyond that a key is not decided, unless its
-// charge is remembered already.
+// The remembered charges are bounded: beyond that a key is not decided, unless it already
+// has a charge.
 func TestLocalRemembersABoundedNumberOfKeys(t *testing.T) {
 	l := algo.Limit{Algorithm: algo.Token, Limit: 30, Period: minute}
 	local, out := NewLocal(newNode(t, Config{}).e), make([]algo.Decision, 1)
@@ -143,7 +143,7 @@ func TestLocalRemembersABoundedNumberOfKeys(t *testing.T) {
 	require.NoError(t, decideOn("k"))
 }
 
-// A counter of before an edit that began anew has no window that is kept.
+// A counter that an edit has voided keeps no window.
 func TestSharesOfAnEditBeginTheirOwnWindow(t *testing.T) {
 	s := New(Config{}).NewSession()
 	monthly := func(end int64, resets uint16) Check {

@@ -135,7 +135,7 @@ func TestChargeOnceAfterASeal(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrSealed)
 }
 
-// A charge that cannot be made does not take the others of its batch with it.
+// A charge that fails does not prevent the others of its batch.
 func TestChargeOncePassesOverWhatHasNoRoom(t *testing.T) {
 	l := perMinute(algo.Fixed, 300)
 	s := newTestSession(t, engine.Config{MaxBytes: 1 << 20})

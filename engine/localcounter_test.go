@@ -59,8 +59,7 @@ func TestCountingEndsWithTheTimeToLive(t *testing.T) {
 	require.EqualValues(t, 8, grow(t, l, start, "n", 1), "a gap begins with what is replicated")
 }
 
-// A step that does what it must not, or more than there is room for, has
-// changed nothing.
+// A step that does something forbidden, or finds no room, has changed nothing.
 func TestCountingIsTakenBack(t *testing.T) {
 	n, l := counting(t)
 	for i, fn := range []func(step *engine.CountStep) error{
@@ -153,8 +152,8 @@ func TestChargesToCounters(t *testing.T) {
 	}
 }
 
-// What the leader's users do to a counter's time to live stays, and what comes to
-// a node without a leader alone comes to be.
+// Changes of a time to live by the leader's users stay. A change that only a node without
+// a leader got takes effect.
 func TestChargesLeaveTheTimeToLive(t *testing.T) {
 	expire := func(t *testing.T, l *engine.Local, at int64) {
 		require.NoError(t, l.Count(start, 0, [][]byte{[]byte("n")}, func(step *engine.CountStep) error {
@@ -200,8 +199,8 @@ func TestChargesLeaveTheTimeToLive(t *testing.T) {
 	}
 }
 
-// What was counted in a gap, and was over before the next one, is not charged to
-// what the key has become.
+// Counts of a gap that expired before the next one are not charged to the key's new
+// state.
 func TestCountingForgetsWhatIsOver(t *testing.T) {
 	n, l := counting(t)
 	grow(t, l, start, "n", 2)
@@ -214,7 +213,7 @@ func TestCountingForgetsWhatIsOver(t *testing.T) {
 	require.Equal(t, []engine.Charge{{Key: []byte("n"), Limit: algo.Limit{Algorithm: algo.Counter}, Units: 3, Deadline: engine.NoExpiry, Known: engine.NoExpiry}}, l.Take(9))
 }
 
-// What is no integer any more, or has no room for more, cannot be charged.
+// A key that is no longer an integer, or has no room for more, cannot be charged.
 func TestChargesToCountersThatAreLost(t *testing.T) {
 	n := newNode(t, engine.Config{})
 	n.r.Lead(start)

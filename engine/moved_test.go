@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// A hold's record makes the segment of its counter split now and then: what the counter
-// is charged is charged all the same.
+// A hold's record sometimes makes the segment of its counter split: the counter is
+// charged all the same.
 func TestAHoldBesideItsCounter(t *testing.T) {
 	s := newTestSession(t, engine.Config{Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Token, 10_000))

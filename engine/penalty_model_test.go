@@ -17,15 +17,15 @@ type modelOffender struct {
 	strikes []int64 // that count together
 	blocks  []modelBlock
 	epoch   uint16
-	// forgotten is when nothing of this counts any more: what was to be remembered
-	// until then, whatever an edit says later.
+	// forgotten is when nothing of this counts any more, by the penalty at the time of
+	// the strike, whatever an edit says later.
 	forgotten int64
 }
 
 // modelBlock is a block, the n-th of consecutive ones, from 0.
 type modelBlock struct{ begin, length, n int64 }
 
-// blockLength is for how long the n-th block is: block * factor^n.
+// blockLength returns how long the n-th block is: block * factor^n.
 func blockLength(p *engine.Penalty, n int64) int64 {
 	length := new(big.Int).Exp(big.NewInt(p.Factor), big.NewInt(n), nil)
 	length.Mul(length, big.NewInt(p.Block))
@@ -152,7 +152,8 @@ func penaltyHistory(t *testing.T, seed uint64, calls int) (blocks int) {
 	counters, offenders := make([]*modelCounter, n), make([]*modelOffender, n)
 	epochs := make([]uint16, n)
 	edit := func(i int) {
-		// What denies is nothing to penalties, and the model of buckets is slow.
+		// Penalties do not depend on the denying algorithm, and the model of buckets is
+		// slow.
 		for m.edit(rnd, i); seed%8 != 0 && m.limits[i].Limit > 0 && plain(m.limits[i]).Algorithm <= algo.Leaky; {
 			m.edit(rnd, i)
 		}

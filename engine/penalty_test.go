@@ -60,7 +60,7 @@ func TestLoginIsBlocked(t *testing.T) {
 	f(at(9030), bob, engine.Verdict{OK: true, Binding: 1}, 0, 9, 4)
 }
 
-// What is no denial by the limit itself, or no attack, is no strike.
+// A strike needs a denial by the limit itself, of a call that could be an attack.
 func TestWhatIsNoStrike(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	once := login
@@ -100,8 +100,8 @@ func TestWhatIsNoStrike(t *testing.T) {
 	f("a blocked rate", engine.CheckOptions{}, b)
 }
 
-// Who is blocked counts nowhere, also where all calls count, and is not blocked for
-// longer by knocking.
+// A blocked caller counts nowhere, even in limits that count all. Further calls do not
+// prolong the block.
 func TestWhoIsBlockedCountsNowhere(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	once := engine.Penalty{After: 1, Block: minute, Factor: 2, Max: 60 * minute}
@@ -174,7 +174,7 @@ func TestEditsOfPenalties(t *testing.T) {
 	require.Zero(t, blocked(at+minute, func(p *engine.Penalty) { p.Epoch++ }))
 	require.Equal(t, 9*minute, blocked(at+minute, func(p *engine.Penalty) {}))
 
-	// Who knows an older policy does not bring back what is forgiven.
+	// A check by an older policy does not bring back what is forgiven.
 	e := c
 	e.Penalty = &engine.Penalty{After: 1, Block: 10 * minute, Factor: 1, Max: 60 * minute, Epoch: 3}
 	check(t, s, at+minute, e)
@@ -220,7 +220,7 @@ func TestBlocksGrow(t *testing.T) {
 	require.Equal(t, engine.Offender{}, s.Engine().Offender(now, c.Key, c.Hash, c.Limit.Limit(), c.Penalty))
 }
 
-// A block outlasts its leader, and one that nobody has heard of is taken back.
+// A block outlasts its leader, but an uncommitted block is taken back.
 func TestBlocksSurviveTheLeader(t *testing.T) {
 	leader, follower := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 	leader.r.Lead(start)
@@ -253,7 +253,7 @@ func TestBlocksSurviveTheLeader(t *testing.T) {
 	}
 }
 
-// A node that does not decide admits nobody whom its table blocks.
+// A node that does not decide admits no caller whom its table blocks.
 func TestBlocksHoldWithoutALeader(t *testing.T) {
 	leader, orphan := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 	leader.r.Lead(start)
@@ -293,7 +293,7 @@ func TestBlocksHoldWithoutALeader(t *testing.T) {
 	require.Equal(t, leader.table(at), orphan.table(at), "nothing is written")
 }
 
-// Without room for the record a denial is one of the limit.
+// Without room for the record, a denial is a plain denial of the limit.
 func TestStrikesThatFindTheTableFull(t *testing.T) {
 	s := newTestSession(t, engine.Config{MaxBytes: 1 << 20, Shards: 1})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))
@@ -353,7 +353,7 @@ func TestOffencesAreNoKeys(t *testing.T) {
 	}
 }
 
-// What a step has counted is taken back with it.
+// Strikes of a step are taken back with it.
 func TestStrikesAreTakenBack(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 1), penalized(login))

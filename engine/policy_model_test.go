@@ -51,8 +51,7 @@ func (c *modelCounter) under(l algo.Limit, now int64) *modelCounter {
 	return next
 }
 
-// scaled makes c, which has what was consumed under another limit, keep the share
-// of it.
+// scaled makes c, whose units were consumed under another limit, keep their share.
 func (c *modelCounter) scaled(old *modelCounter, now int64) {
 	is, was := plain(c.l), plain(old.l)
 	share := func(n, to, of *big.Int) *big.Int { return algotest.CeilDiv(algotest.Mul(n, to), of) }
@@ -120,8 +119,8 @@ func (c *modelCounter) decide(now, cost int64, o algo.Options) (d algo.Decision)
 	return d
 }
 
-// opens begins a calendar's window with the first charge, as the call has it. One
-// that is open stays as it is.
+// opens begins a calendar's window with the first charge, as the call brings it. An open
+// window stays.
 func (c *modelCounter) opens(now int64, w *algo.Window) {
 	if c.end <= now {
 		c.used = 0
@@ -333,7 +332,7 @@ type modelPolicy struct {
 
 func (m *modelPolicy) key(i int) []byte { return fmt.Appendf(nil, "@p:%d", i) }
 
-// edit gives limit i other numbers, and perhaps makes void what was consumed.
+// edit gives limit i other numbers, and perhaps voids its use.
 func (m *modelPolicy) edit(rnd *rand.Rand, i int) {
 	l := &m.limits[i]
 	if *l == (algo.Limit{}) || rnd.IntN(4) == 0 {
@@ -376,8 +375,8 @@ func windowOf(now, rules int64) *algo.Window {
 	return &algo.Window{End: begin + 30*second, Next: begin + 37*second}
 }
 
-// Steps over every mixture of algorithms, modes and options answer what the
-// definitions say of each limit, and charge what they say.
+// Steps over every mixture of algorithms, modes and options answer and charge by the
+// definition of each limit.
 func TestCheckAgainstModel(t *testing.T) {
 	seeds, calls := 40, 500
 	if testing.Short() {

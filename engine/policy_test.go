@@ -264,8 +264,8 @@ func TestTheWaitForASlotAndForALimitThatCountsAll(t *testing.T) {
 	}
 }
 
-// What a call was denied by is told by none of its limits: blocks, lists, and
-// attributes that are missing. Limits that count all count it.
+// A call may be denied by something else than its limits: blocks, lists, missing
+// attributes. Limits that count all count it.
 func TestACallThatIsDeniedAlready(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	checks := []engine.Check{of(t, s, "@p:a", perMinute(algo.Token, 5)), of(t, s, "@p:b", perMinute(algo.Fixed, 5), countAll)}

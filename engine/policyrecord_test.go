@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// watched collects what a node is told of the records of policies.
+// watched collects a node's reports on the records of policies.
 type watched struct {
 	records map[string]string
 	calls   int
@@ -50,8 +50,7 @@ func dropPolicy(t *testing.T, s *engine.Session, name string) {
 	}))
 }
 
-// Every node is told of a change when it is committed, the leader too, and not
-// before.
+// Every node, the leader too, reports a change when it is committed, and not before.
 func TestPoliciesAreToldWhenCommitted(t *testing.T) {
 	leader, follower, late := scriptNode(t), newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	atLeader, atFollower, atLate := watchPolicies(leader), watchPolicies(follower), watchPolicies(late)
@@ -85,7 +84,7 @@ func TestPoliciesAreToldWhenCommitted(t *testing.T) {
 	require.Equal(t, leader.e.Digest(start), follower.e.Digest(start))
 }
 
-// What a deposed leader takes back it has not told anybody.
+// A deposed leader has not reported the changes that it takes back.
 func TestDeposeTakesBackPolicies(t *testing.T) {
 	n := scriptNode(t)
 	at := watchPolicies(n)
@@ -107,7 +106,7 @@ func TestDeposeTakesBackPolicies(t *testing.T) {
 	}))
 }
 
-// Alone, a change is told at once. A flush spares policies.
+// Without replication, a change is reported at once. A flush spares policies.
 func TestPoliciesWithoutReplication(t *testing.T) {
 	n := &node{e: engine.New(engine.Config{})}
 	n.s = n.e.NewSession()

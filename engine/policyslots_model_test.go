@@ -77,7 +77,7 @@ func (l *slotLimit) wait(now, cost int64) int64 {
 	panic("there is room")
 }
 
-// modelVerdict is what a call is answered.
+// modelVerdict is the answer to a call.
 type modelVerdict struct {
 	ok      bool
 	binding int
@@ -157,7 +157,7 @@ func (m *slotModel) left(now int64, v *modelVerdict) {
 	v.left[2] = max(m.quota-m.used, 0)
 }
 
-// pass has time pass: what has ended is settled.
+// pass lets time pass: it settles holds that have ended.
 func (m *slotModel) pass(now int64) {
 	for id, h := range m.holds {
 		if h.until < now {

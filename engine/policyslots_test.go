@@ -23,7 +23,7 @@ func takes(t testing.TB, s *engine.Session, now int64, id string, checks ...engi
 	return reserve(t, s, now, id, func(r *engine.Reserve) { r.Plain = true }, checks...)
 }
 
-// Exports: slots beside a quota, in one step.
+// Slots beside a quota, in one step, as for exports.
 func TestSlotsOfAPolicy(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	run := of(t, s, "@export:run;t=A", concurrent(2))
@@ -89,7 +89,7 @@ func TestCheckTakesNoSlots(t *testing.T) {
 	require.Zero(t, s.Engine().Len())
 }
 
-// Slots are bounded by the record of their counter, for who counts beyond them too.
+// Slots are bounded by the record of their counter, also if the limit counts beyond them.
 func TestSlotsAreBounded(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	run := of(t, s, "@p:run", concurrent(1), soft)
@@ -107,8 +107,7 @@ func TestSlotsAreBounded(t *testing.T) {
 	require.True(t, remaining(t, s, start+minute, run) == 1)
 }
 
-// Nor does a slot prolong what a caller who is blocked is told; a denial that no wait
-// ends does.
+// A slot does not prolong the wait of a blocked caller; a denial that no wait ends does.
 func TestASlotDoesNotProlongABlock(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	run := of(t, s, "@p:run", algo.Limit{Algorithm: algo.PolicySlots, Limit: 1, Period: 5 * minute})

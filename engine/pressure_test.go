@@ -43,9 +43,9 @@ func TestPressureIsTheShareInUse(t *testing.T) {
 	require.EqualValues(t, math.MaxUint32/2, pressureOf(t, s, start, "counter"))
 }
 
-// A flood of keys that are hit once forgets none that is exhausted, as long as
-// one hit leaves something of the limit. Under a limit of one the flood's keys
-// are as exhausted as any: who is forgotten is chance.
+// A flood of keys that are hit once evicts no exhausted key, as long as one hit leaves
+// something of the limit. Under a limit of one, the flood's keys are exhausted too, and
+// eviction is by chance.
 func TestFloodForgetsNoExhaustedLimit(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and in one goroutine")

@@ -14,8 +14,8 @@ import (
 
 // A refund is never better than no charge. Two callers do the same. One holds calls and
 // settles them later for less, or cancels them. The other makes them at their real cost.
-// The first may never have more left than the second, and has as much where nothing but
-// the refunds tells them apart.
+// The first may never have more left than the second, and has as much if they differ only
+// in the refunds.
 func TestARefundIsNeverBetterThanNoCharge(t *testing.T) {
 	seeds := uint64(1000)
 	if testing.Short() {

@@ -105,8 +105,8 @@ func (m *replayed) counts(opened int64) bool {
 	return slices.ContainsFunc(m.charges, func(c *replayedCharge) bool { return c.opened == opened && c.units > 0 })
 }
 
-// settle makes a hold cost something: what it costs less it has never cost, and what it
-// costs more is charged now. charged is what it is charged until then.
+// settle gives a hold its real cost. If that is less, the hold has always had it; if
+// more, the difference is charged now. charged is the charge until then.
 func (m *replayed) settle(now int64, h *replayedHold, cost, charged int64) {
 	if cost > charged {
 		m.charge(now, cost-charged)
@@ -115,7 +115,7 @@ func (m *replayed) settle(now int64, h *replayedHold, cost, charged int64) {
 	}
 }
 
-// usedOf returns what a counter says that is used, as replayed.used does.
+// usedOf returns a counter's use, in the units of replayed.used.
 func usedOf(t require.TestingT, s *engine.Session, now int64, c engine.Check) *big.Int {
 	if c.Limit.Limit().Algorithm.Decider() > algo.Leaky {
 		x, _, err := s.Explain(now, c.Key)
@@ -273,8 +273,8 @@ func TestTheOrderOfSettlementsDoesNotMatter(t *testing.T) {
 	})
 }
 
-// A counter with more holds than it can tell apart gives back no more than the
-// definition says, and not much less.
+// A counter with more holds than lows gives back no more than the definition says, and
+// not much less.
 func TestManyHoldsOfABucket(t *testing.T) {
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 3))

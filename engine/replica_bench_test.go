@@ -41,9 +41,8 @@ func benchDirty(b *testing.B, s *engine.Session, key []byte, now int64) {
 	}
 }
 
-// BenchmarkCut is what a leader spends on an effect: to mark the key, to cut
-// it and to encode it, apart from the decision itself. It reports the bytes of
-// an effect.
+// BenchmarkCut measures a leader's work for an effect, apart from the decision: marking
+// the key, cutting and encoding it. It reports the bytes of an effect.
 func BenchmarkCut(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprint("keys=", n), func(b *testing.B) {
@@ -73,7 +72,7 @@ func BenchmarkCut(b *testing.B) {
 	}
 }
 
-// BenchmarkApply is what a follower spends on an effect, apart from the log.
+// BenchmarkApply measures a follower's work for an effect, apart from the log.
 func BenchmarkApply(b *testing.B) {
 	for _, n := range []int{10_000, 1_000_000} {
 		b.Run(fmt.Sprint("keys=", n), func(b *testing.B) {
@@ -141,10 +140,9 @@ func BenchmarkCutLog(b *testing.B) {
 	}
 }
 
-// BenchmarkCutLogSet cuts a sliding log of a thousand entries in a sorted set,
-// so many hits after the cut before, and applies it elsewhere. It reports the
-// bytes of a cut, and how many times those of the changes they are: the members
-// that came, with their scores.
+// BenchmarkCutLogSet cuts a sliding log of a thousand entries in a sorted set, a number
+// of hits after the cut before, and applies it elsewhere. It reports the bytes of a cut,
+// and their ratio to the bytes of the changes: the new members with their scores.
 func BenchmarkCutLogSet(b *testing.B) {
 	for _, hits := range []int{1, 5, 20, 200, 1000} {
 		b.Run(fmt.Sprintf("hits=%d", hits), func(b *testing.B) {

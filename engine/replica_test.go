@@ -319,7 +319,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 			}
 		}
 
-		// A snapshot taken now holds what is committed, and nothing else.
+		// A snapshot taken now holds the committed state, and nothing else.
 		var snap bytes.Buffer
 		leader.e.Clock().Set(now)
 		require.NoError(t, leader.r.Snapshot().Persist(&snap))
@@ -335,7 +335,7 @@ func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
 			require.ErrorIs(t, err, engine.ErrSealed)
 			_, err = leader.s.Exists(now, []byte("key:1"))
 			require.ErrorIs(t, err, engine.ErrSealed)
-			// What was in flight may still have made it.
+			// Batches in flight may still have been committed.
 			for _, late := range pending {
 				require.NoError(t, follower.r.Apply(late.parts, late.clock))
 				require.NoError(t, leader.r.Apply(late.parts, late.clock))

@@ -113,7 +113,7 @@ func TestCancelGivesBackWhatTimeHasNot(t *testing.T) {
 	require.EqualValues(t, 248, out[0].Remaining)
 	require.EqualValues(t, 798, settle(t, s, start+second, "h", cost(252)).Remaining)
 
-	// Two holds of one counter: what the one has given back the other cannot.
+	// Two holds of one counter: one cannot give back what the other already has.
 	b := of(t, s, "@p:b", algo.Limit{Algorithm: algo.Token, Limit: 60, Period: minute, Burst: 100})
 	cost := func(n int64) engine.Check { c := b; c.Cost = n; return c }
 	reserve(t, s, start, "a40", nil, cost(40))
@@ -150,7 +150,7 @@ func TestAHoldThatIsSettledAtOnce(t *testing.T) {
 	})
 }
 
-// Nothing is given back of a counter that does not know the charge any more.
+// Nothing is given back to a counter that no longer knows the charge.
 func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		f := func(why string, between func(s *engine.Session, c engine.Check), want int64) {
@@ -212,8 +212,7 @@ func TestWhatIsGoneIsNotGivenBack(t *testing.T) {
 	})
 }
 
-// A window gives back of the count of the charge's own window, as long as that
-// counts.
+// A window gives back from the count of the charge's own window, while that counts.
 func TestRefundsOfWindowsThatAreOver(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	for i, a := range []algo.Algorithm{algo.Fixed, algo.Sliding, algo.Log} {
@@ -229,8 +228,8 @@ func TestRefundsOfWindowsThatAreOver(t *testing.T) {
 	}
 }
 
-// What ends by itself is released, or stays charged; a late settlement charges what is
-// missing, and gives back what is too much.
+// A hold that ends by itself is released, or stays charged. A late settlement charges the
+// missing units, and gives back the excess.
 func TestHoldsThatEnd(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))
@@ -316,7 +315,8 @@ func TestHoldsAreNoKeys(t *testing.T) {
 	require.Zero(t, s.Engine().Reservations())
 }
 
-// Beyond the bound, what was settled first makes room, and then what ends first.
+// Beyond the bound, the hold that was settled first makes room, and then the one that
+// ends first.
 func TestHoldsAreBounded(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	s.Engine().BoundHolds(3)
@@ -398,7 +398,7 @@ func fill(t *testing.T, s *engine.Session) {
 	}
 }
 
-// Who was given a hold can settle it, in time and late, though the table has become full.
+// A hold can be settled, in time and late, although the table has become full.
 func TestSettlementsInAFullTable(t *testing.T) {
 	s := newTestSession(t, engine.Config{MaxBytes: 1 << 20, Shards: 1})
 	rate := of(t, s, "@p:a", perMinute(algo.Fixed, 1000))
@@ -449,7 +449,7 @@ func TestSettleWithinAStep(t *testing.T) {
 	require.EqualValues(t, 90, settle(t, s, start, "h", cost(10)).Remaining)
 }
 
-// A full log takes what was spent all the same.
+// A full log takes the real cost all the same.
 func TestCommitOverAFullLog(t *testing.T) {
 	s := newTestSession(t, engine.Config{LogMaxEntries: 4})
 	c := of(t, s, "@p:a", perMinute(algo.Log, 4))
@@ -463,7 +463,7 @@ func TestCommitOverAFullLog(t *testing.T) {
 	require.EqualValues(t, 4, remaining(t, s, start+minute+10*second, c))
 }
 
-// A call that is given a name is charged once; its record says what it was answered.
+// A named call is charged once; its record has the answer.
 func TestACallThatIsRepeated(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", perMinute(algo.Fixed, 100), costs(40))

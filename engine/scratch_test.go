@@ -66,7 +66,7 @@ func TestScratchCommits(t *testing.T) {
 	require.Equal(t, "(none)", text(t, own, "a"))
 }
 
-// Nothing is stored where somebody has changed what the step has seen.
+// Nothing is stored if somebody has changed a key that the step has seen.
 func TestScratchSeesChanges(t *testing.T) {
 	e := engine.New(engine.Config{})
 	s, other, c := e.NewSession(), e.NewSession(), e.NewScratch()
@@ -90,7 +90,7 @@ func TestScratchSeesChanges(t *testing.T) {
 	}
 }
 
-// Where there is no room nothing is stored.
+// Without room, nothing is stored.
 func TestScratchFindsNoRoom(t *testing.T) {
 	e := engine.New(engine.Config{MaxBytes: 1 << 20, Shards: 1})
 	s, c := e.NewSession(), e.NewScratch()
@@ -108,7 +108,7 @@ func TestScratchFindsNoRoom(t *testing.T) {
 	require.Equal(t, "(none)", text(t, s, "b"))
 }
 
-// Copies that take too much memory are not a table that is full.
+// Copies that take too much memory are another error than a full table.
 func TestScratchHasARoom(t *testing.T) {
 	e := engine.New(engine.Config{})
 	s, c := e.NewSession(), e.NewScratch()

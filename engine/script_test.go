@@ -50,7 +50,7 @@ func TestScriptsReplicate(t *testing.T) {
 	require.False(t, ok)
 }
 
-// A leader that is deposed has neither got nor lost what was not committed.
+// A deposed leader has neither gained nor lost an uncommitted script.
 func TestDeposeTakesBackScripts(t *testing.T) {
 	n := scriptNode(t)
 	require.NoError(t, n.s.PutScript("kept", engine.Script{Body: "x"}))
@@ -88,7 +88,7 @@ func TestScriptRecordsAreBounded(t *testing.T) {
 	require.Equal(t, engine.MaxScriptBytes/(engine.MaxScriptLen+1), count)
 }
 
-// Nothing is kept that nobody else gets.
+// Without replication, no script is kept.
 func TestScriptsAreKeptForOthers(t *testing.T) {
 	alone := engine.New(engine.Config{})
 	require.NoError(t, alone.NewSession().PutScript("sha", engine.Script{Body: "x"}))

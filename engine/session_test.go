@@ -294,8 +294,8 @@ func TestExplainForecasts(t *testing.T) {
 	})
 }
 
-// The time of a refund is rounded down, which leaves a fraction more than that of
-// the units in use. What is shown as remaining is what a call gets all the same.
+// The time of a refund is rounded down, which leaves a fraction more in use than whole
+// units. A call still gets all units shown as remaining.
 func TestExplainShowsWhatACallGets(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	l := algo.Limit{Limit: 100, Period: 33_333_333, Burst: 2}

@@ -69,8 +69,8 @@ func TestAStepIsBounded(t *testing.T) {
 	}
 }
 
-// What holds keys within a step that is not isolated ends by itself, and the
-// step goes on: all of it is in one cut.
+// An isolated step within a Join ends by itself, and the outer step goes on: all of it is
+// in one cut.
 func TestAStepWithinJoin(t *testing.T) {
 	n := newNode(t, engine.Config{})
 	n.r.Lead(start)

@@ -72,7 +72,7 @@ func TestAStepIsTakenBack(t *testing.T) {
 		}
 		require.Equal(t, n.e.Len(), counted)
 
-		// What has been taken back replicates as what it was.
+		// A key that was taken back replicates with its old state.
 		var snap bytes.Buffer
 		require.NoError(t, n.r.Snapshot().Persist(&snap))
 		require.NoError(t, follower.r.Restore(&snap, start))
@@ -130,7 +130,7 @@ func TestAStepHasABound(t *testing.T) {
 	require.Equal(t, string(make([]byte, 3000)), text(t, s, "large"))
 }
 
-// A step never waits for a shard that others hold: no deadlock, no race.
+// A call on a key outside the step fails and locks nothing: no deadlock, no race.
 func TestAStepReachesNothingElse(t *testing.T) {
 	s := engine.New(engine.Config{}).NewSession()
 	key := []byte("held")

@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What has expired leaves the count of keys soon, also where most keys live.
+// Expired keys leave the count of keys soon, even if most keys live.
 func TestExpiredKeysAreNotCountedForLong(t *testing.T) {
 	e := New(Config{})
 	ctx, stop := context.WithCancel(context.Background())
@@ -35,8 +35,8 @@ func TestExpiredKeysAreNotCountedForLong(t *testing.T) {
 	}
 }
 
-// BenchmarkSweepTurn tells what a turn over a table takes of a processor, and how long
-// it lasts.
+// BenchmarkSweepTurn reports the processor time of a turn over a table, and how long it
+// lasts.
 func BenchmarkSweepTurn(b *testing.B) {
 	for _, keys := range []int{1000, 1_000_000} {
 		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {

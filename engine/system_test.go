@@ -56,8 +56,7 @@ func TestDigestCoversSystemRecords(t *testing.T) {
 	require.Equal(t, empty.Sum, a.e.Digest(start).Sum, "nothing was committed")
 }
 
-// A leader that is deposed has not charged what was not committed: the next one
-// charges it.
+// A deposed leader has not charged an uncommitted batch: the next one charges it.
 func TestDeposeTakesBackChargedNumbers(t *testing.T) {
 	charges := []engine.Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	n := newNode(t, engine.Config{})

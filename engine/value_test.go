@@ -110,7 +110,7 @@ func TestAValueThatFindsNoRoomStays(t *testing.T) {
 	_, err := v.Splice(0, 2, 200<<10)
 	require.ErrorIs(t, err, engine.ErrFull)
 	require.Equal(t, "value", string(v.Bytes()))
-	// What becomes smaller is never refused.
+	// A smaller value is never refused.
 	require.NoError(t, v.Set(make([]byte, 20<<10)))
 	for n := 20 << 10; n > 0; n -= 100 {
 		_, err := v.Splice(0, 100, 0)
@@ -149,7 +149,7 @@ func TestValuesHaveDeadlinesAndKinds(t *testing.T) {
 	require.NoError(t, err)
 	require.True(t, expires)
 
-	// What has expired is of no kind any more, and a new value has no deadline.
+	// An expired key has no kind any more, and a new value has no deadline.
 	v, err = s.Open(start+2*minute, []byte("h"), algo.List)
 	require.NoError(t, err)
 	require.False(t, v.Exists())

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/ledger"
 )
 
-// unchanged tells what a watch says of its key.
+// unchanged returns the answer of a watch for its key.
 func unchanged(t *testing.T, s *engine.Session, now int64, w *engine.Watch) bool {
 	t.Helper()
 	same, err := s.Unchanged(now, w)
@@ -36,7 +36,7 @@ func setText(t *testing.T, s *engine.Session, now int64, key, value string, dead
 	v.Close()
 }
 
-// What is written counts, whatever it leaves behind.
+// Every write counts, even if it changes nothing.
 func TestWatchSeesEveryWrite(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	set := func(value string) { setText(t, s, start, "k", value, engine.NoExpiry) }
@@ -124,7 +124,7 @@ func TestWatchAndFlushedDatabase(t *testing.T) {
 	}
 }
 
-// Who leads again has not seen what was written meanwhile.
+// A node that leads again has not seen the writes meanwhile.
 func TestWatchEndsWithTheReign(t *testing.T) {
 	e := engine.New(engine.Config{})
 	r := e.Replicate(ledger.New(ledger.Hooks{}))
@@ -165,7 +165,7 @@ func TestWatchOnALeader(t *testing.T) {
 	require.False(t, unchanged(t, s, start, w))
 }
 
-// What a slow script stores counts as what it has done to its copies.
+// Stores of a slow script count like its writes to the copies.
 func TestWatchAndCopies(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	setText(t, s, start, "k", "v", engine.NoExpiry)
@@ -214,8 +214,8 @@ func TestWatchAndCopies(t *testing.T) {
 	}
 }
 
-// What a step has taken back has not been, also for who watches its keys; what
-// others have done, and what a step keeps, has.
+// Watchers do not see changes that a step takes back. They see the changes of others, and
+// those that a step keeps.
 func TestWatchAndSteps(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	for name, write := range map[string]func(){
@@ -273,7 +273,7 @@ func TestWatchAndCopiesWithoutRoom(t *testing.T) {
 	require.True(t, unchanged(t, s, start, b))
 }
 
-// What is watched by nobody costs nothing, and is not kept.
+// A key without watchers costs nothing, and its watch is not kept.
 func TestWatchesEnd(t *testing.T) {
 	s := newTestSession(t, engine.Config{Shards: 2})
 	var all []*engine.Watch

@@ -9,11 +9,11 @@ import (
 	"pgregory.net/rapid"
 )
 
-// reply is one that waits, with what must have happened before it may leave.
+// reply is a waiting reply, with the conditions under which it may leave.
 type reply struct {
 	ticket uint64
-	// batch is the last batch with effects that the reply rests on, 0 for none
-	// in flight; of a write it has its own.
+	// batch is the last batch with effects on which the reply rests, 0 for none in
+	// flight. A write rests on its own.
 	batch uint64
 	at    int // when it was decided
 	err   error
@@ -168,8 +168,8 @@ func rung(bell <-chan struct{}) bool {
 	}
 }
 
-// The proposer is rung for once a cut, again when somebody waits, and not
-// while it could not cut anyway.
+// The bell rings for the proposer once a cut, again when somebody waits, and not while it
+// could not cut anyway.
 func TestTheBellRingsForTheProposer(t *testing.T) {
 	l := New(Hooks{})
 	l.Mark()

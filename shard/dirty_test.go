@@ -40,8 +40,8 @@ func (j journal) set(key string, v uint64) {
 	e.SetWord(0, v)
 }
 
-// cut returns the dirty keys, with their value or -1, and what undoing makes of
-// them, with -1 for absent.
+// cut returns the dirty keys with their values, and the values after an undo; -1 is
+// absent.
 func (j journal) cut() (dirty, undone map[string]int) {
 	j.s.Lock()
 	defer j.s.Unlock()

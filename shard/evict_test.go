@@ -237,8 +237,7 @@ func TestALowerLimitIsReached(t *testing.T) {
 	checkTable(t, tab)
 }
 
-// A flood of keys that one call exhausts leaves those alone that are exhausted
-// for longer.
+// A flood of keys that one call exhausts leaves keys alone that are exhausted for longer.
 func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long under the race detector, and one goroutine")

@@ -10,9 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a step keeps is not evicted, however much it writes, until it lets go.
-// Large records, records of a class and a full segment look for victims in ways
-// of their own.
+// Keys that a step keeps are not evicted, however much it writes, until it lets go. Large
+// records, records of a class and a full segment each find victims in their own way.
 func TestKept(t *testing.T) {
 	for _, words := range []int{1, 40, 1000} {
 		t.Run(fmt.Sprint(words), func(t *testing.T) {

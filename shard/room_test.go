@@ -81,7 +81,7 @@ func TestLargeRecordsStayWithinTheLimit(t *testing.T) {
 	}
 }
 
-// Who makes room holds up nobody, and what it makes is there.
+// Making room ahead holds up nobody, and the room stays.
 func TestRoomIsMadeAhead(t *testing.T) {
 	const limit = 4 << 20
 	tab := New(Config{Shards: 16, MaxBytes: limit, Evict: true, Pressure: byMeta})
@@ -97,7 +97,7 @@ func TestRoomIsMadeAhead(t *testing.T) {
 	checkTable(t, tab)
 }
 
-// What is too large for the limit is refused, and evicts nothing.
+// A record too large for the limit is refused, and evicts nothing.
 func TestTooLargeForTheLimitEvictsNothing(t *testing.T) {
 	tab := New(Config{Shards: 4, MaxBytes: 1 << 20, Evict: true, Pressure: byMeta})
 	for i := range 1000 {

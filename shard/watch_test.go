@@ -99,7 +99,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// What is taken back has not been, and what comes then has.
+// Changes that are taken back do not count, later ones do.
 func TestWatchTakesBack(t *testing.T) {
 	tab := New(Config{Shards: 1})
 	at(tab, 0, "k", func(s *Shard, h uint64, key []byte) {

@@ -21,7 +21,7 @@ type logKey struct {
 	max      int
 }
 
-// listSize is what a list is to have room for, and when it ends.
+// listSize is the needed room of a list, and its deadline.
 type listSize struct {
 	words    int
 	deadline int64
@@ -163,8 +163,8 @@ func TestLogIsBounded(t *testing.T) {
 	require.ErrorIs(t, err, algo.ErrOverflow)
 }
 
-// What is charged under a clock that was set back counts with the newest pair:
-// the pairs stay in order, and none leaves early.
+// Charges under a clock that was set back count with the newest pair: the pairs stay in
+// order, and none leaves early.
 func TestLogUnderAClockSetBack(t *testing.T) {
 	k := newLogKey(t, 3, 10*sec, 1000)
 	for _, now := range []int64{someDay, someDay - 5*sec, someDay - 2*sec} {

@@ -64,7 +64,7 @@ func (k *marked) reserve(t *testing.T, now, cost int64) algo.Receipt {
 	return r
 }
 
-// settle gives back what a call of a cost costs less.
+// settle gives back the difference between a call's cost and its real cost.
 func (k *marked) settle(t *testing.T, now int64, r algo.Receipt, cost, settled int64) {
 	m := k.rule.Mark(k.record)
 	require.Equal(t, r.Generation, m.Generation)
@@ -86,7 +86,7 @@ func (k *marked) remaining(t *testing.T, now int64) int64 {
 	return d.Remaining
 }
 
-// What has refilled since a charge is not given back a second time.
+// Units that have refilled since a charge are not given back a second time.
 func TestABucketGivesBackWhatHasNotRefilled(t *testing.T) {
 	ten := algo.Limit{Limit: 10, Period: 10 * sec}
 	k := newMarked(t, ten)
@@ -126,7 +126,7 @@ func TestAWindowGivesBackToTheWindowOfTheCharge(t *testing.T) {
 	}
 }
 
-// What can be charged by force is what the state can hold.
+// A forced charge is bounded by what the state can hold.
 func TestForcible(t *testing.T) {
 	for _, l := range []algo.Limit{
 		{Limit: 10, Period: sec}, {Algorithm: algo.Fixed, Limit: 10, Period: sec}, {Algorithm: algo.Sliding, Limit: 10, Period: sec},

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo/algotest"
 )
 
-// window is a key with a fixed or sliding limit, stored the way records are:
-// by its deadline and counts.
+// window is a key with a fixed or sliding limit, stored as a record is: its deadline and
+// counts.
 type window struct {
 	rule algo.Rule
 	st   algo.State

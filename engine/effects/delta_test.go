@@ -45,7 +45,7 @@ func TestADeltaAppliesToItsBaseAlone(t *testing.T) {
 	require.ErrorIs(t, err, effects.ErrEffects)
 }
 
-// A delta is worth it where much stays, of a large state, of one kind.
+// A delta is worthwhile for a large state of one kind that stays mostly the same.
 func TestWhatHasNoDelta(t *testing.T) {
 	limits := make(limits)
 	text, fixed := limits.add(algo.Limit{Algorithm: algo.Counter}), limits.add(algo.Limit{Algorithm: algo.Fixed, Limit: 1, Period: 1})

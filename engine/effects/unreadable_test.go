@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// nobody keeps nothing of a payload.
+// nobody discards all records of a payload.
 type nobody struct{}
 
 func (nobody) AddLimit(algo.Limit)         {}

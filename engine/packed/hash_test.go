@@ -43,8 +43,8 @@ func checkHash(t testing.TB, b Buffer, m *hashModel) {
 	checkValue(t, HashKind, b.Bytes())
 }
 
-// runHash runs a script on a hash and its model, with fields of a universe of
-// so many. It checks everything each so many steps.
+// runHash runs a script on a hash and its model, with universe different fields. It
+// checks everything every each steps.
 func runHash(t testing.TB, s script, b *memory, universe, each int) {
 	m := &hashModel{values: map[string]string{}}
 	for step := 0; s.more(); step++ {
@@ -148,7 +148,7 @@ func TestTokenBucketHashIsSmall(t *testing.T) {
 	require.NoError(t, err)
 	require.Len(t, b.v, len("tokens")+len("9.5")+len("last")+len("1700000000.123")+4+1)
 	require.Equal(t, b.v, AppendWire(nil, b.v))
-	// Values that change with their length staying change in their place.
+	// Values that keep their length change in place.
 	grown := b.grown
 	_, err = h.SetAll([][]byte{[]byte("tokens"), []byte("8.5"), []byte("last"), []byte("1700000001.456")})
 	require.NoError(t, err)

@@ -75,8 +75,8 @@ func (s *script) byte() int {
 
 func (s *script) number(n int) int { return (s.byte() | s.byte()<<8 | s.byte()<<16) % n }
 
-// several returns a number below n, now and then one of which a small form
-// becomes a large one.
+// several returns a number below n, sometimes one that turns a small form into a large
+// one.
 func (s *script) several(n int) int {
 	b := s.byte()
 	if b > 250 {
@@ -85,7 +85,7 @@ func (s *script) several(n int) int {
 	return b % n
 }
 
-// text returns n bytes or so, of which the first few tell i.
+// text returns about n bytes; the first few identify i.
 func text(i, n int) []byte {
 	b := []byte{byte('a' + i%26)}
 	for i /= 26; i > 0; i /= 26 {
@@ -97,7 +97,7 @@ func text(i, n int) []byte {
 	return b
 }
 
-// size returns mostly short lengths, and such that take one more byte.
+// size returns mostly short lengths, and some that take one more byte.
 func (s *script) size() int {
 	switch n := s.byte(); {
 	case n < 200:
@@ -138,8 +138,8 @@ func checkValue(t testing.TB, kind Kind, v []byte) {
 	require.Equal(t, Encoding(v), Encoding(back))
 }
 
-// unchanged runs an operation that is to fail on a full buffer and checks that
-// the contents are what they were if it did.
+// unchanged runs an operation that should fail on a full buffer, and checks that it then
+// leaves the contents unchanged.
 func (m *memory) unchanged(t testing.TB, do func() error) (failed bool) {
 	before := AppendWire(nil, m.v)
 	absent := len(m.v) == 0

@@ -142,8 +142,8 @@ func TestRandomIsEven(t *testing.T) {
 	}
 }
 
-// What is there from the first call of Scan to the last is visited once, while
-// the set grows and shrinks between small and large.
+// A member that exists from the first call of Scan to the last is visited once, while the
+// set grows and shrinks between small and large.
 func TestScanMeetsWhatStays(t *testing.T) {
 	for seed := range uint64(40) {
 		r := rand.New(rand.NewPCG(seed, 3))
@@ -179,8 +179,8 @@ func TestScanMeetsWhatStays(t *testing.T) {
 	}
 }
 
-// Scan meets all, also what collisions have displaced over the table's end:
-// among so many full tables that is in some.
+// Scan visits all members, also those that collisions have displaced over the table's
+// end. Some of so many full tables have them.
 func TestScanMeetsAll(t *testing.T) {
 	for i := range 100 {
 		s := NewSet(&memory{})

@@ -142,7 +142,7 @@ func FuzzFromWire(f *testing.F) {
 	})
 }
 
-// What Check accepts can be worked on, whatever it is.
+// Any bytes that Check accepts can be used.
 func FuzzCheck(f *testing.F) {
 	for _, kind := range kinds() {
 		for _, n := range []int{0, 1, 5, 70} {
@@ -164,7 +164,7 @@ func FuzzCheck(f *testing.F) {
 	})
 }
 
-// work does something of everything to a value.
+// work applies every operation to a value.
 func work(t testing.TB, kind Kind, b *memory) {
 	switch kind {
 	case HashKind:
