@@ -64,7 +64,7 @@ func (r *Replica) change(in *incoming, hash uint64, now int64) error {
 	case errors.Is(err, effects.ErrOtherBase) && now <= r.snapshotEnd:
 		return nil // the snapshot has it already
 	case errors.Is(err, effects.ErrOtherBase):
-		return fmt.Errorf("%w: key %.64q of database %d is not what a delta is from", ErrBase, in.Image.Key, in.Image.Space)
+		return fmt.Errorf("%w: key %.64q of database %d differs from the base of a delta", ErrBase, in.Image.Key, in.Image.Space)
 	case err != nil:
 		return err
 	}

@@ -10,7 +10,7 @@ import (
 
 // ErrUndoFull is returned for a change whose undo has no room: see Isolate. The change
 // has not been made.
-var ErrUndoFull = errors.New("too much is changed in one step")
+var ErrUndoFull = errors.New("too many changes in one step")
 
 // MaxStep bounds the bytes that one atomic step may change, such as a transaction or a
 // script: its keys and their new states. A step travels as one batch of the log, and

@@ -116,7 +116,7 @@ func (w *Rebaser) Tidy() {
 }
 
 // ErrOtherBase is returned if the state of a key is not the base of the delta.
-var ErrOtherBase = errors.New("the base is another")
+var ErrOtherBase = errors.New("the state is not the base of the delta")
 
 // Rebase applies a delta to state, which is of kind a. The result is valid until the next
 // call. Errors: ErrOtherBase, ErrEffects.

@@ -29,7 +29,7 @@ var FirstFormats = Formats{Effects: oldest}
 // Check returns an error unless this build can read the formats of f.
 func (f Formats) Check() error {
 	if f.Effects < oldest || f.Effects > Newest {
-		return fmt.Errorf("effects of version %d are not this build's", f.Effects)
+		return fmt.Errorf("this build does not know effects of version %d", f.Effects)
 	}
 	return nil
 }
@@ -139,7 +139,7 @@ func (r *Reader) Open(payload []byte) error {
 		return fmt.Errorf("%w: no version", ErrEffects)
 	}
 	if v := payload[0]; v < oldest || v > Newest {
-		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade it, or wipe its data if they are of a build from before the first release", ErrEffects, v, oldest, Newest)
+		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade it, or wipe its data if a build from before the first release wrote it", ErrEffects, v, oldest, Newest)
 	}
 	*r = Reader{d: Decoder{B: payload[1:]}, limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
 	return nil
