@@ -109,7 +109,8 @@ func (c *Clock) awake() {
 //
 // On Linux the monotonic clock stands still meanwhile, and CLOCK_BOOTTIME does not. Reading
 // that for every decision would need no correction, but takes a system call: 250 ns instead
-// of 25. Until the correction the clock is behind, which grants nothing.
+// of 25. Until the correction the clock is late, which grants nothing. If a host stops a
+// virtual machine without telling it, the lost time shows as a gap to wall time.
 func (c *Clock) CatchUp() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
