@@ -11,19 +11,19 @@ import (
 
 // checkArgs are the parsed options of RL.CHECK.
 type checkArgs struct {
-	pairs [][]byte // names and values, in turn
+	pairs [][]byte // names and values, alternating
 	units int64
 	peek  bool
 	sync  command.SyncMode
 	fail  policy.Failure
-	// holds tells that the call is RL.RESERVE, and ttl is that of the hold, ns, 0
-	// for the policy's. names tells that the call may be given a name, which is id,
-	// nil for none.
+	// holds reports that the call is RL.RESERVE. ttl is the hold's, in ns, 0 for the
+	// policy's. names reports that the call may have the option ID; id is its argument, nil
+	// for none.
 	holds, names bool
 	ttl          int64
 	id           []byte
-	given        checkOption // which options are
-	// printed tells that secrets may be given by what is printed for them.
+	given        checkOption // the options that were given
+	// printed reports that a secret may be given as its printed form.
 	printed bool
 }
 
@@ -39,7 +39,7 @@ const (
 	optionID
 )
 
-// once notes that an option is given; it is an error if it was before.
+// once notes that an option is given. It returns an error if it was given before.
 func (a *checkArgs) once(o checkOption, name string) error {
 	if a.given&o != 0 {
 		return wire.GivenTwice(name)
@@ -48,15 +48,15 @@ func (a *checkArgs) once(o checkOption, name string) error {
 	return nil
 }
 
-// parse reads what follows the policy's name, from left to right: the word of an
-// option takes its argument, anything else is the name of an attribute, and the
-// argument behind it its value, whatever it is.
+// parse reads what follows the policy's name, from left to right. The word of an option
+// takes its argument. Any other word is the name of an attribute, and the next argument is
+// its value, whatever it is.
 func (a *checkArgs) parse(args [][]byte) error {
 	*a = checkArgs{pairs: a.pairs[:0], units: 1}
 	return a.read(args)
 }
 
-// read is parse of what is left.
+// read parses the remaining arguments.
 func (a *checkArgs) read(args [][]byte) error {
 	for len(args) > 0 {
 		n, err := a.option(args)
@@ -76,8 +76,8 @@ func (a *checkArgs) read(args [][]byte) error {
 	return nil
 }
 
-// option reads one option, and returns how many arguments it took: none if there
-// is no such option.
+// option reads one option and returns how many arguments it took, 0 if the word is no
+// option.
 func (a *checkArgs) option(args [][]byte) (n int, err error) {
 	word := args[0]
 	if !mayBeOption(word) {
@@ -121,13 +121,14 @@ func (a *checkArgs) option(args [][]byte) (n int, err error) {
 	return n, err
 }
 
-// mayBeOption rules out most names of attributes at a glance.
+// mayBeOption reports whether a word may be an option. It rules out most names of
+// attributes at a glance.
 func mayBeOption(word []byte) bool {
 	const first = 1<<('a'&31) | 1<<('c'&31) | 1<<('f'&31) | 1<<('i'&31) | 1<<('p'&31) | 1<<('s'&31) | 1<<('t'&31)
 	return len(word) >= len("id") && len(word) <= len("async") && first&(1<<(word[0]&31)) != 0
 }
 
-// parseNamed is parse of a call that may be given a name; holds tells that it is
+// parseNamed parses a call that may have the option ID. holds reports that it is
 // RL.RESERVE.
 func (a *checkArgs) parseNamed(args [][]byte, holds bool) error {
 	*a = checkArgs{pairs: a.pairs[:0], units: 1, holds: holds, names: true}
@@ -140,7 +141,7 @@ func (a *checkArgs) parseNamed(args [][]byte, holds bool) error {
 	return nil
 }
 
-// readID reads the option ID, and returns how many arguments it took.
+// readID reads the option ID and returns how many arguments it took.
 func (a *checkArgs) readID(args [][]byte) (n int, err error) {
 	switch {
 	case !a.names:
@@ -154,14 +155,14 @@ func (a *checkArgs) readID(args [][]byte) (n int, err error) {
 	return 2, a.once(optionID, "ID")
 }
 
-// parseReserve is parse of RL.RESERVE.
+// parseReserve parses an RL.RESERVE.
 func (a *checkArgs) parseReserve(args [][]byte) error {
 	return a.parseNamed(args, true)
 }
 
 var errHoldTTL = fmt.Errorf("ERR TTL must be %s to %s", policy.FormatDuration(policy.MinHoldTTL), policy.FormatDuration(policy.MaxHoldTTL))
 
-// readTTL reads the option TTL, and returns how many arguments it took.
+// readTTL reads the option TTL and returns how many arguments it took.
 func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
 	switch {
 	case !a.holds:
@@ -194,10 +195,10 @@ func (a *checkArgs) onlyOptions(args [][]byte) error {
 	return nil
 }
 
-// errNamed is the error of an ID where it has to be read by parseNamed.
+// errNamed is the error of an ID in a call that parseNamed does not read.
 var errNamed = errors.New("ERR ID is of RL.CHECK and RL.RESERVE")
 
-// maxID is how long the name of a call may be, in bytes.
+// maxID bounds the ID of a call, in bytes.
 const maxID = 128
 
 var (

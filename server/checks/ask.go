@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// answer is a decided check, as RL.CHECK replies it.
+// answer is a decided check, in the terms of RL.CHECK's reply.
 type answer struct {
 	policy  *policy.Policy
 	ok      bool
@@ -15,20 +15,20 @@ type answer struct {
 	binding int // position in applied, -1 for none
 	delay   int64
 	applied []policy.Applied
-	each    []engine.Checked // of applied
+	each    []engine.Checked // in the order of applied
 	hold    []byte           // nil for none
 	begun   bool             // a block begins
 }
 
-// Reasons of answers: a call passes since its limits admit it, or since no limit
-// applies to it; it is denied since a limit blocks its caller.
+// Reasons of answers. A call passes because its limits admit it, or because no limit
+// applies to it. It is denied because a limit denies it or blocks its caller.
 const (
 	reasonOK      = "ok"
 	reasonNone    = "none"
 	reasonPenalty = "penalty"
 )
 
-// decide decides the call, which p was matched with.
+// decide decides the call, after p was matched with it.
 func (m *checkMemory) decide(call *command.Call, p *policy.Policy, o engine.CheckOptions, a *answer) error {
 	*a = answer{policy: p, ok: m.verdict != policy.Denied, reason: reasonOK, binding: -1}
 	switch m.verdict {
@@ -39,12 +39,12 @@ func (m *checkMemory) decide(call *command.Call, p *policy.Policy, o engine.Chec
 	default:
 		return m.ask(call, o, a)
 	}
-	// Nothing is counted; but only who decides may say so.
+	// No limit applies, so nothing is counted. Only a session that decides may say so.
 	_, err := call.Limits.Check(call.Now, nil, engine.CheckOptions{}, nil)
 	return err
 }
 
-// ask has the limits that apply decided.
+// ask decides the limits that apply.
 func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) error {
 	a.applied = m.call.Applied
 	n := len(a.applied)
@@ -62,7 +62,7 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 			continue
 		}
 		ready, ok := l.Numbers.Handle.(engine.Ready)
-		if !ok { // numbers that a SCALE has made
+		if !ok { // the numbers come from a SCALE
 			var err error
 			if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
 				return err
@@ -100,7 +100,7 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 		}
 	case !a.ok:
 		a.reason = "limit"
-		// Of two that no wait ends the first stands for the call.
+		// Of two limits that no wait satisfies, the first stands for the call.
 		if missing >= 0 && (a.binding < 0 || a.each[a.binding].RetryAfter != algo.Never || missing < a.binding) {
 			a.binding, a.reason = missing, "missing"
 		}
@@ -110,8 +110,8 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 	return nil
 }
 
-// fillIn puts what the limits say that were asked into their places, and what those
-// say that demand an attribute which the call has not.
+// fillIn puts the results of the limits that were asked into their places. It adds those of
+// limits that deny because the call lacks an attribute.
 func (m *checkMemory) fillIn(a *answer, checked []engine.Checked) {
 	clear(a.each)
 	for j, i := range m.at {

@@ -2,22 +2,22 @@ package checks
 
 import "errors"
 
-// Asked is what the arguments of a call about a policy say, for who tells of the call.
+// Asked is what the arguments of a call about a policy say. The decision log uses it.
 type Asked struct {
 	// Lists are the attributes of an RL.CHECK or RL.RESERVE, or the entries of each
-	// descriptor of an RL.DESCRIPTORS: names and values in turn, views of the
+	// descriptor of an RL.DESCRIPTORS. Names and values alternate; they are views of the
 	// arguments.
 	Lists [][][]byte
-	Units int64 // of COST, or hits of all descriptors
+	Units int64 // of COST, or the hits of all descriptors
 	Peek  bool
 }
 
 var errNotAsked = errors.New("the command asks no policy")
 
-// AskedBy reads the arguments of a command, whose name is in lower case, or what is left
-// of them. The error is that of the call.
+// AskedBy reads the arguments of a command, whose name is in lower case. They may be cut
+// short, as far as they were kept. It returns the error that the call got.
 func AskedBy(name string, args [][]byte) (Asked, error) {
-	const leastArgs = 4 // that parse looks at without asking
+	const leastArgs = 4 // parse reads these without a check
 	switch {
 	case len(args) < 2, name == "rl.descriptors" && len(args) < leastArgs:
 		return Asked{}, errFewArguments

@@ -8,12 +8,12 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// ErrChanging is the error while policies are being changed: the caller tries again.
+// ErrChanging is the error while policies are being changed. The caller tries again.
 var ErrChanging = errors.New("TRYAGAIN policies are being changed")
 
 // check is RL.CHECK. It reads the arguments (args.go), unless that was done ahead
-// (prepared.go), finds the policy, matches the call with it (match.go), has the limits
-// that apply decided (ask.go), replies (reply.go), and counts (tally.go).
+// (prepared.go). Then it finds the policy, matches the call with it (match.go), decides the
+// limits that apply (ask.go), replies (reply.go) and counts (tally.go).
 func (c *Checker) check(call *command.Call) {
 	m := memory(call)
 	defer m.end()
@@ -36,7 +36,7 @@ func (c *Checker) check(call *command.Call) {
 				return
 			}
 		}
-		if p.Slots { // what it takes is held
+		if p.Slots { // it holds the slots that it takes
 			c.hold(call, m, set, p)
 			return
 		}
@@ -44,8 +44,8 @@ func (c *Checker) check(call *command.Call) {
 		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready}, &a)
 		ready = false
 		if errors.Is(err, engine.ErrStale) && try < 2 {
-			// It was decided under a later version. If that is not here, it is
-			// none any more: the record was taken back.
+			// The call was decided under a later version. If that is still missing here,
+			// its record was taken back.
 			set = c.book.Set()
 			continue
 		}
@@ -58,7 +58,7 @@ func (c *Checker) check(call *command.Call) {
 	}
 }
 
-// setOf returns the policies that a call is decided by.
+// setOf returns the policies that decide a call.
 func (c *Checker) setOf(call *command.Call) *policy.Set {
 	if call.Degraded { // what a follower has taken over is enough
 		set, _ := c.book.Current()
@@ -67,8 +67,8 @@ func (c *Checker) setOf(call *command.Call) *policy.Set {
 	return c.book.Set()
 }
 
-// match matches the parsed call with its policy in a set. On an error it has replied,
-// and returns nil.
+// match matches the parsed call with its policy in a set. After an error, which it has
+// replied, it returns nil.
 func (c *Checker) match(call *command.Call, m *checkMemory, set *policy.Set) *policy.Policy {
 	p := set.Policy(call.Args[1])
 	if p == nil {
@@ -82,8 +82,8 @@ func (c *Checker) match(call *command.Call, m *checkMemory, set *policy.Set) *po
 	return p
 }
 
-// answer replies a decided call, says how durable the reply is to be, counts it, and
-// tells who listens of a denial.
+// answer replies a decided call, sets the durability of the reply, counts the call and
+// reports a denial as an event.
 func (c *Checker) answer(call *command.Call, m *checkMemory, a *answer) {
 	a.write(call)
 	call.Decided(a.ok)
@@ -93,7 +93,7 @@ func (c *Checker) answer(call *command.Call, m *checkMemory, a *answer) {
 	}
 }
 
-// badCall is an error of the call itself, of its attributes or costs.
+// badCall is an error in the call's own attributes or costs.
 type badCall struct{ error }
 
 func (m *checkMemory) fail(call *command.Call, err error) {
@@ -103,7 +103,7 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 		call.Error("ERR " + bad.Error())
 	case errors.Is(err, engine.ErrStale):
 		call.Error(ErrChanging.Error())
-	case errors.Is(err, engine.ErrNotIsolated): // the policy has other keys than when they were held
+	case errors.Is(err, engine.ErrNotIsolated): // the policy has other keys than those that were isolated
 		call.Err = err
 		call.Error(ErrChanging.Error())
 	default:
@@ -111,14 +111,13 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 	}
 }
 
-// refuseUnknown refuses a check of a policy that there is not.
+// refuseUnknown refuses a check of a policy that does not exist.
 func (c *Checker) refuseUnknown(call *command.Call) {
 	c.unknown.Add(1)
 	call.Error(c.book.Missing(call.Args[1]))
 }
 
-// durability is what the reply waits for: what the policy says, or the call, if
-// that is more.
+// durability returns the stricter of what the policy and the call ask for.
 func durability(p *policy.Policy, asked command.SyncMode) command.SyncMode {
 	switch {
 	case p.Durability == policy.Sync || asked == command.SyncCommit:

@@ -6,12 +6,12 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Commands are the commands.
+// Commands returns the commands of the room.
 func (c *Checker) Commands() []command.Spec {
 	return slices.Concat(checkCommands(c), descriptorCommands(c), holdCommands(c), inspectCommands(c))
 }
 
-// checkCommands ask policies.
+// checkCommands returns the commands that check calls.
 func checkCommands(c *Checker) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
@@ -22,7 +22,7 @@ func checkCommands(c *Checker) []command.Spec {
 	}}
 }
 
-// holdCommands hold what a call may cost, and settle what it did.
+// holdCommands returns the commands that make holds and settle them.
 func holdCommands(c *Checker) []command.Spec {
 	const flags = command.Write | command.DenyOOM | command.Fast | command.Databases
 	return []command.Spec{{
@@ -46,7 +46,7 @@ func holdCommands(c *Checker) []command.Spec {
 	}}
 }
 
-// descriptorCommands ask policies by descriptors.
+// descriptorCommands returns the commands that check descriptors.
 func descriptorCommands(c *Checker) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.descriptors", Arity: -9, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
@@ -57,7 +57,8 @@ func descriptorCommands(c *Checker) []command.Spec {
 	}}
 }
 
-// inspectCommands tell an operator what limits hold and who meets them.
+// inspectCommands returns the commands that show an operator the state of limits and their
+// busiest callers.
 func inspectCommands(c *Checker) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast | command.Databases,
@@ -72,7 +73,7 @@ func inspectCommands(c *Checker) []command.Spec {
 		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
 		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
 		Handler: c.top,
-		// RESET wipes away what operators look at.
+		// RESET clears what operators look at, so it is guarded.
 		Guards: func(args [][]byte) bool { t, _ := parseTop(args[1:]); return t.reset },
 	}}
 }

@@ -25,7 +25,7 @@ var (
 type descriptorArgs struct {
 	hits  int64
 	asked []policy.Asked
-	// options has PEEK, SYNC, ASYNC and FAIL.
+	// options are PEEK, SYNC, ASYNC and FAIL.
 	options checkArgs
 }
 
@@ -48,7 +48,7 @@ func (a *descriptorArgs) parse(args [][]byte) (err error) {
 	return a.options.onlyOptions(args)
 }
 
-// descriptor reads one descriptor, and returns what follows it.
+// descriptor reads one descriptor and returns the remaining arguments.
 func (a *descriptorArgs) descriptor(args [][]byte) (rest [][]byte, err error) {
 	if len(args) == 0 {
 		return nil, errFewArguments
@@ -80,12 +80,12 @@ func (a *descriptorArgs) descriptor(args [][]byte) (rest [][]byte, err error) {
 	return args[size:], nil
 }
 
-// unset reports whether an argument says that there is nothing.
+// unset reports whether an argument is -, which means none.
 func unset(b []byte) bool { return len(b) == 1 && b[0] == '-' }
 
 // parseAskedLimit reads requests/unit or requests/unit*multiplier.
 func parseAskedLimit(b []byte) (l policy.AskedLimit, err error) {
-	requests, rest, _ := bytes.Cut(b, []byte("/")) // without /, there is no unit
+	requests, rest, _ := bytes.Cut(b, []byte("/")) // without /, the unit is missing
 	unit, multiplier, multiplied := bytes.Cut(rest, []byte("*"))
 	l.Multiplier = 1
 	var ok bool

@@ -7,7 +7,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// MatchDescriptor tells what applies at a time to one descriptor, whose entries are pairs.
+// MatchDescriptor returns the rule and the counter of one descriptor at a time. pairs are
+// its entries.
 func MatchDescriptor(matcher *policy.Descriptor, p *policy.Policy, pairs [][]byte, now int64) (*policy.Matched, error) {
 	if len(pairs)%2 != 0 {
 		return nil, fmt.Errorf("ERR key '%s' has no value", command.Clip(pairs[len(pairs)-1], command.ErrorClip))
@@ -23,8 +24,8 @@ func MatchDescriptor(matcher *policy.Descriptor, p *policy.Policy, pairs [][]byt
 	return &matcher.Matched[0], nil
 }
 
-// descriptorKeyOf returns the key of the counter of one descriptor, whose entries are
-// pairs, if it has one.
+// descriptorKeyOf returns the key of the counter of one descriptor, none if it has no
+// counter. pairs are its entries.
 func descriptorKeyOf(p *policy.Policy, pairs [][]byte) [][]byte {
 	var matcher policy.Descriptor
 	m, err := MatchDescriptor(&matcher, p, pairs, 0) // no scale changes a key
@@ -34,11 +35,11 @@ func descriptorKeyOf(p *policy.Policy, pairs [][]byte) [][]byte {
 	return [][]byte{m.Key}
 }
 
-// descriptorKeys returns the keys of the counters that an RL.DESCRIPTORS is about,
-// none for one that is an error.
+// descriptorKeys returns the keys of the counters that an RL.DESCRIPTORS charges, none
+// after an error.
 func (c *Checker) descriptorKeys(args [][]byte, now int64) (keys [][]byte) {
 	p := c.book.Set().Policy(args[1])
-	var x descriptorMemory // not a session's: what it returns outlasts the command
+	var x descriptorMemory // not a session's: the returned keys outlast the command
 	if p == nil || x.args.parse(args[1:]) != nil {
 		return nil
 	}
@@ -62,10 +63,10 @@ func (c *Checker) descriptorKeys(args [][]byte, now int64) (keys [][]byte) {
 	return keys
 }
 
-// descriptorSecrets are the arguments of RL.DESCRIPTORS that must not be shown.
+// descriptorSecrets returns the arguments of RL.DESCRIPTORS that must not be shown.
 func (c *Checker) descriptorSecrets(args [][]byte, at []int) []int {
 	var a descriptorArgs
-	if len(args) < 4 || a.parse(args[1:]) != nil { // it may have been a secret
+	if len(args) < 4 || a.parse(args[1:]) != nil { // any of them may be a secret
 		for i := 4; i < len(args); i++ {
 			at = append(at, i)
 		}

@@ -12,24 +12,24 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of descriptors that a policy with limits cannot be asked by.
+// Errors of requests that a policy with limits cannot answer.
 var (
 	errRefund     = errors.New("hits below 0 are for policies with descriptors")
 	errOwnLimit   = errors.New("a limit of the request is for policies with descriptors")
 	errSlotPolicy = errors.New("RL.CHECK and RL.RESERVE hold calls of a policy with limits of concurrent calls, RL.DESCRIPTORS does not")
 )
 
-// limitsMemory is what RL.DESCRIPTORS uses for policies with limits: the descriptors
-// as checks.
+// limitsMemory is what RL.DESCRIPTORS uses for a policy with limits: its descriptors become
+// checks.
 type limitsMemory struct {
 	each []*matched
-	// at are the positions, among the checks of the step, of the limits that apply to
-	// one descriptor after another.
+	// at holds, descriptor by descriptor, the positions of its limits among the checks of
+	// the step.
 	at  []int
 	out []engine.Checked
 }
 
-// match makes checks of the descriptors, which are matched apart.
+// match turns each descriptor into a check of its own.
 func (y *limitsMemory) match(p *policy.Policy, a *descriptorArgs, now int64) error {
 	if p.Slots {
 		return badCall{errSlotPolicy}
@@ -55,10 +55,10 @@ func (y *limitsMemory) match(p *policy.Policy, a *descriptorArgs, now int64) err
 	return nil
 }
 
-// keptCalls is how many calls are kept for the next request.
+// keptCalls is how many calls stay allocated for the next request.
 const keptCalls = 8
 
-// end lets go of the client's input.
+// end drops the references to the client's input.
 func (y *limitsMemory) end() {
 	for _, m := range y.each {
 		m.end()
@@ -69,8 +69,8 @@ func (y *limitsMemory) end() {
 	}
 }
 
-// decideLimits decides the request on a policy with limits: the checks of all
-// descriptors pass together, or none is charged.
+// decideLimits decides the request on a policy with limits. Either the checks of all
+// descriptors pass, or nothing is charged.
 func (x *descriptorMemory) decideLimits(call *command.Call, p *policy.Policy, o engine.CheckOptions) error {
 	y := &x.limits
 	if err := y.match(p, &x.args, call.Now); err != nil {
@@ -89,8 +89,8 @@ func (x *descriptorMemory) decideLimits(call *command.Call, p *policy.Policy, o 
 	return nil
 }
 
-// gather makes the checks of the step. Of a counter that several descriptors reach
-// there is one, of the largest of their costs.
+// gather makes the checks of the step. Descriptors that reach the same counter share one
+// check, with the largest of their costs.
 func (x *descriptorMemory) gather(call *command.Call, o *engine.CheckOptions) error {
 	y := &x.limits
 	x.checks, y.at = x.checks[:0], y.at[:0]
@@ -112,7 +112,7 @@ func (x *descriptorMemory) gather(call *command.Call, o *engine.CheckOptions) er
 			at := x.checkOf(l)
 			if at < 0 {
 				ready, ok := l.Numbers.Handle.(engine.Ready)
-				if !ok { // numbers that a SCALE has made
+				if !ok { // the numbers come from a SCALE
 					var err error
 					if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
 						return err
@@ -131,7 +131,7 @@ func (x *descriptorMemory) gather(call *command.Call, o *engine.CheckOptions) er
 	return nil
 }
 
-// checkOf returns the position of the check of a counter that another descriptor has
+// checkOf returns the position of the check of a counter that an earlier descriptor has
 // reached, or -1.
 func (x *descriptorMemory) checkOf(l *policy.Applied) int {
 	for i := range x.checks {
@@ -142,8 +142,8 @@ func (x *descriptorMemory) checkOf(l *policy.Applied) int {
 	return -1
 }
 
-// tellLimits tells of each descriptor what the limit says that stands for it: of one
-// that is denied the one with the longest wait, else the one with the least left.
+// tellLimits fills in the status of each descriptor, from the limit that stands for it: the
+// denying limit with the longest wait, else the limit with the least left.
 func (x *descriptorMemory) tellLimits(v *engine.Verdict) {
 	r, y := &x.ruling, &x.limits
 	at := y.at
@@ -180,8 +180,8 @@ func (x *descriptorMemory) tellLimits(v *engine.Verdict) {
 	}
 }
 
-// tellDescriptor tells what stands for one descriptor among the limits that apply to
-// it, whose checks are at, and returns the reason of a denial.
+// tellDescriptor fills in the status of one descriptor. applied are its limits, and at the
+// positions of their checks. It returns the reason of a denial.
 func (x *descriptorMemory) tellDescriptor(s *status, applied []policy.Applied, at []int) (reason string) {
 	binding := -1
 	var stands algo.Decision
@@ -225,11 +225,11 @@ func (x *descriptorMemory) tellDescriptor(s *status, applied []policy.Applied, a
 	return "limit"
 }
 
-// longer reports whether a wait is longer than another one.
+// longer reports whether wait a is longer than wait b.
 func longer(a, b int64) bool { return b != algo.Never && (a == algo.Never || a > b) }
 
-// askedOf is a capacity in a window, of a calendar's unit or in ns, as the dialect has
-// it, without a unit where the window is no whole number of seconds.
+// askedOf converts a capacity in a window to the dialect's form. The window is a unit of
+// the calendar or in ns. If it is not a whole number of seconds, the unit is left out.
 func askedOf(per calendar.Period, window, capacity int64) policy.AskedLimit {
 	l := policy.AskedLimit{Requests: capacity, Multiplier: 1}
 	switch per {
@@ -257,7 +257,7 @@ func askedOf(per calendar.Period, window, capacity int64) policy.AskedLimit {
 	return l
 }
 
-// limitKeys are descriptorKeys of a policy with limits.
+// limitKeys is descriptorKeys for a policy with limits.
 func (x *descriptorMemory) limitKeys(p *policy.Policy, now int64) (keys [][]byte) {
 	if x.limits.match(p, &x.args, now) != nil {
 		return nil
@@ -272,8 +272,8 @@ func (x *descriptorMemory) limitKeys(p *policy.Policy, now int64) (keys [][]byte
 	return keys
 }
 
-// countEach counts a decided request for the limits that each of its descriptors is
-// about, and tells who listens of denials.
+// countEach counts a decided request for the limits of each descriptor, and reports denials
+// as events.
 func (c *Checker) countEach(now int64, m *checkMemory, x *descriptorMemory, p *policy.Policy) {
 	own := m.matched
 	defer func() { m.matched = own }()

@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// How many fields the reply of RL.DESCRIPTORS has, and that about a descriptor.
+// Numbers of fields: of RL.DESCRIPTORS's reply, and of its part about one descriptor.
 const (
 	rulingFields = 5
 	statusFields = 10
@@ -31,7 +31,7 @@ func (r *ruling) write(call *command.Call) {
 	wire.CloseDecision(call)
 }
 
-// write adds what is said of one descriptor.
+// write adds the part about one descriptor.
 func (s *status) write(w *resp.Writer) {
 	wire.OpenFields(w, statusFields)
 	codeField(w, s.over)
@@ -65,7 +65,7 @@ func codeField(w *resp.Writer, over bool) {
 	}
 }
 
-// textField writes a text, null for "".
+// textField writes a text, or null for an empty one.
 func textField(w *resp.Writer, name, text string) {
 	wire.Field(w, name)
 	if text == "" {

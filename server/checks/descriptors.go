@@ -13,12 +13,12 @@ import (
 
 // # Descriptors
 //
-// RL.DESCRIPTORS asks a policy as Envoy asks its rate limit service: by a list of
-// descriptors, all of which are one step. Of a policy in that dialect each counts,
-// whatever becomes of the call; of one with limits the descriptors are checks that
-// pass together or not at all (descriptorlimits.go).
+// RL.DESCRIPTORS asks a policy as Envoy asks its rate limit service: with a list of
+// descriptors, decided in one step. Under a policy with descriptors each one counts,
+// whether or not the request passes. Under a policy with limits the descriptors are checks,
+// and either all pass or none is charged (descriptorlimits.go).
 
-// descriptorMemory is what RL.DESCRIPTORS uses call after call.
+// descriptorMemory is what one RL.DESCRIPTORS after the other uses.
 type descriptorMemory struct {
 	args    descriptorArgs
 	matcher policy.Descriptor
@@ -27,7 +27,7 @@ type descriptorMemory struct {
 	checks []engine.Check
 	units  []int64
 	counts []engine.Counted
-	// at is, for each descriptor, the position of its counter among checks.
+	// at holds for each descriptor the position of its counter among checks.
 	at []int
 
 	limits limitsMemory
@@ -36,16 +36,16 @@ type descriptorMemory struct {
 // ruling is a decided request.
 type ruling struct {
 	over     bool
-	binding  int // position of the descriptor that stands for it, -1 for none
+	binding  int // position of the descriptor that stands for the request, -1 for none
 	reason   string
 	version  uint64
 	statuses []status
 }
 
-// status is what is said of one descriptor.
+// status is the result of one descriptor.
 type status struct {
 	over     bool
-	limited  bool // limit is one
+	limited  bool // limit is set
 	limit    policy.AskedLimit
 	name     string
 	left     int64
@@ -69,7 +69,7 @@ const (
 
 var statusFlags = [...]string{"unlimited", "shadow", "quota", "exceeded", "replaced", "unmatched"}
 
-// unlimitedLeft is what is left of what is unlimited, as the dialect tells it.
+// unlimitedLeft is the dialect's number of remaining requests where no limit applies.
 const unlimitedLeft = 1<<32 - 1
 
 // descriptors is RL.DESCRIPTORS.
@@ -116,7 +116,7 @@ func (c *Checker) descriptors(call *command.Call) {
 	}
 }
 
-// end lets go of the client's input.
+// end drops the references to the client's input.
 func (x *descriptorMemory) end() {
 	clear(x.args.asked)
 	clear(x.checks)
@@ -150,7 +150,7 @@ func (x *descriptorMemory) decide(call *command.Call, p *policy.Policy, o engine
 	return nil
 }
 
-// unlimited gives the reason of a request to which no limit applies.
+// unlimited sets the reason of a request to which no limit applies.
 func (x *descriptorMemory) unlimited() {
 	r := &x.ruling
 	if r.reason == reasonOK && !slices.ContainsFunc(r.statuses, func(s status) bool { return s.flags&flagUnmatched == 0 }) {
@@ -158,8 +158,8 @@ func (x *descriptorMemory) unlimited() {
 	}
 }
 
-// match tells what applies, and gathers the counters: descriptors of one counter
-// add up.
+// match matches the descriptors and gathers their counters. The hits of descriptors with
+// one counter are added.
 func (x *descriptorMemory) match(call *command.Call, p *policy.Policy) error {
 	x.matcher.Begin(p, x.args.hits, call.Now)
 	for i := range x.args.asked {
@@ -180,7 +180,7 @@ func (x *descriptorMemory) match(call *command.Call, p *policy.Policy) error {
 		at := x.counterOf(m)
 		if at < 0 {
 			ready, ok := m.Numbers.Handle.(engine.Ready)
-			if !ok { // numbers that the request has brought, or scaled ones
+			if !ok { // the numbers come from the request or from a SCALE
 				var err error
 				if ready, err = call.Sess.Ready(EngineLimit(p.Descriptors().Limit(), m.Numbers)); err != nil {
 					return err
@@ -200,8 +200,7 @@ func (x *descriptorMemory) match(call *command.Call, p *policy.Policy) error {
 	return nil
 }
 
-// counterOf returns the position of a counter that another descriptor has named, or
-// -1.
+// counterOf returns the position of a counter that an earlier descriptor has named, or -1.
 func (x *descriptorMemory) counterOf(m *policy.Matched) int {
 	for i := range x.checks {
 		if c := &x.checks[i]; c.Hash == m.Hash && bytes.Equal(c.Key, m.Key) {
@@ -211,7 +210,7 @@ func (x *descriptorMemory) counterOf(m *policy.Matched) int {
 	return -1
 }
 
-// maxHits bounds hits; two of them can be added.
+// maxHits bounds hits, so that a sum of two cannot overflow.
 const maxHits = 1 << 62
 
 // added returns the sum of two numbers of hits, bounded on both sides.
@@ -219,8 +218,8 @@ func added(a, b int64) int64 {
 	return min(max(a+min(max(b, -maxHits), maxHits-1), -maxHits), maxHits-1)
 }
 
-// rule tells what the counts mean. Descriptors of one counter are told what it held
-// after each of them.
+// rule computes the ruling from the counts. Each of several descriptors with one counter
+// gets the count after its own hits.
 func (x *descriptorMemory) rule() {
 	r := &x.ruling
 	quotas, exceeded := 0, 0
@@ -262,7 +261,7 @@ func (x *descriptorMemory) rule() {
 	}
 }
 
-// flagsOf returns what a descriptor's match alone tells.
+// flagsOf returns the flags that follow from a descriptor's match alone.
 func flagsOf(m *policy.Matched) (f statusFlag) {
 	switch m.Outcome {
 	case policy.Unmatched:
@@ -282,7 +281,7 @@ func flagsOf(m *policy.Matched) (f statusFlag) {
 	return f
 }
 
-// settle tells what a counter says of the i-th descriptor.
+// settle fills in the status of the i-th descriptor from its counter.
 func (x *descriptorMemory) settle(s *status, m *policy.Matched, i int) {
 	at := x.at[i]
 	c := &x.counts[at]
@@ -307,8 +306,7 @@ func (x *descriptorMemory) settle(s *status, m *policy.Matched, i int) {
 	}
 }
 
-// answerAlone has the failure policy decide, counter by counter, as it decides
-// limits.
+// answerAlone lets the failure policy decide the counters one by one, as it decides limits.
 func (x *descriptorMemory) answerAlone(call *command.Call, o engine.CheckOptions) error {
 	for i := range x.checks {
 		c := x.checks[i]
@@ -317,7 +315,7 @@ func (x *descriptorMemory) answerAlone(call *command.Call, o engine.CheckOptions
 		none := c.TooMuch
 		c.TooMuch = false
 		x.counts[i] = engine.Counted{ResetAfter: limit.Period - call.Now%limit.Period}
-		if none { // of 0 requests
+		if none { // the limit is 0 requests
 			x.counts[i].Units = c.Cost
 			continue
 		}

@@ -1,19 +1,19 @@
-// Package checks has the commands that ask a policy: RL.CHECK, RL.RESERVE with
-// RL.COMMIT and RL.CANCEL, and RL.DESCRIPTORS; and what an operator asks about callers:
-// RL.EXPLAIN and RL.TOP. A [Book] has the policies. A [Trial] decides on policies
+// Package checks holds the commands that ask a policy: RL.CHECK, RL.RESERVE with RL.COMMIT
+// and RL.CANCEL, and RL.DESCRIPTORS. It also holds RL.EXPLAIN and RL.TOP, by which an
+// operator looks at callers. A [Book] supplies the policies. A [Trial] decides on policies
 // without a server.
 //
 // # The walk of RL.CHECK
 //
 //	check.go    the handler, which takes these steps
-//	args.go     the arguments: attributes and options
-//	match.go    which limits of the policy apply, by which keys; prepared.go does it
-//	            ahead for the checks of a pipeline
-//	ask.go      the limits that apply are decided in one step
-//	reply.go    the reply, with what forms.go has made once
-//	tally.go    the counts; tell.go has who listens of denials
+//	args.go     reads the arguments: attributes and options
+//	match.go    finds the limits of the policy that apply, and their keys;
+//	            prepared.go does it ahead for the checks of a pipeline
+//	ask.go      decides the limits that apply, in one step
+//	reply.go    writes the reply, from parts that forms.go has made once
+//	tally.go    counts; tell.go reports denials as events
 //
-// RL.RESERVE, and an RL.CHECK that has a name or takes slots, leaves this walk after
-// the arguments for reserve.go, and joins it at ask.go. RL.DESCRIPTORS has a walk of its
-// own in files of that name.
+// RL.RESERVE, and an RL.CHECK that has an ID or takes slots, leaves this walk after the
+// arguments for reserve.go, and returns to it at ask.go. RL.DESCRIPTORS has a walk of its
+// own, in the files descriptor*.go.
 package checks

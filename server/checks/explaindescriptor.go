@@ -7,11 +7,11 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// outcomes are the words for what becomes of a descriptor.
+// outcomes are the words for the outcomes of a descriptor.
 var outcomes = [...]string{policy.Counted: "counted", policy.Unmatched: "unmatched", policy.Open: "unlimited", policy.Replaced: "replaced"}
 
-// explainDescriptor tells which rule a descriptor, whose entries are pairs, meets,
-// and what its counter holds. It changes nothing.
+// explainDescriptor shows the rule that a descriptor matches and its counter. pairs are the
+// descriptor's entries. It changes nothing.
 func (c *Checker) explainDescriptor(call *command.Call, p *policy.Policy, pairs [][]byte) {
 	var matcher policy.Descriptor
 	m, err := MatchDescriptor(&matcher, p, pairs, call.Now)
@@ -26,7 +26,7 @@ func (c *Checker) explainDescriptor(call *command.Call, p *policy.Policy, pairs 
 			ready, err = call.Sess.Ready(EngineLimit(p.Descriptors().Limit(), m.Numbers))
 		}
 		if err == nil {
-			// Not enforced, so that RL.TOP does not take it for a call.
+			// Shadow mode, so that RL.TOP does not count it as a call.
 			checks := [...]engine.Check{{Key: m.Key, Hash: m.Hash, Limit: ready, Mode: algo.Shadow}}
 			err = call.Sess.CountWindows(call.Now, checks[:], []int64{0}, engine.CheckOptions{Peek: true, Anew: true}, counted[:])
 		}

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// explainHold is RL.EXPLAIN HOLD: what is known of a hold, and of each limit what it
-// was charged. It changes nothing.
+// explainHold is RL.EXPLAIN HOLD. It shows the hold and what each limit was charged. It
+// changes nothing.
 func (c *Checker) explainHold(call *command.Call, id []byte) {
 	key := holdKey(id)
 	r, err := call.Sess.Reservation(call.Now, key)
@@ -46,7 +46,7 @@ func (c *Checker) explainHold(call *command.Call, id []byte) {
 	out.Flush()
 }
 
-// expiryWord is what becomes of a hold that nobody settles.
+// expiryWord says what happens to a hold that expires.
 func expiryWord(r *reservation.Record) string {
 	if r.Charges {
 		return "charge"

@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// explainAny is RL.EXPLAIN: of a key, of a policy and a caller, or of a hold.
+// explainAny is RL.EXPLAIN of a key, of a policy and a caller, or of a hold.
 func (c *Checker) explainAny(call *command.Call) {
 	switch args := call.Args; {
 	case len(args) == 2:
@@ -21,8 +21,8 @@ func (c *Checker) explainAny(call *command.Call) {
 	}
 }
 
-// explainPolicy tells of each limit of a policy whether it applies to a caller and
-// why, and what a call would be answered. It changes nothing.
+// explainPolicy shows for each limit of a policy whether it applies to a caller and why,
+// and what a call would be answered. It changes nothing.
 func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) {
 	p := c.book.Set().Policy(name)
 	if p == nil {
@@ -49,7 +49,7 @@ func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) 
 		m.fail(call, err)
 		return
 	}
-	// The keys of the answer are not good any more when Explain has looked.
+	// After Explain the keys of the answer are no longer valid.
 	each := make(map[*policy.Limit]algo.Decision, len(a.applied))
 	for i := range a.applied {
 		each[a.applied[i].Limit] = a.each[i].Decision
@@ -97,7 +97,7 @@ func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) 
 	out.Flush()
 }
 
-// explainFinding reports whether a limit applies and why.
+// explainFinding shows whether a limit applies and why.
 func explainFinding(line *command.Pairs, f *policy.Finding) {
 	line.Str("name", f.Limit.Name)
 	line.Str("applies", f.Why.String())
@@ -126,8 +126,7 @@ func explainFinding(line *command.Pairs, f *policy.Finding) {
 	}
 }
 
-// explainOwner tells, of a policy's counter, which limit it is of and how that
-// counts.
+// explainOwner shows which limit a policy's counter belongs to and how that counts.
 func explainOwner(p *command.Pairs, key []byte, a algo.Algorithm) {
 	if !a.IsPolicy() {
 		return

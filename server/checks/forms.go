@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// forms are what replies of policies have alike. Limits of one name share theirs,
-// and with it the caches that replies are copied from.
+// forms are the parts that replies about policies have in common. Limits with the same name
+// use the same form, so that the caches hold fewer of them.
 type forms struct {
 	mu      sync.Mutex
 	limits  map[string]*limitForm
@@ -20,7 +20,7 @@ type forms struct {
 	passing map[passedBy]*passedForm
 }
 
-// formsMost bounds each kind of them; beyond it they are made anew.
+// formsMost bounds the forms of each kind. Beyond it forms are made anew each time.
 const formsMost = 10_000
 
 func (f *forms) of(l *policy.Limit) *limitForm {
@@ -29,8 +29,8 @@ func (f *forms) of(l *policy.Limit) *limitForm {
 	return formOf(&f.limits, l.Name, newLimitForm)
 }
 
-// usual returns what replies say of a limit by its usual numbers; nil if that is not
-// the same at all times, or nothing can be decided by them.
+// usual returns the form of replies about a limit with its usual numbers. It is nil if the
+// window changes with time, or if these numbers admit nothing.
 func (f *forms) usual(l *policy.Limit) *usualForm {
 	n := l.Usual()
 	if n == nil || l.Calendar != nil {
@@ -51,7 +51,7 @@ func (f *forms) passed(by passedBy) *passedForm {
 	return formOf(&f.passing, by, newPassedForm)
 }
 
-// formOf returns what is known for a key, or makes it.
+// formOf returns the form of a key, and makes it if it is missing.
 func formOf[K comparable, F any](known *map[K]*F, key K, form func(K) *F) *F {
 	f := (*known)[key]
 	if f == nil {
@@ -64,9 +64,9 @@ func formOf[K comparable, F any](known *map[K]*F, key K, form func(K) *F) *F {
 	return f
 }
 
-// limitForm is what replies about a limit have alike: its name, and what the part
-// about it begins with in either protocol, up to the value of allowed, and where a
-// call passes up to that of limit.
+// limitForm is the common part of replies about a limit: its name, and how its part begins
+// in either protocol. That beginning ends before the value of allowed; for a call that
+// passes, before that of limit.
 type limitForm struct {
 	name         string
 	open, passed [2]string
@@ -84,9 +84,9 @@ func newLimitForm(name string) *limitForm {
 	return f
 }
 
-// usualForm is what replies have alike, in either protocol, about a limit by certain
-// numbers that is charged one unit of a call which passes at once: up to the value of
-// remaining, and from behind the time of reset on.
+// usualForm is the common part of replies, in either protocol, about a limit with certain
+// numbers, if a call of one unit passes at once. It has the text before the value of
+// remaining, and the text after the time of reset.
 type usualForm struct {
 	limit      int64
 	head, tail [2]string
@@ -109,9 +109,9 @@ func newUsualForm(by usualBy) *usualForm {
 	return f
 }
 
-// passedForm is what replies have alike, in either protocol, of calls that pass the
-// same number of limits of a policy: from behind the name of the one that stands
-// for the call up to the first limit.
+// passedForm is the common part of replies, in either protocol, of calls that pass the same
+// number of limits of a policy. It begins after the name of the limit that stands for the
+// call, and ends before the first limit.
 type passedForm [2]string
 
 // passedBy is what a passedForm depends on.

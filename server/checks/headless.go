@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// headless is how RL.CHECK and RL.RESERVE are answered while no leader does: as they say
-// themselves, or as their policy does. A policy that this node does not know refuses.
+// headless returns how an RL.CHECK or RL.RESERVE is answered without a leader: as its
+// option FAIL says, else as its policy says. An unknown policy is refused.
 func (c *Checker) headless(args [][]byte) command.Headless {
 	set, _ := c.book.Current()
 	p := set.Policy(args[1])
@@ -22,7 +22,7 @@ func (c *Checker) headless(args [][]byte) command.Headless {
 	return h
 }
 
-// headless puts what options say into h.
+// headless copies the options into h.
 func (a *checkArgs) headless(h *command.Headless) {
 	if a.fail != policy.FailServer {
 		h.Failure = a.fail
@@ -30,8 +30,7 @@ func (a *checkArgs) headless(h *command.Headless) {
 	h.Prompt = a.sync != command.SyncCommit
 }
 
-// descriptorsHeadless is how an RL.DESCRIPTORS is answered while no leader does: as it
-// says itself, or as its policy does. A policy that this node does not know refuses.
+// descriptorsHeadless is headless for RL.DESCRIPTORS.
 func (c *Checker) descriptorsHeadless(args [][]byte) command.Headless {
 	set, _ := c.book.Current()
 	p := set.Policy(args[1])

@@ -13,10 +13,10 @@ import (
 //
 // They have the fields of RL.CHECK, and are written field by field.
 
-// heldFields are those of a reply up to its limits.
+// heldFields are the fields of such a reply before its limits.
 type heldFields struct {
-	algo.Decision        // of the limit called name
-	delay         int64  // of all
+	algo.Decision        // of the limit that name names
+	delay         int64  // the longest of all limits
 	name          string // "" for none
 	reason        string
 	hold          []byte // nil for none
@@ -25,7 +25,7 @@ type heldFields struct {
 	denied        bool
 }
 
-// write opens a reply with some fields, and writes those up to the limits.
+// write opens a reply with some fields, and writes those before the limits.
 func (f *heldFields) write(call *command.Call, fields int) {
 	w, d := call.W, f.Decision
 	if f.name == "" {
@@ -56,8 +56,8 @@ func (f *heldFields) write(call *command.Call, fields int) {
 // settledFields is how many fields the reply of a settlement has.
 const settledFields = checkFields + 1
 
-// writeSettled replies what a settlement says: what RL.CHECK does, and by how much
-// the limit that is the deepest in debt is over.
+// writeSettled replies to a settlement: the fields of RL.CHECK, and by how much the limit
+// with the largest debt is over.
 func (c *Checker) writeSettled(call *command.Call, a *reservation.Settled) {
 	w := call.W
 	f := heldFields{a.Decision, a.Delay, a.Name, a.State.String(), call.Args[1], a.Version, a.Applied, false}
@@ -80,8 +80,7 @@ func (c *Checker) writeSettled(call *command.Call, a *reservation.Settled) {
 	wire.CloseDecision(call)
 }
 
-// settledWindow is windowMillis of a limit that was held, whose window is of so many
-// ns.
+// settledWindow is windowMillis for a limit that was charged under a window of so many ns.
 func (c *Checker) settledWindow(held *reservation.Held, window, now int64) int64 {
 	if window == 0 && held.Limit.Algorithm == algo.PolicyCalendar {
 		l, _ := limitOf(c.book.InForce(), held)
@@ -90,9 +89,9 @@ func (c *Checker) settledWindow(held *reservation.Held, window, now int64) int64
 	return command.CeilMillis(window)
 }
 
-// writeRepeated replies what a call was answered when it was made, without its
-// limits; or, where its slots have ended and there is no room for them, that it is
-// denied. key is that of its record.
+// writeRepeated replies what a call was answered when it was made, without its limits. If
+// its slots have ended and no slots are free, the reply is a denial. key is the key of its
+// record.
 func writeRepeated(call *command.Call, r *reservation.Record, slots *engine.Renewed, key []byte) {
 	w := call.W
 	f := heldFields{r.First.Decision, r.First.Delay, r.First.Name, reasonOK, key[len(HoldPrefix):], r.Version, r.Applied, false}

@@ -14,7 +14,7 @@ import (
 )
 
 func (c *Checker) explain(call *command.Call) {
-	if call.LongKeys(call.Args[1]) { // what it explains is read
+	if call.LongKeys(call.Args[1]) { // it reads the key that it explains
 		call.Leave()
 		return
 	}
@@ -82,9 +82,9 @@ func explainLimit(p *command.Pairs, l algo.Limit) {
 	}
 }
 
-// top replies [[key, count, error], …], first the most frequent: the true
-// count is at most error below count. With POLICY, a caller who is blocked has a
-// fourth value, for how many ms.
+// top replies [[key, count, error], …], the most frequent first. The true count is between
+// count-error and count. With POLICY a blocked caller has a fourth value: how long the
+// block lasts, in ms.
 func (c *Checker) top(call *command.Call) {
 	t, err := parseTop(call.Args[1:])
 	if err != nil {
@@ -115,7 +115,7 @@ func (c *Checker) top(call *command.Call) {
 	})
 }
 
-// ranked returns the keys that are asked for.
+// ranked returns the keys to list.
 func (t *topArgs) ranked(e *engine.Engine) []engine.TopKey {
 	if t.policy == "" {
 		return e.Top(t.ranking, t.count)

@@ -7,17 +7,15 @@ import (
 
 // # Keys that are not arguments
 //
-// Commands on policies and holds touch counters and records that their arguments do
-// not name. A step that holds keys asks for them first.
+// Commands on policies and holds touch counters and records whose keys are not arguments. A
+// step that isolates keys asks for these first.
 
-// keys returns the keys of the counters that an RL.CHECK is about, none for one
-// that is an error.
+// keys returns the keys of the counters that an RL.CHECK charges, none after an error.
 func (c *Checker) keys(args [][]byte, now int64) [][]byte { return c.keysOf(args, now, false) }
 
-// keysOf is keys of a call in which secrets may be given by what is printed for
-// them, or not.
+// keysOf is keys. printed reports that secrets may be given as their printed forms.
 func (c *Checker) keysOf(args [][]byte, now int64, printed bool) [][]byte {
-	m := matched{call: policy.NewCall()} // not a session's: what it returns outlasts the command
+	m := matched{call: policy.NewCall()} // not a session's: the returned keys outlast the command
 	p := c.book.Set().Policy(args[1])
 	if p == nil || m.args.parseReserve(args[2:]) != nil {
 		return nil
@@ -31,18 +29,19 @@ func (c *Checker) keysOf(args [][]byte, now int64, printed bool) [][]byte {
 			keys = append(keys, key)
 		}
 	}
-	if m.args.id != nil { // and of the slots that it has, to renew them
+	if m.args.id != nil { // and those of its slots, to renew them
 		keys = append(keys, c.engine.ReservationKeys(namedKey(nil, args[1], m.args.id))...)
 	}
 	return keys
 }
 
-// heldKeys returns the keys that RL.COMMIT or RL.CANCEL is about.
+// heldKeys returns the keys that an RL.COMMIT or RL.CANCEL touches.
 func (c *Checker) heldKeys(args [][]byte, _ int64) [][]byte {
 	return c.engine.ReservationKeys(holdKey(args[1]))
 }
 
-// explainKeys finds the key of RL.EXPLAIN, if it is not about a policy.
+// explainKeys returns the position of RL.EXPLAIN's key, none if it is about a policy or a
+// hold.
 func explainKeys(args [][]byte, at []int) []int {
 	if len(args) == 2 {
 		at = append(at, 1)
@@ -50,7 +49,7 @@ func explainKeys(args [][]byte, at []int) []int {
 	return at
 }
 
-// explainedKeys are those that RL.EXPLAIN of a policy or of a hold looks at.
+// explainedKeys returns the keys that RL.EXPLAIN of a policy or a hold reads.
 func (c *Checker) explainedKeys(args [][]byte, now int64) [][]byte {
 	switch {
 	case len(args) == 3 && command.EqualFold(args[1], "hold"):

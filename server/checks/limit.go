@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// algorithms are the engine's counters of policies, by the policy's word.
+// algorithms are the engine's algorithms of policies, by the policy's.
 var algorithms = [...]algo.Algorithm{
 	policy.Token:      algo.PolicyToken,
 	policy.Leaky:      algo.PolicyLeaky,
@@ -18,8 +18,7 @@ var algorithms = [...]algo.Algorithm{
 	policy.Concurrent: algo.PolicySlots,
 }
 
-// EngineLimit is a limit of a policy, with some of its numbers, as the engine has
-// it.
+// EngineLimit converts a limit of a policy, with some of its numbers, to the engine's.
 func EngineLimit(l *policy.Limit, n *policy.Numbers) algo.Limit {
 	limit := algo.Limit{
 		Algorithm: algorithms[l.Algorithm], Align: algo.Align(l.Align),
@@ -38,8 +37,8 @@ func EngineLimit(l *policy.Limit, n *policy.Numbers) algo.Limit {
 	return limit
 }
 
-// Window is the window of a limit's calendar that contains the present, nil for a
-// limit without one, or of no period.
+// Window returns the window of a limit's calendar that contains now. It is nil for a limit
+// without a calendar, and outside of its periods.
 func Window(l *policy.Limit, now int64) *algo.Window {
 	if l.Calendar == nil {
 		return nil

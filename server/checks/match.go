@@ -6,14 +6,14 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// matched is a parsed call of RL.CHECK, and what of its policy applies to it.
+// matched is a parsed call of RL.CHECK with the limits of its policy that apply.
 type matched struct {
 	call    *policy.Call
 	verdict policy.Verdict // of call
 	args    checkArgs
 }
 
-// match tells what of p applies to the parsed call.
+// match finds what of p applies to the parsed call.
 func (m *matched) match(p *policy.Policy, now int64) (err error) {
 	c := m.call
 	c.Begin(p)
@@ -34,20 +34,20 @@ func (m *matched) match(p *policy.Policy, now int64) (err error) {
 	return nil
 }
 
-// checkMemory is what RL.CHECK, and what holds, use call after call.
+// checkMemory is what one RL.CHECK or hold after the other uses.
 type checkMemory struct {
-	*matched         // of the call that is being executed
-	own      matched // of one that was not prepared
+	*matched         // the call that is being executed
+	own      matched // a call that was not prepared
 
-	// ahead has the calls that were prepared in a round, from next to ready; round
-	// is command.Call.Round. From the first that is taken on they are matched.
+	// ahead holds the calls that were prepared in a round; round is command.Call.Round.
+	// Those from next to ready have not run. When the first of them runs, all are matched.
 	ahead       []*prepared
 	next, ready int
 	matchedAll  bool
 	round       uint64
 	sought      []engine.Sought // by them
 
-	// reserver decides calls that are held or have a name; key is that of the record.
+	// reserver decides calls that make holds or have an ID. key is the key of the record.
 	reserver reserver
 	key      []byte
 	asked    []byte // scratch of fingerprint
@@ -58,15 +58,15 @@ type checkMemory struct {
 	out    []engine.Checked
 	// at is the position in call.Applied of each check.
 	at   []int
-	lane uint32 // of whom it is the memory, for counts
+	lane uint32 // of the owner of this memory, for counts
 
 	passing passing
 	ended   func() // Call.Ended
 
-	asking *descriptorMemory // of RL.DESCRIPTORS, made for its first call
+	asking *descriptorMemory // for RL.DESCRIPTORS, made by its first call
 }
 
-// newMemory returns the memory of one who executes calls.
+// newMemory returns the memory of a lane.
 func newMemory() *checkMemory {
 	m := &checkMemory{own: matched{call: policy.NewCall()}, lane: laneStripes.Add(1)}
 	m.matched = &m.own
@@ -74,7 +74,7 @@ func newMemory() *checkMemory {
 	return m
 }
 
-// memory returns the memory of who executes the call.
+// memory returns the memory of the lane that executes the call.
 func memory(call *command.Call) *checkMemory {
 	m, ok := call.Memory.(*checkMemory)
 	if !ok {
@@ -84,7 +84,7 @@ func memory(call *command.Call) *checkMemory {
 	return m
 }
 
-// end lets go of the client's input.
+// end drops the references to the client's input.
 func (m *checkMemory) end() {
 	m.matched.end()
 	m.matched = &m.own

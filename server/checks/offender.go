@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// offenderOf returns what is known of the caller of a policy's counter. It is false
-// for a limit that has no penalty, or is not enforced.
+// offenderOf returns the penalty record of the caller of a policy's counter. It returns
+// false for a limit that has no penalty or is not enforced.
 func offenderOf(e *engine.Engine, l *policy.Limit, n *policy.Numbers, key []byte, now int64) (engine.Offender, bool) {
 	if l.Penalty == nil || n.Mode != policy.Enforce {
 		return engine.Offender{}, false
@@ -17,8 +17,8 @@ func offenderOf(e *engine.Engine, l *policy.Limit, n *policy.Numbers, key []byte
 	return e.Offender(now, key, maphash.Bytes(e.Seed(), key), EngineLimit(l, n), (*engine.Penalty)(l.Penalty)), true
 }
 
-// offender is offenderOf by the key alone. Of numbers that it does not tell, the
-// first that the caller may have count.
+// offender is offenderOf for a key alone. If the key does not show which numbers apply, it
+// uses the first that may apply to the caller.
 func (c *Checker) offender(e *engine.Engine, key []byte, now int64) (engine.Offender, bool) {
 	name, id, pairs, ok := policy.ParseKey(key)
 	if !ok {
@@ -36,13 +36,13 @@ func (c *Checker) offender(e *engine.Engine, key []byte, now int64) (engine.Offe
 	return offenderOf(e, l, may[0].Numbers, key, now)
 }
 
-// explainOffender tells what is known of a caller: strikes, for how long they count
-// together, and for how long the block lasts, both 0 for none.
+// explainOffender shows the strikes of a caller, how long they still count, and how long
+// the block still lasts. Both times are 0 for none.
 func explainOffender(p *command.Pairs, x *engine.Offender, now int64) {
 	p.Int("strikes", x.Strikes)
 	p.Int("strikes_end_ms", lasts(x.StrikesEnd, now))
 	p.Int("blocked_ms", lasts(x.BlockedUntil, now))
 }
 
-// lasts is for how many ms something does that ends at a time.
+// lasts returns the time from now to end in ms, rounded up.
 func lasts(end, now int64) int64 { return command.CeilMillis(max(end-now, 0)) }

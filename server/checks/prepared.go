@@ -9,26 +9,26 @@ import (
 
 // # Checks that are prepared
 //
-// What applies to an RL.CHECK, and by which keys, follows from its arguments, the
-// policies and the time, and no counter is asked for it. So the checks of a
-// pipeline are parsed before the first of them runs; then all are matched, in steps
-// that ask for the policies of all before one is read; their counters are asked for
-// together; and each finds what was matched when its turn comes.
+// The limits and keys of an RL.CHECK follow from its arguments, the policies and the time;
+// no counter is read for them. So the checks of a pipeline are parsed before the first of
+// them runs. Then all are matched, in steps that prefetch the policies of all before one is
+// read, and their counters are prefetched together. Each check finds its match when it
+// runs.
 
 // prepared is a call that was parsed ahead.
 type prepared struct {
 	matched
-	// first is where the call's arguments are; name is its policy's, and hash that of
-	// the name.
+	// first points to the call's arguments. name is its policy's name, and hash the hash of
+	// that.
 	first *[]byte
 	name  []byte
 	hash  uint64
-	// set and now are what it is matched with, and policy is the one that it was
-	// matched with; nil if it is an error, which is left for its turn.
+	// set and now are what the call is matched with. policy is the policy found; nil if the
+	// call is an error, which is replied when the call runs.
 	set    *policy.Set
 	policy *policy.Policy
 	now    int64
-	// cold tells that the call before it is of another policy.
+	// cold reports that the call before it names another policy.
 	cold bool
 }
 
@@ -36,8 +36,8 @@ type prepared struct {
 func (c *Checker) ahead(call *command.Call, args [][]byte)        { c.parseAhead(call, args, false) }
 func (c *Checker) aheadReserve(call *command.Call, args [][]byte) { c.parseAhead(call, args, true) }
 
-// parseAhead is the first of the steps in which the calls of a round are prepared together;
-// holds reports whether this one is RL.RESERVE. What is an error is left for its turn.
+// parseAhead is the first step in which the calls of a round are prepared together. holds
+// reports that the call is RL.RESERVE. An error is replied when the call runs.
 func (c *Checker) parseAhead(call *command.Call, args [][]byte, holds bool) {
 	m := memory(call)
 	m.beginRound(call)
@@ -55,7 +55,7 @@ func (c *Checker) parseAhead(call *command.Call, args [][]byte, holds bool) {
 	m.ready++
 }
 
-// beginRound makes the round of a call the one that is prepared.
+// beginRound prepares for the round of a call.
 func (m *checkMemory) beginRound(call *command.Call) {
 	if m.round != call.Round {
 		m.forget()
@@ -64,8 +64,8 @@ func (m *checkMemory) beginRound(call *command.Call) {
 	}
 }
 
-// aheadSettle is command.Spec.Ahead of RL.COMMIT and RL.CANCEL: the record is asked
-// for together with what the other calls of the round need.
+// aheadSettle is command.Spec.Ahead of RL.COMMIT and RL.CANCEL. The record is prefetched
+// together with what the other calls of the round need.
 func (c *Checker) aheadSettle(call *command.Call, args [][]byte) {
 	m := memory(call)
 	m.beginRound(call)
@@ -73,15 +73,15 @@ func (c *Checker) aheadSettle(call *command.Call, args [][]byte) {
 	m.sought = append(m.sought, call.Sess.SoughtHold(m.key))
 }
 
-// warm takes the other steps for a call that is not matched, if none has taken them.
+// warm takes the remaining steps for a call that is not matched, unless they were taken.
 func (m *checkMemory) warm(call *command.Call) {
 	if m.round == call.Round && !m.matchedAll && len(m.sought) > 0 {
 		m.matchAll(call.Sess)
 	}
 }
 
-// matchAll takes the other steps, and asks for the counters of all calls. No step
-// waits for what the one before it has asked for, as long as there are some calls.
+// matchAll takes the remaining steps, and prefetches the counters of all calls. With
+// several calls no step waits for what the step before has prefetched.
 func (m *checkMemory) matchAll(sess *engine.Session) {
 	m.matchedAll = true
 	all := m.ahead[m.next:m.ready]
@@ -131,9 +131,9 @@ func (m *checkMemory) matchAll(sess *engine.Session) {
 	sess.WarmChecks(m.sought)
 }
 
-// touchAttached is Policy.Touch for what is known of a policy.
+// touchAttached is Policy.Touch for what is attached to a policy.
 func touchAttached(p *policy.Policy, step int) {
-	const lines = 3 // of most
+	const lines = 3 // of most policies
 	k, ok := p.Handle.(*attached)
 	switch {
 	case !ok:
@@ -144,7 +144,7 @@ func touchAttached(p *policy.Policy, step int) {
 	}
 }
 
-// forget lets go of the calls that were prepared and not run.
+// forget drops the calls that were prepared and did not run.
 func (m *checkMemory) forget() {
 	for ; m.next < m.ready; m.next++ {
 		m.ahead[m.next].drop()
@@ -154,15 +154,15 @@ func (m *checkMemory) forget() {
 	m.sought = m.sought[:0]
 }
 
-// drop lets go of a prepared call.
+// drop drops a prepared call.
 func (x *prepared) drop() {
 	x.end()
 	x.first, x.name, x.set, x.policy = nil, nil, nil, nil
 }
 
-// take makes a call the prepared one, if it was and still is what set says, and
-// returns its policy; nil if not. Calls run in the order in which they were
-// prepared; some do not run here.
+// take makes a call the prepared one, if it was prepared and still matches set, and returns
+// its policy. Otherwise it returns nil. Calls run in the order in which they were prepared;
+// some do not run here.
 func (m *checkMemory) take(call *command.Call, set *policy.Set) *policy.Policy {
 	if m.round != call.Round {
 		return nil

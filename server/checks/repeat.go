@@ -17,19 +17,18 @@ import (
 
 // # Calls that are repeated
 //
-// A call that is given a name, by ID, can be made again by who does not know what
-// became of it: it is charged once, and answered the same. Its record is that of a
-// hold, under its name, and kept as long as one; RL.CHECK leaves one that holds
-// nothing. A call that is denied has charged nothing, and leaves none.
+// A client that does not know the outcome of a call can repeat it, if the call has an ID.
+// The call is charged once, and the repetition is answered the same. Its record has the
+// form of a hold's, under that ID, and lives as long; for RL.CHECK it holds nothing. A
+// denied call has charged nothing and leaves no record.
 
-// namedKey appends the key of the record of a call that is given a name.
+// namedKey appends the key of the record of a call with an ID.
 func namedKey(b, name, id []byte) []byte {
 	b = append(append(append(b, HoldPrefix...), name...), ';')
 	return policy.AppendEscaped(b, id)
 }
 
-// fingerprint sums up what is asked: which command, the attributes in any order, and
-// the cost.
+// fingerprint returns a digest of the command, its attributes in any order, and its cost.
 func (m *checkMemory) fingerprint() (f reservation.Fingerprint) {
 	a := &m.args
 	m.order = m.order[:0]
@@ -49,9 +48,9 @@ func (m *checkMemory) fingerprint() (f reservation.Fingerprint) {
 	return f
 }
 
-// repeat replies to a call that was made before, or that has the name of another.
-// It is false where there is none of that name, whose record would be under m.key. p is
-// the policy of set that the call is matched with, or nil.
+// repeat replies to a call that was made before, or whose ID belongs to another call. It
+// returns false if no record is at m.key. p is the policy of set that the call is matched
+// with, or nil.
 func (c *Checker) repeat(call *command.Call, m *checkMemory, asked reservation.Fingerprint, set *policy.Set, p *policy.Policy) bool {
 	r, err := call.Sess.Reservation(call.Now, m.key)
 	switch {
@@ -67,8 +66,8 @@ func (c *Checker) repeat(call *command.Call, m *checkMemory, asked reservation.F
 	return true
 }
 
-// renew gives the slots of a repeated call their time anew, and replies. It is false
-// where the call's record has gone meanwhile.
+// renew renews the slots of a repeated call, and replies. It returns false if the call's
+// record has gone meanwhile.
 func (c *Checker) renew(call *command.Call, m *checkMemory, r *reservation.Record, set *policy.Set, p *policy.Policy) bool {
 	call.Sync = m.args.sync
 	is := set.Policy(call.Args[1])
@@ -86,7 +85,7 @@ func (c *Checker) renew(call *command.Call, m *checkMemory, r *reservation.Recor
 			if known {
 				return m.present(is, l)
 			}
-			// The policy is gone, or denies the call now, which it was answered before.
+			// The policy is gone, or now denies the call, which it let pass before.
 			return engine.Present{Limit: l.Limit, Mode: l.Mode}
 		})
 		switch {
@@ -102,9 +101,8 @@ func (c *Checker) renew(call *command.Call, m *checkMemory, r *reservation.Recor
 	return true
 }
 
-// present returns what a limit of slots is now that a repeated call has taken: what p
-// says of the call, which is matched with it, or what it was where there is none of
-// that name any more.
+// present returns the current numbers of a limit whose slots a repeated call holds: those
+// of p, which is matched with the call, or the earlier ones if p has no such limit.
 func (m *matched) present(p *policy.Policy, l *reservation.Held) engine.Present {
 	for i := range m.call.Applied {
 		if a := &m.call.Applied[i]; bytes.Equal(a.Key, l.Key) {

@@ -14,52 +14,50 @@ import (
 
 // # Replies of checks
 //
-// A reply has ten values for each limit, and most of its bytes are the same call
-// after call: names, and in RESP3 the names of values. What lies between two
-// values is made once, so that a reply is a row of copies and digits.
+// A reply has ten values for each limit. Most of its bytes never change: names, and in
+// RESP3 the names of values. The bytes between two values are made once, so that writing a
+// reply is copying them and appending digits.
 
-// none are the values of a call that no enforced limit stands for.
+// none is the decision of a call for which no enforced limit stands.
 var none = algo.Decision{Limit: -1, Remaining: -1}
 
-// checkFields is how many fields the reply of RL.CHECK has, limitFields that
-// about a limit.
+// Numbers of fields: of RL.CHECK's reply, and of its part about one limit.
 const (
 	checkFields = wire.DecisionFields + 7
 	limitFields = wire.DecisionFields + 5
-	// limitRoom is about how many bytes a reply has for a limit, names left out.
+	// limitRoom is about how many bytes a limit takes in a reply, without names.
 	limitRoom = 256
 )
 
-// joints are what lies between the values of a reply, from the end of the one to
-// the beginning of the other.
+// joints are the bytes between the values of a reply. Each runs from the end of one value
+// to the start of the next.
 type joints struct {
 	resp2 bool
-	open  string                          // a reply that is not degraded, up to allowed
+	open  string                          // of a reply that is not degraded, up to allowed
 	first string                          // before allowed
 	inner [wire.DecisionFields - 1]string // between those of a decision
-	// Behind a decision: name and, from behind that, up to the version.
+	// After a decision: name, and from there up to the version.
 	name, reason, version, applied, limits, soft string
-	// In place of version, of a call that is held: up to the length of hold, and from
-	// behind that up to the version.
+	// In place of version, for a call that is held: up to the length of hold, and from the
+	// end of hold up to the version.
 	hold, held string
-	// Of a limit: cost, from behind it up to the status, and from behind that up to its
-	// window.
+	// For a limit: cost, from there up to the status, and from there up to its window.
 	cost   string
 	modes  [policy.Off + 1]string
 	window string
-	// Of a call that passes at once: allowed, up to limit; from behind remaining up
-	// to the time of reset; the delay, and of a limit that is charged one unit what
-	// comes behind that too, up to its window.
+	// For a call that passes at once: allowed, up to limit; from remaining up to the time
+	// of reset; the delay. For a limit that is charged one unit, also the bytes after the
+	// delay, up to its window.
 	passed, atOnce, undelayed string
 	unit                      [policy.Off + 1]string
-	// noSoft is the end of a reply without soft limits that are over.
+	// noSoft is the end of a reply in which no soft limit is over.
 	noSoft string
 }
 
 // protocols are the joints in RESP2 and in RESP3.
 var protocols = [2]joints{newJoints(false), newJoints(true)}
 
-// protocol is the place of the protocol that w writes.
+// protocol returns the index in protocols for the protocol that w writes.
 func protocol(w *resp.Writer) int {
 	if w.RESP3 {
 		return 1
@@ -70,8 +68,8 @@ func protocol(w *resp.Writer) int {
 func newJoints(resp3 bool) (j joints) {
 	j.resp2 = !resp3
 	w := &resp.Writer{RESP3: resp3}
-	// before returns what field writes, between the end of the value before it
-	// and its own beginning.
+	// before returns the bytes that field writes between the end of the value before and
+	// the start of its own.
 	before := func(end, name, begin string) string {
 		w.B = w.B[:0]
 		wire.Field(w, name)
@@ -104,12 +102,12 @@ func newJoints(resp3 bool) (j joints) {
 	return j
 }
 
-// bulk returns a string as it is written.
+// bulk returns a string in its wire form.
 func bulk(s string) string { return fmt.Sprintf("$%d\r\n%s\r\n", len(s), s) }
 
 // appendDecision appends the six values, from the first digit to the last.
 func (j *joints) appendDecision(b []byte, d *algo.Decision, delay int64) []byte {
-	if j.resp2 { // the same, with what is between two integers written in place
+	if j.resp2 { // the same, but with the bytes between two integers in place
 		b = append(b, byte('0'+command.Truth(d.OK)), '\r', '\n', ':')
 		b = append(resp.AppendInt(b, d.Limit), '\r', '\n', ':')
 		b = append(resp.AppendInt(b, d.Remaining), '\r', '\n', ':')
@@ -145,7 +143,7 @@ func (a *answer) write(call *command.Call) {
 	} else {
 		b = append(b, j.open...)
 	}
-	from, to := 0, 0 // what is said of the limit that stands for a call that passes at once
+	from, to := 0, 0 // the part about the limit that stands for a call that passes at once
 	if d.OK && d.RetryAfter|a.delay == 0 {
 		from = len(b) + len(j.passed)
 		b = j.appendPassed(append(b, j.passed...), &d)
@@ -182,7 +180,7 @@ func (a *answer) write(call *command.Call) {
 	for i := range a.applied {
 		l, c := &a.applied[i], &a.each[i]
 		form := &known.limits[l.Limit.Index]
-		if c.OK && !c.Over && l.Cost == 1 && c.RetryAfter|c.Delay == 0 { // most are
+		if c.OK && !c.Over && l.Cost == 1 && c.RetryAfter|c.Delay == 0 { // the usual case
 			if u := form.usual; u != nil && l.Numbers == form.usually && c.Limit == u.limit {
 				b = append(j.appendLeft(append(b, u.head[at]...), &c.Decision), u.tail[at]...)
 				continue
@@ -209,17 +207,17 @@ func (a *answer) write(call *command.Call) {
 	wire.CloseDecision(call)
 }
 
-// appendPassed appends what a limit says that a call passes at once, from the value
-// of limit to the time of reset.
+// appendPassed appends the part of a limit that lets a call pass at once, from the value of
+// limit to the time of reset.
 func (j *joints) appendPassed(b []byte, d *algo.Decision) []byte {
 	b = resp.AppendInt(b, d.Limit)
-	if j.resp2 { // as appendDecision
+	if j.resp2 { // as in appendDecision
 		return j.appendLeft(append(b, '\r', '\n', ':'), d)
 	}
 	return j.appendLeft(append(b, j.inner[1]...), d)
 }
 
-// appendLeft is appendPassed from the value of remaining on.
+// appendLeft appends the part of appendPassed from the value of remaining on.
 func (j *joints) appendLeft(b []byte, d *algo.Decision) []byte {
 	b = resp.AppendInt(b, d.Remaining)
 	if j.resp2 {
@@ -230,9 +228,8 @@ func (j *joints) appendLeft(b []byte, d *algo.Decision) []byte {
 	return resp.AppendInt(b, command.CeilMillis(d.ResetAfter))
 }
 
-// appendLimit appends what one limit says, from the first of its six values on:
-// these, its cost and mode, the HTTP status that stands for it, 200 where it passes,
-// and its window.
+// appendLimit appends the part of one limit from its six values on: these, its cost, its
+// mode, the HTTP status that stands for it (200 if it passes), and its window.
 func (a *answer) appendLimit(b []byte, j *joints, i int, now int64) []byte {
 	l, d := &a.applied[i], &a.each[i].Decision
 	b = j.appendDecision(b, d, d.Delay)
@@ -242,8 +239,8 @@ func (a *answer) appendLimit(b []byte, j *joints, i int, now int64) []byte {
 	return append(b, "\r\n"...)
 }
 
-// windowMillis is in how many ms a limit admits its capacity, rounded up; 0 where it
-// has no window.
+// windowMillis returns the time in which a limit admits its capacity, in ms, rounded up. It
+// is 0 for a limit without a window.
 func windowMillis(l *policy.Applied, now int64) int64 {
 	if l.Limit.Calendar != nil {
 		return calendarMillis(l.Limit, now)
@@ -251,18 +248,18 @@ func windowMillis(l *policy.Applied, now int64) int64 {
 	return command.CeilMillis(refill(l))
 }
 
-// refill is in how many ns a limit without a calendar admits its capacity; 0 where it
-// has no window.
+// refill returns the time in which a limit without a calendar admits its capacity, in ns.
+// It is 0 for a limit without a window.
 func refill(l *policy.Applied) int64 {
 	ready, ok := l.Numbers.Handle.(engine.Ready)
-	if !ok { // numbers that a SCALE has made
+	if !ok { // the numbers come from a SCALE
 		return EngineLimit(l.Limit, l.Numbers).Window()
 	}
 	return ready.Window()
 }
 
-// calendarMillis is how long the window of a limit's calendar lasts that contains a
-// time, in ms, rounded up; 0 for a limit without a calendar, or none.
+// calendarMillis returns the length of the window of a limit's calendar that contains now,
+// in ms, rounded up. It is 0 without a calendar or a limit.
 func calendarMillis(l *policy.Limit, now int64) int64 {
 	if l == nil || l.Calendar == nil {
 		return 0
@@ -271,8 +268,7 @@ func calendarMillis(l *policy.Limit, now int64) int64 {
 	return command.CeilMillis(end - begin)
 }
 
-// status is the HTTP status that stands for what a limit says, 200 where it
-// passes.
+// status returns the HTTP status that stands for a limit's result, 200 if it passes.
 func (a *answer) status(i int) int {
 	l, d := &a.applied[i], &a.each[i].Decision
 	switch {

@@ -14,12 +14,12 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// HoldPrefix is what the keys of holds begin with. Behind it is what clients call
-// the hold: `<policy>;<id>`.
+// HoldPrefix begins the keys of holds. After it comes the name that clients use for the
+// hold: `<policy>;<id>`.
 const HoldPrefix = "@+"
 
-// reserver decides the limits of one RL.RESERVE in place of the session, and has
-// the session hold what they are charged, if it has a key for that.
+// reserver takes the place of the session for one RL.RESERVE. It decides the limits and, if
+// it has a key, has the session make the hold.
 type reserver struct {
 	command.Limiter
 	call   *command.Call
@@ -29,20 +29,20 @@ type reserver struct {
 	random [15]byte // of the last id
 }
 
-// begin makes r decide a call by a policy, with the memory of the one before.
+// begin makes r decide a call by a policy, with the memory of the previous one.
 func (r *reserver) begin(limits command.Limiter, call *command.Call, m *checkMemory, p *policy.Policy) {
 	*r = reserver{Limiter: limits, call: call, m: m, p: p, req: engine.Reserve{Limits: r.req.Limits[:0], Plain: !m.args.holds}}
 }
 
 // Check implements command.Limiter.
 func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
-	if r.m.verdict == policy.Denied { // by a list: nothing is charged
+	if r.m.verdict == policy.Denied { // a list denies it: nothing is charged
 		return r.Limiter.Check(now, checks, o, out)
 	}
 	r.req.Limits = slices.Grow(r.req.Limits[:0], len(checks))[:len(checks)]
 	for j := range checks {
 		l := &r.m.call.Applied[r.m.at[j]]
-		named := &r.req.Limits[j] // nothing but these is looked at
+		named := &r.req.Limits[j] // only these fields are read
 		named.Name, named.CostBy, named.Each = l.Limit.Name, l.CostBy(), l.Numbers.Cost
 		if l.Limit.Algorithm == policy.Concurrent {
 			if err := r.setTTL(&checks[j]); err != nil {
@@ -58,7 +58,7 @@ func (r *reserver) Check(now int64, checks []engine.Check, o engine.CheckOptions
 	return r.call.Sess.Reserve(now, checks, o, out, &r.req)
 }
 
-// setTTL has slots end as the call says, if it does.
+// setTTL sets when slots end, if the call says so.
 func (r *reserver) setTTL(c *engine.Check) (err error) {
 	if r.m.args.ttl != 0 {
 		limit := c.Limit.Limit()
@@ -79,11 +79,11 @@ func (r *reserver) beyondShare(c *engine.Check) bool {
 	return uint64(c.Cost) > most
 }
 
-// idTries is how many ids a step that holds keys may try, until it finds one whose
-// record is where it may write: of 256 shards it may have one.
+// idTries bounds how many ids a step that isolates keys may try. It needs one whose record
+// is in an isolated shard, and that may be one of 256.
 const idTries = 10_000
 
-// name gives the hold an id, which nobody can guess.
+// name gives the hold a random id that nobody can guess.
 func (r *reserver) name() {
 	for range idTries {
 		rand.Read(r.random[:]) // never fails: see crypto/rand
@@ -96,8 +96,7 @@ func (r *reserver) name() {
 	}
 }
 
-// repeatTries is how often a call is tried again whose record comes and goes
-// meanwhile.
+// repeatTries bounds the attempts at a call whose record comes and goes meanwhile.
 const repeatTries = 4
 
 // takesSlots reports whether the call asks for slots.
@@ -122,8 +121,8 @@ func (c *Checker) reserve(call *command.Call) {
 	c.hold(call, m, set, p)
 }
 
-// hold decides a call that is parsed, which is held, has a name or may take slots. p is the policy of
-// set that it is matched with, or nil. Without a leader it is a check, which holds
+// hold decides a parsed call that makes a hold, has an ID or may take slots. p is the
+// policy of set that it is matched with, or nil. Without a leader it is a check, and holds
 // nothing.
 func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *policy.Policy) {
 	limits := call.Limits
@@ -136,8 +135,8 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 	}
 	for try := 0; ; try++ {
 		ready := p != nil
-		// First of all: a call that was made is answered the same, whatever the
-		// policy has become. Where that is known, Reserve looks first of all.
+		// First of all, a call that was made before gets the same answer, whatever the
+		// policy is now. If the record's place is known, Reserve looks first itself.
 		if named && !ready && c.repeat(call, m, asked, set, p) {
 			return
 		}
@@ -172,7 +171,7 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 		case errors.Is(err, engine.ErrStale) && try < 2:
 			set, p = c.book.Set(), nil
 			continue
-		case errors.Is(err, engine.ErrRepeated) && try < repeatTries: // somebody was faster
+		case errors.Is(err, engine.ErrRepeated) && try < repeatTries: // another call with this ID was faster
 			call.Limits, p = limits, nil
 			continue
 		}
@@ -190,8 +189,7 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 	}
 }
 
-// hold returns what clients call the hold of a call that has passed, nil if there is
-// none.
+// hold returns the name of the hold of a call that has passed, nil if it made none.
 func (r *reserver) hold() []byte {
 	if !r.req.Held {
 		return nil

@@ -1,6 +1,6 @@
 package checks
 
-// hideInCheck is hide for arguments that may have options of RL.CHECK in between.
+// hideInCheck is Book.Hide for arguments with options of RL.CHECK in between.
 func (c *Checker) hideInCheck(name []byte, args [][]byte, from int, at []int) []int {
 	for i := from; i < len(args); {
 		a := checkArgs{holds: true, names: true}
@@ -8,7 +8,7 @@ func (c *Checker) hideInCheck(name []byte, args [][]byte, from int, at []int) []
 		switch {
 		case n > 0:
 			i += n
-		case err != nil: // an option without its argument, or one that is not supported
+		case err != nil: // an option that has no argument or is not supported
 			i++
 		default:
 			at = c.book.Hide(name, args[:min(len(args), i+2)], i, at)
@@ -18,18 +18,18 @@ func (c *Checker) hideInCheck(name []byte, args [][]byte, from int, at []int) []
 	return at
 }
 
-// checkSecrets are the arguments of RL.CHECK that must not be shown.
+// checkSecrets returns the arguments of RL.CHECK that must not be shown.
 func (c *Checker) checkSecrets(args [][]byte, at []int) []int {
 	return c.hideInCheck(args[1], args, 2, at)
 }
 
-// commitSecrets are those of RL.COMMIT, which may be given what was reserved.
+// commitSecrets is checkSecrets for RL.COMMIT, which may repeat the attributes of the hold.
 func (c *Checker) commitSecrets(args [][]byte, at []int) []int {
 	name, _, _ := cutHold(args[1])
 	return c.book.Hide(name, args, 2, at)
 }
 
-// explainSecrets are those of RL.EXPLAIN.
+// explainSecrets is checkSecrets for RL.EXPLAIN.
 func (c *Checker) explainSecrets(args [][]byte, at []int) []int {
 	if len(args) < 3 {
 		return at

@@ -23,7 +23,7 @@ func holdKey(id []byte) []byte { return append([]byte(HoldPrefix), id...) }
 // settler commits holds, one after the other.
 type settler struct {
 	set  func() *policy.Set // in force; shards are locked, so it must not wait
-	hold []byte             // what clients call it
+	hold []byte             // the name that clients use
 	now  int64
 	committed
 	how engine.Settlement
@@ -38,7 +38,7 @@ func (x *settler) begin(set func() *policy.Set, hold []byte, now int64) {
 	x.hold, x.now, x.committed = hold, now, committed{names: x.names[:0], values: x.values[:0]}
 }
 
-// end lets go of the client's input.
+// end drops the references to the client's input.
 func (x *settler) end() {
 	clear(x.values)
 	x.hold = nil
@@ -54,7 +54,7 @@ func (c *Checker) commitHold(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	c.book.Set() // what is committed is known
+	c.book.Set() // waits until committed policies are known
 	c.settleHold(call, m, x.how)
 }
 
@@ -78,7 +78,7 @@ func (c *Checker) settleHold(call *command.Call, m *checkMemory, how engine.Sett
 		call.Error("ERR " + bad.Error())
 	case errors.Is(err, engine.ErrNoHold):
 		noHold(call, call.Args[1])
-	case errors.Is(err, engine.ErrNotIsolated): // the hold has come since its keys were held
+	case errors.Is(err, engine.ErrNotIsolated): // the hold was made after its keys were isolated
 		call.Err = err
 		call.Error(ErrChanging.Error())
 	default:
@@ -86,8 +86,8 @@ func (c *Checker) settleHold(call *command.Call, m *checkMemory, how engine.Sett
 	}
 }
 
-// noHold replies that there is no such hold, and how they are named to who gives what
-// can be none, such as the ID alone.
+// noHold replies that the hold does not exist. If id cannot be a hold's name, such as an ID
+// alone, it adds how holds are named.
 func noHold(call *command.Call, id []byte) {
 	text := fmt.Sprintf("NOHOLD there is no hold '%s'", command.Clip(id, command.ErrorClip))
 	if bytes.IndexByte(id, ';') < 0 {
@@ -96,7 +96,7 @@ func noHold(call *command.Call, id []byte) {
 	call.Error(text)
 }
 
-// settledSync is what the reply of a settlement waits for: what its policy says.
+// settledSync returns what the reply of a settlement waits for: what its policy says.
 func (c *Checker) settledSync(id []byte) command.SyncMode {
 	name, _, _ := cutHold(id)
 	set, _ := c.book.Current()
@@ -106,7 +106,7 @@ func (c *Checker) settledSync(id []byte) command.SyncMode {
 	return command.SyncDefault
 }
 
-// cutHold returns the policy's name of a hold, and its id.
+// cutHold returns the policy's name and the id of a hold.
 func cutHold(hold []byte) (name, id []byte, ok bool) {
 	for i, c := range hold {
 		if c == ';' {
@@ -116,12 +116,12 @@ func cutHold(hold []byte) (name, id []byte, ok bool) {
 	return hold, nil, false
 }
 
-// committed are the arguments of RL.COMMIT: what the call did cost.
+// committed are the arguments of RL.COMMIT: the real cost of the call.
 type committed struct {
 	names  []string
 	values [][]byte
 	units  int64
-	given  bool // units are
+	given  bool // units are given
 }
 
 func (c *committed) parse(args [][]byte) error {
@@ -157,10 +157,10 @@ func (c *committed) parse(args [][]byte) error {
 	return nil
 }
 
-// accepts refuses an attribute that is no cost of the hold, and that its policy
-// has no use for: a mistyped one must not settle the estimate. What the policy knows
-// may be told again with the costs; and where it has been edited since, nobody can
-// say any more what it knew.
+// accepts refuses an attribute that is neither a cost of the hold nor used by its policy: a
+// mistyped name must not settle the estimate. Other attributes of the policy may be
+// repeated. If the policy was edited since, nobody knows which it had, and all are
+// accepted.
 func (x *settler) accepts(r *reservation.Record) error {
 	if len(x.names) == 0 {
 		return nil
@@ -188,7 +188,7 @@ func (x *settler) accepts(r *reservation.Record) error {
 	return nil
 }
 
-// cost is what the call did cost of a limit.
+// cost returns the real cost of the call for a limit.
 func (c *committed) cost(l *reservation.Held) (cost int64, ok bool, err error) {
 	if l.CostBy == "" {
 		high, low := bits.Mul64(uint64(l.Each), uint64(c.units))
@@ -198,7 +198,7 @@ func (c *committed) cost(l *reservation.Held) (cost int64, ok bool, err error) {
 		return int64(low), c.given, nil
 	}
 	for i, name := range c.names {
-		if name != l.CostBy || len(c.values[i]) == 0 { // which is as if absent, as in every call
+		if name != l.CostBy || len(c.values[i]) == 0 { // an empty value is as absent, as in every call
 			continue
 		}
 		cost, ok := policy.ParseCost(c.values[i])
@@ -210,9 +210,9 @@ func (c *committed) cost(l *reservation.Held) (cost int64, ok bool, err error) {
 	return 0, false, nil
 }
 
-// limit returns the limit that calls on the counter of a hold are decided by now:
-// what the policy says, or, where its key does not tell that or there is none any
-// more, the numbers that the hold was charged under.
+// limit returns the limit that now decides calls on the counter of a hold. If the policy
+// has no such limit, or the key does not show which it is, these are the numbers that the
+// hold was charged under.
 func (x *settler) limit(held *reservation.Held) algo.Limit {
 	limit := held.Limit
 	l, pairs := limitOf(x.set(), held)
@@ -226,7 +226,7 @@ func (x *settler) limit(held *reservation.Held) algo.Limit {
 	return limit
 }
 
-// window returns the window of the calendar of a held limit, nil where there is none.
+// window returns the window of the calendar of a held limit, nil for none.
 func (x *settler) window(held *reservation.Held) *algo.Window {
 	if l, _ := limitOf(x.set(), held); l != nil {
 		return Window(l, x.now)
@@ -234,8 +234,8 @@ func (x *settler) window(held *reservation.Held) *algo.Window {
 	return nil
 }
 
-// limitOf returns the limit of a policy that a hold has charged, if there still is
-// one of its id, and what is in the key.
+// limitOf returns the limit that a hold has charged, and the pairs in its key. The limit is
+// nil if the policy no longer has one with this id.
 func limitOf(set *policy.Set, held *reservation.Held) (*policy.Limit, []policy.Pair) {
 	name, id, pairs, ok := policy.ParseKey(held.Key)
 	if !ok {

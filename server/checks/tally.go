@@ -9,31 +9,31 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// attached is what checks keep beside a policy: the Handle of a Policy, from before it
-// is in force.
+// attached is what checks keep with a policy: its Handle, made before the policy is in
+// force.
 type attached struct {
 	limits []attachedLimit
 	lists  *tally // of deny and allow
 	passed *passedForm
-	rules  *ruleTallies // of descriptors; nil where there are limits
+	rules  *ruleTallies // of descriptors; nil for a policy with limits
 }
 
 type attachedLimit struct {
 	*limitForm
 	*tally
-	// usual is what replies say of calls by the numbers usually.
+	// usual is the reply form of calls under the usual numbers, usually.
 	usual   *usualForm
 	usually *policy.Numbers
 }
 
-// attachedTo returns what is attached to a policy that is in force, or was.
+// attachedTo returns the Handle of a policy that is or was in force.
 func attachedTo(p *policy.Policy) *attached { return p.Handle.(*attached) }
 
-// Tallies count, for each limit of the policies in force, what it says of calls. A
-// policy finds its tallies in its Handle.
+// Tallies count the results of each limit of the policies in force. Each policy holds its
+// tallies in its Handle.
 type Tallies struct {
-	// counting is how many limits and lists have a tally of their own; the others
-	// share rest.
+	// counting is how many limits and lists have a tally of their own. All others count in
+	// rest.
 	counting atomic.Int64
 	rest     *tally
 	forms    forms
@@ -42,12 +42,12 @@ type Tallies struct {
 // NewTallies returns tallies of no policies.
 func NewTallies() *Tallies { return &Tallies{rest: newTally()} }
 
-// Swap is a policy that takes the place of another one. Was is nil for a new policy,
-// Is for one that goes.
+// Swap is a policy that replaces another. Was is nil for a new policy, Is for a deleted
+// one.
 type Swap struct{ Was, Is *policy.Policy }
 
-// Attach makes the Handles of the policies that are about to be in force. What was
-// counted for the policies before them goes on.
+// Attach makes the Handles of policies that are about to be in force. The counts of the
+// policies before them continue.
 func (t *Tallies) Attach(swaps []Swap) {
 	room := countedMost - int(t.counting.Load())
 	for _, s := range swaps {
@@ -66,9 +66,8 @@ func (t *Tallies) Replace(swaps []Swap) {
 	}
 }
 
-// attach makes p's Handle, unless p has that of the policy before it: then the two
-// differ by overrides alone. room is how many more limits may have a tally of their
-// own.
+// attach makes p's Handle, unless p has that of the policy before it: then only overrides
+// differ. room is how many more limits may have a tally of their own.
 func (t *Tallies) attach(p, before *policy.Policy, room *int) {
 	if p.Handle != nil {
 		return
@@ -104,12 +103,12 @@ func (t *Tallies) attach(p, before *policy.Policy, room *int) {
 
 // # Counts
 //
-// Every check counts once for each limit that it meets. Lanes that count for the
-// same limit at the same time do so in lines of memory of their own, if there are
-// no more of them than stripes.
+// Every check counts once for each limit that it meets. Lanes that count for the same limit
+// at the same time use cache lines of their own, if there are at most as many lanes as
+// stripes.
 
-// counts are those of one stripe, which is one line of memory. more is what calls
-// that passed cost beyond a unit each, modulo 2^64.
+// counts are those of one stripe, one cache line. more is the cost beyond one unit of calls
+// that passed, modulo 2^64.
 type counts struct {
 	allowed, denied, penalty, shadow, soft, missing, near, more atomic.Uint64
 }
@@ -120,7 +119,7 @@ type tally struct{ stripes []counts }
 // stripes is how many a tally has, a power of two.
 var stripes = 1 << bits.Len(uint(min(runtime.GOMAXPROCS(0), 16)-1))
 
-// laneStripes gives lanes their stripes in turn.
+// laneStripes numbers the lanes, to give them their stripes.
 var laneStripes atomic.Uint32
 
 func newTally() *tally { return &tally{make([]counts, stripes)} }
@@ -128,15 +127,15 @@ func newTally() *tally { return &tally{make([]counts, stripes)} }
 // of returns the counts of a lane.
 func (t *tally) of(lane uint32) *counts { return &t.stripes[lane&uint32(len(t.stripes)-1)] }
 
-// passing are calls of one pipeline that passed the limits of one policy. They are
-// added up and counted when the pipeline ends: an atomic Add is not for nothing.
+// passing are calls of one pipeline that passed the limits of one policy. They are added up
+// and counted when the pipeline ends, because an atomic add has a price.
 type passing struct {
 	together bool // a pipeline runs
 	of       *attached
 	limits   [policy.MaxLimits]passingLimit
 }
 
-// passingLimit is what one limit counts of them.
+// passingLimit is the counts of one limit in passing.
 type passingLimit struct {
 	allowed, near uint32
 	more          uint64
@@ -150,7 +149,7 @@ func (p *passingLimit) add(cost int64, near bool) {
 	}
 }
 
-// count counts them, and begins anew.
+// count adds them to the tallies and begins anew.
 func (p *passing) count(lane uint32) {
 	if p.of == nil {
 		return
@@ -180,12 +179,12 @@ func (m *checkMemory) endRound() {
 	m.passing.together = false
 }
 
-// nearShare is the part of a limit that is left, as a divisor, below which calls
-// that pass are near it.
+// nearShare is a divisor: a call that passes is near a limit if less than this part of it
+// is left.
 const nearShare = 5
 
-// count counts an answer for the limits that it is about, and reports whether one of
-// them, or a list, has denied the call, or would have.
+// count counts an answer for its limits. It reports whether one of them, or a list, has
+// denied the call, or would have.
 func (m *checkMemory) count(a *answer) (denied bool) {
 	k := attachedTo(a.policy)
 	switch m.verdict {
@@ -235,17 +234,17 @@ func (m *checkMemory) count(a *answer) (denied bool) {
 	return denied
 }
 
-// LimitCount tells how often a limit of a policy was asked, except by PEEK. The
-// lists of a policy are its limit "", a rule of descriptors goes by its path, and
-// what there was no room to count for is the policy "".
+// LimitCount is the counts of one limit of a policy, except those by PEEK. Limit is "" for
+// the lists of a policy, and the path for a rule of descriptors. Policy is "" for all
+// limits that have no tally of their own.
 type LimitCount struct {
 	Policy, Limit string
-	// Allowed are calls that passed, Near those of them that left less than a fifth,
-	// and Cost their units. Denied are calls that the limit denied, but for those of
-	// callers whom it blocks: these are Penalty. Shadow and Soft
-	// are calls that passed and that it would have denied. Missing are calls without
-	// an attribute that it needs, which it denies or to which it does not apply; of
-	// the lists they are calls that no limit of the policy applies to.
+	// Allowed counts the calls that passed, Near those of them that left less than a fifth,
+	// and Cost their units. Denied counts the calls that the limit denied; calls of callers
+	// whom it blocks are in Penalty instead. Shadow and Soft count calls that passed and
+	// that it would have denied. Missing counts calls without an attribute that the limit
+	// needs, whether it denies them or does not apply. For lists Missing counts the calls
+	// to which no limit of the policy applies.
 	Allowed, Denied, Penalty, Shadow, Soft, Missing, Near, Cost uint64
 }
 
@@ -266,10 +265,10 @@ func (t *tally) sum(name, limit string) LimitCount {
 	return n
 }
 
-// countedMost is for how many limits and lists there are counts of their own.
+// countedMost is how many limits and lists have counts of their own.
 const countedMost = 1000
 
-// Of returns the counts of the limits of all policies of a set that was in force.
+// Of returns the counts of the limits of all policies of a set that is or was in force.
 func (t *Tallies) Of(set *policy.Set) (all []LimitCount) {
 	beyond := false
 	for _, name := range set.Names() {
@@ -305,7 +304,7 @@ func (t *Tallies) Of(set *policy.Set) (all []LimitCount) {
 	return all
 }
 
-// counted is how many limits and lists of a policy have a tally of their own.
+// counted returns how many limits and lists of a policy have a tally of their own.
 func (t *Tallies) counted(p *policy.Policy) (n int) {
 	if p == nil {
 		return 0

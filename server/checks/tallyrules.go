@@ -10,30 +10,29 @@ import (
 
 // # Counts of descriptors
 //
-// A rule of descriptors has a tally as a limit has, named by its path. Where the
-// text asks for the values of requests in metrics there is one for each path with
-// values, as long as there are few.
+// A rule of descriptors has a tally as a limit has, named by its path. If the policy's text
+// asks for values in metrics, each path with values has a tally, up to valuedMost.
 
 // ruleTallies are the tallies of a policy's descriptors.
 type ruleTallies struct {
 	rules []*tally
-	asked *tally // of limits that requests bring
+	asked *tally // of limits in requests
 
-	// mu guards valued: tallies by paths with values.
+	// mu guards valued: the tallies by paths with values.
 	mu     sync.Mutex
 	valued map[string]*tally
 }
 
 const (
-	// askedLimit is the name of limits that requests bring.
+	// askedLimit is the name of all limits that come in requests.
 	askedLimit = "(request)"
-	// valuedMost is how many paths with values a policy has tallies of. The others
+	// valuedMost bounds the paths with values that have tallies, for each policy. Others
 	// count for their rule.
 	valuedMost = 100
 )
 
-// newRuleTallies makes the tallies of p's descriptors, nil for none. What was counted for
-// the policy before, which may be nil, goes on.
+// newRuleTallies returns the tallies of p's descriptors, nil for none. The counts of the
+// policy before, which may be nil, continue.
 func newRuleTallies(p, before *policy.Policy, next func(*tally) *tally) *ruleTallies {
 	d := p.Descriptors()
 	if d == nil {
@@ -56,7 +55,7 @@ func newRuleTallies(p, before *policy.Policy, next func(*tally) *tally) *ruleTal
 	return k
 }
 
-// of returns the tally of what applies to a descriptor.
+// of returns the tally that a matched descriptor counts in.
 func (k *ruleTallies) of(m *policy.Matched, entries [][]byte) *tally {
 	switch {
 	case m.Rule == nil:
@@ -78,7 +77,7 @@ func (k *ruleTallies) of(m *policy.Matched, entries [][]byte) *tally {
 	return t
 }
 
-// valuedPath is the path of a rule with values of the request.
+// valuedPath returns the path of a rule with the values of the request.
 func valuedPath(r *policy.Rule, entries [][]byte) string {
 	var b strings.Builder
 	for i := 0; i < len(entries); i += 2 {
@@ -96,8 +95,8 @@ func valuedPath(r *policy.Rule, entries [][]byte) string {
 	return strings.ToValidUTF8(b.String(), "\ufffd")
 }
 
-// count counts a decided request for the rules that it is about, and reports whether
-// one of them has denied it, or would have.
+// count counts a decided request for its rules. It reports whether one of them has denied
+// it, or would have.
 func (k *ruleTallies) count(x *descriptorMemory, lane uint32) (denied bool) {
 	for i := range x.matcher.Matched {
 		m, s := &x.matcher.Matched[i], &x.ruling.statuses[i]
@@ -121,7 +120,7 @@ func (k *ruleTallies) count(x *descriptorMemory, lane uint32) (denied bool) {
 	return denied
 }
 
-// each yields what was counted for a policy's rules.
+// each yields the tallies of a policy's rules.
 func (k *ruleTallies) each(p *policy.Policy, yield func(t *tally, limit string)) {
 	for i, r := range p.Descriptors().Rules() {
 		yield(k.rules[i], r.Path)

@@ -6,9 +6,9 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 )
 
-// # What events tell of policies
+// # Events about policies
 
-// tellDenials tells of the limits or the list that have denied a call, or would have.
+// tellDenials reports the limits or the list that have denied a call, or would have.
 func (c *Checker) tellDenials(now int64, a *answer) {
 	tell := func(kind events.Type, limit, reason string, key []byte) {
 		c.denials.Note(now, &events.Denial{Type: kind, Policy: a.policy.Name, Limit: limit, Reason: reason, Key: key})
@@ -33,8 +33,7 @@ func (c *Checker) tellDenials(now int64, a *answer) {
 	}
 }
 
-// tellRules tells of the rules of descriptors that have denied a request, or would
-// have.
+// tellRules reports the rules of descriptors that have denied a request, or would have.
 func (c *Checker) tellRules(now int64, p *policy.Policy, x *descriptorMemory) {
 	for i := range x.matcher.Matched {
 		m, s := &x.matcher.Matched[i], &x.ruling.statuses[i]
@@ -52,7 +51,7 @@ func (c *Checker) tellRules(now int64, p *policy.Policy, x *descriptorMemory) {
 	}
 }
 
-// reasonOf is why a limit denies by itself.
+// reasonOf returns why a limit denies.
 func reasonOf(l *policy.Applied) string {
 	if l.Missing {
 		return "missing"

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Trial decides calls on policies as RL.CHECK does, on counters of its own and at
-// the times that it is told. It belongs to one goroutine.
+// Trial decides calls on policies as RL.CHECK does, on counters of its own and at the times
+// that it is given. It belongs to one goroutine.
 type Trial struct {
 	set     *policy.Set
 	call    command.Call
@@ -26,8 +26,8 @@ type Trial struct {
 const trialShards = 8
 
 // NewTrial returns a trial of the policies of a file, with empty counters. Secret
-// attributes are hashed with a key of its own. The error is one of the set, or of
-// a limit that no server takes.
+// attributes are hashed with a key of its own. It returns an error if the set is invalid or
+// has a limit that no server takes.
 func NewTrial(records []*policy.Record) (*Trial, error) {
 	e := engine.New(engine.Config{Shards: trialShards})
 	editor := policy.NewSet(policy.Config{Seed: e.Seed(), Secret: []byte("trial")}).Edit()
@@ -53,43 +53,43 @@ func NewTrial(records []*policy.Record) (*Trial, error) {
 	return t, nil
 }
 
-// TrialCall is what RL.CHECK is given.
+// TrialCall is the arguments of RL.CHECK.
 type TrialCall struct {
 	Policy     string
 	Attributes []policy.Pair // Hashed does not count
 	Units      int64         // of COST
 }
 
-// TrialAnswer is what RL.CHECK replies.
+// TrialAnswer is the reply of RL.CHECK.
 type TrialAnswer struct {
 	Allowed bool
 	Reason  string
-	// Name is that of the limit that stands for the call. It is empty if no limit
-	// applied; the Decision's numbers are then -1.
+	// Name is the limit that stands for the call. It is empty if no limit applied; the
+	// Decision's numbers are then -1.
 	Name string
 	algo.Decision
 	// Status is the HTTP status that stands for the call.
 	Status int
 	Limits []TrialLimit
-	// Hold is that of a call that took slots, "" for none.
+	// Hold is the hold of a call that took slots, "" for none.
 	Hold string
 }
 
-// TrialLimit is what one limit says that applies.
+// TrialLimit is the part of the reply about one limit that applies.
 type TrialLimit struct {
 	Name string
 	algo.Decision
 	Cost int64
 	Mode policy.Mode
-	// Over: the call has passed, and this limit would have denied it.
+	// Over reports that the call has passed and this limit would have denied it.
 	Over bool
 }
 
-// ErrNoPolicy is returned for a policy that is not there.
+// ErrNoPolicy is returned for a policy that does not exist.
 var ErrNoPolicy = errors.New("there is no such policy")
 
-// Check decides a call at a time, Unix ns, which must not go back. Errors:
-// ErrNoPolicy, and those of RL.CHECK.
+// Check decides a call at a time, in Unix ns, which must not go back. It returns
+// ErrNoPolicy and the errors of RL.CHECK.
 func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
 	p, err := t.begin(now, &c)
 	if err != nil {
@@ -112,8 +112,8 @@ func (t *Trial) Check(now int64, c TrialCall) (TrialAnswer, error) {
 	return told, nil
 }
 
-// Commit settles the hold of a call that took slots, as RL.COMMIT does with these
-// arguments. Errors: those of RL.COMMIT.
+// Commit settles the hold of a call that took slots, as RL.COMMIT with these arguments, and
+// returns its errors.
 func (t *Trial) Commit(now int64, hold string, args ...string) error {
 	x := &t.settler
 	x.begin(func() *policy.Set { return t.set }, []byte(hold), now)
@@ -129,14 +129,14 @@ func (t *Trial) Commit(now int64, hold string, args ...string) error {
 	return err
 }
 
-// Cancel settles the hold of a call that took slots, as RL.CANCEL does. Errors:
-// those of the engine.
+// Cancel settles the hold of a call that took slots, as RL.CANCEL does. It returns errors
+// of the engine.
 func (t *Trial) Cancel(now int64, hold string) error {
 	_, err := t.call.Sess.Settle(now, holdKey([]byte(hold)), engine.Settlement{State: reservation.Cancelled})
 	return err
 }
 
-// Explain tells of each limit of the policy whether it applies to a call, and why.
+// Explain returns for each limit of the policy whether it applies to a call, and why.
 func (t *Trial) Explain(now int64, c TrialCall) ([]policy.Finding, error) {
 	if _, err := t.begin(now, &c); err != nil {
 		return nil, err

@@ -10,17 +10,17 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// TrialRequest is what RL.DESCRIPTORS is given.
+// TrialRequest is the arguments of RL.DESCRIPTORS.
 type TrialRequest struct {
 	Policy      string
-	Hits        int64 // hits_addend of the request, of which 0 counts as 1
+	Hits        int64 // hits_addend of the request; 0 counts as 1
 	Descriptors []policy.Asked
 }
 
-// TrialDescriptor is what is said of one descriptor.
+// TrialDescriptor is the result of one descriptor.
 type TrialDescriptor struct {
-	// Outcome tells whether a limit counts, and Rule its path, or why the request has
-	// brought it; "" where there is none.
+	// Outcome says whether a limit counts. Rule is the path of its rule, "" for none, or
+	// says why a limit came with the request.
 	Outcome policy.Outcome
 	Rule    string
 	TrialLimit
@@ -36,10 +36,10 @@ func ParseAskedLimit(s string) (policy.AskedLimit, error) {
 	return l, err
 }
 
-// Ask decides a request of descriptors at a time, as Check decides a call: the answer's
-// Name is the path of the rule, or the name of the limit, that stands for it, and its
-// Limits are those that the descriptors meet. It returns what is said of each
-// descriptor too. Errors: ErrNoPolicy, and those of RL.DESCRIPTORS.
+// Ask decides a request of descriptors at a time, as Check decides a call. The answer's
+// Name is the path of the rule, or the name of the limit, that stands for the request. Its
+// Limits are those that the descriptors meet. each is the result of each descriptor. It
+// returns ErrNoPolicy and the errors of RL.DESCRIPTORS.
 func (t *Trial) Ask(now int64, r TrialRequest) (a TrialAnswer, each []TrialDescriptor, err error) {
 	p := t.set.Policy([]byte(r.Policy))
 	if p == nil {
@@ -71,7 +71,7 @@ func (t *Trial) Ask(now int64, r TrialRequest) (a TrialAnswer, each []TrialDescr
 	return a, each, nil
 }
 
-// descriptorOf tells what was said of the i-th descriptor.
+// descriptorOf returns the result of the i-th descriptor.
 func (x *descriptorMemory) descriptorOf(p *policy.Policy, i int) (d TrialDescriptor) {
 	s := &x.ruling.statuses[i]
 	d.Decision = algo.Decision{OK: !s.over, Limit: s.limit.Requests, Remaining: s.left, RetryAfter: s.retry, ResetAfter: s.reset}
@@ -79,7 +79,7 @@ func (x *descriptorMemory) descriptorOf(p *policy.Policy, i int) (d TrialDescrip
 	if s.flags&(flagShadow|flagQuota) != 0 {
 		d.Mode = policy.Shadow
 	}
-	if p.Descriptors() == nil { // of limits the one that stands for the descriptor is told
+	if p.Descriptors() == nil { // among limits, the one that stands for the descriptor
 		d.Name, d.Rule = s.name, s.name
 		if s.flags&flagUnmatched != 0 {
 			d.Outcome = policy.Unmatched
@@ -98,7 +98,7 @@ func (x *descriptorMemory) descriptorOf(p *policy.Policy, i int) (d TrialDescrip
 	return d
 }
 
-// String tells what is said of the descriptor.
+// String returns the result of the descriptor as text.
 func (d *TrialDescriptor) String() string {
 	if d.Outcome != policy.Counted {
 		return outcomes[d.Outcome]
