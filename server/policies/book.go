@@ -16,38 +16,38 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 )
 
-// Book has the policies of a node. It follows the records that are committed.
+// Book holds the policies of a node. It follows the committed records.
 type Book struct {
 	engine  *engine.Engine
 	log     *slog.Logger
 	events  *events.Log
 	tallies *checks.Tallies
-	// noGateways: no gateway is a trusted proxy of this node.
+	// noGateways reports that no gateway is a trusted proxy of this node.
 	noGateways bool
 
-	// view is what checks use, and waits what is committed beyond it.
+	// view is what checks use. waits says what is committed beyond it.
 	view  atomic.Pointer[view]
 	waits atomic.Uint32
 	queue queue
 	// making is held while the next view is made.
 	making sync.Mutex
 
-	// file is that of this node, nil for none.
+	// file is this node's file, nil for none.
 	file atomic.Pointer[ownFile]
 }
 
-// view is what a node knows of policies at a time. It never changes.
+// view is what a node knows of policies at one moment. It never changes.
 type view struct {
 	set *policy.Set
 	// revision is the record of the last change, nil for none.
 	revision []byte
-	// broken are the policies whose records this node does not understand, and why.
+	// broken holds the policies whose records this node cannot read, and why.
 	broken map[string]error
 }
 
-// NewBook returns the policies of e, which follows e's records from here on. Tallies
-// are attached to them. With noGateways no gateway is a trusted proxy of this node: it
-// takes no routes by ip. What happens is posted to ev.
+// NewBook returns the policies of e, and follows e's records from then on. Tallies are
+// attached to the policies, and events are posted to ev. With noGateways no gateway is a
+// trusted proxy of this node, so it serves no routes by ip.
 func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool, ev *events.Log, tallies *checks.Tallies) *Book {
 	b := &Book{engine: e, log: log, events: ev, tallies: tallies, noGateways: noGateways}
 	b.queue.records, b.queue.most = make(map[string][]byte), newsMost
@@ -60,13 +60,13 @@ func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool, ev *events.Log
 // empty returns a set without policies.
 func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
 
-// Set returns the policies that are committed. It waits for a change that has just
-// been committed to be taken over: hardly ever for longer than it takes to store a
-// pointer, since the node that has made the change has staged the set. It takes longer
-// on a node that has just become the leader, and for overrides.
+// Set returns the committed policies. It waits until a change that has just been committed
+// is taken over. That is hardly ever longer than storing a pointer, because the node that
+// made the change has staged the set. It is longer for overrides, and on a node that has
+// just become the leader.
 func (b *Book) Set() *policy.Set { return b.current().set }
 
-// current is Set as a view.
+// current is Set, but returns the view.
 func (b *Book) current() *view {
 	if b.waits.Load() != 0 {
 		b.catchUp()
@@ -74,8 +74,8 @@ func (b *Book) current() *view {
 	return b.view.Load()
 }
 
-// texts returns a set that has the texts that are committed, and perhaps not the
-// last overrides: who sets many of these need not wait for a set with each.
+// texts returns a set with the committed texts, and perhaps without the last overrides. So
+// a client that sets many overrides need not wait for a set with each.
 func (b *Book) texts() *policy.Set {
 	if b.waits.Load()&waitsTexts != 0 {
 		b.catchUp()
@@ -83,9 +83,9 @@ func (b *Book) texts() *policy.Set {
 	return b.InForce()
 }
 
-// void is of engine.VoidCounters. It is asked with a shard locked, and so waits for
-// changes of this node's own alone: whoever made one of them sees it. Those of
-// others it may see a little later, as a follower does.
+// void implements engine.VoidCounters. It is called with a shard locked, so it waits only
+// for changes of this node: the client that made one sees it. It may see changes of others
+// a little later, as a follower does.
 func (b *Book) void(key []byte, resets uint16) bool {
 	if b.waits.Load()&waitsOwn != 0 {
 		b.catchUp()
@@ -93,9 +93,9 @@ func (b *Book) void(key []byte, resets uint16) bool {
 	return b.InForce().Void(key, resets)
 }
 
-// Current is Set for callers who need not know a large change that has just been
-// committed, such as a file of thousands of policies: it does not wait for that. behind
-// reports that there is one. So no loop of a follower stands still.
+// Current returns the committed policies without waiting for a large change, such as a file
+// of thousands of policies, so that no loop of a follower stands still. behind reports that
+// such a change is pending.
 func (b *Book) Current() (set *policy.Set, behind bool) {
 	if waits := b.waits.Load(); waits == 0 {
 		return b.InForce(), false
@@ -109,24 +109,25 @@ func (b *Book) Current() (set *policy.Set, behind bool) {
 // InForce returns the policies that were taken over last. It never waits.
 func (b *Book) InForce() *policy.Set { return b.view.Load().set }
 
-// Stats is what a Book tells of itself.
+// Stats are the figures of a Book.
 type Stats struct {
-	// Policies are in force, as the change numbered Revision has left them. Overrides
-	// are no changes.
+	// Policies is how many are in force, after the change numbered Revision. Overrides have
+	// no revision.
 	Policies int
 	Revision uint64
-	// FileDiffers: the policies in force are those of another file than this node's.
+	// FileDiffers reports that the policies in force come from another file than this
+	// node's.
 	FileDiffers bool
 }
 
-// Stats returns the figures of the moment.
+// Stats returns the current figures.
 func (b *Book) Stats() Stats {
 	set, _ := b.Current()
 	return Stats{Policies: len(set.Names()), Revision: set.Revision(), FileDiffers: b.fileDiffers()}
 }
 
-// DecidesAlone reports whether there is a policy by which a node answers while no
-// leader does, whatever is its own.
+// DecidesAlone reports whether some policy has this node answer without a leader, whatever
+// its own failure policy is.
 func (b *Book) DecidesAlone() bool {
 	set, _ := b.Current()
 	for _, name := range set.Names() {
@@ -137,9 +138,9 @@ func (b *Book) DecidesAlone() bool {
 	return false
 }
 
-// Hide appends the positions of the values that must not be shown among pairs that
-// begin at args[from]. Of a policy that this node does not know all are hidden, and
-// while it does not know the last change: loops ask.
+// Hide appends to at the positions of secret values among the pairs that begin at
+// args[from]. If this node does not know the policy or the last change, it hides all
+// values, since loops cannot wait.
 func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 	set, behind := b.Current()
 	p := set.Policy(name)
@@ -154,7 +155,7 @@ func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 	return at
 }
 
-// Missing is the error for a policy that Set does not have.
+// Missing returns the error for a policy that Set does not have.
 func (b *Book) Missing(name []byte) string {
 	if err := b.trouble(string(name)); err != nil {
 		return "ERR policy '" + string(name) + "' is not understood by this node: " + err.Error()
@@ -162,14 +163,14 @@ func (b *Book) Missing(name []byte) string {
 	return fmt.Sprintf("NOPOLICY there is no policy '%s'", command.Clip(name, command.ErrorClip))
 }
 
-// trouble returns why a policy's record is not understood on this node.
+// trouble returns why this node cannot read a policy's record, nil if it can.
 func (b *Book) trouble(name string) error { return b.view.Load().broken[name] }
 
-// # Records that are committed
+// # Committed records
 
 // record returns the committed value of a record, nil for none.
 func (b *Book) record(name string) []byte {
-	b.Set() // what is committed is known
+	b.Set() // waits until what is committed is known
 	b.queue.mu.Lock()
 	defer b.queue.mu.Unlock()
 	return b.queue.records[name]
@@ -178,7 +179,7 @@ func (b *Book) record(name string) []byte {
 // stored returns the committed record of a name, with its text.
 func (b *Book) stored(name string) (st stored, ok bool) { return b.whole(name, name) }
 
-// head is stored without a text that is in parts, of any version's record.
+// head returns the record of any version, without a text that is in parts.
 func (b *Book) head(record string) (st stored, ok bool) {
 	value := b.record(record)
 	if value == nil {
@@ -188,9 +189,9 @@ func (b *Book) head(record string) (st stored, ok bool) {
 	return st, err == nil
 }
 
-// whole is stored of a version's record.
+// whole returns the record of any version, with its text.
 func (b *Book) whole(name, record string) (st stored, ok bool) {
-	b.Set() // what is committed is known
+	b.Set() // waits until what is committed is known
 	b.queue.mu.Lock()
 	value := b.queue.records[record]
 	parts := partsOf(name, value, b.queue.of)
@@ -205,7 +206,7 @@ func (b *Book) whole(name, record string) (st stored, ok bool) {
 	return st, err == nil
 }
 
-// versionOf returns a version of a policy that is kept.
+// versionOf returns a kept version of a policy.
 func (b *Book) versionOf(name string, version uint64) (stored, bool) {
 	if st, ok := b.stored(name); ok && st.Version == version {
 		return st, true
@@ -213,10 +214,10 @@ func (b *Book) versionOf(name string, version uint64) (stored, bool) {
 	return b.whole(name, historyRecord(name, version))
 }
 
-// names returns the names of the committed records of policies, attributes and
-// lists, sorted.
+// names returns the names of the committed records of policies, attributes and lists,
+// sorted.
 func (b *Book) names() []string {
-	b.Set() // what is committed is known
+	b.Set() // waits until what is committed is known
 	b.queue.mu.Lock()
 	names := slices.Collect(maps.Keys(b.queue.records))
 	b.queue.mu.Unlock()

@@ -17,36 +17,36 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// change is a change of policies, which takes effect as a whole or not at all.
+// change is a change of policies. It takes effect as a whole or not at all.
 type change struct {
 	at     int64  // engine time, ns
 	author string // see command.Host
 	edits  []edit
-	// from is the file of a node that it is about; nil for none. Its edits follow
-	// from what nodes have offered before.
+	// from is the node's file that the change loads, nil for none. Its edits depend on the
+	// files that nodes have offered before.
 	from *ofFile
-	// revision is the number of the change among all, once it is made.
+	// revision is the number of the change, set once it is made.
 	revision uint64
-	// made does what is left when the records are put; nil is nothing.
+	// made runs after the records are put; nil does nothing.
 	made func(sess *engine.Session, versions []uint64) error
-	// reply writes the reply; nil writes the version of the one edit.
+	// reply writes the reply. If it is nil, the version of the one edit is written.
 	reply func(w *resp.Writer, versions []uint64)
 }
 
-// edit is what a change makes of one record.
+// edit is what a change does to one record.
 type edit struct {
 	name string
-	// text is what stands there then, nil is nothing.
+	// text is the new text, nil to delete the record.
 	text   *string
-	record *policy.Record // the text, checked
-	file   string         // that it is loaded from
-	// version is the one that has to be there; -1 for any.
+	record *policy.Record // the checked text
+	file   string         // the file that it comes from
+	// version is the required present version; -1 for any.
 	version int64
-	// counters says what becomes of what was consumed; void, that nothing does.
+	// counters says what happens to the counters. void resets all of them.
 	counters diff.Change
 	void     bool
-	// changed tells, once the change is made, that it has a new version; was is the one
-	// before, 0 for none.
+	// changed reports, once the change is made, that the record has a new version. was is
+	// the version before, 0 for none.
 	changed bool
 	was     uint64
 }
@@ -57,23 +57,23 @@ var (
 	errNoPolicy = errors.New("NOPOLICY there is no such policy")
 )
 
-// errMoved has a change tried again: another one is not committed yet.
+// errMoved makes a change try again: another change is not committed yet.
 var errMoved = errors.New("records have changed meanwhile")
 
 const (
-	// changePatience is how long a change waits for the commit of the one before
-	// it, and changePoll how often it looks.
+	// changePatience is how long a change waits for the commit of the change before it, and
+	// changePoll how often it looks.
 	changePatience = 2 * time.Second
 	changePoll     = time.Millisecond
 )
 
-// commit makes a change: its records are put, and take effect everywhere when
-// they are committed. It returns the versions that the edits lead to. A text that
-// is there already changes nothing.
+// commit makes a change: it puts the records, which take effect on every node when they are
+// committed. It returns the new versions of the edited records. A text that is already
+// there changes nothing.
 //
-// A change is tried against what is committed, and put only if nothing else has
-// been since: two that fit to what was there need not fit to each other. So it
-// waits for the one before it, unless waits is false.
+// A change is tried on the committed policies, and put only if nothing else was put since:
+// two changes that each fit those policies need not fit each other. So it waits for the
+// change before it, unless waits is false.
 func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {
 		if versions, err = e.put(sess, c); !errors.Is(err, errMoved) {
@@ -85,8 +85,8 @@ func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions [
 	}
 }
 
-// put puts the records of a change, if all that was put before is committed, and
-// stages the set that it leads to.
+// put puts the records of a change and stages the set that it makes. It does so only if
+// everything that was put before is committed.
 func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err error) {
 	now := e.book.current()
 	base, before := now.set, now.revision
@@ -107,7 +107,7 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 	}
 	st, err := e.book.build(base, edits, puts[0].Value)
 	if err != nil {
-		// What is not committed yet may be what it needs.
+		// The policy that the change lacks may be put and not committed yet.
 		if !bytes.Equal(e.book.engine.PolicyRecord(revisionRecord), before) {
 			return nil, errMoved
 		}
@@ -129,9 +129,9 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 	return versions, err
 }
 
-// recordsOf returns the records that a change puts, the first of them that of its
-// revision, and what it makes of the set; before is the revision before. A text
-// that is there already changes nothing.
+// recordsOf returns the records that a change puts, and its edits of the set. The first
+// record is that of the revision; before is the record of the revision before. A text that
+// is already there changes nothing.
 func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
 	revision := uint64(0)
 	if before != nil {
@@ -167,7 +167,7 @@ func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord
 	return puts, edits, versions, nil
 }
 
-// engineError gives an error of the engine its code; ErrSealed stays what it is.
+// engineError adds a code to an error of the engine; it returns ErrSealed as it is.
 func engineError(err error) error {
 	if errors.Is(err, engine.ErrSealed) {
 		return err
@@ -175,8 +175,7 @@ func engineError(err error) error {
 	return fmt.Errorf("ERR %w", err)
 }
 
-// revise returns the record that an edit makes of another one; nil if it changes
-// nothing.
+// revise returns the record that an edit makes of another; nil if nothing changes.
 func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*stored, error) {
 	switch {
 	case ed.version >= 0 && uint64(ed.version) != old.present():
@@ -199,7 +198,8 @@ func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*sto
 	case !isPolicy(ed.name):
 		return next, nil
 	}
-	// A text that is not understood is as none: counters go on where they count alike.
+	// If the old text cannot be read, it counts as none. Counters continue if they count in
+	// the same way.
 	was, err := old.parsed(ed.name)
 	if err != nil {
 		was, err = nil, nil
@@ -220,11 +220,10 @@ func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*sto
 	return next, nil
 }
 
-// voids reports whether the edit leaves the text, and makes void what was consumed.
+// voids reports whether the edit keeps the text and voids the counters.
 func (ed *edit) voids(old *stored) bool { return ed.void && ed.text != nil && *ed.text == old.Text }
 
-// parsed returns the checked tree of a record, nil for one that says that there is
-// none.
+// parsed returns the checked tree of a record, nil for a deleted one.
 func (st *stored) parsed(name string) (*policy.Record, error) {
 	if st.Gone {
 		return nil, nil
@@ -232,7 +231,7 @@ func (st *stored) parsed(name string) (*policy.Record, error) {
 	return grammar.ParseRecord(name, name, []byte(st.Text))
 }
 
-// present is the version that is there, 0 for none.
+// present returns the present version, 0 for none.
 func (st *stored) present() uint64 {
 	if st.Gone {
 		return 0
@@ -240,9 +239,9 @@ func (st *stored) present() uint64 {
 	return st.Version
 }
 
-// replaced reads the record that a change replaces. It takes what it can of one
-// that this node does not understand: otherwise nobody could ever replace that.
-// revision is the number of the change, which is above every version.
+// replaced reads the record that a change replaces. Of a record that this node cannot read
+// it takes what it can, or nobody could ever replace it. revision is the number of the
+// change, which is above every version.
 func (e *Editor) replaced(name string, value []byte, revision uint64) stored {
 	st, err := decodeStored(value)
 	if err == nil {

@@ -6,12 +6,12 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Commands are the commands.
+// Commands returns the commands of the room.
 func (e *Editor) Commands() []command.Spec {
 	return slices.Concat(policyCommands(e), overrideCommands(e))
 }
 
-// policyCommands change policies, and tell what they are.
+// policyCommands returns the commands that change and show policies.
 func policyCommands(e *Editor) []command.Spec {
 	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
@@ -53,7 +53,7 @@ func policyCommands(e *Editor) []command.Spec {
 	}}
 }
 
-// overrideCommands change what policies say for some callers.
+// overrideCommands returns the commands that change policies for single callers.
 func overrideCommands(e *Editor) []command.Spec {
 	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
 		return command.Spec{

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// rehearse replies what a change would change, a text a line, and, if it may
-// survey the table, which counters would deny a call.
+// rehearse replies what a change would do, a text a line. If it may survey the table, it
+// adds which counters would deny a call.
 func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys bool) error {
 	now := e.book.current()
 	base, before := now.set, now.revision
@@ -32,7 +32,7 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 	for i := range c.edits {
 		ed := &c.edits[i]
 		old := e.replaced(ed.name, e.book.engine.PolicyRecord(ed.name), c.revision)
-		was, _ := old.parsed(ed.name) // one that is not understood is as none
+		was, _ := old.parsed(ed.name) // a text that cannot be read counts as none
 		for _, d := range diff.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
 		}
@@ -61,7 +61,7 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 	return nil
 }
 
-// warnings are what a text says in vain, a text a line.
+// warnings returns the parts of a text that have no effect, a text a line.
 func warnings(rec, shared *policy.Record) (lines []string) {
 	if rec == nil {
 		return nil

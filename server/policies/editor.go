@@ -15,11 +15,11 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Editor changes the policies of a book, and tells what they are.
+// Editor changes and shows the policies of a book.
 type Editor struct {
 	book  *Book
 	audit *slog.Logger // see server.Config
-	// reading admits texts that are read, and changed for, by their bytes.
+	// reading bounds the texts, in bytes, that are being read and changed at a time.
 	reading *semaphore.Weighted
 }
 
@@ -28,8 +28,8 @@ func NewEditor(book *Book, audit *slog.Logger) *Editor {
 	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile)}
 }
 
-// change makes a change on a worker, and replies its versions once it is
-// committed, or, if it is dry, what it would change.
+// change makes a change on a worker. It replies the new versions once they are committed,
+// or, for a dry run, what would change.
 func (e *Editor) change(call *command.Call, keep int, dry bool, of func() (*change, error)) {
 	at, author := call.Now, call.Host.Author()
 	run := func(sess *engine.Session, w *resp.Writer) error {
@@ -62,7 +62,7 @@ func (e *Editor) change(call *command.Call, keep int, dry bool, of func() (*chan
 		return nil
 	}
 	if !dry {
-		call.Sync = command.SyncCommit // who was answered has it on every node that may lead
+		call.Sync = command.SyncCommit // after the reply, every node that may lead has it
 	}
 	if call.InExec {
 		call.Err = run(call.Sess, call.W)
@@ -75,7 +75,7 @@ func (e *Editor) change(call *command.Call, keep int, dry bool, of func() (*chan
 	})
 }
 
-// carryOut makes a change and replies the versions that it has led to.
+// carryOut makes a change and replies the new versions.
 func (e *Editor) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits bool) error {
 	versions, err := e.commit(sess, c, waits)
 	if err != nil {
@@ -100,8 +100,7 @@ func (e *Editor) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits
 	return nil
 }
 
-// writeVersions replies the names of the edits with the versions that they have
-// led to.
+// writeVersions replies the names of the edits with their new versions.
 func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
 	w.Array(len(versions))
 	for i, v := range versions {
@@ -112,9 +111,9 @@ func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
 	}
 }
 
-// admit lets a text of size bytes be read, and changed for, until end. Long ones that
-// are at a time have grammar.MaxFile bytes together, since what they are read into takes
-// ten times that. Others wait for these, unless waits is false.
+// admit lets a text of size bytes be read until end is called. Long texts that are read at
+// a time have grammar.MaxFile bytes together, since reading takes ten times their size.
+// Others wait for these, unless waits is false.
 func (e *Editor) admit(size int, waits bool) (end func(), err error) {
 	if size <= grammar.MaxText {
 		return func() {}, nil
@@ -131,5 +130,5 @@ func (e *Editor) admit(size int, waits bool) (end func(), err error) {
 	return func() { e.reading.Release(n) }, nil
 }
 
-// oneLine makes a text one that a simple error can have.
+// oneLine removes the line breaks that a simple error cannot have.
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }

@@ -17,30 +17,30 @@ import (
 
 // # Files of nodes
 //
-// A node may have a file of policies, which it offers to the cluster when it
-// starts and whenever the file has changed. It is loaded if its text is new to the
-// cluster, or is not what this node loaded last: so a restart changes nothing, and
-// neither does one with an old file amid a rollout, while whoever puts an old text
-// back on purpose has it loaded. What the file dropped is deleted.
+// A node may have a file of policies. It offers the file to the cluster when it starts and
+// whenever the file has changed. The file is loaded if its text is new to the cluster, or
+// is not what this node loaded last. So a restart changes nothing, not even with an old
+// file during a rollout; but an old text that is put back on purpose is loaded. Policies
+// that the file no longer has are deleted.
 
-// fileRecord is the record of what nodes have offered.
+// fileRecord is the name of the record of all offers.
 const fileRecord = internalPrefix + "file"
 
-// Bounds of fileState: older texts and nodes are forgotten.
+// Bounds of fileState. Older texts and nodes are forgotten.
 const (
 	keptTexts = 256
 	keptNodes = 256
 )
 
-// fileState tells which file is in force, and what nodes have offered. A text is
-// known by its SHA-256.
+// fileState says which file is in force and what nodes have offered. A text is known by its
+// SHA-256.
 type fileState struct {
 	Format int    `json:"format"`
 	Text   string `json:"text"` // in force
 	Path   string `json:"path"`
 	Node   string `json:"node"` // that loaded it
-	// Nodes have what each node offered last, Texts all that the cluster has
-	// seen; the latest are at the end.
+	// Nodes holds the last offer of each node, Texts all texts that the cluster has seen.
+	// The latest are at the end.
 	Nodes []fileNode `json:"nodes"`
 	Texts []string   `json:"texts"`
 }
@@ -50,7 +50,7 @@ type fileNode struct {
 	Text string `json:"text"`
 }
 
-// decodeFileState reads the record; of none it is empty.
+// decodeFileState reads the record; without one it is empty.
 func decodeFileState(value []byte) (st fileState, err error) {
 	if value == nil {
 		return st, nil
@@ -70,19 +70,19 @@ func (st *fileState) encode() []byte {
 	st.Format = storedFormat
 	b, err := json.Marshal(st)
 	if err != nil {
-		panic(err) // of texts
+		panic(err) // strings always marshal
 	}
 	return b
 }
 
-// offer takes a node's text. loads tells that it is to be in force, noted that
-// the record changes.
+// offer takes a node's text. loads reports that the text is to be in force, noted that the
+// record changes.
 func (st *fileState) offer(node, path, text string) (loads, noted bool) {
 	i := slices.IndexFunc(st.Nodes, func(n fileNode) bool { return n.ID == node })
 	known := slices.Contains(st.Texts, text)
 	switch {
 	case text == st.Text:
-	case i >= 0: // of a node that has not changed its file, another's is newer
+	case i >= 0: // this node's file is unchanged, so another node's is newer
 		loads = st.Nodes[i].Text != text
 	default:
 		loads = !known
@@ -105,21 +105,21 @@ func (st *fileState) offer(node, path, text string) (loads, noted bool) {
 	return loads, true
 }
 
-// ofFile is what a change has that comes from a node's file.
+// ofFile is a change's part about a node's file.
 type ofFile struct {
 	node, path, hash string
 	records          []*policy.Record
-	// state is what nodes have offered once the change is made.
+	// state is the record of all offers after the change.
 	state fileState
 	loads bool
 }
 
-// offered makes the edits of a change that comes from a file, by what nodes have
-// offered before. note is the record of that, nil if it stays as it is.
+// offered makes the edits of a change that loads a file, from the offers before it. note is
+// the new record of all offers, nil if it stays as it is.
 func (e *Editor) offered(c *change) (note []byte) {
 	f, err := c.from, error(nil)
 	if f.state, err = decodeFileState(e.book.engine.PolicyRecord(fileRecord)); err != nil {
-		f.state = fileState{} // not understood: begun anew, since nobody could replace it
+		f.state = fileState{} // unreadable: it starts empty, since nobody could replace it
 	}
 	c.edits = nil
 	loads, noted := f.state.offer(f.node, f.path, f.hash)
@@ -152,11 +152,11 @@ func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 	return edits
 }
 
-// errOfFile is returned for a change of what a node's file has.
+// errOfFile is returned for a change of a policy that a node's file has.
 var errOfFile = errors.New("ERR the policy is in a node's file: change it there, or take it out of it")
 
-// loadFile is RL.POLICY FILE. It replies whether the file was loaded, which one is
-// in force, and how many records that has changed.
+// loadFile is RL.POLICY FILE. It replies whether the file was loaded, which file is in
+// force, and how many records have changed.
 func (e *Editor) loadFile(call *command.Call) {
 	f := &ofFile{node: string(call.Args[2]), path: string(call.Args[3])}
 	text := append([]byte(nil), call.Args[4]...)

@@ -27,7 +27,7 @@ func (b *Book) catchUp() {
 	b.view.Store(next)
 	b.tallies.Replace(swaps)
 	for _, s := range swaps {
-		if s.Was != nil { // checks that have read it finish with it: see engine.Ready
+		if s.Was != nil { // checks that have loaded it finish with it: see engine.Ready
 			b.release(s.Was, s.Is)
 		}
 	}
@@ -35,7 +35,7 @@ func (b *Book) catchUp() {
 	b.done()
 }
 
-// next returns the view that a batch makes of another one, and what it swaps.
+// next returns the view that a batch makes of another, and the policies that it swaps.
 func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
 	x := maker{Book: b, view: view{set: old.set, revision: old.revision, broken: maps.Clone(old.broken)}}
 	if bt.anew {
@@ -83,9 +83,9 @@ type maker struct {
 	view
 }
 
-// bookEdit is what a record makes of the set: of a policy or what policies share
-// the record, nil if it is gone; or an override, with gone if that is; or the key
-// for secrets, which policies need that come with it.
+// bookEdit is the effect of a record on the set. The record is a policy or something that
+// policies share (nil if deleted), an override (gone if deleted), or the key for secrets,
+// which policies of the same batch need.
 type bookEdit struct {
 	name     string
 	key      []byte // the cluster's, for secrets
@@ -107,8 +107,8 @@ func (e *bookEdit) rank() int {
 	return 0
 }
 
-// policy is the name of the policy that the edit is about; shared reports whether it
-// may be about all.
+// policy returns the name of the policy that the edit changes. shared reports that it may
+// change all.
 func (e *bookEdit) policy() (name string, shared bool) {
 	if e.override != nil {
 		return e.override.Policy, false
@@ -133,7 +133,7 @@ func (e *bookEdit) apply(editor *policy.Editor) {
 	}
 }
 
-// editOf returns what a record makes of the set.
+// editOf returns the effect of a record on the set.
 func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 	e.name = r.Name
 	switch {
@@ -142,7 +142,7 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 		if e.gone = value == nil; e.gone {
 			value = r.was
 		}
-		if value == nil { // it was not there
+		if value == nil { // the record did not exist
 			return e, false
 		}
 		o, err := policy.DecodeOverride(value)
@@ -168,7 +168,7 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 		if e.meta = st.meta(); err == nil && !st.Gone {
 			e.record, err = grammar.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}
-		if err != nil { // what it was before must not go on
+		if err != nil { // the version before must not stay in force
 			x.breaks(r.Name, err)
 		}
 	}
@@ -176,8 +176,8 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 }
 
 // overrideNamed returns the override in force whose record has the name, or nil. It
-// goes through all of its policy: it is asked only about records that this node
-// does not understand, which feature levels keep from it.
+// searches all overrides of the policy. It is called only for records that this node cannot
+// read, and feature levels prevent those.
 func (x *maker) overrideNamed(record string) *policy.Override {
 	name := strings.TrimPrefix(record, overridePrefix)
 	name = name[:max(0, strings.LastIndexByte(name, '/'))]
@@ -198,9 +198,8 @@ func (x *maker) breaks(name string, err error) {
 	x.log.Error("a policy is not understood by this node", "policy", name, "error", err)
 }
 
-// make returns the set that edits make of another one. What is committed was tried
-// before, so it fits; should an edit be impossible here all the same, the others
-// are made without it.
+// make returns the set that edits make of another. Committed edits were tried, so they fit.
+// If one should be impossible here all the same, the others are made without it.
 func (x *maker) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	if len(edits) == 0 {
 		return base
@@ -221,8 +220,8 @@ func (x *maker) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	return next
 }
 
-// swapsOf returns the policies that edits have changed from a set to the next one; all
-// if they may be about all.
+// swapsOf returns the policies that edits have changed between two sets. With all it
+// compares every policy.
 func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.Swap) {
 	var names []string
 	for i := range edits {
@@ -243,10 +242,9 @@ func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.
 	return swaps
 }
 
-// ready makes the policies that come ready to be used: the engine interns their limits,
-// and they get their tallies. failed is told of a policy that the engine does not take.
-// Of numbers that a policy shares with the one before it nothing is to be done: these
-// are interned, and in use.
+// ready readies new policies: the engine interns their limits, and they get their tallies.
+// It calls failed for a policy that the engine refuses. Numbers that a policy shares with
+// the one before are already interned and in use.
 func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	for _, s := range swaps {
 		if s.Is == nil {
@@ -259,8 +257,8 @@ func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	b.tallies.Attach(swaps)
 }
 
-// intern has the engine intern the limits of a policy, but for numbers that it shares
-// with another one, which may be nil.
+// intern has the engine intern the limits of a policy, except numbers that it shares with
+// other, which may be nil.
 func (b *Book) intern(p, other *policy.Policy) (err error) {
 	for l, n := range notShared(p, other) {
 		r, wrong := b.engine.Ready(checks.EngineLimit(l, n))
@@ -273,7 +271,7 @@ func (b *Book) intern(p, other *policy.Policy) (err error) {
 	return err
 }
 
-// release gives back what intern has taken, but for what another policy goes on with.
+// release gives back what intern has taken, except what other still uses.
 func (b *Book) release(p, other *policy.Policy) {
 	for _, n := range notShared(p, other) {
 		if r, ok := n.Handle.(engine.Ready); ok {
@@ -282,8 +280,7 @@ func (b *Book) release(p, other *policy.Policy) {
 	}
 }
 
-// notShared yields the numbers of a policy that another one, which may be nil, does not
-// have too.
+// notShared yields the numbers of a policy that other, which may be nil, does not have.
 func notShared(p, other *policy.Policy) iter.Seq2[*policy.Limit, *policy.Numbers] {
 	if p.Shares(other) {
 		return p.OwnNumbers()

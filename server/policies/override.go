@@ -17,7 +17,7 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// overrideArgs say which override a command is about.
+// overrideArgs name an override.
 type overrideArgs struct {
 	kind    policy.OverrideKind
 	limit   []byte
@@ -40,7 +40,7 @@ var (
 // maxOverrides bounds those of a policy.
 const maxOverrides = 1_000_000
 
-// parseOverride reads what follows the name. sets tells that values are given too.
+// parseOverride reads the arguments after the name. sets reports that they include values.
 func parseOverride(args [][]byte, sets bool) (a overrideArgs, err error) {
 	word := args[0]
 	args = args[1:]
@@ -109,7 +109,7 @@ func parseUntil(b []byte) (int64, error) {
 	return at, nil
 }
 
-// override returns the override that RL.OVERRIDE SET is about.
+// override returns the override that RL.OVERRIDE SET makes.
 func (e *Editor) override(call *command.Call) (o policy.Override, err error) {
 	a, err := parseOverride(call.Args[3:], true)
 	if err != nil {
@@ -122,7 +122,7 @@ func (e *Editor) override(call *command.Call) (o policy.Override, err error) {
 	return overrideOf(p, &a)
 }
 
-// overrideOf returns the override of a policy that arguments say.
+// overrideOf returns the override of a policy that arguments describe.
 func overrideOf(p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	if a.kind != policy.OverrideScale && p.Descriptors() != nil {
 		return o, errDescriptor
@@ -164,8 +164,8 @@ func (e *Editor) setOverride(call *command.Call) {
 	call.W.OK()
 }
 
-// putOverride puts the record of an override, or with nil takes it away. On an
-// error it has replied.
+// putOverride puts the record of an override; a nil value deletes it. It reports whether it
+// succeeded; if not, it has replied the error.
 func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byte) bool {
 	call.Sync = command.SyncCommit
 	name := overrideRecord(o)
@@ -183,7 +183,7 @@ func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byt
 	return true
 }
 
-// found returns the override of the policy that a command names, as it is.
+// found returns the override that a command names, as it is stored.
 func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err error) {
 	a, err := parseOverride(call.Args[3:], false)
 	if err != nil {
@@ -195,7 +195,7 @@ func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err erro
 	set, name := e.book.Set(), string(call.Args[2])
 	o = policy.Override{Policy: name, Kind: a.kind}
 	if a.kind != policy.OverrideScale {
-		// By the policy, which knows attributes' types and the limit's id.
+		// The policy knows the types of attributes and the limit's id.
 		if o, err = e.identity(call, set.Policy(call.Args[2]), &a); err != nil {
 			return e.sleeping(set, name, &a, err)
 		}
@@ -205,14 +205,14 @@ func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err erro
 		return o, false, nil
 	}
 	stored, err := policy.DecodeOverride(value)
-	if err != nil { // o says whose it is, so that it can be deleted
+	if err != nil { // o names it, so that it can be deleted
 		return o, true, fmt.Errorf("ERR %w", err)
 	}
 	return stored, true, nil
 }
 
-// identity returns an override that would be in the place of the one that is named,
-// if the policy has what it is about.
+// identity returns an override with the same identity as the named one, if the policy has
+// its limit or tier.
 func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	if p == nil {
 		return o, errors.New(e.book.Missing(call.Args[2]))
@@ -230,7 +230,7 @@ func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs)
 			tiers = append(tiers, p.Limits[i].Tiers()...)
 		}
 	}
-	for _, tier := range tiers { // whichever it has
+	for _, tier := range tiers { // any tier has the same identity
 		if o, err = c.TierOverride(tier, 0); err == nil {
 			break
 		}
@@ -241,8 +241,8 @@ func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs)
 	return o, err
 }
 
-// sleeping looks for an override that is of no use to its policy any more, as its
-// attributes are written in it; err is why its identity is unknown.
+// sleeping looks for an override that no longer fits its policy, by its attributes as they
+// are written. err is why its identity is unknown.
 func (e *Editor) sleeping(set *policy.Set, name string, a *overrideArgs, err error) (policy.Override, bool, error) {
 	for o := range set.Overrides(name) {
 		pairs := o.Pairs()
@@ -275,7 +275,7 @@ func (e *Editor) getOverride(call *command.Call) {
 	}
 }
 
-// delOverride is RL.OVERRIDE DEL. It replies how many there were.
+// delOverride is RL.OVERRIDE DEL. It replies how many were deleted.
 func (e *Editor) delOverride(call *command.Call) {
 	o, ok, err := e.found(call)
 	if err != nil && !ok {
@@ -288,7 +288,7 @@ func (e *Editor) delOverride(call *command.Call) {
 	call.W.Int(command.Truth(ok))
 }
 
-// listMost is how many overrides RL.OVERRIDE LIST tells at most.
+// listMost is how many overrides RL.OVERRIDE LIST returns at most.
 const listMost = 100_000
 
 // listOverrides is RL.OVERRIDE LIST.
@@ -352,8 +352,7 @@ func writeOverride(w *resp.Writer, set *policy.Set, o *policy.Override, now int6
 	p.Flush()
 }
 
-// callOf returns a call of p with the attributes of pairs, secrets as they are or as
-// they are printed.
+// callOf returns a call of p with the attributes of pairs. Secrets may be plain or printed.
 func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
 	if len(pairs)%2 != 0 {
 		return nil, noValue(pairs[len(pairs)-1])
@@ -368,7 +367,7 @@ func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
 	return c, nil
 }
 
-// noValue is the error for the name of an attribute at the end.
+// noValue is the error for an attribute's name without a value.
 func noValue(name []byte) error {
 	return fmt.Errorf("ERR attribute '%s' has no value", command.Clip(name, command.ErrorClip))
 }

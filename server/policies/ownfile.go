@@ -3,12 +3,11 @@ package policies
 // ownFile is the file of this node.
 type ownFile struct{ path, hash string }
 
-// Own tells the book of this node's file, so that it warns when another one takes
-// its place.
+// Own gives the book this node's file, so that it warns when another file takes its place.
 func (b *Book) Own(path string, text []byte) { b.file.Store(&ownFile{path, hashOf(text)}) }
 
-// fileDiffers reports whether the policies in force are those of another file than
-// this node's.
+// fileDiffers reports whether the policies in force come from another file than this
+// node's.
 func (b *Book) fileDiffers() bool {
 	own := b.file.Load()
 	if own == nil {

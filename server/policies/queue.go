@@ -9,46 +9,45 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// queue has the records that are committed, and which of them are not in the view yet.
+// queue holds the committed records, and which of them are not in the view yet.
 type queue struct {
 	mu      sync.Mutex
 	records map[string][]byte // without news
 	news    []engine.PolicyRecord
 	bytes   int // of news, without those of anew
 	most    int // bound of bytes
-	// anew: there are no other records than news. folded: news were too many, and are
-	// among the records.
+	// anew reports that only the records in news exist. folded reports that news were too
+	// many and are already among the records.
 	anew, folded bool
 
-	// waits is what is queued, and taken what is being made into a view. Book.waits has
+	// waits says what is queued, and taken what is being made into a view. Book.waits has
 	// both.
 	waits, taken uint32
 	// staged is the set of a change that is about to be committed, nil for none.
 	staged *staged
-	// followed: a goroutine brings the view up to date.
+	// followed reports that a goroutine is bringing the view up to date.
 	followed bool
 }
 
 // What waits to be taken over.
 const (
 	waitsAny   uint32 = 1 << iota
-	waitsTexts        // more than overrides
+	waitsTexts        // other records than overrides
 	waitsOwn          // the change that this node has staged
-	waitsLong         // much: to make it takes a while
+	waitsLong         // much: the view takes a while
 )
 
 const (
-	// newsMost bounds queue.bytes, which are names and values.
+	// newsMost bounds queue.bytes, in bytes of names and values.
 	newsMost = 32 << 20
-	// briefNews is how many bytes of news are taken over in no time: a handful of
-	// policies.
+	// briefNews is how many bytes of news a loop may take over: a handful of policies.
 	briefNews = 64 << 10
-	// followPause is how long overrides may wait to be taken over while nobody asks
-	// for them, as a check does.
+	// followPause is how long overrides may wait to be taken over while no check asks for
+	// them.
 	followPause = 100 * time.Millisecond
 )
 
-// hear takes what has been committed. anew: there are no other records.
+// hear takes committed records. anew reports that no others exist.
 func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -71,7 +70,7 @@ func (q *queue) add(changes []engine.PolicyRecord, anew bool) {
 	q.news = append(q.news, changes...)
 	for i := range changes {
 		r := &changes[i]
-		if !anew { // as much as there is, and the engine has it too
+		if !anew { // all records: the engine has them too
 			q.bytes += len(r.Name) + len(r.Value)
 		}
 		if !strings.HasPrefix(r.Name, overridePrefix) {
@@ -90,7 +89,7 @@ func (q *queue) add(changes []engine.PolicyRecord, anew bool) {
 	}
 }
 
-// follow brings the view up to date. It ends when nothing waits.
+// follow brings the view up to date. It returns when nothing waits.
 func (b *Book) follow() {
 	for {
 		if b.waits.Load()&waitsTexts == 0 {
@@ -107,12 +106,12 @@ func (b *Book) follow() {
 	}
 }
 
-// heard is news of a record; was is what it was before.
+// heard is news of a record; was is its value before.
 type heard struct {
 	engine.PolicyRecord
 	was []byte
-	// parts hold the text of a record that is in parts. If over is set, a newer
-	// version exists, and they may be gone.
+	// parts hold the text of a record that is in parts. over reports that a newer version
+	// exists, so that parts may be gone.
 	parts [][]byte
 	over  bool
 }
@@ -120,12 +119,12 @@ type heard struct {
 // batch is what is taken over at once.
 type batch struct {
 	news   []heard
-	anew   bool // there are no other records
+	anew   bool // no other records exist
 	staged *staged
 }
 
-// take returns all that is queued, which is among the records then. some is false if
-// nothing is.
+// take returns everything that is queued, and moves it to the records. some is false if
+// nothing is queued.
 func (b *Book) take() (bt batch, some bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -150,7 +149,7 @@ func (b *Book) take() (bt batch, some bool) {
 	return bt, true
 }
 
-// done notes that what was taken is in the view.
+// done notes that the view has what was taken.
 func (b *Book) done() {
 	b.queue.mu.Lock()
 	defer b.queue.mu.Unlock()
@@ -158,8 +157,8 @@ func (b *Book) done() {
 	b.waits.Store(b.queue.waits)
 }
 
-// keep makes news part of the records, and returns them. anew: there are no other
-// records.
+// keep moves news to the records and returns them. anew reports that no other records
+// exist.
 func (q *queue) keep() (news []heard, anew bool) {
 	if anew = q.anew; anew {
 		clear(q.records)

@@ -42,7 +42,7 @@ func (e *Editor) getPolicy(call *command.Call) {
 	p.Flush()
 }
 
-// write adds what a record says beside its text.
+// write adds the fields of a record other than its text.
 func (st *stored) write(p *command.Pairs) {
 	p.Int("version", int64(st.Version))
 	p.Int("revision", int64(st.Revision))
@@ -51,8 +51,8 @@ func (st *stored) write(p *command.Pairs) {
 	p.Str("file", st.File)
 }
 
-// listPolicies is RL.POLICY LIST: the name and the version of each policy, of
-// attributes and of lists.
+// listPolicies is RL.POLICY LIST: the name and the version of each policy, of attributes
+// and of lists.
 func (e *Editor) listPolicies(call *command.Call) {
 	type line struct {
 		name    string

@@ -15,30 +15,30 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Records of policies. One of a policy, of attributes, a list or routes has its name.
-// Names that begin with internalPrefix, which no policy's does, are of this file:
-// the versions before, parts of long texts, the number of the last change, and overrides.
+// Records of policies. The record of a policy, of attributes, of a list or of routes has
+// its name. Names that begin with internalPrefix, which no policy's does, are defined here:
+// earlier versions, parts of long texts, the revision and overrides.
 const (
 	internalPrefix = "~"
 	revisionRecord = internalPrefix + "revision"
 	historyPrefix  = internalPrefix + "history/"
 	overridePrefix = internalPrefix + "override/"
 	partPrefix     = internalPrefix + "part/"
-	// secretRecord has the cluster's key for attributes of type secret.
+	// secretRecord holds the cluster's key for attributes of type secret.
 	secretRecord = internalPrefix + "secret"
 
-	// keptVersions is how many versions before the present one are kept.
+	// keptVersions is how many earlier versions are kept.
 	keptVersions = 20
-	// keptBytes bounds the earlier versions of a name whose texts are in parts, in
-	// bytes. The one before the present one always fits.
+	// keptBytes bounds the earlier versions of a name whose texts are in parts, in bytes.
+	// The latest of them always fits.
 	keptBytes = grammar.MaxFile
-	// storedFormat is the version of the encoding. A node refuses one that it does
-	// not know. A newer one is written only at a feature level that says so (see
-	// cluster/features.go): otherwise which policies work would depend on who leads.
+	// storedFormat is the version of the encoding. A node refuses a format that it does not
+	// know. A newer one is written only from a feature level on (cluster/features.go), or
+	// which policies work would depend on which node leads.
 	storedFormat = 2
-	// partsFormat is that of a record whose text is in parts.
+	// partsFormat is the format of a record whose text is in parts.
 	partsFormat = 3
-	// partBytes is how long each part is, but for the last one.
+	// partBytes is the length of each part but the last.
 	partBytes = 64 << 10
 )
 
@@ -47,24 +47,24 @@ func historyRecord(name string, version uint64) string {
 	return fmt.Sprintf("%s%s/%d", historyPrefix, name, version)
 }
 
-// partRecord names the record of a part of a version's text. It stays what it is when
-// the version becomes an earlier one, and goes with that.
+// partRecord names the record of a part of a version's text. The part stays when the
+// version becomes an earlier one, and is deleted with it.
 func partRecord(name string, version uint64, part int) string {
 	return fmt.Sprintf("%s%s/%d/%d", partPrefix, name, version, part)
 }
 
-// overrideRecord names the record of an override, whose identity may be longer than
-// a name: by 128 bits of its hash.
+// overrideRecord names the record of an override by 128 bits of a hash, since its identity
+// may be longer than a name.
 func overrideRecord(o *policy.Override) string {
 	sum := sha256.Sum256([]byte(o.ID()))
 	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
 }
 
-// isPolicy reports whether a record is of a policy, and not of what policies share,
-// or of routes to them.
+// isPolicy reports whether a record is a policy, not routes or something that policies
+// share.
 func isPolicy(name string) bool { return policy.KindOf(name) == policy.PolicyRecord }
 
-// stored is a record of a policy at a version, or of its absence.
+// stored is the record of a version of a policy, or of its deletion.
 type stored struct {
 	Format   int                          `json:"format"`
 	Version  uint64                       `json:"version"`
@@ -72,22 +72,22 @@ type stored struct {
 	At       int64                        `json:"at"`       // engine time, Unix ms
 	Author   string                       `json:"author,omitempty"`
 	File     string                       `json:"file,omitempty"` // that it was loaded from
-	Gone     bool                         `json:"gone,omitempty"` // deleted: its counters may go on
+	Gone     bool                         `json:"gone,omitempty"` // deleted: its counters may continue
 	Epochs   map[string]policy.LimitEpoch `json:"epochs,omitempty"`
-	// Parts is how many records have the text, if that is too long for this one.
+	// Parts is how many records hold the text, if it is too long for this one.
 	Parts int    `json:"parts,omitempty"`
 	Text  string `json:"text"`
 
-	// foreign: this node does not understand the record. The rest is what it
-	// could read of it.
+	// foreign reports that this node cannot read the record. The other fields are what it
+	// could read.
 	foreign bool
 }
 
-// meta is what the set needs beside the text.
+// meta returns what the set needs beside the text.
 func (st *stored) meta() policy.Meta { return policy.Meta{Version: st.Version, Epochs: st.Epochs} }
 
-// records returns the records of a version: the one of the name, and then the parts of
-// a text that is too long for that.
+// records returns the records of a version: first the one with the name, then the parts of
+// a text that is too long for it.
 func (st *stored) records(name string) []engine.PolicyRecord {
 	if len(st.Text) <= engine.MaxPolicyRecord {
 		if value := st.encode(); len(value) <= engine.MaxPolicyRecord {
@@ -105,11 +105,11 @@ func (st *stored) records(name string) []engine.PolicyRecord {
 	return records
 }
 
-// inParts is how the value of a record begins whose text is in parts.
+// inParts begins the value of a record whose text is in parts.
 var inParts = fmt.Appendf(nil, `{"format":%d,`, partsFormat)
 
-// partsOf returns the parts of the text of a name's version, as far as they are there;
-// value is its record. It is quick, however long the text is.
+// partsOf returns the parts of the text of a name's version, as many as exist. value is the
+// version's record. It is quick, however long the text is.
 func partsOf(name string, value []byte, get func(string) []byte) (parts [][]byte) {
 	if !bytes.HasPrefix(value, inParts) {
 		return nil
@@ -125,7 +125,7 @@ func partsOf(name string, value []byte, get func(string) []byte) (parts [][]byte
 	return parts
 }
 
-// join makes the text of its parts, if it is in parts.
+// join puts the text together from its parts, if it is in parts.
 func (st *stored) join(parts [][]byte) error {
 	if len(parts) != st.Parts {
 		return fmt.Errorf("%w: its text has %d parts, and %d of them are here", errStored, st.Parts, len(parts))
@@ -141,7 +141,8 @@ func (st *stored) join(parts [][]byte) error {
 	return nil
 }
 
-// forgotten returns what goes of a name's versions when old becomes an earlier one.
+// forgotten returns the deletions of a name's old versions when old becomes an earlier
+// version.
 func forgotten(get func(string) []byte, name string, old *stored) (puts []engine.PolicyRecord) {
 	forget := func(version uint64) {
 		record := historyRecord(name, version)
@@ -175,7 +176,7 @@ func (st *stored) encode() []byte {
 	}
 	b, err := json.Marshal(st)
 	if err != nil {
-		panic(err) // of numbers and texts
+		panic(err) // numbers and strings always marshal
 	}
 	return b
 }
@@ -183,7 +184,7 @@ func (st *stored) encode() []byte {
 // errStored is returned for a record that this version cannot read.
 var errStored = errors.New("the record is of another version of Headgate")
 
-// decodeStored reads a record, but no parts. One that is absent is Gone, and has no
+// decodeStored reads a record without its parts. An absent record is Gone and has no
 // version.
 func decodeStored(value []byte) (st stored, err error) {
 	if value == nil {

@@ -11,9 +11,9 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// reset is RL.POLICY RESET: it forgets the counters that are a caller's own, and
-// its offences, and replies how many there were; or all of the policy, and replies the
-// new version. The holds on what it forgets end.
+// reset is RL.POLICY RESET. For a caller it forgets the caller's own counters and
+// penalties, and replies how many there were. Without a caller it resets the whole policy
+// and replies the new version. Holds on forgotten counters end.
 func (e *Editor) reset(call *command.Call) {
 	if len(call.Args) == 3 {
 		e.resetAll(call, string(call.Args[2]))
@@ -30,7 +30,7 @@ func (e *Editor) reset(call *command.Call) {
 		return
 	}
 	sess, now, author := call.NewSession(), call.Now, call.Host.Author()
-	sess.Use(0) // where policies count
+	sess.Use(0) // policies count in database 0
 	call.Host.Block(call, command.ArgsSize(keys), func(w *resp.Writer) {
 		defer sess.Close()
 		n, err := forget(sess, now, p, keys)
@@ -43,8 +43,8 @@ func (e *Editor) reset(call *command.Call) {
 	})
 }
 
-// callersKeys returns copies of the keys of the counters that are a caller's own; of
-// a policy with descriptors, that of the descriptor whose entries the pairs are.
+// callersKeys returns copies of the keys of a caller's own counters. Under a policy with
+// descriptors, pairs are the entries of a descriptor, and the key is its counter's.
 func callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
 	if p.Descriptors() != nil {
 		var matcher policy.Descriptor
@@ -64,11 +64,11 @@ func callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// forget ends the holds on some counters of a policy, deletes these, and forgives their
-// callers: it returns of how many there was something. A hold that begins meanwhile
-// goes on.
+// forget ends the holds on some counters of a policy, deletes the counters, and forgives
+// their callers. It returns how many keys had something to forget. A hold that begins
+// meanwhile continues.
 func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n int64, err error) {
-	there := make([]bool, len(keys)) // the holds may take the last slot with them
+	there := make([]bool, len(keys)) // ending holds may delete the slots' key
 	for i, key := range keys {
 		if there[i], err = sess.Exists(now, key); err != nil {
 			return 0, err
@@ -98,8 +98,8 @@ func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n
 	return n, err
 }
 
-// resetAll is reset of a policy: a new version, under which all begins anew. What was
-// held under an earlier one ends.
+// resetAll resets a policy: it makes a new version, under which all counters begin anew.
+// Holds made under earlier versions end.
 func (e *Editor) resetAll(call *command.Call, name string) {
 	now := call.Now // the worker outlasts the call
 	e.change(call, len(name), false, func() (*change, error) {
@@ -119,11 +119,10 @@ func (e *Editor) resetAll(call *command.Call, name string) {
 	})
 }
 
-// holdsOf is what the keys of a policy's holds begin with.
+// holdsOf returns the prefix of the keys of a policy's holds.
 func holdsOf(name string) []byte { return append(append([]byte(checks.HoldPrefix), name...), ';') }
 
-// penaltyOf returns the penalty of the limit of a policy whose counter a key is, nil
-// for none.
+// penaltyOf returns the penalty of the limit that a counter's key belongs to, nil for none.
 func penaltyOf(p *policy.Policy, key []byte) *engine.Penalty {
 	_, id, _, ok := policy.ParseKey(key)
 	if l := p.LimitWithID(id); ok && l != nil {

@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Routes returns a set of routes by the name of its record, nil for none. It waits for
-// no change.
+// Routes returns a set of routes by the name of its record, nil for none. It waits for no
+// change.
 func (b *Book) Routes(name string) *policy.Routes {
 	set, _ := b.Current()
 	return set.Routes(name)
@@ -18,15 +18,15 @@ func hasRoutes(edits []bookEdit) bool {
 	return slices.ContainsFunc(edits, func(e bookEdit) bool { return policy.KindOf(e.name) == policy.RoutesRecord })
 }
 
-// warnOfRoutes warns of routes that another node has taken and this one cannot serve.
+// warnOfRoutes warns of routes that another node has accepted and this one cannot serve.
 func (b *Book) warnOfRoutes(set *policy.Set) {
 	if err := set.CheckAddresses(); err != nil {
 		b.log.Warn("gateways cannot go by these routes on this node", "error", err)
 	}
 }
 
-// routeWarnings are what the routes of a set say in vain, a text a line, if the change
-// is about routes.
+// routeWarnings returns the parts of a set's routes that have no effect, a text a line. It
+// returns none if the change is not about routes.
 func (c *change) routeWarnings(set *policy.Set) (lines []string) {
 	if !slices.ContainsFunc(c.edits, func(e edit) bool { return policy.KindOf(e.name) == policy.RoutesRecord }) {
 		return nil

@@ -9,15 +9,15 @@ import (
 
 // # Secrets
 //
-// The value of an attribute of type secret is known to policies by an HMAC of it
-// only, and so are keys, overrides and what explains them. The key of the HMAC is a
-// record beside the policies: made by the first change that needs it, replicated
-// with that, and never changed, since the counters' names follow from it.
+// Policies know the value of a secret attribute only by its HMAC, and so do keys, overrides
+// and explanations. The key of the HMAC is a record beside the policies. The first change
+// that needs it makes it, and it is replicated with that change. It never changes, because
+// the names of counters follow from it.
 
-// secretLength is how long the key is, in bytes.
+// secretLength is the length of the key in bytes.
 const secretLength = 32
 
-// keyFor returns a new key if edits of base are the first that need one, or nil.
+// keyFor returns a new key if edits of base are the first that need one, else nil.
 func keyFor(base *policy.Set, edits []bookEdit) []byte {
 	needs := func(e bookEdit) bool { return e.record != nil && e.record.HasSecrets() }
 	if base.HasSecret() || !slices.ContainsFunc(edits, needs) {
@@ -28,13 +28,13 @@ func keyFor(base *policy.Set, edits []bookEdit) []byte {
 	return key
 }
 
-// resetSecrets are those of RL.POLICY RESET.
+// resetSecrets returns the arguments of RL.POLICY RESET that must not be shown.
 func (e *Editor) resetSecrets(args [][]byte, at []int) []int {
 	return e.book.Hide(args[2], args, 3, at)
 }
 
-// overrideSecrets are those of RL.OVERRIDE SET, and of GET and DEL if sets is not
-// true. Of one that is wrong all are hidden.
+// overrideSecrets is resetSecrets for RL.OVERRIDE SET; for GET and DEL if sets is false. If
+// the arguments are wrong, it hides all.
 func (e *Editor) overrideSecrets(sets bool) func(args [][]byte, at []int) []int {
 	return func(args [][]byte, at []int) []int {
 		a, err := parseOverride(args[3:], sets)

@@ -11,9 +11,8 @@ import (
 
 // # Staged sets
 //
-// Who makes a change has the next set made and its limits interned before the
-// change is put, so that to take it over, once it is committed, is to store a
-// pointer: checks wait for that and no longer.
+// Before a change is put, its editor makes the next set and interns the limits. Taking over
+// the committed change then only stores a pointer, and checks wait no longer than that.
 
 // staged is a set that is about to be the next one.
 type staged struct {
@@ -22,14 +21,13 @@ type staged struct {
 	revision   []byte // the record of the change
 }
 
-// is reports whether a record is that of the change.
+// is reports whether a record is the revision of the change.
 func (st *staged) is(r *engine.PolicyRecord) bool {
 	return r.Name == revisionRecord && len(r.Value) > 0 && len(st.revision) > 0 && &r.Value[0] == &st.revision[0]
 }
 
-// fits reports whether the set is what news make of another one: they are the change,
-// and nothing else has come with it. Changes come one at a time; overrides may come with
-// them.
+// fits reports whether news make the staged set of another: they are the change, and no
+// other change came with it. Changes come one at a time, but overrides may come with them.
 func (st *staged) fits(old *policy.Set, news []heard) bool {
 	mine := false
 	for i := range news {
@@ -51,8 +49,8 @@ func (st *staged) asleep(name string) (n int) {
 	return n
 }
 
-// build makes the set of a change, and readies its limits. On an error nothing is
-// left.
+// build makes the set of a change and readies its limits. After an error nothing stays
+// interned.
 func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*staged, error) {
 	editor := base.Edit()
 	for i := range edits {
@@ -84,7 +82,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	return st, nil
 }
 
-// drop gives back what a set has that is not to be used.
+// drop gives back the limits of a set that will not be used.
 func (b *Book) drop(st *staged) {
 	for _, s := range st.swaps {
 		if s.Is != nil {
@@ -93,7 +91,7 @@ func (b *Book) drop(st *staged) {
 	}
 }
 
-// stage keeps a set until its change is committed, or another one is staged.
+// stage stores a set until its change is committed or another is staged.
 func (b *Book) stage(st *staged) {
 	b.queue.mu.Lock()
 	before := b.queue.staged
@@ -104,7 +102,7 @@ func (b *Book) stage(st *staged) {
 	}
 }
 
-// unstage takes back a set whose change was not put.
+// unstage removes a set whose change was not put.
 func (b *Book) unstage(st *staged) {
 	b.queue.mu.Lock()
 	mine := b.queue.staged == st

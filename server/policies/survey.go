@@ -16,18 +16,17 @@ import (
 
 // # Surveys
 //
-// A survey counts, for a change that is only tried, which live counters would deny
-// a call if it were made. It walks the table as SCAN does, a small batch under a
-// shard's lock, and asks each counter of a changed policy under the limit that it
-// would have, as a call that only looks.
+// For a dry run, a survey counts which live counters would deny a call after the change. It
+// walks the table as SCAN does, a small batch under a shard's lock. It asks each counter of
+// a changed policy under its new limit, with a call that only looks.
 //
-// A key tells whose counter it is, and not all that a call does. Where the numbers
-// go by a tier, or by what `overrides` ask, and the key does not tell that, the
-// counter is taken to be of the tier that it was charged under last; where that is
-// not clear either, it may be over, or not.
+// A key shows whose counter it is, but not all attributes of a call. If the numbers depend
+// on a tier or on overrides that the key does not show, the survey takes the tier that the
+// counter was charged under last. If that is not clear either, the counter counts as
+// perhaps over.
 
 const (
-	// surveyTime bounds the time of a survey: some million keys.
+	// surveyTime bounds the time of a survey: it is enough for some million keys.
 	surveyTime = time.Second
 	// surveyBatch is how many keys a walk takes at a time.
 	surveyBatch = 256
@@ -38,11 +37,11 @@ type survey struct {
 	sess   *engine.Session // in database 0
 	now    int64
 	call   *policy.Call
-	limits map[string]*surveyed     // by what their keys begin with, without @
-	trees  map[string]*surveyedTree // the same of descriptors
-	order  []*surveyed              // that of the texts
+	limits map[string]*surveyed     // by the prefix of their keys, without @
+	trees  map[string]*surveyedTree // the same for descriptors
+	order  []*surveyed              // the order of the texts
 	looked int                      // keys
-	whole  bool                     // the walk has come to its end
+	whole  bool                     // the walk has reached its end
 
 	// Scratch.
 	keys       [][]byte
@@ -52,21 +51,21 @@ type survey struct {
 	tierOfBoth []string
 }
 
-// surveyed is a limit and what became of its counters.
+// surveyed is a limit and the counts of its counters.
 type surveyed struct {
 	name             string        // as a difference names it
-	was, is          *policy.Limit // was is nil where there was none
+	was, is          *policy.Limit // was is nil for a new limit
 	live, over, open int
 }
 
-// surveyOf returns the lines of a survey of policies that differ in two sets.
+// surveyOf returns the lines of a survey of the named policies, from one set to the next.
 func surveyOf(sess *engine.Session, st *staged, names []string) ([]string, error) {
 	s := newSurvey(sess, st.base, st.next, names)
 	if s == nil {
 		return nil, nil
 	}
 	db := sess.Database()
-	sess.Use(0) // where policies count
+	sess.Use(0) // policies count in database 0
 	defer sess.Use(db)
 	end := time.Now().Add(surveyTime)
 	if err := s.run(func() bool { return time.Now().Before(end) }); err != nil {
@@ -75,8 +74,8 @@ func surveyOf(sess *engine.Session, st *staged, names []string) ([]string, error
 	return s.lines(), nil
 }
 
-// newSurvey returns one of the policies that differ in two sets and that have been
-// there before; nil if there are none.
+// newSurvey returns a survey of policies that differ in two sets and are in both; nil if
+// there are none.
 func newSurvey(sess *engine.Session, base, next *policy.Set, names []string) *survey {
 	s := &survey{sess: sess, now: sess.Engine().Now(), limits: make(map[string]*surveyed), trees: make(map[string]*surveyedTree)}
 	for _, name := range names {
@@ -105,8 +104,7 @@ func newSurvey(sess *engine.Session, base, next *policy.Set, names []string) *su
 	return s
 }
 
-// run walks the table until its end, or until more returns false between two
-// batches.
+// run walks the table to its end, or until more returns false between two batches.
 func (s *survey) run(more func() bool) error {
 	for cursor := uint64(0); ; {
 		s.keys = s.keys[:0]
@@ -131,7 +129,7 @@ func (s *survey) run(more func() bool) error {
 	}
 }
 
-// limit returns the limit whose counter a key is, or nil.
+// limit returns the limit that a key's counter belongs to, or nil.
 func (s *survey) limit(key []byte) *surveyed {
 	head, _, _ := bytes.Cut(key, []byte(";"))
 	if len(head) == 0 || head[0] != '@' {
@@ -179,8 +177,8 @@ func (s *survey) ask(key []byte) error {
 	return nil
 }
 
-// narrow leaves of the tiers that a counter may be of those whose numbers it was
-// charged under last.
+// narrow reduces the tiers that a counter may have to those whose numbers it was charged
+// under last.
 func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 	x, there, err := s.sess.Explain(s.now, key)
 	if err != nil || !there {
@@ -198,7 +196,7 @@ func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 		}
 		tier := p.Tier
 		if !slices.ContainsFunc(s.is, func(n policy.Possible) bool { return n.Tier == tier }) {
-			tier = "default" // it is gone
+			tier = "default" // it is deleted
 		}
 		s.tierOfBoth = append(s.tierOfBoth, tier)
 	}
@@ -208,8 +206,8 @@ func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 	return nil
 }
 
-// denies reports whether a call would be denied now, under some numbers of a
-// limit, that costs what the limit says, or one unit if the call says it.
+// denies reports whether a call would be denied now under some numbers of a limit. The call
+// costs what the limit says, or one unit if the call sets the cost.
 func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, error) {
 	if n.Mode == policy.Off || n.Rate.Kind == policy.Unlimited {
 		return false, nil
@@ -225,14 +223,13 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 	if n.CostBy < 0 {
 		cost = max(n.Cost, 1)
 	}
-	// In shadow it says what it would do, and nobody is told of a denial.
+	// In shadow mode it returns the decision, and no denial is reported.
 	s.checks[0] = engine.Check{Key: key, Hash: maphash.Bytes(s.sess.Engine().Seed(), key), Limit: ready, Cost: cost, Wait: l.Wait, Debt: l.Debt, Mode: algo.Shadow, Window: checks.Window(l, s.now)}
 	_, err := s.sess.Check(s.now, s.checks[:], engine.CheckOptions{Peek: true, Anew: true}, s.checked[:])
 	return s.checked[0].Over, err
 }
 
-// lines tell what has been counted, a limit a line, and if the walk has ended
-// early.
+// lines returns the counts, a limit a line, and says if the walk ended early.
 func (s *survey) lines() (lines []string) {
 	for _, l := range s.order {
 		if l.live == 0 {

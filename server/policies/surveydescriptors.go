@@ -9,8 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// surveyedTree are the descriptors of a policy, and what became of the counters of each
-// rule.
+// surveyedTree is the descriptors of a policy, with the counts of each rule's counters.
 type surveyedTree struct {
 	is      *policy.Policy
 	matcher policy.Descriptor
@@ -29,7 +28,7 @@ func (s *survey) addTree(is *policy.Policy) {
 	s.trees[is.Name] = t
 }
 
-// tree returns the descriptors whose counter a key is, or nil.
+// tree returns the descriptors that a key's counter belongs to, or nil.
 func (s *survey) tree(key []byte) *surveyedTree {
 	if len(s.trees) == 0 {
 		return nil
@@ -41,9 +40,10 @@ func (s *survey) tree(key []byte) *surveyedTree {
 	return s.trees[name]
 }
 
-// askRule counts the counter of a descriptor: it is over if a request of one hit would
-// be. One that the new text has another limit for, or none, no request will ask for,
-// and neither is one counted whose key does not tell whose it is.
+// askRule counts the counter of a descriptor. The counter is over if it would deny a
+// request of one hit. It skips counters that no request will use, because the new text
+// gives the descriptor another limit or none, and counters whose key does not show their
+// descriptor.
 func (s *survey) askRule(t *surveyedTree, key []byte) error {
 	entries, ok := policy.DescriptorEntries(key)
 	if !ok {

@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 )
 
-// tell tells of a batch that is taken over, which has led to a set.
+// tell posts events about a batch that was taken over and has made a set.
 func (b *Book) tell(bt *batch, set *policy.Set) {
 	routes := false
 	for i := range bt.news {
@@ -25,11 +25,11 @@ func (b *Book) tell(bt *batch, set *policy.Set) {
 	}
 }
 
-// toldChanges is how many changes of one step are told one by one; of more, the number
-// of all is.
+// toldChanges is how many changes of one step become events of their own. Beyond it one
+// event has their number.
 const toldChanges = 100
 
-// tellChanges tells of policies, and of what they share, that are changed now.
+// tellChanges posts events about changed policies and what they share.
 func (b *Book) tellChanges(news []heard) {
 	var changed []heard
 	for _, r := range news {
@@ -44,7 +44,7 @@ func (b *Book) tellChanges(news []heard) {
 	}
 	for _, r := range changed {
 		st, err := decodeStored(r.Value)
-		if err != nil { // breaks has said so
+		if err != nil { // breaks has logged it
 			continue
 		}
 		e := events.Event{At: st.At, Type: events.Policy, Policy: r.Name, Version: st.Version, Author: st.Author, Deleted: st.Gone}

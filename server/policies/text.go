@@ -14,8 +14,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// checkText replies the errors of a file, one a line; none if it is right. Whether
-// it fits to the policies that are there only a change of them tells.
+// checkText replies the errors of a file, one a line; none if it is right. Only a change
+// shows whether the text fits the existing policies.
 func (e *Editor) checkText(call *command.Call) {
 	text := append([]byte(nil), call.Args[2]...)
 	call.Host.Block(call, len(text), func(w *resp.Writer) {
@@ -63,7 +63,7 @@ func (e *Editor) setPolicy(call *command.Call) {
 	e.change(call, len(text), opts.dry, func() (*change, error) { return e.setting(name, text, opts) })
 }
 
-// setting is the change that makes a text the policy of a name.
+// setting returns the change that makes a text the policy of a name.
 func (e *Editor) setting(name, text string, opts changeArgs) (*change, error) {
 	rec, err := grammar.ParseRecord(name, name, []byte(text))
 	if err != nil {
@@ -72,8 +72,7 @@ func (e *Editor) setting(name, text string, opts changeArgs) (*change, error) {
 	return &change{edits: []edit{{name: name, text: &text, record: rec, version: opts.version, counters: opts.counters, void: opts.void}}}, nil
 }
 
-// load is RL.POLICY LOAD. It replies the names of the records of the file with
-// their versions.
+// load is RL.POLICY LOAD. It replies the names of the file's records with their versions.
 func (e *Editor) load(call *command.Call) {
 	last := len(call.Args) - 1
 	opts, err := parseChange(call.Args[2:last], withText)
@@ -97,8 +96,7 @@ func (e *Editor) load(call *command.Call) {
 	})
 }
 
-// delPolicy is RL.POLICY DEL. It replies the number of the version that says that
-// there is none.
+// delPolicy is RL.POLICY DEL. It replies the version of the deletion.
 func (e *Editor) delPolicy(call *command.Call) {
 	opts, err := parseChange(call.Args[3:], withIf|withReset)
 	if err != nil {
@@ -131,7 +129,7 @@ func (e *Editor) rollback(call *command.Call) {
 	e.change(call, len(st.Text), opts.dry, func() (*change, error) { return e.setting(name, st.Text, opts) })
 }
 
-// changeArgs are the options of a change, which stand before its text.
+// changeArgs are the options of a change, which come before its text.
 type changeArgs struct {
 	version  int64 // -1 for any
 	counters diff.Change
@@ -139,7 +137,7 @@ type changeArgs struct {
 	dry      bool
 }
 
-// Options that some changes have and others not.
+// Options that only some changes have.
 type changeOptions uint8
 
 const (
