@@ -12,28 +12,27 @@ import (
 
 // The bounds of a script; see run.go for how it runs.
 const (
-	// These are what a script may take on a loop: 10,000 steps are about 100 µs.
-	// Some steps take twenty times as long as others: so it looks at the time
-	// now and then.
+	// Bounds on a loop: 10,000 steps take about 100 µs. Some steps take twenty times as
+	// long as others, so the script also looks at the time now and then.
 	loopSteps  = 10_000
 	loopTime   = 200 * time.Microsecond
 	loopLook   = 512
 	loopMemory = 4 << 20
 	loopUndo   = 1 << 20
-	// loopReply is how long the reply of a command may be that it calls, and
-	// loopMessages how many bytes it may publish there.
+	// loopReply bounds, on a loop, the reply of a command that a script calls, and
+	// loopMessages the bytes that it publishes.
 	loopReply    = 1 << 20
 	loopMessages = 64 << 10
-	// These are what it may take on a worker. firstMemory it has to begin with.
+	// Bounds on a worker. firstMemory is reserved before the script begins.
 	slowSteps   = 1 << 40
 	firstMemory = 256 << 10
 	slowMemory  = 64 << 20
 	slowUndo    = 64 << 20
-	slowTime    = 5 * time.Second // where lua-time-limit says nothing
+	slowTime    = 5 * time.Second // if lua-time-limit is 0
 	// holdTime is how long a worker may hold locks.
 	holdTime = 10 * time.Millisecond
-	// rounds is how often a script is run again on a loop with further keys, and
-	// tries how often on a worker because its keys have changed.
+	// rounds is how often a script is run again on a loop with further keys. tries is how
+	// often it is run on a worker because its keys have changed.
 	rounds = 8
 	tries  = 4
 	// maxMessages is how many messages a script may publish.
@@ -54,7 +53,7 @@ var (
 	slowBounds = bounds{slowSteps, firstMemory, slowUndo, slowTime, 0}
 )
 
-// look is asked now and then whether the script may go on.
+// look returns an error if the script must end. The script calls it now and then.
 func (r *run) look() error {
 	if err := r.ended.Load(); err != nil {
 		return *err
@@ -91,9 +90,8 @@ func (r *run) look() error {
 	return nil
 }
 
-// heldLong reports whether the script has held locks for longer than it may. As in
-// turns, no more counts than what the process has got of the processors, and in a
-// transaction no more than what the thread has.
+// heldLong reports whether the script has held locks for longer than it may. As in turns,
+// only processor time that the process got counts; in a transaction, that of the thread.
 func (r *run) heldLong(now time.Time) bool {
 	if r.held.IsZero() || now.Sub(r.held) <= holdTime {
 		return false
@@ -105,8 +103,7 @@ func (r *run) heldLong(now time.Time) bool {
 	return cpu == 0 || cpu-r.heldCPU > holdTime
 }
 
-// grow asks for the memory that the script holds, which is beyond what it has to
-// begin with.
+// grow reserves memory for what the script holds beyond its first memory.
 func (r *run) grow(held int64) error {
 	if more := held - r.lua; more > 0 {
 		if !r.spent.Take(int(more)) {
@@ -115,7 +112,7 @@ func (r *run) grow(held int64) error {
 		r.lua = held
 	}
 	if held <= turns.SmallStep || r.turn == nil || !r.held.IsZero() {
-		return nil // little, or others wait for its keys, and it ends soon
+		return nil // it is little, or others wait for its keys and it ends soon
 	}
 	return r.turn.Grow()
 }

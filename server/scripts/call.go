@@ -94,7 +94,7 @@ func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		case errors.Is(err, engine.ErrSealed), errors.Is(err, engine.ErrUndoFull):
 			return nil, err
-		case errors.Is(err, engine.ErrFull) && (call.Sess != r.sess || r.grip == gripCounters): // of copies, not of the table
+		case errors.Is(err, engine.ErrFull) && (call.Sess != r.sess || r.grip == gripCounters): // the copies are full, not the table
 			return nil, engine.ErrUndoFull
 		}
 	}
@@ -108,13 +108,13 @@ func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if bytes.HasPrefix(w.B, []byte("-UNCERTAIN ")) { // a flush that is too large to be taken back
+	if bytes.HasPrefix(w.B, []byte("-UNCERTAIN ")) { // a flush that is too large to take back
 		return nil, engine.ErrUndoFull
 	}
 	return w.B, nil
 }
 
-// find is the table's Find, with a memory of some names.
+// find is the table's Find, with a cache of some names.
 func (r *run) find(args [][]byte) *command.Spec {
 	name := args[0]
 	if len(name) == 0 {
@@ -131,8 +131,8 @@ func (r *run) find(args [][]byte) *command.Spec {
 	return cmd
 }
 
-// counts reports whether a command may run in a step about counters: it is about
-// such, of the declared keys, or about none.
+// counts reports whether a command may run in a step about counters: its keys are declared,
+// or it has none.
 func (r *run) counts(cmd *command.Spec, args [][]byte) bool {
 	if cmd.Flags&command.Leader == 0 {
 		return cmd.Flags&command.Select == 0
@@ -146,8 +146,8 @@ func (r *run) counts(cmd *command.Spec, args [][]byte) bool {
 	return cmd.Flags&command.Counter != 0
 }
 
-// publish replies who would get a message, and keeps it for the script's end if
-// there is anybody.
+// publish replies how many would get a message. If there are any, it stores the message
+// until the script ends.
 func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	channel, size := string(args[1]), len(args[1])+len(args[2])+pubsub.PayloadSize
 	msg := r.of.cfg.Hub.Refusal(channel)
@@ -179,8 +179,8 @@ func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 
 const errMessages = "ERR the messages of one script are longer together than proto-max-bulk-len"
 
-// waits has the reply of the script wait as the strictest of its commands about
-// keys asks: as SYNC if one of them does, and as ASYNC if all do.
+// waits sets how durable the script's reply is: as strict as the strictest of its commands
+// about keys. It is SYNC if one asks for SYNC, and ASYNC if all ask for ASYNC.
 func (r *run) waits(mode command.SyncMode) {
 	if !r.asked {
 		r.asked, r.outcome.Sync = true, mode

@@ -58,7 +58,8 @@ func (s *Scripts) Commands() []command.Spec {
 			},
 		},
 		{
-			// There are no functions; clients and tests of Redis begin by deleting them.
+			// Functions are not supported, but Redis's clients and tests begin by deleting
+			// them.
 			Name: "function", Arity: -2, Group: group, Complexity: "Depends on subcommand.", Summary: "A container for commands about functions, which are not supported.",
 			Subs: []command.Spec{
 				sub("flush", -2, 0, "O(1)", "[ASYNC | SYNC]", "Returns OK: there are no functions.", functionFlush),
@@ -70,9 +71,9 @@ func (s *Scripts) Commands() []command.Spec {
 	}
 }
 
-// Errors of EVAL and SCRIPT, in Redis's words where it has them.
+// Errors of EVAL and SCRIPT, in Redis's words if it has them.
 const (
-	// shaLength is how long a SHA1 is in hex.
+	// shaLength is the length of a SHA1 in hex.
 	shaLength = 40
 
 	errNoScript      = "NOSCRIPT No matching script. Please use EVAL."
@@ -87,8 +88,8 @@ const (
 	errReadOnlyWrite = "Write commands are not allowed from read-only scripts."
 )
 
-// findScript returns the script that the first argument names, or nil. long
-// tells that it is to be compiled where that may take its time.
+// findScript returns the script that the first argument names, or nil. long reports that
+// the text is too long to be compiled on a loop.
 func (s *Scripts) findScript(call *command.Call, bySHA bool) (sc *script.Script, long bool) {
 	most := compileInline
 	if call.InExec {
@@ -101,8 +102,8 @@ func (s *Scripts) findScript(call *command.Call, bySHA bool) (sc *script.Script,
 	return sc, sc == nil && len(call.Args[1]) > most
 }
 
-// compileInline is how long a script may be that is compiled on a loop, in
-// bytes: some 100 µs.
+// compileInline is the longest script that is compiled on a loop, in bytes: it takes some
+// 100 µs.
 const compileInline = 4 << 10
 
 // scriptError replies why a script was not loaded.
@@ -144,9 +145,8 @@ func (s *Scripts) eval(call *command.Call, bySHA bool) {
 	call.Host.Took(call, time.Since(began))
 }
 
-// evalText runs what is interpreted: sc, or, if that is nil, the text of the
-// call, which is compiled first, on a worker if it is long. n is the number of
-// keys.
+// evalText runs Lua: sc, or, if that is nil, the text of the call, which it compiles first,
+// on a worker if it is long. n is the number of keys.
 func (s *Scripts) evalText(call *command.Call, sc *script.Script, n int, bySHA, long bool) {
 	switch {
 	case long:
@@ -198,8 +198,8 @@ func (s *Scripts) evalText(call *command.Call, sc *script.Script, n int, bySHA, 
 	}
 }
 
-// accept makes sc what r runs, unless the command is for scripts that write
-// nothing, and this one says that it may.
+// accept gives r the script to run. It refuses a script that may write if the command is
+// for scripts that only read.
 func (r *run) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool {
 	readonly := cmd.Flags&command.Write == 0
 	if readonly && sc.Flags&(script.Declared|script.NoWrites) == script.Declared {
@@ -210,9 +210,9 @@ func (r *run) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool 
 	return true
 }
 
-// evalAside runs on a worker what takes too long on a loop: a script that has
-// been taken back there, or, if sc is nil, one that is to be compiled first. n
-// is the number of keys, shown how many of its commands MONITOR has been shown.
+// evalAside runs on a worker a script that takes too long on a loop: one that was taken
+// back there, or, if sc is nil, one that must be compiled first. n is the number of keys.
+// shown is how many of its commands MONITOR has been shown.
 func (s *Scripts) evalAside(call *command.Call, sc *script.Script, n int, grip grip, shown int, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
@@ -248,8 +248,8 @@ func (s *Scripts) evalAside(call *command.Call, sc *script.Script, n int, grip g
 	})
 }
 
-// aside lends do a run on a worker, with a session of its own at a database, and a
-// turn. What it takes is spent.
+// aside calls do on a worker with a run, which has a turn and a session of its own at a
+// database. The run's memory is accounted in spent.
 func (s *Scripts) aside(x *turns.Turn, e *engine.Engine, db uint8, spent *memory.Spending, do func(r *run)) {
 	defer s.cfg.Ended()
 	r := s.borrow()
@@ -264,8 +264,8 @@ func (s *Scripts) aside(x *turns.Turn, e *engine.Engine, db uint8, spent *memory
 	do(r)
 }
 
-// compileAside compiles, in turns, what EVAL brings, or what EVALSHA names, nil if that is
-// not known any more.
+// compileAside compiles, in turns, the text of an EVAL, or the one that an EVALSHA names.
+// It returns nil if that is no longer known.
 func (s *Scripts) compileAside(sess *engine.Session, name []byte, bySHA bool, pause func()) (*script.Script, error) {
 	if bySHA {
 		sc, _ := s.cache.BySHA(name, script.MaxBody)
@@ -276,7 +276,7 @@ func (s *Scripts) compileAside(sess *engine.Session, name []byte, bySHA bool, pa
 
 func (s *Scripts) scriptLoad(call *command.Call) {
 	body := call.Args[2]
-	call.Sync = command.SyncCommit // who was answered need never send the text again
+	call.Sync = command.SyncCommit // after the reply, the client need never send the text again
 	load := func(sess *engine.Session, body []byte, w *resp.Writer) error {
 		sc, err := s.load(sess, body, true, nil)
 		if err != nil {
@@ -326,7 +326,7 @@ func (s *Scripts) scriptKill(call *command.Call) {
 	call.W.OK()
 }
 
-// flushOption reports whether args are what SCRIPT FLUSH and FUNCTION FLUSH take.
+// flushOption reports whether args are valid for SCRIPT FLUSH and FUNCTION FLUSH.
 func flushOption(args [][]byte) bool {
 	return len(args) == 0 || len(args) == 1 && (command.EqualFold(args[0], "sync") || command.EqualFold(args[0], "async"))
 }

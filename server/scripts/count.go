@@ -8,9 +8,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Count runs a script that is to be nothing but a step about counters, where no leader
-// decides, and writes its reply. On an error it was more, or took more than a loop has
-// for it.
+// Count runs a script without a leader, as a step about counters, and writes its reply. It
+// returns an error if the script does more than that, or takes more than a loop has for it.
 func (s *Scripts) Count(call *command.Call, step *engine.CountStep) error {
 	args := call.Args
 	n, ok := resp.ParseInt(args[2])
@@ -38,7 +37,7 @@ func (s *Scripts) Count(call *command.Call, step *engine.CountStep) error {
 		call.Error(errNoScript)
 		return nil
 	case sc == nil:
-		// Here alone: to keep it for others is the leader's.
+		// Compiled on this node only: replicating the text takes a leader.
 		var err error
 		if sc, _, err = s.cache.Load(args[1], false); err != nil {
 			scriptError(call.W, err)

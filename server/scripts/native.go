@@ -8,26 +8,25 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// nativeCall is what calls of known scripts have of a thread: one runs at a time.
-// What a call has not cleared is the next one's to overwrite, but for very many
-// arguments, which it lets go of.
+// nativeCall is a thread's memory for calls of known scripts, which run one at a time. What
+// a call leaves here the next one overwrites; very many arguments are dropped.
 type nativeCall struct {
 	native.Call
-	// Runs of a script in a row are added up and counted together, at the end of
-	// their batch at the latest.
+	// Consecutive runs of a script are added up and counted together, at the end of their
+	// batch at the latest.
 	runs   *script.Runs
 	ran    uint64
-	stripe uint8 // of its counts
-	// The script that was named last by its SHA1, since pipelines repeat
-	// themselves: a comparison in place of a hash.
+	stripe uint8 // of the script's counts
+	// The script that was named last by its SHA1: pipelines repeat themselves, and a
+	// comparison is cheaper than a hash.
 	sha  [shaLength]byte
 	last *native.Script
 }
 
-// argsKept is how many arguments of a call are not let go of.
+// argsKept is up to how many arguments the memory of a call is reused.
 const argsKept = 4096
 
-// nativeCall returns the call of known scripts of a call's thread.
+// nativeCall returns the nativeCall of a call's thread.
 func (s *Scripts) nativeCall(call *command.Call) *nativeCall {
 	c, ok := call.Tally.(*nativeCall)
 	if !ok {
@@ -37,7 +36,7 @@ func (s *Scripts) nativeCall(call *command.Call) *nativeCall {
 	return c
 }
 
-// bySHA is native.BySHA with a memory of one script.
+// bySHA is native.BySHA with a cache of one script.
 func (c *nativeCall) bySHA(sha []byte) *native.Script {
 	if c.last != nil && string(sha) == string(c.sha[:]) {
 		return c.last
@@ -50,9 +49,8 @@ func (c *nativeCall) bySHA(sha []byte) *native.Script {
 	return known
 }
 
-// findNative returns the known script that the first argument names, if there is
-// one, and what findScript does if not. One that is known by its SHA1 need not
-// have been sent.
+// findNative returns the known script that the first argument names, else what findScript
+// returns. A script that is known by its SHA1 need not have been sent.
 func (s *Scripts) findNative(call *command.Call, bySHA bool) (known *native.Script, sc *script.Script, long bool) {
 	if bySHA {
 		if known = s.nativeCall(call).bySHA(call.Args[1]); known != nil {
@@ -65,11 +63,11 @@ func (s *Scripts) findNative(call *command.Call, bySHA bool) (known *native.Scri
 	return known, sc, long
 }
 
-// evalNative runs a known script, of which the first n arguments are keys, and
-// reports whether it has. If not, its text is to run, where there is one.
+// evalNative runs a known script, whose first n arguments are keys, and reports whether it
+// did. If not, the script's text must run, if there is one.
 //
-// While somebody watches with MONITOR it leaves scripts to their texts, whose
-// commands are shown.
+// While MONITOR watches, it runs no known script: the text runs, and its commands are
+// shown.
 func (s *Scripts) evalNative(call *command.Call, known *native.Script, n int) bool {
 	if call.Spec.Flags&command.Write == 0 && !known.Reads || s.cfg.Hub.Watched() {
 		return false
@@ -88,7 +86,7 @@ func (s *Scripts) evalNative(call *command.Call, known *native.Script, n int) bo
 	return done
 }
 
-// run runs a known script, and counts the run if it is one.
+// run runs a known script, and counts the run if the script could run it.
 func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
 	if runs != c.runs {
 		c.Flush()
@@ -112,7 +110,7 @@ func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
 	return true
 }
 
-// Flush implements command.Tally: it counts the runs that have been added up.
+// Flush implements command.Tally: it counts the runs that were added up.
 func (c *nativeCall) Flush() {
 	if c.ran > 0 {
 		c.runs.Count(c.stripe, true, c.ran)

@@ -14,13 +14,12 @@ import (
 )
 
 const (
-	// scriptsDefault is how many scripts RL.SCRIPTS lists without COUNT, and
-	// scriptsMost how many with it.
+	// scriptsDefault is how many scripts RL.SCRIPTS lists without COUNT, and scriptsMost
+	// the largest COUNT.
 	scriptsDefault = 10
 	scriptsMost    = 1000
-	// endlessLook is how many keys RL.SCRIPTS looks at for counters that never
-	// expire, some milliseconds of a worker's time, and endlessMost how many of
-	// them it names.
+	// endlessLook is how many keys RL.SCRIPTS searches for counters that never expire: some
+	// milliseconds of a worker. endlessMost is how many of them it names.
 	endlessLook = 100_000
 	endlessMost = 10
 )
@@ -35,8 +34,8 @@ func (s *Scripts) reportCommand() command.Spec {
 	}
 }
 
-// scriptRuns is a script and what became of it: one that clients have sent, or
-// one that is known (or both, where a known one ran as Lua).
+// scriptRuns is a script and its counts. The script was sent by clients, or is known, or
+// both if a known script ran as Lua.
 type scriptRuns struct {
 	sent  *script.Script
 	known *native.Script
@@ -50,8 +49,7 @@ func (r *scriptRuns) sha() string {
 	return ""
 }
 
-// Runs returns what became of all scripts together, those that are not sent any
-// more included.
+// Runs returns the counts of all scripts together, including scripts no longer cached.
 func (s *Scripts) Runs() script.RunTotals {
 	total := s.cache.Runs()
 	for i := range s.known {
@@ -60,7 +58,7 @@ func (s *Scripts) Runs() script.RunTotals {
 	return total
 }
 
-// ResetRuns forgets how scripts ran.
+// ResetRuns resets the counts of all scripts.
 func (s *Scripts) ResetRuns() {
 	s.cache.ResetRuns()
 	for i := range s.known {
@@ -68,8 +66,8 @@ func (s *Scripts) ResetRuns() {
 	}
 }
 
-// mostRun returns the scripts that ran most, at most most of those that ran at
-// all. A known script is one, whatever its texts.
+// mostRun returns the scripts with the most runs, at most most of them. A known script
+// counts as one, whatever its texts.
 func (s *Scripts) mostRun(most int) []scriptRuns {
 	var all []scriptRuns
 	known := make([]scriptRuns, len(s.known))
@@ -155,7 +153,7 @@ func (r *scriptRuns) write(w *resp.Writer) {
 	p.Flush()
 }
 
-// writeRuns replies counts; times are of the runs that were timed.
+// writeRuns replies counts; times are those of the runs that were timed.
 func writeRuns(p *command.Pairs, t *script.RunTotals) {
 	p.Int("runs", int64(t.Runs()))
 	p.Int("native", int64(t.Native))

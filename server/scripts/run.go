@@ -20,41 +20,39 @@ import (
 
 // # How a script runs
 //
-// A script is one atomic step. It runs on the loop of its client, with nothing
-// locked until it calls its first command; then the shards of its declared keys
-// are held (engine.Session.Isolate) until it ends. What it writes goes to the table
-// at once, and the session remembers what was there before: so a script can be
-// taken back, and run again, as long as nobody has seen anything of it. It is
-// run again with a further key when it touches one that is not held.
+// A script is one atomic step. It runs on the loop of its client, and locks nothing until
+// its first command. Then it isolates its declared keys (engine.Session.Isolate) until it
+// ends. It writes to the table at once, and the session remembers the old values. So a
+// script can be taken back and run again, as long as nobody has seen its effects. If it
+// touches a key that is not isolated, it is taken back and run again with that key.
 //
-// What takes more than a loop has for it is taken back, and runs on a worker on
-// copies of the keys that it touches (engine.Scratch), with nothing locked. In
-// the end the copies are stored in one step, if nobody has changed a key
-// meanwhile; else it runs again, a few times. One that is quick enough may then
-// hold its keys, for holdTime at most. So does one that looks at the whole table,
-// of which there is no copy: it holds the whole table.
+// A script that takes more than a loop allows is taken back. It runs again on a worker, on
+// copies of its keys (engine.Scratch), with nothing locked. At its end the copies are
+// stored in one step, if nobody has changed a key meanwhile. Otherwise it runs again, a few
+// times. After that, a script that is quick enough may lock its keys, for holdTime at most.
+// A script that reads the whole table, which cannot be copied, also locks the table.
 //
-// On a worker it takes turns with the other slow ones: where it is asked whether
-// it may go on, and locks nothing, it lets those go first that have had less.
+// On a worker, slow scripts take turns (package turns). A script that locks nothing lets
+// those go first that have had less.
 //
-// Within EXEC the transaction holds the keys of all its commands, and nothing
-// can be run again: a script that is taken back there answers an error.
+// Within EXEC the transaction isolates the keys of all its commands, and nothing can run
+// again. A script that would be taken back there answers an error.
 //
-// A script that exceeds its bounds, or is killed, is taken back and ends with an
-// error. An error of the script itself keeps what it has written, as in Redis.
+// A script that exceeds its bounds, or is killed, is taken back and ends with an error.
+// After an error of the script itself its writes stay, as in Redis.
 
-// grip is how a script has its keys for itself.
+// grip is how a script isolates its keys.
 type grip uint8
 
 const (
-	gripKeys     grip = iota // it holds them, from its first command on
-	gripExec                 // an EXEC holds them
+	gripKeys     grip = iota // it locks them at its first command
+	gripExec                 // an EXEC has locked them
 	gripCopies               // it works on copies
-	gripWhole                // it holds the whole table, from its first command on
-	gripCounters             // a step about counters holds them, without a leader
+	gripWhole                // it locks the whole table at its first command
+	gripCounters             // a step about counters isolates them, without a leader
 )
 
-// message is one that a script publishes, at its end.
+// message is a message that a script publishes when it ends.
 type message struct {
 	kind    pubsub.Kind
 	channel string
@@ -67,8 +65,8 @@ type calledName struct {
 	cmd  *command.Spec
 }
 
-// run runs one script at a time. It is the Caller of its Runner: it runs
-// the commands that the script calls.
+// run runs one script at a time. It is the Caller of its Runner: it runs the commands that
+// the script calls.
 type run struct {
 	of      *Scripts
 	runner  *script.Runner
@@ -93,37 +91,37 @@ type run struct {
 	addr     string // whose the commands are
 	now      int64
 
-	// How.
+	// How it is run.
 	grip      grip
 	step      *engine.CountStep // for gripCounters
 	isolation engine.Step       // of an attempt that isolates keys
 	bounds    bounds
-	turn      *turns.Turn           // of a worker; nil on a loop
+	turn      *turns.Turn           // on a worker; nil on a loop
 	hold      [][]byte              // for gripKeys: the declared keys, and those found out
-	ended     atomic.Pointer[error] // what it is to end with, from outside
-	shown     int                   // commands that MONITOR has been shown, of all attempts
+	ended     atomic.Pointer[error] // an error from outside that ends the script
+	shown     int                   // commands of all attempts that MONITOR has been shown
 
-	// Of the attempt.
+	// The present attempt.
 	began    time.Time
 	watch    cputime.Stopwatch // for gripExec
-	held     time.Time         // since when locks are held; 0 is not
-	heldCPU  time.Duration     // processor time of the process then, on a worker
-	messages []message         // that it has published
-	posted   int               // bytes of these
+	held     time.Time         // since when locks are held; zero if none are
+	heldCPU  time.Duration     // the process's processor time at that moment, on a worker
+	messages []message         // published in this attempt
+	posted   int               // their bytes
 	asked    bool              // it has called a command about keys
 	calls    int               // commands that it has called
 	outcome  command.Outcome
 
-	// What it has taken of the account.
+	// What it has reserved in the account.
 	spent  *memory.Spending
 	own    memory.Spending // in place of a job's, on a loop
-	lua    int64           // of spent, for what the script holds
-	copies int64           // and for copies of keys
+	lua    int64           // the part of spent for Lua
+	copies int64           // the part of spent for copies of keys
 
 	stripe uint8 // of counts
 }
 
-// luaAddress is whose the commands of scripts are for MONITOR.
+// luaAddress is the client's address that MONITOR shows for commands of scripts.
 const luaAddress = "lua"
 
 func (s *Scripts) newRun() *run {
@@ -139,8 +137,8 @@ func (s *Scripts) newRun() *run {
 
 func (r *run) close() { r.aside.Close() }
 
-// onLoop runs the script on its client's thread. moves tells that it has been
-// taken back, and is to run on a worker.
+// onLoop runs the script on its client's thread. moves reports that it was taken back and
+// must run on a worker.
 func (r *run) onLoop(w *resp.Writer) (moves bool, err error) {
 	r.grip, r.bounds = gripKeys, loopBounds
 	r.begin()
@@ -153,8 +151,8 @@ func (r *run) onLoop(w *resp.Writer) (moves bool, err error) {
 		errors.Is(err, errScriptSlow) || errors.Is(err, engine.ErrNotIsolated), err
 }
 
-// inTransaction runs the script within EXEC. A transaction on the whole table
-// holds nothing: there it holds its keys itself.
+// inTransaction runs the script within EXEC. If the transaction is on the whole table, it
+// locks nothing, and the script locks its keys itself.
 func (r *run) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.begin()
@@ -166,8 +164,7 @@ func (r *run) inTransaction(w *resp.Writer) error {
 	return r.attempts(w)
 }
 
-// attempts runs the script, and again each time with what it has turned out to
-// touch.
+// attempts runs the script, and runs it again each time that it touches a further key.
 func (r *run) attempts(w *resp.Writer) error {
 	for range rounds {
 		if err := r.attempt(w); !errors.Is(err, engine.ErrNotIsolated) {
@@ -177,15 +174,15 @@ func (r *run) attempts(w *resp.Writer) error {
 	return errOvertaken
 }
 
-// counting runs the script in a step about counters: see degraded.go. On an
-// error it was none.
+// counting runs the script in a step about counters: see degraded.go. It returns an error
+// if the script does more than that.
 func (r *run) counting(step *engine.CountStep, w *resp.Writer) error {
 	r.grip, r.step, r.bounds = gripCounters, step, loopBounds
 	r.begin()
 	return r.attempt(w)
 }
 
-// onWorker runs the script where it may take its time.
+// onWorker runs the script on a worker, where it may take longer.
 func (r *run) onWorker(w *resp.Writer) error {
 	r.bounds = slowBounds
 	if t := r.of.cfg.Time(); t > 0 {
@@ -210,8 +207,8 @@ func (r *run) onWorker(w *resp.Writer) error {
 	return r.attempts(w)
 }
 
-// took is how long the script has run, all attempts together, and without the
-// time in which it was not its turn.
+// took returns how long the script has run, over all attempts, without the time in which
+// other slow steps had their turn.
 func (r *run) took() time.Duration {
 	if r.turn != nil {
 		return r.turn.Ran(time.Now())
@@ -224,8 +221,8 @@ func (r *run) begin() {
 	r.hold, r.db = append(r.hold[:0], r.keys...), r.sess.Database()
 }
 
-// attempt runs the script once and writes its reply to w. On an error nothing
-// has changed, and nothing is written.
+// attempt runs the script once and writes its reply to w. After an error nothing has
+// changed and nothing is written.
 func (r *run) attempt(w *resp.Writer) error {
 	r.outcome, r.asked, r.calls = command.Outcome{}, false, 0
 	r.dropMessages()
@@ -258,7 +255,7 @@ func (r *run) attempt(w *resp.Writer) error {
 	return nil
 }
 
-// run runs what is to be run.
+// run runs the script or the transaction.
 func (r *run) run(w *resp.Writer) (err error) {
 	if r.tx != nil {
 		err = r.runTransaction(w, r.of.cfg.MaxReply)
@@ -276,11 +273,11 @@ func (r *run) run(w *resp.Writer) (err error) {
 	return err
 }
 
-// letGo ends an attempt: what it has written is stored, or taken back if it has
-// ended with err.
+// letGo ends an attempt: it stores the writes, or takes them back if the attempt ended with
+// err.
 func (r *run) letGo(err error) error {
 	switch {
-	case r.call.Sess != r.sess: // copies
+	case r.call.Sess != r.sess: // it ran on copies
 		if err == nil {
 			var stored bool
 			if stored, err = r.scratch.Commit(r.sess, r.now, r.watched()); err == nil && !stored {
@@ -298,7 +295,7 @@ func (r *run) letGo(err error) error {
 	return err
 }
 
-// take gets what a command is about, before it runs.
+// take isolates or copies the keys of a command before it runs.
 func (r *run) take(cmd *command.Spec, args [][]byte) error {
 	table := cmd.AboutTable()
 	switch {
@@ -309,7 +306,7 @@ func (r *run) take(cmd *command.Spec, args [][]byte) error {
 		r.grip = gripWhole
 		return engine.ErrNotIsolated
 	case r.grip == gripCopies && cmd.Flags&command.Databases != 0:
-		// Copies are of one database: it has to hold its keys.
+		// Copies belong to one database, so the script must lock its keys instead.
 		r.grip = gripKeys
 		return engine.ErrNotIsolated
 	case r.grip == gripCopies:
@@ -325,7 +322,7 @@ func (r *run) locks() bool {
 	return !r.held.IsZero() || r.grip == gripExec
 }
 
-// lock holds the keys, at the first command that is about any.
+// lock locks the keys, at the first command about keys.
 func (r *run) lock() {
 	if r.grip == gripWhole {
 		r.isolation = r.sess.IsolateAll(r.now, r.hold, r.bounds.undo)
@@ -337,7 +334,7 @@ func (r *run) lock() {
 	}
 }
 
-// need notes what a command touches that was not held.
+// need notes the keys that a command touches and that were not isolated.
 func (r *run) need(cmd *command.Spec, args [][]byte) {
 	r.at = cmd.Keys.Positions(args, r.at[:0])
 	for _, i := range r.at {
@@ -377,7 +374,7 @@ func (r *run) copied() error {
 	return nil
 }
 
-// forget lets go of what belongs to the call.
+// forget drops the references to the call.
 func (r *run) forget() {
 	r.script, r.tx, r.sess, r.keys, r.argv, r.turn, r.step = nil, nil, nil, nil, nil, nil, nil
 	r.dropMessages()
@@ -397,7 +394,7 @@ func (r *run) forget() {
 	}
 }
 
-// dropMessages forgets what has been published.
+// dropMessages drops the messages of the attempt.
 func (r *run) dropMessages() {
 	if r.posted > 0 {
 		r.spent.Give(r.posted)
@@ -407,28 +404,27 @@ func (r *run) dropMessages() {
 	r.messages = r.messages[:0]
 }
 
-// room makes room in the account for the reply of a command that is called.
+// room reserves memory for the reply of a command that the script calls.
 func (r *run) room(n, length int) bool {
 	if r.bounds.time == loopTime && length > loopReply {
-		return false // a worker has more
+		return false // a worker allows more
 	}
 	return r.spent.Take(n)
 }
 
 const (
-	// bufferKept is the largest buffer for replies that is kept for the next script.
+	// bufferKept is the largest buffer for replies that the next script reuses.
 	bufferKept = 128 << 10
-	// copiesStep is the change of what copies take that is worth an addition to the
-	// account.
+	// copiesStep is the change in the size of copies, in bytes, that is worth an update of
+	// the account.
 	copiesStep = 4 << 10
 )
 
-// keysKept is how many keys, and messages, a run has room for that is kept for
-// the next script.
+// keysKept is up to how many keys and messages the next script reuses the memory of a run.
 const keysKept = 256
 
-// tally counts a run that has ended with a reply or with err. One that was slow
-// is timed, of the others some.
+// tally counts a run that has ended with a reply or with err. It times every slow run, and
+// a sample of the others.
 func (r *run) tally(reply []byte, err error, slow bool) {
 	runs := &r.script.Runs
 	if slow || runs.Due(r.stripe, false, 0) {
@@ -436,7 +432,7 @@ func (r *run) tally(reply []byte, err error, slow bool) {
 	}
 	runs.Count(r.stripe, false, 1)
 	switch {
-	case errors.Is(err, engine.ErrSealed): // its node has been deposed
+	case errors.Is(err, engine.ErrSealed): // the node was deposed
 	case err != nil:
 		runs.Ended()
 	case len(reply) > 0 && reply[0] == '-':
@@ -444,12 +440,12 @@ func (r *run) tally(reply []byte, err error, slow bool) {
 	}
 }
 
-// fail replies why a script, or a transaction, was ended.
+// fail replies why a script or a transaction was ended.
 func (r *run) fail(w *resp.Writer, err error) {
 	switch {
 	case errors.Is(err, errHandedOver): // it has changed nothing
 		w.Error(partition.TextHandover)
-	case errors.Is(err, engine.ErrSealed): // its node has been deposed
+	case errors.Is(err, engine.ErrSealed): // the node was deposed
 		r.call.Host.Uncertain(w)
 	case errors.Is(err, engine.ErrFull):
 		w.Error(command.EngineError(err).Error())
@@ -470,7 +466,7 @@ func (r *run) fail(w *resp.Writer, err error) {
 	}
 }
 
-// failWith replies an error and what it is of.
+// failWith replies an error of a script or, in its form, of a transaction.
 func (r *run) failWith(w *resp.Writer, code, why string) {
 	if r.tx != nil {
 		w.Error("EXECABORT Transaction discarded: " + strings.TrimPrefix(why, "Script killed: "))

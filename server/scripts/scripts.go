@@ -17,34 +17,34 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// Scripts is what a server has of Lua: the scripts that clients have sent, and what
-// runs them. All methods may be called by any goroutine.
+// Scripts is a server's Lua: the scripts that clients have sent, and what runs them. All
+// methods may be called by any goroutine.
 type Scripts struct {
 	cfg   Config
 	table *command.Table
-	// PUBLISH and SPUBLISH, which wait for the end of a script.
+	// PUBLISH and SPUBLISH, which take effect when the script ends.
 	publish, spublish *command.Spec
 
 	cache *script.Cache
 	env   *script.Environment
 	made  atomic.Uint32 // runs
-	calls atomic.Uint32 // of known scripts: threads that have one
+	calls atomic.Uint32 // threads with calls of known scripts
 	known []script.Runs // native ones, by native.Script's Index
 
 	// mu guards the fields below.
 	mu     sync.Mutex
 	idle   []*run
-	closed bool // no run is kept any more
+	closed bool // runs are no longer reused
 	// slow are the runs on workers.
 	slow map[*run]struct{}
 }
 
-// Config is what scripts go by. All fields must be set.
+// Config configures Scripts. All fields must be set.
 type Config struct {
-	Engine  *engine.Engine  // where texts outlive this node
-	Hub     *pubsub.Hub     // gets what scripts publish, and shows what they call
-	Account *memory.Account // of what runs take
-	// Aside makes a connection that nobody is at.
+	Engine  *engine.Engine  // stores texts beyond the life of this node
+	Hub     *pubsub.Hub     // takes what scripts publish, and shows what they call
+	Account *memory.Account // for the memory of runs
+	// Aside makes a connection without a client.
 	Aside func() Aside
 	// Version is the version of Redis that scripts see.
 	Version string
@@ -52,15 +52,15 @@ type Config struct {
 	MaxReply, MaxMessages int
 	// Time returns how long a script may compute; 0 is 5 s.
 	Time func() time.Duration
-	// Ended is called when a slow run has ended, which may have taken much memory.
+	// Ended is called when a slow run has ended, which may have freed much memory.
 	Ended func()
 	// Ending is done when the server ends.
 	Ending context.Context
 	Logger *slog.Logger
 }
 
-// Aside is a connection that nobody is at. It runs the commands that scripts call, and
-// takes their replies. One goroutine uses it at a time.
+// Aside is a connection without a client. It runs the commands that scripts call, and takes
+// their replies. One goroutine uses it at a time.
 type Aside interface {
 	// Host is the host of the calls.
 	Host() command.Host
@@ -70,14 +70,14 @@ type Aside interface {
 	Begin(now int64, db uint8, addr string)
 	// Speak chooses the protocol of the next replies.
 	Speak(resp3 bool)
-	// Database is the one that the connection is in: SELECT may have changed it.
+	// Database returns the connection's database: SELECT may have changed it.
 	Database() uint8
-	// Count counts a call that has been run.
+	// Count counts a call that was run.
 	Count(call *command.Call, failed bool)
 	Close()
 }
 
-// New returns what runs scripts. Use makes it usable, Close ends it.
+// New returns Scripts. Use makes it usable, Close ends it.
 func New(c Config) *Scripts {
 	env := script.NewEnvironment(c.Version)
 	return &Scripts{
@@ -86,16 +86,16 @@ func New(c Config) *Scripts {
 	}
 }
 
-// Use has scripts call the commands of a table, which may have their own in it.
+// Use makes scripts call the commands of a table, which may include those of Scripts.
 func (s *Scripts) Use(t *command.Table) {
 	s.table, s.publish, s.spublish = t, t.ByFullName([]byte("publish")), t.ByFullName([]byte("spublish"))
 }
 
-// idleRuns is how many runs are kept for the next scripts: loops and workers
-// are about as many.
+// idleRuns is how many runs are kept for reuse: about as many as there are loops and
+// workers.
 const idleRuns = 16
 
-// borrow borrows a run; give takes it back.
+// borrow returns a run for use; give takes it back.
 func (s *Scripts) borrow() *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,8 +118,8 @@ func (s *Scripts) give(r *run) {
 	r.close()
 }
 
-// Close ends what runs scripts. A Caller that Shutdown has cut off may still run
-// one: that ends when it is given back.
+// Close closes the idle runs. A Caller that Shutdown has cut off may still use one, which
+// closes when it is given back.
 func (s *Scripts) Close() {
 	s.mu.Lock()
 	idle := s.idle
@@ -130,7 +130,7 @@ func (s *Scripts) Close() {
 	}
 }
 
-// begin notes that a run is on a worker, end that it is not any more.
+// begin notes that a run is on a worker, end that it no longer is.
 func (s *Scripts) begin(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,17 +141,16 @@ func (s *Scripts) end(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.slow, r)
-	r.ended.Store(nil) // it runs others on loops
+	r.ended.Store(nil) // the run goes on to scripts on loops
 }
 
 // HandOver ends the scripts and transactions on workers: the leader hands over.
 func (s *Scripts) HandOver() { s.endAll(errHandedOver) }
 
-// Kill ends the scripts and transactions on workers, and reports whether there are any.
+// Kill ends the scripts and transactions on workers, and reports whether any were running.
 func (s *Scripts) Kill() bool { return s.endAll(errScriptKilled) }
 
-// endAll ends the scripts on workers with an error, and reports whether there are
-// any.
+// endAll ends the scripts on workers with an error, and reports whether any were running.
 func (s *Scripts) endAll(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,18 +160,18 @@ func (s *Scripts) endAll(err error) bool {
 	return len(s.slow) > 0
 }
 
-// Slow is how many scripts and transactions are on workers.
+// Slow returns how many scripts and transactions are on workers.
 func (s *Scripts) Slow() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.slow)
 }
 
-// Cached returns how many scripts are known, and what they take in bytes.
+// Cached returns how many scripts are cached, and their size in bytes.
 func (s *Scripts) Cached() (n, bytes int) { return s.cache.Len(), s.cache.Bytes() }
 
-// store is where the texts of scripts outlive this node: records of the
-// engine, which replicate.
+// store stores the texts of scripts beyond the life of this node, as replicated records of
+// the engine.
 type store struct{ e *engine.Engine }
 
 func (t store) Kept() bool            { return t.e.ScriptsKept() }
@@ -184,8 +183,8 @@ func (t store) Text(sha string) (body string, loaded, ok bool) {
 	return sc.Body, sc.Loaded, ok
 }
 
-// load compiles a text and keeps it, here and on the other nodes. sess is of a
-// node that decides. pause, if not nil, is called now and then.
+// load compiles a text and stores it, here and on the other nodes. sess belongs to a node
+// that decides. load calls pause now and then, if it is not nil.
 func (s *Scripts) load(sess *engine.Session, body []byte, keep bool, pause func()) (*script.Script, error) {
 	sc, dropped, err := s.cache.LoadPausing(body, keep, pause)
 	if len(dropped) > 0 {
@@ -197,7 +196,7 @@ func (s *Scripts) load(sess *engine.Session, body []byte, keep bool, pause func(
 	return sc, s.keep(sess, sc)
 }
 
-// keep has the text of a script kept on the other nodes.
+// keep stores the text of a script on the other nodes.
 func (s *Scripts) keep(sess *engine.Session, sc *script.Script) error {
 	text := engine.Script{Body: sc.Body, Loaded: s.cache.Loaded(sc)}
 	err := sess.PutScript(sc.SHA, text)
@@ -214,15 +213,15 @@ func (s *Scripts) keep(sess *engine.Session, sc *script.Script) error {
 }
 
 const (
-	// strangersGone is how many texts of others make room at once, and
-	// strangersSeen how many are looked at for them.
+	// strangersGone is how many unused texts make room at once, and strangersSeen how many
+	// are examined.
 	strangersGone = 64
 	strangersSeen = 1024
 )
 
-// strangers are texts that other leaders have taken, and nobody has used since
-// this one leads: some of them, of those that came with SCRIPT LOAD only if none
-// of the others is found. What is on the shelves here leaves room for them.
+// strangers returns some texts that an earlier leader stored and nobody has used since this
+// node leads, to make room. Texts from SCRIPT LOAD are chosen only if no others are found.
+// The cache's bound is below the store's, so such texts exist.
 func (s *Scripts) strangers(e *engine.Engine) []string {
 	var evaluated, loaded []string
 	seen := 0
