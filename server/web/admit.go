@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/server/access"
 )
 
-// open reports whether a right needs nothing to be shown.
+// open reports whether a right needs no credentials.
 func (a *api) open(right access.Right) bool {
 	return a.decider.Open(access.PortHTTP, right, a.local)
 }
@@ -26,7 +26,7 @@ func (a *api) admits(r *http.Request) *problem {
 	return p
 }
 
-// admitsGateway is admits for a gateway, which may take a late answer for a yes.
+// admitsGateway is admits for a gateway, which may take a late answer as a yes.
 func (a *api) admitsGateway(r *http.Request) *problem {
 	if a.open(access.RightRead) {
 		return nil
@@ -35,11 +35,11 @@ func (a *api) admitsGateway(r *http.Request) *problem {
 	return refusal(err)
 }
 
-// admit returns who sends a request that needs a right, or why it may not be sent.
+// admit returns the client of a request that needs a right, or why it may not send it.
 func (a *api) admit(r *http.Request, right access.Right) (server.Client, *problem) {
 	who, err := a.decider.Admit(r.Context(), access.PortHTTP, a.shown(r), right)
 	if errors.Is(err, access.ErrGuesses) || r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // which closes the connection
+		panic(http.ErrAbortHandler) // it closes the connection
 	}
 	if err != nil || !a.open(right) {
 		return who, refusal(err)
@@ -50,14 +50,14 @@ func (a *api) admit(r *http.Request, right access.Right) (server.Client, *proble
 	return who, a.rebound(r)
 }
 
-// shown is what a request shows of who sends it.
+// shown returns a request's credentials and where it comes from.
 func (a *api) shown(r *http.Request) *access.Shown {
 	shown := &access.Shown{Address: r.RemoteAddr, Local: a.local, Certificates: access.CertificateNames(r.TLS)}
 	shown.User, shown.Password, shown.HasPassword = credentials(r.Header.Get("Authorization"))
 	return shown
 }
 
-// refusal is an error of who is not admitted as a problem, nil for nil.
+// refusal converts an error of admission to a problem, nil to nil.
 func refusal(err error) *problem {
 	switch {
 	case err == nil:
@@ -68,12 +68,12 @@ func refusal(err error) *problem {
 	return &problem{http.StatusUnauthorized, "NOAUTH", err.Error()}
 }
 
-// browsers tells requests that a browser sends for a page of another origin.
+// browsers detects requests that a browser sends for a page of another origin.
 var browsers = http.NewCrossOriginProtection()
 
-// foreign returns a problem for a change that nothing has to be shown for and that a
-// page in this machine's browser may have sent: one of another origin, or one whose
-// name has been made to resolve to this machine.
+// foreign returns a problem for a change without credentials that a page in this machine's
+// browser may have sent: one of another origin, or one that reached this machine by DNS
+// rebinding (see rebound).
 func foreign(r *http.Request) *problem {
 	host := hostOf(r)
 	err := browsers.Check(r)
@@ -83,10 +83,10 @@ func foreign(r *http.Request) *problem {
 	return nil
 }
 
-// rebound returns a problem for a request that nothing has to be shown for and that
-// names this machine, whose port nobody else reaches, as a page in its browser would
-// whose name has been made to resolve to it. Names without a dot are nobody's. Gateways
-// are not asked: they may pass on what their clients call them.
+// rebound returns a problem for a request without credentials that a page in a browser on
+// this machine may have sent by DNS rebinding: its Host is a name with a dot that was made
+// to resolve to this machine, on a port that no other machine reaches. Names without a dot
+// belong to nobody. Gateways are exempt: they may pass on their clients' Host.
 func (a *api) rebound(r *http.Request) *problem {
 	host := hostOf(r)
 	if !a.local || strings.IndexByte(host, '.') < 0 || isAddress(host) || strings.HasSuffix(host, ".localhost") || host == "localhost.localdomain" {
@@ -95,7 +95,7 @@ func (a *api) rebound(r *http.Request) *problem {
 	return &problem{http.StatusForbidden, "NOPERM", "this port is for this machine, by its address or as localhost: for other names set http-read-token and http-see-token, and send them"}
 }
 
-// hostOf is the name or address that a request is sent to, without its port.
+// hostOf returns the name or address that a request is sent to, without the port.
 func hostOf(r *http.Request) string {
 	if host, _, err := net.SplitHostPort(r.Host); err == nil {
 		return host
@@ -125,8 +125,8 @@ func credentials(header string) (user, password string, ok bool) {
 	return "", "", false
 }
 
-// seeing returns a handler for who may see, where something is asked for that beside a
-// password: what tells of metrics has always been open to who has none.
+// seeing wraps h with the check of RightSee. It applies only if a token or a certificate
+// grants that right: metrics have always been readable without the password.
 func (a *api) seeing(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		p := a.rebound(r)

@@ -6,8 +6,9 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// setFields sets the header fields of the verdict. key is a number that stays the same
-// for a caller. They are of the exchange, and copied when the header is written.
+// setFields sets the header fields of the verdict. key is a number that is constant for a
+// caller. The values belong to the exchange; net/http copies them when it writes the
+// header.
 func (x *exchange) setFields(key uint64) {
 	h := x.w.Header()
 	x.fields = x.verdict.Fields(x.asked, key)
@@ -18,8 +19,8 @@ func (x *exchange) setFields(key uint64) {
 	}
 }
 
-// appendVerdict appends a verdict as JSON: the fields of RL.CHECK's reply, with
-// truth values for 1 and 0, and degraded.
+// appendVerdict appends a verdict as JSON: the fields of RL.CHECK's reply, with true and
+// false for 1 and 0, and degraded.
 func appendVerdict(b []byte, v *verdict.Verdict) []byte {
 	b = appendDecision(append(b, '{'), &v.Decision)
 	b = appendName(append(b, `,"name":`...), v.Name)
@@ -54,7 +55,7 @@ func appendVerdict(b []byte, v *verdict.Verdict) []byte {
 	return append(strconv.AppendBool(append(b, `,"degraded":`...), v.Degraded), '}')
 }
 
-// appendDecision appends six fields.
+// appendDecision appends the six fields of a decision.
 func appendDecision(b []byte, d *verdict.Decision) []byte {
 	b = strconv.AppendBool(append(b, `"allowed":`...), d.Allowed)
 	b = strconv.AppendInt(append(b, `,"limit":`...), d.Limit, 10)

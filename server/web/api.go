@@ -28,25 +28,24 @@ type Decider interface {
 	PipelineAs(ctx context.Context, who server.Client, dst, commands []byte) ([]byte, error)
 	// Routes returns a set of routes by the name of its record, or nil.
 	Routes(name string) *policy.Routes
-	// Open reports whether a right needs nothing to be shown, Seen whether more than a
-	// password is asked for that to see.
+	// Open reports whether a right needs no credentials. Seen reports whether a token or a
+	// certificate, beside the password, grants the right to see.
 	Open(port access.Port, right access.Right, local bool) bool
 	Seen(port access.Port) bool
-	// Admit returns who sends a request that needs a right.
+	// Admit returns the client of a request that needs a right.
 	Admit(ctx context.Context, port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
-	// AdmitAtOnce is Admit whose answer is never late.
+	// AdmitAtOnce is Admit, but never waits before it answers.
 	AdmitAtOnce(port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
 }
 
 const (
-	// maxBodyBytes is the longest body of one call: its attributes have up to 4 KiB
-	// each.
+	// maxBodyBytes bounds the body of one call. An attribute has up to 4 KiB.
 	maxBodyBytes = 64 << 10
-	// maxBatchBytes is that of a batch.
+	// maxBatchBytes bounds the body of a batch.
 	maxBatchBytes = 1 << 20
 )
 
-// api is what answers under /v1/.
+// api answers the requests under /v1/.
 type api struct {
 	decider Decider
 	conns   *connections
@@ -59,10 +58,10 @@ type api struct {
 	admin           *admin.API
 	managing, heavy turns
 
-	streams streams // without a log, none
+	streams streams // without a log there are none
 }
 
-// posts are what is asked by a POST, by path.
+// posts are the handlers of POST requests, by path.
 var posts = map[string]func(*api, *exchange) *problem{
 	"/v1/check":        (*api).check,
 	"/v1/limits:check": (*api).check,
@@ -77,8 +76,8 @@ var posts = map[string]func(*api, *exchange) *problem{
 
 const pathBatch = "/v1/check:batch"
 
-// first answers what is asked most, and leaves the rest to next: a mux would take as
-// long as a decision.
+// first answers the most frequent requests, and passes the others to next: a mux would take
+// as long as a decision.
 func (a *api) first(next http.Handler) http.Handler {
 	next = a.gates(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -104,7 +103,7 @@ func newAPI(c *Config, conns *connections, ending <-chan struct{}) *api {
 	return a
 }
 
-// routes adds what the api answers behind that.
+// routes adds the api's other requests to a mux.
 func (a *api) routes(mux *http.ServeMux) {
 	if a.admin != nil {
 		a.manage(mux, a.admin.Routes())
@@ -118,13 +117,13 @@ func (a *api) routes(mux *http.ServeMux) {
 	})))
 }
 
-// exchange is a request that is being answered, and room for it.
+// exchange is a request that is being answered, with its buffers.
 type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
-	front    string // as the decision log has it
+	front    string // as in the decision log
 	conns    *connections
-	serving  *connection // once the request is here
+	serving  *connection // set once the whole request has arrived
 	memory   *budget
 	taken    int // of memory
 	body     []byte
@@ -134,20 +133,20 @@ type exchange struct {
 	out      []byte
 	check    checkRequest
 	settle   verdict.Settlement
-	// Of a gateway's client, and the route that it goes by.
+	// The request of a gateway's client, and its route.
 	forwarded Forwarded
 	found     policy.Found
 	verdict   verdict.Verdict
 	fields    verdict.Fields
-	asked     time.Time // when the verdict was
-	here      time.Time // since when all of the request is, if it is
+	asked     time.Time // when the verdict was asked for
+	here      time.Time // when the request had arrived; zero before
 	result    fronts.Result
 }
 
-// exchanges have room that is used again.
+// exchanges are reused with their buffers.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
-// roomKept is the largest room that is.
+// roomKept is the largest buffer that is reused.
 const roomKept = 64 << 10
 
 func (a *api) newExchange(w http.ResponseWriter, r *http.Request, front string) *exchange {
@@ -164,8 +163,8 @@ func (x *exchange) Origin() decisions.Origin {
 	return decisions.Origin{Front: x.front, Request: h.Get("X-Request-Id"), Trace: decisions.TraceID(h.Get("Traceparent"))}
 }
 
-// received notes that all of the request is here: its connection does not make room
-// for another one before it is answered.
+// received notes that the whole request has arrived. From then on its connection is not
+// closed to make room for another, until it is answered.
 func (x *exchange) received() {
 	x.here = time.Now()
 	x.serving = x.conns.begin(x.r)
@@ -180,7 +179,7 @@ func (x *exchange) end() {
 	x.check = checkRequest{Call: verdict.Call{Attributes: x.check.Attributes[:0]}, chain: verdict.LimitCall{Limits: x.check.chain.Limits[:0]}}
 	x.forwarded, x.found = Forwarded{}, policy.Found{}
 	x.settle = verdict.Settlement{Attributes: x.settle.Attributes[:0]}
-	if cap(x.body) > roomKept { // of which it has views
+	if cap(x.body) > roomKept { // its attributes are views of the body
 		x.reader = jsonReader{}
 	}
 	for _, room := range []*[]byte{&x.body, &x.commands, &x.replies, &x.out} {
@@ -189,7 +188,7 @@ func (x *exchange) end() {
 	exchanges.Put(x)
 }
 
-// emptied is the room of b, if it is worth keeping.
+// emptied returns b without its contents, nil if it is too large to reuse.
 func emptied(b []byte) []byte {
 	if cap(b) > roomKept {
 		return nil
@@ -197,7 +196,7 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// post answers a POST with a JSON body, by answer.
+// post answers a POST with a JSON body by calling answer.
 func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *exchange) *problem) {
 	x := a.newExchange(w, r, fronts.NameHTTP)
 	defer x.end()
@@ -215,7 +214,7 @@ func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *ex
 	a.fronts.HTTP.Count(x.result, x.here)
 }
 
-// checkPost returns a problem of a request that is no POST with a JSON body.
+// checkPost returns a problem for a request that is not a POST with a JSON body.
 func checkPost(w http.ResponseWriter, r *http.Request) *problem {
 	switch {
 	case r.Method != http.MethodPost:
@@ -227,7 +226,7 @@ func checkPost(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// isJSON reports whether a Content-Type is that of JSON.
+// isJSON reports whether a Content-Type is JSON's.
 func isJSON(values []string) bool {
 	if len(values) != 1 {
 		return false
@@ -241,7 +240,7 @@ func isJSON(values []string) bool {
 
 var errNoBody = errors.New("the body is empty, a JSON object is expected")
 
-// read reads the body, up to most bytes, and gives it to parse.
+// read reads the body, up to most bytes, and parses it.
 func (x *exchange) read(most int, parse func(r *jsonReader) error) *problem {
 	if p := x.receive(most); p != nil {
 		return p
@@ -283,7 +282,7 @@ func tooLong(most int) *problem {
 	return &problem{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes", most)}
 }
 
-// parse gives the body to parse.
+// parse calls parse on the body.
 func (x *exchange) parse(parse func(r *jsonReader) error) *problem {
 	if len(x.body) == 0 {
 		return badRequest(errNoBody)
@@ -300,8 +299,8 @@ func (x *exchange) parse(parse func(r *jsonReader) error) *problem {
 	return nil
 }
 
-// grow makes the body's room larger, up to most bytes. Only what is there by now
-// makes it grow, not what a client announces.
+// grow enlarges the body's buffer, up to most bytes. It depends only on the bytes that have
+// arrived, not on the length that a client announces.
 func (x *exchange) grow(most int) *problem {
 	n := min(max(2*cap(x.body), 1<<10), most)
 	if n > maxBodyBytes+1 {
@@ -313,7 +312,7 @@ func (x *exchange) grow(most int) *problem {
 	return nil
 }
 
-// run runs commands, whose replies the exchange has then.
+// run runs commands, and stores their replies in the exchange.
 func (a *api) run(x *exchange, commands []byte) *problem {
 	x.asked = a.now()
 	replies, err := a.decider.Pipeline(x.r.Context(), x, x.replies[:0], commands)
@@ -324,7 +323,7 @@ func (a *api) run(x *exchange, commands []byte) *problem {
 	return nil
 }
 
-// ask runs the command of the exchange, whose reply is a verdict.
+// ask runs the command of the exchange and reads its verdict.
 func (a *api) ask(x *exchange) *problem {
 	if p := a.run(x, x.commands); p != nil {
 		return p
@@ -336,14 +335,14 @@ func (a *api) ask(x *exchange) *problem {
 	return nil
 }
 
-// Values of header fields, which answers share.
+// Values of header fields that answers share.
 var (
 	typeJSON    = []string{"application/json"}
 	typeProblem = []string{"application/problem+json"}
 	noStore     = []string{"no-store"}
 )
 
-// send writes an answer of a type.
+// send writes an answer with a content type.
 func send(w http.ResponseWriter, status int, kind []string, body []byte) {
 	h := w.Header()
 	h["Content-Type"], h["Cache-Control"] = kind, noStore
@@ -357,7 +356,7 @@ func sendProblem(w http.ResponseWriter, p *problem) {
 	send(w, p.status, typeProblem, p.append(nil))
 }
 
-// setProblem sets the fields of a problem.
+// setProblem sets the header fields of a problem.
 func setProblem(h http.Header, p *problem) {
 	switch p.status {
 	case http.StatusServiceUnavailable:

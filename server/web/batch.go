@@ -12,21 +12,20 @@ import (
 )
 
 const (
-	// maxChecks are in a batch.
+	// maxChecks bounds the checks of a batch.
 	maxChecks = 1000
-	// firstChunk of them run at a time, and are answered before the next: what a
-	// batch takes is bounded by that. Where verdicts are short it is more, up to
-	// maxChunk, so that about writePiece is written at a time.
+	// firstChunk is how many checks run at a time and are answered before the next run. It
+	// bounds the memory of a batch. If verdicts are short, up to maxChunk run at a time, so
+	// that about writePiece is written at a time.
 	firstChunk = 16
 	maxChunk   = 100
-	// checkMemory is what a check takes at most while it runs: its verdict of 16
-	// limits as RESP3 and as JSON.
+	// checkMemory bounds the memory of a check while it runs: its verdict, with 16 limits,
+	// as RESP3 and as JSON.
 	checkMemory = 16 << 10
-	// bodyMemory is what a byte of a body takes at most: itself, and the commands.
+	// bodyMemory bounds the memory for a byte of a body: itself, and its command.
 	bodyMemory = 4
-	// maxBatchMemory is what the batches that are being read and answered, and all
-	// bodies that are being read, take together, beyond the first maxBodyBytes of each
-	// body, in bytes.
+	// maxBatchMemory bounds the memory of all batches and long bodies together, in bytes.
+	// The first maxBodyBytes of each body do not count.
 	maxBatchMemory = 128 << 20
 )
 
@@ -35,8 +34,8 @@ var (
 	errNoChecks   = errors.New("checks is missing")
 )
 
-// batch answers independent checks, in order: the status of each is that which
-// /v1/check would have answered by respond=status, and that of all is 200.
+// batch answers independent checks in their order, with status 200. Each check has the
+// status that /v1/check would have answered with respond=status.
 func (a *api) batch(x *exchange) *problem {
 	if x.r.Header[fieldKey] != nil {
 		return &problem{status: http.StatusBadRequest, detail: "the checks of a batch are named one by one, by id"}
@@ -47,7 +46,7 @@ func (a *api) batch(x *exchange) *problem {
 	if p := x.take(bodyMemory*len(x.body) + firstChunk*checkMemory); p != nil {
 		return p
 	}
-	// Before any check runs all of the body is right.
+	// The whole body must be right before any check runs.
 	var checks []batched
 	x.commands = x.commands[:0]
 	if p := x.parse(func(r *jsonReader) error {
@@ -106,11 +105,11 @@ func (a *api) batch(x *exchange) *problem {
 
 // batched is a check of a batch.
 type batched struct {
-	end   int      // of its command among those of all
-	wrong *problem // it is not run
+	end   int      // of its command, among the commands of all
+	wrong *problem // the check does not run
 }
 
-// answer runs commands of some checks, and appends their results.
+// answer runs the commands of some checks, and appends their results.
 func (a *api) answer(x *exchange, commands []byte, checks []batched) {
 	var failed *problem
 	if len(commands) > 0 {
@@ -142,7 +141,7 @@ func (a *api) answer(x *exchange, commands []byte, checks []batched) {
 	x.replies = emptied(x.replies)
 }
 
-// appendResult appends the result of a check: its verdict, or its problem.
+// appendResult appends the result of a check: its verdict or its problem.
 func appendResult(b []byte, v *verdict.Verdict, p *problem) []byte {
 	b = append(b, `{"status":`...)
 	if p != nil {
@@ -155,13 +154,13 @@ func appendResult(b []byte, v *verdict.Verdict, p *problem) []byte {
 
 // # The memory of batches
 
-// budget is how many bytes are left of a bound, and the account that they are in.
+// budget is the rest of a bound in bytes. What is taken is also reserved in an account.
 type budget struct {
 	left    atomic.Int64
-	account func(n int) bool // as Config.Memory
+	account func(n int) bool // see Config.Memory
 }
 
-// take takes n bytes, if there are so many.
+// take takes n bytes and reports whether that many were left.
 func (b *budget) take(n int) bool {
 	if b.left.Add(-int64(n)) >= 0 && b.account(n) {
 		return true
@@ -178,8 +177,8 @@ func (b *budget) give(n int) {
 var errNoMemory = &problem{http.StatusServiceUnavailable, "BUSY",
 	fmt.Sprintf("long bodies and batches that are being read and answered take %d MiB, or all clients together maxmemory-clients", maxBatchMemory>>20)}
 
-// take takes n bytes for the exchange, until its end. Where there are not so many,
-// those lose theirs who do not read their answers: the next batch may find room.
+// take takes n bytes for the exchange, until its end. If too few are left, it closes the
+// connections that do not read their answers, so that the next batch may find room.
 func (x *exchange) take(n int) *problem {
 	if !x.memory.take(n) {
 		x.conns.endStuck()

@@ -15,7 +15,7 @@ func (a *api) reserve(x *exchange) *problem {
 	return a.decide(x, reserveFields, (*verdict.Call).AppendReserve)
 }
 
-// decide answers a call of some fields, which is appended to a pipeline by command.
+// decide answers a call with some fields. command appends it to a pipeline.
 func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, []byte) ([]byte, error)) *problem {
 	c := &x.check
 	if p := x.read(maxBodyBytes, func(r *jsonReader) error { return c.read(r, fields) }); p != nil {
@@ -40,7 +40,7 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 	return x.answer(c.Call.Key())
 }
 
-// answer answers the verdict of a caller whose number is key.
+// answer answers the verdict. key is the number of the caller.
 func (x *exchange) answer(key uint64) *problem {
 	v := &x.verdict
 	x.setFields(key)
@@ -79,8 +79,8 @@ func (a *api) settle(x *exchange, fields []string, command func(*verdict.Settlem
 	return nil
 }
 
-// fieldKey is the header field that names a call, of draft-ietf-httpapi-idempotency-
-// key-header-07.
+// fieldKey is the header field that sets the id of a call, of
+// draft-ietf-httpapi-idempotency-key-header-07.
 const fieldKey = "Idempotency-Key"
 
 var (
@@ -88,7 +88,7 @@ var (
 	errTwoNames = errors.New("Idempotency-Key and id are different names for one call")
 )
 
-// nameCall gives a call the name that Idempotency-Key has.
+// nameCall gives a call the id in Idempotency-Key.
 func nameCall(c *verdict.Call, values []string) error {
 	if len(values) == 0 {
 		return nil
@@ -107,8 +107,8 @@ func nameCall(c *verdict.Call, values []string) error {
 	return nil
 }
 
-// parseKey reads a string of RFC 9651, or, since many send it so, text without
-// quotes and spaces.
+// parseKey reads a string of RFC 9651. It also accepts text without quotes and spaces,
+// because many clients send that.
 func parseKey(s string) (id string, ok bool) {
 	quoted := s != "" && s[0] == '"'
 	if quoted {

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// clientIP is the address of who a request comes from. Unless the peer is a trusted
-// proxy that is the peer. A trusted one tells in X-Forwarded-For, whose lines are
-// one list: from its right, where the peer has added what it has seen itself, the
-// first address that is no trusted proxy is the client, and the leftmost where all
-// are. It is false where that is no address, or where a trusted peer names none.
-// Addresses further left are unverified; those further right are proxies.
+// clientIP returns the address of the client of a request. That is the peer, unless the
+// peer is a trusted proxy. Then it is the rightmost address in X-Forwarded-For that is not
+// a trusted proxy, or the leftmost if all are. The lines of X-Forwarded-For are one list,
+// to which each proxy appends the address that it sees. Addresses further left are
+// unverified; those further right are proxies. It returns false if that is not an address,
+// or if a trusted peer sends no list.
 func clientIP(peer string, forwarded []string, trusted []netip.Prefix) (netip.Addr, bool) {
 	addr, ok := parseIP(peer)
 	if !ok || !contains(trusted, addr) {
@@ -57,9 +57,8 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 // maxAddress is longer than every address with a port.
 const maxAddress = 64
 
-// parseIP reads an address, with a port or without, and in brackets or not: proxies
-// write all of these. An IPv4 address in IPv6 is the IPv4 one, and a zone is left
-// out.
+// parseIP reads an address with or without port and brackets: proxies write all of these.
+// An IPv4 address in IPv6 becomes IPv4, and a zone is dropped.
 func parseIP(s string) (netip.Addr, bool) {
 	if len(s) > maxAddress {
 		return netip.Addr{}, false
@@ -81,7 +80,7 @@ func parseIP(s string) (netip.Addr, bool) {
 	return addr.WithZone("").Unmap(), true
 }
 
-// callerIP is clientIP of a request.
+// callerIP is clientIP for a request.
 func (a *api) callerIP(r *http.Request) (netip.Addr, bool) {
 	return clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"], a.trusted)
 }

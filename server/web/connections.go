@@ -11,32 +11,32 @@ import (
 	"github.com/headgate-io/headgate/internal/accept"
 )
 
-// DefaultMaxClients keeps the HTTP port from using up the file descriptors that the
-// clients of the Redis protocol need.
+// DefaultMaxClients keeps the HTTP port from using up the file descriptors that the clients
+// of the Redis protocol need.
 const DefaultMaxClients = 1000
 
-// connections bounds the connections of a Server to most. Above that those close
-// that have not read their answers for stuckAfter, or, where there are none, the one
-// that has been without a request for longest, so that however many clients do
-// nothing, a health check gets its answer; when all are being answered, the new
-// connection closes.
+// connections bounds the connections of a Server to most. When it is full, it closes the
+// connections that have not read their answers for stuckAfter. If there are none, it closes
+// the connection that has been without a request for longest. So a health check gets its
+// answer, however many clients do nothing. If all connections are being answered, the new
+// one is closed.
 type connections struct {
 	most int
 	mu   sync.Mutex
 	all  map[net.Conn]*connection // guarded by mu
 }
 
-// connection is what is known of one. Times are in ns of the monotonic clock.
+// connection is the state of a connection. Times are in ns of the monotonic clock.
 type connection struct {
-	since   atomic.Int64 // when it came, or its last request was answered
-	serving atomic.Bool  // a request of it is being answered
-	writing atomic.Int64 // when the piece of an answer began that is being written, or 0
+	since   atomic.Int64 // when it was opened, or its last request was answered
+	serving atomic.Bool  // a request is being answered
+	writing atomic.Int64 // when the write of the current piece of an answer began, or 0
 }
 
 // epoch is when the server's monotonic clock began.
 var epoch = time.Now()
 
-// monotonic is the time since then.
+// monotonic returns the time since epoch.
 func monotonic() time.Duration { return time.Since(epoch) }
 
 // changed is http.Server.ConnState.
@@ -48,7 +48,7 @@ func (cs *connections) changed(c net.Conn, state http.ConnState) {
 	}
 }
 
-// len is how many connections there are.
+// len returns the number of connections.
 func (cs *connections) len() int {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -75,9 +75,8 @@ func (cs *connections) context(ctx context.Context, c net.Conn) context.Context 
 	return context.WithValue(ctx, connectionKey{}, k)
 }
 
-// makeRoom closes the connections that are stuck, or else the one that has been
-// without a request for longest, and reports whether there was one. It must be
-// called with mu held.
+// makeRoom closes the stuck connections, or else the one that has been without a request
+// for longest. It reports whether it closed any. mu must be held.
 func (cs *connections) makeRoom() bool {
 	if cs.closeStuck() {
 		return true
@@ -95,16 +94,15 @@ func (cs *connections) makeRoom() bool {
 	return true
 }
 
-// endStuck closes the connections that are stuck.
+// endStuck closes the stuck connections.
 func (cs *connections) endStuck() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
 	cs.closeStuck()
 }
 
-// closeStuck closes the connections whose clients have not read for stuckAfter what
-// is being written, and reports whether there were any. It must be called with mu
-// held.
+// closeStuck closes the connections whose clients have not read the current piece for
+// stuckAfter. It reports whether it closed any. mu must be held.
 func (cs *connections) closeStuck() bool {
 	late := int64(monotonic() - stuckAfter)
 	found := false
@@ -117,8 +115,7 @@ func (cs *connections) closeStuck() bool {
 	return found
 }
 
-// drop closes a connection, without a farewell of TLS, which might wait. It must be
-// called with mu held.
+// drop closes a connection without TLS's close message, which might block. mu must be held.
 func (cs *connections) drop(c net.Conn) {
 	delete(cs.all, c)
 	_ = accept.Abandon(c)
@@ -132,7 +129,7 @@ func (cs *connections) serving(h http.Handler) http.Handler {
 	})
 }
 
-// begin notes that a request is being answered, until end of what it returns.
+// begin notes that a request is being answered, until end is called on the result.
 func (cs *connections) begin(r *http.Request) *connection {
 	k := connectionOf(r)
 	if k != nil {
@@ -147,7 +144,7 @@ func (cs *connections) end(k *connection) {
 	}
 }
 
-// connectionOf is the connection of a request, or nil.
+// connectionOf returns the connection of a request, or nil.
 func connectionOf(r *http.Request) *connection {
 	k, _ := r.Context().Value(connectionKey{}).(*connection)
 	return k
@@ -156,29 +153,29 @@ func connectionOf(r *http.Request) *connection {
 // # Answers that are not read
 
 const (
-	// writePiece is how much of an answer has writePatience to leave: who reads more
-	// slowly than that is cut off.
+	// writePiece is how much of an answer must be sent within writePatience. A slower
+	// reader is cut off.
 	writePiece    = 64 << 10
 	writePatience = 5 * time.Second
-	// stuckAfter is how long a piece may take before its connection makes room for
-	// others.
+	// stuckAfter is how long a piece may take before its connection may be closed to make
+	// room.
 	stuckAfter = time.Second
 )
 
-// writer writes an answer in pieces that each have their time. What is left in
-// buffers when the handler ends has it too.
+// writer writes an answer in pieces with a deadline each. It also sets one for what is left
+// in buffers when the handler ends.
 type writer struct {
 	http.ResponseWriter
 	conn    *connection // nil for none
 	written int
 }
 
-// unsent is how much of an answer net/http keeps until there is more or the handler
-// ends, whatever it writes to.
+// unsent is how much of an answer net/http buffers, whatever it writes to, until there is
+// more or the handler ends.
 const unsent = 2 << 10
 
-// patient returns a handler whose answers have their time piece by piece, rather than
-// as a whole.
+// patient returns a handler whose answers have a deadline for each piece instead of one for
+// the whole.
 func (cs *connections) patient(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pw := &writer{w, connectionOf(r), 0}
@@ -214,17 +211,17 @@ func (w *writer) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// began notes when a piece began, or, with 0, that none is being written.
+// began notes when a piece began; 0 means that none is being written.
 func (w *writer) began(at time.Duration) {
 	if w.conn != nil {
 		w.conn.writing.Store(int64(at))
 	}
 }
 
-// extend gives what is written next its time, and returns the time.
+// extend sets the deadline of the next piece, and returns the current time.
 func (w *writer) extend() time.Duration {
 	now := time.Now()
-	// There is no deadline where there is no connection, in tests of handlers.
+	// In tests of handlers, without a connection, there is no deadline.
 	_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(now.Add(writePatience))
 	return now.Sub(epoch)
 }

@@ -12,23 +12,23 @@ import (
 
 // # Streams of events
 //
-// A stream is Server-Sent Events. It has no queue: it reads the ring that all streams
-// read, at its own pace. Who falls behind by more than the ring has is told how many
-// events were lost; who does not read at all is cut off as any client is, and is told
-// when it comes again by the last id that it has.
+// A stream is Server-Sent Events. It has no queue: it reads the ring that all streams read,
+// at its own pace. A client that falls behind by more than the ring learns how many events
+// it lost. A client that does not read is cut off, as anywhere. When it reconnects with the
+// id of its last event, it also learns what it lost.
 
 const (
-	// maxStreams of events are served at a time.
+	// maxStreams bounds the open streams.
 	maxStreams = 16
-	// streamPause is how long a stream is without a sign of life at most: proxies cut
-	// off what is idle for a minute.
+	// streamPause is the longest time without output. Proxies close streams that are idle
+	// for a minute.
 	streamPause = 15 * time.Second
-	// streamEvents and streamBytes are how much is written at a time.
+	// streamEvents and streamBytes bound what is written at a time.
 	streamEvents = 256
 	streamBytes  = 64 << 10
 )
 
-// fieldLastEvent is how a browser says what it has seen when it comes again.
+// fieldLastEvent is how a browser that reconnects says which event it saw last.
 const fieldLastEvent = "Last-Event-ID"
 
 var (
@@ -40,7 +40,7 @@ var (
 type streams struct {
 	log   *events.Log
 	turns turns
-	// ending is closed when streams are to end.
+	// ending is closed when streams must end.
 	ending <-chan struct{}
 }
 
@@ -65,12 +65,12 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer a.streams.turns.done()
 	control := http.NewResponseController(w)
-	// There is no deadline where there is no connection, in tests of handlers.
+	// In tests of handlers, without a connection, there is no deadline.
 	_ = control.SetReadDeadline(time.Time{})
 	w.Header()["Content-Type"] = []string{"text/event-stream"}
 	w.Header()["Cache-Control"] = noStore
-	w.Header()["X-Accel-Buffering"] = []string{"no"} // nginx would keep it back
-	w.Header()["Connection"] = []string{"close"}     // with the stream: a stop does not wait for more
+	w.Header()["X-Accel-Buffering"] = []string{"no"} // nginx would buffer it
+	w.Header()["Connection"] = []string{"close"}     // a stop must not wait for another request on it
 	w.WriteHeader(http.StatusOK)
 	a.streams.serve(r, from, func(b []byte) error {
 		if _, err := w.Write(b); err != nil {
@@ -80,7 +80,7 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serve writes the events from an id on, until the client goes or streams end.
+// serve writes the events from an id on, until the client goes or streams must end.
 func (s *streams) serve(r *http.Request, next int64, write func([]byte) error) {
 	stop := s.log.Listen()
 	defer stop()
@@ -110,7 +110,7 @@ func (s *streams) serve(r *http.Request, next int64, write func([]byte) error) {
 	}
 }
 
-// ended reports whether streams are to end.
+// ended reports whether streams must end.
 func (s *streams) ended() bool {
 	select {
 	case <-s.ending:
@@ -120,7 +120,7 @@ func (s *streams) ended() bool {
 	}
 }
 
-// appendStream appends events as a stream has them, behind how many were lost.
+// appendStream appends events in the stream's format, after the number of lost events.
 func appendStream(b []byte, lines []events.Line, lost int64) []byte {
 	if lost > 0 {
 		b = append(b, "event: lost\ndata: {\"lost\":"...)

@@ -10,25 +10,26 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// forward answers the question of a gateway whether a request of its client may
-// pass, by the policy or the routes of the path: 200, or the status of the limit that denies, 429
-// for most, with a problem.
+// forward answers a gateway that asks whether a request of its client may pass, by the
+// policy or the routes in the path. The answer is 200, or a problem with the status of the
+// limit that denies, usually 429.
 //
-// At pathAuth403 it answers without bodies nginx, which takes 200 to 299 for yes, 401 and 403 for
-// no, and all else for an error, upon which it may be configured to let requests
-// pass; and which keeps a connection only if the answers on it have no bodies. So
-// what a limit denies is 403, and so is what the configuration has wrong, since an
-// unknown policy is not to open the gate; while nobody can decide, it is 503.
+// pathAuth403 is for nginx. It takes 200 to 299 as yes, 401 and 403 as no, and anything
+// else as an error, after which its configuration may let the request pass. It keeps a
+// connection only if answers have no bodies. So there are no bodies here, and a denial is
+// 403. A wrong configuration is also 403, since an unknown policy must not open the gate.
+// If nobody can decide, the answer is 503.
 //
-// At pathAuthz it answers Envoy's ext_authz, as at pathAuth; to Envoy 200 passes alone.
+// pathAuthz is for Envoy's ext_authz. It answers as pathAuth does; for Envoy only 200
+// passes.
 //
-// The body is never looked at, and the query says nothing of the question: gateways
-// pass on those of their client, and some announce a body that they do not send.
+// The body is never read, and the query is ignored: gateways pass on their client's query,
+// and some announce a body that they do not send.
 func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	h := w.Header()
 	if r.ContentLength != 0 {
-		// Where the next request begins nobody can tell without the body. And net/http
-		// would read it before it answers, but for a connection that closes.
+		// Without the body, nobody can tell where the next request begins. net/http would
+		// read it before it answers, unless the connection closes.
 		h["Connection"] = []string{"close"}
 	}
 	x := a.newExchange(w, r, fronts.NameForwardAuth)
@@ -60,8 +61,8 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	a.fronts.ForwardAuth.Count(x.result, x.here)
 }
 
-// askForward asks for a verdict about the request that a gateway tells of. asked is
-// false, without a problem, for one that passes though nothing was asked.
+// askForward asks for a verdict about the request that a gateway describes. asked is false,
+// without a problem, if the request passes without a call.
 func (a *api) askForward(x *exchange, gate string) (asked bool, p *problem) {
 	if p = a.admitsGateway(x.r); p != nil {
 		return false, p
@@ -92,8 +93,8 @@ func (a *api) askForward(x *exchange, gate string) (asked bool, p *problem) {
 	return true, a.ask(x)
 }
 
-// Problems of routes. Who asks by them has to be known as a gateway: what it tells of
-// users is believed.
+// Problems of routes. Routes answer only known gateways, because they believe what the
+// gateway says about users.
 var (
 	errNotAsked  = &problem{status: http.StatusForbidden, detail: "no route lets this request pass"}
 	errStranger  = &problem{status: http.StatusForbidden, detail: "the caller is not in trusted-proxies: routes answer only those"}
@@ -101,15 +102,15 @@ var (
 	errNotKnown  = &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node has begun and does not know these routes yet"}
 )
 
-// route makes the call of the exchange what the routes of a name say. ask is false if
-// they ask nothing: the request passes, or there is a problem.
+// route fills in the exchange's call as the named routes say. ask is false if no call is
+// needed: the request passes, or there is a problem.
 func (a *api) route(x *exchange, name string) (ask bool, p *problem) {
 	if !trusts(x.r.RemoteAddr, a.trusted) {
 		return false, errStranger
 	}
 	routes := a.decider.Routes(name)
 	if routes == nil {
-		// The command then says what it says of policies, and counts it.
+		// The command then replies as for a policy, and counts it.
 		p = a.unknownRoutes(x, name)
 		return p == nil, p
 	}
@@ -128,9 +129,8 @@ func (a *api) route(x *exchange, name string) (ask bool, p *problem) {
 	return true, nil
 }
 
-// unknownRoutes returns nil for routes that there are not, which the leader knows: a
-// node that has just begun may not know those that there are, and is not to deny what
-// they let pass.
+// unknownRoutes returns nil if the leader does not know the routes either. A node that has
+// just started may not know all routes yet, and must not deny what they let pass.
 func (a *api) unknownRoutes(x *exchange, name string) *problem {
 	x.commands = resp.AppendCommand(x.commands[:0], []string{"RL.POLICY", "GET", name})
 	if p := a.run(x, x.commands); p != nil {

@@ -12,21 +12,22 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// Forwarded is a request of a gateway's client, as the gateway tells of it.
+// Forwarded is a request of a gateway's client, as the gateway describes it.
 type Forwarded struct {
-	// IP is the client's address; the zero value is that it is not known.
+	// IP is the client's address; the zero value if it is not known.
 	IP           netip.Addr
 	Method, Host string
 	// Target is the path with the query, "" if it is not known.
 	Target string
-	// Header has what the gateway passes on, and what it has set itself.
+	// Header holds the fields that the gateway passes on or sets.
 	Header http.Header
 }
 
-// read reads what a gateway tells. At pathAuthz it asks with its client's method,
-// host, and, below the policy, path. Elsewhere it tells them in header fields; without
-// them method and host are those of its own request, and the target is not known. One
-// that is there twice is an error: the first may be the client's own.
+// read reads what a gateway says of its client's request. At pathAuthz the gateway's own
+// request has the client's method and host, and the client's path after the policy.
+// Elsewhere header fields say these. Without them method and host are those of the
+// gateway's own request, and the target is not known. A field that is given twice is an
+// error: the first may come from the client.
 func (f *Forwarded) read(r *http.Request, gate, below string) error {
 	*f = Forwarded{Method: r.Method, Host: r.Host, Header: r.Header}
 	if gate == pathAuthz {
@@ -47,7 +48,7 @@ func (f *Forwarded) read(r *http.Request, gate, below string) error {
 	return err
 }
 
-// one reads a header field, if it is there. It is an error if it is there twice.
+// one reads a header field, if it is set. It returns an error if the field is given twice.
 func one(h http.Header, name string, to *string) error {
 	switch values := h[name]; {
 	case len(values) > 1:
@@ -58,15 +59,15 @@ func one(h http.Header, name string, to *string) error {
 	return nil
 }
 
-// set gives a call an attribute, unless it is empty.
+// set adds an attribute to a call, unless it is empty.
 func set(c *verdict.Call, name, value string) {
 	if value != "" {
 		c.Attributes = append(c.Attributes, verdict.Attribute{Name: name, Value: value[:min(len(value), policy.MaxValue)]})
 	}
 }
 
-// describe gives a call the attributes of the request: ip, method, host and path, as
-// the gateway spells them, but for those that are not known.
+// describe adds the attributes of the request to a call: ip, method, host and path, as the
+// gateway spells them. Unknown ones are left out.
 func (f *Forwarded) describe(c *verdict.Call) {
 	if f.IP.IsValid() {
 		set(c, "ip", f.IP.String())
@@ -77,11 +78,11 @@ func (f *Forwarded) describe(c *verdict.Call) {
 	set(c, "path", path)
 }
 
-// errNoTarget is returned for a request whose path routes cannot go by.
+// errNoTarget is returned for a request without a path, which routes need.
 var errNoTarget = errors.New("X-Forwarded-Uri is missing: routes go by the path")
 
-// Route finds the route of the request, and makes c what it asks, if it asks a policy.
-// c has the room of its attributes, and nothing else.
+// Route finds the route of the request. If that asks a policy, it fills in c, which must be
+// empty but may have room for attributes.
 func (f *Forwarded) Route(routes *policy.Routes, c *verdict.Call, found *policy.Found) error {
 	if f.Target == "" {
 		return errNoTarget
@@ -115,7 +116,7 @@ func (f *Forwarded) Route(routes *policy.Routes, c *verdict.Call, found *policy.
 	return nil
 }
 
-// value is that of an attribute which a route gives, "" for none.
+// value returns the value of an attribute that a route sets, "" for none.
 func (f *Forwarded) value(g *policy.Given, found *policy.Found) (value string, err error) {
 	switch g.From {
 	case policy.Constant:
@@ -134,7 +135,7 @@ func (f *Forwarded) value(g *policy.Given, found *policy.Found) (value string, e
 	return value, err
 }
 
-// parameter is the first one of a name in a query, "" for none.
+// parameter returns the first parameter with a name in a query, "" for none.
 func parameter(query, name string) string {
 	for pair := range strings.SplitSeq(query, "&") {
 		key, value, _ := strings.Cut(pair, "=")

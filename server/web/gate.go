@@ -7,17 +7,17 @@ import (
 	"strings"
 )
 
-// Where gateways ask. Below that is the policy, or the routes, and below that at
-// pathAuthz the path of the gateway's client.
+// The paths of gateways. The next segment is the policy or the routes. At pathAuthz the
+// path of the gateway's client follows.
 const (
 	pathAuth    = "/v1/auth"
 	pathAuth403 = "/v1/auth403"
 	pathAuthz   = "/v1/authz"
 )
 
-// gates answers gateways, and leaves the others to next. All below these paths is
-// for gateways, however it is written: a mux would redirect some of it, and answer
-// some with 404, of which neither is a no to nginx.
+// gates answers gateways and passes other requests to next. It answers everything below
+// these paths, however it is written: a mux would redirect some of it and answer some with
+// 404, and neither is a no to nginx.
 func (a *api) gates(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		gate := gateOf(r.URL.Path)
@@ -32,7 +32,7 @@ func (a *api) gates(next http.Handler) http.Handler {
 	})
 }
 
-// gateOf is which of the gates a path is, or is below of, or "".
+// gateOf returns the gate at or above a path, or "".
 func gateOf(path string) string {
 	for _, gate := range [...]string{pathAuth, pathAuth403, pathAuthz} {
 		if below(path, gate) {
@@ -42,7 +42,7 @@ func gateOf(path string) string {
 	return ""
 }
 
-// below reports whether a path is another one or below it.
+// below reports whether a path is top or below it.
 func below(path, top string) bool {
 	rest, ok := strings.CutPrefix(path, top)
 	return ok && (rest == "" || rest[0] == '/')
@@ -50,8 +50,9 @@ func below(path, top string) bool {
 
 var errGate = &problem{status: http.StatusNotFound, detail: "a policy is one segment of the path; a / in its name is written :"}
 
-// policyOf is the name of the policy, or of the routes, below a gate: one segment,
-// where `:` stands for `/`. What is below that is there only at pathAuthz, as it came.
+// policyOf returns the name of the policy, or of the routes, below a gate. It is one
+// segment, in which `:` stands for `/`. Only at pathAuthz may more follow, which is
+// returned as it came.
 func policyOf(u *url.URL, gate string) (name, below string, ok bool) {
 	segment, ok := strings.CutPrefix(u.EscapedPath(), gate+"/")
 	segment, below, more := strings.Cut(segment, "/")

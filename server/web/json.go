@@ -15,26 +15,26 @@ import (
 
 // # Reading JSON
 
-// jsonReader reads a JSON text whose shape is known, token by token, and takes only
-// what all readers understand alike: by jsontext no name is given twice in an object
-// and text is UTF-8; here a number is a whole one, and is never a float64 in between.
+// jsonReader reads a JSON text of a known shape, token by token. It accepts only what all
+// readers understand alike. jsontext refuses a name that is given twice in an object, and
+// text that is not UTF-8. Numbers must be whole, and never pass through a float64.
 type jsonReader struct {
 	d    jsontext.Decoder
 	body bytes.Buffer
 }
 
-// begin begins with a text, which must not change while it is read.
+// begin sets the text to read, which must not change meanwhile.
 func (r *jsonReader) begin(text []byte) {
 	r.body = *bytes.NewBuffer(text)
 	r.d.Reset(&r.body)
 }
 
-// wrong is an error at the place that is read.
+// wrong returns an error with the current position.
 func (r *jsonReader) wrong(format string, args ...any) error {
 	return fmt.Errorf("%s, at byte %d", fmt.Sprintf(format, args...), r.d.InputOffset())
 }
 
-// token takes the next token, if it is of a kind.
+// token returns the next token, or an error if it is of another kind.
 func (r *jsonReader) token(kind jsontext.Kind, what string) (jsontext.Token, error) {
 	if k := r.d.PeekKind(); k != kind && k != jsontext.KindInvalid {
 		return jsontext.Token{}, r.wrong("%s is expected", what)
@@ -43,7 +43,7 @@ func (r *jsonReader) token(kind jsontext.Kind, what string) (jsontext.Token, err
 	return t, syntax(err)
 }
 
-// syntax is an error of jsontext, as it is told to clients.
+// syntax converts an error of jsontext to one for clients.
 func syntax(err error) error {
 	switch {
 	case err == nil:
@@ -62,7 +62,7 @@ func (r *jsonReader) end() error {
 	return nil
 }
 
-// array reads an array, each of whose values each takes.
+// array reads an array and calls each to read each value.
 func (r *jsonReader) array(each func() error) error {
 	if _, err := r.token(jsontext.KindBeginArray, "an array"); err != nil {
 		return err
@@ -79,8 +79,8 @@ func (r *jsonReader) array(each func() error) error {
 	}
 }
 
-// members reads an object, whatever its members are called; each takes a value. The
-// name is there until then.
+// members reads an object with any names, and calls each to read each value. The name is
+// valid during that call.
 func (r *jsonReader) members(each func(name []byte) error) error {
 	if _, err := r.token(jsontext.KindBeginObject, "an object"); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (r *jsonReader) members(each func(name []byte) error) error {
 	}
 }
 
-// object reads an object of some fields; each is given the number of the field that
-// is next. One that is null counts as absent.
+// object reads an object with some fields, and calls each with the number of the next field
+// to read its value. A field that is null counts as absent.
 func (r *jsonReader) object(fields []string, each func(field int) error) error {
 	return r.members(func(name []byte) error {
 		field := slices.IndexFunc(fields, func(field string) bool { return field == string(name) })
@@ -138,7 +138,7 @@ func (r *jsonReader) boolean() (bool, error) {
 	return false, err
 }
 
-// digits takes a whole number as it is written.
+// digits reads a whole number and returns it as it is written.
 func (r *jsonReader) digits() (string, error) {
 	t, err := r.token(jsontext.KindNumber, "a whole number")
 	if err != nil {
@@ -175,7 +175,7 @@ func (r *jsonReader) text() (string, error) {
 
 const hexDigits = "0123456789abcdef"
 
-// appendText appends a string. What is no UTF-8 becomes U+FFFD.
+// appendText appends a string. Invalid UTF-8 becomes U+FFFD.
 func appendText[S ~string | ~[]byte](b []byte, s S) []byte {
 	b = append(b, '"')
 	from := 0

@@ -12,7 +12,7 @@ import (
 
 // # Limits in the call
 //
-// A call may bring its limits along, as RL.LIMIT has them, in place of a policy.
+// In place of a policy, a call may have its limits itself, as in RL.LIMIT.
 
 var limitFields = []string{"key", "limit", "period", "algorithm", "align", "burst", "cost"}
 
@@ -47,7 +47,7 @@ func readChain(r *jsonReader, field string, c *verdict.LimitCall) (err error) {
 	return err
 }
 
-// readLimit reads a field of one limit. A period is a text, or a number of seconds.
+// readLimit reads a field of one limit. A period is a string, or a number of seconds.
 func readLimit(r *jsonReader, field string, l *verdict.Asked) (err error) {
 	switch field {
 	case "key":
@@ -76,7 +76,7 @@ func readLimit(r *jsonReader, field string, l *verdict.Asked) (err error) {
 	return err
 }
 
-// limit answers a call that brings its limits along.
+// limit answers a call that has its limits itself.
 func (a *api) limit(x *exchange) *problem {
 	c := &x.check
 	if c.Policy != "" || len(c.Attributes) > 0 || c.HasCost || c.ID != "" {

@@ -16,16 +16,16 @@ import (
 )
 
 const (
-	// maxManaged requests of those who look after limits are under way at a time, and
-	// maxHeavy of these with long bodies or answers: up to 16 MiB each, and some copies.
+	// maxManaged bounds the requests about policies at a time. maxHeavy bounds those with
+	// long bodies or answers: up to 16 MiB each, and some copies.
 	maxManaged = 32
 	maxHeavy   = 2
 )
 
-// turns are requests that may be under way.
+// turns bounds the requests that run at a time.
 type turns chan struct{}
 
-// take takes a turn, if there is one; done gives it back.
+// take takes a place and reports whether one was free; done gives it back.
 func (t turns) take() bool {
 	select {
 	case t <- struct{}{}:
@@ -39,7 +39,7 @@ func (t turns) done() { <-t }
 
 var errManaged = &problem{http.StatusServiceUnavailable, "BUSY", "too many requests about policies at a time"}
 
-// manage adds what the admin API answers.
+// manage adds the requests of the admin API to a mux.
 func (a *api) manage(mux *http.ServeMux, routes map[string]map[string]admin.Method) {
 	for path, methods := range routes {
 		allowed := strings.Join(slices.Sorted(maps.Keys(methods)), ", ")
@@ -71,8 +71,8 @@ func (a *api) managed(w http.ResponseWriter, r *http.Request, m *admin.Method) {
 	}
 }
 
-// checkBody returns a problem of a request that has another kind of body than its
-// method takes.
+// checkBody returns a problem for a request whose body is not of a type that its method
+// accepts.
 func checkBody(r *http.Request, m *admin.Method) *problem {
 	if m.Types == nil {
 		if r.ContentLength != 0 {
@@ -88,8 +88,8 @@ func checkBody(r *http.Request, m *admin.Method) *problem {
 	return &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: " + strings.Join(m.Types, " or ")}
 }
 
-// perform reads the body and answers. It takes a turn once the body is here: who sends
-// slowly keeps nobody out.
+// perform reads the body and answers. It takes a place once the body has arrived, so that a
+// slow sender keeps nobody out.
 func (a *api) perform(x *exchange, who server.Client, m *admin.Method) *problem {
 	if m.Types == nil {
 		x.received()
@@ -132,7 +132,7 @@ func (a *api) perform(x *exchange, who server.Client, m *admin.Method) *problem 
 	return nil
 }
 
-// problemOfAdmin is the problem of an error of the admin API.
+// problemOfAdmin converts an error of the admin API to a problem.
 func problemOfAdmin(x *exchange, err error) *problem {
 	own := new(admin.Error)
 	if !errors.As(err, &own) {

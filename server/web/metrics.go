@@ -14,32 +14,31 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Source is what the metrics are read from, once for each scrape. No two
-// metrics of a reading have the same name and labels, and clients must not be
-// able to add any.
+// Source supplies the metrics, once for each scrape. No two metrics of a reading have the
+// same name and labels, and clients must not be able to add any.
 type Source interface {
 	Metrics() []Metric
 }
 
-// Metric is one number of a reading, or a distribution. All metrics of a name
-// have the same help text, kind and names of labels.
+// Metric is one number of a reading, or a distribution. All metrics of a name have the same
+// help text, kind and names of labels.
 type Metric struct {
 	Name, Help string
-	Counter    bool // of what has happened since the start; otherwise of the moment
+	Counter    bool // it counts since the start; otherwise it is a gauge
 	Labels     map[string]string
 	Value      float64
 
-	// Count and Buckets are those of a distribution whose sum is Value: how many
-	// values there are, and how many of them are at most so much.
+	// Count and Buckets belong to a distribution, whose sum is Value: the number of values,
+	// and by upper bound how many values are at most that.
 	Count   uint64
 	Buckets map[float64]uint64
 }
 
-// scrapeLog logs what goes wrong in a scrape.
+// scrapeLog logs errors of scrapes.
 type scrapeLog struct{ log *slog.Logger }
 
-// Println implements promhttp.Logger. That the client has gone, or does not read, is
-// its own affair.
+// Println implements promhttp.Logger. A client that has gone or does not read is not an
+// error.
 func (l scrapeLog) Println(v ...any) {
 	level := slog.LevelError
 	for _, one := range v {
@@ -55,12 +54,12 @@ type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Counter returns a metric of what has happened.
+// Counter returns a metric that counts since the start.
 func Counter[N number](name, help string, value N) Metric {
 	return Metric{Name: name, Help: help, Counter: true, Value: float64(value)}
 }
 
-// Gauge returns a metric of the moment.
+// Gauge returns a metric of the present state.
 func Gauge[N number](name, help string, value N) Metric {
 	return Metric{Name: name, Help: help, Value: float64(value)}
 }
@@ -70,7 +69,7 @@ func Histogram(name, help string, count uint64, sum float64, buckets map[float64
 	return Metric{Name: name, Help: help, Value: sum, Count: count, Buckets: buckets}
 }
 
-// With returns m with one label more.
+// With returns m with one more label.
 func (m Metric) With(label, value string) Metric {
 	labels := map[string]string{label: value}
 	maps.Copy(labels, m.Labels)
@@ -78,8 +77,8 @@ func (m Metric) With(label, value string) Metric {
 	return m
 }
 
-// newRegistry returns a registry with the metrics of the Source, the fronts and those
-// of the Go runtime, the process and the build.
+// newRegistry returns a registry with the metrics of the Source, the fronts, the Go
+// runtime, the process and the build.
 func newRegistry(config Config) *prometheus.Registry {
 	build := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "headgate_build_info", Help: "1, labelled with the build.",
@@ -95,8 +94,8 @@ func newRegistry(config Config) *prometheus.Registry {
 // collector turns readings of a Source into Prometheus metrics.
 type collector struct{ source Source }
 
-// Describe implements prometheus.Collector: it depends on the reading what
-// there is.
+// Describe implements prometheus.Collector. The metrics differ from reading to reading, so
+// it describes none.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

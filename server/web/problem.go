@@ -12,10 +12,10 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// problem is why a request gets no verdict, as RFC 9457 has it.
+// problem is why a request gets no verdict, in the form of RFC 9457.
 type problem struct {
 	status int
-	// code is that of an error reply, or "".
+	// code is the code of an error reply, or "".
 	code   string
 	detail string
 }
@@ -24,8 +24,7 @@ func badRequest(err error) *problem {
 	return &problem{status: http.StatusBadRequest, detail: err.Error()}
 }
 
-// problemOf is the problem of an error reply, or of a call that did not come to
-// one.
+// problemOf converts an error reply, or another error of a call, to a problem.
 func problemOf(err error) *problem {
 	if reply := new(verdict.Error); errors.As(err, &reply) {
 		return &problem{statusOf(reply), reply.Code, reply.Text}
@@ -41,7 +40,7 @@ func problemOf(err error) *problem {
 	return &problem{http.StatusInternalServerError, "", err.Error()}
 }
 
-// resultOf is what metrics call a problem.
+// resultOf returns a problem's result in metrics.
 func resultOf(p *problem) fronts.Result {
 	switch {
 	case p == errNotAsked:
@@ -52,7 +51,7 @@ func resultOf(p *problem) fronts.Result {
 	return fronts.Refused
 }
 
-// statusOf is the status for an error reply.
+// statusOf returns the status of an error reply.
 func statusOf(reply *verdict.Error) int {
 	switch reply.Code {
 	case "ERR":
@@ -69,7 +68,7 @@ func statusOf(reply *verdict.Error) int {
 	case "NOPERM":
 		return http.StatusForbidden
 	}
-	// CLUSTERDOWN, UNCERTAIN, TRYAGAIN, BUSY, OOM and what else may pass.
+	// CLUSTERDOWN, UNCERTAIN, TRYAGAIN, BUSY, OOM and other passing errors.
 	return http.StatusServiceUnavailable
 }
 
@@ -82,8 +81,8 @@ func (p *problem) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// openProblem appends what all problems have; reason is that of a verdict, if there is
-// one.
+// openProblem appends the fields that all problems have. reason is that of a verdict, nil
+// for none.
 func openProblem(b []byte, status int, reason []byte, detail string) []byte {
 	kind, title := verdict.Problem(status, reason)
 	b = appendText(append(b, `{"type":`...), kind)
@@ -92,7 +91,7 @@ func openProblem(b []byte, status int, reason []byte, detail string) []byte {
 	return appendText(append(b, `,"detail":`...), detail)
 }
 
-// appendDenial appends the problem of a call that is denied, with the verdict.
+// appendDenial appends the problem of a denied call, with the verdict.
 func appendDenial(b []byte, v *verdict.Verdict, status int) []byte {
 	b = openProblem(b, status, v.Reason, detailOf(v))
 	b = append(b, `,"violated-policies":[`...)
@@ -109,7 +108,7 @@ func appendDenial(b []byte, v *verdict.Verdict, status int) []byte {
 	return append(appendVerdict(append(b, `],"verdict":`...), v), '}')
 }
 
-// detailOf tells people why a call is denied.
+// detailOf says for people why a call is denied.
 func detailOf(v *verdict.Verdict) string {
 	var b strings.Builder
 	switch string(v.Reason) {

@@ -11,9 +11,9 @@ import (
 // checkRequest is the body of /v1/check and /v1/reserve, and an element of a batch.
 type checkRequest struct {
 	verdict.Call
-	// chain has the limits, where the call brings them along in place of a policy.
+	// chain holds the limits of a call that has them itself in place of a policy.
 	chain verdict.LimitCall
-	// respond tells that the HTTP status is that of the verdict.
+	// respond reports that the HTTP status is the verdict's.
 	respond bool
 }
 
@@ -33,7 +33,7 @@ var (
 	errEmptyTTL = errors.New(`must be a duration, such as "30s"`)
 )
 
-// read reads a call of some fields, which are of checkFields or reserveFields.
+// read reads a call with some of checkFields or reserveFields.
 func (c *checkRequest) read(r *jsonReader, fields []string) error {
 	*c = checkRequest{Call: verdict.Call{Attributes: c.Attributes[:0]}, chain: verdict.LimitCall{Limits: c.chain.Limits[:0]}}
 	return r.object(fields, func(field int) (err error) {
@@ -79,9 +79,9 @@ func (c *checkRequest) read(r *jsonReader, fields []string) error {
 	})
 }
 
-// readAttributes reads the attributes of a call, and appends them to list: an object
-// of texts, whole numbers and truth values. What is null is as "", which is as if
-// absent.
+// readAttributes reads the attributes of a call and appends them to list. They are an
+// object of strings, whole numbers, true and false. null and "" both mean that the
+// attribute is absent.
 func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribute, error) {
 	err := r.members(func(text []byte) (err error) {
 		name, value := string(text), ""
@@ -105,7 +105,7 @@ func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribut
 	return list, err
 }
 
-// readSettlement reads a body of some of settleFields.
+// readSettlement reads a body with some of settleFields.
 func readSettlement(r *jsonReader, fields []string, s *verdict.Settlement) error {
 	return r.object(fields, func(field int) (err error) {
 		switch settleFields[field] {

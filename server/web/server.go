@@ -25,17 +25,17 @@ import (
 	"github.com/headgate-io/headgate/internal/poll"
 )
 
-// Bounds of a connection. What does not fit is not a client of ours; each route
-// that reads a body has a bound of its own for it.
+// Bounds of a connection. A request beyond them is no client's of ours. Each route that
+// reads a body has a bound of its own for it.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
 	idleTimeout       = 60 * time.Second
-	// writeTimeout leaves room for a profile or trace of up to a minute before its
-	// first piece is written.
+	// writeTimeout leaves time for a profile or a trace of up to a minute before its first
+	// piece is written.
 	writeTimeout   = 90 * time.Second
 	maxHeaderBytes = 16 << 10
-	// maxScrapes at a time; a scrape visits every shard.
+	// maxScrapes bounds the scrapes at a time; a scrape visits every shard.
 	maxScrapes = 4
 )
 
@@ -49,32 +49,31 @@ type Config struct {
 	Logger *slog.Logger
 	// Pprof serves Go's profiles under /debug/pprof/.
 	Pprof bool
-	// Busy returns how long a part of the process that others wait for has been
-	// at the same thing. A nil Busy is never.
+	// Busy returns how long a thread that others wait for has been busy with the same
+	// commands. nil means never.
 	Busy func() time.Duration
 	// Decider answers under /v1/; nil serves nothing there.
 	Decider Decider
-	// View tells of the node and its cluster to who looks after limits; nil serves
-	// neither that nor policies.
+	// View supplies the state of the node and its cluster. With nil, neither that nor
+	// policies are served.
 	View admin.View
-	// Memory takes n bytes of the account of all clients, or returns false if there
-	// are not so many; where n is negative it gives them back. nil is no account.
+	// Memory reserves n bytes in the account of all clients, and returns false if too few
+	// are left. A negative n gives them back. nil means no account.
 	Memory func(n int) bool
-	// Local: only this machine reaches the port.
+	// Local reports that only this machine reaches the port.
 	Local bool
-	// Fronts counts what is asked under /v1/ for verdicts. It is shown beside the
-	// metrics of the Source; nil is one of this server alone.
+	// Fronts counts the requests for verdicts under /v1/. The metrics include it. With nil,
+	// the server counts alone.
 	Fronts *fronts.Counts
-	// Events are what /v1/events tells; nil serves none.
+	// Events is the log that /v1/events serves; nil serves none.
 	Events *events.Log
-	// TrustedProxies are the networks of gateways that are believed whom they ask
-	// for.
+	// TrustedProxies are the networks of gateways. What they say of their clients is
+	// believed.
 	TrustedProxies []netip.Prefix
-	// MaxClients is how many connections are served at a time; 0 is
-	// DefaultMaxClients.
+	// MaxClients bounds the connections; 0 means DefaultMaxClients.
 	MaxClients int
-	// Fit returns why /readyz turns traffic away, whether or not the process is ready,
-	// or nil. A nil Fit always does.
+	// Fit returns why /readyz turns traffic away, whether or not the process is ready, or
+	// nil. A nil Fit never does.
 	Fit func() error
 }
 
@@ -84,7 +83,7 @@ type Server struct {
 	conns    connections
 	ready    atomic.Bool
 	draining atomic.Bool
-	// ending is closed when long answers are to end, by end.
+	// ending is closed by end, when long answers must end.
 	ending chan struct{}
 	end    func()
 	fit    func() error
@@ -92,8 +91,8 @@ type Server struct {
 }
 
 const (
-	// unreadyAfter is how long something may be busy before /readyz turns
-	// traffic away, and unhealthyAfter before /healthz asks for a restart.
+	// unreadyAfter is how long a thread may be busy before /readyz turns traffic away, and
+	// unhealthyAfter before /healthz asks for a restart.
 	unreadyAfter   = time.Second
 	unhealthyAfter = 5 * time.Second
 )
@@ -150,13 +149,13 @@ func New(c Config) *Server {
 // profiles serves Go's profiles.
 func profiles() http.Handler {
 	mux := http.NewServeMux()
-	// Index serves the named profiles, such as heap, too.
+	// Index also serves the named profiles, such as heap.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	// Without the arguments, of which one may be the password.
+	// Without the arguments, because one of them may be the password.
 	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, os.Args[0]) })
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
-	mux.Handle("POST /debug/pprof/symbol", http.MaxBytesHandler(http.HandlerFunc(pprof.Symbol), maxBodyBytes)) // go tool pprof does
+	mux.Handle("POST /debug/pprof/symbol", http.MaxBytesHandler(http.HandlerFunc(pprof.Symbol), maxBodyBytes)) // for go tool pprof
 	mux.HandleFunc("GET /debug/pprof/trace", pprof.Trace)
 	return mux
 }
@@ -172,15 +171,15 @@ func (s *Server) Serve(l net.Listener) error {
 // Handler answers requests as Serve does.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
-// SetReady says whether /readyz answers 200, unless Fit objects, or 503.
+// SetReady sets whether /readyz answers 200, unless Fit objects, or 503.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
-// drainTime is how long those have who keep a connection to be told that it ends.
+// drainTime is how long Drain waits for kept connections to end.
 const drainTime = 250 * time.Millisecond
 
-// Drain makes the server unready, and each answer the last of its connection: who
-// asks again makes a new one, to this server or, better, to another. It returns when
-// no connection is left, after drainTime, or with ctx. The server still answers all.
+// Drain makes the server unready, and each answer the last on its connection: the client
+// then connects anew, to this server or, better, to another. Drain returns when no
+// connection is left, after drainTime, or with ctx. The server still answers requests.
 func (s *Server) Drain(ctx context.Context) {
 	s.SetReady(false)
 	s.draining.Store(true)
@@ -190,7 +189,7 @@ func (s *Server) Drain(ctx context.Context) {
 	_ = poll.Until(ctx, 5*time.Millisecond, func() bool { return s.conns.len() == 0 })
 }
 
-// parting returns a handler whose answers say that the connection ends, if it does.
+// parting returns a handler whose answers close their connections during Drain.
 func (s *Server) parting(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -200,8 +199,8 @@ func (s *Server) parting(h http.Handler) http.Handler {
 	})
 }
 
-// Shutdown stops listening, waits for the requests in flight until ctx is done
-// and then cuts them off.
+// Shutdown stops listening, waits for the requests in flight until ctx is done, and then
+// cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.end()
 	err := s.http.Shutdown(ctx)
@@ -249,7 +248,7 @@ func (s *Server) Ready() error {
 	return nil
 }
 
-// plain writes a line of text that nobody may cache.
+// plain writes a line of text that must not be cached.
 func plain(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Cache-Control", "no-store")

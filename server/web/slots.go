@@ -35,7 +35,7 @@ var (
 	errSlotsID    = errors.New("id is missing")
 )
 
-// read reads a body of some fields.
+// read reads a body with some fields.
 func (q *slotsRequest) read(r *jsonReader, fields []string) error {
 	return r.object(fields, func(field int) (err error) {
 		switch fields[field] {
@@ -152,7 +152,7 @@ func (x *exchange) readSlots(fields []string) (*slotsRequest, *problem) {
 	return q, nil
 }
 
-// askSlots runs a command, whose reply is no error then.
+// askSlots runs a command and returns its reply, which is not an error.
 func (a *api) askSlots(x *exchange, args []string) (*resp.Reply, *problem) {
 	x.commands = resp.AppendCommand(x.commands[:0], args)
 	if p := a.run(x, x.commands); p != nil {

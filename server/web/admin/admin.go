@@ -20,14 +20,14 @@ type Asker interface {
 	PipelineAs(ctx context.Context, who server.Client, dst, commands []byte) ([]byte, error)
 }
 
-// View tells what a node knows of itself and of its cluster.
+// View supplies the state of a node and its cluster.
 type View interface {
 	Now() Now
-	// Cluster is nil without replication.
+	// Cluster returns nil without replication.
 	Cluster() *Cluster
 }
 
-// API answers requests. Get one from [New].
+// API answers requests. Use [New] to make one.
 type API struct {
 	asker  Asker
 	view   View
@@ -40,29 +40,27 @@ func New(asker Asker, view View) *API {
 	return &API{asker: asker, view: view, writes: newWrites()}
 }
 
-// Request is what somebody asks who may.
+// Request is a request whose client was admitted.
 type Request struct {
 	*http.Request
 	Who  server.Client
 	Body []byte
 }
 
-// Answer is what is answered to one that is right, as JSON unless Type says another
-// thing.
+// Answer is the answer to a right request. It is JSON unless Type says otherwise.
 type Answer struct {
-	Status int // 0 is 200
+	Status int // 0 means 200
 	Type   string
-	// Version is that of the policy, for ETag; 0 for none.
+	// Version is the policy's, for ETag; 0 for none.
 	Version int64
 	Body    []byte
 }
 
-// Error is a request that cannot be answered otherwise, as a status and a code that
-// may be empty.
+// Error answers a request with a status and a code, which may be empty.
 type Error struct {
 	Status       int
 	Code, Detail string
-	// RetryAfter is the time after which the request may be sent again, if it helps.
+	// RetryAfter is when the request may be sent again, 0 if that does not help.
 	RetryAfter time.Duration
 }
 
@@ -72,20 +70,20 @@ func wrong(format string, args ...any) error {
 	return &Error{Status: http.StatusBadRequest, Detail: fmt.Sprintf(format, args...)}
 }
 
-// Method is what a path answers to one method.
+// Method is how a path answers one HTTP method.
 type Method struct {
 	Right access.Right
-	// Types are the content types of bodies, nil for no body, and MaxBody is how many
-	// bytes one may have.
+	// Types are the content types of the body, nil for no body. MaxBody bounds the body in
+	// bytes.
 	Types   []string
 	MaxBody int
-	// Heavy requests or answers are long: few are under way at a time.
+	// Heavy reports that requests or answers are long: few may run at a time.
 	Heavy  bool
 	Handle func(*Request) (Answer, error)
 }
 
-// Bounds of bodies, in bytes: of what names things, of a policy's text with what
-// spells it, and of a file of policies.
+// Bounds of bodies, in bytes: of small requests, of requests with a policy's text, and of
+// files of policies.
 const (
 	maxSmall  = 64 << 10
 	maxPolicy = 128 << 10
@@ -99,8 +97,8 @@ var (
 	typesText = []string{"application/yaml", "application/x-yaml", "text/yaml", "application/json"}
 )
 
-// Routes returns what the API answers, by path, as patterns of http.ServeMux, and by
-// method.
+// Routes returns the requests that the API answers, by path and method. Paths are patterns
+// of http.ServeMux.
 func (a *API) Routes() map[string]map[string]Method {
 	see := func(handle func(*Request) (Answer, error)) Method {
 		return Method{Right: access.RightSee, Handle: handle}
@@ -139,7 +137,7 @@ func (a *API) Routes() map[string]map[string]Method {
 	}
 }
 
-// ask runs a command and returns its reply. An error reply is a *verdict.Error.
+// ask runs a command and returns its reply. An error reply becomes a *verdict.Error.
 func (a *API) ask(r *Request, args ...string) (resp.Reply, error) {
 	out, err := a.asker.PipelineAs(r.Context(), r.Who, nil, resp.AppendCommand(nil, args))
 	if err != nil {
@@ -152,12 +150,12 @@ func (a *API) ask(r *Request, args ...string) (resp.Reply, error) {
 	return reply, verdict.ErrorOf(&reply)
 }
 
-// name is the policy of the path, where `:` stands for `/`.
+// name returns the policy in the path, where `:` stands for `/`.
 func (r *Request) name() string { return strings.ReplaceAll(r.PathValue("name"), ":", "/") }
 
-// query returns the parameters of the query, which are to be among known, and given
-// once: a typing error is not to make a dry run a change. A prefix that ends with a
-// dot is known whatever follows.
+// query returns the parameters of the query. An unknown or repeated parameter is an error:
+// a mistyped dry_run must not make a change. A known name that ends with a dot allows all
+// names that begin with it.
 func (r *Request) query(known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -174,7 +172,7 @@ func (r *Request) query(known ...string) (url.Values, error) {
 	return values, nil
 }
 
-// flag reads a truth value of a query.
+// flag reads a parameter that is true or false.
 func flag(values url.Values, name string) (bool, error) {
 	switch value, given := values[name]; {
 	case !given || value[0] == "false":

@@ -14,8 +14,7 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// decode reads a JSON body strictly: what could be understood in two ways, or is
-// not understood, is an error.
+// decode reads a JSON body strictly: anything ambiguous or unknown is an error.
 func decode(body []byte, into any) error {
 	if !utf8.Valid(body) {
 		return wrong("the body is not UTF-8")
@@ -35,8 +34,8 @@ func decode(body []byte, into any) error {
 // maxNesting is how deep JSON may be nested.
 const maxNesting = 32
 
-// checkNames returns an error unless a text is one JSON value in which no object has a
-// name twice.
+// checkNames returns an error unless a text is one JSON value in which no object has a name
+// twice.
 func checkNames(text []byte) error {
 	type level struct {
 		names map[string]bool // of an object
@@ -95,10 +94,11 @@ func checkNames(text []byte) error {
 	return nil
 }
 
-// attributes are those of a caller: texts, whole numbers and truth values.
+// attributes are those of a caller: strings, whole numbers, true and false.
 type attributes map[string]any
 
-// pairs returns names and values, sorted by name. null and "" are as if absent.
+// pairs returns names and values, sorted by name. null and "" mean that the attribute is
+// absent.
 func (a attributes) pairs() ([]string, error) {
 	var names, list []string
 	for name := range a {
@@ -124,8 +124,8 @@ func (a attributes) pairs() ([]string, error) {
 	return list, nil
 }
 
-// checkNamesOf returns an error for pairs of which a name is none of an attribute, so
-// that a command could read it as an option.
+// checkNamesOf returns an error for pairs with a name that no attribute may have: a command
+// could read it as an option.
 func checkNamesOf(pairs []string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := policy.CheckAttributeName(pairs[i]); err != nil {
@@ -135,7 +135,7 @@ func checkNamesOf(pairs []string) error {
 	return nil
 }
 
-// text is the JSON of a value that always has one.
+// text returns the JSON of a value that always has one.
 func text(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
@@ -144,10 +144,10 @@ func text(v any) []byte {
 	return b
 }
 
-// answer is v as JSON.
+// answer returns an Answer with the JSON of v.
 func answer(v any) (Answer, error) { return Answer{Body: text(v)}, nil }
 
-// appendReply appends a reply as JSON, of which the maps become objects.
+// appendReply appends a reply as JSON. Maps become objects.
 func appendReply(b []byte, r *resp.Reply) []byte {
 	switch r.Type {
 	case '%':
@@ -179,7 +179,7 @@ func appendReply(b []byte, r *resp.Reply) []byte {
 	return append(b, text(r.Str)...)
 }
 
-// value is a field of a map as it is, empty where there is none.
+// value returns a field of a map, the zero value if it is missing.
 func value(r *resp.Reply, name string) resp.Reply {
 	if f := r.Field(name); f != nil {
 		return *f

@@ -9,13 +9,13 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// putPolicy makes the body the policy of the path.
+// putPolicy makes the body the policy in the path.
 func (a *API) putPolicy(r *Request) (Answer, error) {
 	values, err := r.query("change", "dry_run")
 	if err != nil {
 		return Answer{}, err
 	}
-	if name := r.name(); name == "." || name == ".." { // many clients send another path
+	if name := r.name(); name == "." || name == ".." { // many clients clean such a path
 		return Answer{}, wrong("a policy of this name cannot be made over HTTP")
 	}
 	args, err := a.condition(r)
@@ -42,7 +42,7 @@ func changed(name string, reply *resp.Reply, dry bool, err error) (Answer, error
 	return Answer{Version: reply.Int, Body: text(listed{name, reply.Int})}, nil
 }
 
-// rehearsed answers what a change would change.
+// rehearsed answers what a change would do.
 func rehearsed(reply *resp.Reply) (Answer, error) {
 	return answer(struct {
 		Changes []string `json:"changes"`
@@ -72,7 +72,7 @@ func (a *API) condition(r *Request) ([]string, error) {
 	return nil, wrong(`If-Match is * or the ETag of a version, such as "3"`)
 }
 
-// present returns the option IF for the version that there is now.
+// present returns the option IF with the present version.
 func (a *API) present(r *Request) ([]string, error) {
 	reply, err := a.ask(r, "RL.POLICY", "GET", r.name())
 	if err != nil {
@@ -109,7 +109,7 @@ func (a *API) deletePolicy(r *Request) (Answer, error) {
 	return answer(listed{r.name(), reply.Int})
 }
 
-// loadPolicies makes a whole file take effect as one change.
+// loadPolicies loads a whole file as one change.
 func (a *API) loadPolicies(r *Request) (Answer, error) {
 	values, err := r.query("change", "dry_run")
 	if err != nil {
@@ -132,7 +132,7 @@ func (a *API) loadPolicies(r *Request) (Answer, error) {
 	}{readListed(&reply)})
 }
 
-// rollbackPolicy makes the text of an earlier version the next one.
+// rollbackPolicy makes a new version with the text of an earlier one.
 func (a *API) rollbackPolicy(r *Request) (Answer, error) {
 	values, err := r.query("change", "dry_run")
 	if err != nil {
@@ -160,8 +160,8 @@ func (a *API) rollbackPolicy(r *Request) (Answer, error) {
 	return changed(r.name(), &reply, dry, err)
 }
 
-// resetPolicy forgets what was consumed: by the caller of the attributes, or, without
-// any, by all.
+// resetPolicy resets the counters of the caller with the attributes, or, without any, of
+// all.
 func (a *API) resetPolicy(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err

@@ -55,8 +55,8 @@ func (a *API) top(r *Request) (Answer, error) {
 	}{list})
 }
 
-// explain answers what a key holds, what a policy says of a caller, or what a hold was
-// charged.
+// explain answers the state of a key, what applies to a caller of a policy, or what a hold
+// was charged.
 func (a *API) explain(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -95,7 +95,7 @@ func (a *API) explain(r *Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if reply.Field("applies") == nil { // else they are entries of a descriptor, of any names
+	if reply.Field("applies") == nil { // otherwise they are entries of a descriptor, with any names
 		if err := checkNamesOf(pairs); err != nil {
 			return Answer{}, err
 		}

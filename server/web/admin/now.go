@@ -6,12 +6,11 @@ import (
 	"time"
 )
 
-// Now is what a node knows of itself: what has happened since its start, and how it
-// is.
+// Now is a node's state, with counts since its start.
 type Now struct {
 	Node    string `json:"node"`
 	Version string `json:"version"`
-	// Started is when, in RFC 3339.
+	// Started is the time of the start, in RFC 3339.
 	Started  string `json:"started"`
 	Leader   bool   `json:"leader"`
 	Commands uint64 `json:"commands"`
@@ -31,9 +30,9 @@ type Now struct {
 	Revision    int64 `json:"policies_revision"`
 }
 
-// Rates are of a second.
+// Rates are numbers a second.
 type Rates struct {
-	// Over is for how long they were taken, in ms.
+	// Over is the time that they were taken over, in ms.
 	Over     int64   `json:"over_ms"`
 	Commands float64 `json:"commands"`
 	Allowed  float64 `json:"allowed"`
@@ -41,12 +40,12 @@ type Rates struct {
 	Degraded float64 `json:"degraded"`
 }
 
-// rateSpan is for how long rates are taken at least.
+// rateSpan is the least time that rates are taken over.
 const rateSpan = time.Second
 
-// rates keeps what was told before, so that what is told next has rates.
+// rates keeps earlier readings, to compute the rates of the next.
 type rates struct {
-	// mu guards what follows: two readings, at least rateSpan apart.
+	// mu guards the two readings below, which are at least rateSpan apart.
 	mu            sync.Mutex
 	old, latest   Now
 	oldAt, lastAt time.Time
@@ -65,7 +64,7 @@ func (r *rates) of(n *Now, at time.Time) *Rates {
 	}
 	took := at.Sub(r.oldAt)
 	per := func(now, before uint64) float64 {
-		if now < before { // CONFIG RESETSTAT
+		if now < before { // after CONFIG RESETSTAT
 			before = 0
 		}
 		return float64(now-before) / took.Seconds()
@@ -85,7 +84,7 @@ func (a *API) now(r *Request) (Answer, error) {
 	}{n, a.rates.of(&n, time.Now())})
 }
 
-// Cluster is what a node knows of all.
+// Cluster is what a node knows of its cluster.
 type Cluster struct {
 	Node    string   `json:"node"`
 	State   string   `json:"state"`

@@ -12,16 +12,16 @@ import (
 )
 
 const (
-	// maxOverrides are in one import.
+	// maxOverrides is how many one import may have.
 	maxOverrides = 1000
 	maxImport    = 1 << 20
-	// defaultList and maxList are how many overrides are listed.
+	// defaultList and maxList are how many overrides a list has by default and at most.
 	defaultList = 1000
 	maxList     = 100_000
 )
 
-// override is one of a caller or, if it scales, of all: what RL.OVERRIDE takes and
-// tells. ID, Over and Sleeps are told alone.
+// override is an override of a caller or, if it scales, of all callers, as RL.OVERRIDE
+// takes and replies it. ID, Over and Sleeps are only replied.
 type override struct {
 	ID         string     `json:"id,omitempty"`
 	Kind       string     `json:"kind,omitempty"`
@@ -63,13 +63,13 @@ func (o *override) set(policy string) ([]string, error) {
 		return nil, err
 	case o.Until != nil && *o.Until != "":
 		args = append(args, "UNTIL", *o.Until)
-	case len(pairs) > 0 && pairs[0] == "until": // it would be the override's
+	case len(pairs) > 0 && pairs[0] == "until": // RL.OVERRIDE would read it as its option
 		return nil, wrong("an override by attribute until has an until itself")
 	}
 	return append(args, pairs...), nil
 }
 
-// readOverride reads what RL.OVERRIDE tells.
+// readOverride reads an override in a reply of RL.OVERRIDE.
 func readOverride(r *resp.Reply) (o override) {
 	text := func(name string) string { f := value(r, name); return f.Str }
 	is := func(name string) bool { f := value(r, name); return f.Int == 1 }
@@ -87,11 +87,11 @@ func readOverride(r *resp.Reply) (o override) {
 	return o
 }
 
-// selectors are the parameters that say which override a request is about.
+// selectors are the parameters that name an override.
 var selectors = []string{"limit", "tier", "scale", "attributes."}
 
-// selected returns the arguments that say which override a query is about, nil for
-// none: LIMIT limit, TIER or SCALE, and attributes.
+// selected returns the arguments for the override that a query names, nil for none: LIMIT
+// limit, TIER or SCALE, and attributes.
 func selected(values url.Values) ([]string, error) {
 	var args, pairs []string
 	for name, list := range values {
@@ -166,14 +166,14 @@ func (a *API) getOverrides(r *Request) (Answer, error) {
 	return answer(overrides{list})
 }
 
-// overrides are several, as they are told and taken.
+// overrides is a list of overrides in a body.
 type overrides struct {
 	Overrides []override `json:"overrides"`
 }
 
 var noOverride = &Error{Status: http.StatusNotFound, Code: "NOOVERRIDE", Detail: "there is no such override"}
 
-// putOverride sets the override of the body.
+// putOverride sets the override in the body.
 func (a *API) putOverride(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -192,7 +192,7 @@ func (a *API) putOverride(r *Request) (Answer, error) {
 	return answer(imported{Set: 1, Errors: []importError{}})
 }
 
-// deleteOverride takes away the override that the query names.
+// deleteOverride deletes the override that the query names.
 func (a *API) deleteOverride(r *Request) (Answer, error) {
 	values, err := r.query(selectors...)
 	if err != nil {
@@ -217,20 +217,20 @@ func (a *API) deleteOverride(r *Request) (Answer, error) {
 	}{reply.Int})
 }
 
-// imported tells what became of overrides.
+// imported is the result of an import.
 type imported struct {
 	Set    int           `json:"set"`
 	Errors []importError `json:"errors"`
 }
 
-// importError tells why one was not set, by its place.
+// importError is why one override was not set; Index is its place.
 type importError struct {
 	Index  int    `json:"index"`
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 
-// importOverrides sets many, each by itself. Where all of them were, the status is 200.
+// importOverrides sets many overrides, one by one. The status is 200 if all were set.
 func (a *API) importOverrides(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -242,7 +242,7 @@ func (a *API) importOverrides(r *Request) (Answer, error) {
 	if len(body.Overrides) > maxOverrides {
 		return Answer{}, wrong("at most %d overrides at a time", maxOverrides)
 	}
-	// All are right in themselves before any is set.
+	// All must be well-formed before any is set.
 	var commands []byte
 	for i := range body.Overrides {
 		args, err := body.Overrides[i].set(r.name())

@@ -10,13 +10,13 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// listed is a policy in a list, and what a change has led to.
+// listed is a policy and its version, in a list or as the result of a change.
 type listed struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version"`
 }
 
-// version is a version of a policy. Text is not told of the history.
+// version is a version of a policy. The history leaves out Text.
 type version struct {
 	Name     string  `json:"name,omitempty"`
 	Version  int64   `json:"version"`
@@ -28,7 +28,7 @@ type version struct {
 	Deleted  *bool   `json:"deleted,omitempty"`
 }
 
-// readVersion reads what RL.POLICY tells of a version.
+// readVersion reads a version in a reply of RL.POLICY.
 func readVersion(r *resp.Reply) (v version) {
 	text := func(name string) string { f := value(r, name); return f.Str }
 	number := func(name string) int64 { f := value(r, name); return f.Int }
@@ -58,8 +58,8 @@ func readListed(r *resp.Reply) []listed {
 	return list
 }
 
-// getPolicy answers a version of a policy, as JSON or, if that is what is accepted,
-// as its text.
+// getPolicy answers a version of a policy as JSON, or as its text if the client prefers
+// that.
 func (a *API) getPolicy(r *Request) (Answer, error) {
 	values, err := r.query("version")
 	if err != nil {
@@ -90,7 +90,8 @@ func (a *API) getPolicy(r *Request) (Answer, error) {
 
 var noPolicy = &Error{Status: http.StatusNotFound, Code: "NOPOLICY", Detail: "there is no such policy, or no such version of it"}
 
-// takesYAML reports whether a request prefers a policy's text to JSON: it names YAML.
+// takesYAML reports whether a request prefers a policy's text to JSON, because it names
+// YAML.
 func takesYAML(accept []string) bool {
 	for _, line := range accept {
 		for kind := range strings.SplitSeq(line, ",") {
@@ -126,7 +127,7 @@ func (a *API) policyHistory(r *Request) (Answer, error) {
 	}{versions})
 }
 
-// policyDiff answers what differs between version `from` and `to`, or the present one.
+// policyDiff answers the differences between version `from` and `to`, or the present one.
 func (a *API) policyDiff(r *Request) (Answer, error) {
 	values, err := r.query("from", "to")
 	if err != nil {
@@ -157,7 +158,7 @@ func readLines(r *resp.Reply) []string {
 	return lines
 }
 
-// checkPolicies answers what is wrong with a file of policies.
+// checkPolicies answers the errors in a file of policies.
 func (a *API) checkPolicies(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -171,7 +172,7 @@ func (a *API) checkPolicies(r *Request) (Answer, error) {
 	}{readLines(&reply)})
 }
 
-// same reports whether one of the tags of If-None-Match is that of a version.
+// same reports whether If-None-Match has the tag of a version.
 func same(tags []string, version int64) bool {
 	for _, line := range tags {
 		for tag := range strings.SplitSeq(line, ",") {
@@ -183,10 +184,10 @@ func same(tags []string, version int64) bool {
 	return false
 }
 
-// tagOf is the entity tag of a version.
+// tagOf returns the entity tag of a version.
 func tagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// ETag is the entity tag of an answer, "" for none.
+// ETag returns the entity tag of an answer, "" for none.
 func (a *Answer) ETag() string {
 	if a.Version == 0 {
 		return ""

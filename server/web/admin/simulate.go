@@ -16,9 +16,9 @@ import (
 
 // # Trials
 //
-// What limits would answer to a trace of calls is decided as RL.LIMIT and RL.CHECK do,
-// on a table of its own and at the times of the trace: nothing that is in force is
-// read or changed.
+// A trial plays a trace of calls on limits or policies. It decides as RL.LIMIT and RL.CHECK
+// do, on a table of its own and at the times of the trace. It neither reads nor changes
+// what is in force.
 
 // Bounds of a trial.
 const (
@@ -26,44 +26,44 @@ const (
 	maxSteps = 1000
 	maxTimes = 1000
 	maxCalls = 10_000
-	// trialPatience is how long one may take.
+	// trialPatience bounds the time of a trial.
 	trialPatience = 2 * time.Second
-	// lookEvery calls it looks at the time.
+	// lookEvery is the number of calls after which it looks at the time.
 	lookEvery = 64
-	// maxAt is when a step may be at most.
+	// maxAt bounds the time of a step.
 	maxAt = 10 * 365 * 24 * time.Hour
 )
 
-// trialStart is when a trace begins, unless it says so itself: a midnight of UTC.
+// trialStart is the default start of a trace: a midnight in UTC.
 var trialStart = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// trial is what is tried: a limit by each algorithm, or policies.
+// trial is the body: one limit, tried with each algorithm, or policies.
 type trial struct {
 	Start string `json:"start"`
-	// Limit is that of RL.LIMIT.
+	// Limit is as in RL.LIMIT.
 	Limit *struct {
 		Limit  int64  `json:"limit"`
 		Period string `json:"period"`
-		Burst  int64  `json:"burst"` // of token and leaky; 0 is the limit
+		Burst  int64  `json:"burst"` // for token and leaky; 0 means the limit
 	} `json:"limit"`
 	// Policies is the text of a file of policies.
 	Policies string `json:"policies"`
 	Trace    []step `json:"trace"`
 }
 
-// step is a call, or several at one time.
+// step is one call, or several at the same time.
 type step struct {
-	AtMS  int64  `json:"at_ms"` // since the start; never before the step before
+	AtMS  int64  `json:"at_ms"` // since the start; never before the previous step
 	Cost  *int64 `json:"cost"`  // 1 by default
 	Times int    `json:"times"` // 1 by default
-	// Of policies.
+	// For policies.
 	Policy     string     `json:"policy"`
 	Attributes attributes `json:"attributes"`
 
 	pairs []policy.Pair
 }
 
-// outcome is what the last call of a step was answered, and how many of its calls
+// outcome is the result of the last call of a step, and how many of the step's calls
 // passed.
 type outcome struct {
 	AtMS       int64  `json:"at_ms"`
@@ -79,7 +79,7 @@ type outcome struct {
 	Error      string `json:"error,omitempty"`
 }
 
-// decision takes over what an engine has decided.
+// decision copies an engine's decision.
 func (o *outcome) decision(d *algo.Decision) {
 	if d.OK {
 		o.Passed++
@@ -90,7 +90,7 @@ func (o *outcome) decision(d *algo.Decision) {
 	o.RetryAfter, o.ResetAfter, o.Delay = milliseconds(d.RetryAfter), milliseconds(d.ResetAfter), milliseconds(d.Delay)
 }
 
-// milliseconds rounds ns up; algo.Never stays what it is.
+// milliseconds rounds ns up; algo.Never stays -1.
 func milliseconds(ns int64) int64 {
 	if ns < 0 {
 		return ns
@@ -110,7 +110,7 @@ var algorithms = []struct {
 
 var errTrialSlow = &Error{Status: http.StatusUnprocessableEntity, Detail: "the trial takes too long: fewer calls, or a simpler policy"}
 
-// simulate answers what a limit or policies would answer to a trace of calls.
+// simulate answers the results of a trace of calls.
 func (a *API) simulate(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -180,7 +180,7 @@ func (t *trial) check() (start int64, err error) {
 	return start, nil
 }
 
-// play has each call of the trace decided in turn, as of a step, until ctx is done.
+// play decides the calls of the trace one after the other, until ctx is done.
 func (t *trial) play(ctx context.Context, start int64, call func(now int64, s *step, o *outcome) error) ([]outcome, error) {
 	out := make([]outcome, len(t.Trace))
 	n := 0
@@ -199,7 +199,7 @@ func (t *trial) play(ctx context.Context, start int64, call func(now int64, s *s
 	return out, nil
 }
 
-// compare plays the trace on a limit by each algorithm.
+// compare plays the trace on a limit with each algorithm.
 func (t *trial) compare(ctx context.Context, start int64) (Answer, error) {
 	period, err := policy.ParseDuration(t.Limit.Period)
 	if err != nil {
@@ -244,7 +244,7 @@ func (t *trial) decide(ctx context.Context, start int64) (Answer, error) {
 		switch {
 		case errors.Is(err, checks.ErrNoPolicy):
 			return err
-		case err != nil: // of the call
+		case err != nil: // an error of the call
 			o.Error = strings.TrimPrefix(err.Error(), "ERR ")
 			return nil
 		}

@@ -11,17 +11,17 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Changes of one caller are a token bucket: so many at once, and so many a second.
+// The changes of one caller are limited by a token bucket: burst, and rate per second.
 const (
 	writeBurst = 100
 	writeRate  = 10
-	// writesMemory bounds what is known of callers; those whose bucket is full make
-	// room.
+	// writesMemory bounds the memory for callers, in bytes. Callers whose bucket is full
+	// make room.
 	writesMemory = 1 << 20
 )
 
-// writes limits changes by who sends them: by an engine of its own, so that neither
-// keys nor the log of the cluster have anything of it, and so on each node by itself.
+// writes limits the changes of each caller. It has an engine of its own, so that neither
+// keys nor the cluster's log show anything of it. So each node limits alone.
 type writes struct {
 	// mu guards the session.
 	mu      sync.Mutex
@@ -34,7 +34,7 @@ func newWrites() *writes {
 	return &writes{engine: e, session: e.NewSession()}
 }
 
-// limited returns handle for callers that have not changed too much.
+// limited wraps handle, which callers with too many changes do not reach.
 func (w *writes) limited(handle func(*Request) (Answer, error)) func(*Request) (Answer, error) {
 	return func(r *Request) (Answer, error) {
 		if err := w.take(r); err != nil {
@@ -44,7 +44,7 @@ func (w *writes) limited(handle func(*Request) (Answer, error)) func(*Request) (
 	}
 }
 
-// take takes a change of a request's caller.
+// take counts a change of a request's caller.
 func (w *writes) take(r *Request) error {
 	host, _, err := net.SplitHostPort(r.Who.Addr)
 	if err != nil {
