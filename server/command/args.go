@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// ArgOverhead is what an argument takes beside its bytes.
+// ArgOverhead is the memory of an argument beside its bytes, in bytes.
 const ArgOverhead = 24
 
-// ArgsSize is how many bytes arguments take.
+// ArgsSize returns the memory of arguments in bytes.
 func ArgsSize(args [][]byte) int {
 	size := ArgOverhead * len(args)
 	for _, a := range args {
@@ -17,8 +17,7 @@ func ArgsSize(args [][]byte) int {
 	return size
 }
 
-// CloneArgs copies arguments out of the input buffer, in one allocation for
-// the bytes.
+// CloneArgs copies arguments out of the input buffer, with one allocation for all bytes.
 func CloneArgs(args [][]byte) [][]byte {
 	buf := make([]byte, 0, ArgsSize(args)-ArgOverhead*len(args))
 	out := make([][]byte, len(args))
@@ -29,8 +28,7 @@ func CloneArgs(args [][]byte) [][]byte {
 	return out
 }
 
-// EqualFold reports whether b is the ASCII word s, which is in lower case, in
-// any case.
+// EqualFold reports whether b is the ASCII word s in any case. s is in lower case.
 func EqualFold(b []byte, s string) bool {
 	if len(b) != len(s) {
 		return false
@@ -49,11 +47,10 @@ func EqualFold(b []byte, s string) bool {
 // Clip returns at most n bytes of b, for an error's text.
 func Clip(b []byte, n int) []byte { return b[:min(len(b), n)] }
 
-// AddSpan returns base + n*unit, where unit is a second or a millisecond. It is
-// false where the milliseconds since 1970 are more than an int64 holds, which
-// Redis refuses. Times after the year 2262, which nanoseconds have no number for,
-// are the last one, below the largest int64: a key that expires is not taken for
-// one that never does. Times long past all mean the same.
+// AddSpan returns base + n*unit, where unit is a second or a millisecond. It returns false
+// if the milliseconds since 1970 overflow an int64, which Redis refuses. Times after the
+// year 2262, which nanoseconds cannot express, become the last one, which is below the
+// largest int64, so that such a key still has an expiry. Times long past are all the same.
 func AddSpan(base, n int64, unit time.Duration) (int64, bool) {
 	scale := int64(unit / time.Millisecond)
 	switch {

@@ -9,28 +9,28 @@ import (
 
 // # What is too long for a loop
 //
-// What decides where a command runs is what it passes over, not what it returns:
-// the entries that it walks over or changes, and the bytes that it copies or
-// moves. A handler knows that when it visits its key. It asks Long, and if that
-// says so it ends its visit and leaves.
+// Where a command runs depends on the work that it does, not on what it returns: the
+// entries that it walks over or changes, and the bytes that it copies or moves. A handler
+// knows the work when it visits its key. It asks Long, and if that returns true it ends its
+// visit and returns.
 
 const (
-	// InlineEntries is how many entries of a collection, or arguments of a command,
-	// a loop handles itself, at 20 to 100 ns each. What has more goes to a worker.
+	// InlineEntries is how many entries of a collection, or arguments of a command, a loop
+	// handles itself, at 20 to 100 ns each. More go to a worker.
 	InlineEntries = 1000
 	// BytesOfEntry is how many bytes a loop copies in the time of an entry.
 	BytesOfEntry = 256
 )
 
-// Long reports whether the call, which is to pass over so many entries, must leave
-// its loop for a worker: see Leave.
+// Long reports whether the call must leave its loop for a worker, since it has so many
+// entries to pass over: see Leave.
 func (c *Call) Long(entries int) bool {
 	c.Entries = entries
 	return entries > InlineEntries && (!c.InExec || c.Movable) && !c.OnWorker
 }
 
-// LongReply reports whether the call, whose reply begins at start of W, must leave
-// its loop, so long is the reply. Then nothing is left of it.
+// LongReply reports whether the call must leave its loop because its reply, which begins at
+// start of W, is long. If so, it removes the reply.
 func (c *Call) LongReply(start int) bool {
 	if len(c.W.B)-start <= InlineEntries*BytesOfEntry || !c.Long((len(c.W.B)-start)/BytesOfEntry) {
 		return false
@@ -39,23 +39,23 @@ func (c *Call) LongReply(start int) bool {
 	return true
 }
 
-// LongKeys reports whether the call must leave its loop, since what it copies is
-// as large as what keys hold.
+// LongKeys reports whether the call must leave its loop because it copies as much as keys
+// hold, and that is large.
 func (c *Call) LongKeys(keys ...[]byte) bool {
 	if c.OnWorker {
 		return false
 	}
 	bytes := 0
 	for _, key := range keys {
-		n, _, _ := c.Sess.Footprint(c.Now, key) // an error shows when the call runs
+		n, _, _ := c.Sess.Footprint(c.Now, key) // an error is replied when the call runs
 		bytes += n
 	}
 	return c.Long(bytes / BytesOfEntry)
 }
 
-// Leave runs the call's handler again, on a worker and with a session of its own.
-// Until then the handler must have changed and replied nothing. Of a step that can
-// move it is the step that runs again.
+// Leave runs the call's handler again, on a worker and with a session of its own. Until
+// then the handler must have changed and replied nothing. If the call is part of a step
+// that can move, the whole step runs again.
 func (c *Call) Leave() {
 	if c.InExec {
 		c.Moves = true
@@ -79,24 +79,23 @@ func (c *Call) Leave() {
 }
 
 const (
-	// apartEntries is how many entries a call on a worker passes over with its key
-	// locked: some milliseconds.
+	// apartEntries is how many entries a call on a worker passes over with its key locked:
+	// some milliseconds.
 	apartEntries = 64 * InlineEntries
-	// apartTries is how often a call with more than that works on a copy of its key.
+	// apartTries is how often a call with more entries works on a copy of its key.
 	apartTries = 4
 )
 
-// apart runs a call on a worker on a copy of its key, and stores what has become of
-// it, so that nobody waits for the key meanwhile. It returns false, and has changed
-// and replied nothing, if others keep changing the key, or there is no memory for
-// copies.
+// apart runs a call on a worker, on a copy of its key, and stores the result. So nobody
+// waits for the key meanwhile. It returns false if others keep changing the key, or if
+// there is no memory for copies; then it has changed and replied nothing.
 func (c *Call) apart() bool {
 	main, start := c.Sess, len(c.W.B)
 	copies := main.Engine().NewScratch()
 	defer func() { c.Sess, c.InExec = main, false }()
 	for range apartTries {
 		if copies.Bring(main, c.Now, c.Args[1]) != nil {
-			return false // what is wrong shows without copies
+			return false // the error is found again without copies
 		}
 		c.Outcome, c.Sess, c.InExec = Outcome{}, copies.Session(), true
 		c.Spec.Handler(c)

@@ -14,44 +14,43 @@ import (
 // Handler runs a command: it writes exactly one reply to call.W.
 type Handler func(call *Call)
 
-// Call is one command being executed. Who executes it fills it in, runs
-// Spec.Handler and looks at the Outcome; one Call serves one call after another
-// without an allocation.
+// Call is one command being executed. The Host fills it in, runs Spec.Handler and reads the
+// Outcome. It uses one Call for many calls, without an allocation.
 type Call struct {
 	Spec *Spec
-	// Args are views that die with the handler's return. The first is the
-	// command's name as the client wrote it, of a container the second is the
-	// subcommand's. Their number fits the arity.
+	// Args are views that are valid until the handler returns. The first is the command's
+	// name as the client wrote it; in a container the second is the subcommand's. Their
+	// number fits the arity.
 	Args [][]byte
 	W    *resp.Writer
 	Now  int64 // engine time, Unix ns: a handler reads no clock
 	Sess *engine.Session
-	// Limits decides limits: the session, or what the failure policy has
-	// while no leader decides. The reply tells so if Degraded is set.
+	// Limits decides limits: the session, or without a leader the failure policy. Degraded
+	// reports the latter, and the reply says so.
 	Limits   Limiter
 	Degraded bool
 	Host     Host
-	// Chain is room for a call of limits, and Memory what handlers keep from one
-	// call to the next so that they need not make it again; nil at first.
+	// Chain is memory for a call of limits. Memory is what handlers reuse from one call to
+	// the next; nil at first.
 	Chain  Chain
 	Memory any
-	// Tally is what a room counts by itself, in this call and others of the thread; nil
-	// at first.
+	// Tally holds a room's counts of this call and earlier ones of the thread; nil at
+	// first.
 	Tally Tally
-	// Round numbers the commands that are prepared together: see Spec.Ahead. What
-	// was prepared in another round is of another input.
+	// Round numbers the commands that are prepared together: see Spec.Ahead. What was
+	// prepared in another round belongs to other input.
 	Round uint64
-	// Ended is set by Spec.Ahead, or nil. It is called once, when the commands of
-	// the round have run.
+	// Ended is set by Spec.Ahead, or nil. It is called once, when the commands of the round
+	// have run.
 	Ended func()
-	// InExec: the call is part of a transaction, whose thread waits for it.
+	// InExec reports that the call is part of a transaction, whose thread waits for it.
 	InExec bool
-	// Movable: the call is part of a step that can be taken back and run where
-	// it may take its time. A handler that has more to do than a loop should
-	// sets Moves, replies nothing, and leaves the rest to that.
+	// Movable reports that the call is part of a step that can be taken back and run on a
+	// worker. A handler with too much work for a loop sets Moves, replies nothing, and
+	// returns.
 	Movable bool
-	// OnWorker: the call has been put off to a worker, where it may take long,
-	// and must not call Host.Block.
+	// OnWorker reports that the call runs on a worker. It may take long, and must not call
+	// Host.Block.
 	OnWorker bool
 
 	Outcome
@@ -66,7 +65,7 @@ func (c *Call) Fail(err error) {
 	c.W.Error(EngineError(err).Error())
 }
 
-// Pattern compiles a pattern, or replies why it is none.
+// Pattern compiles a pattern, or replies why it is invalid.
 func (c *Call) Pattern(b []byte) (*glob.Pattern, bool) {
 	p, err := glob.Compile(string(b))
 	if err != nil {
@@ -76,8 +75,8 @@ func (c *Call) Pattern(b []byte) (*glob.Pattern, bool) {
 	return p, true
 }
 
-// NewSession returns a session in the call's database, for a job of Host.Block:
-// whoever has used it closes it. A job that never begins leaves it as it is.
+// NewSession returns a session in the call's database, for a job of Host.Block. The job
+// closes it. A session that was never used need not be closed.
 func (c *Call) NewSession() *engine.Session {
 	s := c.Sess.Engine().NewSession()
 	s.Use(c.Sess.Database())
@@ -96,12 +95,12 @@ func (c *Call) Decided(ok bool) {
 	}
 }
 
-// heldTogether is how many keys a command on several holds at a time: more would
-// hold up too much of the table.
+// heldTogether is how many keys a command isolates at a time: more would hold up too much
+// of the table.
 const heldTogether = 64
 
-// Together runs fn, which visits some keys one by one, as one step that nobody
-// sees half of, if they are not too many.
+// Together runs fn, which visits some keys one by one. If the keys are not too many, it is
+// one step, and nobody sees half of it.
 func (c *Call) Together(keys [][]byte, fn func()) {
 	if c.OnWorker || len(keys) < 2 || len(keys) > heldTogether {
 		fn()
@@ -112,26 +111,25 @@ func (c *Call) Together(keys [][]byte, fn func()) {
 	fn()
 }
 
-// Outcome is what a call leaves behind beside its reply.
+// Outcome is the result of a call beside its reply.
 type Outcome struct {
-	// Err is the engine's error that the reply tells, if it tells one.
+	// Err is the engine's error in the reply, nil for none.
 	Err error
 	// Moves: see Call.Movable.
 	Moves bool
-	// Entries is how many entries the call has passed over, beside its bytes: see
-	// Long.
+	// Entries is how many entries the call has passed over: see Long. Its bytes do not
+	// count.
 	Entries int
 	// Passed and Denied count the decisions of limits.
 	Passed, Denied uint32
-	// Sync is what the call asks for itself.
+	// Sync is the SYNC or ASYNC of the call.
 	Sync SyncMode
-	// Commit is what the reply waits for.
+	// Commit is the commit that the reply waits for.
 	Commit Commit
 }
 
-// SyncMode is the SYNC or ASYNC of a call: whether its reply waits until its
-// effect is on a majority of nodes. A node of its own has none to wait for, and
-// takes both without effect.
+// SyncMode is the SYNC or ASYNC of a call: whether its reply waits until its effect is on a
+// majority of nodes. On a node without a cluster both have no effect.
 type SyncMode uint8
 
 // The modes; the default is the partition's durability.
@@ -141,7 +139,7 @@ const (
 	SyncNone
 )
 
-// Strictest returns what a reply waits for that tells of a call of each mode.
+// Strictest returns the mode of a reply to two calls with the modes m and other.
 func (m SyncMode) Strictest(other SyncMode) SyncMode {
 	switch {
 	case m == SyncCommit || other == SyncCommit:
@@ -155,16 +153,14 @@ func (m SyncMode) Strictest(other SyncMode) SyncMode {
 // Commit is the commit that a reply waits for: none if Ticket is 0.
 type Commit struct {
 	Ticket uint64
-	// Since is the earliest ticket whose failure concerns the reply, at most
-	// Ticket.
+	// Since is the earliest ticket whose failure concerns the reply, at most Ticket.
 	Since uint64
-	// Lenient: the reply is sent even if the commit fails.
+	// Lenient reports that the reply is sent even if the commit fails.
 	Lenient bool
 }
 
-// Join makes the reply wait for other too, as that of a transaction does for
-// each of its commands: the latest ticket covers the others, and one that is
-// strict makes all of them strict.
+// Join makes the reply wait for other too. A transaction's reply waits for each of its
+// commands so: the latest ticket covers the others, and one strict commit makes all strict.
 func (c *Commit) Join(other Commit) {
 	switch {
 	case other.Ticket == 0:
@@ -177,39 +173,38 @@ func (c *Commit) Join(other Commit) {
 	}
 }
 
-// Tally counts by itself what calls of one batch have done. Flush makes it visible, at
-// the end of the batch at the latest.
+// Tally counts calls of one batch. Flush adds its counts to those that others read, at the
+// end of the batch at the latest.
 type Tally interface{ Flush() }
 
-// Host is who executes a call: a connection, or a caller within the process.
+// Host executes calls: it is a connection, or a caller within the process.
 type Host interface {
-	// Block runs job on a worker, for a call that may take more than 100 µs:
-	// the reply is what job writes. job must not touch the call or its
-	// arguments (copy them); keep is how many bytes of them it holds on to. In a
-	// transaction it runs at once.
+	// Block runs job on a worker, for a call that may take more than 100 µs. job writes the
+	// reply. It must not touch the call or its arguments, but copies of them; keep is their
+	// size in bytes. In a transaction job runs at once.
 	Block(call *Call, keep int, job func(w *resp.Writer))
-	// BlockSync is Block for a job that finds out by itself whether its reply is one of a
-	// call with SYNC, that takes what it needs of spent, and has a turn if its command is
-	// one that takes turns. In a transaction it has none.
+	// BlockSync is Block for a job that returns the durability of its reply. job takes its
+	// memory from spent. It has a turn if its command is a slow step; in a transaction it
+	// has none.
 	BlockSync(call *Call, keep int, job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) SyncMode)
-	// Took notes that the call has taken so long, if nobody else times it.
+	// Took records how long the call has taken, if nobody else times it.
 	Took(call *Call, took time.Duration)
-	// Uncertain replies that nobody knows whether the command was executed.
+	// Uncertain replies that the command may have been executed.
 	Uncertain(w *resp.Writer)
-	// MostReply is how many bytes a reply may have.
+	// MostReply returns the longest reply in bytes.
 	MostReply() int
-	// Databases is how many databases the client may use.
+	// Databases returns how many databases the client may use.
 	Databases() int
-	// Administers reports whether the client may run what is guarded.
+	// Administers reports whether the client may run guarded commands.
 	Administers() bool
-	// Author says who the client is, for the record of a change: its name, if it
-	// has one, and its address.
+	// Author names the client, for the record of a change: by its name, if it has one, and
+	// its address.
 	Author() string
 }
 
 const (
-	// ExecTime is how long a transaction goes on running commands that may take
-	// long: its thread has other connections.
+	// ExecTime is how long a transaction may run before it starts no more slow commands:
+	// its thread has other connections.
 	ExecTime = 10 * time.Millisecond
 
 	// ErrNotYet answers a command that a leader of an older version does not know.

@@ -1,14 +1,13 @@
-// Package command says what a command is: its [Spec], the [Table] that finds it
-// by name and tells clients about it, and the [Call] of it that a [Handler]
-// runs. It knows no connection; a call's [Host] executes it, and its [Limiter]
-// decides limits.
+// Package command says what a command is: its [Spec], the [Table] that finds it by name and
+// describes it to clients, and the [Call] of it that a [Handler] runs. It knows no
+// connection: a call's [Host] executes it, and its [Limiter] decides limits.
 //
 // # How to add a command
 //
-// Write a file with a function that returns the commands as a plain slice, in
-// the room that they belong to (server/checks, server/keyspace; server for what
-// is about connections and the process), and add that function to the room's
-// Commands or to Server.commandLists:
+// Write a file with a function that returns the commands as a plain slice, in the room that
+// they belong to (server/checks, server/keyspace; package server for commands about
+// connections and the process). Add that function to the room's Commands or to
+// Server.commandLists:
 //
 //	func limitCommands() []command.Spec {
 //		return []command.Spec{{
@@ -32,11 +31,10 @@
 //		call.W.Int(…)
 //	}
 //
-// The table has already checked the arity. A handler writes exactly one reply
-// to call.W. All arguments are views that die with the handler's return. It runs
-// on the thread of a loop, so it must take well under 100 µs; what may take
-// longer copies its arguments and calls call.Host.Block, whose job must not
-// touch the call. A reply that must be committed whatever the durability says so
-// in call.Sync. A command about its connection is a func(*conn, args) of package
-// server, wrapped in onConn.
+// The table has already checked the arity. A handler writes exactly one reply to call.W.
+// All arguments are views that are valid until the handler returns. It runs on the thread
+// of a loop, so it must take well under 100 µs. A command that may take longer copies its
+// arguments and calls call.Host.Block, whose job must not touch the call. If a reply must
+// wait for its commit whatever the durability, the handler sets call.Sync. A command about
+// its connection is a func(*conn, args) of package server, wrapped in onConn.
 package command

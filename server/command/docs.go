@@ -25,17 +25,16 @@ func (t *Table) ByFullName(name []byte) *Spec {
 	return lookup(cmd.bySub, []byte(second))
 }
 
-// WriteInfo replies a command's entry of COMMAND INFO: name, arity, flags,
-// first key, last key, step, ACL categories, tips, key specifications,
-// subcommands, none of them if subs is false.
+// WriteInfo replies a command's entry of COMMAND INFO: name, arity, flags, first key, last
+// key, step, ACL categories, tips, key specifications, and, if subs is set, subcommands.
 func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	w.Array(10)
 	w.BulkString(cmd.Full)
 	w.Int(int64(cmd.Arity))
 	flags := cmd.Flags
-	// Where a first key stands still, as of RL.LIMIT, it is enough to find a node by:
-	// redis-py asks COMMAND GETKEYS before each call of a command with movablekeys,
-	// of any node, and does not look for another one if that is dead.
+	// If the first key has a fixed place, as in RL.LIMIT, it is enough to find the node.
+	// With movablekeys redis-py calls COMMAND GETKEYS before each call, on one node, and
+	// fails if that node is dead.
 	movable := ""
 	if cmd.Keys.movable() && cmd.Keys.First == 0 {
 		movable = "movablekeys"
@@ -71,8 +70,8 @@ func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	}
 }
 
-// writeTips replies Redis's tips for clients of a cluster, and one of Headgate's own:
-// that the leader answers.
+// writeTips replies Redis's tips for clients of a cluster, and one of Headgate's: that the
+// leader answers.
 func (cmd *Spec) writeTips(w *resp.Writer) {
 	tips := policyTips[cmd.Full]
 	if cmd.Flags&Leader != 0 {
@@ -84,8 +83,8 @@ func (cmd *Spec) writeTips(w *resp.Writer) {
 	}
 }
 
-// policyTips say to which nodes of a cluster a client sends a command, and what it
-// makes of several replies, as Redis 7 says it:
+// policyTips say to which nodes of a cluster a client sends a command, and how it combines
+// several replies, as in Redis 7:
 // https://redis.io/docs/latest/develop/reference/command-tips/
 var policyTips = func() map[string][]string {
 	tips := make(map[string][]string)
@@ -118,10 +117,10 @@ var policyTips = func() map[string][]string {
 	return tips
 }()
 
-// publicFlags are those that flagNames names.
+// publicFlags are the flags in flagNames.
 const publicFlags = Immediate - 1
 
-// writeKeySpecs replies Redis 7's description of where the keys are.
+// writeKeySpecs replies Redis 7's description of the keys' positions.
 func (cmd *Spec) writeKeySpecs(w *resp.Writer) {
 	k := cmd.Slots()
 	if k.First == 0 && !k.movable() {
@@ -177,7 +176,7 @@ func (cmd *Spec) writeKeySpecs(w *resp.Writer) {
 	w.Int(0)
 }
 
-// access says what the command does with its keys, in Redis's words.
+// access returns what the command does with its keys, in Redis's words.
 func (cmd *Spec) access() []string {
 	switch {
 	case cmd.Channels.First != 0:
@@ -198,7 +197,7 @@ func writeFlags(w *resp.Writer, flags []string) {
 	}
 }
 
-// sinceVersion is the version of Headgate that brought the commands there are.
+// sinceVersion is the version of Headgate that introduced the commands.
 const sinceVersion = "1.0.0"
 
 func (cmd *Spec) WriteDocs(w *resp.Writer) {

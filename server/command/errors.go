@@ -16,15 +16,15 @@ var (
 	errNotShared   = errors.New("CLUSTERDOWN no leader answers, and this is not decided without one")
 )
 
-// EngineError gives an error of the engine its RESP prefix, and Redis's text
-// where Redis has one.
+// EngineError gives an error of the engine its RESP prefix, and Redis's text if there is
+// one.
 func EngineError(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrWrongType):
 		return errors.New("WRONGTYPE " + err.Error())
 	case errors.Is(err, engine.ErrFull):
 		return errOutOfMemory
-	case errors.Is(err, engine.ErrSealed): // who may send it to another node does that instead
+	case errors.Is(err, engine.ErrSealed): // a connection forwards the command instead, if it can
 		return errNotLeader
 	case errors.Is(err, engine.ErrNotLocal):
 		return errNotShared
@@ -34,7 +34,7 @@ func EngineError(err error) error {
 	return errors.New("ERR " + err.Error())
 }
 
-// ErrInvalidExpire is Redis's error for the time of an expiry.
+// ErrInvalidExpire returns Redis's error for the time of an expiry.
 func ErrInvalidExpire(command string) error {
 	return errors.New("ERR invalid expire time in '" + command + "' command")
 }

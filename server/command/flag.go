@@ -5,14 +5,13 @@ import "slices"
 // Flag is a property of a command that the server or its clients act on.
 type Flag uint32
 
-// Flags of commands: those up to SkipSlowlog are told to clients, the others
-// are the server's.
+// Flags of commands: clients see those up to SkipSlowlog; the others are the server's.
 const (
 	Write       Flag = 1 << iota // may change a key
 	Readonly                     // reads keys and changes none
 	DenyOOM                      // may need memory for a new key
 	Admin                        // for operators; not shown by MONITOR
-	PubSub                       // of the publish/subscribe family
+	PubSub                       // Pub/Sub
 	NoScript                     // not from scripts
 	Loading                      // answered while state is being loaded
 	Stale                        // answered without a leader
@@ -25,24 +24,24 @@ const (
 	Subscribed // allowed while a RESP2 connection is subscribed
 	Unpaused   // does not wait for the end of CLIENT PAUSE
 	NoTable    // needs no lock of a shard: may run in an EXEC that holds some
-	Exec       // EXEC
-	Wait       // WAIT
+	Exec       // is EXEC
+	Wait       // is WAIT
 	Limit      // asks a limit: the failure policy may answer
 	Counter    // is about counters, and deletes none: the failure policy may answer
-	OwnConn    // acts on its connection: not forwarded, where it would act on another
+	OwnConn    // acts on its connection: never forwarded, where it would act on another
 	Local      // each node of a cluster answers for itself, though it is about keys
-	Select     // SELECT
+	Select     // is SELECT
 	Peers      // only nodes of the cluster may send it
 	Long       // may take seconds: reads a whole table, any number of keys, or a file of policies
-	Leader     // only the leader answers: set for everything else about keys
-	NeedsConn  // acts on its connection, or makes no sense without one: set for what has OwnConn or Peers
+	Leader     // only the leader answers: set for all other commands about keys
+	NeedsConn  // acts on its connection, or makes no sense without one: set if OwnConn or Peers is
 	Script     // runs a script: slow ones have workers of their own
 	Databases  // may touch another database than its connection's
-	Forwarded  // other nodes may send it for their clients: set for what has Leader and not OwnConn
-	Guarded    // with admin-pass set, for the user admin only; not of what has Fast or Script
+	Forwarded  // other nodes may send it for their clients: set if Leader is and OwnConn is not
+	Guarded    // with admin-pass set, for the user admin only; never with Fast or Script
 )
 
-// flagNames are the flags that clients are told, in Redis's words.
+// flagNames are the flags that clients see, in Redis's words.
 var flagNames = []struct {
 	flag Flag
 	name string
@@ -52,8 +51,8 @@ var flagNames = []struct {
 	{SkipSlowlog, "skip_slowlog"}, {Fast, "fast"}, {NoAuth, "no_auth"}, {NoMulti, "no_multi"},
 }
 
-// Category is a set of ACL categories. Those that follow from flags (read,
-// write, admin, dangerous, pubsub, fast, slow, guarded) are added by the table.
+// Category is a set of ACL categories. The table adds those that follow from flags (read,
+// write, admin, dangerous, pubsub, fast, slow, guarded).
 type Category uint32
 
 // Categories, in the order of categoryNames.
@@ -85,7 +84,7 @@ var categoryNames = []string{
 	"connection", "transaction", "limiter", "scripting", "guarded",
 }
 
-// impliedCategories are the categories that follow from flags, as in Redis.
+// impliedCategories returns the categories that follow from flags, as in Redis.
 func impliedCategories(f Flag) Category {
 	var c Category
 	if f&Write != 0 {
@@ -111,8 +110,8 @@ func impliedCategories(f Flag) Category {
 	return c
 }
 
-// CategoryNamed returns the set of the category called name, in lower case; 0 if
-// there is none.
+// CategoryNamed returns the set of the category called name, in lower case; 0 for an
+// unknown name.
 func CategoryNamed(name string) Category {
 	if i := slices.Index(categoryNames, name); i >= 0 {
 		return 1 << i
@@ -120,5 +119,5 @@ func CategoryNamed(name string) Category {
 	return 0
 }
 
-// CategoryNames are the names of all categories.
+// CategoryNames returns the names of all categories.
 func CategoryNames() []string { return categoryNames }

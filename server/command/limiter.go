@@ -5,9 +5,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Limiter decides limits. Each method is that of [engine.Session] of the same
-// name, which is the Limiter of a node that decides; while no leader does, it is
-// the failure policy's.
+// Limiter decides limits. Its methods are those of [engine.Session], which is the Limiter
+// of a node that decides. Without a leader the failure policy is the Limiter.
 type Limiter interface {
 	Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error)
 	DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error)
@@ -15,8 +14,7 @@ type Limiter interface {
 	Acquire(now int64, key []byte, limit, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error)
 }
 
-// Chain is a chain of limits with its decisions: memory that one call after
-// another uses.
+// Chain is a chain of limits with its decisions. It is memory that many calls use in turn.
 type Chain struct {
 	Segs []engine.Segment
 	Opts algo.Options

@@ -6,15 +6,15 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Pairs collects a reply of names and values, whose number is known at the end:
-// a map in RESP3, in RESP2 a flat array.
+// Pairs collects a reply of names and values, whose number is known at the end: a map in
+// RESP3, in RESP2 a flat array.
 type Pairs struct {
 	w *resp.Writer
 	n int
 	b resp.Writer
 }
 
-// NewPairs returns the reply that w takes with Flush.
+// NewPairs returns an empty reply. Flush writes it to w.
 func NewPairs(w *resp.Writer) *Pairs { return &Pairs{w: w, b: resp.Writer{RESP3: w.RESP3}} }
 
 // Str adds a name and a string.
@@ -31,8 +31,7 @@ func (p *Pairs) Int(name string, v int64) {
 	p.b.Int(v)
 }
 
-// List adds a name and an array, whose n elements are to be written to what it
-// returns.
+// List adds a name and an array. Its n elements must be written to the returned writer.
 func (p *Pairs) List(name string, n int) *resp.Writer {
 	p.n++
 	p.b.BulkString(name)
@@ -46,7 +45,7 @@ func (p *Pairs) Flush() {
 	p.w.B = append(p.w.B, p.b.B...)
 }
 
-// Truth is 1 for true.
+// Truth returns 1 for true and 0 for false.
 func Truth(b bool) int64 {
 	if b {
 		return 1
@@ -54,8 +53,7 @@ func Truth(b bool) int64 {
 	return 0
 }
 
-// CeilUnits rounds a duration of 0 or more up to whole units; algo.Never
-// stays what it is.
+// CeilUnits rounds a duration of 0 or more up to whole units; algo.Never stays -1.
 func CeilUnits(ns int64, unit time.Duration) int64 {
 	n := ns / int64(unit)
 	if ns%int64(unit) > 0 {
@@ -67,7 +65,7 @@ func CeilUnits(ns int64, unit time.Duration) int64 {
 	return n
 }
 
-// CeilMillis is CeilUnits for milliseconds, so that waiting as long as told is
+// CeilMillis is CeilUnits for milliseconds: a client that waits that long waits long
 // enough.
 func CeilMillis(ns int64) int64 { return CeilUnits(ns, time.Millisecond) }
 

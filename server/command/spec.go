@@ -10,52 +10,52 @@ import (
 // Spec describes one command or subcommand.
 type Spec struct {
 	Name string // lower case
-	// Arity is the number of arguments, the name (and the subcommand's)
-	// included; -n means at least n.
+	// Arity is the number of arguments, including the name and the subcommand's; -n means
+	// at least n.
 	Arity      int
 	Flags      Flag
 	Keys       Keys
 	Categories Category
-	// Channels are arguments that are no keys, but by whose slots clients of a
-	// cluster find the node as by those of keys.
+	// Channels are arguments that are not keys, but by whose slots clients of a cluster
+	// find the node.
 	Channels Keys
 
-	// Derived returns keys of database 0 that the command touches and that are not
-	// among its arguments, as they are now; it is nil if there are none. Who holds
-	// keys for the command holds these too.
+	// Derived returns the keys of database 0 that the command touches at present, and that
+	// are not among its arguments; nil if it never has any. A step that isolates the
+	// command's keys isolates these too.
 	Derived func(args [][]byte, now int64) [][]byte
 
-	// Ahead prepares a command of a pipeline before the first of it runs: it finds
-	// the keys that the command will look up and asks for them. The Handler, which
-	// gets the same args in the same Round of the call, may go by what it has left
-	// in the call's Memory. It replies nothing and changes nothing. It is nil for
-	// commands whose keys are arguments.
+	// Ahead prepares a command of a pipeline before the first of them runs: it finds the
+	// keys that the command will look up and prefetches them. The Handler, which gets the
+	// same args in the same Round of the call, may use what Ahead leaves in the call's
+	// Memory. Ahead replies and changes nothing. It is nil for commands whose keys are
+	// arguments.
 	Ahead func(call *Call, args [][]byte)
 
-	// Headless says how a call is answered while no leader does. It is set for every
-	// command that has the flag Limit, and nil for the others.
+	// Headless returns how a call is answered without a leader. Every command with the flag
+	// Limit has it; for the others it is nil.
 	Headless func(args [][]byte) Headless
 
-	// Sets is set for a command that gives its first argument a value, whatever that
-	// had before. It reports whether the call leaves a value that is there.
+	// Sets is set for a command that sets its first argument to a value, whatever that had
+	// before. It reports whether the call leaves an existing value.
 	Sets func(args [][]byte) (onlyNew bool)
 
-	// For COMMAND DOCS. Syntax is what follows the name, in the notation of
-	// redis.io: [optional], <one | another>, "name [name ...]", TOKEN value.
+	// For COMMAND DOCS. Syntax is the part after the name, in the notation of redis.io:
+	// [optional], <one | another>, "name [name ...]", TOKEN value.
 	Group, Complexity, Summary, Syntax string
 
-	// Handler runs the command; of a container, the container's name alone,
-	// and nil if that is an error (its arity then is -2). The first argument
-	// of a container names one of Subs, to which NewTable adds HELP.
+	// Handler runs the command. For a container it runs the container's name alone; nil if
+	// that is an error, and then the arity is -2. The first argument of a container names
+	// one of Subs, to which NewTable adds HELP.
 	Handler Handler
 	Subs    []Spec
 
-	// Secrets appends to at the positions of arguments that MONITOR and
-	// SLOWLOG must not show. It is nil if there are none.
+	// Secrets appends to at the positions of arguments that MONITOR and SLOWLOG must not
+	// show. nil means none.
 	Secrets func(args [][]byte, at []int) []int
 
-	// Guards reports whether a call with these arguments is for the user admin
-	// only, as Guarded says of all calls. It is nil if the arguments do not matter.
+	// Guards reports whether a call with these arguments is only for the user admin. With
+	// the flag Guarded all calls are. nil means that the arguments do not matter.
 	Guards func(args [][]byte) bool
 
 	// Set by NewTable.
@@ -67,7 +67,7 @@ type Spec struct {
 	bySub map[string]*Spec
 }
 
-// Redacted stands in Public for arguments that are shown to nobody.
+// Redacted replaces arguments in Public that must not be shown.
 const Redacted = "(redacted)"
 
 // Public returns arguments as MONITOR, SLOWLOG and the decision log may show them.
@@ -82,7 +82,7 @@ func (cmd *Spec) Public(args [][]byte) [][]byte {
 	return shown
 }
 
-// ForAdmin reports whether a call with these arguments is for the user admin only.
+// ForAdmin reports whether a call with these arguments is only for the user admin.
 func (cmd *Spec) ForAdmin(args [][]byte) bool {
 	return cmd.Flags&Guarded != 0 || cmd.Guards != nil && cmd.Guards(args)
 }
@@ -96,7 +96,7 @@ func (cmd *Spec) Confirms() bool {
 	return cmd.Flags&flags == flags
 }
 
-// Slots are the arguments by whose slots clients of a cluster find the node.
+// Slots returns the arguments by whose slots clients of a cluster find the node.
 func (cmd *Spec) Slots() Keys {
 	if cmd.Channels.First != 0 {
 		return cmd.Channels
@@ -104,8 +104,8 @@ func (cmd *Spec) Slots() Keys {
 	return cmd.Keys
 }
 
-// AboutTable reports whether the command may be about the whole table: what keys
-// it touches nobody can say before it runs.
+// AboutTable reports whether the command may touch the whole table: its keys are unknown
+// before it runs.
 func (cmd *Spec) AboutTable() bool {
 	return !cmd.HasKeys() && cmd.Derived == nil && cmd.Flags&NoTable == 0
 }
@@ -123,19 +123,19 @@ type Keys struct {
 	// First and Last are positions, the name being 0; a negative Last counts
 	// from the end (-1 is the last argument). Step is the distance between keys.
 	First, Last, Step int
-	// Count, if not 0, is the position of the argument that has the number of keys,
-	// which follow it.
+	// Count, if not 0, is the position of the argument with the number of keys. The keys
+	// follow it.
 	Count int
-	// Find replaces all of these when positions depend on the arguments otherwise:
-	// it appends the positions of the keys to at.
+	// Find replaces all of these if positions depend on the arguments in another way: it
+	// appends the positions of the keys to at.
 	Find func(args [][]byte, at []int) []int
 }
 
 // movable reports whether the positions of keys depend on the arguments.
 func (k Keys) movable() bool { return k.Find != nil || k.Count != 0 }
 
-// counted appends the positions of the keys that follow their number. A number that
-// is wrong has no keys: the handler replies the error.
+// counted appends the positions of the keys that follow their number. If the number is
+// wrong, there are none, and the handler replies the error.
 func (k Keys) counted(args [][]byte, at []int) []int {
 	if len(args) <= k.Count {
 		return at
@@ -171,8 +171,8 @@ func (k Keys) Positions(args [][]byte, at []int) []int {
 	return at
 }
 
-// Many reports whether a command executes key by key, so that it may have
-// executed in part. A chain is all or nothing.
+// Many reports whether a command executes key by key, so that it may be executed in part. A
+// chain is all or nothing.
 func (k Keys) Many(args [][]byte) bool {
 	return !k.movable() && k.Last != k.First && len(args) > k.First+1
 }

@@ -19,7 +19,7 @@ type argument struct {
 	args     []argument // of oneof and block
 }
 
-// argumentKinds are the types of arguments by their name; others are strings.
+// argumentKinds are the types of arguments by name; all others are strings.
 var argumentKinds = map[string]string{
 	"key": "key", "newkey": "key", "source": "key", "destination": "key", "pattern": "pattern",
 	"count": "integer", "cursor": "integer", "seconds": "integer", "milliseconds": "integer", "ms": "integer",
@@ -116,8 +116,8 @@ func (p *syntaxParser) word() argument {
 	return argument{name: strings.ToLower(t), kind: "pure-token", token: t}
 }
 
-// group parses what follows an opening bracket, up to its closing one. repeats
-// is how many arguments end in an ellipsis.
+// group parses the contents of a bracket and the closing one. repeats is how many arguments
+// end in an ellipsis.
 func (p *syntaxParser) group(open string) (a argument, repeats int, err error) {
 	var choices []argument
 	for {
@@ -161,9 +161,9 @@ func (p *syntaxParser) group(open string) (a argument, repeats int, err error) {
 // blockName names a group after its first member, as Redis often does.
 func blockName(args []argument) string { return args[0].name }
 
-// repeatLast folds the group of n arguments a, which is optional and repeats,
-// into the same arguments before it: "key [key ...]" is one or more keys. A
-// group with other names stands for itself: none or more.
+// repeatLast folds the group of n arguments a, which is optional and repeats, into the same
+// arguments before it: "key [key ...]" is one or more keys. A group with other names stays:
+// none or more.
 func repeatLast(args []argument, a argument, n int) ([]argument, error) {
 	members := []argument{a}
 	if a.kind == "block" {

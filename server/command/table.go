@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// maxName is longer than every command's name, so that a longer word is
-// unknown without looking.
+// maxName is longer than every command's name, so a longer word is unknown without a
+// look-up.
 const maxName = 32
 
 // Table finds commands by name. It is immutable.
@@ -30,20 +30,19 @@ func NewTable(lists ...[]Spec) (*Table, error) {
 	return t, nil
 }
 
-// Forwarded returns the part of the table that other nodes may send: what a
-// follower forwards, and nothing that each node answers for itself, such as
-// CONFIG, SHUTDOWN or CLIENT KILL.
+// Forwarded returns the part of the table that other nodes may send: the commands that a
+// follower forwards. Commands that each node answers for itself, such as CONFIG, SHUTDOWN
+// or CLIENT KILL, are not in it.
 func (t *Table) Forwarded() *Table {
 	return t.part(func(cmd *Spec) bool { return cmd.Flags&Forwarded != 0 })
 }
 
-// Unconnected returns the part of the table without what acts on its own
-// connection.
+// Unconnected returns the part of the table without commands that act on their connection.
 func (t *Table) Unconnected() *Table {
 	return t.part(func(cmd *Spec) bool { return cmd.Flags&NeedsConn == 0 })
 }
 
-// part returns the commands and subcommands that keep tells.
+// part returns the commands and subcommands for which keep returns true.
 func (t *Table) part(keep func(*Spec) bool) *Table {
 	f := &Table{byName: make(map[string]*Spec), count: t.count}
 	for _, cmd := range t.list {
@@ -138,8 +137,8 @@ func lookup(names map[string]*Spec, name []byte) *Spec {
 	return names[string(lower[:len(name)])]
 }
 
-// Find returns the command of args, its subcommand if it is a container, and
-// nil when there is none; NotFound says why.
+// Find returns the command of args: its subcommand if it is a container, nil if there is
+// none. NotFound says why.
 func (t *Table) Find(args [][]byte) *Spec {
 	cmd := lookup(t.byName, args[0])
 	if cmd == nil || cmd.bySub == nil || len(args) < 2 {
@@ -148,8 +147,7 @@ func (t *Table) Find(args [][]byte) *Spec {
 	return lookup(cmd.bySub, args[1])
 }
 
-// NotFound is the error for args that Find knows nothing about, in Redis's
-// words.
+// NotFound returns the error for args that Find does not know, in Redis's words.
 func (t *Table) NotFound(args [][]byte) string {
 	if cmd := lookup(t.byName, args[0]); cmd != nil {
 		return fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", Clip(args[1], 128), cmd.Upper)
@@ -169,7 +167,7 @@ func (t *Table) NotFound(args [][]byte) string {
 	return b.String()
 }
 
-// wrongArity is the error for a number of arguments that cmd does not take.
+// WrongArity returns the error for a number of arguments that cmd does not take.
 func WrongArity(cmd *Spec) string {
 	return "ERR wrong number of arguments for '" + cmd.Full + "' command"
 }
@@ -178,9 +176,8 @@ func WrongArity(cmd *Spec) string {
 // subcommands. The caller must not change it.
 func (t *Table) List() []*Spec { return t.list }
 
-// Count is how many indexes commands and subcommands have.
+// Count returns how many indexes commands and subcommands have.
 func (t *Table) Count() int { return t.count }
 
-// Alone reports whether a call's first argument names the command whatever
-// follows.
+// Alone reports whether a call's first argument names the command, whatever the others are.
 func (cmd *Spec) Alone() bool { return cmd.bySub == nil && !cmd.sub }
