@@ -14,8 +14,8 @@ type expiry struct {
 	value  []byte
 }
 
-// is notes an option's name, and reports whether it is one. The same one may
-// come twice, as in Redis, but not two.
+// is notes an option's name, and reports whether it is one. As in Redis an option may be
+// repeated, but two different ones may not.
 func (e *expiry) is(name []byte) bool {
 	for _, option := range [...]string{"ex", "px", "exat", "pxat"} {
 		if command.EqualFold(name, option) {
@@ -29,8 +29,8 @@ func (e *expiry) is(name []byte) bool {
 	return false
 }
 
-// deadline returns when the key expires, in engine time; engine.NoExpiry without
-// an option. Its errors are replies.
+// deadline returns when the key expires, in engine time; engine.NoExpiry without an option.
+// Its errors are replies.
 func (e *expiry) deadline(call *command.Call) (int64, error) {
 	if e.option == "" {
 		return engine.NoExpiry, nil

@@ -27,7 +27,7 @@ const (
 	allFields = "O(N), N the number of fields of the hash"
 )
 
-// hashCommand completes the Spec of a command about the hash of one key.
+// hashCommand fills in the Spec of a command about one hash.
 func hashCommand(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
 	return command.Spec{
 		Name: name, Arity: arity, Flags: flags, Keys: oneKey, Categories: command.CatHash,
@@ -65,7 +65,7 @@ func hashCommands() []command.Spec {
 	}
 }
 
-// hset also is HMSET, which replies OK.
+// hset is HSET and HMSET, which replies OK.
 func hset(call *command.Call) {
 	pairs := call.Args[2:]
 	if len(pairs)%2 != 0 {

@@ -18,23 +18,23 @@ var (
 
 const (
 	ofElements = "O(N), N the number of elements in the call"
-	// What is behind an index is found from the nearer end.
+	// An index is found from the nearer end.
 	byWalking = "O(N), N the number of elements up to the nearer end of the list"
 	allOfList = "O(N), N the number of elements of the list"
 )
 
-// walked is how many times longer the elements of a reply take than those that
-// are only walked over or compared: see command.Call.Long.
+// walked is how many times longer an element of a reply takes than one that is only walked
+// over or compared: see command.Call.Long.
 const walked = 8
 
-// steps is how many entries it is to find an element of a list of n.
+// steps returns the work to find an element of a list of n, in entries.
 func steps(index, n int) int { return min(index, n-index) / walked }
 
-// walking is how many entries it is to look at all elements of a list, or to move
-// all its bytes.
+// walking returns the work to read all elements of a list, or to move all its bytes, in
+// entries.
 func walking(list []byte) int { return packed.Len(list)/walked + len(list)/command.BytesOfEntry }
 
-// listCommand completes the Spec of a command about the list of one key.
+// listCommand fills in the Spec of a command about one list.
 func listCommand(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
 	return command.Spec{
 		Name: name, Arity: arity, Flags: flags, Keys: oneKey, Categories: command.CatList,
@@ -154,8 +154,8 @@ func pop(front bool) command.Handler {
 	}
 }
 
-// removeElements removes a range of the list that v holds, and the list with its
-// last element.
+// removeElements removes a range of the list that v holds, and the list itself if it
+// becomes empty.
 func removeElements(v *engine.Value, l *packed.List, from, to int) {
 	switch {
 	case from == to:
@@ -176,8 +176,8 @@ func llen(call *command.Call) {
 	v.Close()
 }
 
-// parseIndex reads the index of an element of a list of n; ok is false for one
-// that is not there.
+// parseIndex reads the index of an element of a list of n; ok is false if it is out of
+// range.
 func parseIndex(b []byte, n int) (index int, ok bool, err error) {
 	i, err := parseInt(b)
 	if err != nil {
@@ -269,16 +269,16 @@ func ltrim(call *command.Call) {
 	removeElements(v, &l, to, l.Len())
 	if v.Exists() {
 		removeElements(v, &l, 0, from)
-		v.Changed() // in Redis it has been written, however short it was
+		v.Changed() // Redis counts it as written, however short the list was
 	}
 	call.W.OK()
 }
 
-// trimming is how many entries it is to keep a range of a list of n elements and
-// size bytes.
+// trimming returns the work to keep a range of a list of n elements and size bytes, in
+// entries.
 func trimming(from, to, n, size int) int {
 	entries := steps(from, n) + steps(to, n)
-	if from < to && to-from < n/2 { // what stays moves, to give back room
+	if from < to && to-from < n/2 { // what stays is moved, to give back memory
 		entries += size / command.BytesOfEntry
 	}
 	return entries
@@ -304,7 +304,7 @@ func lset(call *command.Call) {
 		call.Error(errIndex.Error())
 		return
 	}
-	// If it has another length, about the bytes up to the nearer end move.
+	// If the length changes, about the bytes up to the nearer end move.
 	if at := steps(i, l.Len()); call.Long(at + at*walked*(v.Len()/l.Len())/command.BytesOfEntry) {
 		v.Close()
 		call.Leave()
@@ -317,8 +317,8 @@ func lset(call *command.Call) {
 	call.W.OK()
 }
 
-// walk begins a visit to the list of a call that looks at its elements one by
-// one. v is nil if an error has been replied, or a worker has the call.
+// walk begins a visit to the list of a call that reads its elements one by one. v is nil if
+// an error was replied, or a worker has the call.
 func walk(call *command.Call) (v *engine.Value, l packed.List) {
 	if v = visit(call, call.Args[1], algo.List); v == nil {
 		return nil, l

@@ -37,9 +37,9 @@ func lmove(call *command.Call) {
 	moveElement(call, left[0], left[1])
 }
 
-// moveElement takes the first or last element of one list and puts it before or
-// behind the elements of another. It is there before it is taken away, so that
-// one which cannot be put stays where it is.
+// moveElement moves the first or last element of one list to the start or end of another.
+// It adds the element before it removes it, so that an element that cannot be added stays
+// where it is.
 func moveElement(call *command.Call, fromFront, toFront bool) {
 	source, destination := call.Args[1], call.Args[2]
 	step := isolate(call, [][]byte{source, destination})
@@ -54,7 +54,7 @@ func moveElement(call *command.Call, fromFront, toFront bool) {
 		return
 	}
 	if bytes.Equal(source, destination) {
-		if call.Long(v.Len() / command.BytesOfEntry) { // it is copied
+		if call.Long(v.Len() / command.BytesOfEntry) { // its bytes are copied
 			v.Close()
 			step.Commit()
 			call.Leave()
@@ -104,11 +104,11 @@ func rotate(call *command.Call, v *engine.Value, fromFront, toFront bool) {
 			return
 		}
 	}
-	v.Changed() // also where the element has not moved
+	v.Changed() // also if the element has not moved
 	call.W.Bulk(element)
 }
 
-// end is the index of the first or the last element.
+// end returns the index of the first or the last element.
 func end(l *packed.List, front bool) int {
 	if front {
 		return 0

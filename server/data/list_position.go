@@ -25,8 +25,8 @@ func listPositionCommands() []command.Spec {
 	}
 }
 
-// positions are the options of LPOS: which of the elements that match, counted
-// from the first or the last one, how many of them, and among how many elements.
+// positions are the options of LPOS: the rank of the first match to reply, counted from
+// either end, how many matches, and how many elements to compare.
 type positions struct {
 	rank      int64
 	backwards bool

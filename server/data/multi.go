@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// manyStringCommands are about the strings of several keys.
+// manyStringCommands returns the commands on the strings of several keys.
 func manyStringCommands() []command.Spec {
 	pairs := command.Keys{First: 1, Last: -1, Step: 2}
 	return []command.Spec{
@@ -31,8 +31,8 @@ func manyStringCommands() []command.Spec {
 	}
 }
 
-// mGet replies values, of some keys as of one instant. Of a call of very many a
-// worker collects them, one after another, each as it is then.
+// mGet replies the values of a few keys as of one instant. With very many keys a worker
+// collects the values one after the other, each as it is then.
 func mGet(call *command.Call) {
 	keys := call.Args[1:]
 	if call.Long(len(keys)) {
@@ -49,7 +49,7 @@ func mGet(call *command.Call) {
 	}
 }
 
-// collect replies the strings of keys. On error, which may be errLeaves, it has
+// collect replies the strings of keys. After an error, which may be errLeaves, it has
 // written nothing.
 func collect(call *command.Call, keys [][]byte) error {
 	w, most := call.W, call.Host.MostReply()
@@ -60,7 +60,7 @@ func collect(call *command.Call, keys [][]byte) error {
 	w.Array(len(keys))
 	for _, key := range keys {
 		if call.OnWorker && w.Refused {
-			return nil // nobody gets the reply
+			return nil // the client has gone
 		}
 		v, err := call.Sess.Open(call.Now, key, algo.Counter)
 		switch {
@@ -91,8 +91,8 @@ func collect(call *command.Call, keys [][]byte) error {
 	return nil
 }
 
-// yieldAfter is how many bytes a worker copies before it lets others go first: it
-// would keep its processor for ten milliseconds.
+// yieldAfter is how many bytes a worker copies before it yields; without it, a worker would
+// keep its processor for ten milliseconds.
 const yieldAfter = 1 << 20
 
 var (
@@ -139,9 +139,9 @@ func setPairs(call *command.Call, onlyNew bool) {
 	}
 }
 
-// storePairs sets keys to values; with onlyNew, if none of the keys exists. The
-// keys must be held. What can be found wrong is found before anything is set;
-// without memory for a key the ones before it are set.
+// storePairs sets keys to values; with onlyNew, if none of the keys exists. The keys must
+// be isolated. Errors in the arguments are found before anything is set. If memory runs out
+// at a key, the keys before it are set.
 func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (done bool, err error) {
 	for i := 0; i < len(pairs); i += 2 {
 		kind, ok, err := s.Kind(now, pairs[i])
@@ -150,7 +150,7 @@ func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (don
 			return false, err
 		case ok && onlyNew:
 			return false, nil
-		case ok && kind < algo.Counter: // a limit's, or slots
+		case ok && kind < algo.Counter: // a limit or slots
 			return false, engine.ErrWrongType
 		case len(pairs[i+1]) > engine.MaxValueLen:
 			return false, engine.ErrValueTooLarge

@@ -18,16 +18,16 @@ var (
 	errLongReply     = errors.New("ERR the reply is longer than client-output-buffer-limit")
 )
 
-// sample is what HRANDFIELD, SRANDMEMBER and ZRANDMEMBER ask for: count
-// different entries, or, as repeats says, count that may be the same.
+// sample is the arguments of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER: count different
+// entries, or, if repeats is set, count entries that may repeat.
 type sample struct {
 	count   int
 	repeats bool
 	pairs   bool // with values or scores
 }
 
-// parseSample reads [count [word]]; word, which asks for pairs, is "" where
-// there are none.
+// parseSample reads [count [word]]. word asks for pairs; it is "" if the command has no
+// such option.
 func parseSample(args [][]byte, word string) (s sample, err error) {
 	n, err := parseCount(args[0])
 	switch {
@@ -81,8 +81,8 @@ func (s *sample) entry(w *resp.Writer) {
 	}
 }
 
-// repeat replies count entries of r, each written by write and chosen by itself. A
-// reply that is longer than one may be becomes an error.
+// repeat replies count entries of r, each chosen anew and written by write. It replies an
+// error if the reply becomes too long.
 func (s *sample) repeat(call *command.Call, r *reading, write func(w *resp.Writer)) {
 	w, most := call.W, call.Host.MostReply()
 	start := len(w.B)

@@ -11,13 +11,13 @@ import (
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-// HSCAN, SSCAN and ZSCAN answer a whole collection at once, as Redis does with
-// one that is small: what a value may have fits a reply, and one that is read in
-// a single step misses nothing and repeats nothing, on whatever node. The cursor
-// of the reply is 0, and that of the call means nothing.
+// HSCAN, SSCAN and ZSCAN reply a whole collection at once, as Redis does for a small one. A
+// value's size is bounded, so it fits a reply. A collection that is read in one step misses
+// and repeats nothing, whichever node answers. The cursor of the reply is 0, and the call's
+// is ignored.
 
-// stepsOfEntry is how many steps of matching, of a few nanoseconds each, take as
-// long as an entry.
+// stepsOfEntry is how many steps of matching, of a few nanoseconds each, take as long as an
+// entry.
 const stepsOfEntry = 32
 
 var errCursor = errors.New("ERR invalid cursor")
@@ -29,7 +29,7 @@ type scanCall struct {
 	n       int
 }
 
-// matches reports whether the entry called name is asked for.
+// matches reports whether the pattern matches the entry's name.
 func (s *scanCall) matches(name []byte) bool {
 	return s.pattern == nil || s.pattern.Match(string(name))
 }
@@ -40,8 +40,8 @@ func (s *scanCall) add(b []byte) {
 	s.n++
 }
 
-// scanner returns the handler of a command that scans a kind of collection with
-// collect, which adds to s what matches.
+// scanner returns the handler of a command that scans a kind of collection. collect adds
+// the matching entries to s.
 func scanner(kind algo.Algorithm, collect func(s *scanCall, b packed.Buffer)) command.Handler {
 	return func(call *command.Call) {
 		if !isCursor(call.Args[2]) {
@@ -55,7 +55,7 @@ func scanner(kind algo.Algorithm, collect func(s *scanCall, b packed.Buffer)) co
 		defer r.close()
 		var s scanCall
 		if packed.Len(r.Bytes()) > 0 {
-			// As in Redis, nobody looks at the options for an absent key.
+			// As in Redis, the options are not read for an absent key.
 			if err := s.parse(call.Args[3:]); err != nil {
 				call.Error(err.Error())
 				return
@@ -74,10 +74,10 @@ func scanner(kind algo.Algorithm, collect func(s *scanCall, b packed.Buffer)) co
 	}
 }
 
-// isCursor reports whether b is a number that C's strtoul reads whole.
+// isCursor reports whether C's strtoul reads all of b as a number.
 func isCursor(b []byte) bool {
 	if len(b) == 0 {
-		return true // of an empty text it makes 0
+		return true // strtoul reads an empty text as 0
 	}
 	if b[0] == '-' || b[0] == '+' {
 		b = b[1:]

@@ -19,8 +19,8 @@ var (
 	errLexBound = errors.New("ERR min or max not valid string range item")
 )
 
-// maxScoreLen bounds the text of a score, beyond what any number needs: to read
-// one takes time in proportion to its length.
+// maxScoreLen bounds the text of a score, because reading one takes time in proportion to
+// its length. No number needs more.
 const maxScoreLen = 1024
 
 // parseScore reads the score of an element or its increment, as Redis does with
@@ -52,14 +52,13 @@ func smallInt(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// strtod returns the number that s is, whole and without white space. The error
-// tells of a number out of range, whose value then is an infinity or 0, apart
-// from what is none.
+// strtod reads s, all of it and without white space. A number that is out of range becomes
+// an infinity or 0, with an error that differs from that of an invalid number.
 func strtod(s string) (float64, error) {
 	if len(s) > maxScoreLen || strings.Contains(s, "_") {
 		return 0, strconv.ErrSyntax
 	}
-	// C reads a hexadecimal number without an exponent too.
+	// C also reads a hexadecimal number without an exponent.
 	if hex := strings.TrimLeft(s, "+-"); len(hex) > 2 && hex[0] == '0' && hex[1]|0x20 == 'x' && !strings.ContainsAny(hex, "pP") {
 		s += "p0"
 	}
@@ -87,8 +86,7 @@ func isZero(s string) bool {
 	return strings.Trim(s, "0.") == ""
 }
 
-// scoreRange is a range of scores: from min to max, each of them left out if its
-// Ex is set.
+// scoreRange is a range of scores from min to max. A bound is left out if its Ex is set.
 type scoreRange struct {
 	min, max     float64
 	minEx, maxEx bool
@@ -103,9 +101,8 @@ func parseScoreRange(lower, upper []byte) (r scoreRange, err error) {
 	return r, err
 }
 
-// parseBound reads a bound of a range of scores. As in Redis it may begin with
-// white space, ends at a NUL, may be out of the range of a float64, and is 0 if
-// it is empty.
+// parseBound reads a bound of a range of scores. As in Redis it may begin with white space,
+// ends at a NUL, may be out of the range of a float64, and is 0 if it is empty.
 func parseBound(b []byte) (f float64, exclusive bool, err error) {
 	if len(b) > 0 && b[0] == '(' {
 		b, exclusive = b[1:], true
@@ -126,7 +123,7 @@ func parseBound(b []byte) (f float64, exclusive bool, err error) {
 	return f, exclusive, nil
 }
 
-// empty reports a range that no score is in.
+// empty reports whether no score is in the range.
 func (r *scoreRange) empty() bool {
 	return r.min > r.max || r.min == r.max && (r.minEx || r.maxEx)
 }
@@ -135,10 +132,10 @@ func (r *scoreRange) empty() bool {
 type lexBound struct {
 	text      []byte
 	exclusive bool
-	sign      int // -1 is before all members, 1 behind them
+	sign      int // -1 is before all members, 1 after them
 }
 
-// parseLexBound reads -, +, or a member behind ( or [.
+// parseLexBound reads -, +, or a member after ( or [.
 func parseLexBound(b []byte) (lexBound, error) {
 	switch {
 	case len(b) == 0:
@@ -161,8 +158,8 @@ func (l lexBound) compare(other lexBound) int {
 	return bytes.Compare(l.text, other.text)
 }
 
-// rank returns how many members of z, all of one score, come before the bound;
-// with included, a member that equals it too.
+// rank returns how many members of z, all of one score, come before the bound; with
+// included, also a member that equals it.
 func (l lexBound) rank(z *packed.SortedSet, included bool) int {
 	switch {
 	case l.sign < 0:
@@ -184,14 +181,14 @@ func parseLexRange(lower, upper []byte) (r lexRange, err error) {
 	return r, err
 }
 
-// empty reports a range that no member is in.
+// empty reports whether no member is in the range.
 func (r *lexRange) empty() bool {
 	c := r.min.compare(r.max)
 	return c > 0 || c == 0 && (r.min.exclusive || r.max.exclusive)
 }
 
-// ranks returns the positions from, and up to but without to, that the bounds
-// of a range select of n: negative ones count from the end, -1 is the last.
+// ranks returns the positions that the bounds of a range select of n, from inclusive, to
+// exclusive. Negative bounds count from the end; -1 is the last.
 func ranks(first, last int64, n int) (from, to int) {
 	count := int64(n)
 	if first < 0 {

@@ -15,7 +15,7 @@ const (
 	allMembers = "O(N), N the number of members of the set"
 )
 
-// setCommand completes the Spec of a command about the set of one key.
+// setCommand fills in the Spec of a command about one set.
 func setCommand(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
 	return command.Spec{
 		Name: name, Arity: arity, Flags: flags, Keys: oneKey, Categories: command.CatSet,
@@ -194,7 +194,7 @@ func popMembers(call *command.Call) {
 	for member := range s.Sample(n, rand.Uint64) {
 		popped = append(popped, member)
 	}
-	popped = command.CloneArgs(popped) // what they are views of changes
+	popped = command.CloneArgs(popped) // they are views of the value, which changes
 	call.W.Set(n)
 	for _, member := range popped {
 		s.Remove(member)
@@ -247,8 +247,8 @@ func srandmember(call *command.Call) {
 	}
 }
 
-// smove adds the member to its new set before it takes it from the old one, so
-// that one which cannot be added stays where it is.
+// smove adds the member to its new set before it removes it from the old one, so that a
+// member that cannot be added stays where it is.
 func smove(call *command.Call) {
 	source, destination, member := call.Args[1], call.Args[2], call.Args[3]
 	step := isolate(call, [][]byte{source, destination})

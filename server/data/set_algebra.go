@@ -20,16 +20,16 @@ var (
 )
 
 const (
-	// algebraMost bounds the members of all sets that one command puts together,
-	// and algebraBytes the copies of these sets.
+	// algebraMost bounds the members of all sets of one command together, and algebraBytes
+	// their copies.
 	algebraMost  = 1 << 20
 	algebraBytes = 64 << 20
-	// algebraTries is how often sets are put together again because somebody has
-	// changed one meanwhile, until they are held for it.
+	// algebraTries is how often a command begins again because somebody has changed a set
+	// meanwhile. After that it isolates them.
 	algebraTries = 4
 )
 
-// setAlgebraCommands put several sets together in one step.
+// setAlgebraCommands returns the commands that combine several sets in one step.
 func setAlgebraCommands() []command.Spec {
 	const ofAll = "O(N), N the number of members of all sets"
 	var list []command.Spec
@@ -51,12 +51,11 @@ func setAlgebraCommands() []command.Spec {
 	return append(list, card)
 }
 
-// combination makes one list of members of sets, which are copies.
+// combination returns the members of a combination of sets, which are copies.
 type combination func(sets []packed.Set) (members [][]byte)
 
-// use does something with the members that a combination has made: it replies them,
-// or prepares what is to be stored, for which it returns a function that stores it
-// and replies. That is called with all keys of the call held.
+// use takes the members that a combination has returned. It replies them, or returns a
+// function that stores them and replies; that is called with all keys of the call isolated.
 type use func(members [][]byte) (store func())
 
 func (combine combination) reply(call *command.Call) {
@@ -78,12 +77,11 @@ func (combine combination) store(call *command.Call) {
 	})
 }
 
-// run combines the sets of keys and has use use the members, unless it has
-// replied an error or has put the call off. All keys of the call are those to be
-// held.
+// run combines the sets of keys and calls use with the members. It does not if it has
+// replied an error or a worker has the call. all are the keys of the call to isolate.
 //
-// A worker holds nothing while it works on its copies: it watches the sets, and
-// begins again if somebody has changed one.
+// A worker locks nothing while it works on its copies. It watches the sets, and begins
+// again if somebody has changed one.
 func (combine combination) run(call *command.Call, keys, all [][]byte, use use) {
 	if call.Long(len(keys)) {
 		call.Leave()
@@ -123,8 +121,8 @@ func (combine combination) held(call *command.Call, keys, all [][]byte, use use)
 	}
 }
 
-// watching is run with nothing held but for the end. It returns false, and has
-// replied nothing, if somebody has changed a set meanwhile.
+// watching is run with nothing locked until the end. It returns false, and has replied
+// nothing, if somebody has changed a set meanwhile.
 func (combine combination) watching(call *command.Call, keys, all [][]byte, use use) (done bool) {
 	watched := make([]engine.Watch, 0, len(keys))
 	defer func() {
@@ -169,10 +167,9 @@ func (combine combination) watching(call *command.Call, keys, all [][]byte, use 
 	return true
 }
 
-// storeSet makes value the set of key, of n members, unless it could not be made
-// because of invalid. The key is held and may have held a value of any data type.
-// It replies how many members there are. Without members there is no key
-// afterwards.
+// storeSet makes value, a set of n members, the value of key, unless invalid is an error.
+// The key is isolated, and may hold a value of any data type. It replies the number of
+// members. A set without members deletes the key.
 func storeSet(call *command.Call, key, value []byte, n int, invalid error) {
 	kind, exists, err := call.Sess.Kind(call.Now, key)
 	switch {
@@ -202,9 +199,9 @@ func storeSet(call *command.Call, key, value []byte, n int, invalid error) {
 	call.W.Int(int64(n))
 }
 
-// countMembers returns how many entries it is to pass over the sets of keys, or
-// replies an error, also if they have too many members together. It looks at all
-// of them, so that a key of another kind is an error whatever the others are.
+// countMembers returns the work to pass over the sets of keys, in entries. It replies an
+// error if a key is of another kind, or if the sets have too many members together. It
+// reads all keys, so that a key of another kind is always an error.
 func countMembers(call *command.Call, keys [][]byte) (entries int, ok bool) {
 	members, bytes := 0, 0
 	for _, key := range keys {
@@ -249,7 +246,7 @@ func members(s *packed.Set) [][]byte {
 	return list
 }
 
-// keep returns those of members that a set has, or has not.
+// keep returns those members that a set has, or, without has, those that it lacks.
 func keep(members [][]byte, s *packed.Set, has bool) (kept [][]byte) {
 	for _, m := range members {
 		if s.Has(m) == has {
@@ -260,7 +257,7 @@ func keep(members [][]byte, s *packed.Set, has bool) (kept [][]byte) {
 }
 
 func intersect(sets []packed.Set) [][]byte {
-	// The smallest set first: what is not in it needs no look.
+	// The smallest set first: members outside of it need no look-up.
 	smallest := 0
 	for i := range sets {
 		if sets[i].Len() < sets[smallest].Len() {

@@ -11,15 +11,15 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// compactMembers is how many members a sorted set has that is small to Redis, and
-// compactLen how many bytes each of them.
+// A sorted set is small in Redis if it has up to compactMembers members of up to compactLen
+// bytes each.
 const (
 	compactMembers = 128
 	compactLen     = 64
 )
 
-// compact reports whether a sorted set is small to Redis, unless it has not been
-// so since it was made.
+// compact reports whether a sorted set is small in Redis. In Redis a set that was ever
+// large stays large; here only its present size counts.
 func compact(z *packed.SortedSet) bool {
 	if z.Len() > compactMembers {
 		return false
@@ -34,8 +34,7 @@ func compact(z *packed.SortedSet) bool {
 
 const logMembers = "O(log N) for each member, N the number of members of the sorted set"
 
-// sortedSetCommand completes the Spec of a command about the sorted set of one
-// key.
+// sortedSetCommand fills in the Spec of a command about one sorted set.
 func sortedSetCommand(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
 	return command.Spec{
 		Name: name, Arity: arity, Flags: flags, Keys: oneKey, Categories: command.CatSortedSet,
@@ -208,7 +207,7 @@ func zpop(highest bool) command.Handler {
 		if highest {
 			from, to = z.Len()-n, z.Len()
 		}
-		// Without a count, RESP3 too has a flat list.
+		// Without a count, RESP3 also has a flat list.
 		p := pairs{scores: true, flat: len(call.Args) == 2}
 		if !p.write(call, &z, from, to, highest) {
 			v.Close()
@@ -231,7 +230,7 @@ var zscan = scanner(algo.SortedSet, func(s *scanCall, b packed.Buffer) {
 			continue
 		}
 		s.add(member)
-		// Redis keeps the scores of a small sorted set as integers where it can.
+		// Redis stores the scores of a small sorted set as integers if it can.
 		text := resp.AppendDouble(room[:0], score)
 		if integers && math.Abs(score) <= 1<<62 && score == math.Trunc(score) {
 			text = strconv.AppendInt(room[:0], int64(score), 10)

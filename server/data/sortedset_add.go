@@ -17,13 +17,13 @@ var (
 	errScoreNaN = errors.New("ERR resulting score is not a number (NaN)")
 )
 
-// addOptions are those of ZADD.
+// addOptions are the options of ZADD.
 type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
 
-// take reads a as an option and tells whether it is one.
+// take reads an option and reports whether a is one.
 func (o *addOptions) take(a []byte) bool {
 	switch {
-	case len(a) < 2 || len(a) > 4 || a[0] <= '9': // a score, most of the time
+	case len(a) < 2 || len(a) > 4 || a[0] <= '9': // usually a score
 		return false
 	case command.EqualFold(a, "nx"):
 		o.nx = true
@@ -43,8 +43,8 @@ func (o *addOptions) take(a []byte) bool {
 	return true
 }
 
-// parse reads the options that args begin with and returns the pairs of a score
-// and a member behind them.
+// parse reads the options at the start of args, and returns the pairs of a score and a
+// member after them.
 func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 	for len(args) > 0 && o.take(args[0]) {
 		args = args[1:]
@@ -62,16 +62,15 @@ func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 	return args, nil
 }
 
-// addition is what became of a member.
+// addition is the result for a member.
 type addition struct {
 	score          float64
 	added, changed bool
 	refused        bool // by the options
 }
 
-// put gives member the score, or with INCR adds the score to what it has, as
-// far as the options allow. As in a small sorted set of Redis's, -0 is kept as
-// 0, to which adding 0 makes it.
+// put sets the member's score, or with INCR adds to it, as far as the options allow. As in
+// a small sorted set of Redis's, -0 is stored as 0; adding 0 makes it so.
 func (o *addOptions) put(z *packed.SortedSet, member []byte, score float64) (addition, error) {
 	if o.plain() {
 		added, err := z.Put(member, score+0)
@@ -93,12 +92,12 @@ func (o *addOptions) put(z *packed.SortedSet, member []byte, score float64) (add
 	return addition{score: score, added: added, changed: exists}, err
 }
 
-// plain reports options under which nobody needs to know the old score.
+// plain reports whether the options do not depend on the old score.
 func (o *addOptions) plain() bool { return *o == addOptions{} }
 
 func zadd(call *command.Call) { addScored(call, addOptions{}) }
 
-// zincrby is ZADD INCR in Redis, which looks for options here too.
+// zincrby is ZADD INCR in Redis, which reads options here too.
 func zincrby(call *command.Call) { addScored(call, addOptions{incr: true}) }
 
 func addScored(call *command.Call, o addOptions) {
@@ -110,8 +109,8 @@ func addScored(call *command.Call, o addOptions) {
 	o.run(call, pairs)
 }
 
-// run adds pairs of a score and a member. What is wrong with any of the scores
-// is found before the key is visited.
+// run adds pairs of a score and a member. It reads all scores before it visits the key, so
+// that an error changes nothing.
 func (o *addOptions) run(call *command.Call, pairs [][]byte) {
 	var room [8]float64
 	scores, size := room[:0], 0
@@ -165,14 +164,14 @@ func (o *addOptions) run(call *command.Call, pairs [][]byte) {
 	call.W.Int(n)
 }
 
-// reserve makes room for the members of pairs, of size bytes together, so that
-// all of them are added or none.
+// reserve makes room for the members of pairs, of size bytes together, so that all are
+// added or none.
 func reserve(z *packed.SortedSet, pairs [][]byte, size int) error {
 	err := z.Reserve(len(pairs)/2, size)
 	if err == nil {
 		return nil
 	}
-	// Those that are there already need none.
+	// Members that exist already need no room.
 	added := 0
 	size = 0
 	for i := 1; i < len(pairs); i += 2 {

@@ -20,7 +20,7 @@ const (
 	logRange         = "O(log N + M), N the number of members of the sorted set and M that of the range"
 )
 
-// order is what a range goes by.
+// order is the order of a range: by rank, score or member.
 type order uint8
 
 const (
@@ -36,7 +36,7 @@ func sortedSetRangeCommands() []command.Spec {
 	count := func(name, summary string, by order) command.Spec {
 		return sortedSetCommand(name, 4, readFlags, "O(log N)", "key min max", summary, zcount(by))
 	}
-	// Fast, unlike in Redis: what is long leaves the loop, and is timed there.
+	// Fast, unlike in Redis: a long one leaves the loop, and is timed there.
 	remove := func(name, syntax, summary string, by order) command.Spec {
 		return sortedSetCommand(name, 4, command.Write|command.Fast, logRange, syntax, summary, zremrange(by))
 	}
@@ -83,7 +83,7 @@ func parseInterval(by order, lower, upper []byte) (r interval, err error) {
 	return r, err
 }
 
-// in returns the ranks of z that the range is: from, and up to but without to.
+// in returns the ranks of z in the range, from inclusive, to exclusive.
 func (r *interval) in(z *packed.SortedSet) (from, to int) {
 	switch {
 	case r.by == byRank:
@@ -100,7 +100,7 @@ func (r *interval) in(z *packed.SortedSet) (from, to int) {
 
 // rangeQuery is a call of ZRANGE or one of its relatives.
 type rangeQuery struct {
-	any     bool // options say what the range goes by, and its direction
+	any     bool // options set the order and the direction
 	by      order
 	reverse bool
 	scores  bool
@@ -108,7 +108,7 @@ type rangeQuery struct {
 	limit   int64
 }
 
-// handler returns the handler of the command that fixes what q says.
+// handler returns the handler of the command whose name fixes what q has.
 func (q rangeQuery) handler() command.Handler {
 	return func(call *command.Call) {
 		q := q
@@ -138,8 +138,8 @@ func (q rangeQuery) handler() command.Handler {
 	}
 }
 
-// parse reads the bounds and the options behind them. What is wrong with the
-// options is told first, as in Redis.
+// parse reads the bounds and the options after them. As in Redis an error in the options is
+// replied first.
 func (q *rangeQuery) parse(args [][]byte) (r interval, err error) {
 	q.limit = -1
 	fixed := !q.any
@@ -202,12 +202,12 @@ func (q *rangeQuery) limited(from, to int) (int, int) {
 	return from, from + int(n)
 }
 
-// pairs is how members are replied: alone or with their scores, in RESP3 in a
-// list of two, unless flat says otherwise.
+// pairs is how members are replied: alone or with their scores. In RESP3 each is a list of
+// two, unless flat is set.
 type pairs struct{ scores, flat bool }
 
-// write replies the members of ranks from, and up to but without to. It returns
-// false, and has written nothing, if that is long.
+// write replies the members of ranks from, inclusive, to, exclusive. It returns false, and
+// has written nothing, if that is too long for a loop.
 func (p pairs) write(call *command.Call, z *packed.SortedSet, from, to int, reverse bool) bool {
 	w := call.W
 	start := len(w.B)
@@ -255,8 +255,8 @@ func zcount(by order) command.Handler {
 	}
 }
 
-// removing is how many times longer than an entry a member takes that is removed:
-// it is in an index too.
+// removing is how many times longer than an entry it takes to remove a member, which also
+// is in an index.
 const removing = 2
 
 // zremrange returns the handler of a ZREMRANGE.

@@ -18,7 +18,7 @@ const (
 
 var oneKey = command.Keys{First: 1, Last: 1, Step: 1}
 
-// stringCommand completes the Spec of a command about the string of one key.
+// stringCommand fills in the Spec of a command about one string.
 func stringCommand(name string, arity int, flags command.Flag, syntax, summary string, handler command.Handler) command.Spec {
 	return command.Spec{
 		Name: name, Arity: arity, Flags: flags, Keys: oneKey, Categories: command.CatString,
@@ -26,8 +26,8 @@ func stringCommand(name string, arity int, flags command.Flag, syntax, summary s
 	}
 }
 
-// setter completes the Spec of a command that gives its key a value, whatever that had
-// before; onlyNew reports whether a call leaves a value that is there.
+// setter fills in the Spec of a command that sets its key to a value, whatever that had
+// before. onlyNew reports whether a call leaves an existing value.
 func setter(onlyNew func(args [][]byte) bool, cmd command.Spec) command.Spec {
 	cmd.Sets = onlyNew
 	return cmd
@@ -63,8 +63,8 @@ func stringCommands() []command.Spec {
 	}
 }
 
-// open begins a visit to the string of a key, or replies an error and returns
-// nil.
+// open begins a visit to the string of a key. After an error, which it has replied, it
+// returns nil.
 func open(call *command.Call, key []byte) *engine.Value {
 	v, err := call.Sess.Open(call.Now, key, algo.Counter)
 	if err != nil {
@@ -74,7 +74,7 @@ func open(call *command.Call, key []byte) *engine.Value {
 	return v
 }
 
-// writeString replies the value of a visit: null for an absent one.
+// writeString replies the value of a visit, null if it is absent.
 func writeString(w *resp.Writer, v *engine.Value) {
 	if v.Exists() {
 		w.Bulk(v.Bytes())
@@ -94,8 +94,8 @@ func get(call *command.Call) {
 	}
 }
 
-// large ends the visit of a call that is to copy so many bytes of it, and has it
-// leave, if they are too many for a loop. It reports whether it does.
+// large reports whether a call that copies so many bytes of v is too long for a loop. If
+// so, it ends the visit, and a worker has the call.
 func large(call *command.Call, v *engine.Value, bytes int) bool {
 	if !call.Long(bytes / command.BytesOfEntry) {
 		return false
@@ -141,7 +141,7 @@ func getSet(call *command.Call) {
 	o.run(call, call.Args[1], call.Args[2])
 }
 
-// setOptions are those of SET, and what its relatives reply.
+// setOptions are the options of SET, and how its relatives reply.
 type setOptions struct {
 	nx, xx, get, keepTTL bool
 	expiry               expiry
@@ -199,7 +199,7 @@ func (o *setOptions) run(call *command.Call, key, value []byte) {
 	}
 }
 
-// exchange is run with GET: it replies what the key held, a string.
+// exchange is run with GET: it replies the old value, which must be a string.
 func (o *setOptions) exchange(call *command.Call, key, value []byte, deadline int64) {
 	v := open(call, key)
 	if v == nil {

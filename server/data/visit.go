@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// visit begins a visit to the collection that a key holds, or replies an error
-// and returns nil.
+// visit begins a visit to the collection that a key holds. After an error, which it has
+// replied, it returns nil.
 func visit(call *command.Call, key []byte, kind algo.Algorithm) *engine.Value {
 	v, err := call.Sess.Open(call.Now, key, kind)
 	if err != nil {
@@ -18,17 +18,16 @@ func visit(call *command.Call, key []byte, kind algo.Algorithm) *engine.Value {
 	return v
 }
 
-// isolate makes the visits that follow one step: of a command that visits several keys.
+// isolate makes one step of the visits that follow, for a command on several keys.
 func isolate(call *command.Call, keys [][]byte) engine.Step {
 	return call.Sess.Isolate(call.Now, keys, 0)
 }
 
-// moving is how many entries of work it is to add or remove as many members of a
-// sorted set of size bytes, each of which moves up to half of its order.
+// moving returns the work, in entries, to add or remove members of a sorted set of size
+// bytes. Each moves up to half of the set's order.
 func moving(members, size int) int { return members * (1 + size>>14) }
 
-// ofMany is the handler of a command that has any number of entries as
-// arguments.
+// ofMany returns the handler of a command that takes any number of entries as arguments.
 func ofMany(handler command.Handler) command.Handler {
 	return func(call *command.Call) {
 		if call.Long(len(call.Args)) {
@@ -45,17 +44,16 @@ type reading struct {
 	v *engine.Value // nil if it has ended
 }
 
-// whole is how many entries it is to pass over all of a value.
+// whole returns the work to pass over all of a value, in entries.
 func whole(value []byte) int { return packed.Len(value) + len(value)/command.BytesOfEntry }
 
-// read begins a visit that goes through all of a collection; or it replies an
-// error, or puts the call off to a worker, and ok is false. The worker reads a
-// copy, which holds nobody up.
+// read begins a visit that reads all of a collection. ok is false if it has replied an
+// error or a worker has the call. The worker reads a copy, which holds nobody up.
 func read(call *command.Call, key []byte, kind algo.Algorithm) (r reading, ok bool) {
 	return readSome(call, key, kind, whole)
 }
 
-// readSome is read of as many entries of the collection as passes says.
+// readSome is read for part of a collection; passes returns the work in entries.
 func readSome(call *command.Call, key []byte, kind algo.Algorithm, passes func(value []byte) int) (r reading, ok bool) {
 	v := visit(call, key, kind)
 	if v == nil {
@@ -82,8 +80,8 @@ func (r *reading) close() {
 	}
 }
 
-// scratch is a packed.Buffer outside of the table: a copy of a value, to be
-// changed in several steps and then set in one.
+// scratch is a packed.Buffer outside of the table: a copy of a value that changes in
+// several steps and is then stored in one.
 type scratch struct{ b []byte }
 
 func newScratch(value []byte) *scratch { return &scratch{append([]byte(nil), value...)} }
