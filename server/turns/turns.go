@@ -1,18 +1,19 @@
-// Package turns has steps that take long, such as slow scripts, share a few places to
-// run at. A server has one [Turns]; each step has a [Turn] in it. The client goes first that has had least of late: the address, then the
-// connection, then the step that has run for the shortest time. So what is new
-// begins at once, whatever else there is, and what takes long gets on in turn. An
-// endless script holds up nobody but by its share of the processors, and a client
-// gets no more of them for having many connections.
+// Package turns lets slow steps, such as slow scripts, run on a few places by turns. A
+// server has one [Turns]; each step has a [Turn] in it. The client that has had the least
+// time of late goes first: first by address, then by connection. Between steps of one
+// connection the one that has run for the shortest time goes first. So a new step begins at
+// once, whatever else is running, and long ones advance by turns. An endless script costs
+// others only its part of the processors, and more connections give a client no more of
+// them.
 //
-// The steps that are under way at a time are bounded, and those of them that
-// have taken much memory, too. When more want to be, the one that has run
-// longest is ended, provided it has run for a while; else they wait, and those
-// that have run longest go on first, to get out of the way.
+// The number of running steps is bounded, and so is the number of those that have taken
+// much memory. When there are too many, the step that has run longest is ended, if it has
+// run for a while. Otherwise the others wait, and the steps that have run longest go first,
+// to finish.
 //
-// What counts against a step is the time for which it has a place, but no more
-// than the processor time that the process gets meanwhile: where a machine is
-// busy with other things, nobody is ended for that.
+// A step's time is the time for which it has a place, but at most the processor time that
+// the process got meanwhile. So on a machine that is busy with other things nothing is
+// ended.
 package turns
 
 import (
@@ -27,72 +28,71 @@ import (
 	"github.com/headgate-io/headgate/internal/cputime"
 )
 
-// Turns are the places, who has them, and who waits. Its methods may be called by any
-// goroutine.
+// Turns are the places, the steps that have one, and those that wait. Its methods may be
+// called by any goroutine.
 type Turns struct {
 	jobs sync.WaitGroup
 	cpu  func() time.Duration // processor time of the process, 0 if unknown
-	// mu guards the fields below, and those of every turn but its channel.
+	// mu guards the fields below, and all fields of every turn but its channel.
 	mu sync.Mutex
-	// queue are the jobs that wait until one of those under way ends, at most most.
+	// queue are the jobs that wait until a running one ends, at most most.
 	queue    []queued
 	most     int
-	of       map[string]*Share // of addresses
+	of       map[string]*Share // by address
 	admitted int               // jobs that have a goroutine
-	free     int               // places that nobody has
+	free     int               // free places
 	under    []*Turn           // those that have begun and not ended
 	ready    []*Turn           // those of them that wait for a place
-	big      int               // places for much memory that nobody has
+	big      int               // free places for much memory
 	hungry   []*Turn           // those that wait for one of these
 	ending   int               // those that are being ended for others
 }
 
 const (
-	// maxTurns bounds the steps under way, and so what they hold together: each
-	// has up to SmallStep of memory, and maxBig of them much more.
+	// maxTurns bounds the running steps, and so their memory: each has up to SmallStep, and
+	// maxBig of them much more.
 	maxTurns = 64
 	maxBig   = 4
-	// SmallStep is the memory, in bytes, that a step has without asking.
+	// SmallStep is the memory, in bytes, that a step may use without Grow.
 	SmallStep = 4 << 20
 	// turnSlice is how far a step may be ahead of one that waits.
 	turnSlice = time.Millisecond
-	// shareUnit is by how much one client has to have had less than another to go
-	// first, and shareMost the most that counts.
+	// shareUnit is how much less a client must have had to go before another. shareMost is
+	// the most that counts.
 	shareUnit = 10 * time.Millisecond
 	shareMost = 10 * time.Second
-	// shareBack is the part of the time that goes by which is forgotten of what a
-	// client has had: who takes less of a processor than that waits for nobody.
+	// shareBack: as time passes, one part in shareBack of it is deducted from a client's
+	// share. So a client that uses less of a processor than that waits for nobody.
 	shareBack = 4
-	// sharesKept is how many addresses are remembered before those are forgotten
-	// that have had nothing of late.
+	// sharesKept is how many addresses are remembered before those without recent use are
+	// forgotten.
 	sharesKept = 1024
-	// crowdedTime is how long a step has run that is ended when others do not
-	// fit beside it.
+	// crowdedTime is how long a step must have run to be ended in favour of others.
 	crowdedTime = 100 * time.Millisecond
 )
 
-// ErrCrowded ends a step that others have no room beside.
+// ErrCrowded ends a step to make room for others.
 var ErrCrowded = errors.New("too many slow scripts and transactions run at a time, and this one has taken longest")
 
-// Share is what an address, or a connection, has had of late. It is guarded by mu of
+// Share is the time that an address or a connection has had of late. It is guarded by mu of
 // its turns.
 type Share struct {
 	had time.Duration // at
 	at  time.Time
 }
 
-// add has the share be d more at a time.
+// add adds d to the share at a time.
 func (s *Share) add(d time.Duration, now time.Time) {
 	s.had = min(max(s.had-now.Sub(s.at)/shareBack, 0)+d, shareMost)
 	s.at = now
 }
 
-// units is what the share is at a time, in units that count.
+// units returns the share at a time, in units of shareUnit.
 func (s *Share) units(now time.Time) time.Duration {
 	return max(s.had-now.Sub(s.at)/shareBack, 0) / shareUnit
 }
 
-// Client is whose a step is.
+// Client is the client of a step.
 type Client struct{ address, connection *Share }
 
 // Client returns a client by its address and the share of its connection.
@@ -111,12 +111,12 @@ func (t *Turns) Client(address string, connection *Share) Client {
 	return Client{a, connection}
 }
 
-// compare reports whether a client has had less than another one (-1), or more (1).
+// compare returns -1 if c has had less than other, 1 if it has had more, else 0.
 func (c Client) compare(other Client, now time.Time) int {
 	return cmp.Or(cmp.Compare(c.address.units(now), other.address.units(now)), cmp.Compare(c.connection.units(now), other.connection.units(now)))
 }
 
-// queued is a job that waits, and whose it is.
+// queued is a job that waits, and its client.
 type queued struct {
 	who Client
 	job func()
@@ -126,23 +126,23 @@ type queued struct {
 type Turn struct {
 	of    *Turns
 	who   Client
-	paid  time.Time     // up to when its client's shares have its time
-	took  time.Duration // while it had a place, until since
-	since time.Time     // since when it has one; zero is not
-	got   time.Duration // processor time of the process in took
-	cpu   time.Duration // what that was at since
-	seen  time.Time     // when it has asked last
+	paid  time.Time     // until when its time is added to its client's shares
+	took  time.Duration // with a place, until since
+	since time.Time     // when it got its place; zero without one
+	got   time.Duration // the process's processor time during took
+	cpu   time.Duration // the process's processor time at since
+	seen  time.Time     // when it asked last
 	large bool          // it has a place for much memory
-	ended bool          // it is to end
+	ended bool          // it must end
 	wake  chan struct{} // capacity 1
 }
 
-// New returns so many places, for which at most queue jobs wait.
+// New returns Turns with so many places and a queue of so many jobs.
 func New(places, queue int) *Turns {
 	return &Turns{cpu: cputime.Process, most: queue, free: places, big: maxBig, of: make(map[string]*Share)}
 }
 
-// Submit runs a client's job on a goroutine of its own, now or when there is room, or
+// Submit runs a client's job on a goroutine of its own, now or when there is room. It
 // returns false if too many wait. job calls Take.
 func (t *Turns) Submit(who Client, job func()) bool {
 	t.mu.Lock()
@@ -165,8 +165,8 @@ func (t *Turns) Submit(who Client, job func()) bool {
 	return true
 }
 
-// next is the job that goes on with the goroutine of one that has ended: that of the
-// client who has had least, and of those the one that has waited longest.
+// next returns the job that continues on the goroutine of one that has ended: the job of
+// the client that has had least, and among those the job that has waited longest.
 func (t *Turns) next() (queued, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -195,7 +195,7 @@ func (t *Turns) Take(who Client) *Turn {
 	return x
 }
 
-// End ends a step, which has a place or has been told to end.
+// End ends a step, which has a place or was told to end.
 func (x *Turn) End() {
 	t := x.of
 	t.mu.Lock()
@@ -213,8 +213,7 @@ func (x *Turn) End() {
 	}
 }
 
-// pay adds to the shares of the step's client what it has run since it paid last. mu
-// must be held.
+// pay adds the step's time since the last payment to its client's shares. mu must be held.
 func (x *Turn) pay(now time.Time) {
 	d := now.Sub(x.paid)
 	x.paid = now
@@ -222,8 +221,8 @@ func (x *Turn) pay(now time.Time) {
 	x.who.connection.add(d, now)
 }
 
-// Yield lets another step go on that has had less than this one, and returns
-// when it is this one's turn. The error is ErrCrowded.
+// Yield lets a step that has had less go first, and returns when this one may continue. The
+// error is ErrCrowded.
 func (x *Turn) Yield() error {
 	t := x.of
 	t.mu.Lock()
@@ -245,8 +244,7 @@ func (x *Turn) Yield() error {
 	return x.verdict()
 }
 
-// giveWay reports whether x, which has a place, is to leave it to next. mu must be
-// held.
+// giveWay reports whether x, which has a place, must leave it to next. mu must be held.
 func (t *Turns) giveWay(x, next *Turn, now time.Time) bool {
 	if t.goesOn(next) {
 		return false
@@ -257,8 +255,8 @@ func (t *Turns) giveWay(x, next *Turn, now time.Time) bool {
 	return next.took+turnSlice <= x.wall(now)
 }
 
-// Grow asks for much memory, once: until there is a place for that, others go
-// on. The error is ErrCrowded.
+// Grow asks for much memory, once. It waits until a place for that is free, and others run
+// meanwhile. The error is ErrCrowded.
 func (x *Turn) Grow() error {
 	t := x.of
 	t.mu.Lock()
@@ -277,7 +275,7 @@ func (x *Turn) Grow() error {
 	return x.verdict()
 }
 
-// large are the steps that have a place for much memory. mu must be held.
+// large returns the steps that have a place for much memory. mu must be held.
 func (t *Turns) large() (list []*Turn) {
 	for _, x := range t.under {
 		if x.large {
@@ -287,7 +285,7 @@ func (t *Turns) large() (list []*Turn) {
 	return list
 }
 
-// wall is how long the step has had a place.
+// wall returns how long the step has had a place.
 func (x *Turn) wall(now time.Time) time.Duration {
 	if x.since.IsZero() {
 		return x.took
@@ -295,7 +293,7 @@ func (x *Turn) wall(now time.Time) time.Duration {
 	return x.took + now.Sub(x.since)
 }
 
-// Ran is what counts of that: no more than the processor time of the process.
+// Ran returns the time of the step that counts: at most the processor time of the process.
 func (x *Turn) Ran(now time.Time) time.Duration {
 	got := x.got
 	if !x.since.IsZero() {
@@ -304,8 +302,8 @@ func (x *Turn) Ran(now time.Time) time.Duration {
 	return min(x.wall(now), got)
 }
 
-// processor is the processor time of the process since the step has its place,
-// or the time itself where that is unknown.
+// processor returns the processor time of the process since the step got its place, or the
+// elapsed time if that is unknown.
 func (x *Turn) processor(now time.Time) time.Duration {
 	cpu := x.of.cpu()
 	if cpu == 0 {
@@ -314,7 +312,7 @@ func (x *Turn) processor(now time.Time) time.Duration {
 	return cpu - x.cpu
 }
 
-// HasRun reports whether Ran is d or more. It asks the system only where it may be.
+// HasRun reports whether Ran is d or more. It asks the system only if it may be.
 func (x *Turn) HasRun(d time.Duration, now time.Time) bool {
 	return x.wall(now) >= d && x.Ran(now) >= d
 }
@@ -354,13 +352,13 @@ func (x *Turn) sleep() {
 	x.of.mu.Lock()
 }
 
-// enter has the step begin to run. mu must be held.
+// enter gives the step its place. mu must be held.
 func (x *Turn) enter() {
 	x.since, x.cpu = time.Now(), x.of.cpu()
 	x.seen, x.paid = x.since, x.since
 }
 
-// first is who gets the next place, or nil. mu must be held.
+// first returns the step that gets the next place, or nil. mu must be held.
 func (t *Turns) first() *Turn {
 	var first *Turn
 	now := time.Now()
@@ -383,8 +381,8 @@ func (t *Turns) before(a, b *Turn, now time.Time) bool {
 	return a.took < b.took
 }
 
-// goesOn reports whether x is one of those, no new ones, of which the longest goes
-// first because jobs wait. mu must be held.
+// goesOn reports whether jobs wait and x is not new. Among such steps the longest goes
+// first. mu must be held.
 func (t *Turns) goesOn(x *Turn) bool { return len(t.queue) > 0 && x.took >= turnSlice }
 
 // pass gives a place to the next. mu must be held.
@@ -399,7 +397,7 @@ func (t *Turns) pass() {
 	x.wake <- struct{}{}
 }
 
-// passBig gives a place for much memory to who has waited longest. mu must be
+// passBig gives a place for much memory to the step that has waited longest. mu must be
 // held.
 func (t *Turns) passBig() {
 	if len(t.hungry) == 0 {
@@ -418,8 +416,8 @@ func (t *Turns) passBig() {
 	t.ready = append(t.ready, x)
 }
 
-// makeRoom ends the one of all that has run longest, if that is long, of the client
-// who has had most. mu must be held.
+// makeRoom ends one of all: the step that has run longest, of the client that has had most,
+// if it has run for crowdedTime. mu must be held.
 func (t *Turns) makeRoom(all []*Turn) {
 	var longest *Turn
 	now := time.Now()
@@ -446,7 +444,7 @@ func (t *Turns) makeRoom(all []*Turn) {
 	}
 }
 
-// Busy returns how long the step has not asked that has not for longest.
+// Busy returns the longest time for which a running step has not asked.
 func (t *Turns) Busy(now time.Time) (longest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -458,8 +456,8 @@ func (t *Turns) Busy(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-// Close waits for all jobs, and drops what still waits when ctx is done. Nobody
-// may submit any more.
+// Close waits for all jobs. When ctx is done it drops those that still wait. Nobody may
+// submit any more.
 func (t *Turns) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		t.mu.Lock()
