@@ -14,8 +14,7 @@ type Attribute struct{ Name, Value string }
 // Sync is what the answer to a call waits for.
 type Sync uint8
 
-// The policy says what; or it is the commit; or, where the policy leaves it
-// open, nothing.
+// In order: what the policy says; the commit; nothing, if the policy allows that.
 const (
 	SyncPolicy Sync = iota
 	SyncCommit
@@ -29,13 +28,13 @@ type Call struct {
 	// Cost is a number of units, if HasCost; else it is 1.
 	Cost    int64
 	HasCost bool
-	// ID names the call, so that it can be made again; "" does not.
+	// ID names the call, so that it can be repeated; "" for none.
 	ID   string
 	Peek bool
 	Sync Sync
 	// Fail is open, closed or local; "" leaves it to the policy.
 	Fail string
-	// TTL is that of the hold, as RL.RESERVE reads it; "" leaves it to the policy.
+	// TTL is the hold's, in the form of RL.RESERVE; "" leaves it to the policy.
 	TTL string
 }
 
@@ -52,9 +51,9 @@ func (c *Call) Attribute(name string) string {
 // errNoPolicyName is the error of a call without a policy.
 var errNoPolicyName = errors.New("policy is missing")
 
-// AppendCheck appends the call as RL.CHECK to a pipeline of commands. It is an error
-// if an attribute's name is none: it could be read as an option. What else may be
-// wrong, the command answers.
+// AppendCheck appends the call as RL.CHECK to a pipeline of commands. It returns an error
+// for an attribute's name that could be read as an option. The command finds all other
+// errors.
 func (c *Call) AppendCheck(dst []byte) ([]byte, error) { return c.append(dst, "RL.CHECK") }
 
 // AppendReserve is AppendCheck for RL.RESERVE.
@@ -104,8 +103,8 @@ func (c *Call) append(dst []byte, command string) ([]byte, error) {
 // Settlement is an RL.COMMIT or RL.CANCEL.
 type Settlement struct {
 	Hold string
-	// Attributes are what the call did cost, and Cost is, if HasCost, for costs that
-	// are numbers. RL.CANCEL has neither.
+	// Attributes are the real costs of the call. Cost, if HasCost, is the cost of limits
+	// whose cost is a number. RL.CANCEL has neither.
 	Attributes []Attribute
 	Cost       int64
 	HasCost    bool
@@ -113,8 +112,8 @@ type Settlement struct {
 
 var errNoHold = errors.New("hold is missing")
 
-// AppendCommit appends RL.COMMIT to a pipeline of commands. It is an error if an
-// attribute's name is none.
+// AppendCommit appends RL.COMMIT to a pipeline of commands. It returns an error for an
+// attribute's name that could be read as an option.
 func (s *Settlement) AppendCommit(dst []byte) ([]byte, error) {
 	if s.Hold == "" {
 		return dst, errNoHold

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Descriptors is an RL.DESCRIPTORS: what Envoy asks its rate limit service.
+// Descriptors is an RL.DESCRIPTORS: a request of Envoy to its rate limit service.
 type Descriptors struct {
 	Domain string
 	// Hits is hits_addend of the request; 0 counts as 1.
@@ -23,25 +23,25 @@ type Descriptors struct {
 	Fail string
 }
 
-// Descriptor is one of a request.
+// Descriptor is one descriptor of a request.
 type Descriptor struct {
 	Entries []Attribute
-	// Hits are those of the descriptor, if HasHits: below 0 they are given back.
+	// Hits are the descriptor's own, if HasHits; a negative number gives hits back.
 	Hits    int64
 	HasHits bool
-	// Limit is in place of the policy's, nil for none.
+	// Limit replaces the policy's limit, nil for none.
 	Limit *RateLimit
 }
 
-// RateLimit is so many requests in a number of units: second, minute, hour, day,
-// week, month or year.
+// RateLimit is so many requests in a number of units: second, minute, hour, day, week,
+// month or year.
 type RateLimit struct {
 	Requests   uint32
 	Unit       string
-	Multiplier uint32 // 0 is 1
+	Multiplier uint32 // 0 means 1
 }
 
-// Errors of requests, which the command would answer otherwise, or not understand.
+// Errors of requests that the command would misread.
 var (
 	errNoDomain    = errors.New("domain is missing")
 	errDescriptors = fmt.Errorf("a request has 1 to %d descriptors", policy.MaxDescriptors)
@@ -52,10 +52,9 @@ var (
 // maxHits bounds hits of a descriptor.
 const maxHits = 1<<62 - 1
 
-// Append appends the request as RL.DESCRIPTORS to a pipeline of commands. Hits
-// beyond 2^62-1, on either side, are that many. The error is of a request without a
-// domain or descriptors, with too many of these or of entries, or of an unknown
-// unit. What else may be wrong, the command answers.
+// Append appends the request as RL.DESCRIPTORS to a pipeline of commands. Hits are cut to
+// ±(2^62-1). It returns an error for a request without a domain or descriptors, with too
+// many descriptors or entries, or with an unknown unit. The command finds all other errors.
 func (d *Descriptors) Append(dst []byte) ([]byte, error) {
 	if d.Domain == "" {
 		return dst, errNoDomain
@@ -114,41 +113,40 @@ func (d *Descriptor) append(dst []byte) []byte {
 	return appendArgument(dst, text)
 }
 
-// UnlimitedRemaining is the Remaining of a Status of what is unlimited.
+// UnlimitedRemaining is the Remaining of a Status without a limit.
 const UnlimitedRemaining = math.MaxUint32
 
-// Ruling is the reply of RL.DESCRIPTORS. Its byte slices are views of that.
+// Ruling is the reply of RL.DESCRIPTORS. Its byte slices are views of the reply.
 type Ruling struct {
-	// Over: the overall code is OVER_LIMIT.
+	// Over reports that the overall code is OVER_LIMIT.
 	Over bool
-	// Binding is the position of the descriptor that stands for the request: the
-	// last that denies it, or the one with the least remaining; -1 for none.
+	// Binding is the position of the descriptor that stands for the request: the last that
+	// denies it, else the one with the least remaining; -1 for none.
 	Binding  int
 	Reason   []byte
 	Version  int64
 	Statuses []Status // in the order of the descriptors
-	// Degraded: no leader has answered; the failure policy has.
+	// Degraded reports that the failure policy has answered, without a leader.
 	Degraded bool
 }
 
-// Status is what is said of one descriptor.
+// Status is the result of one descriptor.
 type Status struct {
 	Over bool // its code is OVER_LIMIT
-	// Limited: a limit counts, of Requests in Multiplier Units; Unit is nil where
-	// its period is no whole number of any.
+	// Limited reports that a limit counts, of Requests in Multiplier Units. Unit is nil if
+	// its period is not a whole number of any unit.
 	Limited              bool
 	Requests, Multiplier int64
 	Unit                 []byte
 	Name                 []byte // of the limit, nil for none
 	Remaining            int64
-	// ResetMS is until the window is over or the limit is full, RetryMS until a
-	// denied request could pass: 0 where there is none, and RetryMS may be Never.
+	// ResetMS is the time until the window is over or the limit is full. RetryMS is the
+	// time until a denied request could pass, or Never. Both are 0 without a limit.
 	ResetMS, RetryMS int64
-	// Exceeded: there are more hits than the limit has, whatever that means for the
-	// request.
+	// Exceeded reports that there are more hits than the limit allows, whether or not that
+	// denies the request.
 	Unlimited, Shadow, Quota, Exceeded, Replaced, Unmatched bool
-	// Metadata is a JSON object of a rule that the descriptor has passed, nil for
-	// none.
+	// Metadata is a JSON object of a rule that the descriptor matched, nil for none.
 	Metadata []byte
 }
 
@@ -189,7 +187,7 @@ func (v *Ruling) Read(replies []byte) (rest []byte, err error) {
 // over reads a code.
 func (r *reader) over() bool { return string(r.text()) == "over_limit" }
 
-// status reads what is said of one descriptor.
+// status reads the result of one descriptor.
 func (r *reader) status(s *Status) {
 	for range r.size('%') {
 		switch name := r.text(); string(name) {
@@ -222,7 +220,7 @@ func (r *reader) status(s *Status) {
 	}
 }
 
-// flag sets what a word says; a leader of a later release may know more.
+// flag sets the flag of a word. A leader of a later release may send unknown words.
 func (s *Status) flag(word []byte) {
 	switch string(word) {
 	case "unlimited":

@@ -9,41 +9,41 @@ import (
 // # Header fields of a verdict
 //
 // RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10,
-// lists of RFC 9651: the next revision renames parameters, and these are all.
+// lists of RFC 9651. The next revision renames parameters; the names below are all.
 const (
 	fieldLimits    = "RateLimit"
 	fieldPolicies  = "RateLimit-Policy"
 	fieldRetry     = "Retry-After"
-	paramQuota     = `";q=` // of a policy: how much there is,
-	paramWindow    = `;w=`  // and in how many seconds
+	paramQuota     = `";q=` // of a policy: the quota,
+	paramWindow    = `;w=`  // and its window in seconds
 	paramRemaining = `";r=` // of a limit: how much is left,
 	paramReset     = `;t=`  // and the seconds until that changes
 )
 
 const (
-	// maxItems of limits are in a field, the one that stands for the call first: a
-	// proxy has some 4 KiB for all fields of an answer.
+	// maxItems bounds the limits in a field. The one that stands for the call comes first.
+	// A proxy has some 4 KiB for all fields of an answer.
 	maxItems = 8
 	// maxStructured is the largest integer of RFC 9651.
 	maxStructured = 999_999_999_999_999
 )
 
-// Fields are header fields that tell of a verdict, by their places in FieldNames: ""
-// is one that it has not.
+// Fields are the header fields of a verdict, in the order of FieldNames; "" means that the
+// field is left out.
 type Fields [len(FieldNames)]string
 
-// FieldNames are the names of fields, as net/http has them.
+// FieldNames are the names of fields, in the form of net/http.
 var FieldNames = [...]string{fieldPolicies, fieldLimits, "X-RateLimit-Limit", "X-RateLimit-Remaining", "X-RateLimit-Reset", fieldRetry}
 
-// Fields returns what is told of a verdict that was asked for at a time: what the
-// limits say, and when to come again. key is a number that stays the same for a
+// Fields returns the header fields of a verdict: the results of the limits, and when to
+// retry. asked is when the verdict was asked for. key is a number that is constant for a
 // caller.
 func (v *Verdict) Fields(asked time.Time, key uint64) (f Fields) {
 	var room [768]byte
 	b := room[:0]
 	var ends [len(FieldNames)]int
 	binding := v.Binding()
-	if binding == nil && v.Name != nil { // of a call that is made again
+	if binding == nil && v.Name != nil { // a repeated call
 		binding = &Limit{Decision: v.Decision, Name: v.Name, Mode: []byte("enforce")}
 	}
 	b = appendItems(b, v, binding, appendQuota)
@@ -73,7 +73,7 @@ func (v *Verdict) Fields(asked time.Time, key uint64) (f Fields) {
 	return f
 }
 
-// appendItems appends a list with one item for each enforced limit, by item.
+// appendItems appends a list; item appends the item of each enforced limit.
 func appendItems(b []byte, v *Verdict, binding *Limit, item func([]byte, *Limit) []byte) []byte {
 	if binding == nil {
 		return b
@@ -92,7 +92,7 @@ func appendItems(b []byte, v *Verdict, binding *Limit, item func([]byte, *Limit)
 func appendQuota(b []byte, l *Limit) []byte {
 	b = append(append(append(b, '"'), l.Name...), paramQuota...)
 	b = strconv.AppendInt(b, structured(l.Limit), 10)
-	if l.Window <= 0 || l.Window%1000 != 0 { // a window is whole seconds
+	if l.Window <= 0 || l.Window%1000 != 0 { // a window must be whole seconds
 		return b
 	}
 	return strconv.AppendInt(append(b, paramWindow...), structured(l.Window/1000), 10)
@@ -103,14 +103,14 @@ func appendRemaining(b []byte, l *Limit) []byte {
 	b = strconv.AppendInt(b, structured(l.Remaining), 10)
 	wait := l.ResetAfter
 	if !l.Allowed {
-		if wait = l.RetryAfter; wait < 0 { // no time changes that
+		if wait = l.RetryAfter; wait < 0 { // no wait helps
 			return b
 		}
 	}
 	return strconv.AppendInt(append(b, paramReset...), structured(Seconds(wait)), 10)
 }
 
-// structured is the nearest integer that a structured field may have, from 0 on.
+// structured returns the nearest integer that a structured field may hold, at least 0.
 func structured(n int64) int64 { return min(max(0, n), maxStructured) }
 
 // Seconds rounds milliseconds up.
@@ -122,9 +122,9 @@ func Seconds(ms int64) int64 {
 	return s
 }
 
-// resetAt is when a limit is full again, in Unix seconds, rounded up. It goes by when
-// the verdict was asked for, in whole ms: with the time that the call took, what is
-// rounded up would be a second late for every window that ends on a second.
+// resetAt returns when a limit is full again, in Unix seconds, rounded up. It counts from
+// when the verdict was asked for, in whole ms. If it counted from the answer, a window that
+// ends on a second would be rounded up to a second late.
 func resetAt(asked time.Time, d *Decision) int64 {
 	ms := asked.UnixMilli()
 	if after := max(0, d.ResetAfter); after < 1<<62 {
@@ -134,25 +134,24 @@ func resetAt(asked time.Time, d *Decision) int64 {
 }
 
 const (
-	// jitter is what Retry-After has more than the wait at most, in milliseconds, or
-	// a tenth of the wait if that is more: who is denied together does not come
-	// again together.
+	// jitter bounds what Retry-After adds to the wait, in milliseconds; a tenth of the wait
+	// if that is more. So callers who are denied together do not return together.
 	jitter      = 2000
 	jitterShare = 10
 )
 
-// retryAfter is Retry-After for a wait in milliseconds: whole seconds, rounded up,
-// at least 1 and never before the wait is over. What it adds depends on the key
-// alone, so that somebody who asks again is not told another time.
+// retryAfter returns Retry-After for a wait in milliseconds: whole seconds, rounded up, at
+// least 1 and never before the wait is over. The jitter depends only on the key, so that a
+// caller who asks again gets the same time.
 func retryAfter(wait int64, key uint64) int64 {
-	if wait > 1<<53 { // in which there is no use in being exact
+	if wait > 1<<53 { // too long to need precision
 		return wait / 1000
 	}
 	more, _ := bits.Mul64(key, uint64(max(jitter, wait/jitterShare)))
 	return max(1, Seconds(wait+int64(more)))
 }
 
-// Key is a number for a caller of a policy: of its attributes, in any order.
+// Key returns a number for a caller of a policy, from its attributes in any order.
 func (c *Call) Key() uint64 {
 	sum := mix(hash(offset64, c.Policy))
 	for i := range c.Attributes {
@@ -167,7 +166,7 @@ const (
 	prime64  = 1099511628211
 )
 
-// hash continues FNV-1a, which is the same on every node, with a text.
+// hash continues FNV-1a with a text. It is the same on every node.
 func hash(h uint64, s string) uint64 {
 	for i := range len(s) {
 		h = (h ^ uint64(s[i])) * prime64

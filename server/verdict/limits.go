@@ -12,15 +12,16 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Asked is a limit that a call brings along, as RL.LIMIT reads it.
+// Asked is a limit in a call, in the form of RL.LIMIT.
 type Asked struct {
 	Key string
-	// Limit is how many units there are in Period, such as 1m, or a number of seconds.
+	// Limit is the number of units in Period, which is a duration such as 1m, or a number
+	// of seconds.
 	Limit     int64
 	Period    string
 	Algorithm string // "" is token
 	Align     string // "" is epoch
-	// Burst is the capacity of a bucket, if HasBurst, and Cost is 1 unless HasCost.
+	// Burst is the capacity of a bucket, if HasBurst. Cost is 1 unless HasCost.
 	Burst    int64
 	HasBurst bool
 	Cost     int64
@@ -31,14 +32,14 @@ type Asked struct {
 type LimitCall struct {
 	Limits      []Asked
 	Peek, Force bool
-	// Wait in ms and Debt in units are given if HasWait and HasDebt.
+	// Wait in ms and Debt in units are set if HasWait and HasDebt.
 	Wait, Debt       int64
 	HasWait, HasDebt bool
 	Sync             Sync
-	Fail             string // as that of a Call
+	Fail             string // as in a Call
 }
 
-// Errors of limits that could not be told from options.
+// Errors of limits that the command would read as options.
 var (
 	errNoLimits   = errors.New("limits is empty")
 	errNoKey      = errors.New("key is missing")
@@ -46,8 +47,8 @@ var (
 	errManyLimits = fmt.Errorf("at most %d limits in a call", engine.MaxSegments)
 )
 
-// AppendLimit appends the call as RL.LIMIT to a pipeline of commands. What else may be
-// wrong, the command answers.
+// AppendLimit appends the call as RL.LIMIT to a pipeline of commands. The command finds all
+// other errors.
 func (c *LimitCall) AppendLimit(dst []byte) ([]byte, error) {
 	if len(c.Limits) == 0 {
 		return dst, errNoLimits
@@ -131,7 +132,8 @@ func (l *Asked) append(dst []byte) []byte {
 	return dst
 }
 
-// window is in how many ms the limit admits its capacity, 0 where that is not known.
+// window returns the time in which the limit admits its capacity, in ms, 0 if it is not
+// known.
 func (l *Asked) window() int64 {
 	period, err := policy.ParseDuration(l.Period)
 	if seconds, notNumber := strconv.ParseInt(l.Period, 10, 32); notNumber == nil {
@@ -147,7 +149,7 @@ func (l *Asked) window() int64 {
 	return command.CeilMillis(algo.Limit{Algorithm: algorithm, Limit: l.Limit, Period: period, Burst: l.Burst}.Window())
 }
 
-// places are the names of limits that have none: their places in the call.
+// places are the names of limits without a name: their places in the call.
 var places = func() (names [engine.MaxSegments][]byte) {
 	for i := range names {
 		names[i] = strconv.AppendInt(nil, int64(i+1), 10)
@@ -161,8 +163,8 @@ var (
 	reasonLimit = []byte("limit")
 )
 
-// ReadLimits is Read of the reply to a LimitCall: its limits are called by their
-// places, 1 being the first.
+// ReadLimits is Read for the reply to a LimitCall. Its limits are named by their places,
+// from 1.
 func (v *Verdict) ReadLimits(replies []byte, c *LimitCall) (rest []byte, err error) {
 	if rest, err = v.Read(replies); err != nil {
 		return rest, err
@@ -187,7 +189,7 @@ func (v *Verdict) ReadLimits(replies []byte, c *LimitCall) (rest []byte, err err
 			}
 		}
 		d := l.Decision
-		if d.Delay = v.Delay; v.Name == nil && d == v.Decision { // of a chain it is the longest
+		if d.Delay = v.Delay; v.Name == nil && d == v.Decision { // in a chain it is the longest
 			v.Name = l.Name
 		}
 	}

@@ -2,15 +2,15 @@ package verdict
 
 import "net/http"
 
-// Problem types of RFC 9457, which draft-ietf-httpapi-ratelimit-headers asks IANA for.
+// Problem types of RFC 9457, for which draft-ietf-httpapi-ratelimit-headers asks IANA.
 const (
 	typeQuota    = "https://iana.org/assignments/http-problem-types#quota-exceeded"
 	typeCapacity = "https://iana.org/assignments/http-problem-types#temporary-reduced-capacity"
 	typeAbuse    = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 
-// Problem is the type and the title of the problem that a status stands for; reason
-// is that of a verdict, if it is one that denies.
+// Problem returns the type and the title of the problem of a status. reason is that of a
+// verdict that denies, else nil.
 func Problem(status int, reason []byte) (kind, title string) {
 	switch {
 	case status == http.StatusServiceUnavailable:

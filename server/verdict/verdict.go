@@ -8,65 +8,65 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Never is the RetryAfter of what no wait ends.
+// Never is the RetryAfter of a call that no wait helps.
 const Never = -1
 
-// Decision is what a limit says: the six values of RL.LIMIT, in its units and in
+// Decision is the result of a limit: the six values of RL.LIMIT, in its units and in
 // milliseconds.
 type Decision struct {
 	Allowed                       bool
-	Limit, Remaining              int64 // -1 where no limit stands for the call
+	Limit, Remaining              int64 // -1 if no limit stands for the call
 	RetryAfter, ResetAfter, Delay int64
 }
 
-// Limit is what is said of one limit that applies.
+// Limit is the part of a verdict about one limit that applies.
 type Limit struct {
 	Decision
 	Name []byte
 	Cost int64
 	Mode []byte
-	// Status is the HTTP status that stands for it, 200 where it passes.
+	// Status is the HTTP status that stands for it, 200 if it passes.
 	Status int64
-	// Window is in which time it admits Decision.Limit units, 0 where it has none, or
-	// where it is not told.
+	// Window is the time in which it admits Decision.Limit units; 0 if it has none, or it
+	// is not known.
 	Window int64
 }
 
 // Enforced reports whether the limit may deny a call.
 func (l *Limit) Enforced() bool { return string(l.Mode) == "enforce" }
 
-// Verdict is the reply of RL.CHECK and its kin. Its byte slices are views of that.
+// Verdict is the reply of RL.CHECK and its like. Its byte slices are views of the reply.
 type Verdict struct {
 	Decision
-	Name    []byte // of the limit that stands for the call, nil for none
+	Name    []byte // the limit that stands for the call, nil for none
 	Reason  []byte
 	Hold    []byte // nil for none
 	Version int64
 	Applied int64
 	Limits  []Limit
 	Soft    [][]byte
-	// Over is of a settlement, if HasOver.
+	// Over is set for a settlement, if HasOver.
 	Over    int64
 	HasOver bool
-	// Degraded: no leader has answered; the failure policy has.
+	// Degraded reports that the failure policy has answered, without a leader.
 	Degraded bool
 }
 
 // Error is an error reply.
 type Error struct {
-	// Code is its first word, such as NOPOLICY; Text is what follows.
+	// Code is its first word, such as NOPOLICY; Text is the rest.
 	Code, Text string
 }
 
 func (e *Error) Error() string { return e.Code + " " + e.Text }
 
-// TooEarly reports whether the command is right, and there is a node, such as a leader of
-// an older release, that cannot take it yet.
+// TooEarly reports whether the command is right, but some node cannot take it yet, such as
+// a leader of an older release.
 func (e *Error) TooEarly() bool {
 	return e.Error() == command.ErrNotYet || e.Code == "ERR" && strings.HasPrefix(e.Text, "unknown command ")
 }
 
-// ErrorOf returns the *Error that a reply is, or nil.
+// ErrorOf returns an error reply as an *Error, nil for other replies.
 func ErrorOf(reply *resp.Reply) error {
 	text := reply.Error()
 	if text == "" {
@@ -76,8 +76,8 @@ func ErrorOf(reply *resp.Reply) error {
 	return &Error{code, rest}
 }
 
-// Binding returns what stands for the call, nil where no limit does, or where
-// limits are not told.
+// Binding returns the limit that stands for the call. It is nil if none does, or if the
+// reply has no limits.
 func (v *Verdict) Binding() *Limit {
 	if v.Name == nil {
 		return nil
@@ -90,8 +90,8 @@ func (v *Verdict) Binding() *Limit {
 	return nil
 }
 
-// Status is the HTTP status that stands for the verdict: 200, that of the limit
-// that denies, or, where a list does, 403.
+// Status returns the HTTP status that stands for the verdict: 200, that of the limit that
+// denies, or 403 if a list denies.
 func (v *Verdict) Status() int {
 	if v.Allowed {
 		return 200
@@ -102,10 +102,9 @@ func (v *Verdict) Status() int {
 	return 403
 }
 
-// Read takes the first reply off replies, which are whole, and returns the rest. Its
-// error is *Error for an error reply, and resp.MalformedReply for what is no verdict,
-// with which nothing can be told of the rest either. What v had is lost, its room is
-// used again.
+// Read reads the first of some replies, which are complete, and returns the others. An
+// error reply is an *Error. A reply that is no verdict is resp.MalformedReply, and nothing
+// after it can be read. It overwrites v and reuses its memory.
 func (v *Verdict) Read(replies []byte) (rest []byte, err error) {
 	*v = Verdict{Limits: v.Limits[:0], Soft: v.Soft[:0]}
 	r := reader{b: replies}
@@ -147,14 +146,14 @@ func (v *Verdict) Read(replies []byte) (rest []byte, err error) {
 	return r.b, nil
 }
 
-// reader takes the parts of a reply off. What is not as expected makes it malformed,
-// and all that follows empty.
+// reader reads the parts of a reply. After an unexpected part it is malformed, and all
+// further parts are empty.
 type reader struct {
 	b         []byte
 	malformed bool
 }
 
-// failure takes off an error reply, and returns nil for another one.
+// failure reads an error reply; it returns nil for another reply.
 func (r *reader) failure() error {
 	if len(r.b) == 0 || r.b[0] != '-' {
 		return nil
@@ -166,7 +165,7 @@ func (r *reader) failure() error {
 // fail ends the reading.
 func (r *reader) fail() { r.b, r.malformed = nil, true }
 
-// line takes off a line, without its end.
+// line reads a line and returns it without its end.
 func (r *reader) line() []byte {
 	end := bytes.IndexByte(r.b, '\n')
 	if end < 1 || r.b[end-1] != '\r' {
@@ -190,7 +189,7 @@ func (r *reader) parse(digits []byte) int64 {
 	return n
 }
 
-// size is how many values a collection of a type has; each takes more than a byte.
+// size reads the size of a collection of a type; each value takes more than a byte.
 func (r *reader) size(kind byte) int {
 	line := r.line()
 	n := 0
@@ -213,7 +212,7 @@ func (r *reader) number() int64 {
 	return r.parse(line[1:])
 }
 
-// text is a string, nil for null.
+// text reads a string, nil for null.
 func (r *reader) text() []byte {
 	line := r.line()
 	if line[0] == '_' {
@@ -232,7 +231,7 @@ func (r *reader) text() []byte {
 	return text
 }
 
-// limit reads what is said of one limit.
+// limit reads the part about one limit.
 func (r *reader) limit(l *Limit) {
 	for range r.size('%') {
 		switch name := r.text(); string(name) {
@@ -252,7 +251,7 @@ func (r *reader) limit(l *Limit) {
 	}
 }
 
-// decision reads one of the six values, by its name, or what has another one.
+// decision reads one of the six values by its name, and skips a value with another name.
 func (r *reader) decision(d *Decision, name []byte) {
 	switch string(name) {
 	case "allowed":
@@ -272,7 +271,7 @@ func (r *reader) decision(d *Decision, name []byte) {
 	}
 }
 
-// skip takes off a value of any kind: a leader of a later release may tell more.
+// skip skips a value of any kind: a leader of a later release may send more.
 func (r *reader) skip() {
 	n, err := resp.ReplyLen(r.b, len(r.b))
 	if err != nil || n == 0 {
