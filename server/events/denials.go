@@ -9,21 +9,22 @@ import (
 
 // Bounds of Denials.
 const (
-	// MaxKey is how much of a key is shown, in bytes. Callers that differ behind
-	// that are one.
+	// MaxKey is how many bytes of a key are shown. Callers whose keys differ only after
+	// that count as one.
 	MaxKey = 256
-	// stripes each have up to stripeMost limits and callers: lanes seldom meet.
+	// Each of the stripes has up to stripeMost limits and callers. Lanes seldom meet in
+	// one.
 	stripes    = 16
 	stripeMost = 512
-	// maxASecond is how many events denials make in a second. What is beyond is
-	// counted, and told with the next event of its limit and caller, or, if that is
-	// a new one, dropped.
+	// maxASecond bounds the events of denials in a second. Denials beyond it are counted,
+	// and their number is in the next event of their limit and caller. If those are new,
+	// the denials are dropped.
 	maxASecond = 1000
 
 	second = int64(time.Second)
 )
 
-// Denial is what calls were denied by.
+// Denial is what denied some calls.
 type Denial struct {
 	Type          Type // Denied or Shadow
 	Policy, Limit string
@@ -31,8 +32,7 @@ type Denial struct {
 	Key           []byte // of the counter, nil for none
 }
 
-// Denials makes events of denials: one a second, at most, for each limit, reason and
-// key.
+// Denials makes events of denials: at most one a second for each limit, reason and key.
 type Denials struct {
 	log     *Log
 	seed    maphash.Seed
@@ -42,7 +42,7 @@ type Denials struct {
 }
 
 type stripe struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu      sync.Mutex
 	counted map[string]*counted
 	name    []byte // scratch
@@ -51,11 +51,11 @@ type stripe struct {
 // counted are the denials of one limit, reason and key.
 type counted struct {
 	event Event
-	at    int64  // when the last event was, engine time in ns
-	more  uint64 // since
+	at    int64  // when the last event was made, engine time in ns
+	more  uint64 // denials since then
 }
 
-// NewDenials returns what makes events for a log.
+// NewDenials returns Denials that post to a log.
 func NewDenials(log *Log) *Denials {
 	d := &Denials{log: log, seed: maphash.MakeSeed()}
 	for i := range d.stripes {
@@ -64,10 +64,10 @@ func NewDenials(log *Log) *Denials {
 	return d
 }
 
-// Listening is that of the log.
+// Listening reports whether anybody listens to the log.
 func (d *Denials) Listening() bool { return d.log.Listening() }
 
-// Dropped is how many denials were neither told nor kept to be told.
+// Dropped returns how many denials were dropped.
 func (d *Denials) Dropped() uint64 { return d.dropped.Load() }
 
 // Note notes a denied call at a time, engine time in ns.
@@ -96,7 +96,7 @@ func (d *Denials) Note(now int64, what *Denial) {
 	d.tell(c, now)
 }
 
-// Begun notes that a block of a caller begins, whose calls are denied for some ns.
+// Begun posts that a limit has begun to block a caller, for lasts ns.
 func (d *Denials) Begun(now int64, policy, limit string, key []byte, lasts int64) {
 	if !d.may(now) {
 		d.dropped.Add(1)
@@ -108,18 +108,18 @@ func (d *Denials) Begun(now int64, policy, limit string, key []byte, lasts int64
 	})
 }
 
-// may reports whether there may be one event more in the present second.
+// may reports whether another event may be made in this second, and counts it.
 func (d *Denials) may(now int64) bool { return d.made.May(now, maxASecond) }
 
-// tell makes an event of what was counted. The stripe's mu must be held.
+// tell posts an event with the counted denials. The stripe's mu must be held.
 func (d *Denials) tell(c *counted, now int64) {
 	c.event.At, c.event.Count = now/1e6, c.more
 	d.log.Post(c.event)
 	c.at, c.more = now, 0
 }
 
-// Sweep tells what was counted a second ago or longer, and forgets who was denied no
-// more; with all it tells and forgets everything, since nobody listens any more.
+// Sweep posts what was counted a second ago or longer, and forgets callers without further
+// denials. With all it posts and forgets everything, because nobody listens any more.
 func (d *Denials) Sweep(now int64, all bool) {
 	for i := range d.stripes {
 		s := &d.stripes[i]

@@ -14,36 +14,36 @@ type Type string
 // The types.
 const (
 	Denied   Type = "denied"   // a limit or a list has denied calls
-	Shadow   Type = "shadow"   // a limit in shadow would have
-	Penalty  Type = "penalty"  // a limit blocks a caller from now on
+	Shadow   Type = "shadow"   // a limit in shadow would have denied calls
+	Penalty  Type = "penalty"  // a limit has begun to block a caller
 	Policy   Type = "policy"   // a policy, or what policies share, has changed
-	Override Type = "override" // so has an override
-	Role     Type = "role"     // what this node may do
+	Override Type = "override" // an override has changed
+	Role     Type = "role"     // this node's role has changed
 	Leader   Type = "leader"   // another node leads
 )
 
-// Event is one of them, as JSON shows it.
+// Event is an event as JSON shows it.
 type Event struct {
-	// ID grows from event to event; Post gives it.
+	// ID grows from event to event. Post sets it.
 	ID int64 `json:"id"`
 	// At is when it happened, Unix ms.
 	At   int64 `json:"at_ms"`
 	Type Type  `json:"type"`
-	// Policy, Limit and Key are of denials and penalties: the name of the policy, that
-	// of the limit, "" for a list, and the key of the counter, in which secrets are
-	// hashed, up to MaxKey bytes. Policy is of changes too.
+	// Policy, Limit and Key are set for denials and penalties. Policy is the policy's name;
+	// it is also set for changes. Limit is the limit's name, "" for a list. Key is the key
+	// of the counter, up to MaxKey bytes; secrets in it are hashed.
 	Policy string `json:"policy,omitempty"`
 	Limit  string `json:"limit,omitempty"`
 	Key    string `json:"key,omitempty"`
 	// Reason is that of RL.CHECK: limit, missing, penalty or deny.
 	Reason string `json:"reason,omitempty"`
-	// Count is how many calls were denied since the last event of the same limit,
-	// key and reason.
+	// Count is how many calls were denied since the last event of the same limit, key and
+	// reason.
 	Count uint64 `json:"count,omitempty"`
-	// For is how long calls of the caller are denied now, in ms: until the block ends,
-	// or the limit's own wait if that is longer.
+	// For is how long further calls of the caller are denied, in ms: until the block ends,
+	// or for the limit's own wait if that is longer.
 	For int64 `json:"for_ms,omitempty"`
-	// Version, Author, Change and Deleted are of changes: Change is an override as
+	// Version, Author, Change and Deleted are set for changes. Change is an override as
 	// RL.OVERRIDE lists it, or the name of what policies share.
 	Version uint64 `json:"version,omitempty"`
 	Author  string `json:"author,omitempty"`
@@ -51,32 +51,32 @@ type Event struct {
 	Deleted bool   `json:"deleted,omitempty"`
 	// Role is what the node may do now: leading, following, orphaned and so on.
 	Role string `json:"role,omitempty"`
-	// Leader is where clients reach the node that leads.
+	// Leader is the address at which clients reach the leader.
 	Leader string `json:"leader,omitempty"`
 }
 
 // Bounds of a Log.
 const (
-	// MaxEvents are kept, in up to MaxBytes of JSON.
+	// MaxEvents is how many events are kept, in up to MaxBytes of JSON.
 	MaxEvents = 8192
 	MaxBytes  = 4 << 20
-	// PollFor is how long who has asked once counts as listening.
+	// PollFor is how long a client that has asked once counts as listening.
 	PollFor = time.Minute
 )
 
 // Log keeps the newest events. Make one with New.
 type Log struct {
-	// listening is all that a denial looks at while nobody does.
+	// listening is all that a denial reads while nobody listens.
 	listening atomic.Bool
 	unread    atomic.Uint64
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu          sync.Mutex
-	ring        [MaxEvents]Line // an event of an id is at id modulo MaxEvents
+	ring        [MaxEvents]Line // an event is at its id modulo MaxEvents
 	first, next int64           // ids of the oldest event, and of the next one
 	bytes       int
 	wake        chan struct{} // closed with the next event
-	awaited     bool          // Read has given wake away
+	awaited     bool          // Read has returned wake
 	streams     int
 	polled      time.Time
 	born        int64
@@ -89,17 +89,17 @@ type Line struct {
 	JSON []byte
 }
 
-// New returns a log whose ids are above those of one that was made before, unless
-// there were more than a million events a second.
+// New returns a log. Its ids are above those of an earlier log, unless that had more than a
+// million events a second.
 func New() *Log {
 	born := time.Now().UnixMicro()
 	return &Log{first: born, next: born, born: born, wake: make(chan struct{})}
 }
 
-// Listening reports whether somebody would read events.
+// Listening reports whether anybody listens.
 func (l *Log) Listening() bool { return l.listening.Load() }
 
-// Listen notes that somebody reads until stop is called, once.
+// Listen notes a listener until stop is called, once.
 func (l *Log) Listen() (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +112,7 @@ func (l *Log) Listen() (stop func()) {
 	}
 }
 
-// Poll notes that somebody has asked for events.
+// Poll notes a client that has asked for events.
 func (l *Log) Poll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +120,7 @@ func (l *Log) Poll() {
 	l.listening.Store(true)
 }
 
-// Settle finds out whether anybody still listens, and reports it.
+// Settle updates whether anybody still listens, and returns it.
 func (l *Log) Settle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -129,7 +129,7 @@ func (l *Log) Settle() bool {
 	return on
 }
 
-// Post adds an event, and gives it its id.
+// Post adds an event and sets its id.
 func (l *Log) Post(e Event) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -153,8 +153,8 @@ func (l *Log) Post(e Event) {
 // eventRoom is about how many bytes an event has as JSON.
 const eventRoom = 192
 
-// appendJSON appends what json.Marshal makes of an event, at a fraction of the cost:
-// overrides may come by the hundred thousand.
+// appendJSON appends what json.Marshal returns for an event, at a fraction of its cost:
+// overrides may change by the hundred thousand.
 func (e *Event) appendJSON(b []byte) []byte {
 	number := func(name string, n uint64) {
 		if n != 0 {
@@ -192,7 +192,7 @@ func appendText(b []byte, s string) []byte {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
 			quoted, err := json.Marshal(s)
 			if err != nil {
-				panic(err) // of a text
+				panic(err) // strings always marshal
 			}
 			return append(b, quoted...)
 		}
@@ -200,18 +200,18 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// Newest is the id from which on there are up to so many events. With 0 it is that of
-// the next one.
+// Newest returns the id of the count-th newest event. With 0 it returns the id of the next
+// one.
 func (l *Log) Newest(count int) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(l.first, l.next-int64(count))
 }
 
-// Read appends the events from an id on, up to count and to bytes of JSON, but at
-// least one if there is any. next is the id to go on with, lost how many there have
-// been since that are not kept any more; those before the node started are not
-// counted. more is closed when there are further ones, once all are read.
+// Read appends the events from an id on, up to count and to bytes of JSON, but at least one
+// if there is any. next is the id to continue with. lost is how many events since that id
+// are no longer kept, without those before the node started. more is closed when further
+// events exist, once all are read.
 func (l *Log) Read(dst []Line, from int64, count, bytes int) (lines []Line, next, lost int64, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,12 +233,12 @@ func (l *Log) Read(dst []Line, from int64, count, bytes int) (lines []Line, next
 	return dst, next, lost, l.wake
 }
 
-// Posted is how many events there have been.
+// Posted returns how many events were posted.
 func (l *Log) Posted() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(l.next - l.born)
 }
 
-// Unread is how many events readers were too late for.
+// Unread returns how many events were lost to readers.
 func (l *Log) Unread() uint64 { return l.unread.Load() }

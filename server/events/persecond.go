@@ -2,15 +2,14 @@ package events
 
 import "sync/atomic"
 
-// PerSecond bounds how much there is of something in a second. The zero value has
-// seen none.
+// PerSecond bounds the number of something in a second. The zero value has counted none.
 type PerSecond struct {
-	// window is the second that made counts for.
+	// window is the second that made counts in.
 	window, made atomic.Int64
 }
 
-// May reports whether there may be one more at a time in ns, and counts it, if most are
-// the most in a second.
+// May reports whether one more is allowed at a time in ns, and counts it. most is the bound
+// of a second.
 func (p *PerSecond) May(now, most int64) bool {
 	if w := now / second; p.window.Load() != w && p.window.Swap(w) != w {
 		p.made.Store(0)
