@@ -1,12 +1,11 @@
-// Package glob matches names against patterns of Redis's kind: * ? [abc]
-// [^abc] [a-z] and \ before a character that stands for itself. An unclosed
-// class ends with the pattern, as in Redis.
+// Package glob matches names against patterns in Redis's form: * ? [abc] [^abc] [a-z] and \
+// before a literal character. As in Redis, an unclosed class ends with the pattern.
 //
-// Time is what it is made for, since patterns and names come from clients: to
-// compile a pattern takes time in proportion to its length, and to match a name
-// at most len(name) * (1 + len(pattern)/64) steps of a few nanoseconds. Redis's
-// own recursion takes exponential time on patterns with many stars, and a
-// search that goes back to the last star still len(name)*len(pattern).
+// Patterns and names come from clients, so time is bounded. Compiling takes time in
+// proportion to the pattern's length. Matching a name takes at most len(name) * (1 +
+// len(pattern)/64) steps of a few nanoseconds. Redis's own recursion takes exponential time
+// on patterns with many stars. A search that goes back to the last star still takes
+// len(name)*len(pattern).
 package glob
 
 import (
@@ -24,7 +23,7 @@ var ErrTooLong = errors.New("pattern is longer than 1024 bytes")
 // Pattern is a compiled pattern. It is immutable.
 type Pattern struct {
 	text     string
-	segments []segment // what stands before, between and behind the stars
+	segments []segment // before, between and after the stars
 }
 
 // Compile returns the compiled form of a pattern of at most MaxPattern bytes,
@@ -47,7 +46,7 @@ func Compile(pattern string) (*Pattern, error) {
 // String returns the pattern as it was written.
 func (p *Pattern) String() string { return p.text }
 
-// Size is about how many bytes the pattern takes.
+// Size returns about how many bytes the pattern takes in memory.
 func (p *Pattern) Size() int {
 	n := len(p.text)
 	for i := range p.segments {
@@ -56,8 +55,7 @@ func (p *Pattern) Size() int {
 	return n
 }
 
-// Steps is how many steps of a few nanoseconds it takes at most to match a name
-// of n bytes.
+// Steps bounds the steps, of a few nanoseconds each, to match a name of n bytes.
 func (p *Pattern) Steps(n int) int {
 	steps := 1
 	for i := range p.segments {
@@ -66,10 +64,10 @@ func (p *Pattern) Steps(n int) int {
 	return steps * (n + len(p.segments))
 }
 
-// Light reports whether a step takes no more than a character of a name.
+// Light reports whether matching takes at most one step for each character of a name.
 func (p *Pattern) Light() bool { return p.Steps(1)-p.Steps(0) <= 1 }
 
-// segmentSize is what a segment takes beside its bytes.
+// segmentSize is the memory of a segment beside its bytes.
 const segmentSize = 64
 
 // Match reports whether all of s matches.
@@ -86,8 +84,8 @@ func (p *Pattern) Match(s string) bool {
 		return false
 	}
 	s = s[:len(s)-last.length]
-	// The leftmost place of each is as good as any: it leaves the most for the
-	// ones behind.
+	// The leftmost place of each segment is the best: it leaves most for the following
+	// ones.
 	for i := 1; i < len(p.segments)-1; i++ {
 		end := p.segments[i].find(s)
 		if end < 0 {
@@ -98,7 +96,7 @@ func (p *Pattern) Match(s string) bool {
 	return true
 }
 
-// element is the set of characters that one character of a name may be.
+// element is the set of characters that match one position of a pattern.
 type element [256 / 64]uint64
 
 func (e *element) add(low, high byte) {
@@ -110,7 +108,7 @@ func (e *element) add(low, high byte) {
 	}
 }
 
-// inverse returns the characters that e does not take.
+// inverse returns the characters that are not in e.
 func (e element) inverse() element {
 	for w := range e {
 		e[w] = ^e[w]
@@ -118,7 +116,7 @@ func (e element) inverse() element {
 	return e
 }
 
-// size returns how many characters e takes.
+// size returns how many characters are in e.
 func (e element) size() (n int) {
 	for _, set := range e {
 		n += bits.OnesCount64(set)
@@ -126,8 +124,8 @@ func (e element) size() (n int) {
 	return n
 }
 
-// split parses the elements of pattern from a position to the next star or the
-// end, and returns the position behind the star, -1 at the end.
+// split parses the elements of pattern from a position to the next star or the end. It
+// returns the position after the star, -1 at the end.
 func split(pattern string, from int) (elements []element, next int) {
 	for i := from; i < len(pattern); {
 		var e element
@@ -153,8 +151,8 @@ func split(pattern string, from int) (elements []element, next int) {
 	return elements, -1
 }
 
-// class adds the class whose members begin at pattern[i] and returns the
-// position behind it.
+// class adds the class whose members begin at pattern[i], and returns the position after
+// it.
 func (e *element) class(pattern string, i int) int {
 	negated := i < len(pattern) && pattern[i] == '^'
 	if negated {
@@ -178,13 +176,13 @@ func (e *element) class(pattern string, i int) int {
 	return min(i+1, len(pattern))
 }
 
-// segment is a run of elements between two stars: a literal, or bits that say
-// which characters each element takes.
+// segment is a run of elements between two stars: a literal, or bits that say which
+// characters match each element.
 type segment struct {
 	length  int
 	literal string
-	// masks has, for each character, a bit for each element that takes it, in
-	// words of 64; nil for a literal.
+	// masks has, for each character, a bit for each element that the character matches, in
+	// words of 64. It is nil for a literal.
 	masks []uint64
 	words int
 }
@@ -205,8 +203,8 @@ func newSegment(elements []element) segment {
 		return g
 	}
 	g.masks = make([]uint64, 256*g.words)
-	// An element that takes most characters, such as ?, is written as those that
-	// it does not take: a byte of a pattern must not cost 256 steps.
+	// An element that most characters match, such as ?, is written as those that do not
+	// match. So a byte of a pattern never costs 256 steps.
 	most := make([]uint64, g.words)
 	for i, e := range elements {
 		if e.size() > 128 {
@@ -231,7 +229,7 @@ func newSegment(elements []element) segment {
 	return g
 }
 
-// single returns the only character that the element takes.
+// single returns the only character in the element, if it has exactly one.
 func (e *element) single() (c byte, ok bool) {
 	n := 0
 	for w, set := range e {
@@ -261,8 +259,8 @@ func (g *segment) at(s string) bool {
 
 // find returns the end of the leftmost place of the segment in s, -1 for none.
 //
-// It is the Shift-And algorithm (Baeza-Yates and Gonnet, 1992): bit i of state
-// says that the elements up to i match the characters up to here.
+// It is the Shift-And algorithm (Baeza-Yates and Gonnet, 1992): bit i of state is set if
+// the elements up to i match the characters up to here.
 func (g *segment) find(s string) int {
 	if g.masks == nil {
 		i := strings.Index(s, g.literal)
