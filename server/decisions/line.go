@@ -8,16 +8,16 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// Results of a call, as lines have them.
+// Results of a call in lines.
 const (
 	resultAllowed = "allowed"
 	resultDenied  = "denied"
-	resultShadow  = "shadow" // allowed, and a limit in shadow would have denied it
-	resultSoft    = "soft"   // allowed, and a soft limit is over
+	resultShadow  = "shadow" // allowed, but a limit in shadow would have denied it
+	resultSoft    = "soft"   // allowed, but a soft limit is over
 	resultError   = "error"
 )
 
-// withoutLevel leaves out what all lines have alike.
+// withoutLevel removes the fields that are the same in all lines.
 func withoutLevel(groups []string, a slog.Attr) slog.Attr {
 	if len(groups) == 0 && (a.Key == slog.LevelKey || a.Key == slog.MessageKey) {
 		return slog.Attr{}
@@ -25,12 +25,12 @@ func withoutLevel(groups []string, a slog.Attr) slog.Attr {
 	return a
 }
 
-// line makes the line of a record.
+// line returns the line of a record.
 func (l *Log) line(r *record) slog.Record {
 	out := slog.NewRecord(r.at, slog.LevelInfo, "", 0)
 	out.AddAttrs(slog.String("front", r.origin.Front), slog.String("command", r.cmd.Upper))
 	reply, err := resp.DecodeReply(r.reply)
-	if err != nil { // no reply of ours
+	if err != nil { // not a reply of ours
 		reply = resp.Reply{Type: '-', Str: err.Error()}
 	}
 	switch r.cmd.Name {
@@ -58,8 +58,7 @@ func (l *Log) line(r *record) slog.Record {
 	return out
 }
 
-// verdict adds a result, and what remains; for a denied call also how long it is to
-// wait, in ms.
+// verdict adds a result and the remaining units; for a denied call also its wait in ms.
 func verdict(out *slog.Record, result string, remaining, retry int64) {
 	out.AddAttrs(slog.String("result", result))
 	if remaining >= 0 {
@@ -70,14 +69,14 @@ func verdict(out *slog.Record, result string, remaining, retry int64) {
 	}
 }
 
-// names adds a list of names, if there are some.
+// names adds a list of names, unless it is empty.
 func names(out *slog.Record, key string, list []string) {
 	if len(list) > 0 {
 		out.AddAttrs(slog.Any(key, list))
 	}
 }
 
-// check is the line of an RL.CHECK or RL.RESERVE.
+// check fills in the line of an RL.CHECK or RL.RESERVE.
 func (l *Log) check(out *slog.Record, r *record, reply *resp.Reply) {
 	out.AddAttrs(slog.String("policy", string(r.args[1])))
 	if reply.Error() == "" {
@@ -121,8 +120,8 @@ func (l *Log) check(out *slog.Record, r *record, reply *resp.Reply) {
 	out.AddAttrs(slog.Group("attributes", attributes...))
 }
 
-// descriptors is the line of an RL.DESCRIPTORS: of the descriptor that stands for it,
-// or the first whose limit is over.
+// descriptors fills in the line of an RL.DESCRIPTORS: from the descriptor that stands for
+// it, else from the first whose limit is over.
 func (l *Log) descriptors(out *slog.Record, r *record, reply *resp.Reply) {
 	out.AddAttrs(slog.String("policy", string(r.args[1])))
 	at := 0
@@ -164,8 +163,8 @@ func (l *Log) descriptors(out *slog.Record, r *record, reply *resp.Reply) {
 	out.AddAttrs(slog.Any("descriptor", entries))
 }
 
-// plain is the line of a call that says its limits itself: of the first limit that
-// denies it, else the first.
+// plain fills in the line of a call with limits of its own: from the first limit that
+// denies it, else from the first.
 func (l *Log) plain(out *slog.Record, r *record, reply *resp.Reply) {
 	at := 0
 	if reply.Error() == "" {
@@ -196,7 +195,7 @@ func (l *Log) plain(out *slog.Record, r *record, reply *resp.Reply) {
 	}
 }
 
-// inMillis is a number of seconds in ms; below 0 there is none.
+// inMillis converts seconds to ms; below 0 there are none.
 func inMillis(seconds int64) int64 {
 	if seconds < 0 {
 		return -1

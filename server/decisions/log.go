@@ -17,45 +17,45 @@ import (
 // Bounds of the queue.
 const (
 	maxQueued = 4096
-	// maxQueuedBytes bounds what all records in it hold.
+	// maxQueuedBytes bounds the memory of all records in the queue.
 	maxQueuedBytes = 8 << 20
-	// maxArg and maxArgs are how much is kept of an argument and of all of a call, and
-	// maxReply is the longest reply of which there is a line, in bytes.
+	// maxArg and maxArgs bound the kept bytes of an argument and of all arguments of a
+	// call. A call with a reply longer than maxReply gets no line.
 	maxArg   = 256
 	maxArgs  = 8 << 10
 	maxReply = 64 << 10
-	// maxID is how much is shown of an id of a request.
+	// maxID is how many bytes of a request's id are shown.
 	maxID = 128
 )
 
-// closeTime is how long Close waits for who does not read.
+// closeTime is how long Close waits for an output that does not read.
 const closeTime = time.Second
 
 // Config configures a Log.
 type Config struct {
 	// Out takes the lines, one a Write.
 	Out io.Writer
-	// Logger is told when they cannot be written.
+	// Logger logs that they cannot be written.
 	Logger *slog.Logger
-	// Plain are the names of attributes whose values are shown; * is all of them, and
+	// Plain are the names of attributes whose values are shown; * means all of them, and
 	// keys of limits too.
 	Plain []string
-	// Key is the one of the hashes of the others; nil is one that is drawn now.
+	// Key is the key of the hashes of all other values; nil means a random one.
 	Key []byte
 }
 
 // Redis is the front of the Redis protocol.
 const Redis = "redis"
 
-// Origin is whence a call has come.
+// Origin is where a call comes from.
 type Origin struct {
-	Front string // Redis, or as in metrics
-	// Request and Trace are ids of the request that the client has sent, "" for none.
+	Front string // Redis, or a front's name in metrics
+	// Request and Trace are ids in the client's request, "" for none.
 	Request, Trace string
 }
 
-// TraceID returns the id of the trace of a traceparent (W3C Trace Context), "" for what
-// is none.
+// TraceID returns the id of the trace in a traceparent (W3C Trace Context), "" if it is
+// invalid.
 func TraceID(traceparent string) string {
 	if len(traceparent) > maxID {
 		return ""
@@ -67,7 +67,7 @@ func TraceID(traceparent string) string {
 	return parts[1]
 }
 
-// Asker is a front's request that commands are run for.
+// Asker is a front's request for which commands run.
 type Asker interface{ Origin() Origin }
 
 // Log is a decision log.
@@ -77,7 +77,7 @@ type Log struct {
 	redact redactor
 
 	denied atomic.Int64 // lines a second
-	oneIn  atomic.Int64 // of the calls that pass; 0 is none
+	oneIn  atomic.Int64 // of the calls that pass; 0 means none
 	ration events.PerSecond
 
 	records chan record
@@ -85,12 +85,12 @@ type Log struct {
 	stop    chan struct{}
 	stopped sync.Once
 	done    chan struct{}
-	failing bool // the last line could not be written; of run alone
+	failing bool // the last line could not be written; only run uses it
 
 	written, beyond, full, failed atomic.Uint64
 }
 
-// record is a call with its answer.
+// record is a call with its reply.
 type record struct {
 	at     time.Time
 	cmd    *command.Spec
@@ -100,7 +100,7 @@ type record struct {
 	oneIn  int64
 }
 
-// size is how many bytes the record holds.
+// size returns the memory of the record in bytes.
 func (r *record) size() int64 {
 	return int64(command.ArgsSize(r.args) + len(r.reply) + len(r.origin.Request) + len(r.origin.Trace))
 }
@@ -116,16 +116,14 @@ func New(c Config) *Log {
 	return l
 }
 
-// SetRates sets how many lines a second there are of calls that are denied, or answered
-// in another way that is worth a line, and that one in so many calls that pass has one.
-// 0 is none.
+// SetRates sets how many lines a second denied and other notable calls get, and that one in
+// oneIn of the calls that pass gets one. 0 means none.
 func (l *Log) SetRates(denied, oneIn int64) {
 	l.denied.Store(denied)
 	l.oneIn.Store(oneIn)
 }
 
-// Note hands over a command about limits with its reply, of either protocol. Neither
-// is kept.
+// Note takes a command about limits with its reply, in either protocol. It keeps neither.
 func (l *Log) Note(cmd *command.Spec, args [][]byte, reply []byte, from Origin) {
 	r := record{cmd: cmd, origin: from, oneIn: 1}
 	switch classOf(cmd.Name, reply) {
@@ -194,7 +192,7 @@ func (l *Log) run() {
 	}
 }
 
-// write writes the line of a record. That this fails is told once.
+// write writes the line of a record. It logs once that this fails.
 func (l *Log) write(r *record) {
 	l.bytes.Add(-r.size())
 	err := l.lines.Handle(context.Background(), l.line(r))
@@ -214,8 +212,8 @@ func (l *Log) write(r *record) {
 // Stats counts the lines written and, by reason, the calls that got none.
 type Stats struct {
 	Written uint64
-	// Beyond are those above the lines of a second, Full those that found the queue
-	// full or were too long, and Failed those that could not be written.
+	// Beyond counts calls above the lines of a second, Full those that found the queue full
+	// or were too long, and Failed those that could not be written.
 	Beyond, Full, Failed uint64
 }
 
@@ -227,8 +225,7 @@ func (l *Log) Stats() Stats {
 	return Stats{l.written.Load(), l.beyond.Load(), l.full.Load(), l.failed.Load()}
 }
 
-// Close writes what is queued, if that takes no longer than a second. A nil Log has
-// nothing.
+// Close writes the queue for at most a second. A nil Log has none.
 func (l *Log) Close() {
 	if l == nil {
 		return

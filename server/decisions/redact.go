@@ -11,16 +11,16 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// all is the name that stands for all attributes, and keys of limits.
+// all is the name that stands for all attributes, and for keys of limits.
 const all = "*"
 
-// redactor shows values as the operator wants them shown.
+// redactor hides values unless the operator wants them shown.
 type redactor struct {
 	plain []string
 	key   []byte
 }
 
-// keyLength is how long a key is that is drawn, in bytes.
+// keyLength is the length of a random key in bytes.
 const keyLength = 32
 
 func newRedactor(plain []string, key []byte) redactor {
@@ -31,12 +31,12 @@ func newRedactor(plain []string, key []byte) redactor {
 	return redactor{plain, key}
 }
 
-// hashLength is how much of a hash is shown, in bytes: some four billion callers have
-// a hash of their own each.
+// hashLength is how many bytes of a hash are shown: enough to tell apart some four billion
+// callers.
 const hashLength = 8
 
-// value returns the value of an attribute as it is shown, or that of a key, whose name
-// is "".
+// value returns the value of an attribute as lines show it. A key of a limit has the name
+// "".
 func (r *redactor) value(name string, value []byte) string {
 	if string(value) == command.Redacted || slices.Contains(r.plain, all) || name != "" && slices.Contains(r.plain, name) {
 		return string(value)
@@ -46,10 +46,10 @@ func (r *redactor) value(name string, value []byte) string {
 	return "#" + hex.EncodeToString(mac.Sum(nil)[:hashLength])
 }
 
-// maxError is how much is shown of an error, in bytes.
+// maxError is how many bytes of an error are shown.
 const maxError = 256
 
-// failure returns an error as it is shown: its text may quote a value.
+// failure returns an error as lines show it: its text may quote a value.
 func (r *redactor) failure(text string) string {
 	if !slices.Contains(r.plain, all) {
 		text, _, _ = strings.Cut(text, " ")

@@ -7,19 +7,20 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// class is what an answer is, at a glance.
+// class is the kind of a reply, found at a glance.
 type class uint8
 
 const (
-	// none is no answer about a limit: the call is to be made elsewhere, or later.
+	// none is no decision of a limit: the client must ask elsewhere, or later.
 	none class = iota
 	passed
-	// told is denied, or an error, or passed though a limit is over that does not deny,
-	// or without a leader.
+	// told is a denial, an error, a pass although a limit is over that does not deny, or a
+	// reply without a leader.
 	told
 )
 
-// classOf looks at the reply of a command. Of those with limits in shadow it reads all.
+// classOf returns the class of a command's reply. If limits in shadow are in it, it reads
+// all.
 func classOf(name string, reply []byte) class {
 	if len(reply) == 0 {
 		return none
@@ -36,7 +37,7 @@ func classOf(name string, reply []byte) class {
 	}
 	first := firstValue(reply)
 	switch name {
-	case "cl.throttle", "rl.throttle", "gcra": // whether it is limited
+	case "cl.throttle", "rl.throttle", "gcra": // the first value is whether it is limited
 		if string(first) != ":0" {
 			return told
 		}
@@ -46,7 +47,7 @@ func classOf(name string, reply []byte) class {
 			return told
 		}
 	case "rl.check", "rl.reserve":
-		if string(first) == ":0" || !bytes.HasSuffix(reply, []byte("*0\r\n")) || inShadow(reply) { // the end are the soft limits
+		if string(first) == ":0" || !bytes.HasSuffix(reply, []byte("*0\r\n")) || inShadow(reply) { // the soft limits are the end
 			return told
 		}
 	default:
@@ -60,8 +61,8 @@ func classOf(name string, reply []byte) class {
 	return passed
 }
 
-// firstValue returns the first value of a collection: the text of a string, else the
-// whole line.
+// firstValue returns the first value of a collection: the text of a string, else the whole
+// line.
 func firstValue(reply []byte) []byte {
 	line, rest := cutLine(reply)
 	named := line[0] == '%'
@@ -76,7 +77,7 @@ func firstValue(reply []byte) []byte {
 	}
 }
 
-// cutLine takes a line off.
+// cutLine returns the first line and the rest.
 func cutLine(b []byte) (line, rest []byte) {
 	line, rest, _ = bytes.Cut(b, []byte("\r\n"))
 	return line, rest
@@ -91,7 +92,7 @@ func inShadow(reply []byte) bool {
 	return err == nil && len(wouldDeny(&r)) > 0
 }
 
-// Names of what replies have, in their order in RESP2.
+// Names of the values in replies, in their order in RESP2.
 var (
 	checkNames    = []string{"allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "name", "reason", "hold", "version", "applied", "limits", "soft"}
 	limitNames    = []string{"name", "allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "cost", "mode"}
@@ -99,18 +100,18 @@ var (
 	statusNames   = []string{"code", "limit", "unit", "multiplier", "name", "remaining", "reset_ms", "retry_after_ms", "flags"}
 	decisionNames = []string{"allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "limits"}
 	acquireNames  = []string{"allowed", "limit", "remaining", "retry_after_ms"}
-	// Times of these are in seconds.
+	// Their times are in seconds.
 	cellNames = []string{"limited", "limit", "remaining", "retry_after"}
 	crabNames = []string{"allowed", "limit", "remaining", "reset_after", "retry_after"}
 )
 
-// values are those of a reply by their names.
+// values finds the values of a reply by their names.
 type values struct {
 	of    *resp.Reply
 	names []string
 }
 
-// get returns a value; an empty one if it is not there.
+// get returns a value, an empty one if it is missing.
 func (v values) get(name string) *resp.Reply {
 	if v.of.Type == '%' {
 		if r := v.of.Field(name); r != nil {
@@ -127,7 +128,7 @@ func (v values) get(name string) *resp.Reply {
 func (v values) text(name string) string  { return v.get(name).Str }
 func (v values) number(name string) int64 { return v.get(name).Int }
 
-// texts are those of a list.
+// texts returns the texts in a list.
 func (v values) texts(name string) (all []string) {
 	for _, e := range v.get(name).Elems {
 		all = append(all, e.Str)
@@ -135,7 +136,7 @@ func (v values) texts(name string) (all []string) {
 	return all
 }
 
-// each are the values of the members of a list.
+// each returns the values of the members of a list.
 func (v values) each(name string, names []string) (all []values) {
 	list := v.get(name).Elems
 	for i := range list {
@@ -144,7 +145,7 @@ func (v values) each(name string, names []string) (all []values) {
 	return all
 }
 
-// wouldDeny are the names of the limits in shadow that would have denied a check.
+// wouldDeny returns the names of the limits in shadow that would have denied a check.
 func wouldDeny(reply *resp.Reply) (limits []string) {
 	for _, l := range (values{reply, checkNames}).each("limits", limitNames) {
 		if l.text("mode") == "shadow" && l.number("allowed") == 0 {
