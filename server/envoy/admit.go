@@ -40,13 +40,13 @@ func (s *service) admit(ctx context.Context) error {
 	}
 }
 
-// bearer is the token of an authorization.
+// bearer returns the token in an authorization.
 func bearer(authorization string) (token string, ok bool) {
 	scheme, token, _ := strings.Cut(authorization, " ")
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
-// stateOf is the TLS of a peer, nil for none.
+// stateOf returns the TLS state of a peer, nil for none.
 func stateOf(p *peer.Peer) *tls.ConnectionState {
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 		return &info.State

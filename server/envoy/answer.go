@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// answer is what Envoy is told of the ruling on a request that was asked at a time.
+// answer returns the answer to Envoy. asked is when the ruling was asked for.
 func (x *exchange) answer(asked time.Time) message {
 	r := &x.ruling
 	b := appendVarint(make([]byte, 0, 256+64*len(r.Statuses)), responseCode, codeFor(r.Over))
@@ -36,9 +36,9 @@ func (x *exchange) answer(asked time.Time) message {
 	return x.appendMetadata(b)
 }
 
-// refuse is the answer to a request that its policy cannot decide, such as one with an
-// attribute that is no address. An error would let it pass, with failure_mode_deny
-// false, and it may be a client who has sent that.
+// refuse returns a denial for a request that its policy cannot decide, such as one with an
+// attribute that is not an address. A client may have caused this, and with
+// failure_mode_deny false an error would let it pass.
 func (x *exchange) refuse(why string) message {
 	x.ruling = verdict.Ruling{Binding: -1, Statuses: x.ruling.Statuses[:0]}
 	b := appendVarint(nil, responseCode, codeOverLimit)
@@ -51,11 +51,11 @@ func (x *exchange) refuse(why string) message {
 	return x.appendProblem(b, http.StatusBadRequest, why)
 }
 
-// headers are the names of fields that clients are told, by their places among
-// verdict.FieldNames. Envoy has X-RateLimit of its own.
+// headers are the names of fields that clients get, by their places in verdict.FieldNames.
+// Envoy has X-RateLimit of its own.
 var headers = [len(verdict.FieldNames)]string{0: "ratelimit-policy", 1: "ratelimit", 5: "retry-after"}
 
-// show makes the ruling a verdict, for its header fields.
+// show converts the ruling to a verdict, for its header fields.
 func (x *exchange) show() {
 	r, v := &x.ruling, &x.shown
 	*v = verdict.Verdict{Limits: v.Limits[:0]}
@@ -81,7 +81,7 @@ func (x *exchange) show() {
 	}
 }
 
-// limitOf is the limit that a status tells of.
+// limitOf returns the limit of the i-th status.
 func (x *exchange) limitOf(i int) verdict.Limit {
 	s := &x.ruling.Statuses[i]
 	l := verdict.Limit{Name: x.nameOf(i), Mode: modeEnforce}
@@ -99,7 +99,7 @@ func (x *exchange) limitOf(i int) verdict.Limit {
 
 var modeEnforce, modeShadow = []byte("enforce"), []byte("shadow")
 
-// nameOf is the name of a limit in header fields: its own, else the last key of its
+// nameOf returns the name of a limit in header fields: its own, else the last key of its
 // descriptor, else the domain.
 func (x *exchange) nameOf(i int) []byte {
 	if name := x.ruling.Statuses[i].Name; plain(name) {
@@ -122,7 +122,7 @@ func plain(name []byte) bool {
 	return len(name) > 0
 }
 
-// key is a number for who asks, by the descriptor that stands for the request.
+// key returns a number for the caller, from the descriptor that stands for the request.
 func (x *exchange) key() uint64 {
 	c := verdict.Call{Policy: x.asked.Domain}
 	if x.ruling.Binding >= 0 {
@@ -131,8 +131,8 @@ func (x *exchange) key() uint64 {
 	return c.Key()
 }
 
-// problem is the body of a denial, as RFC 9457 has it. Envoy says the status, and tells
-// callers over gRPC all of it as a message.
+// problem is the body of a denial, in the form of RFC 9457. Envoy sends the status itself,
+// and over gRPC sends the whole body as a message.
 type problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`
@@ -151,14 +151,14 @@ func (x *exchange) appendProblem(b []byte, status int, detail string) []byte {
 	}
 	body, err := json.Marshal(&p)
 	if err != nil {
-		panic(err) // texts alone
+		panic(err) // strings always marshal
 	}
 	b = appendHeader(b, "content-type", "application/problem+json")
 	return appendText(b, responseBody, body)
 }
 
-// appendMetadata appends what Envoy's access log may tell, where there is anything to
-// tell: of denials, of answers without a leader, and of rules that have metadata.
+// appendMetadata appends metadata for Envoy's access log, if there is any: for denials,
+// answers without a leader, and rules that have metadata.
 func (x *exchange) appendMetadata(b []byte) []byte {
 	r := &x.ruling
 	var rules []any
@@ -179,7 +179,7 @@ func (x *exchange) appendMetadata(b []byte) []byte {
 		told["metadata"] = rules
 	}
 	s, err := structpb.NewStruct(told)
-	if err != nil { // a name that is no UTF-8
+	if err != nil { // a name that is not UTF-8
 		return b
 	}
 	body, err := proto.Marshal(s)

@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// maxArriving calls have begun whose requests have not come whole. Each may have
-	// sent maxRequestBytes and maxHeaderBytes. For one more the connection closes that
-	// has most of them.
+	// maxArriving bounds the calls whose requests are incomplete. Each may have sent
+	// maxRequestBytes and maxHeaderBytes. Beyond the bound the connection with most of them
+	// is closed.
 	maxArriving = 2048
-	// callTimeout is for calls that have no deadline of their own, or a later one.
+	// callTimeout bounds calls that have no deadline, or a later one.
 	callTimeout = 10 * time.Second
-	// maxEndless calls are under way that have no end of their own.
+	// maxEndless bounds the running calls without an end of their own.
 	maxEndless = 256
 )
 
@@ -37,15 +37,15 @@ var endless = map[string]bool{
 	grpc_reflection_v1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: true,
 }
 
-// arrivals bounds what clients begin and do not finish.
+// arrivals bounds the calls that clients begin and do not finish.
 type arrivals struct {
 	mu sync.Mutex
-	// requests are calls whose requests have not come whole, of connections that
-	// have not been closed for theirs.
+	// requests counts the calls whose requests are incomplete, without those of connections
+	// that were closed for them.
 	requests int // guarded by mu
 
 	endless atomic.Int64
-	// running is done when what has no end of its own is to end.
+	// running is done when calls without an end of their own must end.
 	running context.Context
 	end     context.CancelFunc
 }
@@ -56,12 +56,12 @@ func newArrivals() *arrivals {
 	return a
 }
 
-// arrivalKey is the key of a call's func() in its context, which says that its
-// request has come whole.
+// arrivalKey is the key of a func() in a call's context. Calling it notes that the request
+// is complete.
 type arrivalKey struct{}
 
-// tap is called with the head of each call, by the goroutine that reads the
-// connection. The context that it returns is that of the call.
+// tap is called with the head of each call, by the goroutine that reads the connection. It
+// returns the context of the call.
 func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if endless[info.FullMethodName] {
 		if a.endless.Add(1) > maxEndless {
@@ -95,8 +95,8 @@ func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, er
 	}), nil
 }
 
-// begin counts a call of c, and closes a connection if that is one too many. It
-// returns false when it is, or was, c that is closed.
+// begin counts a call of c. If that is one too many, it closes the connection with most. It
+// returns false if c is closed, now or before.
 func (a *arrivals) begin(c *connection) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,14 +106,15 @@ func (a *arrivals) begin(c *connection) bool {
 	c.arriving++
 	if a.requests++; a.requests > maxArriving {
 		busiest := c.of.closeBusiest(c)
-		// Its calls end a moment later: others that begin meanwhile close nobody.
+		// Its calls end a moment later, so it is marked: others that begin meanwhile close
+		// nobody.
 		busiest.cut = true
 		a.requests -= busiest.arriving
 	}
 	return !c.cut
 }
 
-// leave ends what begin has counted.
+// leave removes a call that begin has counted.
 func (a *arrivals) leave(c *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -123,7 +124,7 @@ func (a *arrivals) leave(c *connection) {
 	}
 }
 
-// arrived notes that the request of a call has come whole.
+// arrived notes that the request of a call is complete.
 func arrived(ctx context.Context) {
 	if note, ok := ctx.Value(arrivalKey{}).(func()); ok {
 		note()

@@ -23,40 +23,40 @@ import (
 type Decider interface {
 	// Pipeline runs commands and appends their replies in RESP3 to dst.
 	Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error)
-	// Open reports whether a right needs nothing to be shown.
+	// Open reports whether a right needs no credentials.
 	Open(port access.Port, right access.Right, local bool) bool
-	// Admit returns who sends a request that needs a right.
+	// Admit returns the client of a request that needs a right.
 	Admit(ctx context.Context, port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
 }
 
 // service is the Rate Limit Service.
 type service struct {
 	decider Decider
-	local   bool // as Config has it
+	local   bool // see Config
 	now     func() time.Time
 	asked   *fronts.Front
 }
 
-// exchange is room for one call.
+// exchange is the memory for one call.
 type exchange struct {
 	body     []byte // the request
-	wrong    error  // what is wrong with it
+	wrong    error  // the error in it, nil for none
 	asked    verdict.Descriptors
 	parts    []part              // of descriptors
 	entries  []verdict.Attribute // of all descriptors
 	commands []byte
 	replies  []byte
 	ruling   verdict.Ruling
-	shown    verdict.Verdict // what header fields tell of the ruling
+	shown    verdict.Verdict // the ruling as a verdict, for header fields
 	ctx      context.Context // of the call
-	here     time.Time       // since when the request is, if it is
+	here     time.Time       // when the request was complete; zero before
 	result   fronts.Result
 }
 
-// exchanges have room that is used again.
+// exchanges are reused with their memory.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
-// roomKept is the largest room that is, in bytes.
+// roomKept is the largest buffer that is reused, in bytes.
 const roomKept = 64 << 10
 
 func (x *exchange) end() {
@@ -83,7 +83,7 @@ func (x *exchange) Origin() decisions.Origin {
 	return decisions.Origin{Front: fronts.NameGRPC, Request: first("x-request-id"), Trace: decisions.TraceID(first("traceparent"))}
 }
 
-// description is the service as grpc has it, with messages that the codec knows.
+// description is the service in grpc's form, with messages that the codec knows.
 var description = grpc.ServiceDesc{
 	ServiceName: rls.RateLimitService_ServiceDesc.ServiceName,
 	HandlerType: (*any)(nil),
@@ -113,12 +113,12 @@ func (s *service) decide(ctx context.Context, x *exchange, read func(any) error)
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
-	if err := read(x); err != nil { // which waits for all of it
+	if err := read(x); err != nil { // it waits until the request is complete
 		return nil, err
 	}
 	arrived(ctx)
 	x.ctx, x.here = ctx, s.now()
-	// A call whose client has given up is not charged. The context may not know yet.
+	// A call whose client has given up is not charged. The context may not show that yet.
 	if end, ok := ctx.Deadline(); ok && !s.now().Before(end) {
 		return nil, statusOf(context.DeadlineExceeded)
 	}

@@ -4,24 +4,24 @@ import (
 	"unsafe"
 
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // which the codec is made of
+	_ "google.golang.org/grpc/encoding/proto" // the codec's default
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // # Messages
 //
-// Requests are taken apart here, and answers put together, rather than by generated
-// code: that refuses texts that are no UTF-8, and Envoy sends on what bytes a client
-// puts into a header field. The error would let the client's request pass, with
-// failure_mode_deny false. It also takes a third of the time.
+// Requests are decoded here, and answers encoded, rather than by generated code. Generated
+// code refuses text that is not UTF-8, but Envoy sends whatever bytes a client puts into a
+// header field. With failure_mode_deny false, the error would let the client's request
+// pass. Generated code also takes three times as long.
 
-// codec is that of Protocol Buffers, but for the messages of the service.
+// codec is the codec of Protocol Buffers, except for the messages of the service.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
 
-// message is a message that is encoded.
+// message is an encoded message.
 type message []byte
 
 // Marshal implements encoding.CodecV2.
@@ -56,8 +56,8 @@ type field struct {
 	b      []byte
 }
 
-// each calls do with each field of a message that is a varint or bytes; there are no
-// others that mean something here.
+// each calls do with each field of a message that is a varint or bytes. No other field has
+// a meaning here.
 func each(b []byte, do func(f field) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -90,11 +90,11 @@ func (f *field) is(number protowire.Number, kind protowire.Type) bool {
 	return f.number == number && f.kind == kind
 }
 
-// text is a view of the bytes.
+// text returns a view of the bytes.
 func (f *field) text() string { return unsafe.String(unsafe.SliceData(f.b), len(f.b)) }
 
-// A message within another one is preceded by its length, which is known when it is
-// there: begin leaves a byte for it, and end writes it.
+// A message within another is preceded by its length, which is known afterwards. begin
+// leaves a byte for the length, and end writes it.
 func begin(b []byte, number protowire.Number) (into []byte, at int) {
 	b = append(protowire.AppendTag(b, number, protowire.BytesType), 0)
 	return b, len(b)
@@ -110,7 +110,7 @@ func end(b []byte, at int) []byte {
 	return b
 }
 
-// appendVarint appends a number, unless it is 0, which is told by its absence.
+// appendVarint appends a number, unless it is 0, which is the default.
 func appendVarint(b []byte, number protowire.Number, n uint64) []byte {
 	if n == 0 {
 		return b

@@ -17,18 +17,17 @@ import (
 )
 
 const (
-	// silentAfter is how long a connection has sent nothing that makes room.
+	// silentAfter is after how much silence a connection may be closed to make room.
 	silentAfter = time.Second
-	// writeTimeout is how long a client may leave what it is sent unread.
+	// writeTimeout is how long a client may leave an answer unread.
 	writeTimeout = 5 * time.Second
-	// readPiece is how much is read at once, in bytes: a hundred small frames, which
-	// take some 0.2 ms.
+	// readPiece bounds a read, in bytes: a hundred small frames, which take some 0.2 ms.
 	readPiece = 4 << 10
 )
 
-// bounded is a listener with at most so many connections. For one more, the one
-// closes that has been silent for longest; when none has been for silentAfter, the
-// new one does.
+// bounded is a listener with at most so many connections. When it is full, it closes the
+// connection that has been silent for longest, if that is silentAfter; otherwise it closes
+// the new one.
 type bounded struct {
 	net.Listener
 	most int
@@ -37,17 +36,17 @@ type bounded struct {
 	all map[*connection]struct{} // guarded by mu
 }
 
-// connection is one of a bounded listener's.
+// connection is a connection of a bounded listener.
 type connection struct {
 	net.Conn
 	of *bounded
-	// heard is when it last sent something, in Unix nanoseconds.
+	// heard is when the client last sent something, in Unix nanoseconds.
 	heard atomic.Int64
-	// arriving are its calls whose requests have not come whole, and cut that it has
-	// been closed for having most of them. Both are guarded by arrivals.mu.
+	// arriving counts its calls whose requests are incomplete. cut reports that it was
+	// closed for having most of them. Both are guarded by arrivals.mu.
 	arriving int
 	cut      bool
-	// more is that the last read has filled its buffer; of who reads alone.
+	// more reports that the last read has filled its buffer. Only the reader uses it.
 	more bool
 }
 
@@ -67,7 +66,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// add takes a connection, if there is room or can be made.
+// add adds a connection, if there is room or room can be made.
 func (l *bounded) add(c *connection) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -91,8 +90,8 @@ func (l *bounded) add(c *connection) bool {
 	return true
 }
 
-// closeBusiest closes the connection that has most calls whose requests have not come
-// whole, c if none has more than c, and returns it. The caller holds arrivals.mu.
+// closeBusiest closes the connection with most calls whose requests are incomplete, and
+// returns it. If none has more than c, that is c. The caller holds arrivals.mu.
 func (l *bounded) closeBusiest(c *connection) *connection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -107,9 +106,9 @@ func (l *bounded) closeBusiest(c *connection) *connection {
 	return busiest
 }
 
-// Read implements net.Conn. It reads a piece, and who has more to be read lets others go
-// first: the goroutine of a flood would run for milliseconds at a time otherwise, while
-// commands and calls of other clients wait behind as many of them as there are.
+// Read implements net.Conn. It reads a piece, and yields to others before it reads another.
+// Without that, the goroutine of a flood would run for milliseconds at a time, and the
+// calls of other clients would wait for as many of them as there are.
 func (c *connection) Read(b []byte) (int, error) {
 	if c.more {
 		runtime.Gosched()
@@ -131,8 +130,7 @@ func (c *connection) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// shaken are the credentials of connections whose TLS handshakes are over, or that have
-// none.
+// shaken are the credentials of connections that have no TLS, or whose handshakes are over.
 type shaken struct {
 	credentials.TransportCredentials
 }
@@ -152,7 +150,7 @@ func (shaken) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, erro
 
 var errNoHTTP2 = errors.New("the client does not ask for HTTP/2 in its TLS handshake (ALPN h2)")
 
-// address is that of a peer, and tells its connection.
+// address is the address of a peer, with its connection.
 type address struct {
 	net.Addr
 	of *connection
@@ -161,7 +159,7 @@ type address struct {
 // RemoteAddr implements net.Conn.
 func (c *connection) RemoteAddr() net.Addr { return address{c.Conn.RemoteAddr(), c} }
 
-// connectionOf is the connection of a call.
+// connectionOf returns the connection of a call.
 func connectionOf(ctx context.Context) *connection {
 	p, _ := peer.FromContext(ctx)
 	return p.Addr.(address).of

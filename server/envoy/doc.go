@@ -2,8 +2,8 @@
 // grpc.health.v1 and reflection beside it.
 //
 // [New] makes a [Server] from a [Config], [Server.Serve] answers on a listener, and
-// [Server.Shutdown] ends it. A request is one command, which the [Decider] runs as it
-// runs those of clients, so that nothing is decided here.
+// [Server.Shutdown] ends it. Each request becomes one command, which the [Decider] runs
+// like those of clients. So nothing is decided here.
 //
 // # Concurrency
 //

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// statusOf is the status of a call that has no verdict.
+// statusOf returns the status of a call that has no verdict.
 func statusOf(err error) error {
 	code := codes.Internal
 	switch reply := new(verdict.Error); {
@@ -32,7 +32,7 @@ func statusOf(err error) error {
 	return status.Error(code, err.Error())
 }
 
-// resultOf is what metrics call a call with an error.
+// resultOf returns the result in metrics of a call with an error.
 func resultOf(err error) fronts.Result {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
@@ -41,7 +41,7 @@ func resultOf(err error) fronts.Result {
 	return fronts.Failed
 }
 
-// codeOf is the status code for the code of an error reply.
+// codeOf returns the status code for the code of an error reply.
 func codeOf(code string) codes.Code {
 	switch code {
 	case "ERR":
@@ -51,5 +51,5 @@ func codeOf(code string) codes.Code {
 	case "BUSY", "OOM":
 		return codes.ResourceExhausted
 	}
-	return codes.Unavailable // CLUSTERDOWN, UNCERTAIN, TRYAGAIN and what else may pass
+	return codes.Unavailable // CLUSTERDOWN, UNCERTAIN, TRYAGAIN and other passing errors
 }

@@ -12,13 +12,13 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// watchEvery is how often who watches health is told of a change.
+// watchEvery is how soon a client that watches health learns of a change.
 const watchEvery = 25 * time.Millisecond
 
-// healthService answers health checks, each by what Fit says when it is asked.
+// healthService answers health checks, each by the present result of Fit.
 type healthService struct {
 	health.UnimplementedHealthServer
-	fit    func() error // as Config has it
+	fit    func() error // see Config
 	ending atomic.Bool  // the server stops
 	ended  chan struct{}
 }
@@ -27,14 +27,14 @@ func newHealthService(fit func() error) *healthService {
 	return &healthService{fit: fit, ended: make(chan struct{})}
 }
 
-// end makes health red for good.
+// end makes the node unhealthy for good.
 func (h *healthService) end() {
 	if !h.ending.Swap(true) {
 		close(h.ended)
 	}
 }
 
-// status is the one of a service, which is all of the server by the name "".
+// status returns the status of a service; "" is the whole server.
 func (h *healthService) status(service string) health.HealthCheckResponse_ServingStatus {
 	switch {
 	case service != "" && service != rls.RateLimitService_ServiceDesc.ServiceName:
@@ -79,7 +79,7 @@ func (h *healthService) Watch(r *health.HealthCheckRequest, to grpc.ServerStream
 		select {
 		case <-tick.C:
 		case <-ended:
-			ended = nil // it stays so until the stream ends
+			ended = nil // that stays so until the stream ends
 		case <-to.Context().Done():
 			return to.Context().Err()
 		}

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// Numbers of fields, of RateLimitRequest and what is in it.
+// Numbers of the fields of RateLimitRequest and its parts.
 const (
 	requestDomain      = 1
 	requestDescriptors = 2
@@ -36,7 +36,7 @@ const (
 	bytes  = protowire.BytesType
 )
 
-// parse takes what a request asks. Its texts are views of b.
+// parse reads a request. Its texts are views of b.
 func (x *exchange) parse(b []byte) error {
 	a := &x.asked
 	err := each(b, func(f field) error {
@@ -71,9 +71,9 @@ func (x *exchange) parse(b []byte) error {
 	return nil
 }
 
-// part is what is told of a descriptor.
+// part is the place of a descriptor's parts in the lists of all.
 type part struct {
-	entries int // of this one and those before
+	entries int // of this descriptor and those before
 	limited bool
 	limit   verdict.RateLimit
 	refund  bool
@@ -84,7 +84,7 @@ var (
 	errTooManyEntries = fmt.Errorf("at most %d entries in a descriptor", policy.MaxEntries)
 )
 
-// descriptor takes a descriptor.
+// descriptor reads a descriptor.
 func (x *exchange) descriptor(b []byte) error {
 	if len(x.parts) == policy.MaxDescriptors {
 		return errTooMany
@@ -116,8 +116,8 @@ func (x *exchange) descriptor(b []byte) error {
 	return err
 }
 
-// entry takes an entry of a descriptor. A value that is too long is cut: an error
-// would let the request of a client pass that has sent one.
+// entry reads an entry of a descriptor. It cuts a value that is too long: an error would
+// let the client's request pass.
 func (x *exchange) entry(b []byte) error {
 	var e verdict.Attribute
 	err := each(b, func(f field) error {
@@ -134,7 +134,7 @@ func (x *exchange) entry(b []byte) error {
 	return err
 }
 
-// override takes a limit that a descriptor has with it.
+// override reads a descriptor's own limit.
 func override(b []byte, l *verdict.RateLimit) error {
 	return each(b, func(f field) error {
 		switch {
@@ -149,7 +149,7 @@ func override(b []byte, l *verdict.RateLimit) error {
 	})
 }
 
-// number takes the value of a wrapped number, which is 0 if it is absent.
+// number reads the value of a wrapped number, 0 if it is absent.
 func number(b []byte, set func(n uint64)) error {
 	set(0)
 	return each(b, func(f field) error {
@@ -160,8 +160,8 @@ func number(b []byte, set func(n uint64)) error {
 	})
 }
 
-// units are the names of units, by their numbers in requests and answers; a request
-// cannot say week.
+// units are the names of units, by their numbers in requests and answers. A request cannot
+// have week.
 var units = map[int32]string{1: "second", 2: "minute", 3: "hour", 4: "day", 5: "month", 6: "year", 7: "week"}
 
 var unitNumbers = func() map[string]uint64 {

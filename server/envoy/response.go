@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// Numbers of fields, of RateLimitResponse and what is in it.
+// Numbers of the fields of RateLimitResponse and its parts.
 const (
 	responseCode     = 1
 	responseStatuses = 2
@@ -59,18 +59,18 @@ func appendStatus(b []byte, s *verdict.Status) []byte {
 		}
 		b = end(b, at)
 	}
-	if !s.Over { // of which Envoy is told that nothing remains, less than the call costs or not
+	if !s.Over { // over: nothing remains for Envoy, whatever the call costs
 		b = appendVarint(b, statusRemaining, uint32Of(s.Remaining))
 	}
 	if s.Limited && s.ResetMS > 0 {
 		b, at = begin(b, statusReset)
-		// Envoy cuts fractions: clients would come too early.
+		// Envoy cuts fractions, so round up: clients would return too early.
 		b = end(appendVarint(b, durationSeconds, uint64(verdict.Seconds(s.ResetMS))), at)
 	}
 	return b
 }
 
-// uint32Of is the nearest number that a field has room for.
+// uint32Of returns the nearest number that fits the field.
 func uint32Of(n int64) uint64 { return uint64(min(max(0, n), math.MaxUint32)) }
 
 // appendHeader appends a header field for the client.

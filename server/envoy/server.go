@@ -19,23 +19,23 @@ import (
 const (
 	// DefaultMaxClients is far above what gateways open: one connection a thread.
 	DefaultMaxClients = 1000
-	// maxStreams are the calls of a connection at a time; Envoy opens another one
+	// maxStreams bounds the calls of a connection at a time. Envoy opens another connection
 	// for more.
 	maxStreams = 100
-	// maxRequestBytes is the longest request: several descriptors with all the header
-	// fields that Envoy takes of a client, 60 KiB.
+	// maxRequestBytes bounds a request: several descriptors with all the header fields that
+	// Envoy accepts from a client, 60 KiB.
 	maxRequestBytes = 256 << 10
-	// maxHeaderBytes are the metadata of a call.
+	// maxHeaderBytes bounds the metadata of a call.
 	maxHeaderBytes = 16 << 10
-	// streamWindow is what a client may send of a call that is not read yet, and
-	// connWindow of all calls of a connection. Without them grpc makes them larger as
-	// the traffic grows.
+	// streamWindow bounds what a client may send of a call that is not read yet, and
+	// connWindow of all calls of a connection. By default grpc enlarges them as the traffic
+	// grows.
 	streamWindow = 64 << 10
 	connWindow   = 512 << 10
-	// handshakeTimeout is for the preface of HTTP/2.
+	// handshakeTimeout bounds the preface of HTTP/2.
 	handshakeTimeout = 5 * time.Second
-	// Envoy may ask every 10 s whether an idle connection lives; of its own, the
-	// server asks after a minute.
+	// Envoy may ask every 10 s whether an idle connection is alive. The server asks after a
+	// minute.
 	leastPing   = 10 * time.Second
 	pingAfter   = time.Minute
 	pingTimeout = 20 * time.Second
@@ -45,14 +45,13 @@ const (
 type Config struct {
 	// Decider decides.
 	Decider Decider
-	// Fronts counts what is asked; nil is one that nobody sees.
+	// Fronts counts the requests; with nil nobody sees the counts.
 	Fronts *fronts.Counts
-	// Fit returns why nothing can be decided now, or nil. Health checks are told so.
+	// Fit returns why nothing can be decided now, or nil. Health checks answer it.
 	Fit func() error
-	// Local: only this machine reaches the port.
+	// Local reports that only this machine reaches the port.
 	Local bool
-	// MaxClients is how many connections are served at a time; 0 is
-	// DefaultMaxClients.
+	// MaxClients bounds the connections; 0 means DefaultMaxClients.
 	MaxClients int
 }
 
@@ -92,14 +91,14 @@ func New(c Config) *Server {
 	return s
 }
 
-// Serve answers the connections of l until Shutdown, and closes l. Those of TLS have
-// shaken hands.
+// Serve answers the connections of l until Shutdown, and closes l. TLS handshakes are over
+// already.
 func (s *Server) Serve(l net.Listener) error {
 	return s.grpc.Serve(&bounded{Listener: l, most: s.most})
 }
 
-// Shutdown stops listening, tells health checks and clients to go elsewhere, waits for
-// the calls in flight until ctx is done and then cuts them off.
+// Shutdown stops listening and tells health checks and clients to go elsewhere. It waits
+// for the calls in flight until ctx is done, and then cuts them off.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.health.end()
 	s.arriving.end()
