@@ -1,15 +1,14 @@
-// Package access decides who may do what, by what a request shows.
+// Package access decides who may do what, from the credentials of a request.
 //
-// Over HTTP and gRPC there are three rights, which are opened separately. Each has a
-// token of its own, and names of client certificates. Beside these, the passwords of
-// the Redis protocol give what they give there.
+// HTTP and gRPC have three rights, which are granted separately. Each right has a token of
+// its own, and names of client certificates. Beside these, the passwords of the Redis
+// protocol are valid too.
 //
-// A right for which nobody has been given anything is open to everyone, except for
-// changes: those are open on the loopback interface alone, and only where nothing at
-// all is asked for.
+// A right that nobody was granted is open to everyone, except for changes. Changes are then
+// open only on the loopback interface, and only if no credentials are configured at all.
 //
-// Guesses are bounded: over all clients (guard.go), and, where an answer cannot be
-// late, by address (guesses.go). The right password is never slowed down.
+// Guesses are bounded: over all clients (guard.go), and, where an answer cannot be late, by
+// address (guesses.go). The right password is never slowed down.
 package access
 
 import (
@@ -18,17 +17,17 @@ import (
 	"time"
 )
 
-// Gate admits the requests of ports, and the logins of the Redis protocol. All methods
-// may be called by any goroutine.
+// Gate admits the requests of ports, and the logins of the Redis protocol. All methods may
+// be called by any goroutine.
 type Gate struct {
 	cfg     Config
 	logins  loginGuard
 	guesses guesses
 }
 
-// Config is what a Gate goes by. All fields must be set.
+// Config configures a Gate. All fields must be set.
 type Config struct {
-	// Rules returns what is asked for now.
+	// Rules returns the present rules.
 	Rules func() Rules
 	// Wrong is called for each wrong password.
 	Wrong  func()
@@ -38,19 +37,21 @@ type Config struct {
 // New returns a Gate.
 func New(c Config) *Gate { return &Gate{cfg: c} }
 
-// Open reports whether a right needs nothing to be shown; local is that only this
-// machine reaches the port. Then nothing is looked at: behind a gateway Authorization
-// is that of the gateway's own client.
+// Open reports whether a right needs no credentials. local is whether only this machine
+// reaches the port. If Open returns true, credentials are ignored: behind a gateway
+// Authorization belongs to the gateway's client.
 func (g *Gate) Open(port Port, right Right, local bool) bool {
 	rules := g.cfg.Rules()
 	return rules.open(port, right, local)
 }
 
-// Seen reports whether something is asked for the right to see beside a password.
+// Seen reports whether a token or a certificate grants the right to see, beside the
+// password.
 func (g *Gate) Seen(port Port) bool { return g.cfg.Rules().Grants[port].gives(RightSee) }
 
-// Admit returns who sends a request that needs a right. Its error is ErrUnknownClient,
-// ErrNoRight, ErrGuesses, or that of ctx. What is wrong is answered late, as by AUTH.
+// Admit returns the client of a request that needs a right. It returns ErrUnknownClient,
+// ErrNoRight, ErrGuesses, or the error of ctx. As for AUTH, an error about credentials is
+// late.
 func (g *Gate) Admit(ctx context.Context, port Port, shown *Shown, right Right) (Client, error) {
 	who, err := g.admit(port, shown, right)
 	if err != ErrUnknownClient || !shown.HasPassword {
@@ -68,9 +69,9 @@ func (g *Gate) Admit(ctx context.Context, port Port, shown *Shown, right Right) 
 	}
 }
 
-// AdmitAtOnce is Admit for who does not wait long, and may take no answer for a yes. An
-// address that has guessed too often is answered ErrGuesses, whatever it shows but a
-// certificate.
+// AdmitAtOnce is Admit for a client that does not wait, and may take a missing answer for a
+// yes. It returns ErrGuesses for an address that has guessed too often, whatever it shows
+// but a certificate.
 func (g *Gate) AdmitAtOnce(port Port, shown *Shown, right Right) (Client, error) {
 	now, looked := time.Now(), *shown
 	looked.HasPassword = shown.HasPassword && g.guesses.left(shown, now)
@@ -87,14 +88,14 @@ func (g *Gate) AdmitAtOnce(port Port, shown *Shown, right Right) (Client, error)
 	return who, err
 }
 
-// Fail notes a wrong password, and returns how long its answer has to wait. ok is false
-// if that is too long: then the client is to be disconnected without an answer.
+// Fail notes a wrong password, and returns how long its answer must wait. If ok is false,
+// that is too long, and the client must be disconnected without an answer.
 func (g *Gate) Fail(client string, now time.Time) (wait time.Duration, ok bool) {
 	g.cfg.Wrong()
 	return g.logins.fail(g.cfg.Logger, client, now)
 }
 
-// admit is Admit without a wait, and without a bound.
+// admit is Admit without a wait and without a bound.
 func (g *Gate) admit(port Port, shown *Shown, right Right) (Client, error) {
 	rules := g.cfg.Rules()
 	if rules.open(port, right, shown.Local) {

@@ -7,31 +7,30 @@ import (
 )
 
 const (
-	// LoginDelay is how long the answer to a wrong password takes at least.
+	// LoginDelay is the least delay of the answer to a wrong password.
 	LoginDelay = 100 * time.Millisecond
-	// loginPace is the time between two such answers, whoever asks: all
-	// clients together have 50 guesses a second.
+	// loginPace is the time between two such answers: all clients together have 50 guesses
+	// a second.
 	loginPace = 20 * time.Millisecond
 	// loginPatience is the longest delay. A client that would wait longer is
 	// disconnected.
 	loginPatience = 5 * time.Second
-	// loginLogInterval is the least time between two log lines about wrong
-	// passwords.
+	// loginLogInterval is the least time between two log lines about wrong passwords.
 	loginLogInterval = 10 * time.Second
 )
 
-// loginGuard slows down who guesses passwords. A right one is never slowed
-// down, so that guessing locks nobody out.
+// loginGuard slows down clients that guess passwords. It never slows down a right password,
+// so that guessing locks nobody out.
 type loginGuard struct {
 	// mu guards the fields below.
 	mu     sync.Mutex
-	next   time.Time // when the next failure may be answered
+	next   time.Time // when the next wrong password may be answered
 	logged time.Time
 	failed int // since then
 }
 
-// fail notes a wrong password and returns how long its answer has to wait; ok
-// is false if that is longer than loginPatience.
+// fail notes a wrong password and returns how long its answer must wait. ok is false if
+// that is longer than loginPatience.
 func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait time.Duration, ok bool) {
 	g.note(log, client, now)
 	g.mu.Lock()
@@ -47,7 +46,7 @@ func (g *loginGuard) fail(log *slog.Logger, client string, now time.Time) (wait 
 	return wait, true
 }
 
-// note notes a wrong password for the log.
+// note counts a wrong password for the log.
 func (g *loginGuard) note(log *slog.Logger, client string, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

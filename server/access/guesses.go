@@ -8,33 +8,33 @@ import (
 )
 
 const (
-	// guessBurst is how many wrong passwords of an address are answered at once, one
-	// after the other, and guessPace the time in which it has one more.
+	// guessBurst is how many wrong passwords of an address are answered at once. guessPace
+	// is the time in which it gets one more.
 	guessBurst = 10
 	guessPace  = 100 * time.Millisecond
-	// guessSlots is how many addresses are told apart.
+	// guessSlots bounds the addresses that are told apart.
 	guessSlots = 1024
 )
 
-// guesses bounds the wrong passwords that are answered at once, by address. An address
-// without any left is not looked at, right or wrong: nothing can be learned from that.
-// What it has shown last it may show again, since that is no guess: a gateway with an
-// old token costs its neighbours nothing.
+// guesses bounds, by address, the wrong passwords that are answered at once. Credentials of
+// an address without guesses left are not checked, right or wrong, so they reveal nothing.
+// It may repeat its last credentials, since that is no guess: a gateway with an old token
+// costs its neighbours nothing.
 //
 // Memory is fixed. Addresses that share a slot share its guesses.
 type guesses struct {
 	// mu guards slots.
 	mu    sync.Mutex
 	slots [guessSlots]struct {
-		used  time.Time // when all guesses are there again
-		wrong uint64    // the hash of what was wrong last
+		used  time.Time // when all guesses are available again
+		wrong uint64    // the hash of the last wrong credentials
 	}
 }
 
-// guessSeed keeps it unknown who shares a slot.
+// guessSeed hides which addresses share a slot.
 var guessSeed = maphash.MakeSeed()
 
-// slotOf is the slot of a peer's address: that of a host, and of a network of IPv6.
+// slotOf returns the slot of a peer's address: of a host, or of a network of IPv6.
 func slotOf(address string) int {
 	peer, _ := netip.ParseAddrPort(address)
 	ip := peer.Addr().Unmap().WithZone("")
@@ -45,12 +45,12 @@ func slotOf(address string) int {
 	return int(maphash.Comparable(guessSeed, ip) % guessSlots)
 }
 
-// hash tells apart what is shown.
+// hash returns a hash of the credentials.
 func (s *Shown) hash() uint64 {
 	return maphash.Comparable(guessSeed, [2]string{s.User, s.Password})
 }
 
-// left reports whether what is shown is to be looked at.
+// left reports whether the credentials are to be checked.
 func (g *guesses) left(shown *Shown, now time.Time) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -58,7 +58,7 @@ func (g *guesses) left(shown *Shown, now time.Time) bool {
 	return slot.used.Sub(now) <= (guessBurst-1)*guessPace || slot.wrong == shown.hash()
 }
 
-// fail notes that what is shown is wrong.
+// fail notes that the credentials are wrong.
 func (g *guesses) fail(shown *Shown, now time.Time) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

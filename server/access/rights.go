@@ -10,13 +10,13 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 )
 
-// Right is what a request of another front needs.
+// Right is a right that a request over HTTP or gRPC needs.
 type Right uint8
 
-// The rights. Who may change policies may see them, and no more than that.
+// The rights. A client that may change policies may also see them, and nothing more.
 const (
 	RightRead  Right = iota // checks, holds and slots
-	RightSee                // policies, counters, callers, what is going on
+	RightSee                // policies, counters, callers, activity
 	RightWrite              // changes of policies and overrides, resets
 	RightCount
 )
@@ -33,47 +33,47 @@ const (
 
 // Grants say who may do what on a port, beside the users of the Redis protocol.
 type Grants struct {
-	// Tokens are those of the rights, "" for none.
+	// Tokens are the tokens by right, "" for none.
 	Tokens [RightCount]string
-	// Certificates are the names of the clients that may, by right.
+	// Certificates are the names of clients by right.
 	Certificates [RightCount][]string
 }
 
-// gives reports whether there is a token or a name for a right.
+// gives reports whether a right has a token or a name.
 func (g *Grants) gives(right Right) bool {
 	return g.Tokens[right] != "" || len(g.Certificates[right]) > 0
 }
 
-// Shown is what a request shows of who sends it.
+// Shown is the credentials of a request, and where it comes from.
 type Shown struct {
-	// Address is that of the peer.
+	// Address is the peer's address.
 	Address string
-	// User and Password are those of Authorization, if HasPassword; the user "" is
-	// any, and the password may be a token.
+	// User and Password are those of Authorization, if HasPassword. The user "" means any,
+	// and the password may be a token.
 	User, Password string
 	HasPassword    bool
-	// Certificates are the names in the certificate of the peer, which is verified.
+	// Certificates are the names in the peer's certificate, which is verified.
 	Certificates []string
-	// Local: only this machine reaches the port.
+	// Local reports that only this machine reaches the port.
 	Local bool
 }
 
-// Client is who has sent a command: a user, what it calls itself, and its address.
+// Client is the sender of a command: a user, its own name, and its address.
 type Client = partition.Client
 
 // Errors of Admit.
 var (
-	// ErrUnknownClient is returned if a request shows nothing, or something wrong.
+	// ErrUnknownClient is returned for a request with no credentials, or wrong ones.
 	ErrUnknownClient = errors.New("send a token or a password: Authorization: Bearer <token>")
-	// ErrNoRight is returned if the client is known, and may not.
+	// ErrNoRight is returned for a known client without the right.
 	ErrNoRight = errors.New("this token, password or certificate does not give that right")
-	// ErrGuesses is returned where too many passwords have been wrong: by Admit for one
-	// that is wrong, whose sender is to be disconnected without an answer, by
-	// AdmitAtOnce for any.
+	// ErrGuesses is returned after too many wrong passwords. Admit returns it for a wrong
+	// one, and the sender must be disconnected without an answer. AdmitAtOnce returns it
+	// for any.
 	ErrGuesses = errors.New("too many wrong passwords")
 )
 
-// portNames are what clients of a port are called that say no name themselves.
+// portNames are the names of clients of a port that give none themselves.
 var portNames = [PortCount]string{"http", "grpc"}
 
 // Names of the users of the Redis protocol.
@@ -82,17 +82,17 @@ const (
 	UserAdmin   = "admin"
 )
 
-// Rules are what is asked for now.
+// Rules are the credentials that are valid now.
 type Rules struct {
 	// RequirePass is the password of the user default; empty admits everyone.
 	RequirePass string
-	// AdminPass is the password of the user admin; empty is no such user.
+	// AdminPass is the password of the user admin; without one that user does not exist.
 	AdminPass string
-	// Grants are those of the ports.
+	// Grants are the grants by port.
 	Grants *[PortCount]Grants
 }
 
-// open reports whether a right needs nothing to be shown.
+// open reports whether a right needs no credentials.
 func (r *Rules) open(port Port, right Right, local bool) bool {
 	grants := &r.Grants[port]
 	if r.RequirePass != "" || grants.gives(right) {
@@ -104,8 +104,8 @@ func (r *Rules) open(port Port, right Right, local bool) bool {
 	return local && r.AdminPass == "" && !grants.gives(RightRead) && !grants.gives(RightSee)
 }
 
-// Login reports whether a user and a password go together, and whether that is
-// admin. Without a password default takes any, and there is no admin.
+// Login reports whether the password is the user's, and whether that is admin. If no
+// password is set, default takes any, and admin does not exist.
 func (r *Rules) Login(user, pass []byte) (ok, admin bool) {
 	want := r.RequirePass
 	admin = string(user) == UserAdmin && r.AdminPass != ""
@@ -123,10 +123,11 @@ func passwordIs(given []byte, want string) bool {
 	return subtle.ConstantTimeCompare(given, []byte(want)) == 1
 }
 
-// allRights has a bit for each.
+// allRights has a bit for each right.
 const allRights = 1<<RightCount - 1
 
-// rightsOf returns who shows something, and a bit for each right that it gives.
+// rightsOf returns the client with some credentials, and a bit for each right that they
+// grant.
 func (r *Rules) rightsOf(port Port, shown *Shown) (who Client, has uint8) {
 	grants := &r.Grants[port]
 	who.Addr = shown.Address
@@ -169,11 +170,11 @@ func (r *Rules) rightsOf(port Port, shown *Shown) (who Client, has uint8) {
 	return who, has
 }
 
-// tokenNames are what those are called who show a token.
+// tokenNames are the names of clients with a token.
 var tokenNames = [RightCount]string{"read", "see", "write"}
 
-// CertificateNames are the names in the verified certificate of a TLS peer: its common
-// name and its DNS names. There are none without one; nil is no TLS.
+// CertificateNames returns the names in the verified certificate of a TLS peer: its common
+// name and its DNS names. It returns none without a certificate or TLS.
 func CertificateNames(peer *tls.ConnectionState) []string {
 	if peer == nil || len(peer.VerifiedChains) == 0 {
 		return nil
@@ -182,7 +183,7 @@ func CertificateNames(peer *tls.ConnectionState) []string {
 	return append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
 }
 
-// NoPermission is Redis's text for a command that a user may not run.
+// NoPermission returns Redis's text for a command that a user may not run.
 func NoPermission(user, command string) string {
 	return fmt.Sprintf("User %s has no permissions to run the '%s' command", user, command)
 }
