@@ -1,17 +1,15 @@
-// Package memory accounts for what clients take outside of the table, and gives it
-// back to the system.
+// Package memory accounts for the memory of clients outside of the table, and gives it back
+// to the system.
 //
-// There is one [Account] in a server: input that has not run, transactions, watched
-// keys, subscriptions, running scripts and other jobs, replies that are written or
-// wait, messages to subscribers, batches of HTTP. What is large is reserved before it
-// is allocated. What a job takes is a [Spending]. The [Scavenger] is asked when much
-// has been given back.
+// A server has one [Account]. It counts input that has not run, transactions, watched keys,
+// subscriptions, running scripts and other jobs, replies that are written or wait, messages
+// to subscribers, and batches of HTTP. Large memory is reserved before it is allocated. A
+// job's memory is a [Spending]. The [Scavenger] is asked when much was given back.
 //
-// Above its bound an account does not free anything itself: who holds most loses it,
-// which the server sees to (server/clientmemory.go). That takes milliseconds. Until
-// then Reserve lends a quarter of the bound, and refuses what does not fit into that.
-// A connection's own thread cannot wait and has no error to answer: of a small bound
-// Borrow lends it as much again.
+// An account above its bound frees nothing itself. The server ends the jobs and closes the
+// connections that hold most (server/clientmemory.go), within milliseconds. Until then
+// Reserve lends a quarter of the bound, and refuses more. A connection's own thread can
+// neither wait nor answer an error, so Borrow lends it more if the bound is small.
 package memory
 
 import (
@@ -19,8 +17,7 @@ import (
 	"sync/atomic"
 )
 
-// Account is a number of bytes with a bound. All methods may be called by any
-// goroutine.
+// Account is a number of bytes with a bound. All methods may be called by any goroutine.
 type Account struct {
 	bound func() int64
 	freed func()
@@ -30,19 +27,18 @@ type Account struct {
 }
 
 const (
-	// borrowed is what Borrow lends of a small bound: more than the loops write while
-	// it is looked for connections to close.
+	// borrowed is what Borrow lends if the bound is small, in bytes: more than the loops
+	// write while the server finds connections to close.
 	borrowed = 64 << 20
-	// givenBack is how much memory has to be given back until the system gets it, in
-	// bytes.
+	// givenBack is how much memory must be given back before the system gets it, in bytes.
 	givenBack = 16 << 20
 )
 
-// ErrFull is what a client is answered for whose command there is no room.
+// ErrFull answers a command for which there is no memory.
 var ErrFull = errors.New("all clients together take more memory than maxmemory-clients, try again later")
 
-// NewAccount returns an empty account. bound returns how much may be taken now; 0 is no
-// bound. freed is called each time when much has been given back.
+// NewAccount returns an empty account. bound returns the present bound; 0 means none. freed
+// is called each time that much was given back.
 func NewAccount(bound func() int64, freed func()) *Account {
 	return &Account{bound: bound, freed: freed, over: make(chan struct{}, 1)}
 }
@@ -50,7 +46,7 @@ func NewAccount(bound func() int64, freed func()) *Account {
 // Total returns how much is taken.
 func (a *Account) Total() int64 { return a.total.Load() }
 
-// Excess returns how much more is taken than the bound, 0 if none.
+// Excess returns by how much the total exceeds the bound, 0 if it does not.
 func (a *Account) Excess() int64 {
 	most := a.bound()
 	if most <= 0 { // the bound may have gone meanwhile
@@ -59,10 +55,10 @@ func (a *Account) Excess() int64 {
 	return max(0, a.total.Load()-most)
 }
 
-// Over has something when the total may be above the bound.
+// Over receives when the total may be above the bound.
 func (a *Account) Over() <-chan struct{} { return a.over }
 
-// Add notes that n bytes have been taken, or, where n is negative, given back.
+// Add notes that n bytes were taken; a negative n was given back.
 func (a *Account) Add(n int64) {
 	total := a.total.Add(n)
 	if n < 0 {
@@ -83,13 +79,13 @@ func (a *Account) Add(n int64) {
 // Reserve takes n bytes that are about to be allocated, or returns false.
 func (a *Account) Reserve(n int64) bool { return a.within(n, a.bound()/4) }
 
-// Borrow is Reserve for what a connection's own thread writes or reads.
+// Borrow is Reserve for what a connection's own thread reads or writes.
 func (a *Account) Borrow(n int64) bool {
 	most := a.bound()
 	return a.within(n, max(most/4, min(most, borrowed)))
 }
 
-// within is Reserve that lends so many bytes.
+// within is Reserve that lends so many bytes above the bound.
 func (a *Account) within(n, lent int64) bool {
 	a.Add(n)
 	if most := a.bound(); most > 0 && a.total.Load() > most+lent {
@@ -99,7 +95,7 @@ func (a *Account) within(n, lent int64) bool {
 	return true
 }
 
-// Fits takes n bytes within the bound, or returns false. Nobody is closed for it.
+// Fits takes n bytes within the bound, or returns false. It closes nobody.
 func (a *Account) Fits(n int64) bool {
 	total := a.total.Add(n)
 	if most := a.bound(); most > 0 && total > most {
@@ -109,14 +105,14 @@ func (a *Account) Fits(n int64) bool {
 	return true
 }
 
-// Spending is what a job has taken of an account until it ends.
+// Spending is the memory of a job until it ends.
 type Spending struct {
 	of      *Account
 	taken   atomic.Int64
 	stopped atomic.Bool
 }
 
-// Begin makes s a spending of an account. A Spending is not used before.
+// Begin makes s a spending of an account. It must be called first.
 func (s *Spending) Begin(of *Account) { s.of = of }
 
 // Take takes n bytes that are about to be allocated, or returns false.
@@ -137,19 +133,19 @@ func (s *Spending) Give(n int) {
 	s.of.Add(-int64(n))
 }
 
-// Stop has the job get no more: it is to end. Any goroutine may call it.
+// Stop makes Take fail: the job must end. Any goroutine may call it.
 func (s *Spending) Stop() { s.stopped.Store(true) }
 
-// Stopped reports whether the job is to end.
+// Stopped reports whether the job must end.
 func (s *Spending) Stopped() bool { return s.stopped.Load() }
 
 // Taken returns how much the job has taken.
 func (s *Spending) Taken() int64 { return s.taken.Load() }
 
-// HandOver makes what the job has taken the caller's.
+// HandOver returns what the job has taken, which the caller must give back.
 func (s *Spending) HandOver() int64 { return s.taken.Swap(0) }
 
-// End gives all back.
+// End gives everything back.
 func (s *Spending) End() {
 	if n := s.taken.Swap(0); n != 0 {
 		s.of.Add(-n)

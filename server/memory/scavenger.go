@@ -6,37 +6,37 @@ import (
 	"time"
 )
 
-// Scavenger gives memory back to the system after slow scripts and transactions
-// that have taken much of it. By itself Go would keep it for minutes: where
-// nothing more is allocated nothing is collected, and what is collected is given
-// back little by little.
+// Scavenger gives memory back to the system after slow scripts and transactions that have
+// taken much of it. By itself Go would keep it for minutes: without allocations it does not
+// collect, and it gives back what is collected little by little.
 //
-// It collects the whole heap, which runs beside the loops and reads no keys: once
-// for a burst, and seldom at most.
+// The Scavenger collects the whole heap. That runs beside the loops and reads no keys. It
+// does so once for a burst, and seldom at most.
 type Scavenger struct {
-	asked   chan struct{} // capacity 1: one of them has ended
+	asked   chan struct{} // capacity 1: a slow run has ended
 	mapped  func() uint64 // memory that Go has from the system, in bytes
 	free    func()        // collects, and gives back what is free
-	running func() int    // those that have not ended
+	running func() int    // slow runs that have not ended
 }
 
 const (
-	// ScavengeFrom is how much memory has to be worth it, in bytes.
+	// ScavengeFrom is how much memory makes a collection worth it, in bytes.
 	ScavengeFrom = 64 << 20
-	// scavengeAfter is how long it waits for the end of a burst, and
-	// scavengeEvery how long it rests at least.
+	// scavengeAfter is how long it waits for the end of a burst. scavengeEvery is the least
+	// time between two collections.
 	scavengeAfter = time.Second
 	scavengeEvery = 10 * time.Second
-	// scavengeAgain is how often it tries again when that was not enough.
+	// scavengeAgain is how often it tries again if that was not enough.
 	scavengeAgain = 2
 )
 
-// NewScavenger returns a scavenger; running tells how many there are that will ask.
+// NewScavenger returns a scavenger. running returns the number of running jobs that will
+// call Ask.
 func NewScavenger(running func() int) *Scavenger {
 	return &Scavenger{asked: make(chan struct{}, 1), mapped: Mapped, free: debug.FreeOSMemory, running: running}
 }
 
-// Ask has it look soon. It does not wait.
+// Ask makes it look soon. It does not wait.
 func (g *Scavenger) Ask() {
 	select {
 	case g.asked <- struct{}{}:
@@ -44,8 +44,7 @@ func (g *Scavenger) Ask() {
 	}
 }
 
-// Run gives memory back until end is closed. least is what the process takes
-// when nothing is under way.
+// Run gives memory back until end is closed. least is the memory of an idle process.
 func (g *Scavenger) Run(end <-chan struct{}, least uint64) {
 	again := 0
 	for {
@@ -65,12 +64,12 @@ func (g *Scavenger) Run(end <-chan struct{}, least uint64) {
 		switch now := g.mapped(); {
 		case now < least+ScavengeFrom:
 			least, again = min(least, now), 0
-		case again < scavengeAgain: // what is pooled goes with a later collection
+		case again < scavengeAgain: // a later collection frees what is pooled
 			again++
 			g.Ask()
 		case g.running() == 0: // the table has grown
 			least, again = now, 0
-		default: // those that run will ask at their end
+		default: // the running ones will ask when they end
 			again = 0
 		}
 		if !Rests(end, scavengeEvery) {
@@ -89,8 +88,8 @@ func Rests(end <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// Mapped is the memory that Go has from the system, in bytes, without what it
-// has given back.
+// Mapped returns the memory that Go has from the system, in bytes, without what it has
+// given back.
 func Mapped() uint64 {
 	m := []metrics.Sample{{Name: "/memory/classes/total:bytes"}, {Name: "/memory/classes/heap/released:bytes"}}
 	metrics.Read(m)
