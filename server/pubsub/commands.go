@@ -8,14 +8,14 @@ import (
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-// On makes the handler of a command of a connection's Subscriber.
+// On makes the handler of a command on a connection's Subscriber.
 type On func(fn func(s *Subscriber, call *command.Call)) command.Handler
 
 // Commands returns the commands of Pub/Sub.
 func Commands(h *Hub, on On) []command.Spec {
 	const flags = command.PubSub | command.Loading | command.Stale | command.NoTable
 	const group = "pubsub"
-	// subscribes are the commands that begin and end subscriptions of a kind.
+	// subscribes returns the commands that begin and end subscriptions of a kind.
 	subscribes := func(k Kind, n, begins, ends, name string, at command.Keys) []command.Spec {
 		const own = flags | command.NoScript | command.Subscribed | command.NeedsConn
 		return []command.Spec{
@@ -67,8 +67,7 @@ func Commands(h *Hub, on On) []command.Spec {
 		})
 }
 
-// subscribe adds names and confirms each. With one that is refused none is
-// added.
+// subscribe adds names and confirms each. If one is refused, none is added.
 func (s *Subscriber) subscribe(call *command.Call, k Kind, names [][]byte) {
 	if len(names) > command.MaxNames {
 		call.Error(command.ErrNames)
@@ -113,7 +112,7 @@ func (s *Subscriber) subscribe(call *command.Call, k Kind, names [][]byte) {
 	s.subscribed()
 }
 
-// added returns how many subscriptions there would be with names too.
+// added returns how many subscriptions there would be after adding names.
 func (s *subscriptions) added(k Kind, names [][]byte) int {
 	fresh := make(map[string]struct{})
 	for _, name := range names {
@@ -128,8 +127,7 @@ const errSubscriptions = "ERR at most 4096 channels and patterns on one connecti
 
 const errChannel = "ERR channel is longer than 1024 bytes"
 
-// unsubscribe ends subscriptions, all of a kind without names, and confirms
-// each.
+// unsubscribe ends subscriptions and confirms each. Without names it ends all of a kind.
 func (s *Subscriber) unsubscribe(call *command.Call, k Kind, names [][]byte) {
 	if len(names) > command.MaxNames {
 		call.Error(command.ErrNames)
@@ -157,8 +155,7 @@ func (s *Subscriber) unsubscribe(call *command.Call, k Kind, names [][]byte) {
 	s.subscribed()
 }
 
-// confirm tells of a subscription that has begun or ended, and how many there
-// are now.
+// confirm writes that a subscription has begun or ended, and how many there are now.
 func (s *subscriptions) confirm(w *resp.Writer, k Kind, what string, name []byte) {
 	w.Push(3)
 	w.BulkString(what)
@@ -170,7 +167,7 @@ func (s *subscriptions) confirm(w *resp.Writer, k Kind, what string, name []byte
 	w.Int(int64(s.told(k)))
 }
 
-// Refusal returns the error of a message on a channel, or "".
+// Refusal returns why a message on a channel is refused, or "".
 func (h *Hub) Refusal(channel string) string {
 	if len(channel) > maxChannel {
 		return errChannel

@@ -10,10 +10,9 @@ import (
 	"github.com/headgate-io/headgate/server/memory"
 )
 
-// Hub connects those who say something to those who have asked to hear it. A message is
-// put into the inbox of each subscriber. What waits there counts against its output
-// buffer's limit, so a subscriber that falls behind is closed and nobody's memory grows.
-// All methods may be called by any goroutine.
+// Hub sends messages to their subscribers. It puts a message into the inbox of each. What
+// waits there counts against the limit of the output buffer, so a subscriber that falls
+// behind is closed, and memory is bounded. All methods may be called by any goroutine.
 type Hub struct {
 	account              *memory.Account
 	own                  string
@@ -23,20 +22,20 @@ type Hub struct {
 	// mu guards the fields below.
 	mu     sync.RWMutex
 	topics [Kinds]map[string]*topic
-	// To match a channel of n bytes with all patterns takes at most
-	// fixed + n*perByte steps.
+	// Matching a channel of n bytes with all patterns takes at most fixed + n*perByte
+	// steps.
 	fixed, perByte int
 }
 
-// Config is what a Hub goes by. All fields must be set.
+// Config configures a Hub. All fields must be set.
 type Config struct {
 	Account *memory.Account // of what waits in inboxes
 	// Own is the channel that clients may not publish to.
 	Own string
 	// Find returns the subscriber of a client, or nil.
 	Find func(id uint64) *Subscriber
-	// Watched is told whether somebody watches with MONITOR, Tracked whether somebody
-	// tracks with BCAST.
+	// Watched is called when MONITOR gets its first watcher or loses its last, Tracked
+	// likewise for BCAST.
 	Watched, Tracked func(bool)
 }
 
@@ -50,17 +49,17 @@ func New(c Config) *Hub {
 	return h
 }
 
-// Kind is a kind of what connections are subscribed to. Each has names of its own.
+// Kind is a kind of subscription. Each has names of its own.
 type Kind uint8
 
 const (
 	Channels Kind = iota
 	Patterns
-	Shards // sharded channels: clients of a cluster find their node by the slot of the name
+	Shards // sharded channels: clients of a cluster find the node by the slot of the name
 	Kinds
 )
 
-// words are what a kind is called in commands, confirmations and messages.
+// words returns a kind's names in commands, confirmations and messages.
 func (k Kind) words() *kindWords { return &allWords[k] }
 
 type kindWords struct{ subscribe, unsubscribe, message string }
@@ -69,8 +68,7 @@ var allWords = [Kinds]kindWords{
 	{"subscribe", "unsubscribe", "message"}, {"psubscribe", "punsubscribe", "pmessage"}, {"ssubscribe", "sunsubscribe", "smessage"},
 }
 
-// topic is what connections are subscribed to: a channel, or the channels that
-// match a pattern.
+// topic is the subject of subscriptions: a channel, or the channels that match a pattern.
 type topic struct {
 	kind        Kind
 	pattern     *glob.Pattern // nil for a channel
@@ -78,22 +76,21 @@ type topic struct {
 }
 
 const (
-	// maxChannel bounds the name of a channel, in bytes, and with it the time
-	// that a message takes to find its subscribers.
+	// maxChannel bounds the name of a channel, in bytes, and so the time to find the
+	// subscribers of a message.
 	maxChannel = 1 << 10
 
-	// maxSubscriptions bounds the channels and patterns of a connection: all of
-	// them end together with it, which takes its thread about 1 µs each.
+	// maxSubscriptions bounds the channels and patterns of a connection. They all end with
+	// it, which takes its thread about 1 µs each.
 	maxSubscriptions = 4096
 
-	// publishInline is how many steps of finding a message's subscribers, and
-	// how many of these, a loop takes by itself: about 0.1 ms.
+	// publishInline is how many steps to find a message's subscribers a loop takes itself,
+	// and publishReach how many subscribers it serves itself: about 0.1 ms.
 	publishInline = 10_000
 	publishReach  = 256
 )
 
-// subscriptions are the channels and patterns of a connection; they belong to
-// its driver thread.
+// subscriptions are the channels and patterns of a connection. They belong to its thread.
 type subscriptions struct {
 	names [Kinds]map[string]struct{}
 	size  int // bytes of the names
@@ -107,7 +104,7 @@ func newSubscriptions() *subscriptions {
 	return s
 }
 
-// counts returns how many names there are of each kind.
+// counts returns the number of names by kind.
 func (s *subscriptions) counts() (n [Kinds]int) {
 	if s != nil {
 		for k := range s.names {
@@ -117,7 +114,7 @@ func (s *subscriptions) counts() (n [Kinds]int) {
 	return n
 }
 
-// Count returns how many names there are.
+// count returns the number of names.
 func (s *subscriptions) count() (n int) {
 	for _, of := range s.counts() {
 		n += of
@@ -125,8 +122,8 @@ func (s *subscriptions) count() (n int) {
 	return n
 }
 
-// told returns the number in the confirmations of a kind. As in Redis, sharded
-// channels count by themselves.
+// told returns the number in a kind's confirmations. As in Redis, sharded channels are
+// counted apart.
 func (s *subscriptions) told(k Kind) int {
 	n := s.counts()
 	if k == Shards {
@@ -164,8 +161,8 @@ func (h *Hub) remove(k Kind, name string, s *Subscriber) {
 	}
 }
 
-// weigh adds a pattern, or takes it away, where sign is -1. It must be called
-// with mu held.
+// weigh adds a pattern to the work of matching, or removes it if sign is -1. mu must be
+// held.
 func (h *Hub) weigh(p *glob.Pattern, sign int) {
 	if p != nil {
 		h.fixed += sign * p.Steps(0)
@@ -173,7 +170,7 @@ func (h *Hub) weigh(p *glob.Pattern, sign int) {
 	}
 }
 
-// subscriptionSize is about what a subscription takes.
+// subscriptionSize returns about the memory of a subscription.
 func subscriptionSize(name string, pattern *glob.Pattern) int {
 	size := len(name) + subscriptionOverhead
 	if pattern != nil {
@@ -182,8 +179,8 @@ func subscriptionSize(name string, pattern *glob.Pattern) int {
 	return size
 }
 
-// wide reports whether a message takes long to send: there are many patterns to
-// compare its channel with, or many subscribers of the channel itself.
+// wide reports whether a message takes long to send: its channel has many subscribers, or
+// many patterns must be matched.
 func (h *Hub) wide(k Kind, channel string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -196,10 +193,9 @@ func (h *Hub) wide(k Kind, channel string) bool {
 	return h.fixed+len(channel)*h.perByte > publishInline
 }
 
-// Publish sends a message, of which it makes a copy if somebody gets it, and
-// returns how many connections' subscriptions it met. Patterns are compared
-// outside of the lock, which those who subscribe wait for. The error is
-// memory.ErrFull.
+// Publish sends a message and returns how many subscriptions it met. It copies the message
+// if somebody gets it. It matches patterns outside of the lock, which subscribing needs.
+// The error is memory.ErrFull.
 func (h *Hub) Publish(k Kind, channel string, message []byte) (receivers int, err error) {
 	return h.send(k, channel, func() *payload {
 		p := newPayload(h.account, len(channel)+len(message))
@@ -210,12 +206,12 @@ func (h *Hub) Publish(k Kind, channel string, message []byte) (receivers int, er
 	})
 }
 
-// PublishOwn is Publish of a message that is nobody else's, which finds room.
+// PublishOwn is Publish for a message that the hub may keep. It always finds room.
 func (h *Hub) PublishOwn(k Kind, channel string, message []byte) {
 	_, _ = h.send(k, channel, func() *payload { return ownPayload(h.account, message) })
 }
 
-// send sends what make makes once somebody gets it.
+// send sends a message, which make makes once somebody gets it.
 func (h *Hub) send(k Kind, channel string, make func() *payload) (receivers int, err error) {
 	var p *payload
 	for _, t := range h.reached(k, channel) {
@@ -233,8 +229,8 @@ func (h *Hub) send(k Kind, channel string, make func() *payload) (receivers int,
 	return receivers, nil
 }
 
-// PublishTo sends a message, which stays as it is, to those who have subscribed to a
-// channel by its name.
+// PublishTo sends a message, which must not change, to subscribers of a channel by its
+// name.
 func (h *Hub) PublishTo(channel string, message []byte) {
 	h.mu.RLock()
 	t := h.topics[Channels][channel]
@@ -246,8 +242,8 @@ func (h *Hub) PublishTo(channel string, message []byte) {
 	}
 }
 
-// reached returns the topic of a channel, if there is one, and those of all
-// patterns, which sharded channels do not match.
+// reached returns the topic of a channel, if it exists, and those of all patterns. Patterns
+// do not match sharded channels.
 func (h *Hub) reached(k Kind, channel string) []*topic {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -261,8 +257,7 @@ func (h *Hub) reached(k Kind, channel string) []*topic {
 	return slices.AppendSeq(slices.Grow(topics, len(h.topics[Patterns])), maps.Values(h.topics[Patterns]))
 }
 
-// sendTo puts a message into the inboxes of the subscribers of a topic and returns
-// how many they are.
+// sendTo puts a message into the inboxes of a topic's subscribers and returns their number.
 func (h *Hub) sendTo(t *topic, channel string, p *payload) int {
 	m := Message{shared: p, head: func(w *resp.Writer) {
 		if t.pattern == nil {
@@ -283,11 +278,10 @@ func (h *Hub) sendTo(t *topic, channel string, p *payload) int {
 	return len(t.subscribers)
 }
 
-// subscriptionOverhead is added to the size of a subscription, for its place in
-// two maps.
+// subscriptionOverhead is the memory of a subscription's places in two maps.
 const subscriptionOverhead = 128
 
-// Receivers is how many would get a message on a channel.
+// Receivers returns how many subscriptions a message on a channel would meet.
 func (h *Hub) Receivers(k Kind, channel string) (n int) {
 	for _, t := range h.reached(k, channel) {
 		if t.pattern == nil || t.pattern.Match(channel) {

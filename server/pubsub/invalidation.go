@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// setTracking makes t what the connection has asked for.
+// setTracking sets what the connection tracks.
 func (s *Subscriber) setTracking(t tracking) {
 	s.caching = false
 	was := &s.Shown().tracking
@@ -23,8 +23,7 @@ func (s *Subscriber) setTracking(t tracking) {
 	s.conn.Changed()
 }
 
-// Tracks reports whether the keys of the command being run are tracked for the
-// connection itself.
+// Tracks reports whether the connection itself tracks the keys of the running command.
 func (s *Subscriber) Tracks() bool {
 	t := &s.Shown().tracking
 	switch {
@@ -38,16 +37,16 @@ func (s *Subscriber) Tracks() bool {
 	return true
 }
 
-// EndCaching ends what CLIENT CACHING said of one command, or transaction: cmd has ended
-// it.
+// EndCaching ends the effect of CLIENT CACHING, which lasts for one command or transaction.
+// cmd has just run.
 func (s *Subscriber) EndCaching(cmd *command.Spec) {
 	if !strings.HasPrefix(cmd.Full, "client|") {
 		s.caching = false
 	}
 }
 
-// HasRead invalidates what a command has read. later: a job is about to read it, and
-// Answered follows.
+// HasRead invalidates the keys that a command has read. later reports that a job is about
+// to read them, and Answered follows.
 func (s *Subscriber) HasRead(cmd *command.Spec, args [][]byte, later bool) {
 	keys, tracked := readKeys(cmd, args), s.Tracks()
 	if later {
@@ -57,20 +56,20 @@ func (s *Subscriber) HasRead(cmd *command.Spec, args [][]byte, later bool) {
 	s.invalidate(keys, tracked)
 }
 
-// Answered invalidates what a job has read.
+// Answered invalidates the keys that a job has read.
 func (s *Subscriber) Answered() {
 	s.invalidate(s.read, s.readOwn)
 	s.read = nil
 }
 
-// ReadBy invalidates what the leader has read for a command of the connection. tracked
-// is what Tracks said when it came.
+// ReadBy invalidates the keys that the leader has read for a command of the connection.
+// tracked is the result of Tracks when the command arrived.
 func (s *Subscriber) ReadBy(cmd *command.Spec, args [][]byte, tracked bool) {
 	s.invalidate(readKeys(cmd, args), tracked)
 }
 
-// readKeys returns the keys that a command has read and whose values a client may
-// have cached.
+// readKeys returns the keys that a command has read and whose values a client may have
+// cached.
 func readKeys(cmd *command.Spec, args [][]byte) (keys []string) {
 	if cmd.Flags&command.Readonly == 0 || !cmd.HasKeys() {
 		return nil
@@ -81,8 +80,8 @@ func readKeys(cmd *command.Spec, args [][]byte) (keys []string) {
 	return keys
 }
 
-// invalidate tells those who may cache keys that were read that they have
-// changed. tracked tells that the connection is one of them.
+// invalidate sends invalidations of keys that were read to the clients that may cache them.
+// tracked reports that the connection is one of them.
 func (s *Subscriber) invalidate(keys []string, tracked bool) {
 	if len(keys) == 0 {
 		return
@@ -95,7 +94,7 @@ func (s *Subscriber) invalidate(keys []string, tracked bool) {
 	})
 }
 
-// concerned returns those of keys that begin with a prefix of BCAST.
+// concerned returns those keys that begin with a prefix of BCAST.
 func (t *tracking) concerned(keys []string) []string {
 	if len(t.prefixes) == 0 {
 		return keys
@@ -109,9 +108,9 @@ func (t *tracking) concerned(keys []string) []string {
 	return out
 }
 
-// sendInvalidation sends keys to the connection, or to the one that it redirects
-// to. RESP2 has no pushes: there it is a message to those who have subscribed.
-// Any thread may call it.
+// sendInvalidation sends keys to the connection, or to the one that it redirects to. RESP2
+// has no pushes: there it is a message to those who have subscribed. Any thread may call
+// it.
 func (s *Subscriber) sendInvalidation(keys []string) {
 	if len(keys) == 0 {
 		return

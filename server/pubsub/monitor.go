@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Monitor makes the connection one that watches every command.
+// Monitor makes the connection watch every command.
 func (s *Subscriber) Monitor(call *command.Call) {
 	if !s.monitoring {
 		s.monitoring = true
@@ -30,8 +30,8 @@ func (s *Subscriber) stopMonitor() {
 // Watched reports whether somebody watches with MONITOR.
 func (h *Hub) Watched() bool { return h.monitors.any.Load() }
 
-// Feed shows a command to who watches, unless it is for operators. addr is whose it is,
-// db the database that it is about.
+// Feed shows a command to the watchers, unless it is for operators. addr is its client's
+// address, db its database.
 func (h *Hub) Feed(addr string, db uint8, cmd *command.Spec, args [][]byte) {
 	if cmd.Flags&command.Admin != 0 || !h.Watched() {
 		return
@@ -64,7 +64,7 @@ func (h *Hub) Feed(addr string, db uint8, cmd *command.Spec, args [][]byte) {
 	h.monitors.each(func(s *Subscriber) { s.conn.Put(m) })
 }
 
-// appendQuoted quotes as Redis's sdscatrepr does: what redis-cli can read back.
+// appendQuoted quotes as Redis's sdscatrepr does, so that redis-cli can read it.
 func appendQuoted(b, s []byte) []byte {
 	const hex = "0123456789abcdef"
 	b = append(b, '"')

@@ -12,26 +12,26 @@ type Conn interface {
 	// Put puts a message into the connection's inbox, or closes the connection if the
 	// message is lost. Any goroutine may call it.
 	Put(m Message)
-	// CatchUpWhole writes what came before a subscription ended, so that it precedes
-	// the confirmation.
+	// CatchUpWhole writes the messages from before a subscription ended, so that they
+	// precede the confirmation.
 	CatchUpWhole()
-	// Changed brings what follows from the Subscriber up to date.
+	// Changed updates what depends on the Subscriber.
 	Changed()
 }
 
-// Subscriber is what a connection has asked to hear. But for Shown it belongs to the
-// connection's thread. Init makes it usable.
+// Subscriber is what a connection has subscribed to. It belongs to the connection's thread,
+// except for Shown. Init makes it usable.
 type Subscriber struct {
 	hub  *Hub
 	conn Conn
 
 	subs       *subscriptions // nil without any
 	monitoring bool
-	caching    bool     // CLIENT CACHING has said something of the next command
-	read       []string // keys that a job reads, to be invalidated behind its reply
+	caching    bool     // CLIENT CACHING applies to the next command
+	read       []string // keys that a job reads, to be invalidated after its reply
 	readOwn    bool     // they are tracked for the connection itself
 
-	shown atomic.Pointer[Shown] // nil for nothing
+	shown atomic.Pointer[Shown] // nil if nothing is shown
 }
 
 // Shown is what others see of a subscriber, such as CLIENT LIST.
@@ -41,7 +41,7 @@ type Shown struct {
 	tracking      tracking
 }
 
-// nothing is shown of most connections.
+// nothing is what most connections show.
 var nothing Shown
 
 // Init makes s the subscriber of a connection.
@@ -68,7 +68,7 @@ func (s *Shown) Subscribed() bool { return s.Subscriptions != [Kinds]int{} }
 // Tracking reports whether CLIENT TRACKING is on.
 func (s *Shown) Tracking() bool { return s.tracking.on }
 
-// Redirected is the id of the client that is told of invalidations, 0 for the client
+// Redirected returns the id of the client that gets the invalidations, 0 for the client
 // itself, or -1 for none.
 func (s *Shown) Redirected() int64 {
 	if !s.tracking.on {
@@ -77,13 +77,14 @@ func (s *Shown) Redirected() int64 {
 	return s.tracking.redirect
 }
 
-// Listens reports whether the connection may be silent for long: it waits for messages.
+// Listens reports whether the connection may be silent for long, because it waits for
+// messages.
 func (s *Subscriber) Listens() bool { return s.subs != nil || s.monitoring }
 
 // Subscribed reports whether there are subscriptions.
 func (s *Subscriber) Subscribed() bool { return s.subs != nil }
 
-// Size is about what the subscriptions take, in bytes.
+// Size returns about the memory of the subscriptions, in bytes.
 func (s *Subscriber) Size() int {
 	if s.subs == nil {
 		return 0
@@ -105,7 +106,7 @@ func (s *Subscriber) End() {
 	s.setTracking(tracking{})
 }
 
-// subscribed brings what follows from the number of subscriptions up to date.
+// subscribed updates what depends on the number of subscriptions.
 func (s *Subscriber) subscribed() {
 	counts := s.subs.counts()
 	if counts == ([Kinds]int{}) {
@@ -115,8 +116,8 @@ func (s *Subscriber) subscribed() {
 	s.conn.Changed()
 }
 
-// push sends a message of about size bytes to the connection alone, which write writes.
-// Any goroutine may call it.
+// push sends a message of about size bytes to the connection alone. write writes it. Any
+// goroutine may call it.
 func (s *Subscriber) push(size int, write func(w *resp.Writer)) {
 	p := newPayload(s.hub.account, size)
 	if p == nil {
@@ -129,13 +130,13 @@ func (s *Subscriber) push(size int, write func(w *resp.Writer)) {
 
 // group is a set of subscribers.
 type group struct {
-	some func(bool) // is told whether there are any
+	some func(bool) // is called with whether there are any
 	any  atomic.Bool
 	mu   sync.RWMutex
 	set  map[*Subscriber]struct{} // guarded by mu
 }
 
-// put adds a subscriber, or takes it out.
+// put adds a subscriber, or removes it.
 func (g *group) put(s *Subscriber, in bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

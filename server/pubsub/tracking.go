@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// tracking is what a client has asked CLIENT TRACKING for. invalidation.go sends it.
+// tracking is the state of CLIENT TRACKING. invalidation.go sends its messages.
 type tracking struct {
 	on                           bool
 	bcast, optin, optout, noloop bool
