@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// compatCommands are limiter commands of other servers, exact in values, order
-// and rounding.
+// compatCommands returns limiter commands of other servers, exact in values, order and
+// rounding.
 func compatCommands() []command.Spec {
 	key := command.Keys{First: 1, Last: 1, Step: 1}
 	limit := command.Write | command.DenyOOM | command.Fast | command.Limit
@@ -44,8 +44,8 @@ func compatCommands() []command.Spec {
 	}}
 }
 
-// bucketHeadless is how these are answered while no leader does: what gives units back
-// waits for the leader.
+// bucketHeadless returns how these are answered without a leader: a call that gives units
+// back waits for the leader.
 func bucketHeadless(args [][]byte) command.Headless {
 	return command.Headless{Prompt: !wire.SaysHeadless(args[2:])}
 }
@@ -58,7 +58,7 @@ type bucketArgs struct {
 	burst, count, period, quantity int64
 }
 
-// parseBucketArgs reads burst, count, period and, if it is there, quantity.
+// parseBucketArgs reads burst, count, period and, if given, quantity.
 func parseBucketArgs(args [][]byte) (b bucketArgs, err error) {
 	b.quantity = 1
 	fields := [...]*int64{&b.burst, &b.count, &b.period, &b.quantity}
@@ -76,8 +76,8 @@ func parseBucketArgs(args [][]byte) (b bucketArgs, err error) {
 	return b, err
 }
 
-// limit returns the bucket: count units per period, whose time per unit is cut
-// to ns as both servers do, holding capacity units.
+// limit returns the bucket: count units per period, and capacity units. As in both servers,
+// the time of a unit is cut to ns.
 func (b bucketArgs) limit(capacity int64) algo.Limit {
 	return algo.Limit{
 		Algorithm: algo.Token,
@@ -134,9 +134,9 @@ func cellSeconds(ns int64) int64 {
 	return (ns/int64(time.Millisecond) + 999) / 1000
 }
 
-// throttleCrab is THROTTLE as throttlecrab documents it: [allowed, limit,
-// remaining, reset_after, retry_after], times in whole seconds rounded down.
-// Its limit is max_burst itself, and unlike throttlecrab's it is kept.
+// throttleCrab is THROTTLE as throttlecrab documents it: [allowed, limit, remaining,
+// reset_after, retry_after], times in whole seconds rounded down. Its limit is max_burst
+// itself, which, unlike in throttlecrab, is really kept to.
 func throttleCrab(call *command.Call) {
 	if len(call.Args) > bucketMaxArgs {
 		call.Error(command.WrongArity(call.Spec))
@@ -189,7 +189,7 @@ func gcra(call *command.Call) {
 	writeCell(call.W, &d, func(ns int64) int64 { return command.CeilUnits(ns, time.Second) })
 }
 
-// parseGCRA reads the arguments behind the key. Its errors are those of Redis.
+// parseGCRA reads the arguments after the key. Its errors are Redis's.
 func parseGCRA(args [][]byte) (l algo.Limit, tokens int64, err error) {
 	burst, ok := resp.ParseInt(args[0])
 	if !ok || burst < 0 {
@@ -249,13 +249,13 @@ func parseAtLeastOne(b []byte) (int64, error) {
 	return n, nil
 }
 
-// gcraInterval is the time of one token in µs as Redis computes it.
+// gcraInterval returns the time of one token in µs as Redis computes it.
 func gcraInterval(period float64, rate int64) int64 {
 	return max(int64(period*1e6/float64(rate)+0.5), 1)
 }
 
-// gcraOverflow refuses what Redis could not count in µs in 64 bits, and for
-// max_burst what would take more than 100 years to refill.
+// gcraOverflow is the error if 64 bits of µs are not enough for Redis, and for a max_burst
+// that takes more than 100 years to refill.
 func gcraOverflow(name string) error {
 	return errors.New("ERR GCRA limiting uses microsecond accuracy. Combination of period, tokens_per_period and " + name + " would cause an overflow")
 }
@@ -272,8 +272,7 @@ func parseFloat(b []byte) (float64, error) {
 	return f, nil
 }
 
-// decide checks one limit and counts the outcome. On an error it has replied,
-// and ok is false.
+// decide checks one limit and counts the outcome. If it replies an error, ok is false.
 func decide(call *command.Call, key []byte, l algo.Limit, cost int64) (d algo.Decision, ok bool) {
 	d, err := call.Limits.Decide(call.Now, key, l, cost, &noOptions)
 	if err != nil {

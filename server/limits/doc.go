@@ -1,8 +1,8 @@
-// Package limits has the commands that bring their limit along in the call, each a
-// handler of a [command.Call]: those of other servers (compat.go), Headgate's own
-// chains (native.go), slots (slots.go) and counters (counter.go). Who decides is the
-// call's [command.Limiter]. How limits are written, in arguments and in replies, is
-// package wire, which server/checks and server/policies share.
+// Package limits holds the commands that have their limits as arguments. Each is a handler
+// of a [command.Call]: those of other servers (compat.go), Headgate's own chains
+// (native.go), slots (slots.go) and counters (counter.go). The call's [command.Limiter]
+// decides. Package wire, which server/checks and server/policies share, reads limits in
+// arguments and writes them in replies.
 package limits
 
 import (
@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Commands are the commands of limits; totals is asked by RL.STATS.
+// Commands returns the commands of limits. RL.STATS calls totals.
 func Commands(totals func() Totals) []command.Spec {
 	return slices.Concat(compatCommands(), nativeCommands(), slotsCommands(), counterCommands(), statsCommands(totals))
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// AppendLimit appends RL.LIMIT as it is sent for a chain of limits that has
-// passed Check. A Wait is rounded up to whole milliseconds.
+// AppendLimit appends the RL.LIMIT of a chain of limits that has passed Check. A Wait is
+// rounded up to whole milliseconds.
 func AppendLimit(args [][]byte, segs []engine.Segment, o *algo.Options, sync command.SyncMode) [][]byte {
 	word := func(words ...string) {
 		for _, w := range words {

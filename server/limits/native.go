@@ -14,14 +14,14 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// nativeCommands are the limits of Headgate's own: every algorithm, chains,
-// and what an operator asks about them.
+// nativeCommands returns Headgate's own commands of limits: every algorithm, chains, and
+// what an operator asks about them.
 func nativeCommands() []command.Spec {
 	return []command.Spec{{
-		// Redis would add movablekeys, for the keys of a chain. redis-py then asks
-		// COMMAND GETKEYS before every call, of one node for ever, even if that
-		// has died, and refuses keys of different slots; all slots are in one
-		// shard, so the first key tells enough.
+		// Redis would add movablekeys, for the keys of a chain. With it redis-py calls
+		// COMMAND GETKEYS before every call, on one node for ever, even if that has died,
+		// and refuses keys of different slots. All slots are in one shard, so the first key
+		// is enough.
 		Name: "rl.limit", Arity: -4, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit,
 		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: limitKeys}, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(N), N the number of limits",
@@ -32,8 +32,7 @@ func nativeCommands() []command.Spec {
 	}}
 }
 
-// limitKeys finds the keys of a chain: the first argument, and what follows
-// each AND.
+// limitKeys finds the keys of a chain: the first argument, and the one after each AND.
 func limitKeys(args [][]byte, at []int) []int {
 	at = append(at, 1)
 	for i := 4; i < len(args); i++ {
@@ -89,7 +88,7 @@ func limit(call *command.Call) {
 	wire.CloseDecision(call)
 }
 
-// longestDelay returns the longest of the delays that a chain's limits ask for.
+// longestDelay returns the longest delay of a chain's limits.
 func longestDelay(limits []algo.Decision) (ns int64) {
 	for i := range limits {
 		ns = max(ns, limits[i].Delay)
@@ -134,11 +133,11 @@ func (p *limitParser) parse(args [][]byte) error {
 		if len(rest) == 0 {
 			return p.check()
 		}
-		args = rest[1:] // what stopped it is AND
+		args = rest[1:] // an AND stopped it
 	}
 }
 
-// limitHeadless is how an RL.LIMIT is answered while no leader does.
+// limitHeadless returns how an RL.LIMIT is answered without a leader.
 func limitHeadless(args [][]byte) command.Headless {
 	h := command.Headless{Prompt: true}
 	if !wire.SaysHeadless(args[2:]) {
@@ -159,8 +158,8 @@ func (p *limitParser) check() error {
 	return checkOptions(p.chain.Segs, o)
 }
 
-// Check refuses limits and options that RL.LIMIT has no words for, or that
-// contradict each other. Errors begin with their code.
+// Check refuses limits and options that RL.LIMIT cannot express, or that contradict each
+// other. Errors begin with their code.
 func Check(segs []engine.Segment, o *algo.Options) error {
 	switch {
 	case len(segs) == 0:

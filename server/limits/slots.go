@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// slotsCommands bound how many calls run at once.
+// slotsCommands returns the commands that bound how many calls run at once.
 func slotsCommands() []command.Spec {
 	key := command.Keys{First: 1, Last: 1, Step: 1}
 	return []command.Spec{{
@@ -30,8 +30,8 @@ func slotsCommands() []command.Spec {
 	}}
 }
 
-// acquireHeadless leaves it to the node, which has no slots to give when the leader is
-// late.
+// acquireHeadless leaves it to the node's failure policy. Without a leader no slots are
+// given out early.
 func acquireHeadless([][]byte) command.Headless { return command.Headless{} }
 
 // acquire replies [allowed, limit, remaining, retry_after_ms, id, ttl_ms].
@@ -63,7 +63,7 @@ func acquire(call *command.Call) {
 	wire.CloseDecision(call)
 }
 
-// acquireArgs are the arguments of RL.ACQUIRE behind the key.
+// acquireArgs are the arguments of RL.ACQUIRE after the key.
 type acquireArgs struct {
 	limit, ttl, cost int64
 	id               []byte // empty asks for a generated one

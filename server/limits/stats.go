@@ -2,7 +2,7 @@ package limits
 
 import "github.com/headgate-io/headgate/server/command"
 
-// statsCommands tell an operator what all limits have decided.
+// statsCommands returns the command that shows an operator the counts of all limits.
 func statsCommands(totals func() Totals) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,

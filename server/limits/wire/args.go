@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// MaxSeconds is how long a period may be, in seconds.
+// MaxSeconds bounds a period, in seconds.
 const MaxSeconds = math.MaxInt64 / int64(time.Second)
 
 // ParseInteger parses a 64-bit decimal integer. Like redis-cell, and unlike
@@ -94,8 +94,8 @@ func numberPrefix(s string) int {
 	return i
 }
 
-// parseDecimal parses an unsigned decimal number (12, 0.5) times unit, in
-// integers: what is below 1/unit is cut off.
+// parseDecimal parses an unsigned decimal number (12, 0.5) times unit, in integers. It cuts
+// off fractions of the result.
 func parseDecimal(s string, unit int64) (int64, bool) {
 	whole, frac, _ := strings.Cut(s, ".")
 	if numberPrefix(s) != len(s) || whole == "" && frac == "" {
@@ -124,7 +124,7 @@ func parseDecimal(s string, unit int64) (int64, bool) {
 	return n, true
 }
 
-// FormatPeriod writes a period so that it can be given as an argument again.
+// FormatPeriod writes a period in a form that ParsePeriod reads.
 func FormatPeriod(ns int64) string {
 	for _, u := range []struct {
 		ns   int64

@@ -1,3 +1,3 @@
-// Package wire is how limits are written in the Redis protocol: numbers, periods and
-// options as arguments, and decisions as replies.
+// Package wire reads and writes limits in the Redis protocol: numbers, periods and options
+// in arguments, and decisions in replies.
 package wire

@@ -15,7 +15,7 @@ var (
 	errFail = errors.New("ERR FAIL must be open, closed or local")
 )
 
-// GivenTwice is the error for an option that a call has twice.
+// GivenTwice returns the error for an option that is given twice.
 func GivenTwice(name string) error { return fmt.Errorf("ERR syntax error, %s is given twice", name) }
 
 // SetSync sets the mode of SYNC or ASYNC, which exclude each other.
@@ -27,7 +27,7 @@ func SetSync(mode *command.SyncMode, m command.SyncMode) error {
 	return nil
 }
 
-// ParseFailure reads what FAIL says.
+// ParseFailure reads the argument of FAIL.
 func ParseFailure(b []byte) (policy.Failure, error) {
 	switch {
 	case command.EqualFold(b, "open"):
@@ -40,12 +40,12 @@ func ParseFailure(b []byte) (policy.Failure, error) {
 	return policy.FailServer, errFail
 }
 
-// SaysHeadless reports whether an argument may say how the call is answered while no
-// leader does. Every command that is forwarded is asked, and hardly any is read for it.
+// SaysHeadless reports whether an argument may say how the call is answered without a
+// leader. It is called for every forwarded command, and rules out nearly all of them.
 func SaysHeadless(args [][]byte) bool {
 	return slices.ContainsFunc(args, func(a []byte) bool {
 		switch len(a) {
-		case len("fail"): // and SYNC
+		case len("fail"): // also SYNC
 			return a[0] == '-' || command.EqualFold(a, "fail") || command.EqualFold(a, "sync")
 		case len("force"):
 			return a[0] == '-' || command.EqualFold(a, "force")

@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// OpenFields opens a reply of n named values: a map in RESP3, in RESP2 an
-// array of the values alone.
+// OpenFields opens a reply of n named values: a map in RESP3, in RESP2 an array of the
+// values alone.
 func OpenFields(w *resp.Writer, n int) {
 	if w.RESP3 {
 		w.Map(n)
@@ -16,8 +16,8 @@ func OpenFields(w *resp.Writer, n int) {
 	}
 }
 
-// OpenDecision opens the reply of a limit, which in RESP3 tells when the limit
-// was not asked; CloseDecision ends it.
+// OpenDecision opens the reply of a limit. In RESP3 it also says if the failure policy has
+// decided. CloseDecision ends the reply.
 func OpenDecision(call *command.Call, fields int) {
 	if call.Degraded && call.W.RESP3 {
 		fields++
@@ -32,7 +32,7 @@ func CloseDecision(call *command.Call) {
 	}
 }
 
-// field writes the name of the next value, where the protocol has names.
+// Field writes the name of the next value, if the protocol has names.
 func Field(w *resp.Writer, name string) {
 	if w.RESP3 {
 		w.BulkString(name)
@@ -44,11 +44,11 @@ func IntField(w *resp.Writer, name string, n int64) {
 	w.Int(n)
 }
 
-// DecisionFields is how many fields a reply has about one decision.
+// DecisionFields is the number of fields about one decision.
 const DecisionFields = 6
 
-// WriteDecision writes the fields of one decision, with the delay in ns in the
-// place of its own; with ATMOST, allowed is the amount granted.
+// WriteDecision writes the fields of one decision, with the delay in ns in place of its
+// own. With ATMOST, allowed is the amount granted.
 func WriteDecision(w *resp.Writer, d *algo.Decision, delay int64, atMost bool) {
 	allowed := command.Truth(d.OK)
 	if atMost {
