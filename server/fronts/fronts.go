@@ -1,8 +1,8 @@
-// Package fronts counts what is asked over HTTP and gRPC, by front and by result, and
-// how long the answers take.
+// Package fronts counts the requests over HTTP and gRPC, by front and by result, and times
+// the answers.
 //
-// Everything may be called by any goroutine. There are twelve series, and three
-// histograms: nothing that a client sends makes one.
+// Everything may be called by any goroutine. There are twelve series and three histograms.
+// No client can add any.
 package fronts
 
 import (
@@ -11,23 +11,23 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// Result is what became of a request.
+// Result is the result of a request.
 type Result int
 
 // The worst of several results is the largest.
 const (
-	// Allowed is also what has no verdict, and was done.
+	// Allowed also counts requests that have no verdict and were done.
 	Allowed Result = iota
 	Denied
-	// Refused is a request that is wrong, or not permitted.
+	// Refused is a request that is wrong or not permitted.
 	Refused
-	// Failed is a request without a verdict for no fault of its own: nobody could
-	// decide, or there is no such policy.
+	// Failed is a right request without a verdict: nobody could decide, or the policy does
+	// not exist.
 	Failed
 	results
 )
 
-// names of results, as metrics have them.
+// names are the results' names in metrics.
 var names = [results]string{"allowed", "denied", "refused", "error"}
 
 // Names of the fronts.
@@ -37,7 +37,7 @@ const (
 	NameGRPC        = "grpc"
 )
 
-// Of is the result of a verdict.
+// Of returns the result of a verdict.
 func Of(allowed bool) Result {
 	if allowed {
 		return Allowed
@@ -45,8 +45,8 @@ func Of(allowed bool) Result {
 	return Denied
 }
 
-// buckets are bounds in seconds, for who scrapes text. Among them is 20 ms, after
-// which Envoy gives up unless it is told otherwise.
+// buckets are bounds in seconds, for scrapers of text. One is 20 ms, Envoy's default
+// timeout.
 var buckets = []float64{0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5}
 
 // Front counts the requests of one front.
@@ -55,8 +55,8 @@ type Front struct {
 	duration prometheus.Observer
 }
 
-// Count counts a request that is answered, and that was all here at a time; the zero
-// time is that of one that was answered before.
+// Count counts an answered request, which was complete at the time here. A zero here means
+// that the answer came before the request was complete: it is not timed.
 func (f *Front) Count(r Result, here time.Time) {
 	f.requests[r].Inc()
 	if !here.IsZero() {
@@ -64,7 +64,7 @@ func (f *Front) Count(r Result, here time.Time) {
 	}
 }
 
-// Counts are those of all fronts.
+// Counts are the counts of all fronts.
 type Counts struct {
 	HTTP, ForwardAuth, GRPC Front
 
@@ -72,7 +72,7 @@ type Counts struct {
 	durations *prometheus.HistogramVec
 }
 
-// New returns counts of nothing yet.
+// New returns empty counts.
 func New() *Counts {
 	c := &Counts{
 		requests: prometheus.NewCounterVec(prometheus.CounterOpts{
