@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Commands are Redis's commands on keys, whatever they hold.
+// Commands returns Redis's commands on keys of any type.
 func Commands() []command.Spec { return slices.Concat(keyCommands(), moveCommands()) }
 
 func keyCommands() []command.Spec {
@@ -85,10 +85,10 @@ func del(call *command.Call) { countKeys(call, (*engine.Session).Delete) }
 
 func exists(call *command.Call) { countKeys(call, (*engine.Session).Exists) }
 
-// ofKey says something of a key.
+// ofKey reports something about a key.
 type ofKey func(s *engine.Session, now int64, key []byte) (bool, error)
 
-// count returns of how many keys fn says true.
+// count returns for how many keys fn returns true.
 func count(s *engine.Session, now int64, keys [][]byte, fn ofKey) (n int64, err error) {
 	for _, key := range keys {
 		is, err := fn(s, now, key)
@@ -100,7 +100,7 @@ func count(s *engine.Session, now int64, keys [][]byte, fn ofKey) (n int64, err 
 	return n, nil
 }
 
-// countKeys replies of how many of a command's keys fn says true.
+// countKeys replies for how many of a command's keys fn returns true.
 func countKeys(call *command.Call, fn ofKey) {
 	keys := call.Args[1:]
 	if call.Long(len(keys)) {

@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// moveCommands give keys another name or another database.
+// moveCommands returns the commands that give keys another name or another database.
 func moveCommands() []command.Spec {
 	const group = "generic"
 	two := command.Keys{First: 1, Last: 2, Step: 1}
@@ -104,7 +104,7 @@ func move(call *command.Call) {
 	replyDone(call, moved, err)
 }
 
-// replyDone replies 1 or 0; a key that does not exist is no error.
+// replyDone replies 1 or 0; a missing key is no error.
 func replyDone(call *command.Call, done bool, err error) {
 	if errors.Is(err, engine.ErrNoKey) {
 		err = nil

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// objectCommand is OBJECT: what tools ask about the inside of a key.
+// objectCommand returns OBJECT, by which tools look inside a key.
 func objectCommand() command.Spec {
 	sub := func(name, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
@@ -30,7 +30,7 @@ func objectCommand() command.Spec {
 }
 
 func objectEncoding(call *command.Call) {
-	if call.LongKeys(call.Args[2]) { // what it explains is read
+	if call.LongKeys(call.Args[2]) { // it reads the key that it explains
 		call.Leave()
 		return
 	}
@@ -42,8 +42,8 @@ func objectRefCount(call *command.Call) {
 	replyIfExists(call, func() { call.W.Int(1) })
 }
 
-// objectIdleTime and objectFreq refuse as Redis does under the policies
-// that do not track what they ask for.
+// objectIdleTime and objectFreq refuse, as Redis does under the policies that do not track
+// these.
 func objectIdleTime(call *command.Call) {
 	replyIfExists(call, func() { call.Error("ERR idle time is not tracked: keys expire by their state") })
 }
@@ -70,7 +70,7 @@ func replyIf(call *command.Call, ok bool, err error, reply func()) {
 	}
 }
 
-// memoryCommand is MEMORY: what keys cost.
+// memoryCommand returns MEMORY, the memory of keys.
 func memoryCommand() command.Spec {
 	sub := func(name string, arity int, syntax, complexity, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
@@ -95,8 +95,7 @@ func memoryCommand() command.Spec {
 	}
 }
 
-// memoryUsage takes SAMPLES, as Redis does, and needs none: a state is
-// accounted as a whole.
+// memoryUsage accepts SAMPLES, as Redis does, and ignores it: it measures the whole value.
 func memoryUsage(call *command.Call) {
 	switch options := call.Args[3:]; {
 	case len(options) == 0:
@@ -118,8 +117,8 @@ func memoryUsage(call *command.Call) {
 	replyIf(call, ok, err, func() { call.W.Int(int64(bytes)) })
 }
 
-// memoryStats replies Redis's fields as far as there is something behind
-// them, and then what the table is made of.
+// memoryStats replies those of Redis's fields that apply here, and then the parts of the
+// table.
 func memoryStats(call *command.Call) {
 	st := call.Sess.Engine().Stats()
 	p := command.NewPairs(call.W)
@@ -140,7 +139,7 @@ func memoryDoctor(call *command.Call) {
 	call.W.Verbatim("txt", diagnoseMemory(call.Sess.Engine().Stats()))
 }
 
-// diagnoseMemory tells the most serious problem there is.
+// diagnoseMemory returns the most serious problem.
 func diagnoseMemory(st engine.Stats) string {
 	const nearly = 90 // percent
 	used := int64(0)

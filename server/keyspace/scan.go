@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// scanDefault is Redis's COUNT.
+	// scanDefault is Redis's default COUNT.
 	scanDefault = 10
-	// ScanInline is how many keys a loop collects itself; a larger COUNT, or a
-	// pattern that is not light, goes to a worker. A key costs about 100 ns.
+	// ScanInline is how many keys a loop collects itself, at about 100 ns each. A larger
+	// COUNT, or a pattern that is not light, goes to a worker.
 	ScanInline = 256
-	// scanBatch is how many keys are copied before they are matched, and
-	// scanSteps the steps of matching, and bytes of keys, after which a call
-	// ends.
+	// scanBatch is how many keys are copied before they are matched. scanSteps bounds the
+	// steps of matching, and bytes of keys, of a call.
 	scanBatch       = 16
 	scanSteps       = 4 << 20
 	scanStepsInline = 256 << 10
-	// ScanMost bounds the reply of one call, whatever COUNT says.
+	// ScanMost bounds the reply of one call, whatever COUNT is.
 	ScanMost = 100_000
 )
 
@@ -73,10 +72,9 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 	return s, nil
 }
 
-// run collects the keys of one call. It ends early, with a cursor to go on
-// with, when it has taken as many steps as most. Keys are copied under the lock of
-// their shard and matched outside of it. An error of the engine is replied, and
-// returned.
+// run collects the keys of one call. After most steps it ends early, with a cursor to
+// continue from. It copies keys under the lock of their shard and matches them outside of
+// it. It replies an error of the engine, and returns it.
 func (s *scanCall) run(sess *engine.Session, now int64, most int, w *resp.Writer) error {
 	var keys, batch []string
 	cursor := s.cursor
@@ -106,7 +104,7 @@ func (s *scanCall) run(sess *engine.Session, now int64, most int, w *resp.Writer
 		if cursor == 0 {
 			break
 		}
-		// An empty stretch costs a visit too.
+		// An empty stretch also costs a visit.
 		left -= max(seen, 1)
 	}
 	w.Array(2)
@@ -143,9 +141,9 @@ func scan(call *command.Call) {
 	})
 }
 
-// keys replies every matching key. A client is closed for a larger reply than
-// its output buffer's limit, so more keys than that are not collected. In a
-// transaction, which holds up its thread, it gives up after command.ExecTime.
+// keys replies every matching key. It collects no more than fit the limit of the output
+// buffer, beyond which the client would be closed. In a transaction, which holds up its
+// thread, it gives up after command.ExecTime.
 func keys(call *command.Call) {
 	sess, now, most, inExec := call.Sess, call.Now, call.Host.MostReply(), call.InExec
 	pattern, err := glob.Compile(string(call.Args[1]))
@@ -195,7 +193,7 @@ func keys(call *command.Call) {
 }
 
 const (
-	// KeyOverhead is what a key takes in a reply beside its bytes.
+	// KeyOverhead is the memory of a key in a reply beside its bytes.
 	KeyOverhead = 16
 	ErrManyKeys = "ERR the keys that match are more than client-output-buffer-limit, use SCAN"
 )
