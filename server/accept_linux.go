@@ -11,14 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptCheck is how soon the acceptor sees that somebody has closed its
-// listener behind the server's back. Shutdown wakes it at once.
+// acceptCheck is how soon the acceptor sees that somebody else has closed its listener.
+// Shutdown wakes it at once.
 const acceptCheck = time.Second
 
-// acceptRaw accepts connections of a TCP listener and hands their descriptors
-// to the loops, so that an accepted descriptor never enters the runtime's
-// poller. The runtime does not let others wait for its listeners: a duplicate
-// is polled for that.
+// acceptRaw accepts connections of a TCP listener and hands their descriptors to the loops,
+// so that an accepted descriptor never enters the runtime's poller. The runtime lets nobody
+// else wait for its listeners, so a duplicate is polled.
 func (s *Server) acceptRaw(ln *net.TCPListener) error {
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -39,7 +38,7 @@ func (s *Server) acceptRaw(ln *net.TCPListener) error {
 		select {
 		case <-s.end:
 			one := [8]byte{1}
-			_, _ = unix.Write(stop, one[:]) // cannot be full
+			_, _ = unix.Write(stop, one[:]) // the counter cannot be full
 		case <-over:
 		}
 	}()
@@ -60,8 +59,8 @@ func (s *Server) acceptRaw(ln *net.TCPListener) error {
 	}
 }
 
-// watchable returns a duplicate of a listener's descriptor, and an eventfd to
-// end the wait for it.
+// watchable returns a duplicate of a listener's descriptor, and an eventfd that ends the
+// wait for it.
 func watchable(raw syscall.RawConn) (watched, stop int, err error) {
 	if ctlErr := raw.Control(func(fd uintptr) {
 		watched, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
@@ -78,8 +77,7 @@ func watchable(raw syscall.RawConn) (watched, stop int, err error) {
 	return watched, stop, nil
 }
 
-// acceptReady accepts the connections that are there. Its error ends the
-// acceptor.
+// acceptReady accepts the connections that wait. Its error ends the acceptor.
 func (s *Server) acceptReady(raw syscall.RawConn, backoff *acceptBackoff) error {
 	for {
 		var fd int
@@ -116,8 +114,8 @@ func (s *Server) acceptReady(raw syscall.RawConn, backoff *acceptBackoff) error 
 	}
 }
 
-// setOptions prepares an accepted socket. A failure leaves a connection that
-// works less well, which is no reason to refuse it.
+// setOptions prepares an accepted socket. After a failure the connection still works,
+// though less well, so it is not refused.
 func (s *Server) setOptions(fd int) {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	if every := int(s.cfg.TCPKeepAlive / time.Second); every > 0 {

@@ -2,9 +2,8 @@ package server
 
 import "github.com/headgate-io/headgate/server/command"
 
-// lookahead is how many commands of a pipeline are parsed before the first of
-// them runs. Sixteen cache misses at a time are about what a core can have
-// outstanding.
+// lookahead is how many commands of a pipeline are parsed before the first of them runs. A
+// core can have about sixteen cache misses outstanding.
 const lookahead = 16
 
 // ahead is the scratch of runAhead: where each parsed command ends.
@@ -13,17 +12,17 @@ type ahead struct {
 	keys [][]byte
 	// scripts are the keys of scripts.
 	scripts [][]byte
-	// others: there are scripts, or commands whose keys follow from their
-	// arguments; derives: there are such commands.
+	// derives reports that there are commands whose keys follow from their arguments.
+	// others reports that there are such commands or scripts.
 	others, derives bool
 }
 
-// runAhead parses several commands of a pipeline, asks for the states of all
-// their keys, and then runs them, so that the cache misses of a large table
-// overlap. It returns how many bytes it ran; 0 when that would gain nothing,
-// or when what comes next is no ordinary command.
+// runAhead parses several commands of a pipeline, prefetches the states of all their keys,
+// and then runs them. So the cache misses of a large table overlap. It returns how many
+// bytes it ran. It returns 0 if that would gain nothing, or if the next input is no
+// ordinary command.
 //
-// It does so only after authentication, which changes the limits of parsing.
+// It runs only after authentication, which changes the limits of parsing.
 func (c *conn) runAhead(buf []byte) int {
 	l := c.lane
 	if !c.lane.sess.Cold() || c.mode&modeNoAuth != 0 {
@@ -69,7 +68,7 @@ func (c *conn) runAhead(buf []byte) int {
 			break
 		}
 	}
-	l.call.Round++ // the scratch is the next commands'
+	l.call.Round++ // the scratch is for the next commands
 	if ended := l.call.Ended; ended != nil {
 		l.call.Ended = nil
 		ended()
@@ -77,8 +76,8 @@ func (c *conn) runAhead(buf []byte) int {
 	return at
 }
 
-// warmOthers asks for the states of the keys of scripts, and has the commands
-// prepared that find their keys themselves.
+// warmOthers prefetches the states of the keys of scripts, and prepares the commands that
+// find their keys themselves.
 func (c *conn) warmOthers(args [][]byte, count int) {
 	l, a := c.lane, &c.lane.ahead
 	if len(a.scripts) > 0 {
@@ -92,7 +91,7 @@ func (c *conn) warmOthers(args [][]byte, count int) {
 	a.scripts, a.derives = a.scripts[:0], false
 }
 
-// derive has the commands prepared that find their keys themselves.
+// derive prepares the commands that find their keys themselves.
 func (l *lane) derive(args [][]byte, count int) {
 	from := 0
 	for _, end := range l.ahead.ends[:count] {
@@ -107,8 +106,8 @@ func (l *lane) derive(args [][]byte, count int) {
 	}
 }
 
-// firstKeys appends the first key of a command. It notes the first two of a
-// script, and commands that find their keys themselves.
+// firstKeys appends the first key of a command. It notes the first two keys of a script,
+// and commands that find their keys themselves.
 func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	if len(args) < 2 {
 		return keys
@@ -120,7 +119,7 @@ func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	case cmd.Flags&command.Script != 0 && len(args) > 3:
 		a := &l.ahead
 		a.scripts, a.others = append(a.scripts, args[3]), true
-		if n := args[2]; len(args) > 4 && !(len(n) == 1 && n[0] == '1') { // what is no key is asked for in vain
+		if n := args[2]; len(args) > 4 && !(len(n) == 1 && n[0] == '1') { // prefetching an argument that is no key does no harm
 			a.scripts = append(a.scripts, args[4])
 		}
 	case cmd.Ahead != nil && l.mode&modeElsewhere == 0:

@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/server/scripts"
 )
 
-// aside is a line as scripts use it: nobody is at it, and its lane takes the replies of
-// the commands that they call.
+// aside is a line for scripts. It has no client, and its lane takes the replies of the
+// commands that scripts call.
 type aside struct{ *line }
 
 // newAside is scripts.Config.Aside.

@@ -8,14 +8,14 @@ import (
 
 // # Audit
 //
-// What changes more than counters leaves a line in Config.Audit, on the node that
-// carries it out: who, whence, and what. Of policies and overrides the Book writes it,
-// with their versions, when they are committed; of other guarded commands it is
-// written here, when they have run: FLUSHALL, CONFIG SET, CLIENT KILL. Values that
-// nobody is to read are left out as in MONITOR.
+// A command that changes more than counters leaves a line in Config.Audit, on the node that
+// carries it out: who, from where, and what. The Book writes the lines of policies and
+// overrides, with their versions, when they are committed. The lines of other guarded
+// commands are written here after they have run: FLUSHALL, CONFIG SET, CLIENT KILL. Secret
+// values are left out, as in MONITOR.
 
 const (
-	// auditArgs and auditBytes are how much of a command a line has.
+	// auditArgs and auditBytes bound the part of a command in a line.
 	auditArgs  = 16
 	auditBytes = 256
 )
@@ -41,7 +41,7 @@ func (s *Server) auditEach(list []command.Spec) {
 				run(call)
 				return
 			}
-			args, who := auditText(call), call.Host.(*conn).client() // which the handler may be the end of
+			args, who := auditText(call), call.Host.(*conn).client() // before the handler, which may end the connection
 			start := len(call.W.B)
 			run(call)
 			if !call.Moves {
@@ -52,10 +52,10 @@ func (s *Server) auditEach(list []command.Spec) {
 	}
 }
 
-// limiterGroup is that of commands whose changes the Book tells of.
+// limiterGroup is the group of the commands whose changes the Book writes.
 const limiterGroup = "limiter"
 
-// auditText is a command as it may be shown.
+// auditText returns a command without its secrets.
 func auditText(call *command.Call) string {
 	var words []string
 	for i, a := range call.Spec.Public(call.Args) {

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/server/limits"
 )
 
-// LimitCall asks one limit, or several as one atomic step: RL.LIMIT as values.
+// LimitCall asks one limit, or several as one atomic step: it is RL.LIMIT as values.
 type LimitCall struct {
 	// Segs are the limits, from 1 to engine.MaxSegments. Their Rounding is
 	// algo.Exact.
@@ -22,21 +22,20 @@ type LimitCall struct {
 	Sync command.SyncMode
 }
 
-// LimitAnswer tells how a LimitCall was decided.
+// LimitAnswer says how a LimitCall was decided.
 type LimitAnswer struct {
 	// Binding is the position of the limit that decided.
 	Binding int
-	// Degraded: no leader has answered; the failure policy has.
+	// Degraded reports that the failure policy has answered, without a leader.
 	Degraded bool
 }
 
-// Decide is RL.LIMIT on values. out takes the decision on each limit and must
-// have room for all. Answered by another node, or after a wait for a commit,
-// times are whole milliseconds, rounded up, and of a Decision that is not of an
-// AtMost call, Allowed is 1 or 0.
+// Decide is RL.LIMIT on values. out takes the decision of each limit and must have room for
+// all. If another node has answered, or the call waited for a commit, times are whole
+// milliseconds, rounded up, and Allowed is 1 or 0 unless the call is AtMost.
 //
-// Its error is one of Do's, or a ReplyError. On a node that leads, without
-// waiting for commits, it allocates nothing.
+// Its error is one of Do's, or a ReplyError. On a node that leads, and without waiting for
+// commits, it allocates nothing.
 func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []algo.Decision) (LimitAnswer, error) {
 	if err := limits.Check(q.Segs, &q.Opts); err != nil {
 		return LimitAnswer{}, ReplyError(err.Error())
@@ -65,8 +64,8 @@ func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []algo.Decision) 
 	return readDecisions(&reply, out[:len(q.Segs)]), nil
 }
 
-// decide decides at once, where a plain client's command would have taken the
-// short way too; otherwise nothing has happened, and ok is false.
+// decide decides at once, if a client's command would also have gone the short way.
+// Otherwise ok is false, and nothing has happened.
 func (ln *line) decide(q *LimitCall, out []algo.Decision) (binding int, ok bool, err error) {
 	l := ln.lane
 	l.begin()
@@ -110,7 +109,7 @@ func readDecisions(r *resp.Reply, out []algo.Decision) LimitAnswer {
 	}
 	bound := readDecision(r)
 	a.Binding = max(slices.IndexFunc(out, func(d algo.Decision) bool {
-		d.Delay = bound.Delay // of the chain it is the longest
+		d.Delay = bound.Delay // in a chain it is the longest
 		return d == bound
 	}), 0)
 	return a

@@ -13,20 +13,20 @@ import (
 )
 
 const (
-	// memoryStep is the change of a connection's memory that is worth an
-	// addition to the total.
+	// memoryStep is the change of a connection's memory that is worth an update of the
+	// total.
 	memoryStep = 4 << 10
-	// memoryPause is the least time between two looks for connections to
-	// close: those that have been closed give their memory back meanwhile.
+	// memoryPause is the least time between two looks for connections to close. Meanwhile
+	// those that were closed give back their memory.
 	memoryPause = 10 * time.Millisecond
 	// memoryLogInterval is the least time between two log lines.
 	memoryLogInterval = 10 * time.Second
 )
 
-// clientMemory is the account of what clients take, with who has taken it. What is
-// large is reserved before it is allocated; what else a connection holds is weighed
-// when it settles. Above Runtime.ClientMemory those who hold most lose it: a job is
-// ended, a connection is closed, those that asked CLIENT NO-EVICT last.
+// clientMemory is the account of clients' memory, and knows who holds it. Large memory is
+// reserved before it is allocated. The rest of a connection's memory is weighed when the
+// connection settles. Above Runtime.ClientMemory those who hold most lose it: a job is
+// ended, or a connection is closed. Clients with CLIENT NO-EVICT come last.
 type clientMemory struct {
 	*memory.Account
 	scavenger *memory.Scavenger
@@ -36,16 +36,15 @@ type clientMemory struct {
 	jobs map[*spending]struct{} // guarded by mu
 }
 
-// init prepares m; running is how many steps have not ended.
+// init prepares m. running returns how many slow steps have not ended.
 func (m *clientMemory) init(s *Server, running func() int) {
 	m.scavenger = memory.NewScavenger(func() int { return running() + int(m.Total()/memory.ScavengeFrom) })
 	m.Account = memory.NewAccount(func() int64 { return s.runtime.Load().ClientMemory }, m.scavenger.Ask)
 	m.jobs = make(map[*spending]struct{})
 }
 
-// TakeMemory takes n bytes of what clients may take outside of the table, for
-// another front, or returns false if there are not so many. Where n is negative it
-// gives them back.
+// TakeMemory takes n bytes of the memory of clients for another front, or returns false if
+// too few are left. A negative n gives them back.
 func (s *Server) TakeMemory(n int) bool {
 	if n <= 0 {
 		s.memory.Add(int64(n))
@@ -54,16 +53,16 @@ func (s *Server) TakeMemory(n int) bool {
 	return s.memory.Fits(int64(n))
 }
 
-// spending is what a job of a connection has taken of the account until it
-// ends, whether the connection is still there or not.
+// spending is the memory of a connection's job until it ends, even if the connection is
+// closed before.
 type spending struct {
 	memory.Spending
 	in *clientMemory
 	of *conn
 
-	// Of a job of workers, nil for others.
-	run     atomic.Pointer[func(x *turns.Turn)] // nil once it has begun, or has been dropped
-	dropped func()                              // replies in its place
+	// For a job of workers, nil for others.
+	run     atomic.Pointer[func(x *turns.Turn)] // nil once it has begun or was dropped
+	dropped func()                              // replies in place of the job
 	reads   bool                                // it changes nothing
 }
 
@@ -74,15 +73,15 @@ func (p *spending) begin(x *turns.Turn) {
 	}
 }
 
-// drop drops the job, if it has not begun, with all that it holds on to.
+// drop drops a job that has not begun, with all that it holds.
 func (p *spending) drop() {
 	if p.run.Swap(nil) != nil {
 		p.dropped()
 	}
 }
 
-// abandon reports whether nobody waits for the reply. A job that has begun goes on if it
-// may change something, as in Redis.
+// abandon notes that nobody waits for the reply. As in Redis, a job that has begun
+// continues if it may change something.
 func (p *spending) abandon() {
 	p.drop()
 	if p.reads {
@@ -100,10 +99,10 @@ func (m *clientMemory) spend(of *conn) *spending {
 	return p
 }
 
-// handTo has c hold what the job has taken, until c is weighed.
+// handTo lets c hold the job's memory until c is weighed.
 func (p *spending) handTo(c *conn) { c.memory.Add(p.HandOver()) }
 
-// end gives all back.
+// end gives everything back.
 func (p *spending) end() {
 	p.End()
 	p.in.mu.Lock()
@@ -111,8 +110,8 @@ func (p *spending) end() {
 	delete(p.in.jobs, p)
 }
 
-// weigh brings what is accounted of c up to date. The driver calls it when it
-// has settled c, or let go of it.
+// weigh updates the account of c. The driver calls it after it has settled c or let go of
+// it.
 func (c *conn) weigh() {
 	n := cap(c.in) + c.parser.Held() + cap(c.parkedBytes) + cap(c.segments)*segmentSize + c.output + c.sent + c.watched.size + c.subscriber.Size()
 	if c.tx != nil {
@@ -129,8 +128,8 @@ func (c *conn) weigh() {
 	c.srv.memory.Add(d)
 }
 
-// reserve takes n bytes that c is about to allocate for input, which the next weigh
-// finds, or closes c.
+// reserve takes n bytes that c is about to allocate for input, or closes c. The next weigh
+// includes them.
 func (c *conn) reserve(n int) bool {
 	if !c.srv.memory.Borrow(int64(n)) {
 		c.killForMemory()
@@ -141,7 +140,7 @@ func (c *conn) reserve(n int) bool {
 }
 
 func (c *conn) killForMemory() {
-	if !c.killed { // nor by a look before, which it has not followed yet
+	if !c.killed { // an earlier look has not closed it yet
 		c.srv.stats.counts[countMemoryKills].Add(1)
 		c.kill()
 	}
@@ -177,16 +176,16 @@ func (m *clientMemory) run(s *Server) {
 	}
 }
 
-// holder is who holds memory, a connection or a job of it, as relieve has found
-// it: it goes on changing.
+// holder is a connection or a job that holds memory, as relieve has found it. It changes
+// meanwhile.
 type holder struct {
 	c       *conn
-	job     *spending // nil for what the connection itself holds
+	job     *spending // nil for the connection itself
 	noEvict bool
-	weight  int64 // messages that others hold too included
+	weight  int64 // including messages that others hold too
 }
 
-// holders returns who holds memory, in the order in which they lose it, and how
+// holders returns those who hold memory, in the order in which they lose it. ending is how
 // much is about to be given back already.
 func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 	for _, c := range s.clients.list() {
@@ -209,8 +208,8 @@ func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 	return all, ending
 }
 
-// relieve closes as many connections as it takes, or ends their jobs, and returns
-// how many, and what is given back soon, by them and by those before.
+// relieve closes connections, or ends their jobs, until enough memory will be given back. n
+// is how many. freed is what they and earlier ones are about to give back.
 func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 	excess := m.Excess()
 	if excess == 0 {

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// aclCommands answer for the users there are (user.go). Users of one's own are
-// not supported, and say so.
+// aclCommands returns ACL, which describes the existing users (user.go). Other users are
+// not supported, and its errors say so.
 func aclCommands() []command.Spec {
 	const flags = command.Loading | command.Stale | command.NoScript
 	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {
@@ -47,7 +47,7 @@ func writeStrings(w *resp.Writer, all []string) {
 	}
 }
 
-// passwordFlag is how ACL describes whether a user is asked for a password.
+// passwordFlag returns ACL's flag for whether a user needs a password.
 func (s *Server) passwordFlag(user string) string {
 	if user == access.UserDefault && s.password() == "" {
 		return "nopass"
@@ -55,7 +55,7 @@ func (s *Server) passwordFlag(user string) string {
 	return "sanitize-payload"
 }
 
-// commandsOf is how ACL describes what a user may run.
+// commandsOf returns ACL's description of the commands that a user may run.
 func (s *Server) commandsOf(user string) string {
 	if user == access.UserDefault && s.guards() {
 		return "+@all -@guarded"

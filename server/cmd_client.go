@@ -45,12 +45,11 @@ func clientCommands() []command.Spec {
 	}}
 }
 
-// maxClientInfo bounds what each of many connections can make the server keep.
+// maxClientInfo bounds the texts that each connection makes the server keep.
 const maxClientInfo = 1024
 
-// validClientInfo reports whether a name is at most maxClientInfo printable
-// ASCII characters without spaces, as Redis, but for the bound, asks of client
-// names.
+// validClientInfo reports whether a name is at most maxClientInfo printable ASCII
+// characters without spaces. Apart from the bound, this is Redis's rule for client names.
 func validClientInfo(b []byte) bool {
 	if len(b) > maxClientInfo {
 		return false
@@ -107,8 +106,8 @@ func cmdClientInfo(c *conn, _ [][]byte) {
 	c.w.Verbatim("txt", string(c.describe(nil, c.now(), time.Now())))
 }
 
-// describe appends a connection's line of CLIENT LIST. Any thread may call it;
-// now is the engine's time, wall the wall clock's.
+// describe appends a connection's line of CLIENT LIST. Any thread may call it. now is the
+// engine's time, wall the wall clock's.
 func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 	m := c.meta.Load()
 	heard := c.subscriber.Shown()
@@ -205,11 +204,10 @@ func cmdClientList(c *conn, args [][]byte) {
 	})
 }
 
-// clientFilter is what CLIENT LIST and KILL choose by; the zero value chooses
-// all.
+// clientFilter is a filter of CLIENT LIST and KILL; the zero value matches all.
 type clientFilter struct {
 	ids         map[uint64]struct{}
-	kind        string // normal or pubsub; none for the kinds there are never any of
+	kind        string // normal or pubsub; none for kinds that never exist
 	addr, laddr string
 	user        string
 	maxAge      int64 // s
@@ -293,8 +291,8 @@ func cmdClientKill(c *conn, args [][]byte) {
 	c.block(func(w *resp.Writer) { w.Int(int64(c.killMatching(&f))) })
 }
 
-// parse adds one condition of CLIENT KILL, and returns an error's text if it
-// is none.
+// parse adds one condition of CLIENT KILL. It returns an error's text if the condition is
+// invalid.
 func (f *clientFilter) parse(c *conn, option, value []byte) string {
 	switch {
 	case command.EqualFold(option, "id"):
@@ -331,8 +329,8 @@ func (f *clientFilter) parse(c *conn, option, value []byte) string {
 	return ""
 }
 
-// killMatching closes the connections that f chooses and returns how many. Any
-// thread may call it; c itself gets its reply first.
+// killMatching closes the connections that match f and returns how many. Any thread may
+// call it. c itself gets its reply first.
 func (c *conn) killMatching(f *clientFilter) int {
 	n := 0
 	for _, other := range c.srv.clients.list() {

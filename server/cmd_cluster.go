@@ -12,7 +12,8 @@ import (
 	"github.com/headgate-io/headgate/server/keyspace"
 )
 
-// clusterCommands tell clients of Redis Cluster where the leader is.
+// clusterCommands returns the commands that show clients of Redis Cluster where the leader
+// is.
 func clusterCommands() []command.Spec {
 	const flags = command.Loading | command.Stale
 	sub := func(name string, arity int, syntax, complexity, summary string, handler command.Handler) command.Spec {
@@ -69,7 +70,7 @@ func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler 
 	})
 }
 
-// busPort is what clients see as the port of the cluster bus, by Redis's rule.
+// busPort is added to a port to get the port of the cluster bus, by Redis's rule.
 const busPort = 10_000
 
 func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
@@ -101,12 +102,12 @@ func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
 
 func clusterMyID(c *conn, v *clusterView, _ [][]byte) { c.w.BulkString(hexID(v.Self)) }
 
-// shardID is the one shard's.
+// shardID is the id of the only shard.
 var shardID = hexID("headgate shard 0")
 
 func clusterMyShardID(c *conn, _ *clusterView, _ [][]byte) { c.w.BulkString(shardID) }
 
-// line is a node's line of CLUSTER NODES.
+// line returns a node's line of CLUSTER NODES.
 func (v *clusterView) line(n *partition.TopologyNode) string {
 	var flags []string
 	if n.ID == v.Self {
@@ -163,8 +164,8 @@ func clusterReplicas(c *conn, v *clusterView, args [][]byte) {
 	c.error("ERR Unknown node " + string(command.Clip(args[2], command.ErrorClip)))
 }
 
-// clusterSlotMap replies one range, its master first. Replicas that do not
-// answer are left out, as Redis does.
+// clusterSlotMap replies one range, its master first. Like Redis it leaves out replicas
+// that do not answer.
 func clusterSlotMap(c *conn, v *clusterView, _ [][]byte) {
 	if v.master == nil {
 		c.w.Array(0)
@@ -238,14 +239,14 @@ func (c *conn) parseSlot(b []byte) (slot uint16, ok bool) {
 	return uint16(n), true
 }
 
-// eachInSlot calls fn with this node's keys of a slot, in database 0, until it
-// returns false.
+// eachInSlot calls fn with this node's keys of a slot, in database 0, until it returns
+// false.
 func eachInSlot(e *engine.Engine, now int64, slot uint16, fn func(key []byte) bool) {
 	sess := e.NewSession()
 	defer sess.Close()
 	more := true
 	for cursor := uint64(0); more; {
-		// Its only error is of a session that holds keys.
+		// Scan only fails in a session that isolates keys.
 		cursor, _ = sess.Scan(now, cursor, keyspace.ScanInline, func(key []byte, _ algo.Algorithm) {
 			if more && keySlot(key) == slot {
 				more = fn(key)

@@ -55,11 +55,11 @@ func cmdConfigGet(c *conn, args [][]byte) {
 	c.block(func(w *resp.Writer) { writeSettings(w, settings, patterns, hidden) })
 }
 
-// adminSecrets are what admin alone sees.
+// adminSecrets are the parameters that only admin sees.
 var adminSecrets = []string{"admin-pass", "http-write-token"}
 
-// writeSettings replies the parameters whose names match one of patterns, but for
-// those that are hidden.
+// writeSettings replies the parameters whose names match one of patterns, except hidden
+// ones.
 func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern, hidden []string) {
 	names := slices.Sorted(slices.Values(settings.Names()))
 	var pairs [][2]string
@@ -103,11 +103,11 @@ func cmdConfigSet(c *conn, call *command.Call) {
 	c.error("ERR Unknown option or number of arguments for CONFIG SET - '" + name + "'")
 }
 
-// secretEndings are what the names of parameters end with that nobody is to read.
+// secretEndings are the ends of the names of secret parameters.
 var secretEndings = []string{"pass", "-token"}
 
-// configSecrets hides the passwords and tokens of CONFIG SET. From a word on that is
-// no parameter it hides all, as this may be the rest of a password.
+// configSecrets hides the passwords and tokens of CONFIG SET. From the first unknown
+// parameter on it hides everything, since that may be the rest of a password.
 func (s *Server) configSecrets(args [][]byte, at []int) []int {
 	for i := 2; i < len(args); i += 2 {
 		name := strings.ToLower(string(args[i]))

@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// redisVersion is the version of Redis whose protocol and commands clients may
-// expect. Many choose what they send by it.
+// redisVersion is the version of Redis whose protocol and commands clients may expect. Many
+// choose their commands by it.
 const redisVersion = "7.2.0"
 
 func connectionCommands() []command.Spec {
@@ -55,7 +55,7 @@ func connectionCommands() []command.Spec {
 	}
 }
 
-// ping and echo are called so often that they go without onConn.
+// ping and echo are so frequent that they do without onConn.
 func ping(call *command.Call) {
 	w, args := call.W, call.Args
 	switch {
@@ -91,7 +91,7 @@ func cmdReset(c *conn, _ [][]byte) {
 	c.w.Simple("RESET")
 }
 
-// Texts of failed authentication, as Redis has them.
+// Texts of failed authentication, from Redis.
 const (
 	errNoPassword  = "ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"
 	errHelloNoAuth = "NOAUTH HELLO must be called with the client already authenticated, otherwise the HELLO <proto> AUTH <user> <pass> option can be used to authenticate the client and select the RESP protocol version at the same time"
@@ -170,11 +170,11 @@ func cmdHello(c *conn, args [][]byte) {
 	c.writeHello()
 }
 
-// authSecrets hides all arguments of AUTH: of a wrong form any may be the password.
+// authSecrets hides all arguments of AUTH: in a malformed one any may be the password.
 func authSecrets(args [][]byte, at []int) []int { return hideFrom(1, args, at) }
 
-// helloSecrets hides the user and the password of HELLO, and all that follows an
-// argument that is wrong.
+// helloSecrets hides the user and the password of HELLO, and everything after a wrong
+// argument.
 func helloSecrets(args [][]byte, at []int) []int {
 	if len(args) > 1 {
 		if _, ok := resp.ParseInt(args[1]); !ok {

@@ -18,8 +18,8 @@ func (s *Server) eventCommands() []command.Spec {
 }
 
 const (
-	// eventsDefault is how many events RL.EVENTS tells without COUNT, eventsMost with
-	// it, in eventsBytes.
+	// eventsDefault is how many events RL.EVENTS replies without COUNT, and eventsMost with
+	// it, in up to eventsBytes.
 	eventsDefault = 100
 	eventsMost    = 1000
 	eventsBytes   = 256 << 10
@@ -27,7 +27,7 @@ const (
 
 // eventsArgs are the parsed options of RL.EVENTS.
 type eventsArgs struct {
-	since int64 // the last one that is known, -1 for none
+	since int64 // the last known one, -1 for none
 	count int
 }
 
@@ -63,7 +63,7 @@ func (s *Server) tellEventsTo(call *command.Call) {
 		call.Error(err.Error())
 		return
 	}
-	s.policies.Set() // what is committed is told
+	s.policies.Set() // waits until events of committed changes are posted
 	s.events.Poll()
 	from := a.since + 1
 	if a.since < 0 {

@@ -16,8 +16,8 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// infoSections are INFO's sections in Redis's order. Those that are not
-// default take ALL, EVERYTHING or their name.
+// infoSections are INFO's sections in Redis's order. Sections that are not default need
+// ALL, EVERYTHING or their name.
 var infoSections = []struct {
 	name      string
 	isDefault bool
@@ -101,7 +101,7 @@ func (s *Server) infoServer(w *infoWriter) {
 	w.field("io_threads_active", len(s.loops))
 }
 
-// tcpAddr returns the address of a TCP listener, if there is one.
+// tcpAddr returns the address of a TCP listener, "" without one.
 func (s *Server) tcpAddr() string {
 	s.endMu.Lock()
 	defer s.endMu.Unlock()
@@ -132,8 +132,8 @@ func (s *Server) infoClients(w *infoWriter) {
 	w.field("pubsub_clients", subscribed)
 }
 
-// infoMemory tells the table's accounted memory as used_memory, which is what
-// maxmemory bounds, and what the process takes beside it.
+// infoMemory shows the table's accounted memory as used_memory, which maxmemory bounds, and
+// the other memory of the process.
 func (s *Server) infoMemory(w *infoWriter) {
 	st := s.engine.Stats()
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
@@ -207,8 +207,7 @@ func (s *Server) infoCPU(w *infoWriter) {
 	w.field("used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
 }
 
-// infoCommands extrapolates the time of a command from the calls of it that
-// were timed.
+// infoCommands extrapolates the time of a command from its timed calls.
 func (s *Server) infoCommands(w *infoWriter) {
 	s.eachCalled(func(cmd *command.Spec, n callCounts) {
 		h := &s.stats.durations[cmd.Index]
@@ -235,8 +234,8 @@ func (s *Server) infoLatency(w *infoWriter) {
 	})
 }
 
-// callCounts are how often a command was run, refused without being run, and
-// answered by an error when it was.
+// callCounts are how often a command was run, refused without being run, and run with an
+// error reply.
 type callCounts struct{ calls, refused, failed uint64 }
 
 // eachCalled calls fn with every command that clients have sent, by name.
@@ -261,8 +260,8 @@ func (s *Server) infoCluster(w *infoWriter) {
 	w.field("cluster_enabled", command.Truth(s.redisMode() == "cluster"))
 }
 
-// infoKeyspace tells of the databases that have keys. A limit's state expires
-// too, when it matters no more.
+// infoKeyspace shows the databases that have keys. A limit's state also expires, once it no
+// longer matters.
 func (s *Server) infoKeyspace(w *infoWriter) {
 	for db, st := range s.engine.DatabaseStats(s.engine.Now()) {
 		if st.Keys > 0 {

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// replicationCommands tell and wait for the state of replication.
+// replicationCommands returns the commands about the state of replication.
 func replicationCommands() []command.Spec {
 	return []command.Spec{
 		{
@@ -29,8 +29,7 @@ func replicationCommands() []command.Spec {
 	}
 }
 
-// cmdRole replies what a Redis without replicas does, or as a master or replica
-// of the cluster.
+// cmdRole replies as a Redis without replicas, or as a master or replica of the cluster.
 func cmdRole(c *conn, _ [][]byte) {
 	w := c.w
 	v := c.srv.view()
@@ -63,8 +62,8 @@ func cmdRole(c *conn, _ [][]byte) {
 	w.Int(0)
 }
 
-// cmdWait waits for a goroutine of its own, since it may take as long as its
-// client likes. Within EXEC it tells how many nodes have everything by now.
+// cmdWait waits on a goroutine of its own, since the client sets the timeout. Within EXEC
+// it replies how many nodes have everything by now.
 func cmdWait(c *conn, args [][]byte) {
 	var values [2]int64
 	for i, name := range []string{"numreplicas", "timeout"} {
@@ -96,8 +95,8 @@ func cmdWaitAOF(c *conn, _ [][]byte) {
 	c.error("ERR WAITAOF is not supported: there is no append-only file, use WAIT")
 }
 
-// infoReplication tells a node's part in its cluster in Redis's words, and then
-// in its own.
+// infoReplication shows a node's role in its cluster in Redis's words, and then in
+// Headgate's.
 func (s *Server) infoReplication(w *infoWriter) {
 	if s.Partition().Alone() {
 		w.field("role", "master")

@@ -10,12 +10,11 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// masterName is what the cluster is called in SENTINEL MASTERS. It answers to any
-// other name too.
+// masterName is the cluster's name in SENTINEL MASTERS. Any other name works too.
 const masterName = "headgate"
 
-// sentinelCommands let clients of Redis Sentinel ask any node for the leader:
-// every node is a sentinel of the one master there is.
+// sentinelCommands returns the commands by which clients of Redis Sentinel ask any node for
+// the leader. Every node is a sentinel of the only master.
 func sentinelCommands() []command.Spec {
 	const flags = command.Loading | command.Stale
 	sub := func(name string, arity int, syntax, summary string, handler command.Handler) command.Spec {
@@ -40,8 +39,8 @@ func sentinelCommands() []command.Spec {
 	}}
 }
 
-// asSentinel returns a handler that needs a cluster, and remembers the master's
-// name that it is asked for.
+// asSentinel returns a handler that needs a cluster. It remembers the requested name of the
+// master.
 func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
 		if c.srv.Partition().Alone() {
@@ -53,18 +52,17 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler
 		}
 		v := c.srv.view()
 		if v.master != nil && !v.master.Addressed() {
-			// A client asks again, and would dial anything else.
+			// A client asks again, but would dial anything else.
 			v.master = nil
 		}
 		fn(c, v, args)
 	})
 }
 
-// yield is how much later than the other nodes the leader says that it leads.
-// Some clients ask all sentinels at once and stay with the first that answers,
-// go-redis for one: if that is the leader, its crash takes both away, and the
-// client asks a dead sentinel first, for two seconds. It must be longer than a
-// loaded node takes to answer.
+// yield is by how much the leader delays its answer that it leads. Some clients, such as
+// go-redis, ask all sentinels at once and stay with the first that answers. If that is the
+// leader, its crash takes both away, and the client asks a dead sentinel first, for two
+// seconds. yield must be longer than a loaded node takes to answer.
 const yield = 5 * time.Millisecond
 
 func sentinelAddr(c *conn, v *clusterView, _ [][]byte) {
@@ -91,8 +89,7 @@ func (v *clusterView) writeMasterAddr(w *resp.Writer) {
 	w.BulkString(strconv.Itoa(v.master.Port))
 }
 
-// sentinelState collects what SENTINEL tells of an instance. All values are
-// strings.
+// sentinelState collects the fields of an instance in SENTINEL. All values are strings.
 type sentinelState [][2]string
 
 func (s *sentinelState) add(name, value string) { *s = append(*s, [2]string{name, value}) }
@@ -107,8 +104,8 @@ func (s *sentinelState) write(c *conn) {
 	}
 }
 
-// downAfter is what is told as Sentinel's down-after-milliseconds: about when a
-// silent leader is replaced.
+// downAfter is shown as Sentinel's down-after-milliseconds: about when a silent leader is
+// replaced.
 const downAfter = time.Second
 
 // instance returns the fields that every kind of instance has.

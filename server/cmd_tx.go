@@ -89,11 +89,11 @@ func cmdWatch(c *conn, args [][]byte) {
 	c.w.OK()
 }
 
-// maxWatched bounds the keys of WATCH, which are looked at one after another,
-// and again by EXEC.
+// maxWatched bounds the keys of WATCH, which are compared one after the other, and again by
+// EXEC.
 const maxWatched = 1024
 
-// watchOverhead is what a watched key takes beside its bytes.
+// watchOverhead is the memory of a watched key beside its bytes.
 const watchOverhead = 256
 
 func cmdUnwatch(c *conn, _ [][]byte) {
@@ -101,9 +101,9 @@ func cmdUnwatch(c *conn, _ [][]byte) {
 	c.w.OK()
 }
 
-// cmdExec runs the queue as one atomic, isolated step: the shards of all its
-// keys, and of the watched ones, stay locked meanwhile. What takes too long for
-// that is taken back, and runs on a worker.
+// cmdExec runs the queue as one atomic, isolated step: the shards of its keys and of the
+// watched keys stay locked meanwhile. A transaction that takes too long for that is taken
+// back and runs on a worker.
 func cmdExec(c *conn, _ [][]byte) {
 	tx, watched := c.tx, c.watched
 	if tx == nil {
@@ -124,8 +124,8 @@ func cmdExec(c *conn, _ [][]byte) {
 	watched.end()
 }
 
-// execInPlace runs a transaction on its loop. moves tells that it takes too long
-// for that, and has changed and replied nothing.
+// execInPlace runs a transaction on its loop. moves reports that it takes too long for
+// that; then it has changed and replied nothing.
 func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool) {
 	l := c.lane
 	var step engine.Step
@@ -173,14 +173,14 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 	return moves
 }
 
-// errTableRead answers a command that locks the table itself, in a transaction
-// that has locked it.
+// errTableRead answers a command that locks the table, in a transaction that has locked it.
 const errTableRead = "ERR this command is not executed in a transaction that watches keys"
 
-// execUndo is how much an EXEC on a loop remembers to be taken back, in bytes.
+// execUndo bounds what an EXEC on a loop remembers for taking it back, in bytes.
 const execUndo = 1 << 20
 
-// runQueue runs the commands of a transaction, up to where it has to move.
+// runQueue runs the commands of a transaction, or those up to the one at which it must
+// move.
 func (c *conn) runQueue(tx *transaction) (moves bool) {
 	call, queued := &c.lane.call, &c.lane.queued
 	movable, whole := queued.Movable, c.lane.sess.IsolatedAll()
@@ -198,12 +198,12 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 	c.w.Array(len(tx.queue))
 	for i, q := range tx.queue {
 		if c.killed && q.cmd.Flags&command.Write == 0 {
-			continue // nobody reads the reply
+			continue // the client has gone
 		}
 		start := len(c.w.B)
 		late := tx.heavy && (mayTakeLong(q.cmd) || start-from > outputKept) && watch.Passed(most)
 		switch {
-		case tx.guarded && !c.permitted(q.cmd, q.args): // by an AUTH before it
+		case tx.guarded && !c.permitted(q.cmd, q.args): // an AUTH in the transaction has changed the user
 			c.refuse(c.noPermission(q.cmd))
 		case late && movable:
 			return true
@@ -234,8 +234,8 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 	return false
 }
 
-// callBounded runs a command of a transaction that can not move, and takes it back if
-// the transaction comes to change more than a step may with it.
+// callBounded runs a command of a transaction that cannot move. It takes the command back
+// if the transaction would then change more than a step may.
 func (c *conn) callBounded(call *command.Call, q queued) {
 	sess, start := c.lane.sess, len(c.w.B)
 	var keys [][]byte
@@ -254,13 +254,12 @@ func (c *conn) callBounded(call *command.Call, q queued) {
 	}
 }
 
-// execWrites is how long a transaction that can not move goes on running
-// commands that write and may take long; scripts, and what only reads, it leaves
-// out sooner.
+// execWrites is how long a transaction that cannot move continues to run slow commands that
+// write. It stops running scripts and slow commands that only read sooner.
 const execWrites = 100 * time.Millisecond
 
-// boundOutput closes the connection, and drops what it has written, when that is
-// more than client-output-buffer-limit, or finds no room in the account.
+// boundOutput closes the connection and drops its output if that exceeds
+// client-output-buffer-limit, or finds no memory.
 func (c *conn) boundOutput() {
 	l := c.lane
 	if n := cap(l.w.B) - l.reserved; n > outputKept || c.pending+len(l.w.B) > c.srv.cfg.OutputBufferLimit {

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// commandLists are the commands of the server, a list per file.
+// commandLists returns the commands of the server, a list for each file.
 func (s *Server) commandLists() [][]command.Spec {
 	return s.audited([][]command.Spec{
 		connectionCommands(),
@@ -36,7 +36,7 @@ func (s *Server) commandLists() [][]command.Spec {
 	})
 }
 
-// totals is what RL.STATS tells of the server.
+// totals returns the counts of RL.STATS.
 func (s *Server) totals() limits.Totals {
 	passed, denied := s.stats.decisions()
 	return limits.Totals{Allowed: passed, Denied: denied, Degraded: s.stats.counts[countDegraded].Load()}

@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/server/decisions"
 )
 
-// Defaults of a Config's fields. The others have none: their zero value means
-// what its comment says.
+// Defaults of a Config's fields. For the other fields, comments say what their zero value
+// means.
 const (
 	DefaultMaxArgs           = 1 << 20
 	DefaultMaxBulk           = 16 << 20
@@ -30,104 +30,96 @@ func DefaultIOThreads() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // Config configures a Server.
 type Config struct {
-	// Logger receives what an operator should know; nil discards it. Nothing
-	// is logged per command.
+	// Logger receives log lines for the operator; nil discards them. Commands are not
+	// logged.
 	Logger *slog.Logger
-	// HandshakeErrors returns how many TLS handshakes of clients have failed, for
-	// INFO; nil without TLS.
+	// HandshakeErrors returns how many TLS handshakes of clients have failed, for INFO; nil
+	// without TLS.
 	HandshakeErrors func() uint64
-	// Audit receives a line for what changes more than counters; nil is Logger.
+	// Audit receives a line for each change of more than counters; nil means Logger.
 	Audit *slog.Logger
-	// Decisions is told what clients are answered about limits; nil is not.
+	// Decisions receives the replies about limits; nil means none.
 	Decisions *decisions.Log
 	// Version is Headgate's version, for INFO and HELLO; empty is "dev".
 	Version string
-	// Engine decides, and its clock is read once per batch; required.
+	// Engine decides. Its clock is read once a batch. Required.
 	Engine *engine.Engine
 
-	// IOThreads is how many event loops serve plain TCP; 0 is
-	// DefaultIOThreads.
+	// IOThreads is how many event loops serve plain TCP; 0 means DefaultIOThreads.
 	IOThreads int
-	// Workers is how many goroutines run long commands; 0 is 2.
+	// Workers is how many goroutines run long commands; 0 means 2.
 	Workers int
 
-	// Runtime is what the server starts with; see [Server.Configure].
+	// Runtime is the initial runtime configuration; see [Server.Configure].
 	Runtime Runtime
 
-	// WriteTimeout closes connections whose peer has taken no output for so
-	// long while some waits; 0 never does.
+	// WriteTimeout is how long a peer may take none of its waiting output before its
+	// connection is closed; 0 means for ever.
 	WriteTimeout time.Duration
-	// TCPKeepAlive is the interval of TCP's own probes; 0 is none.
+	// TCPKeepAlive is the interval of TCP's own probes; 0 means none.
 	TCPKeepAlive time.Duration
 
-	// MaxArgs is the most arguments of a command; 0 is DefaultMaxArgs.
+	// MaxArgs bounds the arguments of a command; 0 means DefaultMaxArgs.
 	MaxArgs int
-	// MaxBulk is the longest argument in bytes; 0 is DefaultMaxBulk.
+	// MaxBulk bounds an argument in bytes; 0 means DefaultMaxBulk.
 	MaxBulk int
-	// QueryBufferLimit is the most input in bytes that a connection may have
-	// waiting, half a command or a transaction's queue; 0 is
-	// DefaultQueryBufferLimit.
+	// QueryBufferLimit bounds the waiting input of a connection in bytes: half a command,
+	// or the queue of a transaction. 0 means DefaultQueryBufferLimit.
 	QueryBufferLimit int
-	// OutputBufferSoft is the output in bytes from which on a connection
-	// runs no further commands until its peer has read; 0 is
-	// DefaultOutputBufferSoft.
+	// OutputBufferSoft is the output in bytes from which on a connection runs no more
+	// commands until its peer has read. 0 means DefaultOutputBufferSoft.
 	OutputBufferSoft int
-	// OutputBufferLimit is the output in bytes from which on a connection is
-	// closed: a single huge reply, or messages nobody reads; 0 is
-	// DefaultOutputBufferLimit.
+	// OutputBufferLimit is the output in bytes from which on a connection is closed: for a
+	// huge reply, or unread messages. 0 means DefaultOutputBufferLimit.
 	OutputBufferLimit int
-	// MaxWaitingReplies is how many replies of a connection may wait for a
-	// commit before it stalls; 0 is DefaultMaxWaitingReplies.
+	// MaxWaitingReplies is how many replies of a connection may wait for a commit before
+	// the connection stalls; 0 means DefaultMaxWaitingReplies.
 	MaxWaitingReplies int
 
-	// NoGateways tells that no gateway is trusted to say for whom it asks, so that
-	// routes by the addresses of clients are refused.
+	// NoGateways reports that no gateway is trusted to name its clients, so that routes by
+	// the addresses of clients are refused.
 	NoGateways bool
 
-	// Replication makes the server part of a cluster; nil is a node on its
-	// own.
+	// Replication makes the server part of a cluster; nil means a node on its own.
 	Replication partition.Replication
-	// Redirect is what a node that does not decide does with commands for
-	// the leader; the zero value forwards them.
+	// Redirect is what a node that does not decide does with commands for the leader. The
+	// zero value forwards them.
 	Redirect Redirect
-	// OnFailure is what answers while no leader does.
+	// OnFailure is the failure policy.
 	OnFailure partition.OnFailure
-	// Backstop is how many times each limit partition.FailOpen admits at most; 0 is
+	// Backstop is how many times each limit partition.FailOpen admits at most; 0 means
 	// partition.DefaultBackstop.
 	Backstop int64
-	// ForwardTimeout is how long a command may take to reach the leader, and the
-	// leader then to answer it, before OnFailure applies; 0 is
+	// ForwardTimeout is how long a command may take to reach the leader, and how long the
+	// leader may then take to answer, before OnFailure applies. 0 means
 	// DefaultForwardTimeout.
 	ForwardTimeout time.Duration
-	// HandoverWait is how long commands wait for the next leader of a
-	// planned handover; with 0 they do not.
+	// HandoverWait is how long commands wait for the next leader in a planned handover; 0
+	// means not at all.
 	HandoverWait time.Duration
 
-	// Settings answers CONFIG GET and SET; nil knows no parameter.
+	// Settings answers CONFIG GET and SET; nil has no parameters.
 	Settings Settings
 	// Info adds to INFO; may be nil.
 	Info InfoSource
-	// Stop is called by SHUTDOWN, on a goroutine of its own; nil refuses the
-	// command.
+	// Stop is called by SHUTDOWN, on a goroutine of its own; nil refuses the command.
 	Stop func()
 }
 
-// Settings are the parameters of CONFIG GET and SET. Their owner gives those
-// that are the server's to [Server.Configure]. Names are in lower case. Methods
-// are called by any goroutine.
+// Settings are the parameters of CONFIG GET and SET. Their owner passes those of the server
+// to [Server.Configure]. Names are in lower case. Methods are called by any goroutine.
 type Settings interface {
 	// Names lists the parameters.
 	Names() []string
 	// Get returns a parameter's value.
 	Get(name string) (value string, ok bool)
-	// Set changes parameters, given as pairs of name and value, all or none,
-	// and returns when the changes are in force. Its error says why not,
-	// without prefix, such as "argument must be a memory value", and comes
-	// with the index of the pair at fault.
+	// Set changes parameters, given as pairs of name and value, all or none. It returns
+	// when the changes are in force. Its error says why not, without a prefix, such as
+	// "argument must be a memory value". failed is the index of the wrong pair.
 	Set(pairs [][2]string) (failed int, err error)
 }
 
-// noSettings knows no parameter.
+// noSettings has no parameters.
 type noSettings struct{}
 
 func (noSettings) Names() []string              { return nil }
@@ -143,8 +135,8 @@ type InfoSource interface {
 	Info(section string) []InfoField
 }
 
-// withDefaults returns c with zero values replaced, or an error that names the
-// field that makes no sense.
+// withDefaults returns c with defaults in place of zero values, or an error that names an
+// invalid field.
 func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -196,16 +188,16 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// minQueryBuffer is the least query buffer: what a client may send before it has
-// authenticated (10 arguments of 16 KiB) and one read beyond it.
+// minQueryBuffer is the least query buffer: the input of a client before it has
+// authenticated (10 arguments of 16 KiB), and one read more.
 const minQueryBuffer = 256 << 10
 
 // Redirect is how a client of a node that does not decide gets to the leader.
 type Redirect uint8
 
 const (
-	// RedirectForward passes commands on to the leader and its replies back:
-	// any client may talk to any node.
+	// RedirectForward forwards commands to the leader and its replies back: any client may
+	// use any node.
 	RedirectForward Redirect = iota
 	// RedirectMoved answers MOVED, for clients of Redis Cluster.
 	RedirectMoved

@@ -8,14 +8,13 @@ import (
 
 // # Databases
 //
-// A connection works in one of the engine's databases, 0 to begin with (SELECT).
-// The sessions of its lane work in database 0. A connection in another one has
-// modeDatabase, which sends its commands through carefully, and execute turns the
-// lane's session there for as long as a command runs: no command of database 0
-// looks at a number. What outlasts its command has its own: a frame, a job's
-// session, a watched key.
+// A connection works in one of the engine's databases, at first 0 (SELECT). The sessions of
+// its lane work in database 0. A connection in another database has modeDatabase, which
+// sends its commands through carefully, and execute switches the lane's session while a
+// command runs. So commands of database 0 read no number. Whatever outlasts its command has
+// its own number: a frame, a job's session, a watched key.
 
-// use turns the portion's session to a database.
+// use switches the portion's session to a database.
 func (p *portion) use(db uint8) {
 	if db != p.db {
 		p.db = db
@@ -36,7 +35,7 @@ func (c *conn) enterDatabase(db uint8) {
 	c.setMeta(func(m *clientMeta) { m.db = db })
 }
 
-// Databases implements command.Host: clients of a Redis Cluster know of one.
+// Databases implements command.Host. Clients of a Redis Cluster have one.
 func (c *conn) Databases() int {
 	if !c.relayed && c.srv.redisMode() == "cluster" {
 		return 1
@@ -44,7 +43,8 @@ func (c *conn) Databases() int {
 	return algo.Databases
 }
 
-// ofDatabase decides the limits of a database. A session works in one itself.
+// ofDatabase decides limits in a database without a session; a session has its own
+// database.
 type ofDatabase struct {
 	command.Limiter
 	db uint8
@@ -80,7 +80,7 @@ func (c *conn) parseDatabase(b []byte) (db uint8, err error) {
 	return command.ParseDatabase(b, c.Databases(), "ERR SELECT is not allowed in cluster mode")
 }
 
-// selects returns the database that a transaction ends in which began in db.
+// selects returns the database in which a transaction ends that begins in the connection's.
 func (tx *transaction) selects(c *conn) uint8 {
 	db := c.db
 	for _, q := range tx.queue {

@@ -7,12 +7,11 @@ import (
 
 // # The decision log
 //
-// What clients of this node are answered about limits is handed to Config.Decisions,
-// with their commands, on the way that commands take that are not plain (carefully):
-// while there is no decision log, nothing asks for it. What another node has forwarded
-// that node tells.
+// Commands about limits that clients of this node send are handed to Config.Decisions, with
+// their replies. That happens in carefully, so that without a decision log nothing is spent
+// on it. The node that forwards a command logs it.
 
-// tellDecision hands a command over with its reply, if it is one about limits.
+// tellDecision hands over a command with its reply, if it is about limits.
 func (c *conn) tellDecision(cmd *command.Spec, args [][]byte, reply []byte) {
 	if cmd.Flags&command.Limit == 0 || c.relayed {
 		return

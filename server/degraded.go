@@ -12,15 +12,15 @@ import (
 
 // # Without a leader
 //
-// With on-failure open and local a node answers by itself what asks a limit, and
-// what counts: INCR and EXPIRE and their like, transactions of these, and scripts
-// that call nothing else. A limit is decided by Call.Limits, which then is not the
-// session. With open that is bounded by a multiple of each limit (engine.Backstop).
-// Counters work on a session of another engine, which has copies of them
-// or nothing (engine.Local, engine.Empty): the commands' own handlers run there.
+// With on-failure open and local a node answers by itself commands that ask a limit, and
+// commands that count: INCR, EXPIRE and their like, transactions of these, and scripts that
+// call nothing else. Call.Limits decides limits, and is not the session then. With open a
+// multiple of each limit bounds that (engine.Backstop). Commands about counters run their
+// own handlers on a session of another engine, which has copies of the counters or nothing
+// (engine.Local, engine.Empty).
 
-// answerDegraded lets the failure policy answer, and reports whether it has: tx
-// is the transaction of an EXEC.
+// answerDegraded lets the failure policy answer, and reports whether it did. tx is the
+// transaction of an EXEC.
 func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction, sent bool) bool {
 	c.watched.astray = len(c.watched.keys) > 0
 	switch {
@@ -63,11 +63,11 @@ func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction,
 	return true
 }
 
-// limits reports whether all commands of the transaction that are for the leader
-// ask limits.
+// limits reports whether all commands of the transaction that are for the leader ask
+// limits.
 func (tx *transaction) limits() bool { return tx.only(command.Limit) }
 
-// counts reports whether they all count, in one database.
+// counts reports whether all commands count, in one database.
 func (tx *transaction) counts() bool {
 	for _, q := range tx.queue {
 		if q.cmd.Flags&command.Select != 0 {
@@ -96,9 +96,8 @@ func keysOf(cmd *command.Spec, args [][]byte) [][]byte {
 	return keys
 }
 
-// decideDegraded lets the handler of a limit's command answer without the
-// leader. Where a share has no answer, a command that was sent may have been
-// executed.
+// decideDegraded runs the handler of a limit's command without the leader. If no share has
+// an answer and the command was sent, the leader may have executed it.
 func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
 	l.turnTo(cmd)
@@ -109,7 +108,7 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	case by == nil && sent:
 		c.srv.uncertain(c.w)
 		return
-	case by == nil: // a check in a transaction, whose policy says so
+	case by == nil: // a check in a transaction whose policy fails closed
 		c.error(errNoLeader)
 		return
 	}
@@ -127,8 +126,7 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	call.Outcome = command.Outcome{}
 }
 
-// Decides returns why nothing is decided now, neither by a leader nor by a failure
-// policy, or nil.
+// Decides returns nil if a leader or a failure policy decides now, else why none does.
 func (s *Server) Decides() error {
 	p := s.parts[0]
 	role := p.Role()
@@ -139,8 +137,8 @@ func (s *Server) Decides() error {
 	return nil
 }
 
-// headless is what answers a command while no leader does: what the call says itself, or
-// its policy, or the node.
+// headless returns how a command is answered without a leader: as the call says, else its
+// policy, else the node.
 func (c *conn) headless(cmd *command.Spec, args [][]byte) (by partition.OnFailure, h command.Headless) {
 	if cmd.Headless != nil {
 		h = cmd.Headless(args)
@@ -156,9 +154,8 @@ func (c *conn) headless(cmd *command.Spec, args [][]byte) (by partition.OnFailur
 	return c.lane.part.OnFailure(), h
 }
 
-// countDegraded runs a step about counters, which writes its reply, without the
-// leader. Where the node has no answer, a command that was sent may have been
-// executed.
+// countDegraded runs a step about counters, which writes its reply, without the leader. If
+// the node has no answer and the command was sent, the leader may have executed it.
 func (c *conn) countDegraded(keys [][]byte, sent bool, fn func(step *engine.CountStep) error) {
 	l, start := c.lane, len(c.w.B)
 	c.srv.stats.counts[countDegraded].Add(1)
@@ -175,7 +172,7 @@ func (c *conn) countDegraded(keys [][]byte, sent bool, fn func(step *engine.Coun
 	c.error(command.EngineError(err).Error())
 }
 
-// count runs one command of a step about counters. On an error the step ends.
+// count runs one command of a step about counters. An error ends the step.
 func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
 	l := c.lane
 	l.turnTo(cmd)
@@ -194,8 +191,8 @@ func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) e
 	return nil
 }
 
-// countScript runs a script that is to be nothing but a step about counters. On
-// an error it was more, or took more than a loop has for it.
+// countScript runs a script as a step about counters. It returns an error if the script
+// does more than that, or takes more than a loop has for it.
 func (c *conn) countScript(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
 	c.lane.turnTo(cmd)
 	call := &c.lane.call

@@ -11,21 +11,20 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// stream drives one connection with two goroutines, a reader and a writer: for
-// TLS, unix sockets, and systems without epoll. The lock stands for the driver
-// thread: whoever holds it may touch the connection and its lane, which is the
-// connection's alone.
+// stream drives one connection with two goroutines, a reader and a writer: for TLS, unix
+// sockets, and systems without epoll. Its lock stands for the driver thread: the goroutine
+// that holds it may touch the connection and its lane, which is the connection's alone.
 //
-// Output is written without the lock, so that a peer who does not read holds up
-// nobody; posts run on a short-lived goroutine of their own.
+// Output is written without the lock, so that a peer who does not read holds up nobody.
+// Posts run on a short-lived goroutine of their own.
 //
-// Streams share the processors, as the connections of a loop share a thread. Those
-// with heavy input run it on half of the processors, so that light input finds one:
-// a goroutine that becomes ready waits behind all that are.
+// Streams compete for the processors, as the connections of a loop compete for a thread.
+// Streams with heavy input run it on half of the processors, so that light input finds one:
+// a goroutine that becomes ready waits behind all others that are ready.
 //
-// What a node's commands put out the reader writes itself: a node sends nothing
-// until it has its replies, and to wake the writer would wake a thread too, on
-// a processor that has nothing else to do.
+// For a node's commands the reader writes the output itself. A node sends nothing until it
+// has its replies, and waking the writer would also wake a thread, on a processor that has
+// nothing else to do.
 type stream struct {
 	conn
 	nc net.Conn
@@ -41,8 +40,8 @@ type stream struct {
 	waits    bool      // guarded by mu: the reader waits for changed
 }
 
-// streamKept is the largest buffer that a connection with a lane of its own keeps
-// for its next output.
+// streamKept is the largest buffer that a connection with a lane of its own keeps for its
+// next output.
 const streamKept = 32 << 10
 
 // streamReadSize is the read buffer of a stream: a TLS record.
@@ -82,7 +81,7 @@ func (st *stream) read() {
 	for {
 		st.mu.Lock()
 		st.limitRead()
-		heavy := st.heavy > 0 && !st.relayed // others wait behind what a node sends
+		heavy := st.heavy > 0 && !st.relayed // other streams wait behind a node's
 		st.mu.Unlock()
 		n, err := st.nc.Read(buf)
 		if heavy {
@@ -133,9 +132,8 @@ func (st *stream) read() {
 	}
 }
 
-// limitRead lets the reader wait for as long as the connection may be idle, and
-// a departing one for as long as it looks for input. It must be called with mu
-// held.
+// limitRead sets the reader's deadline: for as long as the connection may be idle, or, if
+// it departs, for as long as it looks for input. mu must be held.
 func (st *stream) limitRead() {
 	var deadline time.Time // none
 	if t := st.idleLimit(); t > 0 {
@@ -160,12 +158,10 @@ func (st *stream) write() {
 	}
 }
 
-// writable reports whether there is output that nobody is writing. It must be
-// called with mu held.
+// writable reports whether there is output that nobody is writing. mu must be held.
 func (st *stream) writable() bool { return len(st.out) > 0 && st.inFlight == 0 && !st.closed }
 
-// writeOut writes the output that there is. It must be called with mu held, and
-// lets go of it meanwhile.
+// writeOut writes the present output. mu must be held, and is released meanwhile.
 func (st *stream) writeOut() {
 	b := st.out
 	st.out, st.spare = st.spare[:0], nil
@@ -193,15 +189,14 @@ func (st *stream) writeOut() {
 	st.lane.end()
 }
 
-// wake wakes who has something to do. It must be called with mu held.
+// wake wakes the writer or the waiting reader, if it has something to do. mu must be held.
 func (st *stream) wake() {
 	if st.closed || st.waits || !st.writes && st.writable() {
 		st.changed.Broadcast()
 	}
 }
 
-// runPosts runs what has been posted to the lane, and lets the connection have its
-// turn if it waits for that.
+// runPosts runs the posts of the lane, and resumes the connection if it has ended its turn.
 func (st *stream) runPosts() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -214,7 +209,7 @@ func (st *stream) runPosts() {
 	st.lane.runPosts()
 }
 
-// settle implements driver. It must be called with mu held.
+// settle implements driver. mu must be held.
 func (st *stream) settle() {
 	if st.closed {
 		return
@@ -238,7 +233,7 @@ func (st *stream) settle() {
 		st.release()
 		st.out = nil
 		st.later.free()
-		// Reader and writer come back from the socket with an error.
+		// The reader and the writer return from the socket with an error.
 		st.nc.Close()
 	} else {
 		st.weigh()
@@ -246,8 +241,8 @@ func (st *stream) settle() {
 	st.wake()
 }
 
-// take puts output behind what is not being written yet. A large buffer it keeps,
-// which is nobody else's any more: see takeOutput.
+// take appends output to what is not being written yet. It keeps a large buffer, which
+// nobody else uses any more: see takeOutput.
 func (st *stream) take(b []byte) {
 	if len(st.out) == 0 && len(st.later.all) > 0 {
 		st.out = st.later.first()

@@ -12,33 +12,33 @@ import (
 
 // # Events
 //
-// What happens goes to a ring (package events). From there it is read by RL.EVENTS, by
-// streams over HTTP, and by a goroutine that publishes it to a channel.
+// Events go to a ring (package events). RL.EVENTS, streams over HTTP, and a goroutine that
+// publishes to a channel read it.
 
 const (
-	// eventsChannel is the channel of Pub/Sub that has the events of this node. Only
-	// who subscribes to it by its name gets them: a pattern may be meant for the
-	// channels of an application.
+	// eventsChannel is the channel of Pub/Sub with the events of this node. Only
+	// subscribers of its name get them: a pattern may be meant for the channels of an
+	// application.
 	eventsChannel = "__headgate__:events"
-	// eventsInterval is how often it is looked who listens, and what the role is.
+	// eventsInterval is how often the goroutine looks for listeners and for the role.
 	eventsInterval = 100 * time.Millisecond
-	// publishedMost is how many events are published before it is looked again.
+	// publishedMost is how many events it publishes before it looks again.
 	publishedMost = 256
 )
 
-// Events are those of this node.
+// Events returns the log of this node's events.
 func (s *Server) Events() *events.Log { return s.events }
 
-// DroppedEvents is how many denials no event tells of, since there were too many.
+// DroppedEvents returns how many denials are in no event, because there were too many.
 func (s *Server) DroppedEvents() uint64 { return s.checks.Denials().Dropped() }
 
-// tellEvents publishes events, tells of changes of the role, and has denials told that
-// were counted together, until Shutdown.
+// tellEvents publishes events, posts changes of the role, and sweeps denials that were
+// counted together, until Shutdown.
 func (s *Server) tellEvents() {
 	t := time.NewTicker(eventsInterval)
 	defer t.Stop()
 	role, listened := partition.Starting, false
-	var stop func() // of the subscribers' listening, nil while there are none
+	var stop func() // ends listening; nil while there are no subscribers
 	var next int64
 	var more <-chan struct{}
 	var lines []events.Line
@@ -73,8 +73,7 @@ func (s *Server) tellEvents() {
 	}
 }
 
-// tellRole tells what this node of a cluster may do, if that was something else, and
-// returns it.
+// tellRole posts the role of this node of a cluster if it has changed, and returns it.
 func (s *Server) tellRole(was partition.Role) partition.Role {
 	if s.cfg.Replication == nil {
 		return was
@@ -86,7 +85,7 @@ func (s *Server) tellRole(was partition.Role) partition.Role {
 	return is
 }
 
-// tellLeader tells who leads now.
+// tellLeader posts who leads now.
 func (s *Server) tellLeader(leader partition.TopologyNode) {
 	e := events.Event{At: s.engine.Now() / 1e6, Type: events.Leader}
 	if leader.Addressed() {

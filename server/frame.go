@@ -8,17 +8,16 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// frame is a run of the connection's commands on their way to the leader. It is
-// built on the connection's thread, sent when the batch ends (sendFrame), belongs
-// to the partition until that posts it back, and is taken by takeFrame. A
-// connection has at most one and executes nothing meanwhile (stallLeader): a
-// command that is not for the leader waits behind the frame, so that replies keep
-// the order of commands.
+// frame is a run of the connection's commands on their way to the leader. It is built on
+// the connection's thread and sent when the batch ends (sendFrame). Then it belongs to the
+// partition until that posts it back, and takeFrame takes it. A connection has at most one,
+// and executes nothing meanwhile (stallLeader): a command that is not for the leader waits
+// behind the frame, so that replies keep the order of commands.
 type frame struct {
 	partition.Frame
 	of      *conn
-	take    func() // takeFrame of it
-	portion uint8  // of the lane, whose leader it is for
+	take    func() // calls takeFrame on it
+	portion uint8  // of the lane, to whose leader it goes
 	items   []item
 	scripts bool // a script begins it
 	sent    bool
@@ -27,8 +26,8 @@ type frame struct {
 }
 
 const (
-	// spareFrames is how many empty frames a loop keeps, and frameKept the most
-	// bytes that one of them holds on to.
+	// spareFrames is how many empty frames a loop keeps, and frameKept the memory that each
+	// may hold, in bytes.
 	spareFrames = 64
 	frameKept   = 4 << 10
 )
@@ -52,9 +51,9 @@ func (l *lane) frame() *frame {
 	return f
 }
 
-// reuse keeps a frame of which every command has been answered by the leader, so
-// that nobody has its arguments any more, for the next connection of the loop.
-// The lane of a stream is its own, and an idle connection holds no buffers.
+// reuse keeps a frame for the next connection of the loop, if the leader has answered all
+// its commands, so that nobody has its arguments any more. A stream has a lane of its own,
+// and keeps none, because idle connections hold no buffers.
 func (c *conn) reuse(f *frame) {
 	if c.fd < 0 || len(c.lane.frames) >= spareFrames || f.Footprint() > frameKept || (c.mode|c.lane.mode)&modeTracking != 0 {
 		return
@@ -68,13 +67,13 @@ func (c *conn) reuse(f *frame) {
 // item is a command of a frame.
 type item struct {
 	cmd  *command.Spec
-	mute bool         // its reply is not wanted (CLIENT REPLY)
+	mute bool         // its reply is suppressed (CLIENT REPLY)
 	tx   *transaction // of an EXEC
 
-	tracked bool // what it reads is tracked for the connection
+	tracked bool // the connection tracks its keys
 }
 
-// Bounds of a frame: what keeps the leader busy for well under a millisecond.
+// Bounds of a frame: it keeps the leader busy for well under a millisecond.
 const (
 	frameCommands = 512
 	frameBytes    = 64 << 10
@@ -83,7 +82,7 @@ const (
 // needsLeader reports whether only the leader may execute cmd now.
 func (c *conn) needsLeader(cmd *command.Spec) bool {
 	if cmd.Flags&command.Leader == 0 || cmd.Flags&command.Peers != 0 && !c.relayed {
-		return false // what is for nodes only is refused here, not forwarded
+		return false // commands of nodes are refused here, not forwarded
 	}
 	return cmd.Flags&command.Exec == 0 || c.tx != nil && !c.tx.spoiled && (c.tx.leader || len(c.watched.keys) > 0)
 }
@@ -91,18 +90,18 @@ func (c *conn) needsLeader(cmd *command.Spec) bool {
 // isSlow reports whether a command may take, or wait, long.
 func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
-// joins reports whether a command may follow those of the connection's frame.
-// A transaction's EXEC, and a command whose reply alone is not wanted, travel
-// by themselves, and each frame goes to one leader.
+// joins reports whether a command may follow those of the connection's frame. An EXEC
+// travels alone, and so does a command whose reply alone is suppressed. Each frame goes to
+// one leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
 		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion &&
 		!c.sendsAway(cmd)
 }
 
-// takes reports whether a command may be in the frame. No command is to wait for
-// a slow one behind it, but fast ones go along behind a script, which is rarely
-// slow: where replies wait for commits, each frame takes a round.
+// takes reports whether a command may be in the frame. No command may wait behind a slow
+// one. But fast ones may follow a script, which is rarely slow: if replies wait for
+// commits, each frame takes a round.
 func (f *frame) takes(cmd *command.Spec) bool {
 	if f.scripts {
 		return !isSlow(cmd) || cmd.Flags&command.Script != 0
@@ -110,8 +109,8 @@ func (f *frame) takes(cmd *command.Spec) bool {
 	return isSlow(cmd) == f.Slow
 }
 
-// addToFrame appends a command, or the whole transaction of an EXEC, to the
-// connection's frame.
+// addToFrame appends a command, or the whole transaction of an EXEC, to the connection's
+// frame.
 func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	f := c.frame
 	if f == nil {
@@ -159,8 +158,7 @@ func (c *conn) sendFrame() {
 	}
 }
 
-// frameDone hands a frame that the leader has answered, or has not, back to the
-// connection's thread.
+// frameDone hands a frame, answered by the leader or not, back to the connection's thread.
 func (c *conn) frameDone(f *frame) {
 	if f.End() == partition.Answered {
 		c.srv.stats.counts[countForwarded].Add(uint64(len(f.items)))
@@ -168,8 +166,8 @@ func (c *conn) frameDone(f *frame) {
 	c.lane.postSpent(c, f.take, f.spent)
 }
 
-// mayBePrompt reports whether the failure policy has an answer for a command
-// that the leader is late to answer.
+// mayBePrompt reports whether the failure policy may answer a command while the leader is
+// late.
 func (c *conn) mayBePrompt(cmd *command.Spec, args [][]byte) bool {
 	if cmd.Flags&command.Limit == 0 || c.lane.part.Durable() {
 		return false
@@ -185,8 +183,8 @@ func (c *conn) endFrame() {
 	c.unrun = c.unrun || len(c.in) > c.inOff || c.deferred != nil
 }
 
-// takeFrame passes the replies of a frame on, and lets the failure policy, or
-// this node itself, answer the rest.
+// takeFrame passes on the replies of a frame. The failure policy, or this node itself,
+// answers the rest.
 func (c *conn) takeFrame(f *frame) {
 	c.endFrame()
 	c.lane.enter(f.portion)
@@ -214,8 +212,8 @@ func (c *conn) takeFrame(f *frame) {
 	}
 }
 
-// fromLeader is a leader's reply for a client. A leader of an older version does
-// not know every command that this node forwards.
+// fromLeader converts a leader's reply for a client. A leader of an older version does not
+// know every command that this node forwards.
 func fromLeader(reply []byte) []byte {
 	if bytes.HasPrefix(reply, []byte("-NOPERM '")) && bytes.HasSuffix(reply, []byte("' "+errNotForwarded+"\r\n")) {
 		return []byte("-" + command.ErrNotYet + "\r\n")
@@ -223,8 +221,8 @@ func fromLeader(reply []byte) []byte {
 	return reply
 }
 
-// followFrame does on the connection what item i of a frame, which has its reply,
-// has done on the leader's.
+// followFrame applies on this connection what item i of a frame, which has its reply, has
+// done on the leader's.
 func (c *conn) followFrame(f *frame, i int) {
 	it := &f.items[i]
 	if it.tx != nil && f.Selects && f.Reply(i)[0] == '*' {
@@ -241,8 +239,8 @@ func (c *conn) followFrame(f *frame, i int) {
 	}
 }
 
-// frameReply lets write write the reply of item i of a frame, and sends, holds or
-// drops it.
+// frameReply calls write to write the reply of item i of a frame, and sends, parks or drops
+// it.
 func (c *conn) frameReply(f *frame, i int, write func()) {
 	it, start := &f.items[i], len(c.w.B)
 	write()
@@ -261,8 +259,8 @@ func (c *conn) frameReply(f *frame, i int, write func()) {
 	}
 }
 
-// takeBack puts commands that were not sent in front of the connection's
-// input, where they came from: this node decides now.
+// takeBack puts commands that were not sent back to the start of the connection's input:
+// this node decides now.
 func (c *conn) takeBack(f *frame) {
 	var in []byte
 	first := &f.items[f.Replied()]
@@ -283,7 +281,7 @@ func (c *conn) takeBack(f *frame) {
 	in = append(in, c.in[c.inOff:]...)
 	c.lane.recycle(c.in)
 	c.in, c.inOff = in, 0
-	// What the parser knows of the input's start is not at its start any more.
+	// The start of the input has changed, so the parser must forget it.
 	c.parser = resp.Parser{}
 	c.unrun = true
 }

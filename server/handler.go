@@ -10,7 +10,7 @@ func onConn(fn func(c *conn, args [][]byte)) command.Handler {
 	return func(call *command.Call) { fn(call.Host.(*conn), call.Args) }
 }
 
-// onCall is onConn for one that asks its call for more than arguments.
+// onCall is onConn for a handler that needs more of its call than arguments.
 func onCall(fn func(c *conn, call *command.Call)) command.Handler {
 	return func(call *command.Call) { fn(call.Host.(*conn), call) }
 }

@@ -5,8 +5,8 @@ import "bytes"
 // clusterSlots is how many hash slots Redis Cluster has.
 const clusterSlots = 16384
 
-// keySlot returns the hash slot of a key: CRC16 of the key, or of its hash tag,
-// what is between the first { and the next } if that is not empty.
+// keySlot returns the hash slot of a key: CRC16 of the key, or of its hash tag, which is
+// the text between the first { and the next } if that is not empty.
 func keySlot(key []byte) uint16 {
 	if i := bytes.IndexByte(key, '{'); i >= 0 {
 		if n := bytes.IndexByte(key[i+1:], '}'); n > 0 {

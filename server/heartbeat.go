@@ -6,23 +6,22 @@ import (
 )
 
 const (
-	// heartbeatInterval is how often the lanes are looked at.
+	// heartbeatInterval is how often it looks at the lanes.
 	heartbeatInterval = 100 * time.Millisecond
-	// longJob is how long a job of the long kind may take before it counts as
-	// busy.
+	// longJob is how long a job of the long kind may take before it counts as busy.
 	longJob = time.Minute
 )
 
-// heartbeat knows how long the driver threads have been in the same batch. They
-// only write lane.turn, which costs a batch a nanosecond. Lines are not looked at:
-// of a thousand calls at a time some are not scheduled for seconds, and nobody but
-// their own callers waits for them.
+// heartbeat measures how long the driver threads have been in the same batch. They only
+// write lane.turn, which costs a batch a nanosecond. It ignores lines: with a thousand
+// calls at a time some are not scheduled for seconds, and only their own callers wait for
+// them.
 type heartbeat struct {
-	longest atomic.Int64 // ns, of the batches that are under way
+	longest atomic.Int64 // ns, of the running batches
 	stop    chan struct{}
 }
 
-// beatenLane is a batch that was under way when it was first looked at.
+// beatenLane is a batch that was running at the first look.
 type beatenLane struct {
 	turn  uint64
 	since time.Time
@@ -58,10 +57,10 @@ func (h *heartbeat) run(s *Server) {
 	}
 }
 
-// Busy returns how long the driver thread, or the worker, has been at it that
-// has been for longest at one batch of commands or one job: microseconds, unless
-// something is wrong. A job that may take seconds counts from its second minute
-// on, calls of a [Caller] do not. It lags by a tenth of a second.
+// Busy returns the longest time for which a driver thread has run one batch, or a worker
+// one job: microseconds, unless something is wrong. A job that may take seconds counts from
+// its second minute on. Calls of a [Caller] do not count. The result lags by a tenth of a
+// second.
 func (s *Server) Busy() time.Duration {
 	return max(time.Duration(s.beat.longest.Load()), s.workers.busy(time.Now()))
 }

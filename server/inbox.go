@@ -11,37 +11,36 @@ import (
 
 // # Messages
 //
-// What a connection is sent unasked, such as messages of channels, lines of
-// MONITOR and invalidations, waits in its inbox. Any goroutine puts it there; the connection's
-// thread writes it, deliverTurn bytes at a time, and only while little output
-// waits for the socket. So a subscriber that reads slowly holds a view of each
-// message, and the one copy of a message is shared by all that wait for it. Its
-// commands wait meanwhile. So replies and messages keep their order: what was put
-// into the inbox before a command began is written before its reply.
+// Messages of channels, lines of MONITOR and invalidations wait in a connection's inbox.
+// Any goroutine puts them there. The connection's thread writes them, deliverTurn bytes at
+// a time, and only while little output waits for the socket. So a subscriber that reads
+// slowly holds a view of each message, and all who wait for a message share its only copy.
+// The connection's commands wait meanwhile, so replies and messages keep their order: a
+// message that was put into the inbox before a command began is written before its reply.
 
 const (
-	// deliverTurn is how many bytes of messages a connection writes before the
-	// others of its thread have their turn.
+	// deliverTurn is how many bytes of messages a connection writes before the others of
+	// its thread are served.
 	deliverTurn = 64 << 10
-	// deliverAhead is how much output waits for a socket at most when more
-	// messages are written.
+	// deliverAhead bounds the output that waits for a socket when more messages are
+	// written.
 	deliverAhead = 64 << 10
-	// deliverySize is what a message takes in an inbox, its text excepted.
+	// deliverySize is the memory of a message in an inbox without its text.
 	deliverySize = 64
 )
 
 type inbox struct {
 	account *memory.Account
-	size    atomic.Int64 // what the messages take, each as if it were here alone
+	size    atomic.Int64 // the memory of the messages, each as if nobody shared it
 
 	mu     sync.Mutex
 	queue  []pubsub.Message // guarded by mu
 	posted bool             // guarded by mu: deliver is posted, or the connection is behind
 	closed bool             // guarded by mu: no more messages
 
-	// What follows belongs to the connection's thread.
-	written int  // bytes of the first message's text, if it is written in parts
-	parts   bool // it is
+	// The fields below belong to the connection's thread.
+	written int  // bytes of the first message's text that are written, if parts
+	parts   bool // the first message is written in parts
 	behind  bool // messages wait for the socket
 	posts   bool // deliver is posted for them
 }
@@ -73,8 +72,7 @@ func (c *conn) Put(m pubsub.Message) {
 	}
 }
 
-// first returns the message to be written next. Only the connection's thread
-// takes any away.
+// first returns the next message to write. Only the connection's thread removes any.
 func (b *inbox) first() (m pubsub.Message, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -85,7 +83,7 @@ func (b *inbox) first() (m pubsub.Message, ok bool) {
 	return b.queue[0], true
 }
 
-// pop takes the first message away.
+// pop removes the first message.
 func (b *inbox) pop() {
 	b.mu.Lock()
 	m := b.queue[0]
@@ -95,14 +93,14 @@ func (b *inbox) pop() {
 	b.forget(&m)
 }
 
-// forget takes a message out of the account, which is in the queue no more.
+// forget removes from the account a message that is no longer in the queue.
 func (b *inbox) forget(m *pubsub.Message) {
 	b.size.Add(-m.Size() - deliverySize)
 	b.account.Add(-deliverySize)
 	m.Drop()
 }
 
-// close drops all messages, and those to come.
+// close drops all messages, also future ones.
 func (b *inbox) close() {
 	b.mu.Lock()
 	queue := b.queue
@@ -113,8 +111,8 @@ func (b *inbox) close() {
 	}
 }
 
-// frees is how many bytes come back if the inbox goes, together with those that
-// the same look has asked before.
+// frees returns how many bytes are freed if the inbox is closed, as well as those that the
+// same look has asked for before.
 func (b *inbox) frees(look uint32) (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -129,15 +127,15 @@ func (c *conn) deliver() {
 	l := c.lane
 	start := len(l.w.B)
 	c.inbox.posts, c.inbox.behind = false, false
-	l.call.Host = c // whose output it is: see lane.room
+	l.call.Host = c // the output is its: see lane.room
 	c.writeMessages()
 	if l.left -= (len(l.w.B) - start) / command.BytesOfEntry; l.left < 0 {
 		l.overdue()
 	}
 }
 
-// writeMessages writes messages until the turn is over or enough output waits for
-// the socket.
+// writeMessages writes messages until deliverTurn bytes are written or enough output waits
+// for the socket.
 func (c *conn) writeMessages() {
 	b, l := &c.inbox, c.lane
 	start := len(l.w.B)
@@ -162,13 +160,13 @@ func (c *conn) writeMessages() {
 			c.writeWhole(&m)
 		}
 	}
-	// Commands wait for the messages: their replies come after them.
+	// Commands wait for the messages, since their replies come after them.
 	b.behind = true
 	c.stall |= stallOutput
 }
 
-// Changed implements pubsub.Conn: it sets the modes, and closes a connection whose
-// subscriptions take more than its query buffer may.
+// Changed implements pubsub.Conn. It sets the modes, and closes a connection whose
+// subscriptions exceed its query buffer's limit.
 func (c *conn) Changed() {
 	c.mode &^= modeSubscribed | modeTracking
 	if c.subscriber.Subscribed() && !c.resp3 {
@@ -183,12 +181,12 @@ func (c *conn) Changed() {
 	}
 }
 
-// show shows a command of the connection to who watches with MONITOR.
+// show shows a command of the connection to MONITOR.
 func (c *conn) show(cmd *command.Spec, args [][]byte) { c.srv.pubsub.Feed(c.addr, c.db, cmd, args) }
 
-// catchUp writes the messages in the inbox, so that what the connection does next
-// comes after them, and reports whether all are written. If not, the connection is
-// stalled until they are.
+// catchUp writes the messages in the inbox, so that the connection's next output comes
+// after them. It reports whether all are written. If not, the connection is stalled until
+// they are.
 func (c *conn) catchUp() bool {
 	if c.inbox.size.Load() == 0 {
 		return true
@@ -197,9 +195,9 @@ func (c *conn) catchUp() bool {
 	return !c.inbox.behind
 }
 
-// CatchUpWhole implements pubsub.Conn. It is catchUp for a command that has just ended a subscription: it
-// writes what came since it began, however much, since it cannot wait. Within EXEC
-// it writes nothing: no message goes into a reply.
+// CatchUpWhole implements pubsub.Conn. It is catchUp for a command that has just ended a
+// subscription and cannot wait: it writes all messages since the command began, however
+// many. Within EXEC it writes nothing, because no message may be inside a reply.
 func (c *conn) CatchUpWhole() {
 	for c.inbox.size.Load() != 0 && !c.inExec && !c.killed {
 		m, ok := c.inbox.first()
@@ -210,7 +208,7 @@ func (c *conn) CatchUpWhole() {
 	}
 }
 
-// writeWhole writes m, the first message, and takes it away.
+// writeWhole writes m, the first message, and removes it.
 func (c *conn) writeWhole(m *pubsub.Message) {
 	from := len(c.w.B)
 	if !m.Reply || c.mode&modeReplyOff == 0 { // as in Redis
@@ -223,8 +221,8 @@ func (c *conn) writeWhole(m *pubsub.Message) {
 	c.inbox.pop()
 }
 
-// quiet reports whether nobody but deliver writes to the connection for as long
-// as that stalls its commands.
+// quiet reports whether only deliver writes to the connection while that stalls its
+// commands.
 func (c *conn) quiet() bool {
 	return c.stall&(stallWorker|stallLeader) == 0 && c.frame == nil && len(c.segments) == 0
 }
@@ -241,7 +239,8 @@ func (c *conn) writePart(text []byte, most int) {
 	}
 }
 
-// goOn has the messages go on that wait for the socket, of which n bytes wait.
+// goOn continues with the messages that wait for the socket. n is how many bytes of output
+// wait.
 func (c *conn) goOn(n int) {
 	if b := &c.inbox; !b.posts && n < deliverAhead {
 		b.posts = true

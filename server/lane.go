@@ -10,70 +10,69 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// lane is one driver thread's share of the server: what the connections of an
-// event loop, or a single connection with goroutines of its own, use while a
-// batch of commands runs. Except for post it belongs to that thread.
+// lane is the part of the server that belongs to one driver thread. The connections of an
+// event loop, or a single connection with goroutines of its own, use it while a batch of
+// commands runs. Except for post it belongs to that thread.
 type lane struct {
 	srv      *Server
-	table    *command.Table // the server's, or what of it a node may send
+	table    *command.Table // the server's, or the part that a node may send
 	w        resp.Writer    // the output of the connection being served
-	reserved int            // bytes of its growth that are accounted: see room
+	reserved int            // bytes of its growth that are reserved: see room
 	parts    [][]byte       // of a job's long reply, before w: see takeParts
 	args     [][]byte       // scratch of the parser
 	ahead    ahead          // scratch of runAhead
-	mode     mode           // what the server adds to each connection's mode
+	mode     mode           // the server's bits for every connection
 	batches  uint32
 	counters *counters
 
-	// The last two commands found, since pipelines repeat themselves, or have them
-	// in turn: a comparison of a few bytes instead of a hash.
+	// The last two commands found. Pipelines repeat or alternate their commands, and a
+	// comparison of a few bytes is cheaper than a hash.
 	last, before named
-	counted      *command.Spec // whose calls are added up
-	run          uint64        // calls of it in a row that are not in counters yet
+	counted      *command.Spec // whose calls are being added up
+	run          uint64        // consecutive calls of it that are not in counters yet
 	passed       uint64        // limits' decisions among them
 	denied       uint64
 	errors       uint64
-	refused      bool // the error being written is of a command that is not run
-	timed        bool // the command being executed is, a transaction whole
+	refused      bool // the error being written is of a command that did not run
+	timed        bool // the running command, or the whole transaction, is timed
 
 	left int  // units of work until the batch looks at the clock; see spend
 	done int  // units of work up to the last look
 	late bool // the batch has taken turnTime: connections with more input wait
 	// turns are the connections that wait until the others of the thread are served.
 	turns []*conn
-	looks bool // the driver looks at turns by itself: nobody wakes it for them
+	looks bool // the driver looks at turns itself and need not be woken
 	// events is set while a loop serves all sockets that epoll has named.
 	events bool
 
-	call   command.Call // what is being executed
-	queued command.Call // what of a transaction is, while call is its EXEC
+	call   command.Call // the running command
+	queued command.Call // the running command of a transaction, while call is its EXEC
 
 	// Who decides; see leader.go and route.go.
 	portions []portion
 	*portion               // the one that commands run on
-	at       uint8         // its number
-	asked    bool          // Await has been called since the driver looked last
-	turn     atomic.Uint64 // odd within a batch, and never the same in two
-	called   bool          // it is a line's; guarded by srv.lanesMu
+	at       uint8         // the index of the portion
+	asked    bool          // Await was called since the driver's last look
+	turn     atomic.Uint64 // odd within a batch, and never the same in two batches
+	called   bool          // the lane is a line's; guarded by srv.lanesMu
 
 	frames []*frame // empty ones, for commands that the leader executes
-	spare  [][]byte // buffers for kept input and held replies
-	parked []*conn  // connections with held replies
+	spare  [][]byte // buffers for kept input and parked replies
+	parked []*conn  // connections with parked replies
 
 	waiting atomic.Int64 // len(parked), for recheck and Stats
 
-	// wake makes the driver thread call runPosts soon. It must be called with
-	// mu held, so that none comes after close, when the descriptor that the
-	// loop is woken by may be somebody else's.
+	// wake makes the driver thread call runPosts soon. It must be called with mu held, so
+	// that no call comes after close, when the descriptor that wakes the loop may have a
+	// new owner.
 	wake   func()
 	mu     sync.Mutex
 	posts  []post // guarded by mu
-	woken  bool   // guarded by mu: wake has been called since the last runPosts
+	woken  bool   // guarded by mu: wake was called since the last runPosts
 	closed bool   // guarded by mu
 }
 
-// post is a function for the driver thread, for a connection or (nil) for the
-// lane.
+// post is a function for the driver thread, for a connection or, if c is nil, for the lane.
 type post struct {
 	c     *conn
 	fn    func()
@@ -81,34 +80,33 @@ type post struct {
 }
 
 const (
-	// bufferSize is the capacity of a fresh buffer for kept input: most such
-	// input is the tail of a pipeline, one command at most.
+	// bufferSize is the capacity of a fresh buffer for kept input: usually the tail of a
+	// pipeline, one command at most.
 	bufferSize = 4 << 10
-	// bufferKept is the largest buffer worth keeping for the next user, and
-	// spareBuffers how many a lane keeps.
+	// bufferKept is the largest buffer that is reused, and spareBuffers how many a lane
+	// keeps.
 	bufferKept   = 128 << 10
 	spareBuffers = 64
 	// argsKept is the largest argument scratch kept after a batch.
 	argsKept = 4096
 	// outputKept is the largest output scratch kept after a batch.
 	outputKept = 1 << 20
-	// turnTime is how long a batch runs commands while others may wait for the
-	// thread.
+	// turnTime is how long a batch runs commands while others may wait for the thread.
 	turnTime = time.Millisecond
-	// A batch looks at the clock each unitsOfLook units of work, some 100 µs. A
-	// unit is 100 ns: an entry, or command.BytesOfEntry bytes of a command or a
-	// reply. A command takes unitsOfCommand, more than most do, and less than the
-	// slowest fast one.
+	// A batch looks at the clock after each unitsOfLook units of work, some 100 µs. A unit
+	// is 100 ns: an entry, or command.BytesOfEntry bytes of a command or a reply. A command
+	// counts as unitsOfCommand, which is more than most take, and less than the slowest
+	// fast one takes.
 	unitsOfLook    = command.InlineEntries
 	unitsOfCommand = 8
 	unitTime       = 100 * time.Nanosecond
-	// unitsOfLight is how much work light input is at most: some 20 commands. After
-	// more the connection is heavy, for heavyBatches: its input waits until that of
-	// light ones has run.
+	// unitsOfLight is the most work of light input: some 20 commands. After more the
+	// connection is heavy for heavyBatches: its input waits until the input of light
+	// connections has run.
 	unitsOfLight = 200
 	heavyBatches = 8
-	// sampleEvery is how many batches go by between two timed ones: two
-	// clock reads in 64 batches cost nothing that shows.
+	// sampleEvery is how many batches pass between two timed ones. Two clock reads in 64
+	// batches cost nothing that shows.
 	sampleEvery = 64
 )
 
@@ -150,8 +148,7 @@ func (s *Server) eachLane(fn func(*lane)) {
 	}
 }
 
-// begin opens a batch: the one clock read of each partition, and the server's
-// modes.
+// begin opens a batch: it reads the clock of each partition once, and the server's modes.
 func (l *lane) begin() {
 	l.mode = mode(l.srv.mode.Load())
 	l.batches++
@@ -166,7 +163,7 @@ func (l *lane) begin() {
 	l.enter(0)
 }
 
-// spend notes that a command of the batch has taken so long.
+// spend counts the time of a command of the batch.
 func (l *lane) spend(d time.Duration) { l.left -= int(d / unitTime) }
 
 // work returns how many units of work the batch has done.
@@ -180,7 +177,7 @@ func (l *lane) overdue() bool {
 	return l.late
 }
 
-// end closes a batch: what was counted becomes visible.
+// end closes a batch and publishes its counts.
 func (l *lane) end() {
 	l.flushCount()
 	if l.errors > 0 {
@@ -199,13 +196,13 @@ func (l *lane) end() {
 	l.turn.Store(uint64(l.batches) << 1)
 }
 
-// named is a command under a name of it, in any case.
+// named is a command under one of its names, in any case.
 type named struct {
 	cmd  *command.Spec
 	name []byte
 }
 
-// find is table.find with a memory of two names.
+// find is table.find with a cache of two names.
 func (l *lane) find(args [][]byte) *command.Spec {
 	if l.last.cmd != nil && string(args[0]) == string(l.last.name) {
 		return l.last.cmd
@@ -213,7 +210,7 @@ func (l *lane) find(args [][]byte) *command.Spec {
 	return l.findOther(args)
 }
 
-// findOther is find of a command that is not the last one.
+// findOther is find for a command other than the last one.
 func (l *lane) findOther(args [][]byte) *command.Spec {
 	if l.before.cmd != nil && string(args[0]) == string(l.before.name) {
 		l.last, l.before = l.before, l.last
@@ -227,14 +224,14 @@ func (l *lane) findOther(args [][]byte) *command.Spec {
 	return cmd
 }
 
-// count counts a call. Calls of one command in a row are added up and reach
-// the shared counters together.
+// count counts a call. Consecutive calls of one command are added up and reach the shared
+// counters together.
 func (l *lane) count(cmd *command.Spec) {
 	l.turnTo(cmd)
 	l.run++
 }
 
-// turnTo makes cmd the one that is counted.
+// turnTo makes cmd the counted command.
 func (l *lane) turnTo(cmd *command.Spec) {
 	if cmd != l.counted {
 		l.flushCount()
@@ -264,14 +261,13 @@ func (l *lane) flushCount() {
 	}
 }
 
-// countDecisions counts what a call of the command counted last has decided.
+// countDecisions counts the decisions of a call of the counted command.
 func (l *lane) countDecisions(call *command.Call) {
 	l.passed += uint64(call.Passed)
 	l.denied += uint64(call.Denied)
 }
 
-// countError counts a reply that begins with an error. cmd is nil if there is no
-// such command.
+// countError counts a reply that begins with an error. cmd is nil for an unknown command.
 func (l *lane) countError(cmd *command.Spec, reply []byte) {
 	l.errors++
 	l.srv.stats.errors.count(reply[1:])
@@ -286,9 +282,9 @@ func (l *lane) countError(cmd *command.Spec, reply []byte) {
 	}
 }
 
-// takeOutput returns what the connection being served has written since the
-// last call. The bytes are valid until it writes again. What they answer is
-// counted by then: a client that has its reply finds it in the metrics.
+// takeOutput returns what the connection being served has written since the last call. The
+// bytes are valid until it writes again. Their commands are counted by then, so that a
+// client that has its reply finds it in the metrics.
 func (l *lane) takeOutput() []byte {
 	l.flushCount()
 	out := l.w.B
@@ -304,21 +300,20 @@ func (l *lane) takeOutput() []byte {
 	return out
 }
 
-// takeParts returns what precedes takeOutput: parts of a long reply. They are the
-// driver's own.
+// takeParts returns the parts of a long reply, which precede takeOutput. The driver owns
+// them.
 func (l *lane) takeParts() [][]byte {
 	parts := l.parts
 	l.parts = nil
 	return parts
 }
 
-// room makes room in the account for n more bytes of output, which is to be
-// length bytes long, while it is written. A connection that gets none, or has its
-// fill, is closed.
+// room reserves n more bytes of output while it is written; length is its length by then.
+// If memory is missing or the output is too long, the connection is closed.
 func (l *lane) room(n, length int) bool {
 	c, ok := l.call.Host.(*conn)
 	switch {
-	case !ok: // nothing has been executed yet
+	case !ok: // nothing was executed yet
 		return true
 	case c.killed:
 		return false
@@ -343,15 +338,15 @@ func (l *lane) buffer() []byte {
 	return make([]byte, 0, bufferSize)
 }
 
-// recycle takes a buffer back.
+// recycle takes a buffer for reuse.
 func (l *lane) recycle(b []byte) {
 	if cap(b) > 0 && cap(b) <= bufferKept && len(l.spare) < spareBuffers {
 		l.spare = append(l.spare, b[:0])
 	}
 }
 
-// park notes that c holds replies. Tickets that are completed already are
-// found when c is settled, after this; see Partition.Release.
+// park notes that c has parked replies. Tickets that are complete already are found when c
+// is settled, after this; see Partition.Release.
 func (l *lane) park(c *conn) {
 	if c.parkedAt != 0 {
 		return
@@ -377,8 +372,8 @@ func (l *lane) unpark(c *conn) {
 
 // passOn passes completed tickets on to the parked connections.
 func (l *lane) passOn() {
-	// A copy, since a connection that has all its replies leaves the list,
-	// and one that resumes may come back to it.
+	// A copy, since a connection that has all its replies leaves the list, and one that
+	// resumes may come back to it.
 	for _, c := range slices.Clone(l.parked) {
 		if !c.closed {
 			c.drv.settle()
@@ -386,12 +381,11 @@ func (l *lane) passOn() {
 	}
 }
 
-// post runs fn on the lane's thread; c, if not nil, is settled afterwards, and
-// nothing happens once it is closed.
+// post runs fn on the lane's thread. If c is not nil, it is settled afterwards, and fn does
+// not run once it is closed.
 func (l *lane) post(c *conn, fn func()) { l.postSpent(c, fn, nil) }
 
-// postSpent is post of a job's end, whose spending ends afterwards, whether fn has
-// run or not.
+// postSpent is post for the end of a job. spent ends afterwards, whether fn has run or not.
 func (l *lane) postSpent(c *conn, fn func(), spent *spending) {
 	p := post{c, fn, spent}
 	l.mu.Lock()
@@ -404,7 +398,7 @@ func (l *lane) postSpent(c *conn, fn func(), spent *spending) {
 	l.rouse()
 }
 
-// rouse wakes the driver. It must be called with mu held.
+// rouse wakes the driver. mu must be held.
 func (l *lane) rouse() {
 	if !l.woken && !l.closed {
 		l.woken = true
@@ -412,8 +406,8 @@ func (l *lane) rouse() {
 	}
 }
 
-// runPosts runs what has been posted, and then the connections that wait for their
-// turn. It must be called on the driver thread, outside of a batch.
+// runPosts runs the posts, and then the connections that have ended their turn. It must be
+// called on the driver thread, outside of a batch.
 func (l *lane) runPosts() {
 	l.mu.Lock()
 	posts := l.posts
@@ -450,7 +444,7 @@ func (l *lane) runBatch(posts []post) {
 	l.end()
 }
 
-// putOff leaves posts, which are before all others, to the next runPosts.
+// putOff leaves posts to the next runPosts, before all others.
 func (l *lane) putOff(posts []post) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -458,7 +452,7 @@ func (l *lane) putOff(posts []post) {
 	l.rouse()
 }
 
-// rouseForTurns wakes the driver, unless it looks at turns by itself.
+// rouseForTurns wakes the driver, unless it looks at turns itself.
 func (l *lane) rouseForTurns() {
 	if !l.looks {
 		l.mu.Lock()
@@ -467,8 +461,8 @@ func (l *lane) rouseForTurns() {
 	}
 }
 
-// runTurns has connections go on that wait for their turn, in the order in which
-// they came, for turnTime.
+// runTurns resumes connections that have ended their turn, in the order in which they did,
+// for turnTime.
 func (l *lane) runTurns() {
 	n, over := 0, int64(0)
 	for ; n < len(l.turns) && (n == 0 || l.portions[0].now < over); n++ {

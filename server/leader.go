@@ -13,30 +13,28 @@ import (
 
 // # Commands that only the leader may decide
 //
-// A command that reads or writes keys has command.Leader. On a node on its own it
-// just runs. In a cluster each batch begins with one look at the node's role:
+// A command that reads or writes keys has command.Leader. On a node on its own it just
+// runs. In a cluster each batch begins with one look at the node's role:
 //
-//   - Leading, replies not durable: nothing differs from a node on its own.
-//   - Waiting, or durable replies (modeWaiting, modeDurable): each such command
-//     is followed by durability, which parks its reply until everything decided
-//     so far is committed, denials and peeks included: what they tell may rest on
-//     an effect that could still be lost. A reply that is not durable is held
-//     for pace only, and sent even if its commit fails.
-//   - Any other role (modeElsewhere): answerElsewhere sends it to the leader,
-//     or says where that is, or lets the failure policy answer.
+//   - Leading, replies not durable: as on a node on its own.
+//   - Waiting, or durable replies (modeWaiting, modeDurable): after each such command
+//     durability parks its reply until everything decided so far is committed. That includes
+//     denials and peeks, since they may depend on an effect that could still be lost. A reply
+//     that is not durable is parked for pace only, and sent even if its commit fails.
+//   - Any other role (modeElsewhere): answerElsewhere sends the command to the leader,
+//     or says where the leader is, or lets the failure policy answer.
 //
 // # Leadership lost within a batch
 //
-// The engine seals itself before it takes anything back, and a session that
-// meets the seal executes nothing and says so (ErrSealed). durability takes
-// its ticket first and then looks at the seal: a ticket read before the seal is
-// among those that the deposed leader fails. A node that loses its leadership
-// and wins it again in between is found by the failure it left behind: a
-// segment remembers the ticket of its batch's beginning, and a failure anywhere
-// from there to its own ticket fails it (partition.Completed.Outcome). A job on a
-// worker may outlast its batch: it takes its ticket when it ends.
+// The engine seals itself before it takes anything back. A session that meets the seal
+// executes nothing and returns ErrSealed. durability takes its ticket first and then looks
+// at the seal: a ticket from before the seal is among those that the deposed leader fails.
+// A node may lose its leadership and win it again in between. The failure shows that: a
+// segment remembers the ticket of its batch's beginning, and a failure from there up to its
+// own ticket fails it (partition.Completed.Outcome). A job on a worker may outlast its
+// batch, so it takes its ticket when it ends.
 
-// Errors of a cluster: the command has certainly not been executed.
+// Errors of a cluster: the command was certainly not executed.
 const (
 	errNoLeader     = "CLUSTERDOWN no leader is known"
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
@@ -44,8 +42,7 @@ const (
 	errStalled      = "CLUSTERDOWN the followers are too far behind"
 )
 
-// decides reports whether this node decides the running command for the whole
-// cluster.
+// decides reports whether this node decides the running command for the whole cluster.
 func (c *conn) decides(cmd *command.Spec) bool {
 	return cmd.Flags&command.Leader != 0 && c.lane.role.Decides()
 }
@@ -61,8 +58,8 @@ func (l *lane) commits(call *command.Call) bool {
 	return l.mode&modeWaiting != 0 || call.Sync != command.SyncNone
 }
 
-// durability makes the reply of a call wait, if it has to, until everything
-// decided so far is committed; if that fails, a strict reply becomes an error.
+// durability makes the reply of a call wait, if it must, until everything decided so far is
+// committed. If that fails, a strict reply becomes an error.
 func (l *lane) durability(call *command.Call) {
 	if !l.commits(call) {
 		return
@@ -77,9 +74,9 @@ func (l *lane) durability(call *command.Call) {
 	l.await = true
 }
 
-// jobTicket is the ticket of a job that has decided and ends now. A handover
-// waits for it, whether a client does or not: what becomes of the job is known
-// before the table is sealed.
+// jobTicket returns the ticket of a job that has decided and ends now. A handover waits for
+// it, whether or not a client does: the outcome of the job is known before the table is
+// sealed.
 func jobTicket(p *partition.Partition) uint64 {
 	ticket := p.TakeTicket()
 	if ticket != partition.TicketLost {
@@ -88,10 +85,9 @@ func jobTicket(p *partition.Partition) uint64 {
 	return ticket
 }
 
-// jobReply is what becomes of the reply of a job that decided and ended under
-// ticket, for a command of a batch that began under the ticket jobSince. It waits
-// for its commit if jobCommits is set; otherwise it is good unless what it tells
-// of is known to be lost.
+// jobReply returns what the reply of a job that has decided waits for. The job ended under
+// ticket; its command's batch began under jobSince. The reply waits for its commit if
+// jobCommits is set. Otherwise it becomes an error only if its effect is known to be lost.
 func (c *conn) jobReply(w *resp.Writer, ticket uint64) command.Commit {
 	p, since := c.lane.part, c.jobSince
 	completed := p.Completed()
@@ -109,9 +105,8 @@ func (c *conn) jobReply(w *resp.Writer, ticket uint64) command.Commit {
 // batchPoll is how often awaitBatches looks: batches take microseconds.
 const batchPoll = 200 * time.Microsecond
 
-// awaitBatches waits until the batches that have begun have ended, and what
-// they have given to workers to decide is decided: batches that begin later see
-// the role as it was set before the call.
+// awaitBatches waits until the running batches have ended, and the jobs that they gave to
+// workers have decided. Batches that begin later see the role that was set before the call.
 func (s *Server) awaitBatches(ctx context.Context) error {
 	under := make(map[*lane]uint64)
 	s.eachLane(func(l *lane) {
@@ -136,13 +131,12 @@ func (s *Server) awaitBatches(ctx context.Context) error {
 	})
 }
 
-// scriptGrace is how long a handover waits for slow scripts and transactions,
-// which have changed nothing before they end. Then they end with TRYAGAIN.
+// scriptGrace is how long a handover waits for slow scripts and transactions, which change
+// nothing before they end. After that they end with TRYAGAIN.
 const scriptGrace = 100 * time.Millisecond
 
-// overtaken replaces what a command has written since start after the engine
-// was sealed under it, and lets the rest of the batch find a node that does not
-// decide.
+// overtaken replaces what a command has written since start after the engine was sealed
+// under it. The rest of the batch finds a node that does not decide.
 func (c *conn) overtaken(call *command.Call, start int) {
 	l := c.lane
 	cmd, args := call.Spec, call.Args
@@ -159,7 +153,7 @@ func (c *conn) overtaken(call *command.Call, start int) {
 	}
 }
 
-// uncertain answers a command of which nobody knows whether it was executed.
+// uncertain replies that the command may have been executed.
 func (s *Server) uncertain(w *resp.Writer) {
 	s.stats.counts[countUncertain].Add(1)
 	w.Error(partition.ErrUncertain.Error())

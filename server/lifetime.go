@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// lifetime is what a server is given to serve, and how it ends: listeners and streams,
-// until Shutdown.
+// lifetime holds the listeners and streams that a server serves until Shutdown, and ends
+// them.
 type lifetime struct {
 	endMu     sync.Mutex
 	ended     bool                  // guarded by endMu
@@ -22,16 +22,15 @@ type lifetime struct {
 	cancel    context.CancelFunc // of ending
 }
 
-// open makes l one that has not ended.
+// open prepares l; it has not ended.
 func (l *lifetime) open() {
 	l.listeners, l.streams = make(map[net.Listener]bool), make(map[*stream]bool)
 	l.end = make(chan struct{})
 	l.ending, l.cancel = context.WithCancel(context.Background())
 }
 
-// Serve accepts plain connections from ln until Shutdown, and then returns
-// ErrClosed. TCP on Linux is served by the event loops, everything else by
-// goroutines.
+// Serve accepts plain connections from ln until Shutdown, and then returns ErrClosed. On
+// Linux the event loops serve TCP; goroutines serve everything else.
 func (s *Server) Serve(ln net.Listener) error {
 	return s.serve(ln, func() error {
 		if handled, err := s.acceptOnLoops(ln); handled {
@@ -41,8 +40,8 @@ func (s *Server) Serve(ln net.Listener) error {
 	})
 }
 
-// ServeStreams accepts connections from ln, such as a TLS listener's, until
-// Shutdown, and then returns ErrClosed. Each is served by goroutines of its own.
+// ServeStreams accepts connections from ln, such as a TLS listener's, until Shutdown, and
+// then returns ErrClosed. Each connection has goroutines of its own.
 func (s *Server) ServeStreams(ln net.Listener) error {
 	return s.serve(ln, func() error { return s.acceptStreams(ln) })
 }
@@ -83,11 +82,11 @@ func (s *Server) removeStream(st *stream) {
 	delete(s.streams, st)
 }
 
-// Shutdown ends the server: it accepts nothing more, lets every connection
-// finish the commands that it has received, and closes it when its replies are
-// written. When ctx is done first, what is left is closed at once and ctx's
-// error returned. A command that does not end is left behind within
-// abandonAfter of that: its goroutine goes on until the process ends.
+// Shutdown ends the server. It accepts nothing more, lets every connection finish the
+// commands that it has received, and closes each when its replies are written. If ctx is
+// done first, it closes the rest at once and returns ctx's error. It waits abandonAfter for
+// a command that does not end, and then abandons it: its goroutine runs until the process
+// ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.endMu.Lock()
 	if s.ended {
@@ -116,13 +115,13 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	}
 }
 
-// abandonAfter is how long Shutdown waits for what its context has cut off.
+// abandonAfter is how long Shutdown waits for the commands that it has cut off.
 const abandonAfter = time.Second
 
 // finish is the part of Shutdown that waits.
 func (s *Server) finish(ctx context.Context) error {
 	defer close(s.beat.stop)
-	// No acceptor may hand over a connection once its loop has stopped.
+	// No acceptor may hand over a connection after its loop has stopped.
 	s.serving.Wait()
 	s.unpause()
 	s.eachStream((*stream).stop)

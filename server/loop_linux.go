@@ -13,12 +13,12 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// loop drives plain TCP connections with epoll, on one goroutine: level
-// triggered, one read, one batch and one write per readable connection and
-// turn. It is a lane and the sockets that it serves.
+// loop drives plain TCP connections with epoll, on one goroutine. It is level triggered:
+// one read, one batch and one write for each readable connection in a round. It is a lane
+// and the sockets that it serves.
 //
-// Reads and writes on non-blocking sockets never wait, so they skip the
-// scheduler's bookkeeping around system calls (syscall.RawSyscall).
+// Reads and writes on non-blocking sockets never wait, so they skip the scheduler's
+// bookkeeping around system calls (syscall.RawSyscall).
 type loop struct {
 	srv      *Server
 	lane     *lane
@@ -31,7 +31,7 @@ type loop struct {
 	events   [256]unix.EpollEvent
 	lastTick int64
 	done     chan struct{}
-	// keepsProcessor is set when there are more processors than loops.
+	// keepsProcessor is set if there are more processors than loops.
 	keepsProcessor bool
 	first          bool   // see wakeful
 	heard          uint64 // batches of other nodes, at the last look
@@ -45,25 +45,25 @@ type socket struct {
 	outOff   int
 	later    parts // after out
 	interest uint32
-	unread   uint8 // how often epoll has named it since it waits for its turn to read
-	waiting  int64 // lane.now since when output has made no progress
+	unread   uint8 // how often epoll has named it while it waits to be read
+	waiting  int64 // lane.now since which output has made no progress
 }
 
 const (
-	// readSize is the most that is read at once. A pipeline of 16 short
-	// commands is under 2 KiB; a larger buffer would only spill the cache.
+	// readSize bounds a read. A pipeline of 16 short commands is under 2 KiB; a larger
+	// buffer would only spill the cache.
 	readSize = 64 << 10
-	// writeSize is the most that is written at once of what has waited: a client that
-	// reads meanwhile would take all there is.
+	// writeSize bounds a write of waiting output: a client that reads meanwhile would take
+	// everything.
 	writeSize = 256 << 10
-	// tickEvery is how often timeouts are looked at, in ns.
+	// tickEvery is how often it checks timeouts, in ns.
 	tickEvery = int64(1e9)
-	// busyWait is how many ms a loop waits with its processor in hand: the
-	// least there is, and far longer than the pauses of a busy server.
+	// busyWait is how many ms a loop waits without giving up its processor. It is the least
+	// possible, and far longer than the pauses of a busy server.
 	busyWait = 1
 
-	// namedOften is how often epoll names a socket that waits for its turn before the
-	// loop asks for it no more: two calls of epoll_ctl cost more than a few namings.
+	// namedOften is how often epoll may name a socket that waits to be read before the loop
+	// stops watching it: two calls of epoll_ctl cost more than a few namings.
 	namedOften = 4
 
 	readable = unix.EPOLLIN | unix.EPOLLRDHUP
@@ -89,7 +89,7 @@ func (s *Server) newLoop() (*loop, error) {
 	lp.keepsProcessor = s.cfg.IOThreads < runtime.GOMAXPROCS(0)
 	lp.lane = s.newLane(func() {
 		one := [8]byte{1}
-		// It fails only when the counter is full, and then the loop is awake.
+		// It fails only if the counter is full, and then the loop is awake.
 		_, _ = unix.Write(evfd, one[:])
 	})
 	lp.lane.looks = true
@@ -118,14 +118,14 @@ func (lp *loop) run() {
 			var count [8]byte
 			rawRead(lp.evfd, count[:])
 		}
-		// Posts run behind all events of the turn: one of them may add a
-		// socket whose descriptor an event of this turn still names. Behind
-		// them are the connections that wait for their turn.
+		// Posts run after all events of the round: one of them may add a socket whose
+		// descriptor an event of this round still names. After them come the connections
+		// that have ended their turn.
 		lp.lane.runPosts()
 		lp.tick(n == 0)
 		if lp.lane.asked {
-			// Whoever makes the commit has become runnable on the processor
-			// that this loop is about to wait with.
+			// The goroutine that makes the commit is now runnable on the processor that
+			// this loop is about to wait with.
 			lp.lane.asked = false
 			runtime.Gosched()
 		}
@@ -135,15 +135,14 @@ func (lp *loop) run() {
 	unix.Close(lp.epfd)
 }
 
-// wait returns the number of events, at once if there are any, else after at
-// most a tick.
+// wait returns the number of events, at once if there are any, else after at most a tick.
 //
-// A busy loop waits for its next event for some microseconds at most. If it let
-// its processor go each time, the runtime's monitor would wake to take it away
-// and hand it on, which cost 15 % of the processor time at one command per
-// read. So it first waits a moment with its processor in hand: the runtime's
-// signal for a garbage collection ends that wait, and other goroutines have
-// another processor. Only then does it wait in the way that lets go.
+// A busy loop waits for its next event for some microseconds at most. If it gave up its
+// processor each time, the runtime's monitor would wake to take the processor away and hand
+// it on, which cost 15 % of the processor time at one command a read. So the loop first
+// waits a moment without giving up its processor. The runtime's signal for a garbage
+// collection ends that wait, and other goroutines have another processor. Only then does it
+// wait in the way that gives up the processor.
 func (lp *loop) wait() int {
 	most := int(tickEvery / 1e6)
 	if len(lp.lane.turns) > 0 {
@@ -168,11 +167,10 @@ func (lp *loop) wait() int {
 	return n
 }
 
-// wakeful reports whether a loop without events is not to let its processor go,
-// either: the first one, while other nodes send commands. Those are served by
-// goroutines, and when none of them runs for a moment and all processors are
-// idle, the runtime's monitor goes to sleep. To wake it for each batch took a
-// third of the processor time of a leader that had no clients of its own.
+// wakeful reports whether a loop without events keeps its processor. It is the first loop,
+// while other nodes send commands. Goroutines serve those. If none of them runs for a
+// moment and all processors are idle, the runtime's monitor goes to sleep. Waking it for
+// each batch took a third of the processor time of a leader without clients of its own.
 func (lp *loop) wakeful() bool {
 	if !lp.first {
 		return false
@@ -205,8 +203,8 @@ func (lp *loop) add(fd int, addr, laddr string) {
 	lp.open++
 }
 
-// stop closes every connection as soon as what it has received is answered, and
-// ends the loop after the last.
+// stop closes every connection as soon as its input is answered, and ends the loop after
+// the last.
 func (lp *loop) stop() {
 	lp.stopping = true
 	for _, sk := range lp.sockets {
@@ -248,16 +246,15 @@ func (sk *socket) ready(events uint32) {
 		case sk.unread > 0 && sk.unread < namedOften:
 			sk.unread++
 		default:
-			// Only now that input has come while the connection is
-			// stalled: most clients wait for their reply, and two calls
-			// of epoll_ctl are saved.
+			// Only now that input has arrived while the connection is stalled: most clients
+			// wait for their reply, and that saves two calls of epoll_ctl.
 			sk.watch(sk.interest &^ readable)
 		}
 	}
 	l.end()
 }
 
-// receive reads once and runs what has come.
+// receive reads once and runs the input.
 func (sk *socket) receive() {
 	n, errno := rawRead(sk.fd, sk.loop.buf)
 	switch {
@@ -325,8 +322,7 @@ func (sk *socket) advance() {
 	}
 }
 
-// takeLast lets a departing connection leave once the kernel has no input of
-// it any more.
+// takeLast lets a departing connection close once the kernel has no more input of it.
 func (sk *socket) takeLast() {
 	for range lastLooks {
 		if !sk.departs() {
@@ -346,8 +342,7 @@ func (sk *socket) takeLast() {
 	}
 }
 
-// send writes b behind what is still waiting, and keeps what the kernel does
-// not take.
+// send writes b after the waiting output, and keeps what the kernel does not take.
 func (sk *socket) send(b []byte) {
 	if sk.killed {
 		return
@@ -373,7 +368,7 @@ func (sk *socket) send(b []byte) {
 	}
 	if sk.out == nil && len(b) > 0 {
 		n := sk.write(b[:min(len(b), outputKept)])
-		if n < len(b) && cap(b) > outputKept { // nobody else's any more: see takeOutput
+		if n < len(b) && cap(b) > outputKept { // nobody else uses it any more: see takeOutput
 			sk.out, sk.outOff, sk.waiting = b, n, sk.lane.now
 			n = len(b)
 		}
@@ -432,11 +427,11 @@ func (sk *socket) close() {
 	unix.Close(sk.fd)
 }
 
-// tick closes, once a second, connections that have been idle or have refused
-// output for too long.
+// tick closes, once a second, connections that have been idle or have refused output for
+// too long.
 //
-// idle is set when nothing has happened in this turn, so that the time of the
-// last batch is an old one.
+// idle is set if nothing has happened in this round, so that the time of the last batch is
+// old.
 func (lp *loop) tick(idle bool) {
 	if idle {
 		lp.lane.begin()

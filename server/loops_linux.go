@@ -49,8 +49,8 @@ func (s *Server) waitLoops() {
 	}
 }
 
-// connectionGone reports whether an error of accept is about the connection and
-// not about the listener.
+// connectionGone reports whether an error of accept is about the connection, not the
+// listener.
 func connectionGone(err error) bool {
 	return errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EPROTO)
 }

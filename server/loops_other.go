@@ -22,6 +22,6 @@ func (s *Server) killLoops() {}
 
 func (s *Server) waitLoops() {}
 
-// connectionGone reports whether an error of accept is about the connection and
-// not about the listener.
+// connectionGone reports whether an error of accept is about the connection, not the
+// listener.
 func connectionGone(err error) bool { return errors.Is(err, syscall.ECONNABORTED) }

@@ -19,8 +19,8 @@ import (
 	"github.com/headgate-io/headgate/server/scripts"
 )
 
-// New returns a server that has its loops and workers running and no listener
-// yet. Shutdown must be called to end them.
+// New returns a server with running loops and workers, and no listener yet. Shutdown must
+// be called to end them.
 func New(cfg Config) (*Server, error) { return newServer(cfg, nil) }
 
 // newServer is New with more commands.

@@ -2,15 +2,15 @@ package server
 
 import "github.com/headgate-io/headgate/resp"
 
-// parts is output of a connection that waits behind other output: long replies, in
-// pieces that are not copied again.
+// parts is output of a connection that waits behind other output: the pieces of long
+// replies, which are not copied again.
 type parts struct {
 	all  [][]byte
 	size int // bytes
-	held int // what they take
+	held int // their memory
 }
 
-// add adds pieces, which are the list's own from here on.
+// add adds pieces, which the list owns from then on.
 func (p *parts) add(pieces ...[]byte) {
 	for _, b := range pieces {
 		if len(b) > 0 {
@@ -29,7 +29,7 @@ func (p *parts) free() {
 	*p = parts{}
 }
 
-// first takes the first piece, or returns nil.
+// first removes the first piece and returns it, or nil.
 func (p *parts) first() []byte {
 	if len(p.all) == 0 {
 		return nil

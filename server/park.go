@@ -7,27 +7,27 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// segment is a run of consecutive held replies that wait for the same ticket.
+// segment is a run of consecutive parked replies that wait for the same ticket.
 type segment struct {
 	ticket  uint64 // 0: waits for the segments before it only
 	since   uint64 // the earliest ticket whose failure concerns it; see leader.go
 	replies int
 	size    int // bytes in conn.parkedBytes
-	// lenient replies are sent whatever becomes of their commit: they were
-	// held back for pace only, and async promises no more.
+	// lenient replies are sent whether or not their commit fails: they were parked for pace
+	// only, and async promises no more.
 	lenient bool
 	portion uint8 // of the lane, whose ticket it is
-	// until is when a lenient reply is sent though its commit is open, in
-	// engine time; 0 is not before the node stalls. Where the failure policy
-	// has answers, none is to wait for long: the node's own least of all.
+	// until is when a lenient reply is sent although its commit is open, in engine time; 0
+	// means not before the node stalls. If the failure policy could answer, a reply must
+	// not wait for long.
 	until int64
 }
 
-// segmentSize is what a segment takes, in bytes.
+// segmentSize is the memory of a segment, in bytes.
 const segmentSize = int(unsafe.Sizeof(segment{}))
 
-// finish takes the bytes written since start as one reply, and parks them if
-// they must wait for their commit or for replies before them.
+// finish takes the bytes written since start as one reply, and parks them if they must wait
+// for their commit or for replies before them.
 func (c *conn) finish(start int, commit command.Commit) { c.park(start, 1, commit) }
 
 // park is finish for a number of replies: 0 for an out-of-band message.
@@ -70,8 +70,8 @@ func (c *conn) park(start, replies int, commit command.Commit) {
 	}
 }
 
-// unpark moves the replies of every released segment into the output, up to
-// the first that must go on waiting.
+// unpark moves the replies of every released segment into the output, up to the first that
+// must still wait.
 func (c *conn) unpark() {
 	if len(c.segments) == 0 {
 		return
@@ -116,8 +116,8 @@ func (c *conn) unpark() {
 	}
 }
 
-// segmentsKept is how many segments of capacity a connection keeps when none
-// is held: an ordinary pipeline's, and nothing to speak of when idle.
+// segmentsKept is the capacity in segments that a connection keeps when none is parked:
+// enough for an ordinary pipeline, and little for an idle connection.
 const segmentsKept = 4
 
 // recheck lets every lane look at the replies that it has parked.

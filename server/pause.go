@@ -17,8 +17,8 @@ type pauses struct {
 	waiting map[*conn]struct{}
 }
 
-// pause stops commands for d, those that write or all. A pause under way is
-// not shortened.
+// pause stops commands for d, those that write or all. It does not shorten a pause that is
+// on.
 func (s *Server) pause(d time.Duration, writeOnly bool) {
 	p := &s.pauses
 	p.mu.Lock()
@@ -36,8 +36,8 @@ func (s *Server) pause(d time.Duration, writeOnly bool) {
 	s.setMode(modePaused, true)
 }
 
-// endPause ends the pause that was to last until then. One that has been made
-// longer at that very moment goes on.
+// endPause ends the pause that was to last until then, unless it was extended at that very
+// moment.
 func (s *Server) endPause(until time.Time) {
 	s.endPauseIf(func(p *pauses) bool { return p.until.Equal(until) })
 }
@@ -47,8 +47,8 @@ func (s *Server) unpause() {
 	s.endPauseIf(func(*pauses) bool { return true })
 }
 
-// endPauseIf ends the pause under way, if there is one and ends agrees, which is
-// called with mu held, and lets what has waited run.
+// endPauseIf ends the present pause, if ends returns true, and lets the waiting connections
+// run. It calls ends with mu held.
 func (s *Server) endPauseIf(ends func(*pauses) bool) {
 	p := &s.pauses
 	p.mu.Lock()
@@ -81,8 +81,8 @@ func (p *pauses) count() int {
 	return len(p.waiting)
 }
 
-// mustPause reports whether cmd has to wait now, and notes that c waits. CLIENT
-// never does, so that UNPAUSE works, nor HELP.
+// mustPause reports whether cmd must wait now, and notes that c waits. CLIENT never waits,
+// so that UNPAUSE works, nor does HELP.
 func (c *conn) mustPause(cmd *command.Spec) bool {
 	if cmd.Flags&command.Unpaused != 0 {
 		return false

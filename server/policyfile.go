@@ -7,22 +7,21 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// PolicyFile tells what became of a node's file of policies.
+// PolicyFile is the result of offering a node's file of policies.
 type PolicyFile struct {
-	// Loaded: the text is in force by this offer, which has changed Changed
+	// Loaded reports that the offer has put the text into force. It has changed Changed
 	// policies, attributes and lists.
 	Loaded  bool
 	Changed int64
-	// InForce: the text is what is in force. Path and Node tell which file is,
-	// and whose.
+	// InForce reports that the text is in force. Path and Node say which file is in force,
+	// and whose it is.
 	InForce    bool
 	Path, Node string
 }
 
-// OfferPolicies offers a node's file of policies, whose text it is, to the cluster,
-// which loads it if it is new. From then on the server warns when the file of
-// another node takes its place. An error says that the offer came to nothing, or
-// that it is unknown what came of it: it can be repeated.
+// OfferPolicies offers the text of a node's file of policies to the cluster, which loads it
+// if it is new. From then on the server warns when another node's file takes its place.
+// After an error the offer failed or its outcome is unknown; it can be repeated.
 func (s *Server) OfferPolicies(ctx context.Context, node, path string, text []byte) (PolicyFile, error) {
 	reply, err := s.caller.Do(ctx, []byte("RL.POLICY"), []byte("FILE"), []byte(node), []byte(path), text)
 	switch {

@@ -8,8 +8,7 @@ import (
 	"strconv"
 )
 
-// processRSS returns the resident memory of this process in bytes, or 0 where
-// there is no /proc.
+// processRSS returns the resident memory of this process in bytes, or 0 without /proc.
 func processRSS() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

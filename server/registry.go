@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// registry has the connections that others see, by their ids. Its methods may be called
-// by any goroutine.
+// registry holds the connections that others see, by id. Its methods may be called by any
+// goroutine.
 type registry struct {
-	admitted atomic.Int64 // and not yet gone
+	admitted atomic.Int64 // admitted and not yet gone
 	nextID   atomic.Uint64
 
 	mu  sync.Mutex
 	all map[uint64]*conn // guarded by mu
 }
 
-// add gives a connection its id. From here on others see it.
+// add gives a connection its id. From then on others see it.
 func (r *registry) add(c *conn) {
 	c.id = r.nextID.Add(1)
 	r.mu.Lock()
@@ -23,14 +23,14 @@ func (r *registry) add(c *conn) {
 	r.all[c.id] = c
 }
 
-// remove takes a closed connection out.
+// remove removes a closed connection.
 func (r *registry) remove(c *conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.all, c.id)
 }
 
-// get returns the connection of an id, nil if there is none.
+// get returns the connection with an id, or nil.
 func (r *registry) get(id uint64) *conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,20 +6,20 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// portion is what a lane has of a partition: a session of its engine, and what
-// the lane has read of it at the beginning of the batch.
+// portion is a lane's part of a partition: a session of its engine, and what the lane has
+// read of the partition at the start of the batch.
 type portion struct {
 	part  *partition.Partition
 	sess  *engine.Session
 	role  partition.Role
-	since uint64 // the ticket then
+	since uint64 // the ticket at the start
 	now   int64  // engine time, Unix ns
 	mode  mode   // of deciding
-	db    uint8  // that sess works in: 0 between commands
+	db    uint8  // the database of sess: 0 between commands
 	await bool   // a reply of this batch waits for its commit
 }
 
-// deciding are the modes that follow from a partition.
+// deciding are the modes that depend on a partition.
 const deciding = modeElsewhere | modeWaiting | modeDurable | modeCrossing
 
 // newPortions returns a portion of each partition of the server.
@@ -31,7 +31,7 @@ func (s *Server) newPortions() []portion {
 	return all
 }
 
-// begin looks at who decides in this batch.
+// begin reads who decides in this batch.
 func (p *portion) begin() {
 	now := p.part.Standing()
 	p.role, p.since = now.Role, now.Ticket
@@ -44,17 +44,16 @@ func (p *portion) begin() {
 	case now.Durable:
 		p.mode = modeDurable
 	}
-	// After the role: a node that begins to lead sets its clock first, far
-	// forward if nobody has kept the time.
+	// After the role: a node that begins to lead sets its clock first, far forward if
+	// nobody has kept the time.
 	p.now = p.part.Engine().Now()
 }
 
-// lose makes the portion one of a node that does not decide, until the batch
-// ends.
+// lose makes this node one that does not decide for the portion, until the batch ends.
 func (p *portion) lose() {
 	p.mode = modeElsewhere
 	if p.role = p.part.Role(); p.role.Decides() {
-		// Deposed and elected again within a batch.
+		// The node was deposed and elected again within a batch.
 		p.role = partition.Following
 	}
 }
@@ -71,17 +70,17 @@ func (l *lane) enter(i uint8) {
 
 // # Routes
 //
-// A command's partition is that of its keys; one without keys is the first
-// partition's. As in Redis Cluster, a command, a transaction and what it watches
-// are of one partition. Handlers do not know of it: they have the session and the
-// time of the portion that the lane has entered. What outlasts its command, such
-// as a held reply, a frame or a job, keeps the number of its portion.
+// A command's partition is that of its keys; without keys it is the first partition. As in
+// Redis Cluster, a command, a transaction and its watched keys belong to one partition.
+// Handlers do not know partitions: they have the session and the time of the portion that
+// the lane has entered. Whatever outlasts its command, such as a parked reply, a frame or a
+// job, keeps the index of its portion.
 //
-// A server with one partition asks for no slot: execute compares a length.
+// With one partition no slot is computed: execute only compares a length.
 
 const errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
 
-// route enters the portion of a command, or, if there is not one, sets
+// route enters the portion of a command. If its keys belong to several, it sets
 // modeCrossing.
 func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	l := c.lane

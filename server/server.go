@@ -25,16 +25,16 @@ import (
 // ErrClosed is returned by Serve after Shutdown.
 var ErrClosed = errors.New("server closed")
 
-// Server is the Redis-protocol front: connections, commands, replies. Make one
-// with New, give it listeners with Serve, and end it with Shutdown.
+// Server is the Redis-protocol front: connections, commands, replies. New makes one, Serve
+// gives it listeners, and Shutdown ends it.
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
 	engine    *engine.Engine
 	parts     []*partition.Partition // by their slots
 	table     *command.Table
-	fromNodes *command.Table // what of it other nodes may send
-	// unconnected is what of it a Caller may run.
+	fromNodes *command.Table // the part of it that other nodes may send
+	// unconnected is the part of it that a Caller may run.
 	unconnected *command.Table
 	limitSpec   *command.Spec // RL.LIMIT
 
@@ -50,9 +50,9 @@ type Server struct {
 	loops    []*loop
 	nextLoop atomic.Uint64
 	heard    atomic.Uint64 // batches that other nodes have sent
-	heavy    chan struct{} // has the streams that run heavy input: see stream
+	heavy    chan struct{} // holds the streams that run heavy input: see stream
 
-	// What Configure and commands change while commands run.
+	// State that Configure and commands change while commands run.
 	mode    atomic.Uint32 // bits of mode that apply to every connection
 	runtime atomic.Pointer[Runtime]
 
@@ -67,7 +67,7 @@ type Server struct {
 	pauses pauses
 
 	masters  masterNames
-	electing time.Duration // how long an election is believed in: see standIn
+	electing time.Duration // how long an election may take before standIn gives up
 
 	lanesMu sync.Mutex
 	lanes   map[*lane]struct{} // guarded by lanesMu
@@ -77,24 +77,24 @@ type Server struct {
 	lifetime
 }
 
-// Policies tells which policies are in force.
+// Policies returns which policies are in force.
 func (s *Server) Policies() policies.Stats { return s.policies.Stats() }
 
-// PolicyCounts tells how often the limits of policies were asked on this node.
+// PolicyCounts returns how often the limits of policies were asked on this node.
 func (s *Server) PolicyCounts() []checks.LimitCount { return s.checks.Counts() }
 
-// UnknownPolicies is how many checks named a policy that does not exist.
+// UnknownPolicies returns how many checks named a policy that does not exist.
 func (s *Server) UnknownPolicies() uint64 { return s.checks.Unknown() }
 
-// ScriptRuns returns how scripts ran on this node, those that are not known any
-// more included, and how many are known.
+// ScriptRuns returns the counts of script runs on this node, including scripts no longer
+// cached, and how many are cached.
 func (s *Server) ScriptRuns() (runs script.RunTotals, known int) {
 	known, _ = s.scripts.Cached()
 	return s.scripts.Runs(), known
 }
 
-// Partition returns what decides for the server's keys, for the cluster's node
-// to tell what becomes of it. It is the first, and there is one today.
+// Partition returns the first partition of the server's keys, of which there is one today.
+// The cluster's node tells it about changes of the role.
 func (s *Server) Partition() *partition.Partition { return s.parts[0] }
 
 func (s *Server) closePartitions() {
@@ -103,7 +103,7 @@ func (s *Server) closePartitions() {
 	}
 }
 
-// acceptEach hands the connections of ln to use.
+// acceptEach calls use with the connections of ln.
 func (s *Server) acceptEach(ln net.Listener, use func(net.Conn)) error {
 	var backoff acceptBackoff
 	for {
@@ -130,8 +130,8 @@ func (s *Server) acceptStreams(ln net.Listener) error {
 	})
 }
 
-// refuseStream says why a connection is not served. It runs on a goroutine, and has a
-// deadline, since a client may have left it no room to write.
+// refuseStream writes why a connection is not served. It runs on a goroutine and has a
+// deadline, since the client may not read.
 func refuseStream(nc net.Conn, refusal string) {
 	_ = nc.SetDeadline(time.Now().Add(time.Second))
 	_, _ = nc.Write([]byte(refusal))
@@ -143,7 +143,7 @@ func loopback(a net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// Texts for clients that are not served, as Redis has them.
+// Texts for clients that are not served, from Redis.
 const (
 	refusedFull   = "-ERR max number of clients reached\r\n"
 	refusedDenied = "-DENIED Headgate is running in protected mode because protected mode is enabled and no password is set for the default user. " +
@@ -153,8 +153,8 @@ const (
 		"if the server is not reachable from the internet.\r\n"
 )
 
-// admit counts a new client in, or returns why it is refused. leave must be
-// called when an admitted client is gone.
+// admit counts a new client, or returns why it is refused. leave must be called when an
+// admitted client has gone.
 func (s *Server) admit(local bool) (refusal string) {
 	s.stats.counts[countReceived].Add(1)
 	r := s.runtime.Load()
@@ -170,7 +170,7 @@ func (s *Server) admit(local bool) (refusal string) {
 	return ""
 }
 
-// leave counts a client out.
+// leave stops counting a client.
 func (s *Server) leave() { s.clients.admitted.Add(-1) }
 
 // acceptBackoff grows with each failure in a row.
@@ -178,9 +178,8 @@ type acceptBackoff struct{ wait time.Duration }
 
 func (b *acceptBackoff) reset() { b.wait = 0 }
 
-// acceptFailed returns nil when accepting should go on: at once after a
-// connection that was gone before it was accepted, after a pause when
-// descriptors or memory have run out.
+// acceptFailed returns nil if accepting should continue: at once after a connection that
+// was gone before it was accepted, after a pause if descriptors or memory have run out.
 func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 	select {
 	case <-s.end:
@@ -206,8 +205,8 @@ func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 	}
 }
 
-// initConn prepares a new connection; its driver has admitted it. fd is -1 for
-// one without a descriptor of its own. From here on others see it.
+// initConn prepares a new connection, which its driver has admitted. fd is -1 for a
+// connection without a descriptor of its own. From then on others see it.
 func (s *Server) initConn(c *conn, l *lane, d driver, fd int, addr, laddr string) {
 	s.bindConn(c, l, d, fd, addr, laddr)
 	s.clients.add(c)

@@ -15,12 +15,12 @@ const (
 	slowlogMaxString = 128
 )
 
-// timeAllBelow is the threshold under which fast commands are timed one by one
-// too. They cannot reach a higher one unless something is very wrong, and then
-// the slow commands and the samples show it.
+// timeAllBelow is the threshold below which every fast command is timed. Fast commands only
+// reach a higher threshold if something is very wrong, and then the slow commands and the
+// samples show it.
 const timeAllBelow = time.Millisecond
 
-// slowlog keeps the latest commands that took long.
+// slowlog holds the latest slow commands.
 type slowlog struct {
 	mu     sync.Mutex
 	maxLen int   // guarded by mu
@@ -59,7 +59,7 @@ func (sl *slowlog) observe(c *conn, cmd *command.Spec, args [][]byte, took time.
 	}
 }
 
-// setMaxLen changes how many entries are kept; the newest stay.
+// setMaxLen sets how many entries are kept; the newest stay.
 func (sl *slowlog) setMaxLen(n int) {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
@@ -71,14 +71,14 @@ func (sl *slowlog) setMaxLen(n int) {
 	sl.maxLen, sl.entries, sl.oldest = n, kept, 0
 }
 
-// latest returns up to n entries, newest first; n < 0 is all.
+// latest returns up to n entries, newest first; n < 0 means all.
 func (sl *slowlog) latest(n int) []slowEntry {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	return sl.newest(n)
 }
 
-// newest is latest. It must be called with mu held.
+// newest is latest with mu held.
 func (sl *slowlog) newest(n int) []slowEntry {
 	have := len(sl.entries)
 	if n < 0 || n > have {
@@ -91,14 +91,14 @@ func (sl *slowlog) newest(n int) []slowEntry {
 	return out
 }
 
-// len returns how many entries there are.
+// len returns the number of entries.
 func (sl *slowlog) len() int {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	return len(sl.entries)
 }
 
-// clipArgs copies arguments, shortened as Redis shortens them in the slow log.
+// clipArgs copies arguments, shortened as in Redis's slow log.
 func clipArgs(args [][]byte) [][]byte {
 	n := min(len(args), slowlogMaxArgs)
 	out := make([][]byte, n)

@@ -12,10 +12,10 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Stats are counts since the start (or CONFIG RESETSTAT), and states.
+// Stats are counts since the start or CONFIG RESETSTAT, and present states.
 type Stats struct {
 	Clients          int    // connected now
-	Received         uint64 // connections accepted, the refused ones included
+	Received         uint64 // connections accepted, including refused ones
 	Rejected         uint64 // connections refused: maxclients, protected mode
 	AcceptErrors     uint64 // failures of accept, such as no descriptors left
 	Commands         uint64 // commands run
@@ -26,40 +26,40 @@ type Stats struct {
 	ProtocolErrors   uint64
 	AuthFailures     uint64
 	QueryBufferKills uint64 // clients closed for their query buffer's limit
-	MemoryKills      uint64 // clients closed for what all buffers take together
-	ClientMemory     int64  // what these take, in bytes
+	MemoryKills      uint64 // clients closed because all clients took too much memory
+	ClientMemory     int64  // memory of all clients, in bytes
 	OutputKills      uint64 // clients closed for their output buffer's limit
 	TimeoutKills     uint64 // clients closed for idleness or refusing output
-	Held             int    // connections that hold replies for a commit
+	Held             int    // connections with replies that wait for a commit
 	Forwarded        uint64 // commands answered by the leader for clients of this node
-	Degraded         uint64 // calls of limits and about counters that the failure policy answered
-	BackstopDenied   uint64 // those of them that on-failure open denied: they were beyond its multiple of a limit
-	BackstopFull     uint64 // keys that it forgot, and calls that it did not count, for want of room
-	Undecided        uint64 // commands refused for want of a leader
+	Degraded         uint64 // calls of limits and of counters that the failure policy answered
+	BackstopDenied   uint64 // those of them that on-failure open denied, beyond its multiple of a limit
+	BackstopFull     uint64 // keys that it forgot, and calls that it did not count, for lack of memory
+	Undecided        uint64 // commands refused for lack of a leader
 	Uncertain        uint64 // commands answered UNCERTAIN
 }
 
-// streamStripes is how many sets of counters the connections with goroutines
-// of their own share: enough that they seldom meet.
+// streamStripes is how many sets of counters the connections with goroutines of their own
+// use: enough that they seldom meet in one.
 const streamStripes = 4
 
-// counters are one stripe of what is counted per batch. Each event loop has
-// its own, so that no two write to the same cache line.
+// counters are one stripe of the counts of batches. Each event loop has its own, so that no
+// two write to the same cache line.
 type counters struct {
 	commands atomic.Uint64
 	errors   atomic.Uint64
 	rejected atomic.Uint64
 	bytesIn  atomic.Uint64
 	bytesOut atomic.Uint64
-	calls    []atomic.Uint64 // by command.index, as the next four
+	calls    []atomic.Uint64 // by command.index, like the next four
 	refused  []atomic.Uint64 // error replies of commands that were not run
-	failed   []atomic.Uint64 // error replies of those that were
+	failed   []atomic.Uint64 // error replies of commands that were run
 	passed   []atomic.Uint64 // decisions of limits
 	denied   []atomic.Uint64
 	_        [64]byte
 }
 
-// count is one of the counts of what is too rare for a stripe of its own.
+// count is the index of a count of rare events, which have no stripes.
 type count int
 
 const (
@@ -76,7 +76,7 @@ const (
 	countDegraded
 	countUndecided
 	countUncertain
-	counts // how many there are
+	counts // the number of counts
 )
 
 // serverStats are the server's counts.
@@ -95,14 +95,14 @@ type errorCounts struct {
 }
 
 const (
-	// maxErrorCodes bounds the codes, since scripts make their own. Errors of
-	// further ones count as otherErrors, as do those whose code is not in one word.
+	// maxErrorCodes bounds the codes, because scripts make their own. Errors with further
+	// codes, or codes that are not one word, count as otherErrors.
 	maxErrorCodes = 128
 	maxErrorCode  = 32
 	otherErrors   = "OTHER"
 )
 
-// count counts an error reply, whose text comes after its first byte.
+// count counts an error reply. text begins after the reply's first byte.
 func (e *errorCounts) count(text []byte) {
 	code := text[:min(len(text), maxErrorCode+1)]
 	if i := bytes.IndexAny(code, " \r"); i >= 0 {
@@ -127,7 +127,7 @@ func (e *errorCounts) count(text []byte) {
 	*n++
 }
 
-// isErrorCode reports whether a line of INFO may show a word.
+// isErrorCode reports whether a word can be shown in a line of INFO.
 func isErrorCode(word []byte) bool {
 	for _, b := range word {
 		if b != '_' && b != '-' && (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') {
@@ -218,7 +218,7 @@ type Decisions struct {
 	Allowed, Denied uint64
 }
 
-// Decisions returns the outcomes by command, of the commands that have any.
+// Decisions returns the outcomes by command, for commands that have any.
 func (s *Server) Decisions() []Decisions {
 	var out []Decisions
 	s.table.Each(func(cmd *command.Spec) {
@@ -273,12 +273,12 @@ func (st *serverStats) resetDurations() {
 	}
 }
 
-// durationBuckets is how many buckets a histogram has: the last holds what
-// takes over 18 minutes.
+// durationBuckets is the number of buckets of a histogram. The last counts durations of
+// over 18 minutes.
 const durationBuckets = 32
 
-// histogram counts durations in buckets of powers of two microseconds, as
-// LATENCY HISTOGRAM shows them.
+// histogram counts durations in buckets of powers of two microseconds, as LATENCY HISTOGRAM
+// shows them.
 type histogram struct {
 	count   atomic.Uint64
 	sum     atomic.Uint64 // ns
@@ -293,7 +293,7 @@ func (h *histogram) add(d time.Duration) {
 	h.buckets[min(i, len(h.buckets)-1)].Add(1)
 }
 
-// cumulative returns how many durations are in each bucket and those below it.
+// cumulative returns for each bucket how many durations are in it and those below.
 func (h *histogram) cumulative() (upTo [durationBuckets]uint64) {
 	var total uint64
 	for i := range h.buckets {
@@ -311,8 +311,8 @@ func (h *histogram) reset() {
 	}
 }
 
-// record notes how long a command took. EXEC, which is shown after its commands, it
-// shows to who watches.
+// record records how long a command took. It also shows EXEC to MONITOR, after its
+// commands.
 func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
 	s.stats.durations[cmd.Index].add(took)
 	s.slow.observe(c, cmd, args, took)
@@ -321,9 +321,9 @@ func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Dur
 	}
 }
 
-// Durations are those of a command: of every call if it is not fast, else of the
-// first of about one batch in sixty-four. LATENCY RESET and CONFIG RESETSTAT
-// empty them.
+// Durations are the durations of a command: of every call if it is not fast, else of the
+// first call of about one batch in sixty-four. LATENCY RESET and CONFIG RESETSTAT reset
+// them.
 type Durations struct {
 	Command string
 	Count   uint64
@@ -332,7 +332,7 @@ type Durations struct {
 	UpTo []uint64
 }
 
-// Durations returns those of the commands that have been timed.
+// Durations returns the durations of the commands that were timed.
 func (s *Server) Durations() []Durations {
 	var out []Durations
 	s.table.Each(func(cmd *command.Spec) {
@@ -345,8 +345,8 @@ func (s *Server) Durations() []Durations {
 	return out
 }
 
-// rate turns a running total into a rate, between the readers' calls: nothing
-// runs for it while nobody asks.
+// rate converts a running total to a rate between two readings. It costs nothing while
+// nobody reads.
 type rate struct {
 	mu   sync.Mutex
 	at   time.Time // guarded by mu, as the rest
@@ -367,6 +367,6 @@ func (r *rate) perSecond(n uint64) int64 {
 	return int64(r.last)
 }
 
-// rateWindow is the shortest time to measure over; more frequent readers see
-// the same figure.
+// rateWindow is the shortest time to measure over. More frequent readers see the same
+// figure.
 const rateWindow = time.Second

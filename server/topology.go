@@ -14,16 +14,16 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// clusterView is a topology as commands tell it: one shard that has every slot,
-// the leader its master, the others its replicas.
+// clusterView is a topology as commands show it: one shard with every slot, the leader as
+// its master, the others as its replicas.
 type clusterView struct {
 	partition.Topology
 	self   *partition.TopologyNode // nil while the node does not know its own address
-	leader *partition.TopologyNode // nil while none is known
-	// master is the leader, or the last one known, which keeps its place in
-	// what clients are told until there is another, as in Redis.
+	leader *partition.TopologyNode // nil while no leader is known
+	// master is the leader, or the last one known. As in Redis, clients see the last one
+	// until there is another.
 	master *partition.TopologyNode
-	// lost is for how long clients have been told of no leader.
+	// lost is for how long clients have seen no leader.
 	lost     time.Duration
 	electing time.Duration // how long an election may take
 }
@@ -54,8 +54,8 @@ func (s *Server) view() *clusterView {
 // leads reports whether this node is the leader.
 func (v *clusterView) leads() bool { return v.leader != nil && v.leader.ID == v.Self }
 
-// replicas returns the nodes other than the master that clients can be told of;
-// with alive only those that answer.
+// replicas returns the nodes other than the master that have an address for clients; with
+// alive only those that answer.
 func (v *clusterView) replicas(alive bool) []*partition.TopologyNode {
 	var out []*partition.TopologyNode
 	for i := range v.Nodes {
@@ -79,22 +79,20 @@ func (v *clusterView) voters() (all, alive int) {
 	return all, alive
 }
 
-// quorum is how many voters elect a leader.
+// quorum returns how many voters elect a leader.
 func (v *clusterView) quorum() int {
 	all, _ := v.voters()
 	return all/2 + 1
 }
 
-// electing is how long an election may take at most: one or two seconds, and
-// again when it fails.
+// electing bounds an election: it takes one or two seconds, and again if it fails.
 const electing = 10 * time.Second
 
-// standIn makes this node the master while a new leader is being elected, or is
-// not addressed yet. It answers, by its failure policy and then by forwarding,
-// which the last leader does not: clients that read the topology in that time
-// would dial a dead node until they read it again. Without a majority, or when
-// no election ends this, as on a node that was removed, the last leader keeps
-// its place: its clients may still reach it.
+// standIn makes this node the master while a new leader is being elected, or has no address
+// yet. This node answers, by its failure policy and then by forwarding, but the last leader
+// does not: clients that read the topology now would dial a dead node until they read it
+// again. Without a majority, or if no election ends this, as on a node that was removed,
+// the last leader stays: its clients may still reach it.
 func (v *clusterView) standIn() {
 	if v.master == nil || v.self == nil || !v.self.Addressed() {
 		return
@@ -105,15 +103,15 @@ func (v *clusterView) standIn() {
 	}
 }
 
-// hexID returns an id of the form that clients of Redis expect, 40 hex digits,
-// for a node's id.
+// hexID returns an id for a node's id in the form that clients of Redis expect: 40 hex
+// digits.
 func hexID(id string) string {
 	sum := sha1.Sum([]byte(id))
 	return hex.EncodeToString(sum[:])
 }
 
-// replicationID names a leader's term, as master_replid names a master's
-// history: the same on every node.
+// replicationID names a leader's term, as master_replid names a master's history. It is the
+// same on every node.
 func (v *clusterView) replicationID() string {
 	id := ""
 	if v.master != nil {
@@ -122,8 +120,8 @@ func (v *clusterView) replicationID() string {
 	return hexID(fmt.Sprintf("%s in term %d", id, v.Term))
 }
 
-// leaderAddr returns where the leader's clients connect, if another node is
-// known to lead, and its address is.
+// leaderAddr returns where the leader's clients connect, if another node is known to lead
+// and has an address.
 func (s *Server) leaderAddr() (addr string, ok bool) {
 	v := s.view()
 	if v.leader == nil || v.leads() || !v.leader.Addressed() {
@@ -132,8 +130,8 @@ func (s *Server) leaderAddr() (addr string, ok bool) {
 	return net.JoinHostPort(v.leader.Host, strconv.Itoa(v.leader.Port)), true
 }
 
-// masterNames are the names that SENTINEL was asked for. Clients look for the
-// name they asked for in the announcement of a new leader, so each gets one.
+// masterNames are the names that SENTINEL was asked for. Clients look for their name in the
+// announcement of a new leader, so each name gets one.
 type masterNames struct {
 	mu    sync.Mutex
 	names []string // guarded by mu
@@ -166,8 +164,8 @@ func (m *masterNames) each(fn func(name string)) {
 // switchMaster is the channel on which Sentinel announces a new master.
 const switchMaster = "+switch-master"
 
-// announceMaster tells the subscribers of +switch-master of another leader. old
-// may be empty.
+// announceMaster publishes a new leader to the subscribers of +switch-master. old may be
+// empty.
 func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 	if !leader.Addressed() {
 		return
@@ -180,7 +178,7 @@ func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 	})
 }
 
-// redisMode is standalone where any node answers plain clients.
+// redisMode returns cluster if clients must find the leader themselves, else standalone.
 func (s *Server) redisMode() string {
 	if !s.Partition().Alone() && s.cfg.Redirect == RedirectMoved {
 		return "cluster"

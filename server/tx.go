@@ -5,18 +5,18 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// transaction is what MULTI has queued so far.
+// transaction is the queue of a MULTI.
 type transaction struct {
 	queue   []queued
-	size    int  // bytes of the arguments, and what they take beside
+	size    int  // memory of the arguments
 	written int  // bytes of the arguments of commands that write
 	spoiled bool // a command was refused: EXEC aborts
 	writes  bool
 	guarded bool // some command is
-	leader  bool // some command is the leader's to answer
+	leader  bool // some command is for the leader
 	heavy   bool // some command may take longer than a loop has
-	fixed   bool // some command can not be run on copies of its keys
-	shown   int  // commands that MONITOR has been shown
+	fixed   bool // some command cannot run on copies of its keys
+	shown   int  // how many commands MONITOR has been shown
 	bound   binding
 }
 
@@ -26,15 +26,15 @@ type queued struct {
 	args [][]byte
 }
 
-// lightQueue is how many fast commands a transaction may have and not be heavy: each
-// may reply the largest value there is.
+// lightQueue is how many fast commands a transaction may have without being heavy: each may
+// reply the largest value possible.
 const lightQueue = 16
 
-// queuedOverhead is what a queued command takes beside its bytes.
+// queuedOverhead is the memory of a queued command beside its bytes.
 const queuedOverhead = 64
 
-// maxQueued bounds the commands of a transaction: they run one after another
-// while others wait.
+// maxQueued bounds the commands of a transaction: they run one after the other while others
+// wait.
 const maxQueued = 32768
 
 // enqueue queues a command for EXEC.
@@ -74,25 +74,25 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 	c.w.Simple("QUEUED")
 }
 
-// errLargeTransaction answers a command whose arguments a transaction cannot have, too:
-// it travels as one, and all that is decided later waits for it.
+// errLargeTransaction answers a command whose arguments are too much for its transaction,
+// which travels as one entry: all later decisions wait for it.
 const errLargeTransaction = "ERR a transaction may write 8388608 bytes: send less in one"
 
-// onlyInPlace are the flags of commands that a transaction runs on its loop
-// only: they act on more than keys of one database, or need the connection.
+// onlyInPlace are the flags of commands that a transaction only runs on its loop: they need
+// the connection, or act on more than keys of one database.
 const onlyInPlace = command.NoScript | command.Script | command.Select | command.Databases | command.Limit | command.NeedsConn
 
 // watches are the keys of WATCH.
 type watches struct {
 	keys []engine.Watch
-	size int // about what they take, in bytes
-	// astray: the failure policy has answered meanwhile, of which the table
-	// knows nothing.
+	size int // about their memory, in bytes
+	// astray reports that the failure policy has answered meanwhile; the table does not
+	// know of that.
 	astray bool
 	bound  binding
 }
 
-// end ends the watches. The lane's session must not hold keys.
+// end ends the watches. The lane's session must not isolate keys.
 func (w *watches) end() {
 	for i := range w.keys {
 		w.keys[i].End()
@@ -100,10 +100,10 @@ func (w *watches) end() {
 	*w = watches{}
 }
 
-// isolable reports whether the shards of the transaction's keys may be locked
-// while it runs. A command on the whole table (FLUSHALL, DBSIZE, …) would wait
-// for them: a transaction with such a command holds the whole table if it
-// watches keys, and else is carried out command by command.
+// isolable reports whether the shards of the transaction's keys may be locked while it
+// runs. A command on the whole table (FLUSHALL, DBSIZE, …) would wait for them. A
+// transaction with such a command locks the whole table if it watches keys; else its
+// commands run one by one.
 func (tx *transaction) isolable() bool {
 	for _, q := range tx.queue {
 		if q.cmd.AboutTable() {
@@ -113,8 +113,7 @@ func (tx *transaction) isolable() bool {
 	return true
 }
 
-// keys returns the keys of all queued commands, as they are at a time, and of
-// watched.
+// keys returns the present keys of all queued commands, and of watched.
 func (tx *transaction) keys(watched []engine.Watch, now int64) [][]byte {
 	var keys [][]byte
 	var at []int
@@ -133,7 +132,7 @@ func (tx *transaction) keys(watched []engine.Watch, now int64) [][]byte {
 	return keys
 }
 
-// endTransaction leaves MULTI and forgets what is watched.
+// endTransaction leaves MULTI and ends the watches.
 func (c *conn) endTransaction() {
 	c.watched.end()
 	c.leaveMulti()
@@ -145,22 +144,22 @@ func (c *conn) leaveMulti() {
 	c.setMeta(func(m *clientMeta) { m.multi = false })
 }
 
-// execHoldsUp reports whether EXEC may hold its loop for longer than a turn. Then it
-// waits behind what epoll has named: between two of them all other sockets are
-// served, however many connections send them.
+// execHoldsUp reports whether EXEC may hold its loop for longer than turnTime. Such a
+// connection waits behind the sockets that epoll has named. So all other sockets are served
+// between two of them, however many connections send them.
 func (c *conn) execHoldsUp(m mode) bool {
 	return c.tx.heavy && (c.tx.fixed || m&modeTracking != 0 || !c.tx.isolable())
 }
 
-// mayChangeMuch reports whether a command may change more than its arguments have: the
-// others change few entries of one key, which travel as a difference, or counters.
+// mayChangeMuch reports whether a command may change more than its arguments. Other
+// commands change counters, or few entries of one key, which travel as a difference.
 func mayChangeMuch(cmd *command.Spec) bool {
 	return cmd.Flags&(command.Write|command.Script) == command.Write && cmd.Derived == nil &&
-		(cmd.Flags&command.Fast == 0 || cmd.Flags&command.Databases != 0 || cmd.Keys.Last == 2) // RENAMENX, for one
+		(cmd.Flags&command.Fast == 0 || cmd.Flags&command.Databases != 0 || cmd.Keys.Last == 2) // such as RENAMENX
 }
 
-// mayTakeLong reports whether a transaction that has taken too long already
-// does without the command, or moves.
+// mayTakeLong reports whether a transaction that has taken too long moves or refuses at
+// this command.
 func mayTakeLong(cmd *command.Spec) bool {
 	return cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
 }

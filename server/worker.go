@@ -10,10 +10,10 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// workers runs what would take too long on a driver thread: a fixed number of
-// goroutines and a bounded queue, for jobs of milliseconds and for those that may
-// take seconds apart, so that INFO does not wait for KEYS. Scripts and
-// transactions take turns. A connection has at most one job at a time.
+// workers runs jobs that would take too long on a driver thread. It has a fixed number of
+// goroutines and a bounded queue, apart for jobs of milliseconds and for jobs that may take
+// seconds, so that INFO does not wait for KEYS. Scripts and transactions take turns
+// (package turns). A connection has at most one job at a time.
 type workers struct {
 	kinds [workQueues]chan func()
 	turns *turns.Turns
@@ -23,10 +23,10 @@ type workers struct {
 	mu     sync.RWMutex
 	closed bool
 
-	// began has when the job of each goroutine began, Unix ns, or 0: first the
-	// brief kind's, then those of the others.
+	// began holds when the job of each goroutine began, Unix ns, or 0: first the brief
+	// kind's, then the others'.
 	began []atomic.Int64
-	// kept is how many bytes of commands the jobs that have not ended hold on to.
+	// kept is how many bytes of commands the jobs that have not ended hold.
 	kept atomic.Int64
 	// deciding counts the jobs that decide for a cluster and have not ended.
 	deciding atomic.Int64
@@ -36,12 +36,12 @@ type workers struct {
 const (
 	workBrief = iota
 	workLong
-	workQueues // how many there are that queue
+	workQueues // how many kinds have a queue
 
-	workTurns = workQueues // steps that take turns
+	workTurns = workQueues // slow steps that take turns
 )
 
-// workKind is the kind of a command's job.
+// workKind returns the kind of a command's job.
 func workKind(cmd *command.Spec) int {
 	switch {
 	case cmd.Flags&(command.Script|command.Exec) != 0:
@@ -52,12 +52,12 @@ func workKind(cmd *command.Spec) int {
 	return workBrief
 }
 
-// workerQueue bounds the jobs of a kind that wait; above it a command is
-// refused rather than put off without end.
+// workerQueue bounds the waiting jobs of a kind. Beyond it a command is refused rather than
+// put off without end.
 const workerQueue = 1024
 
-// newWorkers returns n goroutines for each kind of jobs, and places for as many
-// steps that take turns.
+// newWorkers returns n goroutines for each kind of jobs, and n places for steps that take
+// turns.
 func newWorkers(n int) *workers {
 	p := &workers{began: make([]atomic.Int64, workQueues*n), turns: turns.New(n, workerQueue)}
 	for kind := range p.kinds {
@@ -78,8 +78,7 @@ func work(jobs <-chan func(), began *atomic.Int64) {
 	}
 }
 
-// busy returns how long the job has taken that has for longest, without the
-// time that one of its kind may take.
+// busy returns the longest time of a running job, without the time that its kind may take.
 func (p *workers) busy(now time.Time) (longest time.Duration) {
 	for i := range p.began {
 		began := p.began[i].Load()
@@ -95,14 +94,13 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 	return max(longest, p.turns.Busy(now))
 }
 
-// submit queues job, or returns false when too many of its kind wait, or after
-// close. decides tells that it decides for a cluster.
+// submit queues job. It returns false if too many of its kind wait, or after close. decides
+// reports that the job decides for a cluster.
 func (p *workers) submit(kind int, decides bool, job func()) bool {
 	return p.submitOf(turns.Client{}, kind, decides, func(*turns.Turn) { job() })
 }
 
-// submitOf is submit of a client's job, which has a turn if it is one that takes
-// turns.
+// submitOf is submit for a client's job. The job has a turn if its kind takes turns.
 func (p *workers) submitOf(who turns.Client, kind int, decides bool, job func(x *turns.Turn)) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -132,13 +130,12 @@ func (p *workers) submitOf(who turns.Client, kind int, decides bool, job func(x 
 	return accepted
 }
 
-// keptAlways is a size of a command that a job always may hold on to: the number
-// of jobs bounds how much that is, and nobody's large commands are in the way.
+// keptAlways is how many bytes of its command a job may always hold. The number of jobs
+// bounds these, and small commands never wait for large ones.
 const keptAlways = 8 << 10
 
-// keep notes that a job holds on to size bytes of its command, or returns false
-// when all of them would hold on to more than most. One always may, and so may
-// small ones.
+// keep notes that a job holds size bytes of its command. It returns false if all jobs would
+// hold more than most. One job always may, and so may small commands.
 func (p *workers) keep(size, most int) bool {
 	total := p.kept.Add(int64(size))
 	if size > keptAlways && total > int64(most) && total > int64(size) {
@@ -151,9 +148,9 @@ func (p *workers) keep(size, most int) bool {
 // letGo takes back what keep has noted.
 func (p *workers) letGo(size int) { p.kept.Add(-int64(size)) }
 
-// close runs what is queued, drops what still waits when ctx is done, and ends
-// the goroutines once their jobs have. Callers that ctx has cut off may still
-// submit: their jobs are refused.
+// close runs what is queued, drops what still waits when ctx is done, and ends the
+// goroutines after their jobs. Callers that ctx has cut off may still submit: their jobs
+// are refused.
 func (p *workers) close(ctx context.Context) {
 	p.mu.Lock()
 	p.closed = true
