@@ -158,8 +158,8 @@ func mayChangeMuch(cmd *command.Spec) bool {
 		(cmd.Flags&command.Fast == 0 || cmd.Flags&command.Databases != 0 || cmd.Keys.Last == 2) // such as RENAMENX
 }
 
-// mayTakeLong reports whether a transaction that has taken too long moves or refuses at
-// this command.
+// mayTakeLong reports whether a command may take long. A transaction that has run too long moves
+// before such a command, or refuses it.
 func mayTakeLong(cmd *command.Spec) bool {
 	return cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
 }
