@@ -233,7 +233,7 @@ func TestMessagesOfAScriptAreBounded(t *testing.T) {
 	require.Less(t, allocatedBytes()-before, uint64(100*mib))
 	subscriber.do("SUBSCRIBE c", "*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n")
 	c.send(script)
-	require.ErrorContains(t, c.reply().(error), "ERR the messages of one script are longer together than proto-max-bulk-len")
+	require.ErrorContains(t, c.reply().(error), "ERR the messages of one script together exceed proto-max-bulk-len")
 	c.send(eval("redis.call('publish', 'c', ARGV[1]) redis.pcall('publish', 'c', ARGV[1]) return 'kept'", strings.Repeat("x", 3*mib/2)))
 	require.Equal(t, "kept", c.reply())
 	for range 1 + 1 { // an error of the script keeps what it has done

@@ -112,5 +112,5 @@ func cmdACLCat(c *conn, args [][]byte) {
 }
 
 func cmdACLUnsupported(c *conn, _ [][]byte) {
-	c.error("ERR ACL users are not supported: there are default, whose password is requirepass, and admin, whose password is admin-pass")
+	c.error("ERR ACL users are not supported: the only users are default (set requirepass) and admin (set admin-pass)")
 }

@@ -128,5 +128,5 @@ func cmdConfigResetStat(c *conn, _ [][]byte) {
 }
 
 func cmdConfigRewrite(c *conn, _ [][]byte) {
-	c.error("ERR CONFIG REWRITE is not supported: change the configuration file, which the server never writes")
+	c.error("ERR CONFIG REWRITE is not supported: edit the configuration file, the server never writes it")
 }

@@ -246,7 +246,7 @@ func TestKeysIsBounded(t *testing.T) {
 	}
 	require.Len(t, r.words("KEYS *"), n)
 	r.raw("INCREX", fmt.Sprintf("%04d", n)+long[4:])
-	r.is("KEYS *", "-ERR the keys that match are more than client-output-buffer-limit, use SCAN")
+	r.is("KEYS *", "-ERR the matching keys exceed client-output-buffer-limit, use SCAN")
 	require.Len(t, r.words("KEYS 00*"), 100)
 }
 

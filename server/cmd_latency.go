@@ -57,7 +57,7 @@ func cmdSlowlogGet(c *conn, args [][]byte) {
 			e.write(w)
 			if len(w.B)-start > most {
 				w.B = w.B[:start]
-				w.Error("ERR the entries are more than client-output-buffer-limit, ask for fewer")
+				w.Error("ERR the entries exceed client-output-buffer-limit, ask for fewer")
 				return
 			}
 		}

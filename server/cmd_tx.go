@@ -174,7 +174,7 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 }
 
 // errTableRead answers a command that locks the table, in a transaction that has locked it.
-const errTableRead = "ERR this command is not executed in a transaction that watches keys"
+const errTableRead = "ERR this command cannot run in a transaction that watches keys"
 
 // execUndo bounds what an EXEC on a loop remembers for taking it back, in bytes.
 const execUndo = 1 << 20

@@ -744,7 +744,7 @@ func TestLeaderOfAnOlderVersion(t *testing.T) {
 	follower.follow(leader.forward)
 	c := dial(t, follower.addr)
 	c.do("INCREX a", "*2\r\n:1\r\n:1\r\n")
-	c.do(`EVAL "return 1" 0`, "-ERR not before every node of the cluster is upgraded\r\n")
+	c.do(`EVAL "return 1" 0`, "-ERR not available until every node of the cluster is upgraded\r\n")
 	c.do("MULTI", "+OK\r\n")
 	c.do(`EVAL "return 1" 0`, "+QUEUED\r\n")
 	require.ErrorContains(t, c.call("EXEC").(error), "EXECABORT")

@@ -29,7 +29,7 @@ func TestWhatHangsShowsAndDoesNotHoldTheStop(t *testing.T) {
 	defer cancel()
 	err = s.Shutdown(ctx)
 	require.ErrorIs(t, err, context.DeadlineExceeded)
-	require.ErrorContains(t, err, "is left behind")
+	require.ErrorContains(t, err, "is abandoned")
 	require.Less(t, time.Since(begin), abandonAfter+patience)
 }
 

@@ -111,7 +111,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	case err := <-ended:
 		return err
 	case <-time.After(abandonAfter):
-		return fmt.Errorf("%w: something has been busy for %v and is left behind", ctx.Err(), s.Busy().Round(time.Millisecond))
+		return fmt.Errorf("%w: a command that has run for %v is abandoned", ctx.Err(), s.Busy().Round(time.Millisecond))
 	}
 }
 

@@ -67,7 +67,7 @@ func TestSlowlogReplyIsBounded(t *testing.T) {
 		c.call("EXISTS" + arg + arg + arg + arg)
 	}
 	require.Equal(t, int64(1<<12), c.call("SLOWLOG LEN"))
-	require.ErrorContains(t, c.call("SLOWLOG GET -1").(error), "ERR the entries are more than client-output-buffer-limit")
+	require.ErrorContains(t, c.call("SLOWLOG GET -1").(error), "ERR the entries exceed client-output-buffer-limit")
 	require.Len(t, c.call("SLOWLOG GET 3"), 3)
 	require.Zero(t, s.Stats().OutputKills)
 }

@@ -76,7 +76,7 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 
 // errLargeTransaction answers a command whose arguments are too much for its transaction,
 // which travels as one entry: all later decisions wait for it.
-const errLargeTransaction = "ERR a transaction may write 8388608 bytes: send less in one"
+const errLargeTransaction = "ERR a transaction may write at most 8388608 bytes: split it"
 
 // onlyInPlace are the flags of commands that a transaction only runs on its loop: they need
 // the connection, or act on more than keys of one database.

@@ -323,5 +323,5 @@ cases:
 	require.Contains(t, out, "remaining of calls: 90, but it is 97")
 	out, err = f(", attributes: {tokns: 40}", "calls: 90, tokens: 900")
 	require.Error(t, err)
-	require.Contains(t, out, "RL.COMMIT a tokns 40\n        \"a\": attribute 'tokns' is no cost of the hold, use tokens")
+	require.Contains(t, out, "RL.COMMIT a tokns 40\n        \"a\": attribute 'tokns' is not a cost of the hold, use tokens")
 }

@@ -68,7 +68,7 @@ ip      203.0.113.9        the client's address
 		"want a method and a URL":                                      {"http://x/", "--file", "a.yaml"},
 		"is no field":                                                  {"GET http://x/", "--file", "a.yaml", "-H", "eve"},
 		`--ip "x" is no address`:                                       {"GET http://x/", "--file", "a.yaml", "--ip", "x"},
-		"X-User is there twice":                                        {"GET http://x/v1/a/b", "--file", "a.yaml", "-H", "X-User: a", "-H", "X-User: b"},
+		"X-User is given twice":                                        {"GET http://x/v1/a/b", "--file", "a.yaml", "-H", "X-User: a", "-H", "X-User: b"},
 		"goes by different routes":                                     {"GET http://x/v1/a%2fb", "--file", "a.yaml"},
 	} {
 		_, err := routeRun(args...)

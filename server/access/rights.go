@@ -66,7 +66,7 @@ var (
 	// ErrUnknownClient is returned for a request with no credentials, or wrong ones.
 	ErrUnknownClient = errors.New("send a token or a password: Authorization: Bearer <token>")
 	// ErrNoRight is returned for a known client without the right.
-	ErrNoRight = errors.New("this token, password or certificate does not give that right")
+	ErrNoRight = errors.New("this token, password or certificate does not grant this right")
 	// ErrGuesses is returned after too many wrong passwords. Admit returns it for a wrong
 	// one, and the sender must be disconnected without an answer. AdmitAtOnce returns it
 	// for any.

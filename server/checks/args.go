@@ -166,7 +166,7 @@ var errHoldTTL = fmt.Errorf("ERR TTL must be %s to %s", policy.FormatDuration(po
 func (a *checkArgs) readTTL(args [][]byte) (n int, err error) {
 	switch {
 	case !a.holds:
-		return 0, errors.New("ERR TTL is of RL.RESERVE: what a check holds its policy says")
+		return 0, errors.New("ERR TTL is only for RL.RESERVE: the policy sets how long RL.CHECK keeps a slot")
 	case len(args) < 2:
 		return 0, command.ErrSyntax
 	}
@@ -196,7 +196,7 @@ func (a *checkArgs) onlyOptions(args [][]byte) error {
 }
 
 // errNamed is the error of an ID in a call that parseNamed does not read.
-var errNamed = errors.New("ERR ID is of RL.CHECK and RL.RESERVE")
+var errNamed = errors.New("ERR ID is only for RL.CHECK and RL.RESERVE")
 
 // maxID bounds the ID of a call, in bytes.
 const maxID = 128

@@ -13,12 +13,12 @@ import (
 
 // Errors of RL.DESCRIPTORS.
 var (
-	errHitsOfRequest  = fmt.Errorf("ERR hits of a request are 0 to %d", uint32(math.MaxUint32))
-	errHits           = errors.New("ERR hits of a descriptor are - or a whole number")
+	errHitsOfRequest  = fmt.Errorf("ERR hits of a request must be 0 to %d", uint32(math.MaxUint32))
+	errHits           = errors.New("ERR hits of a descriptor must be - or a whole number")
 	errNumDescriptors = fmt.Errorf("ERR a request has 1 to %d descriptors", policy.MaxDescriptors)
 	errNumEntries     = fmt.Errorf("ERR a descriptor has 1 to %d entries", policy.MaxEntries)
 	errFewArguments   = errors.New("ERR syntax error, a descriptor is not whole")
-	errAskedLimit     = errors.New("ERR the limit of a descriptor is - or requests/unit or requests/unit*multiplier, such as 10/minute")
+	errAskedLimit     = errors.New("ERR the limit of a descriptor must be -, requests/unit or requests/unit*multiplier, such as 10/minute")
 )
 
 // descriptorArgs are the parsed arguments of RL.DESCRIPTORS.

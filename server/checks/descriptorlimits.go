@@ -14,9 +14,9 @@ import (
 
 // Errors of requests that a policy with limits cannot answer.
 var (
-	errRefund     = errors.New("hits below 0 are for policies with descriptors")
-	errOwnLimit   = errors.New("a limit of the request is for policies with descriptors")
-	errSlotPolicy = errors.New("RL.CHECK and RL.RESERVE hold calls of a policy with limits of concurrent calls, RL.DESCRIPTORS does not")
+	errRefund     = errors.New("hits below 0 need a policy with descriptors")
+	errOwnLimit   = errors.New("a limit in the request needs a policy with descriptors")
+	errSlotPolicy = errors.New("the policy limits concurrent calls: use RL.CHECK or RL.RESERVE, not RL.DESCRIPTORS")
 )
 
 // limitsMemory is what RL.DESCRIPTORS uses for a policy with limits: its descriptors become

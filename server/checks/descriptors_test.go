@@ -285,8 +285,8 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 	require.EqualValues(t, verdict.Never, v.Statuses[1].RetryMS)
 	require.Equal(t, "allow", string(r.gets("ok ok:4294967295", "p", 0, "key=good").Reason))
 	for line, want := range map[string]string{
-		"p 0 1 1 key a -1 -":            "-ERR hits below 0 are for policies with descriptors",
-		"p 0 1 1 key a - 1/minute":      "-ERR a limit of the request is for policies with descriptors",
+		"p 0 1 1 key a -1 -":            "-ERR hits below 0 need a policy with descriptors",
+		"p 0 1 1 key a - 1/minute":      "-ERR a limit in the request needs a policy with descriptors",
 		"p 0 1 1 KEY a - -":             "-ERR \"KEY\" does not name an attribute",
 		"p 0 1 1 key a - 1/fortnight":   "-ERR the limit of a descriptor is",
 		"p 0 1 1 key a x -":             "-ERR hits of a descriptor",

@@ -18,8 +18,8 @@ func TestCommitOfAnUnknownAttribute(t *testing.T) {
 	const text = `{allow: [{key: good}], limits: {rpm: {by: key, rate: 60/m}, tpm: {by: key, cost: tokens, tiers: {attribute: tier, vip: unlimited, default: 6000/m}}}}`
 	r.SetPolicy("llm", text)
 	h := r.Held("llm key k tokens 4000")
-	r.Is("RL.COMMIT "+h+" token 10", "-ERR attribute 'token' is no cost of the hold, use tokens")
-	r.Is("RL.COMMIT "+h+" tokens 10 Tokens 10", "-ERR attribute 'Tokens' is no cost of the hold, use tokens")
+	r.Is("RL.COMMIT "+h+" token 10", "-ERR attribute 'token' is not a cost of the hold, use tokens")
+	r.Is("RL.COMMIT "+h+" tokens 10 Tokens 10", "-ERR attribute 'Tokens' is not a cost of the hold, use tokens")
 	require.Equal(t, "reserved", rig.Pair(t, r.Words("RL.EXPLAIN HOLD "+h), "state"), "nothing is settled")
 	r.Allows("llm key k tokens 0 PEEK", "rpm", "rpm=58 tpm=2000")
 
@@ -34,7 +34,7 @@ func TestCommitOfAnUnknownAttribute(t *testing.T) {
 		require.Equal(t, "committed", r.Settle("RL.COMMIT "+h+" tokens 9000").Reason)
 	}
 	h = r.Held("llm key v tier vip")
-	r.Is("RL.COMMIT "+h+" token 10", "-ERR attribute 'token' is no cost of the hold, use COST")
+	r.Is("RL.COMMIT "+h+" token 10", "-ERR attribute 'token' is not a cost of the hold, use COST")
 
 	// After an edit nobody knows any more what the policy knew.
 	h = r.Held("llm key e tier vip tokens 4000")

@@ -46,11 +46,11 @@ func TestHoldOfTokens(t *testing.T) {
 	c = r.Reserve("llm key k tokens 1")
 	require.Equal(t, []any{int64(0), int64(2010)}, []any{c.Allowed, c.Retry})
 	r.Is("RL.COMMIT llm;nobody tokens 1", "-NOHOLD there is no hold 'llm;nobody'")
-	r.Is("RL.CANCEL x", "-NOHOLD there is no hold 'x', they are called policy;id")
+	r.Is("RL.CANCEL x", "-NOHOLD there is no hold 'x', the name of a hold is policy;id")
 	r.Is("RL.COMMIT "+h2+" tokens", "-ERR attribute 'tokens' has no value")
 	r.Is("RL.RESERVE llm key k tokens 1 TTL 2h", "-ERR TTL must be 1s to 1h")
 	r.Is("RL.RESERVE llm key k tokens 1 TTL", "-ERR syntax error")
-	r.Is("RL.CHECK llm key k tokens 1 TTL 5s", "-ERR TTL is of RL.RESERVE: what a check holds its policy says")
+	r.Is("RL.CHECK llm key k tokens 1 TTL 5s", "-ERR TTL is only for RL.RESERVE: the policy sets how long RL.CHECK keeps a slot")
 	r.Is("RL.RESERVE none", "-NOPOLICY there is no policy 'none'")
 
 	r.Advance(80 * time.Second)
@@ -214,7 +214,7 @@ func TestHoldsAreHidden(t *testing.T) {
 	l := rig.Pair(t, x, "limits").([]any)[0]
 	require.Equal(t, "@p:a;user=eve", rig.Pair(t, l, "key"))
 	require.EqualValues(t, 40, rig.Pair(t, l, "cost"))
-	r.Is("RL.EXPLAIN HOLD x", "-NOHOLD there is no hold 'x', they are called policy;id")
+	r.Is("RL.EXPLAIN HOLD x", "-NOHOLD there is no hold 'x', the name of a hold is policy;id")
 	r.Words("FLUSHALL")
 	r.Is("RL.CANCEL "+h, "-NOHOLD there is no hold '"+h+"'")
 }
@@ -256,7 +256,7 @@ func TestCallsThatAreRepeated(t *testing.T) {
 	r.Is("RL.CHECK reset email alice@x ID 7f3 ID 7f3", "-ERR syntax error, ID is given twice")
 	r.Is("RL.CHECK reset email alice@x ID "+strings.Repeat("x", 129), "-ERR ID must be 1 to 128 bytes")
 	r.Is("RL.CANCEL reset;7f3", "-NOHOLD there is no hold 'reset;7f3'")
-	r.Is("RL.EXPLAIN POLICY reset email a ID 7f3", "-ERR ID is of RL.CHECK and RL.RESERVE")
+	r.Is("RL.EXPLAIN POLICY reset email a ID 7f3", "-ERR ID is only for RL.CHECK and RL.RESERVE")
 	r.Allows("reset email alice@x ip 1.1.1.1 PEEK COST 0", "account", "account=1 ip=18")
 
 	// Also where the policy says something else by now.

@@ -91,7 +91,7 @@ func (c *Checker) settleHold(call *command.Call, m *checkMemory, how engine.Sett
 func noHold(call *command.Call, id []byte) {
 	text := fmt.Sprintf("NOHOLD there is no hold '%s'", command.Clip(id, command.ErrorClip))
 	if bytes.IndexByte(id, ';') < 0 {
-		text += ", they are called policy;id"
+		text += ", the name of a hold is policy;id"
 	}
 	call.Error(text)
 }
@@ -181,9 +181,9 @@ func (x *settler) accepts(r *reservation.Record) error {
 			continue
 		}
 		if len(costs) == 0 {
-			return badCall{fmt.Errorf("attribute '%s' is no cost of the hold, use COST", command.Clip([]byte(name), command.ErrorClip))}
+			return badCall{fmt.Errorf("attribute '%s' is not a cost of the hold, use COST", command.Clip([]byte(name), command.ErrorClip))}
 		}
-		return badCall{fmt.Errorf("attribute '%s' is no cost of the hold, use %s", command.Clip([]byte(name), command.ErrorClip), strings.Join(costs, ", "))}
+		return badCall{fmt.Errorf("attribute '%s' is not a cost of the hold, use %s", command.Clip([]byte(name), command.ErrorClip), strings.Join(costs, ", "))}
 	}
 	return nil
 }

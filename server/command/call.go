@@ -208,7 +208,7 @@ const (
 	ExecTime = 10 * time.Millisecond
 
 	// ErrNotYet answers a command that a leader of an older version does not know.
-	ErrNotYet = "ERR not before every node of the cluster is upgraded"
+	ErrNotYet = "ERR not available until every node of the cluster is upgraded"
 
-	ErrExecTime = "BUSY the transaction takes too long for another command that may take long"
+	ErrExecTime = "BUSY the transaction has run too long to start another slow command"
 )

@@ -13,7 +13,7 @@ var (
 	//lint:ignore ST1005 the text that every Redis client knows
 	errOutOfMemory = errors.New("OOM command not allowed when used memory > 'maxmemory'.")
 	errNotLeader   = errors.New("TRYAGAIN not the leader")
-	errNotShared   = errors.New("CLUSTERDOWN no leader answers, and this is not decided without one")
+	errNotShared   = errors.New("CLUSTERDOWN no leader answers, and this command needs one")
 )
 
 // EngineError gives an error of the engine its RESP prefix, and Redis's text if there is

@@ -91,7 +91,7 @@ func (t *Table) add(cmd, parent *Spec) error {
 		return fmt.Errorf("command %q: needs a handler or subcommands", cmd.Full)
 	}
 	if (cmd.Flags&Guarded != 0 || cmd.Guards != nil) && cmd.Flags&(Fast|Script) != 0 {
-		return fmt.Errorf("command %q: is guarded, and would go the way of fast ones, who are not asked for", cmd.Full)
+		return fmt.Errorf("command %q: a guarded command cannot be Fast or Script, which skip the check of users", cmd.Full)
 	}
 	names[cmd.Name] = cmd
 	cmd.Index = t.count

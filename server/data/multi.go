@@ -96,12 +96,12 @@ func collect(call *command.Call, keys [][]byte) error {
 const yieldAfter = 1 << 20
 
 var (
-	errLargeReply = errors.New("the values are more than client-output-buffer-limit")
+	errLargeReply = errors.New("the values exceed client-output-buffer-limit")
 	errLeaves     = errors.New("the values are too many bytes for a loop")
 )
 
 // errLargeStep answers a call that would write too much in one step.
-const errLargeStep = "ERR one command may write 8388608 bytes: send less in one"
+const errLargeStep = "ERR a command may write at most 8388608 bytes: split it"
 
 func mSet(call *command.Call) { setPairs(call, false) }
 

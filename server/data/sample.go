@@ -15,7 +15,7 @@ var (
 	errCountTooLarge = errors.New("ERR value is out of range")
 	errNotPositive   = errors.New("ERR value is out of range, must be positive")
 	errManyRepeats   = errors.New("ERR at most " + strconv.Itoa(packed.MaxEntries) + " entries that may repeat in a reply")
-	errLongReply     = errors.New("ERR the reply is longer than client-output-buffer-limit")
+	errLongReply     = errors.New("ERR the reply exceeds client-output-buffer-limit")
 )
 
 // sample is the arguments of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER: count different

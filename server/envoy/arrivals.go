@@ -26,7 +26,7 @@ const (
 )
 
 var (
-	errArriving = status.Error(codes.ResourceExhausted, "BUSY too many requests have not come whole")
+	errArriving = status.Error(codes.ResourceExhausted, "BUSY too many requests are incomplete")
 	errEndless  = status.Error(codes.ResourceExhausted, "BUSY too many clients watch health or use reflection")
 )
 

@@ -195,7 +195,7 @@ func keys(call *command.Call) {
 const (
 	// KeyOverhead is the memory of a key in a reply beside its bytes.
 	KeyOverhead = 16
-	ErrManyKeys = "ERR the keys that match are more than client-output-buffer-limit, use SCAN"
+	ErrManyKeys = "ERR the matching keys exceed client-output-buffer-limit, use SCAN"
 )
 
 func randomKey(call *command.Call) {

@@ -158,7 +158,7 @@ func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 // Missing returns the error for a policy that Set does not have.
 func (b *Book) Missing(name []byte) string {
 	if err := b.trouble(string(name)); err != nil {
-		return "ERR policy '" + string(name) + "' is not understood by this node: " + err.Error()
+		return "ERR policy '" + string(name) + "' cannot be read by this node: " + err.Error()
 	}
 	return fmt.Sprintf("NOPOLICY there is no policy '%s'", command.Clip(name, command.ErrorClip))
 }

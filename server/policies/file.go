@@ -153,7 +153,7 @@ func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 }
 
 // errOfFile is returned for a change of a policy that a node's file has.
-var errOfFile = errors.New("ERR the policy is in a node's file: change it there, or take it out of it")
+var errOfFile = errors.New("ERR the policy is in a node's policy file: change it there, or remove it from the file")
 
 // loadFile is RL.POLICY FILE. It replies whether the file was loaded, which file is in
 // force, and how many records have changed.
@@ -161,7 +161,7 @@ func (e *Editor) loadFile(call *command.Call) {
 	f := &ofFile{node: string(call.Args[2]), path: string(call.Args[3])}
 	text := append([]byte(nil), call.Args[4]...)
 	if f.node == "" || f.path == "" {
-		call.Error("ERR a file has a node and a path")
+		call.Error("ERR RL.POLICY LOAD needs a node and a path")
 		return
 	}
 	c := &change{from: f}

@@ -53,9 +53,9 @@ func TestForeignPoliciesAreReplaced(t *testing.T) {
 				}
 				r.Allows("p COST 4", "l", "l=6")
 				plant(r, engine.PolicyRecord{Name: "p", Value: []byte(record)})
-				require.Contains(t, rig.Format(r.Words("RL.CHECK p")), "-ERR policy 'p' is not understood by this node")
+				require.Contains(t, rig.Format(r.Words("RL.CHECK p")), "-ERR policy 'p' cannot be read by this node")
 				if kind != "unknown text" { // which GET shows
-					require.Contains(t, rig.Format(r.Words("RL.POLICY GET p")), "-ERR policy 'p' is not understood by this node")
+					require.Contains(t, rig.Format(r.Words("RL.POLICY GET p")), "-ERR policy 'p' cannot be read by this node")
 				}
 
 				got := rig.Format(r.Parse(r.Raw(args...)))

@@ -195,7 +195,7 @@ func (x *maker) breaks(name string, err error) {
 		x.broken = make(map[string]error)
 	}
 	x.broken[name] = err
-	x.log.Error("a policy is not understood by this node", "policy", name, "error", err)
+	x.log.Error("this node cannot read a policy: calls of it fail", "policy", name, "error", err)
 }
 
 // make returns the set that edits make of another. Committed edits were tried, so they fit.

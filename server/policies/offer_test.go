@@ -32,7 +32,7 @@ func TestAFileOfPolicies(t *testing.T) {
 	require.Equal(t, "/etc/n1.yaml", rig.Pair(t, r.Words("RL.POLICY GET a"), "file"))
 	require.Equal(t, "node n1", rig.Pair(t, r.Words("RL.POLICY GET a"), "author"))
 
-	const refused = "-ERR the policy is in a node's file: change it there, or take it out of it: /etc/n1.yaml"
+	const refused = "-ERR the policy is in a node's policy file: change it there, or remove it from the file: /etc/n1.yaml"
 	for _, args := range [][]string{
 		{"SET", "a", "{limits: {l: {rate: 11/h}}}"}, {"SET", "a", "DRYRUN", "{limits: {l: {rate: 11/h}}}"}, {"DEL", "a"}, {"DEL", "a", "RESET"},
 		{"LOAD", "{policies: {a: {limits: {l: {rate: 11/h}}}}}"}, {"LOAD", "{lists: {bad: [eve]}}"}, {"ROLLBACK", "b", "1"},

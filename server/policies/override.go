@@ -30,11 +30,11 @@ type overrideArgs struct {
 
 // Errors of overrides.
 var (
-	errOverrideKind = errors.New("ERR syntax error, say LIMIT, TIER or SCALE behind the name")
+	errOverrideKind = errors.New("ERR syntax error, use LIMIT, TIER or SCALE after the name")
 	errPercent      = errors.New("ERR SCALE must be a percentage such as 50%")
 	errUntil        = errors.New("ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds")
-	errOverridden   = errors.New("ERR a policy may have 1000000 overrides")
-	errDescriptor   = errors.New("ERR a policy with descriptors has no limits or tiers by attributes to override: give the caller a descriptor of its own in the text (RL.POLICY SET keeps what was counted), such as {key: api_key, value: acme, rate_limit: ...}, or turn all limits up or down with SCALE")
+	errOverridden   = errors.New("ERR a policy may have at most 1000000 overrides")
+	errDescriptor   = errors.New("ERR a policy with descriptors takes no override but SCALE: for one caller, add a descriptor to the policy, such as {key: api_key, value: acme, rate_limit: ...}")
 )
 
 // maxOverrides bounds those of a policy.
@@ -138,7 +138,7 @@ func overrideOf(p *policy.Policy, a *overrideArgs) (o policy.Override, err error
 		o, err = c.TierOverride(a.tier, a.until)
 	default:
 		if len(a.pairs) > 0 {
-			return o, errors.New("ERR SCALE is of the whole policy: it has no attributes")
+			return o, errors.New("ERR SCALE applies to the whole policy and takes no attributes")
 		}
 		o, err = p.ScaleOverride(a.percent, a.until)
 	}

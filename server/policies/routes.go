@@ -21,7 +21,7 @@ func hasRoutes(edits []bookEdit) bool {
 // warnOfRoutes warns of routes that another node has accepted and this one cannot serve.
 func (b *Book) warnOfRoutes(set *policy.Set) {
 	if err := set.CheckAddresses(); err != nil {
-		b.log.Warn("gateways cannot go by these routes on this node", "error", err)
+		b.log.Warn("this node cannot use the routes: gateways get 503", "error", err)
 	}
 }
 

@@ -60,7 +60,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	if err == nil {
 		err = next.CheckRoutes()
 		if err != nil && len(edits) == 1 && edits[0].key == nil && edits[0].record == nil {
-			err = fmt.Errorf("a route needs what is to be deleted: %w", err)
+			err = fmt.Errorf("a route uses the policy to delete: %w", err)
 		}
 	}
 	if err == nil && b.noGateways && hasRoutes(edits) {

@@ -162,7 +162,7 @@ func parseChange(args [][]byte, with changeOptions) (a changeArgs, err error) {
 			a.dry, n = true, 1
 		case command.EqualFold(word, "if") && with&withIf != 0 && len(args) > 1:
 			if a.version, err = wire.ParseInteger(args[1]); err == nil && a.version < 0 {
-				err = errors.New("ERR IF must be 0 or more: 0 is that there is no such policy")
+				err = errors.New("ERR IF must be a version, or 0 for a policy that must not exist yet")
 			}
 		case command.EqualFold(word, "change") && with&withText != 0 && len(args) > 1:
 			a.counters, err = parseCounters(args[1])

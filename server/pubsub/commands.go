@@ -173,7 +173,7 @@ func (h *Hub) Refusal(channel string) string {
 		return errChannel
 	}
 	if channel == h.own {
-		return "ERR events are published by the server alone"
+		return "ERR only the server publishes events"
 	}
 	return ""
 }

@@ -38,7 +38,7 @@ func TestMessagesReachSubscribers(t *testing.T) {
 	r.hub.PublishTo("news", []byte("z"))
 	require.Equal(t, []string{push("message", "news", "z")}, a.take())
 	require.Empty(t, b.take(), "a pattern was meant for other channels")
-	require.Contains(t, publisher.do("PUBLISH own x"), "-ERR events are published by the server alone")
+	require.Contains(t, publisher.do("PUBLISH own x"), "-ERR only the server publishes events")
 }
 
 // Whatever ends a subscription leaves nothing behind.

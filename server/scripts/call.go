@@ -177,7 +177,7 @@ func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	return nil
 }
 
-const errMessages = "ERR the messages of one script are longer together than proto-max-bulk-len"
+const errMessages = "ERR the messages of one script together exceed proto-max-bulk-len"
 
 // waits sets how durable the script's reply is: as strict as the strictest of its commands
 // about keys. It is SYNC if one asks for SYNC, and ASYNC if all ask for ASYNC.

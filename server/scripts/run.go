@@ -454,7 +454,7 @@ func (r *run) fail(w *resp.Writer, err error) {
 	case errors.Is(err, engine.ErrUndoFull):
 		r.failWith(w, "ERR", "it changes too much in one step")
 	case errors.Is(err, engine.ErrNotIsolated):
-		r.failWith(w, "BUSY", "it touches what the transaction does not hold")
+		r.failWith(w, "BUSY", "it touches keys that the transaction did not lock")
 	case errors.Is(err, errOvertaken):
 		r.failWith(w, "BUSY", "others keep changing its keys while it runs")
 	case errors.Is(err, memory.ErrFull):

@@ -133,7 +133,7 @@ func TestMessagesAreSentAtTheEnd(t *testing.T) {
 	require.Equal(t, 1, c.moved, "it was taken back once")
 	go func() { eventually(t, "it to move", r.scripts.Kill) }()
 	require.Contains(t, c.do("EVAL", "redis.call('publish', 'c', 'three') while true do end", "0"), "killed")
-	require.Contains(t, c.do("EVAL", "return redis.call('publish', 'own', 'x')", "0"), "events are published by the server alone")
+	require.Contains(t, c.do("EVAL", "return redis.call('publish', 'own', 'x')", "0"), "only the server publishes events")
 	require.Contains(t, c.do("EVAL", "for i = 1, 1025 do redis.call('publish', 'c', 'x') end", "0"), "at most 1024 messages from one script")
 	require.Contains(t, c.do("EVAL_RO", "return redis.call('publish', 'c', 'x')", "0"), "Write commands are not allowed")
 	require.Equal(t, 1+1+1024, len(b.got))

@@ -100,4 +100,4 @@ func (r *run) watched() []engine.Watch {
 const yieldAfter = 1 << 20
 
 // errLongReply ends a transaction whose reply is too long.
-var errLongReply = errors.New("the reply is longer than client-output-buffer-limit")
+var errLongReply = errors.New("the reply exceeds client-output-buffer-limit")

@@ -72,7 +72,7 @@ const (
 )
 
 // ErrCrowded ends a step to make room for others.
-var ErrCrowded = errors.New("too many slow scripts and transactions run at a time, and this one has taken longest")
+var ErrCrowded = errors.New("too many slow scripts and transactions are running, and this one ran longest")
 
 // Share is the time that an address or a connection has had of late. It is guarded by mu of
 // its turns.

@@ -78,7 +78,7 @@ func foreign(r *http.Request) *problem {
 	host := hostOf(r)
 	err := browsers.Check(r)
 	if err != nil || host != "localhost" && !isAddress(host) {
-		return &problem{http.StatusForbidden, "NOPERM", "a page of another origin may not change anything: set http-write-token, and send it"}
+		return &problem{http.StatusForbidden, "NOPERM", "a page of another origin may not change anything: set http-write-token and send it"}
 	}
 	return nil
 }
@@ -92,7 +92,7 @@ func (a *api) rebound(r *http.Request) *problem {
 	if !a.local || strings.IndexByte(host, '.') < 0 || isAddress(host) || strings.HasSuffix(host, ".localhost") || host == "localhost.localdomain" {
 		return nil
 	}
-	return &problem{http.StatusForbidden, "NOPERM", "this port is for this machine, by its address or as localhost: for other names set http-read-token and http-see-token, and send them"}
+	return &problem{http.StatusForbidden, "NOPERM", "this port answers only to its address or localhost: to use another name, set http-read-token and http-see-token, and send them"}
 }
 
 // hostOf returns the name or address that a request is sent to, without the port.

@@ -113,7 +113,7 @@ func (a *api) routes(mux *http.ServeMux) {
 	}
 	mux.Handle("GET /v1/openapi.yaml", a.conns.serving(http.HandlerFunc(document)))
 	mux.Handle("/v1/", a.conns.serving(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		sendProblem(w, &problem{status: http.StatusNotFound, detail: "there is no such path; /v1/openapi.yaml has those that there are"})
+		sendProblem(w, &problem{status: http.StatusNotFound, detail: "no such path: see /v1/openapi.yaml"})
 	})))
 }
 
@@ -221,7 +221,7 @@ func checkPost(w http.ResponseWriter, r *http.Request) *problem {
 		w.Header().Set("Allow", http.MethodPost)
 		return &problem{status: http.StatusMethodNotAllowed, detail: "use POST"}
 	case !isJSON(r.Header["Content-Type"]):
-		return &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: application/json"}
+		return &problem{status: http.StatusUnsupportedMediaType, detail: "the body must have Content-Type: application/json"}
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ var (
 // status that /v1/check would have answered with respond=status.
 func (a *api) batch(x *exchange) *problem {
 	if x.r.Header[fieldKey] != nil {
-		return &problem{status: http.StatusBadRequest, detail: "the checks of a batch are named one by one, by id"}
+		return &problem{status: http.StatusBadRequest, detail: "Idempotency-Key cannot name a batch: give each check an id"}
 	}
 	if p := x.receive(maxBatchBytes); p != nil {
 		return p
@@ -175,7 +175,7 @@ func (b *budget) give(n int) {
 }
 
 var errNoMemory = &problem{http.StatusServiceUnavailable, "BUSY",
-	fmt.Sprintf("long bodies and batches that are being read and answered take %d MiB, or all clients together maxmemory-clients", maxBatchMemory>>20)}
+	fmt.Sprintf("long bodies and batches take %d MiB, or all clients together take maxmemory-clients", maxBatchMemory>>20)}
 
 // take takes n bytes for the exchange, until its end. If too few are left, it closes the
 // connections that do not read their answers, so that the next batch may find room.

@@ -85,7 +85,7 @@ const fieldKey = "Idempotency-Key"
 
 var (
 	errKey      = errors.New(`Idempotency-Key must be one text of printable ASCII, such as "8e03978e-40d5"`)
-	errTwoNames = errors.New("Idempotency-Key and id are different names for one call")
+	errTwoNames = errors.New("Idempotency-Key and id must be equal when both are given")
 )
 
 // nameCall gives a call the id in Idempotency-Key.

@@ -99,7 +99,7 @@ var (
 	errNotAsked  = &problem{status: http.StatusForbidden, detail: "no route lets this request pass"}
 	errStranger  = &problem{status: http.StatusForbidden, detail: "the caller is not in trusted-proxies: routes answer only those"}
 	errAmbiguous = &problem{status: http.StatusForbidden, detail: policy.ErrEncodedSlash.Error()}
-	errNotKnown  = &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node has begun and does not know these routes yet"}
+	errNotKnown  = &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node has just started and does not know these routes yet"}
 )
 
 // route fills in the exchange's call as the named routes say. ask is false if no call is

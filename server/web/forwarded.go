@@ -52,7 +52,7 @@ func (f *Forwarded) read(r *http.Request, gate, below string) error {
 func one(h http.Header, name string, to *string) error {
 	switch values := h[name]; {
 	case len(values) > 1:
-		return fmt.Errorf("%s is there twice: a gateway has to put its own in the place of its client's", name)
+		return fmt.Errorf("%s is given twice: the gateway must replace its client's header, not add one", name)
 	case len(values) == 1:
 		*to = values[0]
 	}
@@ -79,7 +79,7 @@ func (f *Forwarded) describe(c *verdict.Call) {
 }
 
 // errNoTarget is returned for a request without a path, which routes need.
-var errNoTarget = errors.New("X-Forwarded-Uri is missing: routes go by the path")
+var errNoTarget = errors.New("X-Forwarded-Uri is missing: routes need the path")
 
 // Route finds the route of the request. If that asks a policy, it fills in c, which must be
 // empty but may have room for attributes.

@@ -48,7 +48,7 @@ func below(path, top string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-var errGate = &problem{status: http.StatusNotFound, detail: "a policy is one segment of the path; a / in its name is written :"}
+var errGate = &problem{status: http.StatusNotFound, detail: "the policy must be one segment of the path: write : for a / in its name"}
 
 // policyOf returns the name of the policy, or of the routes, below a gate. It is one
 // segment, in which `:` stands for `/`. Only at pathAuthz may more follow, which is

@@ -57,7 +57,7 @@ func syntax(err error) error {
 // end returns an error unless the text ends here.
 func (r *jsonReader) end() error {
 	if _, err := r.d.ReadToken(); !errors.Is(err, io.EOF) {
-		return r.wrong("there is something behind the JSON text")
+		return r.wrong("unexpected data after the JSON text")
 	}
 	return nil
 }
@@ -113,7 +113,7 @@ func (r *jsonReader) object(fields []string, each func(field int) error) error {
 	return r.members(func(name []byte) error {
 		field := slices.IndexFunc(fields, func(field string) bool { return field == string(name) })
 		if field < 0 {
-			return r.wrong("unknown field %q, there are %s", clip(string(name)), strings.Join(fields, ", "))
+			return r.wrong("unknown field %q; known fields: %s", clip(string(name)), strings.Join(fields, ", "))
 		}
 		if r.d.PeekKind() == jsontext.KindNull {
 			_, err := r.d.ReadToken()
@@ -146,7 +146,7 @@ func (r *jsonReader) digits() (string, error) {
 	}
 	digits := t.String()
 	if strings.ContainsAny(digits, ".eE") {
-		return "", r.wrong("a whole number is expected, without a fraction or an exponent")
+		return "", r.wrong("expected a whole number, without a fraction or an exponent")
 	}
 	return digits, nil
 }

@@ -17,9 +17,9 @@ import (
 var limitFields = []string{"key", "limit", "period", "algorithm", "align", "burst", "cost"}
 
 var (
-	errOfLimits = errors.New("wait_ms, debt and force are of a call with limits")
-	errOfPolicy = errors.New("a call with limits has no policy, attributes and id, and each limit its own cost")
-	errLimits   = errors.New("at least one limit is expected")
+	errOfLimits = errors.New("wait_ms, debt and force need limits in the call")
+	errOfPolicy = errors.New("a call with limits takes no policy, attributes, id or cost: each limit has its own cost")
+	errLimits   = errors.New("at least one limit is required")
 )
 
 // readChain reads a field of a call with limits.

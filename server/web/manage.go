@@ -85,7 +85,7 @@ func checkBody(r *http.Request, m *admin.Method) *problem {
 			return nil
 		}
 	}
-	return &problem{status: http.StatusUnsupportedMediaType, detail: "the body has to be Content-Type: " + strings.Join(m.Types, " or ")}
+	return &problem{status: http.StatusUnsupportedMediaType, detail: "the body must have Content-Type: " + strings.Join(m.Types, " or ")}
 }
 
 // perform reads the body and answers. It takes a place once the body has arrived, so that a

@@ -33,9 +33,9 @@ func problemOf(err error) *problem {
 	case errors.Is(err, server.ErrBusy):
 		return &problem{http.StatusServiceUnavailable, "BUSY", err.Error()}
 	case errors.Is(err, server.ErrClosed):
-		return &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node stops, and nothing was run"}
+		return &problem{http.StatusServiceUnavailable, "TRYAGAIN", "this node is stopping, and nothing was run"}
 	case errors.Is(err, server.ErrCutOff), errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return &problem{http.StatusServiceUnavailable, "UNCERTAIN", "the server stops, and the decision may have been taken"}
+		return &problem{http.StatusServiceUnavailable, "UNCERTAIN", "this node is stopping, and the call may have been decided"}
 	}
 	return &problem{http.StatusInternalServerError, "", err.Error()}
 }

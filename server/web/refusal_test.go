@@ -31,8 +31,8 @@ func TestBadRequests(t *testing.T) {
 	f(`{`, 400, "unexpected EOF")
 	f(`[]`, 400, `an object is expected, at byte 0`)
 	f(`{}`, 400, "policy is missing")
-	f(`{"policy":"p"} x`, 400, "there is something behind the JSON text")
-	f(`{"polcy":"p"}`, 400, `unknown field "polcy", there are policy, attributes`)
+	f(`{"policy":"p"} x`, 400, "unexpected data after the JSON text")
+	f(`{"polcy":"p"}`, 400, `unknown field "polcy"; known fields: policy, attributes`)
 	f(`{"policy":"p","ttl":"1s"}`, 400, `unknown field "ttl"`)
 	f(`{"policy":"p","policy":"q"}`, 400, `duplicate object member name "policy"`)
 	f(`{"policy":"p","cost":1.5}`, 400, "without a fraction")
@@ -43,7 +43,7 @@ func TestBadRequests(t *testing.T) {
 	f(`{"policy":"p","respond":"yes"}`, 400, "respond: must be verdict or status")
 	f(`{"policy":"p","id":""}`, 400, "id: must have 1 to 128 bytes")
 	f(`{"policy":"p","id":"x","peek":true}`, 400, "PEEK and ID exclude each other")
-	f(`{"policy":"p","attributes":{"user":[]}}`, 400, "the value of an attribute is a text")
+	f(`{"policy":"p","attributes":{"user":[]}}`, 400, "the value must be a string")
 	for _, twice := range []string{`"user":"a","user":"b"`, `"user":null,"user":"b"`, `"user":"b","user":null`, `"user":"","user":"b"`, `"x":null,"x":null`} {
 		f(`{"policy":"p","attributes":{`+twice+`}}`, 400, "duplicate object member name")
 	}

@@ -97,7 +97,7 @@ func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribut
 			}
 			err = syntax(err)
 		default:
-			err = r.wrong("the value of an attribute is a text, a whole number, true or false")
+			err = r.wrong("the value must be a string, a whole number, true or false")
 		}
 		list = append(list, verdict.Attribute{Name: name, Value: value})
 		return err

@@ -89,10 +89,10 @@ func TestRoutesOfWrongGateways(t *testing.T) {
 	r := routed(t, server.Config{}, web.Config{TrustedProxies: loopback})
 	target := []string{"X-Forwarded-Uri", "/v1/a", "X-Forwarded-For", "203.0.113.1"}
 	for want, header := range map[string][]string{
-		"X-Forwarded-Uri is there twice":    append([]string{"X-Forwarded-Uri", "/healthz"}, target...),
-		"X-Forwarded-Method is there twice": append([]string{"X-Forwarded-Method", "GET", "X-Forwarded-Method", "GET"}, target...),
-		"X-Forwarded-Host is there twice":   append([]string{"X-Forwarded-Host", "a", "X-Forwarded-Host", "b"}, target...),
-		"X-User is there twice":             append([]string{"X-User", "eve", "X-User", "bob"}, target...),
+		"X-Forwarded-Uri is given twice":    append([]string{"X-Forwarded-Uri", "/healthz"}, target...),
+		"X-Forwarded-Method is given twice": append([]string{"X-Forwarded-Method", "GET", "X-Forwarded-Method", "GET"}, target...),
+		"X-Forwarded-Host is given twice":   append([]string{"X-Forwarded-Host", "a", "X-Forwarded-Host", "b"}, target...),
+		"X-User is given twice":             append([]string{"X-User", "eve", "X-User", "bob"}, target...),
 		"X-Forwarded-Uri is missing":        {"X-Forwarded-For", "203.0.113.1"},
 	} {
 		a := r.request("GET", "/v1/auth/routes:edge", "", header...)
@@ -143,7 +143,7 @@ func TestRoutesAreRecords(t *testing.T) {
 		require.Contains(t, r.run(args...).Error(), want)
 	}
 	fails(`there is no policy "logn", did you mean "login"?`, "RL.POLICY", "SET", "routes/edge", "{else: logn}")
-	fails("a route needs what is to be deleted: ", "RL.POLICY", "DEL", "login")
+	fails("a route uses the policy to delete: ", "RL.POLICY", "DEL", "login")
 	fails("NOPOLICY", "RL.CHECK", "routes/edge")
 	require.Equal(t, int64(2), r.run("RL.POLICY", "SET", "routes/edge", "{else: deny, match: {/v1/*: allow}}").Int)
 	require.Equal(t, 200, r.gateway("/v1/auth", "GET", "x", "/v1/items/1").status)

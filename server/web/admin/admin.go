@@ -163,7 +163,7 @@ func (r *Request) query(known ...string) (url.Values, error) {
 	}
 	for name, list := range values {
 		if !slices.ContainsFunc(known, func(k string) bool { return name == k || strings.HasSuffix(k, ".") && strings.HasPrefix(name, k) }) {
-			return nil, wrong("unknown parameter %.64q, there are %s", name, strings.Join(known, ", "))
+			return nil, wrong("unknown parameter %.64q; known parameters: %s", name, strings.Join(known, ", "))
 		}
 		if len(list) > 1 {
 			return nil, wrong("parameter %.64q is given twice", name)

@@ -89,7 +89,7 @@ func checkNames(text []byte) error {
 		}
 	}
 	if _, err := d.Token(); !errors.Is(err, io.EOF) {
-		return errors.New("there is something behind the JSON value")
+		return errors.New("unexpected data after the JSON value")
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (a attributes) pairs() ([]string, error) {
 			}
 			list = append(list, name, v.String())
 		default:
-			return nil, wrong("attribute %.64q: the value of an attribute is a text, a whole number, true or false", name)
+			return nil, wrong("attribute %.64q: the value must be a string, a whole number, true or false", name)
 		}
 	}
 	return list, nil

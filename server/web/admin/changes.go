@@ -16,7 +16,7 @@ func (a *API) putPolicy(r *Request) (Answer, error) {
 		return Answer{}, err
 	}
 	if name := r.name(); name == "." || name == ".." { // many clients clean such a path
-		return Answer{}, wrong("a policy of this name cannot be made over HTTP")
+		return Answer{}, wrong("a policy named . or .. cannot be made over HTTP")
 	}
 	args, err := a.condition(r)
 	if err != nil {
@@ -56,7 +56,7 @@ func (a *API) condition(r *Request) ([]string, error) {
 	case len(match) == 0 && len(none) == 0:
 		return nil, nil
 	case len(match) > 0 && len(none) > 0, len(match) > 1, len(none) > 1:
-		return nil, wrong("one of If-Match and If-None-Match, with one value")
+		return nil, wrong("send one of If-Match and If-None-Match, with one value")
 	case len(none) == 1 && none[0] == "*":
 		return []string{"IF", "0"}, nil
 	case len(none) == 1:
@@ -178,7 +178,7 @@ func (a *API) resetPolicy(r *Request) (Answer, error) {
 		return Answer{}, err
 	}
 	if body.All != (len(pairs) == 0) {
-		return Answer{}, wrong("say attributes, of a caller, or all: true")
+		return Answer{}, wrong("attributes of a caller, or all: true, is required")
 	}
 	reply, err := a.ask(r, append([]string{"RL.POLICY", "RESET", r.name()}, pairs...)...)
 	if err != nil {

@@ -21,7 +21,7 @@ func (a *API) top(r *Request) (Answer, error) {
 	}
 	if by := values.Get("by"); by != "" {
 		if !slices.Contains(rankings, by) {
-			return Answer{}, wrong("by is one of %s", strings.Join(rankings, ", "))
+			return Answer{}, wrong("by must be one of %s", strings.Join(rankings, ", "))
 		}
 		args = append(args, by)
 	}
@@ -89,7 +89,7 @@ func (a *API) explain(r *Request) (Answer, error) {
 		given++
 	}
 	if given != 1 || len(pairs) > 0 && body.Policy == nil {
-		return Answer{}, wrong("say key, or hold, or policy and attributes")
+		return Answer{}, wrong("key, hold, or policy with attributes is required")
 	}
 	reply, err := a.ask(r, args...)
 	if err != nil {

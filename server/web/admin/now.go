@@ -115,7 +115,7 @@ func (a *API) cluster(r *Request) (Answer, error) {
 	}
 	c := a.view.Cluster()
 	if c == nil {
-		return Answer{}, &Error{Status: http.StatusNotFound, Code: "NOCLUSTER", Detail: "this node is on its own: it has no data-dir"}
+		return Answer{}, &Error{Status: http.StatusNotFound, Code: "NOCLUSTER", Detail: "this node is not in a cluster: it has no data-dir"}
 	}
 	return answer(c)
 }

@@ -52,7 +52,7 @@ func (o *override) set(policy string) ([]string, error) {
 		given++
 	}
 	if given != 1 || (o.Limit == "") != (o.Rate == "") {
-		return nil, wrong("an override has limit and rate, or tier, or percent")
+		return nil, wrong("an override needs limit and rate, or tier, or percent")
 	}
 	pairs, err := o.Attributes.pairs()
 	if err == nil {
@@ -64,7 +64,7 @@ func (o *override) set(policy string) ([]string, error) {
 	case o.Until != nil && *o.Until != "":
 		args = append(args, "UNTIL", *o.Until)
 	case len(pairs) > 0 && pairs[0] == "until": // RL.OVERRIDE would read it as its option
-		return nil, wrong("an override by attribute until has an until itself")
+		return nil, wrong("an override by an attribute named until needs the field until too")
 	}
 	return append(args, pairs...), nil
 }
@@ -124,7 +124,7 @@ func selected(values url.Values) ([]string, error) {
 		given++
 	}
 	if given > 1 || given == 0 && len(pairs) > 0 {
-		return nil, wrong("an override is named by limit, or by tier=true, or by scale=true, and by attributes.<name>")
+		return nil, wrong("name the override by limit, tier=true or scale=true, and by attributes.<name>")
 	}
 	return append(args, pairs...), nil
 }
@@ -152,7 +152,7 @@ func (a *API) getOverrides(r *Request) (Answer, error) {
 	count := int64(defaultList)
 	if c := values.Get("count"); c != "" {
 		if count, err = strconv.ParseInt(c, 10, 64); err != nil || count < 1 || count > maxList {
-			return Answer{}, wrong("count is from 1 to %d", maxList)
+			return Answer{}, wrong("count must be 1 to %d", maxList)
 		}
 	}
 	reply, err := a.ask(r, "RL.OVERRIDE", "LIST", r.name(), "AFTER", values.Get("after"), "COUNT", strconv.FormatInt(count, 10))
@@ -203,7 +203,7 @@ func (a *API) deleteOverride(r *Request) (Answer, error) {
 		return Answer{}, err
 	}
 	if which == nil {
-		return Answer{}, wrong("say which: limit, tier=true or scale=true")
+		return Answer{}, wrong("limit, tier=true or scale=true is required")
 	}
 	reply, err := a.ask(r, append([]string{"RL.OVERRIDE", "DEL", r.name()}, which...)...)
 	switch {

@@ -108,7 +108,7 @@ var algorithms = []struct {
 	is   algo.Algorithm
 }{{"token", algo.Token}, {"leaky", algo.Leaky}, {"fixed", algo.Fixed}, {"sliding", algo.Sliding}, {"log", algo.Log}}
 
-var errTrialSlow = &Error{Status: http.StatusUnprocessableEntity, Detail: "the trial takes too long: fewer calls, or a simpler policy"}
+var errTrialSlow = &Error{Status: http.StatusUnprocessableEntity, Detail: "the trial takes too long: send fewer calls or a simpler policy"}
 
 // simulate answers the results of a trace of calls.
 func (a *API) simulate(r *Request) (Answer, error) {
@@ -134,15 +134,15 @@ func (a *API) simulate(r *Request) (Answer, error) {
 // check fills in defaults, and returns the start in Unix ns.
 func (t *trial) check() (start int64, err error) {
 	if (t.Limit == nil) == (t.Policies == "") {
-		return 0, wrong("say limit, or policies")
+		return 0, wrong("limit or policies is required")
 	}
 	if len(t.Trace) == 0 || len(t.Trace) > maxSteps {
-		return 0, wrong("trace has 1 to %d steps", maxSteps)
+		return 0, wrong("trace must have 1 to %d steps", maxSteps)
 	}
 	start = trialStart.UnixNano()
 	if t.Start != "" {
 		if start, err = policy.ParseTime(t.Start); err != nil || start <= 0 {
-			return 0, wrong("start is a time such as 2026-01-01T00:00:00Z")
+			return 0, wrong("start must be a time such as 2026-01-01T00:00:00Z")
 		}
 	}
 	calls, before := 0, int64(0)
@@ -157,13 +157,13 @@ func (t *trial) check() (start int64, err error) {
 		}
 		switch {
 		case s.AtMS < before || s.AtMS > maxAt.Milliseconds():
-			return 0, wrong("step %d: at_ms goes forward, to %d at most", i+1, maxAt.Milliseconds())
+			return 0, wrong("step %d: at_ms must not go back, and must be at most %d", i+1, maxAt.Milliseconds())
 		case s.Times < 1 || s.Times > maxTimes:
-			return 0, wrong("step %d: times is from 1 to %d", i+1, maxTimes)
+			return 0, wrong("step %d: times must be 1 to %d", i+1, maxTimes)
 		case *s.Cost < 0:
-			return 0, wrong("step %d: cost is 0 or more", i+1)
+			return 0, wrong("step %d: cost must be 0 or more", i+1)
 		case (s.Policy == "") != (t.Limit != nil), t.Limit != nil && len(s.Attributes) > 0:
-			return 0, wrong("step %d: a call of policies has a policy and attributes, one of a limit has neither", i+1)
+			return 0, wrong("step %d: policy and attributes are required with policies, and not allowed with limit", i+1)
 		}
 		before = s.AtMS
 		if calls += s.Times; calls > maxCalls {
