@@ -136,8 +136,8 @@ func TestScriptsAreAccounted(t *testing.T) {
 	require.Zero(t, s.Stats().MemoryKills)
 }
 
-// Of several jobs the one that has most is ended, whoever asks for more, and what
-// its client holds besides is left alone.
+// Of several jobs the one that has most is ended, whichever asks for more. Other memory of its
+// client is left alone.
 func TestTheJobThatHasMostIsEnded(t *testing.T) {
 	const bound = 16 * mib
 	s, addr := startServer(t, Config{Runtime: Runtime{ClientMemory: bound}})
@@ -282,8 +282,8 @@ func TestMessagesAreWrittenInTurns(t *testing.T) {
 	require.EqualValues(t, 0, s.memory.Total())
 }
 
-// A message of another thread never comes between the parts of one, nor into a
-// reply: not while a worker has a command of the subscriber.
+// A message of another thread never comes between the parts of a message, nor into a reply: not
+// while a worker has a command of the subscriber.
 func TestMessagesAndRepliesOfWorkers(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c, publisher := dial(t, addr), dial(t, addr)
@@ -305,7 +305,7 @@ func TestMessagesAndRepliesOfWorkers(t *testing.T) {
 	}
 }
 
-// Nothing is left in the account of what its clients have dropped.
+// The account has nothing left of dropped work.
 func TestDroppedWorkIsGivenBack(t *testing.T) {
 	s, addr := loaded(t, 0)
 	publisher := dial(t, addr)
@@ -331,8 +331,8 @@ func TestDroppedWorkIsGivenBack(t *testing.T) {
 	}
 }
 
-// A reply of the leader that finds no room is replaced by an error that tells that
-// the command was executed.
+// A reply of the leader that finds no room becomes an error, which says that the command was
+// executed.
 func TestRepliesOfTheLeaderAreAccounted(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, Config{ForwardTimeout: patience, Runtime: Runtime{ClientMemory: 4 * mib}})
 	c := dial(t, leader.addr)

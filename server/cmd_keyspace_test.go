@@ -198,7 +198,7 @@ func TestScan(t *testing.T) {
 	} {
 		r.is(line, "-ERR "+want)
 	}
-	// Any cursor is safe, whoever made it up.
+	// Any cursor is safe, even an invented one.
 	for _, cursor := range []string{"1", "9007199254740991", "9007199254740992", "9223372036854775807"} {
 		require.Len(t, r.words("SCAN "+cursor), 2)
 	}

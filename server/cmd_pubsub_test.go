@@ -337,9 +337,8 @@ func TestShardedChannelsAreTheLeadersWithMoved(t *testing.T) {
 	}
 }
 
-// A subscriber that falls behind is closed, and costs no more than its output
-// buffer's limit until then: one that does not read, and one whose thread has no
-// time to take its messages.
+// A subscriber that falls behind is closed. Until then it costs no more than its output
+// buffer's limit, whether it does not read or its thread has no time for its messages.
 func TestSlowSubscriber(t *testing.T) {
 	const limit = 1 << 20
 	message := "PUBLISH c " + strings.Repeat("x", 10_000) + "\r\n"
@@ -389,8 +388,8 @@ func TestSubscriptionsAreBounded(t *testing.T) {
 	}
 }
 
-// However many names a client subscribes to, in one call or in many, its thread
-// is not held up: half a million took a second, and as much again at the end.
+// However many names a client subscribes to, in one call or in many, its thread is not held up.
+// Half a million took a second, and another second at the end.
 func TestSubscriptionsAreFew(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)

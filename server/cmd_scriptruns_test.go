@@ -24,8 +24,8 @@ func fields(t *testing.T, reply any) map[string]any {
 	return m
 }
 
-// scriptsOf asks RL.SCRIPTS, and returns what it tells of all and of each, by
-// the library of a known one and by the SHA1 of another.
+// scriptsOf calls RL.SCRIPTS. It returns the counts of all scripts and of each, by the library
+// of a known script and by the SHA1 of another.
 func scriptsOf(t *testing.T, c *client, args string) (all map[string]any, each map[string]map[string]any) {
 	t.Helper()
 	all, each = fields(t, c.call("RL.SCRIPTS"+args)), make(map[string]map[string]any)

@@ -39,8 +39,8 @@ func asked(t *testing.T, m *machine, commandsAndReplies ...string) {
 	}
 }
 
-// What the failure policy has answered is of no table, so an EXEC that rests on
-// it does nothing: a leader that was only late would add the rest later.
+// Answers of the failure policy are in no table, so an EXEC that depends on one does nothing.
+// If the leader was only late, it would execute the rest later.
 func TestWatchDoesNotRestOnAFailurePolicy(t *testing.T) {
 	f, _, m := orphan(t, partition.FailLocal, "SET k 100")
 	f.become(partition.Leading)
@@ -53,8 +53,8 @@ func TestWatchDoesNotRestOnAFailurePolicy(t *testing.T) {
 	require.Equal(t, "*1\r\n+OK\r\n", m.take())
 }
 
-// A script that was loaded is there on the next leader: its SHA1 is answered
-// when its text is committed, also where replies do not wait for that.
+// A loaded script is on the next leader: its SHA1 is answered when its text is committed, even
+// if other replies do not wait for that.
 func TestScriptLoadWaitsForItsCommit(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
 	f.topology = threeVoters
@@ -89,8 +89,7 @@ func TestCountersGoOnWithoutALeader(t *testing.T) {
 	require.Equal(t, ":2\r\n:1\r\n:3\r\n", m.take())
 }
 
-// What is no counter, and what is not an increment of one, is the leader's to
-// answer.
+// Only the leader answers commands that are not about counters, or do not increment them.
 func TestNotEverythingIsCountedWithoutALeader(t *testing.T) {
 	for _, policy := range []partition.OnFailure{partition.FailLocal, partition.FailOpen} {
 		_, _, m := orphan(t, policy, "INCR n", "SET text abc", "RPUSH list a", "SETEX half 100 1.5")

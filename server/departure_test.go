@@ -45,9 +45,8 @@ func TestDeposedLeaderKeepsItsClients(t *testing.T) {
 	require.Zero(t, n.Stats().Uncertain)
 }
 
-// With redirect moved, what comes during a handover waits all the same, and the
-// connection closes when nothing is owed: no transaction is torn, no command
-// dropped.
+// With redirect moved, commands that arrive during a handover wait, and the connection closes
+// when all replies have left: no transaction is torn, no command dropped.
 func TestMovedClientsAreClosedAtRest(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
 	s, m := replicatedMachine(t, f, Config{Redirect: RedirectMoved})
@@ -165,8 +164,8 @@ func TestStoppingLeaderTakesLeaveOfNodes(t *testing.T) {
 	stream.expectClosed()
 }
 
-// What had been sent to a leader that takes its leave is sent to the next one,
-// from the first command on that has no reply.
+// Commands that were sent to a leader that leaves are sent to the next one, from the first
+// without a reply on.
 func TestFramesGoOnAfterALeave(t *testing.T) {
 	next := startNode(t, partition.Leading, Config{})
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
@@ -243,9 +242,8 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 	}
 }
 
-// What was sent to a leader that hands over before that was noticed has its
-// answer, however late. For handoverAfter no other answer is given either, and
-// nobody is told that there is no leader.
+// Commands that were sent to a leader before its handover was noticed get its answer, however
+// late. For handoverAfter no other answer is given, and no error says that there is no leader.
 func TestHandoverPutsDeadlinesOff(t *testing.T) {
 	cfg := Config{ForwardTimeout: 50 * time.Millisecond, HandoverWait: patience, OnFailure: partition.FailOpen}
 	leader := lateLeader(t, 300*time.Millisecond)

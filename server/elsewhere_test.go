@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// With on-failure open every call of a limit gets the answer of a leader whose
-// limits are full, errors included, while it is within the backstop.
+// With on-failure open every call of a limit, while it is within the backstop, gets the answer
+// of a leader whose limits are full, including errors.
 func TestFailOpenAnswersAsFullLimits(t *testing.T) {
 	clock, _ := engine.NewManualClock(rigStart)
 	node := func(role partition.Role, cfg Config) *machine {

@@ -104,8 +104,8 @@ func TestForwardedPipelineIsOneFrame(t *testing.T) {
 	require.Nil(t, m.in)
 }
 
-// A script begins a frame, which takes the fast commands behind it along: in a
-// cluster that waits for commits each frame takes a round.
+// A script begins a frame, and the fast commands after it go along: in a cluster that waits for
+// commits each frame takes a round.
 func TestScriptsTakeWhatFollowsAlong(t *testing.T) {
 	_, follower := pairOfNodes(t, Config{}, patient)
 	m := newMachine(follower.Server)
@@ -280,9 +280,8 @@ func TestSlowFramesDoNotOutlastTheirLeader(t *testing.T) {
 	require.Equal(t, 1, next.engine.Len())
 }
 
-// A slow command that the leader does not answer does not keep what follows
-// waiting when no leader is known for a while; one that is heard again in time
-// may still answer.
+// A slow command that the leader does not answer holds up the commands after it only until no
+// leader has been known for a while. A leader that is heard again in time may still answer.
 func TestSlowFramesDoNotWaitForNobody(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, Config{ForwardTimeout: 100 * time.Millisecond})
 	answer := make(chan struct{})

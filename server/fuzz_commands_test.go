@@ -20,13 +20,12 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// FuzzCommands feeds scripts to a connection without a socket: no panic, and
-// for every command exactly one reply, in the connection's protocol.
+// FuzzCommands feeds scripts to a connection without a socket. It must not panic, and each
+// command must have exactly one reply, in the connection's protocol.
 //
-// A line of a script is a command, its words separated by single spaces. A
-// first word that names no command stands for one that its hash picks, so that
-// few inputs are wasted on unknown commands; after a question mark it stays as
-// it is. "@ms" moves the clock.
+// A line of a script is a command, its words separated by single spaces. A first word that
+// names no command stands for a command that its hash picks, so that few inputs are wasted on
+// unknown commands. After a question mark the word stays as it is. "@ms" moves the clock.
 func FuzzCommands(f *testing.F) {
 	clock, set := engine.NewManualClock(rigStart)
 	e := engine.New(engine.Config{Shards: 4, MaxBytes: 1 << 20, Clock: clock, LogMaxEntries: 64})
@@ -149,8 +148,8 @@ func requireOneReply(t *testing.T, m *machine, args []string) {
 	require.Equal(t, 1, replies, "%q replied %q", args, out)
 }
 
-// What a command may cost the thread that it runs on: a millisecond and a little
-// for each byte, and as much again for the instrumentation of the fuzzer.
+// Bounds of the time that a command may take on its thread: a millisecond, a little for each
+// byte, and as much again for the fuzzer's instrumentation.
 const (
 	costTime         = 20 * time.Millisecond
 	costTimePerByte  = 2 * time.Microsecond

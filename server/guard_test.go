@@ -100,8 +100,8 @@ func TestClientListWhileClientsCome(t *testing.T) {
 	wg.Wait()
 }
 
-// What one call asks about, and what a connection has the server remember, is
-// bounded in number: the thread that it runs on serves others too.
+// The names in one call, and what a connection makes the server remember, are bounded in
+// number, because the thread serves others too.
 func TestNamesOfOneCallAreBounded(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c := dial(t, addr)

@@ -20,7 +20,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience is how long a test waits for something that should come at once.
 const patience = 10 * time.Second
 
 // testCommands are commands that only tests have.
@@ -144,8 +144,8 @@ func (c *client) do(cmd, want string) {
 	c.expect(want)
 }
 
-// call sends an inline command and returns its reply: nil, an int64, a string,
-// an error, a float64, or a []any; a map is a list of pairs, flat.
+// call sends an inline command and returns its reply: nil, an int64, a string, an error, a
+// float64, or a []any. A map becomes a flat list of pairs.
 func (c *client) call(cmd string) any {
 	c.t.Helper()
 	c.send(cmd + "\r\n")

@@ -8,10 +8,9 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// BenchmarkHolds is pipelines of 16 commands from the bytes of the input to those of
-// the replies, of random ones of a million callers under three limits: checks, holds
-// and their settlements, and checks with an ID. Of the last two there are as many
-// records as there may be.
+// BenchmarkHolds runs pipelines of 16 random commands, from the bytes of the input to those of
+// the replies. They are of a million callers under three limits: checks, holds and their
+// settlements, and checks with an ID. There are as many records as may exist.
 func BenchmarkHolds(b *testing.B) {
 	const (
 		policy = "{limits: {user: {by: user, rate: 1000/day}, pair: {by: [tenant, user], rate: 1001/day}, tenant: {by: tenant, rate: 1000000/day}}}"

@@ -21,8 +21,8 @@ func (c *client) reset() {
 	require.NoError(c.t, c.Close())
 }
 
-// What waits for a worker or a turn is dropped with its connection: it gives back what
-// it holds before a worker is free, and it does not run.
+// A job that waits for a worker or a turn is dropped with its connection. It gives back its
+// memory before a worker is free, and it does not run.
 func TestJobsThatWaitAreDroppedWithTheirConnections(t *testing.T) {
 	long := strings.Repeat("x", 2*4<<10)
 	for name, sent := range map[string]string{

@@ -86,8 +86,8 @@ func TestTurnsOfAllDrivers(t *testing.T) {
 	c.expect(want)
 }
 
-// However many connections send commands that take long, one on each round trip, who
-// sends light ones does not wait for all of them, and all of them get on.
+// However many connections send slow commands, one on each round trip, a client with light
+// commands does not wait for all of them, and all of them advance.
 func TestManySlowClientsLetOthersGoFirst(t *testing.T) {
 	_, addr := startServer(t, Config{IOThreads: 1})
 	slowClients(t, addr, 100, "test.slow 2ms", 4)
@@ -103,10 +103,9 @@ func TestManySlowStreamsLetOthersGoFirst(t *testing.T) {
 	slowClients(t, ln.Addr().String(), 50*runtime.GOMAXPROCS(0), "test.spin 2ms", 100) // among themselves Go's scheduler chooses
 }
 
-// slowClients has n clients send a command, each when it has the reply of the one
-// before. PINGs of another one mostly take far less than a round of theirs, which is
-// 200 ms, or 100 ms for streams. unfair is how many times as many turns as another one
-// somebody may have had.
+// slowClients runs n clients that send a command each time that they have the reply. PINGs of
+// another client mostly take far less than a round of them, which is 200 ms, or 100 ms for streams.
+// unfair is how many times as many rounds one client may get as another.
 func slowClients(t *testing.T, addr string, n int, command string, unfair int64) {
 	counts := make([]atomic.Int64, n)
 	var stop atomic.Bool

@@ -486,8 +486,8 @@ func (a ascending) Role() partition.Role {
 	return a.fakeCluster.Role()
 }
 
-// A batch that begins while the node begins to lead decides by the clock that the leader goes on with, not by the one
-// that it had before.
+// A batch that begins while the node begins to lead decides by the leader's clock, not by the
+// clock from before.
 func TestTimeOfABatchIsTheLeaders(t *testing.T) {
 	clock, set := engine.NewManualClock(rigStart)
 	later := rigStart + int64(10*time.Second)
@@ -499,9 +499,8 @@ func TestTimeOfABatchIsTheLeaders(t *testing.T) {
 	require.Equal(t, later, m.lane.now)
 }
 
-// A job that has ended is part of what a handover commits, however late its
-// connection learns of it. With async, a round of heartbeats that fails
-// meanwhile says nothing about it.
+// A handover also commits the effects of jobs that have ended, however late their connections
+// learn of it. With async, a failed round of heartbeats meanwhile says nothing about them.
 func TestJobsOutliveTheirLeadership(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		for _, command := range []string{"FLUSHALL", "KEYS *"} {

@@ -86,7 +86,7 @@ func TestTheLeaderIsChargedOnce(t *testing.T) {
 	require.Equal(t, int64(3), used())
 }
 
-// A batch is no more than a leader with low limits takes at once.
+// A batch has no more charges than a leader with low limits accepts at once.
 func TestBatchesOfChargesAreBounded(t *testing.T) {
 	for _, tc := range []struct {
 		low          Config

@@ -92,8 +92,8 @@ func TestClientPauseOfTransactions(t *testing.T) {
 	}
 }
 
-// The end of a pause concerns those who wait, however many others are connected:
-// it posted to all of them, and a pipeline of pauses held the loop for seconds.
+// The end of a pause wakes only the connections that wait, however many others exist. It once
+// posted to all, and a pipeline of pauses held the loop for seconds.
 func TestUnpauseWakesOnlyWhoWaits(t *testing.T) {
 	s, m := testMachine(t, Config{}, new(committer))
 	other, idle := newMachine(s), newMachine(s)

@@ -172,8 +172,8 @@ func TestChecksBehindAChangeInATransaction(t *testing.T) {
 	}
 }
 
-// A change that meets the end of its node's leadership has changed nothing, and
-// its client is told so by a code that says to come again.
+// A change that meets the end of its node's leadership has changed nothing, and the error's
+// code says that the client may try again.
 func TestChangesOnANodeThatIsDeposed(t *testing.T) {
 	n := newPolicyNode(t, partition.Leading)
 	n.replica.Depose() // which the server has not heard of
@@ -499,8 +499,8 @@ func member(i int, domain string) string {
 	return fmt.Sprintf("somebody-%0*d@%s", 64-len("somebody-@")-len(domain), i, domain)
 }
 
-// A list may have as many entries as the reference promises, longer than a record by
-// far: on every node, in snapshots, and as an earlier version.
+// A list may have as many entries as the reference promises, much more than fit a record: on
+// every node, in snapshots, and as an earlier version.
 func TestListOfAsManyEntriesAsPromised(t *testing.T) {
 	leader, follower, late := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following), newPolicyNode(t, partition.Following)
 	commit := func(want string, args ...string) {

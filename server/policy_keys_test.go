@@ -10,9 +10,9 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// plainWrites has each command that writes keys, on K, which is the counter of a
-// policy, in each of its places; the reply, where it is not WRONGTYPE, behind an
-// arrow. string, list, zset, set and hash are keys of these types.
+// plainWrites has each command that writes keys, with K, the counter of a policy, in each of
+// its places. If the reply is not WRONGTYPE, it follows an arrow. string, list, zset, set and
+// hash are keys of these types.
 const plainWrites = `
 expire K 5 -> 0
 pexpire K 5 -> 0

@@ -98,8 +98,8 @@ func TestNodesLearnHowFarTheLeaderIs(t *testing.T) {
 	})
 }
 
-// Under open and local a reply that is held for pace leaves before its caller
-// has gone; one that has to be durable does not, and with closed none does.
+// Under open and local a reply that is parked for pace leaves before its caller gives up. A
+// reply that must be durable does not, and with closed none does.
 func TestRepliesHeldForPaceLeaveInTime(t *testing.T) {
 	for _, policy := range []partition.OnFailure{partition.FailClosed, partition.FailOpen, partition.FailLocal} {
 		f := newFakeCluster(partition.Waiting)

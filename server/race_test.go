@@ -19,8 +19,8 @@ import (
 	"github.com/headgate-io/headgate/ledger"
 )
 
-// hustle sends n commands at random on a connection, and drops the replies, until
-// all are sent or the connection is closed, which the commands of others may do.
+// hustle sends n random commands on a connection and drops the replies, until all are sent or
+// the connection is closed, which other commands may do.
 func hustle(t *testing.T, addr string, names []string, seed uint64, n int) {
 	c := dial(t, addr)
 	_ = c.SetDeadline(time.Now().Add(30 * patience))

@@ -42,8 +42,8 @@ func TestStreamsTakeWhatNodesForward(t *testing.T) {
 	c.do("OBJECT", "-ERR wrong number of arguments for 'object' command\r\n")
 }
 
-// The commands that a node accepts from another one for its clients are those
-// that it forwards, and those that clients put between them.
+// A node accepts from another node the commands that it forwards, and those that clients put
+// between them.
 func TestForwardedCommands(t *testing.T) {
 	tab, err := command.NewTable(new(Server).commandLists()...)
 	require.NoError(t, err)
@@ -140,8 +140,8 @@ func TestStreamsDoNotCountAgainstMaxclients(t *testing.T) {
 	dial(t, leader.addr).expect("-ERR max number of clients reached\r\n")
 }
 
-// A stream's reader writes the replies: a node that reads them late has all of
-// them, in order, and the bounds of output are as ever.
+// A stream's reader writes the replies. A node that reads them late gets all of them, in order,
+// and the bounds of output hold.
 func TestRepliesToANodeThatReadsLate(t *testing.T) {
 	leader := startNode(t, partition.Leading, Config{})
 	c := dial(t, leader.forward)

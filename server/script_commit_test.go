@@ -97,8 +97,8 @@ func TestRepliesOfScriptsWaitForTheirCommit(t *testing.T) {
 	}
 }
 
-// A long text that is loaded waits for its commit as a short one does, though it
-// is compiled on a worker: who was answered need never send it again.
+// A long text that is loaded waits for its commit as a short one does, though it is compiled on
+// a worker. After the reply the client need never send it again.
 func TestLongScriptsAreLoadedForGood(t *testing.T) {
 	for _, text := range []string{"return 1", "return 1 --" + strings.Repeat("x", 2*4<<10)} {
 		for _, failure := range []error{nil, partition.ErrUncertain} {

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/server/memory"
 )
 
-// bombs has as many scripts at a time take all the memory that they get, each in
-// its own way, and returns when they have ended.
+// bombs runs several scripts at a time that take all the memory they can get, each in its own
+// way. It returns when they have ended.
 func bombs(t *testing.T, addr string, n int) {
 	t.Helper()
 	bodies := []string{

@@ -43,9 +43,8 @@ func resident(t *testing.T) int64 {
 	return int64(m.HeapAlloc)
 }
 
-// A hundred thousand scripts of one client, by EVAL and by SCRIPT LOAD, take
-// bounded memory, and another client's scripts go on: new ones, and those that
-// it has loaded and uses.
+// A hundred thousand scripts of one client, by EVAL and by SCRIPT LOAD, take bounded memory.
+// Another client's scripts continue to run: new ones, and those that it has loaded and uses.
 func TestManyDistinctScripts(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	const batch = 500
@@ -115,8 +114,8 @@ func replyOf(s *Server, m *machine, line string) string {
 	return m.take()
 }
 
-// A leader that has been left a full table of texts takes new ones all the same:
-// what nobody has used since it leads makes room, what came with EVAL first.
+// A leader that inherits a full table of texts takes new ones all the same. Texts that nobody
+// has used since it leads make room, those from EVAL first.
 func TestScriptsOfEarlierLeadersMakeRoom(t *testing.T) {
 	for _, loaded := range []bool{false, true} {
 		e, _, s, m := leaderOfScripts(t)
@@ -224,8 +223,8 @@ func TestScriptOfCopiesLeavesItsLoop(t *testing.T) {
 	}
 }
 
-// Every command, with too few arguments and with too many, has a reply in a
-// script and in a transaction: none needs what only a client's own call has.
+// In a script and in a transaction every command has a reply, with too few and with too many
+// arguments: none needs anything that only a client's own call has.
 func TestCommandsInScriptsAndTransactions(t *testing.T) {
 	s, m := testMachine(t, Config{Settings: newFakeSettings()}, new(committer))
 	reply := func(args ...string) string {

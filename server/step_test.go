@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// No atomic step writes more than others may be made to wait for: it is refused as a
-// whole, or the command in it that would, whatever it is made of.
+// No atomic step writes more than others may have to wait for. The step, or the command in it
+// that would, is refused.
 func TestStepsAreBoundedInBytes(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)

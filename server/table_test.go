@@ -48,8 +48,8 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.Long, "del unlink exists touch rl.reset scan keys flushdb flushall publish spublish mget mset msetnx script|load cluster|countkeysinslot cluster|getkeysinslot debug|digest rl.policy|check rl.policy|load rl.policy|file rl.policy|reset")
 }
 
-// A command that asks limits says how it is answered without a leader, and one that
-// gives its key a value says so; no other command does.
+// A command that asks limits says how it is answered without a leader. A command that sets its
+// key to a value says so. No other command does.
 func TestCommandsSayWhatHappensWithoutALeader(t *testing.T) {
 	tab, err := command.NewTable(new(Server).commandLists()...)
 	require.NoError(t, err)

@@ -63,8 +63,8 @@ func TestHugePipeline(t *testing.T) {
 	c.expect(strings.Repeat("+PONG\r\n", n))
 }
 
-// A client that never reads stops being served once the kernel and the soft
-// limit are full, and costs no more memory; another is served meanwhile.
+// A client that never reads is no longer served once the kernel's buffer and the soft limit are
+// full. It costs no more memory, and another client is served meanwhile.
 func TestClientThatNeverReads(t *testing.T) {
 	const soft, size = 64 << 10, 10_000
 	s, addr := startServer(t, Config{OutputBufferSoft: soft})
@@ -247,9 +247,8 @@ func TestMaxClients(t *testing.T) {
 	dial(t, addr).do("PING", "+PONG\r\n")
 }
 
-// TestDescriptorsRunOut lowers the limit of descriptors in a process of its own
-// and connects until accept fails: the server waits, lives, and accepts again
-// when there is room.
+// TestDescriptorsRunOut lowers the limit of descriptors in a process of its own and connects
+// until accept fails. The server waits, lives, and accepts again when there is room.
 func TestDescriptorsRunOut(t *testing.T) {
 	const role = "HEADGATE_TEST_FEW_DESCRIPTORS"
 	if os.Getenv(role) == "" {
@@ -346,8 +345,8 @@ func TestShutdownIsBounded(t *testing.T) {
 	stuck.expectClosed()
 }
 
-// What a connection has not said yet, a job that nobody waits for any more and a
-// leader that does not answer hold up no shutdown.
+// Half a command, a job that nobody waits for, and a leader that does not answer hold up no
+// shutdown.
 func TestShutdownIsBoundedByWhatHasNotBegun(t *testing.T) {
 	cut := func(t *testing.T, s *Server) {
 		t.Helper()

@@ -9,8 +9,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Commands on some keys see all or nothing of another one: MGET of MSET, and
-// EXISTS and DEL of RENAME.
+// A command on several keys sees all or nothing of another: MGET of MSET, and EXISTS and DEL of
+// RENAME.
 func TestSomeKeysAreOneStep(t *testing.T) {
 	_, addr := startServer(t, Config{IOThreads: 2})
 	for name, c := range map[string]struct {

@@ -123,7 +123,7 @@ func TestTrackingRedirects(t *testing.T) {
 	require.Equal(t, []any{"tracking-redir-broken"}, data.reply().([]any)[:1])
 }
 
-// BCAST promises news of what other connections have read too.
+// BCAST also promises news of keys that other connections have read.
 func TestTrackingOfPrefixes(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)

@@ -42,8 +42,8 @@ var open = strings.Fields(`
 	script script|load script|debug script|help function function|flush function|list function|load function|help slowlog slowlog|get slowlog|len slowlog|help time
 	test.hold test.work test.hang test.big`)
 
-// A command that has no key, and does more than to read or to act on its own
-// connection, is for admin alone, or is listed as one that is not.
+// A command without keys that does more than read, or act on its own connection, is for admin
+// only, or is listed as an exception.
 func TestEveryCommandIsGuardedOrOpen(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
@@ -155,8 +155,8 @@ func TestWithoutAdminPassEveryoneAdministers(t *testing.T) {
 	require.Nil(t, c.call("ACL GETUSER admin"))
 }
 
-// A user is the connection's, from AUTH or HELLO to RESET; a change of the
-// password concerns who comes after it, and a new one those who are not admin.
+// A connection has its user from AUTH or HELLO to RESET. A changed password applies to later
+// logins, and a new admin-pass to the users who are not admin.
 func TestWhoIsAdmin(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)
@@ -316,8 +316,8 @@ func TestGuardedCommandsInScripts(t *testing.T) {
 	require.ErrorContains(t, run(flush).(error), text)
 }
 
-// A node asks for what it forwards; the leader trusts it, knows the author of a
-// change, and lets a script of admin's call what it may.
+// A node checks what it forwards. The leader trusts it, knows the author of a change, and lets
+// a script of admin's call guarded commands.
 func TestGuardedCommandsAreAskedForWhereTheyCome(t *testing.T) {
 	with := Runtime{AdminPass: "pw"}
 	leader, follower := pairOfNodes(t, Config{Runtime: with}, Config{Runtime: with, ForwardTimeout: patience})
@@ -398,7 +398,7 @@ func TestCallersAdminister(t *testing.T) {
 	}
 }
 
-// The leader's own password says nothing of what another node forwards.
+// The leader's own password does not matter for commands that another node forwards.
 func TestLeadersTrustNodesThatForward(t *testing.T) {
 	leader := startNode(t, partition.Leading, Config{Runtime: Runtime{AdminPass: "pw"}})
 	c := dial(t, leader.forward)

@@ -15,8 +15,8 @@ import (
 	"github.com/headgate-io/headgate/ledger"
 )
 
-// Every write to a watched key fails EXEC, also one that leaves the key as it
-// was, one of the same connection, and one of a script.
+// Every write to a watched key fails EXEC, even one that leaves the key as it was, one of the
+// same connection, or one of a script.
 func TestEveryWriteToAWatchedKeyCounts(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)
@@ -59,8 +59,8 @@ func TestEveryWriteToAWatchedKeyCounts(t *testing.T) {
 	}
 }
 
-// What a script has taken back fails no transaction, also if it does so again
-// and again; what it has done does, also if it ends with an error.
+// Writes that a script takes back fail no transaction, even if it does so again and again.
+// Writes that stay do, even if the script ends with an error.
 func TestScriptsThatAreTakenBackFailNoTransaction(t *testing.T) {
 	_, addr := startServer(t, Config{Runtime: Runtime{ScriptTime: 50 * time.Millisecond}})
 	c, other := dial(t, addr), dial(t, addr)

@@ -141,8 +141,8 @@ func TestGuessesOfTokens(t *testing.T) {
 	require.NoError(t, err, "the right one is not kept waiting")
 }
 
-// An address may be wrong so often; then nothing that it shows is looked at for a while,
-// but for what it has shown last, and certificates.
+// After that many wrong passwords nothing that an address shows is checked for a while, except
+// its last credentials and certificates.
 func TestGuessesAnsweredAtOnce(t *testing.T) {
 	c := newRig()
 	c.configure(Rules{}, [PortCount]Grants{PortHTTP: {

@@ -35,8 +35,8 @@ func TestConcurrentLimitsAndWhatChangesThem(t *testing.T) {
 	require.Equal(t, "missing", r.Denies("export", "run", -1, "").Reason)
 }
 
-// Slots go by `share` as rates do: who is not in is not limited and takes none, and who
-// is in keeps what it has while the share grows.
+// `share` applies to slots as to rates. A caller outside of it is not limited and takes no
+// slots. A caller inside keeps its slots while the share grows.
 func TestConcurrentLimitsOfAShare(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	const text = `{limits: {run: {by: t, concurrent: 2, ttl: 1h, share: %s}}}`

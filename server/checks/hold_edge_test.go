@@ -42,9 +42,9 @@ func TestCommitOfAnUnknownAttribute(t *testing.T) {
 	require.Equal(t, "committed", r.Settle("RL.COMMIT "+h+" tokens 9000").Reason)
 }
 
-// RL.POLICY RESET, of a caller or of the policy, ends the holds on what it forgets, as
-// if there had been none: open ones, and those that may be committed late. What was
-// settled, names of calls and holds of others stay.
+// RL.POLICY RESET, of a caller or of the policy, ends the holds on the counters that it
+// forgets: open ones, and those that may be committed late. Settled holds, IDs of calls, and
+// holds of other callers stay.
 func TestHoldsAndResets(t *testing.T) {
 	for _, reset := range []string{"RL.POLICY RESET p user eve", "RL.POLICY RESET p"} {
 		for _, algorithm := range []string{"token", "leaky", "fixed", "sliding", "log"} {
@@ -93,8 +93,8 @@ func TestHoldsAndResets(t *testing.T) {
 	}
 }
 
-// A reset of a caller ends a hold on what it forgets, and frees its slots of limits
-// that it spares too: nobody could give them back.
+// A reset of a caller ends a hold on the counters that it forgets. It also frees the hold's
+// slots of limits that it spares, since nobody could give them back.
 func TestAResetFreesTheSlotsOfHolds(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("export", `{limits: {run: {by: [t, route], concurrent: 2, ttl: 10m}, day: {by: t, rate: 20/day}}}`)
@@ -145,10 +145,10 @@ func TestHoldsBesideWhatOverflows(t *testing.T) {
 	require.Equal(t, left[0], left[1], "a look changes nothing")
 }
 
-// What a commit adds is charged under the numbers of now where the key of the counter
-// tells them, and under those of the hold where a tier or an override goes by an attribute
-// that it does not tell. Then others lose what they could have given back, and nobody is
-// admitted beyond the limit.
+// What a commit adds is charged under the present numbers, if the key of the counter shows
+// which these are. If a tier or an override depends on an attribute that the key does not show,
+// it is charged under the hold's numbers. Then others may get back less, but nobody is admitted
+// beyond the limit.
 func TestACommitOfMoreAfterAnEdit(t *testing.T) {
 	for _, v := range []struct {
 		text, limits  string
@@ -178,8 +178,8 @@ func TestACommitOfMoreAfterAnEdit(t *testing.T) {
 	}
 }
 
-// What a commit adds while the policy is deleted counts when it comes back, but not on a
-// counter that was reset after the reservation, and has not been charged since.
+// What a commit adds while the policy is deleted counts when the policy comes back. It does not
+// count on a counter that was reset after the reservation and not charged since.
 func TestACommitOfMoreWithoutThePolicy(t *testing.T) {
 	const text = `{limits: {u: {by: user, rate: 100/h}}}`
 	for _, v := range []struct {

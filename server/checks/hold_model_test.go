@@ -75,8 +75,8 @@ func (c *histCounter) remaining(l *histLimit, now int64) int64 {
 	return max(l.capacity-c.units(l, now), 0)
 }
 
-// fits reports whether there is room for a cost; wait is the time until there
-// is, or -1 for never; known is false where the model does not say.
+// fits reports whether there is room for a cost. wait is the time until there is, or -1 for
+// never. known is false if the model does not say.
 func (c *histCounter) fits(l *histLimit, now, cost int64) (ok bool, wait int64, known bool) {
 	if cost == 0 {
 		return true, 0, true
@@ -226,8 +226,8 @@ func (w *histWorld) decide(call histCall) (allowed bool, name string, wait int64
 	return allowed, each[at].l.name, each[at].wait, each, held
 }
 
-// settle is RL.COMMIT, of what it is told, or RL.CANCEL: it returns what each limit
-// costs then. tokens and units below 0 are not told.
+// settle is RL.COMMIT or RL.CANCEL. It returns the final cost of each limit. tokens and units
+// below 0 are not given to RL.COMMIT.
 func (w *histWorld) settle(h *histHold, commit bool, units, tokens int64) (costs []int64) {
 	w.end(h)
 	for i := range h.held {
@@ -269,7 +269,7 @@ func (w *histWorld) end(h *histHold) {
 	}
 }
 
-// forgets drops what is not known any more.
+// forgets drops the holds that are no longer known.
 func (w *histWorld) forgets() {
 	w.holds = slices.DeleteFunc(w.holds, func(h *histHold) bool { return h.known != 0 && h.known < w.now })
 }

@@ -23,10 +23,10 @@ var histories = flag.Int("histories", 0, "how many random `histories` of holds a
 // historySeed is that of the first.
 var historySeed = flag.Uint64("history-seed", 1, "the `seed` of the first history")
 
-// Reservations, settlements of every kind, early, late and again, names that are
-// repeated and taken by others, resets, and time that passes, in any order, over every
-// algorithm and a window of the calendar: each answer, and each counter after each
-// step, is what was promised.
+// A history has reservations; settlements of every kind, early, late and repeated; IDs that are
+// repeated or taken by others; resets; and time that passes. They come in any order, over every
+// algorithm and a window of the calendar. Each answer, and each counter after each step, is
+// what was promised.
 func TestHistoriesOfHolds(t *testing.T) {
 	n, steps := 300, 30
 	if testing.Short() {
@@ -336,7 +336,7 @@ func (p *player) settles() {
 // remainingOf is what a limit that a hold has charged has left.
 func (w *histWorld) remainingOf(x *histHeld) int64 { return x.c.remaining(x.l, w.now) }
 
-// repeats makes a call again that has a name, or another one under its name.
+// repeats repeats a call that has an ID, or makes another call with that ID.
 func (p *player) repeats() {
 	h := p.some(func(h *histHold) bool { return h.name != "" })
 	if h == nil {

@@ -234,8 +234,8 @@ func TestHoldsInRESP3(t *testing.T) {
 	require.True(t, strings.HasSuffix(reply, "$4\r\nover\r\n:0\r\n"), reply)
 }
 
-// A call that is given a name is charged once, and answered the same when it comes
-// again: after an edit, by another node, and as long as it is kept.
+// A call with an ID is charged once, and a repetition gets the same answer: after an edit, from
+// another node, and as long as its record is kept.
 func TestCallsThatAreRepeated(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	const text = `{attributes: {email: {type: lower}}, limits: {account: {by: email, rate: 3/day}, ip: {by: ip, rate: 20/h, algorithm: sliding}}}`

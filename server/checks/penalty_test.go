@@ -20,8 +20,8 @@ func penalized(r *rig.Rig, line, name string, retry int64, left string) rig.Chec
 	return c
 }
 
-// signIn is a policy of a limit that one call uses up, whose second denial blocks
-// for a minute, with what a test adds to that.
+// signIn is a policy with a limit that one call uses up. Its second denial blocks for a minute.
+// more is added to the policy.
 func signIn(r *rig.Rig, more string) {
 	r.T.Helper()
 	r.SetPolicy("p", `{limits: {a: {by: user, rate: 1/10s, algorithm: fixed, align: first, penalty: {after: 2, within: 5m, block: 1m}}`+more+`}}`)

@@ -71,7 +71,7 @@ func TestPolicyAgainstScraping(t *testing.T) {
 	r.Is("RL.CHECK scrape ip x", "-ERR attribute 'ip' is not an IP address")
 }
 
-// Tiers: who moves to another one keeps what was consumed. The day is UTC's.
+// Tiers: a caller who moves to another tier keeps what was consumed. The day is UTC's.
 func TestPolicyOfTiers(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("api", `{limits: {
@@ -242,7 +242,7 @@ func TestPolicyCountersAreKeys(t *testing.T) {
 	r.Allows("shop/pay tenant acme user eve", "user", "user=4 all=8")
 }
 
-// What a reset has made void is as if it were not there, whoever asks.
+// Counters that a reset has made void are missing for every command.
 func TestCountersThatAResetMadeVoid(t *testing.T) {
 	const key = "@q:a;u=y"
 	r := rig.New(t, engine.Config{})

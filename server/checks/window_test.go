@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/internal/rig"
 )
 
-// windows are the last values of what a reply says of each limit, by name.
+// windows returns the last value of each limit in a reply, by the limit's name.
 func windows(t *testing.T, reply any) map[string]int64 {
 	t.Helper()
 	values, ok := reply.([]any)

@@ -128,8 +128,8 @@ func TestSample(t *testing.T) {
 	require.Zero(t, s.Full+s.Failed)
 }
 
-// Who does not read the lines makes nobody wait: the queue is bounded in number and in
-// bytes, and what it has no room for is counted.
+// An output that does not read the lines makes nobody wait. The queue is bounded in number and
+// in bytes, and calls beyond that are counted.
 func TestNobodyWaitsForTheWriter(t *testing.T) {
 	g := &gate{open: make(chan struct{})}
 	l := newLog(t, g)

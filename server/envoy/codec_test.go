@@ -111,7 +111,7 @@ func TestTimesAreRoundedUp(t *testing.T) {
 	}
 }
 
-// A message of any length within another one has its length before it.
+// A message of any length inside another has its length before it.
 func TestNestedMessages(t *testing.T) {
 	for n := range 40_000 {
 		if n > 300 && n < 16_000 {

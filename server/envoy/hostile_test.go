@@ -67,8 +67,7 @@ func (p *peer) half(stream uint32) error {
 	return p.WriteData(stream, false, []byte("\x00\x00\x03\xff\xff"))
 }
 
-// Hostile clients, while another one asks: what they take is bounded, and that one is
-// answered.
+// The memory of hostile clients is bounded, and another client is answered.
 func TestHostileClients(t *testing.T) {
 	const most = 100
 	r := newRig(t, server.Config{}, envoy.Config{MaxClients: most})
@@ -163,8 +162,8 @@ func stopped(stop <-chan struct{}) bool {
 	}
 }
 
-// For requests that do not come whole, beyond 2048, those connections close that have
-// most of them, and no more than make room; the others are answered.
+// Beyond 2048 incomplete requests the connections with most of them are closed, and no more
+// than needed. The other connections are answered.
 func TestHalfRequestsMakeRoom(t *testing.T) {
 	const hostile, streams = 26, 100
 	r := newRig(t, server.Config{}, envoy.Config{})

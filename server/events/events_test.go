@@ -90,7 +90,7 @@ func TestWhoListens(t *testing.T) {
 	require.Len(t, lines, 1, "one at least, however long")
 }
 
-// The first denial is told at once, and those of the second behind it together.
+// The first denial is posted at once, and those of the following second together.
 func TestDenialsAreCountedTogether(t *testing.T) {
 	l := New()
 	d := NewDenials(l)

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits"
 )
 
-// What asks for a commit, gives units back or forces a charge waits for the leader; what
-// the call says of its answer goes before what the node says.
+// A call that asks for a commit, gives units back or forces a charge waits for the leader. The
+// call's own FAIL comes before the node's failure policy.
 func TestHeadless(t *testing.T) {
 	specs := limits.Commands(nil)
 	f := func(want command.Headless, line string) {

@@ -73,9 +73,8 @@ func (h *heap) collected() []time.Duration {
 	return at
 }
 
-// burst has scripts end that have taken memory, of which each collection leaves
-// the next one of left, and returns when it was collected, from the burst's end
-// on. It takes a minute.
+// burst ends scripts that have taken memory. Each collection leaves the next value of left. It
+// returns when the collections came, counted from the burst's end. It takes a minute.
 func (h *heap) burst(took uint64, left ...uint64) []time.Duration {
 	h.set(took, left...)
 	h.collected()

@@ -51,8 +51,8 @@ func rateOf(t *testing.T, set *policy.Set, name string) int64 {
 	return c.Applied[0].Numbers.Rate.Amount
 }
 
-// What is committed and not taken over yet is bounded in bytes; beyond that the set
-// is made of all records, and has all of them at their last value.
+// Committed records that are not taken over yet are bounded in bytes. Beyond that the set is
+// made of all records, each at its last value.
 func TestNewsOfPoliciesAreBounded(t *testing.T) {
 	b := newTestBook()
 	b.hear([]engine.PolicyRecord{ofPolicy("kept", 1, 11), ofPolicy("goes", 1, 12), ofOverride("kept", 13)}, false)
@@ -91,7 +91,7 @@ func TestNewsOfPoliciesAreBounded(t *testing.T) {
 	b.making.Unlock()
 	require.Equal(t, []string{"only"}, b.Set().Names())
 	require.Nil(t, b.record("q7"))
-	// And one that is followed by too many is part of what there is.
+	// A set of all records that is followed by too many news is part of the records.
 	b.making.Lock()
 	b.hear([]engine.PolicyRecord{ofPolicy("other", 1, 5)}, true)
 	for i := range 300 {
@@ -125,7 +125,7 @@ func TestReadersWaitForWhatIsTaken(t *testing.T) {
 	require.EqualValues(t, 12, <-read)
 }
 
-// Whoever asks while changes come finds what was committed when they came, or newer.
+// A reader that asks while changes arrive finds what was committed when it asked, or newer.
 func TestReadersNeverSeeOlderPolicies(t *testing.T) {
 	b := newTestBook()
 	var committed atomic.Int64

@@ -100,8 +100,8 @@ func TestDryRunKnowsWhatKeysTell(t *testing.T) {
 	require.Equal(t, "4, over: 0, perhaps over: 2", surveyLine(r, "a", "DRYRUN", tiers("5/h", "50/h")))
 	require.Equal(t, "4, over: 2", surveyLine(r, "a", "DRYRUN", tiers("5/h", "6/h")))
 
-	// An override of exactly the caller, or a tier, is known by the key; so is an
-	// entry of the text that asks about what is in it.
+	// The key shows an override of exactly the caller, or of a tier. It also shows an entry of
+	// the text that depends on attributes in the key.
 	say("RL.OVERRIDE", "SET", "p", "LIMIT", "a", "RATE", "1000/h", "user", "f1")
 	require.Equal(t, "4, over: 1", surveyLine(r, "a", "DRYRUN", tiers("5/h", "6/h")))
 	say("RL.OVERRIDE", "SET", "p", "TIER", "free", "user", "p1")

@@ -150,8 +150,8 @@ type modelWorld struct {
 	scale  modelEnding            // of RL.OVERRIDE SCALE
 }
 
-// modelUsed is what a counter holds: units, when its window began, the amount that
-// they were charged under, and how many edits had kept shares by then.
+// modelUsed is the state of a counter: its units, when its window began, the amount that they
+// were charged under, and how many edits had scaled the units by then.
 type modelUsed struct {
 	units, since, amount int64
 	scalings             int

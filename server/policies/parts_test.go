@@ -33,8 +33,8 @@ func (b *Book) parts(name string) map[uint64]int {
 	return counts
 }
 
-// A text may be as long as a file, whatever is in it, and is in parts from where a
-// record is too small for it; it is the same text again.
+// A text may be as long as a file, whatever it contains. It is in parts if a record is too
+// small for it, and comes back unchanged.
 func TestTextsInParts(t *testing.T) {
 	for _, text := range []string{
 		"", "short", strings.Repeat("a", engine.MaxPolicyRecord-1), strings.Repeat("<", engine.MaxPolicyRecord/2),
@@ -60,8 +60,8 @@ func TestTextsInParts(t *testing.T) {
 	}
 }
 
-// The earlier versions of a long list are bounded in bytes: the last one is always
-// kept, and of those that go the parts go too.
+// The earlier versions of a long list are bounded in bytes. The last one is always kept, and
+// the parts of deleted ones are deleted too.
 func TestEarlierLongListsAreBounded(t *testing.T) {
 	b := newTestBook()
 	ed := NewEditor(b, slog.New(slog.DiscardHandler))

@@ -60,7 +60,7 @@ func checksAgree(t *testing.T, change string) {
 	}
 	for n := 2; n <= changes; n++ {
 		set(n)
-		// Who is told of a version finds it in force.
+		// A client that has been replied a version finds it in force.
 		ops.Send(rig.Encode("RL.CHECK", "p", "COST", "0"))
 		require.EqualValues(t, n, ops.Reply().([]any)[9])
 	}

@@ -14,9 +14,8 @@ import (
 	"github.com/headgate-io/headgate/internal/rig"
 )
 
-// Calls, edits of every kind and overrides that are set, changed and ended, in any
-// order and as time goes by, answer what the rules say, and charge what they say:
-// nothing in part, ever.
+// Calls, edits of every kind, and overrides that are set, changed and ended, come in any order
+// as time goes by. They answer and charge what the rules say, and never in part.
 func TestPoliciesAgainstModel(t *testing.T) {
 	seeds, steps := 60, 400
 	if testing.Short() {
@@ -163,8 +162,7 @@ func (w *modelWorld) override(r *rig.Rig, rnd *rand.Rand) {
 		o.until = w.now + 90*(1+rnd.Int64N(20))
 		until = fmt.Sprint(" UNTIL ", o.until)
 	}
-	// ends takes one away: of one that is over it is nobody's concern whether it is
-	// there.
+	// ends deletes an override. If it has expired, it may exist or not.
 	ends := func(was modelEnding, there bool, about string) {
 		n := r.Words("RL.OVERRIDE DEL p " + about)
 		if !was.over(w.now) {

@@ -28,8 +28,8 @@ type onLog struct {
 func (h onLog) Enabled(context.Context, slog.Level) bool      { return true }
 func (h onLog) Handle(_ context.Context, _ slog.Record) error { h.once.Do(h.fn); return nil }
 
-// A view is published before the book says that nothing waits: a check that comes
-// between waits in vain, and one that is told so has all.
+// A view is published before the book says that nothing waits. A check in between waits for
+// nothing, and a check that sees no bit has everything.
 func TestAViewIsPublishedBeforeNothingWaits(t *testing.T) {
 	var b *Book
 	log := slog.New(onLog{slog.DiscardHandler, new(sync.Once), func() { b.queue.mu.Lock() }})
@@ -42,8 +42,8 @@ func TestAViewIsPublishedBeforeNothingWaits(t *testing.T) {
 	require.Zero(t, b.waits.Load())
 }
 
-// Whoever has been answered a reset of this node sees its counters void, although a
-// shard is locked; for changes of other nodes it waits for nobody.
+// After the reply to a reset on this node a client sees its counters void, although a shard is
+// locked. For changes of other nodes it does not wait.
 func TestCountersAreVoidAtOnce(t *testing.T) {
 	b := newTestBook()
 	ed := NewEditor(b, slog.New(slog.DiscardHandler))

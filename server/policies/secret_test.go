@@ -13,9 +13,9 @@ import (
 
 const ofSecrets = `{attributes: {key: {type: secret}}, limits: {l: {by: key, rate: 10/h}}}`
 
-// The value of a secret attribute is nowhere to be seen: not in keys, overrides
-// and what explains them, not in MONITOR and the slow log. What is printed for it
-// stands for it in an operator's commands, and in no check.
+// The value of a secret attribute is shown nowhere: not in keys, overrides and explanations,
+// not in MONITOR and the slow log. Its printed form stands for it in an operator's commands,
+// and in no check.
 func TestSecretAttributes(t *testing.T) {
 	addr := rig.Serve(t, server.Config{Runtime: server.Runtime{SlowlogThreshold: 1, SlowlogMaxLen: 1000}}).Addr
 	watcher, c := rig.Dial(t, addr), rig.Dial(t, addr)

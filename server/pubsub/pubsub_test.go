@@ -152,7 +152,7 @@ func TestCommandsAreShown(t *testing.T) {
 	require.False(t, r.hub.Watched())
 }
 
-// With BCAST a connection hears of what others read, as far as its prefixes go.
+// With BCAST a connection hears of keys with its prefixes that others read.
 func TestBroadcastsOfOthersReads(t *testing.T) {
 	r := newRig(t)
 	c, other := r.dial(), r.dial()

@@ -20,7 +20,7 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience is how long a test waits for something that should come at once.
 const patience = 10 * time.Second
 
 // rig is what scripts need of a server: a table with commands about data, a hub, an

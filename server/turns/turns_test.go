@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// patience is how long a test waits for what should come at once.
+	// patience is how long a test waits for something that should come at once.
 	patience = 10 * time.Second
 	// queue is how many jobs may wait.
 	queue = 1024
@@ -26,8 +26,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 // anybody is a client.
 var anybody = Client{new(Share), new(Share)}
 
-// endless submits n steps that ask now and then until stop is set, and returns
-// them once they run, and the errors that they end with.
+// endless submits n steps that ask now and then until stop is set. It returns them once they
+// run, and the errors that they end with.
 func endless(t *testing.T, all *Turns, n int, stop *atomic.Bool) ([]*Turn, chan error) {
 	t.Helper()
 	steps, errs := make(chan *Turn, n), make(chan error, n)
@@ -155,8 +155,8 @@ func TestTurnsWithMuchMemory(t *testing.T) {
 	require.Equal(t, maxBig, all.big)
 }
 
-// Steps that have had a place for long, on a machine that has given the process
-// next to no time, are not ended for others: only what they have run counts.
+// Only processor time counts. Steps that have had a place for long, on a machine that has given
+// the process next to no time, are not ended for others.
 func TestStarvedTurnsAreNotCrowded(t *testing.T) {
 	all := New(2, queue)
 	var cpu atomic.Int64
@@ -258,7 +258,7 @@ func TestTurnsAreTheClients(t *testing.T) {
 	all.Close(context.Background())
 }
 
-// What waits for room begins in the order of what clients have had.
+// Waiting jobs begin in the order of what their clients have had.
 func TestTheQueueIsTheClients(t *testing.T) {
 	all := New(1, queue)
 	all.admitted = maxTurns

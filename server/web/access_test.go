@@ -56,7 +56,7 @@ var paths = []struct {
 	{access.RightWrite, "DELETE", "/v1/overrides/p?scale=true", ""},
 }
 
-// Every path asks for its right, of who shows nothing, or what opens another one.
+// Every path asks for its right if a request has no credentials, or those of another right.
 func TestEveryPathAsksForItsRight(t *testing.T) {
 	grants := access.Grants{}
 	tokens := map[access.Right]string{access.RightRead: "read", access.RightSee: "see", access.RightWrite: "write"}
@@ -119,8 +119,8 @@ func TestChangesWithoutAToken(t *testing.T) {
 	}
 }
 
-// Where nothing is asked for on the loopback interface, a page whose name has been made
-// to resolve to it reads nothing; gateways may pass on any name.
+// If no credentials are configured on the loopback interface, a page reads nothing by DNS
+// rebinding. Gateways may pass on any name.
 func TestReadsUnderAReboundName(t *testing.T) {
 	r := newManaged(t, server.Config{})
 	r.policy("p", "{limits: {all: {rate: 1000/h}}}")
@@ -192,8 +192,8 @@ func TestClientCertificates(t *testing.T) {
 	require.Regexp(t, `^certificate ci at 127\.0\.0\.1:\d+$`, history.Elems[0].Field("author").Str)
 }
 
-// A gateway that lets requests pass when the answer is late is told at once that its
-// token is wrong, however many guess elsewhere, and goes on being told.
+// A gateway that lets requests pass when the answer is late learns at once that its token is
+// wrong, however many others guess, and every time.
 func TestWrongTokenOfAGateway(t *testing.T) {
 	grants := access.Grants{}
 	grants.Tokens[access.RightRead] = "read"

@@ -52,8 +52,8 @@ func TestClientIP(t *testing.T) {
 	f("10.0.0.1:999", []string{strings.Repeat("1", 1000)}, "")
 }
 
-// Whatever a trusted peer says: what is left of the client changes nothing, and the
-// client is no trusted proxy if there is another one.
+// Whatever a trusted peer sends, addresses left of the client change nothing, and the client is
+// not a trusted proxy unless all are.
 func FuzzClientIP(f *testing.F) {
 	trusted := []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8"), netip.MustParsePrefix("::/8")}
 	f.Add("203.0.113.9, 10.0.0.1", "x")

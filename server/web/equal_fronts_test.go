@@ -114,7 +114,7 @@ type gateFront struct {
 	asked int
 }
 
-// question is the path of a call below a gate, and what a gateway tells with it; ok is
+// question returns the path of a call below a gate, and the header fields of the gateway. ok is
 // false for a call that gateways cannot make.
 func (f *gateFront) question(c *equalCall) (path string, header []string, ok bool) {
 	if c.verb != "CHECK" || c.id != "" || c.option != "" || c.cost == 0 || c.cost >= equalCosts {
@@ -289,8 +289,8 @@ func (w *wanted) sameFields(h http.Header, before time.Time) {
 	w.sameWait(w.reply.Field("allowed").Int == 0, w.reply.Field("retry_after_ms").Int, h.Get("Retry-After"))
 }
 
-// sameWait demands that Retry-After is whole seconds, never before the wait is over,
-// which is in ms, and not much later; and none where no wait helps.
+// sameWait demands that Retry-After is in whole seconds, never before the end of the wait,
+// which is in ms, and not much later. If no wait helps, there must be none.
 func (w *wanted) sameWait(denied bool, wait int64, text string) {
 	if !denied || wait < 0 {
 		require.Empty(w.t, text)

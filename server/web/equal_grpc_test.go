@@ -169,7 +169,7 @@ func windowOf(l *rls.RateLimitResponse_RateLimit) int64 {
 
 var unitMS = map[string]int64{"second": 1000, "minute": 60_000, "hour": 3_600_000, "day": 86_400_000, "week": 7 * 86_400_000, "month": 30 * 86_400_000, "year": 365 * 86_400_000}
 
-// ruling is what Envoy is to be told.
+// ruling is the expected answer to Envoy.
 type ruling struct {
 	over     bool
 	reason   string
@@ -186,9 +186,8 @@ type ruled struct {
 	metadata              string
 }
 
-// ruling is what a reply says of a question. Of a check it is that of the one
-// descriptor: the limit with the longest wait of those that deny, else the one of
-// which least is left.
+// ruling returns the expected answer to a question. For a check it is that of its one
+// descriptor: the denying limit with the longest wait, else the one with the least left.
 func (w *wanted) ruling(q *rls.RateLimitRequest) *ruling {
 	text := func(r *resp.Reply, name string) string { return r.Field(name).Str }
 	number := func(r *resp.Reply, name string) int64 { return r.Field(name).Int }

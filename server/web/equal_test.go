@@ -23,10 +23,10 @@ import (
 
 var equalCalls = flag.Int("calls", 0, "how many random `calls` that every front can make are made; 0 is few")
 
-// Random calls, each to servers of their own, on one clock: by the Redis protocol, as
-// JSON, in batches, by routes of a gateway and over gRPC, all answer the same, in
-// every field and header field that they have. What a front cannot ask its server is
-// told by a command, so that all count the same calls.
+// Random calls, each to servers of their own, on one clock, get the same answer by the Redis
+// protocol, as JSON, in batches, by routes of a gateway and over gRPC. That holds for every
+// field and header field that they have. A call that a front cannot express is made by a
+// command, so that all count the same calls.
 //
 //	go test ./server/web -run TestAllFrontsAnswerAlike -calls 100000 -v
 func TestAllFrontsAnswerAlike(t *testing.T) {

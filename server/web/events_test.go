@@ -80,7 +80,7 @@ func TestStreamOfEvents(t *testing.T) {
 	require.NoError(t, json.Unmarshal([]byte(rest["data"]), &e))
 	require.EqualValues(t, 1, e.Count)
 
-	// Who comes again is told what came behind what it knows.
+	// A client that reconnects gets the events after the last one that it knows.
 	again := r.stream(first["id"])
 	require.Equal(t, denied, again.next())
 	require.Equal(t, rest, again.next())

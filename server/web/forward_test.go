@@ -52,7 +52,7 @@ func TestForwardAuth(t *testing.T) {
 	require.Equal(t, 403, r.request("GET", "/v1/auth403/shed", "").status)
 	require.Equal(t, 503, r.request("GET", "/v1/auth/shed", "").status)
 
-	// A policy that there is none of does not open the gate.
+	// An unknown policy does not open the gate.
 	require.Equal(t, 404, r.request("GET", "/v1/auth/edg", "").status)
 	a = r.request("GET", "/v1/auth403/edg", "")
 	require.Equal(t, 403, a.status)

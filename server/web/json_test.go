@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// FuzzRequest: what is read is JSON, and means what encoding/json reads; what is not
-// JSON is an error. It takes no longer than it is long.
+// FuzzRequest checks that a text that is read is JSON, and means what encoding/json reads. Any
+// other text is an error. Reading takes time in proportion to the length.
 func FuzzRequest(f *testing.F) {
 	for _, body := range []string{
 		`{"policy":"p","attributes":{"user":"a\u00e9\ud83d\ude00\n","n":12,"b":true,"x":null},"cost":5,"id":"i","peek":false,"sync":true,"fail":"open","respond":"status","ttl":"1s"}`,

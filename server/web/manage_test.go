@@ -259,7 +259,7 @@ func (w waiting) PipelineAs(ctx context.Context, who server.Client, dst, command
 	return w.Caller.PipelineAs(ctx, who, dst, commands)
 }
 
-// Of what takes long two are under way at a time.
+// Two heavy requests run at a time.
 func TestHeavyRequestsTakeTurns(t *testing.T) {
 	r := newManaged(t, server.Config{})
 	w := waiting{r.caller, make(chan struct{}), make(chan struct{})}

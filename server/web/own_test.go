@@ -96,9 +96,9 @@ func (c caller) command(n int) []string {
 	return []string{"RL.DESCRIPTORS", name, "1", "1", "1", "user", name, "-", "-"}
 }
 
-// Many callers ask over all fronts at the same time, and some leave in the middle. What
-// each is answered, in bodies and header fields, is its own; and each event, and each line
-// of the decision log, is of one caller.
+// Many callers ask over all fronts at the same time, and some leave in the middle. Each answer,
+// in body and header fields, is the caller's own. Each event, and each line of the decision
+// log, belongs to one caller.
 func TestNobodyGetsAnothersAnswer(t *testing.T) {
 	rounds := 150
 	if testing.Short() {

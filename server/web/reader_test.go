@@ -120,8 +120,8 @@ func TestClientThatDoesNotReadIsCutOff(t *testing.T) {
 	require.NotContains(t, string(data[max(0, len(data)-100):]), "]}", "the end of %d bytes", len(data))
 }
 
-// What batches take whose answers nobody reads is bounded: beyond that they are BUSY,
-// and soon the next finds room, since those make it that are stuck.
+// The memory of batches whose answers nobody reads is bounded. Beyond it batches are BUSY. Soon
+// the next one finds room, because stuck connections make it.
 func TestMemoryOfBatchesIsBounded(t *testing.T) {
 	const clients = 60 // three times as many as there is room for
 	r := newNarrowRig(t, web.Config{})

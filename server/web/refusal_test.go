@@ -137,7 +137,7 @@ func TestBatch(t *testing.T) {
 	require.Equal(t, false, results[3].(map[string]any)["verdict"].(map[string]any)["allowed"])
 	require.Equal(t, "0", fmt.Sprint(results[4].(map[string]any)["verdict"].(map[string]any)["remaining"]), "in order")
 
-	// What is not JSON runs nothing.
+	// A batch with invalid JSON runs nothing.
 	a = r.post("/v1/check:batch", `{"checks":[{"policy":"p","attributes":{"user":"b"}},{"polic":"p"}]}`)
 	require.Equal(t, 400, a.status)
 	require.Contains(t, a.body, "check 2: unknown field")

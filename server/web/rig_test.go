@@ -48,7 +48,7 @@ func newRig(t testing.TB, sc server.Config, wc web.Config) *rig {
 	return &rig{t, url, s, s.Caller(), front}
 }
 
-// guarded has the HTTP port ask for what access says.
+// guarded returns a configuration whose HTTP port needs these grants.
 func guarded(grants access.Grants) server.Config {
 	return server.Config{Runtime: server.Runtime{Access: [...]access.Grants{access.PortHTTP: grants, access.PortGRPC: {}}}}
 }

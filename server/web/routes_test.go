@@ -175,8 +175,8 @@ type late struct{ *server.Caller }
 
 func (late) Routes(string) *policy.Routes { return nil }
 
-// A node that does not know routes yet which there are does not say that there are
-// none: a gateway that goes to another node, or asks again, is answered.
+// A node that does not know all routes yet does not say that some do not exist. A gateway that
+// asks another node, or asks again, gets its answer.
 func TestRoutesThatANodeDoesNotKnowYet(t *testing.T) {
 	r := routed(t, server.Config{}, web.Config{TrustedProxies: loopback})
 	_, r.url = start(t, web.Config{Decider: late{r.caller}, TrustedProxies: loopback})

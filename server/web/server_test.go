@@ -234,8 +234,8 @@ func TestShutdownCutsOff(t *testing.T) {
 	require.Error(t, err)
 }
 
-// However many connections do nothing, or begin a request and do not end it, a
-// new one is answered: those that have done so for longest make room.
+// However many connections do nothing, or begin a request and do not end it, a new one is
+// answered. Those that have been idle for longest make room.
 func TestIdleConnectionsMakeRoom(t *testing.T) {
 	for name, sent := range map[string]string{
 		"silent":        "",

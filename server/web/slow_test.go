@@ -22,8 +22,8 @@ import (
 
 var slowClients = flag.Int64("slow", web.DefaultMaxClients+200, "TestSlowClients: how many there are at a time")
 
-// Clients that begin a body, or a header, and go on a byte at a time or not at all,
-// however many: what they take is bounded, and others are answered.
+// Clients may begin a body or a header and go on a byte at a time or not at all, however many
+// they are. Their memory is bounded, and others are answered.
 func TestSlowClients(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	r.policy("p", "{limits: {all: {rate: 1000/h}}}")

@@ -144,8 +144,8 @@ func TestShutdownWaitsForCalls(t *testing.T) {
 	require.Less(t, time.Since(began), 4*time.Second)
 }
 
-// The fields of an answer are those of its own verdict, whoever else is answered at the
-// same time.
+// The fields of an answer belong to its own verdict, whatever else is answered at the same
+// time.
 func TestAnswersAreNotMixed(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	r.policy("p", "{limits: {all: {by: user, rate: 1000000/day}}}")

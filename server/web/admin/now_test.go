@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Rates are of the time since a reading that is at least a second old, and of what was
-// counted since the statistics were reset.
+// Rates are taken since a reading that is at least a second old, and without counts from before
+// a reset of the statistics.
 func TestRates(t *testing.T) {
 	r, start := new(rates), time.Unix(1_800_000_000, 0)
 	at := func(ms int, commands, denied uint64) *Rates {
