@@ -106,8 +106,8 @@ func sampled(fn func()) (stop func()) {
 	return func() { close(end); <-done }
 }
 
-// What scripts hold is accounted while they run. The script that has most is ended,
-// with an error, and who has little goes on.
+// The memory of scripts is accounted while they run. The script that has most is ended with an
+// error; others continue.
 func TestScriptsAreAccounted(t *testing.T) {
 	const bound = 8 * mib
 	s, addr := loaded(t, bound)
@@ -195,8 +195,8 @@ func TestSubscribersShareMessages(t *testing.T) {
 	eventually(t, "all to be given back", func() bool { return s.memory.Total() < memoryStep })
 }
 
-// Subscribers that do not read are closed when their messages pass the bound; who
-// publishes, and who reads, go on.
+// Subscribers that do not read are closed when their messages pass the bound. Publishers, and
+// subscribers that read, continue.
 func TestMessagesAreAccounted(t *testing.T) {
 	const bound, messages = 8 * mib, 60
 	s, addr := startServer(t, Config{Runtime: Runtime{ClientMemory: bound}})

@@ -41,8 +41,8 @@ func (a *auditLines) take(t *testing.T) (lines []map[string]any) {
 	return lines
 }
 
-// What changes more than counters leaves a line that tells who, whence and what, and
-// no secret.
+// A change of more than counters leaves a line that says who, from where, and what, and no
+// secret.
 func TestAudit(t *testing.T) {
 	lines := &auditLines{}
 	s, addr := startServer(t, Config{Audit: slog.New(slog.NewJSONHandler(lines, nil)), Settings: newFakeSettings()})

@@ -33,7 +33,7 @@ func granted(t *testing.T, m *machine, calls int, units int64, command string) (
 		_, err := fmt.Sscanf(reply[strings.IndexByte(reply, ':'):], ":%d", &first)
 		require.NoError(t, err, reply)
 		if strings.HasPrefix(command, "CL.THROTTLE") || strings.HasPrefix(command, "GCRA") {
-			first = 1 - first // they tell what is limited
+			first = 1 - first // their first value is whether it is limited
 		}
 		n += first * units
 	}
@@ -78,7 +78,7 @@ func TestOpenIsBounded(t *testing.T) {
 	m.feed("RL.LIMIT tx 1 1d PEEK\r\n")
 	require.Contains(t, m.take(), "$8\r\ndegraded\r\n#t\r\n")
 
-	// What states no limit has none here: counters, and slots that nobody gives back.
+	// Keys without a limit have none here: counters, and slots that nobody gives back.
 	for range 100 {
 		m.feed("INCR n\r\n")
 		require.Equal(t, ":1\r\n", m.take())

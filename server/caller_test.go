@@ -119,7 +119,7 @@ func TestCallerFromManyGoroutines(t *testing.T) {
 	require.LessOrEqual(t, r.Field("remaining").Int, int64(3200+100))
 }
 
-// A reply waits for its commit, and tells when that fails.
+// A reply waits for its commit, and is an error if that fails.
 func TestCallerWaitsForCommits(t *testing.T) {
 	for _, durable := range []bool{true, false} {
 		n := startNode(t, partition.Leading, Config{})
@@ -212,8 +212,7 @@ func TestCallerWithoutLeader(t *testing.T) {
 	}
 }
 
-// Who does not want to wait any longer does not, and what he left behind is in
-// nobody's way.
+// A caller that gives up does not wait, and its call is in nobody's way.
 func TestCallerIsCancelled(t *testing.T) {
 	n := startNode(t, partition.Leading, Config{})
 	n.set(func(f *fakeCluster) { f.durable = true })
@@ -296,8 +295,8 @@ func BenchmarkCaller(b *testing.B) {
 	})
 }
 
-// What calls that Shutdown has cut off still ask for is refused, or ends with
-// them: the server is gone by then.
+// Commands of calls that Shutdown has cut off are refused, or end with them: the server is gone
+// by then.
 func TestShutdownCutsCallsOff(t *testing.T) {
 	for range 10 {
 		s := newTestServer(t, Config{}, nil)
@@ -330,8 +329,8 @@ func TestJobsOfAClosedServerAreRefused(t *testing.T) {
 	require.Zero(t, p.deciding.Load())
 }
 
-// A call whose job Shutdown has dropped, or left behind, ends with the server,
-// however long it would wait.
+// A call whose job Shutdown has dropped or abandoned ends with the server, however long it
+// would wait.
 func TestCallsEndWithTheirServer(t *testing.T) {
 	s := newTestServer(t, Config{Workers: 1}, nil)
 	release := make(chan struct{})

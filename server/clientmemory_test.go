@@ -10,8 +10,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Many clients that each stay below the bounds of one stay below one bound
-// together, and who holds little is left alone.
+// Many clients that each stay below the bounds of one stay below one bound together, and those
+// with little are left alone.
 func TestBuffersOfAllClientsAreBounded(t *testing.T) {
 	const bound = 8 << 20
 	s, addr := startServer(t, Config{Runtime: Runtime{ClientMemory: bound}})
@@ -36,7 +36,7 @@ func TestBuffersOfAllClientsAreBounded(t *testing.T) {
 	require.Len(t, kept.reply(), 4000000, "who asked not to be evicted is closed last")
 }
 
-// What is accounted comes back, whatever it was held for.
+// Accounted memory comes back, whatever held it.
 func TestMemoryOfClientsIsGivenBack(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	for _, held := range []string{

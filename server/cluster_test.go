@@ -121,8 +121,7 @@ func (n *node) electFor(d time.Duration) {
 	}
 }
 
-// A node whose address is not known yet is not told to clients: they would dial
-// port 0.
+// Clients do not see a node whose address is not known yet: they would dial port 0.
 func TestNodesWithoutAddress(t *testing.T) {
 	n, c := nodeOfThree(t, "n2", partition.Following)
 	hide := func(i int) {

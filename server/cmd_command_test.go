@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/internal/redistest"
 )
 
-// What clients of a cluster go by is told as Redis tells it: where the keys are, and
-// which nodes a command is for. The other side is a real redis-server.
+// Replies that clients of a cluster rely on are Redis's: where the keys are, and which nodes a
+// command is for. The other side is a real redis-server.
 func TestCommandInfoIsRedis(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	ours, theirs := dial(t, addr), dial(t, redistest.Start(t))
@@ -41,7 +41,7 @@ func TestCommandInfoIsRedis(t *testing.T) {
 			line := "COMMAND " + how + " " + args
 			own, other := ours.call(line), theirs.call(line)
 			if how == "GETKEYSANDFLAGS" {
-				own, other = keyNames(own), keyNames(other) // Redis tells more of the access
+				own, other = keyNames(own), keyNames(other) // Redis shows more of the access
 			}
 			require.Equal(t, other, own, line)
 		}

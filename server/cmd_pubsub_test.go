@@ -102,7 +102,7 @@ func TestPubSubInTransactionsAndScriptsIsRedis(t *testing.T) {
 	}
 }
 
-// What was published before a command began arrives before its reply, as in Redis.
+// A message from before a command arrives before its reply, as in Redis.
 func TestMessagesAndRepliesAreInRedisOrder(t *testing.T) {
 	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
 		t.Run(hello, func(t *testing.T) {
@@ -288,8 +288,8 @@ func TestClientReplyAndSubscriptionsAreRedis(t *testing.T) {
 	}
 }
 
-// COMMAND tells where sharded channels are, by which clients of a cluster find the
-// node, and that they are no keys.
+// COMMAND shows where sharded channels are, by which clients of a cluster find the node, and
+// that they are no keys.
 func TestCommandTellsShardedChannels(t *testing.T) {
 	sub, _ := pubSubPairs(t, "HELLO 2")
 	for _, name := range []string{"ssubscribe", "sunsubscribe", "spublish", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "publish",
@@ -301,7 +301,7 @@ func TestCommandTellsShardedChannels(t *testing.T) {
 	}
 }
 
-// Who subscribes to sharded channels is a subscriber to CLIENT and INFO.
+// A subscriber of sharded channels is a subscriber to CLIENT and INFO.
 func TestShardedSubscribersAreShown(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	sub, c := dial(t, addr), dial(t, addr)
@@ -315,9 +315,9 @@ func TestShardedSubscribersAreShown(t *testing.T) {
 	eventually(t, "the channels to go with their subscriber", func() bool { return strings.Contains(c.call("INFO stats").(string), "pubsubshard_channels:0") })
 }
 
-// With redirect moved a follower sends who names a sharded channel to the leader: a
-// message reaches subscribers of one node only. With redirect forward, and for plain
-// channels, each node answers for itself.
+// With redirect moved a follower sends commands on a sharded channel to the leader: a message
+// reaches subscribers of one node only. With redirect forward, and for plain channels, each
+// node answers for itself.
 func TestShardedChannelsAreTheLeadersWithMoved(t *testing.T) {
 	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
@@ -369,7 +369,7 @@ func TestSlowSubscriber(t *testing.T) {
 	}
 }
 
-// What a client is subscribed to is bounded as its query buffer is.
+// The subscriptions of a client have the bound of its query buffer.
 func TestSubscriptionsAreBounded(t *testing.T) {
 	const limit = 256 << 10
 	for _, subscribe := range []string{"SUBSCRIBE", "PSUBSCRIBE", "SSUBSCRIBE"} {

@@ -40,7 +40,7 @@ func scriptsOf(t *testing.T, c *client, args string) (all map[string]any, each m
 	return all, each
 }
 
-// RL.SCRIPTS tells which scripts ran, how often, for how long and to which end.
+// RL.SCRIPTS shows which scripts ran, how often, for how long and with which result.
 func TestScriptRuns(t *testing.T) {
 	_, addr := startServer(t, quickScripts)
 	c := dial(t, addr)
@@ -94,8 +94,8 @@ func TestScriptRuns(t *testing.T) {
 	}
 }
 
-// A script of a well-known library is told by its name, with the call that says
-// the same, whether or not its text was sent.
+// A script of a well-known library is shown by its name, with the equivalent call, whether or
+// not its text was sent.
 func TestKnownScriptRuns(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)
@@ -125,7 +125,7 @@ func TestKnownScriptRuns(t *testing.T) {
 	require.EqualValues(t, 0, all["runs"])
 }
 
-// Counters that never expire are told, with some of their keys.
+// Counters that never expire are shown, with some of their keys.
 func TestCountersThatNeverExpire(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)

@@ -201,7 +201,7 @@ func TestReset(t *testing.T) {
 	require.Equal(t, "+PONG\r\n+RESET\r\n-NOAUTH Authentication required.\r\n+OK\r\n+PONG\r\n", m.take())
 }
 
-// INFO commandstats tells commands that were not run from those that failed.
+// INFO commandstats distinguishes commands that were not run from those that failed.
 func TestCommandStatsOfErrors(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)
@@ -412,7 +412,8 @@ func TestSlowlog(t *testing.T) {
 	require.Equal(t, []any{}, c.call("LATENCY LATEST"))
 }
 
-// However many sleep, what takes a worker is answered, and a stop wakes them.
+// However many clients sleep, commands that need a worker are answered, and a stop wakes the
+// sleepers.
 func TestDebugSleepHoldsUpNobodyElse(t *testing.T) {
 	s, addr := startServer(t, Config{Workers: 1})
 	sleepers := []*client{dial(t, addr), dial(t, addr), dial(t, addr)}
@@ -553,7 +554,7 @@ func TestPatternsAndChannelsAreBounded(t *testing.T) {
 	require.Equal(t, int64(0), c.call("PUBSUB NUMPAT"))
 }
 
-// What may take seconds does not keep INFO waiting.
+// Jobs that may take seconds do not keep INFO waiting.
 func TestLongJobsKeepNoBriefOnesWaiting(t *testing.T) {
 	p := newWorkers(1)
 	release, done := make(chan struct{}), make(chan struct{})

@@ -33,8 +33,7 @@ func TestLimitsOfDatabasesAreApart(t *testing.T) {
 	})
 }
 
-// What is left of a command's database does not reach the next connection of the
-// same thread.
+// Nothing of a command's database reaches the next connection of the same thread.
 func TestDatabasesOfConnectionsOfAThread(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	m := &machine{socket: 1 << 30}

@@ -33,7 +33,7 @@ func newToldRig(t *testing.T, plain ...string) toldRig {
 	return toldRig{&rig{t: t, s: s, machine: newMachine(s), set: set}, out, log}
 }
 
-// told ends the log and returns its lines, without what all have.
+// told ends the log and returns its lines, without the fields that all have.
 func (r toldRig) told() (lines []string) {
 	r.log.Close()
 	for line := range bytes.Lines(r.out.Bytes()) {
@@ -93,7 +93,7 @@ func TestDecisionLog(t *testing.T) {
 			calls("RL.ACQUIRE slots 1 1m ID x", `{"key":"slots","remaining":0,"result":"allowed"}`)
 			calls("RL.ACQUIRE slots 1 1m ID y", `{"key":"slots","remaining":0,"result":"denied","retry_after_ms":60000}`)
 			calls("RL.LIMIT a x 1m", `{"error":"ERR value is not an integer or out of range","key":"a","result":"error"}`)
-			// What decides nothing has none.
+			// A command that decides nothing has no line.
 			for _, line := range []string{"RL.EXPLAIN a", "GET a", "RL.POLICY LIST", "INCR n", "nosuch", "RL.CHECK"} {
 				r.raw(strings.Fields(line)...)
 			}
@@ -107,7 +107,7 @@ func TestDecisionLog(t *testing.T) {
 	}
 }
 
-// What is secret is not in the log, whatever is asked for, in errors neither.
+// Secrets are not in the log, whatever its configuration, nor in errors.
 func TestDecisionLogHasNoSecrets(t *testing.T) {
 	r := newToldRig(t, "*")
 	r.setPolicy("p", `{attributes: {card: {type: secret}}, limits: {card: {by: card, rate: 1/h}}}`)

@@ -222,8 +222,8 @@ func TestCountersAndSharesKeepApart(t *testing.T) {
 	asked(t, m, "GET n", "$1\r\n2\r\n")
 }
 
-// What was counted without a leader is added at the next one, once, though the
-// first answers are lost.
+// Increments without a leader are added at the next one, once, even if the first answers are
+// lost.
 func TestIncrementsAreAddedOnce(t *testing.T) {
 	leading := newFakeCluster(partition.Leading)
 	leader, at := replicatedMachine(t, leading, Config{})

@@ -150,8 +150,8 @@ func overTLS(t *testing.T, s *Server) *client {
 	return newClient(t, nc)
 }
 
-// A node that stops tells other nodes that it has not executed what it has not
-// answered: they send it to the next leader.
+// A node that stops tells other nodes which commands it has not executed, and they send these
+// to the next leader.
 func TestStoppingLeaderTakesLeaveOfNodes(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, patient)
 	c := dial(t, follower.addr)
@@ -216,7 +216,7 @@ func TestHandoverIsWaitedForByAll(t *testing.T) {
 			follower.become(partition.Handover)
 		} else {
 			reach := follower.dial
-			follower.set(func(f *fakeCluster) { // all have asked before the first is told
+			follower.set(func(f *fakeCluster) { // all have asked before the first gets an answer
 				f.dial = func(ctx context.Context) (net.Conn, error) {
 					time.Sleep(cfg.ForwardTimeout / 3)
 					return reach(ctx)

@@ -26,14 +26,14 @@ func eventsOf(t *testing.T, lines []any) (out []events.Event) {
 	return out
 }
 
-// told returns what RL.EVENTS tells behind an id, and the last id.
+// told returns the events of RL.EVENTS after an id, and the last id.
 func told(t *testing.T, reply any) (out []events.Event, last int64) {
 	t.Helper()
 	require.EqualValues(t, 0, pair(t, reply, "lost"))
 	return eventsOf(t, pair(t, reply, "events").([]any)), pair(t, reply, "last").(int64)
 }
 
-// What RL.EVENTS tells of calls and changes, and what it does not.
+// RL.EVENTS shows calls and changes.
 func TestEvents(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	_, last := told(t, r.words("RL.EVENTS"))
@@ -99,7 +99,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// What RL.EVENTS tells of descriptors: those that deny, and those that would.
+// RL.EVENTS shows descriptors that deny, and those that would.
 func TestEventsOfDescriptors(t *testing.T) {
 	r := newRig(t, engine.Config{})
 	r.setPolicy("edge", `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 2}}, {key: trial, shadow_mode: true, rate_limit: {unit: hour, requests_per_unit: 1}},
@@ -156,8 +156,8 @@ func TestNobodyListens(t *testing.T) {
 	require.EqualValues(t, 1, out[1].Count, "those before are not counted")
 }
 
-// Who subscribes is sent events, as messages or pushes; nobody else can send any, and
-// patterns are for channels of applications.
+// Subscribers get events, as messages or pushes. Nobody else can send any, and patterns only
+// match channels of applications.
 func TestEventsArePublished(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	two, three, other, c := dial(t, addr), dial(t, addr), dial(t, addr), dial(t, addr)
@@ -191,7 +191,7 @@ func TestEventsArePublished(t *testing.T) {
 	eventually(t, "nobody to listen", func() bool { return !s.events.Listening() })
 }
 
-// Who leads, and what this node may do.
+// Events show who leads, and what this node may do.
 func TestEventsOfRoles(t *testing.T) {
 	n, c := nodeOfThree(t, "n2", partition.Following)
 	n.become(partition.Orphaned)

@@ -318,7 +318,7 @@ func TestSlowFramesDoNotWaitForNobody(t *testing.T) {
 	require.Less(t, time.Since(start), 5*time.Second)
 }
 
-// What was not sent is executed here once this node leads.
+// Commands that were not sent are executed here once this node leads.
 func TestFramesOfANewLeader(t *testing.T) {
 	n := startNode(t, partition.Handover, patient)
 	c := dial(t, n.addr)
@@ -495,8 +495,8 @@ func TestFailOpen(t *testing.T) {
 	require.Len(t, c.call("RL.LIMIT k 10 60"), 12, "no flag when it was asked")
 }
 
-// What on-failure local does not decide, and the leader has got and not
-// answered, may have been executed.
+// A command that on-failure local does not decide may have been executed, if the leader has
+// received it and not answered.
 func TestUnansweredAndNotSharedIsUncertain(t *testing.T) {
 	n := startNode(t, partition.Following, Config{OnFailure: partition.FailLocal, ForwardTimeout: 50 * time.Millisecond})
 	n.set(func(f *fakeCluster) { f.topology = threeVoters })
@@ -576,8 +576,8 @@ func TestRedirectMoved(t *testing.T) {
 	c.do("TTL foo", "-"+errNoLeader+"\r\n")
 }
 
-// What names no key goes to any node, also where clients are sent to the leader for
-// the rest; replies keep the order of commands.
+// A command without keys may go to any node, even if clients are sent to the leader for other
+// commands. Replies keep the order of commands.
 func TestCommandsWithoutKeysAreForwardedByWhoSendsAway(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, Config{Redirect: RedirectMoved, ForwardTimeout: patient.ForwardTimeout})
 	follower.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
@@ -724,8 +724,8 @@ func TestForwardingUnderLoad(t *testing.T) {
 	require.Positive(t, answered)
 }
 
-// A leader of an older version does not know what a newer node forwards: clients
-// are told so.
+// A leader of an older version does not know every command that a newer node forwards, and
+// clients learn that.
 func TestLeaderOfAnOlderVersion(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, patient)
 	var older []command.Spec

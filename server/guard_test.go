@@ -60,7 +60,7 @@ func TestPasswordsAreNotShown(t *testing.T) {
 	require.Contains(t, log, "(redacted)")
 }
 
-// What WATCH keeps is bounded in bytes: 60 keys of 16 MiB were 1.4 GB.
+// The memory of WATCH is bounded in bytes: 60 keys of 16 MiB took 1.4 GB.
 func TestWatchIsBoundedInBytes(t *testing.T) {
 	s, addr := startServer(t, Config{QueryBufferLimit: 1 << 20, MaxBulk: 256 << 10})
 	c := dial(t, addr)

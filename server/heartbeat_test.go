@@ -11,8 +11,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// A loop, a stream or a worker that does not come back shows, and a stop leaves
-// it behind.
+// A loop, a stream or a worker that hangs shows, and a stop abandons it.
 func TestWhatHangsShowsAndDoesNotHoldTheStop(t *testing.T) {
 	s, err := newServer(Config{Engine: engine.New(engine.Config{}), IOThreads: 1}, testCommands(nil))
 	require.NoError(t, err)

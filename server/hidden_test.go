@@ -83,7 +83,7 @@ func repliesOfAll(t *testing.T, records bool) map[string]string {
 	return replies
 }
 
-// ofTheProcess tells commands whose replies are of time or of other commands.
+// ofTheProcess reports whether a command's reply depends on time or on other commands.
 func ofTheProcess(line string) bool {
 	name, _, _ := strings.Cut(line, " ")
 	return slices.Contains([]string{"info", "latency", "slowlog", "time", "client", "hello"}, name)

@@ -51,7 +51,7 @@ func TestJobsThatWaitAreDroppedWithTheirConnections(t *testing.T) {
 	}
 }
 
-// What waits is dropped for its memory, too, and its client hears of it.
+// A waiting job may also be dropped for its memory, and its client gets an error.
 func TestJobsThatWaitAreDroppedForTheirMemory(t *testing.T) {
 	s, addr := startServer(t, Config{Workers: 1})
 	x := s.workers.turns.Take(anybody(s))
@@ -101,7 +101,7 @@ func TestScriptsThatHaveBegunGoOnWithoutTheirClients(t *testing.T) {
 	require.Equal(t, int64(1), other.call("EXISTS done"))
 }
 
-// anybody is a client of those who share turns.
+// anybody returns a client of the workers' turns.
 func anybody(s *Server) turns.Client { return s.workers.turns.Client("anybody", new(turns.Share)) }
 
 // A step that has its place and does not ask shows at once, not after the minute

@@ -17,7 +17,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Who sends much work at once lets the others of its loop go first, time and again.
+// A client that sends much work at once lets the others of its loop go first, time and again.
 func TestFloodsLetOthersGoFirst(t *testing.T) {
 	_, addr := startServer(t, Config{IOThreads: 1})
 	const work = 3000

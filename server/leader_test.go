@@ -394,7 +394,7 @@ func TestStalledLeaderSendsWhatItHeldForPace(t *testing.T) {
 	require.True(t, strings.HasPrefix(m.take(), "*6\r\n:1\r\n:10\r\n:8\r\n"), "one that has to be durable waits")
 }
 
-// What began before is waited for, and nothing that begins later.
+// It waits for batches that began before, and for none that begin later.
 func TestAwaitBatches(t *testing.T) {
 	s, _ := replicatedMachine(t, newFakeCluster(partition.Leading), Config{})
 	l, other := s.newLane(func() {}), s.newLane(func() {})
@@ -448,8 +448,8 @@ func TestAwaitBatchesWaitsForJobs(t *testing.T) {
 	require.Equal(t, "+OK\r\n", m.take())
 }
 
-// What a job has decided is taken back with the leadership, though no reply of
-// it had to be durable.
+// The effects of a job are taken back with the leadership, even if its reply did not have to be
+// durable.
 func TestJobsOfALostLeadershipAreUncertain(t *testing.T) {
 	for _, durable := range []bool{false, true} {
 		for _, again := range []bool{false, true} {

@@ -57,8 +57,8 @@ func TestANodeWithoutAVoteHasNoShare(t *testing.T) {
 	require.Regexp(t, "^-CLUSTERDOWN ", m.take())
 }
 
-// What was admitted without a leader is charged at the next one, once, though
-// the first answers are lost.
+// Calls that were admitted without a leader are charged at the next one, once, even if the
+// first answers are lost.
 func TestTheLeaderIsChargedOnce(t *testing.T) {
 	leading := newFakeCluster(partition.Leading)
 	leader, _ := replicatedMachine(t, leading, Config{})

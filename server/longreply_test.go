@@ -85,8 +85,8 @@ func TestLongRepliesOfExecLeaveTheLoop(t *testing.T) {
 	require.True(t, strings.HasSuffix(reply, "*2\r\n:1\r\n:1\r\n"), "what writes runs")
 }
 
-// What has come of a long argument is copied a few times only, and who announces one
-// gets no room for it.
+// The received part of a long argument is copied only a few times, and a client that announces
+// one gets no room for it.
 func TestLongArgumentsAreNotCopiedAsTheyGrow(t *testing.T) {
 	_, m := testMachine(t, Config{}, nil)
 	whole := encode("ECHO", strings.Repeat("x", 15<<20))
@@ -124,7 +124,7 @@ func TestRepliesAreHandedOverInTheAccount(t *testing.T) {
 	require.Zero(t, s.memory.Total())
 }
 
-// What is lent beyond the bound is little, and enough for a small bound.
+// The loan beyond the bound is little, and enough for a small bound.
 func TestBorrowedMemoryIsBounded(t *testing.T) {
 	for bound, most := range map[int64]int64{8 << 20: 16 << 20, 100 << 20: 164 << 20, 1 << 30: 1<<30 + 1<<28} {
 		s := newTestServer(t, Config{Runtime: Runtime{ClientMemory: bound}}, nil)

@@ -128,7 +128,7 @@ func TestClientPauseOutlivesItsFormerEnd(t *testing.T) {
 	require.Equal(t, "+PONG\r\n", m.take())
 }
 
-// INFO counts those who wait for the end of a pause as blocked, as Redis does.
+// INFO counts clients that wait for the end of a pause as blocked, as Redis does.
 func TestPausedClientsAreBlocked(t *testing.T) {
 	_, ours := startServer(t, Config{})
 	for name, addr := range map[string]string{"redis-server": redistest.Start(t), "this server": ours} {

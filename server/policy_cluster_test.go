@@ -96,7 +96,7 @@ func TestPoliciesTakeEffectWhenCommitted(t *testing.T) {
 	leader.send("RL.POLICY", "SET", "p", five)
 	leader.commit0(t)
 
-	// Who has it from a snapshot has it too.
+	// A follower that starts from a snapshot has it too.
 	var snap bytes.Buffer
 	require.NoError(t, follower.replica.Snapshot().Persist(&snap))
 	require.NoError(t, late.replica.Restore(&snap, leader.e.Now()))
@@ -135,7 +135,7 @@ func TestChangesOfPoliciesFollowEachOther(t *testing.T) {
 	require.Equal(t, "-VERSION the policy has another version: 1\r\n", other.take())
 	require.Contains(t, leader.ask(t, "RL.CHECK", "p"), "*13\r\n:1\r\n:5\r\n")
 
-	// A transaction, which cannot wait, is told to come again.
+	// A transaction, which cannot wait, gets TRYAGAIN.
 	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {rate: 7/h}}}`)
 	other = newMachine(leader.s)
 	for _, args := range [][]string{{"MULTI"}, {"RL.POLICY", "SET", "p", `{limits: {a: {rate: 8/h}}}`}, {"EXEC"}} {
@@ -148,9 +148,8 @@ func TestChangesOfPoliciesFollowEachOther(t *testing.T) {
 	require.Contains(t, leader.ask(t, "RL.CHECK", "p", "PEEK"), "*13\r\n:1\r\n:7\r\n")
 }
 
-// A check behind a change of its policy, in one transaction, is decided by what is
-// committed. Where nothing is replicated that is the change, and the check has come
-// for other keys.
+// A check after a change of its policy, in one transaction, is decided by the committed policy.
+// Without replication that is the change, and then the check has isolated the wrong keys.
 func TestChecksBehindAChangeInATransaction(t *testing.T) {
 	const text = `{limits: {%s: {by: u, rate: 5/h}}}`
 	leader, r := newPolicyNode(t, partition.Leading), newRig(t, engine.Config{})
@@ -240,7 +239,7 @@ func TestPoliciesWithoutALeader(t *testing.T) {
 	}
 	require.Contains(t, m.take(), "-CLUSTERDOWN ")
 
-	// What was admitted is charged when there is a leader again.
+	// The admitted calls are charged when there is a leader again.
 	f.become(partition.Leading)
 	require.Eventually(t, func() bool {
 		m.feed(encode("RL.CHECK", "local", "PEEK"))
@@ -389,7 +388,7 @@ func TestConcurrentLimitsWithoutALeader(t *testing.T) {
 	}
 }
 
-// What a reset has ended is ended on every node.
+// A hold that a reset has ended is ended on every node.
 func TestAResetEndsHoldsEverywhere(t *testing.T) {
 	leader, follower := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following)
 	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 100/h}}}`)
@@ -590,7 +589,7 @@ func TestStrikesWaitForTheirCommit(t *testing.T) {
 	require.Contains(t, follower.m.take(), "penalty")
 }
 
-// Who leads next settles what was held, once, and says the same again.
+// The next leader settles a hold once, and repeats its answer.
 func TestHoldsOverAFailover(t *testing.T) {
 	leader, follower := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following)
 	leader.send("RL.POLICY", "SET", "p", `{limits: {a: {by: user, rate: 100/h, algorithm: fixed}}}`)

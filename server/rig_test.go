@@ -95,7 +95,7 @@ func format(v any) string {
 	return fmt.Sprint(v)
 }
 
-// step is one call of a scenario: when it comes, what it says, what it gets.
+// step is one call of a scenario: its time, its command, its reply.
 type step struct {
 	ms         int64
 	line, want string

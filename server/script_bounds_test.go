@@ -121,14 +121,13 @@ func TestScriptKill(t *testing.T) {
 	err, isErr = other.call("SCRIPT KILL").(error)
 	require.True(t, isErr)
 	require.Equal(t, "NOTBUSY No scripts in execution right now.", err.Error())
-	// Nobody else ends of it, who runs where that script did.
+	// Other scripts that use the same run are not ended by it.
 	for range 20 {
 		require.Equal(t, int64(180300), other.call(`EVAL "local t = 0 for i = 1, 600 do t = t + i end return t" 0`))
 	}
 }
 
-// What a script may do to a server: each ends in bounded time, and the server
-// answers others meanwhile.
+// Each hostile script ends in bounded time, and the server answers others meanwhile.
 func TestHostileScripts(t *testing.T) {
 	_, addr := startServer(t, quickScripts)
 	c := dial(t, addr)
@@ -240,7 +239,7 @@ func BenchmarkEvalSHA(b *testing.B) {
 	})
 }
 
-// What looks at the whole table by itself must not be run by who holds a part of
+// A command that reads the whole table by itself must not run while its script locks a part of
 // it.
 func TestScriptsDoNotWaitForThemselves(t *testing.T) {
 	_, addr := startServer(t, Config{})
@@ -294,7 +293,7 @@ func TestResultsAreCharged(t *testing.T) {
 	require.ErrorContains(t, err, "took more than 1000 ms")
 }
 
-// Copies have a bound of their own: who passes it changes nothing.
+// Copies have a bound of their own: a script that passes it changes nothing.
 func TestSlowScriptThatChangesTooMuch(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)
@@ -344,8 +343,8 @@ func TestEndedScriptInATransactionChangesNothing(t *testing.T) {
 	require.Equal(t, []any{"OK", int64(2), int64(2)}, c.call("EXEC"))
 }
 
-// A script that works on long arguments, in a loop or in a row, holds up nobody
-// and ends when it is told to.
+// A script that works on long arguments, in a loop or in a row, holds up nobody, and ends when
+// it must.
 func TestScriptsOnLongArguments(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	c, other := dial(t, addr), dial(t, addr)

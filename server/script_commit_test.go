@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// What makes a script slow, and one that is known by its SHA1.
+// slowLoop makes a script slow.
 const (
 	slowLoop = "local n = 0 for i = 1, 100000 do n = n + 1 end "
 	// ululeIncr is known: the increment of ulule/limiter.

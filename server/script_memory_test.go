@@ -34,7 +34,7 @@ func bombs(t *testing.T, addr string, n int) {
 	all.Wait()
 }
 
-// What scripts took that are over is held by nobody.
+// Ended scripts hold no memory.
 func TestIdleRunsHoldNothing(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and measures memory")

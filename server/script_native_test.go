@@ -63,8 +63,8 @@ func TestKnownScriptByFingerprint(t *testing.T) {
 	require.True(t, c.interpreted(), "one with flags")
 }
 
-// What a known script does not do exactly its text does, and where there is none,
-// nothing happens.
+// If a known script would not act exactly as its text, the text runs; without a text nothing
+// happens.
 func TestKnownScriptDeclines(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)

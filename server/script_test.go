@@ -17,8 +17,8 @@ func bothScripts(t *testing.T) *redistest.Pair {
 	return redistest.Dial(t, redistest.Start(t), addr)
 }
 
-// What a script returns, and what commands return to it, is converted as Redis
-// does, in both protocols.
+// Values that a script returns, and replies that it gets, are converted as in Redis, in both
+// protocols.
 func TestScriptConversions(t *testing.T) {
 	p := bothScripts(t)
 	for _, hello := range []string{"HELLO 2", "HELLO 3"} {
@@ -98,7 +98,7 @@ func TestScriptsInTransactions(t *testing.T) {
 		"GET k", "DBSIZE", "SELECT 4", "GET k", "MULTI", `EVAL "redis.call('select', 5) return redis.call('set', 'k', 'five')" 0`, "GET k", "EXEC", "SELECT 5", "GET k")
 }
 
-// What a script does to data is what its commands do by themselves.
+// A script changes data as its commands alone would.
 func TestScriptsOnData(t *testing.T) {
 	p := bothScripts(t)
 	for _, hello := range []string{"HELLO 2", "HELLO 3"} {

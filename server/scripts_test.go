@@ -102,7 +102,7 @@ func leaderOfScripts(t *testing.T) (*engine.Engine, *engine.Replica, *Server, *m
 	return e, replica, s, m
 }
 
-// reply runs a command and returns its reply once its commit is told.
+// replyOf runs a command and returns its reply after its commit.
 func replyOf(s *Server, m *machine, line string) string {
 	m.feed(line + "\r\n")
 	for m.stall&stallWorker != 0 {

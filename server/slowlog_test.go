@@ -57,7 +57,7 @@ func TestLongSlowlogCostsNoMore(t *testing.T) {
 	require.Less(t, allocatedBytes()-before, uint64(10<<20))
 }
 
-// What SLOWLOG GET replies is bounded while it is written.
+// The reply of SLOWLOG GET is bounded while it is written.
 func TestSlowlogReplyIsBounded(t *testing.T) {
 	s, addr := startServer(t, Config{OutputBufferSoft: 64 << 10, OutputBufferLimit: 1 << 20,
 		Runtime: Runtime{SlowlogThreshold: 1, SlowlogMaxLen: 1 << 12}})

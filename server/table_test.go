@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// What the server itself acts on is of these commands, and of no others.
+// The flags that the server acts on belong to these commands, and to no others.
 func TestCommandsWithPrivateFlags(t *testing.T) {
 	tab, err := command.NewTable(new(Server).commandLists()...)
 	require.NoError(t, err)

@@ -44,7 +44,7 @@ func TestHalfCommandThenGone(t *testing.T) {
 	dial(t, addr).do("PING", "+PONG\r\n")
 }
 
-// What a client sends before it half-closes is answered.
+// Commands from before a half-close are answered.
 func TestHalfClose(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)

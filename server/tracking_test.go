@@ -21,8 +21,7 @@ func (c *client) invalidated(keys ...string) {
 	require.Equal(c.t, want, plain(&r))
 }
 
-// What a client may have cached is invalidated right behind its reply, and no
-// other.
+// A key that a client may have cached is invalidated right after its reply, and no other key.
 func TestTrackingInvalidatesAtOnce(t *testing.T) {
 	_, addr := startServer(t, Config{})
 	c := dial(t, addr)

@@ -141,7 +141,7 @@ func TestGuardedArguments(t *testing.T) {
 	require.Equal(t, reset, all[0]["command"])
 }
 
-// What anyone may run needs no password, and without admin-pass nothing does.
+// A command that anyone may run needs no password. Without admin-pass all commands are such.
 func TestWithoutAdminPassEveryoneAdministers(t *testing.T) {
 	s, addr := startServer(t, Config{Runtime: Runtime{AdminPass: adminPass}})
 	c := dial(t, addr)
@@ -206,7 +206,7 @@ func TestWhoIsAdmin(t *testing.T) {
 	require.Equal(t, int64(2), fresh.call("CLIENT KILL USER admin SKIPME no"))
 }
 
-// Who guesses admin's password waits as who guesses the other.
+// Guesses of admin's password are slowed down like others.
 func TestGuessingAdminPassIsSlow(t *testing.T) {
 	_, addr := startServer(t, Config{Runtime: Runtime{AdminPass: adminPass}})
 	c := dial(t, addr)
@@ -240,7 +240,7 @@ func TestConfigGetHidesAdminPass(t *testing.T) {
 	require.Equal(t, []any{"admin-pass", "sesame"}, c.call("CONFIG GET admin-pass"))
 }
 
-// What is queued is asked for when it is queued, when EXEC comes, and behind an
+// The right to run a queued command is checked when it is queued, when EXEC comes, and after an
 // AUTH in the transaction.
 func TestGuardedCommandsInTransactions(t *testing.T) {
 	s, addr := startServer(t, Config{})

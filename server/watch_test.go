@@ -92,8 +92,8 @@ func TestScriptsThatAreTakenBackFailNoTransaction(t *testing.T) {
 	}
 }
 
-// What EXEC, DISCARD, UNWATCH, RESET and the end of a connection leave behind is
-// nothing; what a refused transaction has watched neither.
+// EXEC, DISCARD, UNWATCH, RESET and the end of a connection leave no watches, even after a
+// refused transaction.
 func TestWatchesAreGivenBack(t *testing.T) {
 	s, addr := startServer(t, Config{})
 	watches := func() (n int) { return s.engine.Watches() }

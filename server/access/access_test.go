@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// rig is a Gate, and what it goes by.
+// rig is a Gate with its configuration.
 type rig struct {
 	*Gate
 	rules Rules
@@ -26,7 +26,7 @@ func newRig() *rig {
 	return r
 }
 
-// configure changes what the gate goes by.
+// configure changes the gate's configuration.
 func (r *rig) configure(rules Rules, grants [PortCount]Grants) {
 	rules.Grants = &grants
 	r.rules = rules
@@ -43,7 +43,7 @@ func rights(t *testing.T, c *rig, shown Shown) (letters string) {
 	return letters
 }
 
-// Each right is opened by itself, and for those alone who show what it asks for.
+// Each right is granted by itself, and only to those who show its credentials.
 func TestAccess(t *testing.T) {
 	c := newRig()
 	nothing := Shown{Address: "10.0.0.1:5"}
@@ -122,7 +122,7 @@ func TestAdmittedNames(t *testing.T) {
 	require.ErrorIs(t, err, ErrUnknownClient)
 }
 
-// What is wrong is answered late, and where too much is, not at all.
+// Wrong credentials are answered late, and after too many not at all.
 func TestGuessesOfTokens(t *testing.T) {
 	c := newRig()
 	c.configure(Rules{}, [PortCount]Grants{PortHTTP: {Tokens: [RightCount]string{RightRead: "R"}}})
@@ -177,7 +177,7 @@ func TestGuessesAnsweredAtOnce(t *testing.T) {
 		require.Equal(t, slotOf("[2001:db8::1]:5"), slotOf(fmt.Sprintf("[2001:db8::%x:1]:%d", i, i)), "one network")
 	}
 
-	// What is left at one moment, exactly.
+	// The number of guesses left at a moment is exact.
 	var g guesses
 	now := time.Now()
 	guess := func(i int) *Shown { return &Shown{Address: address, Password: fmt.Sprint(i), HasPassword: true} }

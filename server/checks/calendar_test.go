@@ -76,7 +76,7 @@ func TestPolicyOfADayOf25Hours(t *testing.T) {
 	r.Denies("reset email alice@x", "account", 89_940_000, "account=0")
 }
 
-// What RL.EXPLAIN tells of a window, and an override's rate in it.
+// RL.EXPLAIN shows a window, and an override's rate in it.
 func TestExplainOfACalendar(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("p", `{limits: {month: {by: t, rate: 10/month, calendar: {zone: UTC, at: 06:00}}, s: {rate: 5/s}}}`)

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/internal/rig"
 )
 
-// Over the wire SCALE and overrides change how many calls may run, not which do; who
-// lacks the attribute goes by missing.
+// SCALE and overrides change how many calls may run, not which do. A call without the attribute
+// gets the reason missing.
 func TestConcurrentLimitsAndWhatChangesThem(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("export", `{limits: {run: {by: t, concurrent: 4, ttl: 1h, missing: deny}}}`)
@@ -64,7 +64,7 @@ func TestConcurrentLimitsOfAShare(t *testing.T) {
 	r.Allows(in, "run", "run=0")
 	r.Allows(out, "run", "run=1")
 
-	// Who falls out of a share is not limited any more; what it holds can be given back.
+	// A caller that falls out of a share is no longer limited, and can give back its slots.
 	hold = r.Allows(out, "run", "run=0").Hold.(string)
 	r.SetPolicy("export", fmt.Sprintf(text, "50%"))
 	r.Allows(out, "", "")

@@ -347,7 +347,7 @@ func TestDescriptorsEdited(t *testing.T) {
 	r.gets("ok ok:11", "rl", 0, "k=b 0")
 }
 
-// A reader passes over what a later release tells, and refuses what is none.
+// A reader skips fields of a later release, and refuses a reply that is no ruling.
 func TestRulingsAreRead(t *testing.T) {
 	r := newEnvoyRig(t, "rl", "{descriptors: [{key: k, rate_limit: {unit: day, requests_per_unit: 9}}]}")
 	reply := r.Raw("RL.DESCRIPTORS", "rl", "0", "2", "1", "k", "v", "-", "-", "1", "x", "y", "-", "-")

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// What asks for a commit waits for the leader; what the call says of its answer goes
-// before what its policy says.
+// A call that asks for a commit waits for the leader. The call's own FAIL comes before its
+// policy's on_failure.
 func TestHeadless(t *testing.T) {
 	e := engine.New(engine.Config{Shards: 8})
 	specs := newTestChecker(e, setOf(t, e, map[string]string{"p": "{limits: {l: {by: user, rate: 11/s}}}"})).Commands()

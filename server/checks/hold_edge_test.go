@@ -23,12 +23,13 @@ func TestCommitOfAnUnknownAttribute(t *testing.T) {
 	require.Equal(t, "reserved", rig.Pair(t, r.Words("RL.EXPLAIN HOLD "+h), "state"), "nothing is settled")
 	r.Allows("llm key k tokens 0 PEEK", "rpm", "rpm=58 tpm=2000")
 
-	// What the policy knows may be told again.
+	// Attributes that the policy uses may be given again.
 	s := r.Settle("RL.COMMIT " + h + " key k tier default tokens 1000")
 	r.ExpectChecked("", s.Checked, "tpm", "rpm=59 tpm=5000")
 	require.Equal(t, "committed", r.Settle("RL.COMMIT "+h+" token 10").Reason, "what is settled is answered")
 
-	// Who has no limit of that cost tells it all the same; so does who is on a list.
+	// A caller without a limit of that cost may give it all the same, and so may a caller on a
+	// list.
 	for _, who := range []string{"key vip tier vip", "key good"} {
 		h = r.Held("llm " + who + " tokens 4000")
 		require.Equal(t, "committed", r.Settle("RL.COMMIT "+h+" tokens 9000").Reason)
@@ -115,8 +116,8 @@ func TestAResetFreesTheSlotsOfHolds(t *testing.T) {
 	free(1)
 }
 
-// What has driven the entries of others out of a log gives nothing back: they would
-// stay out. A look leaves all holds as they are.
+// A hold that has driven the entries of others out of a log gives nothing back, since they
+// would stay out. A look leaves all holds as they are.
 func TestHoldsBesideWhatOverflows(t *testing.T) {
 	for _, mode := range []string{"soft", "shadow"} {
 		r := rig.New(t, engine.Config{})
@@ -153,8 +154,8 @@ func TestACommitOfMoreAfterAnEdit(t *testing.T) {
 	for _, v := range []struct {
 		text, limits  string
 		limit         int64 // that the commit is charged under
-		left          int64 // of 200, behind it
-		leftCancelled int64 // and behind another one that gives its hold back
+		left          int64 // of 200, after it
+		leftCancelled int64 // and after another hold was cancelled
 	}{
 		{"a tier of by", `{by: [user, plan], tiers: {attribute: plan, pro: %s, default: 10/h}}`, 200, 129, 149},
 		{"a tier of another attribute", `{by: user, tiers: {attribute: plan, pro: %s, default: 10/h}}`, 100, 129, 129},

@@ -13,8 +13,8 @@ import (
 // runs on copies of its keys.
 const slowly = "for i = 1, 200000 do end "
 
-// What explains sees the table as a check does, from any step: a script that has
-// left its loop, a transaction, another database.
+// RL.EXPLAIN sees the table as a check does, from any step: a script that has left its loop, a
+// transaction, another database.
 func TestExplainInsideASteps(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("p", `{limits: {a: {by: user, rate: 100/m, algorithm: fixed}, all: {rate: 500/m}}}`)

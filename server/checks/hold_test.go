@@ -98,7 +98,7 @@ func TestHoldOfNumbers(t *testing.T) {
 	r.Is("RL.COMMIT "+h+" COST 1 COST 1", "-ERR syntax error, COST is given twice")
 	r.Is("RL.COMMIT "+h+" a 1 a 1", "-ERR attribute 'a' is given twice")
 
-	// What only looks is not held; who is on a list holds nothing either.
+	// A PEEK holds nothing, nor does a caller on a list.
 	require.Nil(t, r.Reserve("p user eve PEEK").Hold)
 	r.SetPolicy("q", `{deny: [{user: bad}], allow: [{user: good}], limits: {a: {by: user, rate: 5/m}}}`)
 	require.Nil(t, r.Reserve("q user bad").Hold)
@@ -108,8 +108,7 @@ func TestHoldOfNumbers(t *testing.T) {
 	require.Equal(t, s, r.Settle("RL.CANCEL "+h))
 }
 
-// A login that fails costs, one that succeeds is given back, and so is none that
-// nobody tells about.
+// A failed login costs. A successful one is given back, and so is one that nobody settles.
 func TestHoldThatStaysCharged(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("login", `{hold: {ttl: 10s, expiry: charge}, limits: {user: {by: user, rate: 3/h, algorithm: log}}}`)
@@ -120,7 +119,8 @@ func TestHoldThatStaysCharged(t *testing.T) {
 	r.Ends(crashed)
 	r.Allows("login user eve PEEK", "user", "user=1")
 
-	// Who was slow, and right in the end, is not charged: a late cancel is a late commit of 0.
+	// A login that is slow but right in the end is not charged: a late cancel is a late commit
+	// of 0.
 	for _, verb := range []string{"RL.CANCEL ", "RL.COMMIT "} {
 		late := r.Held("login user eve")
 		r.Allows("login user eve COST 0", "user", "user=1")
@@ -135,8 +135,8 @@ func TestHoldThatStaysCharged(t *testing.T) {
 	}
 }
 
-// An edit of the policy between: what was held goes by the hold, what a commit adds
-// by the policy.
+// After an edit of the policy, the settlement uses the hold's numbers for what was held, and
+// the policy's for what a commit adds.
 func TestHoldsAndEdits(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	const before, after = `{limits: {a: {by: user, rate: 100/m, algorithm: fixed}}}`, `{limits: {a: {by: user, rate: 50/m, algorithm: fixed}}}`
@@ -264,7 +264,7 @@ func TestCallsThatAreRepeated(t *testing.T) {
 	again("reset email alice@x ip 1.1.1.1 ID 7f3")
 	r.SetPolicy("reset", text)
 
-	// What is denied leaves nothing: it may come again.
+	// A denied call leaves no record, so it may be made again.
 	r.Allows("reset email alice@x ip 1.1.1.1", "account", "account=0")
 	c := r.Check("reset email alice@x ip 1.1.1.1 ID later")
 	require.EqualValues(t, 0, c.Allowed)
@@ -297,7 +297,7 @@ func TestCallsThatAreRepeated(t *testing.T) {
 	require.EqualValues(t, 89, rig.ReadChecked(t, replies[1].([]any)).Remaining)
 }
 
-// Who does not know the cost says nothing of it, also by an empty value.
+// A caller that does not know the cost leaves it out, or gives an empty value.
 func TestAnEmptyCostIsNone(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("llm", `{limits: {t: {by: k, rate: 1000/d, cost: tokens}}}`)
@@ -306,7 +306,7 @@ func TestAnEmptyCostIsNone(t *testing.T) {
 	r.ExpectChecked("", rig.ReadChecked(t, list[:13]), "t", "t=100")
 }
 
-// What comes in addition is charged to the counter that the policy reads now.
+// What a commit adds is charged to the counter that the policy now reads.
 func TestCommitOfMoreUnderAnotherAlgorithm(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	reset := func(text string) {

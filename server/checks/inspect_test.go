@@ -83,8 +83,7 @@ func TestStats(t *testing.T) {
 	require.Equal(t, "%9", r.Raw("RL.STATS")[:2])
 }
 
-// The states that RL.EXPLAIN and the decisions tell are those of the clock,
-// not of the last call.
+// RL.EXPLAIN and the decisions show states as of the clock, not of the last call.
 func TestExplainFollowsTheClock(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.Words("RL.LIMIT k 10 10 COST 10")

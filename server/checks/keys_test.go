@@ -10,8 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// A step that isolates keys is told those of a check, which are not among its
-// arguments.
+// A step that isolates keys gets the keys of a check, which are not among its arguments.
 func TestKeysOfChecks(t *testing.T) {
 	e := engine.New(engine.Config{Shards: 8})
 	table, err := command.NewTable(newTestChecker(e, setOf(t, e, map[string]string{"p": "{limits: {a: {by: user, rate: 5/m}, all: {rate: 9/m, algorithm: log}}}"})).Commands())

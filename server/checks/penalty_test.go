@@ -60,7 +60,7 @@ func TestPenaltyOfALogin(t *testing.T) {
 	r.Allows(bob, "user", "user=4 ip=9")
 }
 
-// Who is blocked, since when and for how long, is told; asking changes nothing.
+// A blocked caller is shown, with how long the block lasts; looking changes nothing.
 func TestPenaltiesAreShown(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	signIn(r, "")
@@ -132,7 +132,7 @@ func TestPenaltiesBetweenListsAndLimits(t *testing.T) {
 	r.Allows("s u x", "u", "u=4")
 }
 
-// What an edit says of blocks holds for those that there are.
+// An edit of blocks applies to present blocks.
 func TestEditsOfPenaltiesAtOnce(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	signIn(r, "")
@@ -154,7 +154,7 @@ func TestEditsOfPenaltiesAtOnce(t *testing.T) {
 	penalized(r, "p user eve", "a", 40_000, "")
 	edit("")
 	r.Denies("p user eve", "a", 10_000, "")
-	edit(", penalty: {after: 2, within: 5m, block: 1m}") // who was let go is not taken back
+	edit(", penalty: {after: 2, within: 5m, block: 1m}") // a released caller is not blocked again
 	r.Denies("p user eve", "a", 10_000, "")
 	penalized(r, "p user eve", "a", 60_000, "")
 

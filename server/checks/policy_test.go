@@ -89,7 +89,7 @@ func TestPolicyOfTiers(t *testing.T) {
 	r.Denies("api key k2 tier gold COST 11", "key", -1, "")
 }
 
-// Costs that callers tell, and limits that some calls have.
+// Costs in attributes, and limits that only apply to some calls.
 func TestPolicyOfCosts(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("gql", `{limits: {
@@ -333,8 +333,8 @@ func TestPolicyVersions(t *testing.T) {
 	r.Allows("p user eve", "a", "a=9")
 }
 
-// What a limit has counted is not forgotten by a detour: without the policy or the
-// limit for a while, and then with another algorithm.
+// A limit's counter is not forgotten by a detour: if the policy or the limit is missing for a
+// while, and comes back with another algorithm.
 func TestAnotherAlgorithmTakesAReset(t *testing.T) {
 	const (
 		fixed  = `{limits: {a: {by: u, algorithm: fixed, rate: 10/365d}}}`

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// What was prepared is taken by the command that it was prepared for, once, while
-// policies, time and input are the same.
+// A prepared check is taken by the command that it was prepared for, once, while policies, time
+// and input are the same.
 func TestTakeOfPreparedChecks(t *testing.T) {
 	e := engine.New(engine.Config{})
 	texts := map[string]string{"p": "{limits: {a: {by: user, rate: 1/s}}}", "r": "{limits: {a: {by: user, rate: 1/s}}}"}

@@ -140,8 +140,7 @@ func TestSeveralStrings(t *testing.T) {
 	})
 }
 
-// What holds another type is overwritten by SET and its like, and WRONGTYPE to
-// all else.
+// SET and its like overwrite a value of another type; all other commands answer WRONGTYPE.
 func TestStringsOverOtherTypes(t *testing.T) {
 	create := map[string]string{"h": "HSET h f v", "s": "SADD s a b", "i": "SADD i 1 2", "z": "ZADD z 1 a", "l": "RPUSH l a b"}
 	inBoth(t, func(p *redistest.Pair) {

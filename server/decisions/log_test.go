@@ -85,7 +85,7 @@ func newLog(t *testing.T, out io.Writer, plain ...string) *Log {
 	return l
 }
 
-// What denies has lines up to so many a second, and one in so many of the others.
+// Denied calls have lines up to so many a second, and one in so many of the others has one.
 func TestSample(t *testing.T) {
 	g := new(gate)
 	l := newLog(t, g, "*")
@@ -160,12 +160,12 @@ func TestNobodyWaitsForTheWriter(t *testing.T) {
 	require.Greater(t, l.Stats().Full, uint64(800))
 	l.Note(checkSpec, long, bytes.Repeat([]byte("*1\r\n"), maxReply), Origin{})
 	began := time.Now()
-	l.Close() // and who never reads does not hold the stop
+	l.Close() // an output that never reads does not delay the stop
 	require.Less(t, time.Since(began), 20*time.Second)
 	close(held.open)
 }
 
-// Lines that cannot be written are counted, and told once until they can be again.
+// Lines that cannot be written are counted, and logged once until they can be again.
 func TestWriterFails(t *testing.T) {
 	g, told := new(gate), new(gate)
 	l := New(Config{Out: g, Logger: slog.New(slog.NewTextHandler(told, nil)), Key: []byte("k")})
@@ -208,7 +208,7 @@ func TestRedaction(t *testing.T) {
 	require.Equal(t, "ERR attribute 'eve' has no value", shown.failure("ERR attribute 'eve' has no value"))
 }
 
-// What is worth a line is told from what passes by the reply alone, in both protocols.
+// The reply alone, in both protocols, shows whether a call is worth a line.
 func TestClass(t *testing.T) {
 	limit := func(allowed int, mode string) string {
 		return fmt.Sprintf("*11\r\n$1\r\na\r\n:%d\r\n:5\r\n:0\r\n:1\r\n:1\r\n:0\r\n:1\r\n$%d\r\n%s\r\n:200\r\n:1\r\n", allowed, len(mode), mode)

@@ -99,7 +99,7 @@ func TestShouldRateLimit(t *testing.T) {
 	}
 }
 
-// Where nothing is limited there is nothing to tell a client.
+// Without a limit there is nothing for the header.
 func TestUnmatchedHasNoHeaders(t *testing.T) {
 	r := newEdge(t)
 	for _, key := range []string{"other", "free"} {
@@ -110,7 +110,7 @@ func TestUnmatchedHasNoHeaders(t *testing.T) {
 	}
 }
 
-// What a request may say beside its entries.
+// Parts of a request beside its entries.
 func TestHitsAndLimitsOfRequests(t *testing.T) {
 	r := newEdge(t)
 	ask := func(edit func(q *rls.RateLimitRequest, d *ratelimit.RateLimitDescriptor), pairs ...string) *rls.RateLimitResponse_DescriptorStatus {
@@ -177,7 +177,7 @@ func TestValuesOfAnyBytes(t *testing.T) {
 	}
 }
 
-// What a policy cannot decide is denied, for the same reason.
+// A request that a policy cannot decide is denied, for the same reason.
 func TestRequestsThatCannotBeDecided(t *testing.T) {
 	r := newEdge(t)
 	a, err := r.ShouldRateLimit(patient(t), request("edge", []string{"ip", "1"}, []string{strings.Repeat("k", 300), "v"}))

@@ -64,7 +64,7 @@ func newRig(t testing.TB, sc server.Config, ec envoy.Config) *rig {
 	return r
 }
 
-// dial is a connection of gRPC, without TLS unless it is told otherwise.
+// dial returns a connection of gRPC, without TLS unless an option says so.
 func dial(t testing.TB, addr string, options ...grpc.DialOption) *grpc.ClientConn {
 	if len(options) == 0 {
 		options = []grpc.DialOption{grpc.WithTransportCredentials(insecure.NewCredentials())}

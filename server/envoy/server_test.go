@@ -54,7 +54,7 @@ func TestHealth(t *testing.T) {
 	_, err := client.Check(patient(t), &grpc_health_v1.HealthCheckRequest{Service: "other"})
 	require.Equal(t, codes.NotFound, status.Code(err))
 
-	// Who watches is told of the end, and does not delay it.
+	// A watcher learns of the end, and does not delay it.
 	watch, err := client.Watch(patient(t), &grpc_health_v1.HealthCheckRequest{Service: name})
 	require.NoError(t, err)
 	a, err := watch.Recv()
@@ -102,7 +102,7 @@ func (s *slow) Pipeline(ctx context.Context, from decisions.Asker, dst, commands
 	return s.Decider.Pipeline(ctx, from, dst, commands)
 }
 
-// What is under way when the server stops is answered.
+// Calls that are running when the server stops are answered.
 func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
 	s, err := server.New(server.Config{Engine: engine.New(engine.Config{})})
 	require.NoError(t, err)

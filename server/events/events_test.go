@@ -33,7 +33,7 @@ func all(t *testing.T, l *Log, from int64) (out []Event, lost int64) {
 	}
 }
 
-// A log keeps the newest events, in number and in bytes, and tells what is lost.
+// A log keeps the newest events, in number and in bytes, and returns how many are lost.
 func TestLogIsBounded(t *testing.T) {
 	l := New()
 	begin := l.Newest(0)
@@ -54,7 +54,7 @@ func TestLogIsBounded(t *testing.T) {
 	out, _ = all(t, l, begin)
 	require.Equal(t, MaxBytes/(100<<10+50), len(out))
 
-	// What is from before a restart is not lost by this node; what is to come, nothing.
+	// This node has lost no events from before a restart, and none that are still to come.
 	out, lost = all(t, New(), begin)
 	require.Empty(t, out)
 	require.Zero(t, lost)
@@ -119,7 +119,7 @@ func TestDenialsAreCountedTogether(t *testing.T) {
 		require.Empty(t, d.stripes[i].counted, "who is denied no more is forgotten")
 	}
 
-	// What differs in anything is told apart.
+	// Denials that differ in anything are counted apart.
 	begin = l.Newest(0)
 	for _, other := range []Denial{
 		eve, {Denied, "p", "user", "missing", eve.Key}, {Denied, "p", "all", "limit", eve.Key}, {Denied, "q", "user", "limit", eve.Key},
@@ -137,8 +137,8 @@ func TestDenialsAreCountedTogether(t *testing.T) {
 	require.Len(t, out, 8*stripes)
 }
 
-// However many callers are denied, memory and events are bounded, and what is told and
-// what is dropped are all denials.
+// However many callers are denied, memory and events are bounded. Posted and dropped denials
+// together are all.
 func TestDenialsAreBounded(t *testing.T) {
 	l := New()
 	d := NewDenials(l)

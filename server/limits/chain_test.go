@@ -89,7 +89,7 @@ func TestLimitOptions(t *testing.T) {
 	}
 }
 
-// Who reads no more than the first six fields waits for every limit.
+// A client that only reads the first six fields waits for every limit.
 func TestChainDelaysByItsLongestDelay(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	run(r, []step{
@@ -212,7 +212,7 @@ func TestChains(t *testing.T) {
 	run(r, []step{
 		{0, chain, "[1 2 1 0 500 0 [[1 2 1 0 500 0] [1 3 2 0 20000 0]]]"},
 		{0, chain, "[1 2 0 0 1000 0 [[1 2 0 0 1000 0] [1 3 1 0 40000 0]]]"},
-		// The second denies; the minute is not charged and tells what it has.
+		// The second limit denies. The minute is not charged, and shows what it has.
 		{0, chain, "[0 2 0 500 1000 0 [[0 2 0 500 1000 0] [1 3 1 0 40000 0]]]"},
 		{0, "RL.LIMIT " + minute + " COST 0", "[1 3 1 0 40000 0]"},
 		// Ties in remaining go to the first.

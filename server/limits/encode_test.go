@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// What AppendLimit writes, RL.LIMIT reads.
+// RL.LIMIT reads what AppendLimit writes.
 func TestAppendLimitRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		segs := rapid.SliceOfN(rapid.Custom(func(t *rapid.T) engine.Segment {

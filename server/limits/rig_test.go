@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/internal/rig"
 )
 
-// step is one call of a scenario: when it comes, what it says, what it gets.
+// step is one call of a scenario: its time, its command, its reply.
 type step struct {
 	ms         int64
 	line, want string

@@ -48,7 +48,7 @@ func TestCellRounding(t *testing.T) {
 	r.Is("CL.THROTTLE k2 0 1001 1", "[0 1 0 -1 0]")
 }
 
-// What redis-cell gets wrong.
+// CL.THROTTLE differs where redis-cell is wrong.
 func TestCellDifferences(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.Is("CL.THROTTLE exact 6000 6000 1", "[0 6001 6000 -1 0]")

@@ -106,8 +106,8 @@ func TestMemoryIsCollectedUntilItIsFree(t *testing.T) {
 	})
 }
 
-// What three collections do not free while nothing runs is the table's: it is
-// what later bursts are measured by. If something runs it may be that's.
+// Memory that three collections do not free while nothing runs belongs to the table, and later
+// bursts are measured from it. If something runs, it may belong to that.
 func TestMemoryThatStaysIsTheTables(t *testing.T) {
 	const least, grown = 100 << 20, 1000 << 20
 	synctest.Test(t, func(t *testing.T) {

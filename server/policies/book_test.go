@@ -150,8 +150,8 @@ func TestReadersNeverSeeOlderPolicies(t *testing.T) {
 	wg.Wait()
 }
 
-// Who need not know a large change does not wait until it is taken over: a log, a
-// follower that answers alone, INFO.
+// A reader that need not know a large change does not wait for it: a log, a follower that
+// answers alone, INFO.
 func TestLookWithoutWaiting(t *testing.T) {
 	b := newTestBook()
 	b.hear([]engine.PolicyRecord{ofPolicy("p", 1, 11)}, false)
@@ -227,7 +227,7 @@ func TestOverridesGiveTheirLimitsBack(t *testing.T) {
 	const changes = 3000
 	sess := b.engine.NewSession()
 	defer sess.Close()
-	// What nobody has taken is collected when there are many limits.
+	// Limits that nobody uses are collected when there are many.
 	collected := func() {
 		for i := range changes {
 			_, err := sess.Decide(b.engine.Now(), []byte("k"), algo.Limit{Limit: int64(1 + i), Period: 1e9}, 1, nil)
@@ -279,7 +279,7 @@ func TestOverriddenPoliciesGiveTheirLimitsBack(t *testing.T) {
 	require.GreaterOrEqual(t, b.engine.Stats().Limits, 2*n)
 	b.hear(gone, false)
 	require.Empty(t, b.Set().Names())
-	// What nobody has is collected when there are many limits.
+	// Limits that nobody uses are collected when there are many.
 	sess := b.engine.NewSession()
 	defer sess.Close()
 	for i := range 10 * n {

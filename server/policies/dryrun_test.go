@@ -27,8 +27,8 @@ func surveyLine(r *rig.Rig, limit string, args ...string) string {
 	return ""
 }
 
-// What DRYRUN counts as over is who is denied once the change is made, by every
-// algorithm, whatever becomes of the counters.
+// DRYRUN counts as over the callers who are denied once the change is made, with every
+// algorithm and every CHANGE.
 func TestDryRunCountsWhoWouldBeDenied(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, algorithm := range []string{"token", "leaky", "fixed", "sliding", "log"} {
@@ -72,7 +72,8 @@ func TestDryRunCountsWhoWouldBeDenied(t *testing.T) {
 	}
 }
 
-// What a key does not tell is taken from what it was charged under, or left open.
+// If a key does not show the numbers, they are those it was charged under last, or are left
+// open.
 func TestDryRunKnowsWhatKeysTell(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	say := func(args ...string) { r.Parse(r.Raw(args...)) }
@@ -92,7 +93,7 @@ func TestDryRunKnowsWhatKeysTell(t *testing.T) {
 	require.Equal(t, "4, over: 1", surveyLine(r, "a", "DRYRUN", tiers("5/h", "50/h")))
 	require.Equal(t, "4, over: 1", surveyLine(r, "a", "DRYRUN", tiers("50/h", "5/h")))
 	require.Equal(t, "4, over: 2", surveyLine(r, "a", "DRYRUN", tiers("5/h", "blocked")))
-	// Two tiers with the same numbers cannot be told apart.
+	// Two tiers with the same numbers look alike.
 	say("RL.POLICY", "SET", "p", tiers("50/h", "50/h"))
 	check("user", "f1", "plan", "free")
 	check("user", "p1", "plan", "pro")
@@ -150,7 +151,7 @@ func TestDryRunReadsKeys(t *testing.T) {
 	require.Equal(t, "3, over: 3", surveyLine(r, "a", "DRYRUN", text("5/h", "16")), "the others are of another network")
 }
 
-// DRYRUN of descriptors counts who would be denied by one hit more, rule by rule.
+// DRYRUN of descriptors counts the callers whom one more hit would deny, rule by rule.
 func TestDryRunOfDescriptors(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	const was = `{descriptors: [{key: ip, rate_limit: {unit: hour, requests_per_unit: 10}}, {key: "a=b;c", rate_limit: {unit: hour, requests_per_unit: 10}},

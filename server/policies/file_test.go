@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nodes offer texts: what is new is loaded, and nothing rolls anything back but
-// who changes a node's file.
+// Nodes offer texts. A new text is loaded, and only a change of a node's file rolls anything
+// back.
 func TestFilesOfNodes(t *testing.T) {
 	var st fileState
 	for i, step := range []struct {
@@ -28,7 +28,7 @@ func TestFilesOfNodes(t *testing.T) {
 		{"n4", "b", false, "b"},
 		{"n3", "c", true, "c"}, // files that differ: the later change wins
 		{"n1", "b", false, "c"},
-		{"n1", "a", true, "a"}, // who puts an old text back means it
+		{"n1", "a", true, "a"}, // an old text that is put back is meant
 		{"n1", "a", false, "a"},
 	} {
 		loads, _ := st.offer(step.node, "/"+step.node, step.text)

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/server"
 )
 
-// A file is loaded as one change; what it dropped is deleted, what is in it nobody
-// else changes, and what others have set stays.
+// A file is loaded as one change. Policies that it no longer has are deleted, nobody else
+// changes those that it has, and those that others have set stay.
 func TestAFileOfPolicies(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	offer := func(node, text string) server.PolicyFile {

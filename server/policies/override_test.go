@@ -53,7 +53,7 @@ func TestOverrides(t *testing.T) {
 	r.Allows("p tenant acme", "tier", "tier=97")
 	require.Len(t, r.Words("RL.OVERRIDE LIST p"), 1)
 
-	// What an edit leaves without its limit sleeps.
+	// An override whose limit an edit removes sleeps.
 	r.SetPolicy("p", `{limits: {user: {by: user, rate: 10/m}}}`)
 	require.EqualValues(t, 1, rig.Pair(t, r.Words("RL.OVERRIDE LIST p").([]any)[0], "sleeps"))
 	r.Is("RL.OVERRIDE DEL p LIMIT mail email eve@x", "1")
@@ -81,7 +81,7 @@ func TestOverrides(t *testing.T) {
 	require.Contains(t, rig.Format(r.Words("RL.OVERRIDE SET p LIMIT user RATE 5/mn user eve")), "unknown unit")
 }
 
-// What is listed can be taken away and set again as it is listed, page by page.
+// Listed overrides can be deleted and set again as they are listed, page by page.
 func TestOverridesAreTakenAsTheyAreListed(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("p", `{attributes: {key: {type: secret}}, limits: {
@@ -144,7 +144,7 @@ func TestOverridesAreTakenAsTheyAreListed(t *testing.T) {
 	r.Is("RL.OVERRIDE SET p LIMIT ip RATE 1/m ip 2001:db8::1/64", "-ERR attribute 'ip' is not an IP address")
 	r.Is("RL.CHECK p ip 2001:db8::/64", "-ERR attribute 'ip' is not an IP address")
 
-	// What sleeps is named as it is listed, too.
+	// A sleeping override is also named as it is listed.
 	r.SetPolicy("p", "{limits: {user: {id: account, by: key, rate: 10/m}}}")
 	for _, o := range all {
 		if rig.Pair(t, o, "kind") == "limit" && rig.Pair(t, o, "limit") == "user" {
@@ -154,8 +154,8 @@ func TestOverridesAreTakenAsTheyAreListed(t *testing.T) {
 	}
 }
 
-// A tier reaches each counter that goes by the attributes it is given to,
-// alternatives included.
+// A tier applies to each counter of the attributes that it was given to, including
+// alternatives.
 func TestTiersOfAlternatives(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("p", `{limits: {
@@ -189,7 +189,7 @@ func TestTiersOfAlternatives(t *testing.T) {
 	}
 }
 
-// Policies with descriptors have one override, of all; others are told what works.
+// Policies with descriptors have one override, of all. For others the error says what works.
 func TestOverridesOfDescriptors(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("edge", "{descriptors: [{key: api_key, rate_limit: {unit: hour, requests_per_unit: 1}}]}")

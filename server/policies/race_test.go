@@ -15,7 +15,7 @@ import (
 	"github.com/headgate-io/headgate/server"
 )
 
-// countsVersions is a policy whose limit tells which version it is of.
+// countsVersions is a policy whose limit shows its version.
 func countsVersions(n int) string {
 	return fmt.Sprintf(`{limits: {a: {algorithm: fixed, align: first, rate: %d/day}}}`, firstOfVersions+n)
 }
@@ -139,8 +139,8 @@ func plainList(reply any) []any {
 	return list
 }
 
-// Who looks at keys while resets make them void waits for nobody for long, and who
-// has been answered a reset sees it.
+// A client that looks at keys while resets make them void never waits long, and sees a reset
+// after its reply.
 func TestViewsWhilePoliciesAreReset(t *testing.T) {
 	addr := rig.Serve(t, server.Config{}).Addr
 	ops := rig.Dial(t, addr)

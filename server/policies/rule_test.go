@@ -60,7 +60,7 @@ func TestCountersAreVoidAtOnce(t *testing.T) {
 	set(text, false)
 	b.Set()
 	b.queue.mu.Lock()
-	b.queue.followed = true // nobody takes over but who asks
+	b.queue.followed = true // only readers take over
 	b.queue.mu.Unlock()
 	require.False(t, b.void([]byte("@p:l;user=eve"), 0))
 	set(text, true)

@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// A message reaches those who have subscribed to its channel or to a pattern that
-// matches it, and none of another kind. All share one copy, which goes with the last.
+// A message reaches the subscribers of its channel or of a pattern that matches it, and no
+// others. All share one copy, which is freed with the last.
 func TestMessagesReachSubscribers(t *testing.T) {
 	r := newRig(t)
 	a, b, s, publisher := r.dial(), r.dial(), r.dial(), r.dial()
@@ -41,7 +41,7 @@ func TestMessagesReachSubscribers(t *testing.T) {
 	require.Contains(t, publisher.do("PUBLISH own x"), "-ERR only the server publishes events")
 }
 
-// Whatever ends a subscription leaves nothing behind.
+// An ended subscription leaves nothing, however it ends.
 func TestEndedSubscriptions(t *testing.T) {
 	r := newRig(t)
 	c := r.dial()
@@ -114,8 +114,8 @@ func TestWideMessagesAreSentAside(t *testing.T) {
 	require.Equal(t, 2, publisher.blocked, "the patterns are forgotten")
 }
 
-// A message for which there is no room is an error of who publishes it. The lines of
-// MONITOR are nobody's: who watches is closed.
+// If there is no room for a message, its publisher gets an error. A line of MONITOR has no
+// publisher, so the watcher is closed.
 func TestMessagesWithoutRoom(t *testing.T) {
 	r := newRig(t)
 	c, watcher := r.dial(), r.dial()
@@ -131,7 +131,7 @@ func TestMessagesWithoutRoom(t *testing.T) {
 	require.Zero(t, r.account.Total())
 }
 
-// A command is shown to who watches, with its database and its client.
+// MONITOR shows a command with its database and its client.
 func TestCommandsAreShown(t *testing.T) {
 	r := newRig(t)
 	watcher, c := r.dial(), r.dial()
@@ -217,7 +217,7 @@ func TestMatchingHoldsNoLock(t *testing.T) {
 	require.Less(t, worst, total/4)
 }
 
-// Publishers, subscribers and those who look are on threads of their own.
+// Publishers, subscribers and readers are on threads of their own.
 func TestSubscribersAreConcurrent(t *testing.T) {
 	r := newRig(t)
 	var wg sync.WaitGroup

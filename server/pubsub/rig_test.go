@@ -24,7 +24,7 @@ type rig struct {
 	bound   int64 // of the account; 0 is none
 	table   *command.Table
 	clients map[uint64]*client
-	watched bool // what the hub has told last
+	watched bool // the hub's last report
 	tracked bool
 }
 

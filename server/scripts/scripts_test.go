@@ -51,7 +51,7 @@ func TestScriptsAreKnown(t *testing.T) {
 	require.Zero(t, r.account.Total())
 }
 
-// What takes too long for a loop is taken back, and runs on a worker.
+// A script that takes too long for a loop is taken back, and runs on a worker.
 func TestSlowScriptsMove(t *testing.T) {
 	r := newRig(t)
 	c := r.dial()
@@ -70,7 +70,7 @@ func TestSlowScriptsMove(t *testing.T) {
 	require.Zero(t, runs.Runs())
 }
 
-// What is ended from outside has changed nothing, and says why.
+// A script that is ended from outside has changed nothing, and its error says why.
 func TestSlowScriptsAreEnded(t *testing.T) {
 	r := newRig(t)
 	require.Equal(t, "-NOTBUSY No scripts in execution right now.\r\n", r.dial().do("SCRIPT", "KILL"))
@@ -124,7 +124,7 @@ func (r *rig) listen(channel string) *inbox {
 	return b
 }
 
-// What a script publishes is sent at its end, once, and not at all if it is taken back.
+// A script's messages are sent at its end, once, and not at all if it is taken back.
 func TestMessagesAreSentAtTheEnd(t *testing.T) {
 	r := newRig(t)
 	b, c := r.listen("c"), r.dial()
@@ -197,8 +197,8 @@ func TestTransactionsRunAside(t *testing.T) {
 	require.Zero(t, r.account.Total())
 }
 
-// What known scripts have of a thread keeps no memory of a call with very many
-// arguments, whether it has run or not.
+// A thread's memory for known scripts keeps nothing of a call with very many arguments, whether
+// or not the script ran.
 func TestKnownScriptsLetGoOfManyArguments(t *testing.T) {
 	r := newRig(t)
 	c := r.dial()

@@ -55,8 +55,7 @@ func endless(t *testing.T, all *Turns, n int, stop *atomic.Bool) ([]*Turn, chan 
 	return list, errs
 }
 
-// What is new goes before what has run for long, and those that run for long
-// share what there is.
+// A new step goes before those that have run for long, and those divide the rest.
 func TestTurnsAreTaken(t *testing.T) {
 	all := New(1, queue)
 	var stop atomic.Bool

@@ -24,7 +24,7 @@ func TestRetryAfter(t *testing.T) {
 	f(100_000, most, 110)
 	f(100_000, most/2, 105)
 	f(1<<62, most, 1<<62/1000)
-	// The same caller is told the same, whatever the order of its attributes.
+	// The same caller gets the same time, whatever the order of its attributes.
 	a := &Call{Policy: "p", Attributes: []Attribute{{Name: "a", Value: "1"}, {Name: "b", Value: "2"}}}
 	b := &Call{Policy: "p", Attributes: []Attribute{{Name: "b", Value: "2"}, {Name: "a", Value: "1"}}, ID: "x", Peek: true}
 	require.Equal(t, a.Key(), b.Key())

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// What a later release tells is passed over, wherever it stands.
+// Fields of a later release are skipped, wherever they are.
 func TestLaterFields(t *testing.T) {
 	reply := []byte("%4\r\n$3\r\nnew\r\n%1\r\n+a\r\n*2\r\n:1\r\n_\r\n$7\r\nallowed\r\n:1\r\n" +
 		"$6\r\nlimits\r\n*1\r\n%2\r\n$4\r\nname\r\n$1\r\na\r\n$5\r\nlater\r\n$2\r\nxy\r\n$4\r\nname\r\n$1\r\na\r\n-ERR x\r\n")

@@ -57,13 +57,13 @@ func TestCheck(t *testing.T) {
 	require.Equal(t, false, p["verdict"].(map[string]any)["allowed"])
 	require.Regexp(t, `^limit user admits this call in \d+ ms$`, p["detail"])
 
-	// What no wait ends has no Retry-After.
+	// If no wait helps, there is no Retry-After.
 	a = r.post("/v1/check", `{"policy":"pay","attributes":{"user":"eve"},"cost":6,"respond":"status"}`)
 	require.Equal(t, http.StatusForbidden, a.status)
 	require.Empty(t, a.header.Get("Retry-After"))
 	require.Equal(t, `"user";r=3, "all";r=998;t=8`, a.header.Get("RateLimit"))
 
-	// PEEK tells what the call would get and changes nothing, 0 costs nothing.
+	// PEEK answers what the call would get and changes nothing; a cost of 0 costs nothing.
 	for body, left := range map[string]int{`"peek":true`: 2, `"cost":0`: 3} {
 		for range 2 {
 			require.Contains(t, r.post("/v1/check", `{"policy":"pay","attributes":{"user":"eve"},`+body+`}`).body, fmt.Sprintf(`"remaining":%d`, left))
@@ -145,7 +145,7 @@ func TestIdempotencyKey(t *testing.T) {
 	require.Equal(t, 400, r.post("/v1/check:batch", `{"checks":[]}`, "Idempotency-Key", "b").status)
 }
 
-// At most eight limits are told, and none that is in shadow.
+// The fields have at most eight limits, and none in shadow.
 func TestHeadersShowEnforcedLimits(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	var limits []string
@@ -163,7 +163,7 @@ func TestHeadersShowEnforcedLimits(t *testing.T) {
 	}
 }
 
-// RateLimit-Policy tells windows of whole seconds.
+// RateLimit-Policy has windows of whole seconds.
 func TestWindowsInRateLimitPolicy(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	n := 0
@@ -183,7 +183,7 @@ func TestWindowsInRateLimitPolicy(t *testing.T) {
 	}
 }
 
-// What ends on a second is not said to end a second later, however late in a
+// A window that ends on a second is not shown as ending a second later, however late in a
 // millisecond the call comes.
 func TestResetIsNotASecondLate(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})

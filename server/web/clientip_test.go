@@ -23,7 +23,7 @@ func TestClientIP(t *testing.T) {
 	f("[2001:db8::1%eth0]:999", nil, "2001:db8::1")
 	f("[::ffff:203.0.113.1]:999", []string{"1.2.3.4"}, "203.0.113.1")
 	f("@", []string{"1.2.3.4"}, "")
-	// A trusted peer tells, from the right.
+	// The list of a trusted peer is read from the right.
 	f("10.0.0.1:999", []string{"203.0.113.9"}, "203.0.113.9")
 	f("[::ffff:10.0.0.1]:999", []string{"203.0.113.9"}, "203.0.113.9")
 	f("10.0.0.1:999", []string{"6.6.6.6, 203.0.113.9"}, "203.0.113.9")

@@ -109,7 +109,7 @@ func TestHTTPInACluster(t *testing.T) {
 		}
 	}
 
-	// Each node knows all of them, and who leads.
+	// Each node knows all nodes, and the leader.
 	leader, err := c.Leader()
 	require.NoError(t, err)
 	leads := get(leader, "/v1/cluster")["node"]

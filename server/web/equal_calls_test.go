@@ -174,7 +174,7 @@ func (r *randomCalls) attribute(c *equalCall) {
 	if r.IntN(2) == 0 {
 		a["tier"] = r.of("free", "pro", "gold", "gone", "lead", "")
 	}
-	if c.policy == "team/edge" { // as gateways tell of their clients
+	if c.policy == "team/edge" { // as gateways describe their clients
 		a["method"], a["host"], a["path"] = r.of("GET", "POST"), r.of("h1", "h2"), r.of("/1", "/2", "/3")
 		if _, ok := a["ip"]; !ok {
 			a["ip"] = "203.0.113.9"

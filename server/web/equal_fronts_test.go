@@ -240,7 +240,7 @@ func (w *wanted) sameDenial(body string) {
 	require.Equal(w.t, violated, p["violated-policies"])
 }
 
-// sameFields demands the header fields that tell what the reply does.
+// sameFields demands header fields that agree with the reply.
 func (w *wanted) sameFields(h http.Header, before time.Time) {
 	number := func(r *resp.Reply, name string) int64 { return r.Field(name).Int }
 	binding := w.binding()

@@ -25,7 +25,7 @@ type stream struct {
 	stop func()
 }
 
-// stream opens a stream, behind an id if that is not "".
+// stream opens a stream, after an id if that is not "".
 func (r *rig) stream(last string) *stream {
 	r.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
@@ -121,8 +121,8 @@ func TestStreamsAreBounded(t *testing.T) {
 	}
 }
 
-// Who does not read is cut off, keeps nobody waiting, and is told what it lost when it
-// comes again.
+// A client that does not read is cut off and keeps nobody waiting. When it reconnects, it
+// learns how much it lost.
 func TestWhoDoesNotReadEvents(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	log := r.server.Events()
@@ -133,7 +133,7 @@ func TestWhoDoesNotReadEvents(t *testing.T) {
 	first := log.Newest(0)
 	large := events.Event{Type: events.Role, Role: strings.Repeat("r", 32<<10)}
 	require.Eventually(t, func() bool {
-		for range 32 { // who posts waits for nobody
+		for range 32 { // a poster waits for nobody
 			log.Post(large)
 		}
 		return !log.Settle()
@@ -148,7 +148,7 @@ func TestWhoDoesNotReadEvents(t *testing.T) {
 	require.Positive(t, n.Lost)
 }
 
-// What happens is for those who may see.
+// Events need the right to see.
 func TestEventsNeedTheRightToSee(t *testing.T) {
 	grants := access.Grants{}
 	grants.Tokens[access.RightRead], grants.Tokens[access.RightSee] = "read", "see"

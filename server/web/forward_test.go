@@ -76,7 +76,7 @@ func TestForwardAuth(t *testing.T) {
 	}
 }
 
-// What a gateway tells becomes attributes.
+// The fields of a gateway become attributes.
 func TestForwardedAttributes(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{TrustedProxies: loopback})
 	r.policy("all", "{limits: {l: {by: [ip, method, host, path], rate: 100/h, missing: deny}}}")
@@ -96,7 +96,7 @@ func TestForwardedAttributes(t *testing.T) {
 	ask(200, "X-Forwarded-For", "203.0.113.1", "X-Forwarded-Uri", "/a")
 	require.Equal(t, int64(99), left("203.0.113.1", "GET", host, "/a"))
 	ask(403, "X-Forwarded-For", "203.0.113.1")                                                   // no path
-	ask(403, "X-Forwarded-Uri", "/a")                                                            // a proxy that tells no client
+	ask(403, "X-Forwarded-Uri", "/a")                                                            // a proxy that names no client
 	ask(403, "X-Forwarded-For", "203.0.113.1, x", "X-Forwarded-Uri", "/a")                       // or not one
 	ask(200, "X-Forwarded-For", "203.0.113.1", "X-Forwarded-Uri", "/"+strings.Repeat("x", 8000)) // cut
 }

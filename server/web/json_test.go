@@ -87,7 +87,7 @@ func FuzzText(f *testing.F) {
 	})
 }
 
-// What is written is what encoding/json writes of the same values.
+// The JSON is what encoding/json writes for the same values.
 func TestVerdictAsJSON(t *testing.T) {
 	v := verdict.Verdict{
 		Decision: verdict.Decision{Limit: -1, Remaining: 1 << 62, RetryAfter: -1}, Name: []byte(`n"`), Reason: []byte("limit"), Hold: []byte("p;\x00\xff"),

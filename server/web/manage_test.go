@@ -24,7 +24,7 @@ func (v view) Now() admin.Now {
 
 func (v view) Cluster() *admin.Cluster { return v.cluster }
 
-// newManaged is newRig with what is for those who look after limits, on loopback.
+// newManaged is newRig with the admin API, on loopback.
 func newManaged(t testing.TB, sc server.Config) *rig {
 	return newRig(t, sc, web.Config{View: view{}, Local: true})
 }
@@ -46,8 +46,8 @@ func (a answer) ok(t testing.TB, status int) *answer {
 	return &a
 }
 
-// A policy is made, read, changed on a condition, compared, rolled back and deleted,
-// by the versions and the author that RL.POLICY tells of.
+// A policy is made, read, changed on a condition, compared, rolled back and deleted, with the
+// versions and the author of RL.POLICY.
 func TestPolicies(t *testing.T) {
 	r := newManaged(t, server.Config{})
 	get := func(path string, header ...string) answer { return r.request("GET", path, "", header...) }
@@ -150,7 +150,7 @@ func TestOverrides(t *testing.T) {
 	require.Contains(t, send("GET", shop+"?scale=true", "").ok(t, 200).body, `"percent":50`)
 	send("GET", shop+"?limit=user&attributes.user=bob", "").ok(t, 404)
 
-	// What is told can be taken again.
+	// A list can be sent back as it is.
 	list := send("GET", shop, "").ok(t, 200)
 	require.Len(t, list.decode(t)["overrides"], 2)
 	send("DELETE", shop+"?scale=true", "").ok(t, 200)
@@ -229,7 +229,7 @@ func TestMethodsAndBodies(t *testing.T) {
 	require.Equal(t, http.StatusOK, r.request("GET", "/v1/openapi.yaml", "").status)
 }
 
-// Who sends bodies slowly keeps nobody from changing, and from reading, policies.
+// Slow senders of bodies keep nobody from changing or reading policies.
 func TestSlowBodiesOfPolicies(t *testing.T) {
 	r := newManaged(t, server.Config{})
 	for i := range 40 {

@@ -29,8 +29,8 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// caller is one of some who ask at the same time. Its policy, its limit and itself have a
-// name that no other has, and its limit a number.
+// caller is one of several that ask at the same time. It, its policy and its limit have names
+// that no other has, and its limit a number of its own.
 type caller int
 
 const callers = 12

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// Who gets an error knows whether to ask again, and whether the call may have run.
+// An error says whether to ask again, and whether the call may have run.
 func TestProblems(t *testing.T) {
 	f := func(err error, status int, code string) {
 		t.Helper()

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// What is wrong with a request is told, and nothing is charged.
+// A wrong request gets an error that says why, and nothing is charged.
 func TestBadRequests(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	r.policy("p", "{limits: {user: {by: user, rate: 5/h}}}")

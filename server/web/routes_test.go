@@ -84,7 +84,7 @@ func TestRoutesOfGateways(t *testing.T) {
 	}
 }
 
-// What a gateway tells wrongly does not pass.
+// A request that a gateway describes wrongly does not pass.
 func TestRoutesOfWrongGateways(t *testing.T) {
 	r := routed(t, server.Config{}, web.Config{TrustedProxies: loopback})
 	target := []string{"X-Forwarded-Uri", "/v1/a", "X-Forwarded-For", "203.0.113.1"}
@@ -104,7 +104,7 @@ func TestRoutesOfWrongGateways(t *testing.T) {
 	require.Equal(t, 403, r.request("GET", "/v1/auth403/routes:egde", "", target...).status)
 	require.Equal(t, 404, r.request("GET", "/v1/auth/edge", "", target...).status)
 
-	// One who is no trusted proxy is answered nothing, whatever it tells.
+	// A caller that is no trusted proxy gets no answer, whatever it sends.
 	stranger := routed(t, server.Config{}, web.Config{})
 	a := stranger.gateway("/v1/auth", "GET", "x", "/healthz")
 	require.Equal(t, 403, a.status)
@@ -161,7 +161,7 @@ func TestRoutesAreRecords(t *testing.T) {
 	require.Equal(t, 200, r.gateway("/v1/auth", "GET", "x", "/").status)
 }
 
-// Where no gateway is a trusted proxy, nobody could tell the addresses of clients.
+// If no gateway is a trusted proxy, nobody knows the addresses of clients.
 func TestRoutesByAddressNeedTrustedProxies(t *testing.T) {
 	r := newRig(t, server.Config{NoGateways: true}, web.Config{})
 	r.policy("net", "{limits: {ip: {by: ip, rate: 4/h}}}")

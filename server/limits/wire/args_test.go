@@ -31,7 +31,7 @@ func TestParsePeriod(t *testing.T) {
 	}
 }
 
-// What FormatPeriod writes, ParsePeriod reads.
+// ParsePeriod reads what FormatPeriod writes.
 func TestFormatPeriodRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		ns := rapid.Int64Min(1).Draw(t, "ns")
