@@ -32,7 +32,7 @@ type LimitAnswer struct {
 
 // Decide is RL.LIMIT on values. out takes the decision of each limit and must have room for
 // all. If another node has answered, or the call waited for a commit, times are whole
-// milliseconds, rounded up, and Allowed is 1 or 0 unless the call is AtMost.
+// milliseconds, rounded up. Allowed is then 1 or 0 unless the call is AtMost.
 //
 // Its error is one of Do's, or a ReplyError. On a node that leads, and without waiting for
 // commits, it allocates nothing.

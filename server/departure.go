@@ -11,9 +11,9 @@ import (
 // A node that stops closes its clients' connections. So does a node with redirect moved
 // that no longer leads. A client assumes that a command without a reply may have been
 // executed. So a connection departs: it continues until its client has all replies, takes
-// the input that has arrived meanwhile, and closes when there is no more. A command that
-// the client sends at that very moment is not executed, and the client cannot know that:
-// the protocol has no good-bye. Other nodes do know: see partition.TextClosing.
+// the input that has arrived meanwhile, and then closes. A command that the client sends at
+// that very moment is not executed, and the client cannot know that: the protocol has no
+// good-bye. Other nodes do know: see partition.TextClosing.
 
 // ending is how a connection ends.
 type ending uint8

@@ -10,7 +10,7 @@
 //
 // Inside, a connection (conn) is a state machine without sockets: bytes in, commands, bytes
 // out. Event loops (loop) drive plain TCP on Linux; two goroutines for each connection
-// (stream) drive everything else. A lane is what the connections of one driver thread share
+// (stream) drive everything else. A lane is what the connections of one driver thread use
 // while they run, its command.Call among it. Commands about connections, the process and
 // the cluster are plain slices in the files cmd_*.go. Commands about keys, values, limits
 // and scripts know no connection. They are in server/keyspace, server/data, server/limits,

@@ -23,8 +23,7 @@ import (
 // a goroutine that becomes ready waits behind all others that are ready.
 //
 // For a node's commands the reader writes the output itself. A node sends nothing until it
-// has its replies, and waking the writer would also wake a thread, on a processor that has
-// nothing else to do.
+// has its replies, and waking the writer would also wake an idle processor.
 type stream struct {
 	conn
 	nc net.Conn
@@ -132,8 +131,8 @@ func (st *stream) read() {
 	}
 }
 
-// limitRead sets the reader's deadline: for as long as the connection may be idle, or, if
-// it departs, for as long as it looks for input. mu must be held.
+// limitRead sets the reader's deadline: how long the connection may be idle, or how long a
+// departing one looks for input. mu must be held.
 func (st *stream) limitRead() {
 	var deadline time.Time // none
 	if t := st.idleLimit(); t > 0 {
@@ -241,8 +240,8 @@ func (st *stream) settle() {
 	st.wake()
 }
 
-// take appends output to what is not being written yet. It keeps a large buffer, which
-// nobody else uses any more: see takeOutput.
+// take appends output to the output that is not being written yet. It keeps a large buffer,
+// which nobody else uses any more: see takeOutput.
 func (st *stream) take(b []byte) {
 	if len(st.out) == 0 && len(st.later.all) > 0 {
 		st.out = st.later.first()

@@ -11,7 +11,7 @@ import (
 // frame is a run of the connection's commands on their way to the leader. It is built on
 // the connection's thread and sent when the batch ends (sendFrame). Then it belongs to the
 // partition until that posts it back, and takeFrame takes it. A connection has at most one,
-// and executes nothing meanwhile (stallLeader): a command that is not for the leader waits
+// and executes nothing meanwhile (stallLeader). A command that is not for the leader waits
 // behind the frame, so that replies keep the order of commands.
 type frame struct {
 	partition.Frame
@@ -52,8 +52,8 @@ func (l *lane) frame() *frame {
 }
 
 // reuse keeps a frame for the next connection of the loop, if the leader has answered all
-// its commands, so that nobody has its arguments any more. A stream has a lane of its own,
-// and keeps none, because idle connections hold no buffers.
+// its commands: nobody has its arguments then. A stream has a lane of its own, and keeps
+// none, because idle connections hold no buffers.
 func (c *conn) reuse(f *frame) {
 	if c.fd < 0 || len(c.lane.frames) >= spareFrames || f.Footprint() > frameKept || (c.mode|c.lane.mode)&modeTracking != 0 {
 		return

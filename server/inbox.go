@@ -14,9 +14,9 @@ import (
 // Messages of channels, lines of MONITOR and invalidations wait in a connection's inbox.
 // Any goroutine puts them there. The connection's thread writes them, deliverTurn bytes at
 // a time, and only while little output waits for the socket. So a subscriber that reads
-// slowly holds a view of each message, and all who wait for a message share its only copy.
-// The connection's commands wait meanwhile, so replies and messages keep their order: a
-// message that was put into the inbox before a command began is written before its reply.
+// slowly holds a view of each message, and there is one copy of it for all. The
+// connection's commands wait meanwhile. So a message that was put into the inbox before a
+// command began is written before its reply.
 
 const (
 	// deliverTurn is how many bytes of messages a connection writes before the others of

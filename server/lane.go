@@ -62,9 +62,8 @@ type lane struct {
 
 	waiting atomic.Int64 // len(parked), for recheck and Stats
 
-	// wake makes the driver thread call runPosts soon. It must be called with mu held, so
-	// that no call comes after close, when the descriptor that wakes the loop may have a
-	// new owner.
+	// wake makes the driver thread call runPosts soon. mu must be held, so that no call
+	// comes after close, when the descriptor that wakes the loop may have a new owner.
 	wake   func()
 	mu     sync.Mutex
 	posts  []post // guarded by mu

@@ -62,8 +62,8 @@ const (
 	// possible, and far longer than the pauses of a busy server.
 	busyWait = 1
 
-	// namedOften is how often epoll may name a socket that waits to be read before the loop
-	// stops watching it: two calls of epoll_ctl cost more than a few namings.
+	// namedOften is how often epoll may name a socket that waits to be read. After that the
+	// loop stops watching it: two calls of epoll_ctl cost more than a few namings.
 	namedOften = 4
 
 	readable = unix.EPOLLIN | unix.EPOLLRDHUP
@@ -118,9 +118,9 @@ func (lp *loop) run() {
 			var count [8]byte
 			rawRead(lp.evfd, count[:])
 		}
-		// Posts run after all events of the round: one of them may add a socket whose
-		// descriptor an event of this round still names. After them come the connections
-		// that have ended their turn.
+		// Posts run after all events of the round, because one of them may add a socket
+		// whose descriptor an event of this round still names. After them come the
+		// connections that have ended their turn.
 		lp.lane.runPosts()
 		lp.tick(n == 0)
 		if lp.lane.asked {
@@ -138,11 +138,11 @@ func (lp *loop) run() {
 // wait returns the number of events, at once if there are any, else after at most a tick.
 //
 // A busy loop waits for its next event for some microseconds at most. If it gave up its
-// processor each time, the runtime's monitor would wake to take the processor away and hand
-// it on, which cost 15 % of the processor time at one command a read. So the loop first
-// waits a moment without giving up its processor. The runtime's signal for a garbage
-// collection ends that wait, and other goroutines have another processor. Only then does it
-// wait in the way that gives up the processor.
+// processor each time, the runtime's monitor would wake to hand the processor on. That cost
+// 15 % of the processor time at one command a read. So the loop first waits a moment
+// without giving up its processor. The runtime's signal for a garbage collection ends that
+// wait, and other goroutines have another processor. Only then does it wait in the way that
+// gives up the processor.
 func (lp *loop) wait() int {
 	most := int(tickEvery / 1e6)
 	if len(lp.lane.turns) > 0 {

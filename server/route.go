@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// portion is a lane's part of a partition: a session of its engine, and what the lane has
-// read of the partition at the start of the batch.
+// portion is a lane's part of a partition: a session of its engine, and the partition's
+// state at the start of the batch.
 type portion struct {
 	part  *partition.Partition
 	sess  *engine.Session

@@ -93,8 +93,8 @@ func (s *Server) ScriptRuns() (runs script.RunTotals, known int) {
 	return s.scripts.Runs(), known
 }
 
-// Partition returns the first partition of the server's keys, of which there is one today.
-// The cluster's node tells it about changes of the role.
+// Partition returns the first partition of the server's keys. Today it is the only one. The
+// cluster's node tells it about changes of the role.
 func (s *Server) Partition() *partition.Partition { return s.parts[0] }
 
 func (s *Server) closePartitions() {
@@ -178,8 +178,8 @@ type acceptBackoff struct{ wait time.Duration }
 
 func (b *acceptBackoff) reset() { b.wait = 0 }
 
-// acceptFailed returns nil if accepting should continue: at once after a connection that
-// was gone before it was accepted, after a pause if descriptors or memory have run out.
+// acceptFailed returns nil if accepting should continue. It returns at once if a connection
+// was gone before it was accepted, and after a pause if descriptors or memory have run out.
 func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 	select {
 	case <-s.end:

@@ -321,9 +321,9 @@ func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Dur
 	}
 }
 
-// Durations are the durations of a command: of every call if it is not fast, else of the
-// first call of about one batch in sixty-four. LATENCY RESET and CONFIG RESETSTAT reset
-// them.
+// Durations are the durations of a command. Every call counts if the command is not fast,
+// else the first call of about one batch in sixty-four. LATENCY RESET and CONFIG RESETSTAT
+// reset them.
 type Durations struct {
 	Command string
 	Count   uint64

@@ -90,9 +90,9 @@ const electing = 10 * time.Second
 
 // standIn makes this node the master while a new leader is being elected, or has no address
 // yet. This node answers, by its failure policy and then by forwarding, but the last leader
-// does not: clients that read the topology now would dial a dead node until they read it
-// again. Without a majority, or if no election ends this, as on a node that was removed,
-// the last leader stays: its clients may still reach it.
+// does not. Clients that read the topology now would dial a dead node until they read it
+// again. Without a majority, or if no election ends this (as on a removed node), the last
+// leader stays: clients may still reach it.
 func (v *clusterView) standIn() {
 	if v.master == nil || v.self == nil || !v.self.Addressed() {
 		return

@@ -78,7 +78,7 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 // which travels as one entry: all later decisions wait for it.
 const errLargeTransaction = "ERR a transaction may write at most 8388608 bytes: split it"
 
-// onlyInPlace are the flags of commands that a transaction only runs on its loop: they need
+// onlyInPlace are the flags of commands that a transaction only runs on its loop. They need
 // the connection, or act on more than keys of one database.
 const onlyInPlace = command.NoScript | command.Script | command.Select | command.Databases | command.Limit | command.NeedsConn
 

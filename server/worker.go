@@ -11,8 +11,8 @@ import (
 )
 
 // workers runs jobs that would take too long on a driver thread. It has a fixed number of
-// goroutines and a bounded queue, apart for jobs of milliseconds and for jobs that may take
-// seconds, so that INFO does not wait for KEYS. Scripts and transactions take turns
+// goroutines and a bounded queue for each kind: jobs of milliseconds, and jobs that may
+// take seconds. So INFO does not wait for KEYS. Scripts and transactions take turns
 // (package turns). A connection has at most one job at a time.
 type workers struct {
 	kinds [workQueues]chan func()

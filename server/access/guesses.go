@@ -21,7 +21,7 @@ const (
 // It may repeat its last credentials, since that is no guess: a gateway with an old token
 // costs its neighbours nothing.
 //
-// Memory is fixed. Addresses that share a slot share its guesses.
+// Memory is fixed. Addresses in the same slot have one bound together.
 type guesses struct {
 	// mu guards slots.
 	mu    sync.Mutex
@@ -31,7 +31,7 @@ type guesses struct {
 	}
 }
 
-// guessSeed hides which addresses share a slot.
+// guessSeed hides which addresses are in the same slot.
 var guessSeed = maphash.MakeSeed()
 
 // slotOf returns the slot of a peer's address: of a host, or of a network of IPv6.

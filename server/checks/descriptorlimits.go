@@ -89,8 +89,8 @@ func (x *descriptorMemory) decideLimits(call *command.Call, p *policy.Policy, o 
 	return nil
 }
 
-// gather makes the checks of the step. Descriptors that reach the same counter share one
-// check, with the largest of their costs.
+// gather makes the checks of the step. Descriptors that reach the same counter have one
+// check together, with the largest of their costs.
 func (x *descriptorMemory) gather(call *command.Call, o *engine.CheckOptions) error {
 	y := &x.limits
 	x.checks, y.at = x.checks[:0], y.at[:0]
@@ -142,8 +142,8 @@ func (x *descriptorMemory) checkOf(l *policy.Applied) int {
 	return -1
 }
 
-// tellLimits fills in the status of each descriptor, from the limit that stands for it: the
-// denying limit with the longest wait, else the limit with the least left.
+// tellLimits fills in the status of each descriptor, from the limit that stands for it.
+// That is the denying limit with the longest wait, else the limit with the least left.
 func (x *descriptorMemory) tellLimits(v *engine.Verdict) {
 	r, y := &x.ruling, &x.limits
 	at := y.at

@@ -228,8 +228,8 @@ func (j *joints) appendLeft(b []byte, d *algo.Decision) []byte {
 	return resp.AppendInt(b, command.CeilMillis(d.ResetAfter))
 }
 
-// appendLimit appends the part of one limit from its six values on: these, its cost, its
-// mode, the HTTP status that stands for it (200 if it passes), and its window.
+// appendLimit appends the part of one limit from its six values on. Its cost, its mode, the
+// HTTP status that stands for it (200 if it passes) and its window follow.
 func (a *answer) appendLimit(b []byte, j *joints, i int, now int64) []byte {
 	l, d := &a.applied[i], &a.each[i].Decision
 	b = j.appendDecision(b, d, d.Delay)

@@ -48,9 +48,9 @@ func EqualFold(b []byte, s string) bool {
 func Clip(b []byte, n int) []byte { return b[:min(len(b), n)] }
 
 // AddSpan returns base + n*unit, where unit is a second or a millisecond. It returns false
-// if the milliseconds since 1970 overflow an int64, which Redis refuses. Times after the
-// year 2262, which nanoseconds cannot express, become the last one, which is below the
-// largest int64, so that such a key still has an expiry. Times long past are all the same.
+// if the milliseconds since 1970 overflow an int64, which Redis refuses. Nanoseconds cannot
+// express times after the year 2262. These become the last time below the largest int64, so
+// that such a key still has an expiry. Times long past are all the same.
 func AddSpan(base, n int64, unit time.Duration) (int64, bool) {
 	scale := int64(unit / time.Millisecond)
 	switch {

@@ -9,7 +9,7 @@ import (
 
 // # What is too long for a loop
 //
-// Where a command runs depends on the work that it does, not on what it returns: the
+// The work of a command decides where it runs, not the length of its reply. The work is the
 // entries that it walks over or changes, and the bytes that it copies or moves. A handler
 // knows the work when it visits its key. It asks Long, and if that returns true it ends its
 // visit and returns.

@@ -1,6 +1,6 @@
-// Package command says what a command is: its [Spec], the [Table] that finds it by name and
-// describes it to clients, and the [Call] of it that a [Handler] runs. It knows no
-// connection: a call's [Host] executes it, and its [Limiter] decides limits.
+// Package command defines commands. A [Spec] describes a command, and a [Table] finds it by
+// name. A [Handler] runs a [Call] of it. It knows no connection: a call's [Host] executes
+// it, and its [Limiter] decides limits.
 //
 // # How to add a command
 //

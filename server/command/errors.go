@@ -42,8 +42,8 @@ func ErrInvalidExpire(command string) error {
 // ErrorClip is how many bytes an error message repeats of an argument.
 const ErrorClip = 64
 
-// Bounds of what one call asks about: what is told of each name is long, and a pattern
-// takes its time.
+// Bounds of one call about commands: the reply about each name is long, and a pattern takes
+// time.
 const (
 	MaxNames    = 1024
 	MaxPatterns = 64

@@ -14,7 +14,8 @@ type Limiter interface {
 	Acquire(now int64, key []byte, limit, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error)
 }
 
-// Chain is a chain of limits with its decisions. It is memory that many calls use in turn.
+// Chain is a chain of limits with its decisions. It is memory that one call after the other
+// uses.
 type Chain struct {
 	Segs []engine.Segment
 	Opts algo.Options

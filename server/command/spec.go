@@ -20,13 +20,13 @@ type Spec struct {
 	// find the node.
 	Channels Keys
 
-	// Derived returns the keys of database 0 that the command touches at present, and that
-	// are not among its arguments; nil if it never has any. A step that isolates the
-	// command's keys isolates these too.
+	// Derived returns the keys of database 0 that the command touches at present and that
+	// are not arguments; nil if it never has any. A step that isolates the command's keys
+	// isolates these too.
 	Derived func(args [][]byte, now int64) [][]byte
 
-	// Ahead prepares a command of a pipeline before the first of them runs: it finds the
-	// keys that the command will look up and prefetches them. The Handler, which gets the
+	// Ahead prepares a command of a pipeline before the first of them runs. It finds the
+	// keys that the command will look up, and prefetches them. The Handler, which gets the
 	// same args in the same Round of the call, may use what Ahead leaves in the call's
 	// Memory. Ahead replies and changes nothing. It is nil for commands whose keys are
 	// arguments.

@@ -23,9 +23,9 @@ var (
 // its length. No number needs more.
 const maxScoreLen = 1024
 
-// parseScore reads the score of an element or its increment, as Redis does with
-// strtod: decimal or hexadecimal, or an infinity, with nothing around it and
-// within the range of a float64.
+// parseScore reads the score of an element or its increment, as Redis does with strtod. It
+// is decimal or hexadecimal, or an infinity, within the range of a float64, and nothing may
+// surround it.
 func parseScore(b []byte) (float64, error) {
 	if n, ok := smallInt(b); ok {
 		return float64(n), nil
@@ -101,8 +101,8 @@ func parseScoreRange(lower, upper []byte) (r scoreRange, err error) {
 	return r, err
 }
 
-// parseBound reads a bound of a range of scores. As in Redis it may begin with white space,
-// ends at a NUL, may be out of the range of a float64, and is 0 if it is empty.
+// parseBound reads a bound of a range of scores. As in Redis it may begin with white space
+// and ends at a NUL. It may be out of the range of a float64, and is 0 if it is empty.
 func parseBound(b []byte) (f float64, exclusive bool, err error) {
 	if len(b) > 0 && b[0] == '(' {
 		b, exclusive = b[1:], true

@@ -108,7 +108,7 @@ func (l *bounded) closeBusiest(c *connection) *connection {
 
 // Read implements net.Conn. It reads a piece, and yields to others before it reads another.
 // Without that, the goroutine of a flood would run for milliseconds at a time, and the
-// calls of other clients would wait for as many of them as there are.
+// calls of other clients would wait.
 func (c *connection) Read(b []byte) (int, error) {
 	if c.more {
 		runtime.Gosched()

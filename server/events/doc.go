@@ -1,10 +1,10 @@
-// Package events holds the events of a node for its operator: denials, counted together by
-// the second, penalties, changes of policies, and changes of the leader.
+// Package events holds the events of a node for its operator: denials, penalties, changes
+// of policies, and changes of the leader.
 //
 // A [Log] keeps the newest events, each as a line of JSON. Readers go by ids, which grow
 // even over restarts, and learn how many events they have lost. [Denials] makes events of
-// denials: the first at once, and those of the same limit and caller in the following
-// second as one event with their number.
+// denials: the first at once, and those of the following second together, with their
+// number.
 //
 // # Concurrency
 //

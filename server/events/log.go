@@ -44,7 +44,7 @@ type Event struct {
 	// or for the limit's own wait if that is longer.
 	For int64 `json:"for_ms,omitempty"`
 	// Version, Author, Change and Deleted are set for changes. Change is an override as
-	// RL.OVERRIDE lists it, or the name of what policies share.
+	// RL.OVERRIDE lists it, or the name of a record that policies have in common.
 	Version uint64 `json:"version,omitempty"`
 	Author  string `json:"author,omitempty"`
 	Change  string `json:"change,omitempty"`

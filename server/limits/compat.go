@@ -53,7 +53,7 @@ func bucketHeadless(args [][]byte) command.Headless {
 // bucketMaxArgs is the command's name, the key and four numbers.
 const bucketMaxArgs = 6
 
-// bucketArgs are the arguments that CL.THROTTLE and THROTTLE share.
+// bucketArgs are the arguments of CL.THROTTLE and THROTTLE.
 type bucketArgs struct {
 	burst, count, period, quantity int64
 }
@@ -110,7 +110,7 @@ func throttleCell(call *command.Call) {
 	writeCell(call.W, &d, cellSeconds)
 }
 
-// writeCell writes the reply that CL.THROTTLE and GCRA share.
+// writeCell writes the reply of CL.THROTTLE and GCRA.
 func writeCell(w *resp.Writer, d *algo.Decision, seconds func(ns int64) int64) {
 	w.Array(5)
 	retry := int64(-1)

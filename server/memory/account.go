@@ -1,9 +1,9 @@
 // Package memory accounts for the memory of clients outside of the table, and gives it back
 // to the system.
 //
-// A server has one [Account]. It counts input that has not run, transactions, watched keys,
-// subscriptions, running scripts and other jobs, replies that are written or wait, messages
-// to subscribers, and batches of HTTP. Large memory is reserved before it is allocated. A
+// A server has one [Account]. It counts input that has not run, transactions, watched keys
+// and subscriptions. It also counts running scripts and other jobs, replies, messages to
+// subscribers, and batches of HTTP. Large memory is reserved before it is allocated. A
 // job's memory is a [Spending]. The [Scavenger] is asked when much was given back.
 //
 // An account above its bound frees nothing itself. The server ends the jobs and closes the

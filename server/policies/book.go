@@ -94,8 +94,8 @@ func (b *Book) void(key []byte, resets uint16) bool {
 }
 
 // Current returns the committed policies without waiting for a large change, such as a file
-// of thousands of policies, so that no loop of a follower stands still. behind reports that
-// such a change is pending.
+// of thousands of policies. So no loop of a follower stands still. behind reports that such
+// a change is pending.
 func (b *Book) Current() (set *policy.Set, behind bool) {
 	if waits := b.waits.Load(); waits == 0 {
 		return b.InForce(), false

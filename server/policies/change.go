@@ -71,8 +71,8 @@ const (
 // committed. It returns the new versions of the edited records. A text that is already
 // there changes nothing.
 //
-// A change is tried on the committed policies, and put only if nothing else was put since:
-// two changes that each fit those policies need not fit each other. So it waits for the
+// A change is tried on the committed policies, and put only if nothing else was put since.
+// Two changes that each fit those policies need not fit each other. So it waits for the
 // change before it, unless waits is false.
 func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {

@@ -63,7 +63,7 @@ func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
 		x.set = st.next
 		return &x.view, st.swaps
 	}
-	// What policies share comes first.
+	// What policies have in common comes first.
 	byRank := func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) }
 	if !slices.IsSortedFunc(edits, byRank) { // a stable sort of many is slow
 		slices.SortStableFunc(edits, byRank)
@@ -84,8 +84,8 @@ type maker struct {
 }
 
 // bookEdit is the effect of a record on the set. The record is a policy or something that
-// policies share (nil if deleted), an override (gone if deleted), or the key for secrets,
-// which policies of the same batch need.
+// policies have in common (nil if deleted), or an override (gone if deleted). Or it is the
+// key for secrets, which policies of the same batch need.
 type bookEdit struct {
 	name     string
 	key      []byte // the cluster's, for secrets
@@ -243,8 +243,8 @@ func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.
 }
 
 // ready readies new policies: the engine interns their limits, and they get their tallies.
-// It calls failed for a policy that the engine refuses. Numbers that a policy shares with
-// the one before are already interned and in use.
+// It calls failed for a policy that the engine refuses. Numbers that are also in the policy
+// before are already interned and in use.
 func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	for _, s := range swaps {
 		if s.Is == nil {
@@ -257,7 +257,7 @@ func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	b.tallies.Attach(swaps)
 }
 
-// intern has the engine intern the limits of a policy, except numbers that it shares with
+// intern has the engine intern the limits of a policy, except numbers that are also in
 // other, which may be nil.
 func (b *Book) intern(p, other *policy.Policy) (err error) {
 	for l, n := range notShared(p, other) {

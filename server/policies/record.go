@@ -60,8 +60,8 @@ func overrideRecord(o *policy.Override) string {
 	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
 }
 
-// isPolicy reports whether a record is a policy, not routes or something that policies
-// share.
+// isPolicy reports whether a record is a policy, not routes or something that policies have
+// in common.
 func isPolicy(name string) bool { return policy.KindOf(name) == policy.PolicyRecord }
 
 // stored is the record of a version of a policy, or of its deletion.

@@ -20,9 +20,9 @@ import (
 // walks the table as SCAN does, a small batch under a shard's lock. It asks each counter of
 // a changed policy under its new limit, with a call that only looks.
 //
-// A key shows whose counter it is, but not all attributes of a call. If the numbers depend
-// on a tier or on overrides that the key does not show, the survey takes the tier that the
-// counter was charged under last. If that is not clear either, the counter counts as
+// A key shows whose counter it is, but not all attributes of a call. The numbers may depend
+// on a tier or on overrides that the key does not show. Then the survey takes the tier that
+// the counter was charged under last. If that is not clear either, the counter counts as
 // perhaps over.
 
 const (

@@ -42,8 +42,8 @@ func (s *survey) tree(key []byte) *surveyedTree {
 
 // askRule counts the counter of a descriptor. The counter is over if it would deny a
 // request of one hit. It skips counters that no request will use, because the new text
-// gives the descriptor another limit or none, and counters whose key does not show their
-// descriptor.
+// gives the descriptor another limit or none. It also skips counters whose key does not
+// show their descriptor.
 func (s *survey) askRule(t *surveyedTree, key []byte) error {
 	entries, ok := policy.DescriptorEntries(key)
 	if !ok {

@@ -29,7 +29,7 @@ func (b *Book) tell(bt *batch, set *policy.Set) {
 // event has their number.
 const toldChanges = 100
 
-// tellChanges posts events about changed policies and what they share.
+// tellChanges posts events about changed policies and what they have in common.
 func (b *Book) tellChanges(news []heard) {
 	var changed []heard
 	for _, r := range news {

@@ -10,8 +10,8 @@ import (
 // PayloadSize is the memory of a waiting message beside its text, in bytes.
 const PayloadSize = 128
 
-// Message is a message to a connection. It is a view: all connections that it waits for
-// share the text.
+// Message is a message to a connection. It is a view: all connections that it waits for use
+// the same text.
 //
 // A message without a payload has found no room: its connection must be closed.
 type Message struct {
@@ -21,7 +21,7 @@ type Message struct {
 	Reply bool
 }
 
-// payload is a text that several messages share.
+// payload is the text of one or several messages.
 type payload struct {
 	account *memory.Account
 	text    []byte

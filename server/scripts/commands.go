@@ -210,9 +210,9 @@ func (r *run) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool 
 	return true
 }
 
-// evalAside runs on a worker a script that takes too long on a loop: one that was taken
-// back there, or, if sc is nil, one that must be compiled first. n is the number of keys.
-// shown is how many of its commands MONITOR has been shown.
+// evalAside runs on a worker a script that takes too long on a loop. It was taken back
+// there, or, if sc is nil, it must be compiled first. n is the number of keys. shown is how
+// many of its commands MONITOR has been shown.
 func (s *Scripts) evalAside(call *command.Call, sc *script.Script, n int, grip grip, shown int, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()

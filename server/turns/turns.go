@@ -165,8 +165,8 @@ func (t *Turns) Submit(who Client, job func()) bool {
 	return true
 }
 
-// next returns the job that continues on the goroutine of one that has ended: the job of
-// the client that has had least, and among those the job that has waited longest.
+// next returns the job that continues on the goroutine of an ended one. It is a job of the
+// client that has had least, the one that has waited longest.
 func (t *Turns) next() (queued, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -120,8 +120,8 @@ const UnlimitedRemaining = math.MaxUint32
 type Ruling struct {
 	// Over reports that the overall code is OVER_LIMIT.
 	Over bool
-	// Binding is the position of the descriptor that stands for the request: the last that
-	// denies it, else the one with the least remaining; -1 for none.
+	// Binding is the position of the descriptor that stands for the request, -1 for none.
+	// It is the last that denies it, else the one with the least remaining.
 	Binding  int
 	Reason   []byte
 	Version  int64

@@ -72,7 +72,7 @@ func refusal(err error) *problem {
 var browsers = http.NewCrossOriginProtection()
 
 // foreign returns a problem for a change without credentials that a page in this machine's
-// browser may have sent: one of another origin, or one that reached this machine by DNS
+// browser may have sent. The page is of another origin, or has reached this machine by DNS
 // rebinding (see rebound).
 func foreign(r *http.Request) *problem {
 	host := hostOf(r)
@@ -83,10 +83,10 @@ func foreign(r *http.Request) *problem {
 	return nil
 }
 
-// rebound returns a problem for a request without credentials that a page in a browser on
-// this machine may have sent by DNS rebinding: its Host is a name with a dot that was made
-// to resolve to this machine, on a port that no other machine reaches. Names without a dot
-// belong to nobody. Gateways are exempt: they may pass on their clients' Host.
+// rebound returns a problem for a request without credentials that a page in this machine's
+// browser may have sent by DNS rebinding. No other machine reaches the port, but Host is a
+// name with a dot, which was made to resolve to this machine. Names without a dot belong to
+// nobody. Gateways are exempt: they may pass on their clients' Host.
 func (a *api) rebound(r *http.Request) *problem {
 	host := hostOf(r)
 	if !a.local || strings.IndexByte(host, '.') < 0 || isAddress(host) || strings.HasSuffix(host, ".localhost") || host == "localhost.localdomain" {

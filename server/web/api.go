@@ -335,7 +335,7 @@ func (a *api) ask(x *exchange) *problem {
 	return nil
 }
 
-// Values of header fields that answers share.
+// Values of header fields that are the same in all answers.
 var (
 	typeJSON    = []string{"application/json"}
 	typeProblem = []string{"application/problem+json"}

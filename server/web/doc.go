@@ -8,11 +8,11 @@
 // package verdict. So all fronts answer alike. net/http serves; the calls that are asked
 // most go before its mux.
 //
-// [New] makes a [Server] from a [Config], [Server.Serve] answers on a listener,
-// [Server.SetReady] says when traffic is welcome, [Server.Drain] when it no longer is,
-// and [Server.Shutdown] ends it. What the metrics show comes through [Source], which
-// the caller implements over the Redis front and the engine. Every Server has a
-// registry of its own.
+// [New] makes a [Server] from a [Config], and [Server.Serve] answers on a listener.
+// [Server.SetReady] says when traffic is welcome, and [Server.Drain] when it no longer is.
+// [Server.Shutdown] ends the server. What the metrics show comes through [Source], which
+// the caller implements over the Redis front and the engine. Every Server has a registry of
+// its own.
 //
 // # Concurrency
 //

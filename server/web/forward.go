@@ -14,8 +14,8 @@ import (
 // policy or the routes in the path. The answer is 200, or a problem with the status of the
 // limit that denies, usually 429.
 //
-// pathAuth403 is for nginx. It takes 200 to 299 as yes, 401 and 403 as no, and anything
-// else as an error, after which its configuration may let the request pass. It keeps a
+// pathAuth403 is for nginx. It takes 200 to 299 as yes, and 401 and 403 as no. Anything
+// else is an error, after which its configuration may let the request pass. It keeps a
 // connection only if answers have no bodies. So there are no bodies here, and a denial is
 // 403. A wrong configuration is also 403, since an unknown policy must not open the gate.
 // If nobody can decide, the answer is 503.

@@ -16,7 +16,7 @@ const (
 )
 
 // gates answers gateways and passes other requests to next. It answers everything below
-// these paths, however it is written: a mux would redirect some of it and answer some with
+// these paths, however it is written. A mux would redirect some of it and answer some with
 // 404, and neither is a no to nginx.
 func (a *api) gates(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

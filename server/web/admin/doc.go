@@ -1,5 +1,5 @@
-// Package admin answers the requests of operators under /v1/: policies, overrides and their
-// changes, the state of keys and its reasons, the busiest callers, rates, and trials of
+// Package admin answers the requests of operators under /v1/. They are about policies,
+// overrides and their changes, the state of keys, the busiest callers, rates, and trials of
 // limits.
 //
 // It only translates: each request becomes commands, which [Asker] runs on behalf of the
