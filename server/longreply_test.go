@@ -81,7 +81,7 @@ func TestLongRepliesOfExecLeaveTheLoop(t *testing.T) {
 	m.take()
 	m.feed("EXEC\r\n")
 	reply := m.take()
-	require.Contains(t, reply, "\r\n-BUSY the transaction takes too long")
+	require.Contains(t, reply, "\r\n-BUSY the transaction has run too long")
 	require.True(t, strings.HasSuffix(reply, "*2\r\n:1\r\n:1\r\n"), "what writes runs")
 }
 

@@ -131,7 +131,7 @@ func TestTransactionsThatStayAreBounded(t *testing.T) {
 	}
 	replies := c.call("EXEC").([]any)
 	require.Equal(t, int64(60_000), replies[1])
-	require.ErrorContains(t, replies[stores].(error), "BUSY the transaction takes too long")
+	require.ErrorContains(t, replies[stores].(error), "BUSY the transaction has run too long")
 }
 
 // However many connections send such transactions at once, others of their loop

@@ -288,7 +288,7 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 		"p 0 1 1 key a -1 -":            "-ERR hits below 0 need a policy with descriptors",
 		"p 0 1 1 key a - 1/minute":      "-ERR a limit in the request needs a policy with descriptors",
 		"p 0 1 1 KEY a - -":             "-ERR \"KEY\" does not name an attribute",
-		"p 0 1 1 key a - 1/fortnight":   "-ERR the limit of a descriptor is",
+		"p 0 1 1 key a - 1/fortnight":   "-ERR the limit of a descriptor must be",
 		"p 0 1 1 key a x -":             "-ERR hits of a descriptor",
 		"p 0 2 1 key a - -":             "-ERR syntax error, a descriptor is not whole",
 		"p 0 1 1 key a - - COST 2":      "-ERR syntax error, unknown option 'COST'",
@@ -296,9 +296,9 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 		"p -1 1 1 key a - -":            "-ERR hits of a request",
 		"p 0 65 1 key a - -":            "-ERR a request has 1 to 64 descriptors",
 		"p 0 1 33 key a - -":            "-ERR a descriptor has 1 to 32 entries",
-		"p 0 1 1 key a - 1/second*0":    "-ERR the limit of a descriptor is",
+		"p 0 1 1 key a - 1/second*0":    "-ERR the limit of a descriptor must be",
 		"p 0 1 1 key a - 1/year*101":    "-ERR a period is above 0",
-		"p 0 1 1 key a - 5000000000/m ": "-ERR the limit of a descriptor is",
+		"p 0 1 1 key a - 5000000000/m ": "-ERR the limit of a descriptor must be",
 	} {
 		reply := r.Raw(append([]string{"RL.DESCRIPTORS"}, strings.Fields(line)...)...)
 		require.True(t, strings.HasPrefix(reply, want), "%s: %s", line, reply)

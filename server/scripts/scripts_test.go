@@ -192,7 +192,7 @@ func TestTransactionsRunAside(t *testing.T) {
 	require.Equal(t, "*1\r\n:3\r\n", exec([]engine.Watch{watch}, "INCR n"))
 	require.Equal(t, "*-1\r\n", exec([]engine.Watch{watch}, "INCR n"), "it has changed")
 	require.Equal(t, "$1\r\n3\r\n", c.do("GET", "n"))
-	require.Contains(t, exec(nil, "SET big "+strings.Repeat("x", 600_000), "GET big", "GET big"), "-EXECABORT Transaction discarded: the reply is longer")
+	require.Contains(t, exec(nil, "SET big "+strings.Repeat("x", 600_000), "GET big", "GET big"), "-EXECABORT Transaction discarded: the reply exceeds")
 	require.Equal(t, ":0\r\n", c.do("EXISTS", "big"))
 	require.Zero(t, r.account.Total())
 }
