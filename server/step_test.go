@@ -35,14 +35,14 @@ func TestStepsAreBoundedInBytes(t *testing.T) {
 	for i := range 7 {
 		require.Equal(t, "QUEUED", ask("SET", fmt.Sprint("k", i), mega))
 	}
-	fails(ask("SET", "k7", mega), "ERR a transaction may write 8388608 bytes")
+	fails(ask("SET", "k7", mega), "ERR a transaction may write at most 8388608 bytes")
 	fails(ask("EXEC"), "EXECABORT")
 	empty()
 	pairs := []string{"MSET"}
 	for i := range 8 {
 		pairs = append(pairs, fmt.Sprint("k", i), mega)
 	}
-	fails(ask(pairs...), "ERR one command may write 8388608 bytes")
+	fails(ask(pairs...), "ERR a command may write at most 8388608 bytes")
 	empty()
 
 	// By what it does: on its loop, and on copies.

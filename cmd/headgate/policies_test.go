@@ -163,5 +163,5 @@ func TestPoliciesOfAFileInACluster(t *testing.T) {
 		return strings.Contains(other.get(t, "/metrics"), "headgate_policies_file_differs 0\n")
 	}, waitLimit, 20*time.Millisecond)
 	require.EqualValues(t, 2, other.call(t, "RL.POLICY", "GET", "p").Elems[3].Int, "the version")
-	require.Contains(t, other.call(t, "RL.POLICY", "SET", "p", "{limits: {l: {rate: 1/m}}}").Str, "the policy is in a node's file")
+	require.Contains(t, other.call(t, "RL.POLICY", "SET", "p", "{limits: {l: {rate: 1/m}}}").Str, "the policy is in a node's policy file")
 }
