@@ -16,14 +16,19 @@ FIRST    := ./server ./cmd/headgate ./engine ./raftlog ./faults
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.
-GOTEST   := $(GO) tool gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=3 \
+GOTEST   := bin/gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=3 \
 	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 TESTARGS := -p 3 -vet=off # lint vets
 
-.DEFAULT_GOAL := help
-.PHONY: help build run cluster test deps unit race fuzz fuzz-brief mutate mutate-brief lint fmt bench clients clients-brief server prepare test-clients test-dropin test-faults
+# Programs of others that are for our sources, pinned in a module of their own.
+TOOLS    := bin/gotestsum bin/staticcheck
 
-help: ## list the targets
+.DEFAULT_GOAL := help
+.PHONY: help build run cluster quick test test-long prepare deps unit race server brief brief-race vet \
+	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
+	clients clients-brief test-gateways test-clients test-dropin test-faults
+
+help: ## list the targets, with how long each takes on two cores and warm caches
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## build bin/headgate
@@ -35,6 +40,18 @@ run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
 cluster: build ## run a cluster of three on 127.0.0.1:7379, 7389 and 7399, until Ctrl-C
 	scripts/cluster.sh
 
+quick: ## build, vet, tests that start no process, the race detector on a few packages (QUICKTIME)
+	scripts/stages.sh build vet brief brief-race
+
+vet:
+	$(GO) vet ./...
+
+brief: # short forms of those that start no process
+	$(GO) test -short -vet=off $$(scripts/quiet.sh)
+
+brief-race: # where goroutines meet: the table, the ledger, and the ways to the leader
+	$(GO) test -short -vet=off -race ./shard ./ledger ./cluster/partition
+
 test: ## everything a change must pass; installs what it needs
 	scripts/stages.sh prepare unit race fuzz-brief mutate-brief clients-brief
 
@@ -44,10 +61,10 @@ prepare: # one downloads, the other compiles
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: server ## unit and black-box tests
+unit: server bin/gotestsum ## unit and black-box tests
 	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
 
-race: server ## the same under the race detector, but for what has no goroutines; long models are shorter
+race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter
 	$(GOTEST) --packages "$(FIRST) $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
 
 # The program that tests start, built once for all of them. Not for mutate, which
@@ -68,8 +85,11 @@ mutate: ## break the sources on purpose, one edit at a time: a named test must f
 mutate-brief: # a few of the edits, others each day
 	$(GO) run ./mutate -sample 6
 
-lint: ## gofmt, go vet, staticcheck
+lint: $(TOOLS) ## gofmt, go vet, staticcheck
 	scripts/lint.sh
+
+$(TOOLS) &: tools/go.mod tools/go.sum
+	cd tools && $(GO) build -o ../bin/ tool
 
 fmt: ## format the Go sources
 	gofmt -l -w .

@@ -12,7 +12,7 @@ cd "$(dirname "$0")/.."
 root=$PWD
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
-guidance=(-gcflags="$(go list -m)/...=-d=libfuzzer")
+guidance=(-gcflags=github.com/headgate-io/headgate/...=-d=libfuzzer)
 [ "${2:-}" != unguided ] || guidance=()
 corpus=$(go env GOCACHE)/fuzz # inputs of earlier runs that reached something new
 

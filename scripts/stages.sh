@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 took=""
-trap 'echo "seconds:$took"' EXIT
+trap 'echo "seconds:$took = $SECONDS"' EXIT
 for target; do
 	began=$SECONDS
 	status=0

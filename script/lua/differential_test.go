@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/redistest"
@@ -19,14 +19,13 @@ import (
 // oracle evaluates Lua in both.
 type oracle struct {
 	t      testing.TB
-	server redis.Conn
+	server *redis.Client
 	env    *lua.Environment
 	thread *lua.Thread
 }
 
 func newOracle(t testing.TB) *oracle {
-	c, err := redis.Dial("tcp", redistest.Start(t))
-	require.NoError(t, err)
+	c := redis.NewClient(&redis.Options{Addr: redistest.Start(t), Protocol: 2, ReadTimeout: -1, MaxRetries: -1})
 	t.Cleanup(func() { c.Close() })
 	env := lua.NewEnvironment()
 	return &oracle{t: t, server: c, env: env, thread: lua.NewThread(env)}
@@ -59,7 +58,7 @@ func (o *oracle) ours(script string) string {
 
 // theirs is what a script returns in Redis.
 func (o *oracle) theirs(script string) string {
-	s, err := redis.String(o.server.Do("EVAL", script, 0))
+	s, err := o.server.Eval(o.t.Context(), script, nil).Text()
 	if err != nil {
 		return err.Error()
 	}

@@ -4,7 +4,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/gomodule/redigo/redis"
+	"github.com/redis/go-redis/v9"
 
 	"github.com/headgate-io/headgate/internal/redistest"
 )
@@ -27,20 +27,24 @@ if not f then return 'syntax: ' .. err end
 return show(pcall(f))`
 
 // oracle runs chunks in a real redis-server.
-type oracle struct{ conn redis.Conn }
+type oracle struct {
+	t      testing.TB
+	server *redis.Client
+}
 
-func newOracle(t testing.TB) *oracle {
-	conn, err := redis.Dial("tcp", redistest.Start(t))
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { conn.Close() })
-	return &oracle{conn}
+func newOracle(t testing.TB) *oracle { return &oracle{t, dialOracle(t)} }
+
+// dialOracle starts a redis-server and returns a client of it that waits as long as a
+// chunk runs, and sends it once.
+func dialOracle(t testing.TB) *redis.Client {
+	c := redis.NewClient(&redis.Options{Addr: redistest.Start(t), Protocol: 2, ReadTimeout: -1, MaxRetries: -1})
+	t.Cleanup(func() { c.Close() })
+	return c
 }
 
 // show is what Redis gives for a chunk in the harness.
 func (o *oracle) show(chunk string) string {
-	s, err := redis.String(o.conn.Do("EVAL", harness, 0, chunk))
+	s, err := o.server.Eval(o.t.Context(), harness, nil, chunk).Text()
 	if err != nil {
 		return "error: " + err.Error()
 	}
