@@ -47,10 +47,10 @@ vet:
 	$(GO) vet ./...
 
 brief: # short forms of those that start no process
-	$(GO) test -short -vet=off $$(scripts/quiet.sh)
+	$(GO) test -short -vet=off -p 3 ./raftlog ./engine $$(scripts/quiet.sh)
 
-brief-race: # where goroutines meet: the table, the ledger, and the ways to the leader
-	$(GO) test -short -vet=off -race ./shard ./ledger ./cluster/partition
+brief-race: # where goroutines meet, in few seconds
+	$(GO) test -short -vet=off -race ./ledger ./cluster/partition ./server/turns ./server/pubsub
 
 test: ## everything a change must pass; installs what it needs
 	scripts/stages.sh prepare unit race fuzz-brief mutate-brief clients-brief
