@@ -255,7 +255,8 @@ func (s *Server) newLine() *line {
 	s.lanesMu.Unlock()
 	s.bindConn(&ln.conn, l, ln, -1, "caller", "")
 	ln.authenticated() // within the process nobody asks for a password
-	ln.admin, ln.resp3 = true, true
+	ln.become(true)
+	ln.resp3 = true
 	return ln
 }
 

@@ -94,7 +94,6 @@ type conn struct {
 
 	frame   *frame // commands on their way to the leader
 	relayed bool   // the peer is a node that forwards its clients' commands
-	admin   bool   // the user is admin: see user.go
 	behalf  Client // whose the commands are, if another node or the caller of a line says so
 
 	// What is going on.
@@ -490,7 +489,7 @@ func (c *conn) setMeta(change func(*clientMeta)) {
 func (c *conn) resetSession() {
 	c.tx = nil
 	c.watched.end()
-	c.resp3, c.admin = false, false
+	c.resp3 = false
 	c.mode, c.db = 0, 0
 	m := *c.meta.Load()
 	c.meta.Store(&clientMeta{libName: m.libName, libVersion: m.libVersion})

@@ -90,7 +90,6 @@ func (c *conn) rejectLogin() {
 
 // become makes the connection one of admin's, or of default's.
 func (c *conn) become(admin bool) {
-	c.admin = admin
 	c.setMeta(func(m *clientMeta) { m.admin = admin })
 }
 
@@ -109,7 +108,7 @@ func (c *conn) authenticated() {
 }
 
 // Administers implements command.Host.
-func (c *conn) Administers() bool { return c.admin || !c.srv.guards() }
+func (c *conn) Administers() bool { return c.meta.Load().admin || !c.srv.guards() }
 
 // permitted reports whether the client may run a command, or what its transaction
 // has queued.
@@ -167,7 +166,7 @@ func author(user, name, addr string) string {
 func (f *frame) speaksFor(c *conn, cmd *command.Spec) {
 	const runs = command.Script | command.Exec
 	tells := cmd.Flags&command.Guarded != 0 || c.tx != nil && c.tx.guarded ||
-		cmd.Flags&runs != 0 && c.admin && c.srv.guards()
+		cmd.Flags&runs != 0 && c.meta.Load().admin && c.srv.guards()
 	if tells {
 		f.Client = c.client()
 	}

@@ -412,3 +412,16 @@ func TestLeadersTrustNodesThatForward(t *testing.T) {
 	c.do("RL.CLIENT default x 1.2.3.4:5", "+OK\r\n")
 	require.ErrorContains(t, c.call(`EVAL "return redis.call('FLUSHALL')" 0`).(error), "ACL failure in script")
 }
+
+// A Caller is within the process and administers, whichever node it calls.
+func TestCallerAdministersOnEveryNode(t *testing.T) {
+	cfg := Config{Runtime: Runtime{AdminPass: adminPass}}
+	leader := startNode(t, partition.Leading, cfg)
+	follower := startNode(t, partition.Following, cfg)
+	follower.follow(leader.forward)
+	for name, n := range map[string]*node{"leader": leader, "follower": follower} {
+		r, err := n.Caller().Do(t.Context(), []byte("EVAL"), []byte("return redis.call('FLUSHALL')"), []byte("0"))
+		require.NoError(t, err, name)
+		require.Equal(t, "OK", string(r.Str), name)
+	}
+}
