@@ -95,6 +95,25 @@ func TestWalksAreTrue(t *testing.T) {
 	}
 }
 
+// TestTheMapIsWhole fails when a room of the product is not on the map of DESIGN.md.
+// Rooms within a room that the map names, and helpers, need not be.
+func TestTheMapIsWhole(t *testing.T) {
+	text, err := os.ReadFile("../../DESIGN.md")
+	require.NoError(t, err)
+	onMap := func(name string) bool { return strings.Contains(string(text), "]("+name+")") || strings.Contains(string(text), "]("+name+"/") }
+	for _, p := range load(t) {
+		if strings.HasPrefix(p.name, "internal/") || onMap(p.name) {
+			continue
+		}
+		within := filepath.Dir(p.name)
+		if within == "." || !strings.HasPrefix(within, "server/") {
+			t.Errorf("%s is not on the map", p.name)
+		} else if !onMap(within) {
+			t.Errorf("neither %s nor %s is on the map", p.name, within)
+		}
+	}
+}
+
 // pkg is one package of the product, type-checked.
 type pkg struct {
 	name  string
