@@ -98,5 +98,5 @@ func TestAudit(t *testing.T) {
 	require.NoError(t, err)
 	require.Equal(t, "token write at 10.0.0.1:5", history.Elems[0].Field("author").Str)
 	s.Caller().PipelineAs(t.Context(), Client{}, nil, resp.AppendCommand(nil, []string{"RL.POLICY", "DEL", "q"}))
-	require.Equal(t, "default at caller", lines.take(t)[0]["author"], "the next call is nobody's")
+	require.Equal(t, "admin at caller", lines.take(t)[0]["author"], "the next call is nobody's")
 }

@@ -85,7 +85,7 @@ func (ln *line) decide(q *LimitCall, out []algo.Decision) (binding int, ok bool,
 	}
 	l.count(ln.srv.limitSpec)
 	if err != nil {
-		l.countError(ln.srv.limitSpec, []byte("-"+command.EngineError(err).Error()))
+		l.sawError(&ln.conn, ln.srv.limitSpec, []byte("-"+command.EngineError(err).Error()))
 		return 0, true, err
 	}
 	if out[binding].OK {

@@ -227,7 +227,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			}
 		}
 		if len(c.w.B) > start && c.w.B[start] == '-' {
-			c.lane.countError(q.cmd, c.w.B[start:])
+			c.lane.sawError(c, q.cmd, c.w.B[start:])
 		}
 		c.boundOutput()
 	}

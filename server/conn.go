@@ -195,6 +195,7 @@ const (
 	modeFramed                      // commands before this one are in a frame
 	modeDatabase                    // its database is not 0
 	modeTracking                    // CLIENT TRACKING ON
+	modeRefusing                    // a stream of another node: a command was refused
 
 	modeMonitors  // somebody watches with MONITOR
 	modePaused    // CLIENT PAUSE is on

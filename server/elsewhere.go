@@ -16,7 +16,7 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 		// Its condition can neither be checked here nor sent along.
 		c.endTransaction()
 		c.w.NullArray()
-	case l.role == partition.Stalled:
+	case l.role == partition.Stalled && c.mode&modeRefusing == 0:
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errStalled)
 	case c.relayed:
 		// Never forwarded twice; the node that forwarded it may try another.

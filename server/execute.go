@@ -41,7 +41,7 @@ func (c *conn) execute(args [][]byte) {
 		}
 	}
 	if len(l.w.B) > start && l.w.B[start] == '-' {
-		l.countError(cmd, l.w.B[start:])
+		l.sawError(c, cmd, l.w.B[start:])
 	}
 	if call.Commit.Ticket != 0 || len(c.segments) != 0 {
 		c.finish(start, call.Commit)
@@ -100,7 +100,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.refuse(referral)
 	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)
-	case m&modeElsewhere != 0 && c.needsLeader(cmd):
+	case m&(modeElsewhere|modeRefusing) != 0 && c.needsLeader(cmd):
 		c.answerElsewhere(cmd, args)
 		if m&modeDecisions != 0 {
 			c.tellDecision(cmd, args, l.w.B[start:])
@@ -324,7 +324,7 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 			spent.handTo(c)
 			c.refused(cmd, w)
 			if head := w.Head(); len(head) > 0 && head[0] == '-' {
-				c.lane.countError(cmd, head)
+				c.lane.sawError(c, cmd, head)
 			}
 			c.unblock(w, ticket, mode)
 		}, spent)

@@ -252,7 +252,7 @@ func (c *conn) frameReply(f *frame, i int, write func()) {
 		return
 	}
 	if len(c.w.B) > start && c.w.B[start] == '-' {
-		c.lane.countError(it.cmd, c.w.B[start:])
+		c.lane.sawError(c, it.cmd, c.w.B[start:])
 	}
 	if len(c.segments) != 0 {
 		c.finish(start, command.Commit{})

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 )
@@ -266,8 +267,12 @@ func (l *lane) countDecisions(call *command.Call) {
 	l.denied += uint64(call.Denied)
 }
 
-// countError counts a reply that begins with an error. cmd is nil for an unknown command.
-func (l *lane) countError(cmd *command.Spec, reply []byte) {
+// sawError counts a reply to c that begins with an error. cmd is nil for an
+// unknown command. A refusal holds for what follows on the stream: see partition.Refuses.
+func (l *lane) sawError(c *conn, cmd *command.Spec, reply []byte) {
+	if c.relayed && partition.Refuses(reply) {
+		c.mode |= modeRefusing
+	}
 	l.errors++
 	l.srv.stats.errors.count(reply[1:])
 	refused := l.refused

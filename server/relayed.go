@@ -36,7 +36,7 @@ func relayedCommands() []command.Spec {
 		Name: "rl.client", Arity: 4, Flags: command.Fast | command.NoTable | command.NoScript | command.NoMulti | command.SkipSlowlog |
 			command.Admin | command.Peers | command.Forwarded | command.OwnConn,
 		Categories: command.CatConnection, Group: "connection", Complexity: "O(1)",
-		Summary: "Between nodes: says whose the commands are that follow on the stream.",
+		Summary: "Between nodes: says whose the commands are that follow on the stream. Ends a run of refusals.",
 		Syntax:  "user name address", Handler: onConn(cmdClient),
 	}}
 }
@@ -47,6 +47,7 @@ func cmdClient(c *conn, args [][]byte) {
 		return
 	}
 	user, name, addr := string(args[1]), string(args[2]), string(args[3])
+	c.mode &^= modeRefusing
 	c.become(user == access.UserAdmin)
 	c.behalf = Client{User: user, Name: name, Addr: addr}
 	if user == "" {

@@ -162,3 +162,28 @@ func TestRepliesToANodeThatReadsLate(t *testing.T) {
 	require.NoError(t, <-sent)
 	c.do("PING", "+PONG\r\n")
 }
+
+// A handover that ends in the middle of a frame does not divide it: the node goes on
+// refusing until the other one begins anew.
+func TestRefusalsGoOnUntilTheFrameIsSentAnew(t *testing.T) {
+	leader := startNode(t, partition.Leading, Config{})
+	c := dial(t, leader.forward)
+	for role, first := range map[partition.Role]string{partition.Handover: partition.TextHandover, partition.Following: partition.TextNotLeader} {
+		c.do("RL.CLIENT '' '' ''", "+OK\r\n")
+		leader.become(role)
+		c.do("INCREX k", "-"+first+"\r\n")
+		leader.become(partition.Leading)
+		c.do("INCREX k", refused)
+		c.do("PING", "+PONG\r\n")
+		c.do("MULTI", "+OK\r\n")
+		c.do("INCREX k", "+QUEUED\r\n")
+		c.do("EXEC", refused)
+		c.do("EVAL 'return 1' 0", refused)
+		leader.become(partition.Stalled)
+		c.do("INCREX k", refused)
+		leader.become(partition.Leading)
+	}
+	c.do("RL.CLIENT '' '' ''", "+OK\r\n")
+	c.do("INCREX k", "*2\r\n:1\r\n:1\r\n")
+	dial(t, leader.forward).do("INCREX k", "*2\r\n:2\r\n:1\r\n")
+}

@@ -209,3 +209,43 @@ func TestALeaderLostTwiceIsWaitedForFromTheSecondLoss(t *testing.T) {
 	require.Equal(t, Unknown, fr.End())
 	require.GreaterOrEqual(t, time.Since(second), wait)
 }
+
+// Whoever refuses a command refuses those behind it until the node that forwards
+// begins anew, which it says with RL.CLIENT: a frame is executed in its order.
+func TestAFrameRefusedByAHandoverBeginsAnew(t *testing.T) {
+	f := newFake(Following)
+	var got []string
+	refusing := false
+	f.dial = scriptedLeader(t, func(c string) string {
+		switch {
+		case strings.HasPrefix(c, "RL.CLIENT"):
+			refusing = false
+			return "+OK\r\n"
+		case c == "B" && len(got) == 1:
+			refusing = true
+			got = append(got, "refused")
+			return "-" + TextHandover + "\r\n"
+		case refusing: // by now it leads again
+			return "-" + TextNotLeader + "\r\n"
+		}
+		got = append(got, c)
+		return "+" + c + "\r\n"
+	})
+	fr, done := frameOf("A", "B", "C")
+	require.True(t, fakePartition(t, f, FailClosed).Forward(fr))
+	await(t, done)
+	require.Equal(t, Answered, fr.End())
+	require.Equal(t, "+C\r\n", string(fr.Reply(2)))
+	require.Equal(t, []string{"A", "refused", "B", "C"}, got)
+}
+
+// An error of a command's own that begins as a refusal is its reply.
+func TestOnlyARefusalIsSentAgain(t *testing.T) {
+	f := newFake(Following)
+	f.dial = scriptedLeader(t, func(string) string { return "-TRYAGAIN policies are being changed\r\n" })
+	fr, done := frameOf("A")
+	require.True(t, fakePartition(t, f, FailClosed).Forward(fr))
+	await(t, done)
+	require.Equal(t, Answered, fr.End())
+	require.Equal(t, "-TRYAGAIN policies are being changed\r\n", string(fr.Reply(0)))
+}

@@ -33,6 +33,7 @@ type leaderStream struct {
 	resp3 bool
 	db    uint8       // the database selected on it, or anyDB
 	told  Client      // whose the commands are, as it has told
+	anew  bool        // the leader refuses whatever comes until it is told again
 	buf   []byte      // scratch
 	stop  func() bool // lets the forwarder's end not close the stream any more
 
@@ -202,7 +203,8 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 		}
 	}
 	err = s.replies(fr, most)
-	if err == nil || errors.Is(err, errHandingOver) {
+	s.anew = errors.Is(err, errHandingOver)
+	if err == nil || s.anew {
 		s.rest()
 	}
 	return true, err
@@ -223,10 +225,10 @@ func (s *leaderStream) turnTo(fr *Frame) (preface int) {
 		s.buf = resp.AppendCommand(s.buf, [][]byte{[]byte("SELECT"), strconv.AppendUint(nil, uint64(fr.DB), 10)})
 		preface++
 	}
-	if s.told != fr.Client {
+	if s.told != fr.Client || s.anew {
 		c := fr.Client
 		s.buf = resp.AppendCommand(s.buf, [][]byte{[]byte("RL.CLIENT"), []byte(c.User), []byte(c.Name), []byte(c.Addr)})
-		s.told = c
+		s.told, s.anew = c, false
 		preface++
 	}
 	s.db = fr.DB
@@ -239,17 +241,26 @@ func (s *leaderStream) turnTo(fr *Frame) (preface int) {
 // streamBuffer is the largest scratch buffer worth keeping on a stream.
 const streamBuffer = 128 << 10
 
-// Beginnings of replies to commands that were not executed.
+// Replies to commands that were not executed.
 const (
-	tryAgain = "-TRYAGAIN "
-	lastWord = "-" + TextClosing
+	notLeader = "-" + TextNotLeader + "\r\n"
+	handover  = "-" + TextHandover + "\r\n"
+	lastWord  = "-" + TextClosing
 )
 
-// replies reads the replies of fr's remaining items. If none from some item on
-// was executed, it tells so with errRefusedByPeer, and fr is as if they had not
-// been sent.
+// Refuses reports whether a node's reply says that it has not executed a
+// command of another node's, since it does not lead. Whoever replies so goes on
+// until RL.CLIENT comes on the stream: of a frame, it executes no command behind
+// one that it has refused.
+func Refuses(reply []byte) bool {
+	return string(reply) == notLeader || string(reply) == handover
+}
+
+// replies reads the replies of fr's remaining items. If the leader refused them
+// from some item on, replies returns errRefusedByPeer, and fr is as if these
+// items had not been sent.
 func (s *leaderStream) replies(fr *Frame, most int) error {
-	refused := -1 // the first of a run of refusals up to the last reply
+	refused := -1 // the first item that was refused
 	for i := fr.replied; i < len(fr.items); i++ {
 		it := &fr.items[i]
 		start := len(fr.out)
@@ -271,21 +282,17 @@ func (s *leaderStream) replies(fr *Frame, most int) error {
 		fr.bound(start)
 		it.reply = len(fr.out)
 		fr.replied = i + 1
-		switch {
-		case !bytes.HasPrefix(fr.out[start:], []byte(tryAgain)):
-			refused = -1
-		case refused < 0:
+		if refused < 0 && Refuses(fr.out[start:]) {
 			refused = i
 		}
 	}
 	if refused < 0 {
 		return nil
 	}
-	last := fr.out[fr.replyStart(len(fr.items)-1):]
-	handover := bytes.HasPrefix(last, []byte("-"+TextHandover))
-	fr.unsend(refused)
-	if handover {
-		return errHandingOver
+	err := errRefusedByPeer
+	if start := fr.replyStart(refused); string(fr.out[start:fr.items[refused].reply]) == handover {
+		err = errHandingOver
 	}
-	return errRefusedByPeer
+	fr.unsend(refused)
+	return err
 }
