@@ -94,7 +94,7 @@ $(TOOLS) &: tools/go.mod tools/go.sum
 fmt: ## format the Go sources
 	gofmt -l -w .
 
-bench: ## measure against Redis and other peers, 30 minutes (BENCHFLAGS=-brief: 14); rewrites bench/results
+bench: ## measure against Redis and other peers, 45 minutes (BENCHFLAGS=-brief: 20); rewrites bench/results
 	$(GO) run ./bench $(BENCHFLAGS)
 
 clients: # the client libraries that need no more than Go, Node and Python
