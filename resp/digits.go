@@ -20,9 +20,9 @@ const pairs = "00010203040506070809" +
 // shortMost is the first number that appendShort cannot write.
 const shortMost = 100_000_000
 
-// AppendInt appends the digits of n. It is strconv.AppendInt, quicker for the
-// numbers that replies have: those of 8 digits at most are written where they
-// belong, without a scratch buffer.
+// AppendInt appends the digits of n. It is strconv.AppendInt, but quicker for
+// numbers of 8 digits at most, as replies have: it writes them in place,
+// without a scratch buffer.
 func AppendInt(b []byte, n int64) []byte {
 	switch u := uint64(n); {
 	case u < 10:

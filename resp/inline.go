@@ -63,7 +63,7 @@ func splitWords(line []byte, args [][]byte) ([][]byte, bool) {
 }
 
 // unquote copies the quoted text that opens at line[i] to line[out:] and
-// returns the positions behind both. It returns false when the quote is not
+// returns the positions after both. It returns false when the quote is not
 // closed.
 func unquote(line []byte, i, out int) (int, int, bool) {
 	quote := line[i]

@@ -36,8 +36,8 @@ type Limits struct {
 	MaxArgs int
 	// MaxBulk is the longest argument in bytes.
 	MaxBulk int
-	// Unauthenticated chooses the error of a command above the limits: a
-	// client that has not said its password is told so.
+	// Unauthenticated chooses the error of a command above the limits: that of a
+	// client that has not sent its password.
 	Unauthenticated bool
 }
 
@@ -48,10 +48,10 @@ var Unauthenticated = Limits{MaxArgs: 10, MaxBulk: 16 << 10, Unauthenticated: tr
 // Parser finds the next command in a buffer that grows. The zero value is
 // ready to use.
 //
-// A complete command of usual form is parsed in one pass without state. Only a
-// command that is still incomplete leaves state behind (where its arguments
-// are), so that a command which arrives in many small pieces costs time
-// proportional to its length and not to its square.
+// A complete command of usual form is parsed in one pass without state. Only an
+// incomplete command leaves state behind: where its arguments are. So a command
+// that arrives in many small pieces costs time proportional to its length, not
+// to the square.
 type Parser struct {
 	active bool   // a multibulk command has begun and is incomplete
 	pos    int    // the next byte to parse
@@ -107,10 +107,10 @@ func (p *Parser) Next(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, er
 	return p.resume(buf, lim, args[:0])
 }
 
-// Ahead parses the command at the start of buf without committing to it: it
-// appends the arguments to args and returns how many bytes they take, or 0 for
-// anything but a complete multibulk command in its usual form, which is Next's
-// to parse. It must be called only where the next command begins.
+// Ahead parses the command at the start of buf without committing to it. It
+// appends the arguments to args and returns how many bytes they take. It
+// returns 0 for all but a complete multibulk command in its usual form; Next
+// parses the others. It must be called only where the next command begins.
 func (p *Parser) Ahead(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 	if p.active || len(buf) == 0 || buf[0] != '*' {
 		return args, 0
@@ -119,7 +119,7 @@ func (p *Parser) Ahead(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 }
 
 // whole parses a multibulk command that is complete, well-formed and within
-// limits, and returns 0 for every other: resume then finds out what it is.
+// limits. It returns 0 for every other; resume then finds out what is wrong.
 func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 	count, i := short(buf, 1)
 	if i == 0 {
@@ -164,8 +164,8 @@ func short(buf []byte, i int) (n, next int) {
 }
 
 // number parses the decimal number at buf[i:] and its CRLF. It returns the
-// position behind them, or 0 when they are not complete or not of the plainest
-// form (1 to 9 digits, no sign, no leading zero).
+// position after them. It returns 0 when they are incomplete, or not in the
+// plainest form (1 to 9 digits, no sign, no leading zero).
 func number(buf []byte, i int) (n, next int) {
 	j := i
 	for ; j < len(buf); j++ {
@@ -245,8 +245,8 @@ func (p *Parser) resume(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, 
 }
 
 // header parses the line at buf[i:], a type byte and a number, as Redis does:
-// up to a CR, whatever byte follows it. It returns the position behind the
-// line, or 0 when it is incomplete.
+// up to a CR, whatever byte follows it. It returns the position after the line,
+// or 0 when it is incomplete.
 func header(buf []byte, i int, tooLong, invalid ProtocolError) (n int64, next int, err error) {
 	cr := bytes.IndexByte(buf[i:], '\r')
 	if cr < 0 {

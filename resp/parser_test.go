@@ -103,7 +103,8 @@ func TestParserErrors(t *testing.T) {
 	f(&full, "set 'a'b\r\n", "Protocol error: unbalanced quotes in request")
 }
 
-// An argument is a view: no allocation, and no room behind it to append into.
+// An argument is a view: it needs no allocation, and nothing can be appended to
+// it in place.
 func TestParserViews(t *testing.T) {
 	stream := []byte("*2\r\n$4\r\nECHO\r\n$5\r\nhello\r\n*1\r\n$4\r\nPING\r\n")
 	var p Parser
@@ -167,10 +168,10 @@ func drawStream(t *rapid.T) []byte {
 	return stream
 }
 
-// FuzzParser checks on any bytes that cutting the stream changes nothing, and
-// that redcon finds the same commands as long as they are well-formed (Redis,
-// and we, do not look at the byte behind a CR, and quote inline words in ways
-// of our own).
+// FuzzParser checks on any bytes that cutting the stream changes nothing. It
+// also checks that redcon finds the same commands as long as they are
+// well-formed. Redis and this parser do not look at the byte after a CR, and
+// quote inline words in their own ways.
 func FuzzParser(f *testing.F) {
 	f.Add([]byte("*1\r\n$4\r\nPING\r\n"), uint16(3))
 	f.Add([]byte("*2\r\n$4\r\nECHO\r\n$3\r\na\r\n\r\nPING\r\n"), uint16(9))

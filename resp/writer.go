@@ -16,7 +16,7 @@ type Writer struct {
 	RESP3 bool
 	// Room, if not nil, is asked before B grows by some bytes for a text with which
 	// it is length bytes long. Once it has said no, such texts are left out, and
-	// Refused is set: B is no reply.
+	// Refused is set: B is then not a reply.
 	Room    func(bytes, length int) bool
 	Refused bool
 	// Parts are what precedes B of a long reply. Only a Writer that MayDivide has any,
@@ -52,7 +52,7 @@ func newPart(n int) []byte {
 	return make([]byte, 0, partSize)
 }
 
-// FreePart takes back what was one of a Writer's Parts. Nobody may use it any more.
+// FreePart takes back a former part of a Writer. Nobody may use it any more.
 func FreePart(part []byte) {
 	if cap(part) == partSize {
 		spareParts.Put((*[partSize]byte)(part[:partSize]))
@@ -156,8 +156,8 @@ func (w *Writer) BulkString(s string) {
 	}
 }
 
-// BulkHeader opens a binary-safe string of n bytes, which the caller writes next,
-// and a line end behind them.
+// BulkHeader opens a binary-safe string of n bytes; the caller writes it and then
+// a line end.
 func (w *Writer) BulkHeader(n int) { w.header('$', n) }
 
 // Raw writes a reply as it is.
