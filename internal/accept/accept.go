@@ -20,9 +20,9 @@ const (
 	// where there are descriptors enough. Each takes some 50 KiB.
 	maxStrangers, leastStrangers = 256, 16
 	// A client may keep the server waiting for patience while handshakes succeed, since
-	// many connections that one program opens at once wait for each other. When all
-	// places have been taken for urgent without a success, it has pace for each place,
-	// which is 102 ms with 256: of a flood, 2500 a second get their turn.
+	// many connections that one program opens at once wait for each other. When urgent
+	// has passed with all places taken and no success, it has pace for each place. With
+	// 256 places that is 102 ms: of a flood, 2500 a second get their turn.
 	patience = 500 * time.Millisecond
 	urgent   = 250 * time.Millisecond
 	pace     = 400 * time.Microsecond
@@ -34,12 +34,12 @@ const (
 )
 
 var (
-	errMadeRoom = errors.New("made room for another connection amid the handshake")
+	errMadeRoom = errors.New("closed in its handshake to make room for another connection")
 	errTooLong  = errors.New("more than 64 KiB in a handshake")
 )
 
-// Strangers is how many connections of a port may be proving what they are: 256, or
-// less where the system gives the process few descriptors.
+// Strangers is how many connections of a port may be in their handshake: 256, or
+// fewer if the system gives the process few descriptors.
 func Strangers() int {
 	n := Limit()
 	if n == 0 {
@@ -49,15 +49,15 @@ func Strangers() int {
 }
 
 // turns are taken by handshakes that compute. They leave half of the processors to
-// those who have shown what they are, in however many handshakes a flood begins.
+// clients that have shown what they are, however many handshakes a flood begins.
 var turns = sync.OnceValue(func() chan struct{} {
 	return make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
 })
 
-// Listener accepts TLS connections that have shaken hands. The others are no more than
-// Strangers at a time: when full, the connection closes whose client has kept the server
-// waiting for longest, all its pauses together. Where handshakes wait for the server
-// instead, new connections wait in the system's queue.
+// Listener accepts TLS connections that have shaken hands. At most Strangers
+// connections are in their handshake. When full, it closes the one whose client has
+// kept the server waiting longest, all its pauses together. Where handshakes wait for
+// the server instead, new connections wait in the system's queue.
 type Listener struct {
 	net.Listener
 	config *tls.Config

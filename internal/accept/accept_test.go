@@ -81,8 +81,8 @@ func (r *rig) strangersNow() int {
 	return len(r.strangers)
 }
 
-// However many clients begin a handshake and go no further, they are so many, and one
-// that does is let in at once, not after Timeout: the oldest make room.
+// Clients that begin a handshake and go no further are bounded. A client that
+// completes one is let in at once, not after Timeout: the oldest make room.
 func TestStrangersMakeRoom(t *testing.T) {
 	r := newRig(t, 20)
 	var all []net.Conn
@@ -143,8 +143,8 @@ func TestDrippingStrangersAreNotYounger(t *testing.T) {
 	close(stop)
 }
 
-// Who opens many connections at once, and shakes hands one after the other, gets them
-// all: while handshakes succeed nobody makes room for others at once.
+// A client that opens many connections at once, and shakes hands one after the other,
+// gets them all. While handshakes succeed, none is closed at once.
 func TestManyHandshakesAtOnce(t *testing.T) {
 	r := newRig(t, 6)
 	var all []net.Conn
@@ -208,7 +208,8 @@ func TestHandshakesAreBoundedInBytes(t *testing.T) {
 	require.ErrorContains(t, r.why[0], "64 KiB")
 }
 
-// A client of plain HTTP is told so, and a listener that closes leaves nobody behind.
+// A client of plain HTTP gets an error that says so, and a listener that closes
+// leaves no connection behind.
 func TestEnds(t *testing.T) {
 	r := newRig(t, 16)
 	c := r.silent()

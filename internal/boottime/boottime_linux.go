@@ -17,8 +17,8 @@ func id() string {
 	return strings.TrimSpace(string(b))
 }
 
-// clocks reads the clock that stands still while the machine is suspended,
-// the one that does not, and the first again.
+// clocks reads the clock that stands still while the machine is suspended, the
+// one that goes on, and the first again.
 func clocks() (before, boot, after int64) {
 	return read(unix.CLOCK_MONOTONIC), read(unix.CLOCK_BOOTTIME), read(unix.CLOCK_MONOTONIC)
 }

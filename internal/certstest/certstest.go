@@ -65,7 +65,7 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// must is for calls that fail only if this package asks for what cannot be.
+// must is for calls that fail only if this package asks for the impossible.
 func must[T any](v T, err error) T {
 	if err != nil {
 		panic(err)

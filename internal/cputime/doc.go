@@ -1,4 +1,5 @@
-// Package cputime tells the processor time that the process and its threads have had.
+// Package cputime returns the processor time that the process and its threads have
+// had.
 package cputime
 
 import "time"

@@ -13,7 +13,7 @@ type Stopwatch struct {
 func Start() Stopwatch { return Stopwatch{time.Now(), Thread()} }
 
 // Passed reports whether the thread has worked for more than d. Time in which other
-// threads had its processor does not count, where the system can tell.
+// threads had its processor does not count, if the system can report it.
 func (w Stopwatch) Passed(d time.Duration) bool {
 	if time.Since(w.began) <= d {
 		return false

@@ -18,6 +18,5 @@ func Of(dir string) (free, size uint64, err error) {
 	return uint64(max(0, s.Bavail)) * uint64(s.Bsize), uint64(s.Blocks) * uint64(s.Bsize), nil
 }
 
-// Full reports whether err is that of a file system, or of a quota, without
-// room.
+// Full reports whether err means that a file system, or a quota, has no room.
 func Full(err error) bool { return errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT) }

@@ -17,8 +17,7 @@ func Of(dir string) (free, size uint64, err error) {
 	return free, size, err
 }
 
-// Full reports whether err is that of a file system, or of a quota, without
-// room.
+// Full reports whether err means that a file system, or a quota, has no room.
 func Full(err error) bool {
 	return errors.Is(err, windows.ERROR_DISK_FULL) || errors.Is(err, windows.ERROR_HANDLE_DISK_FULL) || errors.Is(err, windows.ERROR_DISK_QUOTA_EXCEEDED)
 }

@@ -13,9 +13,10 @@ type Beside struct {
 	P99, Longest      time.Duration
 }
 
-// KillBeside kills the leader while clients ask all nodes, and goes on for a moment when
-// another one leads. ask asks a node the n-th question of a client; it is called by a
-// goroutine for each, and tells whether the failure policy has answered.
+// KillBeside kills the leader while clients ask all nodes, and goes on for a moment
+// after another node leads. ask sends the n-th question of a client to a node, and
+// reports whether the failure policy answered. Each client calls it in a goroutine of
+// its own.
 func (c *Cluster) KillBeside(clients int, ask func(s *Server, client, n int) (degraded bool, err error)) (*Beside, error) {
 	type client struct {
 		of    *Server

@@ -21,8 +21,8 @@ const clusterNodes = 3
 // others follow it. It takes one or two seconds.
 const settleTimeout = 30 * time.Second
 
-// Cluster is three servers that replicate. Their failure policy is closed,
-// unless they are told otherwise: what they answer, their leader has decided.
+// Cluster is three servers that replicate. Their failure policy is closed
+// unless it is set: every answer is a decision of their leader.
 type Cluster struct {
 	Nodes []*Server
 
@@ -68,8 +68,8 @@ func (c *Cluster) Addrs() []string {
 	return list
 }
 
-// Leader waits until one node serves as leader and every node that runs is ready, tells
-// clients so, and of all others that run, and returns it.
+// Leader waits until one node serves as leader, every running node is ready, and the
+// leader tells clients so and knows all other running nodes. It returns the leader.
 func (c *Cluster) Leader() (*Server, error) {
 	var running []*Server
 	for _, s := range c.Nodes {
@@ -125,8 +125,8 @@ func (s *Server) ready() error {
 	return nil
 }
 
-// topology is what a node says of its role in INFO replication, and the
-// addresses that it tells clients of Redis Cluster, the leader's first.
+// topology is a node's role in INFO replication, and the addresses that it
+// gives to clients of Redis Cluster, the leader's first.
 func (s *Server) topology() (role string, addrs []string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
@@ -173,8 +173,8 @@ func (c *Cluster) Restart() error {
 	return err
 }
 
-// Stop stops the nodes that run and removes their data. Its error tells which
-// had crashed.
+// Stop stops the nodes that run and removes their data. Its error names those
+// that had crashed.
 func (c *Cluster) Stop() error {
 	var errs []error
 	for _, s := range c.Nodes {

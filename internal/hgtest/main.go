@@ -5,8 +5,8 @@ import (
 	"os"
 )
 
-// Main runs the tests of m, a *testing.M, with servers beside them and returns
-// the exit code: not 0 also if a server crashed or did not stop in order.
+// Main runs the tests of m, a *testing.M, with servers beside them, and returns
+// the exit code. It is not 0 if a server crashed or did not stop in order.
 func Main(m interface{ Run() int }, servers **Trio) int {
 	defer Clean()
 	var err error

@@ -19,9 +19,9 @@ type Node struct {
 	Args []string // of headgate
 }
 
-// Nodes plans n nodes that found a cluster on free ports, each with its data in
-// a directory of its own below dir, which is made. args are further arguments of
-// headgate serve, for all of them.
+// Nodes plans n nodes that found a cluster on free ports. Each has its data in a
+// directory below dir, which is made. args are further arguments of headgate
+// serve, for all of them.
 func Nodes(dir string, n int, args ...string) ([]Node, error) {
 	addrs, err := subprocess.Addrs("127.0.0.1", 4*n)
 	if err != nil {

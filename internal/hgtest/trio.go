@@ -35,7 +35,7 @@ func StartTrio() (*Trio, error) {
 	return t, nil
 }
 
-// Stop stops those that run. Its error tells which had crashed.
+// Stop stops those that run. Its error names those that had crashed.
 func (t *Trio) Stop() error {
 	var errs []error
 	for _, s := range []*Server{t.Plain, t.Auth, t.TLS} {

@@ -1,8 +1,8 @@
 // Package linkfault breaks network links on purpose: a TCP proxy that forwards
 // connections to one target and can cut, hold or delay them, per direction.
 //
-// Tests put a proxy on every link they want to break, in one process or between
-// real ones: one for each that dials and each that is dialled.
+// Tests put a proxy on every link that they want to break, in one process or
+// between several: one for each dialler and dialled.
 package linkfault
 
 import (
@@ -243,8 +243,8 @@ func (p *Proxy) delay(c *pipe, flow func(Faults) Flow) time.Duration {
 	return flow(p.faults).Delay
 }
 
-// pass waits while the direction is held, and tells whether it was. ok is false
-// when the connection is to end.
+// pass waits while the direction is held, and reports whether it was held. ok
+// is false when the connection is to end.
 func (p *Proxy) pass(c *pipe, flow func(Faults) Flow) (held, ok bool) {
 	for ; ; held = true {
 		p.mu.Lock()

@@ -19,7 +19,8 @@ const (
 // Filter logs warnings, each key once in an Interval. The zero value is ready
 // to use, and may be used concurrently.
 type Filter struct {
-	// MaxLines bounds the lines in an Interval, of whatever keys; 0 is no bound.
+	// MaxLines bounds the lines in an Interval, of all keys together; 0 is no
+	// bound.
 	MaxLines int
 
 	mu      sync.Mutex // guards the rest
@@ -35,8 +36,8 @@ type line struct {
 	omitted int       // since
 }
 
-// Warn logs a warning, unless one with the same key has been logged less than
-// Interval ago, and adds how many have been left out since that one.
+// Warn logs a warning, unless one with the same key was logged less than
+// Interval ago. It adds how many were left out since that one.
 func (f *Filter) Warn(l *slog.Logger, key, msg string, args ...any) {
 	omitted, ok := f.admit(key)
 	if !ok {

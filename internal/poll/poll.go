@@ -1,4 +1,4 @@
-// Package poll waits for what has no event of its own.
+// Package poll waits for a condition that has no event.
 package poll
 
 import (

@@ -1,8 +1,8 @@
 // Package prefetch asks the processor for memory and does not wait for it. Go
 // offers no such instruction outside its runtime.
 //
-// Who knows several objects ahead asks for all of them, and only then reads the
-// first: so their cache misses overlap instead of following one another.
+// A caller that knows several objects ahead asks for all of them, and only then
+// reads the first. So their cache misses overlap.
 package prefetch
 
 import "unsafe"

@@ -7,7 +7,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Lines that cannot be read are no faults, nor is a number of lines below 1.
+// Lines that cannot be read cause no fault, nor does a number of lines below 1.
 func TestAnyAddress(t *testing.T) {
 	var x [3]uint64
 	Line(nil)

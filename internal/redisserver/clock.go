@@ -30,8 +30,8 @@ func StartStopped(now time.Time, args ...string) (*Server, *Clock, error) {
 		return nil, nil, errors.Join(err, c.Close())
 	}
 	s, err := start("", []string{
-		// The allocator of Debian's redis-server asks for the time before
-		// libfaketime can tell it; that of libc does not.
+		// The allocator of Debian's redis-server asks for the time before libfaketime
+		// can answer; libc's does not.
 		"LD_PRELOAD=" + libs[0] + ":libc.so.6",
 		"FAKETIME_TIMESTAMP_FILE=" + c.file, "FAKETIME_NO_CACHE=1", "DONT_FAKE_MONOTONIC=1", "FAKETIME_DONT_FAKE_MONOTONIC=1", "TZ=UTC",
 	}, args)

@@ -21,8 +21,8 @@ const (
 	maxReply = 64 << 20
 )
 
-// Pair is a connection to redis-server and one to the server that is held
-// against it: both get the same commands, and must answer the same bytes.
+// Pair is a connection to redis-server and one to the server under test. Both
+// get the same commands, and must answer the same bytes.
 type Pair struct {
 	T           testing.TB
 	redis, ours *peer

@@ -1,5 +1,5 @@
 // Package respclient is a client of the Redis protocol without retries, pools
-// or pushes: every call is sent once, and what became of it is plain.
+// or pushes. It sends every call once, and returns what became of it.
 package respclient
 
 import (

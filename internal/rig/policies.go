@@ -57,8 +57,8 @@ func ReadChecked(t testing.TB, list []any) Checked {
 	return c
 }
 
-// Allows expects a call that passes, the name of its binding limit, and what is
-// left of some limits.
+// Allows expects a call that passes, the name of its binding limit, and the
+// remaining units of some limits.
 func (r *Rig) Allows(line, name string, left string) Checked {
 	r.T.Helper()
 	c := r.Check(line)
@@ -77,7 +77,8 @@ func (r *Rig) Denies(line, name string, retry int64, left string) Checked {
 	return c
 }
 
-// ExpectChecked expects the name of a binding limit, and what is left of some limits.
+// ExpectChecked expects the name of a binding limit, and the remaining units of some
+// limits.
 func (r *Rig) ExpectChecked(line string, c Checked, name, left string) {
 	r.T.Helper()
 	if name == "" {

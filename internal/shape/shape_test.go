@@ -23,35 +23,35 @@ import (
 
 const module = "github.com/headgate-io/headgate/"
 
-// What a package may have. A knot is a set of files each of which uses, directly or by
-// others, what each other one declares: there is no order to read it in.
+// The bounds of a package. In a knot, each file uses, directly or through others, a
+// declaration of each other file: no reading order exists.
 const (
 	mostKnot    = 25 // files
 	mostFields  = 40 // of a struct
 	mostMethods = 60 // of a type
 )
 
-// larger are the packages and types that are larger, and how large they may be. A number
-// here may fall; whoever raises one says why.
+// larger are the packages and types that are larger, and how large they may be. A
+// number here may fall; to raise one, give a reason.
 var larger = map[string]int{
-	// The kernels. Every command may need all of server's connection, lane, route and
-	// parking on its way; all operations of a Session share its lock, plan and step.
+	// The kernels. Every command may need server's connection, lane, route and
+	// parking on its way. All operations of a Session share its lock, plan and step.
 	"server": 35, "server.conn": 126, "server.Server": 103, "server.lane": 42,
 	"engine": 34, "engine.Session": 132,
 	// One lock, one idea: what can be done with the entries of a shard.
 	"shard.Shard": 84,
-	// What a node's Raft can be asked, and what it says of itself.
+	// The questions to a node's Raft, and its answers.
 	"raftlog.Group": 83, "raftlog.Status": 42,
 	// An interpreter: a method an instruction, and what it needs of a thread.
 	"script/lua": 44, "script/lua.Thread": 124,
-	// A run of a script or transaction: what it was asked, how it runs, what it has done.
+	// A run of a script or transaction: its input, how it runs, and its result.
 	"server/scripts.run": 42,
 	// A method a rule of the grammar; a field a parameter; all of a collection's bytes.
 	"policy/grammar.reader": 75, "cmd/headgate/config.Config": 91, "engine/packed.container": 61,
 }
 
-// TestShape fails when a package, a struct or a type has outgrown what a reader can keep
-// in mind. Cut it where a seam is; if there is none, say so in larger.
+// TestShape fails when a package, a struct or a type has outgrown what a reader can
+// keep in mind. Cut it where a seam is; if there is none, give the reason in larger.
 func TestShape(t *testing.T) {
 	used := map[string]bool{}
 	check := func(is int, name string, most int, what string) {
@@ -164,8 +164,8 @@ func load(t *testing.T) (all []*pkg) {
 	return all
 }
 
-// knot returns how many files the largest knot has: the largest strongly connected part
-// of the graph in which a file points to those that declare what it uses.
+// knot returns the size of the largest knot: a strongly connected part of the graph in
+// which a file points to the files whose declarations it uses.
 func (p *pkg) knot() (largest int) {
 	uses := map[string]map[string]bool{}
 	for id, o := range p.info.Uses {

@@ -18,9 +18,8 @@ const (
 )
 
 // block is the ports that this process gives out, in turn. It listens on the
-// first one until it ends, so that no other process takes the same block: between
-// the choice of a port and the start of its server, or while that is down, the
-// port is nobody else's.
+// first one until it ends, so that no other process takes the same block. A port
+// stays reserved before its server starts, and while the server is down.
 type block struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
@@ -33,9 +32,9 @@ type block struct {
 var own block
 
 // Addrs returns n different addresses of a host of this machine that nobody
-// listens on, n below blockPorts. No other process is given their ports while
-// this one lives, and this one is not before it has had the others of its block,
-// so that a server that starts later, or once more, finds them free still.
+// listens on, n below blockPorts. While this process lives, no other process is
+// given their ports. This process reuses a port only after all others of its
+// block, so a server that starts later, or again, finds its port free.
 func Addrs(host string, n int) ([]string, error) { return own.addrs(host, n) }
 
 func (b *block) addrs(host string, n int) ([]string, error) {

@@ -33,8 +33,8 @@ func TestAddrs(t *testing.T) {
 // standard input ends.
 const addrsWanted = "SUBPROCESS_TEST_ADDRS"
 
-// What one process has been given no other one is, though nobody listens there
-// yet.
+// A port that one process was given goes to no other, even if nobody listens
+// there yet.
 func TestProcessesAreGivenDifferentAddrs(t *testing.T) {
 	const processes, each = 4, 300
 	if os.Getenv(addrsWanted) != "" {

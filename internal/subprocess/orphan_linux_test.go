@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-// A process does not outlive the one that started it, even if that is killed.
+// A process does not outlive its parent, even if that is killed.
 func TestOrphan(t *testing.T) {
 	const parent = "SUBPROCESS_TEST_PARENT"
 	if os.Getenv(parent) != "" {

@@ -72,7 +72,7 @@ func (p *Process) Running() bool {
 	}
 }
 
-// Wait waits for the end of the process. Its error is that of exec.Cmd.Wait.
+// Wait waits for the end of the process. It returns the error of exec.Cmd.Wait.
 func (p *Process) Wait() error {
 	<-p.exited
 	return p.err

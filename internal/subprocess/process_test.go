@@ -74,8 +74,8 @@ func TestStartOfNoProgram(t *testing.T) {
 	require.ErrorIs(t, err, os.ErrNotExist)
 }
 
-// A goroutine that ends locked to its thread takes the thread along, but not
-// what it has started.
+// A goroutine that ends locked to its thread ends the thread too, but not the
+// processes that it has started.
 func TestTheCallersThreadMayEnd(t *testing.T) {
 	started := make(chan *subprocess.Process)
 	go func() {
