@@ -32,8 +32,8 @@ const (
 	replAll     = replAOF | replReplica
 )
 
-// redisLibrary is the table redis, which tells that it is version, a text such
-// as 7.0.15.
+// redisLibrary is the table redis, which gives its version as a text such as
+// 7.0.15.
 func redisLibrary(version string) *lua.Table {
 	return lua.NewLibrary(
 		lua.Func("call", func(t *lua.Thread, args []lua.Value) lua.Value { return runnerOf(t).call(args, true) }),

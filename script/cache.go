@@ -36,7 +36,7 @@ type Script struct {
 	// shelf is where the Cache has it, place where on it; guarded by Cache.mu.
 	shelf *shelf
 	place *list.Element
-	// used tells that it has been found since its shelf looked.
+	// used reports that it has been found since its shelf looked.
 	used atomic.Bool
 	// stored is the generation of the Store in which its text was there, or
 	// neverStored.
@@ -45,7 +45,8 @@ type Script struct {
 
 const neverStored = math.MaxUint64
 
-// scriptOverhead is what a script takes beside its text and what was compiled.
+// scriptOverhead is the memory that a script takes besides its text and its
+// compiled form.
 const scriptOverhead = 1 << 10
 
 // Size is about what the script takes, in bytes: no less.
@@ -60,10 +61,10 @@ func Digest(text []byte) string {
 // digestLength is how long a Digest is.
 const digestLength = 2 * sha1.Size
 
-// Cache finds scripts by text and by SHA1. Those that came with EVAL and those
-// that came with SCRIPT LOAD have a shelf each, of 5000 scripts and 32 MiB, so
-// that neither drives out the other. On a full shelf the least recently used
-// make room: no client can shut others out, whatever it sends.
+// Cache finds scripts by text and by SHA1. Scripts of EVAL and scripts of
+// SCRIPT LOAD have a shelf each, of 5000 scripts and 32 MiB, so that neither
+// drives out the other. On a full shelf the least recently used make room: no
+// client can shut others out, whatever it sends.
 type Cache struct {
 	env   *Environment
 	store Store
@@ -80,8 +81,7 @@ type Cache struct {
 // Store keeps the texts of scripts where they outlive the process: a cluster's
 // replicated state.
 type Store interface {
-	// Kept reports whether texts are kept at all; if not, the Cache has all
-	// that there are.
+	// Kept reports whether texts are kept at all; if not, the Cache has all texts.
 	Kept() bool
 	// Generation changes whenever a text may be gone.
 	Generation() uint64
@@ -144,7 +144,7 @@ func (c *Cache) Knows(sha []byte) bool {
 	return c.current(s) != nil || c.store.Kept() && c.store.Holds(string(lower[:]))
 }
 
-// lowerSHA writes sha in lower case, and returns false if it is none.
+// lowerSHA writes sha in lower case, and returns false if it is not a SHA1.
 func lowerSHA(lower *[digestLength]byte, sha []byte) bool {
 	if len(sha) != digestLength {
 		return false
@@ -177,8 +177,8 @@ func (c *Cache) current(s *Script) *Script {
 }
 
 // Load compiles a text, unless it is there already, and adds it. keep is for
-// SCRIPT LOAD. dropped are the SHA1s of those that have made room. Errors are
-// ErrTooLarge, or in Redis's words.
+// SCRIPT LOAD. dropped are the SHA1s of the scripts that have made room. Errors
+// are ErrTooLarge, or in Redis's words.
 func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err error) {
 	return c.LoadPausing(body, keep, nil)
 }
@@ -225,7 +225,7 @@ func (c *Cache) compile(body string, pause func()) (*Script, error) {
 // chunkName is what errors call a script.
 const chunkName = "@user_script"
 
-// add puts s where it belongs, or returns the one that is there.
+// add puts s on its shelf, or returns the one that is there.
 func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/script"
 )
 
-// The cache drops what has not been used for longest, and what came with EVAL
-// and what came with SCRIPT LOAD do not drive out each other.
+// The cache drops the script that was not used for longest. Scripts of EVAL and
+// scripts of SCRIPT LOAD do not drive out each other.
 func TestCacheMakesRoom(t *testing.T) {
 	cache := script.NewCache(script.NewEnvironment("7.0.15"), noStore{})
 	body := func(i int) []byte { return fmt.Appendf(nil, "return %d", i) }
@@ -56,8 +56,8 @@ func TestCacheMakesRoom(t *testing.T) {
 	require.ErrorIs(t, err, script.ErrTooLarge)
 }
 
-// Large scripts are bounded by what they take, which a small text may be much
-// of; the largest there may be fits.
+// Large scripts are bounded by the memory that they take, which is much for
+// some small texts. The largest allowed one fits.
 func TestCacheIsBoundedInBytes(t *testing.T) {
 	cache := script.NewCache(script.NewEnvironment("7.0.15"), noStore{})
 	for i := range 40 {
@@ -111,7 +111,8 @@ func (o *oneText) Text(sha string) (string, bool, bool) {
 	return o.text, is, is
 }
 
-// What was loaded on another node stays loaded when this one is sent its text.
+// A script that was loaded on another node stays loaded when this one is sent
+// its text.
 func TestLoadedElsewhereStaysLoaded(t *testing.T) {
 	store := &oneText{text: "return 1"}
 	store.cache = script.NewCache(script.NewEnvironment("7.0.15"), store)
@@ -123,8 +124,8 @@ func TestLoadedElsewhereStaysLoaded(t *testing.T) {
 	require.False(t, store.cache.Loaded(s))
 }
 
-// Who asks whether a text is there does not have it compiled, and a long one is
-// not compiled where there is no time for it.
+// To ask whether a text is known does not compile it. A long text is not
+// compiled where there is no time for it.
 func TestTextsOfOthersAreCompiledWhenTheyRun(t *testing.T) {
 	store := &oneText{text: "return 1"}
 	store.cache = script.NewCache(script.NewEnvironment("7.0.15"), store)

@@ -32,7 +32,8 @@ func failure(t *lua.Thread, msg string) *lua.Table {
 	return e
 }
 
-// replied is failure for what a command has replied, or is refused with.
+// replied is failure for an error that a command has replied, or is refused
+// with.
 func replied(t *lua.Thread, msg string) *lua.Table {
 	e := failure(t, msg)
 	e.SetText(t, "ignore_error_stats_update", lua.True)

@@ -10,10 +10,10 @@ import (
 
 // Caller runs what a script asks for.
 type Caller interface {
-	// Call runs a command and returns its reply, in RESP3 if that is set, which
-	// is valid until the next call. The arguments are views, not to be changed
-	// and not to be kept. An error that is no Refusal ends the script: Run
-	// returns it.
+	// Call runs a command and returns its reply, in RESP3 if that is set, which is
+	// valid until the next call. The arguments are views, which must not be
+	// changed or kept. An error that is not a Refusal ends the script: Run returns
+	// it.
 	Call(args [][]byte, resp3 bool) (reply []byte, err error)
 	// Known reports whether there is such a command.
 	Known(args [][]byte) bool
@@ -65,8 +65,8 @@ func NewRunner(env *Environment, caller Caller) *Runner {
 type Limits = lua.Limits
 
 // Run runs a script with the keys and the other arguments of its call, and
-// writes its reply, an error of the script included, to w, of at most most
-// bytes beyond what is there. An error is one of the Caller's, of the limits, or
+// writes its reply, possibly an error, to w. The reply has at most most bytes
+// beyond the content of w. An error is one of the Caller's, of the limits, or
 // ErrReplyTooLong: then w is as it was.
 func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limits, most int) error {
 	t := r.thread
@@ -99,7 +99,7 @@ const (
 	numbersKept = 4 << 10
 )
 
-// release lets go of what a run has made: a Runner may be idle for long.
+// release drops everything that a run has made: a Runner may be idle for long.
 func (r *Runner) release() {
 	r.thread.Release()
 	clear(r.args[:cap(r.args)])

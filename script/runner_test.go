@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/script"
 )
 
-// caller answers every command with a reply, as far as it knows one.
+// caller answers every command that it knows with a reply.
 type caller map[string]string
 
 func (c caller) Call(args [][]byte, _ bool) ([]byte, error) {

@@ -12,7 +12,7 @@ import (
 // called by any goroutine.
 type Runs struct {
 	stripes [runStripes]runStripe
-	// What follows is rare.
+	// The fields below are rarely used.
 	moved, failed, ended atomic.Uint64
 	longest              atomic.Int64 // ns
 }
@@ -41,7 +41,7 @@ func (s *runStripe) runs(native bool) *atomic.Uint64 {
 
 // Due reports whether the next run is to be timed, when uncounted ones have ended
 // since Count. stripe is the caller's own number, which spreads callers over
-// counters; native tells that no Lua runs.
+// counters; native reports that no Lua runs.
 func (r *Runs) Due(stripe uint8, native bool, uncounted uint64) bool {
 	return (r.stripes[stripe%runStripes].runs(native).Load()+uncounted)%Sampled == 0
 }
@@ -65,8 +65,7 @@ func (r *Runs) Time(stripe uint8, took time.Duration) {
 // on a worker.
 func (r *Runs) Moved() { r.moved.Add(1) }
 
-// Failed counts a run whose reply is an error of the script's own; what it had
-// written stays.
+// Failed counts a run whose reply is the script's own error; its writes stay.
 func (r *Runs) Failed() { r.failed.Add(1) }
 
 // Ended counts a run that was ended, at its bounds or by SCRIPT KILL, and has
@@ -84,7 +83,7 @@ type RunTotals struct {
 // Runs is how many there were.
 func (t *RunTotals) Runs() uint64 { return t.Native + t.Interpreted }
 
-// Mean is the mean time of those that were timed; 0 if none was.
+// Mean is the mean time of the timed runs; 0 if none was timed.
 func (t *RunTotals) Mean() time.Duration {
 	if t.Timed == 0 {
 		return 0
@@ -137,8 +136,8 @@ func (c *Cache) Scripts() []*Script {
 	return all
 }
 
-// counted returns the scripts that are known and the counts of those that are
-// not any more, as of one moment: each script is in one of the two.
+// counted returns the known scripts and the counts of former ones, as of one
+// moment: each script is in one of the two.
 func (c *Cache) counted() ([]*Script, RunTotals) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

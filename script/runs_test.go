@@ -17,8 +17,8 @@ func (nowhere) Generation() uint64               { return 0 }
 func (nowhere) Holds(string) bool                { return false }
 func (nowhere) Text(string) (string, bool, bool) { return "", false, false }
 
-// What has run is counted by script, and of all together also when a script is
-// not known any more.
+// Runs are counted by script, and in the total also after a script is
+// forgotten.
 func TestRuns(t *testing.T) {
 	c := NewCache(NewEnvironment("7.2.0"), nowhere{})
 	load := func(body string) *Script {
@@ -76,7 +76,7 @@ func TestTitle(t *testing.T) {
 	}
 }
 
-// What counting costs a run that is not timed.
+// What counting costs for a run that is not timed.
 func BenchmarkRuns(b *testing.B) {
 	var r Runs
 	r.Count(1, true, 1)

@@ -26,9 +26,9 @@ var flagNames = map[string]Flags{
 	"no-cluster": NoCluster, "allow-cross-slot-keys": AllowCrossSlotKeys,
 }
 
-// shebang reads the first line of a script, if it is one for flags, and returns
-// what is left to compile: the rest with its line break, so that lines keep
-// their numbers. Errors are in Redis's words.
+// shebang reads the first line of a script, if it is one for flags. It returns
+// the rest to compile, with its line break, so that lines keep their numbers.
+// Errors are in Redis's words.
 func shebang(body string) (Flags, string, error) {
 	if !strings.HasPrefix(body, "#!") {
 		return 0, body, nil

@@ -2,15 +2,15 @@ package script
 
 import "container/list"
 
-// Bounds of a shelf. Redis has none, and many a client makes a script of each
-// value that it sends.
+// Bounds of a shelf. Redis has none, and many clients make a script of each
+// value that they send.
 const (
 	shelfScripts = 5000
 	shelfBytes   = 32 << 20
-	// shelfFree is how many places are made at once, and as large a part of the
-	// bytes: whoever keeps the texts is told of several.
+	// shelfFree is how many places are made at once, with as large a part of the
+	// bytes. So the keeper of the texts hears of several at once.
 	shelfFree = 16
-	// shelfLooks is how many scripts in use are passed over for one that is not.
+	// shelfLooks is how many scripts in use are passed over to find an unused one.
 	shelfLooks = 64
 )
 
@@ -49,8 +49,8 @@ func (h *shelf) makeRoom(size int) (gone []*Script) {
 	return gone
 }
 
-// unused returns the next script that has not been found since it was looked at
-// last, or one that has if there are many of those.
+// unused returns the next script that has not been found since the last look at
+// it. If many have been, it returns one of those.
 func (h *shelf) unused() *Script {
 	for range shelfLooks {
 		e := h.scripts.Front()

@@ -24,7 +24,7 @@ const maxResultDepth = 7995
 //	  verbatim_string  verbatim string, of its fields format and string
 //	other table        array, up to the first nil
 //
-// What RESP2 has no type for is written as its nearest.
+// Types that RESP2 lacks are written as the nearest one.
 //
 // Writing is charged as running is: a small table may hold itself in many
 // places.
@@ -73,7 +73,7 @@ func (r *resultWriter) value(v lua.Value, depth int) {
 	}
 }
 
-// shortValue is room for a value that is no text.
+// shortValue is room for a value that is not a text.
 const shortValue = 64
 
 func (r *resultWriter) table(t *lua.Table, depth int) {

@@ -126,7 +126,7 @@ const flushSize = 50
 // tableStep computes or stores elements of a constructor.
 type tableStep func(fr *frame, table *Table)
 
-// flush stores n list elements from registers behind the first from ones.
+// flush stores n list elements from the registers after the first.
 func flush(list, from, n int) tableStep {
 	return func(fr *frame, table *Table) {
 		copy(table.array[from:from+n], fr.regs[list:list+n])
@@ -155,7 +155,7 @@ func (c *compiler) keyedStep(f field, line int) tableStep {
 	}
 }
 
-// appendResults stores the results behind v from element n+1 on.
+// appendResults stores the results after v from element n+1 on.
 func (t *Thread) appendResults(table *Table, n int, v Value) {
 	list := t.list(v)
 	if size := n + len(list); size > len(table.array) {

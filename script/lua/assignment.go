@@ -93,7 +93,7 @@ func (c *compiler) assignment(s *assignStmt) exec {
 		return c.assignOne(s)
 	}
 	at := c.free
-	// What the targets refer to is computed first, from left to right.
+	// The operands of the targets are computed first, from left to right.
 	prepare := make([]exec, 0, len(s.targets))
 	stores := make([]store, len(s.targets))
 	for i, target := range s.targets {

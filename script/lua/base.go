@@ -44,7 +44,7 @@ func (e *Environment) openBase() {
 	e.globals.meta = meta
 }
 
-// missingGlobal is _G[name] for a name that is no constant global.
+// missingGlobal is _G[name] for a name that is not a constant global.
 func (e *Environment) missingGlobal(t *Thread, args []Value) Value {
 	name := Arg(args, 1)
 	if name.IsString() {
@@ -287,8 +287,8 @@ func baseLoad(t *Thread, args []Value) Value {
 	}
 }
 
-// What compiling takes: a byte of text, to read it, and an expression or
-// statement, to make closures of it.
+// The price of compiling: for a byte of text, to read it, and for an expression
+// or statement, to make closures of it.
 const (
 	compileBytes = 64
 	readSteps    = 8

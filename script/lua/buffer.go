@@ -2,8 +2,7 @@ package lua
 
 import "unsafe"
 
-// buffer builds a string of the script. What it takes is charged before it is
-// taken.
+// buffer builds a string of the script. It charges memory before it takes it.
 type buffer struct {
 	t *Thread
 	b []byte

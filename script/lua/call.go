@@ -94,8 +94,8 @@ func (c *compiler) arguments(list []expression) func(fr *frame) int {
 	}
 }
 
-// push puts the results behind v at registers and beyond, and gives their
-// number.
+// push puts the results after v into registers from the given one on, and
+// returns their number.
 func (t *Thread) push(fr *frame, at int, v Value) int {
 	if v.ref != resultsMark.ref {
 		t.reserve(fr.base + at + 1)
@@ -266,8 +266,7 @@ func (c *compiler) returns(s *returnStmt) exec {
 	}
 }
 
-// tailCall compiles return f(…): a Lua function takes the place of the one that
-// returns.
+// tailCall compiles return f(…): a Lua function replaces the one that returns.
 func (c *compiler) tailCall(e *callExpr) exec {
 	if e.method != "" {
 		return c.plainReturn(e)

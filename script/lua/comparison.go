@@ -3,7 +3,7 @@ package lua
 // test computes a condition.
 type test func(fr *frame) bool
 
-// condition compiles an expression of which only its truth matters, and tells
+// condition compiles an expression of which only its truth matters, and reports
 // whether it is calm.
 func (c *compiler) condition(e expression) (test, bool) {
 	c.enter()
@@ -131,7 +131,7 @@ func (c *compiler) comparison(e *binaryExpr) (test, bool) {
 }
 
 // againstConstant is a comparison with a constant on the right: no metamethod
-// can be involved. It is nil for what the general form does.
+// can be involved. It is nil where the general form is needed.
 func againstConstant(e *binaryExpr, a eval, k Value) test {
 	line := e.line
 	switch {

@@ -28,8 +28,8 @@ type Proto struct {
 // less, and seldom more than three times as much.
 func (p *Proto) Size() int { return p.size }
 
-// compiledToken is the most memory that closures take for a token of the text,
-// in bytes: a call of two tokens such as f() has the most.
+// compiledToken bounds the memory of closures for a token of the text, in
+// bytes; a call of two tokens such as f() takes most.
 const compiledToken = 64
 
 // proto is a compiled function.
@@ -54,7 +54,7 @@ func (e *Environment) CompilePausing(text string, pause func()) (*Proto, error) 
 	if err != nil {
 		return nil, err
 	}
-	// What escapes in strings stand for is apart from the text.
+	// The bytes of escapes in strings are apart from the text.
 	size := compiledToken*main.tokens + len(text)
 	return &Proto{compileFunction(nil, e, main), size, fingerprintOf(text, main)}, nil
 }
@@ -72,8 +72,8 @@ type compiler struct {
 	zero      Value // the first constant zero of the function
 }
 
-// nestUnit is how many nested closures weigh as much as a call does: together
-// with maxDepth it bounds the size of Go's stack, to some 100 MB.
+// nestUnit is how many nested closures weigh as much as a call. With maxDepth
+// it bounds Go's stack to some 100 MB.
 const nestUnit = 24
 
 // compileFunction charges t unless that is nil.
@@ -193,16 +193,15 @@ func (c *compiler) block(list []statement) exec {
 }
 
 const (
-	// chargedWork is how much of a block comes between two charges: turns of a
-	// loop and calls are charged by themselves, so few blocks have any.
+	// chargedWork is how much of a block comes between two charges. Turns of a
+	// loop and calls have their own charges, so few blocks have any.
 	chargedWork = 64
 	// workPerStep is how many expressions and statements are a step.
 	workPerStep = 8
 )
 
-// charged is a statement of a block that charges for what has come since the
-// last one that does, or that statement again. So a text without loops is looked
-// at as it runs.
+// charged returns s, or a statement that also charges for the part of its block
+// since the last charge. So a text without loops is looked at as it runs.
 func (c *compiler) charged(s exec) exec {
 	c.work++
 	if c.work < chargedWork {

@@ -5,8 +5,8 @@ import (
 	"iter"
 )
 
-// coroutine is a coroutine of a script. It runs on a goroutine of its own,
-// which takes turns with the one that resumes it.
+// coroutine is a coroutine of a script. It runs on its own goroutine, which
+// takes turns with the one that resumes it.
 type coroutine struct {
 	t        *Thread // its stack and frames
 	fn       Value
@@ -26,7 +26,7 @@ const (
 	switchSteps    = 40       // to resume one or yield
 )
 
-// errStopped unwinds a coroutine that its run has left behind.
+// errStopped unwinds a coroutine that its run has left suspended.
 var errStopped = errors.New("coroutine stopped")
 
 func (e *Environment) openCoroutine() {

@@ -374,7 +374,7 @@ func TestRandomArguments(t *testing.T) {
 }
 
 // TestRandomSort compares the order in which equal elements end up, and how
-// often an order function is asked, also one that contradicts itself.
+// often an order function is called, also one that contradicts itself.
 func TestRandomSort(t *testing.T) {
 	o, r := newOracle(t), source(t)
 	o.random(3_000, func() string {
@@ -399,8 +399,8 @@ func TestRandomSort(t *testing.T) {
 }
 
 // TestRandomMath compares the results of functions that round: to the last bit,
-// which may differ in one case of a hundred for those that scripts do use, and
-// to 13 digits.
+// and to 13 digits. For functions that scripts use, the last bit may differ in
+// one case of a hundred.
 func TestRandomMath(t *testing.T) {
 	o, r := newOracle(t), source(t)
 	const n = 2000

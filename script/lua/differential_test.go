@@ -31,8 +31,8 @@ func newOracle(t testing.TB) *oracle {
 	return &oracle{t: t, server: c, env: env, thread: lua.NewThread(env)}
 }
 
-// shown is a script that tells in one string what body returns: whether it went
-// well, and its results or its error.
+// shown is a script that returns one string about body: whether it succeeded,
+// and its results or its error.
 func shown(body string) string {
 	return "local r = {pcall(function() " + body + " end)} " +
 		"local n = table.maxn(r) for i = 1, n do r[i] = r[i] == nil and 'nil' or tostring(r[i]) end " +
@@ -65,7 +65,7 @@ func (o *oracle) theirs(script string) string {
 	return s
 }
 
-// compare runs a script in both and tells whether the results are the same.
+// compare runs a script in both and reports whether the results are the same.
 func (o *oracle) compare(script string) bool {
 	ours, theirs := o.ours(script), o.theirs(script)
 	if ours == theirs {

@@ -15,6 +15,6 @@
 // # Bounds
 //
 // Every loop, call and library function charges instructions, everything that
-// grows charges memory. What exceeds a bound, or is killed, ends with an
-// *Abort, which a script cannot catch.
+// grows charges memory. A script that exceeds a bound, or is killed, ends with
+// an *Abort, which it cannot catch.
 package lua

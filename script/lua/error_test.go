@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// An error has the line of the script that was running: of the innermost Lua
-// function, whoever raised it.
+// An error has the line of the script that was running in the innermost Lua
+// function, whichever function raised it.
 func TestErrorLine(t *testing.T) {
 	f := func(line int, text string) {
 		t.Helper()

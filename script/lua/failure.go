@@ -36,7 +36,7 @@ func (t *Thread) message(format string, args []any) string {
 const chunkName = "user_script"
 
 // chunkShift is where a line has the number of its text: 0 for the script,
-// others for what loadstring compiled.
+// others for texts that loadstring compiled.
 const chunkShift = 32
 
 // position is a line as it begins error messages.
@@ -88,7 +88,7 @@ func bare(e expression) expression {
 	}
 }
 
-// methodName stands for the function of object:name(…) in errors.
+// methodName is the name of the function of object:name(…) in errors.
 type methodName struct{ name string }
 
 // typeError raises "attempt to index local 'x' (a nil value)".

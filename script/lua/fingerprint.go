@@ -7,20 +7,20 @@ import (
 	"strconv"
 )
 
-// Fingerprint names what a script does, whatever it looks like: texts that
-// differ in comments, white space, the names of local variables, parentheses that
-// change nothing, the way a constant is written, the case of a command in
-// redis.call, or in whether an argument of the call has a local variable of its
-// own (see plain.go) have the same one. Everything else is in it: a hash of the
-// tree, with the names of globals and fields, the constants, and local variables
-// by number. The zero value is that of a script that has none.
+// Fingerprint names what a script does, not how it looks. Texts have the same one
+// if they differ only in comments, white space, names of local variables or
+// parentheses that change nothing. The same holds for the spelling of a constant,
+// the case of a command in redis.call, and a local variable for an argument (see
+// plain.go). Everything else is in it: a hash of the tree, with the names of
+// globals and fields, the constants, and local variables by number. The zero
+// value belongs to a script without one.
 type Fingerprint [16]byte
 
 // maxPrinted is how long a text may be that has a fingerprint. Scripts of
 // limiters have some hundred bytes.
 const maxPrinted = 16 << 10
 
-// Fingerprint returns that of the script.
+// Fingerprint returns the script's fingerprint.
 func (p *Proto) Fingerprint() Fingerprint { return p.fingerprint }
 
 // Constant is a number or a string of a text.
@@ -30,9 +30,9 @@ type Constant struct {
 	IsText bool
 }
 
-// ShapeOf returns the fingerprint of a text in which the constants are left open,
-// but for the names of fields and commands, and what they are in their order. An
-// error is a *SyntaxError. A long text has no shape.
+// ShapeOf returns the fingerprint of a text without the values of its constants.
+// Names of fields and commands count, and so do the kinds of the constants in
+// their order.
 func ShapeOf(text string) (shape Fingerprint, constants []Constant, err error) {
 	main, err := parse(nil, text, chunkName, 0)
 	if err != nil {
@@ -60,8 +60,8 @@ func printed(text string, main *function, open *[]Constant) (f Fingerprint) {
 	return f
 }
 
-// printer writes a tree as bytes from which it could be read again: each node is
-// a byte that tells its kind, and what it has; lists and texts begin with their
+// printer writes a tree as bytes from which it could be read again. Each node is
+// a byte for its kind, followed by its parts; lists and texts begin with their
 // length.
 type printer struct {
 	buf    []byte
@@ -131,7 +131,7 @@ func (p *printer) declareAll(vars []*local) {
 
 func (p *printer) use(v *local) { p.count(p.locals[v]) }
 
-// function writes a body, and at its end what it captures.
+// function writes a body, followed by the variables that it captures.
 func (p *printer) function(f *function) {
 	p.mark(markFunction)
 	p.declareAll(f.params)

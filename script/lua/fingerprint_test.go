@@ -64,7 +64,7 @@ func TestFingerprintTellsMeaningsApart(t *testing.T) {
 	}
 }
 
-// A long text has none: nobody's limiter is as long.
+// A long text has none: no limiter is as long.
 func TestFingerprintIsBounded(t *testing.T) {
 	text := "return 1"
 	for len(text) <= maxPrinted {
@@ -74,7 +74,7 @@ func TestFingerprintIsBounded(t *testing.T) {
 	require.NotZero(t, printOf(t, "return 1"))
 }
 
-// A shape leaves constants open, and tells them in their order.
+// A shape leaves constants open, and lists them in their order.
 func TestShapes(t *testing.T) {
 	shape, constants, err := ShapeOf("local k = KEYS[1] redis.call('SET', k, 'x', ARGV[2] * 10) return math.floor(3)")
 	require.NoError(t, err)

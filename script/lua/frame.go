@@ -49,8 +49,8 @@ const (
 	frameBytes = 2 << 10
 )
 
-// callLua runs a Lua closure with the n arguments at stack[base:]. What it
-// gives back stands for the results as with a GoFunction.
+// callLua runs a Lua closure with the n arguments at stack[base:]. It returns
+// the results in the way of a GoFunction.
 func (t *Thread) callLua(f *Function, base, n int, s *site) Value {
 	caller, top, tail := t.frame, t.top, false
 	nf := caller.next

@@ -3,13 +3,13 @@ package lua
 // GoFunction is a library function. args are its arguments, valid until it
 // returns (copy what it keeps); it may overwrite them.
 //
-// It returns its one result, or t.Return(…) for none or several. It charges
-// what it does before it does it: t.Step(n) for n units of work (about 10 ns
-// each, one per 16 bytes looked at or copied), a piece after the other where that
-// takes longer, and t.Alloc(n) for n bytes before it makes them. It
-// raises an error with t.Throw, t.Errorf, t.ArgError or a Check function;
-// these do not return. It calls a Lua value with t.Call. It must keep no state
-// of its own: what belongs to a run is in a Local.
+// It returns its one result, or t.Return(…) for none or several. It charges work
+// before it does it: t.Step(n) for n units (about 10 ns each, one per 16 bytes
+// looked at or copied), piece by piece where that takes longer. It calls
+// t.Alloc(n) for n bytes before it makes them. It raises an error with t.Throw,
+// t.Errorf, t.ArgError or a Check function; these do not return. It calls a Lua
+// value with t.Call. It must keep no state of its own: what belongs to a run is
+// in a Local.
 type GoFunction func(t *Thread, args []Value) Value
 
 // Function is a Lua closure or a Go function.
@@ -31,8 +31,8 @@ type cell struct {
 	mark uint32
 }
 
-// Local is a place for state that a library needs during a run, such as the
-// settings of cjson: t.Local(l) is nil at the beginning of each run.
+// Local is a place for a library's state during a run, such as the settings of
+// cjson. t.Local(l) is nil at the beginning of each run.
 type Local int
 
 var locals Local
@@ -43,7 +43,7 @@ func NewLocal() Local {
 	return locals - 1
 }
 
-// Local points to what l holds in this run; coroutines share it.
+// Local points to the value of l in this run; coroutines share it.
 func (t *Thread) Local(l Local) *any {
 	r := t.run
 	for len(r.locals) <= int(l) {

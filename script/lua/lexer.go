@@ -33,13 +33,13 @@ type lexer struct {
 	}
 }
 
-// SyntaxError is why a text is no script; its message begins with the chunk's
-// name and the line.
+// SyntaxError says why a text is not a script; its message begins with the
+// chunk's name and the line.
 type SyntaxError struct{ Message string }
 
 func (e *SyntaxError) Error() string { return e.Message }
 
-// endOfText is what current gives behind the text.
+// endOfText is what current returns after the text.
 const endOfText = -1
 
 func (lx *lexer) current() int {
@@ -60,8 +60,8 @@ func (lx *lexer) fail(message, near string) {
 // failHere is an error at the current token.
 func (lx *lexer) failHere(message string) { lx.fail(message, lx.shown(lx.kind)) }
 
-// shown is a token in an error message; names and numbers show their text,
-// strings what they stand for between their delimiters.
+// shown is a token in an error message: names and numbers as written, strings
+// as their value between their delimiters.
 func (lx *lexer) shown(k token) string {
 	switch k {
 	case tokName, tokNumber:
@@ -258,8 +258,8 @@ func (lx *lexer) comment() {
 	}
 }
 
-// separator skips [=*[ or ]=*] up to its second bracket and gives the number of
-// equals signs; ok tells whether that bracket is there.
+// separator skips [=*[ or ]=*] up to its second bracket and returns the number
+// of equals signs; ok reports whether that bracket is there.
 func (lx *lexer) separator() (level int, ok bool) {
 	bracket := lx.current()
 	lx.at++

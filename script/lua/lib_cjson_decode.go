@@ -46,8 +46,8 @@ func (m jsonModule) decode(t *Thread, args []Value) Value {
 	if len(d.s) >= 2 && (d.s[0] == 0 || d.s[1] == 0) {
 		t.Errorf("JSON parser does not support UTF-16 or UTF-32")
 	}
-	// What is read is put into this table at once, so that the count of what
-	// the script holds finds it.
+	// Each value is put into this table at once, so that the count of the script's
+	// memory finds it.
 	root := t.NewTable(2, 0)
 	root.array[0] = args[0]
 	args[0] = root.Value()
@@ -225,8 +225,8 @@ func (d *jsonDecoder) number(rest string) {
 	d.at += n
 }
 
-// invalidNumber reports whether s begins with what looks like a number but is
-// none in JSON: a plus, a leading zero, a hexadecimal number, inf or nan.
+// invalidNumber reports whether s begins like a number but is not one in JSON:
+// a plus, a leading zero, a hexadecimal number, inf or nan.
 func invalidNumber(s string) bool {
 	if s[0] == '+' {
 		return true
@@ -280,7 +280,7 @@ func (d *jsonDecoder) wrong(i int, message jsonToken) {
 	d.token, d.index, d.at = message, i, i
 }
 
-// escape appends what the escape sequence at i stands for and gives its length,
+// escape appends the value of the escape sequence at i and returns its length,
 // 0 if it is wrong.
 func (d *jsonDecoder) escape(i int) int {
 	c := d.byteAt(i + 1)

@@ -41,8 +41,8 @@ func mathLibrary() *Table {
 
 const degree = math.Pi / 180
 
-// unary makes a function of a number. What is no number stays what it is, with
-// its sign; f is not asked.
+// unary makes a function of a number. NaN stays what it is, with its sign; f is
+// not called.
 func unary(f func(x float64) float64) GoFunction {
 	return func(t *Thread, args []Value) Value {
 		x := t.CheckNumber(args, 0)
@@ -174,8 +174,8 @@ const firstRandom = 0x1234ABCD330E
 // seeded has the state of the generator of a run that called randomseed.
 var seeded = NewLocal()
 
-// random gives a number in [0, 1) of the generator of 48 bits that Redis gives
-// scripts (that of drand48). As in Redis its sequence goes on from script to
+// random returns a number in [0, 1) of Redis's generator for scripts, of 48
+// bits (that of drand48). As in Redis its sequence goes on from script to
 // script, so that scripts get different numbers; but a seed is the run's own.
 func (t *Thread) random() float64 {
 	var state uint64

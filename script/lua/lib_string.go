@@ -9,7 +9,7 @@ import (
 // with their arguments.
 const maxResults = 8000
 
-// stringLibrary is the table string. There is no dump: the evaluator has no
+// stringLibrary is the table string. It has no dump: the evaluator has no
 // bytecode.
 func stringLibrary() *Table {
 	return NewLibrary(
@@ -195,8 +195,8 @@ func stringFind(t *Thread, args []Value) Value {
 	return t.Return(Int(from+i+1), Int(from+i+len(pattern)))
 }
 
-// shortText is the longest text that strings.Index looks for in time that grows
-// with the length of what it looks through alone.
+// shortText is the longest text for which the time of strings.Index grows only
+// with the length of the searched text.
 const shortText = 63
 
 // indexText is strings.Index, charged. It looks for the beginning of a long text
@@ -273,8 +273,8 @@ func (t *Thread) search(s, pattern string, from int, where bool) Value {
 	return Nil
 }
 
-// capture is the value of capture i of a match from s to end; the first is the
-// whole match if there are none.
+// capture is the value of capture i of a match from s to end. If the pattern
+// has no captures, the first is the whole match.
 func (m *matcher) capture(i, s, end int) Value {
 	if i >= m.level {
 		if i > 0 {
@@ -305,7 +305,7 @@ func stringGmatch(t *Thread, args []Value) Value {
 	s, pattern := t.CheckString(args, 0), t.CheckString(args, 1)
 	t.Alloc(256)
 	at := 0
-	// The cells let the count of what the script holds find the strings.
+	// The cells let the count of the script's memory find the strings.
 	f := &Function{cells: []*cell{{v: String(s)}, {v: String(pattern)}}}
 	f.native = func(t *Thread, _ []Value) Value {
 		m := newMatcher(t, s, pattern)

@@ -42,7 +42,7 @@ func stringFormat(t *Thread, args []Value) Value {
 	return out.value()
 }
 
-// parseDirective reads what stands behind a '%' and tells its length.
+// parseDirective reads a directive after its '%' and returns its length.
 func (t *Thread) parseDirective(s string) (d directive, n int) {
 	d.precision = -1
 	for n < len(s) && d.flag(s[n]) {

@@ -8,8 +8,8 @@ type substitution struct {
 	out         buffer
 	replacement Value
 	text        string // of the replacement if it is a string
-	// pinned has the replacement and what is built so far: the count of what
-	// the script holds finds both there while a function of the script runs.
+	// pinned has the replacement and the result so far. The count of the script's
+	// memory finds both there while a function of the script runs.
 	pinned *Table
 }
 
@@ -61,7 +61,7 @@ func stringGsub(t *Thread, args []Value) Value {
 	return t.Return(g.out.value(), Int(n))
 }
 
-// replace appends what stands for the match from s to end.
+// replace appends the replacement of the match from s to end.
 func (g *substitution) replace(s, end int) {
 	t := g.t
 	if g.pinned == nil {
@@ -89,8 +89,8 @@ func (g *substitution) replace(s, end int) {
 	}
 }
 
-// expand appends the replacement text, in which %0 to %9 are captures and
-// another byte behind a '%' is itself.
+// expand appends the replacement text. In it %0 to %9 are captures, and another
+// byte after a '%' is itself.
 func (g *substitution) expand(s, end int) {
 	text := g.text
 	for {

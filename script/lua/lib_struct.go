@@ -37,8 +37,8 @@ func (t *Thread) newLayout(format string) layout {
 	return layout{t: t, format: format, align: 1}
 }
 
-// next gives the next option and the size of its value, 0 if it has none or if
-// its value tells.
+// next returns the next option and the size of its value, 0 if it has none or
+// if the value itself says it.
 func (l *layout) next() (option byte, size int) {
 	l.t.Step(1)
 	option, l.format = l.format[0], l.format[1:]
@@ -62,7 +62,7 @@ func (l *layout) next() (option byte, size int) {
 	return option, size
 }
 
-// number reads a number, or gives d if there is none.
+// number reads a number, or returns d if there is none.
 func (l *layout) number(d int) int {
 	if l.format == "" || !isDecimal(l.format[0]) {
 		return d
@@ -158,7 +158,7 @@ func structPack(t *Thread, args []Value) Value {
 	return out.value()
 }
 
-// integer appends the size lowest bytes of n; there are zeros behind the eighth.
+// integer appends the size lowest bytes of n, with zeros after the eighth.
 func (b *buffer) integer(n uint64, size int, big bool) {
 	b.room(size)
 	start := len(b.b)
@@ -205,7 +205,7 @@ func structUnpack(t *Thread, args []Value) Value {
 	}
 	at := uint64(start) - 1
 	given := len(args)
-	// The count of what the script holds finds the results in the arguments.
+	// The count of the script's memory finds the results in the arguments.
 	list := t.NewTable(0, 0)
 	args[0] = list.Value()
 	n := 0

@@ -169,8 +169,8 @@ func (c *compiler) genericFor(s *genericForStmt) exec {
 	}
 }
 
-// iterate calls a loop's iterator and puts n results into registers; it tells
-// whether the loop goes on. next is not called but done here.
+// iterate calls a loop's iterator and puts n results into registers; it reports
+// whether the loop goes on. It does the work of next itself.
 func (t *Thread) iterate(fr *frame, hidden, call, n int, where *site) bool {
 	regs := fr.regs
 	f := regs[hidden]

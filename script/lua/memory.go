@@ -6,9 +6,9 @@ import "unsafe"
 // it may hold since the last count. It ends the run if that is too much with n
 // more bytes to come.
 //
-// It follows what the stack, the results, the frames and the globals of the run
-// reach; values that a closure of the compiler holds while another allocates
-// are parked in registers, so that they are found.
+// It follows all that is reachable from the stack, the results, the frames and
+// the globals of the run. Values that a closure of the compiler holds while
+// another allocates are parked in registers, so that they are found.
 func (t *Thread) count(n int64) {
 	r := t.run
 	r.epoch++
@@ -100,8 +100,8 @@ func (c *counter) value(v Value) {
 	}
 }
 
-// table counts a table; what is in it waits, as with cells, so that what is
-// nested deeply needs no deep stack.
+// table counts a table. Its content waits, as with cells, so that deep nesting
+// needs no deep stack.
 func (c *counter) table(t *Table) {
 	if t == nil || t.frozen || t.mark == c.epoch {
 		return

@@ -49,7 +49,8 @@ const (
 	pieceSteps = piece / 8
 )
 
-// passed charges a piece at its end, at position i. A nil thread charges nothing.
+// passed charges a piece when it is done, at position i. A nil thread charges
+// nothing.
 func (t *Thread) passed(i int) {
 	if i%piece == 0 && t != nil {
 		t.Step(pieceSteps)
@@ -63,9 +64,10 @@ func (t *Thread) ahead(i, n int) {
 	}
 }
 
-// ParseNumber reads a number as Lua converts a string: what C's strtod takes in
-// the C locale (decimal, hexadecimal with or without a binary exponent, inf and
-// nan), with white space around it. Like C it stops at a zero byte.
+// ParseNumber reads a number as Lua converts a string. It accepts what C's
+// strtod takes in the C locale (decimal, hexadecimal with or without a binary
+// exponent, inf and nan), with white space around it. Like C it stops at a zero
+// byte.
 func ParseNumber(s string) (float64, bool) { return (*Thread)(nil).parseNumber(s) }
 
 // parseNumber is ParseNumber, charged. A long text is charged as it is read, so
@@ -87,7 +89,7 @@ func (t *Thread) parseNumber(s string) (float64, bool) {
 }
 
 // parseDigits reads an integer of at most 15 bytes without anything around it,
-// which is most of what scripts convert.
+// the usual case in scripts.
 func parseDigits(s string) (float64, bool) {
 	i, sign := 0, int64(1)
 	if s[0] == '-' {
@@ -227,9 +229,9 @@ func (t *Thread) digits(s string, i int, form *notation) int {
 	return i
 }
 
-// roundingSteps is what it takes to round a decimal number of so many digits to
-// f, where that needs more than a product of two words: more than 19 digits may,
-// and floats that have fewer bits than others always do.
+// roundingSteps is the price of rounding a decimal number of so many digits to
+// f, if that needs more than a product of two words. More than 19 digits may
+// need it; floats with fewer bits than others always do.
 func roundingSteps(f float64, digits int, exponent bool) int {
 	const least = 0x1p-1022 // of the floats that have all bits
 	steps := 0
@@ -279,8 +281,8 @@ func (t *Thread) shorten(dst []byte, mantissa, exponent string, form *notation) 
 	return strconv.AppendInt(dst, t.exponent(exponent)+places*form.power, 10)
 }
 
-// exponent is the number behind the mark of an exponent, 0 for none. One that is
-// larger than the length of any text does not become larger.
+// exponent is the number after the mark of an exponent, 0 for none. It does not
+// grow beyond the length of any text.
 func (t *Thread) exponent(s string) int64 {
 	const most = 1 << 40
 	n, negative := int64(0), false
@@ -299,8 +301,8 @@ func (t *Thread) exponent(s string) int64 {
 	return n
 }
 
-// scanExponent gives the length of an exponent that begins with mark, in
-// either case; 0 if s does not begin with one that is complete.
+// scanExponent returns the length of an exponent that begins with mark, in
+// either case; 0 if s does not begin with a complete one.
 func (t *Thread) scanExponent(s string, mark byte) int {
 	if len(s) < 2 || s[0]|0x20 != mark {
 		return 0
@@ -360,9 +362,9 @@ func isLetter(c byte) bool { return (c|0x20)-'a' < 26 }
 func isAlphanumeric(c byte) bool { return isDecimal(c) || isLetter(c) }
 
 // ParseInteger reads an integer of the base, from 2 to 36, as tonumber(s, base)
-// does for a base other than 10: C's strtoul, so with white space around it, a
-// sign that makes a negative number wrap around at 2^64, "0x" in base 16, and
-// 2^64-1 for what is too large.
+// does for a base other than 10. That is C's strtoul: white space around it, a
+// negative number that wraps around at 2^64, "0x" in base 16, and 2^64-1 for
+// larger numbers.
 func ParseInteger(s string, base int) (float64, bool) {
 	return (*Thread)(nil).parseInteger(s, base)
 }
@@ -408,7 +410,7 @@ func (t *Thread) parseInteger(s string, base int) (float64, bool) {
 	return float64(n), true
 }
 
-// digitValue is the value of c as a digit of base 36, or 36 if it is none.
+// digitValue is the value of c as a digit of base 36, or 36 if it is not one.
 func digitValue(c byte) int {
 	switch {
 	case isDecimal(c):

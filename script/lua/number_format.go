@@ -161,7 +161,7 @@ func (d *directive) float(dst []byte, f float64) []byte {
 	return d.pad(dst, sign, text)
 }
 
-// general appends f as %g does: the flag # keeps the point and the zeros behind
+// general appends f as %g does: the flag # keeps the point and the zeros after
 // it, all precision digits.
 func (d *directive) general(dst []byte, f float64, precision int) []byte {
 	text := strconv.AppendFloat(dst, f, 'e', precision-1, 64)

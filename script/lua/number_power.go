@@ -3,8 +3,8 @@ package lua
 import "math"
 
 // The functions of this file round to the nearest float64, as the C library
-// that Redis is linked with does in all but rare cases. Go's own are up to a
-// unit in the last place off, which a floor behind math.log10(1000) shows.
+// that Redis is linked with does in all but rare cases. Go's own are off by up
+// to a unit in the last place, which a floor after math.log10(1000) shows.
 
 // These are the steps that the functions take.
 const (
@@ -98,8 +98,8 @@ func (p pair) scaled(k int) float64 {
 	if k > -1000 {
 		return math.Ldexp(p.hi+p.lo, k)
 	}
-	// A subnormal result has fewer bits: the excess is cut off in one rounding
-	// by adding and taking away a number whose last bit is the result's.
+	// A subnormal result has fewer bits. The excess is cut off in one rounding: by
+	// adding and subtracting a number whose last bit is the result's.
 	big := math.Ldexp(1, -1074-k+52)
 	if big <= p.hi {
 		return math.Ldexp(p.hi+p.lo, k)
@@ -132,8 +132,8 @@ func logarithm(x float64) float64 {
 	return p.hi + p.lo
 }
 
-// logarithm10 is the decimal logarithm, by the formula of the C library, which
-// is exact for powers of ten, and otherwise up to a unit off in the same way.
+// logarithm10 is the decimal logarithm by the formula of the C library. It is
+// exact for powers of ten, and otherwise up to a unit off, as in C.
 func logarithm10(x float64) float64 {
 	if x != x || x <= 0 || x > math.MaxFloat64 {
 		return math.Log10(x)
@@ -195,8 +195,8 @@ func Power(x, y float64) float64 {
 	return sign * e.scaled(k)
 }
 
-// integerPower is x^y for integers whose power is one that a float64 holds; ok
-// is false for others.
+// integerPower is x^y for integers if a float64 holds the result exactly;
+// otherwise ok is false.
 func integerPower(x, y float64) (p float64, ok bool) {
 	if y < 0 || y > 64 || y != math.Trunc(y) || x != math.Trunc(x) {
 		return 0, false

@@ -139,17 +139,16 @@ func (c *compiler) global(e *globalExpr) operand {
 }
 
 // isOpen reports whether an expression is a local that a closure captured. Lua
-// 5.1 computes with its register: when what comes after it in an operation
-// changes the variable, the operation has the new value.
+// 5.1 computes with its register. So if a later part of the operation changes
+// the variable, the operation uses the new value.
 func isOpen(e expression) bool {
 	l, ok := bare(e).(*localExpr)
 	return ok && l.v.captured
 }
 
-// pair compiles the two operands of an operation, to be computed in this
-// order. The left one is kept in a register while the right one is computed, if
-// that may take memory: what a script holds is counted by what its registers
-// reach.
+// pair compiles the two operands of an operation, to be computed in this order.
+// If computing the right one may take memory, the left one is kept in a
+// register: registers are what the count of the script's memory sees.
 func (c *compiler) pair(x, y expression) (left, right operand) {
 	left = c.operand(x)
 	at := c.take(1)

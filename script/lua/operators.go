@@ -93,9 +93,9 @@ func (p *parser) unary(op operator) expression {
 	return &unaryExpr{op, e, p.lastLine}
 }
 
-// fold computes an operation of two constants, unless Lua 5.1 leaves it to the
-// run: a division by zero, or a result that is not a number. Of and and or
-// behind a constant it leaves the right side.
+// fold computes an operation of two constants. Lua 5.1 leaves a division by
+// zero, or a result that is not a number, to the run. For and and or after a
+// constant it returns the right side.
 func fold(e *binaryExpr) expression {
 	if isTrue, known := constantTruth(e.left); known && (e.op == opAnd && isTrue || e.op == opOr && !isTrue) {
 		return &parenExpr{e.right}

@@ -95,7 +95,7 @@ func TestSemantics(t *testing.T) {
 	}
 }
 
-// semantics are the chunks; ¶ stands for a line break.
+// semantics are the chunks; ¶ is a line break.
 func semantics() []string {
 	var list []string
 	for _, line := range strings.Split(chunks, "\n") {

@@ -2,8 +2,8 @@ package lua
 
 import "fmt"
 
-// parse makes the tree of a text, and charges t unless that is nil. number tells
-// the text from others in the lines of the tree, chunk in error messages.
+// parse makes the tree of a text, and charges t unless that is nil. number
+// identifies the text in the lines of the tree, chunk in error messages.
 func parse(t *Thread, text, chunk string, number int) (main *function, err error) {
 	return parsePausing(t, text, chunk, number, nil)
 }

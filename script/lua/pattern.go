@@ -12,7 +12,7 @@ const (
 	patternBatch = 256
 )
 
-// What a capture's size says while it has none.
+// The size of a capture that has none yet.
 const (
 	captureOpen     = -1
 	capturePosition = -2
@@ -21,8 +21,8 @@ const (
 // capture is a part of the subject, or a position in it.
 type capture struct{ at, size int }
 
-// matcher matches one pattern against one subject. Positions are indices of
-// the subject; -1 stands for no match.
+// matcher matches one pattern against one subject. Positions are indices of the
+// subject; -1 means no match.
 type matcher struct {
 	t        *Thread
 	subject  string
@@ -33,7 +33,7 @@ type matcher struct {
 	captures [maxCaptures]capture
 }
 
-// newMatcher prepares pattern, of which nothing counts behind a zero byte.
+// newMatcher prepares pattern up to its first zero byte.
 func newMatcher(t *Thread, subject, pattern string) matcher {
 	t.Step(len(pattern) / 64)
 	if i := strings.IndexByte(pattern, 0); i >= 0 {
@@ -154,7 +154,7 @@ func (m *matcher) matchItems(s, p int) int {
 	return s
 }
 
-// at is the byte at s, zero behind the end; before is the one ahead of it.
+// at is the byte at s, zero after the end; before is the one ahead of it.
 func (m *matcher) at(s int) byte {
 	if s < len(m.subject) {
 		return m.subject[s]
@@ -170,8 +170,8 @@ func (m *matcher) before(s int) byte {
 }
 
 // longest matches the class pattern[p:next] as often as it can from s on, then
-// less often until the rest matches too; not fewer times than up to least,
-// which is s or the byte behind.
+// less often until the rest matches too. It matches at least up to least, which
+// is s or the byte after it.
 func (m *matcher) longest(s, least, p, next int) int {
 	most := least
 	for m.single(most, p, next) {
@@ -350,8 +350,9 @@ func (m *matcher) inSet(c byte, p, last int) bool {
 	return !found
 }
 
-// inClass reports whether c is in the class that the letter behind a '%' names;
-// an upper-case letter names what is not in it, another byte itself.
+// inClass reports whether c is in the class of the letter after a '%'. An
+// upper-case letter names the bytes outside the class, and another byte names
+// itself.
 func inClass(c, class byte) bool {
 	var in bool
 	switch class | 0x20 {

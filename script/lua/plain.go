@@ -6,13 +6,13 @@ import "slices"
 // of arguments, and conversions that change nothing. A fingerprint sees through
 // them.
 type plain struct {
-	// values are what local variables stand for that are another name of KEYS[n],
-	// ARGV[n] or tonumber of one, with n a constant.
+	// values are the local variables that are another name of KEYS[n], ARGV[n] or
+	// tonumber of one, with n a constant.
 	values map[*local]expression
 	// assigned are local variables that get another value later.
 	assigned map[*local]bool
-	// passed tells that the script does something to KEYS or ARGV that may change
-	// it.
+	// passed reports that the script does something to KEYS or ARGV that may
+	// change it.
 	passed bool
 }
 

@@ -14,12 +14,12 @@ import (
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-// longestGap is far above what a run takes between two looks at its limits, of
-// processor time: most take less than 1 ms, and those that make 60 MB at once 20.
+// longestGap is far above the processor time of a run between two looks at its
+// limits. Most take less than 1 ms, and those that make 60 MB at once 20.
 const longestGap = 40 * time.Millisecond
 
 // pricer runs scripts with large values and measures the processor time between
-// two looks at their limits, which bounds how late the run can be ended and how
+// two looks at their limits. That bounds how late a run can be ended and how
 // long others wait for their turn.
 type pricer struct {
 	t      *testing.T
@@ -36,8 +36,8 @@ func threadTime() time.Duration {
 	return time.Duration(ts.Nano())
 }
 
-// large are the globals of the scripts, of 1 MB each. S is D and Y is X again,
-// somewhere else, but for the last byte of Y.
+// large are the globals of the scripts, of 1 MB each. S is D and Y is X, but
+// elsewhere in memory, and Y's last byte differs.
 func large() map[string]Value {
 	const size = 1 << 20
 	rep := func(s string) string { return strings.Repeat(s, size/len(s)) }
@@ -171,7 +171,7 @@ func TestOperatorsHaveAPrice(t *testing.T) {
 	p.check("local x = 0 x = 1"+strings.Repeat("+D", 9000), 1_000_000)
 }
 
-// Some operations take long for what they look like.
+// Some operations take surprisingly long.
 func TestOddOperationsHaveAPrice(t *testing.T) {
 	p := newPricer(t)
 	for name, text := range map[string]string{

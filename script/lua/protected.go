@@ -1,7 +1,7 @@
 package lua
 
-// basePCall is Redis's pcall: of an error that is a table it gives the field err
-// if that is a string, otherwise the table and the field.
+// basePCall is Redis's pcall. For an error that is a table it returns the field
+// err if that is a string, otherwise the table and the field.
 func basePCall(t *Thread, args []Value) Value {
 	if len(args) == 0 {
 		return t.Return(False, String("attempt to call a boolean value"))
@@ -37,7 +37,7 @@ func baseXPCall(t *Thread, args []Value) Value {
 	return t.Return(False, t.single(v))
 }
 
-// prepend gives first and the results behind v.
+// prepend returns first and then the results after v.
 func (t *Thread) prepend(first, v Value) Value {
 	if v.ref != resultsMark.ref {
 		return t.Return(first, v)
@@ -72,7 +72,7 @@ func (t *Thread) protect(f Value, args []Value) (v Value, thrown *Error) {
 	return t.invoke(f, args), nil
 }
 
-// finish ends Run: it makes an error of what a panic carries. A panic that is
+// finish ends Run: it turns a panic's value into an error. A panic that is
 // neither an error of the script nor an abort is a defect of ours: the script
 // ends, the server does not.
 func (t *Thread) finish(results *[]Value, err *error) {

@@ -92,8 +92,8 @@ func (f *function) find(name string) *local {
 	return nil
 }
 
-// capture gives the number of the captured variable name of f, -1 if there is
-// no such local around f.
+// capture returns the number of the captured variable name of f, -1 if no such
+// local exists around f.
 func (p *parser) capture(f *function, name string) int {
 	if f.parent == nil {
 		return -1

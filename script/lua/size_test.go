@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// A script's Size is no less than what it takes, whatever it consists of, and
-// not much more.
+// A script's Size is no less than the memory that it takes, and not much more,
+// for any text.
 func TestSizeIsWhatAScriptTakes(t *testing.T) {
 	env := newEnvironment()
 	for _, statement := range []string{

@@ -114,8 +114,8 @@ type local struct {
 	captured bool // by a closure: it lives in a cell
 }
 
-// upvalue says where a closure takes a captured variable from when it is made:
-// from a local of the enclosing function or from what that captured.
+// upvalue says from where a new closure takes a captured variable: from a local
+// of the enclosing function, or from that function's own upvalue.
 type upvalue struct {
 	name  string
 	local *local

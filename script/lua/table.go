@@ -6,10 +6,10 @@ import (
 	"unsafe"
 )
 
-// Table is a Lua table. It follows Lua 5.1's own layout step by step (an array
+// Table is a Lua table. It follows Lua 5.1's own layout step by step: an array
 // part and a hash part with Brent's variation, the same hashes for numbers and
-// strings, the same sizes at the same moments), so that the order of pairs and
-// the border that # finds in a table with holes are those of Redis.
+// strings, the same sizes at the same moments. So the order of pairs, and the
+// border that # finds in a table with holes, are as in Redis.
 type Table struct {
 	array    []Value // keys 1..len(array), nil where absent
 	nodes    []node  // the hash part, a power of two or empty
@@ -158,8 +158,8 @@ func (t *Table) findText(th *Thread, key string, hash uint32) *node {
 // than most chains have.
 const chainPiece = 32
 
-// collided is what it takes, in nodes passed, to find that a key with the same
-// hash is another one, in a comparison with a string of n bytes.
+// collided is the price, in nodes passed, of finding that a key with the same
+// hash differs from a string of n bytes.
 func (th *Thread) collided(key Value, n int) int {
 	if len(key.Text()) == n {
 		return n / 64
@@ -281,9 +281,9 @@ func (t *Table) place(th *Thread, key Value) *Value {
 // neither nil nor NaN.
 func (t *Table) insert(key, value Value) { *t.place(nil, key) = value }
 
-// newKey makes a place for a key that is absent. If its main position is taken
-// by a node that belongs elsewhere, that one moves to a free place; otherwise
-// the new key goes to the free place. Without a free place the table grows.
+// newKey makes a place for a key that is absent. A node that belongs elsewhere
+// moves from the key's main position to a free place. Otherwise the new key
+// goes to the free place. Without a free place the table grows.
 func (t *Table) newKey(th *Thread, key Value) *Value {
 	hash := hashOf(key)
 	if len(t.nodes) == 0 {
@@ -454,7 +454,7 @@ func (t *Table) Length(th *Thread) int {
 }
 
 // Next gives the entry after the one of key, the first after nil, and a nil key
-// at the end. ok is false if there is no such key.
+// at the end. ok is false if the key does not exist.
 func (t *Table) Next(th *Thread, key Value) (next, value Value, ok bool) {
 	i, ok := t.turn(th, key)
 	if !ok {
@@ -483,8 +483,8 @@ func (t *Table) turn(th *Thread, key Value) (int, bool) {
 	return len(t.array) + at + 1, true
 }
 
-// after gives the first entry behind position i, and its position; 0 if there is
-// none. It charges for the empty places that it passes over.
+// after returns the first entry after position i, and its position; 0 if there
+// is none. It charges for the empty places that it passes over.
 func (t *Table) after(th *Thread, i int) (key, value Value, position int) {
 	from := i
 	for ; i < len(t.array); i++ {

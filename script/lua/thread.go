@@ -13,9 +13,9 @@ type Limits struct {
 	// Memory is the number of bytes that the script may hold at a time; then
 	// it ends with ErrMemory. At most 512 MiB.
 	Memory int64
-	// More, if not nil, is asked when the script is about to hold more than
-	// three quarters of Memory whether it may hold so much, up to MostMemory. An
-	// error ends the run with an Abort of that error.
+	// More, if not nil, is called when the script is about to hold more than three
+	// quarters of Memory. It says whether the script may hold so much, up to
+	// MostMemory. An error ends the run with an Abort of that error.
 	More       func(memory int64) error
 	MostMemory int64
 	// Look, if not nil, is asked every Every steps or so whether to go on; 0 is
@@ -227,7 +227,7 @@ func (t *Thread) look() {
 }
 
 // Alloc charges n bytes before they are taken, and a step for each 64 of them,
-// which is about the time that it takes to make and collect them.
+// about the time to make and collect them.
 func (t *Thread) Alloc(n int) {
 	t.steps -= int64(n >> 6)
 	t.room -= int64(n)
@@ -302,7 +302,7 @@ func (t *Thread) Call1(f Value, args ...Value) Value {
 	return t.single(t.invoke(f, args))
 }
 
-// list gives the results behind v.
+// list returns the results after v.
 func (t *Thread) list(v Value) []Value {
 	if v.ref != resultsMark.ref {
 		t.results = append(t.results[:0], v)
@@ -310,7 +310,7 @@ func (t *Thread) list(v Value) []Value {
 	return t.results
 }
 
-// single is the first of the results behind v.
+// single is the first of the results after v.
 func (t *Thread) single(v Value) Value {
 	if v.ref == resultsMark.ref {
 		if len(t.results) == 0 {

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestNothingLeaks runs scripts that try to leave something behind, each
-// followed by one that looks for it.
+// TestNothingLeaks runs scripts that try to leave state behind, each followed
+// by one that looks for it.
 func TestNothingLeaks(t *testing.T) {
 	env := newEnvironment()
 	keys := env.Variable("KEYS")
@@ -227,8 +227,8 @@ func TestFirstScriptsCompileSideBySide(t *testing.T) {
 	}
 }
 
-// TestLooksAndMore asks how often a run asks whether to go on, and that it asks
-// for more memory when it needs it, a part more each time.
+// TestLooksAndMore checks how often a run asks whether to go on. It also checks
+// that the run asks for more memory when it needs it, a part more each time.
 func TestLooksAndMore(t *testing.T) {
 	env := newEnvironment()
 	p, err := env.Compile(`local t = {} for i = 1, 20000 do t[i] = 'a long string beside ' .. i end return #t`)

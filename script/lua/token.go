@@ -47,7 +47,7 @@ var tokenNames = [...]string{
 	"<number>", "<name>", "<string>", "<eof>",
 }
 
-// reserved are the words that are no names.
+// reserved are the words that cannot be names.
 var reserved = func() map[string]token {
 	m := make(map[string]token)
 	for k := tokAnd; k <= tokWhile; k++ {

@@ -29,9 +29,9 @@ func (k Kind) String() string { return kindNames[k] }
 
 // Value is any Lua value: 16 bytes, nothing boxed. The zero Value is nil.
 //
-// Without a ref it is nil (bits 0), false (1), true (2), or a number whose
-// IEEE 754 bits are stored inverted: nil, false and true are thus NaNs that no
-// computation makes. With a ref the kind is in the top byte of bits; a string
+// Without a ref it is nil (bits 0), false (1), true (2), or a number whose IEEE
+// 754 bits are stored inverted. So nil, false and true are NaNs that no
+// computation makes. With a ref the kind is in the top byte of bits. A string
 // has its bytes at ref and its length in the bits below.
 type Value struct {
 	ref  unsafe.Pointer
@@ -80,7 +80,7 @@ func Int(n int) Value { return Number(float64(n)) }
 var emptyString [1]byte
 
 // String is the Value of s, whose bytes it refers to; nothing is charged. Use
-// Thread.String and its like for what a script makes.
+// Thread.String and its like for strings that a script makes.
 func String(s string) Value {
 	p := unsafe.Pointer(unsafe.StringData(s))
 	if len(s) == 0 {
@@ -122,7 +122,7 @@ func (v Value) IsString() bool { return v.bits>>kindShift == uint64(KindString) 
 // are shared with v, binary, never changed.
 func (v Value) Text() string { return unsafe.String((*byte)(v.ref), int(v.bits&sizeMask)) }
 
-// Table is the table in v, or nil if v is no table.
+// Table is the table in v, or nil if v is not a table.
 func (v Value) Table() *Table {
 	if v.ref != nil && v.bits == uint64(KindTable)<<kindShift {
 		return (*Table)(v.ref)
@@ -130,7 +130,7 @@ func (v Value) Table() *Table {
 	return nil
 }
 
-// Function is the function in v, or nil if v is no function.
+// Function is the function in v, or nil if v is not one.
 func (v Value) Function() *Function {
 	if v.ref != nil && v.bits == uint64(KindFunction)<<kindShift {
 		return (*Function)(v.ref)
@@ -138,7 +138,7 @@ func (v Value) Function() *Function {
 	return nil
 }
 
-// Userdata is the userdata in v, or nil if v is none.
+// Userdata is the userdata in v, or nil if v is not one.
 func (v Value) Userdata() *Userdata {
 	if v.ref != nil && v.bits == uint64(KindUserdata)<<kindShift {
 		return (*Userdata)(v.ref)
@@ -146,7 +146,7 @@ func (v Value) Userdata() *Userdata {
 	return nil
 }
 
-// coroutine is the coroutine in v, or nil if v is none.
+// coroutine is the coroutine in v, or nil if v is not one.
 func (v Value) coroutine() *coroutine {
 	if v.ref != nil && v.bits == uint64(KindCoroutine)<<kindShift {
 		return (*coroutine)(v.ref)
@@ -165,7 +165,7 @@ func (f *Function) Value() Value {
 }
 
 // Userdata is an opaque value of the host, such as cjson.null. Address is what
-// tostring shows behind "userdata: ".
+// tostring shows after "userdata: ".
 type Userdata struct {
 	Address string
 	meta    *Table

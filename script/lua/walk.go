@@ -1,8 +1,8 @@
 package lua
 
 // walk calls onStatement, which may be nil, for each statement of a body and of
-// all bodies in it, before what is in it, and onExpression for each expression:
-// where that returns true, what is in the expression is left out.
+// all bodies in it, outer ones first. It calls onExpression for each
+// expression; if that returns true, walk skips the inside of the expression.
 func walk(body []statement, onStatement func(statement), onExpression func(expression) bool) {
 	w := walker{onStatement, onExpression}
 	w.block(body)

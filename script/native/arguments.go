@@ -9,9 +9,10 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// A handler reads its arguments, by number from 0, one after the other. One
-// that is missing, or not written as Lua, commands and Go read it alike, makes
-// the call odd, and open and isolate then refuse: nobody has to look before.
+// A handler reads its arguments, by number from 0, one after the other. An
+// argument makes the call odd if it is missing, or if Lua, commands and Go
+// would read it differently. Then open and isolate refuse, so handlers need not
+// check.
 
 // expect makes the call odd unless something is as it should be.
 func (c *Call) expect(is bool) { c.odd = c.odd || !is }
@@ -56,7 +57,7 @@ func (c *Call) plainNumber(i int) float64 {
 }
 
 // window reads an argument that is the length of a window in ms, and returns
-// when one that begins now ends.
+// when a window that begins now ends.
 func (c *Call) window(i int) (ms, at int64) {
 	ms = c.whole(i)
 	return ms, c.after(ms, time.Millisecond)
@@ -67,7 +68,7 @@ func (c *Call) window(i int) (ms, at int64) {
 const maxSpan = 5e12
 
 // after returns the deadline that EXPIRE, PEXPIRE and their like give a key. A
-// time that is none, or too long, makes the call odd.
+// bad time, or one that is too long, makes the call odd.
 func (c *Call) after(n int64, unit time.Duration) (at int64) {
 	c.expect(n > 0 && n <= maxSpan/int64(unit/time.Millisecond))
 	return c.Now + n*int64(unit)
@@ -80,8 +81,8 @@ const maxExact = 1 << 53
 // call adds one to another.
 const mostExact = maxExact / 4
 
-// exact reports whether an integer, and one that a call makes of it, is itself as
-// a float64.
+// exact reports whether an integer, and any that a call computes from it, is
+// exact as a float64.
 func exact(n int64) bool { return -mostExact < n && n < mostExact }
 
 // whole reads plain digits, exact as a float64 and still so after an addition or
@@ -142,8 +143,8 @@ func quotient(a, b uint64) float64 {
 	if a < maxExact && b < maxExact {
 		return float64(a) / float64(b) // both are exact, so it is rounded once
 	}
-	// More digits than a float64 has, and a bit that stands for the rest, which
-	// the conversion rounds.
+	// More digits than a float64 has, and a bit for the rest, which the conversion
+	// rounds.
 	up, down := bits.LeadingZeros64(a), bits.LeadingZeros64(b)
 	a, b = a<<up, b<<down
 	q, rest := bits.Div64(a>>1, a<<63, b)

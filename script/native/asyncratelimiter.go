@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// asyncScripts are those of async-ratelimiter, which koa-ratelimit uses: a sorted
-// set of the moments of calls, in µs of the caller's time.
+// asyncScripts are the scripts of async-ratelimiter, which koa-ratelimit uses: a
+// sorted set of the moments of calls, in µs of the caller's time.
 var asyncScripts = []Script{
 	{
 		Library: "async-ratelimiter 1.5", Instead: movingInstead,
@@ -66,7 +66,7 @@ func (c *Call) asyncTake(peek bool) bool {
 		return false
 	}
 	remaining := limit - count
-	// What is noted goes first, since it may fail: it is behind what is removed.
+	// The addition comes first, since it may fail: it is after the removed part.
 	if remaining > 0 && !peek && !c.note(&z, now, from, to) {
 		return false
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// bucket4jScripts are those of Bucket4j: the client decides, and stores the
-// state of its bucket if it is still the one that it has read.
+// bucket4jScripts are the scripts of Bucket4j. The client decides, and stores
+// the state of its bucket if nobody has changed it since.
 var bucket4jScripts = []Script{
 	{
 		Library: "Bucket4j create with expiry", Instead: "SET key state NX PX milliseconds",
@@ -37,7 +37,7 @@ var bucket4jScripts = []Script{
 	},
 }
 
-// create stores the first argument, until a time, where there is no key.
+// create stores the first argument, until a time, if there is no key.
 func (c *Call) create(at int64) bool {
 	stored, ok := c.put(at)
 	if ok {
@@ -46,8 +46,8 @@ func (c *Call) create(at int64) bool {
 	return ok
 }
 
-// put stores the first argument as the value of the first key until a time, if
-// there is no such key, and tells whether it has.
+// put stores the first argument as the value of the first key until a time,
+// unless the key exists, and reports whether it has.
 func (c *Call) put(at int64) (stored, ok bool) {
 	value := c.arg(0)
 	if c.odd || len(c.Keys) == 0 {

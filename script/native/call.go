@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Call is one call of a known script. Who makes it fills it in; it may be used
+// Call is one call of a known script. Its maker fills it in; it may be used
 // again.
 type Call struct {
 	// Keys and Args are KEYS and ARGV: views that die with the call.
@@ -20,7 +20,7 @@ type Call struct {
 	// Err is an error of the engine because of which the script was not run.
 	Err error
 
-	// odd: the call is not one that the handler is made for.
+	// odd: the handler cannot serve the call.
 	odd  bool
 	step engine.Step // see isolate
 
@@ -36,9 +36,9 @@ const (
 	maxIsolated = 64
 )
 
-// open begins a visit to the value of a key, by number from 0, or returns nil
-// where the script gives up: the call is odd, or the key has a value of another
-// kind, for one.
+// open begins a visit to the value of a key, by number from 0. It returns nil
+// where the script gives up, for example because the call is odd, or the key
+// has a value of another kind.
 func (c *Call) open(key int, kind algo.Algorithm) *engine.Value {
 	if c.odd || key >= len(c.Keys) {
 		return nil
@@ -62,8 +62,8 @@ func (c *Call) isolate(keys int) bool {
 	return true
 }
 
-// finish ends the step: it keeps what the visits have changed if done, and takes it back
-// if not, or if it is too much for a step.
+// finish ends the step. If done, it keeps the changes of the visits, unless they are
+// too much for a step; otherwise it takes them back.
 func (c *Call) finish(done bool) bool {
 	if done {
 		return c.step.Commit() == nil
@@ -78,7 +78,7 @@ func (c *Call) failed(err error) bool {
 	return false
 }
 
-// What PTTL and TTL say of a key that is absent, and of one that does not
+// What PTTL and TTL return for an absent key, and for a key that does not
 // expire.
 const (
 	ttlMissing    = -2

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A call that names more keys than its script is about holds them all, on a loop:
-// so it is left to the Lua, which may leave the loop.
+// A call that names more keys than its script uses holds them all, on a loop. So
+// it is left to the Lua, which may leave the loop.
 func TestManyKeysAreLeftToTheLua(t *testing.T) {
 	keys := make([]string, maxIsolated+1)
 	for i := range keys {

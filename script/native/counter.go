@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// What scripts about counters have in common.
+// Common parts of scripts about counters.
 
 // add adds n to the counter of a visit, as INCRBY does, where Lua has exact
 // numbers for it.
@@ -29,8 +29,8 @@ func (c *Call) add(v *engine.Value, n int64) (sum int64, ok bool) {
 	return sum, true
 }
 
-// count adds n to the counter of the first key, which ends at a time from its
-// first count on, where Lua has exact numbers for it.
+// count adds n to the counter of the first key, as far as Lua has exact
+// numbers. The counter ends at a time that its first count sets.
 func (c *Call) count(n, at int64) (sum int64, ok bool) {
 	if c.expect(exact(n)); c.odd || len(c.Keys) == 0 {
 		return 0, false
@@ -52,7 +52,8 @@ func (c *Call) start(v *engine.Value, n, at int64) bool {
 }
 
 // peek replies a counter and its time to live in ms, and nulls nothing: both are
-// 0 for an absent one. With floor, so is the time of one that does not expire.
+// 0 for an absent one. With floor, the time of a key that does not expire is 0
+// too.
 func (c *Call) peek(floor bool) bool {
 	v := c.open(0, algo.Counter)
 	if v == nil {
@@ -80,8 +81,8 @@ func (c *Call) pair(a, b int64) {
 	c.W.Int(b)
 }
 
-// appendPassed writes a number as redis.call passes it; ok is false for one that
-// is not finite.
+// appendPassed writes a number as redis.call passes it; ok is false unless it is
+// finite.
 func appendPassed(b []byte, f float64) (_ []byte, ok bool) {
 	if n := int64(f); float64(n) == f && exact(n) && (n != 0 || !math.Signbit(f)) {
 		return strconv.AppendInt(b, n, 10), true

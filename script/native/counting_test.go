@@ -24,7 +24,7 @@ func (r *rig) runText(text, keys, args string) string {
 	return strings.TrimSpace(strings.ReplaceAll(string(r.w.B), "\r\n", " "))
 }
 
-// What many have written is recognised as each of them has written it.
+// Scripts that many people write are recognised in each of their spellings.
 func TestCountersAreRecognised(t *testing.T) {
 	r := newRig(t)
 	require.Equal(t, ":1", r.runText("-- counts\nlocal current = redis.call(\"INCR\", KEYS[1])\nif tonumber(current) == 1 then\n\tredis.call(\"EXPIRE\", KEYS[1], ARGV[1])\nend\nreturn current\n", "a", "60"))
@@ -79,7 +79,7 @@ func TestCountersDecline(t *testing.T) {
 	}
 }
 
-// What is almost a form is none.
+// A text that is almost a form is not recognised.
 func TestFormsAreExact(t *testing.T) {
 	for _, text := range []string{
 		"local c = redis.call('incr', KEYS[1]) if c == 2 then redis.call('expire', KEYS[1], ARGV[1]) end return c",

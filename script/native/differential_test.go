@@ -58,8 +58,8 @@ var odd = []string{
 	"4503599627370495", "9223372036854775807", "9223372036854775808", "-9223372036854775808", "12345678901234567890", "5e12", "100000000000000",
 }
 
-// call returns the arguments of a call, now and then one that is odd, missing,
-// or too many.
+// call returns the arguments of a call, now and then with one that is odd,
+// missing, or too many.
 func (g *gen) call(s *subject) []string {
 	args := slices.Clone(s.args(g))
 	switch {
@@ -76,8 +76,8 @@ func (g *gen) call(s *subject) []string {
 	return args
 }
 
-// counterCommand is what others do to a counter, and to what should have been
-// one.
+// counterCommand is a command of others on a counter, or on a value that should
+// have been one.
 func counterCommand(g *gen, key string) []string {
 	if g.chance(10) {
 		return g.spoil(key)
@@ -111,8 +111,8 @@ func (g *gen) pause() time.Duration {
 	return 0
 }
 
-// run is one comparison: a random sequence of calls of a script and of what
-// others do to its keys.
+// run is one comparison: a random sequence of calls of a script and of commands
+// of others on its keys.
 type run struct {
 	*oracle
 	gen
@@ -262,8 +262,8 @@ func (c *run) note(step string) {
 	c.log = append(c.log, step)
 }
 
-// compareAll compares all subjects in the texts that they are given, each of
-// which names a known script, and demands that most calls are run by it.
+// compareAll compares all subjects in their texts, each of which names a known
+// script. It demands that known scripts run most calls.
 func compareAll(t *testing.T, text func(t *testing.T, s *subject) string, steps int, seed uint64) {
 	type counted struct {
 		*native.Script
@@ -286,10 +286,10 @@ func compareAll(t *testing.T, text func(t *testing.T, s *subject) string, steps 
 	}
 }
 
-// What known scripts answer and store is what redis-server and the interpreter
-// do, for texts that do the same.
+// Known scripts reply and store the same as redis-server and the interpreter,
+// for texts that do the same.
 func TestKnownScripts(t *testing.T) {
-	// Two may do the same: the end of the text tells them apart.
+	// Two may do the same: the end of the text distinguishes them.
 	text := func(_ *testing.T, s *subject) string { return s.own + "\n-- as " + s.sha }
 	for i := range subjects {
 		s := &subjects[i]
@@ -299,7 +299,7 @@ func TestKnownScripts(t *testing.T) {
 }
 
 // The same for the texts that libraries send, which the packages that they come
-// from have. Those are known by what they do, too.
+// from have. Those are known by their fingerprints, too.
 func TestPublished(t *testing.T) {
 	if !*publishedToo {
 		t.Skip("fetches packages from their registries: make test-dropin runs it")

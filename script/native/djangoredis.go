@@ -4,7 +4,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// djangoScripts are those of django-redis, the cache of django-ratelimit.
+// djangoScripts are the scripts of django-redis, the cache of django-ratelimit.
 var djangoScripts = []Script{
 	{
 		Library: "django-redis incr", Instead: "INCRBY key delta", Counts: true,

@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// fastAPIScripts are those of fastapi-limiter.
+// fastAPIScripts are the scripts of fastapi-limiter.
 var fastAPIScripts = []Script{{
 	Library: "fastapi-limiter", Instead: countsOneWindow,
 	SHAs:         []string{"a3f9e982197e9e887f6b5dcb7ec273863bb83aad"},
@@ -14,8 +14,8 @@ var fastAPIScripts = []Script{{
 	run:          fastAPICount,
 }}
 
-// fastAPICount counts a call up to the limit, and replies 0; above it tells how
-// long the window still is, in ms.
+// fastAPICount counts a call up to the limit, and replies 0. Above the limit it
+// replies how long the window still is, in ms.
 func fastAPICount(c *Call) bool {
 	limit := c.whole(0)
 	at := c.after(c.integer(1), time.Millisecond)

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// fastifyScripts are those of @fastify/rate-limit: a counter of a window, which
-// may begin anew, or double, with each call that is refused.
+// fastifyScripts are the scripts of @fastify/rate-limit: a counter of a window,
+// which may begin anew, or double, with each call that is refused.
 var fastifyScripts = []Script{
 	{
 		Library: "@fastify/rate-limit 8", Instead: countsOneWindow,
@@ -48,7 +48,7 @@ var fastifyScripts = []Script{
 	},
 }
 
-// fastify is in what versions differ.
+// fastify is what differs between versions.
 type fastify struct {
 	// bans: the third argument is by how many calls too many one is banned.
 	bans bool

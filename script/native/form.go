@@ -7,22 +7,21 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// A form is a text of our own that stands for the many that differ from it in
-// constants only: in the order of arguments, names of fields, times. Scripts that
-// people write by themselves, after articles that all say the same, are known by
-// these.
+// A form is a text of our own for the many texts that differ from it only in
+// constants: the order of arguments, names of fields, times. Scripts that people
+// write by themselves, after articles that all say the same, are known by these.
 //
 // A constant of the text that is one of the parameters is left open: see param.
 // All others must be the same.
 type form struct {
 	script *Script // Library, Instead, Index
 	text   string
-	// bind returns what runs in place of a text of the form, or nil where the
-	// parameters are none that it is made for.
+	// bind returns what runs in place of a text of the form, or nil if the
+	// parameters are not ones that it is made for.
 	bind func(p *params) func(c *Call) bool
 }
 
-// The parameters of forms: numbers that stand for a constant of the script.
+// The parameters of forms: each number replaces a constant of the script.
 // Parameters up to argMember hold the index of an argument, not its value.
 const (
 	argLimit = 9001 + iota
@@ -176,8 +175,8 @@ type option[T any] struct {
 	with func(*T)
 }
 
-// expand calls yield with each text that choices make of one, the first of them
-// first, and with what it means.
+// expand calls yield with each text that choices make of one, the first choices
+// first, and with its meaning.
 func expand[T any](text string, meaning T, choices []choice[T], yield func(text string, meaning T)) {
 	if len(choices) == 0 {
 		yield(text, meaning)

@@ -28,8 +28,8 @@ var formSubjects = map[string]subject{
 	}},
 }
 
-// What a form does is what redis-server and the interpreter do: some forms here,
-// and all with -forms.
+// A form does what redis-server and the interpreter do: some forms here, and all
+// with -forms.
 func TestForms(t *testing.T) {
 	runs := native.CountForms()
 	servers := newOracle(t)

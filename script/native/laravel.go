@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// laravelScripts are those of Laravel: its cache and locks, Redis::throttle and
-// Redis::funnel.
+// laravelScripts are the scripts of Laravel: its cache and locks,
+// Redis::throttle and Redis::funnel.
 var laravelScripts = []Script{
 	{
 		Library: "laravel cache add", Instead: "SET key value EX seconds NX",
@@ -100,7 +100,7 @@ type laravelWindow struct {
 }
 
 // openWindow begins a visit to the window of a call, or returns nil for a hash
-// that is none.
+// that is not a window.
 func (c *Call) openWindow(w *laravelWindow) *engine.Value {
 	now := c.arg(0)
 	w.next, w.length, w.most = c.whole(1), c.whole(2), c.whole(3)
@@ -117,8 +117,8 @@ func (c *Call) openWindow(w *laravelWindow) *engine.Value {
 	return v
 }
 
-// read reads the window of a hash that exists; ok is false for a hash that is
-// none.
+// read reads the window of an existing hash; ok is false for a hash that is not
+// a window.
 func (w *laravelWindow) read(now []byte) (ok bool) {
 	start, ok := w.Get(fieldStart)
 	if !ok {
@@ -181,8 +181,7 @@ func laravelThrottle(c *Call) bool {
 
 var digitOne = []byte("1")
 
-// laravelTooMany tells of a window what laravelThrottle would, and counts
-// nothing.
+// laravelTooMany replies what laravelThrottle would, and counts nothing.
 func laravelTooMany(c *Call) bool {
 	var w laravelWindow
 	v := c.openWindow(&w)
@@ -201,7 +200,7 @@ func laravelTooMany(c *Call) bool {
 	return true
 }
 
-// laravelFunnel takes the first slot that is free, and tells its name.
+// laravelFunnel takes the first slot that is free, and replies its name.
 func laravelFunnel(c *Call) bool {
 	at := c.after(c.integer(1), time.Second)
 	name, owner := c.arg(0), c.arg(2)

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// limitsScripts are those of limits, which Flask-Limiter and slowapi use.
+// limitsScripts are the scripts of limits, which Flask-Limiter and slowapi use.
 var limitsScripts = []Script{
 	{
 		Library: "limits fixed window", Instead: "INCREX key BYINT amount EX seconds ENX",
@@ -123,8 +123,8 @@ func limitsMoving(c *Call) bool {
 	return true
 }
 
-// limitsMovingRead tells the oldest moment of the window, and how many there
-// are, which it finds by halving, or by going through the list. The first
+// limitsMovingRead replies the oldest moment of the window, and how many there
+// are. It finds that by halving, or by going through the list. The first
 // argument is where the window begins, the second the limit.
 func (c *Call) limitsMovingRead(halves bool) bool {
 	begin, limit := c.number(0), c.whole(1)
@@ -159,7 +159,7 @@ func (c *Call) limitsMovingRead(halves bool) bool {
 	return true
 }
 
-// searchMoments takes what is no number for absent.
+// searchMoments takes text that is not a number for absent.
 func searchMoments(l *packed.List, begin float64, most int) (oldest float64, n int) {
 	for low, high := 0, most-1; low <= high; {
 		mid := (low + high) / 2
@@ -176,8 +176,7 @@ func searchMoments(l *packed.List, begin float64, most int) (oldest float64, n i
 	return oldest, n
 }
 
-// walkMoments is not ok with what is no number. It looks at one moment more than
-// the limit.
+// walkMoments is not ok if a text is not a number.
 func walkMoments(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool) {
 	for _, e := range l.Range(0, min(most+1, l.Len())) {
 		moment, ok := number(e)
@@ -195,9 +194,9 @@ func walkMoments(l *packed.List, begin float64, most int) (oldest float64, n int
 	return oldest, n, true
 }
 
-// The sliding window has a counter of this window, which lives for two, and that
-// of the one before, which is the former one renamed: what is left of their
-// lives is the clock.
+// The sliding window has two counters. One is of this window, and lives for
+// two. The other is of the window before: that window's counter, renamed. Their
+// remaining lives are the clock.
 
 // slidingWindow is both counters at a call.
 type slidingWindow struct {
@@ -208,8 +207,8 @@ type slidingWindow struct {
 	exists        bool // there is a counter of this window
 }
 
-// limitsSliding takes units if both counters, the former one in proportion to
-// what of it is still in the window, have room for them.
+// limitsSliding takes units if both counters have room for them. The former one
+// counts by the part of it that is still in the window.
 func limitsSliding(c *Call) bool {
 	limit, amount := c.whole(0), c.whole(2)
 	w, ok := c.holdWindows(1)
@@ -278,8 +277,8 @@ func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 	return true
 }
 
-// slide makes the counter of this window, whose time is over, that of the one
-// before, and begins another at 0.
+// slide makes the counter of this window, which is over, the former one, and
+// begins another at 0.
 func (c *Call) slide(w *slidingWindow) bool {
 	if _, err := c.Sess.Rename(c.Now, c.Keys[1], c.Keys[0], c.Sess.Database(), true); err != nil {
 		return c.failed(err)
@@ -293,7 +292,7 @@ func (c *Call) slide(w *slidingWindow) bool {
 	return c.start(v, 0, c.Now+w.left*int64(time.Millisecond))
 }
 
-// limitsSlidingRead tells the text of both counters and what is left of their
+// limitsSlidingRead replies the text of both counters and their remaining
 // lives, once the windows have moved on.
 func limitsSlidingRead(c *Call) bool {
 	w, ok := c.holdWindows(0)
@@ -324,8 +323,8 @@ func (c *Call) slidingRead(w *slidingWindow) bool {
 	return true
 }
 
-// slidingCounter replies a counter, whatever its text, and what is left of its
-// life, which it returns.
+// slidingCounter replies a counter, whatever its text, and its remaining life,
+// which it returns.
 func (c *Call) slidingCounter(key int) (left int64, ok bool) {
 	v := c.open(key, algo.Counter)
 	if v == nil {

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Of what our servers and redis-server hold, only times to live beyond the last
-// of ours may differ.
+// Only times to live beyond the last one of ours may differ between our servers
+// and redis-server.
 func TestNear(t *testing.T) {
 	r := &oracle{now: time.Date(2026, 6, 1, 12, 0, 0, 0, time.UTC)}
 	const last = 7443056836855 // ms from then to 2262-04-11 23:47:16.854775806

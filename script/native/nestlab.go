@@ -4,7 +4,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// nestLabScripts are those of @nest-lab/throttler-storage-redis and of
+// nestLabScripts are the scripts of @nest-lab/throttler-storage-redis and of
 // nestjs-throttler-storage-redis: a counter of a window, and a key that blocks
 // once the counter is above its limit.
 var nestLabScripts = []Script{{
@@ -65,8 +65,8 @@ func (c *Call) nestLabCount(n *nestLab) bool {
 	return true
 }
 
-// nestLabBlock returns whether there is a block, or begins now, and how much of
-// it is left in ms. It ends one that would not end by itself.
+// nestLabBlock returns whether a block is in force, or begins now, and how much
+// of it remains in ms. It ends one that would not end by itself.
 func (c *Call) nestLabBlock(n *nestLab, hits int64) (blocked bool, left int64, ok bool) {
 	v := c.open(1, algo.Counter)
 	if v == nil {

@@ -22,9 +22,9 @@ import (
 	"github.com/headgate-io/headgate/server"
 )
 
-// The servers of a oracle. All get the same calls of a script: redis-server and
-// known in its own text, interpreted in one that no server knows, and mixed in
-// the one or the other, as clients of two versions of a library would.
+// The servers of an oracle. All get the same calls of a script. redis-server
+// and known get its own text, and interpreted a text that no server knows.
+// mixed gets either, as from clients of two versions of a library.
 const (
 	redis = iota
 	known
@@ -35,12 +35,12 @@ const (
 
 var serverNames = [servers]string{"redis-server", "known", "interpreted", "mixed"}
 
-// unknown makes of a script's text one that does the same and is no known
+// unknown makes a script's text into one that does the same and is not a known
 // script. Lines keep their numbers.
 func unknown(text string) string { return "local _ = 0 " + text }
 
 // oracle is a redis-server and servers of ours on one clock, which stands until it
-// is moved: their replies can be the same to the byte, times to live included.
+// is moved. So their replies can be the same to the byte, times to live included.
 type oracle struct {
 	t     testing.TB
 	now   time.Time
@@ -178,9 +178,9 @@ func (x *texts) plain(reply string) string {
 	return strings.ReplaceAll(reply, x.unknown.sha, x.own.sha)
 }
 
-// near returns what one of our servers says, but for times to live in ms that
-// end when the latest of ours do, in the year 2262: they are as redis-server has
-// them, where those are longer. Both are of the moment at which all clocks stand.
+// near returns the state of one of our servers. Times to live in ms that end in
+// the year 2262, the latest of ours, become those of redis-server if those are
+// longer. Both are of the moment at which all clocks stand.
 func (r *oracle) near(theirs, ours string) string {
 	last := time.Unix(0, math.MaxInt64-1).Sub(r.now)
 	ms := int64((last + time.Millisecond - 1) / time.Millisecond)

@@ -2,7 +2,7 @@ package native_test
 
 import "strings"
 
-// Scripts in words of ours that do what those of libraries do.
+// Scripts in our words that do what those of libraries do.
 
 const countAndRenew = `
 local count, left = redis.call('INCR', KEYS[1]), redis.call('PTTL', KEYS[1])

@@ -38,7 +38,7 @@ var (
 type source struct {
 	fetch func(dir, name, version string) (archive string, err error)
 	name  string
-	// version is one that has the text; others may have the same.
+	// version is one version with the text; others may have the same.
 	version string
 	file    string // in the package
 }
@@ -160,8 +160,7 @@ func maven(dir, name, version string) (string, error) {
 	return file, os.Rename(file+".part", file)
 }
 
-// debian returns a directory. The version is the one that the system's release
-// has.
+// debian returns a directory. The version is that of the system's release.
 func debian(dir, name, _ string) (string, error) {
 	tree := filepath.Join(dir, name)
 	if _, err := os.Stat(tree); err == nil {
@@ -265,7 +264,7 @@ func stringsOfGo(content []byte) (found []string) {
 	return found
 }
 
-// What strings look like, and the indents that JavaScript libraries cut off.
+// The shape of strings, and the indents that JavaScript libraries cut off.
 var (
 	indent     = regexp.MustCompile(`(?m)^\s+`)
 	template   = regexp.MustCompile("(?s)`[^`]*`")
@@ -303,7 +302,7 @@ func stringsOfPHP(content string) (found []string) {
 // stringsOfClass returns the texts of the pool of constants of a Java class.
 func stringsOfClass(content []byte) (found []string) {
 	const header, utf8, long, double = 10, 1, 5, 6
-	// The sizes of the constants behind their tags.
+	// The sizes of the constants after their tags.
 	sizes := map[byte]int{3: 4, 4: 4, long: 8, double: 8, 7: 2, 8: 2, 9: 4, 10: 4, 11: 4, 12: 4, 15: 3, 16: 2, 17: 4, 18: 4, 19: 2, 20: 2}
 	if len(content) < header {
 		return nil

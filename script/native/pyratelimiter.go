@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// pyrateScripts are those of pyrate-limiter: a sorted set of the calls of some
-// time, looked at for several limits.
+// pyrateScripts are the scripts of pyrate-limiter: a sorted set of recent
+// calls, checked for several limits.
 var pyrateScripts = []Script{
 	{
 		Library: "pyrate-limiter put 4.4", Instead: movingInstead,
@@ -32,7 +32,7 @@ const pyrateName = 64 - 20
 const pyrateLimits = 4
 
 // pyratePut notes units of an item if all limits have room for them; if not, it
-// tells which has not.
+// replies which has none.
 func pyratePut(c *Call) bool {
 	now, units, name, rates := c.whole(0), c.whole(1), c.arg(2), c.whole(3)
 	c.expect(units >= 0 && units <= maxMoments && len(name) <= pyrateName)

@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// flexibleScripts are those of rate-limiter-flexible: a counter that expires,
-// and is replied with its time to live in ms.
+// flexibleScripts are the scripts of rate-limiter-flexible: a counter that
+// expires, and is replied with its time to live in ms.
 var flexibleScripts = []Script{{
 	Library: "rate-limiter-flexible", Instead: "INCREX key BYINT points EX seconds ENX",
 	Counts:       true,

@@ -6,7 +6,7 @@ import (
 
 const countsOneWindow = "INCREX key PX milliseconds ENX"
 
-// rateLimitRedisScripts are those of rate-limit-redis, the store of
+// rateLimitRedisScripts are the scripts of rate-limit-redis, the store of
 // express-rate-limit: a counter of a window.
 var rateLimitRedisScripts = []Script{
 	{
@@ -45,8 +45,8 @@ var rateLimitRedisScripts = []Script{
 	},
 }
 
-// rateLimitIncrement counts a call; a window begins with the first one, with
-// each that asks for it, and where there is none.
+// rateLimitIncrement counts a call. A window begins with the first call, with
+// each call that asks for it, and if no window is open.
 func rateLimitIncrement(c *Call) bool {
 	reset := string(c.arg(0)) == "1"
 	ms, at := c.window(1)
@@ -68,9 +68,9 @@ func rateLimitIncrement(c *Call) bool {
 	return true
 }
 
-// rateLimitCount is rateLimitIncrement as later versions have it: where there is
-// no window, counting begins at 1, whatever the key held. length is which
-// argument has that of the window.
+// rateLimitCount is rateLimitIncrement of later versions: without a window,
+// counting begins at 1, whatever the key held. length is the number of the
+// argument with the window's length.
 func (c *Call) rateLimitCount(length int, reset bool) bool {
 	ms, at := c.window(length)
 	v := c.open(0, algo.Counter)
@@ -98,7 +98,8 @@ func (c *Call) rateLimitCount(length int, reset bool) bool {
 	return true
 }
 
-// rateLimitGet tells the text of the counter, and what is left of its window.
+// rateLimitGet replies the text of the counter, and the remaining time of its
+// window.
 func rateLimitGet(c *Call) bool {
 	v := c.open(0, algo.Counter)
 	if v == nil {

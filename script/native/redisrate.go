@@ -10,17 +10,19 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// redisRateScripts are those of go-redis/redis_rate: a GCRA whose state is the
-// text of one number, the time in seconds since 2017 at which all is free again.
+// redisRateScripts are the scripts of go-redis/redis_rate. Theirs is a GCRA
+// whose state is the text of one number: the time, in seconds since 2017, at
+// which all is free again.
 //
-// The Lua counts in floats, whose steps have been 60 ns since July 2025: of 10
-// a second it says 8 are left where 9 are. Here times are whole picoseconds, so
-// that what a call grants and says is what its arguments mean. The text has 12
-// decimals, which the Lua reads as well; a text of the Lua's is taken as it is.
+// The Lua counts in floats, whose steps have been 60 ns since July 2025: with
+// 10 a second it replies 8 left where 9 are. Here times are whole picoseconds,
+// so that what a call grants and says is what its arguments mean. The text has
+// 12 decimals, which the Lua reads as well; a text of the Lua's is taken as it
+// is.
 //
-// Increments are rounded down and the burst up, each by less than a picosecond:
-// nobody is refused what is due, and what is granted too early is below one
-// millionth at a million calls a second.
+// Increments are rounded down and the burst up, each by less than a picosecond.
+// So no call is refused that is due, and less than one millionth is granted too
+// early, at a million calls a second.
 var redisRateScripts = []Script{
 	{
 		Library: "redis_rate allowN", Instead: redisRateInstead,
@@ -81,8 +83,8 @@ const (
 	picoSecond int64 = 1e12
 	// redisRateEpoch is 2017-01-01, in s.
 	redisRateEpoch = 1483228800
-	// maxPico bounds all spans: some 26 days, so that sums of a few stay within
-	// an int64. What is longer is left to the Lua.
+	// maxPico bounds all spans: some 26 days, so that sums of a few stay within an
+	// int64. Longer ones are left to the Lua.
 	maxPico int64 = 1 << 61
 )
 
@@ -264,7 +266,7 @@ func (c *Call) keepUsed(v *engine.Value, now instant, pico int64, style gcra) bo
 	return !style.stores
 }
 
-// allowAtMost grants what is left, at most the cost.
+// allowAtMost grants what remains, at most the cost.
 func (c *Call) allowAtMost(style gcra) bool {
 	e := c.emission()
 	v := c.open(0, algo.Counter)
@@ -293,7 +295,7 @@ func (c *Call) allowAtMost(style gcra) bool {
 	granted, increment := e.cost, int64(0)
 	if remaining < e.cost {
 		granted = remaining
-		// What is left of the last unit goes too.
+		// The rest of the last unit goes too.
 		increment = left
 		if style.rounds {
 			increment, ok = muldiv(e.period, granted, e.rate, false)

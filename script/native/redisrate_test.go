@@ -38,8 +38,8 @@ func (x *exactRate) allow(now, ei *big.Rat, burst, cost int64, most bool) (grant
 
 func floor(x *big.Rat) int64 { return new(big.Int).Div(x.Num(), x.Denom()).Int64() }
 
-// What redis_rate grants and says is left is exactly what its arguments mean,
-// whatever the rate, and after any number of calls.
+// redis_rate grants, and reports as left, exactly what its arguments mean, for
+// any rate and any number of calls.
 func TestRedisRateIsExact(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for round := range 200 {
@@ -81,15 +81,15 @@ func TestRedisRateStores(t *testing.T) {
 	require.Equal(t, "*4 :7 :0 $2 -1 $1 1", r.run(shaAllowAtMost, "k", "10 10 1 20"))
 	require.Equal(t, "*4 :0 :0 $3 0.1 $1 1", r.run(shaAllowAtMost, "k", "10 10 1 20"))
 
-	// What the Lua has stored is read, to 8 decimals, and an integer.
+	// Values that the Lua has stored are read, to 8 decimals, and integers too.
 	r.set("lua", "316771203.12345701", 100)
 	require.Equal(t, "*4 :1 :8 $2 -1 $10 3.10000001", r.run(shaAllowN, "lua", "40 10 1 1"))
 	r.set("whole", "316771201", 100)
 	require.Equal(t, "*4 :1 :30 $2 -1 $8 0.976543", r.run(shaAllowN, "whole", "40 10 1 1"))
 }
 
-// What is not written plainly, or too large, is left to the Lua, and nothing has
-// changed.
+// A number that is not written plainly, or is too large, is left to the Lua, and
+// nothing has changed.
 func TestRedisRateDeclines(t *testing.T) {
 	r := newRig(t)
 	for _, args := range []string{

@@ -10,20 +10,18 @@ import (
 
 // Script is a script of a well-known library that runs as Go.
 type Script struct {
-	// Library is where it comes from and what it does there, such as
-	// "redis_rate allowN".
+	// Library is its origin and what it does there, such as "redis_rate allowN".
 	Library string
-	// Instead is the command of Headgate that says the same, empty if there is
-	// none.
+	// Instead is the equivalent command of Headgate, or "".
 	Instead string
 	// SHAs are the SHA1s in lower-case hex of the texts that libraries send.
 	SHAs []string
-	// Fingerprints are those of the texts, in hex: see lua.Fingerprint.
+	// Fingerprints are the fingerprints of the texts, in hex: see lua.Fingerprint.
 	Fingerprints []string
-	// Reads tells that the script changes nothing.
+	// Reads reports that the script changes nothing.
 	Reads bool
-	// Counts tells that all it does is to count: it adds to integers, which may
-	// begin with it, and sets times to live.
+	// Counts reports that the script only counts: it adds to integers, which it
+	// may create, and sets times to live.
 	Counts bool
 	// Index is its place in All.
 	Index int
@@ -122,8 +120,8 @@ func Find(sha string, print lua.Fingerprint, text string) *Script {
 }
 
 // Run runs the script and reports whether it has: if not, nothing has changed,
-// nothing is written, and Call.Err may say why. What a session has been refused
-// because its node does not decide now is engine.ErrSealed there.
+// nothing is written, and Call.Err may say why. If its node does not decide
+// now, that is engine.ErrSealed.
 func (s *Script) Run(c *Call) bool {
 	c.Err, c.odd = nil, false
 	start := len(c.W.B)

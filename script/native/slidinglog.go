@@ -16,7 +16,8 @@ var slidingLogScripts = []Script{{
 // slidingLog is how they differ.
 type slidingLog struct {
 	now, window, limit int // which arguments they are
-	// member is the one that has the member, -1 where the time is.
+	// member is the number of the argument with the member, -1 if that is the
+	// time.
 	member  int
 	raw     bool // the time is the argument itself, not the number that it is
 	below   bool // also times before 0 are removed
@@ -24,8 +25,8 @@ type slidingLog struct {
 	yes, no verdict
 }
 
-// verdict is what the reply is to a call that passes, or does not: a number, or
-// with left whether it passes and how many are left.
+// verdict is the reply to a call that passes, or does not: a number, or with
+// left whether it passes and how many are left.
 type verdict struct {
 	n    int64
 	left bool
@@ -41,7 +42,7 @@ func (d *verdict) reply(c *Call, passed bool, left int64) {
 	c.W.Int(left)
 }
 
-// span is a time to live: that of the window, or a constant, in some unit.
+// span is a time to live: the window's, or a constant, in some unit.
 type span struct {
 	unit   time.Duration
 	length int64 // 0 where it is the window
@@ -167,7 +168,7 @@ func (s slidingLog) run(c *Call) bool {
 		s.no.reply(c, false, 0)
 		return true
 	}
-	// Where there is no room the Lua runs, which begins by removing the same.
+	// If there is no room the Lua runs, which begins by removing the same members.
 	if _, err := z.Put(member, now+0); err != nil {
 		return c.failed(err)
 	}

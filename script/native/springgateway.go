@@ -10,8 +10,9 @@ import (
 
 const bucketInstead = "CL.THROTTLE key burst-1 rate period cost"
 
-// springGatewayScripts are those of Spring Cloud Gateway: a token bucket whose
-// state is two keys, the tokens and the second in which it was filled last.
+// springGatewayScripts are the scripts of Spring Cloud Gateway. Theirs is a
+// token bucket whose state is two keys: the tokens, and the second of the last
+// refill.
 var springGatewayScripts = []Script{
 	{
 		Library: "Spring Cloud Gateway 2", Instead: bucketInstead,
@@ -45,9 +46,9 @@ var springGatewayScripts = []Script{
 	},
 }
 
-// springVersion is in what versions differ: whose time they go by, where it is
-// both the client's if it sends one; and whether they store a bucket that is
-// full again in less than half a second.
+// springVersion is what differs between versions: whose time counts, and
+// whether they store a bucket that is full again in less than half a second.
+// With clients and servers, the client's time counts if it sends one.
 type springVersion struct{ clients, servers, always bool }
 
 // springGateway takes tokens from a bucket if they are there.
@@ -62,7 +63,7 @@ func (c *Call) springGateway(version springVersion) bool {
 	}
 	c.expect((sent || version.servers) && finite(capacity/rate) && finite(requested) && finite(now))
 	b := springBucket{rate: rate, capacity: capacity, now: now}
-	// Of what lives half a second at most nothing is stored.
+	// Nothing is stored that lives half a second at most.
 	if life := math.Floor(capacity / rate * 2); life > 0 || version.always {
 		c.expect(life <= maxSpan)
 		b.at = c.after(int64(life), time.Second)

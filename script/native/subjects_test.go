@@ -52,7 +52,7 @@ var ulule = []subject{
 	{name: "ulule/limiter peek", sha: "566f5c6a17e5fddb9a10bf389f754edd0d899c61", own: countAndLeft, keys: 1, args: noArgs},
 }
 
-// states are those of a bucket, which mean nothing to the server.
+// states are those of a bucket; they mean nothing to the server.
 func state(g *gen) string {
 	return g.pick("\x00\x01\xff\r\n", "7", "state of a bucket", "", "-0", "12345678901234567890", "0012")
 }

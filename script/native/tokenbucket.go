@@ -19,8 +19,7 @@ type tokenBucket struct {
 	capacity, rate, now int // which arguments they are
 	cost                int // -1 where it is one token
 	tokens, at          []byte
-	// together: a bucket that has tokens and no time is none that the script can
-	// work with.
+	// together: the script cannot work with a bucket that has tokens and no time.
 	together bool
 	forward  bool  // time that runs backwards counts as none
 	scale    int64 // what elapsed time is divided by, 0 for nothing
@@ -92,7 +91,7 @@ func (b tokenBucket) bind(p *params) func(c *Call) bool {
 	return b.run
 }
 
-// bucketArguments are those of a call.
+// bucketArguments are the arguments of a call.
 type bucketArguments struct{ capacity, rate, now, cost float64 }
 
 func (b *tokenBucket) arguments(c *Call) bucketArguments {
@@ -115,8 +114,8 @@ func (b *tokenBucket) deadline(c *Call, a *bucketArguments) (at int64) {
 	return c.after(n, time.Second)
 }
 
-// fill is what is in the bucket at the time of a call; ok is false for one that
-// is none.
+// fill returns the content of the bucket at the time of a call; ok is false if
+// the value is not a bucket.
 func (b *tokenBucket) fill(h *packed.Hash, a *bucketArguments) (tokens float64, ok bool) {
 	tokens, since := a.capacity, a.now
 	stored, found := h.Get(b.tokens)

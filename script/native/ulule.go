@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// ululeScripts are those of ulule/limiter: a counter of a window.
+// ululeScripts are the scripts of ulule/limiter: a counter of a window.
 var ululeScripts = []Script{
 	{
 		Library: "ulule/limiter increment", Instead: "INCREX key BYINT count PX milliseconds ENX",
