@@ -3,10 +3,9 @@ package policy
 import "sync"
 
 // alike has parts of policies that many of them have: thousands of policies are
-// made of a few templates. They share these, so that a check finds them in the
-// processor's caches though its policy is in none of them, and ten thousand
-// policies take less memory. It is a cache: nothing depends on what is in it. It is
-// safe for concurrent use.
+// made of a few templates. Sharing them keeps them in the processor's caches,
+// although few policies are, and saves memory with ten thousand policies. It is a
+// cache: nothing depends on what is in it. It is safe for concurrent use.
 type alike struct {
 	mu         sync.Mutex
 	attributes map[string]*attributes

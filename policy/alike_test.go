@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What policies have alike is a cache: beyond its bound it begins anew, and what is
-// in it may be missing.
+// The parts that policies share are a cache: beyond its bound it begins anew, and
+// any part may be missing.
 func TestAlikeIsBounded(t *testing.T) {
 	a := newAlike()
 	for i := range 3*alikeMost + 1 {

@@ -56,9 +56,9 @@ func IsWord(s string) bool {
 	return true
 }
 
-// CheckAttributeName returns an error for what cannot name an attribute: what is
-// not of a-z, 0-9 and _ with a letter first, is longer than MaxWord, or is an
-// option of RL.CHECK and its kin.
+// CheckAttributeName returns an error unless s can name an attribute. A name
+// consists of a-z, 0-9 and _ with a letter first. It has at most MaxWord bytes
+// and is not an option of RL.CHECK and its kin.
 func CheckAttributeName(s string) error {
 	if slices.Contains(reserved, s) {
 		return fmt.Errorf("%q is an option and cannot name an attribute", s)
@@ -105,8 +105,8 @@ func (a *attributes) index(name []byte) int {
 	}
 }
 
-// Add returns the index of a name, which must not be empty, and makes one where
-// it has none. It is false when there are MaxAttributes.
+// Add returns the index of a name, which must not be empty, and makes one if it
+// has none. It is false when there are MaxAttributes.
 func (a *attributes) add(name string, t Type) (int, bool) {
 	if i := a.index([]byte(name)); i >= 0 {
 		return i, true
@@ -133,7 +133,7 @@ func parseAddr(s string) (netip.Addr, bool) {
 	return a.Unmap(), err == nil
 }
 
-// appendLower appends the lower case of a text. Bytes that are no UTF-8 stay.
+// appendLower appends the lower case of a text. Bytes that are not UTF-8 stay.
 func appendLower(dst, s []byte) []byte {
 	for i := 0; i < len(s); {
 		b := s[i]
@@ -177,5 +177,5 @@ func isDigest(s []byte) bool {
 	return true
 }
 
-// IPAttribute is the one that has type ip without being told so.
+// IPAttribute is the attribute that has type ip by default.
 const IPAttribute = "ip"

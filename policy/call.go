@@ -19,7 +19,7 @@ var (
 	errManyUnits         = fmt.Errorf("COST may be %d at most", int64(MaxUnits))
 )
 
-// Call has the attributes of one check after another, and tells which limits
+// Call has the attributes of one check after another, and finds the limits that
 // apply. It is made once and used again: after its buffers have grown, nothing
 // allocates but errors and Explain.
 type Call struct {
@@ -46,8 +46,8 @@ type Call struct {
 	unknown [][]byte                  // names that the policy does not know
 
 	keys []byte // of Applied, one behind the other
-	// tails are where in keys the part of a key is that limits of the same by have
-	// alike, by Limit.like; tailed are those that there are.
+	// tails are the places in keys of the part that limits of the same by have
+	// alike, by Limit.like. tailed are the tails that exist.
 	tails   [MaxLimits]struct{ from, to int32 }
 	tailed  uint32
 	scratch []byte // values that their type has changed
@@ -72,8 +72,8 @@ type Applied struct {
 	// Key is the one of the counter, and Hash its hash by the set's seed.
 	Key  []byte
 	Hash uint64
-	// Missing tells that the call is without an attribute that the limit needs
-	// and that it denies such calls. There is no key then.
+	// Missing reports that the limit needs an attribute, denies calls without it,
+	// and the call lacks it. Then there is no key.
 	Missing bool
 	Source  Source
 
@@ -100,8 +100,8 @@ func (c *Call) Begin(p *Policy) {
 // long, and there are as many calls as sessions.
 const maxScratch = 16 << 10
 
-// End lets go of the policy, of the caller's bytes and of what has become large.
-// It ends what the call has returned; Begin may follow without it.
+// End releases the policy, the caller's bytes and buffers that have become
+// large. It ends what the call has returned; Begin may follow without it.
 func (c *Call) End() {
 	if c.policy == nil {
 		return
@@ -115,9 +115,9 @@ func (c *Call) End() {
 	}
 }
 
-// Set gives the call an attribute. Both are kept as views. An empty value is
-// that of an absent attribute. Errors: a name that is none or was given before,
-// more than MaxAttributes, a value above MaxValue or not of the attribute's
+// Set gives the call an attribute. Both are kept as views. An empty value means
+// an absent attribute. It returns an error for a bad or repeated name, for more
+// than MaxAttributes, and for a value above MaxValue or not of the attribute's
 // type.
 func (c *Call) Set(name, value []byte) error { return c.set(name, value, false) }
 

@@ -8,7 +8,8 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// compiler makes a Policy of a checked tree and of what policies share.
+// compiler makes a Policy of a checked tree and of the records that policies
+// share.
 type compiler struct {
 	def    *Definition
 	file   string
@@ -17,7 +18,7 @@ type compiler struct {
 	errs   Errors
 	own    map[string]Type     // types of the policy's own attributes
 	lists  map[string]*ListDef // the policy's own
-	// prefixes are those of the limits' keys, one behind the other in memory.
+	// prefixes are those of the limits' keys, one after the other in memory.
 	prefixes []string
 }
 
@@ -127,7 +128,7 @@ func (x *compiler) attribute(name string, at Place) int {
 		t = IP
 	}
 	if t&Secret != 0 && x.p.secret == nil {
-		x.fail(at, "attribute %q is secret, and the cluster has no key for that", name)
+		x.fail(at, "attribute %q is secret, and the cluster has no key for secrets yet", name)
 	}
 	i, ok := x.p.attrs.add(name, t)
 	if !ok {
@@ -213,7 +214,7 @@ func (x *compiler) by(l *Limit, d ByDef) {
 	for _, name := range d.Attrs {
 		i := x.attribute(name, d.Place)
 		if (d.V4 != 0 || d.V6 != 0) && x.p.attrs.types[i] != IP {
-			x.fail(d.Place, "v4 and v6 are of attributes of type ip, which %q is not", name)
+			x.fail(d.Place, "v4 and v6 need an attribute of type ip, and %q is not one", name)
 		}
 		part.attrs = append(part.attrs, int8(i))
 	}

@@ -38,8 +38,8 @@ func (t *descriptorCompiler) number(defs []*DescriptorDef) {
 	}
 }
 
-// level compiles what is below a level; path are the composites down to it, and
-// valued tells which of them have their values in metrics.
+// level compiles the levels below a level. path has the composites down to it,
+// and valued says which of them have their values in metrics.
 func (t *descriptorCompiler) level(l *level, defs []*DescriptorDef, path []string, valued []bool) {
 	if len(defs) > 0 {
 		l.named = make(map[string]*level, len(defs))
@@ -106,8 +106,8 @@ func (t *descriptorCompiler) numbersOf(rate Rate) *Numbers {
 	return n
 }
 
-// windowRate is the rate by which a counter is kept. Of 0 requests too it is one
-// that counts: a call of 0 hits is told from others.
+// windowRate is the rate by which a counter is kept. With 0 requests it still
+// counts: so a call of 0 hits differs from others.
 func windowRate(requests int64, unit Unit, multiplier int64) Rate {
 	period, _ := unit.Period(multiplier)
 	return Rate{Amount: max(requests, 1), Period: period}

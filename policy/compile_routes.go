@@ -7,8 +7,7 @@ import (
 	"github.com/headgate-io/headgate/policy/route"
 )
 
-// Compile makes what the set says: its table, and its routes. What is wrong is added to
-// errs.
+// Compile makes the set's table and its routes. It adds errors to errs.
 func (d *RoutesDef) Compile(file string, errs *Errors) {
 	s := &Routes{Name: RecordName(RoutesRecord, d.Name), file: file, slash: d.Slash, fold: d.Fold}
 	patterns := make([]route.Pattern, len(d.Routes))
@@ -29,7 +28,7 @@ func (d *RoutesDef) Compile(file string, errs *Errors) {
 	d.Set = s
 }
 
-// compiled makes a route of what its requests ask.
+// compiled makes a route's compiled form.
 func (d *RoutesDef) compiled(t *TargetDef, pattern string, params []string, file string, errs *Errors) Route {
 	c := Route{Pattern: pattern, Answer: t.Answer, Policy: t.Policy, Cost: t.Cost, place: t.Place}
 	if t.Answer != AskPolicy {

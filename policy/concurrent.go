@@ -7,7 +7,7 @@ import (
 
 // # Limits of concurrent calls
 //
-// Their numbers are those of a rate without a period: so many slots. A call that
+// Their numbers are a rate without a period: the number of slots. A call that
 // takes some holds them, by the record of a hold, until that is settled or their
 // time is over.
 

@@ -12,11 +12,11 @@ type Possible struct {
 	Tier string
 }
 
-// Counter tells by which numbers calls on the counter of a key may be decided, at
-// a time: by those that the key tells, with what RL.OVERRIDE says of it, or else
-// by those of each tier, and each entry of `overrides`, that the caller may have.
-// It is false for a key that no call on the limit has. pairs are the key's, of
-// ParseKey; what it returns is appended to all, and good for as long as the set.
+// Counter returns the numbers by which calls on the counter of a key may be
+// decided at a time. The key's own count, with their RL.OVERRIDE; else those of
+// each tier and each entry of `overrides` that the caller may have. It is false
+// for a key that no call on the limit has. pairs are the key's, of ParseKey. The
+// result is appended to all, and valid for as long as the set.
 func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Possible) ([]Possible, bool) {
 	c.Begin(l.Policy)
 	vague, ok := c.setPairs(l, pairs)
@@ -36,8 +36,8 @@ func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Poss
 	return all, true
 }
 
-// possible is Counter before a scale. known are the attributes whose values the
-// key tells.
+// possible is Counter before a scale. known are the attributes whose values are
+// in the key.
 func (c *Call) possible(l *Limit, key []byte, known uint32, now int64, all []Possible) []Possible {
 	if l.exact != nil {
 		hash := maphash.Bytes(l.Policy.seed, key)
@@ -93,9 +93,9 @@ func (w condition) mayHold(c *Call, known uint32) (holds, certain bool) {
 	return true, certain
 }
 
-// setPairs sets the attributes that the key of a counter tells. vague are those
-// of which it has the network only. It is false for a key that no call on the
-// limit has.
+// setPairs sets the attributes that are in the key of a counter. vague are the
+// attributes of which the key has the network only. It is false for a key that
+// no call on the limit has.
 func (c *Call) setPairs(l *Limit, pairs []Pair) (vague uint32, ok bool) {
 	if len(pairs) != len(l.by) {
 		return 0, false

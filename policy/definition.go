@@ -74,7 +74,8 @@ type CostDef struct {
 	Place     Place
 }
 
-// NumbersDef is what a tier or an override says. What it does not say is nil.
+// NumbersDef is the text of a tier or an override. Fields that it does not set
+// are nil.
 type NumbersDef struct {
 	Place Place
 	Rate  *Rate
@@ -188,7 +189,7 @@ type GivenDef struct {
 	Place Place
 }
 
-// CalendarDef is the calendar of a limit. Its period is that of the rates, 0 while
+// CalendarDef is the calendar of a limit. Its period is the rates' period, 0 while
 // these are all `unlimited` or `blocked`.
 type CalendarDef struct {
 	Rules calendar.Rules

@@ -2,9 +2,9 @@ package policy
 
 // # Descriptors
 //
-// A policy may say who may do how much in the dialect of Envoy's rate limit
-// service instead of in limits: a tree of descriptors, of which each level asks
-// for the next entry of a request's descriptor. docs/envoy.md has it for users.
+// A policy may use the dialect of Envoy's rate limit service instead of limits.
+// It is a tree of descriptors: each level asks for the next entry of a
+// request's descriptor. docs/envoy.md has it for users.
 
 // Bounds of descriptors.
 const (
@@ -35,8 +35,8 @@ type level struct {
 	rule  *Rule // nil: no limit ends here
 	named map[string]*level
 	wild  []wildcard // in the order of the text
-	// key and value are those of the text where all values that match are to share
-	// one counter.
+	// key and value are those of the text if all matching values share one
+	// counter.
 	key, value string
 	share      bool
 }
@@ -63,8 +63,8 @@ type Rule struct {
 	Shadow, Quota bool
 	// Name is what others replace it by, "" for none.
 	Name string
-	// Detailed has a metric with the values of the request, where Valued tells of
-	// which levels the values belong into it.
+	// Detailed has a metric with the values of the request. Valued says of which
+	// levels they are part of it.
 	Detailed bool
 	Valued   []bool
 	// Metadata is a JSON object, "" for none.
@@ -75,13 +75,13 @@ type Rule struct {
 	numbers  *Numbers
 }
 
-// Descriptors returns the policy's descriptors, nil for one that has limits.
+// Descriptors returns the policy's descriptors, nil if it has limits.
 func (p *Policy) Descriptors() *Descriptors { return p.descriptors }
 
 // Rules returns the limits of the descriptors, in the order of the text. They must
 // not be changed.
 func (d *Descriptors) Rules() []*Rule { return d.rules }
 
-// Limit is the one that all counters of descriptors are of: its numbers are those
-// of the rules, and of requests that bring their own.
+// Limit is the limit of all counters of descriptors: it has the numbers of the
+// rules, and of requests that bring their own.
 func (d *Descriptors) Limit() *Limit { return &d.limit }

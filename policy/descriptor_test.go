@@ -71,7 +71,7 @@ func TestRefusalsOfDescriptors(t *testing.T) {
 	require.ErrorContains(t, err, "descriptors nest 16 deep at most")
 }
 
-// Two descriptors never share a counter, unless the text says so.
+// Two descriptors never share a counter, unless the text makes them.
 func TestKeysOfDescriptors(t *testing.T) {
 	p := descriptorPolicy(t, `{descriptors: [{key: s, value: "x*", share_threshold: true, descriptors: [{key: b, rate_limit: {unit: day, requests_per_unit: 1}}]}]}`)
 	limit := policy.AskedLimit{Requests: 1, Unit: policy.UnitHour, Multiplier: 2}
@@ -140,7 +140,7 @@ func TestDescriptorsAllocateNothing(t *testing.T) {
 }
 
 // A text in the dialect is read, written and read again as the same, and answers any
-// descriptor with what there is.
+// descriptor.
 func FuzzDescriptors(f *testing.F) {
 	f.Add(`[{key: a, value: "b*", share_threshold: true, metadata: {a: [1, "x", {b: true}]}, rate_limit: {unit: DAY, requests_per_unit: 1_000, name: n, replaces: [{name: m}]}, descriptors: [{key: c}]}]`, "a", "bc", "c", "")
 	f.Add(`[{key: a, quota_mode: true, rate_limit: {unlimited: true}}, {key: "*", value: "*x*", detailed_metric: true}]`, "*", "axb", "a", "b")
@@ -177,7 +177,7 @@ func FuzzDescriptors(f *testing.F) {
 				name, ok := policy.IsDescriptorKey(m.Key)
 				require.True(t, ok)
 				require.Equal(t, "rl", name)
-				// The key tells what it is of, but for what is long, or shared.
+				// The key shows its parts, unless they are long or shared.
 				asked := [...]*policy.Asked{one, both}[i]
 				if entries, ok := policy.DescriptorEntries(m.Key); ok && !strings.Contains(text, "share_threshold") {
 					require.Equal(t, asked.Entries, entries)

@@ -2,7 +2,7 @@ package policy
 
 import "bytes"
 
-// IsDescriptorKey reports whether a key can be that of a counter of descriptors,
+// IsDescriptorKey reports whether a key can belong to a counter of descriptors,
 // and of which policy.
 func IsDescriptorKey(key []byte) (policy string, ok bool) {
 	head, rest, found := bytes.Cut(key, []byte(":"+DescriptorsID+";"))
@@ -17,8 +17,8 @@ func IsDescriptorKey(key []byte) (policy string, ok bool) {
 }
 
 // DescriptorEntries returns the entries, keys and values in turn, of the descriptor
-// whose counter a key is. It is false for another key, and where the key does not tell
-// them, but a hash of one.
+// whose counter a key is. It is false for another key, and for one that has a hash
+// instead of the entries.
 func DescriptorEntries(key []byte) (entries [][]byte, ok bool) {
 	if _, ok := IsDescriptorKey(key); !ok {
 		return nil, false

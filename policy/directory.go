@@ -9,13 +9,13 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// directory maps names to values. It is immutable; a directoryEditor makes the
-// next one, which copies only the parts that change: a change of one policy of ten
-// thousand copies the room of sixty-four.
+// directory maps names to values. It is immutable. A directoryEditor makes the
+// next one and copies only the parts that change: for one policy of ten thousand,
+// the room of sixty-four.
 //
-// A part is an open-addressing table. To look up a name that has not been asked
-// for long is to wait for one line of it, whose address follows from the hash, and
-// then for name and value, which need not wait for each other.
+// A part is an open-addressing table. A look-up of a name that has not been asked
+// for long waits for one line of it, whose address follows from the hash. Then it
+// waits for name and value, at the same time.
 type directory[V any] struct {
 	seed  maphash.Seed
 	parts [directoryParts][]titled[V]
@@ -36,7 +36,7 @@ const (
 	directoryLeast = 4
 )
 
-// part returns the number of a hash's part; places go by other bits.
+// part returns the number of a hash's part; places use other bits.
 func (d *directory[V]) part(hash uint64) int { return int(hash % directoryParts) }
 
 func home(hash uint64) uint64 { return hash / directoryParts }

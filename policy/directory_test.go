@@ -59,7 +59,7 @@ func TestDirectoryIsAMap(t *testing.T) {
 	}
 }
 
-// Names of one hash are told apart.
+// Names with the same hash are kept apart.
 func TestDirectoryWithNamesOfOneHash(t *testing.T) {
 	var d directory[int]
 	const hash = 7 << 8

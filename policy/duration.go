@@ -28,7 +28,7 @@ var periodWords = map[string]string{
 	"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w",
 }
 
-// unitHints are for what looks like a unit of a calendar.
+// unitHints are for words that look like a unit of a calendar.
 var unitHints = map[string]string{
 	"M":  "write m for minutes; a month is written month, and needs a calendar",
 	"mo": "write month, which needs a calendar, or 30d",

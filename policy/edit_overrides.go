@@ -99,8 +99,8 @@ func (e *Editor) SetOverride(o Override) {
 	}
 }
 
-// DeleteOverride takes away the override of an identity, and tells whether it
-// was there.
+// DeleteOverride removes the override of an identity, and reports whether it
+// existed.
 func (e *Editor) DeleteOverride(o Override) bool {
 	x := e.edited(o.Policy)
 	switch o.Kind {

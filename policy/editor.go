@@ -29,11 +29,11 @@ type listUse struct {
 	t    Type
 }
 
-// Editor makes the next set. What it is told holds as a whole, or not at all.
+// Editor makes the next set. Its changes hold as a whole, or not at all.
 type Editor struct {
 	old  *Set
 	next *Set
-	// changed are policies to be compiled; nil in it is one that goes.
+	// changed are policies to compile; nil marks a deleted one.
 	changed map[string]*pending
 	// overrides are edited for these policies.
 	overrides map[string]*overridesEditor
@@ -70,8 +70,9 @@ func (e *Editor) share() *shared {
 	return e.next.shared
 }
 
-// SetSecret gives the set the cluster's key, for attributes of type secret. It does
-// not change: policies that have been compiled with another one keep that.
+// SetSecret gives the set the cluster's key, for attributes of type secret. The key
+// of a set does not change: policies that were compiled with another key keep that
+// one.
 func (e *Editor) SetSecret(key []byte) { e.next.config.Secret = key }
 
 // Set puts a record in the place of one of its name. Of the Meta only policies have
@@ -96,8 +97,8 @@ func (e *Editor) Set(r *Record, m Meta) {
 	}
 }
 
-// Delete takes a record away, and tells whether it was there. That of a list
-// which is in use makes Finish fail.
+// Delete removes a record, and reports whether it existed. That of a list which
+// is in use makes Finish fail.
 func (e *Editor) Delete(name string) bool {
 	if name == attributesRecord {
 		found := e.next.shared.record != nil
@@ -145,7 +146,7 @@ func (e *Editor) setList(name string, r *Record) {
 	maps.DeleteFunc(sh.values, func(u listUse, _ *values) bool { return u.list == name })
 }
 
-// setRoutes puts a set of routes in the place of another one; nil is none.
+// setRoutes replaces a set of routes; nil removes it.
 func (e *Editor) setRoutes(name string, s *Routes) {
 	if !e.ownRoutes {
 		e.ownRoutes, e.next.routes = true, maps.Clone(e.next.routes)

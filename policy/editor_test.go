@@ -29,7 +29,7 @@ func TestSetsDoNotChange(t *testing.T) {
 	require.Equal(t, b.Policy([]byte("p")), policytest.Call(t, b, "p").Policy())
 }
 
-// What policies share is compiled into them anew when it changes.
+// Records that policies share are compiled into them anew when they change.
 func TestSharedRecordsReachPolicies(t *testing.T) {
 	s := policytest.With(t, policytest.Empty(),
 		policytest.Record(t, "p", "limits: {l: {by: mail, rate: 1/s, when: {user: {list: vips}}}}"),

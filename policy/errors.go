@@ -10,7 +10,7 @@ import (
 // Error says what is wrong with a text, and where.
 type Error struct {
 	File string
-	// Line and Column count from 1, Column in characters. 0 is no place in the
+	// Line and Column count from 1, Column in characters. 0 means no place in the
 	// text.
 	Line, Column int
 	// Path is the way to the value, such as policies.api.limits.user.rate.
@@ -38,8 +38,8 @@ func (e *Error) Error() string {
 // maxErrors is how many errors of a text are kept.
 const maxErrors = 20
 
-// Errors are those of a text, by place, and at least one. A text with errors is
-// refused as a whole.
+// Errors are the errors of a text, by place, and at least one. A text with
+// errors is refused as a whole.
 type Errors struct {
 	List []*Error
 	// More is how many there are beyond List.
@@ -116,8 +116,8 @@ func sameStart(a, b string) (n int) {
 	return n
 }
 
-// distance returns how many letters have to be put in, taken out, replaced or
-// swapped with their neighbour to make b of a, or more than most.
+// distance returns how many letters must be inserted, deleted, replaced or
+// swapped with their neighbour to turn a into b, or a number above most.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1

@@ -9,11 +9,11 @@ import (
 type Finding struct {
 	Limit *Limit
 	Why   Why
-	// Attribute is the absent one of WhyMissing, and of WhyWhen the one that
-	// does not match; Expected is then what `when` asks of it.
+	// Attribute is the absent one with WhyMissing, and the one that does not match
+	// with WhyWhen;
 	Attribute, Expected string
-	// Numbers are those in effect, nil where nobody asked for them. Source and
-	// From tell where they are from: From is the tier's name, or `overrides[2]`.
+	// Numbers are those in effect, nil if nobody asked for them. Source and From
+	// say where they come from: From is the tier's name, or `overrides[2]`.
 	Numbers *Numbers
 	Source  Source
 	From    string
@@ -26,9 +26,9 @@ type Finding struct {
 	Err error
 }
 
-// Explain tells of every limit of the policy whether it applies to the call at a
-// time, and why, whatever deny and allow say. What it returns is good for as
-// long as the set; the keys of Match are not good any more.
+// Explain says of every limit of the policy whether it applies to the call at a
+// time, and why, whatever deny and allow say. Its result is valid for as long as
+// the set; the keys of Match are not valid any more.
 func (c *Call) Explain(now int64) []Finding {
 	p := c.policy
 	c.keys, c.tailed, c.Applied = c.keys[:0], 0, c.slots[:0]
@@ -70,7 +70,7 @@ func (c *Call) Explain(now int64) []Finding {
 	return findings
 }
 
-// String returns what was found, in words.
+// String returns the finding in words.
 func (f *Finding) String() string {
 	switch f.Why {
 	case WhyWhen:

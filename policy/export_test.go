@@ -5,7 +5,7 @@ import (
 	"unsafe"
 )
 
-// What the tests of the package's promises see inside.
+// The internals that the tests of the package's promises see.
 
 const (
 	Unindexed   = unindexed
@@ -49,7 +49,7 @@ func RatesOf(s *Set, policy, limit string) int {
 // Gone returns of how many policies that are gone the set knows the epochs.
 func (s *Set) Gone() int { return len(s.gone) }
 
-// Policy is the one that the call has begun with.
+// Policy is the policy with which the call began.
 func (c *Call) Policy() *Policy { return c.policy }
 
 // Compared is how many bytes the request has compared with patterns.

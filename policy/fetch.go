@@ -11,8 +11,8 @@ import (
 //
 // One of ten thousand policies is not in the processor's caches when a call comes.
 // To look it up and to match a call with it then takes some dozen cache misses, most
-// of which wait for another. Who has several calls takes these steps with all of
-// them before the next one, and their misses overlap:
+// of which wait for another. A caller with several calls takes each of these steps
+// with all of them before the next step, and their misses overlap:
 //
 //	Seek   the place of the name
 //	Fetch  the policy
@@ -26,8 +26,8 @@ func (s *Set) Seek(name []byte) uint64 {
 	return hash
 }
 
-// Fetch asks the processor for the policy of the name with a hash, and returns it;
-// nil if there is none. Whether it is of that name only Sought tells.
+// Fetch prefetches the policy of the name with a hash, and returns it; nil if
+// there is none. Only Sought says whether it has that name.
 func (s *Set) Fetch(hash uint64) *Policy {
 	name, p := s.policies.first(hash)
 	if p != nil {
@@ -37,7 +37,7 @@ func (s *Set) Fetch(hash uint64) *Policy {
 	return p
 }
 
-// Touch asks the processor for what a check reads of the policy, in Touches steps.
+// Touch prefetches the memory that a check reads of the policy, in Touches steps.
 func (p *Policy) Touch(step int) {
 	if step == 0 {
 		for i := range p.Limits {
@@ -53,7 +53,7 @@ func (p *Policy) Touch(step int) {
 	}
 }
 
-// touch asks for what the limit refers to, and then for what that does.
+// touch prefetches the limit's references, and then theirs.
 func (l *Limit) touch(step int) {
 	if step == 1 && l.tiers != nil {
 		prefetch.Object(l.tiers)
@@ -80,7 +80,8 @@ const (
 	limitLines  = 3
 	// slotLines are of a table of a handful of overrides.
 	slotLines = 2
-	// textLines are of the names that keys begin with, and that of the policy.
+	// textLines are the lines of the names that keys begin with, and of the
+	// policy's name.
 	textLines = 2
 	// numbersLines bounds those that are asked for though the call will need one
 	// of a limit's tiers.

@@ -7,10 +7,10 @@ import (
 
 // Hold says how RL.RESERVE holds what a call may cost.
 type Hold struct {
-	// TTL is for how long a hold is open, ns, unless the call says so; 1 s to 1 h.
+	// TTL is how long a hold is open, in ns, unless the call says so; 1 s to 1 h.
 	TTL int64
-	// Charges tells that a hold which nobody settles stays charged; else it is
-	// released.
+	// Charges reports that a hold that is never settled stays charged; otherwise
+	// it is released.
 	Charges bool
 	// Keep is for how long it is known once it is settled, ns; 1 s to 24 h.
 	Keep int64
@@ -24,10 +24,10 @@ const (
 	MaxHoldTTL = int64(time.Hour)
 )
 
-// defaultHold is that of a policy which says nothing.
+// defaultHold is the hold of a policy that does not set one.
 var defaultHold = Hold{TTL: 2 * int64(time.Minute), Keep: 10 * int64(time.Minute), Share: 100}
 
-// Filled returns h with the defaults for what it does not say.
+// Filled returns h with the defaults in the fields that it does not set.
 func (h Hold) Filled() Hold {
 	h.TTL = cmp.Or(h.TTL, defaultHold.TTL)
 	h.Keep = cmp.Or(h.Keep, defaultHold.Keep)

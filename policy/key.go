@@ -10,9 +10,9 @@ import (
 // longer one the key has a hash, so that keys stay below 750 bytes.
 const maxEscaped = 128
 
-// escaped marks the bytes of values that are written as %XX: what separates the
-// parts of a key, what SCAN's patterns take for something else, hash tags, and
-// what a terminal does not show. A leading ~ is escaped too: it marks hashes.
+// escaped marks the bytes of values that are written as %XX: separators of
+// keys, characters of SCAN's patterns, hash tags, and bytes that a terminal
+// does not show. A leading ~ is escaped too: it marks hashes.
 var escaped = func() (t [256]bool) {
 	for b := range 0x21 {
 		t[b] = true
@@ -39,8 +39,8 @@ func AppendEscaped(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// appendRest is AppendEscaped for a value of which the byte at i has to be
-// escaped and none before it.
+// appendRest is AppendEscaped for a value in which the byte at i is the first
+// one to escape.
 func appendRest(dst, value []byte, i int) []byte {
 	from := len(dst)
 	dst = append(dst, value[:i]...)
@@ -116,8 +116,8 @@ type Pair struct {
 	Hashed bool
 }
 
-// ParseKey takes the key of a policy's counter apart. It is false for what is
-// no such key: of two keys at most one is built of the same parts.
+// ParseKey takes the key of a policy's counter apart. It is false for any other
+// key. No two keys are built of the same parts.
 func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 	s := string(key)
 	if !strings.HasPrefix(s, "@") {
@@ -147,7 +147,7 @@ func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 }
 
 // unescape returns the value that AppendEscaped has written s for. It is false
-// for what that never writes.
+// for text that AppendEscaped never writes.
 func unescape(s string) (string, bool) {
 	if s == "" || len(s) > maxEscaped {
 		return "", false

@@ -15,21 +15,21 @@ type LimitEpoch struct {
 	// Forgiven counts the edits that have taken a penalty away: who was blocked is
 	// not, if it comes back.
 	Forgiven uint32 `json:",omitempty"`
-	// Was is how a limit counted, by which algorithm or calendar, that is gone, or
-	// whose calendar has no period now: its counters may go on. It is "" of others.
+	// Was is how a limit counted before, if that algorithm or calendar is gone or
+	// has no period now. Its counters may go on. It is "" for other limits.
 	Was string `json:",omitempty"`
 }
 
 // Limit is a compiled limit of a policy.
 type Limit struct {
-	// What Match reads of every limit comes first: see Policy.
+	// The fields that Match reads of every limit come first: see Policy.
 
 	Terms
-	// idle is why the limit never applies, if varies does not tell that its
-	// numbers may be others.
+	// idle is the reason why the limit never applies, unless varies reports that
+	// its numbers may differ.
 	idle   Why
 	varies bool
-	// like is the place of the first limit of the same by: behind their prefixes,
+	// like is the place of the first limit of the same by: after their prefixes,
 	// keys of both are the same.
 	like    uint8
 	need    uint32    // attributes that its by cannot do without
@@ -37,18 +37,18 @@ type Limit struct {
 	by      []byPart  // shared with other limits
 	when    condition // nil: always
 	numbers *Numbers  // of its rate; of tiers, of the default
-	// Wait is how long a call may be made to wait, in ns: 0 is not said, and
-	// NoWait that of a leaky limit of `wait: 0s`.
+	// Wait is how long a call may be made to wait, in ns. 0 means not set; NoWait
+	// is a leaky limit's `wait: 0s`.
 	Wait int64
 	// Penalty is for callers whom the limit denies; nil for none.
 	Penalty *Penalty
-	// Policy is the one that the limit belongs to, and Index its place there.
+	// Policy is the limit's policy, and Index its place there.
 	Policy *Policy
 	Index  int
 
-	// What Match reads of a limit that varies. exact and combinations are what
-	// RL.OVERRIDE says; exactNumbers are those of the values of exact, nil for what
-	// the limit cannot have.
+	// The fields that Match reads of a limit that varies. exact and combinations
+	// come from RL.OVERRIDE. exactNumbers are the numbers of the values of exact,
+	// nil for values that the limit cannot have.
 	tiers        *tiers // nil: none
 	exact        *table
 	exactNumbers []*Numbers
@@ -63,8 +63,8 @@ type Limit struct {
 
 	own ownNumbers
 
-	// Calendar is nil for a limit without one, and for one that has no period,
-	// since no rate is of an amount.
+	// Calendar is nil for a limit without one, and for one that has no period
+	// because no rate has an amount.
 	Calendar *calendar.Calendar
 	// TTL is for how long a call holds a slot of a limit of concurrent calls, ns; 0 of
 	// others.
@@ -85,7 +85,7 @@ type ownNumbers struct {
 // NoWait is the Wait of a leaky limit that denies what would wait at all.
 const NoWait = -1
 
-// Fit makes a rate one of the limit. The error tells why it cannot be.
+// Fit makes a rate one of the limit. The error says why that is impossible.
 func (l *Limit) fit(r *Rate) error {
 	var per calendar.Period
 	if l.Calendar != nil {

@@ -18,7 +18,7 @@ const (
 	Denied
 )
 
-// Why tells why a limit applies or not.
+// Why says why a limit applies or not.
 type Why uint8
 
 const (
@@ -41,7 +41,7 @@ var whys = [...]string{"applies", "when", "missing", "share", "unlimited", "off"
 // String returns a word for w.
 func (w Why) String() string { return whys[w] }
 
-// Source tells where the numbers of a limit are from.
+// Source says where the numbers of a limit come from.
 type Source struct {
 	Kind SourceKind
 	// Index is the place of an override in the text, or of a tier.
@@ -69,9 +69,9 @@ var sources = [...]string{"rate", "tier", "tier override", "policy override", "l
 // String returns words for k.
 func (k SourceKind) String() string { return sources[k] }
 
-// Match tells what applies to the call at a time. The error is of a call that
-// cannot be decided: without an attribute that the policy requires, or with a
-// cost that is no number or too large.
+// Match says what applies to the call at a time. It returns an error if the
+// call lacks an attribute that the policy requires, or its cost is not a number
+// or too large.
 func (c *Call) Match(now int64) (Verdict, error) {
 	p := c.policy
 	c.Applied, c.keys, c.tailed, c.Skipped = c.slots[:0], c.keys[:0], 0, 0
@@ -104,7 +104,7 @@ func (c *Call) Match(now int64) (Verdict, error) {
 	return Decide, nil
 }
 
-// admit looks at what comes before the limits.
+// admit checks the conditions that come before the limits.
 func (c *Call) admit() (Verdict, error) {
 	p := c.policy
 	switch {
@@ -133,8 +133,8 @@ func (c *Call) admit() (Verdict, error) {
 	return Decide, nil
 }
 
-// consider fills in a for a limit that applies. Where it does not, nothing of a
-// counts but the source of numbers that say so.
+// consider fills in a for a limit that applies. If it does not, only the source
+// of the numbers in a counts.
 func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 	if l.idle != Applies {
 		return l.idle, nil
@@ -269,9 +269,10 @@ func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
 	return &l.tiers.numbers[t]
 }
 
-// cost computes the cost of a call: a constant times COST, or what an attribute
-// says; of slots, a constant. An error is of a limit that is enforced. To another one a product that is
-// too large is the largest cost, and what is no cost is absent.
+// cost computes the cost of a call: a constant times COST, or the value of an
+// attribute; of slots, a constant. An error is of a limit that is enforced. For other
+// limits a product that is too large is the largest cost, and a bad cost counts as
+// absent.
 func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	cost := n.Cost
 	if n.CostBy == SlotCost {

@@ -13,7 +13,8 @@ import (
 type Asked struct {
 	// Entries are keys and values, in turn.
 	Entries [][]byte
-	// Hits are added, below 0 given back, if HasHits; else those of the request are.
+	// Hits are added, or below 0 given back, if HasHits; else the request's hits
+	// are.
 	Hits    int64
 	HasHits bool
 	// Limit is in place of the rule that matches, if Limit.Unit is one.
@@ -33,7 +34,7 @@ type Outcome uint8
 const (
 	// Counted: its counter decides.
 	Counted Outcome = iota
-	// Unmatched: there is no limit for it.
+	// Unmatched: no limit matches it.
 	Unmatched
 	// Open: its rule is unlimited.
 	Open
@@ -46,8 +47,8 @@ type Matched struct {
 	Outcome Outcome
 	// Rule is nil where none matches, and where the request brings the limit.
 	Rule *Rule
-	// Limit is in effect where the Outcome is Counted, after a scale, and Numbers are
-	// those of its counter, Hits what is added to it.
+	// Limit is in effect if the Outcome is Counted, after a scale. Numbers are those
+	// of its counter, and Hits are added to it.
 	Limit   AskedLimit
 	Numbers *Numbers
 	Hits    int64
@@ -58,11 +59,12 @@ type Matched struct {
 	from, to int // of Key, in the call's keys
 }
 
-// Descriptor tells what applies to the descriptors of one request after another. It
-// is made once and used again: after its buffers have grown, only limits that
-// requests bring allocate.
+// Descriptor finds the limits that apply to the descriptors of one request after
+// another. It is made once and used again: after its buffers have grown, only
+// limits that requests bring allocate.
 type Descriptor struct {
-	// Matched goes by the descriptors that were added. Finish completes it.
+	// Matched has the results in the order of the added descriptors. Finish
+	// completes it.
 	Matched []Matched
 
 	policy *Policy
@@ -83,7 +85,7 @@ type Descriptor struct {
 var (
 	errManyDescriptors = fmt.Errorf("a request has 1 to %d descriptors", MaxDescriptors)
 	errEntries         = fmt.Errorf("a descriptor has 1 to %d entries", MaxEntries)
-	errCompared        = fmt.Errorf("patterns compare at most %d bytes of a request: it has too long values for those of its policy", MaxCompared)
+	errCompared        = fmt.Errorf("patterns compare at most %d bytes of a request: its values are too long for the patterns of its policy", MaxCompared)
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
 )
 
@@ -122,9 +124,9 @@ func CheckAsked(a *Asked) error {
 	return nil
 }
 
-// Add adds a descriptor of the request. Errors: those of CheckAsked, more than
-// MaxDescriptors, and patterns to compare with it and those before it that cost more
-// than maxCompared.
+// Add adds a descriptor of the request. It returns an error of CheckAsked, for more
+// than MaxDescriptors, and if patterns cost more than maxCompared to compare with it
+// and those before it.
 func (c *Descriptor) Add(a *Asked) error {
 	if len(c.Matched) == MaxDescriptors {
 		return errManyDescriptors
@@ -168,8 +170,8 @@ func (c *Descriptor) Add(a *Asked) error {
 	return nil
 }
 
-// scale turns the limit of the last of Matched up or down. Of 0 requests it stays, and
-// it is never above what the dialect can tell.
+// scale turns the limit of the last of Matched up or down. A limit of 0 requests
+// stays, and none rises above the largest number of the dialect.
 func (c *Descriptor) scale(m *Matched, s *scale) {
 	if c.scaled == nil {
 		c.scaled = make([]Numbers, MaxDescriptors)
@@ -181,8 +183,8 @@ func (c *Descriptor) scale(m *Matched, s *scale) {
 }
 
 // find looks a descriptor up, level by level: a text, a pattern in the order of the
-// text, or no value. What is found is not left again, and only what the last entry
-// finds counts.
+// text, or no value. It never goes back from a level, and only the last entry's
+// result counts.
 func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
 	for i := 0; i < len(entries); i += 2 {
 		below := c.step(l, entries[i], entries[i+1])
@@ -229,7 +231,7 @@ func (c *Descriptor) compare(p *pattern) bool {
 }
 
 // appendKey appends the key of a counter: the policy, the length of the window,
-// and the entries. Of those that share a counter it has the pattern.
+// and the entries. If several share a counter, the key has the pattern.
 func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
 	m.from = len(c.keys)
 	c.keys = append(c.keys, '@')
@@ -272,7 +274,7 @@ func (c *Descriptor) Finish() error {
 	return nil
 }
 
-// End lets go of the policy and of what has become large.
+// End releases the policy and buffers that have become large.
 func (c *Descriptor) End() {
 	clear(c.Matched)
 	clear(c.shared[:])

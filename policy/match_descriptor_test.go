@@ -36,8 +36,8 @@ var costly = []struct {
 	{"short", "xyz", wildcards, func(u string) string { return "x*" + u }},
 }
 
-// A request of the most descriptors compares no more than its bound, and says so
-// where that does not do.
+// A request of the most descriptors compares at most its bound, and gets an
+// error if it needs more.
 func TestPatternsCompareWithinBounds(t *testing.T) {
 	for _, x := range costly {
 		p, a := patterned(t, x.n, x.pattern), asked("k="+x.value)
@@ -83,7 +83,7 @@ func TestPatternsDoNotGoBack(t *testing.T) {
 	}
 }
 
-// What a request takes whose descriptors cost the most.
+// The cost of a request whose descriptors cost the most.
 func BenchmarkCostlyDescriptors(b *testing.B) {
 	for _, x := range costly {
 		p, a := patterned(b, x.n, x.pattern), asked("k="+x.value)

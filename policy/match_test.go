@@ -322,7 +322,7 @@ policies:
 	other = policytest.With(t, other, records...)
 	require.NotEqual(t, keys[0], policytest.Applied(t, policytest.Call(t, other, "p", "key", "sk-123"), 0)[0])
 
-	// What is printed stands for the value, where that is asked for.
+	// The printed form counts as the value, if that is asked for.
 	_, _, pairs, ok := policy.ParseKey(c.Applied[0].Key)
 	require.True(t, ok)
 	require.True(t, pairs[0].Hashed)

@@ -43,7 +43,7 @@ func (n *networks) has(a netip.Addr) bool {
 	return n.many != nil && n.many.Contains(a)
 }
 
-// parseNetwork reads an address or a CIDR, whose bits behind the prefix must be
+// parseNetwork reads an address or a CIDR, whose bits after the prefix must be
 // 0.
 func parseNetwork(s string) (netip.Prefix, error) {
 	text, length, found := strings.Cut(s, "/")

@@ -12,10 +12,11 @@ const (
 	Fixed
 	Sliding
 	Log
-	// Calendar is that of a limit with a calendar. `algorithm` does not name it.
-	Calendar
-	// Concurrent is that of a limit of calls that run at once. `algorithm` does not
+	// Calendar is the algorithm of a limit with a calendar. `algorithm` does not
 	// name it.
+	Calendar
+	// Concurrent is the algorithm of a limit of calls that run at once. `algorithm`
+	// does not name it.
 	Concurrent
 )
 
@@ -51,7 +52,7 @@ type Mode uint8
 const (
 	// Enforce denies.
 	Enforce Mode = iota
-	// Soft counts every call that passed, and tells when it is over.
+	// Soft counts every call that passed, and reports when it is exceeded.
 	Soft
 	// Shadow counts as if it were enforced, and denies nothing.
 	Shadow
@@ -64,7 +65,7 @@ var modeWords = [...]string{"enforce", "soft", "shadow", "off"}
 // String returns the word of the grammar.
 func (m Mode) String() string { return modeWords[m] }
 
-// RateKind tells rates that have numbers from the two that have none.
+// RateKind separates rates with numbers from the two without.
 type RateKind uint8
 
 const (

@@ -90,7 +90,7 @@ func TestRefusalsOfOverrides(t *testing.T) {
 	f("limit 'plain' is not by 'user'", "plain", minute, "tenant", "a", "user", "b")
 	f(`limit 'plain' is not by 'tenants', did you mean "tenant"?`, "plain", minute, "tenant", "a", "tenants", "b")
 	f("limit 'all' has no `by`: change its rate in the policy, or scale the policy", "all", minute)
-	f("burst is of buckets: it goes with algorithm token and leaky", "day", policy.Rate{Amount: 1, Period: int64(time.Hour), Burst: 2}, "tenant", "a")
+	f("burst needs algorithm token or leaky", "day", policy.Rate{Amount: 1, Period: int64(time.Hour), Burst: 2}, "tenant", "a")
 
 	tier := func(want, name string, attrs ...string) {
 		t.Helper()
@@ -98,7 +98,7 @@ func TestRefusalsOfOverrides(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	tier(`policy 'p' has no tier 'por', did you mean "pro"?`, "por", "tenant", "a")
-	tier("an override of a limit or a tier needs attributes: for whom it is", "pro")
+	tier("an override of a limit or a tier needs attributes that say for whom it is", "pro")
 	tier("policy 'p' has no limit with tiers by these attributes", "pro", "tier", "a")
 	tier("the tier is not by 'tenants', did you mean \"tenant\"?", "pro", "tenant", "a", "tenants", "b")
 	for _, percent := range []int64{0, -1, 1001} {

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// OverrideKind tells what an override changes.
+// OverrideKind says what an override changes.
 type OverrideKind uint8
 
 // Kinds of overrides. The numbers are in records: they stay.
@@ -46,10 +46,10 @@ type Override struct {
 var (
 	errOverrideData = errors.New("the record of an override is damaged")
 	errPercent      = fmt.Errorf("a scale is 1%% to %d%%", MaxPercent)
-	errNobody       = errors.New("an override of a limit or a tier needs attributes: for whom it is")
+	errNobody       = errors.New("an override of a limit or a tier needs attributes that say for whom it is")
 )
 
-// ID returns what tells the override from others of the policy.
+// ID identifies the override among those of the policy.
 func (o *Override) ID() string {
 	switch o.Kind {
 	case OverrideLimit:
@@ -95,7 +95,7 @@ func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, er
 }
 
 // appendPrinted appends `;name=value` for an attribute of an override. Its value
-// may be what is printed for it: then a network has to be the one that counts.
+// may be its printed form; a network then has to be the one that counts.
 func (c *Call) appendPrinted(dst []byte, attr int, v4, v6 uint8) ([]byte, error) {
 	dst = append(dst, c.policy.attrs.labels[attr]...)
 	value, from := c.values[attr], len(dst)
@@ -171,8 +171,8 @@ func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	return Override{Policy: p.Name, Kind: OverrideTier, Tier: tier, By: string(by), Until: until}, nil
 }
 
-// ScaleOverride returns an override of all limits of a policy: percent of their
-// amounts and bursts, rounded up, but of limits of less than a day.
+// ScaleOverride returns an override of all limits of a policy, except those of
+// less than a day: percent of their amounts and bursts, rounded up.
 func (p *Policy) ScaleOverride(percent, until int64) (Override, error) {
 	if percent < 1 || percent > MaxPercent {
 		return Override{}, errPercent
@@ -227,14 +227,14 @@ func (o *Override) Append(b []byte) []byte {
 	return b
 }
 
-// Formats of records: overrideCalendar has the period of a calendar at its end,
+// Formats of records: overrideCalendar ends with the period of a calendar,
 // which is not 0.
 const (
 	overrideFormat   = 1
 	overrideCalendar = 2
 )
 
-// DecodeOverride reads what Append has written, and nothing behind it.
+// DecodeOverride reads the output of Append, with nothing after it.
 func DecodeOverride(b []byte) (Override, error) {
 	var o Override
 	if len(b) < 2 || b[0] != overrideFormat && b[0] != overrideCalendar {
@@ -269,7 +269,7 @@ func DecodeOverride(b []byte) (Override, error) {
 	return o, nil
 }
 
-// valid reports whether the override is one that a policy could have made.
+// valid reports whether a policy could have made the override.
 func (o *Override) valid() bool {
 	if !isPolicyName(o.Policy) || o.Until < 0 || len(o.Tier) > MaxName {
 		return false

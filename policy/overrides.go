@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// overrides are the records of RL.OVERRIDE of one policy. They are kept whether
-// the policy has what they name or not: what it has not sleeps.
+// overrides are the records of RL.OVERRIDE of one policy. They are kept even if
+// the policy lacks what they name: then they sleep.
 type overrides struct {
 	exact map[string]*exact // by limit id
 	tiers map[string]*tiered
@@ -91,8 +91,8 @@ type combination struct {
 	tiers  []int // by the table's values: of the limit, -1 for what it has not
 }
 
-// combination returns how a limit finds its callers in x. It is false where none
-// of the limit's counters goes by all attributes that x goes by.
+// combination returns how a limit finds its callers in x. It is false if no
+// counter of the limit depends on all attributes of x.
 func (l *Limit) combination(x *tiered) (combination, bool) {
 	comb := combination{name: strings.Join(x.by, ","), table: x.table}
 	mask := uint32(0)
@@ -114,9 +114,9 @@ func (l *Limit) combination(x *tiered) (combination, bool) {
 	return comb, true
 }
 
-// countsBy reports whether a counter of the limit may go by all attributes of a mask:
-// that of a call that has exactly these attributes and none of unless, the
-// alternatives that would win over them.
+// countsBy reports whether the limit may have a counter by all attributes of mask.
+// Its call has exactly these attributes and none of unless, the alternatives that
+// would win over them.
 func (l *Limit) countsBy(mask uint32) (unless uint32, ok bool) {
 	found := uint32(0)
 	for i := range l.by {
@@ -182,7 +182,7 @@ func (s *Set) Overrides(policy string) iter.Seq[Override] {
 }
 
 // ListOverrides returns up to most overrides of a policy, by ID, from the first
-// behind an ID on. most is at least 1.
+// after an ID on. most is at least 1.
 func (s *Set) ListOverrides(policy, after string, most int) []Override {
 	type entry struct {
 		id string
@@ -212,8 +212,8 @@ func (s *Set) ListOverrides(policy, after string, most int) []Override {
 	return list
 }
 
-// LimitOf returns the name of the limit that an override is about, its id where
-// the policy has none of that id.
+// LimitOf returns the name of the limit that an override is about, or its id if
+// the policy has no limit of that id.
 func (s *Set) LimitOf(o *Override) string {
 	if l := s.policies.named(o.Policy).LimitWithID(o.Limit); l != nil {
 		return l.Name

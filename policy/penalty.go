@@ -7,35 +7,35 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// Penalty is what a limit has in store for callers whom it denies again and again.
-// Times are in ns, 1 ms to 366 days. Of a text, what is not said is zero.
+// Penalty says what happens to callers whom a limit denies again and again. Times
+// are in ns, 1 ms to 366 days. Fields that the text does not set are zero.
 type Penalty struct {
 	// After strikes within a time from the first of them on a caller is blocked for
 	// Block. Within 0 is the period of the rate that holds for the caller.
 	After         int64
 	Within, Block int64
-	// Factor is what a block is longer by than the one before it, if it begins
-	// within Max of its end; no block is longer than Max.
+	// Factor is by how much a block is longer than the one before it, if it begins
+	// within Max of that one's end. No block is longer than Max.
 	Factor, Max int64
 	// Epoch counts the edits and resets that have forgiven all callers.
 	Epoch uint16
 }
 
-// Bounds of a penalty, and what it is without being told.
+// Bounds of a penalty, and its defaults.
 const (
 	defaultFactor  = 1
 	defaultLongest = 24 * int64(time.Hour)
 )
 
-// Filled returns p with the defaults for what it does not say.
+// Filled returns p with the defaults in the fields that it does not set.
 func (p Penalty) Filled() Penalty {
 	p.Factor = cmp.Or(p.Factor, defaultFactor)
 	p.Max = cmp.Or(p.Max, defaultLongest)
 	return p
 }
 
-// periodLength is for how long strikes on a limit with a calendar count together
-// unless the penalty says so: the longest of the periods of its name.
+// periodLength is how long strikes on a limit with a calendar count together by
+// default: the longest of the periods of its name.
 var periodLength = [...]int64{
 	calendar.Day: 24 * int64(time.Hour), calendar.Week: 7 * 24 * int64(time.Hour), calendar.Month: 31 * 24 * int64(time.Hour),
 	calendar.Quarter: 92 * 24 * int64(time.Hour), calendar.Year: 366 * 24 * int64(time.Hour),

@@ -85,8 +85,8 @@ func Quote(s string) string {
 	return b.String()
 }
 
-// isPlain reports whether a text needs no quotes: it begins with a letter, a
-// digit or a slash, and has nothing that means something to YAML.
+// isPlain reports whether a text needs no quotes. It begins with a letter, a
+// digit or a slash, and has no character with a meaning in YAML.
 func isPlain(s string) bool {
 	if s == "" || s == "null" {
 		return false

@@ -24,22 +24,22 @@ const (
 
 // Errors of rates.
 var (
-	errRateForm  = errors.New("a rate is amount/period, with `burst amount` behind it if it is one: 100/m, 5/90s, 100/s burst 200; or unlimited, or blocked")
+	errRateForm  = errors.New("a rate is amount/period, optionally with `burst amount`: 100/m, 5/90s, 100/s burst 200; or unlimited, or blocked")
 	errZero      = errors.New("an amount is at least 1: to deny every call write blocked, to admit all of them unlimited")
 	errFraction  = errors.New("an amount is a whole number: for 1.5/s write 3/2s")
 	errAmount    = fmt.Errorf("an amount is a whole number of at most %d", int64(MaxUnits))
 	errPeriod    = errors.New("a period is above 0 and at most 100 years")
-	errBurst     = errors.New("burst is of buckets: it goes with algorithm token and leaky")
+	errBurst     = errors.New("burst needs algorithm token or leaky")
 	errTooFast   = errors.New("a bucket has at most 1000000000 units a second")
 	errSlowBurst = errors.New("a burst must refill within 100 years")
 
-	errNoPeriod       = errors.New("no rate of the limit says of which period its calendar is: all are unlimited or blocked")
+	errNoPeriod       = errors.New("no rate of the limit gives its calendar a period: all are unlimited or blocked")
 	errCalendarPeriod = errors.New("with a calendar a rate is of a day, week, month, quarter or year: 500_000/month")
 )
 
-// ParseRate reads a rate of the grammar: amount/period, `burst amount` behind
-// it, unlimited, or blocked. Whether an algorithm can have it Rate.Check tells; a
-// limit's calendar decides what its period is.
+// ParseRate reads a rate of the grammar: amount/period, optionally with `burst
+// amount` after it, unlimited, or blocked. Rate.Check reports whether an
+// algorithm can have it; a limit's calendar decides what its period is.
 func ParseRate(s string) (Rate, error) {
 	switch s {
 	case wordUnlimited:
@@ -100,7 +100,7 @@ func parseAmount(s string) (int64, error) {
 }
 
 // Fit makes the rate one of an algorithm, for a calendar with windows of per. The
-// error tells why it cannot be.
+// error says why that is impossible.
 func (r *Rate) Fit(a Algorithm, per calendar.Period) error {
 	if r.Kind == Limited {
 		switch {

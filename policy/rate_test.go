@@ -48,7 +48,7 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-// What a bucket may have is what the engine's Limit.Validate says.
+// The bounds of a bucket are those of the engine's Limit.Validate.
 func TestRatesOfBuckets(t *testing.T) {
 	f := func(amount, period, burst int64, want error) {
 		t.Helper()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// RecordKind tells what a record is.
+// RecordKind is the kind of a record.
 type RecordKind uint8
 
 // Kinds of records.
@@ -30,8 +30,8 @@ func KindOf(name string) RecordKind {
 	return PolicyRecord
 }
 
-// RecordName returns the name of a record of a kind, of which name is the part that
-// tells it from others: KindOf returns the kind again.
+// RecordName returns the name of a record of a kind, where name is its name among
+// those:
 func RecordName(kind RecordKind, name string) string {
 	switch kind {
 	case AttributesRecord:
@@ -68,20 +68,22 @@ func (rec *Record) HasSecrets() bool {
 	return slices.ContainsFunc(all, func(a AttributeDef) bool { return a.Type&Secret != 0 })
 }
 
-// CheckPolicyName returns an error for what cannot name a policy: what is not of a-z,
-// 0-9 and . _ / -, is longer than MaxName, or is the name of another record.
+// CheckPolicyName returns an error unless s can name a policy. A name consists of
+// a-z, 0-9 and . _ / -, has at most MaxName bytes, and is not the name of another
+// record.
 func CheckPolicyName(s string) error {
 	switch {
 	case reservedRecord(s):
-		return errors.New("is the name of something else, and cannot be that of a policy")
+		return errors.New("is a reserved name and cannot name a policy")
 	case !isPolicyName(s):
 		return errors.New("does not name a policy: a-z, 0-9 and . _ / -, 64 at most")
 	}
 	return nil
 }
 
-// isPolicyName reports whether s can be the name of a policy: a-z, 0-9 and
-// . _ / -, at most MaxName bytes, and none of the records' names.
+// isPolicyName reports whether s can be the name of a policy. It consists of
+// a-z, 0-9 and . _ / -, has at most MaxName bytes, and is not another record's
+// name.
 func isPolicyName(s string) bool {
 	if s == "" || len(s) > MaxName {
 		return false
@@ -94,13 +96,13 @@ func isPolicyName(s string) bool {
 	return !reservedRecord(s)
 }
 
-// reservedRecord reports whether s names a record that is no policy, or that a
-// later release may have.
+// reservedRecord reports whether s names a record that is not a policy, or that
+// a later release may have.
 func reservedRecord(s string) bool {
 	return s == attributesRecord || s == "routes" || s == "lists" || strings.HasPrefix(s, listPrefix) || strings.HasPrefix(s, routesPrefix)
 }
 
-// Names of records that are no policies.
+// Names of records that are not policies.
 const (
 	attributesRecord = "attributes"
 	listPrefix       = "lists/"

@@ -10,18 +10,18 @@ import (
 const (
 	// MaxRouteSets is how many sets of routes there may be.
 	MaxRouteSets = 64
-	// MaxGiven is how many attributes a route may give, those of its set included:
-	// with those of every request a call has no more than it may.
+	// MaxGiven is how many attributes a route may give, including those of its
+	// set. With those of every request, a call stays within its bound.
 	MaxGiven = MaxAttributes - len(requestAttributes)
 )
 
 // requestAttributes are what the requests of a gateway have, whatever a route says.
 var requestAttributes = [...]string{IPAttribute, "method", "host", "path", "route"}
 
-// Routes is a set of routes: it tells what the requests of a gateway ask. Nothing in
-// it changes.
+// Routes is a set of routes: it says which policy the requests of a gateway ask.
+// Nothing in it changes.
 type Routes struct {
-	// Name is that of its record, `routes/` and a name.
+	// Name is its record's name, `routes/` and a name.
 	Name    string
 	Version uint64
 
@@ -33,17 +33,18 @@ type Routes struct {
 	fold   bool
 }
 
-// Route tells what a request asks.
+// Route says what a request asks.
 type Route struct {
-	// Pattern is the text of its pattern; of what no pattern matches it is "".
+	// Pattern is the text of its pattern, or "" for requests that no pattern
+	// matches.
 	Pattern string
 	Answer  Answer
 	// Policy is asked with AskPolicy.
 	Policy string
-	// Given are the attributes beside those of every request: ip, method, host, path,
-	// and route, which is the pattern.
+	// Given are the attributes besides those of every request: ip, method, host,
+	// path, and route, which is the pattern.
 	Given []Given
-	// Cost is that of the call; 0 leaves it to the policy.
+	// Cost is the cost of the call; 0 leaves it to the policy.
 	Cost int64
 
 	place Place
@@ -72,7 +73,7 @@ type Given struct {
 	place Place
 }
 
-// String tells where the value is from.
+// String says where the value comes from.
 func (g *Given) String() string {
 	if g.From == Constant {
 		return "constant"
@@ -102,7 +103,8 @@ func (s Origin) String() string { return origins[s] }
 type Slashes uint8
 
 const (
-	// SlashDenied denies requests for which both of the others go by different routes.
+	// SlashDenied denies requests whose route depends on which of the other two
+	// readings a server takes.
 	SlashDenied Slashes = iota
 	// SlashInSegment takes it for a part of its segment, and SlashSeparates for a slash.
 	SlashInSegment
@@ -119,7 +121,7 @@ type Found struct {
 	Route *Route
 	// Path is "" for a request without one, such as OPTIONS *.
 	Method, Host, Path string
-	// Query is what is behind the `?`, as it came.
+	// Query is the text after the `?`, as it came.
 	Query string
 
 	params route.Found
@@ -128,12 +130,13 @@ type Found struct {
 // Param returns what stands in the path for a name of the pattern: see Given.
 func (f *Found) Param(i int) string { return f.params.Param(i) }
 
-// ErrEncodedSlash is returned for a path of which servers differ in what it is, so
-// that it cannot be told which route it goes by.
-var ErrEncodedSlash = errors.New("the path has %2F: as a slash, and as a part of its segment, it goes by different routes; encoded_slash says which of both the application takes it for")
+// ErrEncodedSlash is returned for a path that servers read differently, if its
+// route depends on that.
+var ErrEncodedSlash = errors.New("the path has %2F: as a slash, and as a part of its segment, it goes by different routes; set encoded_slash to what the application takes it for")
 
-// Find returns the route of a request: of its method, its host, and its target, a path
-// with a query, as the gateway tells of them. See [route.Table.Match] for which route that is.
+// Find returns the route of a request, from its method, its host, and its target, a
+// path with a query, as the gateway reports them. See [route.Table.Match] for which
+// route that is.
 func (s *Routes) Find(method, host, target string, f *Found) error {
 	*f = Found{Route: &s.other, Method: method, Host: route.Host(host)}
 	path, query, ok := route.Split(target)

@@ -141,7 +141,7 @@ func TestRoutesThatAreRefused(t *testing.T) {
 		"{match: {/a: p}}":                                                             "f:1:1: else is missing",
 		"{else: p, mach: {}}":                                                          `f:1:11: unknown key "mach", did you mean "match"?`,
 		"{else: P}":                                                                    `f:1:8: else: "P" does not name a policy`,
-		"{else: routes/x}":                                                             "is the name of something else",
+		"{else: routes/x}":                                                             "is a reserved name",
 		"{else: {cost: 1}}":                                                            "policy is missing",
 		"{else: {policy: p, cost: 0}}":                                                 "a whole number from 1",
 		"{else: [p]}":                                                                  "want a policy, allow or deny, not a list",

@@ -69,13 +69,14 @@ func (s *Set) Void(key []byte, resets uint16) bool {
 
 // Policy is a compiled policy.
 type Policy struct {
-	// What a check reads comes first, and the limits lie behind, so that a policy
-	// that has not been asked for long is few cache lines: see newPolicy and Fetch.
+	// The fields that a check reads come first, and the limits lie behind them. So
+	// a policy that has not been asked for long is few cache lines: see newPolicy
+	// and Fetch.
 
 	Name string
 	// Version counts the changes of the policy; replies have it.
 	Version uint64
-	// Limits are in the order of the text, which is that of replies.
+	// Limits are in the order of the text, as in replies.
 	Limits []Limit
 	// Handle is the caller's, to be set before the set is published.
 	Handle any
@@ -114,8 +115,9 @@ type Policy struct {
 	allow  []condition
 }
 
-// Shows reports whether the value of an attribute of a call may be shown: not if it
-// is secret, nor, where the cluster has secrets, if the policy does not know it.
+// Shows reports whether the value of an attribute of a call may be shown. It may
+// not if it is secret, or if the cluster has secrets and the policy does not know
+// the attribute.
 func (p *Policy) Shows(name []byte) bool {
 	i := p.attrs.index(name)
 	return p.secret == nil || i >= 0 && p.attrs.types[i]&Secret == 0
@@ -124,8 +126,8 @@ func (p *Policy) Shows(name []byte) bool {
 // Knows reports whether the policy has a use for an attribute.
 func (p *Policy) Knows(name []byte) bool { return p.attrs.index(name) >= 0 }
 
-// AllNumbers yields the numbers of the policy's limits, those of tiers and
-// overrides included, each once.
+// AllNumbers yields the numbers of the policy's limits, including those of
+// tiers and overrides, each once.
 func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 	return func(yield func(*Limit, *Numbers) bool) {
 		for l, n := range p.OwnNumbers() {
@@ -162,8 +164,8 @@ func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 	}
 }
 
-// OwnNumbers yields those that the policy does not share with one that says the same
-// under other overrides: of RL.OVERRIDE LIMIT.
+// OwnNumbers yields the numbers of RL.OVERRIDE LIMIT, which the policy does not
+// share with the same policy under other overrides.
 func (p *Policy) OwnNumbers() iter.Seq2[*Limit, *Numbers] {
 	return func(yield func(*Limit, *Numbers) bool) {
 		for i := range p.Limits {
@@ -177,7 +179,7 @@ func (p *Policy) OwnNumbers() iter.Seq2[*Limit, *Numbers] {
 	}
 }
 
-// Shares reports whether the policy differs from another one, which may be nil, by
+// Shares reports whether the policy differs from another, which may be nil, by
 // overrides alone, and shares all other numbers with it.
 func (p *Policy) Shares(other *Policy) bool {
 	return other != nil && len(p.numbers) > 0 && len(other.numbers) > 0 && &p.numbers[0] == &other.numbers[0]

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// CheckRoutes returns which routes of the set go to policies that it has not, or that
-// are asked by descriptors, which a route has not: an *Errors, or nil.
+// CheckRoutes returns an *Errors that names the routes whose policy is missing, or
+// is asked by descriptors, which a route does not have. It returns nil if there are
+// none.
 func (s *Set) CheckRoutes() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
 		switch p := s.policies.named(r.Policy); {

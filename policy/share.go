@@ -17,16 +17,16 @@ var Everybody = ShareRange{0, 100}
 func (r ShareRange) Partial() bool { return r != Everybody }
 
 // has reports whether the caller of a key is in the share. by is the part of the
-// key that `by` makes: two limits of the same `by` agree on who is in, and who
-// is in stays in when the share grows.
+// key that `by` makes. Two limits of the same `by` agree on the callers in the
+// share, and a caller in it stays in when the share grows.
 func (r ShareRange) has(by []byte) bool {
 	place := hundredth(by)
 	return place >= r.From && place < r.To
 }
 
-// hundredth spreads callers evenly over 0 to 99. It must stay what it is, on all
-// nodes and in all versions: FNV-1a, whose high bits depend on the last bytes
-// too little, and so a last step of MurmurHash3.
+// hundredth spreads callers evenly over 0 to 99. It must never change, on any
+// node and in any version: FNV-1a, whose high bits depend on the last bytes too
+// little, and so a last step of MurmurHash3.
 func hundredth(by []byte) uint8 {
 	h := uint64(14695981039346656037)
 	for _, b := range by {

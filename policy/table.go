@@ -9,8 +9,8 @@ import (
 
 // table maps keys to small numbers, the indexes of values that many keys share,
 // each until a time. It is immutable; a tableEditor makes the next one, which
-// copies only the parts that change. Parts are pointer-free, so that a million
-// keys are no work for the garbage collector.
+// copies only the parts that change. Parts have no pointers, so a million keys
+// are no work for the garbage collector.
 type table struct {
 	parts []part // one, or manyParts; one without slots is empty
 	count int
@@ -29,9 +29,9 @@ type part struct {
 	// slots have the place of an entry in data, plus 1, and the upper half of
 	// its hash; 0 is free. There is always a free one.
 	slots []slot
-	// data has the entries, one behind the other: the length of the key (2
-	// bytes), the value (4), until (8), the key. dead is how many bytes of it
-	// are of entries that were removed; their value is deadValue.
+	// data has the entries, one after the other: the length of the key (2 bytes),
+	// the value (4), until (8), the key. dead is how many bytes of it belong to
+	// removed entries, whose value is deadValue.
 	data  []byte
 	dead  int
 	count int
@@ -44,8 +44,7 @@ const (
 	deadValue = 1<<32 - 1
 )
 
-// part returns the number of a hash's part. Its bits are others than those that
-// slots go by.
+// part returns the number of a hash's part. Slots use other bits.
 func (t *table) part(hash uint64) int { return int(hash>>24) & (len(t.parts) - 1) }
 
 // find returns the value of a key whose entry has not ended at now, or -1.
@@ -161,7 +160,7 @@ func (e *tableEditor) part(hash uint64) *part {
 	return p
 }
 
-// set gives a key a value, and tells whether it had none.
+// set gives a key a value, and reports whether the key is new.
 func (e *tableEditor) set(key []byte, v entryValue) bool {
 	hash := maphash.Bytes(e.seed, key)
 	p := e.part(hash)
@@ -191,7 +190,7 @@ func (e *tableEditor) split() {
 	}
 }
 
-// remove takes a key out, and tells whether it was there.
+// remove removes a key, and reports whether it existed.
 func (e *tableEditor) remove(key []byte) bool {
 	hash := maphash.Bytes(e.seed, key)
 	old := &e.next.parts[e.next.part(hash)]
@@ -247,8 +246,8 @@ func (p *part) remove(seed maphash.Seed, hash uint64, key []byte) {
 	for p.slots[free].at != uint32(at+1) {
 		free = (free + 1) & mask
 	}
-	// What is behind and could be in the slot that is free now goes there, so
-	// that no search ends before it.
+	// A later entry that could be in the freed slot moves there, so that no search
+	// ends before it.
 	for i := (free + 1) & mask; p.slots[i].at != 0; i = (i + 1) & mask {
 		home := maphash.Bytes(seed, p.key(int(p.slots[i].at-1))) & mask
 		if (i-home)&mask >= (i-free)&mask {

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/policy/policytest"
 )
 
-// Policies of one template share what they have alike, and nothing else.
+// Policies of one template share their equal parts, and nothing else.
 func TestPoliciesOfOneTemplateShare(t *testing.T) {
 	const text = "{limits: {a: {by: [user, {ip: {v4: %d}}], rate: 1/s}, b: {by: key, tiers: {attribute: tier, free: 1/s, %s: 2/s, default: 3/s}}}%s}"
 	s := policytest.Load(t, "policies: {p: "+fmt.Sprintf(text, 24, "pro", "")+", q: "+fmt.Sprintf(text, 24, "pro", "")+

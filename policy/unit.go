@@ -8,7 +8,8 @@ import (
 // Unit is the unit of time of a limit of descriptors.
 type Unit uint8
 
-// The zero value is none. A month has 30 days and a year 365, as in the dialect.
+// The zero value is no unit. A month has 30 days and a year 365, as in the
+// dialect.
 const (
 	NoUnit Unit = iota
 	UnitSecond

@@ -84,14 +84,14 @@ func (v *values) hasText(b []byte) bool {
 	return false
 }
 
-// pattern is a text with stars, each of which stands for any run of bytes.
+// pattern is a text with stars, each for any run of bytes.
 type pattern struct {
-	// pieces are what stands before, between and behind the stars.
+	// pieces are the texts before, between and after the stars.
 	pieces []string
 }
 
 // parsePattern takes a text apart. It is false for a text without stars, whose
-// one piece is what it stands for.
+// one piece is the text itself.
 func parsePattern(s string) (pattern, bool) {
 	if strings.IndexByte(s, '*') < 0 {
 		return pattern{pieces: []string{s}}, false
@@ -114,8 +114,8 @@ func parsePattern(s string) (pattern, bool) {
 	return p, len(p.pieces) > 1
 }
 
-// match reports whether all of b matches: the first piece begins it, the last
-// ends it, and each of the others is taken where it is found first.
+// match reports whether all of b matches. The first piece begins it, the last
+// ends it, and each other piece is taken where it is found first.
 func (p *pattern) match(b []byte) bool {
 	between, ok := p.between(b)
 	return ok && p.inner(between)

@@ -5,20 +5,20 @@ import (
 	"time"
 )
 
-// Calendar tells which window contains an instant.
+// Calendar finds the window that contains an instant.
 type Calendar struct {
 	rules Rules
 	zone  *time.Location
 	// open is the window that was asked for last. A call costs a load and two
-	// compares; who comes behind its end finds the next.
+	// compares. The first call after its end finds the next window.
 	open atomic.Pointer[span]
 }
 
-// Window is a window of a calendar, and the one behind it: it lasts until End,
-// and that one until Next. Times are Unix ns.
+// Window is a window of a calendar and the next one: the first lasts until End,
+// the next until Next. Times are Unix ns.
 type Window struct{ End, Next int64 }
 
-// span is a window with its begin.
+// span is a window that has a begin.
 type span struct {
 	Window
 	begin int64
@@ -55,10 +55,10 @@ func (c *Calendar) at(now int64) *span {
 	return s
 }
 
-// find looks for the window that contains an instant, from the one that the date
-// on the wall is in: a clock that was put back may show a day whose window is
-// over. Windows that begin at one instant are of days that a zone left out, and
-// no instant is in them.
+// find looks for the window that contains an instant. It starts from the window
+// of the date on the wall: a clock that was put back may show a day whose window
+// is over. Windows that begin at one instant are of days that a zone left out,
+// and no instant is in them.
 func (c *Calendar) find(now int64) *span {
 	second := floor(now, int64(time.Second))
 	_, offset := time.Unix(second, 0).In(c.zone).Zone()
@@ -85,12 +85,12 @@ func (c *Calendar) find(now int64) *span {
 // farthest is more than any zone is away from UTC, in seconds.
 const farthest = 2 * daySeconds
 
-// begin returns when window i begins: the first instant, Unix seconds, at which
-// the wall time is that of its begin or later. It looks at one stretch of time
+// begin returns when window i begins: the first instant, in Unix seconds, at
+// which the wall time is its begin or later. It looks at one stretch of time
 // after the other in which the clock runs evenly.
 //
-// ZoneBounds takes the years behind the table of a zone for 365 days: on the last
-// day of a leap year, on which nothing changes, they have ended.
+// ZoneBounds gives every year after the table of a zone 365 days. They have ended
+// on the last day of a leap year, on which nothing changes.
 func (c *Calendar) begin(i int64) int64 {
 	wall := c.rules.begin(i)
 	for from := wall - farthest; ; {

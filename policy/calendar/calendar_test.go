@@ -79,12 +79,12 @@ func TestWindows(t *testing.T) {
 	f(Rules{Zone: "UTC", Period: Year, Month: 2, Day: 29}, "2027-01-01 00:00", "2026-02-28 00:00", "2027-02-28 00:00")
 	f(Rules{Zone: "UTC", Period: Year, Month: 2, Day: 29}, "2028-02-28 12:00", "2027-02-28 00:00", "2028-02-29 00:00")
 
-	// The last day of a leap year behind the table of a zone.
+	// The last day of a leap year after the table of a zone.
 	day("Europe/Paris", "2028-12-31 12:00", "2028-12-30 23:00", "2028-12-31 23:00")
 	day("America/New_York", "2028-12-31 12:00", "2028-12-31 05:00", "2029-01-01 05:00")
 	day("Australia/Lord_Howe", "2028-12-31 12:00", "2028-12-30 13:00", "2028-12-31 13:00")
 
-	// A wall time that a change leaves out, and one that it has twice.
+	// A wall time that a change leaves out, and one that comes twice.
 	f(Rules{Zone: "America/New_York", Period: Day, At: 150}, "2026-03-08 07:00", "2026-03-08 07:00", "2026-03-09 06:30")
 	f(Rules{Zone: "America/New_York", Period: Day, At: 90}, "2026-11-01 06:45", "2026-11-01 05:30", "2026-11-02 06:30")
 	f(Rules{Zone: "Asia/Tokyo", Period: Day, At: 360}, "2026-03-01 20:59", "2026-02-28 21:00", "2026-03-01 21:00")
@@ -122,7 +122,7 @@ func TestRulesThatAreNone(t *testing.T) {
 	require.False(t, ok)
 }
 
-// Every zone that there is can be had.
+// Every known zone can be loaded.
 func TestZones(t *testing.T) {
 	names := Zones()
 	require.Greater(t, len(names), 400)
@@ -133,8 +133,8 @@ func TestZones(t *testing.T) {
 	}
 }
 
-// Rules are those of the binary, whatever the machine has: else two nodes of a cluster
-// could have two.
+// Rules come from the binary, whatever the machine has: otherwise two nodes of a
+// cluster could differ.
 func TestZonesAreNotTheMachines(t *testing.T) {
 	const own = "HGTEST_ZONES"
 	if os.Getenv(own) == "" {
@@ -162,8 +162,8 @@ func TestZonesAreNotTheMachines(t *testing.T) {
 	require.Equal(t, 3600, offset(Zone("Europe/Paris")))
 }
 
-// Whoever asks, and in whatever order, is told a window that contains the instant,
-// and the one behind it.
+// For calls in any order, the result is a window that contains the instant, and
+// the next one.
 func TestManyAskOneCalendar(t *testing.T) {
 	c := made(t, Rules{Zone: "Africa/Cairo", Period: Day})
 	from, hour := instant(t, "2024-04-24 00:00"), int64(time.Hour)

@@ -15,8 +15,8 @@ var awkward = []string{
 }
 
 // walk is a slow model of a calendar. It goes through time with a clock on the
-// wall, and begins a window whenever that shows, for the first time, the day and
-// the time at which one is to begin.
+// wall. It begins a window when the clock first shows the day and time at which
+// the window begins.
 type walk struct {
 	rules Rules
 	// day is the next one on which a window begins, in UTC, and due what the clock
@@ -51,7 +51,7 @@ func (w *walk) turn() {
 	w.due = [5]int{y, int(m), d, w.rules.At / 60, w.rules.At % 60}
 }
 
-// face is what a clock shows, and how far it is from that of UTC.
+// face is what a clock shows, and how far it is from UTC.
 func face(at int64, zone *time.Location) (shown [5]int, offset int) {
 	_, offset = time.Unix(at, 0).In(zone).Zone()
 	t := time.Unix(at+int64(offset), 0).UTC()

@@ -11,7 +11,7 @@ import (
 // Period is how long the windows of a calendar are.
 type Period uint8
 
-// The numbers are in records: they stay. The zero value is no period.
+// The numbers are in records: they stay. The zero value means no period.
 const (
 	Day Period = iota + 1
 	Week
@@ -36,12 +36,12 @@ type Rules struct {
 	// Zone is the name of the zone whose days count.
 	Zone   string
 	Period Period
-	// Day is the day on which months begin, quarters in their first month, and
-	// years in Month, from 1 on; of a shorter month it is the last one. 0 is the
-	// first. Days and weeks have none: weeks begin on Monday. Month, 1 to 12, is
-	// of years alone, 0 for January.
+	// Day is the day, from 1, on which months, quarters (in their first month) and
+	// years (in Month) begin. In a shorter month it is the last day. 0 is the
+	// first. Days and weeks do not use it: weeks begin on Monday. Month, 1 to 12,
+	// is of years alone, 0 for January.
 	Month, Day int
-	// At is the wall time at which days begin, in minutes since midnight.
+	// At is the wall time at which days begin, as minutes since midnight.
 	At int
 }
 
@@ -54,10 +54,10 @@ var (
 	errAt     = errors.New("a day begins at a wall time from 00:00 to 23:59")
 )
 
-// daysIn are those of the months of a leap year.
+// daysIn has the days of the months of a leap year.
 var daysIn = [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// Check returns why there is no such calendar, or nil.
+// Check returns why the rules do not make a calendar, or nil.
 func (r Rules) Check() error {
 	if _, err := Zone(r.Zone); err != nil {
 		return err
@@ -114,8 +114,9 @@ func (r *Rules) begin(i int64) int64 {
 	return midnight(12*i+int64(max(r.Month, 1)-1), r.Day) + at
 }
 
-// midnight returns that of a day of a month, the last if it has no such day.
-// Months are numbered since the year 0; the day 0 is the first.
+// midnight returns the midnight of a day of a month, or of its last day if the
+// month is shorter. Months are numbered since the year 0; the day 0 is the
+// first.
 func midnight(month int64, day int) int64 {
 	y, m := int(month/12), time.Month(month%12)+1
 	last := time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day()

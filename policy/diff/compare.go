@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Difference is a line of what two records differ in.
+// Difference is one difference between two records, as a line.
 type Difference struct {
 	// Path is what differs, such as limits.user.rate.
 	Path string
@@ -33,8 +33,8 @@ func orNothing(s string) string {
 	return s
 }
 
-// Compare returns what two records of one name differ in. Either may be nil, for
-// one that is not there.
+// Compare returns the differences between two records of one name. Either may be
+// nil, if it does not exist.
 func Compare(old, new *policy.Record) []Difference {
 	x := &comparison{}
 	switch kindOf(old, new) {
@@ -111,7 +111,7 @@ func (x *comparison) fields(path string, old, new []grammar.Field) {
 	}
 }
 
-// list tells entries that came and went.
+// list reports entries that came and went.
 func (x *comparison) list(old, new *policy.Record) {
 	entries := func(r *policy.Record) map[string]bool {
 		m := map[string]bool{}
@@ -184,9 +184,9 @@ func (x *comparison) limits(old, new *policy.Definition) {
 	}
 }
 
-// otherCounters reports whether numbers of the limit are of counters that count in
-// another way than those of new, although neither algorithm nor calendar says so: in
-// other periods of the calendar, or calls that run at once.
+// otherCounters reports whether the limit's counters count in another way than those
+// of new, although algorithm and calendar are the same. They count in other periods
+// of the calendar, or calls that run at once.
 func otherCounters(l, new *policy.LimitDef) bool {
 	if l.Calendar != nil && new.Calendar != nil && !l.Periodless() && !new.Periodless() {
 		return l.Calendar.Rules.Period != new.Calendar.Rules.Period

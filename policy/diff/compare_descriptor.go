@@ -27,8 +27,8 @@ func (x *comparison) descriptors(old, new *policy.Definition) {
 	x.fields("descriptors.", descriptorFields(old.Descriptors, "", after), descriptorFields(new.Descriptors, "", before))
 }
 
-// descriptorEffect returns what an edit from or to another descriptor of the same path, nil for
-// none, does to counters. They go by the unit, and by what shares them.
+// descriptorEffect returns what an edit from or to another descriptor of the same path,
+// nil for none, does to counters. Counters depend on the unit, and on what shares them.
 func descriptorEffect(d, other *policy.DescriptorDef) grammar.Effect {
 	switch {
 	case other == nil || d.Rate == nil || other.Rate == nil:

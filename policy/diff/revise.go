@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Change says what becomes of what was consumed, of limits that an edit gives
-// other numbers.
+// Change says what happens to consumed units of limits that get other numbers
+// by an edit.
 type Change uint8
 
 const (
@@ -41,11 +41,11 @@ func ParseChange(s string) (Change, bool) {
 // included. A limit that comes back beyond that begins anew.
 const maxEpochs = 8 * policy.MaxLimits
 
-// Revise returns the epochs of a policy's limits after an edit. Limits go by
-// their ids; what says the same as before counts on, and so do a limit that comes
-// back, and slots of concurrent calls, whatever change says. old is nil for a policy that was not there, new for one that goes.
-// The error is of a limit that gets another algorithm or calendar than its counters
-// have, without ChangeReset.
+// Revise returns the epochs of a policy's limits after an edit. Limits are matched by
+// id. An unchanged limit counts on, and so do a limit that comes back, and slots of
+// concurrent calls, whatever change is. old is nil for a new policy, new for a deleted
+// one. The error is of a limit that gets another algorithm or calendar than its
+// counters have, without ChangeReset.
 func Revise(old *policy.Record, epochs map[string]policy.LimitEpoch, new *policy.Record, change Change) (map[string]policy.LimitEpoch, error) {
 	out := copied(epochs)
 	before, after := definitionOf(old), definitionOf(new)
@@ -109,7 +109,7 @@ func copied(epochs map[string]policy.LimitEpoch) map[string]policy.LimitEpoch {
 	return maps.Clone(epochs)
 }
 
-// keep sets the epoch of a limit; the zero one is that of a limit without one.
+// keep sets the epoch of a limit; the zero epoch means that it has none.
 func keep(epochs map[string]policy.LimitEpoch, id string, e policy.LimitEpoch) {
 	if e == (policy.LimitEpoch{}) {
 		delete(epochs, id)
@@ -118,8 +118,8 @@ func keep(epochs map[string]policy.LimitEpoch, id string, e policy.LimitEpoch) {
 	}
 }
 
-// ResetAll returns the epochs of a policy whose counters all begin anew, those of
-// limits that are gone included. r is nil for a policy that nobody can read.
+// ResetAll returns the epochs of a policy whose counters all begin anew, also
+// those of limits that are gone. r is nil for a policy that nobody can read.
 func ResetAll(r *policy.Record, epochs map[string]policy.LimitEpoch) map[string]policy.LimitEpoch {
 	out := copied(epochs)
 	for id, e := range out {
@@ -195,8 +195,9 @@ func counting(l *policy.LimitDef) string {
 	return countingIn(l, l.Calendar.Rules.Period.String())
 }
 
-// goesOn reports whether the limit goes on with counters that are of `counted`: of
-// its own way to count, or, while it has no period, of its calendar in any.
+// goesOn reports whether the limit goes on with counters that counted as `counted`
+// says. That is its own way to count, or, while it has no period, its calendar
+// with any period.
 func goesOn(l *policy.LimitDef, counted string) bool {
 	if !l.Periodless() {
 		return counted == counting(l)

@@ -36,7 +36,8 @@ func diffs(all []diff.Difference) (lines []string) {
 	return lines
 }
 
-// What forgives all callers gives a penalty another epoch, and nothing else does.
+// An edit that forgives all callers gives a penalty another epoch, and no other
+// edit does.
 func TestPenaltyEpochs(t *testing.T) {
 	text := func(limit string) *policy.Record {
 		return policytest.Record(t, "p", "limits: {l: {by: user, rate: "+limit+"}}")
@@ -123,8 +124,8 @@ func TestEditsOfCalendars(t *testing.T) {
 	}
 }
 
-// A limit that an edit stops, or lets everybody by, goes on with its counters when
-// it has an amount again, and not with those of another calendar.
+// A limit that an edit stops, or makes unlimited, goes on with its counters when
+// it has an amount again. It does not go on with those of another calendar.
 func TestEditsThatLeaveACalendarWithoutAPeriod(t *testing.T) {
 	const zone = ", calendar: {zone: UTC, anchor: 17}"
 	text := func(limit string) *policy.Record {
@@ -217,7 +218,7 @@ func TestRevise(t *testing.T) {
 	require.False(t, ok)
 }
 
-// What counters of limits that are gone count by stays known: one that comes back
+// How the counters of deleted limits count stays known: a limit that comes back
 // counts on, or takes a reset.
 func TestReviseOfLimitsThatComeBack(t *testing.T) {
 	type m = map[string]policy.LimitEpoch

@@ -28,7 +28,8 @@ func InPieces(text []byte) (pieces, whole []string, refused bool) {
 	return pieces, whole, refused
 }
 
-// Cuts returns at how many places a file can be cut, -1 for one that is refused.
+// Cuts returns at how many places a file can be cut, -1 for a file that is
+// refused.
 func Cuts(text []byte) int {
 	c := &cutter{least: 1, top: -1, entries: -1}
 	if scan(text, c) != nil {

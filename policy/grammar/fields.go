@@ -8,8 +8,7 @@ type Effect uint8
 const (
 	// NoEffect leaves them alone.
 	NoEffect Effect = iota
-	// NewNumbers changes what they are held against: Change says what becomes
-	// of what was consumed.
+	// NewNumbers changes the numbers that counters are compared with:
 	NewNumbers
 	// NewKeys gives the limit other counters. The old ones expire.
 	NewKeys
@@ -22,7 +21,8 @@ var effects = [...]string{"", "numbers", "new counters", "another kind of counte
 // String returns words for e, "" for NoEffect.
 func (e Effect) String() string { return effects[e] }
 
-// Field is a key of the grammar, or what stands for one, and its value in canonical form.
+// Field is a key of the grammar, or a stand-in for one, and its value in canonical
+// form.
 type Field struct {
 	Key, Value string
 	Effect     Effect

@@ -89,12 +89,12 @@ func FileText(records []*policy.Record) string {
 	return b.String()
 }
 
-// DialectUse tells what of the dialect a policy uses.
+// DialectUse counts what a policy uses of the dialect.
 type DialectUse struct {
 	Descriptors, Limits int
-	// Unlimited, Shadow, Quota, Shared, Metrics are numbers of descriptors that say so;
-	// Metrics of those with values in metrics. Months are those of units that are
-	// months or years, and Silent those of limits without requests_per_unit.
+	// Unlimited, Shadow, Quota, Shared and Metrics count descriptors with that field;
+	// Metrics those with values in metrics. Months counts units that are months or
+	// years, and Silent limits without requests_per_unit.
 	Unlimited, Shadow, Quota, Shared, Metrics, Months, Silent int
 }
 

@@ -6,11 +6,11 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// The grammar: a table for each of its mappings. What the parser reads and
-// says, the reference and the JSON Schema are all from here.
+// The grammar: a table for each of its mappings. The parser, its messages, the
+// reference and the JSON Schema all come from here.
 
-// Words that a later release will have, and those that stand for something that
-// was left out.
+// Words that a later release will have, and words for features that were left
+// out.
 const (
 	laterCredit     = "credits from a second budget are not part of the grammar"
 	laterHome       = "a home for keys is not part of the grammar"

@@ -10,8 +10,8 @@ import (
 )
 
 // ParseFile reads a whole file: attributes, lists, policies and routes. file is what
-// errors call it. The error is an *Errors. What depends on records that are not
-// in the file is checked by Editor.Set.
+// errors call it. The error is an *Errors. Editor.Set checks the parts that depend
+// on records outside the file.
 func ParseFile(file string, b []byte) ([]*policy.Record, error) {
 	if len(b) > MaxFile {
 		return nil, tooLong(file, "a file", MaxFile)
@@ -100,7 +100,7 @@ func ParseRecord(file, name string, b []byte) (*policy.Record, error) {
 	return rec, nil
 }
 
-// record reads a record; part is its name without what tells its kind.
+// record reads a record; part is its name without the prefix of its kind.
 func (r *reader) record(rec *policy.Record, n *yaml.Node, part string) {
 	switch rec.Kind {
 	case policy.AttributesRecord:

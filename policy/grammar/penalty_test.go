@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/policy/policytest"
 )
 
-// What a penalty says, how it is written, and what it is for the engine.
+// The content of a penalty, its text, and its form for the engine.
 func TestPenalties(t *testing.T) {
 	const m, h = int64(time.Minute), int64(time.Hour)
 	f := func(limit, canonical string, want policy.Penalty) {

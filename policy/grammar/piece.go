@@ -23,20 +23,20 @@ import (
 // read after the other. Each piece is a file by itself: head makes it one again, and
 // tail the one before it.
 
-// pieceBytes is how much text a piece has at least, but for the last.
+// pieceBytes is the least text in a piece, except for the last.
 const pieceBytes = 64 << 10
 
 // cut is where a piece begins.
 type cut struct {
 	at         int
 	head, tail string
-	// line and column, from 0, are those of at, and key is the line of the key in head,
-	// from 1.
+	// line and column, from 0, are the position of at, and key is the line of the key
+	// in head, from 1.
 	line, column, key int
 }
 
-// cutter finds where a file can be cut. What it does not understand stays in one
-// piece, and is right or wrong there.
+// cutter finds where a file can be cut. Text that it does not understand stays
+// in one piece, and is right or wrong there.
 type cutter struct {
 	least int // how many bytes a piece has before the next may begin
 	cuts  []cut
@@ -44,9 +44,9 @@ type cutter struct {
 	// set if the file is in brackets.
 	top    int
 	inFlow bool
-	// section is the key of what is mapped to names, "" elsewhere. entries is where
-	// the lines of its names begin, -1 before the first, and depth how many brackets
-	// are open around them.
+	// section is the key of a mapping from names, "" elsewhere. entries is where the
+	// lines of its names begin, -1 before the first, and depth how many brackets are
+	// open around them.
 	section string
 	key     int // its line, from 1
 	entries int
@@ -95,7 +95,7 @@ func (c *cutter) beginsInFlow(s *scanner) {
 	}
 }
 
-// bracket notes a bracket or a comma, which is behind s.i by now.
+// bracket notes a bracket or a comma, which is before s.i by now.
 func (c *cutter) bracket(s *scanner, b byte) {
 	around := 1 // brackets around names
 	if c.inFlow {
@@ -143,7 +143,7 @@ type piece struct {
 	// line is what is added to lines, and column to columns of the first line.
 	line, column int
 
-	// What has been read.
+	// The content read so far.
 	names []named
 	parts fileParts
 	errs  policy.Errors

@@ -37,7 +37,8 @@ var filesInPieces = []string{
 	"\ufefflists:\r\n  a: [x]\r\n  b: [y]\r\n  c: {}\r\n",
 }
 
-// A file that is read in pieces is what it is whole, and is refused for the same.
+// A file that is read in pieces has the same content, and the same errors, as one
+// that is read whole.
 func TestPiecesAreTheWhole(t *testing.T) {
 	for _, body := range filesInPieces {
 		pieces, whole, _ := grammar.InPieces([]byte(body))

@@ -125,8 +125,8 @@ func (r *reader) checkCalendar(d *policy.Definition, l *policy.LimitDef) {
 	}
 }
 
-// checkRules returns why there is no such calendar, or nil. Without a period one is
-// enough for which there is.
+// checkRules returns why the rules do not make a calendar, or nil. Without a period
+// one is enough for which there is.
 func checkRules(rules calendar.Rules) error {
 	switch {
 	case rules.Period != 0:

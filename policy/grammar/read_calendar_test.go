@@ -85,7 +85,7 @@ func TestRefusalsOfCalendars(t *testing.T) {
 	f("rate: 1/day, calendar: UTC, algorithm: fixed", "25"+at+": algorithm and align do not go with calendar, which is a fixed window of its own")
 	f("rate: 1/day, calendar: UTC, align: first", "25"+at+": algorithm and align do not go with calendar, which is a fixed window of its own")
 	f("rate: 1/day, calendar: UTC, wait: 1s", "25"+at+": wait goes with algorithm token and leaky")
-	f("rate: 1/day burst 5, calendar: UTC", "35"+at+`.rate: "1/day burst 5": burst is of buckets: it goes with algorithm token and leaky`)
+	f("rate: 1/day burst 5, calendar: UTC", "35"+at+`.rate: "1/day burst 5": burst needs algorithm token or leaky`)
 	for _, period := range []string{"d", "h", "30d", "hour"} {
 		rate, err := policy.ParseRate("1/" + period)
 		require.NoError(t, err)
@@ -112,7 +112,7 @@ func TestRefusalsOfCalendars(t *testing.T) {
 	override("rate: 1/s", "f:1:81: policies.p.overrides[0].limits.l: \"1/month\": a month needs a calendar: write `calendar: UTC` in the limit, or days such as 30d")
 }
 
-// Rates of RL.OVERRIDE for a limit with a calendar are of its period; and one that
+// Rates of RL.OVERRIDE for a limit with a calendar are of its period. A limit that
 // an edit leaves without its calendar sleeps.
 func TestOverridesOfCalendars(t *testing.T) {
 	const monthly = "policies: {p: {limits: {l: {by: u, rate: 5/month, calendar: UTC}, d: {by: u, rate: 5/day}}}}"

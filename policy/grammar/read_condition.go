@@ -18,7 +18,7 @@ func (r *reader) conditions(n *yaml.Node) (defs []policy.ConditionDef) {
 	return defs
 }
 
-// condition reads a mapping of attributes to what they have to be.
+// condition reads a mapping from attributes to the values that they must have.
 func (r *reader) condition(n *yaml.Node) (def policy.ConditionDef) {
 	if n.Kind == yaml.ScalarNode {
 		r.fail(n, laterExpression)

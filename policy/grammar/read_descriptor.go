@@ -249,8 +249,8 @@ func (r *reader) metadata(n *yaml.Node) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// plainValue returns what a node of metadata says: unquoted, true, false, null and
-// numbers of JSON are what they are there, and all else is text.
+// plainValue returns the value of a node of metadata. Unquoted true, false, null
+// and numbers of JSON are those values; everything else is text.
 func (r *reader) plainValue(n *yaml.Node, level int) any {
 	if level > maxMetadata {
 		r.fail(n, "metadata nests %d deep at most", maxMetadata)

@@ -49,8 +49,8 @@ func (r *reader) limits(n *yaml.Node) (defs []*policy.LimitDef) {
 	return defs
 }
 
-// misspelt reports whether a mapping has a key that is not in its table and near to
-// one of some, which has been told: nothing is missing then.
+// misspelt reports whether a mapping has an unknown key that is near to one of
+// some. That has been reported: nothing is missing then.
 func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
@@ -62,7 +62,7 @@ func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	return false
 }
 
-// checkLimit checks what goes with what in a limit.
+// checkLimit checks which keys of a limit go together.
 func (r *reader) checkLimit(l *policy.LimitDef, key, n *yaml.Node) {
 	rate, tiers, slots := hasKey(n, "rate"), hasKey(n, "tiers"), hasKey(n, "concurrent")
 	switch {
@@ -93,7 +93,7 @@ func (r *reader) checkLimit(l *policy.LimitDef, key, n *yaml.Node) {
 		r.fail(key, "share needs by: it is a share of callers")
 	}
 	if l.CountAll && len(l.By) == 0 && !hasKey(n, "by") && l.Algorithm != policy.Fixed && l.Calendar == nil && l.Algorithm != policy.Concurrent {
-		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: else calls above the rate would let nobody in")
+		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: otherwise calls above the rate would keep everybody out")
 	}
 	if l.Calendar != nil { // overrides may say of which period it is
 		return
@@ -307,15 +307,15 @@ func (r *reader) byPrefix(n *yaml.Node, part *policy.ByDef) {
 	})
 }
 
-var errSlotsByAttribute = errors.New("the cost of a limit of concurrent calls is a number: so many slots")
+var errSlotsByAttribute = errors.New("the cost of a limit of concurrent calls is a number of slots")
 
 // Slots reads `concurrent`.
 func (r *reader) slots(n *yaml.Node) *policy.NumbersDef {
 	return &policy.NumbersDef{Place: r.at(n), Rate: r.parsedRate(n, policy.ParseSlots)}
 }
 
-// checkConcurrent makes a limit one of concurrent calls, if it is, and checks what
-// goes with that.
+// checkConcurrent makes a limit one of concurrent calls, if it is, and checks
+// which keys go with that.
 func (r *reader) checkConcurrent(l *policy.LimitDef, key, n *yaml.Node) {
 	ttl := hasKey(n, "ttl")
 	switch {

@@ -269,8 +269,8 @@ func (r *reader) checkOverrides(d *policy.Definition) {
 	}
 }
 
-// forget drops the paths of what has been checked to the end: ten thousand
-// policies would keep some megabytes of them.
+// forget drops the paths of nodes that have been checked to the end: ten
+// thousand policies would keep some megabytes of them.
 func forget(d *policy.Definition) {
 	for _, l := range d.Limits {
 		l.Place.Path = nil

@@ -22,21 +22,20 @@ type reader struct {
 	errs policy.Errors
 }
 
-// entry is a key of a mapping of the grammar. Tables of entries are the one
-// source of what the parser reads and says, of the reference and of the JSON
-// Schema.
+// entry is a key of a mapping of the grammar. The parser, its messages, the
+// reference and the JSON Schema all use tables of entries.
 type entry[T any] struct {
 	key string
-	// value says what may stand there, none what holds without it ("" for
-	// nothing), about what it does.
+	// value says what may stand there, none the default ("" for nothing), about
+	// what the key does.
 	value, none, about string
 	schema             schema
 	// later is set for a word that is kept for a later release: the error.
 	later string
 	read  func(r *reader, n *yaml.Node, to *T)
-	// print returns the value in canonical form, "" where nothing is said. A list or a
-	// mapping that is compared part by part has parts instead; one that takes more
-	// than a line for a part has a block too.
+	// print returns the value in canonical form, "" if it is not set. A list or a
+	// mapping that is compared part by part has parts instead. One whose parts take
+	// more than a line each has a block too.
 	print func(from *T) string
 	parts func(from *T) []Field
 	block func(w *writer, indent string, from *T)
@@ -70,7 +69,8 @@ func (r *reader) in(name string, f func()) {
 // yamlLine is how the parser of YAML begins an error that knows its line.
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// scan looks over a text, and tells c where it can be cut. It is false after an error.
+// scan looks over a text, and reports to c where it can be cut. It is false after an
+// error.
 func (r *reader) scan(b []byte, c *cutter) bool {
 	refused := scan(b, c)
 	if refused != nil {
@@ -129,8 +129,8 @@ func (r *reader) tree(p *piece) *yaml.Node {
 }
 
 // guarded runs f and returns a panic of it as an error. Texts come from clients,
-// and the parser of YAML is not ours: what it cannot cope with is a text that is
-// refused, and not the end of a node.
+// and the parser of YAML is not ours. If it panics, the text is refused, and the
+// node goes on.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -140,8 +140,8 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// plain moves the nodes of a piece to their places in the whole text, and refuses what
-// scan would, where YAML finds it and scan does not.
+// plain moves the nodes of a piece to their places in the whole text. It refuses what
+// scan would refuse, where YAML finds it and scan does not.
 func (r *reader) plain(n *yaml.Node, p *piece) bool {
 	p.place(n)
 	switch {
@@ -193,7 +193,7 @@ func found(n *yaml.Node) string {
 }
 
 // pairs calls f for each pair of a mapping, with the key on the path. Double
-// keys, and keys and values that are none, are errors.
+// keys are errors, and so are keys and values that are not ones.
 func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "want %s%s", want, found(n))

@@ -134,7 +134,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("rate: 10/s burst", "f:4:15: @.rate: \"10/s burst\": "+form.Error())
 	limit("rate: 10/s brust 5", "f:4:15: @.rate: \"10/s brust 5\": "+form.Error())
 	limit("rate: 4611686018427387904/s, algorithm: fixed", `f:4:15: @.rate: "4611686018427387904/s": an amount is a whole number of at most 4611686018427387903`)
-	limit("rate: 10/s burst 20, algorithm: fixed", `f:4:15: @.rate: "10/s burst 20": burst is of buckets: it goes with algorithm token and leaky`)
+	limit("rate: 10/s burst 20, algorithm: fixed", `f:4:15: @.rate: "10/s burst 20": burst needs algorithm token or leaky`)
 	limit("rate: 1_000_000_001/s", `f:4:15: @.rate: "1000000001/s": a bucket has at most 1000000000 units a second`)
 	limit("rate: 1/w burst 10_000", `f:4:15: @.rate: "1/w burst 10000": a burst must refill within 100 years`)
 	limit("rate: 1/s, algorithm: bucket", `f:4:31: @.algorithm: "bucket": want one of token, leaky, fixed, sliding, log`)
@@ -150,7 +150,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("rate: 1/s, status: 500", `f:4:28: @.status: want 429, 503 or 403, not "500"`)
 	limit("rate: 1/s, missing: allow", `f:4:29: @.missing: "allow": want one of skip, deny`)
 	limit("rate: 1/s, count: denied", `f:4:27: @.count: "denied": want one of admitted, all`)
-	limit("rate: 1/s, count: all", "f:4:5: @: count: all without by needs algorithm fixed, or a calendar: else calls above the rate would let nobody in")
+	limit("rate: 1/s, count: all", "f:4:5: @: count: all without by needs algorithm fixed, or a calendar: otherwise calls above the rate would keep everybody out")
 	limit("rate: 1/s, debt: -1", `f:4:26: @.debt: "-1": want a whole number from 0 to 4611686018427387903`)
 	limit("rate: 1/s, share: 10%", "f:4:5: @: share needs by: it is a share of callers")
 	for _, share := range []string{"10", "0%", "101%", "20-10%", "a%", "1.5%"} {
@@ -162,7 +162,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("rate: 1/s, by: a|", `f:4:24: @.by: "" does not name an attribute: a-z, 0-9 and _, a letter first, 32 at most`)
 	limit("rate: 1/s, by: {ip: {v4: 0}}", `f:4:34: @.by.ip.v4: "0": want a whole number from 1 to 32`)
 	limit("rate: 1/s, by: {ip: {v6: 129}}", `f:4:34: @.by.ip.v6: "129": want a whole number from 1 to 128`)
-	limit("rate: 1/s, by: {user: {v4: 24}}", `f:4:24: @.by: v4 and v6 are of attributes of type ip, which "user" is not`)
+	limit("rate: 1/s, by: {user: {v4: 24}}", `f:4:24: @.by: v4 and v6 need an attribute of type ip, and "user" is not one`)
 	limit("rate: 1/s, when: \"a == 1\"", "f:4:26: @.when: expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}")
 	limit("rate: 1/s, penalty: 3", `f:4:29: @.penalty: want {after: …, block: …}, not "3"`)
 	limit("rate: 1/s, penalty: {after: 3}", "f:4:29: @.penalty: block is missing: for how long a caller is blocked")
@@ -180,7 +180,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("concurrent: 4/s", `f:4:21: @.concurrent: "4/s": a limit of concurrent calls has a number of slots, such as 4, and no rate; or unlimited, or blocked`)
 	limit("concurrent: 4, rate: 1/s", "f:4:5: @: has concurrent and rate: make two limits of them, both must pass")
 	limit("concurrent: 4, algorithm: log", "f:4:5: @: algorithm does not go with concurrent")
-	limit("concurrent: 4, cost: tokens", "f:4:30: @.cost: the cost of a limit of concurrent calls is a number: so many slots")
+	limit("concurrent: 4, cost: tokens", "f:4:30: @.cost: the cost of a limit of concurrent calls is a number of slots")
 	limit("concurrent: 4, ttl: 2h", `f:4:29: @.ttl: "2h": want a duration from 1s to 1h`)
 	limit("concurrent: 4, penalty: {after: 1, block: 1m}", "f:4:5: @: penalty does not go with concurrent")
 	limit("rate: 1/s, ttl: 1m", "f:4:5: @: ttl goes with concurrent")
@@ -190,7 +190,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	limit("tiers: {free: 1/s, default: 1/s}", "f:4:16: @.tiers: attribute is missing: the one that names the tier")
 	limit("tiers: {attribute: tier, free: 1/s}", "f:4:16: @.tiers: default is missing: what callers of no tier have")
 	limit("tiers: {attribute: tier, default: {mode: soft}}", "f:4:43: @.tiers.default: a tier has a rate")
-	limit("tiers: {attribute: tier, default: 1/s burst 5}, algorithm: log", `f:4:43: @.tiers.default: "1/s burst 5": burst is of buckets: it goes with algorithm token and leaky`)
+	limit("tiers: {attribute: tier, default: 1/s burst 5}, algorithm: log", `f:4:43: @.tiers.default: "1/s burst 5": burst needs algorithm token or leaky`)
 	limit("tiers: {attribute: ip, default: 1/s}", `f:4:28: @.tiers.attribute: attribute "ip" has type ip, and cannot name a tier`)
 	over := "limits: {user: {rate: 5/m}, t: {tiers: {attribute: a, default: 1/s}}}\noverrides:\n- "
 	f(over+"{when: {a: b}}", "f:5:5: @.overrides[0]: limits is missing")
@@ -199,7 +199,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f(over+"{when: {a: b}, limits: {t: {mode: soft}}}", "f:5:32: @.overrides[0].limits.t: a limit with tiers needs a rate here")
 	f(over+"{when: {a: b}, limits: {user: 1/s}, until: tomorrow}", `f:5:48: @.overrides[0].until: "tomorrow" is not a time such as 2026-12-31T23:00:00Z`)
 	f(over+"{when: {a: b}, limits: {user: 1/s}, until: 9999-12-31T23:59:59Z}",
-		`f:5:48: @.overrides[0].until: "9999-12-31T23:59:59Z": a time is at most 2200-12-31T23:59:59Z: leave it out for what holds for good`)
+		`f:5:48: @.overrides[0].until: "9999-12-31T23:59:59Z": a time is at most 2200-12-31T23:59:59Z: leave it out if there is no end`)
 	f(over+"{when: {a: b}, limits: {user: 1/s}, until: 1969-12-31T23:59:59Z}",
 		`f:5:48: @.overrides[0].until: "1969-12-31T23:59:59Z" is not a time such as 2026-12-31T23:00:00Z`)
 	f(over+"{when: {a: b}, limits: {user: {rates: 1/s}}}", `f:5:36: @.overrides[0].limits.user: unknown key "rates", did you mean "rate"?`)
@@ -215,7 +215,7 @@ func TestRefusalsOfTexts(t *testing.T) {
 	f("- a", "f:1:1: want a mapping with policies, not a list")
 	f("policy: {}", `f:1:1: unknown key "policy", did you mean "policies"?`)
 	f("policies: {Shop: {}}", "f:1:12: policies.Shop: does not name a policy: a-z, 0-9 and . _ / -, 64 at most")
-	f("policies: {lists/a: {}}", "f:1:12: policies.lists/a: is the name of something else, and cannot be that of a policy")
+	f("policies: {lists/a: {}}", "f:1:12: policies.lists/a: is a reserved name and cannot name a policy")
 	f("a: &x 1", "f:1:4: anchors are not read, write the value again (or quote a text that begins with &)")
 	f("a: *x", `f:1:4: aliases are not read, quote a pattern that begins with a star: "*x"`)
 	f("deny: [{user: *-bot}]", `f:1:15: aliases are not read, quote a pattern that begins with a star: "*-bot"`)
@@ -240,7 +240,8 @@ func TestRefusalsOfTexts(t *testing.T) {
 	require.Empty(t, refused(t, "\ufeffpolicies: {\"p\":{\"limits\":{\"l\":{\"rate\":\"5/m\"}}}}"), "JSON is YAML")
 }
 
-// All errors of a text are told, the first 20 with their places.
+// All errors of a text are counted, and the first 20 are shown with their
+// places.
 func TestErrorsOfATextAreTold(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("policies:\n")
@@ -262,7 +263,7 @@ func TestRefusalsOfRecords(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	f("Shop", "limits: {}", `"Shop" does not name a policy: a-z, 0-9 and . _ / -, 64 at most`)
-	f("lists/", "[a]", `"lists/" is the name of something else, and cannot be that of a policy`)
+	f("lists/", "[a]", `"lists/" is a reserved name and cannot name a policy`)
 	f("p", strings.Repeat(" ", grammar.MaxText+1), "stdin: the text of p may have 65536 bytes")
 	f("p", "limits: {l: {rate: 5/x}}", `stdin:1:20: limits.l.rate: "5/x": unknown unit "x", use ms s m h d w`)
 	f("lists/a", "{a: b}", "stdin:1:1: want a list of values, not a mapping")
@@ -278,8 +279,8 @@ func TestAPolicyHasABoundOfAttributes(t *testing.T) {
 		refused(t, "policies: {p: {limits: {l: {rate: 1/s, when: {"+b.String()+"}}}}}"))
 }
 
-// What is read can be read again: a text that is longer in canonical form than a
-// text may be is refused.
+// Every accepted text can be read again: a text whose canonical form is too long
+// is refused.
 func TestCanonicalTextsHaveABound(t *testing.T) {
 	var tiers, names strings.Builder
 	for i := range 7000 {

@@ -28,10 +28,11 @@ const (
 	maxFileTokens = 3 << 20
 )
 
-// scanner looks over a text before the parser of YAML does. It refuses what the
-// grammar has no use for and what is made to cost: anchors, aliases, merges,
-// tags, directives, a second document, block texts, depth. It knows YAML's
-// tokens as far as that takes; what is no YAML it leaves to the parser.
+// scanner looks over a text before the parser of YAML does. It refuses YAML
+// that the grammar does not use and that can be made to cost: anchors, aliases,
+// merges, tags, directives, a second document, block texts, depth. It knows
+// YAML's tokens as far as that takes. Text that is not YAML it leaves to the
+// parser.
 type scanner struct {
 	text []byte
 	i    int
@@ -39,11 +40,11 @@ type scanner struct {
 	from int // where the line begins
 	// depth is how many brackets are open.
 	depth int
-	// begins is set where a token may begin, and block where only blanks and
-	// block indicators are before it on its line.
+	// begins is set where a token may begin, and block if only blanks and block
+	// indicators are before it on its line.
 	begins, block bool
 	seen          bool // something of the document
-	// tokens are those of the present piece, and all those of the text.
+	// tokens counts those of the present piece, and all counts those of the text.
 	tokens, all int
 	cutter      *cutter // nil: the text is one piece
 }
@@ -54,8 +55,8 @@ type scanError struct {
 	text         string
 }
 
-// scan returns what is refused of a text, or nil. Where the text can be cut it tells
-// c, unless that is nil.
+// scan returns the refusal of a text, or nil. It reports to c where the text can be
+// cut, unless c is nil.
 func scan(text []byte, c *cutter) *scanError {
 	s := &scanner{text: text, cutter: c}
 	if i := invalid(s.text); i >= 0 {
@@ -78,8 +79,8 @@ func scan(text []byte, c *cutter) *scanError {
 	return nil
 }
 
-// invalid returns the place of the first byte that is no UTF-8 or that YAML does
-// not allow, or -1.
+// invalid returns the place of the first byte that is not UTF-8 or that YAML
+// does not allow, or -1.
 func invalid(b []byte) int {
 	for i := 0; i < len(b); {
 		if x := b[i]; x < utf8.RuneSelf {
@@ -201,8 +202,8 @@ func (s *scanner) begin(b byte) *scanError {
 	return nil
 }
 
-// quoted takes a quoted text, which may have several lines. What it says only
-// the parser reads.
+// quoted takes a quoted text, which may have several lines. Only the parser
+// reads its content.
 func (s *scanner) quoted(quote byte) *scanError {
 	s.seen = true
 	s.i++
@@ -272,7 +273,8 @@ func (s *scanner) marker(m string) bool {
 }
 
 // ends reports whether a blank, a line's end or, within brackets, a bracket or
-// comma is at i: then an indicator before it is one, and no part of a text.
+// comma is at i. Then an indicator before it is an indicator, and not a part of
+// a text.
 func (s *scanner) ends(i int) bool {
 	if i >= len(s.text) {
 		return true
@@ -286,7 +288,7 @@ func (s *scanner) ends(i int) bool {
 	return false
 }
 
-// keyEnds reports whether a colon comes next, behind blanks.
+// keyEnds reports whether a colon comes next, after blanks.
 func (s *scanner) keyEnds(i int) bool {
 	for i < len(s.text) && s.text[i] == ' ' {
 		i++

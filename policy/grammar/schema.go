@@ -69,8 +69,8 @@ func objectOf[T any](entries []entry[T], required ...string) schema {
 	return s
 }
 
-// Schema returns the JSON Schema of a file, for editors. What it accepts the
-// parser may still refuse: a schema cannot say all.
+// Schema returns the JSON Schema of a file, for editors. The parser may refuse
+// a file that it accepts: a schema cannot say everything.
 func Schema() []byte {
 	limit := objectOf(limitEntries)
 	limit["oneOf"] = []schema{{"required": []string{"rate"}}, {"required": []string{"tiers"}}, {"required": []string{"concurrent"}}}

@@ -8,12 +8,11 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Warnings returns what is likely to be a mistake in the text of a policy, with its
-// places: an override after one that always matches first, lists and types of
-// attributes that nothing uses, limits of descriptors that replace each other, calls
-// without attributes that no limit applies to, credentials that are no secrets.
-// shared is the record of attributes that policies share, nil for none. The order is
-// that of the text.
+// Warnings returns likely mistakes in the text of a policy, in its order, with their
+// places: an override after one that always matches first; lists and types of
+// attributes that nothing uses; limits of descriptors that replace each other; calls
+// without attributes that no limit applies to; credentials that are not secret.
+// shared is the record of attributes that policies share, nil for none.
 func Warnings(rec, shared *policy.Record) []*policy.Error {
 	if rec.Kind != policy.PolicyRecord {
 		return nil
@@ -55,7 +54,7 @@ func Warnings(rec, shared *policy.Record) []*policy.Error {
 }
 
 // optionalLimit returns the first limit that leaves out calls without an attribute, and
-// that attribute, where such a call may meet no limit; nil if none can.
+// that attribute, if such a call may meet no limit. It returns nil if there is none.
 func optionalLimit(d *policy.Definition) (first *policy.LimitDef, attribute string) {
 	for _, l := range d.Limits {
 		needs := ""
@@ -82,8 +81,9 @@ func requires(d *policy.Definition, attribute string) bool {
 	return slices.ContainsFunc(d.Require, func(t policy.Scalar) bool { return t.S == attribute })
 }
 
-// credentialWords are in names of attributes that let whoever sees them act as the
-// caller. "key" stands for itself alone or at the end: api_key, but not keyboard.
+// credentialWords occur in names of attributes whose value lets a reader act as
+// the caller. "key" counts only as the whole name or at its end: api_key, but
+// not keyboard.
 var credentialWords = []string{"token", "secret", "password", "passwd", "authorization", "credential", "cookie", "apikey", "jwt", "bearer"}
 
 // credentials returns the attributes that limits count by and that are named like
@@ -103,8 +103,8 @@ func credentials(d *policy.Definition, shared *policy.Record) (found []policy.Sc
 	return found
 }
 
-// typeOf returns the type of an attribute, by the policy itself or else by what
-// policies share.
+// typeOf returns the type of an attribute, from the policy or else from the
+// attributes that policies share.
 func typeOf(d *policy.Definition, name string, shared *policy.Record) policy.Type {
 	attributes := d.Attributes
 	if shared != nil {
@@ -159,8 +159,8 @@ func overriddenBefore(d *policy.Definition, i int, limit string) int {
 	return -1
 }
 
-// covers reports whether every call that meets other meets d, as far as texts
-// tell: of two patterns only equal ones do.
+// covers reports whether every call that meets other meets d, as far as the
+// texts show: of two patterns only equal ones do.
 func covers(d, other policy.ConditionDef) bool {
 	for i := range d {
 		if !slices.ContainsFunc(other, func(x policy.ClauseDef) bool { return clauseCovers(&d[i], &x) }) {
@@ -188,7 +188,7 @@ func clauseCovers(c, other *policy.ClauseDef) bool {
 	})
 }
 
-// uses are the names of what a policy uses.
+// uses are the names that a policy uses.
 type uses struct{ attributes, lists []string }
 
 func usesOf(d *policy.Definition) (u uses) {

@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Words of the grammar, by the values that they stand for.
+// Words of the grammar, by their values.
 var (
 	failures     = wordsTo(policy.FailLocal)
 	durabilities = wordsTo(policy.Sync)

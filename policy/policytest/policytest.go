@@ -14,7 +14,7 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Seed is that of the sets.
+// Seed is the seed of the sets.
 var Seed = maphash.MakeSeed()
 
 // Empty returns a set without policies, which has a secret.
@@ -83,7 +83,7 @@ func Applied(t testing.TB, c *policy.Call, now int64) []string {
 	return lines
 }
 
-// Line returns `key cost rate mode` of what applies.
+// Line returns `key cost rate mode` of a limit that applies.
 func Line(a *policy.Applied) string {
 	s := string(a.Key)
 	if a.Missing {

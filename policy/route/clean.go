@@ -32,17 +32,17 @@ func Split(target string) (path, query string, ok bool) {
 	return target, "", true
 }
 
-// queryOf returns what is behind the first `?`.
+// queryOf returns the text after the first `?`.
 func queryOf(target string) string {
 	target, _, _ = strings.Cut(target, "#")
 	_, query, _ := strings.Cut(target, "?")
 	return query
 }
 
-// Clean returns a path in one spelling: each %XX is the byte that it stands for, once;
-// what is behind a `;` in its segment is left out; no segment is empty, `.` or `..`,
-// which takes the one before it; and there is no slash at the end, but of `/`. With
-// fold letters are lower case. An encoded slash stays `%2F` with SlashInSegment.
+// Clean returns a path in one spelling. Each %XX becomes its byte, once. Text after a
+// `;` in a segment is dropped. Empty segments and `.` are dropped, and `..` drops the
+// segment before it. A slash at the end is dropped, except for `/`. With fold letters
+// are lower case. An encoded slash stays `%2F` with SlashInSegment.
 func Clean(path string, slash Slash, fold bool) string {
 	if isClean(path, fold) {
 		return path
@@ -121,7 +121,7 @@ func isClean(path string, fold bool) bool {
 	return true
 }
 
-// HasEncodedSlash reports whether servers differ in what a path is.
+// HasEncodedSlash reports whether servers may read a path differently.
 func HasEncodedSlash(path string) bool {
 	return strings.Contains(path, "%2F") || strings.Contains(path, "%2f")
 }

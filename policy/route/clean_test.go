@@ -72,8 +72,8 @@ func TestHost(t *testing.T) {
 	}
 }
 
-// A clean path stays as it is, is no longer, has none of the spellings, and means the
-// same however else it is written.
+// A clean path stays as it is and gets no longer. It has none of the other spellings,
+// and means the same however it is written.
 func FuzzClean(f *testing.F) {
 	for _, s := range []string{"/a/b", "//a/../%2e%2e/%2Fb;c/d/", "/%zz%", "/a%2f..", "/A%41;x/"} {
 		f.Add(s, false, false)

@@ -22,7 +22,7 @@ const (
 	maxMethod = 32
 )
 
-// Pattern tells which requests something is for.
+// Pattern says which requests something is for.
 type Pattern struct {
 	methods []string // nil: all
 	host    string   // lower case, "" for all; behind `*.` if below
@@ -38,7 +38,7 @@ type segment struct{ literal, name string }
 var (
 	errPath  = errors.New("a path is missing, such as /v1/users/{id}: it begins with /")
 	errHost  = errors.New("a host is a name such as api.example.com, or *.example.com for all below it, without a port")
-	errWords = errors.New("a pattern is a method or several, GET|POST, a space, a host and a path; method and host may be left out")
+	errWords = errors.New("a pattern is methods (GET|POST), a space, a host and a path; methods and host may be left out")
 )
 
 // Parse reads a pattern.
@@ -108,7 +108,7 @@ func parseHost(text string) (host string, below bool, err error) {
 	return host, below, nil
 }
 
-// parsePath reads what is behind the first slash.
+// parsePath reads the text after the first slash.
 func (p *Pattern) parsePath(text string) error {
 	if text == "" {
 		return nil
@@ -150,7 +150,7 @@ func parseSegment(s string) (segment, error) {
 		}
 		return segment{name: name}, nil
 	case s == "":
-		return segment{}, errors.New("a path has no empty segment, nor a slash at the end: /v1/* is all below /v1")
+		return segment{}, errors.New("a path has no empty segment and no slash at the end: /v1/* is all below /v1")
 	case s == "." || s == "..":
 		return segment{}, fmt.Errorf("a path has no segment %s", s)
 	case strings.ContainsAny(s, "{}*"):
@@ -163,7 +163,7 @@ func parseSegment(s string) (segment, error) {
 	return segment{literal: s}, nil
 }
 
-// relation tells how the requests of two things are related.
+// relation says how the requests of two patterns are related.
 type relation uint8
 
 const (
@@ -187,7 +187,7 @@ func (a relation) both(b relation) relation {
 	return crossing
 }
 
-// compare tells how the paths of two patterns are related.
+// compare says how the paths of two patterns are related.
 func (p *Pattern) comparePaths(q *Pattern) relation {
 	r := equal
 	n := min(len(p.path), len(q.path))
@@ -218,7 +218,7 @@ func (p *Pattern) comparePaths(q *Pattern) relation {
 	return r
 }
 
-// compareMethods tells how two methods are related, of which "" is any.
+// compareMethods says how two methods are related; "" is any method.
 func compareMethods(a, b string) relation {
 	switch {
 	case a == b:

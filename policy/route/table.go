@@ -41,7 +41,7 @@ type claim struct {
 	pattern int
 }
 
-// Found is what a request goes by.
+// Found is the pattern of a request.
 type Found struct {
 	// Pattern is the index of the pattern.
 	Pattern int
@@ -53,7 +53,7 @@ func (f *Found) Param(i int) string { return f.params[i] }
 
 // Conflict is the error of patterns which cannot be in one table.
 type Conflict struct {
-	// Pattern is the index of the one that is refused.
+	// Pattern is the index of the refused one.
 	Pattern int
 	Text    string
 }
@@ -108,7 +108,7 @@ type one struct {
 	method string
 }
 
-// clash tells why two patterns of one host cannot be together, "" if they can.
+// clash says why two patterns of one host cannot be together, "" if they can.
 func (o one) clash(other one) string {
 	switch compareMethods(o.method, other.method).both(o.comparePaths(other.Pattern)) {
 	case equal:
@@ -204,9 +204,9 @@ func (n *node) steps() int {
 
 // Match finds the most specific pattern of a request, whose host and path are in one
 // spelling: see Host and Clean. A host counts first: the host itself, then `*.` with
-// most labels, then patterns without one. Of these the path decides, from its first
-// segment on: what is written before what has a name, and that before `/*`; then the
-// method, one that is named before any. It is false if there is none.
+// most labels, then patterns without one. Among these the path decides, segment by
+// segment: literal text before a name, and a name before `/*`. Then the method
+// decides, a named one before any. It is false if none matches.
 func (t *Table) Match(method, host, path string, found *Found) bool {
 	path = path[1:]
 	if n := t.hosts[host]; n != nil && n.match(method, path, 0, found) {
@@ -231,8 +231,8 @@ func (t *Table) Match(method, host, path string, found *Found) bool {
 	return t.all != nil && t.all.match(method, path, 0, found)
 }
 
-// match looks for a path without its first slash, behind whose first names the node
-// is.
+// match looks for a path without its first slash; the node is after the first
+// names.
 func (n *node) match(method, path string, names int, found *Found) bool {
 	if path == "" {
 		if n.here.claimed(method, found) {

@@ -26,7 +26,7 @@ func table(t testing.TB, fold bool, texts ...string) *Table {
 	return x
 }
 
-// match is the pattern of `METHOD host/path`, with what its names stand for.
+// match is the pattern of `METHOD host/path`, with the values of its names.
 func match(t testing.TB, x *Table, request string) string {
 	t.Helper()
 	method, place, _ := strings.Cut(request, " ")
@@ -108,7 +108,7 @@ func TestPatternsThatAreRefused(t *testing.T) {
 		"a..b/":                                "a host is",
 		strings.Repeat("a.", 12) + "b/":        "a host is",
 		"/a//b":                                "no empty segment",
-		"/a/":                                  "nor a slash at the end",
+		"/a/":                                  "and no slash at the end",
 		"/a/../b":                              "no segment ..",
 		"/a*":                                  "a whole segment",
 		"/*/a":                                 "a whole segment",
@@ -168,7 +168,7 @@ func TestPatternsThatConflict(t *testing.T) {
 	require.ErrorContains(t, err, "same requests")
 }
 
-// What would make a look-up long, or take much memory, is refused.
+// Patterns that would make a look-up long, or take much memory, are refused.
 func TestTablesAreBounded(t *testing.T) {
 	// Each segment is a or has a name: a look-up of a/a/… would try all of them.
 	var texts []string
@@ -196,7 +196,7 @@ func TestTablesAreBounded(t *testing.T) {
 	require.ErrorContains(t, err, "1000 patterns")
 }
 
-// A look-up says what a look through all patterns says: the one that matches and is
+// A look-up finds the same as a search of all patterns: the one that matches and is
 // within all others that do.
 func FuzzTable(f *testing.F) {
 	f.Add("/a/{x}\nGET /a/b\n/*\nh/a/*\n*.h/{y}", "GET", "x.h", "/a/b")

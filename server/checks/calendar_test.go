@@ -125,7 +125,7 @@ func TestARateOfNoPeriodKeepsTheCount(t *testing.T) {
 	day("blocked")
 	r.Denies("p t a", "day", -1, "day=0")
 	r.Denies("p t b", "day", -1, "day=0") // its override sleeps
-	r.Is("RL.OVERRIDE SET p LIMIT day RATE 9/day t a", "-ERR no rate of the limit says of which period its calendar is: all are unlimited or blocked")
+	r.Is("RL.OVERRIDE SET p LIMIT day RATE 9/day t a", "-ERR no rate of the limit gives its calendar a period: all are unlimited or blocked")
 	require.NotContains(t, dry(`{limits: {other: {by: t, rate: 5/day}}}`), "sleep", "it does already")
 	day("unlimited")
 	r.Allows("p t a COST 9", "s", "")
