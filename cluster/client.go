@@ -37,8 +37,8 @@ var ErrRemoved = errors.New("has been removed from the cluster: ask another node
 // Client asks running nodes, from outside the cluster.
 type Client struct{ raftlog.Caller }
 
-// NewClient returns a client that connects with dial and proves secrets; nil if
-// the nodes have none.
+// NewClient returns a client that connects with dial and proves secrets, which
+// are nil if the nodes have no secret.
 func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
 	d := peer.Dialer{Dial: dial, Secrets: secrets}
 	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
@@ -47,8 +47,8 @@ func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
 }
 
 // Snapshot has the node at addr write a snapshot, or waits for the one that it
-// is writing. meanwhile is told every few seconds how that stands. timeout is
-// for each answer.
+// is writing. meanwhile is called every few seconds with its progress. timeout
+// is for each answer.
 func (c *Client) Snapshot(ctx context.Context, addr string, timeout time.Duration, meanwhile func(raftlog.SnapshotRun)) (raftlog.SnapshotRun, error) {
 	for run := int64(0); ; {
 		asked, cancel := context.WithTimeout(ctx, timeout)

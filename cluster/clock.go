@@ -55,7 +55,7 @@ func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the clock is set here and may not be by a next leader: %w", err)
+		return nil, fmt.Errorf("the clock is set here, but perhaps not on a next leader: %w", err)
 	}
 	return ClockSet{moved, now}, nil
 }

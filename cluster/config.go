@@ -32,7 +32,7 @@ type Config struct {
 	Secrets peer.Secrets
 	// ClientAddr is where clients reach this node: host:port.
 	ClientAddr string
-	// Fatal is told, once, why the node cannot go on.
+	// Fatal is called once, with the reason why the node cannot go on.
 	Fatal func(error)
 	// Logger receives what an operator should know.
 	Logger *slog.Logger
@@ -69,11 +69,11 @@ type Config struct {
 	SnapshotBytes   int64
 }
 
-// Front is what a node tells its partition. Only AwaitBatches may block.
+// Front is what a node calls on its partition. Only AwaitBatches may block.
 type Front interface {
-	// AwaitBatches returns when every batch of commands that had begun has
-	// ended, its jobs on workers too, and what it waits for has been asked for
-	// by Await. It returns ctx's error when that takes too long.
+	// AwaitBatches returns when every batch of commands that had begun has ended,
+	// with its jobs on workers, and Await has been called for its replies. It
+	// returns ctx's error when that takes too long.
 	AwaitBatches(ctx context.Context) error
 	// Release completes the tickets up to upTo: their replies leave, or
 	// become err.
@@ -82,28 +82,27 @@ type Front interface {
 	// enough. It is called again and again while the role is Waiting or
 	// Stalled.
 	Recheck()
-	// Deposed tells that this node decides no more: what clients ask goes to
-	// the next leader, or they are sent there.
+	// Deposed reports to the server that this node decides no more: commands are
+	// forwarded to the next leader, or clients are sent there.
 	Deposed()
-	// LeaderChanged tells of another leader: commands go to it from now on.
-	// old is the one before, empty for the first; where clients reach it may
-	// be empty too, and is then told by another call.
+	// LeaderChanged reports another leader: commands go to it from now on. old is
+	// the one before, empty for the first. The address for clients may be empty
+	// too; another call then reports it.
 	LeaderChanged(old, leader partition.TopologyNode)
-	// LeaderLost tells that no leader is known any more.
+	// LeaderLost reports that no leader is known any more.
 	LeaderLost()
-	// NoteHandover notes that a leader is about to hand over: what is on its way
-	// to it waits for its outcome.
+	// NoteHandover notes that a leader is about to hand over: commands on their
+	// way to it wait for the outcome.
 	NoteHandover()
 }
 
 const (
 	// pace is the least time between two batches that no client waits for: of
 	// calls on one key in that time one state travels. A batch costs the three
-	// nodes processor time however small it is. With 2 ms between batches, and
-	// the log in bbolt, that was over a millisecond, and a decision on one of a
-	// million keys took the three 3.8 µs instead of 2.6; with the log of today
-	// it has not been measured. A lost leader loses what it has decided within
-	// a pace and a commit.
+	// nodes processor time however small it is. With 2 ms between batches, and the
+	// log in bbolt, that was over a millisecond: a decision on one of a million
+	// keys took the three 3.8 µs instead of 2.6. It has not been measured with the
+	// log of today. A lost leader loses its decisions of a pace and a commit.
 	pace = 20 * time.Millisecond
 	// paceShare of MaxUnacked is the most that a pace may be.
 	paceShare = 8
@@ -123,9 +122,9 @@ const (
 	// replyTimeout is how long a reply waits for its commit at most.
 	replyTimeout = time.Second
 
-	// refreshInterval is how often the view of the cluster is renewed when
-	// nothing happens; startInterval when the node has yet to catch up, and
-	// startTimeout how long it then waits for the leader's answer.
+	// refreshInterval is the time between two renewals of the view of the cluster
+	// when nothing happens. startInterval is that time while the node has yet to
+	// catch up; startTimeout bounds the wait for the leader's answer then.
 	refreshInterval = 500 * time.Millisecond
 	startInterval   = 50 * time.Millisecond
 	startTimeout    = 200 * time.Millisecond

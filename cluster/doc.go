@@ -1,6 +1,6 @@
 // Package cluster makes the engine of a process one node of a replicated
-// limiter: it puts the engine's replica under a Raft group, and tells the
-// server what this node may do and which replies may leave.
+// limiter. It puts the engine's replica under a Raft group. It tells the server
+// what this node may do and which replies may leave.
 //
 // The types:
 //   - Node is this process's part in the cluster. It implements
@@ -10,6 +10,6 @@
 //
 // # Concurrency
 //
-// All methods of Node but Start and Close may be called concurrently, and none
-// that the server calls for a batch of commands takes a lock.
+// All methods of Node but Start and Close may be called concurrently. Those
+// that the server calls for a batch of commands take no lock.
 package cluster

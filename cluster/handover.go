@@ -16,8 +16,8 @@ import (
 // all.
 const opHandover = "handover"
 
-// opPrepare tells that a node is about to lead. A node that does not know it is
-// as slow as any when that leads.
+// opPrepare announces that a node is about to lead. A node that does not know
+// the operation becomes leader without preparing, as slowly as any.
 const opPrepare = "prepare"
 
 type prepareArgs struct {
@@ -29,18 +29,18 @@ type handoverArgs struct {
 	Cancel bool   `json:"cancel,omitempty"`
 }
 
-// flushAhead is how long a handover waits at most for what is decided already before
-// commands begin to wait.
+// flushAhead bounds how long a handover waits for the commit of earlier decisions
+// before new commands begin to wait.
 const flushAhead = 50 * time.Millisecond
 
 // announceTimeout bounds the wait for peers that may be gone.
 const announceTimeout = 200 * time.Millisecond
 
-// Handover gives leadership to node to, or to the one most caught up when to is
-// empty: the peers hear of it, no further command is decided, what has been
-// decided is committed and the replies that waited for that leave, then the
-// next leader is made. When it fails the node leads on. Without leadership, or
-// another voter to take it, nothing is done.
+// Handover gives leadership to node to, or, if to is empty, to the node most
+// caught up. It tells the peers, stops deciding, commits all decisions, and
+// lets the replies that wait for that leave. Then it makes the next leader.
+// When it fails the node leads on. Without leadership, or another voter to take
+// it, nothing is done.
 func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
 		return nil
@@ -56,8 +56,8 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	ahead, cancel := context.WithTimeout(ctx, flushAhead)
 	_ = n.flush(ahead)
 	cancel()
-	// At the same time, since commands wait: a peer that has not heard of it
-	// yet is told so when it forwards one.
+	// At the same time, since commands wait: a peer that has not heard of it yet
+	// learns it when it forwards a command.
 	announced := make(chan struct{})
 	go func() {
 		defer close(announced)
@@ -75,7 +75,7 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 }
 
 func (n *Node) handover(ctx context.Context, next raftlog.Successor, announced <-chan struct{}) error {
-	// What began while this node led may still decide.
+	// Commands that began while this node led may still decide.
 	if err := n.front.AwaitBatches(ctx); err != nil {
 		return err
 	}
@@ -131,8 +131,8 @@ func (n *Node) hasSuccessor() bool {
 	return false
 }
 
-// mayAnswer reports whether it is worth while to ask m: one that has joined a
-// moment ago has not been asked before.
+// mayAnswer reports whether it makes sense to ask m: a member that has just
+// joined has not been asked before.
 func mayAnswer(m *raftlog.Member) bool { return m.Up || m.Seen.IsZero() }
 
 // prepare has all nodes get ready for next as the leader. No command waits for it. A
@@ -171,8 +171,8 @@ func (n *Node) prepared(ctx context.Context, raw json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-// getReady makes the connections that this node needs when next leads, and lets what
-// is on its way to the leader wait for the outcome.
+// getReady makes the connections that this node needs when next leads, and lets
+// commands on their way to the leader wait for the outcome.
 func (n *Node) getReady(ctx context.Context, next string) {
 	n.front.NoteHandover()
 	for _, m := range n.group.Members() {
@@ -198,8 +198,8 @@ func (n *Node) setLeaving(leaving bool) {
 	n.publishRole()
 }
 
-// announce tells all peers at once. One that does not hear it finds out from
-// the leader's answers.
+// announce tells all peers at once. A peer that misses it finds out from the
+// leader's answers.
 func (n *Node) announce(ctx context.Context, cancelled bool) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
@@ -226,9 +226,8 @@ func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := &n.situation
-	// It may have led for so short a time that this node does not know it yet,
-	// or have been followed already: then nothing changes as long as that
-	// leads.
+	// It may have led so briefly that this node does not know it yet. If another
+	// leader has followed it, nothing changes as long as that one leads.
 	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverWait)
 	if args.Cancel {
 		s.handoverUntil = time.Time{}

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 )
 
-// What was decided before a handover is committed before commands begin to wait
+// Decisions from before a handover are committed before commands begin to wait
 // for it.
 func TestHandoverCommitsBeforeCommandsWait(t *testing.T) {
 	t.Parallel()

@@ -24,7 +24,7 @@ const (
 	waitTick  = time.Millisecond
 )
 
-// front records what a node tells the server.
+// front records the node's calls to the server.
 type front struct {
 	mu       sync.Mutex
 	released uint64
@@ -161,7 +161,7 @@ func (r *rig) take(t *testing.T, cost int64) int64 {
 	return d.Remaining
 }
 
-// await waits for what has been decided, as the server does.
+// await waits for the commit of all decisions so far, as the server does.
 func (r *rig) await(t *testing.T) front {
 	t.Helper()
 	ticket := r.Ticket()
@@ -260,7 +260,7 @@ func TestThreeNodes(t *testing.T) {
 	call(leader.cfg.NodeID, true)
 	require.Equal(t, partition.Following, follower.Role())
 
-	// What had begun to decide is handed over too.
+	// Commands that had begun to decide are handed over too.
 	leader.front.batches = func() {
 		require.Equal(t, partition.Handover, leader.Role(), "and nothing else begins")
 		require.Equal(t, left-2, leader.take(t, 2))
@@ -275,8 +275,8 @@ func TestThreeNodes(t *testing.T) {
 	require.ErrorIs(t, err, raftlog.ErrNotLeader)
 }
 
-// A node that hears no leader any more says so, once it knows of none, and once
-// for each loss.
+// A node reports that it hears no leader any more, once it knows of none, and
+// once for each loss.
 func TestALostLeaderIsTold(t *testing.T) {
 	t.Parallel()
 	rigs := open(t, 3)
@@ -336,8 +336,8 @@ func TestPace(t *testing.T) {
 	require.Less(t, fastest, 60*time.Millisecond)
 }
 
-// Another node may lead since the machine was suspended, and Go's clock does
-// not show it: the leader does not go on before it has asked.
+// While the machine was suspended, another node may have become leader, and
+// Go's clock does not show it. The leader asks the others before it goes on.
 func TestSuspendedLeaderIsStalled(t *testing.T) {
 	t.Parallel()
 	rigs := open(t, 3)
@@ -351,7 +351,7 @@ func TestSuspendedLeaderIsStalled(t *testing.T) {
 		}
 	}
 	leader.asleep.Add(leastSleep)
-	// Well before it loses its lease for want of answers.
+	// Well before it loses its lease for lack of answers.
 	require.Eventually(t, func() bool { return leader.Role() == partition.Stalled }, leader.cfg.Timeouts.Lease/2, waitTick)
 }
 

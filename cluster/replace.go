@@ -30,13 +30,13 @@ type Replacement struct {
 	Tell     func(string)  // told each step when it begins, and of one that takes long how it stands
 }
 
-// Replace takes the new node in, waits until it has caught up, and has a vote
-// if the old one had, and removes the old one, which may be dead. Each step
+// Replace takes the new node in, waits until it has caught up (and has a vote,
+// if the old one had), and removes the old one, which may be dead. Each step
 // leaves a cluster that decides, and what to do next follows from the members
 // alone: it may be interrupted and repeated. A new node that has a vote before
-// this begins is refused: it may be any voter, in whose place the cluster would
-// have one less. addr is any node of the cluster. When ctx ends, its cause is
-// part of the error.
+// this begins is refused: it may be any voter, and the cluster would end with
+// one less. addr is any node of the cluster. When ctx ends, its cause is part
+// of the error.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
 		return fmt.Errorf("the new node needs an id of its own; a node %s that has lost its data is taken in when it is started", r.Old)
@@ -108,7 +108,7 @@ func (r *Replacement) check(s *raftlog.Status) error {
 	case was == nil:
 		r.Tell(fmt.Sprintf("%s is not a member, and %s is: nothing is left to do", r.Old, r.New))
 	case is != nil && is.Voter:
-		return fmt.Errorf("%s cannot take the place of %s: %w, and the cluster would have one node less. Nothing was changed. If it was started in order to replace %s, say headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.Old, r.Old)
+		return fmt.Errorf("%s cannot take the place of %s: %w, and the cluster would have one node less. Nothing was changed. If it was started to replace %s, run headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.Old, r.Old)
 	}
 	return nil
 }
@@ -122,8 +122,8 @@ func find(s *raftlog.Status, id string) *raftlog.Member {
 }
 
 // leaderStatus asks the leader, found through any of the known addresses, for
-// its status. It is ErrNotLeader when there is none, and ErrRemoved when all
-// that answer have been removed.
+// its status. It returns ErrNotLeader if there is no leader, and ErrRemoved if
+// all that answer have been removed.
 func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time.Duration) (s raftlog.Status, err error) {
 	var failed []error
 	for _, addr := range *known {
@@ -158,8 +158,8 @@ func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time
 	return s, errors.Join(failed...)
 }
 
-// replaceStep does what is to be done next, if anything can be done yet, and
-// reports whether nothing is left.
+// replaceStep takes the next step, if one is possible yet, and reports whether
+// nothing is left to do.
 func (c *Client) replaceStep(ctx context.Context, s *raftlog.Status, r *Replacement, tell func(step, string)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

@@ -70,12 +70,12 @@ func (n *Node) publishRole() {
 	n.role.Store(uint32(n.situation.role(n.cfg.NodeID, n.cfg.MaxUnacked, time.Now())))
 }
 
-// Role implements partition.Replication. Two things are known before the
-// situation is: the engine is sealed before anything is taken back, and a leader
-// whose own pulse has stopped, as that of a process that was paused or starved,
-// may have been replaced meanwhile: it is stalled until it has asked. After a
-// suspension of the whole machine, which Go's clock does not see, that begins
-// with the next pulse, pulseInterval or idleInterval later.
+// Role implements partition.Replication. The engine is sealed before anything is
+// taken back, so the seal counts before Raft's state does. A leader whose own
+// pulse has stopped, because the process was paused or starved, may have been
+// replaced: it is stalled until it has asked. After a suspension of the whole
+// machine, which Go's clock does not see, that begins with the next pulse,
+// pulseInterval or idleInterval later.
 func (n *Node) Role() partition.Role {
 	r := partition.Role(n.role.Load())
 	switch {
@@ -110,8 +110,8 @@ func (n *Node) led() {
 // deposed is called by the ledger, under the log's mutex.
 func (n *Node) deposed(upTo uint64) {
 	n.mu.Lock()
-	// Who waits for a next leader waits for long: a leader without followers
-	// has none to hand over to.
+	// Commands that wait for a next leader wait for long, and a leader without
+	// followers has nobody to hand over to.
 	n.situation.serving, n.situation.ousted = false, true
 	n.publishRole()
 	n.mu.Unlock()

@@ -48,8 +48,8 @@ func TestRole(t *testing.T) {
 }
 
 // A leader that has lost its followers hands over to nobody, also before Raft
-// says that it leads no more: a single command that saw a handover then had all
-// that came in the next second wait for handover-wait.
+// reports the loss of leadership. Otherwise one command that saw a handover
+// would make all commands of the next second wait for handover-wait.
 func TestADeposedLeaderHandsOverToNobody(t *testing.T) {
 	n := &Node{
 		cfg: Config{NodeID: "self", MaxUnacked: time.Hour}, engine: engine.New(engine.Config{}), started: time.Now(), log: slog.New(slog.DiscardHandler),

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// Setting is a parameter that all nodes of a cluster should have the same value
-// of. Of a secret the nodes tell each other a digest only.
+// Setting is a parameter that should have the same value on all nodes of a
+// cluster. For a secret, the nodes send each other a digest only.
 type Setting struct {
 	Name, Value string
 	Secret      bool
@@ -22,15 +22,15 @@ type Setting struct {
 // metaSetting precedes the names of settings in a node's metadata.
 const metaSetting = "setting."
 
-// digestBytes is how much of a secret's digest is told: enough to see that two
-// differ, and too little to recognise one that was guessed.
+// digestBytes is how much of a secret's digest is sent: enough to see that two
+// differ, and too little to confirm a guess.
 const digestBytes = 4
 
-// noSecret is told of a secret that is empty.
+// noSecret is sent for an empty secret.
 const noSecret = "none"
 
-// told is what the node tells of a setting; empty while there is no cluster to
-// key the digest of a secret by.
+// told is what the node sends of a setting. It is empty while there is no
+// cluster whose id keys the digest of a secret.
 func (s Setting) told(clusterID string) string {
 	switch {
 	case !s.Secret:
@@ -54,7 +54,7 @@ func (n *Node) SetSettings(settings []Setting) {
 // Settings are those in force.
 func (n *Node) Settings() []Setting { return *n.settings.Load() }
 
-// meta is what the node tells the others about itself.
+// meta is what the node sends the others about itself.
 func (n *Node) meta(clusterID string) map[string]string {
 	m := map[string]string{metaClient: n.cfg.ClientAddr}
 	for _, s := range n.Settings() {
@@ -71,8 +71,7 @@ type Difference struct {
 	Values map[string]string // by node
 }
 
-// String tells the values in the order of the nodes: "durability: n1 async, n2
-// sync".
+// String returns the values in the order of the nodes:
 func (d Difference) String() string {
 	var values []string
 	for _, id := range slices.Sorted(maps.Keys(d.Values)) {

@@ -42,7 +42,8 @@ func TestDifferences(t *testing.T) {
 	f("", "256", "", "256")
 }
 
-// Of a secret, nodes tell what makes two differ and not what it is.
+// For a secret, nodes exchange something that shows that two differ, but not
+// the secret.
 func TestSecretsAreToldAsDigests(t *testing.T) {
 	told := func(password, cluster string) string {
 		return Setting{Name: "requirepass", Value: password, Secret: true}.told(cluster)

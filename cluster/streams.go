@@ -12,7 +12,7 @@ import (
 )
 
 // leastAhead is how many connections a node makes to the next leader at least:
-// it may be the leader, and have none.
+// if it leads itself now, it has none.
 const leastAhead = 4
 
 // streams are the connections on which this node forwards commands. Those to
@@ -50,7 +50,7 @@ func (s *streams) use(c net.Conn) net.Conn {
 	return &stream{Conn: c, of: s}
 }
 
-// take returns one that was made ahead, nil if there is none.
+// take returns a connection that was made ahead, or nil.
 func (s *streams) take(addr string) net.Conn {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -63,8 +63,8 @@ func (s *streams) take(addr string) net.Conn {
 	return c
 }
 
-// keep has conns, to addr, for take, and those that are left after some time
-// closed. It closes those of before.
+// keep holds conns, to addr, for take, and closes the rest after some time. It
+// closes earlier ones at once.
 func (s *streams) keep(addr string, conns []net.Conn, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -73,7 +73,7 @@ func (s *streams) keep(addr string, conns []net.Conn, d time.Duration) {
 	s.expire = time.AfterFunc(d, s.drop)
 }
 
-// drop closes what was made ahead.
+// drop closes the connections that were made ahead.
 func (s *streams) drop() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +133,8 @@ func (n *Node) dial(ctx context.Context, addr string) (net.Conn, error) {
 // when that is done.
 func (n *Node) dialAhead(ctx context.Context, addr string) {
 	var conns []net.Conn
-	// One after the other, for the sake of the commands that are decided
-	// meanwhile. What fails is tried again when that node leads.
+	// One after the other, because commands are decided meanwhile. A connection
+	// that fails is tried again when that node leads.
 	for range n.streams.wanted() {
 		c, err := n.dial(ctx, addr)
 		if err != nil {

@@ -72,7 +72,7 @@ func (n *Node) watch(ctx context.Context) {
 	}
 }
 
-// topology is the part of s that clients are told.
+// topology is the part of s that clients see.
 func topology(s *raftlog.Status) *partition.Topology {
 	t := &partition.Topology{Self: s.NodeID, Term: s.Term}
 	for _, m := range s.Members {
@@ -92,7 +92,7 @@ func topology(s *raftlog.Status) *partition.Topology {
 // ClientAddr is where the clients of a node connect; empty until it is known.
 func ClientAddr(m *raftlog.Member) string { return m.Meta[metaClient] }
 
-// follow finds out when the start-up replay is done: a follower learns what is
+// follow finds out when the start-up replay is done. A follower learns what is
 // committed from the leader only, so this node must have applied what the
 // leader had when it was first asked. That is the goal, 0 until it is known.
 func (n *Node) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint64 {

@@ -10,37 +10,37 @@ import (
 
 // # How long a forwarded command waits
 //
-// ForwardTimeout bounds every wait for the leader: until a frame is sent, and
-// from then on for its answer. Else a frame for which a connection had to be
-// made to a leader far away would end uncertain, though it is about to be
-// answered, and the connection with it, so that the next would fare as badly.
-// Calls that the failure policy can answer as well (Frame.Prompt) wait, from
-// when they were read on, for as long as the leader usually takes, with room to spare, and no longer: a leader that has fallen
-// silent shows after some milliseconds instead of after ForwardTimeout, and the
-// calls after the first are answered at once (forwarder.suspect). The price is
-// a leader that is late for once: it may count what this node has answered.
+// ForwardTimeout bounds every wait for the leader: until a frame is sent, and again for
+// its answer. With one bound for both, a frame that needs a new connection to a distant
+// leader would end uncertain just before its answer. The connection would end with it,
+// and the next frame would fare as badly. Calls that the failure policy can answer
+// (Frame.Prompt) wait from when they were read, for as long as the leader usually
+// takes, with room to spare. So a silent leader shows after some milliseconds instead
+// of after ForwardTimeout, and the calls after the first are answered at once
+// (forwarder.suspect). The price is a leader that is late once: it may count what this
+// node has answered.
 //
-// Everything else waits for ForwardTimeout: what has no other answer, and calls
-// that wait for their commit, whose time is that of a disk.
+// Everything else waits for ForwardTimeout: commands without another answer,
+// and calls that wait for their commit, which takes a disk's time.
 
 const (
-	// promptAnswer is the shortest wait: above what a busy leader's loop or
-	// its collector takes, and PacedFor, and below the 20 ms in which callers
-	// expect an answer.
+	// promptAnswer is the shortest wait. It is above PacedFor and above a busy
+	// leader's loop or collector, and below the 20 ms in which callers expect an
+	// answer.
 	promptAnswer = 12 * time.Millisecond
 	// nearby is the mean below which a leader that takes long is late rather than
 	// far away.
 	nearby = promptAnswer / 3
-	// PacedFor is how long a reply waits for pace where the failure policy has
-	// answers: none is to wait for long, the node's own least of all.
+	// PacedFor bounds how long a reply waits for pace where the failure policy has
+	// answers. No reply may wait long, above all not the node's own.
 	PacedFor = 8 * time.Millisecond
 )
 
 // answerTimes estimates how long the leader takes to answer, as TCP estimates
-// round trips (RFC 6298): a mean and a mean deviation of what was measured, and
-// a longer wait after each answer that did not come in time, until one does.
-// Unlike TCP's, the wait grows by a quarter and not to its double, since calls
-// have been promised an answer within 20 ms.
+// round trips (RFC 6298), from a mean and a mean deviation. The wait grows
+// after each answer that was late, until one is in time. Unlike TCP's, the wait
+// grows by a quarter and does not double, since calls have been promised an
+// answer within 20 ms.
 type answerTimes struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -49,7 +49,7 @@ type answerTimes struct {
 	missed    int // waits in vain since the last answer
 }
 
-// add adds a measurement; answer is false for one that is no command's.
+// add adds a measurement; answer is false if it is not of a command.
 func (t *answerTimes) add(d time.Duration, answer bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -125,9 +125,10 @@ func (f *forwarder) gone(fr *Frame) bool {
 }
 
 // suspect notes that the leader of an epoch has not answered a frame. If the
-// failure policy has an answer, frames then end unsent, at once instead of each
-// after a timeout of its own, until the leader greets a new stream or there is
-// another. A leader that was not just late is gone for every frame.
+// failure policy has an answer, frames then end unsent at once, instead of each
+// after its own timeout. That ends when the leader greets a new stream, or
+// another leader is known. A leader that was not just late is gone for every
+// frame.
 func (f *forwarder) suspect(epoch uint64, fr *Frame, err error) {
 	if f.part.cfg.OnFailure == FailClosed {
 		return

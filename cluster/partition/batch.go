@@ -7,17 +7,16 @@ import "time"
 // A frame on its own costs both nodes two system calls and some six switches
 // between goroutines, far more than its decision. So a carrier takes every frame
 // that waits, writes them at once, and passes their replies on when all have
-// come. The fewer carriers are at it, the more frames meet: those that take
-// frames are bounded (places), and a frame that comes meanwhile waits for one
-// of them. A batch whose replies take long, as those that wait for their commit
-// do, gives its place to another carrier.
+// come. The fewer carriers take frames, the more frames travel together. So
+// their number is bounded (places), and a frame that comes meanwhile waits for
+// one of them. A batch whose replies take long, as those that wait for their
+// commit do, gives its place to another carrier.
 //
-// While the leader has not answered in time, frames are sent one by one: each that
-// is late again leaves what was sent with it uncertain.
+// While the leader is late, frames are sent one by one: each further late answer
+// would make all frames sent with it uncertain.
 //
-// A batch is sent once. The frames of it that were not executed are sent again
-// one by one, each by a carrier of its own, with the deadlines and ends that it
-// would have had alone.
+// A batch is sent once. Frames of it that were not executed are sent again one
+// by one, each by its own carrier, like frames sent alone.
 
 const (
 	// places bounds the batches under way whose replies are not late.
@@ -25,7 +24,7 @@ const (
 	// lateBatch is how long a batch keeps its place: well above what a leader
 	// takes that does not wait for a commit.
 	lateBatch = 2 * time.Millisecond
-	// batchFrames and batchBytes bound a batch, but for its first frame.
+	// batchFrames and batchBytes bound a batch, except for its first frame.
 	batchFrames = 64
 	batchBytes  = 64 << 10
 )
@@ -65,8 +64,8 @@ func (fr *Frame) joins() bool {
 // together reports whether a frame may be sent with others now.
 func (f *forwarder) together(fr *Frame) bool { return fr.joins() && !f.answers.late() }
 
-// gather takes the frames that wait and may travel with first, which may travel
-// with others, and puts back the one behind them.
+// gather takes the waiting frames that may travel with first, if that may
+// travel with others. It puts the frame after them back.
 func (c *carrier) gather(first *Frame) []*Frame {
 	batch := append(c.batch[:0], first)
 	for size := len(first.buf); len(batch) < batchFrames && size < batchBytes; {
@@ -93,7 +92,7 @@ func (c *carrier) again(fr *Frame) {
 	}
 }
 
-// merge makes fr the frames of a batch, one behind the other. It waits for as
+// merge makes fr the frames of a batch, one after the other. It waits for as
 // long as any of them.
 func (fr *Frame) merge(batch []*Frame) {
 	first := batch[0]
@@ -113,8 +112,8 @@ func (fr *Frame) merge(batch []*Frame) {
 	}
 }
 
-// split gives the frames of a batch what has become of them in fr, and returns
-// those that are to be sent again: if fr has no end, those without all replies.
+// split gives each frame of a batch its result in fr. It returns the frames to
+// send again: if fr has no end, those without all replies.
 func (fr *Frame) split(batch []*Frame, ended bool) (open []*Frame) {
 	first := 0 // item
 	for _, part := range batch {

@@ -21,7 +21,7 @@ func waiting(p *Partition, frames ...*Frame) (*carrier, *Frame) {
 	return &carrier{f: f, place: place{of: f.places, taken: true}}, <-f.frames
 }
 
-// mayWait gives a frame the deadlines of one that was queued now.
+// mayWait gives a frame the deadlines of a frame that was queued now.
 func mayWait(fr *Frame) *Frame {
 	fr.started = time.Now()
 	fr.retry, fr.answer = fr.started.Add(patience), fr.started.Add(patience)
@@ -100,7 +100,7 @@ func TestABatchEndsUnknownWhereItsRepliesEnd(t *testing.T) {
 	require.Equal(t, 0, e.Replied())
 }
 
-// What was not executed is sent again, and nothing else.
+// Only commands that were not executed are sent again.
 func TestFramesOfARefusedBatchAreSentAgain(t *testing.T) {
 	f := newFake(Following)
 	var mu sync.Mutex
@@ -151,8 +151,8 @@ func TestABatchIsNotSentByANodeThatLeads(t *testing.T) {
 	require.Equal(t, Ours, b.End())
 }
 
-// What speaks another protocol, of another database, or may take long, travels
-// in its own way.
+// A frame of another protocol or database, or one that may take long, travels
+// alone.
 func TestOnlyFramesOfAKindTravelTogether(t *testing.T) {
 	for _, change := range []func(*Frame){
 		func(fr *Frame) { fr.RESP3 = true },

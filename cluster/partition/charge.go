@@ -16,10 +16,11 @@ import (
 // chargeFields is how many describe one charge: key, algorithm, rounding, align,
 // limit, period in ns, burst, units, initial value, deadline in ns. The number of
 // the align has the database from bit chargeDB on. Only a counter has a deadline,
-// and units and a value that may be negative; for its period it has when it expired
-// as the node found it. A policy's limit has resets and scalings in the places of
-// a counter's initial value and deadline. That of a calendar has no period, and has
-// there when the window ends that it was admitted in.
+// and units and a value that may be negative. In the place of a period it has the
+// time at which the counter had expired when the node found it. A policy's limit
+// has resets and scalings in the places of a counter's initial value and deadline.
+// That of a calendar has no period, and has there when the window ends that it was
+// admitted in.
 //
 // Charges of limits only travel without the last two. A plus sign before the number
 // says that they are there.

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// dialing is a stream to the leader in the making. It outlasts the frame that
-// it was begun for, and the next one finds the stream made: to a leader that is
-// far away it takes longer than an answer.
+// dialing is a stream to the leader that is being made. It outlasts the frame
+// that needed it, and the next frame finds it made: to a distant leader a dial
+// takes longer than an answer.
 type dialing struct {
 	epoch  uint64
 	cancel context.CancelFunc
@@ -62,9 +62,9 @@ func (d *dialing) abandon() {
 	}
 }
 
-// connect makes sure that there is a stream to the present leader, whose server
-// answers. What is not made by the deadline goes on being made, for the next
-// frame.
+// connect makes sure that there is a stream to the present leader, and that its
+// server answers. A stream that is not ready by the deadline goes on being
+// made, for the next frame.
 func (c *carrier) connect(deadline time.Time) error {
 	epoch := c.f.epoch.Load()
 	if c.dialing != nil {
@@ -103,7 +103,7 @@ func (c *carrier) adopt() error {
 	return d.err
 }
 
-// broken returns a channel that tells of the end of an idle stream.
+// broken returns a channel that is closed when an idle stream ends.
 func (c *carrier) broken() <-chan error {
 	if c.stream == nil {
 		return nil

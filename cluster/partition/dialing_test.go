@@ -34,7 +34,7 @@ func (l *farAway) Dial(ctx context.Context) (net.Conn, error) {
 	}
 }
 
-// hurried gives a frame the deadline of one that has hardly any time left.
+// hurried gives a frame the deadline of a frame that has hardly any time left.
 func hurried(commands ...string) *Frame {
 	fr, _ := frameOf(commands...)
 	mayWait(fr).retry = time.Now().Add(time.Millisecond)

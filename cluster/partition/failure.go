@@ -14,8 +14,8 @@ var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
 // confirmed in time that this node still leads.
 var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
 
-// ErrUnstored answers what was decided and is in force, but is in the memory of
-// one node only, whose disk is full. Nothing is lost while the node runs.
+// ErrUnstored answers a decision that is in force, but only in the memory of
+// one node, whose disk is full. Nothing is lost while the node runs.
 var ErrUnstored error = unstored{}
 
 type unstored struct{}
@@ -29,12 +29,12 @@ func (unstored) Unwrap() error { return ErrUnverified }
 type OnFailure uint8
 
 const (
-	// FailClosed answers CLUSTERDOWN to what has certainly not been executed,
+	// FailClosed answers CLUSTERDOWN to commands that were certainly not executed,
 	// and UNCERTAIN to the rest.
 	FailClosed OnFailure = iota
 	// FailOpen answers every call of a limit as if the limit were full, up to a
-	// multiple of it (Config.Backstop), flagged as degraded, and counts as if
-	// counters were absent; other commands get the answers of FailClosed.
+	// multiple of it (Config.Backstop), and flags it as degraded. It counts as if
+	// counters were absent. Other commands get the answers of FailClosed.
 	FailOpen
 	// FailLocal decides limits on this node's share of them, flagged as
 	// degraded, and counts on this node's copies of counters. Refunds, slots and
@@ -42,8 +42,7 @@ const (
 	FailLocal
 )
 
-// Answers of a node that has executed nothing of what another one forwarded, as
-// RESP errors.
+// RESP errors of a node that has executed nothing of the forwarded commands.
 const (
 	// TextNotLeader: another node may lead.
 	TextNotLeader = "TRYAGAIN not the leader"

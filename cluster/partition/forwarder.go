@@ -9,9 +9,9 @@ import (
 )
 
 // forwarder carries frames to the leader over a bounded pool of streams. Each
-// stream has a goroutine, which sends the frames that wait as one batch (see
-// batch.go) and waits for its replies; they start when frames wait, and end when
-// there are none for a while.
+// stream has a goroutine, which sends all waiting frames as one batch (see
+// batch.go) and waits for its replies. Streams start when frames wait, and end
+// when none has waited for a while.
 //
 // A frame of which no byte was written, or whose commands the other side has
 // refused as no leader, is sent again until its deadline. Once bytes were
@@ -64,14 +64,14 @@ const (
 	HandoverQueue = 16 << 10
 	// StreamIdle is how long a stream is kept without frames.
 	StreamIdle = 30 * time.Second
-	// forwardRetry is the pause before another attempt, and handoverRetry that
-	// before another one to reach a leader that hands over: it may have failed
-	// to do so.
+	// forwardRetry is the pause before another attempt. handoverRetry is the pause
+	// before another attempt to reach a leader that hands over: its handover may
+	// have failed.
 	forwardRetry  = 2 * time.Millisecond
 	handoverRetry = 50 * time.Millisecond
-	// handoverAfter is for how long after a handover frames wait as in it, and
-	// settledAfter for how long those do that the failure policy can answer, if
-	// the next leader has answered one promptly.
+	// For handoverAfter after a handover, frames wait as during it. Frames that
+	// the failure policy can answer wait so only for settledAfter, if the next
+	// leader has answered one promptly.
 	handoverAfter = time.Second
 	settledAfter  = 100 * time.Millisecond
 	// pausedFrom is how late the end of a wait comes where this process was not run.
@@ -79,9 +79,9 @@ const (
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
-	// formerWait is how long a slow command is still waited for when another
-	// leader is known, or none, unless ForwardTimeout is longer: a former leader
-	// that can be heard answers at once when it is deposed.
+	// formerWait bounds the wait for a slow command's answer once another leader,
+	// or none, is known, unless ForwardTimeout is longer. A former leader that can
+	// be heard answers at once when it is deposed.
 	formerWait = 500 * time.Millisecond
 )
 
@@ -135,9 +135,9 @@ func (f *forwarder) noteHandover() {
 	f.noted.Store(int64(time.Since(f.begun)))
 }
 
-// handingOver reports whether a frame is to wait for the next leader: while
-// leadership is being handed over, and for some time after, in which streams to
-// the next leader are made and it is busy with what has waited.
+// handingOver reports whether a frame must wait for the next leader. It must
+// during a handover and for some time after, while streams are made and the
+// leader is busy with frames that waited.
 func (f *forwarder) handingOver(prompt bool) bool {
 	switch f.part.Role() {
 	case Handover:
@@ -150,9 +150,9 @@ func (f *forwarder) handingOver(prompt bool) bool {
 	return false
 }
 
-// handoverFor is for how long after a handover a frame waits as in it. What the
-// failure policy can answer need not once the next leader is at it: should that
-// fall silent for a moment, a caller would wait for the moment's end.
+// handoverFor is for how long after a handover a frame waits as in it. Frames
+// that the failure policy can answer need not wait once the next leader
+// answers. If that fell silent for a moment, callers would wait for its end.
 func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	if prompt && f.settled.Load() == f.epoch.Load()+1 {
 		return settledAfter
@@ -160,10 +160,10 @@ func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	return handoverAfter
 }
 
-// outlast reports whether a frame whose wait is over waits for its replies for
-// longer. One that was sent before a handover was noticed waits for as long as one
-// that came then: the leader is about to answer. And where this process was not
-// run, what came meanwhile is still to be read.
+// outlast reports whether a frame whose wait is over waits longer for its replies.
+// A frame that was sent before a handover was noticed waits as long as one that
+// came then: the leader is about to answer. If this process did not run for a
+// while, replies that came meanwhile are still to be read.
 func (f *forwarder) outlast(fr *Frame) bool {
 	if !fr.handover && f.handingOver(fr.Prompt) {
 		fr.awaitNext(f.part.cfg.HandoverWait)
@@ -187,8 +187,8 @@ func (fr *Frame) awaitNext(d time.Duration) {
 	}
 }
 
-// leaderChanged lets no frame use a stream to a former leader, and waits for
-// what is slow and was sent to it for formerWait at most.
+// leaderChanged stops frames from using streams to a former leader. It waits
+// for slow commands that were sent to that leader for formerWait at most.
 func (f *forwarder) leaderChanged() {
 	f.epoch.Add(1)
 	f.answers.forgive()
@@ -197,10 +197,10 @@ func (f *forwarder) leaderChanged() {
 	f.curtail(f.lastAnswer())
 }
 
-// leaderLost waits for what is slow no longer if no leader is known for
-// formerWait: what follows on its connections, and what waits for a stream, has
-// an answer without one. A leader that is heard again by then may still answer,
-// and is waited for as long when it is lost again.
+// leaderLost stops waiting for slow commands if no leader is known for
+// formerWait. Commands after them on their connections, and commands that wait
+// for a stream, have an answer without a leader. A leader that is heard again
+// by then may still answer; if it is lost again, the wait begins anew.
 func (f *forwarder) leaderLost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -321,7 +321,7 @@ type carrier struct {
 	merged  Frame    // scratch
 }
 
-// deliver gets a frame answered, as far as that can be before its deadline.
+// deliver tries to get a frame answered before its deadline.
 func (c *carrier) deliver(fr *Frame) {
 	p := c.f.part
 	var asked time.Time // when a leader that hands over was asked last
@@ -365,8 +365,8 @@ func (c *carrier) deliver(fr *Frame) {
 	}
 }
 
-// attempt sends a frame. It returns false if nothing of what has no reply yet
-// was executed.
+// attempt sends a frame. It returns false if no command without a reply was
+// executed.
 func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	p := c.f.part
 	begun := time.Now()

@@ -15,11 +15,11 @@ type Frame struct {
 	RESP3 bool
 	// DB is the database that its commands are about.
 	DB uint8
-	// Selects tells that they may leave another database selected.
+	// Selects reports that they may leave another database selected.
 	Selects bool
-	// Slow tells that its commands may take, or wait, long.
+	// Slow reports that its commands may take, or wait, long.
 	Slow bool
-	// Prompt tells that the failure policy can answer all of its commands.
+	// Prompt reports that the failure policy can answer all of its commands.
 	Prompt bool
 	// Client is whose the commands are, if the leader is to know; see Client.
 	Client Client
@@ -50,8 +50,8 @@ type Frame struct {
 	end     End
 }
 
-// Client is who has sent the commands of a frame: the user that the client is,
-// what it has called itself, and its address. The zero value says nothing.
+// Client is the sender of a frame's commands: its user, the name that it has
+// given itself, and its address. The zero value says nothing.
 type Client struct{ User, Name, Addr string }
 
 // frameItem is one command, or one transaction.
@@ -65,7 +65,7 @@ type frameItem struct {
 type End uint8
 
 const (
-	// Answered: there are none.
+	// Answered: there are no replies to wait for.
 	Answered End = iota
 	// Unwritten: they were certainly not executed.
 	Unwritten
@@ -105,7 +105,7 @@ func (fr *Frame) bound(start int) {
 	fr.out = append(append(make([]byte, 0, start+2*len(TextNoRoom)), fr.out[:start]...), "-"+TextNoRoom+"\r\n"...)
 }
 
-// Begin begins an item of which the leader sends drop replies before the one
+// Begin begins an item for which the leader sends drop replies before the one
 // that counts.
 func (fr *Frame) Begin(drop int) {
 	fr.items = append(fr.items, frameItem{start: len(fr.buf), drop: drop})
@@ -126,7 +126,7 @@ func (fr *Frame) Replied() int { return fr.replied }
 // Reply is the reply of item i.
 func (fr *Frame) Reply(i int) []byte { return fr.out[fr.replyStart(i):fr.items[i].reply] }
 
-// From is the commands of item i and of those behind it, as they were appended.
+// From returns the commands from item i on, as they were appended.
 func (fr *Frame) From(i int) []byte { return fr.buf[fr.items[i].start:] }
 
 // Args parses the first command of item i.

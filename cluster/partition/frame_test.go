@@ -15,8 +15,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// scriptedLeader answers the commands of every stream, but for its greetings,
-// with what answer returns for their arguments; an empty answer ends the stream.
+// scriptedLeader answers the commands of every stream, except for its greetings,
+// with answer's result for their arguments; an empty answer ends the stream.
 func scriptedLeader(t *testing.T, answer func(command string) string) func(context.Context) (net.Conn, error) {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
@@ -119,7 +119,7 @@ func TestFramesAreAnsweredByTheLeader(t *testing.T) {
 	}
 }
 
-// What was sent and has no reply is unknown, from the first such item on.
+// A sent command without a reply is uncertain, from the first such item on.
 func TestAFrameEndsUnknownWhereItsRepliesEnd(t *testing.T) {
 	f := newFake(Following)
 	f.dial = scriptedLeader(t, func(c string) string {
@@ -135,8 +135,8 @@ func TestAFrameEndsUnknownWhereItsRepliesEnd(t *testing.T) {
 	require.Equal(t, 1, fr.Replied())
 }
 
-// What has not been sent is given back to a node that leads, and is not executed
-// where no leader is known.
+// Commands that were not sent go back to a node that leads, and are not executed
+// if no leader is known.
 func TestAFrameThatIsNotSentIsNotExecuted(t *testing.T) {
 	f := newFake(Handover)
 	p := fakePartition(t, f, FailClosed)
@@ -155,7 +155,8 @@ func TestAFrameThatIsNotSentIsNotExecuted(t *testing.T) {
 	require.Equal(t, Unwritten, fr.End())
 }
 
-// A refusal of the leader is as if nothing had been sent: another one answers.
+// After a refusal by the leader, it is as if nothing had been sent: the next
+// leader answers.
 func TestARefusedFrameIsSentAgain(t *testing.T) {
 	f := newFake(Following)
 	times := 0
@@ -175,8 +176,8 @@ func TestARefusedFrameIsSentAgain(t *testing.T) {
 	require.Equal(t, "+then\r\n", string(fr.Reply(1)))
 }
 
-// A leader that is lost, heard again and lost once more may answer what is slow
-// for as long after the second loss as after one alone.
+// A leader that is lost, heard again and lost once more may answer slow
+// commands for as long after the second loss.
 func TestALeaderLostTwiceIsWaitedForFromTheSecondLoss(t *testing.T) {
 	const wait = 2 * time.Second
 	sent, silent := make(chan struct{}), make(chan struct{})

@@ -15,9 +15,9 @@ const (
 	healEvery = 100 * time.Millisecond
 	// chargeBatch bounds the keys of one batch.
 	chargeBatch = 256
-	// chargeBytes bounds the bytes of its keys, but for the last. With that, and
-	// its limits, a batch is below the least QueryBufferLimit that the leader may
-	// have.
+	// chargeBytes bounds the bytes of its keys, except for the last. With that,
+	// and its limits, a batch is below the least QueryBufferLimit that the leader
+	// may have.
 	chargeBytes = 64 << 10
 	// chargeTimeout bounds the wait for a commit when this node itself leads.
 	chargeTimeout = 2 * time.Second
@@ -25,9 +25,9 @@ const (
 	chargePoll = 5 * time.Millisecond
 )
 
-// healer charges at the leader what was admitted on this node's share while
-// there was none. Charges travel in numbered batches, each as a frame of one
-// RL.CHARGE; a batch whose answer does not come is sent again under its number,
+// healer charges at the leader the calls that this node's share admitted while
+// there was no leader. Charges travel in numbered batches, each as a frame of
+// one RL.CHARGE. A batch without an answer is sent again under its number,
 // which the leader charges once.
 type healer struct {
 	part    *Partition
@@ -98,7 +98,7 @@ func (h *healer) heal() {
 	}
 }
 
-// take returns the charges of one batch, nil if there are none.
+// take returns the charges of one batch, or nil.
 func (h *healer) take() (batch []engine.Charge) {
 	most := min(chargeBatch, (h.part.cfg.MaxArgs-chargeHead)/chargeFields)
 	for size := 0; len(batch) < most && size < chargeBytes; {

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// patience is how long a test waits for what should come at once.
+// patience bounds a test's wait for an event that should come at once.
 const patience = 10 * time.Second
 
 // fakeReplication is a Replication whose state a test sets.

@@ -39,8 +39,9 @@ func (p *Partition) LastLeader() string {
 	return ""
 }
 
-// Leaderless returns for how long no leader has been seen. known tells whether
-// one is seen now; the time counts from the first look without.
+// Leaderless returns for how long no leader has been seen. known reports
+// whether one is known now; the time counts from the first look without a
+// leader.
 func (p *Partition) Leaderless(known bool) time.Duration {
 	if known {
 		p.lastLeader.lost.Store(0)

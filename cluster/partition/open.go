@@ -12,13 +12,13 @@ import (
 // DefaultBackstop is how many times each limit FailOpen admits at most.
 const DefaultBackstop = 10
 
-// openQuiet is how long after the last decision, and with a leader, what was
-// counted is forgotten. A leader that comes and goes within that gives nobody the
-// whole backstop again.
+// openQuiet is when counts are forgotten: this long after the last decision, and
+// with a leader. A leader that comes and goes within that gives nobody the whole
+// backstop again.
 const openQuiet = time.Minute
 
 // open decides as if limits were full, up to a backstop, while no leader answers.
-// What it has admitted stays in its memory: nobody is told.
+// Its counts stay in its memory: no other node learns of them.
 type open struct {
 	part     *Partition
 	log      *slog.Logger
@@ -62,7 +62,7 @@ func (o *open) leave() {
 	o.gap = nil
 	o.backstop.Forget()
 	c := o.backstop.Counts()
-	o.log.Info("a leader decides again: what was admitted meanwhile is forgotten", "denied", c.Denied, "forgotten", c.Forgotten)
+	o.log.Info("a leader decides again: the calls admitted meanwhile are forgotten", "denied", c.Denied, "forgotten", c.Forgotten)
 }
 
 func (o *open) close() {

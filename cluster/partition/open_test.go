@@ -23,8 +23,8 @@ func admits(t *testing.T, l Limiter, calls int) (n int) {
 	return n
 }
 
-// What open admits is counted until a leader has been there, and nobody has asked,
-// for some time; then it is forgotten.
+// open keeps its counts until a leader has been there, and nobody has called, for
+// some time; then it forgets them.
 func TestOpenForgetsWithALeader(t *testing.T) {
 	f := newFake(Orphaned)
 	p := fakePartition(t, f, FailOpen)

@@ -18,14 +18,14 @@ type Front interface {
 	// Recheck has the held replies looked at again: tickets are complete, or
 	// some were held for pace for long enough.
 	Recheck()
-	// AwaitBatches returns when every batch of commands that had begun has
-	// ended, its jobs on workers too, and what it waits for has been asked for
-	// by Await. It returns ctx's error when that takes too long.
+	// AwaitBatches returns when every batch of commands that had begun has ended,
+	// with its jobs on workers, and Await has been called for its replies. It
+	// returns ctx's error when that takes too long.
 	AwaitBatches(ctx context.Context) error
-	// Deposed tells that this node decides no more.
+	// Deposed reports that this node decides no more.
 	Deposed()
-	// LeaderChanged tells of another leader. old is the one before; where
-	// clients reach either may be unknown.
+	// LeaderChanged reports another leader. old is the one before; where clients
+	// reach either may be unknown.
 	LeaderChanged(old, leader TopologyNode)
 }
 
@@ -65,9 +65,9 @@ type Slots struct{ First, Last uint16 }
 // Has reports whether slot is one of them.
 func (s Slots) Has(slot uint16) bool { return s.First <= slot && slot <= s.Last }
 
-// Partition is a range of hash slots as this node sees it: who decides for it
-// and, while this node does, which replies may leave; while another does, it
-// takes commands there.
+// Partition is a range of hash slots as this node sees it. It says who decides
+// for the range. While this node does, it says which replies may leave; while
+// another does, it takes commands there.
 //
 // All methods may be called by any goroutine. None that is called for a batch
 // of commands takes a lock.
@@ -154,8 +154,8 @@ func (p *Partition) HandingOver() bool { return p.fast.handingOver(false) }
 // where that refuses.
 func (p *Partition) Degraded() Limiter { return p.DegradedBy(p.cfg.OnFailure, 0) }
 
-// DegradedBy is Degraded for what another failure policy says, with a backstop of
-// its own unless that is 0. It is not for after Close.
+// DegradedBy is Degraded for another failure policy, with a backstop of its own
+// unless that is 0. It must not be called after Close.
 func (p *Partition) DegradedBy(f OnFailure, backstop int64) Limiter {
 	p.degradedMu.Lock()
 	defer p.degradedMu.Unlock()
@@ -200,14 +200,14 @@ func (p *Partition) Slots() Slots { return p.cfg.Slots }
 // Engine decides while this node leads.
 func (p *Partition) Engine() *engine.Engine { return p.engine }
 
-// Standing is what a batch of commands goes by.
+// Standing is the state by which a batch of commands is handled.
 type Standing struct {
 	Role    Role
 	Ticket  uint64
 	Durable bool
 }
 
-// Standing returns what a batch that begins now goes by.
+// Standing returns the state for a batch that begins now.
 func (p *Partition) Standing() Standing {
 	if p.alone {
 		return Standing{Role: Leading}
@@ -218,7 +218,7 @@ func (p *Partition) Standing() Standing {
 var errAlone = errors.New("this node is in no cluster")
 
 // alone is the replication of a node on its own: it always leads, and nothing
-// has to be waited for. Its tickets are 0, which is none.
+// has to be waited for. Its tickets are 0, which means no ticket.
 type alone struct{}
 
 func (alone) Role() Role                                   { return Leading }

@@ -17,7 +17,7 @@ type Replication interface {
 	// Await asks for that commit soon, since a reply waits for it. It is
 	// called at most once a batch.
 	Await()
-	// Durable tells whether replies wait for their commit unless a call says
+	// Durable reports whether replies wait for their commit unless a call says
 	// ASYNC.
 	Durable() bool
 	// DialLeader opens a stream to the leader, on which its server reads

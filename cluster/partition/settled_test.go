@@ -7,8 +7,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// After a handover, what the failure policy can answer waits as in it only until
-// the next leader is at it: then it waits for as long as for any leader.
+// After a handover, a call that the failure policy can answer waits as during it
+// only until the next leader answers. Then it waits for as long as for any
+// leader.
 func TestAHandoverIsOverWhenTheNextLeaderAnswers(t *testing.T) {
 	r := newFake(Following)
 	r.dial = scriptedLeader(t, func(c string) string { return "+" + c + "\r\n" })
@@ -43,8 +44,8 @@ func TestAHandoverIsOverWhenTheNextLeaderAnswers(t *testing.T) {
 	require.True(t, f.handingOver(true), "the next one")
 }
 
-// What is under way when a handover is announced waits for its outcome, although it was
-// sent before, and part of its replies is there.
+// A frame that is under way when a handover is announced waits for its outcome,
+// although it was sent before, and some of its replies are there.
 func TestAHandoverPutsTheEndOfWaitsOff(t *testing.T) {
 	asked, release := make(chan struct{}), make(chan struct{})
 	r := newFake(Following)
@@ -68,7 +69,8 @@ func TestAHandoverPutsTheEndOfWaitsOff(t *testing.T) {
 	require.Equal(t, "+B\r\n", string(fr.Reply(1)))
 }
 
-// Where this process was not run, what came meanwhile counts, once.
+// If this process did not run for a while, replies that came meanwhile count,
+// once.
 func TestAPauseOfThisNodeIsNoSilenceOfTheLeader(t *testing.T) {
 	f := fakePartition(t, newFake(Following), FailClosed).fast
 	fr, _ := frameOf("A")

@@ -118,6 +118,6 @@ func (s *share) leave() {
 	defer s.mu.Unlock()
 	if s.gap && time.Since(s.asked) > gapQuiet {
 		s.gap = false
-		s.log.Info("a leader decides again, and has been charged what was admitted meanwhile", "admitted", s.local.Admitted())
+		s.log.Info("a leader decides again, and has been charged for the calls admitted meanwhile", "admitted", s.local.Admitted())
 	}
 }

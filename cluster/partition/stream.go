@@ -15,8 +15,9 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// These errors tell that the other side has executed none of the commands
-// without reply: it is not the leader, it is about to be or to cease, it stops.
+// These errors say that the other side has executed none of the commands
+// without reply. It is not the leader, becomes or ceases to be the leader, or
+// stops.
 var (
 	errRefusedByPeer = errors.New(TextNotLeader)
 	errHandingOver   = fmt.Errorf("%w: %s", errRefusedByPeer, TextHandover)
@@ -169,10 +170,10 @@ func (s *leaderStream) close() {
 }
 
 // exchange sends the items of fr that have no reply yet and reads their
-// replies, of at most most bytes. After an error the stream is of no use; sent
-// tells whether anything may have reached the leader.
-// errHandingOver leaves the stream as it was. longer may put off the end of the
-// wait when that is reached, and reports whether it has.
+// replies, of at most most bytes. After an error the stream cannot be used;
+// sent reports whether anything may have reached the leader. errHandingOver
+// leaves the stream as it was. longer may put off the end of the wait when that
+// is reached, and reports whether it has.
 func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (sent bool, err error) {
 	_ = s.nc.SetWriteDeadline(fr.answer)
 	s.buf = s.buf[:0]
@@ -198,7 +199,7 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 		case bytes.HasPrefix(reply, []byte(lastWord)):
 			return true, errPeerCloses
 		case reply[0] == '-':
-			// What follows it was executed, but elsewhere than it should.
+			// Commands after it were executed, but in the wrong database.
 			return true, fmt.Errorf("turn to a frame: %s", bytes.TrimSpace(reply))
 		}
 	}
@@ -210,7 +211,7 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 	return true, err
 }
 
-// anyDB stands for a stream's database that nobody knows.
+// anyDB is the database of a stream whose database is not known.
 const anyDB = 255
 
 // turnTo makes the stream speak the protocol of fr, about its database and for
@@ -248,10 +249,10 @@ const (
 	lastWord  = "-" + TextClosing
 )
 
-// Refuses reports whether a node's reply says that it has not executed a
-// command of another node's, since it does not lead. Whoever replies so goes on
-// until RL.CLIENT comes on the stream: of a frame, it executes no command behind
-// one that it has refused.
+// Refuses reports whether a node's reply says that it has not executed a command
+// of another node, since it does not lead. The node goes on to refuse until
+// RL.CLIENT comes on the stream: of a frame, it executes no command after one that
+// it has refused.
 func Refuses(reply []byte) bool {
 	return string(reply) == notLeader || string(reply) == handover
 }

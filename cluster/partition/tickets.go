@@ -5,13 +5,13 @@ import (
 	"slices"
 )
 
-// TicketLost stands for the ticket of what was decided by a node that leads no
-// more: its commit cannot be awaited.
+// TicketLost is the ticket of a decision by a node that leads no more: its
+// commit cannot be awaited.
 const TicketLost = 1<<64 - 1
 
-// TakeTicket returns the ticket of what has been decided by now. The ticket is
-// taken before the look at the seal: one that was read before the seal is among
-// those that a deposed leader fails.
+// TakeTicket returns the ticket of all decisions so far. The ticket is taken
+// before the look at the seal, so a deposed leader fails every ticket that was
+// read before the seal.
 func (p *Partition) TakeTicket() uint64 {
 	ticket := p.Ticket()
 	if p.engine.Sealed() {
@@ -33,15 +33,15 @@ type failure struct {
 	err      error
 }
 
-// failuresKept bounds the memory of failures. A reply is held within the same
-// batch that took its ticket, so that only a batch which outlasts so many later
-// failures could take a failure for a success.
+// failuresKept bounds the memory of failures. A reply is held within the batch
+// that took its ticket. So only a batch that outlasts so many later failures
+// could take a failure for a success.
 const failuresKept = 64
 
 // Has reports whether ticket is complete.
 func (c *Completed) Has(ticket uint64) bool { return ticket <= c.upTo }
 
-// Outcome reports whether ticket is complete, and with what error: that of the
+// Outcome reports whether ticket is complete, and with which error: that of the
 // latest failure among the tickets from since on.
 func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
 	if ticket > c.upTo {
@@ -67,13 +67,13 @@ func (c *Completed) Lost(since, ticket uint64) bool {
 func (p *Partition) Completed() *Completed { return p.completed.Load() }
 
 // Release completes every ticket up to and including upTo that is not complete
-// yet: the replies that wait for them are sent, or, when err is not nil, each is
-// replaced by err, whose text is a RESP error with its code ("UNCERTAIN …").
-// It does not wait for connections.
+// yet. If err is nil, the replies that wait for them are sent. Otherwise each is
+// replaced by err, whose text is a RESP error with its code ("UNCERTAIN …"). It
+// does not wait for connections.
 //
-// No release is missed: who holds a reply marks that it waits before it looks at
-// the completed tickets, and Release stores them before Front.Recheck looks for
-// the mark.
+// No release is missed. The holder of a reply first marks that it waits, then
+// looks at the completed tickets. Release stores them before Front.Recheck looks
+// for the mark.
 func (p *Partition) Release(upTo uint64, err error) {
 	p.mu.Lock()
 	old := p.completed.Load()

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/ledger"
 )
 
-// quietFront counts what a partition tells it.
+// quietFront counts the partition's calls.
 type quietFront struct{ rechecks int }
 
 func (f *quietFront) Recheck()                         { f.rechecks++ }
@@ -125,8 +125,8 @@ func TestLeaderless(t *testing.T) {
 	})
 }
 
-// Who looks while another leader is told finds it lost for a moment at most, not
-// since the node began.
+// Between the notices of two leaders, a caller finds the leader lost for a
+// moment at most, not since the node began.
 func TestLeaderlessBesideANewLeader(t *testing.T) {
 	p, _ := alonePartition()
 	p.begun = time.Now().Add(-time.Hour)

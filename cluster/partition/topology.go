@@ -16,7 +16,7 @@ type TopologyNode struct {
 	Leader bool
 	Voter  bool
 	Alive  bool
-	// LagEntries and LagMillis tell how far its log is behind the leader's.
+	// LagEntries and LagMillis are how far its log is behind the leader's.
 	LagEntries uint64
 	LagMillis  int64
 }
