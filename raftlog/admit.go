@@ -79,8 +79,8 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 // inviteTimeout bounds the wait for the answer of a node that is taken in.
 const inviteTimeout = 2 * time.Second
 
-// invite tells a node that holds nothing which cluster it is about to be part
-// of. Before that it hears no leader.
+// invite tells an empty node which cluster it is about to join. Before that it
+// hears no leader.
 func (g *Group) invite(ctx context.Context, m memberArgs) error {
 	ctx, cancel := context.WithTimeout(ctx, inviteTimeout)
 	defer cancel()
@@ -112,7 +112,8 @@ func (g *Group) adopted(raw json.RawMessage) error {
 	return err
 }
 
-// statusAt asks a node for its status, and fails if another one answers.
+// statusAt asks the node at an address for its status, and fails if another
+// node answers.
 func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
-// A node that has been started again goes by the bound that was saved.
+// A node that has restarted uses the bound that was saved.
 func TestTheClockIsTheBoundsOrTheLogs(t *testing.T) {
 	f, _, _ := testFSM("a")
 	f.now = func() int64 { return int64(time.Minute) }
@@ -23,7 +23,7 @@ func TestTheClockIsTheBoundsOrTheLogs(t *testing.T) {
 	require.Equal(t, b.At(f.now()), now)
 }
 
-// Only entries that arrive after the start tell how old the cluster clock is.
+// Only entries that arrive after the start show how old the cluster clock is.
 func TestClockAfterReplay(t *testing.T) {
 	f, m, _ := testFSM("a")
 	f.resumed = func() int64 { return int64(time.Hour) }
@@ -41,9 +41,9 @@ func TestClockAfterReplay(t *testing.T) {
 	require.Less(t, m.base, int64(time.Second), "live: no jump")
 }
 
-// A leader's clock goes on where it was, but for the way of its last entry: an
-// entry counts from when it arrived, and on an idle cluster it is applied tens
-// of milliseconds later.
+// A leader's clock goes on where it was, except for the way of its last entry.
+// An entry counts from when it arrived; an idle cluster applies it tens of
+// milliseconds later.
 func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 	t.Parallel()
 	c, l := newTrio(t)
@@ -71,8 +71,8 @@ func TestAnIdleHandoverCostsLittleTime(t *testing.T) {
 	}
 }
 
-// A node whose wall clock is set sees at once that it is not the others' clocks
-// that are wrong, or that they are not any more.
+// A node whose wall clock is set sees at once that the others' clocks are
+// right, or are right again.
 func TestSkewIsOfTheClocksAsTheyAre(t *testing.T) {
 	t.Parallel()
 	var ahead atomic.Int64

@@ -34,8 +34,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// patience is how long a test waits for what takes a second at most: a loaded
-// machine with a slow disk is no defect.
+// patience bounds a test's wait for an event that takes a second at most: a
+// loaded machine with a slow disk is no defect.
 const patience = 30 * time.Second
 
 // testSecret is what the nodes of a testCluster share.
@@ -113,7 +113,8 @@ func newTrio(t testing.TB) (c *testCluster, leader *testNode) {
 // second.
 func (n *testNode) other(i int) *testNode { return n.c.nodes[(n.n+i)%3] }
 
-// sees returns what the node says of another member, zero if it is none.
+// sees returns what the node says of another member, zero if that is not a
+// member.
 func (n *testNode) sees(o *testNode) Member {
 	for _, m := range n.g.Members() {
 		if m.ID == o.cfg.NodeID {

@@ -25,8 +25,8 @@ type Timeouts struct {
 	Lease     time.Duration // silence of a majority after which a leader steps down
 }
 
-// Heartbeats wait behind a follower's disk writes (see DESIGN.md), so the
-// timeouts must stay well above a slow fsync.
+// Heartbeats wait for a follower's disk writes (see DESIGN.md), so the timeouts
+// must stay well above a slow fsync.
 var (
 	// Fast is for machines in one data center with decent disks: a new leader
 	// about 1.0 s (p90 1.3 s) after a crash.
@@ -43,7 +43,7 @@ type Handler func(ctx context.Context, args json.RawMessage) (any, error)
 // Config configures a Group. NodeID, DataDir, Mux and Fatal are required;
 // Recover needs the first two only.
 type Config struct {
-	// GroupID tells the groups of a process apart, on the wire and on disk.
+	// GroupID distinguishes the groups of a process, on the wire and on disk.
 	GroupID uint32
 
 	// NodeID names this node for ever: at most 64 bytes. A node that lost its
@@ -80,14 +80,14 @@ type Config struct {
 	// never changes. One level with the oldest formats when empty.
 	Features []Formats
 
-	// Meta is what this node tells its peers about itself, such as the
-	// addresses it serves clients on: see Member. Group.SetMeta replaces it.
+	// Meta is what this node sends its peers about itself, such as its addresses
+	// for clients: see Member. Group.SetMeta replaces it.
 	Meta map[string]string
 
 	// Timeouts is Fast when zero.
 	Timeouts Timeouts
 
-	// Ledger is shared with the machine. It may be nil for one that is never
+	// Ledger is shared with the machine. It may be nil for a machine that is never
 	// cut, as in Recover.
 	Ledger *ledger.Ledger
 
@@ -105,8 +105,8 @@ type Config struct {
 	NoSync bool
 
 	// SnapshotEntries and SnapshotBytes are how much log is written before the
-	// next snapshot: 65536 entries (looked at every two to four minutes) or 256
-	// MiB (looked at every second) when 0.
+	// next snapshot. Entries are looked at every two to four minutes, bytes every
+	// second. When 0 they are 65536 entries and 256 MiB.
 	SnapshotEntries uint64
 	SnapshotBytes   int64
 
@@ -114,9 +114,9 @@ type Config struct {
 	// vote; 10 s when 0.
 	PromoteAfter time.Duration
 
-	// StallTimeout is the age of a serving leader's oldest uncommitted batch at
-	// which it hands leadership over, or, if it cannot, stops, and how long any
-	// node's log write may take before it stops; 10 s when 0.
+	// StallTimeout bounds the age of a serving leader's oldest uncommitted batch:
+	// after it the leader hands over, or, if it cannot, stops. It also bounds a
+	// log write on any node, which then stops. When 0 it is 10 s.
 	StallTimeout time.Duration
 
 	// OnLeader is called after the known leader has changed; id and addr are
@@ -161,9 +161,9 @@ const (
 	minMaxEntry = 1 << 10
 
 	// One batch is cut and not committed at a time: what is decided meanwhile
-	// waits in memory and makes the next batch larger. Each batch costs every
-	// disk a write and a sync however small it is, and every node its wake-ups,
-	// so that more in flight means smaller batches and more of both: two gave
+	// waits in memory and makes the next batch larger. Each batch costs every disk
+	// a write and a sync, and every node its wake-ups, however small it is. With
+	// more in flight, batches are smaller and more numerous. Two in flight gave
 	// 0.6 to 1.0 of the rate of sync decisions (three nodes on one disk, 50
 	// connections, pipeline 16).
 	maxInflightBatches = 1

@@ -62,8 +62,8 @@ const OpTransfer = "transfer"
 
 var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, OpTransfer: true}
 
-// audited are the operations that change the cluster, those of Config.Handlers
-// included.
+// audited are the operations that change the cluster, including those of
+// Config.Handlers.
 var audited = map[string]bool{opJoin: true, opRemove: true, opPromote: true, OpTransfer: true, "set-clock": true}
 
 // memberArgs are the arguments of the operations on one member.
@@ -110,7 +110,7 @@ func (c Caller) forward(ctx context.Context, addr, op string, args, result any) 
 	return c.do(ctx, addr, request{Op: op, Args: raw, Forwarded: true}, result)
 }
 
-// farError is an error of the far side that callers tell apart, in its words.
+// farError is an error of the far side that callers can compare, in its words.
 type farError struct {
 	is   error
 	text string
@@ -186,10 +186,10 @@ func (c Caller) Join(ctx context.Context, addr, id, nodeAddr string) error {
 	return c.Call(ctx, addr, opJoin, memberArgs{ID: id, Addr: nodeAddr}, nil)
 }
 
-// Snapshot starts a snapshot on the node at addr, if run is 0 and none is being
-// written, and returns its state, else that of the one being written. It
-// returns after some seconds at most, whether the snapshot is done or not: ask
-// again with its SnapshotRun.Run.
+// Snapshot returns the state of the snapshot that the node at addr is writing.
+// If run is 0 and none is being written, it starts one. It returns after some
+// seconds at most, whether the snapshot is done or not: ask again with its
+// SnapshotRun.Run.
 func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s SnapshotRun, err error) {
 	return s, c.Call(ctx, addr, opSnapshot, snapshotArgs{run}, &s)
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// A node that does not know an operation says so, in a way that the caller can
-// tell from a failure, also when the request was passed on.
+// A node that does not know an operation says so, also when the request was
+// passed on. That differs from a failure.
 func TestUnknownOperation(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
@@ -25,7 +25,7 @@ func TestUnknownOperation(t *testing.T) {
 	require.NotErrorIs(t, err, ErrUnknownOp)
 }
 
-// What a side does not know in a request or an answer is left out of account.
+// A side ignores what it does not know in a request or an answer.
 func TestFieldsOfOtherVersions(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

@@ -56,8 +56,8 @@ func (n convenerNode) Bootstrap(ctx context.Context, members raft.Configuration)
 	return err
 }
 
-// convene makes the node part of a cluster, and looks then for peers that are
-// part of another one.
+// convene makes the node part of a cluster, and then looks for peers that
+// belong to another cluster.
 func (g *Group) convene(ctx context.Context) {
 	if g.convener.Run(ctx) {
 		g.lookAtPeers(ctx)
@@ -73,9 +73,9 @@ func (g *Group) greeted(raw json.RawMessage) (a member.Answer, err error) {
 	return g.convener.Answer(args)
 }
 
-// lookAtPeers reports, until each has answered, which addresses of Config.Join
-// are those of another cluster: a node that was started alone before it was
-// told of its peers has founded its own, and does not join theirs.
+// lookAtPeers reports which addresses of Config.Join belong to another cluster,
+// until each has answered. A node that was started alone, before it knew its
+// peers, has founded its own cluster and does not join theirs.
 func (g *Group) lookAtPeers(ctx context.Context) {
 	t := time.NewTicker(strangerInterval)
 	defer t.Stop()
@@ -85,14 +85,14 @@ func (g *Group) lookAtPeers(ctx context.Context) {
 			defer cancel()
 			s, err := g.Caller().Status(cctx, addr)
 			if errors.Is(err, peer.ErrSecret) {
-				g.cfg.Logger.Warn("an address of join refuses this node, which goes on without it", "peer", addr, "error", err)
+				g.cfg.Logger.Warn("an address of join refuses this node; it goes on without that address", "peer", addr, "error", err)
 			}
 			if err != nil {
 				return false
 			}
 			foreign := g.cur.Load().id.Foreign(s.ClusterID)
 			if foreign {
-				g.cfg.Logger.Error("a peer belongs to another cluster than this node; to join it, wipe this node's data directory", "peer", addr)
+				g.cfg.Logger.Error("a peer belongs to another cluster; to join that cluster, wipe this node's data directory", "peer", addr)
 			}
 			return !foreign
 		})

@@ -14,8 +14,8 @@ var (
 	// node is not it. Nothing was executed.
 	ErrNotLeader = errors.New("not the leader")
 
-	// ErrNoAnswer is returned by a Caller when what it has reached at an
-	// address does not answer as a node does.
+	// ErrNoAnswer is returned by a Caller when the far end of a connection does
+	// not answer as a node does.
 	ErrNoAnswer = errors.New("no answer")
 
 	// ErrClosed is returned once Close has begun.
@@ -52,8 +52,9 @@ var (
 	// version this build does not know.
 	ErrVersion = errors.New("unknown format version")
 
-	// ErrLevel is returned when the cluster's feature level is above what this
-	// build supports, and to a node of such a build that wants to join.
+	// ErrLevel is returned when the cluster's feature level is above the levels
+	// that this build supports. A node of such a build that wants to join gets it
+	// too.
 	ErrLevel = errors.New("feature level of the cluster is too high")
 
 	// ErrCorrupt is returned when a log entry or a snapshot header cannot be
@@ -71,9 +72,9 @@ var (
 	// another id.
 	ErrOtherNode = member.ErrOtherNode
 
-	// ErrSetBack is reported to Config.Fatal when a peer remembers that this
-	// node held more than it does: its data directory is an older copy, or its
-	// disk has lost what it had acknowledged.
+	// ErrSetBack is reported to Config.Fatal when a peer remembers that this node
+	// held more than it does. Its data directory is an older copy, or its disk has
+	// lost acknowledged data.
 	ErrSetBack = errors.New("data directory is older than what this node has acknowledged")
 
 	// ErrDataGone is reported to Config.Fatal when the data directory of a running
@@ -83,8 +84,8 @@ var (
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = disk.ErrDisk
 
-	// ErrDiskFull is returned to a node that wants to join one which is alone and
-	// whose disk is full: what that decides is in its memory only.
+	// ErrDiskFull is returned to a node that wants to join a single node whose
+	// disk is full: that node keeps its decisions in memory only.
 	ErrDiskFull = errors.New("the disk of the only member is full: make room there first")
 
 	// ErrStalled is reported to Config.Fatal when a log write hangs, or when a
@@ -97,8 +98,8 @@ var (
 	ErrInvariant = errors.New("replication invariant violated")
 )
 
-// formatError says that a build, which knows the versions from oldest to
-// newest, cannot read what has another one.
+// formatError says that a build that knows the versions from oldest to newest
+// cannot read data of another version.
 func formatError(what string, got, oldest, newest byte) error {
 	advice := "upgrade this node"
 	if got < oldest {

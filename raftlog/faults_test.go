@@ -175,7 +175,7 @@ func TestTornBatch(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
 }
 
-// What a follower wrote last is torn by a power loss: it is gone, the rest is
+// A power loss tears a follower's last write: that write is gone, the rest is
 // not, and the leader sends it again.
 func TestTornLog(t *testing.T) {
 	t.Parallel()

@@ -22,27 +22,26 @@ type Formats struct {
 
 // A cluster has a feature level, which says what its nodes may write. It is
 // part of the log, where an entry raises it, and of every snapshot. It is never
-// lowered. The leader raises it by itself when every member, voters and
-// nonvoters, has just answered that its build can read the next one: so a node
-// never meets what it cannot read, whoever leads, and a member that is down
-// holds the level back. A node whose build cannot read the level neither starts
-// on the cluster's data nor is taken in.
+// lowered. The leader raises it when every member, voter or nonvoter, has just
+// answered that its build can read the next one. So no node meets a format that
+// it cannot read, whoever leads, and a member that is down holds the level
+// back. A node whose build cannot read the level neither starts on the
+// cluster's data nor is taken in.
 //
 // Levels are numbered from 1, with which every cluster begins. Config.Features
-// lists those of a build.
+// lists the levels of a build.
 
 // firstLevel is the level of a new cluster.
 const firstLevel = 1
 
-// firstFormats are those of a build that is told nothing of levels.
+// firstFormats are the levels of a build without Config.Features.
 var firstFormats = []Formats{{Entry: entryOldest, Snapshot: snapshotOldest}}
 
 // levelKey is where the stable store keeps the highest level that the node has
 // seen.
 var levelKey = []byte("headgate-feature-level")
 
-// checkFeatures returns an error unless a build can read what it is told to
-// write.
+// checkFeatures returns an error unless a build can read its own levels.
 func checkFeatures(features []Formats) error {
 	for i, f := range features {
 		if f.Entry < entryOldest || f.Entry > entryNewest || f.Snapshot < snapshotOldest || f.Snapshot > snapshotNewest {
@@ -60,10 +59,10 @@ func levelError(level, supported uint32) error {
 	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node, or wipe its data if they are of a build from before the first release", ErrLevel, level, supported)
 }
 
-// openLevel has the fsm keep the level that it reaches in values, and begin with
-// the one that is kept there. The log has reached that: what it permits is known
-// before the log is replayed, and without a leader. The error is that of a level
-// that the build cannot read.
+// openLevel makes the fsm keep its level in values, and begin with the level
+// that is kept there. The log has reached that level: its formats are known
+// before the log is replayed, and without a leader. It returns an error for a
+// level that the build cannot read.
 func (f *fsm) openLevel(values raft.StableStore) error {
 	seen, err := seenLevel(values)
 	if err != nil {
@@ -100,8 +99,8 @@ func noteLevel(values raft.StableStore, level uint32) error {
 	return nil
 }
 
-// raise raises the level as far as all members can read, if this node serves.
-// It holds the admission of nodes meanwhile.
+// raise raises the level as far as all members can read it, if this node
+// serves. It holds the admission of nodes meanwhile.
 func (g *Group) raise(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
 		return
@@ -117,7 +116,7 @@ func (g *Group) raise(ctx context.Context) {
 		return
 	}
 	defer g.admission.release()
-	// What was heard last may be of before a restart with an older build.
+	// An earlier answer may be from before a restart with an older build.
 	goal := g.askSupported(ctx)
 	if goal <= level {
 		return
@@ -141,7 +140,7 @@ func (s *Status) readable() uint32 {
 }
 
 // Rising reports whether the level is about to rise: all members can read a higher one,
-// or there is one that has not been asked yet.
+// or some member has not been asked yet.
 func (g *Group) Rising() bool {
 	s := g.Status()
 	return s.Level < s.Supports && (s.readable() > s.Level || g.peers.unasked())
@@ -200,7 +199,7 @@ func (g *Group) admits(s *Status) error {
 	return nil
 }
 
-// setFeatures fills in what a status says about the feature level.
+// setFeatures fills in a status's fields about the feature level.
 func (s *Status) setFeatures(level, supports uint32) {
 	s.Level, s.Supports, s.NewestLevel = level, supports, supports
 	for i := range s.Members {
@@ -221,8 +220,7 @@ func (s *Status) setFeatures(level, supports uint32) {
 	}
 }
 
-// HeldBack says why the feature level is not the newest one that some member
-// could read.
+// HeldBack says why the feature level is not the newest that a member can read.
 type HeldBack struct {
 	ID  string `json:"id"`
 	Why string `json:"why"`

@@ -74,9 +74,9 @@ func (c *testCluster) remains(level uint32, heldBack ...string) {
 	}
 }
 
-// An upgrade node by node, with elections that nobody has planned: nothing is
-// written that somebody cannot read, so nobody stops, and the level rises when
-// the last member has been upgraded, a nonvoter.
+// An upgrade node by node, with unplanned elections. Nothing is written that a
+// member cannot read, so no node stops. The level rises when the last member, a
+// nonvoter, has been upgraded.
 func TestTheLevelRisesWhenTheLastMemberCanReadIt(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -110,9 +110,9 @@ func TestTheLevelRisesWhenTheLastMemberCanReadIt(t *testing.T) {
 	require.Len(t, c.converge(), 12)
 }
 
-// Neither a node that goes back to an older build, nor one of an older build
-// that is new, can be part of a cluster whose level it cannot read: it does not
-// start, and is not taken in.
+// A node that cannot read the cluster's level cannot be part of it. One that
+// goes back to an older build does not start; a new one of an older build is
+// not taken in.
 func TestAnOlderBuildIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, func(_ int, cfg *Config) { cfg.Features = levels(2) })
@@ -200,7 +200,7 @@ func TestASnapshotDoesNotLowerTheLevel(t *testing.T) {
 	require.NoError(t, *fatal)
 }
 
-// A node is not taken in while the level is raised to what it cannot read.
+// A node is not taken in while the level rises to one that it cannot read.
 func TestNobodyIsTakenInBehindARaise(t *testing.T) {
 	f, m, fatal := testFSM("a")
 	require.True(t, f.lead(1, always))

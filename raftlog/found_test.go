@@ -160,8 +160,8 @@ func (n *testNode) logs() *logbuf.Buffer {
 	return &l
 }
 
-// A node that holds nothing is not taken for one of the cluster that happens to
-// connect: here an old cluster that still knows its address.
+// A node without data does not become part of a cluster that happens to connect
+// to it: here an old cluster that still knows its address.
 func TestForgottenClusterDoesNotTakeNodesIn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
@@ -175,7 +175,7 @@ func TestForgottenClusterDoesNotTakeNodesIn(t *testing.T) {
 	require.Empty(t, fresh.g.Status().ClusterID)
 	require.Zero(t, fresh.g.Status().LastIndex)
 
-	// Taken in by hand, it is told which cluster it is.
+	// A node that is taken in by hand learns which cluster it is.
 	_, err := old.g.Remove(testContext(t), "former", true)
 	require.NoError(t, err)
 	require.NoError(t, old.g.Caller().Join(testContext(t), old.addr, fresh.cfg.NodeID, fresh.addr))

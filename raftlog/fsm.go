@@ -22,9 +22,8 @@ import (
 // replay agrees:
 //
 //  1. An entry counts only if the term in its header is the term Raft stored it
-//     in. A leader that lost and regained leadership in between may have had a
-//     batch on its way; what it decided then rests on a state that no longer
-//     is.
+//     in. A leader that lost and regained leadership may have had a batch on
+//     its way: it decided that batch on a state that no longer exists.
 //  2. Within a term, parts and batches count only in unbroken order, from batch
 //     1 part 0 on.
 //  3. A batch counts when its last part does. A later term's first entry drops
@@ -46,12 +45,13 @@ type fsm struct {
 	// Called with mu held.
 	noteLevel func(level uint32) error
 
-	// arrived tells when an entry came that was new then, and restored which
-	// entry a snapshot that is being restored ends with.
+	// arrived reports when a new entry came, and restored the last entry of a
+	// snapshot that is being restored.
 	arrived  func(index uint64) (at int64, ok bool)
 	restored func() (index uint64)
 
-	// What others read without waiting for the machine; written with mu held.
+	// Fields that others read without waiting for the machine; written with mu
+	// held.
 	serving atomic.Uint64 // term being served, 0 = none
 	last    atomic.Uint64 // last entry that the machine has, of those that reach the fsm
 	fenced  atomic.Uint64 // entries dropped by rules 1 and 2
@@ -222,8 +222,8 @@ func (f *fsm) fail(err error) {
 	f.fatal(err)
 }
 
-// depose tells the machine to stop deciding, if it serves. Must be called with
-// mu held.
+// depose stops the machine from deciding, if it serves. Must be called with mu
+// held.
 func (f *fsm) depose() {
 	if f.serving.Load() == 0 {
 		return
@@ -235,8 +235,8 @@ func (f *fsm) depose() {
 	f.observe()
 }
 
-// settle waits for what is under way: that a term has ended is seen before its
-// machine is deposed.
+// settle waits for operations in progress: the end of a term is visible before
+// its machine is deposed.
 func (f *fsm) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

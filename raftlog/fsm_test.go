@@ -51,13 +51,13 @@ func (discardSink) ID() string    { return "" }
 func (discardSink) Cancel() error { return nil }
 
 // Any log, however torn by changes of leadership, gives the same state on every
-// node: from the start, in pieces of any size, or from any snapshot with the
-// rest of the log.
+// node. It is read from the start, in pieces of any size, or from any snapshot
+// on.
 func TestSameLogSameState(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		// Leaders a and b take turns. Each proposes batches of up to three
-		// parts; some are cut short by the next term, some arrive in a later
-		// term than they were decided in, some get lost on the way.
+		// Leaders a and b take turns. Each proposes batches of up to three parts. The
+		// next term cuts some short; some arrive in a later term than they were
+		// decided in; some get lost on the way.
 		var log []*raft.Log
 		want := map[string]string{}
 		level := uint32(firstLevel)
@@ -276,8 +276,8 @@ func TestSnapshotHeaderCodec(t *testing.T) {
 	require.ErrorContains(t, err, "wipe")
 }
 
-// What a dead leader had sent is applied late, once the next one leads: its
-// clock must not set the cluster's back to before the outage.
+// A dead leader's entries are applied late, after the next one leads: its clock
+// must not set the cluster's back to before the outage.
 func TestTheClockGoesOnOverAnOutage(t *testing.T) {
 	f, m, _ := testFSM("a")
 	at := int64(time.Hour)
@@ -293,9 +293,9 @@ func TestTheClockGoesOnOverAnOutage(t *testing.T) {
 	require.Equal(t, sent+int64(outage-outage/clock.MaxDrift), m.base)
 }
 
-// A leader's clock lags behind the one before it. Whoever follows both goes on
-// from the later one's, or the cluster's clock would jump forward when it leads
-// in turn.
+// A leader's clock lags behind the one before it. A node that follows both goes
+// on from the later leader's clock. Otherwise the cluster's clock would jump
+// forward when the node leads in turn.
 func TestTheClockIsTheLastLeaders(t *testing.T) {
 	f, m, _ := testFSM("a")
 	at := int64(time.Hour)

@@ -38,8 +38,8 @@ type Group struct {
 
 	snapshots snapshotRuns
 
-	// admission is held while a node is taken in, which can take two changes,
-	// and while the feature level is raised to what all members can read.
+	// admission is held while a node is taken in, which can take two changes, and
+	// while the feature level is raised.
 	admission ctxMutex
 
 	cur    atomic.Pointer[instance]
@@ -115,9 +115,9 @@ func New(cfg Config, m Machine) (*Group, error) {
 }
 
 // Start opens or creates the group's data and starts to take part in the
-// cluster: the machine gets the newest snapshot, and later what the log holds
-// beyond it, and may lead before Start returns. The group founds or joins its
-// cluster in the background. After an error there is nothing to close.
+// cluster. The machine gets the newest snapshot, and later the log after it. It
+// may lead before Start returns. The group founds or joins its cluster in the
+// background. After an error there is nothing to close.
 func (g *Group) Start() (err error) {
 	if err := g.start(); err != nil {
 		g.cancel()
@@ -315,7 +315,7 @@ func (g *Group) Close(ctx context.Context) error {
 	if _, full := g.DiskFull(); full {
 		_ = g.Snapshot(ctx) // there may be room by now
 		if since, full := g.DiskFull(); full {
-			g.cfg.Logger.Error("the disk is full: what this node has decided in memory is lost with its stop", "since", since)
+			g.cfg.Logger.Error("the disk is full: the decisions that this node keeps in memory only are lost with its stop", "since", since)
 		}
 	}
 	g.saveClock()
@@ -346,14 +346,14 @@ func (g *Group) shutdown() {
 func (g *Group) raft() *raft.Raft { return g.cur.Load().raft }
 
 // await calls f and waits for the future it returns. The call may block until
-// Raft's main loop is free, and the future may never return at all
-// (hashicorp/raft #498): the goroutine is then left behind.
+// Raft's main loop is free. The future may never return (hashicorp/raft #498):
+// the goroutine is then left behind.
 func await[F raft.Future](ctx context.Context, f func() F) error {
 	return within(ctx, func() error { return f().Error() })
 }
 
-// within returns what f returns, or an error when ctx is done first; f, which
-// may never return, is then left behind.
+// within returns what f returns, or an error when ctx is done first. It then
+// leaves f behind, which may never return.
 func within(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -365,8 +365,8 @@ func within(ctx context.Context, f func() error) error {
 	}
 }
 
-// ClusterID returns the id of the node's cluster, empty as long as it is part
-// of none.
+// ClusterID returns the id of the node's cluster, empty while it belongs to
+// none.
 func (g *Group) ClusterID() string { return g.cur.Load().id.Cluster() }
 
 // Admit returns ErrOtherCluster unless the node's cluster has the given id.
@@ -418,7 +418,7 @@ func (g *Group) Progress() Progress {
 	return Progress{Open: l.Open(), Settled: l.Settled(), Dirty: l.Dirty(), Unacked: l.Unacked()}
 }
 
-// Snapshot takes a snapshot now. It is no error if there is nothing new to
+// Snapshot takes a snapshot now. It returns nil if there is nothing new to
 // snapshot.
 func (g *Group) Snapshot(ctx context.Context) error {
 	err := g.writeSnapshot(ctx)
@@ -428,9 +428,9 @@ func (g *Group) Snapshot(ctx context.Context) error {
 	return err
 }
 
-// writeSnapshot has Raft write a snapshot, and once more if the feature level
-// has risen meanwhile: a machine need not end in new formats what it has begun
-// in old ones.
+// writeSnapshot has Raft write a snapshot, and another if the feature level has
+// risen meanwhile. A machine may write all of one snapshot in the formats in
+// which it began.
 func (g *Group) writeSnapshot(ctx context.Context) error {
 	for {
 		level := g.fsm.level.Load()

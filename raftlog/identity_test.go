@@ -35,8 +35,8 @@ func asked() chan struct{} {
 	return c
 }
 
-// A connection of Raft is judged by the cluster and the data that its handshake
-// tells, once the peers have been asked.
+// A connection of Raft is judged by the cluster and the data in its handshake,
+// once the peers have been asked.
 func TestWhatRaftHears(t *testing.T) {
 	id := testIdentity(t, "a", "old")
 	m := testMux(t)
@@ -83,8 +83,9 @@ func (c *testCluster) alone() *testNode {
 	return n
 }
 
-// Raft compares logs by index and term alone, so a node that holds another
-// cluster's would be taken in and acknowledge entries that it has not.
+// Raft compares logs by index and term alone. So a node that holds another
+// cluster's log would be taken in, and would acknowledge entries that it does
+// not have.
 func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
@@ -123,8 +124,9 @@ func TestNodesOfAnotherClusterAreNotTakenIn(t *testing.T) {
 	require.Equal(t, map[string]string{"a": "1", "b": "1"}, c.converge())
 }
 
-// A node that was started alone has made a secret of its own: it cannot even
-// ask what cluster those are of that it is to join, goes on alone, and says so.
+// A node that was started alone has made its own secret. It cannot even ask
+// which cluster the nodes belong to that it should join: it goes on alone, and
+// reports that.
 func TestNodeThatIsRefusedByThoseItIsToJoinSaysSo(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
@@ -143,8 +145,8 @@ func TestNodeThatIsRefusedByThoseItIsToJoinSaysSo(t *testing.T) {
 	})
 }
 
-// A node that nobody recovered comes back to find its cluster gone on without
-// it, as another one.
+// A node that nobody recovered comes back, and the cluster has gone on without
+// it under another id.
 func TestOldNodesAreNotHeardAfterARecovery(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)

@@ -12,8 +12,9 @@ import (
 )
 
 const (
-	// barrierTries: when so many barriers in a row fail on a node that still
-	// leads, it hands leadership over instead of staying leader in name only.
+	// barrierTries is how many barriers in a row may fail on a node that still
+	// leads. Then it hands leadership over, instead of staying leader in name
+	// only.
 	barrierTries = 3
 
 	// resumeInterval is how often a leader whose handover failed asks Raft
@@ -162,8 +163,8 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 }
 
 // resume gives proposing back after a failed transfer. Raft goes on rejecting
-// entries for a while; only when it takes a barrier again may the proposer go
-// on, because a batch that vanished would leave a gap.
+// entries for a while. The proposer may go on only when Raft accepts a barrier
+// again, because a batch that vanished would leave a gap.
 func (g *Group) resume(term uint64) {
 	defer g.proposing.release()
 	for g.fsm.serving.Load() == term && g.ctx.Err() == nil {
@@ -215,7 +216,7 @@ func (g *Group) leaderChanged() {
 	}
 }
 
-// notifyLeader calls OnLeader, once for every change of what Leader returns.
+// notifyLeader calls OnLeader once for every change of Leader's result.
 func (g *Group) notifyLeader(ctx context.Context) {
 	var id, addr string
 	for {

@@ -39,7 +39,7 @@ func TestTransfer(t *testing.T) {
 // A transfer that fails leaves a leader that goes on where it was.
 func TestFailedTransfer(t *testing.T) {
 	t.Parallel()
-	// The leader must not lose its lease for want of a processor.
+	// The leader must not lose its lease for lack of a processor.
 	patient := Timeouts{Heartbeat: 2 * time.Second, Election: 2 * time.Second, Lease: 2 * time.Second}
 	c := newCluster(t, 3, func(_ int, c *Config) { c.Timeouts = patient })
 	l := c.leader()
@@ -106,8 +106,8 @@ func TestTransferUnderLoad(t *testing.T) {
 	}
 }
 
-// A node that is started again hears of its leader within microseconds, before
-// it watches for changes: nobody would tell it later.
+// A node that restarts hears of its leader within microseconds, before it
+// watches for changes: later nobody would report it.
 func TestLeaderKnownBeforeItIsWatchedFor(t *testing.T) {
 	t.Parallel()
 	l := newCluster(t, 1, nil).leader()

@@ -4,15 +4,15 @@ import "io"
 
 // Machine is the replicated state.
 //
-// Permit, Apply, Committed, Lead, Depose, Cut, Snapshot and Restore are called
-// one at a time, in exactly the order in which they take effect; Now may be
-// called at any time. The machine must not call the group back from any of them. It
-// shares Config.Ledger with the group, which tells there what is committed.
+// Permit, Apply, Committed, Lead, Depose, Cut, Snapshot and Restore are called one
+// at a time, in exactly the order in which they take effect; Now may be called at
+// any time. The machine must not call the group back from any of them. It shares
+// Config.Ledger with the group, which reports commits there.
 type Machine interface {
-	// Permit says which feature level the cluster has reached, and thereby what
-	// every machine may write from here on, in Cut and in snapshots. It is
-	// called before everything else, with the level of a new cluster, and never
-	// with one that Config.Features does not have.
+	// Permit says which feature level the cluster has reached, and so which
+	// formats every machine may write from here on, in Cut and in snapshots. It is
+	// called first, with the level of a new cluster, and only with levels of
+	// Config.Features.
 	Permit(level uint32)
 
 	// Apply applies a committed batch by replacement. Batches arrive in log
@@ -23,9 +23,9 @@ type Machine interface {
 	// Config.Fatal is called with it.
 	Apply(b Batch) error
 
-	// Committed tells that the oldest batch in flight, which this node cut in
-	// the term that it serves, is committed, effects or none. clock is that of
-	// the batch, as Apply would be given it.
+	// Committed reports that the oldest batch in flight is committed, effects or
+	// none. This node cut it in the term that it serves. clock is the batch's
+	// clock, as Apply would get it.
 	Committed(clock int64)
 
 	// Lead starts deciding: everything committed before this term has been
@@ -38,10 +38,10 @@ type Machine interface {
 	// prefix again. The group forgets the flights afterwards.
 	Depose()
 
-	// Cut takes one atomic cut of everything dirty, in parts of at most max
-	// bytes each, and adds it to the ledger with what it needs to undo it. ok
-	// is false when nothing is dirty; the ledger is told that too. The parts
-	// belong to the group from here on.
+	// Cut takes one atomic cut of everything dirty, in parts of at most max bytes
+	// each. It adds it to the ledger with the data that undoes it. ok is false
+	// when nothing is dirty; Cut reports that to the ledger too. The parts belong
+	// to the group from here on.
 	Cut(max int) (parts [][]byte, ok bool)
 
 	// Now returns the cluster clock in unix ns, for the header of an entry that

@@ -16,7 +16,7 @@ import (
 )
 
 // mapMachine is a Machine over a map. It decides first and replicates effects,
-// as the engine does, and keeps beside its table a shadow that only committed
+// as the engine does. Beside its table it keeps a shadow that only committed
 // batches change: the applied log prefix.
 type mapMachine struct {
 	ledger *ledger.Ledger

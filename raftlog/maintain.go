@@ -15,10 +15,9 @@ import (
 const (
 	maintainInterval = 250 * time.Millisecond
 
-	// Log kept behind a snapshot, so that a follower that was away for a moment
-	// needs no snapshot: about trailingBytes worth of entries of the size seen
-	// lately. A fixed number of large entries would exceed SnapshotBytes by
-	// itself.
+	// Log kept after a snapshot, so that a follower that was away for a moment
+	// needs none: about trailingBytes of entries of recent size. A fixed number of
+	// large entries would exceed SnapshotBytes by itself.
 	trailingBytes = 64 << 20
 	minTrailing   = 128
 	maxTrailing   = 8192
@@ -80,8 +79,9 @@ func (g *Group) lookAtData() {
 	}
 }
 
-// snapshotDue reports whether the log has grown enough for a snapshot, or, while
-// the disk is full, whether there seems to be room for one: it ends that.
+// snapshotDue reports whether the log has grown enough for a snapshot. While the
+// disk is full, it reports whether there seems to be room for one, which ends
+// that state.
 func (g *Group) snapshotDue() bool {
 	in := g.cur.Load()
 	if _, full := in.log.InMemory(); !full {
@@ -96,9 +96,9 @@ func (g *Group) snapshotDue() bool {
 	return err != nil || free >= need
 }
 
-// presence tells since when this process is run without a pause. What it waits
-// for has taken no longer than that: a disk that had nobody to answer does not
-// hang.
+// presence is since when this process has run without a pause. A wait on the
+// disk counts no longer than that: if this process did not run, the disk did
+// not hang.
 type presence struct{ since time.Time }
 
 // waited notes that the ticker was waited for.
@@ -113,10 +113,10 @@ func (p presence) of(d time.Duration, now time.Time) time.Duration {
 	return min(d, now.Sub(p.since))
 }
 
-// watch ends the part of a node whose log write hangs, leader or not, and hands
-// over, or ends, a leadership that commits nothing although its followers
-// answer. A leader without followers loses its lease long before; but one whose
-// own disk hangs goes on sending heartbeats (hashicorp/raft #503).
+// watch stops a node whose log write hangs, leader or not. It ends a leadership
+// that commits nothing although its followers answer, by a handover or a stop.
+// A leader without followers loses its lease long before; but one whose own
+// disk hangs goes on sending heartbeats (hashicorp/raft #503).
 func (g *Group) watch(ctx context.Context, run presence) {
 	now := time.Now()
 	writing := run.of(g.cur.Load().log.Stalled(), now)

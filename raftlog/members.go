@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// checkServers refuses a membership that does not tell which data a member has:
+// checkServers refuses a membership that does not name each member's data:
 // builds before serverID wrote such.
 func checkServers(servers []raft.Server) error {
 	for _, s := range servers {
@@ -61,7 +61,7 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 }
 
 // addNonvoter makes a node follow. Unless it is configured as a nonvoter, it
-// gets a vote once it has kept up for Config.PromoteAfter: raft's AddVoter
+// gets a vote once it has kept up for Config.PromoteAfter. raft's AddVoter
 // counts a new voter at once, and an empty one would hold up every commit.
 func (g *Group) addNonvoter(ctx context.Context, id raft.ServerID, addr string) error {
 	servers, index := g.configuration()
@@ -75,7 +75,7 @@ func (g *Group) addNonvoter(ctx context.Context, id raft.ServerID, addr string) 
 	})
 }
 
-// Promote gives a member its vote now, however far behind it is.
+// Promote gives a member its vote now, even if it is far behind.
 func (g *Group) Promote(ctx context.Context, id string) error {
 	servers, index := g.configuration()
 	s, ok := findServer(servers, id)
@@ -87,8 +87,8 @@ func (g *Group) Promote(ctx context.Context, id string) error {
 	})
 }
 
-// correctOwnAddr has the serving leader put its own address into the membership,
-// where another one is: nobody else can do that for it.
+// correctOwnAddr has the serving leader put its own address into the membership
+// if that holds another address: no other node can do that for it.
 func (g *Group) correctOwnAddr(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
 		return
@@ -114,18 +114,19 @@ func (g *Group) correctOwnAddr(ctx context.Context) {
 	g.cfg.Logger.Info("the leader's own address is corrected", "was", servers[i].Address, "is", addr, "error", err)
 }
 
-// nowhere begins the address of a member whose address another one has now. It
-// has no port, so that nobody dials it, and the member's id makes it its own.
+// nowhere begins the address of a member whose address now belongs to another
+// member. It has no port, so that nobody dials it, and the member's id makes it
+// its own.
 const nowhere = "unknown-address-of-"
 
 // vacate takes an address at which a node answers from the other member that it
-// is recorded for: Raft refuses a membership with an address twice. The other
-// one, when it is back, tells its address to the leader, or to peers.
+// is recorded for: Raft refuses a membership with an address twice. When the
+// other member is back, it reports its address to the leader, or to peers.
 func (g *Group) vacate(ctx context.Context, node, addr string) error {
 	servers, _ := g.configuration()
 	for _, s := range servers {
 		if string(s.Address) == addr && member.NodeOf(s.ID) != node {
-			g.cfg.Logger.Warn("a member answers at the address of another one, which has none until it tells its own", "member", node, "addr", addr, "other", member.NodeOf(s.ID))
+			g.cfg.Logger.Warn("a member answers at the address of another member, which has no address until it reports its own", "member", node, "addr", addr, "other", member.NodeOf(s.ID))
 			return g.readdress(ctx, s, nowhere+member.NodeOf(s.ID))
 		}
 	}

@@ -133,8 +133,8 @@ func TestNodeMovesToAnotherAddress(t *testing.T) {
 	require.Len(t, c.converge(), 2)
 }
 
-// A node on its own that is started at another address says so in its
-// membership, so that others can join it there.
+// A node on its own that starts at another address puts it into its membership,
+// so that others can join it there.
 func TestLeaderCorrectsItsOwnAddress(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)
@@ -153,8 +153,8 @@ func TestLeaderCorrectsItsOwnAddress(t *testing.T) {
 	require.Equal(t, moved.addr, n.sees(moved).Addr)
 }
 
-// addressed waits until every running node says of every other one that it
-// answers, with a vote, at the address where it is, and of no other address.
+// addressed waits until every running node reports every other one as
+// answering, with a vote, at its address, and at no other address.
 func (c *testCluster) addressed() {
 	c.t.Helper()
 	waitFor(c.t, "all are known at their addresses", func() bool {
@@ -170,7 +170,7 @@ func (c *testCluster) addressed() {
 }
 
 // Nodes that take each other's addresses, or all move, find each other: by who
-// answers where, and by the addresses of join. The one that alone has the newest
+// answers where, and by the addresses of join. The only node with the newest
 // entry has to lead, and is not among those that moved.
 func TestNodesMoveTogether(t *testing.T) {
 	t.Parallel()
@@ -233,8 +233,8 @@ func TestNodesMoveTogether(t *testing.T) {
 	}
 }
 
-// A member whose address another one took, while it was down, has none then. It
-// comes back to it, knows of nothing, and is told.
+// While a member was down, its address went to another member. It has none
+// then. It comes back to its old address, knows nothing of that, and is told.
 func TestAddressIsTakenAndGivenBack(t *testing.T) {
 	t.Parallel()
 	c, l := newTrio(t)

@@ -14,8 +14,8 @@ import (
 // what it takes when nothing holds it.
 const held = 300 * time.Millisecond
 
-// What followers have synced and the leader has not is committed for nobody;
-// then it is for everybody.
+// Entries that followers have synced and the leader has not are committed for
+// nobody; then they are for everybody.
 func TestNothingIsCommittedBeforeTheLeadersOwnSync(t *testing.T) {
 	t.Parallel()
 	c, l, disks := faultyCluster(t, func(cfg *Config) { cfg.StallTimeout = time.Minute })

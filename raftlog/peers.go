@@ -26,12 +26,12 @@ const (
 )
 
 // PromoteLag is how many entries behind the leader a node may be and still
-// count as caught up: about a second's worth of full batches.
+// count as caught up: about a second of full batches.
 const PromoteLag = 256
 
-// peers holds what every member has answered last. Each node asks all others,
-// so that a new leader knows at once who has caught up, and a node without a
-// leader still knows where its peers serve clients.
+// peers holds what every member has answered last. Each node asks all others.
+// So a new leader knows at once which members have caught up, and a node
+// without a leader still knows where its peers serve clients.
 type peers struct {
 	g *Group
 
@@ -48,8 +48,8 @@ type peers struct {
 
 	member bool // this process has seen the node in a membership of its log
 
-	// Where members have answered that do not at their recorded address: nodes
-	// that have moved, before the membership says so.
+	// Where members answer that do not answer at their recorded address: they have
+	// moved, and the membership does not say so yet.
 	found map[raft.ServerID]string
 
 	// Where a peer is reached that knows another address of this node than its
@@ -166,9 +166,9 @@ func (p *peers) poll(ctx context.Context) {
 	})
 }
 
-// elsewhere returns the addresses at which a member may be found that does not
-// answer at its own: those of Config.Join, and the one that this node had
-// before it moved.
+// elsewhere returns the addresses at which to look for a member that does not
+// answer at its own. They are those of Config.Join, and the address that this
+// node had before it moved.
 func (p *peers) elsewhere(servers []raft.Server) (addrs []string) {
 	own := p.g.cfg.Advertise
 	p.mu.Lock()
@@ -222,9 +222,9 @@ func (p *peers) place(id raft.ServerID, recorded raft.ServerAddress) string {
 	return cmp.Or(p.found[id], string(recorded))
 }
 
-// tellAddr tells the cluster this node's address, if a peer knows another one,
-// or none. This node may have heard of that by nobody else: the leader does not
-// reach it.
+// tellAddr sends the cluster this node's address, if a peer knows a wrong one,
+// or none. Nobody else can tell this node of that: the leader does not reach
+// it.
 func (p *peers) tellAddr(ctx context.Context) {
 	p.mu.Lock()
 	to := p.misled
@@ -303,9 +303,9 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	return true
 }
 
-// learn finds out from a peer's answer what this node cannot know by itself:
-// that it has been removed while it heard nobody, and that its data is an older
-// copy of what it had.
+// learn takes from a peer's answer what this node cannot know alone. It may
+// have been removed while it heard nobody. Its data may be an older copy of
+// what it had.
 func (p *peers) learn(s *Status, addr string) {
 	in := p.g.cur.Load()
 	if in.id.Cluster() == "" || s.ClusterID != in.id.Cluster() {
@@ -332,7 +332,7 @@ func (p *peers) learn(s *Status, addr string) {
 	}
 }
 
-// removed reports whether this node knows that it is no member any more.
+// removed reports whether this node knows that it is no longer a member.
 func (g *Group) removed() bool {
 	servers, _ := g.configuration()
 	in := g.cur.Load()
@@ -340,7 +340,7 @@ func (g *Group) removed() bool {
 }
 
 // promote gives a vote to every nonvoter that wants one and has kept up for
-// long enough, and takes it from members that lost their data.
+// long enough. It takes the vote from members that lost their data.
 func (p *peers) promote(ctx context.Context) {
 	if _, ok := p.g.Serving(); !ok {
 		return

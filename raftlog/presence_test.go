@@ -7,7 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A write that a pause of the process has made long does not hang; one that takes as long when the process is run does.
+// A write that is long because the process was paused does not hang; one that takes as
+// long while the process runs does.
 func TestAPauseIsNoHangingDisk(t *testing.T) {
 	t.Parallel()
 	began := time.Now()

@@ -6,10 +6,10 @@ import (
 )
 
 // propose runs the proposer until ctx ends. Raft's futures are not used: they
-// may never return (hashicorp/raft #498, #145). A commit is learnt from the
-// FSM; a rejection means that leadership is lost, which is learnt from Raft's
-// leader channel or from a later leader's entry; a leadership transfer, during
-// which Raft rejects too, holds g.proposing.
+// may never return (hashicorp/raft #498, #145). The FSM reports a commit. A
+// rejection means that leadership is lost, which Raft's leader channel or a
+// later leader's entry reports. A leadership transfer, during which Raft also
+// rejects, holds g.proposing.
 func (g *Group) propose(ctx context.Context) {
 	timer := time.NewTimer(tickInterval)
 	defer timer.Stop()

@@ -44,8 +44,8 @@ func snapshotContradictsTail(t *testing.T) bool {
 		return false // deposed before it had written enough
 	}
 
-	// A snapshot at an index within that tail, so slow that the log behind it
-	// is gone when it is done.
+	// A snapshot at an index within that tail, so slow that the log after it is
+	// gone when the snapshot is done.
 	next := c.leader(old)
 	next.set("b0", "0")
 	gate := make(chan struct{})
@@ -75,9 +75,9 @@ func snapshotContradictsTail(t *testing.T) bool {
 	return true
 }
 
-// A deposed leader's tail that ends before the new leader's snapshot goes with
-// it: were it kept, this node could later send entries to others that were
-// never committed.
+// A deposed leader's tail that ends before the new leader's snapshot is dropped
+// with it. If the node kept it, it could later send uncommitted entries to
+// others.
 func TestSnapshotReplacesTail(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, littleLog)

@@ -14,10 +14,10 @@ import (
 )
 
 // Recover rewrites the membership of a node whose cluster has lost its majority
-// for good. Everything in the node's log counts as committed, because nobody is
-// left who could tell: afterwards it holds a snapshot of that state, an empty
-// log, and the given voters. The group must not be open. The machine is used
-// up: open the group with a new one.
+// for good. Everything in the node's log counts as committed, because no node
+// is left that knows better. Afterwards the node holds a snapshot of that
+// state, an empty log, and the given voters. The group must not be open. The
+// machine is used up: open the group with a new one.
 //
 // To go on with one survivor, recover it with itself as the only voter, and
 // join the others with their data wiped. A node of the old cluster,
@@ -29,7 +29,7 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	}
 	for i, p := range voters {
 		if slices.ContainsFunc(voters[:i], func(q member.Voter) bool { return q.ID == p.ID || q.Addr == p.Addr }) {
-			return fmt.Errorf("recover: voter %s at %s: its id or its address is another one's too", p.ID, p.Addr)
+			return fmt.Errorf("recover: voter %s at %s: another voter has the same id or address", p.ID, p.Addr)
 		}
 	}
 	if !slices.ContainsFunc(voters, func(p member.Voter) bool { return p.ID == cfg.NodeID }) {

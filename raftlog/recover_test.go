@@ -48,6 +48,6 @@ func TestRecoverNeedsData(t *testing.T) {
 	require.NoError(t, disk.MakeDir(n.cfg.dir()))
 	require.Error(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}}))
 	for _, twice := range []member.Voter{{ID: n.cfg.NodeID, Addr: "elsewhere:1"}, {ID: "another", Addr: n.addr}} {
-		require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}, twice}), "another one's too")
+		require.ErrorContains(t, Recover(n.cfg, newMapMachine(), []member.Voter{{ID: n.cfg.NodeID, Addr: n.addr}, twice}), "another voter has the same id or address")
 	}
 }

@@ -17,19 +17,18 @@ import (
 
 // Removal is how a removal has ended.
 type Removal struct {
-	// Pending tells, after a forced removal that a majority of the remaining
-	// voters has not confirmed, what it waits for. Until then nothing is
-	// decided. Empty otherwise.
+	// Pending says, after a forced removal that a majority of the remaining voters
+	// has not confirmed, what it waits for. Until then nothing is decided.
+	// Otherwise it is empty.
 	Pending string `json:"pending,omitempty"`
 }
 
-// forcedTimeout bounds the wait for the commit of a removal for which there is
-// no majority.
+// forcedTimeout bounds the wait for the commit of a removal without a majority.
 const forcedTimeout = 2 * time.Second
 
 // Remove takes a member out of the cluster. The removed node goes on running,
 // follows nobody, and never stands for election: it may be replaying an old
-// removal, and must not act on it. The error is ErrQuorum if not enough of the
+// removal, which it must not obey. The error is ErrQuorum if not enough of the
 // voters that remain answer now; with force they are not asked for. A leader
 // hands leadership over before it goes, and the next one removes it.
 func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal, err error) {

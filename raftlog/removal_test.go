@@ -28,7 +28,7 @@ func TestRemovalThatLosesTheMajority(t *testing.T) {
 	require.Len(t, l.g.Members(), 3)
 	l.set("b", "1")
 
-	// The one that is down may go.
+	// The member that is down may go.
 	done, err := l.g.Remove(testContext(t), down.cfg.NodeID, false)
 	require.NoError(t, err)
 	require.Empty(t, done.Pending)

@@ -137,8 +137,8 @@ func TestRollingRestart(t *testing.T) {
 	require.Less(t, now-time.Now().UnixNano(), int64(time.Second), "the clock has not run ahead")
 }
 
-// What waits for the machine is not applied yet, and a status does not wait for
-// it.
+// Entries that wait for the machine are not applied yet, and a status does not
+// wait for them.
 func TestAppliedIsWhatTheMachineHas(t *testing.T) {
 	t.Parallel()
 	c, l := newTrio(t)
@@ -175,8 +175,8 @@ func TestAppliedIsWhatTheMachineHas(t *testing.T) {
 	waitFor(t, "after a snapshot", func() bool { return f.g.Status().AppliedIndex >= l.g.Status().CommitIndex })
 }
 
-// Whoever has a group has it before it leads: what its machine then wakes may
-// use it.
+// The caller of New has the group before it leads: code that the machine wakes
+// then may use it.
 func TestAGroupMayLeadBeforeStartReturns(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

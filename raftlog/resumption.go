@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// clockPatience bounds the wait of an elected leader for what a majority knows
-// of the clock.
+// clockPatience bounds an elected leader's wait for what a majority knows of
+// the clock.
 const clockPatience = 3 * time.Second
 
 // clockReport is this node's own.
@@ -27,8 +27,8 @@ func (g *Group) clockReport() clock.Report {
 	return r
 }
 
-// resumption is what a leader goes on from that has heard no other since it
-// started: the cluster clock at a moment, by what the voters know of it.
+// resumption is what a leader goes on from if it has heard no other since it
+// started: the cluster clock at a moment, by the voters' reports.
 type resumption struct {
 	clock, at int64 // at the time of this boot
 	known     bool  // else it is the last value that the log has
@@ -38,17 +38,17 @@ type resumption struct {
 type clockKeeper struct {
 	resumed atomic.Pointer[resumption] // by this node, when it was elected last
 
-	// unset: the clock went on from its last value, because nobody could tell
-	// how much time had passed, and is behind wall time since. Followers take
-	// it from the leader, and all save it with the clock: a restart of all
-	// processes sets no clock.
+	// unset: the clock went on from its last value, because no node knew how much
+	// time had passed, and has been behind wall time since. Followers take it from
+	// the leader, and all save it with the clock: a restart of all processes sets
+	// no clock.
 	unset atomic.Bool
 }
 
-// resumeClock has the fsm know what the clock is before it leads, in a term
-// that this node is about to serve. A node that has heard a leader since it
-// started knows; any other asks the voters, until a majority of them, itself
-// included, has answered, or clockPatience is over.
+// resumeClock gives the fsm the clock before it leads, in a term that this node
+// is about to serve. A node that has heard a leader since it started knows the
+// clock. Any other asks the voters, until a majority, itself included, has
+// answered, or clockPatience has passed.
 func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	g.keeper.resumed.Store(nil)
 	last := g.fsm.clock.Load()
@@ -67,11 +67,11 @@ func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	clock, known := clock.Resume(reports, voters, last)
 	g.keeper.resumed.Store(&resumption{clock, g.fsm.now(), known})
 	if known {
-		g.cfg.Logger.Info("nobody has kept the cluster clock on this node; it goes on by what the voters know", "clock", time.Unix(0, clock), "voters", voters, "answers", len(reports))
+		g.cfg.Logger.Info("this node has not kept the cluster clock; it goes on by the voters' reports", "clock", time.Unix(0, clock), "voters", voters, "answers", len(reports))
 		return
 	}
 	g.keeper.unset.Store(true)
-	g.cfg.Logger.Error("nobody can tell how long the cluster was down: its clock goes on from its last value, and no limit has refilled since. Make sure that the leader's wall clock is right, then run headgate cluster set-clock",
+	g.cfg.Logger.Error("no node knows how long the cluster was down: its clock goes on from its last value, and no limit has refilled since. Check the leader's wall clock, then run headgate cluster set-clock",
 		"clock", time.Unix(0, clock), "wall", time.Unix(0, g.clocks.Wall()), "voters", voters, "answers", len(reports))
 }
 
@@ -142,7 +142,7 @@ func (g *Group) saveResumed(term uint64) {
 	}
 }
 
-// lookAtClock ends the alarm of a clock that is no longer behind wall time.
+// lookAtClock ends the alarm when the clock is no longer behind wall time.
 func (g *Group) lookAtClock() {
 	if _, serving := g.Serving(); !serving || !g.keeper.unset.Load() {
 		return
@@ -166,9 +166,9 @@ func (g *Group) saveClock() {
 }
 
 // keptClock returns the cluster clock as this node keeps it, and the term of
-// the leader by whose clock it goes: exact on the serving leader, elsewhere a
-// lower bound. ok is false on a node that has heard of none since its machine
-// was booted.
+// the leader whose clock it follows. It is exact on the serving leader, and a
+// lower bound elsewhere. ok is false on a node that has heard no leader since
+// its machine was booted.
 func (g *Group) keptClock() (clock int64, term uint64, ok bool) {
 	if term, ok := g.Serving(); ok {
 		return g.fsm.machine.Now(), term, true

@@ -81,9 +81,8 @@ func TestRestartGoesByTheTimeSinceBoot(t *testing.T) {
 	}
 }
 
-// After a reboot of all machines the wall clocks of those count that agree,
-// also with one of three dead, and not the leader's that has been put right by
-// an hour.
+// After a reboot of all machines, the wall clocks that agree count, also if one
+// of three is dead. The leader's, which was put right by an hour, does not.
 func TestRebootGoesByWhatAMajoritySaved(t *testing.T) {
 	t.Parallel()
 	for name, up := range map[string][]int{"all": {0, 1, 2}, "one dead": {1, 2}} {
@@ -111,8 +110,8 @@ func TestRebootGoesByWhatAMajoritySaved(t *testing.T) {
 	}
 }
 
-// Where nobody can tell an hour of rest from an hour's repair, no limit
-// refills, and the operator is asked.
+// If an hour of rest looks like an hour's repair, no limit refills, and the
+// operator is asked.
 func TestRebootWithoutAgreementAsksForSetClock(t *testing.T) {
 	t.Parallel()
 	for name, up := range map[string][]int{"two of three": {0, 1}, "the only node": {0}} {
@@ -168,8 +167,8 @@ func (m *mapMachine) aheadLocked() time.Duration {
 	return time.Duration(m.base + int64(time.Since(m.since)) - time.Now().UnixNano())
 }
 
-// A node that has heard nobody since it was started goes on by what the others
-// keep, not by its own clocks.
+// A node that has heard nobody since its start uses the clock that the others
+// keep, not its own clocks.
 func TestARestartedNodeAsks(t *testing.T) {
 	t.Parallel()
 	c, l := newTrio(t)

@@ -13,13 +13,13 @@ import (
 	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
-// raftLogger lets Raft log through slog. Raft's own levels are one step too
-// loud for a server's log: the routine of elections and pipelines is Info, and
-// a peer that is down is an Error several times a second. So Info becomes Debug
-// and Error becomes Warn; what matters to an operator the group reports itself.
-// What Raft says of every start, and of a follower that catches up, is Debug too: a
-// normal start warns of nothing. A warning about the same peer is logged once in logdedup.Interval, with the
-// number of those left out in between.
+// raftLogger lets Raft log through slog. Raft's own levels are one step too loud for a
+// server's log. The routine of elections and pipelines is Info, and a peer that is down
+// is an Error several times a second. So Info becomes Debug and Error becomes Warn; the
+// group itself reports what matters to an operator. Raft's warnings about every start,
+// and about a follower that catches up, are Debug too: a normal start warns of nothing.
+// A warning about the same peer is logged once in logdedup.Interval, with the number of
+// those left out in between.
 type raftLogger struct {
 	l       *slog.Logger
 	name    string
@@ -27,11 +27,11 @@ type raftLogger struct {
 	repeats *logdedup.Filter
 }
 
-// peerArgs are the names under which Raft's warnings tell the peer.
+// peerArgs are the names of the peer in Raft's warnings.
 var peerArgs = []any{"peer", "server-id", "target", "from", "candidate"}
 
-// routine are warnings of Raft's that belong to a normal start or election. Who is out
-// of reach, or has lost its leader, is none of them.
+// routine are warnings of Raft's that belong to a normal start or election. A peer
+// that is out of reach, or a lost leader, is not among them.
 var routine = []string{
 	"no known peers, aborting election",
 	"not part of stable configuration, aborting election",

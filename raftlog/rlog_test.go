@@ -13,7 +13,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// testLog returns a logger and what it has logged, a line each, without times.
+// testLog returns a logger and its lines, without times.
 func testLog() (*slog.Logger, func() []string) {
 	var b bytes.Buffer
 	h := slog.NewTextHandler(&b, &slog.HandlerOptions{ReplaceAttr: func(_ []string, a slog.Attr) slog.Attr {
@@ -29,7 +29,7 @@ func testLog() (*slog.Logger, func() []string) {
 	}
 }
 
-// What every start brings with it is no warning; that a leader is lost is one.
+// Lines of every start are no warnings; a lost leader is one.
 func TestRaftLogOfANormalStart(t *testing.T) {
 	l, logged := testLog()
 	r := newRaftLogger(l)

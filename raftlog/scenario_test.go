@@ -23,8 +23,8 @@ import (
 )
 
 // The scripts in testdata are histories of three nodes, a, b and c, without
-// Raft, network or time: what Raft would do is said by commands. Expectations
-// are rewritten by go test ./raftlog -run TestScenarios -rewrite;
+// Raft, network or time. Commands say what Raft would do. Expectations are
+// rewritten by go test ./raftlog -run TestScenarios -rewrite;
 // testdata/README.md explains the commands.
 func TestScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/scenarios", func(t *testing.T, path string) {
@@ -350,7 +350,7 @@ func (s *sim) commit(n *simNode, term uint64) {
 	}
 }
 
-// deliver applies what is committed, as far as n has not applied it.
+// deliver applies the committed entries that n has not applied.
 func (s *sim) deliver(n *simNode) {
 	served, fenced := n.fsm.serving.Load(), n.fsm.fenced.Load()
 	n.fsm.ApplyBatch(s.log[n.applied:])
@@ -385,7 +385,7 @@ func (s *sim) install(n, from *simNode) {
 	s.deliver(n)
 }
 
-// releases tells what has become of parked replies.
+// releases returns the outcome of parked replies.
 func (s *sim) releases() {
 	for _, n := range s.nodes {
 		left := n.parked[:0]

@@ -23,9 +23,9 @@ const (
 	// call per 4 KiB.
 	snapshotBuffer = 256 << 10
 
-	// maxSnapshotHeader bounds what a damaged length can make a node allocate:
-	// the header carries the committed parts of one batch whose last part is
-	// not committed yet.
+	// maxSnapshotHeader bounds what a damaged length can make a node allocate. The
+	// header carries the committed parts of a batch whose last part is not
+	// committed yet.
 	maxSnapshotHeader = 1 << 30
 )
 

@@ -9,9 +9,9 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// snapshotPatience is how long a question about a snapshot waits for its end:
-// less than what bounds a request, and short enough that whoever asks can tell
-// how it stands.
+// snapshotPatience bounds how long a question about a snapshot waits for its
+// end. It is less than a request's bound, and short enough to report progress
+// to the caller.
 const snapshotPatience = 2 * time.Second
 
 // SnapshotRun is the state of a snapshot that was asked for.
@@ -26,7 +26,7 @@ type SnapshotRun struct {
 
 // errUnknownRun is returned for a snapshot that another life of the node was
 // writing.
-var errUnknownRun = errors.New("this node is not writing that snapshot: it has been started again, or has begun another; status shows the last one")
+var errUnknownRun = errors.New("this node is not writing that snapshot: it has restarted, or writes another one; status shows the last one")
 
 // snapshotRuns holds the last snapshot that was asked for. It goes on when
 // nobody waits for it: a large one takes longer than any request.
@@ -38,8 +38,8 @@ type snapshotRuns struct {
 	ended chan struct{} // closed at the end of the last one
 }
 
-// ask starts a snapshot, if run is 0 and none is under way, and waits for its
-// end for a while.
+// ask starts a snapshot, if run is 0 and none is being written, and waits a
+// while for its end.
 func (s *snapshotRuns) ask(ctx context.Context, g *Group, run int64) (SnapshotRun, error) {
 	s.mu.Lock()
 	if run == 0 && (s.ended == nil || s.last.Done) {

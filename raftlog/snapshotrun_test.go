@@ -7,8 +7,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// A snapshot that takes longer than a request goes on, and whoever asks again
-// learns of its end.
+// A snapshot that takes longer than a request goes on, and a caller that asks
+// again learns of its end.
 func TestSnapshotRun(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 1, nil)

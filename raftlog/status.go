@@ -39,16 +39,15 @@ type Status struct {
 	SinceSnapshot int64     `json:"since_snapshot"` // bytes of log written since, in this process
 
 	// DiskFull: the node is its cluster's only member, its disk has no room, and
-	// what it has decided since is in its memory only.
+	// it keeps its decisions in memory only.
 	DiskFull      bool      `json:"disk_full"`
 	DiskFullSince time.Time `json:"disk_full_since"` // zero unless DiskFull
 
 	Clock int64 `json:"clock"` // cluster clock of the last applied entry, unix ns
 	Wall  int64 `json:"wall"`  // this node's wall clock, unix ns
 
-	// ClockUnset: the cluster clock went on from its last value because nobody
-	// could tell how long the cluster was down. It is behind until an operator
-	// sets it.
+	// ClockUnset: the cluster clock went on from its last value because no node
+	// knew how long the cluster was down. It is behind until an operator sets it.
 	ClockUnset  bool         `json:"clock_unset"`
 	ClockReport clock.Report `json:"clock_report"`
 
@@ -98,9 +97,8 @@ type Member struct {
 }
 
 // applied returns the last entry that the machine has. Raft's AppliedIndex is
-// ahead of it by what waits in the fsm's queue, thousands of entries during a
-// replay; but entries that do not reach the fsm count as soon as Raft has
-// passed them.
+// ahead of it by the entries in the fsm's queue, thousands during a replay.
+// Entries that do not reach the fsm count as soon as Raft has passed them.
 func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {

@@ -63,12 +63,13 @@ func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, err
 	return raft.Server{}, ErrNoTarget
 }
 
-// caughtUp returns who is to lead when nothing is proposed any more: next, or,
-// unless that was named, another voter that has acknowledged the last entry.
-// Raft tells a node to stand for election as soon as the last entry has been
-// sent to it, and on another connection: without that entry it has no vote but
-// its own, and the cluster no leader for an election timeout. If nobody has the
-// entry after an election timeout, it is left to Raft to send it to next.
+// caughtUp returns the node to lead next, when nothing is proposed any more. It
+// is next, or, if next is empty, another voter that has acknowledged the last
+// entry. Raft tells a node to stand for election as soon as the last entry has
+// been sent to it, on another connection. Without that entry the node gets no
+// vote but its own, and the cluster has no leader for an election timeout. If
+// nobody has the entry after an election timeout, it is left to Raft to send it
+// to next.
 func (g *Group) caughtUp(ctx context.Context, next Successor) raft.Server {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeouts.Election)
 	defer cancel()
@@ -127,9 +128,9 @@ func (a *acks) have(id raft.ServerID, term, index uint64) bool {
 	return a.term == term && a.last[id] >= index
 }
 
-// Prepare has this node, which is about to lead, connect to all other members,
-// as often as a leader does: votes and the first entry then wait for no
-// connection. It returns when that is done, or ctx is.
+// Prepare makes this node, which is about to lead, connect to all other
+// members, as often as a leader does. Then votes and the first entry wait for
+// no connection. It returns when that is done, or ctx is.
 func (g *Group) Prepare(ctx context.Context) {
 	if !g.preparing.CompareAndSwap(false, true) {
 		return

@@ -10,11 +10,11 @@ import (
 	"github.com/headgate-io/headgate/internal/linkfault"
 )
 
-// A voter without the last entry would get no vote. Unless it was asked for,
-// one that has it leads.
+// A voter without the last entry would get no vote. Unless it was asked for, a
+// voter that has it leads.
 func TestTransferGoesToWhoHasTheLastEntry(t *testing.T) {
 	t.Parallel()
-	// The leader must not lose its lease for want of a processor.
+	// The leader must not lose its lease for lack of a processor.
 	patient := Timeouts{Heartbeat: 2 * time.Second, Election: 2 * time.Second, Lease: 2 * time.Second}
 	c := newCluster(t, 3, func(_ int, c *Config) { c.Timeouts = patient })
 	l := c.leader()
@@ -71,7 +71,7 @@ func TestAcks(t *testing.T) {
 	require.False(t, a.have("n2", 3, 3), "asked by a leader of another term")
 }
 
-// Whoever is about to lead has the connections that it needs for that.
+// A node that is about to lead has the connections that it needs for that.
 func TestPrepare(t *testing.T) {
 	t.Parallel()
 	c, l := newTrio(t)

@@ -43,8 +43,8 @@ func (n *testNode) awaitRoom() {
 	})
 }
 
-// A node that is alone goes on while its disk is full, starts with it, and has
-// on its disk what it has decided once there is room.
+// A node that is alone goes on while its disk is full, and can start then. Once
+// there is room, its decisions are on its disk.
 func TestNodeAloneOutlivesAFullDisk(t *testing.T) {
 	t.Parallel()
 	n, d := fullDisk(t, nil)
@@ -52,7 +52,7 @@ func TestNodeAloneOutlivesAFullDisk(t *testing.T) {
 	require.True(t, n.g.Status().DiskFull)
 	require.ErrorIs(t, n.g.join(testContext(t), memberArgs{ID: "other", Addr: "127.0.0.1:1"}), ErrDiskFull)
 
-	// What was in memory only is gone with the process.
+	// Decisions in memory only are gone with the process.
 	n.crash()
 	n.start()
 	n.c.leader()
@@ -83,7 +83,7 @@ func TestAFullDiskBearsTheNodesOwnAddress(t *testing.T) {
 	require.Nil(t, n.fatal.Load())
 }
 
-// A stop in order keeps what was decided in memory, if there is room by then.
+// A stop in order keeps the decisions in memory, if there is room by then.
 func TestStopAfterAFullDisk(t *testing.T) {
 	t.Parallel()
 	n, d := fullDisk(t, nil)
@@ -166,7 +166,8 @@ func (l *copyingLog) StoreLogs(logs []*raft.Log) error {
 	return l.LogStore.StoreLogs(logs)
 }
 
-// A node that has others leaves the cluster to them, as ever.
+// A node that has others leaves the cluster to them, as it does after any
+// failed write.
 func TestFullDiskOfOneOfThree(t *testing.T) {
 	t.Parallel()
 	c, l, disks := faultyCluster(t, nil)

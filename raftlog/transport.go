@@ -18,24 +18,23 @@ import (
 )
 
 // Raft's own starting numbers for its connections: two appends in flight per
-// follower (more hurt the tail latency, hashicorp/raft #541), three pooled
-// connections, 10 s for an answer (scaled by Raft for snapshots).
+// follower (more hurt the tail latency, hashicorp/raft #541), and three pooled
+// connections. An answer may take 10 s (Raft scales that for snapshots).
 const (
 	raftPool     = 3
 	raftInFlight = 2
 	raftTimeout  = 10 * time.Second
 )
 
-// transport is Raft's network transport, which notes what members acknowledge
-// (acks), with five changes: a request reaches
-// the member that it is for, and not another one that is found at its address
-// since (reach); pipelines do not deadlock, nothing is told to be committed
-// before this node has synced it (disk.Log), a broken
-// connection costs no vote (again), and heartbeats take no short cut.
-// With the short cut, heartbeats change the current term on the connection's
-// goroutine while the main loop may be storing entries for the old one
-// (hashicorp/raft #695, open). A transport may ignore SetHeartbeatHandler;
-// heartbeats then go through the main loop like everything else.
+// transport is Raft's network transport with five changes. It also notes what
+// members acknowledge (acks). A request reaches the member that it is for, and
+// not another member that now has its address (reach). Pipelines do not
+// deadlock. Peers hear of a commit only after this node has synced it
+// (disk.Log). A broken connection costs no vote (again). Heartbeats take no
+// short cut. With it, they change the term on the connection's goroutine while
+// the main loop may be storing entries for the old one (hashicorp/raft #695,
+// open). A transport may ignore SetHeartbeatHandler; heartbeats then go through
+// the main loop like everything else.
 type transport struct {
 	*raft.NetworkTransport
 	log   *disk.Log
@@ -81,11 +80,11 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 	return again(func() error { return t.NetworkTransport.TimeoutNow(id, t.reach(id, target), args, resp) })
 }
 
-// again makes a request anew whose connection turns out to be broken, as pooled
-// ones are to a member that has been started again. Appends come again soon by
-// themselves; a vote would be missing for an election, and a handover fail. A
-// member that has answered the first one grants the same vote again, or stands
-// for election again.
+// again repeats a request whose connection turns out to be broken, as pooled
+// ones are after a member has restarted. Appends come again soon by themselves;
+// a vote would be missing for an election, and a handover would fail. A member
+// that has answered the first request grants the same vote again, or stands for
+// election again.
 func again(request func() error) error {
 	for range raftPool {
 		if err := request(); !brokenConn(err) {
@@ -104,16 +103,16 @@ func brokenConn(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// reach is the address of a member, where that has been found if it has moved,
-// with the id of its data, which Dial tells it. Raft keeps its connections by
+// reach returns the address of a member, or where a moved one was found, with
+// the id of its data, which Dial passes to it. Raft keeps its connections by
 // this.
 func (t transport) reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(t.peers.where(id, target) + "=" + member.DataOf(id))
 }
 
 // AppendEntriesPipeline implements raft.Transport. Raft's pipeline can
-// deadlock: when a follower rejects an append, Raft stops reading answers, but
-// may still send, and send and answer then wait for each other for ever. The
+// deadlock. When a follower rejects an append, Raft stops reading answers, but
+// may still send; send and answer then wait for each other for ever. The
 // follower gets heartbeats and no entries until the leader changes
 // (hashicorp/raft #612), and Shutdown hangs. So answers are always taken off
 // the pipeline here.
@@ -127,8 +126,8 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	return p, nil
 }
 
-// pipelineAnswers is how many answers may wait for Raft. With every answer that
-// it leaves behind, Raft chooses at random between one more send and the end of
+// pipelineAnswers is how many answers may wait for Raft. For every answer that
+// Raft leaves there, it chooses at random between one more send and the end of
 // the pipeline.
 const pipelineAnswers = 128
 
@@ -204,9 +203,9 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// admitMembers judges Raft's connections. Nobody is heard until asked is
-// closed, which is when the peers have been asked what they know of this node;
-// then whoever looks for its cluster and its data is.
+// admitMembers judges Raft's connections. It hears no peer until asked is
+// closed: by then the peers have been asked what they know of this node. After
+// that it hears peers that name this cluster and this node's data.
 func admitMembers(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	return func(ctx context.Context, p peer.Purpose, from net.Addr) error {
 		select {

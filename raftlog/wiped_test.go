@@ -39,9 +39,9 @@ func (c *testCluster) nobodyLeads() {
 	}
 }
 
-// A voter that has lost its data has no vote: with a follower that lags it
-// could otherwise elect a leader that has not what the two of the three that
-// are gone had committed.
+// A voter that has lost its data has no vote. With a follower that lags, it
+// could otherwise elect a leader without entries that the two lost nodes of the
+// three had committed.
 func TestWipedVoterDoesNotVote(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, nil)
@@ -217,8 +217,8 @@ func TestMembershipOfAnOlderFormat(t *testing.T) {
 	require.ErrorContains(t, err, "n0")
 }
 
-// What peers remember of a node is asked before it hears anybody: an older copy
-// of its data must not vote meanwhile.
+// A node asks its peers what they remember of it before it hears anybody: an
+// older copy of its data must not vote meanwhile.
 func TestNothingIsHeardBeforeThePeersAreAsked(t *testing.T) {
 	id := testIdentity(t, "a", "cluster")
 	asked := make(chan struct{})

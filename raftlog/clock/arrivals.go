@@ -10,10 +10,11 @@ import (
 // entries a few writes later.
 const arrivalsKept = 256
 
-// Arrivals remembers when the last new entries were written, those of the term
-// in progress. An entry's clock is what the leader's was before the entry
-// arrived. The tail of an older term, which a new leader hands on, tells
-// nothing about the time, nor does what was in the log when the node started.
+// Arrivals remembers when the last new entries, those of the term in progress,
+// were written. An entry's clock is what the leader's was before the entry
+// arrived. The tail of an older term, which a new leader hands on, says nothing
+// about the time. Neither do entries that were in the log when the node
+// started.
 type Arrivals struct {
 	// mu guards what follows.
 	mu   sync.Mutex

@@ -9,7 +9,7 @@ import (
 )
 
 // The tail of an old log, which a leader hands on after all nodes were down,
-// tells nothing about the time since.
+// says nothing about the time since.
 func TestAnOldTailIsNotNew(t *testing.T) {
 	var a Arrivals
 	const now = int64(time.Hour)

@@ -5,8 +5,8 @@ import "time"
 const (
 	// MaxDrift bounds how much slower the leader's cluster clock runs than this
 	// node counts time, as a divisor: 1/500 is 2000 ppm. Linux's NTP discipline
-	// corrects a machine's frequency by up to 500 ppm, on either side, and the
-	// leader slews the cluster clock by up to 500 more.
+	// corrects a machine's frequency by up to 500 ppm, on either side. The leader
+	// slews the cluster clock by up to 500 more.
 	MaxDrift = 500
 
 	// Beat is the least time between two entries of a window, and the most that
@@ -17,27 +17,26 @@ const (
 	// the best of the last two is what counts.
 	windowBeats = 4
 
-	// silence is how long after a leader's last entry the bound goes on
-	// sinking: after that nobody keeps a clock any more that it could be ahead
-	// of.
+	// silence is how long after a leader's last entry the bound goes on sinking.
+	// After that nobody keeps a clock any more that the bound could be ahead of.
 	silence = int64(10 * time.Second)
 )
 
 // Bound is a lower bound of the clock of the term's leader, in the time of this
 // node's boot. It is immutable.
 //
-// Each entry tells that the leader's clock was at least so much when it came.
-// The best of them is kept, and sinks: by the most that the leader's clock can
-// have run slower than this node's since. Without that a bound that was once
-// close would stay, and a leader that takes over from it would make the
-// cluster's clock jump forward by what the two have drifted apart in the whole
-// term, which grants quota. It is not always the last entry's: what a leader
-// had sent before it died may come after an outage, and tells less than what
-// came before. Where a clock drifts by more than MaxDrift allows, the bound
-// follows within two windows all the same.
+// Each entry shows that the leader's clock was at least so much when it came.
+// The best of these bounds is kept, and sinks: by the most that the leader's
+// clock can have run slower than this node's since. Without that, a bound that
+// was once close would stay. A leader that takes over from it would make the
+// cluster's clock jump forward by the drift of the whole term, which grants
+// quota. The best bound is not always the last entry's: entries that a dead
+// leader had sent may come after an outage, and give a lower bound than earlier
+// ones. Where a clock drifts by more than MaxDrift allows, the bound follows
+// within two windows all the same.
 //
 // A bound of an earlier leader's clock does not count, however close: the next
-// leader's clock lags behind it.
+// leader's clock lags that one.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one
@@ -55,7 +54,7 @@ type sighting struct{ clock, at int64 }
 // At is the bound at a time of this node's boot.
 func (b *Bound) At(at int64) int64 { return b.of(b.best, at) }
 
-// of is what a sighting tells at a time.
+// of returns the clock by a sighting at a time.
 func (b *Bound) of(s sighting, at int64) int64 {
 	sinks := max(0, min(at, b.heard+silence)-s.at)
 	return s.clock + (at - s.at) - sinks/MaxDrift

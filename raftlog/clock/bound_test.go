@@ -41,8 +41,7 @@ func TestTheBoundSinksWithTheLeadersClock(t *testing.T) {
 }
 
 // Where a clock is slewed by more than any bound allows for, as chrony may do,
-// what a change of leader can gain is what the clocks drift apart in two
-// windows.
+// a change of leader gains at most the drift of two windows.
 func TestTheBoundFollowsAWildClock(t *testing.T) {
 	const slow = 83_333 // ppm, chrony's maxslewrate
 	var b *Bound
@@ -68,12 +67,12 @@ func (n *simulated) at(real time.Duration) int64 { return n.start + int64(real) 
 // sight is an entry as a node hears it.
 type sight struct{ sent, came time.Duration }
 
-// Machines' clocks run up to 500 ppm wrong either way, a leader slews by 500
-// more, entries travel for as long as they like and come out of turn, leaders
-// change, and some lead without being heard at all. A node that takes over goes
-// on by no more than the clock of the last leader that was heard, unless nobody
-// has kept it for longer than silence; and it is behind that by no more than
-// the way of its last entry, and 3500 ppm of the time since.
+// Machines' clocks run up to 500 ppm wrong either way, and a leader slews by
+// 500 more. Entries travel for any time and come out of turn. Leaders change,
+// and some lead without being heard. A node that takes over is not ahead of the
+// clock of the last leader that was heard, unless nobody has kept that clock
+// for longer than silence. It is behind that clock by at most the way of its
+// last entry, and 3500 ppm of the time since.
 func TestTheClockNeverJumpsForward(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		nodes := make([]*simulated, 3)

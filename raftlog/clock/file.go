@@ -13,12 +13,12 @@ import (
 )
 
 // File remembers, across restarts, what the cluster clock was at a moment of
-// this node's other clocks. After a restart of the process alone the time since
-// boot tells how much of it has passed; after one of the machine there is only
-// the wall clock, and what others have saved: see Resume.
+// this node's other clocks. After a restart of the process alone, the time
+// since boot says how much of it has passed. After one of the machine there are
+// only the wall clock and the others' reports: see Resume.
 //
-// The file is not synced: a node that has lost it has no say in what the clock
-// is.
+// The file is not synced: a node that has lost it does not take part in finding
+// the clock.
 type File struct {
 	path       string
 	wall, boot func() int64
@@ -39,8 +39,8 @@ type Saved struct {
 	Boot   int64  `json:"boot_ns"` // since the boot of that id
 	BootID string `json:"boot_id"`
 
-	// Unset: nobody could tell how long the cluster was down, and an operator
-	// is to set its clock.
+	// Unset: no node knew how long the cluster was down, and an operator must set
+	// its clock.
 	Unset bool `json:"unset,omitempty"`
 }
 
@@ -87,7 +87,7 @@ func Open(dir string, wall func() int64, log *slog.Logger) (*File, error) {
 // Wall is this node's wall clock, unix ns.
 func (c *File) Wall() int64 { return c.wall() }
 
-// Last returns what was saved last; ok is false if nothing is known.
+// Last returns what was saved last; ok is false if nothing was.
 func (c *File) Last() (s Saved, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -31,24 +31,24 @@ func (r Report) Later(d int64) Report {
 	return r
 }
 
-// Resume finds out what the cluster clock is, from what the voters that
-// answered know of it, and the last value in the log.
+// Resume finds the cluster clock from the reports of the voters that answered,
+// and the last value in the log.
 //
-//   - If one of them has kept it, by the clock of the latest leader that
-//     anybody has heard, and if there are several by the one that knows most:
-//     what each tells is a lower bound.
+//   - If one of them has kept it, by the clock of the latest leader that any of
+//     them has heard. If several have, by the one that knows most: each report
+//     is a lower bound.
 //   - Else all that answered have been booted since, and an hour without power
 //     looks like an hour by which a wall clock was put right. Wall time counts
-//     only by the word of a majority of all voters: those whose wall clocks
-//     were as far from the cluster clock when they saved it, within Agreement,
-//     and would still have it at the same time now. So wall clocks that were
-//     right have it, and one that was not, or has been set since, has no say.
-//     Of them the earliest counts.
-//   - The only voter there is has nobody to agree with but itself: its wall
-//     clock counts if the cluster clock was within Agreement of it, and so had
-//     been slewed to it.
-//   - No clock that was set back, behind what it was when it was saved or
-//     behind the log, counts.
+//     only by a majority of all voters, within Agreement: their wall clocks
+//     differed equally from the cluster clock when they saved it, and give the
+//     same cluster clock now. So the wall clocks that were right agree, and one
+//     that was wrong, or has been set since, does not count. Of them the
+//     earliest counts.
+//   - The only voter of a cluster has nobody to agree with. Its wall clock
+//     counts if the cluster clock was within Agreement of it, and so had been
+//     slewed to it.
+//   - A clock that was set back does not count: one that is before its saved
+//     value or before the log.
 func Resume(reports []Report, voters int, last int64) (clock int64, known bool) {
 	var kept *Report
 	for i := range reports {

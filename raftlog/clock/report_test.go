@@ -69,9 +69,9 @@ func TestResume(t *testing.T) {
 	}
 }
 
-// As long as a majority of the voters have wall clocks that were right and
-// still are, those of the others, however wrong, and whoever answers, the clock
-// is wrong by no more than wall clocks may differ, or not known at all.
+// The test assumes that the wall clocks of a majority of voters were right and
+// still are. Then the clock is wrong by at most the tolerance of wall clocks,
+// or unknown, for any error of the other clocks and any voters that answer.
 func TestResumeTrustsNoMinority(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		const last = int64(1_000_000 * time.Second)

@@ -1,5 +1,5 @@
 // Package disk keeps on a node's disk what its Raft needs: the log, term and vote, and
-// snapshots. It puts between Raft and the files what Raft leaves out: a full or hanging
-// disk, damaged snapshots, syncs that run while followers work, and what a crash in the
-// middle of installing a snapshot leaves.
+// snapshots. It adds what Raft lacks: it handles a full or hanging disk, damaged
+// snapshots, syncs that run while followers work, and a crash while a snapshot is
+// installed.
 package disk

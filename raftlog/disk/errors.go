@@ -15,5 +15,5 @@ var ErrGap = errors.New("log does not continue the newest snapshot")
 // ErrLocked is returned when another process has the directory open.
 var ErrLocked = errors.New("data directory is in use by another process")
 
-// ErrDisk is what the log's fatal function is told when a write fails.
+// ErrDisk is passed to the log's fatal function when a write fails.
 var ErrDisk = errors.New("log cannot be written")

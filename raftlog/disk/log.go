@@ -18,16 +18,16 @@ import (
 
 // Log stands between Raft and its log. It
 //   - reports the first failed write through fatal. Raft's leader would step
-//     down and win again, for as long as the disk fails (hashicorp/raft #614),
-//     and a follower whose write fails after a truncation stays stuck;
-//   - tells how long the write in progress has taken: a leader whose disk hangs
-//     goes on sending heartbeats, so nobody else ever takes over (#503);
+//     down and win again for as long as the disk fails (hashicorp/raft #614). A
+//     follower whose write fails after a truncation stays stuck;
+//   - reports how long the write in progress has taken: a leader whose disk
+//     hangs goes on sending heartbeats, so nobody else ever takes over (#503);
 //   - lets the disk write a leader's batches while they are on their way to the
 //     followers (ownSync);
 //   - counts bytes, for the snapshot trigger and for the trailing logs;
 //   - notes when entries arrive, for the cluster clock;
-//   - keeps in memory what a disk without room cannot take, if there is no other
-//     node (tail);
+//   - keeps in memory what a full disk cannot take, if there is no other node
+//     (tail);
 //   - declares itself monotonic, so that an installed snapshot replaces the
 //     whole log. Raft would keep the old tail, uncommitted entries included,
 //     and a later leader could send those to others (#697).
@@ -54,8 +54,8 @@ type Log struct {
 	snapIndex, snapTerm uint64
 }
 
-// NewLog returns a Log that stores in inner. fatal is told what the node cannot go on
-// with, and must not block.
+// NewLog returns a Log that stores in inner. fatal is called with the reason why the
+// node cannot go on, and must not block.
 func NewLog(inner raft.LogStore, fatal func(error), logger *slog.Logger) *Log {
 	return &Log{inner: inner, fatal: fatal, logger: logger}
 }
@@ -202,8 +202,8 @@ func (s *Log) stored(err error, begin int64, entries int, n int64) error {
 }
 
 // DeleteRange removes a prefix (compaction), a suffix (a conflict with the
-// leader's log), or everything (an installed snapshot). In the last case
-// entries after the snapshot's are kept if the log agrees with the snapshot
+// leader's log), or everything (an installed snapshot). In the last case it
+// keeps entries after the snapshot's if the log agrees with the snapshot
 // (Raft's figure 13, rule 6): this node has acknowledged them.
 func (s *Log) DeleteRange(min, max uint64) error {
 	s.mu.Lock()
@@ -226,8 +226,8 @@ func (s *Log) DeleteRange(min, max uint64) error {
 }
 
 // snapshotDone records a finished snapshot. It reports whether the log
-// contradicts it: the log then belongs to a history that was never committed,
-// and Raft's memory of it must be dropped by a restart.
+// contradicts the snapshot. Such a log was never committed, and Raft's memory
+// of it must be dropped by a restart.
 func (s *Log) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
 	// A snapshot of this node's own may be done after a newer one was

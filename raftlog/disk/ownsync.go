@@ -16,15 +16,14 @@ import (
 //
 //   - the entry is not applied here, nor its commit told to anybody
 //     (see Await);
-//   - no follower hears that it is committed (transport), and applies it: were
-//     the leader to lose it in a power failure, a majority could go on without
-//     it;
-//   - this node acknowledges it to no later leader: whoever obeys one, or
-//     votes, writes the term or the vote first, and that waits (Votes);
+//   - no follower hears that it is committed (transport), or applies it: if the
+//     leader lost it in a power failure, a majority could go on without it;
+//   - this node acknowledges it to no later leader: to obey a leader or to
+//     vote, it writes the term or the vote first, and that waits (Votes);
 //   - nothing else is written to the log (Log).
 //
-// Committed thus means on this disk and on those of enough followers, as it
-// does without.
+// So committed means on this disk and on those of enough followers, as without
+// the overlap.
 type ownSync struct {
 	// first is the first entry whose sync has not ended, 0 for none. It stays
 	// after a failed one.

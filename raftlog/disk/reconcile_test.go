@@ -13,8 +13,8 @@ import (
 // readable takes every snapshot.
 func readable(io.Reader) error { return nil }
 
-// What a crash in the middle of installing a snapshot leaves is put right
-// before Raft starts.
+// Reconcile repairs, before Raft starts, what a crash leaves that cuts the
+// installation of a snapshot short.
 func TestReconcile(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	check := func(t *testing.T, snapIndex, snapTerm uint64, entries []raft.Log) ([]uint64, error) {

@@ -23,17 +23,16 @@ const (
 	// wrong.
 	snapshotsKept = 2
 
-	// sealFile is the file of a snapshot's directory that holds the checksum of
-	// what Raft says about it, which has none: an index that is wrong in one
-	// digit would skip entries of the log.
+	// sealFile is the file in a snapshot's directory with the checksum of Raft's
+	// description of it, which has none: an index with one wrong digit would skip
+	// entries of the log.
 	sealFile = "seal"
 )
 
 // Snapshots stands between Raft and its snapshots. It
-//   - tells the log about every snapshot that is finished, own and installed
-//     ones alike;
-//   - seals what Raft writes about each, and leaves out those that are not what
-//     was sealed;
+//   - reports every finished snapshot to the log, own and installed ones alike;
+//   - seals what Raft writes about each, and leaves out those that have changed
+//     since;
 //   - syncs what Raft leaves out: the names of the files of a snapshot, and of
 //     the directory of them all.
 type Snapshots struct {
@@ -47,9 +46,9 @@ type Snapshots struct {
 	membership atomic.Uint64 // index of the membership in the newest snapshot
 }
 
-// OpenSnapshots opens or creates the snapshots in a group's directory, which nobody else
-// may have open, and removes what a crash in the middle of one has left. conflict is
-// called when the log contradicts a snapshot, and must not block.
+// OpenSnapshots opens or creates the snapshots in a group's directory, which nobody
+// else may have open. It removes the remains of a snapshot that a crash cut short.
+// conflict is called when the log contradicts a snapshot, and must not block.
 func OpenSnapshots(dir string, log *Log, logger *slog.Logger, raftLogger hclog.Logger, conflict func()) (*Snapshots, error) {
 	group := dir
 	dir = filepath.Join(group, snapshotsDir)
@@ -104,8 +103,8 @@ func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	return good, nil
 }
 
-// Damaged returns the highest index of a snapshot that is there and not among
-// the good ones, 0 if there is none.
+// Damaged returns the highest index of a snapshot that exists and is not good,
+// or 0.
 func (s *Snapshots) Damaged(good []*raft.SnapshotMeta) (index uint64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

@@ -91,8 +91,8 @@ func (r *snapshotRig) start() (newest uint64, err error) {
 	return 0, nil
 }
 
-// Damage anywhere in the files of a snapshot, what Raft says about it included,
-// is noticed: the one before is used with the log behind it, or the node does
+// Damage anywhere in the files of a snapshot is noticed, Raft's description
+// included: the snapshot before is used with the log after it, or the node does
 // not start.
 func TestDamagedSnapshot(t *testing.T) {
 	for _, name := range []string{"state.bin", "meta.json", sealFile} {
@@ -113,7 +113,7 @@ func TestDamagedSnapshot(t *testing.T) {
 				fallen++
 			}
 		}
-		// What Raft does not use, the old list of peers and white space, may
+		// Parts that Raft does not use, the old list of peers and white space, may
 		// differ.
 		require.Greater(t, fallen, len(whole)*2/3, name)
 	}
@@ -139,8 +139,8 @@ func TestDamagedSnapshotWithoutLog(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
-// The names of all files of a snapshot are on the disk before it is there under
-// its own name: after a power loss it would be one that is damaged. When that
+// The names of all files of a snapshot are on the disk before the snapshot has
+// its own name. Otherwise a power loss would leave a damaged one. When that
 // fails there is no snapshot.
 func TestSnapshotIsSyncedBeforeItIsThere(t *testing.T) {
 	r := newSnapshotRig(t)

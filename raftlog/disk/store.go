@@ -16,7 +16,7 @@ import (
 )
 
 const (
-	// stableFile holds term, vote and what else must be rewritten in place.
+	// stableFile holds term, vote and other values that are rewritten in place.
 	stableFile = "stable"
 
 	// lockFile is locked by the process that has a store open. It is empty.
@@ -120,8 +120,8 @@ func lockDir(dir string) (*os.File, error) {
 // errHeld is returned by tryLock when another process holds the lock.
 var errHeld = errors.New("lock is held")
 
-// MakeDir creates the group's directory, and makes its name and those of all
-// directories above it durable, unless it has been used before.
+// MakeDir creates the group's directory. It makes its name, and those of all
+// directories above it, durable, unless the directory has been used before.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -166,8 +166,8 @@ type Votes struct {
 	fatal func(error)
 }
 
-// NewVotes returns the Votes of a store, whose log is log. fatal is told what the node
-// cannot go on with.
+// NewVotes returns the Votes of a store, whose log is log. fatal is called with the
+// reason why the node cannot go on.
 func NewVotes(store *stable.Store, log *Log, fatal func(error)) Votes {
 	return Votes{store, log, fatal}
 }

@@ -14,23 +14,23 @@ import (
 )
 
 // tailBytes bounds the entries in memory that a leader has applied and that no
-// snapshot holds yet: more than a log grows by while a snapshot is written.
+// snapshot holds yet. It is more than the log grows by while a snapshot is
+// written.
 const tailBytes = 64 << 20
 
 // tail is the end of a log that the disk has no room for. Only a node that is
 // its cluster's only member has one: it goes on deciding, and what it decides is
 // in memory only. Others would leave their part to nodes that can write.
 //
-// The tail begins when a write finds no room, with the entries of that write,
-// and ends with a snapshot that reaches into it: what the snapshot has is not
-// needed any more, the log on disk is emptied, and what is left of the tail is
-// written behind the snapshot. So on disk there is never an entry without the
-// one before it, or a snapshot that has that: a process that is killed at any
-// moment starts from the log as it was before the tail, or from the snapshot.
-// Reconcile drops a log that ends before its snapshot.
+// The tail begins when a write finds no room, with the entries of that write.
+// It ends with a snapshot that reaches into it: the log on disk is emptied, and
+// the rest of the tail is written after the snapshot. So on disk each entry
+// follows the one before it, or a snapshot that has that one. A process that is
+// killed at any moment starts from the log as it was before the tail, or from
+// the snapshot. Reconcile drops a log that ends before its snapshot.
 //
 // Entries that are applied may be dropped from the beginning of the tail. A
-// snapshot that ends before what is left does not end the tail; the next one
+// snapshot that ends before the rest of the tail does not end it; the next one
 // may.
 type tail struct {
 	since atomic.Int64 // unix ns, 0: no tail
@@ -138,7 +138,7 @@ func (s *Log) begin(logs []*raft.Log, err error) bool {
 	s.tail.add(logs, 0)
 	s.tail.since.Store(time.Now().UnixNano())
 	s.tail.mu.Unlock()
-	s.logger.Error("the disk is full: this node goes on deciding, in memory only; what it decides from now on is lost if it stops before there is room again. Calls that must be durable are answered by an error", "error", err)
+	s.logger.Error("the disk is full: this node keeps its decisions in memory only, and loses them if it stops before there is room again. Calls that must be durable get an error", "error", err)
 	return true
 }
 
@@ -166,7 +166,7 @@ func (s *Log) end(index uint64) error {
 	}
 	t.logs, t.bytes = nil, 0
 	t.since.Store(0)
-	s.logger.Warn("the disk has room again: a snapshot has what was decided in memory, and the log goes on", "in_memory_for", time.Since(since).Round(time.Millisecond).String())
+	s.logger.Warn("the disk has room again: a snapshot holds the decisions that were in memory only, and the log goes on", "in_memory_for", time.Since(since).Round(time.Millisecond).String())
 	return nil
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What is applied may be dropped from memory, and only a snapshot that reaches
-// what is left ends the tail.
+// Applied entries may be dropped from memory, and only a snapshot that reaches
+// the rest ends the tail.
 func TestTailIsBounded(t *testing.T) {
 	t.Parallel()
 	data := make([]byte, 1<<20)

@@ -67,7 +67,8 @@ type Node interface {
 	// Join asks the node at addr, and its leader, to take this one in.
 	Join(ctx context.Context, addr string) error
 
-	// Bootstrap begins the log with a membership. It is no error if it has one.
+	// Bootstrap begins the log with a membership. It returns nil if the log has
+	// one.
 	Bootstrap(ctx context.Context, members raft.Configuration) error
 }
 
@@ -80,17 +81,17 @@ type ConvenerConfig struct {
 	Logger *slog.Logger
 }
 
-// Convener makes a node part of a cluster: it joins the one its peers belong
-// to; or, when there is none, founds one with them. The same configuration
-// serves first start, restart and growth, because joining comes first and a
-// node with data founds nothing.
+// Convener makes a node part of a cluster: it joins the one of its peers, or,
+// without one, founds one with them. The same configuration serves first start,
+// restart and growth, because joining comes first and a node with data founds
+// nothing.
 type Convener struct {
 	cfg  ConvenerConfig
 	node Node
 	roll roll
 	wake chan struct{} // capacity 1
 
-	// What follows is Run's.
+	// Fields below belong to Run.
 	readySince time.Time // since when the node could propose a founding; zero = it cannot
 	boundSince time.Time // since when it has been bound to an undecided founding
 	boundTo    string    // the id of that
@@ -149,7 +150,7 @@ func (c *Convener) presence() presence {
 	return p
 }
 
-// ask presents the node to all others it knows an address of, and returns those
+// ask presents the node to all others whose address it knows. It returns those
 // that have answered, at the address that they advertise, how many of
 // Config.Join have not, and why.
 func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, failed []error) {
@@ -197,14 +198,14 @@ func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, fa
 			continue
 		}
 		silent++
-		failed = append(failed, fmt.Errorf("%s answers, but has not yet at %s, which it advertises", p.ID, p.Addr))
+		failed = append(failed, fmt.Errorf("%s answers, but not yet at %s, the address that it advertises", p.ID, p.Addr))
 	}
 	slices.SortFunc(answered, func(a, b presence) int { return cmp.Or(cmp.Compare(a.ID, b.ID), cmp.Compare(a.Data, b.Data)) })
 	return answered, silent, failed
 }
 
-// tryJoin asks each node that is in a cluster to be taken in, and tells whether
-// one has. Without any it returns no error.
+// tryJoin asks each node that is in a cluster to take this one in, and reports
+// whether one has. Without any it returns no error.
 func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined bool, failed []error) {
 	id := c.node.Identity()
 	if id.Removed() {
@@ -216,7 +217,7 @@ func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined boo
 		case p.Cluster == "":
 			continue
 		case f != nil && p.Cluster != f.ID:
-			failed = append(failed, fmt.Errorf("%v is in another cluster than the one that this node has agreed to found", p))
+			failed = append(failed, fmt.Errorf("%v is not in the cluster that this node has agreed to found", p))
 			continue
 		case f != nil && s == founded:
 			return true, nil // it is in it
@@ -233,8 +234,8 @@ func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined boo
 	return false, failed
 }
 
-// step brings a founding forward, the one that the node is bound to, or one
-// that it proposes. It returns what is in the way.
+// step advances a founding: the one that the node is bound to, or one that it
+// proposes. It returns what is in the way.
 func (c *Convener) step(ctx context.Context, answered []presence, silent int) (failed []error) {
 	id := c.node.Identity()
 	_, free := id.free()
@@ -260,7 +261,7 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 		patience = proposerPatience
 	}
 	if s == accepted && now.Sub(c.boundSince) >= patience {
-		c.cfg.Logger.Warn("vote to abandon a founding that not all have accepted", "founding", id.waitsFor())
+		c.cfg.Logger.Warn("vote to abandon a founding that some founders have not accepted", "founding", id.waitsFor())
 		if err := id.abandon(); err != nil {
 			return []error{err}
 		}
@@ -269,24 +270,24 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 		failed = c.exchange(ctx, f)
 	}
 	if waits := id.waitsFor(); waits != "" {
-		failed = append(failed, fmt.Errorf("a founding that this node has accepted is undecided: %s. Those may have founded the cluster: start them. Only if they are gone for good, wipe this node's data directory", waits))
+		failed = append(failed, fmt.Errorf("a founding that this node has accepted is undecided: %s. They may have founded the cluster: start them. Only if they are gone for good, wipe this node's data directory", waits))
 	}
 	return failed
 }
 
-// foundsNone tells what a node lacks that may found no cluster, and has none to
-// join.
+// foundsNone says what a node lacks that may not found a cluster, and has none
+// to join.
 func foundsNone(answered []presence) (why []error) {
 	for _, p := range answered {
 		if p.Cluster == "" {
 			why = append(why, fmt.Errorf("%v is in no cluster either", p))
 		}
 	}
-	return append(why, errors.New("bootstrap-expect is 0, so that this node founds none: start the cluster that it is to join, or give all founders the same bootstrap-expect"))
+	return append(why, errors.New("bootstrap-expect is 0, so this node founds no cluster: start the cluster that it should join, or give all founders the same bootstrap-expect"))
 }
 
-// propose proposes a founding, if enough nodes wait for one and none of a lower
-// id does it.
+// propose proposes a founding, if enough nodes wait for one and no node of a
+// lower id proposes it.
 func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 	own, id := c.presence(), c.node.Identity()
 	set, before, failed := founders(own, answered, silent)
@@ -308,8 +309,8 @@ func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 	return nil
 }
 
-// exchange tells the other founders what this node knows, and hears what they
-// do, until that changes nothing.
+// exchange sends the other founders what this node knows, and hears what they
+// know, until that changes nothing.
 func (c *Convener) exchange(ctx context.Context, f *founding) (failed []error) {
 	id := c.node.Identity()
 	for before := unknown; ; {
@@ -337,7 +338,7 @@ func (c *Convener) exchange(ctx context.Context, f *founding) (failed []error) {
 	}
 }
 
-// tell tells one founder what this node knows, and hears what it does.
+// tell sends one founder what this node knows, and hears what it knows.
 func (c *Convener) tell(ctx context.Context, f *founding, to founder, args Greeting) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -346,7 +347,7 @@ func (c *Convener) tell(ctx context.Context, f *founding, to founder, args Greet
 		return fmt.Errorf("founder %s: %w", to.ID, err)
 	}
 	if a.Node.Data != to.Data {
-		return fmt.Errorf("founder %s has lost its data, and knows no more what it has agreed to", to.ID)
+		return fmt.Errorf("founder %s has lost its data, and with it what it had agreed to", to.ID)
 	}
 	_, err = c.node.Identity().hear(word{Founding: *f, From: to.ID, Stages: a.Stages}, c.cfg.Expect)
 	return err
@@ -372,7 +373,7 @@ func (c *Convener) Answer(args Greeting) (Answer, error) {
 	return Answer{Node: c.presence(), Stages: stages}, err
 }
 
-// Wake makes the node look at once at what it has heard.
+// Wake makes the node handle at once what it has heard.
 func (c *Convener) Wake() {
 	select {
 	case c.wake <- struct{}{}:
@@ -381,8 +382,8 @@ func (c *Convener) Wake() {
 }
 
 // enter makes the node part of the cluster that has been founded. Every founder
-// puts the same configuration at the beginning of its log, so that it takes no
-// particular one to begin.
+// puts the same configuration at the beginning of its log, so any of them may
+// begin.
 func (c *Convener) enter(ctx context.Context) error {
 	id := c.node.Identity()
 	f, s, _ := id.bound()

@@ -102,7 +102,7 @@ func (n *testNode) Bootstrap(_ context.Context, members raft.Configuration) erro
 	return nil
 }
 
-// says fails the test unless a node has logged all of what.
+// says fails the test unless a node has logged every text in what.
 func (n *testNode) says(what ...string) {
 	n.net.t.Helper()
 	synctest.Wait()
@@ -171,8 +171,7 @@ func TestFounderThatDoesNotAnswer(t *testing.T) {
 				}
 				require.Equal(t, "x", n.id.Founding())
 				net.run(n)
-				// n2 has other data than the founding says, so that it cannot
-				// tell.
+				// n2 has other data than the founding says, so it cannot know.
 				net.run(net.node("n2", four...))
 				net.run(net.node("n3", four...))
 				_, s, _ := n.id.bound()

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// maxFounders bounds the nodes that are remembered as waiting, and those of one
-// founding.
+// maxFounders bounds the nodes that are remembered as waiting, and the founders
+// of one founding.
 const maxFounders = 256
 
 // presence is how a node presents itself to others.
@@ -21,14 +21,14 @@ type presence struct {
 
 func (p presence) String() string { return fmt.Sprintf("%s (%s)", p.ID, p.Addr) }
 
-// founders returns the nodes that own should found a cluster with, own among
-// them, of those that wait and have just answered; and how many waiting nodes
-// with lower ids should propose that before. Without enough, or if there is a
-// cluster, it returns nil. why tells what is in the way. silent is the number
-// of addresses that have not answered.
+// founders returns the nodes with which own should found a cluster, own
+// included, chosen from the waiting nodes that have just answered. It also
+// returns how many waiting nodes with lower ids should propose first. Without
+// enough, or if there is a cluster, it returns nil. why says what is in the
+// way. silent is the number of addresses that have not answered.
 //
-// A founding needs more than half of all nodes there may be: of two such halves
-// each has a node of the other, and a node is bound to one founding.
+// A founding needs more than half of all nodes that there may be. Two such
+// halves have a node in common, and a node is bound to one founding.
 func founders(own presence, answered []presence, silent int) (set []founder, before int, why []error) {
 	all := 1 + silent
 	waiting := []presence{own}
@@ -58,7 +58,7 @@ func founders(own presence, answered []presence, silent int) (set []founder, bef
 	case stop:
 		return nil, 0, why
 	case 2*own.Expect <= all:
-		return nil, 0, append(why, fmt.Errorf("bootstrap-expect %d is not more than half of the %d nodes that join names, this one included: with so few, two clusters could be founded. Raise it, or name fewer addresses", own.Expect, all))
+		return nil, 0, append(why, fmt.Errorf("bootstrap-expect %d is not more than half of the %d nodes that join names, this one included: so few could found two clusters. Raise it, or name fewer addresses", own.Expect, all))
 	case len(waiting) < own.Expect:
 		return nil, 0, append(why, fmt.Errorf("%d of %d founders are up: %s", len(waiting), own.Expect, ids(waiting)))
 	}

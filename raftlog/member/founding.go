@@ -19,16 +19,17 @@ import (
 // and joins no cluster, until this one is decided. A founder that knows that
 // all have accepted confirms. One that has waited for too long votes to abandon
 // instead. Nobody votes twice. The founding takes place when a majority has
-// confirmed, and is over when so many have abandoned that no majority is left
-// to confirm, or when one founder is not bound to it: that one never will be,
-// so that not all accept.
+// confirmed. It is over when so many have abandoned that no majority can
+// confirm. It is also over when one founder is not bound to it: that one never
+// will be.
 //
-// A node is bound to one founding at a time, what binds it is on disk before it
-// is told, and a founding without all of its founders never takes place. So two
-// that share a founder never take place both. It needs no particular node: what
-// the founders have said stays true for ever, in whatever order and how often
-// it is heard, and any of them can tell the others. Only as long as so many are
-// silent that the rest cannot know the outcome do they have to be waited for.
+// A node is bound to one founding at a time, and the promise is on disk before
+// anybody hears of it. A founding without all of its founders never takes
+// place. So of two foundings that share a founder, at most one takes place. No
+// particular node is needed. What founders have said stays true for ever, in
+// any order and any number of times, and any of them can pass it on. A node
+// must wait only while so many are silent that the rest cannot know the
+// outcome.
 //
 // This file does no input or output; Convener and Identity do, and the model in
 // founding_test.go runs these functions through all interleavings.
@@ -51,13 +52,13 @@ type founder struct {
 	ID   string `json:"id"`
 	Addr string `json:"addr"`
 
-	// Data is the id of its data directory: one that has lost its data has
-	// forgotten what it has accepted, and is not asked.
+	// Data is the id of its data directory: a founder that has lost its data has
+	// forgotten what it accepted, and is not asked.
 	Data string `json:"data"`
 
 	// Token is what a proposal shows to be accepted. A node has a new one after
-	// each start, each proposal, and each refusal, so that what it has once
-	// refused, or has been released from, it never accepts later.
+	// each start, each proposal, and each refusal. So it never accepts later what
+	// it has once refused or been released from.
 	Token string `json:"token"`
 }
 
@@ -77,11 +78,10 @@ func (f *founding) proposer() int {
 	return slices.IndexFunc(f.Founders, func(o founder) bool { return o.ID == f.Proposer })
 }
 
-// maxAddr is the length of the longest address of a founder: that of a name,
-// and a port.
+// maxAddr bounds the length of a founder's address: a name and a port.
 const maxAddr = 253 + len(":65535")
 
-// check returns an error for what no node proposes.
+// check returns an error for a founding that no node proposes.
 func (f *founding) check() error {
 	if f.ID == "" || len(f.ID) > MaxRandomID || f.proposer() < 0 || len(f.Founders) > maxFounders {
 		return errors.New("malformed founding")
@@ -105,7 +105,7 @@ type word struct {
 }
 
 // pledge is what a node has promised about the founding of its cluster. Its
-// exported fields are kept on disk; the methods that change it return the next
+// exported fields are kept on disk. The methods that change it return the next
 // state, which must be on disk before anybody hears of it. fresh is a token not
 // used before.
 type pledge struct {
@@ -118,7 +118,8 @@ type pledge struct {
 	heard  []stage // by founder
 }
 
-// newPledge returns the state of a node that starts with what it has on disk.
+// newPledge returns the state of a node that starts with the pledge from its
+// disk.
 func newPledge(stored pledge, data string, closed bool, fresh string) pledge {
 	p := pledge{Founding: stored.Founding, Stage: stored.Stage, data: data, token: fresh, closed: closed}
 	if p.Founding != nil {
@@ -127,8 +128,8 @@ func newPledge(stored pledge, data string, closed bool, fresh string) pledge {
 	return p
 }
 
-// first returns what is known to whoever is bound: the proposer has accepted
-// before it asked others.
+// first returns what every bound node knows: the proposer has accepted before
+// it asked others.
 func (p pledge) first() []stage {
 	heard := make([]stage, len(p.Founding.Founders))
 	heard[p.Founding.proposer()] = accepted
@@ -157,10 +158,10 @@ func (p pledge) propose(f founding, fresh string) pledge {
 	return p.bind(f, fresh)
 }
 
-// hear takes note of what another node says, and returns what this one has to
-// say about the same founding: nil if it is no founder. Only the proposer's own
-// word, shown this node's token, makes it accept. size is the number of
-// founders it expects.
+// hear takes note of another node's word, and returns this node's word on the
+// same founding: nil if it is not a founder. Only the proposer's own word,
+// shown this node's token, makes it accept. size is the number of founders it
+// expects.
 func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
 	me := w.Founding.founder(p.data)
 	if me < 0 {
@@ -184,8 +185,8 @@ func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
 	return p, p.say(&w.Founding)
 }
 
-// say returns what a node that has heard of a founding says about it: nil if it
-// is no founder.
+// say returns a node's word on a founding that it has heard of: nil if it is
+// not a founder.
 func (p pledge) say(f *founding) []stage {
 	me := f.founder(p.data)
 	switch {
@@ -199,7 +200,7 @@ func (p pledge) say(f *founding) []stage {
 	return stages
 }
 
-// advance draws the conclusions from what has been heard.
+// advance draws the conclusions from all that was heard.
 func (p pledge) advance(fresh string) pledge {
 	for p.Stage != founded {
 		known := func(of ...stage) (n int) {
@@ -242,8 +243,8 @@ func (p pledge) abandon(fresh string) pledge {
 	return p.at(abandoned).advance(fresh)
 }
 
-// adopt makes a node part of a cluster that exists, unless it is bound to found
-// another one.
+// adopt makes a node part of an existing cluster, unless it is bound to a
+// founding.
 func (p pledge) adopt(cluster, fresh string) (pledge, error) {
 	switch {
 	case p.Founding == nil:

@@ -10,17 +10,16 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// world is a state of all nodes and of what is on the way between them. The
+// world is a state of all nodes and of the messages between them. The
 // transitions are those of the product; this model only chooses who acts, what
 // arrives, and who dies.
 //
-// What a founder has once said of itself stays true, so that the network is the
-// set of all that has been said: any part of it may arrive anywhere, in any
-// order, any number of times, or never. That covers every loss, delay and
-// repetition. For the same reason nodes forget after each step what they have
-// heard of others: it may arrive again. A node that is down is one that does
-// not act; its death is seen when it starts again, with what it had on disk and
-// a token that nobody knows.
+// What a founder has once said of itself stays true, so the network is the set
+// of all that was said. Any part of it may arrive anywhere, in any order, any
+// number of times, or never. That covers every loss, delay and repetition. For
+// the same reason nodes forget after each step what they have heard of others:
+// it may arrive again. A node that is down does not act. Its death shows when
+// it starts again, with its disk and a token that nobody knows.
 type world struct {
 	expect int
 	nodes  []modelNode
@@ -52,8 +51,8 @@ func (w *world) clone() *world {
 	return c
 }
 
-// key is the same for states that nothing can tell apart. With more than two
-// nodes, it is also the same for those that differ in the nodes' names alone.
+// key is the same for states that behave alike. With more than two nodes, it is
+// also the same for those that differ in the nodes' names alone.
 func (w *world) key() string {
 	over := make([]bool, len(w.made))
 	for i := range w.made {
@@ -108,7 +107,7 @@ func (w *world) founder(n int) founder {
 	return founder{ID: name(n), Addr: name(n), Data: name(n), Token: w.token(n)}
 }
 
-// pledge is a node as it is after it has forgotten what it has heard.
+// pledge is a node after it has forgotten what it has heard.
 func (w *world) pledge(n int) pledge {
 	var stored pledge
 	if f := w.nodes[n].founding; f >= 0 {
@@ -290,8 +289,8 @@ func (w *world) String() string {
 }
 
 // settle lets all nodes act in turn, with every message delivered, as the
-// product does: it joins, or proposes when it has the lowest id of those that
-// wait, or talks to its founders.
+// product does. A node joins, or proposes when it has the lowest id of the
+// waiting nodes, or talks to its founders.
 func (w *world) settle() error {
 	w = w.clone()
 	var p []pledge
@@ -400,10 +399,10 @@ func explore(nodes, expect, foundings int, wrong func(*world) error) (states int
 	return len(all), nil
 }
 
-// Whatever is lost, late or repeated, and whoever dies and comes back at any
-// point: there are never two foundings that take place, no founder of one is
-// elsewhere, and from every state that can be reached exactly one cluster comes
-// to be, with all nodes, as soon as they are up and hear each other.
+// Messages are lost, late or repeated, and nodes die and come back at any
+// point. At most one founding takes place, and no founder of it is elsewhere.
+// From every reachable state exactly one cluster comes to be, with all nodes,
+// as soon as they are up and hear each other.
 func TestFoundingModel(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ nodes, expect, foundings int }{
@@ -416,7 +415,7 @@ func TestFoundingModel(t *testing.T) {
 	}
 }
 
-// Two proposals with two founders in common, and one that is in each alone.
+// Two proposals with two founders in common, and one founder in each alone.
 func TestFoundingModelOfFour(t *testing.T) {
 	t.Parallel()
 	if testing.Short() || underRace {
@@ -425,7 +424,7 @@ func TestFoundingModelOfFour(t *testing.T) {
 	model(t, 4, 3, 2)
 }
 
-// underRace tells that the race detector is on.
+// underRace reports that the race detector is on.
 var underRace bool
 
 func model(t *testing.T, nodes, expect, foundings int) {
@@ -439,8 +438,8 @@ func model(t *testing.T, nodes, expect, foundings int) {
 	t.Log(states, "states")
 }
 
-// With founders that are no more than half of all nodes there would be two
-// clusters: the model finds them, and no node proposes such a founding.
+// If founders could be half of all nodes or fewer, there would be two clusters.
+// The model finds them, and no node proposes such a founding.
 func TestFoundingNeedsMoreThanHalf(t *testing.T) {
 	t.Parallel()
 	_, err := explore(4, 2, 2, (*world).check)

@@ -47,11 +47,11 @@ func CheckNodeID(id string) error {
 	return nil
 }
 
-// ServerID is what Raft calls a member: the node's id and that of its data. A
-// node that has lost its data is another member, which nobody has listed: it
-// gets no request that is meant for the one before, does not stand for
-// election, and is granted no vote, until a leader has taken it in. So what the
-// lost data has acknowledged or voted counts for nobody else.
+// ServerID is Raft's name for a member: the node's id and that of its data. A
+// node that has lost its data is another member, which the membership does not
+// list. It gets no request for the former one, does not stand for election, and
+// is granted no vote, until a leader has taken it in. So what the lost data has
+// acknowledged or voted counts for nobody else.
 func ServerID(node, data string) raft.ServerID { return raft.ServerID(node + "=" + data) }
 
 // NodeOf returns the node's id in a member's.

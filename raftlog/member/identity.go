@@ -30,15 +30,14 @@ var (
 // clusters.
 const foreignInterval = 10 * time.Second
 
-// Identity tells whose data a directory holds. A member of the cluster is a
-// node with its data: see ServerID. Raft knows its peers by their addresses and
-// compares logs by index and term alone: two logs that grew apart look the same
-// to it where they have the same length. So the handshake of every connection
-// of Raft tells the id of the cluster, which is random, and that of the data
-// which it is meant for, and nodes of different clusters do not hear each
-// other. The cluster's comes with the founding, or from the leader that takes
-// the node in, and anew with a recovery; before it has one, a node hears
-// nobody.
+// Identity says whose data a directory holds. A member of the cluster is a node
+// with its data: see ServerID. Raft knows its peers by address and compares
+// logs by index and term alone. Two logs that grew apart look the same where
+// they have the same length. So each connection's handshake carries the random
+// id of the cluster, and the id of the data that it is meant for. Nodes of
+// different clusters do not hear each other. The cluster's id comes with the
+// founding, or from the leader that takes the node in, and anew with a
+// recovery. Before it has one, a node hears nobody.
 type Identity struct {
 	node  string
 	data  string // see Data
@@ -101,14 +100,14 @@ func HasIdentity(s raft.StableStore) bool {
 func (i *Identity) Node() string { return i.node }
 
 // Data is the id of the node's data: random, and made with the directory. A
-// node that comes back with another one has lost its data.
+// node that comes back with a new id has lost its data.
 func (i *Identity) Data() string { return i.data }
 
 // Removed reports whether the cluster has removed the node, which then does not
 // ask to be taken in again.
 func (i *Identity) Removed() bool { return i.removed.Load() }
 
-// Cluster returns the cluster's id, empty if there is none yet.
+// Cluster returns the cluster's id, or "" before the node has one.
 func (i *Identity) Cluster() string {
 	if c := i.cluster.Load(); c != nil {
 		return *c
@@ -120,8 +119,8 @@ func (i *Identity) Cluster() string {
 func (i *Identity) Server() raft.ServerID { return ServerID(i.node, i.data) }
 
 // Meet decides whether to hear a node of the given cluster, that has connected
-// to reach the given data. Who looks for other data is not heard: it does not
-// know yet that this is lost, and counts on what it held.
+// to reach the given data. A node that looks for other data is not heard: it
+// does not know yet that this data is lost, and relies on it.
 func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -129,10 +128,10 @@ func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	case own == "":
 		return ErrOtherCluster // it will hear of it, if it is to be
 	case cluster != own:
-		i.report(slog.LevelError, "a node of another cluster connects; one of the two has to be wiped, or to be given other addresses", from)
+		i.report(slog.LevelError, "a node of another cluster connects; wipe one of the two, or give it other addresses", from)
 		return ErrOtherCluster
 	case data != i.data:
-		i.report(slog.LevelWarn, "a node looks for data that this one has lost; it is heard when a leader has taken this one in with what it has", from)
+		i.report(slog.LevelWarn, "a node looks for data that this one has lost; it is heard after a leader has taken this one in", from)
 		return ErrOtherData
 	}
 	return nil

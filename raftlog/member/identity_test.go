@@ -58,7 +58,7 @@ func TestIdentityComesWithTheCluster(t *testing.T) {
 	require.ErrorIs(t, err, ErrOtherNode)
 }
 
-// What a founder has accepted it knows after a crash, and it goes nowhere else
+// After a crash a founder knows what it has accepted, and joins nothing else
 // before that is decided.
 func TestPledgeIsKept(t *testing.T) {
 	s := values(t)
@@ -113,7 +113,7 @@ func TestRecoveredVotersAgree(t *testing.T) {
 	require.NotEqual(t, "old", ids[0])
 }
 
-// What another node forwards is executed for a node of the same cluster.
+// Forwarded commands are executed for a node of the same cluster.
 func TestSameCluster(t *testing.T) {
 	id := testIdentity(t, values(t), "a", false)
 	require.ErrorIs(t, id.Same(""), ErrOtherCluster, "of no cluster yet")

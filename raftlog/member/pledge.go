@@ -32,8 +32,8 @@ func loadPledge(s raft.StableStore, data string) (pledge, error) {
 	return p, nil
 }
 
-// keep makes next the node's pledge. What binds or releases it is on disk
-// before anybody hears of it. mu must be held.
+// keep makes next the node's pledge. A promise, or its end, is on disk before
+// anybody hears of it. mu must be held.
 func (i *Identity) keep(next pledge) error {
 	if next.Founding != i.pledge.Founding || next.Stage != i.pledge.Stage {
 		raw, err := json.Marshal(next)
@@ -65,8 +65,8 @@ func (i *Identity) abandon() error {
 	return i.keep(i.pledge.abandon(rand.Text()))
 }
 
-// hear takes note of what another node says about a founding and returns what
-// this one does; see pledge.hear.
+// hear takes note of another node's word on a founding and returns this node's;
+// see pledge.hear.
 func (i *Identity) hear(w word, size int) ([]stage, error) {
 	if err := w.Founding.check(); err != nil {
 		return nil, err
@@ -146,7 +146,7 @@ func (i *Identity) Founding() string {
 	return i.pledge.Founding.ID
 }
 
-// waitsFor tells whom the decision of the founding waits for.
+// waitsFor names the nodes that the decision of the founding waits for.
 func (i *Identity) waitsFor() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()

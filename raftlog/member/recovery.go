@@ -19,10 +19,10 @@ type Voter struct {
 	Addr string `json:"addr"`
 }
 
-// Recover makes the data in s that of the cluster which the voters form, and of
-// the node's member of it, and returns the membership. All voters come to the
-// same ids by themselves, also when the recovery is repeated before the node
-// has run again.
+// Recover gives the data in s to the cluster that the voters form, and to the
+// node's member of it, and returns the membership. All voters come to the same
+// ids by themselves, also when the recovery is repeated before the node has run
+// again.
 func Recover(s raft.StableStore, node string, voters []Voter) (raft.Configuration, error) {
 	var conf raft.Configuration
 	owner, err := stable.Text(s, nodeKey)

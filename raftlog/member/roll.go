@@ -24,8 +24,8 @@ type heardOf struct {
 // rollRecent is how long a node is still asked after it was heard last.
 const rollRecent = 30 * time.Second
 
-// note notes that a node has been heard, under each of the addresses. The one
-// that was not heard for the longest time makes room when there are too many.
+// note notes that a node has been heard, under each of the addresses. When
+// there are too many, the one that was not heard for longest makes room.
 func (r *roll) note(id string, addrs ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

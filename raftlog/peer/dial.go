@@ -10,7 +10,7 @@ import (
 // it.
 type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
 
-// Secrets returns the secrets that a node shares with its peers: it connects
+// Secrets returns the secrets that a node shares with its peers. It connects
 // with the first and accepts all, so that they can be replaced one node after
 // the other. It is asked at each connection, by any goroutine. None means that
 // nothing is proved; a node with and one without do not hear each other.
@@ -21,8 +21,8 @@ type Purpose struct {
 	Kind  Kind
 	Group uint32
 
-	// Cluster is the id of the dialler's cluster, and Data that of the data
-	// which it means to reach, for kinds whose listener asks for them.
+	// Cluster is the id of the dialler's cluster, and Data that of the data that
+	// it wants to reach, for kinds whose listener asks.
 	Cluster, Data string
 }
 
@@ -31,7 +31,7 @@ type Dialer struct {
 	Dial    DialFunc
 	Secrets Secrets // nil: none
 
-	// NodeID is the dialler's; empty for a process that is no node.
+	// NodeID is the dialler's; empty for a process that is not a node.
 	NodeID string
 }
 

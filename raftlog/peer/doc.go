@@ -1,14 +1,14 @@
-// Package peer is the port on which nodes reach each other: one listener for
+// Package peer is the port on which nodes reach each other. One listener serves
 // all kinds of connections, Raft's and others, of all groups of a process.
 //
 // The types:
 //   - Mux listens on the port, and passes each connection to the Listener of
 //     its kind and group.
 //   - Dialer opens connections to other nodes' muxes, also for a process that
-//     is no node. Purpose says what a connection is for.
+//     is not a node. Purpose says what a connection is for.
 //   - Secrets are what both ends prove to know in the handshake that every
 //     connection begins with (handshake.go), unless they are of mutual TLS.
 //
-// Connections are bounded: those that have not proved what they are, those of
-// one peer, and those of one kind.
+// Connections are bounded: those in their handshake, those of one peer, and
+// those of one kind.
 package peer

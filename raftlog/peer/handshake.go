@@ -20,18 +20,19 @@ import (
 //	dialler:  proof    and at once what the connection is for
 //
 // Each side proves that it has a secret of the other's by an HMAC-SHA256 over
-// the hello and the answer, both of which hold a fresh nonce, and over its
-// role, so that nothing that was recorded can be used again or be sent back.
-// The hint is an HMAC over the hello: it tells the acceptor which of its
-// secrets the dialler goes by, and keeps it from proving anything to a
-// stranger, who could try passwords on the proof. Without a secret on either
-// side (the connections are of mutual TLS, or there is nothing to guard) there
-// is no proof.
+// the hello, the answer and its role. Hello and answer hold a fresh nonce each,
+// so nothing that was recorded can be used again or sent back. The hint is an
+// HMAC over the hello. It tells the acceptor which of its secrets the dialler
+// uses. It also keeps the acceptor from proving anything to a stranger, who
+// could try passwords on the proof. Without a secret on either side (the
+// connections are of mutual TLS, or there is nothing to guard) there is no
+// proof.
 //
-// The versions are the lowest and the highest protocol that a side speaks; the
-// highest that both do is what follows the handshake. The layout of hello and
-// answer is the same in all versions, but that a hello may grow at its end.
-// What a side does not know there it ignores, and includes in its proof.
+// The versions are the lowest and the highest protocol that a side speaks.
+// After the handshake both speak the highest that they share. The layout of
+// hello and answer is the same in all versions, except that a hello may grow at
+// its end. A side ignores what it does not know there, but includes it in its
+// proof.
 const (
 	handshakeMagic = "HGP\xff"
 
@@ -62,7 +63,7 @@ const (
 	answerProof    = answerNonce + nonceSize
 	answerSize     = answerProof + proofSize
 
-	// flagSecret tells that the dialler has a secret.
+	// flagSecret reports that the dialler has a secret.
 	flagSecret = 1
 )
 
@@ -208,10 +209,10 @@ var (
 	ErrTooMany = errors.New("the node has too many connections")
 )
 
-// accept does the acceptor's part. serves tells whether the connection has a
-// place; it is asked once the dialler has shown that it knows a secret, which
-// somebody who repeats what another one sent has done as well: only a nil error
-// means that it is who it says.
+// accept does the acceptor's part. serves reports whether the connection has a
+// place. It is asked once the dialler has shown that it knows a secret. A
+// replayed hello shows that too: only a nil error means that the dialler is the
+// node it claims to be.
 func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, error) {
 	h, err := readHello(c)
 	if h == nil {

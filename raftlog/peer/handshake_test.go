@@ -87,8 +87,8 @@ func TestHandshake(t *testing.T) {
 	}
 }
 
-// What somebody has recorded opens no second connection, to the same node or
-// back to the one that dialled.
+// A recorded handshake opens no second connection, to the same node or back to
+// the dialler.
 func TestRecordedHandshakesAreRefused(t *testing.T) {
 	us := party{ownVersions, secretsOf("a secret of this test")}
 	wire, _, dialled, accepted := shake(us, us)
@@ -128,7 +128,7 @@ func TestRecordedHandshakesAreRefused(t *testing.T) {
 		far.Write(wire.received.Bytes())
 	}()
 	require.ErrorIs(t, us.dial(near, Purpose{}, ""), ErrSecret)
-	// And one that has no secret, and says that none is needed.
+	// And one without a secret, which says that none is needed.
 	near, far = net.Pipe()
 	go func() {
 		readHello(far)
@@ -253,8 +253,8 @@ type pair struct {
 	io.Writer
 }
 
-// However a hello is cut or spelled, it is read the same, or refused; nobody
-// gets in without the secret; and nothing that is not the hello's is read.
+// However a hello is cut or spelled, it is read the same, or refused. No
+// dialler gets in without the secret, and nothing beyond the hello is read.
 func FuzzHello(f *testing.F) {
 	for _, secret := range [][]byte{nil, []byte("a secret of this test")} {
 		h, err := newHello(ownVersions, Purpose{KindControl, 9, "cluster", "d"}, "n1", secret)

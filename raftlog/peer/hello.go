@@ -23,8 +23,8 @@ type hello struct {
 }
 
 // helloEnd ends a line of Redis and a header of HTTP. A server of another
-// protocol, which takes the hello for a bad request, thus answers at once, and
-// the dialler learns where it has ended up.
+// protocol takes the hello for a bad request. So it answers at once, and the
+// dialler learns what it has reached.
 const helloEnd = "\r\n\r\n"
 
 // newHello returns a hello with a fresh nonce, signed with secret unless that
@@ -60,7 +60,7 @@ func (h *hello) hint(secret []byte) []byte {
 	return sign(secret, roleHint, b)[:hintSize]
 }
 
-// chosen returns which of the secrets the dialler goes by, nil for none.
+// chosen returns the secret that the dialler uses, nil for none.
 func (h *hello) chosen(secrets [][]byte) (secret []byte) {
 	hint := h.raw[helloHead+helloHint : helloHead+helloNames]
 	for _, s := range secrets {
@@ -71,7 +71,8 @@ func (h *hello) chosen(secrets [][]byte) (secret []byte) {
 	return secret
 }
 
-// errNotPeer is returned for what does not begin as a peer connection does.
+// errNotPeer is returned for a connection that does not begin as a peer
+// connection does.
 var errNotPeer = errors.New("not a peer connection")
 
 // readHello reads a hello and not a byte more. If there is a head, it comes

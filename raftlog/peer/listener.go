@@ -8,19 +8,19 @@ import (
 )
 
 const (
-	// maxPerPeer bounds the connections of a kind that one node, or the tools
-	// of one host, have open. A node has some 43 streams with commands at most,
-	// three pooled connections of Raft and about as many in use. Beyond that
-	// the oldest is closed: a node whose link breaks again and again leaves
-	// connections behind that only TCP's probes end.
+	// maxPerPeer bounds the connections of a kind that one node, or the tools of
+	// one host, have open. A node has some 43 streams with commands at most, three
+	// pooled connections of Raft and about as many in use. Beyond the bound the
+	// oldest is closed: a node whose link breaks repeatedly leaves connections
+	// behind that only TCP's probes end.
 	maxPerPeer = 64
 
-	// maxPerKind bounds those of all together. Beyond that none is accepted.
+	// maxPerKind bounds the connections of a kind. Beyond that none is accepted.
 	maxPerKind = 64 * maxPerPeer
 )
 
-// Admit judges a connection whose other end has proved itself, by what it says
-// that it is for; an error closes it. ctx ends with the listener.
+// Admit judges a connection whose other end has proved itself, by its stated
+// purpose; an error closes it. ctx ends with the listener.
 type Admit func(ctx context.Context, p Purpose, from net.Addr) error
 
 // Listener is the net.Listener of one kind and group. Its connections, accepted
@@ -40,7 +40,7 @@ type Listener struct {
 	closed bool
 }
 
-// full reports whether there are too many connections for another one.
+// full reports whether there are too many connections to accept one more.
 func (l *Listener) full() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -110,8 +110,8 @@ func (l *Listener) track(c net.Conn) *trackedConn {
 	return t
 }
 
-// assign counts t among the connections of a peer and returns the one that has
-// to make room for it, if any.
+// assign counts t among the connections of a peer and returns the one that must
+// make room for it, if any.
 func (l *Listener) assign(t *trackedConn, peer string) (oldest *trackedConn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

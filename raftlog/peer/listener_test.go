@@ -118,7 +118,7 @@ func TestConnectionsOfAPeerAreBounded(t *testing.T) {
 	require.ErrorContains(t, err, "timeout")
 	require.Equal(t, maxPerPeer+1, len(listenerOf(m, KindForward).conns))
 
-	// What is closed is forgotten.
+	// Closed connections are forgotten.
 	ln := listenerOf(m, KindForward)
 	ln.mu.Lock()
 	accepted := make([]*trackedConn, 0, len(ln.conns))
@@ -139,7 +139,8 @@ func listenerOf(m *Mux, k Kind) *Listener {
 	return m.routes[route{k, 0}]
 }
 
-// All connections of a kind together have a bound, which the dialler is told.
+// All connections of a kind together have a bound, and the dialler gets an
+// error that says so.
 func TestConnectionsOfAKindAreBounded(t *testing.T) {
 	m := testMux(t)
 	_, err := m.Listen(KindForward, 0, nil)

@@ -237,7 +237,7 @@ func (m *Mux) admit(h *hello, from net.Addr) (*Listener, error) {
 	return l, l.admit(l.ctx, h.Purpose, from)
 }
 
-// refuse closes a connection and tells why, unless its other end has just gone.
+// refuse closes a connection and logs why, unless its other end has just gone.
 func (m *Mux) refuse(c net.Conn, h *hello, err error) {
 	c.Close()
 	switch {
@@ -255,7 +255,7 @@ func (m *Mux) refuse(c net.Conn, h *hello, err error) {
 	}
 }
 
-// serves reports whether somebody listens for what a hello asks.
+// serves reports whether a listener exists for the hello's kind and group.
 func (m *Mux) serves(h *hello) status {
 	m.mu.Lock()
 	l := m.routes[h.route()]

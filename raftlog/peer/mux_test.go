@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/internal/logbuf"
 )
 
-// patience is how long a test waits for what takes milliseconds: a loaded
-// machine is no defect.
+// patience bounds a test's wait for events of milliseconds: a loaded machine is
+// no defect.
 const patience = 30 * time.Second
 
 // testSecret is what the nodes of a test share.

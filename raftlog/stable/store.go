@@ -36,7 +36,7 @@ var (
 	ErrNotFound = errors.New("not found")
 
 	// ErrReplaced is returned by Missing when another file has the name.
-	ErrReplaced = errors.New("another file has taken the place of the one in use")
+	ErrReplaced = errors.New("the file in use has been replaced by another")
 
 	errClosed = errors.New("store of values is closed")
 )
@@ -62,9 +62,9 @@ type Store struct {
 
 var _ raft.StableStore = (*Store)(nil)
 
-// Open opens or creates the file at path; fresh tells that there was none. The
-// caller sees to it that nobody else has it open. With noSync writing is left
-// to the operating system.
+// Open opens or creates the file at path; fresh reports that it did not exist.
+// The caller sees to it that nobody else has it open. With noSync writing is
+// left to the operating system.
 func Open(path string, noSync bool) (s *Store, fresh bool, err error) {
 	sync := syncFile
 	if noSync {
@@ -267,8 +267,8 @@ func (s *Store) GetUint64(key []byte) (uint64, error) {
 	return le.Uint64(v), nil
 }
 
-// Missing returns an error if the file is not where it was opened any more, or
-// another one is.
+// Missing returns an error if the file is no longer at the path where it was
+// opened, or another file is.
 func (s *Store) Missing() error {
 	at, err := os.Stat(s.path)
 	if err != nil {

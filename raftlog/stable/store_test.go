@@ -183,8 +183,8 @@ func TestPowerLoss(t *testing.T) {
 	require.Greater(t, cuts, 1000)
 }
 
-// What was put is there at once, and on the disk in one change with what is set
-// next.
+// A value that was put is there at once, and on the disk in one change with the
+// next Set.
 func TestPut(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stable")
 	syncs := 0
@@ -232,9 +232,8 @@ func TestPut(t *testing.T) {
 
 func paddingOf(n uint64) string { return fmt.Sprint(n, string(bytes.Repeat([]byte{byte(n)}, 2000))) }
 
-// After a failed sync nobody knows what is on the disk: nothing more is
-// written, and the next process writes both slots again before it believes
-// them.
+// After a failed sync nobody knows what is on the disk. Nothing more is
+// written, and the next process writes both slots again before it trusts them.
 func TestFailedSync(t *testing.T) {
 	s, path := newStore(t)
 	require.NoError(t, s.SetUint64([]byte("term"), 1))

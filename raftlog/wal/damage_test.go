@@ -10,9 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// In a log that was closed in peace nothing is taken for a write that broke
-// off: one flipped bit in the last frame, many damaged frames, zeros instead of
-// any number of frames.
+// In a log that was closed in order, no damage counts as a torn write: a
+// flipped bit in the last frame, many damaged frames, zeros for any number of
+// frames.
 func TestDamageAfterAClose(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and of one goroutine")
@@ -74,8 +74,8 @@ func TestDamageAfterAClose(t *testing.T) {
 	require.ErrorIs(t, r.open(), ErrCorrupt, "more than what was closed")
 }
 
-// Without a close, a tail that reads as zeros cannot be told from one that was
-// never written; but it is no longer than what lies behind the last mark.
+// Without a close, a lost tail that reads as zeros looks like one that was
+// never written. It is no longer than the frames after the last mark.
 func TestMarkBoundsALostTail(t *testing.T) {
 	r := newRig(t)
 	r.log.opts.SegmentSize = 1 << 20
@@ -103,7 +103,7 @@ func TestMarkBoundsALostTail(t *testing.T) {
 	require.EqualValues(t, 10*markEvery, last)
 }
 
-// What was there when the log was opened cannot be lost either.
+// Data that was there when the log was opened cannot be lost either.
 func TestOpeningBoundsALostTail(t *testing.T) {
 	r := newRig(t)
 	r.fill(t, 1, 10, 100)

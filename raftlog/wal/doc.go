@@ -4,10 +4,10 @@
 // # Files
 //
 // The log is a row of segment files, "log-" and a number of 16 hexadecimal
-// digits, numbered without gaps. A segment is a header, a mark and frames;
-// behind the last frame are zeros, which are written ahead so that an append
-// changes no metadata of the file system and its sync is a single write. All
-// numbers are little-endian.
+// digits, numbered without gaps. A segment is a header, a mark and frames,
+// followed by zeros. The zeros are written ahead: so an append changes no
+// metadata of the file system, and its sync is a single write. All numbers are
+// little-endian.
 //
 //	at 0:    header: "HGWAL" version:1 zero:2 number:8 nonce:8 previous:8 crc:4 zero:4
 //	at 512:  mark:   crc:4 zero:4 end:8
@@ -22,18 +22,18 @@
 // whatever the entries hold. Previous is where the frames of the segment before
 // end.
 //
-// Three things tell how far the log went at least. The stable store holds, as
+// Three records say how far the log went at least. The stable store holds, as
 // one value, the number of the last segment and where its frames ended when the
-// log was opened or the segment begun; a close replaces that by the exact end.
-// And every 64 frames the mark is set to the end of what is synced, without a
-// sync of its own: the next append's takes it along.
+// log was opened or the segment begun. A close replaces that by the exact end.
+// Every 64 frames the mark is set to the end of the synced frames, without a
+// sync of its own: the next append's sync includes it.
 //
 // # What a power loss leaves
 //
 // A frame is written after the one before is synced, so that one frame at most
 // is not. The disk writes sectors of 512 bytes (or multiples) whole or not at
-// all, in any order: of a write that broke off some sectors are as written, and
-// the others are still the zeros that were synced there before.
+// all, in any order. After a torn write some sectors are as written; the others
+// are still the zeros that were synced before.
 //
 // # Damage
 //
@@ -43,16 +43,15 @@
 //   - damaged, if not: something was written there whole, and is not what it
 //     was.
 //
-// Damage is an error, and so is everything else that no crash leaves: a bad
-// frame with a good one or anything else behind it, or not in the last segment;
-// a log that is shorter than the mark or the stable store tells; one that was
-// closed and is not exactly what it was; a file shorter than what was written
-// to it (frames are written only into space that was synced before); a missing
-// segment, the last included.
+// Damage is an error. So is everything else that no crash leaves: a bad frame
+// with anything after it, or not in the last segment; a log shorter than the
+// mark or the stable store says; a closed log that has changed; a file shorter
+// than its frames (they are written only into space that was synced before); a
+// missing segment, the last included.
 //
-// What cannot be told: in a log that was not closed, a last frame of which a
-// whole sector has been lost, and reads as zeros, looks as if it had been torn,
-// and so do frames of which nothing at all is left. That can be the frames
-// since the last mark and since the opening, 64 at most. A damaged mark is not
-// noticed, and replaced by the next.
+// Two losses cannot be told from a crash, in a log that was not closed. A last
+// frame that has lost a whole sector to zeros looks torn. Frames of which
+// nothing is left look unwritten. That can be the frames since the last mark
+// and since the opening, 64 at most. A damaged mark is not noticed, and
+// replaced by the next.
 package wal

@@ -96,8 +96,7 @@ func putMark(b *[markSize]byte, end int64, nonce uint64) {
 	le.PutUint32(b[:], seededSum(b[4:], nonce))
 }
 
-// readMark returns the end that a mark tells, or framesAt if there is none that
-// can be read.
+// readMark returns the end in a mark, or framesAt if no mark can be read.
 func readMark(b []byte, nonce uint64) int64 {
 	if end := int64(le.Uint64(b[8:])); end > framesAt && le.Uint32(b) == seededSum(b[4:markSize], nonce) {
 		return end
@@ -131,7 +130,7 @@ func seededSum(b []byte, nonce uint64) uint32 {
 	return crc32.Update(crc32.Checksum(seed[:], castagnoli), castagnoli, b)
 }
 
-// readFrame decodes a header; ok is false if there is none.
+// readFrame decodes a header; ok is false if it is not one.
 func readFrame(b []byte, nonce uint64) (f frame, ok bool) {
 	if len(b) < frameHeaderSize || le.Uint32(b[8:]) == 0 || le.Uint32(b) != seededSum(b[4:frameHeaderSize], nonce) {
 		return frame{}, false
@@ -159,8 +158,8 @@ func appendEntry(b []byte, l *raft.Log) []byte {
 	return b
 }
 
-// entrySize returns the length of the entry at the start of b, or 0 if there is
-// no whole one.
+// entrySize returns the length of the entry at the start of b, or 0 if it is
+// incomplete.
 func entrySize(b []byte) int {
 	if len(b) < entryHeaderSize {
 		return 0
@@ -172,8 +171,8 @@ func entrySize(b []byte) int {
 	return n
 }
 
-// readEntry decodes an entry that fills b, but for its index. The log refers to
-// b. ok is false if b is damaged.
+// readEntry decodes an entry that fills b, except for its index. The log refers
+// to b. ok is false if b is damaged.
 func readEntry(b []byte, l *raft.Log) (ok bool) {
 	if len(b) == 0 || entrySize(b) != len(b) {
 		return false

@@ -120,8 +120,7 @@ func (l *Log) LastIndex() (uint64, error) {
 }
 
 // GetLog implements raft.LogStore. The error is raft.ErrLogNotFound for an
-// index outside the log, and ErrCorrupt for an entry that is not what was
-// written.
+// index outside the log, and ErrCorrupt for an entry that has changed on disk.
 func (l *Log) GetLog(index uint64, out *raft.Log) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -286,8 +285,8 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	return at, nil
 }
 
-// noRoom makes err ErrNoRoom where a file system that is full has kept zeros, or
-// a new file, from being written before a frame: the frame is not begun.
+// noRoom returns ErrNoRoom if a full file system has refused zeros, or a new
+// file, before a frame: the frame is not begun.
 func noRoom(err error) error {
 	if diskspace.Full(err) {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
@@ -324,7 +323,7 @@ func (l *Log) rotate() (*segment, error) {
 }
 
 // DeleteRange implements raft.LogStore. The range must reach the beginning or
-// the end of the log. What it removed does not come back after a crash.
+// the end of the log. Deleted entries do not come back after a crash.
 func (l *Log) DeleteRange(low, high uint64) error {
 	if err := l.cut(low, high); err != nil {
 		return err

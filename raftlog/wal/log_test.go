@@ -194,8 +194,8 @@ func remove(t require.TestingT, s *raft.InmemStore, from, to uint64) {
 	}
 }
 
-// A write that a power loss has broken off anywhere leaves the log as it was
-// before it: of its sectors some are there, and the others are still zeros.
+// A write that a power loss cuts short leaves the log as it was before. Some of
+// its sectors are there, and the others are still zeros.
 func TestTornTail(t *testing.T) {
 	for _, size := range []int{10, 480, 1200} {
 		r := newRig(t)
@@ -273,7 +273,7 @@ func TestDamage(t *testing.T) {
 	}
 }
 
-// A file that is shorter than what was written to it is an error, wherever it
+// A file that is shorter than its written content is an error, wherever it
 // ends.
 func TestTruncatedFile(t *testing.T) {
 	if testing.Short() {
@@ -336,8 +336,8 @@ func TestFilesAreRemoved(t *testing.T) {
 	require.Equal(t, [2]uint64{91, 100}, [2]uint64{first, last})
 }
 
-// At most one frame is unsynced, whatever comes after it, or a crash could
-// leave a bad frame with a good one behind it.
+// At most one frame is unsynced, whatever comes after it. Otherwise a crash
+// could leave a bad frame with a good one after it.
 func TestWriteLeavesOneFrameUnsynced(t *testing.T) {
 	r := newRig(t)
 	written, synced := uint64(0), uint64(0) // entries; written follows the call that writes
@@ -550,8 +550,8 @@ func BenchmarkStoreLog(b *testing.B) {
 	}
 }
 
-// A file system without room leaves the log as it was: it can be read, shortened
-// and opened again, and goes on when there is room.
+// A full file system leaves the log as it was: it can be read, shortened and
+// opened again. It goes on when there is room.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
 	for _, size := range []int64{64 << 10, 64 << 20} { // by a new segment, by the same one

@@ -202,11 +202,11 @@ func (l *Log) load(number uint64, known logEnd) error {
 	return l.remember(s, false)
 }
 
-// settle makes the last segment durable as it was read, with zeros behind its
-// frames: what a killed process had written and not synced counts from now on.
-// That can be the last frame only. It is written again first, because after a
-// failed sync the system may hold what was written for clean, show it, and
-// never write it.
+// settle makes the last segment durable as it was read, with zeros after its
+// frames. From now on, frames count that a killed process had written and not
+// synced. That can be the last frame only. It is written again first: after a
+// failed sync the system may hold its pages as clean, show them, and never
+// write them.
 func (l *Log) settle(s *segment, lastFrame int64) error {
 	b := make([]byte, s.end-lastFrame)
 	if _, err := s.file.ReadAt(b, lastFrame); err != nil {

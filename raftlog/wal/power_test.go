@@ -71,8 +71,9 @@ func (d *disk) syncDir(string) error {
 	return nil
 }
 
-// cut leaves in another directory what a power loss now may leave: of what is
-// not synced any sectors, any new size of a file, any names that came or went.
+// cut copies into another directory what a power loss now may leave. Of
+// unsynced changes it may leave any sectors, any new size of a file, and any
+// names that came or went.
 func (d *disk) cut(rnd *rand.Rand, to string) {
 	now := names(d.t, d.dir)
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(append(now, d.names...)))) {
@@ -116,8 +117,8 @@ func contentOf(t testing.TB, l *Log) content {
 	return c
 }
 
-// A power loss at any moment, while a log is written, cut short, continued in a
-// further file or opened, costs nothing that was synced, and the log opens.
+// A power loss at any moment, while a log is written, cut, continued or opened,
+// loses nothing that was synced, and the log opens.
 func TestPowerLoss(t *testing.T) {
 	if testing.Short() {
 		t.Skip("long, and of one goroutine")

@@ -13,8 +13,7 @@ import (
 // position is where an entry is in its file.
 type position struct{ off, size uint32 }
 
-// segment is one file. Its positions are those of consecutive entries from
-// index base on.
+// segment is one file. It holds consecutive entries from index base on.
 type segment struct {
 	file    *os.File
 	path    string
@@ -68,7 +67,7 @@ func newSegment(f *os.File, path string, h segmentHeader, size int64) *segment {
 }
 
 // reserve makes room for n more bytes of frames, and for the header of a frame
-// behind them: zeros, synced.
+// after them: zeros, synced.
 func (s *segment) reserve(n int64, sync func(*os.File) error) error {
 	need := s.end + n + frameHeaderSize
 	if need <= s.room {
@@ -134,8 +133,8 @@ func openSegment(path string, number uint64) (s *segment, fresh bool, err error)
 }
 
 // scan reads the frames, verifies them and hands each to use with where its
-// payload begins. torn reports that a write broke off behind the last frame;
-// anything else that is no frame there is an error.
+// payload begins. torn reports that a write broke off after the last frame;
+// anything else there that is not a frame is an error.
 func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn bool, err error) {
 	data := make([]byte, s.room)
 	if _, err := s.file.ReadAt(data, 0); err != nil {
@@ -178,7 +177,7 @@ func (s *segment) tooShort() error {
 	return corrupt(s.path, s.end, "it is shorter than what was written to it")
 }
 
-// frameAt reads the header of a frame; ok is false if there is none.
+// frameAt reads the header of a frame; ok is false if it is not one.
 func (s *segment) frameAt(data []byte, at int64) (f frame, ok bool) {
 	var b [frameHeaderSize]byte
 	copy(b[:], data[at:])
@@ -186,7 +185,7 @@ func (s *segment) frameAt(data []byte, at int64) (f frame, ok bool) {
 	return readFrame(b[:], s.header.nonce)
 }
 
-// judge tells what follows the last whole frame: nothing; one write that broke
+// judge says what follows the last whole frame: nothing; one write that broke
 // off (torn), of which whole sectors are still zeros; or damage.
 func (s *segment) judge(data []byte) (torn bool, err error) {
 	if allZero(data[s.end:]) {
