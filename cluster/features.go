@@ -6,15 +6,15 @@ import (
 )
 
 // levels are the feature levels of a cluster that this build can be part of,
-// from level 1 on: what each permits the nodes to write. The cluster's level
-// rises when every member can read the next one (see raftlog.Config.Features),
-// and until then nothing newer is written.
+// from level 1 on. Each one lists the formats that the nodes may write. The
+// cluster's level rises when every member can read the next one (see
+// raftlog.Config.Features).
 //
-// A new format, such as a kind of record, is a new version of what it is
-// written in, which is read as soon as it is known and written where the level
-// permits it: raise the newest version there, and add a level. A level of a
-// release is never changed and never taken away. Until the first release, formats
-// change in place at level 1, and data of older builds are refused.
+// To add a format, such as a kind of record, raise the newest version of the
+// format that contains it, and add a level. A build reads every version that it
+// knows, and writes those that the level permits. A level of a release is never
+// changed and never removed. Until the first release, formats change in place at
+// level 1, and data of older builds are refused.
 var levels = []struct {
 	log   raftlog.Formats
 	state effects.Formats
@@ -22,7 +22,10 @@ var levels = []struct {
 	{raftlog.Formats{Entry: 2, Snapshot: 2}, effects.Formats{Effects: 1}},
 }
 
-// features are the levels as the log has to know them.
+// FeatureLevel returns the highest level that this build can read and write.
+func FeatureLevel() int { return len(levels) }
+
+// features returns the formats of the log at each level.
 func features() []raftlog.Formats {
 	list := make([]raftlog.Formats, len(levels))
 	for i := range levels {

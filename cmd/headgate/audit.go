@@ -33,7 +33,7 @@ func (a *auditFile) logger(log *slog.Logger) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(a, nil))
 }
 
-// Write implements io.Writer. A line that does not fit on the disk is told in the log.
+// Write implements io.Writer. It logs a line that does not fit on the disk.
 func (a *auditFile) Write(line []byte) (int, error) {
 	n, err := a.lines.Write(line)
 	if err != nil {

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
-// Lines are added to the file of the name, which may be another one after a reload.
+// After a reload, lines go to the file that has the name then.
 func TestAuditFile(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "audit.log")
 	a, err := openAudit(&config.Config{AuditLog: name}, slog.New(slog.DiscardHandler))

@@ -12,7 +12,8 @@ import (
 )
 
 // A node that is left alone with on-failure open admits a multiple of each limit
-// and no more, whoever asks, and when there is a leader again, what that has.
+// and no more, from all callers together. When there is a leader again, the
+// leader's counters hold.
 func TestOpenIsNoFlood(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure", "open", "--backstop", "3")

@@ -13,9 +13,14 @@ func checkCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "check-config",
 		Short: "Check flags, environment and configuration file, and print the result",
-		Long: "check-config resolves the configuration as serve would, loads the TLS files, the secret and the policies, starts\n" +
-			"nothing, and prints every parameter with the place its value comes from; defaults\n" +
-			"are comments.",
+		Long: `check-config resolves the configuration as serve would. It loads the TLS files, the
+secret and the policies, and starts nothing. It prints every parameter with the place
+that its value comes from; defaults are comments.
+
+What it prints is a configuration file. Secrets are replaced by stars: write them in
+again before you use it.`,
+		Example: `  headgate check-config --data-dir /var/lib/headgate > headgate.yaml
+  headgate serve --config headgate.yaml`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			loaded, err := config.Load(cmd.Flags(), os.Environ())

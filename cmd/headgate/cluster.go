@@ -37,8 +37,8 @@ func clusterCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "cluster",
 		Short: "Look after a cluster: status, members, leadership, clock, disaster recovery",
-		Long: "The commands but recover ask a running node, at its peer port (--peer). Any node of\n" +
-			"the cluster will do: what only the leader can do is passed on to it. They prove the\n" +
+		Long: "All commands but recover ask a running node, at its peer port (--peer). Any node of\n" +
+			"the cluster will do: it passes on what only the leader can do. They prove the\n" +
 			"secret that the nodes have: --peer-secret-file, or --data-dir for the one in there.",
 	}
 	f := &clusterFlags{tls: certs.Files{Parameters: "peer-tls"}}
@@ -59,7 +59,7 @@ func clusterCommand() *cobra.Command {
 				return c.Transfer(ctx, f.peer, append(args, "")[0])
 			})),
 		f.snapshotCommand(),
-		f.command("set-clock", "Set the cluster clock to the leader's wall clock, forward: all limits refill by that much", cobra.NoArgs, f.setClock),
+		f.command("set-clock", "Move the cluster clock forward to the leader's wall clock; all limits refill by the difference", cobra.NoArgs, f.setClock),
 		recoverCommand(),
 	)
 	cmd.AddCommand(f.memberCommands()...)
@@ -69,7 +69,7 @@ func clusterCommand() *cobra.Command {
 // clusterRun is what a command does with a client; it prints its result.
 type clusterRun func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error
 
-// command is one that ends with the first answer.
+// command returns a command that ends with the first answer.
 func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run clusterRun) *cobra.Command {
 	return f.long(use, short, args, func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, f.timeout)
@@ -101,7 +101,7 @@ func (f *clusterFlags) explain(ctx context.Context, c *cluster.Client, err error
 		}
 		return fmt.Errorf("%s: no leader is known (the answer was: %w)", f.peer, err)
 	case errors.Is(err, peer.ErrSecret) && f.secretFile() == "":
-		return fmt.Errorf("%w; give --peer-secret-file, or --data-dir of a node on this machine whose peer.secret it is", err)
+		return fmt.Errorf("%w; give --peer-secret-file, or the --data-dir of a node on this machine, which holds its peer.secret", err)
 	case errors.Is(err, raftlog.ErrNoAnswer) && f.tls.CA == "":
 		return fmt.Errorf("%w; is this the peer port of a node? If the nodes use TLS, give --peer-tls-cert, --peer-tls-key and --peer-tls-ca", err)
 	case errors.Is(err, raftlog.ErrNoAnswer):
@@ -110,7 +110,8 @@ func (f *clusterFlags) explain(ctx context.Context, c *cluster.Client, err error
 	return err
 }
 
-// secretFile is the file of what nodes prove, as serve finds it; "" for none.
+// secretFile returns the file of the secret that nodes share, as serve finds
+// it; "" for none.
 func (f *clusterFlags) secretFile() string {
 	if f.secret == "" && f.dataDir != "" && f.tls.CA == "" {
 		return filepath.Join(f.dataDir, secret.FileName)
@@ -119,7 +120,7 @@ func (f *clusterFlags) secretFile() string {
 }
 
 func (f *clusterFlags) client() (*cluster.Client, error) {
-	if err := config.CheckPeerTLS(f.tls.Cert, f.tls.Key, f.tls.CA); err != nil {
+	if err := errors.Join(config.CheckPeerTLS(f.tls.Cert, f.tls.Key, f.tls.CA), checkDataDir(f.dataDir)); err != nil {
 		return nil, err
 	}
 	discard := slog.New(slog.DiscardHandler)

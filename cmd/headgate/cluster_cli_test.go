@@ -26,7 +26,8 @@ func peerTLS(t *testing.T, authority *certstest.Authority) []string {
 	return []string{"--peer-tls-cert", cert, "--peer-tls-key", key, "--peer-tls-ca", ca}
 }
 
-// What does not answer as a node does is named, with what may be wrong.
+// An address that does not answer as a node does is named, with possible
+// causes.
 func TestClusterAsksTheWrongPort(t *testing.T) {
 	t.Parallel()
 	ports, err := subprocess.Addrs("127.0.0.1", 2)
@@ -71,7 +72,7 @@ func TestClusterWithoutLeader(t *testing.T) {
 		text := fails(t, command(t, append([]string{"cluster", "--peer", c.peers[i]}, args...)...))
 		require.Contains(t, text, "headgate: "+c.peers[i]+": no leader is known", "%v", args)
 		require.LessOrEqual(t, strings.Count(text, "not the leader"), 1, "%v", args)
-		// Who tries it leaves a line: what, with what, and that it has failed.
+		// An attempt leaves a line: what, with what, and that it has failed.
 		require.Eventually(t, func() bool {
 			for line := range strings.Lines(c.nodes[i].stderr.String()) {
 				if strings.Contains(line, `"cluster command","audit":true`) && strings.Contains(line, `"command":"`+args[0]+`"`) {

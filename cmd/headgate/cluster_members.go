@@ -33,7 +33,7 @@ func (f *clusterFlags) join(ctx context.Context, c *cluster.Client, args []strin
 	return c.Join(ctx, f.peer, args[0], args[1])
 }
 
-// promote refuses a node that is far behind: as a voter it would hold up every
+// promote refuses a node that is far behind: as a voter it would delay every
 // commit until it has caught up.
 func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, args []string) error {
 	s, err := c.Status(ctx, f.peer)
@@ -42,7 +42,7 @@ func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, args []st
 	}
 	for _, m := range s.Members {
 		if m.ID == args[0] && (!m.Up || m.Lag > raftlog.PromoteLag) {
-			return fmt.Errorf("node %s is not caught up (up: %t, %d entries behind); as a voter it would hold up every commit", m.ID, m.Up, m.Lag)
+			return fmt.Errorf("node %s has not caught up (up: %t, %d entries behind); as a voter it would delay every commit", m.ID, m.Up, m.Lag)
 		}
 	}
 	return c.Promote(ctx, f.peer, args[0])
@@ -71,8 +71,8 @@ func (f *clusterFlags) removeCommand() *cobra.Command {
 			return err
 		})
 	cmd.Long = "remove takes a node out of the cluster for good; stop it afterwards. A leader hands\n" +
-		"leadership over first. It is refused when too few of the voters that remain answer:\n" +
-		"nothing could be decided any more, and the removal not be taken back."
+		"leadership over first. The removal is refused if too few of the other voters answer:\n" +
+		"nothing could be decided any more, not even to take the removal back."
 	cmd.Flags().BoolVar(&force, "force", false, "remove it although too few of the remaining voters answer: nothing is decided until they do")
 	return cmd
 }

@@ -66,7 +66,8 @@ func TestReplaceADeadNode(t *testing.T) {
 	require.NotContains(t, leader.page(t, "/metrics", 200), `node="`+dead.id+`"`)
 	require.EqualValues(t, 7, extra.nodes[0].remaining(t, "key", "10", "3600"))
 
-	// The dead one comes back, and is told that it has no part in this any more.
+	// The dead one comes back, and learns that it is no longer part of the
+	// cluster.
 	dead.start(t)
 	require.Eventually(t, func() bool {
 		return dead.status("/readyz") == 503 && strings.Contains(dead.page(t, "/readyz", 503), "removed from the cluster")
@@ -82,7 +83,8 @@ func TestReplaceADeadNode(t *testing.T) {
 		}
 	}
 
-	// Who has a vote takes nobody's place: the cluster would have one node less.
+	// A node that has a vote takes nobody's place: the cluster would have one node
+	// less.
 	text := fails(t, command(t, "cluster", peer, "replace", leader.id, alive.id, c.peers[slices.Index(c.nodes, alive)]))
 	require.Contains(t, text, alive.id+" cannot take the place of "+leader.id+": it already has a vote")
 	require.Contains(t, text, "Nothing was changed")

@@ -35,6 +35,9 @@ func recoverCommand() *cobra.Command {
 			if !c.Replicated() {
 				return errors.New("recover needs data-dir")
 			}
+			if err := checkDataDir(c.DataDir); err != nil {
+				return err
+			}
 			log, _ := newLogger(cmd.ErrOrStderr(), c)
 			addr := c.PeerAdvertise
 			if addr == "" {

@@ -15,9 +15,9 @@ import (
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-// The end of scripts/cluster.sh is the end of its nodes, also of one that was
-// killed and brought back by hand, and of their data. The nodes only sleep:
-// the script's ports may be taken.
+// When scripts/cluster.sh ends, its nodes and their data are gone, also those
+// of a node that was killed and restarted by hand. The nodes only sleep: the
+// script's ports may be taken.
 func TestClusterScriptStopsItsNodes(t *testing.T) {
 	t.Parallel()
 	script, err := os.ReadFile("../../scripts/cluster.sh")

@@ -13,14 +13,14 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// snapshotCommand waits for the end of a snapshot, and tells meanwhile that it
-// is being written.
+// snapshotCommand waits for the end of a snapshot, and reports meanwhile that
+// it is under way.
 func (f *clusterFlags) snapshotCommand() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = f.long("snapshot", "Have the asked node write a snapshot and shorten its log", cobra.NoArgs,
 		func(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
 			s, err := c.Snapshot(ctx, f.peer, f.timeout, func(s raftlog.SnapshotRun) {
-				fmt.Fprintf(cmd.ErrOrStderr(), "a snapshot is being written, since %v; it goes on when this command is stopped\n", s.Took.Round(time.Second))
+				fmt.Fprintf(cmd.ErrOrStderr(), "a snapshot has been under way for %v; it goes on if you stop this command\n", s.Took.Round(time.Second))
 			})
 			switch {
 			case err != nil:

@@ -39,13 +39,13 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 		fmt.Fprintf(out, "oldest effect not committed: %v\n", s.Progress.Unacked.Round(time.Microsecond))
 	}
 	if s.Removed {
-		fmt.Fprintf(out, "REMOVED: %s is not part of the cluster any more; what follows is what it last knew\n", s.NodeID)
+		fmt.Fprintf(out, "REMOVED: %s is no longer part of the cluster; below is the last state that it knew\n", s.NodeID)
 	}
 	if s.ClockUnset {
-		fmt.Fprintf(out, "CLOCK: nobody could tell how long the cluster was down, and its clock went on from its last value; make sure that the leader's wall clock is right, then run headgate cluster set-clock\n")
+		fmt.Fprintf(out, "CLOCK: no node knew how long the cluster was down, so its clock went on from its last value; check the leader's wall clock, then run headgate cluster set-clock\n")
 	}
 	if s.DiskFull {
-		fmt.Fprintf(out, "DISK FULL since %s: what %s decides is in its memory only; make room before it stops\n", s.DiskFullSince.UTC().Format(time.RFC3339), s.NodeID)
+		fmt.Fprintf(out, "DISK FULL since %s: %s keeps its decisions in memory only; make room before it stops\n", s.DiskFullSince.UTC().Format(time.RFC3339), s.NodeID)
 	}
 	if s.Halted != "" {
 		fmt.Fprintf(out, "HALTED: %s\n", s.Halted)
@@ -58,7 +58,7 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 	return w.Flush()
 }
 
-// featureLevel tells what the nodes may write, and why no more.
+// featureLevel says which formats the nodes may write, and why not newer ones.
 func featureLevel(s *raftlog.Status) string {
 	if len(s.HeldBack) == 0 {
 		return fmt.Sprintf("feature level %d", s.Level)
@@ -115,8 +115,7 @@ func measures(m *raftlog.Member) string {
 	return fmt.Sprintf("%d\t%v\t%+v\t%v", m.Lag, m.LagTime.Round(time.Millisecond), m.Skew.Round(time.Millisecond), m.RTT.Round(time.Microsecond))
 }
 
-// age tells how long ago t was, with a space before it; nothing for the zero
-// time.
+// age returns how long ago t was, after a space, or "" for the zero time.
 func age(t time.Time) string {
 	if t.IsZero() {
 		return ""

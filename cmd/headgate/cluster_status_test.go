@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// The status tells the feature level, what each node supports, and what holds
+// The status shows the feature level, what each node supports, and what holds
 // the level back.
 func TestStatusShowsTheFeatureLevel(t *testing.T) {
 	s := raftlog.Status{

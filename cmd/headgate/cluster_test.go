@@ -419,8 +419,8 @@ func careless(addr string, stop <-chan struct{}) (executed int64) {
 	}
 }
 
-// A client in a database of its own stays there when its node starts again, alone or
-// with the others, whether or not it looks at what SELECT replies.
+// A client that selected a database stays in it when its node restarts, alone or
+// with the others. It need not read the reply of SELECT.
 func TestARestartedNodeKnowsItsDatabases(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--durability=sync", "--on-failure=closed") // each answer is kept
@@ -560,7 +560,7 @@ func TestRecover(t *testing.T) {
 	survivor.start(t)
 	require.EqualValues(t, 7, survivor.remaining(t, "key", "10", "3600"))
 
-	// Another one joins, wiped, with its old command line.
+	// A wiped node joins with its old command line.
 	for _, n := range c.nodes {
 		if n != survivor {
 			dir := n.args[3]

@@ -12,7 +12,7 @@ import (
 )
 
 // clusterConfig is the part of c that the node is configured with. fatal is
-// told why the node cannot go on.
+// called with the reason why the node cannot go on.
 func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slog.Logger, fatal func(error)) cluster.Config {
 	client := c.Advertise
 	if client == "" {
@@ -57,8 +57,9 @@ func alike(c *config.Config) []cluster.Setting {
 	return list
 }
 
-// peerAddr is where other nodes reach l: peer-listen as it was written, since a
-// name in it outlives an address, but for a port that the system has chosen.
+// peerAddr returns the address at which other nodes reach l. It is peer-listen
+// as written, since a name outlives an address, unless the system has chosen
+// the port.
 func peerAddr(c *config.Config, l net.Listener) string {
 	if c.PeerAdvertise != "" {
 		return c.PeerAdvertise

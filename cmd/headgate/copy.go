@@ -12,10 +12,10 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/keycopy"
 )
 
-// copyInterval is how often a copy tells how far it is.
+// copyInterval is the time between two reports of a copy's progress.
 const copyInterval = time.Second
 
-// copyNamed is how many keys that could not be copied are named.
+// copyNamed bounds the keys that are named because they could not be copied.
 const copyNamed = 1000
 
 func copyCommand() *cobra.Command {
@@ -23,16 +23,21 @@ func copyCommand() *cobra.Command {
 	var cfg keycopy.Config
 	cmd := &cobra.Command{
 		Use:   "copy --from URL",
-		Short: "Copy live keys from a Redis server to Headgate",
+		Short: "Copy live keys from a Redis server to Headgate, or back",
 		Long: `Copy the live keys of one database of a Redis server, with their times to live,
 to a database of Headgate: strings, hashes, sorted sets, sets and lists.
 
-Keys of other types, and values above Headgate's bounds, stay where they are. They
-are named on the standard error, and the exit status is 1. Times to live are carried
-as moments: the clocks of both machines should agree. To copy back, swap the URLs. A key that changes while it is copied may arrive as it was before
-or after: stop its writers first, or copy again with --replace.`,
+Keys of other types, and values above Headgate's bounds, are not copied. They are
+named on standard error, and the exit status is 1. A key expires at the same moment
+at both ends, so the clocks of both machines should agree. A key that changes while
+it is copied may arrive as it was before or after: stop its writers first, or copy
+again with --replace.
+
+To copy back, swap the URLs. Counters of Headgate's own commands, such as RL.LIMIT,
+have a type that Redis does not have: they are named, and stay.`,
 		Example: `  headgate copy --from redis://127.0.0.1:6379 --match 'rl:*'
-  headgate copy --from rediss://user:secret@redis.example.com:6380/1 --to redis://127.0.0.1:7379/1 --replace`,
+  headgate copy --from rediss://user:secret@redis.example.com:6380/1 --to redis://127.0.0.1:7379/1 --replace
+  headgate copy --from redis://127.0.0.1:7379 --to redis://127.0.0.1:6379 --match 'rl:*'   # back`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return runCopy(cmd.Context(), cfg, from, to, cmd.OutOrStdout(), cmd.ErrOrStderr())
@@ -42,14 +47,14 @@ or after: stop its writers first, or copy again with --replace.`,
 	flags.StringVar(&from, "from", "", "`URL` of the source: redis://[user:password@]host:port[/database], or rediss:// for TLS")
 	flags.StringVar(&to, "to", "redis://127.0.0.1:7379", "`URL` of the target")
 	flags.StringVar(&cfg.Match, "match", "", "copy only keys that match this `pattern`, as of SCAN")
-	flags.BoolVar(&cfg.Replace, "replace", false, "overwrite keys that the target has; else they are kept")
+	flags.BoolVar(&cfg.Replace, "replace", false, "overwrite keys that the target has; without it they are kept")
 	if err := cmd.MarkFlagRequired("from"); err != nil {
 		panic(err)
 	}
 	return cmd
 }
 
-// runCopy copies, and tells on stderr how far it is and on stdout what came of it.
+// runCopy copies the keys. It reports its progress on stderr and the totals on stdout.
 func runCopy(ctx context.Context, cfg keycopy.Config, from, to string, stdout, stderr io.Writer) error {
 	source, err := copyClient(from)
 	if err != nil {
@@ -84,7 +89,7 @@ func runCopy(ctx context.Context, cfg keycopy.Config, from, to string, stdout, s
 	if named > copyNamed {
 		fmt.Fprintf(stderr, "not copied: %d more keys\n", named-copyNamed)
 	}
-	fmt.Fprintf(stdout, "copied %d, kept %d that the target has, %d had gone, %d are of a type and %d of a size that the target does not hold, %d failed\n",
+	fmt.Fprintf(stdout, "copied %d, kept %d that the target has, %d expired or were deleted meanwhile; not copied: %d of another type, %d too large, %d failed\n",
 		t.Copied, t.Kept, t.Gone, t.Unsupported, t.TooLarge, t.Failed)
 	switch {
 	case err != nil:

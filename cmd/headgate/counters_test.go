@@ -10,8 +10,8 @@ import (
 )
 
 // A node that is left alone counts on its copies, in commands, pipelines,
-// transactions and scripts, and when there is a leader again that has all of it,
-// once.
+// transactions and scripts. When there is a leader again, the leader has all of
+// it, once.
 func TestCountersWithoutALeader(t *testing.T) {
 	c := startCluster(t, 3, "--on-failure", "local")
 	leader := c.leader(t)

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate-io/headgate/server/decisions"
 )
 
-// openDecisions opens what decision-log says: a nil Log for none, and a nil file if it
-// is none.
+// openDecisions opens the decision log: a nil Log if there is none, and a nil file if
+// it is not a file.
 func openDecisions(c *config.Config, stderr io.Writer, log *slog.Logger) (*decisions.Log, *lineFile, error) {
 	dc := decisions.Config{Logger: log, Plain: c.DecisionLogPlain, Key: []byte(c.DecisionLogHashKey)}
 	var file *lineFile

@@ -53,7 +53,7 @@ func checkAs(t *testing.T, n *process, id string) int {
 
 const decidedPolicy = "{limits: {user: {by: user, rate: 2/day}}}"
 
-// The decision log of a node: what is in it, its file under another name, its rates,
+// The decision log of a node: its content, its file under another name, its rates,
 // and a disk without room.
 func TestDecisionLog(t *testing.T) {
 	t.Parallel()
@@ -130,8 +130,8 @@ func TestDecisionLog(t *testing.T) {
 	require.Equal(t, "r-8", await(name, 4)[3]["request_id"], "a stop writes what there is")
 }
 
-// A node that does not lead tells what its own clients are answered, and the leader does
-// not tell it again.
+// A node that does not lead logs its own clients' answers, and the leader does not log
+// them again.
 func TestDecisionLogOfACluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, patient...)
@@ -159,8 +159,7 @@ func TestDecisionLogOfACluster(t *testing.T) {
 	require.Len(t, decisionsIn(t, files[leader.process]), 1, "its own alone")
 }
 
-// Who does not read the pipe of a decision log keeps nobody waiting, and does not hold
-// a stop up.
+// A pipe of a decision log that nobody reads delays no call and no stop.
 func TestDecisionLogThatNobodyReads(t *testing.T) {
 	t.Parallel()
 	name := filepath.Join(t.TempDir(), "pipe")

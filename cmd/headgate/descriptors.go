@@ -12,19 +12,19 @@ import (
 //
 // The system lets a process open so many descriptors. The node keeps some for itself:
 // its log, snapshots, certificates, other nodes, and clients that are still in their
-// handshakes. What is left bounds the clients of the ports, so that no number of them
-// keeps the node from its own files.
+// handshakes. The rest bounds the clients of the ports: any number of them leaves the
+// node its own files.
 
 const (
-	// ownDescriptors are for files, loops and listeners, and soloDescriptors and
-	// peerDescriptors besides for a data directory, and for connections between nodes:
-	// each other node has some 50 here.
+	// ownDescriptors are for files, loops and listeners. A data directory takes
+	// soloDescriptors more. Connections between nodes take peerDescriptors more: some
+	// 50 for each other node.
 	ownDescriptors  = 48
 	soloDescriptors = 32
 	peerDescriptors = 256
 )
 
-// descriptors bounds the clients of c, of which the process may have so many
+// descriptors bounds the clients of c, if the process may have limit
 // descriptors; 0 is no limit.
 func descriptors(c *config.Config, limit int) (fitted config.Config) {
 	fitted = *c

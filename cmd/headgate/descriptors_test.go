@@ -8,7 +8,8 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
-// Clients get what the node does not need itself, and none of their ports goes without.
+// Clients get the descriptors that the node does not need itself, and each of their
+// ports gets some.
 func TestDescriptorsAreSharedOut(t *testing.T) {
 	c := config.Config{MaxClients: 10_000, HTTPMaxClients: 1000, GRPCMaxClients: 1000, HTTPListen: "127.0.0.1:7380"}
 	require.Equal(t, c, descriptors(&c, 0))

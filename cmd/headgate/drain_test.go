@@ -117,8 +117,8 @@ func drains(t *testing.T, n *process) {
 	require.NotContains(t, n.stderr.String(), "cut off")
 }
 
-// A stop under load answers what was sent before it, runs nothing that it does not
-// answer for, and lets no client of a kept connection guess.
+// A stop under load answers every command that it has run, and every one that was
+// sent before the stop. Clients of a kept connection need not guess.
 func TestStopAnswersHTTP(t *testing.T) {
 	t.Parallel()
 	const limit = "{on_failure: closed, limits: {user: {by: user, rate: 1_000_000_000/day}}}"

@@ -55,8 +55,8 @@ func (c *client) count(t *testing.T, key string) int {
 	return n
 }
 
-// A node on its own goes on in memory while its disk is full, says so, starts
-// with it, and has all on its disk again when there is room.
+// While the disk is full, a node on its own goes on in memory, reports it, and
+// can start. When there is room again, everything is on the disk.
 func TestFullDiskOfANodeOnItsOwn(t *testing.T) {
 	t.Parallel()
 	d := disktest.Mount(t, 24<<20)
@@ -94,8 +94,8 @@ func TestFullDiskOfANodeOnItsOwn(t *testing.T) {
 	require.Equal(t, 3, c.count(t, "before"))
 }
 
-// A node that is killed at any moment, while its disk is full or has room again,
-// starts with what it had when it was full, or with all that it had decided
+// A node is killed at any moment, while its disk is full or has room again. It
+// starts with the state from when the disk became full, or with all decisions
 // before the snapshot.
 func TestKillsWithAFullDisk(t *testing.T) {
 	t.Parallel()

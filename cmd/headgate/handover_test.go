@@ -22,17 +22,18 @@ const (
 	// nothing of it comes back during a test.
 	heldLimit = 1_000_000_000
 	// transfers is how often leadership is handed over under a load, and
-	// racedTransfers under the race detector: the races of one are those of the next.
+	// racedTransfers that with the race detector. More handovers would find the same
+	// races.
 	transfers, racedTransfers = 25, 8
 )
 
-// patient leaves room for a machine that is busy with other tests: a command is
-// late there by no handover's doing, and no leader lost by chance.
+// patient allows for a machine that is busy with other tests. There a late
+// command, or a lost leader, is not the fault of a handover.
 var patient = []string{"--on-failure=closed", "--raft-profile=slow", "--forward-timeout=5s", "--max-unacked=5s", "--handover-wait=20s"}
 
-// steady is a client of one connection, which it never makes again. Each of its
-// calls takes a unit of a key of its own, so that its replies tell whether each
-// was executed once, and in order.
+// steady is a client of one connection, which it never makes again. Each call
+// takes one unit of its own key, so the replies show whether each was executed
+// once, and in order.
 type steady struct {
 	net.Conn
 	in    *bufio.Reader
@@ -127,8 +128,8 @@ func executing(addr string, stop <-chan struct{}) (n int64, err error) {
 	}
 }
 
-// Whoever leads, and whichever node clients talk to: when leadership is handed
-// over they wait for a moment, and nothing else.
+// When leadership is handed over, commands wait for a moment and nothing else
+// happens, for every leader and for clients of every node.
 func TestHandoverCostsClientsNothing(t *testing.T) {
 	t.Parallel()
 	for _, durability := range []string{"async", "sync"} {
@@ -145,9 +146,9 @@ func TestHandoverCostsClientsNothing(t *testing.T) {
 	}
 }
 
-// handOverUnderLoad hands leadership over again and again under the load of ten
-// connections, which all nodes serve, of transactions, and with a subscriber on
-// each node.
+// handOverUnderLoad hands leadership over repeatedly, under the load of ten
+// connections to all nodes, with transactions, and with a subscriber on each
+// node.
 func (c *testCluster) handOverUnderLoad(t *testing.T, name string, depth int) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -272,7 +273,7 @@ func TestAPauseDuringAHandoverLeavesNothingUncertain(t *testing.T) {
 	}
 }
 
-// logGaps tells how long calls took while leadership was being handed over.
+// logGaps logs how long calls took while leadership was being handed over.
 func logGaps(t *testing.T, name string, clients []*steady, handed []span) {
 	var during []time.Duration
 	var longest time.Duration
@@ -297,10 +298,10 @@ func logGaps(t *testing.T, name string, clients []*steady, handed []span) {
 		name, calls, len(handed), total/time.Duration(len(handed)), len(during), at(0.5), at(0.99), during[len(during)-1], longest)
 }
 
-// With redirect moved, the leader closes its clients' connections after a
-// handover, when nothing is owed to them: an idle one at once, one in a
-// transaction after that. What it has not answered it has executed once at most,
-// and nobody is told UNCERTAIN.
+// With redirect moved, the leader closes a client's connection after a handover,
+// once it owes the client nothing. An idle one closes at once, one in a
+// transaction after that. It has executed commands without an answer once at
+// most, and no client gets UNCERTAIN.
 func TestHandoverWithRedirectMoved(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, append(patient, "--redirect=moved", "--durability=sync")...)
@@ -373,7 +374,8 @@ func (r *restarting) run(stop <-chan struct{}) {
 	}
 }
 
-// once sends a pipeline on s, and counts what is answered and what is not.
+// once sends a pipeline on s, and counts the replies, and the commands without
+// one.
 func (r *restarting) once(s *steady) error {
 	if err := s.SetDeadline(time.Now().Add(waitLimit)); err != nil {
 		return err
@@ -402,8 +404,8 @@ func (r *restarting) once(s *steady) error {
 }
 
 // When every node is restarted in turn, a client's connection breaks when its
-// node stops, and at no other time. What was answered is never lost, and no
-// command is answered by an error.
+// node stops, and at no other time. No answered command is lost, and none is
+// answered by an error.
 func TestRestartsLoseNothingThatWasAnswered(t *testing.T) {
 	t.Parallel()
 	for _, durability := range []string{"async", "sync"} {

@@ -16,7 +16,7 @@ import (
 func importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",
-		Short: "Make policies of what another limiter is set up by",
+		Short: "Turn the configuration of another limiter into policies",
 	}
 	cmd.AddCommand(importEnvoyCommand())
 	return cmd
@@ -26,10 +26,10 @@ func importEnvoyCommand() *cobra.Command {
 	var merge bool
 	cmd := &cobra.Command{
 		Use:   "envoy config.yaml...",
-		Short: "Make policies of files of Envoy's rate limit service",
+		Short: "Turn files of Envoy's rate limit service into policies",
 		Long: `Files of envoyproxy/ratelimit become a file of policies, one for each domain, in
 the dialect of that service, and decide as it does. The file is printed as
-RL.POLICY LOAD takes it, and what differs is told on standard error; "-" is the
+RL.POLICY LOAD takes it, and the differences are on standard error; "-" is the
 standard input. Nothing is printed if a file is wrong.`,
 		Example: `  headgate import envoy config/*.yaml > policies.yaml
   redis-cli -p 7379 -x RL.POLICY LOAD < policies.yaml`,
@@ -52,8 +52,8 @@ standard input. Nothing is printed if a file is wrong.`,
 	return cmd
 }
 
-// readEnvoy reads files of the service. The errors of those that are wrong are
-// printed, and the error returned counts them.
+// readEnvoy reads files of the service. It prints the errors of wrong files,
+// and returns an error that counts them.
 func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*policy.Record, err error) {
 	wrong := 0
 	tell := func(err error) error {
@@ -102,7 +102,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 	return records, nil
 }
 
-// reportEnvoy tells what was imported, and what differs from the service.
+// reportEnvoy prints what was imported, and the differences from the service.
 func reportEnvoy(out io.Writer, records []*policy.Record) {
 	for _, rec := range records {
 		u := grammar.UseOf(rec)
@@ -112,9 +112,9 @@ func reportEnvoy(out io.Writer, records []*policy.Record) {
 			what string
 		}{
 			{u.Silent, "without requests_per_unit, which is 0 and denies every call"},
-			{u.Quota, "in quota_mode: a request is denied where all of its quotas are exceeded; older releases of the service never deny by one"},
-			{u.Months, "in months or years, which are 30 and 365 days, as in the service; a policy with limits has those of a calendar"},
-			{u.Metrics, "with values in metrics: of a policy 100 are told apart, the others count for their limit"},
+			{u.Quota, "in quota_mode: a request is denied if all of its quotas are exceeded; older releases of the service never deny by a quota"},
+			{u.Months, "in months or years, which are 30 and 365 days, as in the service; a policy with limits can have calendar months"},
+			{u.Metrics, "with values in metrics: each policy tells 100 apart; the others count for their limit"},
 		} {
 			if x.n > 0 {
 				fmt.Fprintf(out, "  %s %s\n", several(x.n, "descriptor"), x.what)
@@ -126,6 +126,6 @@ func reportEnvoy(out io.Writer, records []*policy.Record) {
   SHADOW_MODE and QUOTA_MODE of all limits are not imported: shadow_mode and quota_mode of a descriptor are
   names of statsd have no counterpart: metrics go by policy and limit, a limit by its path
   counters begin at 0: they are not carried over
-  while no node can decide, on_failure of the policy or of the server answers, not Envoy's failure_mode_deny alone
+  while no node can decide, on_failure of the policy or of the server answers, and not only Envoy's failure_mode_deny
 `)
 }

@@ -56,8 +56,8 @@ func isTorn(name string) bool {
 	return err == nil && last[0] != '\n'
 }
 
-// Write adds a line. What the disk has no room for is an error, and what of it is in
-// the file becomes a line of its own.
+// Write adds a line. A line without room on the disk is an error, and the part of it
+// in the file becomes a line of its own.
 func (f *lineFile) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,8 +74,8 @@ func (f *lineFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// reload opens the file anew: its name may be that of another one by now. A nil
-// lineFile has none.
+// reload opens the name again, which may belong to another file now. It does
+// nothing on a nil lineFile.
 func (f *lineFile) reload() {
 	if f == nil {
 		return

@@ -97,8 +97,8 @@ func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, 
 	if c.TCPKeepalive == 0 {
 		keepalive.KeepAlive = -1 // where 0 is a default of 15 seconds
 	}
-	// Between nodes the probes are frequent: a node that is gone without a word
-	// leaves connections behind, and those of Raft have no end of their own.
+	// Probes between nodes are frequent: a node that dies silently leaves
+	// connections behind, and Raft's would otherwise never end.
 	peers := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
 	var errs []error
 	secureName := "listen"
@@ -151,8 +151,8 @@ func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, 
 }
 
 // listenUnix opens a unix socket with the permission bits perm (0: the
-// umask's). A socket that a killed server left behind is replaced; one that
-// answers, or a file that is no socket, is not.
+// umask's). A socket that a killed server left is replaced. A socket that
+// answers, or a file that is not a socket, is not.
 func listenUnix(name string, perm fs.FileMode) (net.Listener, error) {
 	switch info, err := os.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):

@@ -2,7 +2,9 @@
 package main
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -10,8 +12,10 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/policy"
 )
 
 func main() {
@@ -29,7 +33,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		Long:          "Headgate is a rate-limit server that speaks the Redis protocol.\nWithout a command it serves.",
 		Version:       versionText(),
 		SilenceErrors: true, // main prints them, once
-		SilenceUsage:  true, // an error of the configuration is no reason for pages of usage
+		SilenceUsage:  true, // pages of usage would hide an error of the configuration
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(stdout)
@@ -37,6 +41,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	root.SetArgs(withCommand(config.JoinSwitches(args)))
 	root.AddCommand(serveCommand(), checkCommand(), clusterCommand(), copyCommand(), scriptsCommand(), policyCommand(), importCommand(), routeCommand(), versionCommand())
 	root.InitDefaultCompletionCmd()
+	root.SetFlagErrorFunc(explainFlag)
+	refuseOthers(root)
 	for _, cmd := range root.Commands() {
 		if cmd.HasSubCommands() {
 			refuseOthers(cmd)
@@ -45,15 +51,45 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return root.ExecuteContext(ctx)
 }
 
-// refuseOthers makes a word that is none of parent's commands an error. By
-// itself cobra prints the help text, as it does when there is no word.
+// refuseOthers makes a word that does not name a command of parent an error.
+// Without a word, parent prints its help text.
 func refuseOthers(parent *cobra.Command) {
-	parent.Args = cobra.NoArgs
+	parent.Args = unknownCommand
 	parent.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
-// withCommand puts the default command, serve, in front of arguments that name
-// none.
+// unknownCommand returns an error if there are words after parent.
+func unknownCommand(parent *cobra.Command, words []string) error {
+	if len(words) == 0 {
+		return nil
+	}
+	var names []string
+	for _, cmd := range parent.Commands() {
+		names = append(names, cmd.Name())
+	}
+	return fmt.Errorf("unknown command %q for %q%s", words[0], parent.CommandPath(), policy.Nearest(words[0], names))
+}
+
+// explainFlag adds to the error of an unknown flag the flag that was probably meant.
+// A misspelt command is reported first: it makes all flags after it unknown.
+func explainFlag(cmd *cobra.Command, err error) error {
+	if cmd.HasSubCommands() {
+		if err := unknownCommand(cmd, cmd.Flags().Args()); err != nil {
+			return err
+		}
+	}
+	var unknown *pflag.NotExistError
+	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
+		return err
+	}
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, "--"+f.Name) })
+	near := policy.Nearest("--"+unknown.GetSpecifiedName(), names)
+	return fmt.Errorf("%w%s", err, cmp.Or(near, "; "+cmd.CommandPath()+" "+helpOf(cmd)+" lists the flags"))
+}
+
+// withCommand puts the default command, serve, in front of arguments that do not
+// begin with a command.
 func withCommand(args []string) []string {
 	switch {
 	case len(args) == 0:

@@ -192,7 +192,7 @@ func TestCheckConfigAndVersion(t *testing.T) {
 		require.NoError(t, err)
 		require.Contains(t, string(out), "headgate v0.0.0-test (go1.")
 	}
-	out, err = command(t, "serve", "--help").Output()
+	out, err = command(t, "serve", "--help-all").Output()
 	require.NoError(t, err)
 	require.Contains(t, string(out), "--maxmemory-policy")
 	out, err = command(t, "--help").Output()
@@ -202,8 +202,8 @@ func TestCheckConfigAndVersion(t *testing.T) {
 	}
 }
 
-// What a client has sent before the stop is answered, whole, and the program
-// ends with code 0 well before its deadline.
+// Commands that a client has sent before the stop are answered, whole, and the
+// program ends with code 0 well before its deadline.
 func TestStopAnswersThePipeline(t *testing.T) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 		p := start(t, "--shutdown-timeout=15s")
@@ -386,7 +386,7 @@ func TestTLSAndReloadOnSIGHUP(t *testing.T) {
 	require.Equal(t, "+PONG", secure().do("PING"))
 }
 
-// What the metrics say is what the clients did.
+// The metrics match what the clients did.
 func TestMetricsOfARun(t *testing.T) {
 	p := start(t, "--maxmemory=64mb", "--pprof=yes")
 	c := dial(t, "tcp", p.redis)
@@ -417,8 +417,8 @@ func TestWithoutHTTP(t *testing.T) {
 	require.Equal(t, "+PONG", dial(t, "tcp", p.redis).do("PING"))
 }
 
-// A log whose reader has gone, as after a crash of what collects it, does not
-// take the server along.
+// The server goes on when the reader of its log has gone, for example because
+// the log collector crashed.
 func TestLogNobodyReads(t *testing.T) {
 	reader, writer, err := os.Pipe()
 	require.NoError(t, err)

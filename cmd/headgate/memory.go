@@ -12,15 +12,15 @@ import (
 )
 
 const (
-	// gcPercent is how much the heap may grow before it is collected. Keys
-	// are most of it and hold no pointers: a collection reads little, and a
-	// check allocates nothing. So it can come twice as often as by default,
-	// and while keys come and go the process stays at 1.5 times the accounted
-	// memory instead of 2.
+	// gcPercent is how much the heap may grow before it is collected. Keys are
+	// most of it and hold no pointers: a collection reads little, and a check
+	// allocates nothing. So collections can come twice as often as by default.
+	// While keys come and go, the process stays at 1.5 times the accounted memory
+	// instead of 2.
 	gcPercent = 50
-	// minGrowth is how much it may grow at least, in bytes, unless that is more than
-	// a growthShare-th of the machine: requests over HTTP and gRPC do allocate, and a
-	// heap of a few megabytes would be collected 50 times a second for them.
+	// minGrowth is the least that the heap may grow, in bytes, unless it is more than
+	// a growthShare-th of the machine. Requests over HTTP and gRPC allocate: a heap
+	// of a few megabytes would be collected 50 times a second for them.
 	minGrowth   = 64 << 20
 	growthShare = 32
 	// heapShare of the machine is where the runtime starts to collect more
@@ -48,7 +48,7 @@ func memoryLimit(c *config.Config, machine int64) int64 {
 func limitMemory(log *slog.Logger, c *config.Config) (changed func(*config.Config)) {
 	machine := config.TotalMemory()
 	if c.MaxMemory > machine/100*heapShare {
-		log.Warn("maxmemory is close to or above the memory there is", "maxmemory", c.MaxMemory, "memory", machine)
+		log.Warn("maxmemory is close to or above the memory of this machine: the process may be killed; lower it", "maxmemory", config.HumanSize(c.MaxMemory), "memory", config.HumanSize(machine))
 	}
 	limit := new(heapLimit)
 	changed = func(c *config.Config) { limit.promise(memoryLimit(c, machine)) }
@@ -81,8 +81,8 @@ func (h *heapLimit) promise(limit int64) {
 	}
 }
 
-// fit raises the limit where it is too close to a heap of live bytes: one that does
-// not get smaller would be collected without end. It lowers it again later.
+// fit raises the limit if it is too close to a heap of live bytes: the runtime
+// would collect without end. It lowers it again later.
 func (h *heapLimit) fit(live int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

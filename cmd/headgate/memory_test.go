@@ -37,7 +37,8 @@ func TestRequestsOverHTTPAreNotCollectedOneByOne(t *testing.T) {
 	require.Less(t, collections, 10)
 }
 
-// The collector keeps the process to what is promised, and gives a larger heap room.
+// The collector keeps the process within its promised memory, and gives a larger
+// heap room.
 func TestTheHeapIsKeptToMaxMemoryAndItsClients(t *testing.T) {
 	const machine = 16 << 30
 	var c config.Config

@@ -38,7 +38,7 @@ func (s *source) Metrics() []web.Metric {
 		closed("output_buffer", clients.OutputKills),
 		closed("timeout", clients.TimeoutKills),
 		web.Counter("headgate_auth_failures_total", "Wrong passwords.", clients.AuthFailures),
-		web.Counter("headgate_protocol_errors_total", "Connections closed for input that is no command.", clients.ProtocolErrors),
+		web.Counter("headgate_protocol_errors_total", "Connections closed for input that is not a command.", clients.ProtocolErrors),
 		web.Counter("headgate_accept_errors_total", "Failures to accept a connection.", clients.AcceptErrors),
 		web.Counter("headgate_audit_lost_total", "Lines that could not be written to audit-log.", s.audit.lost()),
 		web.Counter("headgate_decision_log_lines_total", "Lines of decision-log.", s.front.DecisionLog().Written),
@@ -52,7 +52,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_memory_bytes", "Accounted memory of the keys.", keys.Bytes),
 		web.Gauge("headgate_memory_limit_bytes", "maxmemory; 0 is no limit.", keys.MaxBytes),
 		web.Counter("headgate_evicted_keys_total", "Live keys dropped for maxmemory.", keys.Evicted),
-		web.Counter("headgate_expired_keys_total", "Keys dropped after they had ceased to matter.", keys.Expired),
+		web.Counter("headgate_expired_keys_total", "Keys dropped after they had expired.", keys.Expired),
 		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engine.Clock().Skew().Seconds()),
 	}
 	s.ports.handshakeErrors(func(port string, failed uint64) {
@@ -70,7 +70,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_policies", "Policies that are in force.", policies.Policies),
 		web.Gauge("headgate_policies_revision", "Number of the last change of policies that is in force.", policies.Revision),
 		web.Gauge("headgate_policies_file_differs", "1 while the policies in force are those of another node's file.", bit(policies.FileDiffers)),
-		web.Counter("headgate_policies_unknown_total", "Checks of unknown policies: refused, neither allowed nor denied.", s.front.UnknownPolicies()),
+		web.Counter("headgate_policies_unknown_total", "Checks of unknown policies, which are refused: neither allowed nor denied.", s.front.UnknownPolicies()),
 		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were forgotten for maxmemory.", s.engine.OffendersEvicted()),
 		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", s.engine.Offenders()),
 		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engine.Reservations()),
@@ -99,7 +99,7 @@ func (s *source) Metrics() []web.Metric {
 
 // droppedEvents counts what no reader of events was told.
 func droppedEvents(why string, n uint64) web.Metric {
-	return web.Counter("headgate_events_dropped_total", "Denials of which no event tells, and events that a reader was too late for.", n).With("why", why)
+	return web.Counter("headgate_events_dropped_total", "Denials without an event, and events that a reader was too late for.", n).With("why", why)
 }
 
 // unloggedDecisions counts what decision-log has no line of.
@@ -116,7 +116,7 @@ func (s *source) scriptMetrics() []web.Metric {
 		web.Gauge("headgate_scripts", "Scripts that are known.", known),
 		ran("native", runs.Native),
 		ran("lua", runs.Interpreted),
-		web.Counter("headgate_script_moves_total", "Runs that took more than a loop has for them, and went on on a worker.", runs.Moved),
+		web.Counter("headgate_script_moves_total", "Runs that took too long for an event loop and went on on a worker.", runs.Moved),
 		web.Counter("headgate_script_ends_total", "Runs that were ended at their bounds or by SCRIPT KILL, and have changed nothing.", runs.Ended),
 	}
 }

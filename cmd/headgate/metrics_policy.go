@@ -5,8 +5,8 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// policyMetrics are those of a limit of a policy. A list has calls alone: without
-// units, nothing is near.
+// policyMetrics returns the metrics of a limit of a policy. A list counts calls
+// alone: it has no units, so no call is near a limit.
 func policyMetrics(n *checks.LimitCount) []web.Metric {
 	of := func(m web.Metric) web.Metric { return m.With("policy", n.Policy).With("limit", n.Limit) }
 	calls := func(outcome string, count uint64) web.Metric {

@@ -18,8 +18,8 @@ import (
 	"github.com/headgate-io/headgate/server"
 )
 
-// Every metric of a server on its own tells what its name says: each thing that
-// it counts is done a number of times of its own.
+// Every metric of a server on its own counts what its name says: the test does
+// each of the things a different number of times.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	e := engine.New(engine.Config{MaxBytes: 64 << 20})

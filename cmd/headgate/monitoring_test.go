@@ -166,9 +166,9 @@ func (p prometheus) query(t *testing.T, expr string) (series int) {
 	return series
 }
 
-// Every query of the dashboard has something to show of a cluster under load, and
-// no alert is about a healthy one; a mistyped policy, and the loss of a majority,
-// raise those that are about them.
+// Under load, every query of the dashboard has data, and no alert fires in a
+// healthy cluster. A mistyped policy, and the loss of a majority, raise their
+// alerts.
 func TestDashboardAndAlertsOnACluster(t *testing.T) {
 	if subprocess.Race() {
 		t.Skip("reads what a cluster shows, in one goroutine: other tests race the nodes")
@@ -207,7 +207,7 @@ func TestDashboardAndAlertsOnACluster(t *testing.T) {
 	}
 
 	rules := alertRules(t)
-	// The first two are what the load is made of; the others tell of a slow machine.
+	// The first two are the load's own; the others are those of a slow machine.
 	usual := []string{"HeadgateAttributeMissing", "HeadgateNearLimit",
 		"HeadgateSlow", "HeadgateFrontSlow", "HeadgateFrontErrors", "HeadgateSlowDisk", "HeadgateLag", "HeadgateLossWindow", "HeadgateDegraded", "HeadgateUncertain", "HeadgateFailover"}
 	for name, expr := range rules {

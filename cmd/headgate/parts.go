@@ -30,7 +30,7 @@ const stopGrace = 4 * time.Second
 
 // errNotStopped is returned when something hangs, such as a disk, or a command
 // that does not end.
-var errNotStopped = errors.New("something does not stop and is left behind; what was committed is safe")
+var errNotStopped = errors.New("a part of the server did not stop in time and was abandoned; committed data is safe")
 
 // stop ends the parts within timeout, or little more. It returns errNotStopped
 // when one does not end: the process is to end all the same.
@@ -41,7 +41,8 @@ func (p *parts) stop(timeout time.Duration) error {
 	return nil
 }
 
-// within reports whether fn returns within limit; it is left behind otherwise.
+// within reports whether fn returns within limit; otherwise it leaves fn
+// running.
 func within(limit time.Duration, fn func()) bool {
 	done := make(chan struct{})
 	go func() { defer close(done); fn() }()
@@ -79,13 +80,13 @@ func (p *parts) inOrder(timeout time.Duration) {
 		}
 		cancel()
 	}
-	// What HTTP asks from here on is answered 503, and not run.
+	// From here on HTTP requests get 503, and are not run.
 	drained.Wait()
 	if err := p.front.Shutdown(deadline); err != nil {
 		p.log.Warn("clients cut off at the shutdown timeout", "error", err)
 	}
-	// After the clients: a node on its own decides to the last, and what it
-	// has decided is committed here.
+	// After the clients: a node on its own decides until then, and commits its
+	// decisions here.
 	if p.node != nil {
 		if err := p.node.Close(deadline); err != nil {
 			p.log.Warn("leave the cluster", "error", err)
@@ -93,7 +94,7 @@ func (p *parts) inOrder(timeout time.Duration) {
 	}
 	// After everything that decides has stopped.
 	p.stopEngine()
-	// HTTP to the last: it tells how the stop goes.
+	// HTTP last: it reports the progress of the stop.
 	webDeadline, cancelWeb := context.WithTimeout(context.Background(), time.Second)
 	defer cancelWeb()
 	if err := p.web.Shutdown(webDeadline); err != nil {

@@ -49,8 +49,8 @@ func hellos(kind byte) map[string]string {
 	}
 }
 
-// A process of this machine that has no part in the cluster gets nothing out of
-// the peer port, and changes nothing, also on a node on its own.
+// A process that is not part of the cluster gets nothing from the peer port,
+// and changes nothing, also on a node on its own.
 func TestPeerPortIsNoWayRoundThePassword(t *testing.T) {
 	t.Parallel()
 	ports, err := subprocess.Addrs("127.0.0.1", 1)
@@ -121,7 +121,7 @@ func TestClusterCommandsNeedTheSecret(t *testing.T) {
 			return err == nil && json.Unmarshal(out, &s) == nil && s.Serving
 		}, waitLimit, 50*time.Millisecond)
 	}
-	require.Contains(t, fails(t, command(t, ask...)), "give --peer-secret-file, or --data-dir")
+	require.Contains(t, fails(t, command(t, ask...)), "give --peer-secret-file, or the --data-dir")
 	other := filepath.Join(t.TempDir(), "other")
 	require.NoError(t, os.WriteFile(other, []byte("0123456789abcdef"), 0o600))
 	require.Contains(t, fails(t, command(t, append(ask, "--peer-secret-file", other)...)), "do not share a secret")

@@ -101,7 +101,7 @@ func TestSecretIsReplacedUnderLoad(t *testing.T) {
 	secretFile(t, stale, old)
 	require.Contains(t, fails(t, command(t, "cluster", "status", "--peer", c.peers[0], "--peer-secret-file", stale)), "do not share a secret")
 
-	// All new connections go by the new one.
+	// All new connections use the new one.
 	follower := c.followers(c.leader(t))[0]
 	require.NoError(t, follower.Kill())
 	follower.start(t)
@@ -126,12 +126,12 @@ func TestNodesWithAndWithoutASecret(t *testing.T) {
 			strings.Contains(b, "the peer has one and this node has none") &&
 			strings.Contains(b, "the node demands one and this side has none: give both the same peer-secret-file")
 	}, waitLimit, 20*time.Millisecond)
-	require.Contains(t, without.stderr.String(), "whoever reaches the peer port may do everything")
-	require.NotContains(t, with.stderr.String(), "whoever reaches the peer port may do everything")
+	require.Contains(t, without.stderr.String(), "anybody who reaches the peer port controls this node")
+	require.NotContains(t, with.stderr.String(), "anybody who reaches the peer port controls this node")
 }
 
-// Who has the secret forwards commands to its own cluster only: a node of another
-// one, which has the same secret, is refused, and so is one of none.
+// A node that has the secret can forward commands to its own cluster only. A node
+// of another cluster with the same secret, or of no cluster, is refused.
 func TestAnotherClusterForwardsNothing(t *testing.T) {
 	t.Parallel()
 	const shared = "a secret of two clusters"
@@ -170,8 +170,8 @@ func TestAnotherClusterForwardsNothing(t *testing.T) {
 	}
 }
 
-// A node with data goes on with that: one of several without a secret makes none
-// when it is started without join, which would shut it out.
+// A node with data keeps its secret, or its lack of one. When a node of several
+// that has none is started without join, it makes none, which would shut it out.
 func TestNodeOfSeveralMakesNoSecretLater(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)
@@ -182,7 +182,7 @@ func TestNodeOfSeveralMakesNoSecretLater(t *testing.T) {
 	n.start(t)
 	require.Eventually(t, func() bool { return n.status("/readyz") == 200 }, waitLimit, 10*time.Millisecond)
 	require.NoFileExists(t, filepath.Join(dir, "peer.secret"))
-	require.Contains(t, n.stderr.String(), "whoever reaches the peer port may do everything")
+	require.Contains(t, n.stderr.String(), "anybody who reaches the peer port controls this node")
 	conn := dial(t, "tcp", n.redis)
 	text := conn.do("CONFIG", "SET", "requirepass", "pw")
 	require.Contains(t, text, "requirepass needs peer-secret-file or peer-tls-cert")

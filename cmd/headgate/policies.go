@@ -27,7 +27,7 @@ type policiesFile struct {
 	text []byte
 }
 
-// How long an offer waits that came to nothing, as when there is no leader.
+// How long an offer waits after a failure, for example without a leader.
 const (
 	offerDelay     = 200 * time.Millisecond
 	offerDelayMost = 10 * time.Second
@@ -44,8 +44,8 @@ func openPolicies(c *config.Config, log *slog.Logger) (*policiesFile, error) {
 }
 
 // checkedPolicies reads a file of policies and checks it; without a path there is
-// nothing to do. Where no gateway is a trusted proxy, routes by ip are refused; what
-// needs policies that are elsewhere the server tells.
+// nothing to do. If no gateway is a trusted proxy, routes by ip are refused. The
+// server checks routes to policies that are not in the file.
 func checkedPolicies(path string, noGateways bool) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -78,7 +78,7 @@ func (p *policiesFile) reload() {
 	}
 	text, err := checkedPolicies(p.path, p.noGateways)
 	if err != nil {
-		p.log.Error("the policies stay as they are", "error", err)
+		p.log.Error("the file of policies is wrong; the policies in force stay", "error", err)
 		return
 	}
 	p.mu.Lock()
@@ -105,7 +105,7 @@ func (p *policiesFile) offer(ctx context.Context, front *server.Server) error {
 	case f.Loaded:
 		p.log.Info("policies loaded", "file", p.path, "changed", f.Changed)
 	case !f.InForce:
-		p.log.Warn("the policies in force are those of another node's file, which is newer than this one's",
+		p.log.Warn("the policies in force are those of another node's file, which is newer; this node's file is not used",
 			"file", p.path, "in_force", f.Path, "node", f.Node)
 	}
 	return nil

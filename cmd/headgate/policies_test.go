@@ -32,8 +32,8 @@ func limitOf(t *testing.T, addr string) int64 {
 	return r.Elems[1].Int
 }
 
-// A node in memory has its file's policies from its first reply on, and takes a
-// change of the file at SIGHUP; what is wrong it refuses, and goes on.
+// A node in memory has its file's policies from its first reply on. It loads a
+// changed file at SIGHUP; it refuses a wrong one, and goes on.
 func TestPoliciesOfAFile(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "policies.yaml")
@@ -50,12 +50,14 @@ func TestPoliciesOfAFile(t *testing.T) {
 	require.Eventually(t, func() bool { return limitOf(t, p.redis) == 20 }, waitLimit, 10*time.Millisecond)
 	write(rates("30/mn"))
 	require.NoError(t, p.Signal(syscall.SIGHUP))
-	require.Eventually(t, func() bool { return strings.Contains(p.stderr.String(), "the policies stay as they are") }, waitLimit, 10*time.Millisecond)
+	require.Eventually(t, func() bool {
+		return strings.Contains(p.stderr.String(), "the file of policies is wrong; the policies in force stay")
+	}, waitLimit, 10*time.Millisecond)
 	require.EqualValues(t, 20, limitOf(t, p.redis))
 }
 
-// A list of as many entries as the reference promises goes by a follower to every node,
-// and is there after a restart; what the tool accepts the server accepts.
+// A list with the most entries that the reference allows reaches every node through a
+// follower, and survives a restart. The server accepts what the tool accepts.
 func TestLongListInACluster(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure=closed")
@@ -106,8 +108,8 @@ func TestLongListInACluster(t *testing.T) {
 	everywhere()
 }
 
-// In a cluster a new text is every node's, whoever loads it, and a node that is
-// restarted with an old one changes nothing, and says that it differs.
+// In a cluster a new text reaches every node, whichever node loads it. A node
+// that restarts with an old text changes nothing, and reports that it differs.
 func TestPoliciesOfAFileInACluster(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, "--on-failure=closed")
@@ -154,7 +156,7 @@ func TestPoliciesOfAFileInACluster(t *testing.T) {
 	require.NoError(t, other.wait(t))
 	other.start(t)
 	require.Eventually(t, func() bool {
-		return strings.Contains(other.stderr.String(), "which is newer than this one's")
+		return strings.Contains(other.stderr.String(), "which is newer; this node's file is not used")
 	}, waitLimit, 20*time.Millisecond)
 	everywhere(20)
 	write(at(other), "20/m")

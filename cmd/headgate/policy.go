@@ -19,7 +19,7 @@ func policyCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "policy",
 		Short: "Check, compare and test files of policies, without a server",
-		Long: `The commands read files as RL.POLICY LOAD takes them, with policies, attributes and
+		Long: `The commands read files that RL.POLICY LOAD takes, with policies, attributes and
 lists; "-" is the standard input. They ask no server. The exit status is 1 if
 something is wrong.`,
 	}
@@ -30,9 +30,9 @@ something is wrong.`,
 func policyCheckCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "check file.yaml",
-		Short: "Tell what is wrong with a file of policies, and what it says in vain",
-		Long: `Every error is a line, file:line:column: path: text. Warnings tell of what has no
-effect, such as an override behind one that always matches first; they do not
+		Short: "Report the errors of a file of policies, and what in it has no effect",
+		Long: `Every error is a line, file:line:column: path: text. Warnings name what has no
+effect, such as an override after one that always matches first; they do not
 fail.`,
 		Example: "  headgate policy check policies.yaml",
 		Args:    cobra.ExactArgs(1),
@@ -62,8 +62,8 @@ type policyFile struct {
 	set     *policy.Set
 }
 
-// readPolicies reads and compiles a file. The errors of one that is wrong are
-// printed, and the error returned counts them.
+// readPolicies reads and compiles a file. It prints the errors of a wrong file,
+// and returns an error that counts them.
 func readPolicies(cmd *cobra.Command, name string) (*policyFile, error) {
 	f := &policyFile{name: name}
 	text, err := readText(cmd, name)
@@ -115,7 +115,7 @@ func compilePolicies(records []*policy.Record) (*policy.Set, error) {
 	return e.Finish(1)
 }
 
-// count tells what is in the file.
+// count says what is in the file.
 func (f *policyFile) count() string {
 	limits := 0
 	for _, name := range f.set.Names() {

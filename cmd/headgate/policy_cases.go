@@ -15,10 +15,10 @@ import (
 func policyTestCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "test file.yaml cases.yaml",
-		Short: "Run cases of your own against a file of policies, on a clock of their own",
+		Short: "Run your own test cases against a file of policies, on a simulated clock",
 		Long: `Each case begins with empty counters, and its calls are decided as RL.CHECK decides
-them, at the times that the case says: a case about a day takes no time. What is
-not as expected is told with what each limit says of the call. The exit status is 1
+them, at the times that the case says: a case about a day takes no time. For a call
+that is not as expected, it prints the state of each limit. The exit status is 1
 if a case fails.
 
 docs/policies.md has the keys of cases.`,
@@ -47,7 +47,7 @@ docs/policies.md has the keys of cases.`,
 
 var errOneInput = errors.New("only one of the files can be the standard input")
 
-// runCases runs cases and tells what came of each.
+// runCases runs cases and prints the result of each.
 func runCases(out io.Writer, f *policyFile, file string, cases []policycases.Case) error {
 	failed := 0
 	for i := range cases {
@@ -71,7 +71,7 @@ func runCases(out io.Writer, f *policyFile, file string, cases []policycases.Cas
 	return nil
 }
 
-// printFailure tells which call was not answered as expected.
+// printFailure prints which call was not answered as expected.
 func printFailure(out io.Writer, file string, c *policycases.Case, f *policycases.Failure) {
 	s := f.Step
 	fmt.Fprintf(out, "      %s:%d: at %s, %s", file, s.Line, policy.FormatDuration(int64(s.At)), c.Start.Add(s.At).Format(time.RFC3339Nano))

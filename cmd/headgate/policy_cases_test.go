@@ -150,23 +150,23 @@ func TestPolicyTestCommandRefuses(t *testing.T) {
 		"cases: [{name: a}]":                                 "b.yaml:1:9: the case has no steps",
 		"cases: [{steps: [{}]}]":                             "b.yaml:1:9: the case has no name",
 		"cases: [{name: a, steps: [{}]}]":                    "b.yaml:1:27: neither the step nor its case names a policy",
-		"start: yesterday\ncases: []":                        `b.yaml:1:8: "yesterday" is no time such as 2026-01-01T00:00:00Z, from 1970 to 2099`,
-		head + "[{expect: yes}]":                             `b.yaml:4:22: "yes" is none of allow, deny and error`,
+		"start: yesterday\ncases: []":                        `b.yaml:1:8: "yesterday" is not a time such as 2026-01-01T00:00:00Z, from 1970 to 2099`,
+		head + "[{expect: yes}]":                             `b.yaml:4:22: "yes": want allow, deny or error`,
 		head + "[{expct: deny}]":                             `b.yaml:4:14: unknown key "expct" in a step, use after, applied, at, attributes, cancel, commit, cost, delay, descriptors, domain, error, expect, hits_addend, hold, limit, policy, reason, remaining, retry_after, soft, status, times, would_deny`,
 		head + "[{cost: 1, cost: 2}]":                        `b.yaml:4:23: "cost" is there twice`,
-		head + "[{cost: -1}]":                                `b.yaml:4:20: "-1" is no whole number from 0 to 4611686018427387903`,
-		head + "[{times: 0}]":                                `b.yaml:4:21: "0" is no whole number from 1 to 1000000`,
+		head + "[{cost: -1}]":                                `b.yaml:4:20: "-1" is not a whole number from 0 to 4611686018427387903`,
+		head + "[{times: 0}]":                                `b.yaml:4:21: "0" is not a whole number from 1 to 1000000`,
 		head + "[{times: [1]}]":                              "b.yaml:4:21: this must be a text or a number",
 		head + "[{after: 1}]":                                "b.yaml:4:21: a unit is missing, write 1s",
-		head + "[{at: 2s}, {at: 1s}]":                        "b.yaml:4:28: the time goes forward, from 2s to 3650d at most",
-		head + "[{at: 2s, after: 1s}]":                       "b.yaml:4:29: a step has one of at and after",
+		head + "[{at: 2s}, {at: 1s}]":                        "b.yaml:4:28: times only go forward: want 2s to 3650d",
+		head + "[{at: 2s, after: 1s}]":                       "b.yaml:4:29: a step has at or after, not both",
 		head + "[{retry_after: 1500us}]":                     "b.yaml:4:27: waits are whole milliseconds",
 		head + "[{soft: a}]":                                 "b.yaml:4:20: soft must be a list",
-		head + "[{remaining: {a: x}}]":                       `b.yaml:4:29: "x" is no whole number from -1 to 9223372036854775807`,
+		head + "[{remaining: {a: x}}]":                       `b.yaml:4:29: "x" is not a whole number from -1 to 9223372036854775807`,
 		head + "[{attributes: [a]}]":                         "b.yaml:4:26: attributes must be a mapping of names to values",
 		head + "[{attributes: {a: 1, a: 2}}]":                `b.yaml:4:33: "a" is there twice`,
-		head + "[{expect: error, status: 1}]":                "b.yaml:4:13: a call that is an error has no status",
-		head + "[{expect: deny, error: x}]":                  "b.yaml:4:13: an error is told only by expect: error",
+		head + "[{expect: error, status: 1}]":                "b.yaml:4:13: a call that is an error has no key status",
+		head + "[{expect: deny, error: x}]":                  "b.yaml:4:13: the key error needs expect: error",
 		head + "[{commit: h, policy: saas}]":                 `b.yaml:4:25: unknown key "policy" in a step that commits, use after, at, attributes, commit, cost`,
 		head + "[{expect: allow, commit: h}]":                `b.yaml:4:14: unknown key "expect" in a step that commits, use after, at, attributes, commit, cost`,
 		head + "[{cancel: h, cost: 1}]":                      `b.yaml:4:25: unknown key "cost" in a step that cancels, use after, at, cancel`,
@@ -188,7 +188,7 @@ func TestPolicyTestCommandRefuses(t *testing.T) {
 	}
 }
 
-// A case about a day takes no time, and the exit status tells.
+// A case about a day takes no time, and the exit status is its result.
 func TestPolicyTestCommandIsForCI(t *testing.T) {
 	policyFiles(t, casesPolicies, "cases:\n  - name: a day\n    policy: api\n    attributes: {key: a, tier: pro}\n    steps:\n"+
 		"      - {times: 100, expect: allow}\n      - {after: 12h, times: 100, expect: allow, remaining: {day: 800}}\n      - {after: 12h, expect: allow, remaining: {day: 999}}\n")
@@ -282,8 +282,8 @@ cases:
 	}
 }
 
-// A step that commits settles as RL.COMMIT does with its cost and attributes; those
-// of the case are not told.
+// A step that commits settles as RL.COMMIT does with its cost and attributes; it
+// does not use those of the case.
 func TestPolicyTestSettles(t *testing.T) {
 	const text = `
 policies:

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// What descriptors have counted outlasts the leader, whichever node is asked, in
-// scripts too, and nothing is given twice.
+// The counts of descriptors outlast the leader, on every node and in scripts
+// too, and nothing is granted twice.
 func TestDescriptorsOutlastTheLeader(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3)

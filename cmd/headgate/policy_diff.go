@@ -17,10 +17,10 @@ func policyDiffCommand() *cobra.Command {
 	var word string
 	cmd := &cobra.Command{
 		Use:   "diff old.yaml new.yaml",
-		Short: "Tell what an edit of a file changes, and what becomes of what was consumed",
-		Long: `Every policy that differs is told with its limits that are new, gone, renamed or
-changed, and what the change makes of their counters. --change is the CHANGE of
-RL.POLICY SET and LOAD: of limits that get other numbers, consumed units stay
+		Short: "Show what an edit of a file changes, and what happens to the units consumed",
+		Long: `For every policy that differs, it prints the limits that are new, gone, renamed or
+changed, and what happens to their counters. --change is the CHANGE of
+RL.POLICY SET and LOAD: for limits with new numbers, consumed units stay
 (keep), the consumed share stays (proportional), or counters begin anew (reset).
 
 It fails if a file is wrong, and if the change would be refused: another algorithm
@@ -110,14 +110,14 @@ func title(rec *policy.Record) string {
 	return "policy " + rec.Name
 }
 
-// printGone tells of a record that the new file has not.
+// printGone prints a record that the new file lacks.
 func printGone(out io.Writer, rec *policy.Record) {
 	fmt.Fprintf(out, "%s is gone\n", title(rec))
 	fmt.Fprintf(out, "  a node with the file as its policies deletes it; RL.POLICY LOAD leaves it: RL.POLICY DEL %s ends it\n", rec.Name)
 }
 
 // printDifferences writes the differences of one record, and under those of a
-// limit what becomes of its counters.
+// limit what happens to its counters.
 func printDifferences(out io.Writer, found []diff.Difference, change diff.Change) {
 	for len(found) > 0 {
 		n := 1
@@ -134,8 +134,8 @@ func printDifferences(out io.Writer, found []diff.Difference, change diff.Change
 	}
 }
 
-// ofLimit returns the name that a limit has after the edit, "" if the difference
-// is none of a limit that stays.
+// ofLimit returns the name that a limit has after the edit, or "" if the
+// difference is not about a limit that stays.
 func ofLimit(d *diff.Difference) string {
 	rest, ok := strings.CutPrefix(d.Path, "limits.")
 	switch name, _, isField := strings.Cut(rest, "."); {
@@ -154,7 +154,7 @@ func isRenamed(d *diff.Difference) bool {
 	return d.Old != "" && d.New != "" && d.Path == "limits."+d.Old
 }
 
-// inWords tells a difference.
+// inWords returns a difference as text.
 func inWords(d *diff.Difference) string {
 	name, isLimit := strings.CutPrefix(d.Path, "limits.")
 	name, field, isField := strings.Cut(name, ".")
@@ -176,8 +176,8 @@ func inWords(d *diff.Difference) string {
 	return what + ": " + d.Old + " -> " + d.New
 }
 
-// countersFate tells what becomes of the counters that differences, of one limit
-// or of anything else, are about; "" where they go on as they are.
+// countersFate says what happens to the counters of a limit, or of anything
+// else, with these differences;
 func countersFate(found []diff.Difference, change diff.Change) string {
 	first := &found[0]
 	var most grammar.Effect

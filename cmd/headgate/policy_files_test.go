@@ -75,7 +75,7 @@ warning: a.yaml:14:14: limit "account" does not apply to a call without the attr
 		require.Regexp(t, want, lines[i])
 	}
 
-	// What only compiling tells.
+	// Errors that only compiling finds.
 	_, errs, err = policyRun("check c.yaml")
 	require.EqualError(t, err, "c.yaml: 1 error")
 	require.Regexp(t, `c\.yaml:4:\d+: .*bad-nets`, errs)
@@ -92,7 +92,7 @@ warning: a.yaml:14:14: limit "account" does not apply to a call without the attr
 	}
 	stdout, _, err := policyRun("")
 	require.NoError(t, err)
-	require.Contains(t, stdout, "Tell what is wrong with a file of policies")
+	require.Contains(t, stdout, "Report the errors of a file of policies")
 }
 
 // A file is read no further than it may be long.

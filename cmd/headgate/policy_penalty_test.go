@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Who is blocked stays so when the leader is killed, on the next one and on those
-// that are left alone, for as long and no longer.
+// A blocked caller stays blocked when the leader is killed, on the next leader
+// and on nodes that are left alone, for the same time.
 func TestBlocksOutlastTheLeader(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure=open")
@@ -74,7 +74,7 @@ func TestBlocksOutlastTheLeader(t *testing.T) {
 		require.Equal(t, want, check(leader).Elems[7].Str)
 	}
 
-	// One that is left alone goes by its copy.
+	// A node that is left alone uses its copy.
 	alone := c.followers(c.leader(t))[0]
 	applied(alone)
 	for _, n := range c.running() {

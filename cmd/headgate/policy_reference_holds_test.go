@@ -12,8 +12,8 @@ import (
 
 // The cases of the reference in which something is held: estimates, and slots.
 
-// Tokens of a language model: an estimate is held, the real cost settled. What time
-// gives back in the reference, the calls cost less here.
+// Tokens of a language model: an estimate is held, the real cost settled. Here
+// calls cost less by what time gives back in the reference.
 func checkTokens(w *wire) {
 	w.set("llm", `{hold: {ttl: 2m}, limits: {rpm: {by: key, rate: 60/1000m}, tpm: {by: key, rate: 6000/1000m, cost: tokens}}}`)
 	w.reserve("llm key k tokens 4000 ID h1").allows("tpm", "rpm=59 tpm=2000")
@@ -44,8 +44,8 @@ func checkTokens(w *wire) {
 	require.NotContains(w.t, w.settle("RL.COMMIT llm;h3 tokens 500").left, "tpm", "and once")
 }
 
-// checkHolds reserves on one node, says another rate on the next, and commits on a
-// third: the commit goes by that rate. What is said twice is charged once.
+// checkHolds reserves on one node, sets another rate on the next, and commits on a
+// third: the commit uses that rate. A repeated call is charged once.
 func checkHolds(w *wire) {
 	w.set("held", "{limits: {t: {by: u, rate: 100/d}}}")
 	one := func(line string) resp.Reply {
@@ -92,8 +92,8 @@ func checkExports(w *wire) {
 	settles("RL.CANCEL "+v.hold, "cancelled", "run=1 day=18")
 	w.check("export t A route /y").allows("run", "run=1 day=17")
 
-	// A repeat renews the slot, and charges nothing; one that has ended is taken anew,
-	// if there is room.
+	// A repeat renews the slot, and charges nothing. A slot that has ended is taken
+	// anew, if there is room.
 	const job = call + " ID job"
 	w.check(job).allows("run", "run=0 day=16")
 	v = w.check(job)
@@ -124,7 +124,7 @@ func checkExports(w *wire) {
 	reserve().allows("run", "")
 	w.check(call+" PEEK").denies("run", 2*time.Second, "run=0 day=15")
 
-	// Who resets a caller frees its slots, and ends the holds.
+	// A reset of a caller frees its slots, and ends the holds.
 	require.EqualValues(w.t, 2, w.send(strings.Fields("RL.POLICY RESET export t A route /x"))[0].Int)
 	w.check(call+" COST 0").allows("run", "run=2 day=20")
 	require.Contains(w.t, w.send([]string{"RL.COMMIT", third.hold})[0].Str, "NOHOLD")

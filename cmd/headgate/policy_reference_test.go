@@ -20,9 +20,9 @@ type wire struct {
 	next  int
 }
 
-// wireCases are the cases of the reference. Those are about units of some
-// milliseconds, which pass while a test sends its calls; here a unit takes ten
-// seconds and more, and the amounts are the same.
+// wireCases are the cases of the reference. Those have units of some
+// milliseconds, which pass while a test sends its calls. Here a unit takes ten
+// seconds and more; the amounts are the same.
 var wireCases = map[string]func(w *wire){
 	"logins": checkLogins, "tiers": checkTiers, "tenants": checkTenants, "webhooks": checkWebhooks,
 	"scraping": checkScraping, "costs": checkCosts, "resets": checkResets, "quotas": checkQuotas,
@@ -147,8 +147,8 @@ func (w *wire) verdict(line string, r resp.Reply, fields int) verdict {
 	return v
 }
 
-// allows expects a call that passes, with the limit that stands for it and what is
-// left of some: "ip=4 user=4".
+// allows expects a call that passes, with the limit that decides it and what is
+// left of some:
 func (v verdict) allows(name, left string) {
 	v.t.Helper()
 	require.True(v.t, v.allowed, "%+v", v)
@@ -156,7 +156,7 @@ func (v verdict) allows(name, left string) {
 }
 
 // denies expects a denial that ends within a time, but not within half of it; -1
-// is one that no wait ends.
+// is a denial that never ends.
 func (v verdict) denies(name string, within time.Duration, left string) {
 	v.t.Helper()
 	require.False(v.t, v.allowed, "%+v", v)
@@ -183,8 +183,9 @@ func (v verdict) says(name, left string) {
 // wait waits as long as a denial says, and what the server's clock may be slower.
 func (v verdict) wait() { time.Sleep(time.Duration(v.retry)*time.Millisecond + 100*time.Millisecond) }
 
-// waitsUntil expects that the call passes at the midnight of a zone before the day
-// that next returns, give or take what the call took, and clocks that differ.
+// waitsUntil expects that the call passes at a midnight of the zone, that before
+// the day that next returns. It allows for the time of the call and for clocks
+// that differ.
 func (v verdict) waitsUntil(next func(now time.Time) time.Time, zone string) {
 	v.t.Helper()
 	z, err := calendar.Zone(zone)
@@ -274,7 +275,7 @@ func checkOffenders(w *wire) {
 	w.check(bob).allows("ip", "ip=3 user=4")
 }
 
-// Tiers of an API: who moves to another one keeps what was consumed.
+// Tiers of an API: a caller who changes the tier keeps what was consumed.
 func checkTiers(w *wire) {
 	w.set("api", `{limits: {
 			key: {by: key, tiers: {attribute: tier, free: 60/10m burst 10, pro: 600/1000m burst 100, default: 60/10m burst 10}},
@@ -357,7 +358,7 @@ func checkScraping(w *wire) {
 	require.Equal(w.t, "ERR attribute 'ip' is not an IP address", w.send([]string{"RL.CHECK", "scrape", "ip", "x"})[0].Str)
 }
 
-// Costs that callers tell, and a limit of some calls.
+// Costs that callers give, and a limit of some calls.
 func checkCosts(w *wire) {
 	w.set("gql", `{limits: {
 			points: {by: [app, shop], rate: 50/1000s burst 1000, cost: points},
@@ -388,7 +389,8 @@ func checkResets(w *wire) {
 	v.waitsUntil(func(now time.Time) time.Time { return now.AddDate(0, 0, 1) }, "America/New_York")
 	w.check("reset email bob@x ip 198.51.100.7").allows("account", "account=2")
 
-	// What is said twice under an ID is charged once, and stands for no other call.
+	// A call that is repeated under an ID is charged once, and the ID serves no
+	// other call.
 	w.check("reset email carol@x ip 198.51.100.7").allows("account", "account=2")
 	w.check("reset email carol@x ip 198.51.100.7 ID 7f3").allows("account", "account=1")
 	v = w.check("reset email carol@x ip 198.51.100.7 ID 7f3")

@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// The leader is killed while callers take slots and repeat what was not answered: none
-// is lost, none is handed out twice, and who settles on the next leader frees its own.
+// The leader is killed while callers take slots and repeat calls without an answer. No
+// slot is lost or handed out twice, and callers can settle on the next leader.
 func TestSlotsOutlastTheLeader(t *testing.T) {
 	t.Parallel()
 	const slots, callers, killAt = 20, 32, 8

@@ -22,8 +22,9 @@ func (n *process) call(t *testing.T, args ...string) resp.Reply {
 	return r
 }
 
-// A policy that one node is given is every node's: one budget, one version, also
-// of the next leader, of what was consumed too, and after a restart.
+// A policy that is set on one node holds on every node, also on the next leader
+// and after a restart. There is one budget, one version, one count of consumed
+// units.
 func TestPoliciesOnThreeNodes(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 3, "--on-failure=closed")

@@ -15,22 +15,33 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// reloaders are the files that the ports go by, of TLS and the peers' secret;
-// those that are off are nil.
+// reloaders are the files of the ports: of TLS, and the peers' secret. Those
+// that are off are nil.
 type reloaders struct {
 	clients, peers *certs.Reloader
-	// http and grpc are those of these ports, clients if they have none of their own.
+	// http and grpc are those ports' own files, or clients if they have none.
 	http, grpc *certs.Reloader
 	secret     *secret.File
 }
 
-// portFiles loads the files of c. A secret that is still to be made is left out.
+// portFiles loads the files of c. A secret that the node makes later is left out.
 func portFiles(c *config.Config, log *slog.Logger) (reloaders, error) {
+	if err := checkDataDir(c.DataDir); err != nil {
+		return reloaders{}, err
+	}
 	r, err := certificates(c, log)
 	if err == nil && !lacksSecret(c) {
 		err = r.openSecret(c, log)
 	}
 	return r, err
+}
+
+// checkDataDir returns an error if dir is a file.
+func checkDataDir(dir string) error {
+	if info, err := os.Stat(dir); err == nil && !info.IsDir() {
+		return fmt.Errorf("data-dir %s is a file: name a directory, which is made if it is missing", dir)
+	}
+	return nil
 }
 
 // lacksSecret reports whether the node makes its own secret.
@@ -42,7 +53,7 @@ func lacksSecret(c *config.Config) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openSecret opens the file of what nodes prove to each other, if there is any.
+// openSecret opens the file of the secret that nodes share, if there is one.
 func (r *reloaders) openSecret(c *config.Config, log *slog.Logger) (err error) {
 	if c.Replicated() && c.PeerSecretFile != "" {
 		r.secret, err = secret.Open(c.PeerSecretFile, log)
@@ -50,11 +61,12 @@ func (r *reloaders) openSecret(c *config.Config, log *slog.Logger) (err error) {
 	return err
 }
 
-// makeSecret makes the secret of a node on its own, once the ports are open, so
-// that a start that fails leaves no trace, and warns of a peer port without any.
+// makeSecret makes the secret of a node on its own. It does so once the ports
+// are open: a start that fails leaves no trace. It warns if the peer port is
+// unguarded.
 func (r *reloaders) makeSecret(c *config.Config, log *slog.Logger) error {
 	if c.Replicated() && !c.Guarded() {
-		log.Warn("whoever reaches the peer port may do everything: there is no password to get round yet, but give the nodes a peer-secret-file, or TLS between them", "peer_listen", c.PeerListen)
+		log.Warn("anybody who reaches the peer port controls this node: give the nodes a peer-secret-file, or TLS between them", "peer_listen", c.PeerListen)
 	}
 	if !lacksSecret(c) {
 		return nil
@@ -65,7 +77,7 @@ func (r *reloaders) makeSecret(c *config.Config, log *slog.Logger) error {
 	if err := secret.Create(c.PeerSecretFile); err != nil {
 		return err
 	}
-	log.Info("made a secret for the peer port; headgate cluster needs it, and nodes that join", "file", c.PeerSecretFile)
+	log.Info("made a secret for the peer port: headgate cluster and nodes that join need it", "file", c.PeerSecretFile)
 	return r.openSecret(c, log)
 }
 

@@ -114,7 +114,7 @@ func startCommand(t *testing.T, cmd *exec.Cmd) *process {
 	return p
 }
 
-// listening looks for the log line that tells the addresses.
+// listening looks for the log line with the addresses.
 func (p *process) listening() bool {
 	for line := range strings.Lines(p.stderr.String()) {
 		var entry struct{ Msg, Listen, TLS, HTTP string }
@@ -126,7 +126,7 @@ func (p *process) listening() bool {
 	return false
 }
 
-// ready reports whether the log says so.
+// ready reports whether the log has the line "ready".
 func (p *process) ready() bool { return strings.Contains(p.stderr.String(), `"msg":"ready"`) }
 
 // signal sends sig.

@@ -18,9 +18,9 @@ func spareProcessors(c *config.Config) {
 // processors returns how many of Go's processors a node of a cluster needs, of
 // which it would have had n.
 //
-// An event loop never lets go of its own, and a sync of the log or the garbage
-// collector takes one for milliseconds. On two cores nothing would be left for
-// the goroutines between nodes meanwhile, and commands on their way to the
-// leader, and commits, would wait: with a third, the slowest hundredth of
-// forwarded calls takes a third as long.
+// An event loop never lets go of its processor, and a sync of the log or the
+// garbage collector takes one for milliseconds. On two cores, nothing would be
+// left for the goroutines between nodes: forwarded commands and commits would
+// wait. With a third, the slowest hundredth of forwarded calls takes a third as
+// long.
 func processors(n, loops int) int { return max(n, min(loops, n)+2) }

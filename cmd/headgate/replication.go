@@ -31,21 +31,21 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 		web.Counter("headgate_replication_entries_total", "Log entries of those batches.", s.Entries),
 		web.Counter("headgate_replication_payload_bytes_total", "Bytes of those batches.", s.PayloadBytes),
 		web.Gauge("headgate_replication_last_batch_bytes", "Bytes of the last batch.", s.LastBatch),
-		web.Counter("headgate_replication_dropped_entries_total", "Log entries that counted on no node: left over from a lost leadership.", s.Dropped),
+		web.Counter("headgate_replication_dropped_entries_total", "Log entries that counted on no node: they are left from a lost leadership.", s.Dropped),
 		web.Gauge("headgate_replication_log_write_seconds", "Time of the last write of the log, fsync included.", s.WriteLast.Seconds()),
 		web.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
 		web.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
 		web.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
-		web.Gauge("headgate_replication_feature_level", "What the nodes of the cluster may write.", uint64(s.Level)),
+		web.Gauge("headgate_replication_feature_level", "The feature level of the cluster: the formats that its nodes may write.", uint64(s.Level)),
 		web.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
 		web.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
-		web.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because nobody could tell how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
-		web.Gauge("headgate_data_dir_full", "1 if the disk of this node, which is alone, is full: what it decides is in its memory only.", bit(s.DiskFull)),
+		web.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because no node knew how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
+		web.Gauge("headgate_data_dir_full", "1 if the disk of this node, which is alone, is full: it keeps its decisions in memory only.", bit(s.DiskFull)),
 		web.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
-		web.Counter("headgate_replication_degraded_total", "Calls of limits, and commands about counters, that the failure policy answered for want of a leader.", clients.Degraded),
+		web.Counter("headgate_replication_degraded_total", "Calls of limits, and commands about counters, that the failure policy answered because there was no leader.", clients.Degraded),
 		web.Counter("headgate_backstop_denied_total", "Calls of limits that on-failure open denied: they were beyond backstop times a limit.", clients.BackstopDenied),
-		web.Counter("headgate_backstop_full_total", "Keys that on-failure open forgot, and calls that it admitted uncounted, for want of room.", clients.BackstopFull),
-		web.Counter("headgate_replication_undecided_total", "Commands refused for want of a leader.", clients.Undecided),
+		web.Counter("headgate_backstop_full_total", "Keys that on-failure open forgot, and calls that it admitted uncounted, because it had no room.", clients.BackstopFull),
+		web.Counter("headgate_replication_undecided_total", "Commands refused because there was no leader.", clients.Undecided),
 		web.Counter("headgate_replication_uncertain_total", "Commands answered UNCERTAIN: they may have been executed.", clients.Uncertain),
 	}
 	if free, size, err := n.Disk(); err == nil {
@@ -74,7 +74,7 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 	return metrics
 }
 
-// peerMetrics are those of another node as this one sees it.
+// peerMetrics returns the metrics of another node as this one sees it.
 func peerMetrics(m *raftlog.Member) []web.Metric {
 	metrics := []web.Metric{
 		web.Gauge("headgate_peer_up", "1 if the node answered within the last seconds.", bit(m.Up)),

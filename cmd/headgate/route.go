@@ -28,7 +28,7 @@ const routeTimeout = 10 * time.Second
 func routeCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "route",
-		Short: "Tell which policy a request asks, by the routes of gateways",
+		Short: "Show which policy a gateway's request asks, by the routes",
 	}
 	cmd.AddCommand(routeTestCommand())
 	return cmd
@@ -38,9 +38,9 @@ func routeTestCommand() *cobra.Command {
 	var t routeTest
 	cmd := &cobra.Command{
 		Use:   "test 'METHOD URL'",
-		Short: "Tell what a request would become: its route, policy, attributes and, of a server, verdict",
-		Long: `The routes are those of a file, or of a server, which is also asked what it would
-answer now: nothing is counted. Fields of the header are those that the gateway
+		Short: "Show what a request becomes: its route, policy, attributes and, from a server, its verdict",
+		Long: `The routes come from a file or from a server. A server is also asked what it would
+answer now, and counts nothing. Header fields are those that the gateway
 passes on or sets.`,
 		Example: `  headgate route test 'GET https://api.example.com/v1/users/7' -H 'X-User: eve' --file policies.yaml
   headgate route test 'POST https://api.example.com/v1/login' --ip 203.0.113.9 --url redis://127.0.0.1:7379`,
@@ -89,12 +89,12 @@ func (t *routeTest) run(ctx context.Context, cmd *cobra.Command, request string)
 		return err
 	}
 	if upper := strings.ToUpper(f.Method); upper != f.Method {
-		fmt.Fprintf(cmd.ErrOrStderr(), "warning: methods are compared by case, as HTTP has them: %s is another one than %s\n", f.Method, upper)
+		fmt.Fprintf(cmd.ErrOrStderr(), "warning: methods are case-sensitive, as in HTTP: %s is not %s\n", f.Method, upper)
 	}
 	var call verdicts.Call
 	var found policy.Found
 	if err := f.Route(routes, &call, &found); err != nil {
-		return fmt.Errorf("the gateway would be answered that the request may not pass: %w", err)
+		return fmt.Errorf("the gateway would be told to refuse the request: %w", err)
 	}
 	w := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
 	printRoute(w, routes, &call, &found)
@@ -108,7 +108,7 @@ func (t *routeTest) run(ctx context.Context, cmd *cobra.Command, request string)
 
 var errNoRequest = errors.New("want a method and a URL, such as 'GET https://api.example.com/v1/users/7'")
 
-// request reads the request as a gateway would tell of it.
+// request reads the request as a gateway would report it.
 func (t *routeTest) request(s string) (*web.Forwarded, error) {
 	method, target, _ := strings.Cut(s, " ")
 	_, rest, ok := strings.Cut(target, "://")
@@ -122,20 +122,20 @@ func (t *routeTest) request(s string) (*web.Forwarded, error) {
 	}
 	if t.ip != "" {
 		if f.IP, err = netip.ParseAddr(t.ip); err != nil {
-			return nil, fmt.Errorf("--ip %q is no address, such as 203.0.113.9", t.ip)
+			return nil, fmt.Errorf("--ip %q is not an address such as 203.0.113.9", t.ip)
 		}
 	}
 	for _, field := range t.fields {
 		name, value, ok := strings.Cut(field, ":")
 		if !ok {
-			return nil, fmt.Errorf("%q is no field of a header, such as 'X-User: eve'", field)
+			return nil, fmt.Errorf("%q is not a header field such as 'X-User: eve'", field)
 		}
 		f.Header.Add(name, strings.TrimSpace(value))
 	}
 	return f, nil
 }
 
-// choose returns the name of the record of the routes to go by.
+// choose returns the name of the record of routes to use.
 func (t *routeTest) choose(names []string) (string, error) {
 	if t.set != "" {
 		return "routes/" + strings.TrimPrefix(t.set, "routes/"), nil
@@ -146,7 +146,7 @@ func (t *routeTest) choose(names []string) (string, error) {
 	case 1:
 		return names[0], nil
 	}
-	return "", fmt.Errorf("which of the routes: --routes with one of %s", strings.Join(names, ", "))
+	return "", fmt.Errorf("there are several sets of routes: choose one with --routes: %s", strings.Join(names, ", "))
 }
 
 func (t *routeTest) ofFile(cmd *cobra.Command) (*policy.Routes, error) {
@@ -200,7 +200,7 @@ func (t *routeTest) ofServer(ctx context.Context, server *redis.Client) (*policy
 	return rec.Routes.Set, nil
 }
 
-// printRoute tells what a request asks.
+// printRoute prints the policy and the attributes of a request.
 func printRoute(w io.Writer, routes *policy.Routes, call *verdicts.Call, found *policy.Found) {
 	r := found.Route
 	pattern := r.Pattern
@@ -233,7 +233,7 @@ func printRoute(w io.Writer, routes *policy.Routes, call *verdicts.Call, found *
 	}
 }
 
-// printVerdict tells what a server would answer.
+// printVerdict prints what a server would answer.
 func printVerdict(ctx context.Context, w io.Writer, server *redis.Client, call *verdicts.Call) error {
 	args := []any{"RL.CHECK", call.Policy}
 	for _, a := range call.Attributes {

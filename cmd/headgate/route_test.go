@@ -59,17 +59,17 @@ ip      203.0.113.9        the client's address
 
 	var answer, warned strings.Builder
 	require.NoError(t, run(context.Background(), []string{"route", "test", "get http://x/healthz", "--file", "a.yaml"}, &answer, &warned))
-	require.Equal(t, "warning: methods are compared by case, as HTTP has them: get is another one than GET\n", warned.String())
+	require.Equal(t, "warning: methods are case-sensitive, as in HTTP: get is not GET\n", warned.String())
 
 	for want, args := range map[string][]string{
-		"which of the routes: --routes with one of routes/a, routes/b": {"GET http://x/", "--file", "b.yaml"},
-		"b.yaml: there is no routes/c":                                 {"GET http://x/", "--file", "b.yaml", "--routes", "c"},
-		"there are no routes":                                          {"GET http://x/", "--file", "c.yaml"},
-		"want a method and a URL":                                      {"http://x/", "--file", "a.yaml"},
-		"is no field":                                                  {"GET http://x/", "--file", "a.yaml", "-H", "eve"},
-		`--ip "x" is no address`:                                       {"GET http://x/", "--file", "a.yaml", "--ip", "x"},
-		"X-User is given twice":                                        {"GET http://x/v1/a/b", "--file", "a.yaml", "-H", "X-User: a", "-H", "X-User: b"},
-		"goes by different routes":                                     {"GET http://x/v1/a%2fb", "--file", "a.yaml"},
+		"there are several sets of routes: choose one with --routes: routes/a, routes/b": {"GET http://x/", "--file", "b.yaml"},
+		"b.yaml: there is no routes/c": {"GET http://x/", "--file", "b.yaml", "--routes", "c"},
+		"there are no routes":          {"GET http://x/", "--file", "c.yaml"},
+		"want a method and a URL":      {"http://x/", "--file", "a.yaml"},
+		"is not a header field":        {"GET http://x/", "--file", "a.yaml", "-H", "eve"},
+		`--ip "x" is not an address`:   {"GET http://x/", "--file", "a.yaml", "--ip", "x"},
+		"X-User is given twice":        {"GET http://x/v1/a/b", "--file", "a.yaml", "-H", "X-User: a", "-H", "X-User: b"},
+		"goes by different routes":     {"GET http://x/v1/a%2fb", "--file", "a.yaml"},
 	} {
 		_, err := routeRun(args...)
 		require.ErrorContains(t, err, want)
@@ -102,7 +102,7 @@ func TestRouteTestCommandOfAServer(t *testing.T) {
 	require.EqualError(t, err, `--url "127.0.0.1:7379": want redis://[user:password@]host:port, or rediss:// for TLS`)
 }
 
-// Routes by addresses which nobody could tell are refused before the server starts.
+// Routes by addresses that the server could not know are refused before it starts.
 func TestRoutesWithoutTrustedProxies(t *testing.T) {
 	policyFiles(t, routesOfTest)
 	var out, errs bytes.Buffer

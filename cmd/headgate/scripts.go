@@ -22,9 +22,9 @@ func scriptsCommand() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "scripts",
-		Short: "Show which Lua scripts clients send, and what says the same in Headgate's own commands",
-		Long: `Show what RL.SCRIPTS of a server tells: the scripts that ran most, by whom and for
-how long, the command of Headgate that says the same where there is one, and
+		Short: "Show which Lua scripts clients send, and Headgate's own commands for them",
+		Long: `Show the answer of RL.SCRIPTS: the scripts that ran most, how often and for
+how long, Headgate's own command for each, if there is one, and
 counters that never expire.
 
 Each node counts for itself. In a cluster scripts run on the leader: ask that.`,
@@ -164,11 +164,11 @@ func (t *scriptTold) read(m map[any]any) {
 // number reads a number of a map, if it is there.
 func number(m map[any]any, name string, to *int64) { *to, _ = m[name].(int64) }
 
-// print writes a line for all scripts, a table of those that ran most, and what
-// to do about them.
+// print writes a line for all scripts, a table of the scripts that ran most,
+// and what to do about them.
 func (t *scriptsTold) print(out io.Writer) error {
 	if t.Leader != "" {
-		fmt.Fprintf(out, "This node does not lead, and has counted what it ran itself; scripts run on the leader, at %s.\n", t.Leader)
+		fmt.Fprintf(out, "This node does not lead: scripts run on the leader, at %s. These are the runs of this node.\n", t.Leader)
 	}
 	fmt.Fprintf(out, "%d scripts known; %d runs: %d native, %d in Lua, %d moved to a worker, %d errors, %d ended at their bounds\n",
 		t.Known, t.Runs, t.Native, t.Interpreted, t.Moved, t.Errors, t.Ended)
@@ -217,12 +217,12 @@ func (t *scriptsTold) printEndless(out io.Writer) error {
 		fmt.Fprintf(out, "  db %d  %s = %d\n", k.Database, strings.ToValidUTF8(fmt.Sprintf("%q", k.Key), "?"), k.Value)
 	}
 	if t.CountersWithoutTTL > 0 {
-		fmt.Fprintln(out, "If these are of a limit, an EXPIRE behind an INCR was lost: INCREX key EX 60 ENX counts and sets the time to live in one step.")
+		fmt.Fprintln(out, "If these count for a limit, the EXPIRE after an INCR was lost. INCREX key EX 60 ENX counts and sets the time to live in one step.")
 	}
 	return nil
 }
 
-// percent is a share of all, "-" of none.
+// percent returns a share of all, or "-" if all is 0.
 func percent(part, all int64) string {
 	if all == 0 {
 		return "-"

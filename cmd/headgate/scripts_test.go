@@ -10,7 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What a server has run is shown as a table and as JSON.
+// The runs of a server are shown as a table and as JSON.
 func TestScriptsCommand(t *testing.T) {
 	ctx := t.Context()
 	p := start(t, "--requirepass", "secret")

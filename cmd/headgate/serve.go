@@ -89,7 +89,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	defer ports.close()
 	if !c.Replicated() {
-		log.Info("limits are kept in memory only: a restart forgets what was consumed; data-dir keeps it")
+		log.Info("limits are in memory only: a restart forgets what was consumed; set data-dir to keep it")
 	}
 	limit := accept.Limit()
 	fitted := descriptors(&c, limit)
@@ -165,8 +165,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	defer stopOffering()
 	offers.Go(func() { policies.run(offering, front) })
 
-	// HTTP before the Redis protocol, to tell an orchestrator that waits that
-	// the process lives; it says "not ready" until the others serve.
+	// HTTP before the Redis protocol, so that a waiting orchestrator sees a live
+	// process. It reports "not ready" until the others serve.
 	watched, asked := &source{front, decisions, node, audit, ports, files}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
@@ -194,15 +194,17 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		run(node.Forwarded(), front.ServeForwarded)
 	}
 	// With the addresses: ports may have been chosen by the system.
-	log.Info("listening", append(ports.attrs(), "version", buildVersion(), "maxmemory", c.MaxMemory)...)
+	log.Info("listening", append(ports.attrs(), "version", buildVersion(), "maxmemory", config.HumanSize(c.MaxMemory))...)
 	ready := func() {
 		webFront.SetReady(true)
 		log.Info("ready")
+		suggest(stderr, &c, ports.plain)
 	}
 	if node == nil {
 		ready()
 	} else if err := node.Start(front.Partition()); err != nil {
-		// After the ports: until there is a leader, clients are told so.
+		// After the ports: until there is a leader, clients get an error that says
+		// so.
 		failed <- err
 	} else {
 		go func() {
@@ -231,7 +233,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	release()
 	if delay := store.Current().ShutdownDelay; err == nil && delay > 0 {
-		// All of it answers still: who asks whether it is ready goes elsewhere first.
+		// All parts still answer: clients and load balancers that ask for readiness
+		// leave first.
 		webFront.SetReady(false)
 		log.Info("stopping soon", "delay", delay.String())
 		select {

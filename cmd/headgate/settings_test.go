@@ -10,8 +10,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// Nodes that are not configured alike say so: in their logs, in the status, in
-// INFO and in a metric. CONFIG SET is followed, and no password is told.
+// Nodes report that they are not configured alike: in their logs, in the
+// status, in INFO and in a metric. They follow CONFIG SET, and show no
+// password.
 func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 	t.Parallel()
 	const password = "correct horse battery"

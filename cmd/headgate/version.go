@@ -6,13 +6,15 @@ import (
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"github.com/headgate-io/headgate/cluster"
 )
 
 // version is set by the linker in a build by make.
 var version string
 
-// buildVersion is the version of this binary: the linker's, else the module's
-// (go install …@v1.2.3), else "devel".
+// buildVersion returns the version of this binary: the one that the linker set, or
+// the module's (go install …@v1.2.3), or "devel".
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -27,14 +29,42 @@ func versionText() string {
 	return fmt.Sprintf("headgate %s (%s, %s/%s)", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
+// build is what version --json prints.
+type build struct {
+	Version string `json:"version"`
+	// Commit is empty if the build did not know it (go build -buildvcs=false).
+	Commit string `json:"commit"`
+	Go     string `json:"go"`
+	// FeatureLevel is the highest level of a cluster that this build can be part of.
+	FeatureLevel int `json:"feature_level"`
+}
+
+func thisBuild() build {
+	b := build{Version: buildVersion(), Go: runtime.Version(), FeatureLevel: cluster.FeatureLevel()}
+	if info, ok := debug.ReadBuildInfo(); ok {
+		for _, s := range info.Settings {
+			if s.Key == "vcs.revision" {
+				b.Commit = s.Value
+			}
+		}
+	}
+	return b
+}
+
 func versionCommand() *cobra.Command {
-	return &cobra.Command{
+	var asJSON bool
+	cmd := &cobra.Command{
 		Use:   "version",
 		Short: "Print the version",
 		Args:  cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), thisBuild())
+			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), versionText())
 			return err
 		},
 	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print version, commit, Go version and feature level as JSON")
+	return cmd
 }

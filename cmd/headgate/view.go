@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/web/admin"
 )
 
-// view tells of the node and its cluster over HTTP.
+// view shows the node and its cluster over HTTP.
 type view struct {
 	*source
 	id string

@@ -64,7 +64,7 @@ type Expiry struct {
 // soon is how long before it expires a file is worth a warning.
 const soon = 14 * 24 * time.Hour
 
-// stamp tells one version of a file from another.
+// stamp distinguishes versions of a file.
 type stamp struct {
 	modified time.Time
 	size     int64
@@ -150,8 +150,8 @@ func (r *Reloader) Reload() {
 	r.reload()
 }
 
-// check reloads the files if they have changed. A handshake that finds another
-// one checking goes on with what there is.
+// check reloads the files if they have changed. If one handshake is checking,
+// others use the configuration in force.
 func (r *Reloader) check() {
 	if !r.mu.TryLock() {
 		return

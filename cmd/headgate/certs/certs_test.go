@@ -129,8 +129,8 @@ func TestUnusableFilesKeepTheOldOnes(t *testing.T) {
 	require.Equal(t, "good", name)
 }
 
-// Of two authorities the second is half written: what was in force stays, for both, and
-// so it is with a chain.
+// Of two authorities the second is half written: the former ones stay in force, both. A
+// chain is treated alike.
 func TestHalfWrittenFilesKeepTheOldOnes(t *testing.T) {
 	f := start(t, tls.RequireAndVerifyClientCert)
 	other := certstest.New()
@@ -174,7 +174,8 @@ func TestHalfWrittenFilesKeepTheOldOnes(t *testing.T) {
 	require.Contains(t, f.log.String(), "TLS files loaded")
 }
 
-// What expires is told in time: of a chain the first that does, of authorities the last.
+// Expiry is reported in time: the first that expires of a chain, the last of
+// authorities.
 func TestExpiry(t *testing.T) {
 	dir := t.TempDir()
 	files := certs.Files{Parameters: "peer-tls", Cert: filepath.Join(dir, "cert.pem"), Key: filepath.Join(dir, "key.pem"), CA: filepath.Join(dir, "ca.pem")}

@@ -18,10 +18,10 @@ var (
 	mark = regexp.MustCompile(`^-----(BEGIN|END) ([^-]+)-----\s*$`)
 )
 
-// parse returns the certificates of a PEM file. All of the file counts, or nothing: a
-// file that is half written would shut out those whose authority is in the other half,
-// and no library says so. Text between blocks is a comment, unless it looks like the
-// remains of a block.
+// parse returns the certificates of a PEM file. It returns all certificates of the
+// file or none. With half of a file, clients of the authorities in the other half
+// would be shut out, and no library would report it. Text between blocks is a comment,
+// unless it looks like the remains of a block.
 func parse(data []byte) (list []*x509.Certificate, err error) {
 	var block []byte // the part read so far
 	var kind string

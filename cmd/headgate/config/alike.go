@@ -6,9 +6,9 @@ type Setting struct {
 	Secret      bool
 }
 
-// Alike lists the parameters that all nodes of a cluster should have the same
-// value of, as configured: maxmemory as a share of the memory is that share,
-// and on-failure is not what the default stands for.
+// Alike lists the parameters that should have the same value on all nodes of a
+// cluster, as configured. A share of the memory stays a share, and the word
+// default of on-failure stays a word.
 func (c *Config) Alike() []Setting {
 	var list []Setting
 	for _, p := range Params {

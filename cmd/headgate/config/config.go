@@ -135,13 +135,13 @@ const (
 	DurabilitySync  = "sync"
 )
 
-// What a node that does not lead does with a command.
+// What a follower does with a command.
 const (
 	RedirectForward = "forward"
 	RedirectMoved   = "moved"
 )
 
-// What answers calls of limits while no leader does.
+// What answers calls of limits without a leader.
 const (
 	FailureDefault = "default"
 	FailureOpen    = "open"
@@ -155,7 +155,7 @@ const (
 	RaftSlow = "slow"
 )
 
-// Values of decision-log that are no files.
+// Values of decision-log that are not files.
 const (
 	Stdout = "stdout"
 	Stderr = "stderr"
@@ -167,7 +167,7 @@ const (
 	FormatJSON = "json"
 )
 
-// defaults is the configuration of a server that is told nothing.
+// defaults returns the configuration without any setting.
 func defaults() Config {
 	var c Config
 	for _, p := range Params {
@@ -221,10 +221,10 @@ func (c *Config) Several() bool { return len(c.Join) > 0 || c.BootstrapExpect > 
 // OwnSecret is the secret in the node's data directory.
 func (c *Config) OwnSecret() string { return filepath.Join(c.DataDir, secret.FileName) }
 
-// findSecret sets PeerSecretFile to OwnSecret where that is what nodes prove to
-// each other: it is there, or the node is on its own and makes it, at its first
-// start only. Later it may be one of several, whom a new secret would shut out,
-// whatever its configuration says. With TLS between nodes nothing more is needed.
+// findSecret sets PeerSecretFile to OwnSecret if that file exists, or if the node
+// makes it: a node on its own does at its first start. At a later start it may
+// have become one of several, whatever its configuration says, and a new secret
+// would shut it out. With TLS between nodes no secret is needed.
 func (c *Config) findSecret() {
 	if !c.Replicated() || c.PeerSecretFile != "" || c.PeerTLS() {
 		return
@@ -284,9 +284,9 @@ func (c *Config) SecureListen() string {
 	return c.TLSListen
 }
 
-// ProtectClients reports whether the server must turn away clients from other
-// machines while there is no password. The one exception to protected-mode is
-// a configuration that lets them in by certificate only.
+// ProtectClients reports whether the server must refuse clients from other
+// machines while there is no password. The one exception to protected-mode is a
+// configuration that lets them in by certificate only.
 func (c *Config) ProtectClients() bool {
 	return c.ProtectedMode && !c.certified()
 }
@@ -294,8 +294,8 @@ func (c *Config) ProtectClients() bool {
 // certified reports whether clients of the TLS port must show a certificate.
 func (c *Config) certified() bool { return c.TLSCA != "" && c.TLSAuthClients == AuthRequired }
 
-// httpGuarded reports whether whoever comes over HTTP has to show something: a
-// password, a certificate, or what opens each right.
+// httpGuarded reports whether every HTTP client must show something: a
+// password, a certificate, or the token or name for each right.
 func (c *Config) httpGuarded() bool {
 	certified := c.certified()
 	if c.HTTPTLS() {
@@ -315,7 +315,8 @@ func (c *Config) grpcClients() (ca, auth string) {
 	return c.TLSCA, c.TLSAuthClients
 }
 
-// grpcGuarded reports whether whoever comes over gRPC has to show something.
+// grpcGuarded reports whether every gRPC client must show a password, a token
+// or a certificate.
 func (c *Config) grpcGuarded() bool {
 	ca, auth := c.grpcClients()
 	return ca != "" && auth == AuthRequired || c.RequirePass != "" || c.GRPCReadToken != "" || len(c.GRPCReadCerts) > 0

@@ -12,8 +12,8 @@ import (
 // conflicts reports values that are fine alone and wrong together.
 func (l *Loaded) conflicts() error {
 	err := l.Config.conflicts()
-	// Not conflicts of values: without data-dir these do nothing, but someone
-	// who asks for more than the default believes that they do.
+	// Without data-dir these have no effect. An operator who sets more than the
+	// default would believe that they do.
 	unasked := defaults()
 	for _, name := range needDataDir {
 		value := find(name).Value
@@ -21,8 +21,8 @@ func (l *Loaded) conflicts() error {
 			err = errors.Join(err, fmt.Errorf("%s needs data-dir: without it nothing is replicated or kept", name))
 		}
 	}
-	// The default of tls-auth-clients is harmless without tls-ca, but someone
-	// who asks for it believes to be protected.
+	// The default of tls-auth-clients is harmless without tls-ca. An operator who
+	// sets it would believe that clients are checked.
 	for _, tls := range []struct{ name, clients, ca string }{{"tls", l.TLSAuthClients, l.TLSCA}, {"http-tls", l.HTTPTLSAuthClients, l.HTTPTLSCA}, {"grpc-tls", l.GRPCTLSAuthClients, l.GRPCTLSCA}} {
 		if _, asked := l.Sources[tls.name+"-auth-clients"]; asked && tls.clients != AuthNone && tls.ca == "" {
 			err = errors.Join(err, fmt.Errorf("%s-auth-clients %s needs %s-ca: there is no authority to check client certificates against", tls.name, tls.clients, tls.name))
@@ -154,8 +154,8 @@ func (c *Config) clusterConflicts(report func(string, ...any)) {
 	}
 }
 
-// unguarded reports a password that whoever reaches the peer port needs not
-// know.
+// unguarded returns an error if there is a password, and clients of the peer
+// port need not know it.
 func (c *Config) unguarded() error {
 	name := "requirepass"
 	switch {
@@ -166,10 +166,10 @@ func (c *Config) unguarded() error {
 	}
 	when := "when there are several nodes (join, bootstrap-expect)"
 	if !c.Several() {
-		when = "on this node, which was first started without a secret, as one of several, or has lost its " + secret.FileName
+		when = "on this node: it was one of several at its first start, without a secret, or it has lost its " + secret.FileName
 	}
-	return errors.New(name + " needs peer-secret-file or peer-tls-cert " + when + ": the peer port would be a way round it. " +
-		"Make a secret, and give a copy to every node: head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
+	return errors.New(name + " needs peer-secret-file or peer-tls-cert " + when + ": without them the peer port bypasses the password. " +
+		"Make a secret and copy it to every node: head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
 }
 
 const protected = "%s %s is open to other machines without a password: set requirepass, or protected-mode no if the network is trusted"

@@ -2,11 +2,14 @@ package config
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/headgate-io/headgate/policy"
 )
 
 // setFile sets the parameters of a YAML file: one mapping of names to scalars.
@@ -43,7 +46,7 @@ func (l *Loaded) setFile(name string, data []byte) []error {
 		p := find(key.Value)
 		switch first, twice := seen[key.Value]; {
 		case p == nil:
-			errs = append(errs, fmt.Errorf("%s: %s: unknown key; headgate serve --help lists the parameters", at, key.Value))
+			errs = append(errs, fmt.Errorf("%s: %s: unknown key%s", at, policy.Clip(key.Value), cmp.Or(policy.Nearest(key.Value, names()), seeHelp)))
 		case twice:
 			errs = append(errs, fmt.Errorf("%s: %s: set twice, first on line %d", at, p.Name, first))
 		case value.Kind != yaml.ScalarNode:

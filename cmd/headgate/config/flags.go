@@ -13,8 +13,8 @@ const (
 	fileEnv  = envPrefix + "CONFIG"
 )
 
-// flag keeps the text of one parameter until Load sets it over the other
-// sources. A bad value is reported while the command line is parsed.
+// flag keeps the text of one parameter until Load applies it after the other
+// sources. A bad value is reported when the command line is parsed.
 type flag struct {
 	param *Param
 	text  string
@@ -52,8 +52,8 @@ func (p *Param) isSwitch() bool {
 	return ok
 }
 
-// JoinSwitches returns args with the value of a switch in one word with it, as
-// flags that need no value must have it: --no-fsync no becomes --no-fsync=no.
+// JoinSwitches returns args with each switch and its value joined: --no-fsync no
+// becomes --no-fsync=no. A flag that needs no value takes one only in that form.
 func JoinSwitches(args []string) []string {
 	var joined []string
 	for i := 0; i < len(args); i++ {
@@ -68,7 +68,20 @@ func JoinSwitches(args []string) []string {
 	return joined
 }
 
-// Usage is the help text of the flags in fs, by section.
+// first are the parameters that a new user decides about, in the order of the help text.
+var first = []string{"listen", "http-listen", "requirepass", "maxmemory", "policies", "data-dir"}
+
+// FirstUsage returns the help text of --config and of the parameters that matter first.
+func FirstUsage(fs *pflag.FlagSet, width int) string {
+	shown := pflag.NewFlagSet("", pflag.ContinueOnError)
+	shown.SortFlags = false
+	for _, name := range append([]string{fileFlag}, first...) {
+		shown.AddFlag(fs.Lookup(name))
+	}
+	return "The parameters that matter first:\n" + shown.FlagUsagesWrapped(width)
+}
+
+// Usage returns the help text of all parameters, by section.
 func Usage(fs *pflag.FlagSet, width int) string {
 	var out string
 	section := pflag.NewFlagSet("", pflag.ContinueOnError)

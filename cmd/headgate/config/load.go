@@ -1,6 +1,7 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -8,9 +9,14 @@ import (
 	"strings"
 
 	"github.com/spf13/pflag"
+
+	"github.com/headgate-io/headgate/policy"
 )
 
 const envPrefix = "HEADGATE_"
+
+// seeHelp ends the error of an unknown name that is near to no parameter.
+const seeHelp = "; headgate serve --help-all lists the parameters"
 
 // Loaded is a configuration and where each of its values comes from.
 type Loaded struct {
@@ -47,7 +53,7 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 			errs = append(errs, l.set(p, f.Value.String(), "flag --"+p.Name))
 		}
 	}
-	// Conflicts between values of which some are wrong would only confuse.
+	// If a value is wrong, conflicts with it would only confuse.
 	if err := errors.Join(errs...); err != nil {
 		return l, err
 	}
@@ -71,14 +77,17 @@ func (l *Loaded) set(p *Param, value, from string) error {
 
 // serviceLink matches the variables that Kubernetes and Docker links put into
 // the environment of every container when a service is called headgate or
-// headgate-something. They are nobody's setting.
+// headgate-something. Nobody meant them as settings.
 var serviceLink = regexp.MustCompile(`^HEADGATE(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
 // readEnv picks the variables of headgate out of environ.
 func readEnv(environ []string) (map[string]string, []error) {
+	// Without the prefix: it would make every two names near to each other.
+	variables := []string{strings.TrimPrefix(fileEnv, envPrefix)}
 	known := map[string]bool{fileEnv: true}
 	for i := range Params {
 		known[Params[i].Env()] = true
+		variables = append(variables, strings.TrimPrefix(Params[i].Env(), envPrefix))
 	}
 	env := map[string]string{}
 	var errs []error
@@ -90,7 +99,9 @@ func readEnv(environ []string) (map[string]string, []error) {
 			env[name] = value
 		case serviceLink.MatchString(name), strings.HasSuffix(name, "_PORT") && strings.Contains(value, "://"):
 		default:
-			errs = append(errs, fmt.Errorf("environment %s: unknown variable; headgate serve --help lists the parameters", name))
+			near := policy.Nearest(strings.TrimPrefix(name, envPrefix), variables)
+			near = strings.Replace(near, `"`, `"`+envPrefix, 1)
+			errs = append(errs, fmt.Errorf("environment %s: unknown variable%s", name, cmp.Or(near, seeHelp)))
 		}
 	}
 	return env, errs

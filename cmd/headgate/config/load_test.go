@@ -203,7 +203,8 @@ func TestConflicts(t *testing.T) {
 	}
 }
 
-// What a client could not send is no secret, and the error does not tell it.
+// A text that a client could not send is not a secret, and the error does not
+// show it.
 func TestSecretsThatNobodyCanSend(t *testing.T) {
 	for _, name := range []string{"requirepass", "admin-pass", "http-read-token", "http-see-token", "http-write-token", "grpc-read-token"} {
 		p := find(name)
@@ -241,7 +242,7 @@ func TestSwitchesNeedNoValue(t *testing.T) {
 	require.Equal(t, other, JoinSwitches(other))
 }
 
-// What check-config prints is a configuration file with the same meaning.
+// check-config prints a configuration file with the same meaning.
 func TestPrintReadsBack(t *testing.T) {
 	l, err := load(t, "maxmemory: 1500mb\nslowlog-log-slower-than: -1\ntimeout: 90s\nunixsocket: \"/tmp/a b#c\"\n", nil)
 	require.NoError(t, err)
@@ -261,8 +262,8 @@ func TestPrintHidesThePassword(t *testing.T) {
 	require.NotContains(t, out.String(), "hunter2")
 }
 
-// Whatever a value accepts, its String and, for what CONFIG REWRITE-like tools
-// do, its Redis form are accepted again and mean the same.
+// For each value that Set accepts, it also accepts what String and Redis
+// return, and all mean the same.
 func TestValuesRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		p := rapid.SampledFrom(Params).Draw(t, "param")

@@ -7,8 +7,9 @@ import (
 	"github.com/KimMachineGun/automemlimit/memlimit"
 )
 
-// unknownMemory stands for the machine's memory where neither the cgroup nor
-// the system tells it: small enough not to be killed for a guess.
+// unknownMemory is used for the machine's memory if neither the cgroup nor the
+// system reports it. It is small: a wrong guess must not get the process
+// killed.
 const unknownMemory = 1 * gib
 
 // TotalMemory is the memory this process may use, in bytes: the smaller of the

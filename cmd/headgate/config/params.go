@@ -77,7 +77,7 @@ var Params = []Param{
 	},
 	{
 		Name: "trusted-proxies", Section: network, Default: "127.0.0.0/8,::1/128",
-		Doc:   "Networks of gateways that are believed, in X-Forwarded-For, who their client is. Of others the HTTP port takes the gateway for the client.",
+		Doc:   "Networks of gateways whose X-Forwarded-For is believed. For a request from elsewhere, the HTTP port takes the sender as the client.",
 		Value: func(c *Config) Value { return networks{&c.TrustedProxies} },
 	},
 	{
@@ -103,7 +103,7 @@ var Params = []Param{
 	},
 	{
 		Name: "admin-pass", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Password of the user admin, who alone may then change policies and overrides, flush, configure and stop. Without it everyone may.",
+		Doc:   "Password of the user admin. With it, only admin may change policies and overrides, flush, configure and stop; without it everyone may.",
 		Value: func(c *Config) Value { return password{text{&c.AdminPass}} },
 	},
 	{
@@ -150,7 +150,7 @@ var Params = []Param{
 	},
 	{
 		Name: "http-tls-ca", Section: security, Default: "",
-		Doc:   "PEM file with the authorities that sign client certificates of the HTTP port. Without it and http-tls-cert those of tls-ca do, as tls-auth-clients says.",
+		Doc:   "PEM file with the authorities that sign client certificates of the HTTP port. Without it and http-tls-cert, tls-ca and tls-auth-clients apply.",
 		Value: func(c *Config) Value { return file{text{&c.HTTPTLSCA}} },
 	},
 	{
@@ -162,37 +162,37 @@ var Params = []Param{
 	},
 	{
 		Name: "http-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token for checks over HTTP. Where there is neither this, nor http-read-certs, nor requirepass, everyone may check.",
+		Doc:   "Token for checks over HTTP. Without this, http-read-certs and requirepass, everyone may check.",
 		Value: func(c *Config) Value { return token{password{text{&c.HTTPReadToken}}} },
 	},
 	{
 		Name: "http-see-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token to see over HTTP what there is and what goes on: policies, counters, metrics. Where there is neither this, nor http-see-certs, nor requirepass, everyone may.",
+		Doc:   "Token to read policies, counters and metrics over HTTP. Without this, http-see-certs and requirepass, everyone may.",
 		Value: func(c *Config) Value { return token{password{text{&c.HTTPSeeToken}}} },
 	},
 	{
 		Name: "http-write-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token to see and to change policies and overrides over HTTP. Without any token, name or password changes are for the loopback interface.",
+		Doc:   "Token to see and to change policies and overrides over HTTP. Without any token, name or password, only the loopback interface may change them.",
 		Value: func(c *Config) Value { return token{password{text{&c.HTTPWriteToken}}} },
 	},
 	{
 		Name: "http-read-certs", Section: security, Default: "", Mutable: true, Alike: true,
-		Doc:   "Names in client certificates that are for checks over HTTP, beside http-read-token.",
+		Doc:   "Names in client certificates that allow checks over HTTP, besides http-read-token.",
 		Value: func(c *Config) Value { return certNames{&c.HTTPReadCerts} },
 	},
 	{
 		Name: "http-see-certs", Section: security, Default: "", Mutable: true, Alike: true,
-		Doc:   "Names in client certificates that are to see, beside http-see-token.",
+		Doc:   "Names in client certificates that allow what http-see-token allows.",
 		Value: func(c *Config) Value { return certNames{&c.HTTPSeeCerts} },
 	},
 	{
 		Name: "http-write-certs", Section: security, Default: "", Mutable: true, Alike: true,
-		Doc:   "Names in client certificates that are to change, beside http-write-token.",
+		Doc:   "Names in client certificates that allow what http-write-token allows.",
 		Value: func(c *Config) Value { return certNames{&c.HTTPWriteCerts} },
 	},
 	{
 		Name: "grpc-tls-cert", Section: security, Default: "",
-		Doc:   "PEM file with the certificate chain of the gRPC port, in place of tls-cert and all of tls-*. It is read again when it changes.",
+		Doc:   "PEM file with the certificate chain of the gRPC port. It replaces all of tls-* there, and is read again when it changes.",
 		Value: func(c *Config) Value { return file{text{&c.GRPCTLSCert}} },
 	},
 	{
@@ -214,33 +214,33 @@ var Params = []Param{
 	},
 	{
 		Name: "grpc-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer <token>. Where there is neither this, nor grpc-read-certs, nor requirepass, everyone may check.",
+		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer <token>. Without this, grpc-read-certs and requirepass, everyone may check.",
 		Value: func(c *Config) Value { return token{password{text{&c.GRPCReadToken}}} },
 	},
 	{
 		Name: "grpc-read-certs", Section: security, Default: "", Mutable: true, Alike: true,
-		Doc:   "Names in client certificates that are for checks over gRPC, beside grpc-read-token.",
+		Doc:   "Names in client certificates that allow checks over gRPC, besides grpc-read-token.",
 		Value: func(c *Config) Value { return certNames{&c.GRPCReadCerts} },
 	},
 	{
 		Name: "audit-log", Section: security, Default: "",
-		Doc:   "File to which a line of JSON is added for each change of policies, overrides and settings, each flush and each change of the cluster. It is opened again at SIGHUP. Without it the lines are in the log.",
+		Doc:   "File that gets a line of JSON for each change of policies, overrides, settings and the cluster, and for each flush. SIGHUP opens it again. Without it the lines go to the log.",
 		Value: func(c *Config) Value { return file{text{&c.AuditLog}} },
 	},
 
 	{
 		Name: "maxclients", Section: limits, Default: "10000", Mutable: true,
-		Doc:   "Connections served at a time; one more gets an error and is closed.",
+		Doc:   "Connections served at a time; any further one gets an error and is closed.",
 		Value: func(c *Config) Value { return integer{&c.MaxClients, 1, 1_000_000} },
 	},
 	{
 		Name: "http-maxclients", Section: limits, Default: strconv.Itoa(web.DefaultMaxClients),
-		Doc:   "Connections of HTTP at a time; for one more the one closes that has had no request for longest.",
+		Doc:   "Connections of HTTP at a time. When full, the connection without a request for longest is closed to make room.",
 		Value: func(c *Config) Value { return integer{&c.HTTPMaxClients, 16, 1_000_000} },
 	},
 	{
 		Name: "grpc-maxclients", Section: limits, Default: strconv.Itoa(envoy.DefaultMaxClients),
-		Doc:   "Connections of gRPC at a time; for one more the one closes that has sent nothing for longest.",
+		Doc:   "Connections of gRPC at a time. When full, the connection idle longest is closed to make room.",
 		Value: func(c *Config) Value { return integer{&c.GRPCMaxClients, 16, 1_000_000} },
 	},
 	{
@@ -265,22 +265,22 @@ var Params = []Param{
 	},
 	{
 		Name: "client-query-buffer-limit", Section: limits, Default: formatSize(server.DefaultQueryBufferLimit),
-		Doc:   "Input of one connection that waits to run; one that sends more is closed.",
+		Doc:   "Input of one connection that waits to run; a connection that sends more is closed.",
 		Value: func(c *Config) Value { return size{p: &c.ClientQueryBufferLimit, least: mib, most: gib} },
 	},
 	{
 		Name: "client-output-buffer-soft-limit", Section: limits, Default: formatSize(server.DefaultOutputBufferSoft),
-		Doc:   "Unread replies from which on a connection runs nothing until its peer has read.",
+		Doc:   "Size of unread replies at which a connection pauses until its peer has read them.",
 		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferSoftLimit, least: 64 * kib, most: gib} },
 	},
 	{
 		Name: "client-output-buffer-limit", Section: limits, Default: formatSize(server.DefaultOutputBufferLimit),
-		Doc:   "Unread replies from which on a connection is closed.",
+		Doc:   "Size of unread replies at which a connection is closed.",
 		Value: func(c *Config) Value { return size{p: &c.ClientOutputBufferLimit, least: mib, most: 64 * gib} },
 	},
 	{
 		Name: "maxmemory-clients", Section: limits, Default: auto, Mutable: true,
-		Doc: "Memory for all clients together, as a size or as a share of the memory: buffers, transactions, running scripts, replies, messages. Above it those with the most are closed. 0 is no limit.",
+		Doc: "Memory for all clients together, as a size or as a share of the memory: buffers, transactions, running scripts, replies, messages. Above it, the clients that use most are closed. 0 is no limit.",
 		Value: func(c *Config) Value {
 			return size{p: &c.MaxMemoryClients, share: &c.MaxMemoryClientsShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory,
 				auto: c.ClientMemory, autoMeans: "a tenth of the memory, or maxmemory if that is less"}
@@ -344,12 +344,12 @@ var Params = []Param{
 	},
 	{
 		Name: "peer-advertise", Section: cluster, Default: "",
-		Doc:   "Address at which other nodes reach peer-listen, if it is another.",
+		Doc:   "Address at which other nodes reach peer-listen, if it differs from that.",
 		Value: func(c *Config) Value { return address{text{&c.PeerAdvertise}} },
 	},
 	{
 		Name: "advertise", Section: cluster, Default: "",
-		Doc:   "Address at which clients reach this node, told to clients of other nodes; default listen.",
+		Doc:   "Address at which clients reach this node, as other nodes give it to their clients; default listen.",
 		Value: func(c *Config) Value { return address{text{&c.Advertise}} },
 	},
 	{
@@ -359,7 +359,7 @@ var Params = []Param{
 	},
 	{
 		Name: "bootstrap-expect", Section: cluster, Default: "0",
-		Doc:   "Nodes that found a new cluster together; 0 founds none, unless there is nobody to join. A node with data ignores it.",
+		Doc:   "Nodes that found a new cluster together; 0 founds none, unless join is empty. A node with data ignores it.",
 		Value: func(c *Config) Value { return integer{&c.BootstrapExpect, 0, 99} },
 	},
 	{
@@ -376,38 +376,38 @@ var Params = []Param{
 	},
 	{
 		Name: "redirect", Section: cluster, Default: RedirectForward, Alike: true,
-		Doc: "A node that does not lead forwards commands to the leader, or answers MOVED as Redis Cluster does.",
+		Doc: "Whether a node that does not lead forwards commands to the leader, or answers MOVED as Redis Cluster does.",
 		Value: func(c *Config) Value {
 			return enum{&c.Redirect, []string{RedirectForward, RedirectMoved}}
 		},
 	},
 	{
 		Name: "on-failure", Section: cluster, Default: FailureDefault, Alike: true,
-		Doc: "Without a leader, calls of limits are answered as if every limit were full, up to backstop, flagged (open), refused (closed), or decided on this node's share of each limit, flagged (local); counters count as if they were absent, not at all, or on this node's copy. The default is local with durability async, closed with sync.",
+		Doc: "Answers without a leader. open: as if every limit were full, up to backstop, and counters were absent. closed: errors. local: by this node's share of each limit and its copy of counters. Answers of open and local are flagged. The default is local with durability async, closed with sync.",
 		Value: func(c *Config) Value {
 			return enum{&c.OnFailure, []string{FailureDefault, FailureOpen, FailureClosed, FailureLocal}}
 		},
 	},
 	{
 		Name: "backstop", Section: cluster, Default: strconv.Itoa(partition.DefaultBackstop), Alike: true,
-		Doc:   "Without a leader, and with on-failure open, a node admits at most this many times each limit. What is beyond is denied.",
+		Doc:   "With on-failure open and no leader, a node admits at most this many times each limit, and denies the rest.",
 		Value: func(c *Config) Value { return integer{&c.Backstop, 1, policy.MaxBackstop} },
 	},
 	{
 		Name: "max-unacked", Section: cluster, Default: "0",
-		Doc:   "Age of the oldest effect not on a majority from which the failure policy answers; replies wait from half of it. 0 is the leader lease.",
+		Doc:   "When the oldest effect that is not on a majority is this old, the failure policy answers; replies wait from half of it. 0 is the leader lease.",
 		Value: func(c *Config) Value { return duration{&c.MaxUnacked, time.Millisecond, 0, time.Minute} },
 	},
 	{
 		Name: "forward-timeout", Section: cluster, Default: server.DefaultForwardTimeout.String(),
-		Doc: "Longest time to reach the leader with a command, and again to wait for its answer, before the failure policy answers. With on-failure open and local, checks of limits wait for as long as the leader usually takes, at least 12 ms.",
+		Doc: "Longest time to reach the leader with a command, and again to wait for its answer; then the failure policy answers. With on-failure open and local, checks wait only as long as the leader usually takes, at least 12 ms.",
 		Value: func(c *Config) Value {
 			return duration{&c.ForwardTimeout, time.Millisecond, time.Millisecond, time.Minute}
 		},
 	},
 	{
 		Name: "handover-wait", Section: cluster, Default: "2s",
-		Doc:   "Time that commands wait for the next leader when the last one has announced its stop.",
+		Doc:   "Time that commands wait for the next leader after a leader has announced its stop.",
 		Value: func(c *Config) Value { return duration{&c.HandoverWait, time.Millisecond, 0, time.Minute} },
 	},
 	{
@@ -419,7 +419,7 @@ var Params = []Param{
 	},
 	{
 		Name: "stall-timeout", Section: cluster, Default: raftlog.DefaultStallTimeout.String(),
-		Doc: "Time that a write of the log may take before the node stops, and a leader may commit nothing before it hands over.",
+		Doc: "Time after which a node stops if a write of its log hangs, and a leader hands over if it commits nothing.",
 		Value: func(c *Config) Value {
 			return duration{&c.StallTimeout, time.Millisecond, time.Second, 10 * time.Minute}
 		},
@@ -436,12 +436,12 @@ var Params = []Param{
 	},
 	{
 		Name: "snapshot-log-entries", Section: cluster, Default: strconv.Itoa(raftlog.DefaultSnapshotEntries),
-		Doc:   "Log entries before the next snapshot, looked at every two to four minutes.",
+		Doc:   "Log entries before the next snapshot; a node checks every two to four minutes.",
 		Value: func(c *Config) Value { return integer{&c.SnapshotLogEntries, 128, 1 << 24} },
 	},
 	{
 		Name: "peer-secret-file", Section: cluster, Default: "",
-		Doc:   "File with what nodes, and headgate cluster, prove to each other: 16 bytes to 1 KiB, readable by the owner only. A second line is accepted as well. It is read again when it changes. Without it and peer-tls-cert: peer.secret in data-dir, which a node on its own makes.",
+		Doc:   "File with the secret that nodes and headgate cluster share: 16 bytes to 1 KiB, readable by the owner only. A secret in a second line is accepted too. It is read again when it changes. Without it and peer-tls-cert: peer.secret in data-dir, which a node on its own makes.",
 		Value: func(c *Config) Value { return file{text{&c.PeerSecretFile}} },
 	},
 	{
@@ -456,7 +456,7 @@ var Params = []Param{
 	},
 	{
 		Name: "peer-tls-ca", Section: cluster, Default: "",
-		Doc:   "PEM file with the authorities that sign the nodes' certificates. Whoever has one of theirs is a node.",
+		Doc:   "PEM file with the authorities that sign the nodes' certificates. Any certificate of theirs makes its holder a node.",
 		Value: func(c *Config) Value { return file{text{&c.PeerTLSCA}} },
 	},
 
@@ -467,7 +467,7 @@ var Params = []Param{
 	},
 	{
 		Name: "shutdown-delay", Section: operations, Default: "0", Mutable: true,
-		Doc:   "Time for which a node that is told to stop answers everything as before, while /readyz and health over gRPC say that it is not ready: longer than load balancers take to notice. shutdown-timeout begins behind it.",
+		Doc:   "Time for which a node that stops still answers everything, while /readyz and health over gRPC report not ready. Make it longer than load balancers take to notice. shutdown-timeout begins after it.",
 		Value: func(c *Config) Value { return duration{&c.ShutdownDelay, time.Second, 0, time.Hour} },
 	},
 	{
@@ -487,32 +487,32 @@ var Params = []Param{
 	},
 	{
 		Name: "decision-log", Section: operations, Default: "",
-		Doc:   "Where a line of JSON goes for each of a sample of the calls of limits: stderr, stdout, or a file, which is opened again at SIGHUP. Empty: nowhere.",
+		Doc:   "Where the decision log goes, with a line of JSON for each sampled call: stderr, stdout, or a file, which SIGHUP opens again. Empty: nowhere.",
 		Value: func(c *Config) Value { return file{text{&c.DecisionLog}} },
 	},
 	{
 		Name: "decision-log-denied", Section: operations, Default: "100", Mutable: true,
-		Doc:   "Lines of decision-log a second of calls that are denied, that are errors, or that pass though a limit is over; 0 is none.",
+		Doc:   "Lines of decision-log a second for calls that are denied, are errors, or pass although a limit is exceeded; 0 is none.",
 		Value: func(c *Config) Value { return integer{&c.DecisionLogDenied, 0, 1_000_000} },
 	},
 	{
 		Name: "decision-log-allowed", Section: operations, Default: "1000", Mutable: true,
-		Doc:   "Of the calls that pass, decision-log has one in so many, chosen at random; 1 is all, 0 none.",
+		Doc:   "One in how many of the calls that pass is in decision-log, chosen at random; 1 is all, 0 none.",
 		Value: func(c *Config) Value { return integer{&c.DecisionLogAllowed, 0, 1_000_000_000} },
 	},
 	{
 		Name: "decision-log-plain", Section: operations, Default: "method,host,route",
-		Doc:   "Attributes, and keys of descriptors, whose values decision-log shows as they are; * is all of them, and the keys of limits. Others are shown by a hash, secret ones not at all.",
+		Doc:   "Attributes, and keys of descriptors, whose values decision-log shows; * is all, and the keys of limits. Other values are hashed, and secret ones are never shown.",
 		Value: func(c *Config) Value { return attributeNames{&c.DecisionLogPlain} },
 	},
 	{
 		Name: "decision-log-hash-key", Section: operations, Default: "", Secret: true,
-		Doc:   "Key of these hashes. With the same one on all nodes a value has one hash; without it, one for each start of a node.",
+		Doc:   "Key of these hashes. With one key on all nodes a value has the same hash everywhere; without it, the hash changes with each start of a node.",
 		Value: func(c *Config) Value { return password{text{&c.DecisionLogHashKey}} },
 	},
 	{
 		Name: "lua-time-limit", Section: operations, Default: "5s", Mutable: true,
-		Doc: "Time that a script may take; then it ends with an error, and has changed nothing.",
+		Doc: "Time that a script may take; a longer one ends with an error and changes nothing.",
 		Value: func(c *Config) Value {
 			return duration{&c.LuaTimeLimit, time.Millisecond, time.Millisecond, time.Minute}
 		},
@@ -532,6 +532,14 @@ var Params = []Param{
 		Doc:   "Serve Go's profiles on the HTTP port, under /debug/pprof/.",
 		Value: func(c *Config) Value { return yesNo{&c.Pprof} },
 	},
+}
+
+// names returns the names of all parameters.
+func names() (list []string) {
+	for i := range Params {
+		list = append(list, Params[i].Name)
+	}
+	return list
 }
 
 // find returns the parameter of that name, or nil.

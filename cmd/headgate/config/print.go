@@ -8,24 +8,35 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes the configuration as a file that Load would read: defaults as
-// comments, other values with their origin. Secrets are replaced by stars.
+// Print writes the configuration as a file that Load would read. Defaults are
+// comments; other values have their origin beside them. Secrets are replaced by stars,
+// and the size that a share of the memory comes to is in the comment.
 func (l *Loaded) Print(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i := range Params {
 		p := &Params[i]
-		value := p.Value(&l.Config).String()
+		parsed := p.Value(&l.Config)
+		value := parsed.String()
 		if p.Secret && value != "" {
 			value = "********"
 		}
 		if value == "" || strings.ContainsAny(value, ":#*\"' ") {
 			value = strconv.Quote(value)
 		}
-		if from, ok := l.Sources[p.Name]; ok {
-			fmt.Fprintf(out, "%s: %s\t# %s\n", p.Name, value, from)
-		} else {
-			fmt.Fprintf(out, "# %s: %s\n", p.Name, value)
+		var notes []string
+		if s, ok := parsed.(size); ok && s.inBytes() > 0 && !strings.HasSuffix(value, "b") {
+			notes = append(notes, HumanSize(s.inBytes()))
 		}
+		if from, ok := l.Sources[p.Name]; ok {
+			notes = append(notes, from)
+		} else {
+			fmt.Fprint(out, "# ")
+		}
+		fmt.Fprintf(out, "%s: %s", p.Name, value)
+		if len(notes) > 0 {
+			fmt.Fprint(out, "\t# ", strings.Join(notes, ", "))
+		}
+		fmt.Fprintln(out)
 	}
 	return out.Flush()
 }

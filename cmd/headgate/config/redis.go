@@ -15,9 +15,9 @@ type alias struct {
 
 func always(s string) func(*Config) string { return func(*Config) string { return s } }
 
-// aliases are the names of Redis beside those in Params: settings that
-// Headgate spells otherwise, and features it does not have, said as Redis says
-// that they are off.
+// aliases are names of Redis that are not in Params. They are settings that
+// have another name here, and features that Headgate lacks. For these the
+// answer is that of a Redis with the feature off.
 var aliases = []alias{
 	{"appendfsync", always("everysec")},
 	{"appendonly", always("no")},

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// What nodes prove to each other: the file that is named, or the one in the
-// data directory, which a node on its own makes.
+// The secret that nodes share: the file that is named, or the one in the data
+// directory, which a node on its own makes.
 func TestWhereTheSecretIs(t *testing.T) {
 	with, without, used := t.TempDir(), t.TempDir(), t.TempDir()
 	require.NoError(t, os.Mkdir(filepath.Join(used, "group-0"), 0o755))
@@ -39,8 +39,8 @@ func TestWhereTheSecretIs(t *testing.T) {
 		l, err := load(t, "", nil, c.args...)
 		require.NoError(t, err, name)
 		require.Equal(t, c.want, l.PeerSecretFile, name)
-		// Where nobody has to prove anything there is no password, from the
-		// start or later.
+		// If the peer port is open to anybody there is no password, from the start or
+		// later.
 		guarded := c.want != "" || l.PeerTLS()
 		for _, password := range []string{"requirepass", "admin-pass"} {
 			_, err = load(t, "", nil, append(c.args, "--"+password+"=pw")...)

@@ -79,8 +79,8 @@ func (s *Store) Get(name string) (value string, ok bool) {
 
 // Set changes parameters, given as pairs of name and value, all or none, and
 // calls the functions given to OnChange. An error comes with the index of the
-// pair that it is about. What cannot change may be set to what it is: tools that
-// switch persistence off do so whether it is on or not.
+// pair that it is about. An immutable parameter may be set to the value that it
+// has: tools that switch persistence off do so whether it is on or not.
 func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,7 @@ func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 	return 0, nil
 }
 
-// set gives a parameter a value and reports whether that is another one.
+// set gives a parameter a value and reports whether the value has changed.
 func (c *Config) set(name, value string) (changed bool, err error) {
 	if i := findHint(name); i >= 0 {
 		if _, err := strconv.ParseInt(value, 10, 64); err != nil {

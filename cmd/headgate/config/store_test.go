@@ -166,7 +166,7 @@ func TestSetCannotOpenTheServer(t *testing.T) {
 	require.ErrorContains(t, err, "open to other machines")
 	require.Equal(t, 1, failed)
 	require.Equal(t, c, *s.Current())
-	// What counts is the configuration after all changes.
+	// The configuration after all changes counts.
 	_, err = s.Set([][2]string{{"requirepass", ""}, {"protected-mode", "no"}})
 	require.NoError(t, err)
 	require.ErrorContains(t, set(s, "protected-mode", "yes"), "open to other machines")

@@ -18,8 +18,8 @@ import (
 
 // Value reads and writes one field of a Config as text.
 type Value interface {
-	// Set parses text into the field. Its errors are worded as Redis words
-	// those of CONFIG SET; Allowed says more for a person who edits a file.
+	// Set parses text into the field. Its errors are those of Redis's CONFIG SET;
+	// Allowed says more for a person who edits a file.
 	Set(text string) error
 	// String is the field in the form Set accepts.
 	String() string
@@ -61,8 +61,8 @@ func (v text) Redis() string      { return *v.p }
 func (v text) Type() string       { return "text" }
 func (v text) Allowed() string    { return "text" }
 
-// password is what clients send as it is. A newline that a file had at its end would
-// make it one that nobody knows.
+// password is sent by clients as it is written. It refuses control characters: with the
+// newline that ends a file, it would be a password that nobody knows.
 type password struct{ text }
 
 func (v password) Set(s string) error {
@@ -73,7 +73,7 @@ func (v password) Set(s string) error {
 }
 func (v password) Allowed() string { return "text without newlines and other control characters" }
 
-// token is what clients send in a header field, which loses blanks at its ends.
+// token is sent by clients in a header field, which loses blanks at its ends.
 type token struct{ password }
 
 func (v token) Set(s string) error {
@@ -327,10 +327,9 @@ var sizeUnits = []struct {
 	{"g", 1e9}, {"m", 1e6}, {"k", 1e3}, {"b", 1},
 }
 
-// size is a number of bytes within bounds, with Redis's suffixes; 0 is also
-// allowed where zeroMeans says what it stands for. With total, a percentage
-// of total() is understood as well, and with auto the word auto, which is stored
-// as Auto.
+// size is a number of bytes within bounds, with Redis's suffixes. With zeroMeans, 0
+// is allowed too. With total, a percentage is a share of total(). With auto, the word
+// auto is stored as Auto.
 type size struct {
 	p           *int64
 	share       *int // percent of total that it was set to, if it was; may be nil
@@ -416,13 +415,29 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-func (v size) Redis() string {
-	if *v.p == Auto {
-		return strconv.FormatInt(v.auto(), 10)
+// HumanSize returns n bytes for a person to read, such as 4.7 GiB. As in maxmemory,
+// 0 is no limit.
+func HumanSize(n int64) string {
+	if n == 0 {
+		return "no limit"
 	}
-	return strconv.FormatInt(*v.p, 10)
+	unit, names := float64(n), []string{"B", "KiB", "MiB", "GiB", "TiB"}
+	for unit >= 1024 && len(names) > 1 {
+		unit, names = unit/1024, names[1:]
+	}
+	return strconv.FormatFloat(math.Round(unit*10)/10, 'f', -1, 64) + " " + names[0]
 }
-func (v size) Type() string { return "size" }
+
+// inBytes returns the size that is in force.
+func (v size) inBytes() int64 {
+	if *v.p == Auto {
+		return v.auto()
+	}
+	return *v.p
+}
+
+func (v size) Redis() string { return strconv.FormatInt(v.inBytes(), 10) }
+func (v size) Type() string  { return "size" }
 func (v size) Allowed() string {
 	s := "a size such as 64mb or 1gb"
 	if v.total != nil {

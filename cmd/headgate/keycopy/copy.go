@@ -50,8 +50,8 @@ func (t Totals) Seen() int {
 const (
 	// page is how many keys are listed, read and written at a time.
 	page = 256
-	// batch is how many elements, or 16 bytes of strings, are in memory at a
-	// time, but for a larger value, which travels alone.
+	// batch is how many elements, or 16 bytes of strings, are in memory at a time,
+	// except for a larger value, which travels alone.
 	batch = 16384
 	// chunk is how many elements one command writes.
 	chunk = 1000
@@ -136,7 +136,7 @@ func (cfg *Config) absent(ctx context.Context, items []item, t *Totals) ([]item,
 	return left, nil
 }
 
-// write writes the items. A key that ended on the way is no longer there after its
+// write writes the items. A key that expired on the way is gone after its
 // transaction.
 func (cfg *Config) write(ctx context.Context, items []item, t *Totals) error {
 	results := make([][]*redis.Cmd, len(items))
@@ -171,8 +171,8 @@ func (cfg *Config) write(ctx context.Context, items []item, t *Totals) error {
 	return nil
 }
 
-// firstError returns the error of a transaction: of a command that was refused,
-// or of one that failed within EXEC.
+// firstError returns the error of a transaction, which is that of a refused
+// command or of a command that failed within EXEC.
 func firstError(cmds []*redis.Cmd) error {
 	for _, c := range cmds {
 		if err := c.Err(); err != nil {

@@ -171,7 +171,7 @@ func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, e
 	return left, nil
 }
 
-// changed reports an answer that tells that a key is gone, or of another type by
+// changed reports whether err means that the key is gone, or has another type
 // now.
 func changed(err error) bool {
 	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")

@@ -11,9 +11,9 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// descriptor reads one descriptor of a request into a step: a mapping of its entries,
-// {api_key: k1, path: /a}, or, with hits or a limit of its own, {entries: {api_key: k1},
-// hits_addend: 2, limit: 10/minute}.
+// descriptor reads one descriptor of a request into a step. It is a mapping of its
+// entries, {api_key: k1, path: /a}. With hits or a limit of its own it is {entries:
+// {api_key: k1}, hits_addend: 2, limit: 10/minute}.
 func (r *reader) descriptor(n *yaml.Node, s *Step) error {
 	var d policy.Asked
 	err := r.entries(n, &d)
@@ -74,7 +74,7 @@ func (s *Step) request() checks.TrialRequest {
 	return checks.TrialRequest{Policy: s.Policy, Hits: s.Hits, Descriptors: s.Descriptors}
 }
 
-// ruled tells what each descriptor met.
+// ruled returns a line for the rule of each descriptor.
 func ruled(s *Step, each []checks.TrialDescriptor) (lines []string) {
 	for i := range each {
 		d := &each[i]

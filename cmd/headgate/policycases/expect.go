@@ -14,8 +14,8 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// Expectation is what the answer to a call is to be. What it does not say does
-// not matter.
+// Expectation is what a case says about the answer to a call. Fields that it
+// does not set do not matter.
 type Expectation struct {
 	verdict string // allow, deny or error; "" is any
 	failure string // a part of the error
@@ -38,7 +38,7 @@ const (
 	fails = "error"
 )
 
-// none is what a limit or a wait is called that there is none of.
+// none is the word for a limit or a wait that does not exist.
 const none, never = "none", "never"
 
 // expectation adds the keys of a step that are about the answer.
@@ -75,7 +75,7 @@ func (r *reader) expectation(e *Expectation, known keys) {
 	}
 	known["expect"] = r.parsed(func(s string) error {
 		if e.verdict = s; s != allow && s != deny && s != fails {
-			return fmt.Errorf("%q is none of allow, deny and error", s)
+			return fmt.Errorf("%q: want allow, deny or error", s)
 		}
 		return nil
 	})
@@ -91,8 +91,8 @@ func (r *reader) expectation(e *Expectation, known keys) {
 	known["remaining"] = r.remaining(e)
 }
 
-// remaining reads what is left: a number for the limit that stands for the call,
-// or one for each of some limits.
+// remaining reads the remaining units: a number for the limit that decides the
+// call, or one for each of some limits.
 func (r *reader) remaining(e *Expectation) func(n *yaml.Node) error {
 	return func(n *yaml.Node) error {
 		add := func(key, name string) func(n *yaml.Node) error {
@@ -115,7 +115,8 @@ func (r *reader) remaining(e *Expectation) func(n *yaml.Node) error {
 	}
 }
 
-// left is what is left of a limit, "" that of the one that stands for the call.
+// left returns the remaining units of a limit, or with "" of the one that
+// decides the call.
 func left(a *checks.TrialAnswer, name string) string {
 	if name == "" {
 		return fmt.Sprint(a.Remaining)
@@ -173,16 +174,16 @@ func (e *Expectation) check() error {
 	case e.failure != "" && e.verdict == "":
 		e.verdict = fails
 	case e.failure != "" && e.verdict != fails:
-		return errors.New("an error is told only by expect: error")
+		return errors.New("the key error needs expect: error")
 	}
 	if e.verdict == fails && len(e.checks) > 0 {
-		return fmt.Errorf("a call that is an error has no %s", e.checks[0].key)
+		return fmt.Errorf("a call that is an error has no key %s", e.checks[0].key)
 	}
 	return nil
 }
 
-// differs returns what is not as expected, a line each: all of it, or only the
-// verdict.
+// differs returns a line for each difference from the expectation, or only for
+// that of the verdict.
 func (e *Expectation) differs(a *checks.TrialAnswer, err error, all bool) (lines []string) {
 	verdict := deny
 	switch {

@@ -19,7 +19,7 @@ const MaxFile = 16 << 20
 // end of a month.
 var defaultStart = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Case is calls on counters that are empty at its begin.
+// Case is a list of calls on counters that are empty at first.
 type Case struct {
 	Name  string
 	Line  int
@@ -34,8 +34,8 @@ type Step struct {
 	Policy     string
 	Attributes []policy.Pair // sorted by name
 	Cost       int64
-	// Descriptors are those of a request as Envoy asks, in place of Attributes and
-	// Cost, and Hits its hits_addend.
+	// Descriptors are those of an Envoy request, in place of Attributes and Cost,
+	// and Hits is its hits_addend.
 	Descriptors []policy.Asked
 	Hits        int64
 	Times       int
@@ -43,7 +43,7 @@ type Step struct {
 	// Hold is what the case calls the hold of the call, "" for nothing.
 	Hold string
 	// Settles is the hold that the step settles, in place of a call: it commits, or
-	// cancels it. A commit is told Attributes, and Cost if Costs.
+	// cancels it. A commit gets Attributes, and Cost if Costs.
 	Settles string
 	Cancels bool
 	Costs   bool
@@ -52,7 +52,7 @@ type Step struct {
 // maxTimes bounds the calls of a step.
 const maxTimes = 1_000_000
 
-// reader reads YAML node by node: places are told in errors, and unknown keys are
+// reader reads YAML node by node: errors have places, and unknown keys are
 // errors.
 type reader struct{ file string }
 
@@ -64,7 +64,7 @@ func (r *reader) fail(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d:%d: %s", r.file, n.Line, n.Column, fmt.Sprintf(format, args...))
 }
 
-// keys maps the keys of a mapping to what reads their values.
+// keys maps the keys of a mapping to the readers of their values.
 type keys map[string]func(n *yaml.Node) error
 
 // mapping reads a mapping, in the order of the text.
@@ -132,7 +132,7 @@ func (r *reader) parsed(parse func(s string) error) func(n *yaml.Node) error {
 func Parse(file string, text []byte) (cases []Case, err error) {
 	r := &reader{file}
 	if len(text) > MaxFile {
-		return nil, fmt.Errorf("%s: a file of cases may have %d bytes", file, MaxFile)
+		return nil, fmt.Errorf("%s: a file of cases has at most %d bytes", file, MaxFile)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(text, &doc); err != nil {
@@ -166,7 +166,7 @@ func Parse(file string, text []byte) (cases []Case, err error) {
 func parseStart(to *time.Time) func(s string) error {
 	return func(s string) (err error) {
 		if *to, err = time.Parse(time.RFC3339, s); err != nil || to.Unix() < 0 || to.Year() > 2099 {
-			return fmt.Errorf("%q is no time such as 2026-01-01T00:00:00Z, from 1970 to 2099", s)
+			return fmt.Errorf("%q is not a time such as 2026-01-01T00:00:00Z, from 1970 to 2099", s)
 		}
 		return nil
 	}

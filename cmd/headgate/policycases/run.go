@@ -12,12 +12,12 @@ import (
 // Failure is the first step of a case that was not as expected.
 type Failure struct {
 	Step *Step
-	// Call counts those of the step from 1.
+	// Call is the number of the call within the step, from 1.
 	Call int
-	// Differs tells what is not as expected, a line each.
+	// Differs has a line for each difference from the expectation.
 	Differs []string
-	// Limits tells of each limit of the policy what it says of the call, or why
-	// it does not apply.
+	// Limits has a line for each limit of the policy: what it says of the call, or
+	// why it does not apply.
 	Limits []string
 }
 
@@ -85,7 +85,7 @@ func (s *Step) costs() (args []string) {
 	return args
 }
 
-// explain tells what each limit says.
+// explain returns what each limit says.
 func explain(t *checks.Trial, now int64, call checks.TrialCall, a *checks.TrialAnswer) (lines []string) {
 	findings, err := t.Explain(now, call)
 	if err != nil {

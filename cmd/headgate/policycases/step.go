@@ -56,11 +56,11 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 				return err
 			}
 			if timed {
-				return fmt.Errorf("a step has one of at and after")
+				return fmt.Errorf("a step has at or after, not both")
 			}
 			timed = true
 			if s.At = from + time.Duration(d); s.At < at || s.At > maxSpan {
-				return fmt.Errorf("the time goes forward, from %s to %s at most", policy.FormatDuration(int64(at)), policy.FormatDuration(int64(maxSpan)))
+				return fmt.Errorf("times only go forward: want %s to %s", policy.FormatDuration(int64(at)), policy.FormatDuration(int64(maxSpan)))
 			}
 			return nil
 		})
@@ -115,8 +115,8 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 	return s, nil
 }
 
-// settlement reads a step that settles a hold, in place of a call. Of what the case
-// says of all steps nothing is about it: RL.COMMIT is told costs alone.
+// settlement reads a step that settles a hold, in place of a call. The defaults
+// that the case gives its steps do not apply: RL.COMMIT takes costs alone.
 func (r *reader) settlement(n *yaml.Node, s *Step, how string, known keys) error {
 	s.Policy, s.Attributes = "", nil
 	known[how] = r.text(&s.Settles)
@@ -134,8 +134,9 @@ func (r *reader) settlement(n *yaml.Node, s *Step, how string, known keys) error
 // maxSpan bounds how long a case takes in its own time.
 const maxSpan = 10 * 365 * 24 * time.Hour
 
-// attributes reads attributes into a list that may have some: those of a case,
-// which its steps add to, or change. An empty value is that of an absent one.
+// attributes reads attributes into a list that may have some, those of the
+// case: steps add to them or change them. An empty value means an absent
+// attribute.
 func (r *reader) attributes(to *[]policy.Pair) func(n *yaml.Node) error {
 	return func(n *yaml.Node) error {
 		if n.Kind != yaml.MappingNode {
@@ -166,7 +167,7 @@ func (r *reader) attributes(to *[]policy.Pair) func(n *yaml.Node) error {
 func number(to *int64, least, most int64) func(s string) error {
 	return func(s string) (err error) {
 		if *to, err = strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64); err != nil || *to < least || *to > most {
-			return fmt.Errorf("%q is no whole number from %d to %d", s, least, most)
+			return fmt.Errorf("%q is not a whole number from %d to %d", s, least, most)
 		}
 		return nil
 	}

@@ -29,8 +29,8 @@ const (
 	maxLength = 1 << 10
 )
 
-// maxLines is how many secrets a file may hold: the one to connect with, and
-// another one that is accepted too, while they are replaced.
+// maxLines bounds the secrets in a file: the one to connect with, and a second
+// that is accepted while secrets are being replaced.
 const maxLines = 2
 
 // maxFile is longer than every file that is right.
@@ -136,8 +136,8 @@ func read(name string) ([][]byte, error) {
 }
 
 // exposed reports whether others than the user of this process may read or
-// write a file. One that belongs to root may be read by its group: a process of
-// another user could not read it else, and Kubernetes mounts secrets like that
+// write a file. The group may read a file of root, because a process of another
+// user could not read it otherwise. Kubernetes mounts secrets like that
 // (fsGroup).
 func exposed(mode os.FileMode, owner, user int) bool {
 	if owner == 0 && user != 0 {
