@@ -12,10 +12,12 @@ import (
 )
 
 const (
-	// replaceInterval is between two looks at the members during a replacement.
+	// replaceInterval is the time between two looks at the members during a
+	// replacement.
 	replaceInterval = 500 * time.Millisecond
 
-	// tellInterval is the least time between two words about a step that goes on.
+	// tellInterval is the least time between two reports about a step that goes
+	// on.
 	tellInterval = 10 * time.Second
 )
 
@@ -99,7 +101,8 @@ const (
 	removes
 )
 
-// check refuses a replacement that would take a voter away, or nobody's place.
+// check refuses a replacement that would take a voter away, or that replaces
+// nobody.
 func (r *Replacement) check(s *raftlog.Status) error {
 	was, is := find(s, r.Old), find(s, r.New)
 	switch {

@@ -91,7 +91,7 @@ func (s *streams) closeAhead() {
 	}
 }
 
-// wanted is how many connections to make ahead.
+// wanted returns how many connections to make ahead.
 func (s *streams) wanted() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()

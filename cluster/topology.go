@@ -53,8 +53,8 @@ func (n *Node) watch(ctx context.Context) {
 		led = known
 		goal = n.follow(ctx, &s, goal)
 		if s.Serving {
-			// The next leader would go on from here: each handover costs the
-			// cluster clock the time that its last entry has travelled.
+			// The next leader would go on from here: each handover would cost the
+			// cluster clock the travel time of its last entry.
 			n.engine.Clock().Discipline()
 		}
 		alarms.check(n, &s)
@@ -125,7 +125,7 @@ func (n *Node) Topology() partition.Topology { return *n.topology.Load() }
 var errRemoved = errors.New("this node has been removed from the cluster")
 
 // Fit returns an error when the cluster goes on without this node, which then
-// has nothing but its failure policy to answer with.
+// has only its failure policy to answer with.
 func (n *Node) Fit() error {
 	if n.removed.Load() {
 		return errRemoved
@@ -144,12 +144,12 @@ func (n *Node) Status() raftlog.Status {
 	}
 }
 
-// Disk returns how many bytes the file system of the data directory has, and how
-// many are free.
+// Disk returns the size and the free bytes of the file system of the data
+// directory.
 func (n *Node) Disk() (free, size uint64, err error) { return diskspace.Of(n.cfg.DataDir) }
 
-// MaxUnacked is the age of the oldest effect that is not committed from which
-// the failure policy answers.
+// MaxUnacked is the age of the oldest uncommitted effect at which the failure
+// policy answers.
 func (n *Node) MaxUnacked() time.Duration { return n.cfg.MaxUnacked }
 
 // flush waits until everything decided by now is committed, if this node leads.

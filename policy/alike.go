@@ -20,8 +20,7 @@ func newAlike() *alike {
 	return &alike{attributes: map[string]*attributes{}, by: map[string][]byPart{}, tiers: map[string]*tierNames{}}
 }
 
-// attributesOf returns attributes that are the same as these, and must not change
-// any more.
+// attributesOf returns attributes equal to these, which must not change any more.
 func (a *alike) attributesOf(own *attributes) *attributes {
 	var key []byte
 	for i, label := range own.labels { // no name has what a label ends with
@@ -55,7 +54,7 @@ func (a *alike) tiersOf(names []string) *tierNames {
 	return oneOf(a, a.tiers, key, newTierNames(names))
 }
 
-// oneOf returns what there is under a key, which is v if there was nothing.
+// oneOf returns the value under a key, which becomes v if there was none.
 func oneOf[V any](a *alike, all map[string]V, key []byte, v V) V {
 	a.mu.Lock()
 	defer a.mu.Unlock()

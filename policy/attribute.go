@@ -10,8 +10,8 @@ import (
 	"unicode/utf8"
 )
 
-// Type is what the values of an attribute pass before anything else. It is a
-// set: Lower and Secret may be together.
+// Type says how the values of an attribute are converted first. It is a set:
+// Lower and Secret may be together.
 type Type uint8
 
 const (

@@ -69,7 +69,7 @@ type Applied struct {
 	Numbers *Numbers
 	// Cost is in the limit's units.
 	Cost int64
-	// Key is the one of the counter, and Hash its hash by the set's seed.
+	// Key is the counter's key, and Hash its hash by the set's seed.
 	Key  []byte
 	Hash uint64
 	// Missing reports that the limit needs an attribute, denies calls without it,
@@ -80,7 +80,7 @@ type Applied struct {
 	from int // of Key, in the call's keys
 }
 
-// NewCall returns a call; Begin makes it one of a policy.
+// NewCall returns a call; Begin assigns it a policy.
 func NewCall() *Call {
 	return &Call{
 		keys:    make([]byte, 0, 1<<10),
@@ -121,8 +121,8 @@ func (c *Call) End() {
 // type.
 func (c *Call) Set(name, value []byte) error { return c.set(name, value, false) }
 
-// SetPrinted is Set, but takes what is printed in place of a value for it: `~` and
-// 32 hex digits for a secret, and for an address its network.
+// SetPrinted is Set, but takes the printed form of a value: `~` and 32 hex digits
+// for a secret, and for an address its network.
 func (c *Call) SetPrinted(name, value []byte) error { return c.set(name, value, true) }
 
 func (c *Call) set(name, value []byte, printed bool) error {

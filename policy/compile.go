@@ -22,8 +22,8 @@ type compiler struct {
 	prefixes []string
 }
 
-// Compile returns a policy, or what is wrong with its tree among the attributes
-// and lists that are there.
+// Compile returns a policy, or the errors of its tree with the present
+// attributes and lists.
 func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy, *Errors) {
 	def := rec.Definition
 	x := &compiler{def: def, file: rec.File, shared: sh, own: map[string]Type{}, lists: map[string]*ListDef{}}
@@ -224,7 +224,7 @@ func (x *compiler) by(l *Limit, d ByDef) {
 	l.by = append(l.by, part)
 }
 
-// numbers returns the numbers of a limit under what a tier or an override says.
+// numbers returns the numbers of a limit under a tier or an override.
 func (x *compiler) numbers(d *LimitDef, n *NumbersDef) Numbers {
 	cost, mode := &d.Cost, d.Mode
 	if n.Cost != nil {

@@ -1,10 +1,10 @@
 package policy
 
-// condition is what `when`, `deny`, `allow` and overrides ask of a call: every
+// condition is the requirement of `when`, `deny`, `allow` or an override: every
 // clause has to hold. One without clauses, nil, always holds.
 type condition []clause
 
-// clause is what a condition asks of one attribute.
+// clause is the requirement for one attribute.
 type clause struct {
 	attr   int8
 	test   Test

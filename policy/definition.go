@@ -101,7 +101,7 @@ const DefaultTier = "default"
 // ConditionDef has a clause for each attribute that it asks for.
 type ConditionDef []ClauseDef
 
-// ClauseDef is what a condition asks of one attribute.
+// ClauseDef is the requirement for one attribute.
 type ClauseDef struct {
 	Attribute string
 	Test      Test
@@ -232,7 +232,7 @@ func (d *DescriptorDef) Composite() string {
 	return d.Key + "_" + d.Value
 }
 
-// Periodless reports whether no rate of a limit with a calendar says a period.
+// Periodless reports whether no rate of a limit with a calendar has a period.
 // Then nothing is counted.
 func (l *LimitDef) Periodless() bool { return l.Calendar != nil && l.Calendar.Rules.Period == 0 }
 

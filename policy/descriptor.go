@@ -30,7 +30,7 @@ type Descriptors struct {
 	rules []*Rule  // in the order of the text
 }
 
-// level is what is found by one entry of a request's descriptor.
+// level finds a descriptor by one entry of a request's descriptor.
 type level struct {
 	rule  *Rule // nil: no limit ends here
 	named map[string]*level
@@ -59,9 +59,9 @@ type Rule struct {
 	Requests  int64
 	Unit      Unit
 	Unlimited bool
-	// Shadow never denies, and Quota only where all of its kind in a request do.
+	// Shadow never denies. Quota denies only if all quotas of a request do.
 	Shadow, Quota bool
-	// Name is what others replace it by, "" for none.
+	// Name is the name by which others replace it, "" for none.
 	Name string
 	// Detailed has a metric with the values of the request. Valued says of which
 	// levels they are part of it.

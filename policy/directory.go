@@ -56,7 +56,7 @@ func (d *directory[V]) named(name string) *V {
 	return find(d, maphash.String(d.seed, name), name)
 }
 
-// find is get for who knows the hash of the name.
+// find is get for a caller that knows the hash of the name.
 func (d *directory[V]) find(hash uint64, name []byte) *V { return find(d, hash, name) }
 
 func find[V any, N string | []byte](d *directory[V], hash uint64, name N) *V {

@@ -22,7 +22,7 @@ type valuesEditor[V comparable] struct {
 	index  map[V]int // nil while they are unindexed or fewer
 }
 
-// unindexed are found as fast without an index.
+// unindexed is a length up to which a search is as fast as an index.
 const unindexed = 8
 
 func newValuesEditor[V comparable](t *table, seed maphash.Seed, values []V) *valuesEditor[V] {
@@ -58,8 +58,8 @@ func (e *valuesEditor[V]) indexOf(v V) int {
 	return -1
 }
 
-// finish returns the table and its values, without those that nobody has when
-// they are more than the others.
+// finish returns the table and its values. It drops values that no key has when
+// they are the majority.
 func (e *valuesEditor[V]) finish() (*table, []V) {
 	t := e.table()
 	if t == nil || len(e.values) <= 2*t.count+16 {

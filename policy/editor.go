@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// Meta is what a policy has that is not in its text.
+// Meta is what belongs to a policy besides its text.
 type Meta struct {
 	Version uint64
 	// Epochs of its limits, by id: see Revise. They are not copied.
 	Epochs map[string]LimitEpoch
 }
 
-// shared is what policies share: attributes, lists, and those as values.
+// shared is what policies share: attributes, lists, and lists as values.
 type shared struct {
 	attributes map[string]Type
 	record     *Record // of attributes, or nil
@@ -51,7 +51,8 @@ type pending struct {
 	meta Meta
 }
 
-// Edit returns an editor. Of two that edit one set only one should be finished.
+// Edit returns an editor. Of two editors of one set only one should be
+// finished.
 func (s *Set) Edit() *Editor {
 	next := *s
 	return &Editor{
@@ -60,7 +61,7 @@ func (s *Set) Edit() *Editor {
 	}
 }
 
-// share makes what policies share the editor's own.
+// share copies what policies share, so that the editor may change it.
 func (e *Editor) share() *shared {
 	if !e.ownShared {
 		e.ownShared = true
@@ -232,7 +233,7 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 	return next, nil
 }
 
-// renamed returns sorted names with some more, and without some that are there.
+// renamed returns sorted names with some added and some removed.
 func renamed(names, come, went []string) []string {
 	next := make([]string, 0, len(names)+len(come)-len(went))
 	for _, name := range names {
@@ -257,7 +258,7 @@ func (s *Set) keepGone(before, now map[string]map[string]LimitEpoch) {
 	})
 }
 
-// again has a policy compiled that is not edited itself.
+// again has a policy compiled that is not itself edited.
 func (e *Editor) again(name string) {
 	if _, edited := e.changed[name]; edited {
 		return

@@ -42,7 +42,7 @@ const maxErrors = 20
 // errors is refused as a whole.
 type Errors struct {
 	List []*Error
-	// More is how many there are beyond List.
+	// More is how many errors there are beyond List.
 	More int
 }
 
@@ -75,7 +75,7 @@ func (e *Errors) Result() error {
 	return e
 }
 
-// Clip cuts what a text is quoted with in an error.
+// Clip shortens a text that is quoted in an error.
 func Clip(s string) string {
 	const most = 64
 	if len(s) <= most {
@@ -108,7 +108,7 @@ func Nearest(s string, known []string) string {
 	return fmt.Sprintf(", did you mean %q?", at)
 }
 
-// sameStart returns how many bytes a and b begin with alike.
+// sameStart returns the length of the common prefix of a and b.
 func sameStart(a, b string) (n int) {
 	for n < min(len(a), len(b)) && a[n] == b[n] {
 		n++

@@ -74,7 +74,7 @@ const Touches = 3
 // Sought is Policy for a name whose hash Seek has returned.
 func (s *Set) Sought(hash uint64, name []byte) *Policy { return s.policies.find(hash, name) }
 
-// How many lines of memory a check reads, mostly.
+// How many lines of memory a check mostly reads.
 const (
 	policyLines = 2
 	limitLines  = 3

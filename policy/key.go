@@ -77,8 +77,8 @@ func appendPrefix(dst []byte, a netip.Addr, v4, v6 uint8) []byte {
 	return p.AppendTo(dst)
 }
 
-// appendPart appends `;name=value` for a part of a limit's key. It is false
-// where no alternative is present.
+// appendPart appends `;name=value` for a part of a limit's key. It is false if
+// no alternative is present.
 func (c *Call) appendPart(dst []byte, part *byPart) ([]byte, bool) {
 	for _, attr := range part.attrs {
 		if c.present&(1<<uint(attr)) == 0 {
@@ -110,8 +110,8 @@ func limitPrefix(policy, id string) []byte { return []byte(KeyPrefix(policy) + i
 // Pair is an attribute and a value, as they are in a key.
 type Pair struct {
 	Name string
-	// Value is the value as its type has it: a prefix has its length. Where
-	// Hashed is set, it is what is printed instead of a secret or long value.
+	// Value is the value converted by its type: a prefix has its length. With
+	// Hashed, it is the printed form of a secret or long value.
 	Value  string
 	Hashed bool
 }

@@ -12,8 +12,8 @@ import (
 // two charges the strongest holds.
 type LimitEpoch struct {
 	Reset, Proportion uint32
-	// Forgiven counts the edits that have taken a penalty away: who was blocked is
-	// not, if it comes back.
+	// Forgiven counts the edits that have removed a penalty: blocked callers are
+	// free if it comes back.
 	Forgiven uint32 `json:",omitempty"`
 	// Was is how a limit counted before, if that algorithm or calendar is gone or
 	// has no period now. Its counters may go on. It is "" for other limits.

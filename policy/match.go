@@ -176,7 +176,7 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 }
 
 // appendKey appends the key of a limit's counter to c.keys, and returns where it
-// begins. It is false where an attribute of it is absent.
+// begins. It is false if an attribute of it is absent.
 func (c *Call) appendKey(l *Limit) (from int, ok bool) {
 	from = len(c.keys)
 	c.keys = append(c.keys, l.prefix...)
@@ -198,7 +198,7 @@ func (c *Call) appendKey(l *Limit) (from int, ok bool) {
 	return from, true
 }
 
-// missing is what becomes of a limit without an attribute that its key needs.
+// missing is the result for a limit that lacks an attribute that its key needs.
 func (c *Call) missing(l *Limit, a *Applied, now int64) Why {
 	if !l.MissingDenies {
 		return WhyMissing

@@ -28,7 +28,7 @@ type AskedLimit struct {
 	Multiplier int64
 }
 
-// Outcome is what becomes of a descriptor before any counter is asked.
+// Outcome is the result of a descriptor before any counter is asked.
 type Outcome uint8
 
 const (
@@ -89,8 +89,8 @@ var (
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
 )
 
-// Begin makes c a request of p, which has descriptors. hits is hits_addend of the
-// request, of which 0 counts as 1, and now its time.
+// Begin makes c a request of p, which has descriptors, at now. hits is
+// hits_addend of the request; 0 counts as 1.
 func (c *Descriptor) Begin(p *Policy, hits, now int64) {
 	c.policy, c.hits, c.now = p, max(hits, 1), now
 	c.Matched, c.keys, c.compared = c.Matched[:0], c.keys[:0], 0
@@ -101,8 +101,7 @@ func (c *Descriptor) Begin(p *Policy, hits, now int64) {
 	}
 }
 
-// CheckAsked returns what is wrong with a descriptor of a request, whatever its
-// policy is.
+// CheckAsked returns the error of a descriptor of a request, for any policy.
 func CheckAsked(a *Asked) error {
 	n := len(a.Entries) / 2
 	if n == 0 || n > MaxEntries {
@@ -199,7 +198,7 @@ func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
 	return l.rule
 }
 
-// Step finds what one entry leads to, nil for nothing.
+// Step finds the level that one entry leads to, nil for none.
 func (c *Descriptor) step(l *level, key, value []byte) *level {
 	if l.named == nil {
 		return nil
@@ -219,8 +218,8 @@ func (c *Descriptor) step(l *level, key, value []byte) *level {
 	return l.named[string(key)]
 }
 
-// compare reports whether a pattern matches c.name. It counts what that costs, and
-// what costs too much it leaves.
+// compare reports whether a pattern matches c.name. It counts the cost, and does
+// not compare what would cost too much.
 func (c *Descriptor) compare(p *pattern) bool {
 	c.compared += 2 * costOfPiece // the first and the last
 	between, ok := p.between(c.name)

@@ -54,7 +54,7 @@ const (
 	Enforce Mode = iota
 	// Soft counts every call that passed, and reports when it is exceeded.
 	Soft
-	// Shadow counts as if it were enforced, and denies nothing.
+	// Shadow counts like Enforce, and denies nothing.
 	Shadow
 	// Off does not apply.
 	Off
@@ -96,8 +96,8 @@ type Rate struct {
 // NoAttribute is the index of no attribute.
 const NoAttribute = -1
 
-// SlotCost is in place of NoAttribute in a limit of concurrent calls: a call takes
-// Cost slots whatever its COST is.
+// SlotCost stands in the place of NoAttribute in a limit of concurrent calls: a
+// call takes Cost slots, whatever its COST is.
 const SlotCost = -2
 
 // Numbers are what tiers and overrides change of a limit. They are shared:
@@ -114,7 +114,7 @@ type Numbers struct {
 	Handle any
 }
 
-// Terms are what a text says of a limit and what holds as it is said.
+// Terms are the parts of a limit's text that hold as written.
 type Terms struct {
 	// Debt admits down to -Debt units.
 	Debt int64

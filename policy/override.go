@@ -19,13 +19,13 @@ const (
 	OverrideLimit OverrideKind = iota + 1
 	// OverrideTier gives one caller a tier.
 	OverrideTier
-	// OverrideScale turns all limits of a policy up or down.
+	// OverrideScale scales all limits of a policy.
 	OverrideScale
 )
 
 // Override is a record that changes the numbers of a policy's limits, for a
-// caller or for all. Policy.LimitOverride and its kin make them. Of one
-// identity, which is ID, a policy has one.
+// caller or for all. Policy.LimitOverride and its kin make them. A policy has
+// at most one of each ID.
 type Override struct {
 	Policy string
 	Kind   OverrideKind

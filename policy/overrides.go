@@ -84,8 +84,8 @@ func (o *overrides) attach(p *Policy) {
 type combination struct {
 	name  string
 	attrs []int8
-	// unless are attributes of which none may be present: the limit would count
-	// by that, and not by one of attrs.
+	// unless are attributes that must be absent: the limit would count by them
+	// instead of by attrs.
 	unless uint32
 	table  *table
 	tiers  []int // by the table's values: of the limit, -1 for what it has not
@@ -240,8 +240,8 @@ func (s *Set) Overridden() []string {
 	return names
 }
 
-// Sleeps reports whether an override does nothing since its policy is without
-// its limit or tier, or cannot have its rate.
+// Sleeps reports whether an override has no effect, since its policy lacks its
+// limit or tier, or cannot have its rate.
 func (s *Set) Sleeps(o *Override) bool {
 	p := s.policies.named(o.Policy)
 	if p == nil {

@@ -11,7 +11,7 @@ func (d ConditionDef) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// expected returns what the condition asks of an attribute.
+// expected returns the requirement of the condition for an attribute.
 func (d ConditionDef) expected(attribute string) string {
 	for i := range d {
 		if d[i].Attribute == attribute {
@@ -21,7 +21,7 @@ func (d ConditionDef) expected(attribute string) string {
 	return ""
 }
 
-// String returns what the clause asks of its attribute.
+// String returns the requirement of the clause.
 func (c *ClauseDef) String() string {
 	var s string
 	switch {

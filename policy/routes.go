@@ -15,7 +15,8 @@ const (
 	MaxGiven = MaxAttributes - len(requestAttributes)
 )
 
-// requestAttributes are what the requests of a gateway have, whatever a route says.
+// requestAttributes are the attributes of every request of a gateway, whatever a
+// route says.
 var requestAttributes = [...]string{IPAttribute, "method", "host", "path", "route"}
 
 // Routes is a set of routes: it says which policy the requests of a gateway ask.
@@ -53,7 +54,7 @@ type Route struct {
 // Answer is what a route leads to.
 type Answer uint8
 
-// A policy is asked; or everything is let through; or nothing is.
+// A policy is asked; or every request passes; or none does.
 const (
 	AskPolicy Answer = iota
 	AllowAll

@@ -11,11 +11,12 @@ type scale struct {
 	until   int64 // 0: for good
 }
 
-// MaxPercent is how far a policy can be turned up.
+// MaxPercent bounds the scale of a policy.
 const MaxPercent = 1000
 
 // applies reports whether the scale is in effect for a rate. Limits of a day and
-// longer are spared: half a quota would lock out who has used half.
+// longer are spared: with half a quota, callers who have used half would be
+// locked out.
 func (s *scale) applies(r *Rate, now int64) bool {
 	return s.percent != 0 && (s.until == 0 || now < s.until) &&
 		r.Kind == Limited && r.Per == 0 && r.Period < int64(24*time.Hour)

@@ -21,9 +21,9 @@ func (s *Set) CheckRoutes() error {
 	})
 }
 
-// CheckAddresses returns which routes of the set go to policies by the address of the
-// client: an *Errors, or nil. It is for a node without trusted proxies, whose callers
-// all have the address of their gateway.
+// CheckAddresses returns an *Errors that names the routes of the set to policies by
+// the client's address, or nil. It is for a node without trusted proxies: all its
+// callers have the address of their gateway.
 func (s *Set) CheckAddresses() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
 		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(IPAttribute)) || r.Gives(IPAttribute) {
@@ -33,7 +33,7 @@ func (s *Set) CheckAddresses() error {
 	})
 }
 
-// eachRoute returns what is wrong with the routes that ask a policy.
+// eachRoute returns the errors of the routes that ask a policy.
 func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
 	var errs Errors
 	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
@@ -50,8 +50,8 @@ func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
 	return errs.Result()
 }
 
-// RouteWarnings returns what the routes of the set say in vain, as Record.Warnings
-// does of policies: attributes that the policy has no use for.
+// RouteWarnings returns the parts of the routes that have no effect, as
+// grammar.Warnings does for policies: attributes that the policy does not use.
 func (s *Set) RouteWarnings() (found []*Error) {
 	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
 		set := s.routes[name]

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// ShareRange is for whom of the callers a limit is: those whose place, 0 to 99,
-// is from `from` up to but not including `to`.
+// ShareRange says for which callers a limit is: those whose place, 0 to 99, is
+// at least `from` and below `to`.
 type ShareRange struct{ From, To uint8 }
 
-// Everybody is the share of a limit that says none.
+// Everybody is the share of a limit that sets none.
 var Everybody = ShareRange{0, 100}
 
 // Partial reports whether the share leaves callers out.
@@ -49,8 +49,8 @@ func (r ShareRange) String() string {
 
 var errShare = errors.New("is not a share such as 10%, or 10-100% for the others")
 
-// ParseShare reads a share of callers, such as 10% or 10-100%. With an error it is
-// everybody.
+// ParseShare reads a share of callers, such as 10% or 10-100%. After an error it
+// is everybody.
 func ParseShare(s string) (ShareRange, error) {
 	body, percent := strings.CutSuffix(s, "%")
 	from, to, both := strings.Cut(body, "-")

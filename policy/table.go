@@ -18,9 +18,9 @@ type table struct {
 }
 
 const (
-	// manyParts makes a change of one key in a million a copy of 300 KB.
+	// With manyParts, a change of one key in a million copies 300 KB.
 	manyParts = 256
-	// fewKeys is up to how many keys a table is one part: most have a handful.
+	// fewKeys is the most keys for which a table is one part: most have a handful.
 	fewKeys = 512
 )
 
@@ -202,7 +202,7 @@ func (e *tableEditor) remove(key []byte) bool {
 	return true
 }
 
-// Add enters a key that is not there.
+// Add enters a key that is absent.
 func (p *part) add(seed maphash.Seed, hash uint64, key []byte, v entryValue) {
 	if 4*(p.count+1) > 3*len(p.slots) {
 		p.rebuild(seed, 2*len(p.slots))
@@ -231,7 +231,7 @@ func (p *part) place(hash uint64, at int) {
 	p.slots[i&mask] = slot{uint32(hash >> 32), uint32(at + 1)}
 }
 
-// remove takes out a key that is there.
+// remove removes a key that is present.
 func (p *part) remove(seed maphash.Seed, hash uint64, key []byte) {
 	at := p.entry(hash, key)
 	p.put(at, entryValue{index: deadValue})

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// fewValues is up to how many exact values are compared one by one.
+// fewValues is the most exact values that are compared one by one.
 const fewValues = 8
 
 // values is a set of values of one type: what stands in a condition, or in a
@@ -121,8 +121,8 @@ func (p *pattern) match(b []byte) bool {
 	return ok && p.inner(between)
 }
 
-// between returns what of b is between the first piece and the last. It is false
-// where these do not begin and end it.
+// between returns the part of b between the first piece and the last. It is
+// false unless these begin and end it.
 func (p *pattern) between(b []byte) ([]byte, bool) {
 	first, last := p.pieces[0], p.pieces[len(p.pieces)-1]
 	if len(b) < len(first)+len(last) || string(b[:len(first)]) != first || string(b[len(b)-len(last):]) != last {
@@ -131,7 +131,7 @@ func (p *pattern) between(b []byte) ([]byte, bool) {
 	return b[len(first) : len(b)-len(last)], true
 }
 
-// inner reports whether what is between the first piece and the last matches.
+// inner reports whether the part between the first piece and the last matches.
 func (p *pattern) inner(b []byte) bool {
 	for _, piece := range p.pieces[1 : len(p.pieces)-1] {
 		i := indexString(b, piece)
@@ -148,7 +148,7 @@ func indexString(b []byte, s string) int {
 	return bytes.Index(b, viewOf(s))
 }
 
-// CoversText reports whether a value matches all that another does.
+// CoversText reports whether a value matches all that another value matches.
 func CoversText(w, v string) bool {
 	if w == v {
 		return true

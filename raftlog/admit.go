@@ -128,9 +128,9 @@ func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 }
 
 // readmit makes a node that has lost its data begin again, as a nonvoter at
-// addr. The member that it was goes first: whatever it has voted and
-// acknowledged, the node does not know. A leader that fails in between leaves a
-// node that asks to join. Must be called with admission held.
+// addr. It first removes the former member: the node does not know what that
+// one voted and acknowledged. If the leader fails in between, the node asks to
+// join. Must be called with admission held.
 func (g *Group) readmit(ctx context.Context, was raft.Server, id raft.ServerID, addr string) error {
 	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", member.NodeOf(id))
 	servers, index := g.configuration()

@@ -126,7 +126,7 @@ func (g *Group) raise(ctx context.Context) {
 }
 
 // readable is the highest level that all members can read; 0 if one of them is
-// down, or not there with its data.
+// down or has lost its data.
 func (s *Status) readable() uint32 {
 	least := s.Supports
 	for i := range s.Members {

@@ -286,7 +286,7 @@ type ownBatch struct {
 
 // cut takes the next batch from the serving machine. tick asks for an empty
 // batch when nothing is dirty; the first one of a term is due in any case. ok
-// is false when there is nothing to propose, or nobody to propose it.
+// is false when there is nothing to propose, or this node does not serve.
 func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

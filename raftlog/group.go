@@ -255,8 +255,8 @@ func (in *instance) shutdown() raft.Future {
 
 // conflict is called when an installed snapshot contradicts the log: the
 // entries beyond it were never committed. Raft deletes them on disk but goes on
-// believing in them, and would reject every append and fetch the snapshot
-// again, for ever (hashicorp/raft #697). A new instance starts from the disk.
+// believing in them. It would reject every append and fetch the snapshot again,
+// for ever (hashicorp/raft #697). A new instance starts from the disk.
 func (g *Group) conflict() {
 	g.cfg.Logger.Warn("snapshot of the leader contradicts the log; restarting raft from the snapshot")
 	go func() {

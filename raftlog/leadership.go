@@ -88,7 +88,7 @@ func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 	}
 }
 
-// notLeader turns Raft's ways of saying so into ErrNotLeader.
+// notLeader turns Raft's errors about lost leadership into ErrNotLeader.
 func notLeader(err error) error {
 	switch {
 	case errors.Is(err, raft.ErrNotLeader), errors.Is(err, raft.ErrLeadershipLost):
@@ -144,7 +144,7 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		g.proposing.release()
 		return nil
 	}
-	// Raft has given up, but who was told to stand may still be elected: decisions
+	// Raft has given up, but the chosen successor may still be elected: decisions
 	// of this leader would be lost then. It is known when the term ends, or when
 	// this leader commits again.
 	known := make(chan struct{})

@@ -74,7 +74,8 @@ const (
 	// leader has answered one promptly.
 	handoverAfter = time.Second
 	settledAfter  = 100 * time.Millisecond
-	// pausedFrom is how late the end of a wait comes where this process was not run.
+	// pausedFrom is the lateness of the end of a wait that shows that this process
+	// did not run.
 	pausedFrom = 5 * time.Millisecond
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
@@ -108,7 +109,7 @@ func (f *forwarder) submit(fr *Frame) bool {
 	return true
 }
 
-// done hands a frame back that has its end.
+// done hands a finished frame back.
 func (f *forwarder) done(fr *Frame) {
 	f.held.Add(-1)
 	fr.Done()

@@ -13,7 +13,7 @@ import (
 type Frame struct {
 	// RESP3 is the protocol of the replies.
 	RESP3 bool
-	// DB is the database that its commands are about.
+	// DB is the database of its commands.
 	DB uint8
 	// Selects reports that they may leave another database selected.
 	Selects bool
@@ -21,13 +21,14 @@ type Frame struct {
 	Slow bool
 	// Prompt reports that the failure policy can answer all of its commands.
 	Prompt bool
-	// Client is whose the commands are, if the leader is to know; see Client.
+	// Client is the sender of the commands, if the leader needs to know it; see
+	// Client.
 	Client Client
 	// Done is called once, by any goroutine, when End is known.
 	Done func()
-	// Room, if not nil, is asked by any goroutine, before Done, whether the replies
-	// may take so many bytes more, where that is much. One that may not is replaced
-	// by an error.
+	// Room, if not nil, reports whether the replies may grow by so many bytes, if
+	// that is much. It is called by any goroutine, before Done. A reply without
+	// room is replaced by an error.
 	Room func(bytes int) bool
 
 	buf   []byte
@@ -39,7 +40,7 @@ type Frame struct {
 	// handover: it waits for the next leader, up to HandoverWait, rather than
 	// have another answer.
 	handover bool
-	// excused: its wait was made longer since this process was not run.
+	// excused: its wait was extended because this process did not run.
 	excused bool
 	// alone: it is sent by itself, and again until its deadline.
 	alone bool
@@ -61,7 +62,7 @@ type frameItem struct {
 	reply int // where its reply ends in out
 }
 
-// End is what became of the items of a frame that have no reply.
+// End is the result of the items of a frame that have no reply.
 type End uint8
 
 const (
@@ -75,7 +76,7 @@ const (
 	Ours
 )
 
-// Reset empties a frame that Done was called of, for the next commands. Its
+// Reset empties a frame, after Done was called, for the next commands. Its
 // replies and arguments are not valid any more.
 func (fr *Frame) Reset() {
 	*fr = Frame{Done: fr.Done, Room: fr.Room, buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
@@ -89,7 +90,7 @@ func (fr *Frame) Footprint() int {
 // replyRoom is a growth of the replies that Room is asked for.
 const replyRoom = 64 << 10
 
-// TextNoRoom answers a command of which the reply found no room.
+// TextNoRoom answers a command whose reply found no room.
 const TextNoRoom = "ERR the command was executed, and its reply found no room: all clients together take more memory than maxmemory-clients"
 
 // bound replaces the reply that begins at start if there is no room for it.
@@ -117,7 +118,7 @@ func (fr *Frame) Append(args [][]byte) { fr.buf = resp.AppendCommand(fr.buf, arg
 // Size is how many bytes its commands have.
 func (fr *Frame) Size() int { return len(fr.buf) }
 
-// End is what became of the items without reply.
+// End is the result of the items without reply.
 func (fr *Frame) End() End { return fr.end }
 
 // Replied is how many items, from the first on, have a reply.
@@ -137,7 +138,7 @@ func (fr *Frame) Args(i int) [][]byte {
 	return args
 }
 
-// unsend makes the items from i on as if they had not been sent.
+// unsend marks the items from i on as not sent.
 func (fr *Frame) unsend(i int) {
 	fr.replied = i
 	fr.out = fr.out[:fr.replyStart(i)]

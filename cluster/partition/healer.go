@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// healEvery is the pause between two looks for something to charge.
+	// healEvery is the pause between two attempts to charge.
 	healEvery = 100 * time.Millisecond
 	// chargeBatch bounds the keys of one batch.
 	chargeBatch = 256
@@ -70,7 +70,7 @@ func (h *healer) stop() {
 	h.session.Close()
 }
 
-// heal charges what there is to charge, if there is a leader.
+// heal charges what is left to charge, if there is a leader.
 func (h *healer) heal() {
 	for h.ctx.Err() == nil {
 		role := h.part.Role()

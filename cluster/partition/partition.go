@@ -47,15 +47,15 @@ type Config struct {
 	// Backstop is how many times each limit FailOpen admits at most; 0 is
 	// DefaultBackstop.
 	Backstop int64
-	// ForwardTimeout is how long a command may take to reach the leader, and the
-	// leader then to answer it, before OnFailure applies.
+	// ForwardTimeout bounds how long a command takes to reach the leader, and
+	// again how long the leader takes to answer, before OnFailure applies.
 	ForwardTimeout time.Duration
 	// HandoverWait is how long commands wait for the next leader of a planned
 	// handover.
 	HandoverWait time.Duration
-	// MostReply is the longest reply of the leader that is passed on, in bytes.
+	// MostReply bounds a reply of the leader that is passed on, in bytes.
 	MostReply int
-	// MaxArgs is the most arguments that the leader takes in one command.
+	// MaxArgs bounds the arguments that the leader takes in one command.
 	MaxArgs int
 }
 
@@ -86,8 +86,8 @@ type Partition struct {
 	lastLeader lastLeader
 	fast, slow *forwarder // nil for a node on its own
 
-	// degradedMu guards what decides limits while no leader does, which is made
-	// when it is first asked for.
+	// degradedMu guards the limiter for times without a leader, which is made when
+	// it is first needed.
 	degradedMu sync.Mutex
 	open       *open
 	local      *share
@@ -109,8 +109,8 @@ func New(cfg Config) *Partition {
 	return p
 }
 
-// Close ends the partition's goroutines; what they wait for is unknown. Nobody
-// may call Forward any more.
+// Close ends the partition's goroutines; commands that they wait for are
+// uncertain. Nobody may call Forward any more.
 func (p *Partition) Close() {
 	p.degradedMu.Lock()
 	healer, open := p.healer, p.open
@@ -127,9 +127,9 @@ func (p *Partition) Close() {
 	}
 }
 
-// Forward sends a frame to the leader, and calls its Done when that has answered
-// or does not. It returns false, and Done is not called, when too many frames
-// wait.
+// Forward sends a frame to the leader, and calls its Done when the leader has
+// answered or failed to. It returns false, without calling Done, when too many
+// frames wait.
 func (p *Partition) Forward(fr *Frame) bool {
 	fr.started = time.Now()
 	if fr.Slow {
@@ -138,8 +138,8 @@ func (p *Partition) Forward(fr *Frame) bool {
 	return p.fast.submit(fr)
 }
 
-// NoteHandover notes that a handover begins: what is under way, and what follows
-// for a moment, waits for its outcome rather than for ForwardTimeout.
+// NoteHandover notes that a handover begins: commands under way, and those that
+// follow for a moment, wait for its outcome instead of ForwardTimeout.
 func (p *Partition) NoteHandover() {
 	if !p.alone {
 		p.fast.noteHandover()
@@ -150,8 +150,8 @@ func (p *Partition) NoteHandover() {
 // HandingOver reports whether commands are to wait for the next leader.
 func (p *Partition) HandingOver() bool { return p.fast.handingOver(false) }
 
-// Degraded decides limits while no leader does, as the failure policy says; nil
-// where that refuses.
+// Degraded decides limits without a leader, by the failure policy; nil if that
+// refuses.
 func (p *Partition) Degraded() Limiter { return p.DegradedBy(p.cfg.OnFailure, 0) }
 
 // DegradedBy is Degraded for another failure policy, with a backstop of its own

@@ -35,7 +35,7 @@ type share struct {
 	asked time.Time // last
 }
 
-// gapQuiet is how long after the last decision shares are taken anew.
+// gapQuiet is how long after the last decision shares begin anew.
 const gapQuiet = time.Second
 
 var _ Limiter = (*share)(nil)
@@ -64,8 +64,7 @@ func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d algo.Deci
 	return d, "", engine.ErrNotLocal
 }
 
-// Check implements Limiter: of a policy's limits, those that are enforced have
-// shares.
+// Check implements Limiter: the enforced limits of a policy have shares.
 func (s *share) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
 	if err := s.enter(); err != nil {
 		return engine.Verdict{}, err

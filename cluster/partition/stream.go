@@ -25,8 +25,8 @@ var (
 )
 
 // leaderStream is a connection to the leader, as a client of its server. A
-// goroutine watches it: an idle stream that has ended is found before a frame is
-// written to it, since written it would be uncertain.
+// goroutine watches it: if an idle stream has ended, that is found before a
+// frame is written to it, because after a write it would be uncertain.
 type leaderStream struct {
 	nc    net.Conn
 	r     *bufio.Reader
@@ -38,7 +38,7 @@ type leaderStream struct {
 	buf   []byte      // scratch
 	stop  func() bool // lets the forwarder's end not close the stream any more
 
-	// readable receives nil when bytes have come, or why none will. The
+	// readable receives nil when bytes have come, or the reason why none will. The
 	// watcher then leaves the reader alone until resume.
 	readable chan error
 	resume   chan struct{}
@@ -52,8 +52,8 @@ type leaderStream struct {
 	longer    func(*Frame) bool
 }
 
-// Read reads from the connection, until the end of the wait for a reply and for as
-// long as that is put off.
+// Read reads from the connection, until the end of the wait for a reply, which may
+// be put off.
 func (s *leaderStream) Read(p []byte) (n int, err error) {
 	for {
 		n, err = s.nc.Read(p)
@@ -63,8 +63,8 @@ func (s *leaderStream) Read(p []byte) (n int, err error) {
 	}
 }
 
-// putOff reports whether the replies of the frame under way are waited for longer
-// than until now.
+// putOff reports whether the wait for replies of the frame under way was
+// extended.
 func (s *leaderStream) putOff() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +84,8 @@ func (s *leaderStream) ask(fr *Frame, longer func(*Frame) bool) {
 	}
 }
 
-// setRead sets until when replies are waited for, at most, and returns it. It must be
-// called with mu held.
+// setRead sets a bound for the wait for replies, and returns it. It must be called
+// with mu held.
 func (s *leaderStream) setRead(t time.Time) time.Time {
 	if !s.curtailed.IsZero() && s.curtailed.Before(t) {
 		t = s.curtailed
@@ -160,7 +160,7 @@ func (s *leaderStream) rest() {
 	s.resume <- struct{}{}
 }
 
-// broken reports whether an idle stream has ended, or has said something
+// broken reports whether an idle stream has ended, or has sent something
 // unasked, after which nothing on it can be trusted.
 func (s *leaderStream) broken() bool { return len(s.readable) > 0 }
 
@@ -186,7 +186,7 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 	if err != nil && n == 0 {
 		return false, fmt.Errorf("write: %w", err)
 	}
-	// After part of it the other side may still have had its last word.
+	// After a part of the write, the other side may still have sent its last word.
 	s.ask(fr, longer)
 	defer s.ask(nil, nil)
 	if err := <-s.readable; err != nil {

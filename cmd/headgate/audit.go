@@ -25,7 +25,7 @@ func openAudit(c *config.Config, log *slog.Logger) (*auditFile, error) {
 	return &auditFile{lines: lines}, nil
 }
 
-// logger returns what writes lines of JSON into the file, or log.
+// logger returns a logger that writes lines of JSON into the file, or log.
 func (a *auditFile) logger(log *slog.Logger) *slog.Logger {
 	if a == nil {
 		return log.With("audit", true)

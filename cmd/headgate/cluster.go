@@ -20,7 +20,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// clusterFlags are how the cluster commands reach a node.
+// clusterFlags say how the cluster commands reach a node.
 type clusterFlags struct {
 	peer    string
 	timeout time.Duration
@@ -66,7 +66,7 @@ func clusterCommand() *cobra.Command {
 	return cmd
 }
 
-// clusterRun is what a command does with a client; it prints its result.
+// clusterRun does a command's work with a client, and prints the result.
 type clusterRun func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error
 
 // command returns a command that ends with the first answer.
@@ -78,8 +78,8 @@ func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run
 	})
 }
 
-// long is a command that asks more than once, and bounds each of its questions
-// by itself.
+// long returns a command that asks more than once, and bounds each of its
+// questions.
 func (f *clusterFlags) long(use, short string, args cobra.PositionalArgs, run clusterRun) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 		client, err := f.client()
@@ -139,7 +139,7 @@ func (f *clusterFlags) client() (*cluster.Client, error) {
 	return cluster.NewClient(cluster.Dialer(clientTLS(files.peers)), files.secrets()), nil
 }
 
-// act is the run of a command whose result is that it was done.
+// act returns the run of a command whose only result is that it was done.
 func (f *clusterFlags) act(done string, run func(context.Context, *cluster.Client, []string) error) clusterRun {
 	return func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
 		if err := run(ctx, c, args); err != nil {

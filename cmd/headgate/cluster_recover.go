@@ -63,8 +63,8 @@ func recoverCommand() *cobra.Command {
 	return cmd
 }
 
-// parseVoters reads the values of --voter; none means self. They may not give
-// self another address than the configuration does.
+// parseVoters reads the values of --voter; none means self. They must give self
+// the address of its configuration.
 func parseVoters(voters []string, self member.Voter) (peers []member.Voter, err error) {
 	if len(voters) == 0 {
 		return []member.Voter{self}, nil

@@ -107,7 +107,7 @@ func state(m *raftlog.Member) string {
 	return "down" + age(m.Seen)
 }
 
-// measures are the columns that only make sense for a node that answers.
+// measures returns the columns that only make sense for a node that answers.
 func measures(m *raftlog.Member) string {
 	if m.Self || !m.Up {
 		return "-\t-\t-\t-"

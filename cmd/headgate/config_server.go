@@ -81,7 +81,7 @@ func runtimeConfig(c *config.Config) server.Runtime {
 	}
 }
 
-// grpcAccess is who may what over gRPC, where there are checks alone.
+// grpcAccess says who may do what over gRPC, which has checks only.
 func grpcAccess(c *config.Config) (a access.Grants) {
 	a.Tokens[access.RightRead], a.Certificates[access.RightRead] = c.GRPCReadToken, c.GRPCReadCerts
 	return a

@@ -31,19 +31,22 @@ func descriptors(c *config.Config, limit int) (fitted config.Config) {
 	if limit == 0 {
 		return fitted
 	}
-	// At least a quarter is for clients, where the limit is too small for anything.
+	// At least a quarter is for clients, even if the limit is too small for
+	// anything.
 	left := max(limit-reserved(c), limit/4)
 	if c.MaxClients+httpClients(c)+grpcClients(c) <= left {
 		return fitted
 	}
-	// HTTP and gRPC get a quarter each at most: there a client too many makes room.
+	// HTTP and gRPC get a quarter each at most: when full, they close a connection
+	// to make room.
 	fitted.HTTPMaxClients = min(c.HTTPMaxClients, max(1, left/4))
 	fitted.GRPCMaxClients = min(c.GRPCMaxClients, max(1, left/4))
 	fitted.MaxClients = min(c.MaxClients, max(1, left-httpClients(&fitted)-grpcClients(&fitted)))
 	return fitted
 }
 
-// reserved is how many descriptors are not for clients that have shaken hands.
+// reserved returns how many descriptors are not for clients that have completed
+// their handshake.
 func reserved(c *config.Config) int {
 	n := ownDescriptors + 4*runtime.GOMAXPROCS(0)
 	ports := 0

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// importCommand groups the commands that read what other limiters are set up by.
+// importCommand groups the commands that read configurations of other limiters.
 func importCommand() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "import",

@@ -34,8 +34,8 @@ func openLines(parameter, name string, log *slog.Logger) (*lineFile, error) {
 	return f, nil
 }
 
-// open opens the file of the name. A named pipe that nobody reads is an error, and does
-// not wait for a reader.
+// open opens the file of the name. It returns an error for a named pipe that nobody
+// reads, instead of waiting for a reader.
 func (f *lineFile) open() (*os.File, error) {
 	return os.OpenFile(f.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 }

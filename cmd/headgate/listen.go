@@ -49,8 +49,7 @@ func (l *listeners) attrs() (attrs []any) {
 	return attrs
 }
 
-// handshakeErrors calls fn with the ports of TLS, and how many handshakes of theirs
-// have failed.
+// handshakeErrors calls fn with each TLS port, and its number of failed handshakes.
 func (l *listeners) handshakeErrors(fn func(port string, failed uint64)) {
 	l.each(func(name string, port net.Listener) {
 		if secure, ok := port.(*accept.Listener); ok {
@@ -59,7 +58,8 @@ func (l *listeners) handshakeErrors(fn func(port string, failed uint64)) {
 	})
 }
 
-// clientHandshakeErrors is how many of the Redis port's have failed.
+// clientHandshakeErrors returns the number of failed handshakes of the Redis
+// port.
 func (l *listeners) clientHandshakeErrors() (n uint64) {
 	l.handshakeErrors(func(port string, failed uint64) {
 		if port == "tls" {
@@ -69,8 +69,9 @@ func (l *listeners) clientHandshakeErrors() (n uint64) {
 	return n
 }
 
-// failedHandshakes returns what logs the TLS handshakes of a port that fail. Of clients
-// they are the clients' affair; a node that cannot reach this one is an operator's.
+// failedHandshakes returns a function that logs failed TLS handshakes of a port. Those
+// of clients matter to the clients; a node that cannot reach this one matters to an
+// operator.
 func failedHandshakes(log *slog.Logger, peers bool) func(net.Addr, error) {
 	if !peers {
 		return func(from net.Addr, err error) { log.Debug("TLS handshake failed", "remote", from, "error", err) }

@@ -37,10 +37,10 @@ func New(r Rules) (*Calendar, error) {
 func (c *Calendar) Rules() Rules { return c.rules }
 
 // Window returns the window that contains an instant, Unix ns from 1970 to 2200.
-// It is not to be changed.
+// It must not be changed.
 func (c *Calendar) Window(now int64) *Window { return &c.at(now).Window }
 
-// Around returns from when to when the window lasts that contains an instant.
+// Around returns the begin and the end of the window that contains an instant.
 func (c *Calendar) Around(now int64) (begin, end int64) {
 	s := c.at(now)
 	return s.begin, s.End

@@ -29,8 +29,7 @@ var archive = sync.OnceValue(func() *zip.Reader {
 	return r
 })
 
-// zones are those that have been asked for, by name: at most as many as there
-// are.
+// zones are the zones that have been loaded, by name.
 var zones sync.Map
 
 // Zone returns the zone of a name such as UTC or Europe/Paris. It returns an

@@ -75,7 +75,7 @@ func definitionOf(r *policy.Record) *policy.Definition {
 	return r.Definition
 }
 
-// routesFields returns what a set of routes says, nothing for none.
+// routesFields returns the fields of a set of routes, nothing for none.
 func routesFields(r *policy.Record) []grammar.Field {
 	if r == nil {
 		return nil

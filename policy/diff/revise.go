@@ -37,8 +37,8 @@ func ParseChange(s string) (Change, bool) {
 	return Change(max(i, 0)), i >= 0
 }
 
-// maxEpochs is of how many limits a policy keeps epochs, those that are gone
-// included. A limit that comes back beyond that begins anew.
+// maxEpochs bounds the limits whose epochs a policy keeps, including limits
+// that are gone. A limit that comes back beyond that begins anew.
 const maxEpochs = 8 * policy.MaxLimits
 
 // Revise returns the epochs of a policy's limits after an edit. Limits are matched by
@@ -142,8 +142,8 @@ func ResetAll(r *policy.Record, epochs map[string]policy.LimitEpoch) map[string]
 	return out
 }
 
-// bound drops epochs of limits that are gone, while there are too many: first of
-// those whose counters no edit has changed.
+// bound drops epochs of limits that are gone while there are too many. It first
+// drops those whose counters no edit has changed.
 func bound(epochs map[string]policy.LimitEpoch, d *policy.Definition) {
 	if len(epochs) <= maxEpochs {
 		return
@@ -167,7 +167,8 @@ func bound(epochs map[string]policy.LimitEpoch, d *policy.Definition) {
 	}
 }
 
-// heldAgainst returns what decides what a limit's counters are held against.
+// heldAgainst returns the values that decide what a limit's counters are
+// compared with.
 func heldAgainst(l *policy.LimitDef, d *policy.Definition) string {
 	s := counting(l)
 	for _, f := range grammar.LimitFields(l) {
@@ -223,7 +224,8 @@ func countingIn(l *policy.LimitDef, period string) string {
 	return s
 }
 
-// limiting returns what decides what counters of descriptors are held against.
+// limiting returns the values that decide what counters of descriptors are
+// compared with.
 func limiting(d *policy.Definition) string {
 	var b strings.Builder
 	var walk func(defs []*policy.DescriptorDef, path string)

@@ -135,7 +135,7 @@ func (c *cutter) cut(s *scanner, at int, head, tail string) {
 	s.tokens = 0
 }
 
-// piece is a part of a text, which is a text by itself.
+// piece is a part of a text, and a text in its own right.
 type piece struct {
 	text       []byte
 	head, tail string
@@ -261,8 +261,8 @@ func (p *piece) note(n *yaml.Node) {
 	}
 }
 
-// addTo adds what has been read to a file, of which seen has the lines of names, and
-// fails what an earlier piece has too.
+// addTo adds the piece to a file. seen has the lines of names; a name that an
+// earlier piece has is an error.
 func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
 	for _, e := range p.errs.List {
 		r.errs.Add(e)

@@ -102,7 +102,7 @@ func (w *writer) item(indent string, write func(w *writer, indent string)) {
 	w.line(indent, "- "+strings.TrimPrefix(strings.TrimSuffix(own.String(), "\n"), deeper))
 }
 
-// said returns s if something is said, else "".
+// said returns s if the value is set, else "".
 func said(something bool, s string) string {
 	if something {
 		return s
@@ -201,7 +201,7 @@ func TierFields(t *policy.TiersDef) (fs []Field) {
 	return fs
 }
 
-// waitText writes how long a call may wait, "" where nothing is said.
+// waitText writes how long a call may wait, "" if it is not set.
 func waitText(ns *int64) string {
 	if ns == nil {
 		return ""

@@ -140,7 +140,8 @@ func checkRules(rules calendar.Rules) error {
 	return rules.Check()
 }
 
-// numbersOf returns the numbers of the limit itself: of its rate, or its tiers.
+// numbersOf returns the numbers of the limit itself: those of its rate, or of
+// its tiers.
 func numbersOf(l *policy.LimitDef) (all []*policy.NumbersDef) {
 	if l.Rate != nil {
 		all = append(all, l.Rate)

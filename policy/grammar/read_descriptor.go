@@ -208,7 +208,7 @@ func (r *reader) unit(n *yaml.Node) policy.Unit {
 	return u
 }
 
-// entryText reads a text that may be empty, and is that way not said.
+// entryText reads a text that may be empty, which means not set.
 func (r *reader) entryText(n *yaml.Node, what string, most int) string {
 	if n.Kind == yaml.ScalarNode && n.Value == "" {
 		return ""

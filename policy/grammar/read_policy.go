@@ -98,7 +98,7 @@ func isListName(s string) bool {
 	return true
 }
 
-// listName reads the name of a list that is used.
+// listName reads the name of a list in a condition.
 func (r *reader) listName(n *yaml.Node) policy.Scalar {
 	s, ok := r.scalar(n, "the name of a list")
 	if ok && !isListName(s) {

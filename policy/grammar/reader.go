@@ -30,7 +30,7 @@ type entry[T any] struct {
 	// what the key does.
 	value, none, about string
 	schema             schema
-	// later is set for a word that is kept for a later release: the error.
+	// later is the error for a word that is reserved for a later release.
 	later string
 	read  func(r *reader, n *yaml.Node, to *T)
 	// print returns the value in canonical form, "" if it is not set. A list or a
@@ -164,7 +164,7 @@ func (r *reader) plain(n *yaml.Node, p *piece) bool {
 	return false
 }
 
-// void reports whether nothing stands where a value should.
+// void reports whether a value is missing.
 func void(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Style == 0 && (n.Value == "" || n.Value == "null")
 }
@@ -179,7 +179,7 @@ func (r *reader) scalar(n *yaml.Node, want string) (string, bool) {
 	return "", false
 }
 
-// found says what stands where something else should.
+// found says what stands in the place of the expected value.
 func found(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -232,7 +232,7 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 // fewPairs are found as fast without an index.
 const fewPairs = 8
 
-// lineOf returns the line of the last of some pairs that has a key.
+// lineOf returns the line of the last pair with a key.
 func lineOf(pairs []*yaml.Node, key string) (line int, found bool) {
 	for i := len(pairs) - 2; i >= 0; i -= 2 {
 		if k := pairs[i]; k.Kind == yaml.ScalarNode && k.Value == key {
@@ -315,7 +315,7 @@ func (r *reader) whole(n *yaml.Node, least, most int64) (int64, bool) {
 	return v, true
 }
 
-// unless returns v, or 0 where it is what holds anyway.
+// unless returns v, or 0 if v is the default.
 func unless[T comparable](v, usual T) (none T) {
 	if v == usual {
 		return none

@@ -104,8 +104,8 @@ func parent(b []byte) []byte {
 	return b
 }
 
-// isClean reports whether Clean would change nothing, for nearly all paths of which
-// that is so.
+// isClean reports whether Clean would change nothing. It may be false for a few
+// such paths.
 func isClean(path string, fold bool) bool {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return path == "/"
@@ -138,7 +138,7 @@ func unhex(c byte) byte {
 }
 
 // Host returns the name of a host in one spelling: in lower case, without a port and
-// dots at the end. The spelling of a spelling is itself, whatever host is.
+// without dots at the end. Applied to its own result, it changes nothing.
 func Host(host string) string {
 	literal := strings.LastIndexByte(host, ']') + 1 // of an IPv6 address
 	if at := strings.IndexByte(host[literal:], ':'); at >= 0 {

@@ -46,8 +46,8 @@ func (a *Arrivals) Note(logs []*raft.Log, term uint64, now int64) {
 	}
 }
 
-// Of returns when the entry arrived; ok is false if it was not new, or that is
-// not known any more.
+// Of returns when the entry arrived; ok is false if it was not new, or is too
+// old to be remembered.
 func (a *Arrivals) Of(index uint64) (at int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -16,8 +16,8 @@ type Report struct {
 	Term uint64 `json:"term,omitempty"`
 	Now  int64  `json:"now,omitempty"`
 
-	// Saved: the node has saved the clock, when its wall clock was SavedWall
-	// and the cluster clock ahead of it by Offset. Wall is its wall clock now.
+	// Saved: the node saved the clock when its wall clock was SavedWall and the
+	// cluster clock Offset ahead of it. Wall is its wall clock now.
 	Saved     bool  `json:"saved"`
 	Offset    int64 `json:"offset,omitempty"`
 	SavedWall int64 `json:"saved_wall,omitempty"`

@@ -14,8 +14,8 @@ import (
 // returns. So StoreLogs returns as soon as a batch is written, and until it is
 // synced
 //
-//   - the entry is not applied here, nor its commit told to anybody
-//     (see Await);
+//   - the entry is not applied here, and nobody hears of its commit (see
+//     Await);
 //   - no follower hears that it is committed (transport), or applies it: if the
 //     leader lost it in a power failure, a majority could go on without it;
 //   - this node acknowledges it to no later leader: to obey a leader or to
@@ -78,7 +78,8 @@ func (o *ownSync) Await(index uint64) error {
 	return o.err
 }
 
-// Capped returns args with no entry told to be committed that is not synced.
+// Capped returns args with the commit index lowered to the entries that are
+// synced.
 func (o *ownSync) Capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
 	first := o.first.Load()
 	if first == 0 || args.LeaderCommitIndex < first {

@@ -22,8 +22,8 @@ const (
 	// lockFile is locked by the process that has a store open. It is empty.
 	lockFile = "lock"
 
-	// voteTermKey is Raft's key of the term of the last vote. Whom it was for
-	// is always written next.
+	// voteTermKey is Raft's key of the term of the last vote. Its candidate is
+	// always written next.
 	voteTermKey = "LastVoteTerm"
 
 	// oldFile held term and vote, and at first the log too, in older formats.

@@ -18,9 +18,9 @@ import (
 // written.
 const tailBytes = 64 << 20
 
-// tail is the end of a log that the disk has no room for. Only a node that is
-// its cluster's only member has one: it goes on deciding, and what it decides is
-// in memory only. Others would leave their part to nodes that can write.
+// tail is the end of a log that the disk has no room for. Only the only member
+// of a cluster has one: it goes on deciding, and keeps its decisions in memory.
+// Other nodes leave their part to nodes that can write.
 //
 // The tail begins when a write finds no room, with the entries of that write.
 // It ends with a snapshot that reaches into it: the log on disk is emptied, and
@@ -100,7 +100,7 @@ func (s *Log) solely(c raft.Configuration) bool {
 }
 
 // errMembership refuses a change of the members that would be in memory only:
-// the node would not be alone any more.
+// the node would then have others.
 var errMembership = errors.New("the disk is full, and a change of the members needs it")
 
 // keep takes entries into the tail, if there is one.
@@ -120,8 +120,8 @@ func (s *Log) keep(logs []*raft.Log) (kept bool, err error) {
 	return true, nil
 }
 
-// addsMembers reports whether this node is not alone any more after these entries. One
-// that corrects its own address is.
+// addsMembers reports whether this node has others after these entries. A node that
+// corrects its own address has not.
 func (s *Log) addsMembers(logs []*raft.Log) bool {
 	return slices.ContainsFunc(logs, func(l *raft.Log) bool {
 		return l.Type == raft.LogConfiguration && !s.solely(raft.DecodeConfiguration(l.Data))

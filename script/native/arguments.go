@@ -34,8 +34,8 @@ func (c *Call) integer(i int) int64 {
 	return n
 }
 
-// whole reads an argument that the script makes a number of, or has Lua make one
-// of, and then uses as an integer: see whole.
+// whole reads an argument that the script turns into a number and then uses as
+// an integer: see whole.
 func (c *Call) whole(i int) int64 {
 	n, ok := whole(c.arg(i))
 	c.expect(ok)
@@ -74,11 +74,11 @@ func (c *Call) after(n int64, unit time.Duration) (at int64) {
 	return c.Now + n*int64(unit)
 }
 
-// maxExact is up to where each integer is a float64 of its own.
+// maxExact is the bound up to which a float64 holds every integer.
 const maxExact = 1 << 53
 
-// mostExact bounds integers that are themselves as a float64, and stay so when a
-// call adds one to another.
+// mostExact bounds integers that a float64 holds exactly, also after a call adds
+// one to another.
 const mostExact = maxExact / 4
 
 // exact reports whether an integer, and any that a call computes from it, is

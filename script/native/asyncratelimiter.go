@@ -25,8 +25,8 @@ var asyncScripts = []Script{
 	},
 }
 
-// maxMoved is how many members or elements a call may walk over or remove that
-// is handled here: a loop has no time for more.
+// maxMoved bounds the members or elements that a call may walk over or remove
+// here: a loop has no time for more.
 const maxMoved = 2048
 
 // asyncTake notes the time of a call, unless it only peeks, if there are fewer

@@ -31,7 +31,7 @@ type Call struct {
 const (
 	// undoBytes bounds what a call may have to take back.
 	undoBytes = 64 << 10
-	// maxIsolated is how many keys a call may have that isolates them: it runs on a
+	// maxIsolated bounds the keys of a call that isolates them here: it runs on a
 	// loop. The Lua may take its time.
 	maxIsolated = 64
 )
@@ -51,9 +51,9 @@ func (c *Call) open(key int, kind algo.Algorithm) *engine.Value {
 	return v
 }
 
-// isolate makes the visits that follow, to so many keys at least, one step, which finish
-// ends. It is false for an odd call and for one of many keys, and nothing is to be ended
-// then.
+// isolate makes the visits that follow, to at least so many keys, one step, which
+// finish ends. It is false for an odd call and for one of many keys; then there is no
+// step to end.
 func (c *Call) isolate(keys int) bool {
 	if c.odd || len(c.Keys) < keys || len(c.Keys) > maxIsolated {
 		return false

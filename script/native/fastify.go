@@ -50,7 +50,8 @@ var fastifyScripts = []Script{
 
 // fastify is what differs between versions.
 type fastify struct {
-	// bans: the third argument is by how many calls too many one is banned.
+	// bans: the third argument is the number of excess calls at which a caller is
+	// banned.
 	bans bool
 	// byCount: a window begins with the count of 1, not with a counter that does
 	// not expire.
@@ -114,8 +115,7 @@ func (c *Call) fastifyCount(version fastify, again, doubles []byte) bool {
 	return true
 }
 
-// doubled is n so often doubled, and -1 where that is too much for a time to
-// live.
+// doubled is n doubled so often, and -1 if that is too much for a time to live.
 func doubled(n, times int64) int64 {
 	if int64(bits.Len64(uint64(n)))+times > int64(bits.Len64(maxSpan)) {
 		return -1

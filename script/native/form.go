@@ -11,7 +11,7 @@ import (
 // constants: the order of arguments, names of fields, times. Scripts that people
 // write by themselves, after articles that all say the same, are known by these.
 //
-// A constant of the text that is one of the parameters is left open: see param.
+// A constant of the text that is one of the parameters may differ: see param.
 // All others must be the same.
 type form struct {
 	script *Script // Library, Instead, Index
@@ -56,7 +56,8 @@ func (p *params) arg(param int) int {
 	return int(c.Number) - 1
 }
 
-// maxArgument is up to which an argument is looked for: limiters have a few.
+// maxArgument bounds the index of an argument that is looked for: limiters have
+// a few.
 const maxArgument = 16
 
 // has reports whether the form has a parameter, and number and text its value; ok

@@ -87,15 +87,15 @@ var (
 )
 
 // laravelWindow is the window of a key at a call of either script of
-// Redis::throttle. Their arguments are the time, in s with and without fraction,
-// the length of a window in s, and the limit.
+// Redis::throttle. Their arguments are the time in s (with and without
+// fraction), the length of a window in s, and the limit.
 type laravelWindow struct {
 	packed.Hash
 	length, most int64
 	next         int64  // when one ends that begins now, in s
 	end          []byte // as it is stored
 	count        int64
-	// within: the call's time is in it. Texts of times are compared as such.
+	// within: it contains the call's time. Texts of times are compared as such.
 	within bool
 }
 

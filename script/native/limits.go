@@ -74,7 +74,7 @@ func limitsFixed(c *Call) bool {
 	return ok
 }
 
-// maxMoments is how many units a call may take that is handled here.
+// maxMoments bounds the units of a call that is handled here.
 const maxMoments = 256
 
 // limitsMoving notes the time of the call, once for each unit, in a list with

@@ -70,7 +70,7 @@ var redisRateScripts = []Script{
 
 const redisRateInstead = "CL.THROTTLE key burst-1 rate period cost"
 
-// gcra is how the versions of redis_rate differ.
+// gcra is what differs between versions of redis_rate.
 type gcra struct {
 	stores  bool // also where nothing is used
 	rounds  bool // what remains to the nearest whole
@@ -170,7 +170,7 @@ func seconds(text []byte) (s, frac int64, ok bool) {
 // instant is a time since 2017.
 type instant struct{ s, pico int64 }
 
-// clock is what the script makes of TIME: the call's time in µs.
+// clock is the time that the script computes from TIME: the call's, in µs.
 func (c *Call) clock() instant {
 	us := c.Now / 1000
 	return instant{us/1e6 - redisRateEpoch, us % 1e6 * picoMicro}
@@ -257,8 +257,8 @@ func (c *Call) allowN(style gcra) bool {
 	return true
 }
 
-// keepUsed stores the instant if it is in the future. Where it is not, versions
-// that store it all the same have an error to raise.
+// keepUsed stores the instant if it is in the future. If it is not, it is false
+// for versions that store it anyway: the Lua then raises their error.
 func (c *Call) keepUsed(v *engine.Value, now instant, pico int64, style gcra) bool {
 	if pico > 0 {
 		return c.keep(v, now, pico)

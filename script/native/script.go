@@ -26,7 +26,7 @@ type Script struct {
 	// Index is its place in All.
 	Index int
 
-	// run runs it. A script that is known by its forms has those in its place.
+	// run runs it. For a script that is known by its forms, the forms run instead.
 	run   func(c *Call) bool
 	forms func() []form
 }

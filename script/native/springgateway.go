@@ -100,7 +100,8 @@ func (c *Call) springTake(b *springBucket, requested float64) bool {
 	return true
 }
 
-// springNumber reads the number of a key; what is absent or none is missing.
+// springNumber reads the number of a key; an absent key, or one without a
+// number, is missing.
 func (c *Call) springNumber(key int, missing float64) (f float64, ok bool) {
 	v := c.open(key, algo.Counter)
 	if v == nil {

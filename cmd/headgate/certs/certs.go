@@ -47,21 +47,21 @@ type Reloader struct {
 	stamps  [3]stamp
 }
 
-// loaded is what has been made of files.
+// loaded is the result of loading the files.
 type loaded struct {
 	config  *tls.Config
 	http2   *tls.Config // config for HTTP/2 alone
 	expires []Expiry
 }
 
-// Expiry is until when a file can be used.
+// Expiry says until when a file can be used.
 type Expiry struct {
 	Parameter, File string
 	// At is when the first certificate of a chain expires, or the last authority.
 	At time.Time
 }
 
-// soon is how long before it expires a file is worth a warning.
+// soon is how long before it expires a file causes a warning.
 const soon = 14 * 24 * time.Hour
 
 // stamp distinguishes versions of a file.
@@ -81,7 +81,7 @@ func (a stamp) equal(b stamp) bool {
 // New loads files. Its errors name the file that is wrong.
 func New(files Files, log *slog.Logger) (*Reloader, error) {
 	r := &Reloader{files: files, log: log, checked: time.Now()}
-	// Before the files are read: a change in between is then seen later.
+	// The stamps come before the files: a change in between is seen later.
 	r.stamps = files.stamps()
 	c, err := files.load()
 	if err != nil {
@@ -95,7 +95,8 @@ func New(files Files, log *slog.Logger) (*Reloader, error) {
 // Expires returns until when the files in force can be used.
 func (r *Reloader) Expires() []Expiry { return r.current.Load().expires }
 
-// Warn looks at the files, and warns of those in force that have expired or do soon.
+// Warn looks at the files, and warns of those in force that have expired or expire
+// soon.
 func (r *Reloader) Warn() {
 	r.check()
 	r.warn()
@@ -134,7 +135,7 @@ func (r *Reloader) listening(of func(*loaded) *tls.Config) *tls.Config {
 }
 
 // Client returns the configuration to connect to a peer that holds a
-// certificate of the same CA; it is good for connections made now. The caller
+// certificate of the same CA. It is valid for connections made now. The caller
 // sets ServerName.
 func (r *Reloader) Client() *tls.Config {
 	r.check()

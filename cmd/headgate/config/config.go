@@ -237,11 +237,12 @@ func (c *Config) findSecret() {
 // hasRun reports whether the node has been started before.
 func (c *Config) hasRun() bool { return raftlog.HasRun(c.DataDir, 0) }
 
-// Guarded reports whether the peer port lets in only who proves to belong there.
+// Guarded reports whether the peer port lets in only nodes and tools that prove
+// their membership.
 func (c *Config) Guarded() bool { return c.PeerSecretFile != "" || c.PeerTLS() }
 
-// soleNodeID is the name of a node that was given none. It is fixed, and not the
-// host's: a container has another host name after each restart.
+// soleNodeID is the default name of a node. It is fixed, and not the host's: a
+// container has another host name after each restart.
 const soleNodeID = "n1"
 
 // Node is the name of this node.
@@ -252,7 +253,7 @@ func (c *Config) Node() string {
 	return c.NodeID
 }
 
-// FailurePolicy is what answers while no leader does: the default follows from
+// FailurePolicy returns what answers without a leader: the default follows from
 // durability.
 func (c *Config) FailurePolicy() string {
 	switch {

@@ -70,8 +70,8 @@ func findAlias(name string) *alias {
 }
 
 // hint is a setting by which Redis chooses how it stores values. Any number is
-// taken, and told again: it has no effect, since Headgate has one form for each
-// type.
+// accepted, and returned again. It has no effect, since Headgate has one form
+// for each type.
 type hint struct {
 	name, former string // former is the name before Redis 7, or empty
 	value        string // in a new Redis

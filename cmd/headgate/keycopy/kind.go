@@ -19,7 +19,7 @@ type item struct {
 	ends  int64       // Unix ms by the source's clock; 0 for never
 }
 
-// kind is how the values of a type travel.
+// kind says how to copy the values of a type.
 type kind struct {
 	// size asks for the number of elements, or of a string's bytes; most is
 	// the largest that the target has room for.
