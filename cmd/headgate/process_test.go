@@ -35,7 +35,7 @@ func buildAndRun(m *testing.M) int {
 		return 1
 	}
 	defer os.RemoveAll(dir)
-	args := []string{"-ldflags", "-X main.version=v0.0.0-test"}
+	args := []string{"-ldflags", "-X main.version=v0.0.0-test -X main.commit=0123abc"}
 	if subprocess.Race() { // the program under test as the tests themselves
 		args = append(args, "-race")
 		// It would sleep for a second at the end of each run, and tests run

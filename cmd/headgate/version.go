@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 )
 
-// version is set by the linker in a build by make.
-var version string
+// version and commit are set by the linker in a build by make.
+var version, commit string
 
 // buildVersion returns the version of this binary: the one that the linker set, or
 // the module's (go install …@v1.2.3), or "devel".
@@ -32,7 +32,7 @@ func versionText() string {
 // build is what version --json prints.
 type build struct {
 	Version string `json:"version"`
-	// Commit is empty if the build did not know it (go build -buildvcs=false).
+	// Commit is empty if neither make nor go build knew it.
 	Commit string `json:"commit"`
 	Go     string `json:"go"`
 	// FeatureLevel is the highest level of a cluster that this build can be part of.
@@ -40,8 +40,8 @@ type build struct {
 }
 
 func thisBuild() build {
-	b := build{Version: buildVersion(), Go: runtime.Version(), FeatureLevel: cluster.FeatureLevel()}
-	if info, ok := debug.ReadBuildInfo(); ok {
+	b := build{Version: buildVersion(), Commit: commit, Go: runtime.Version(), FeatureLevel: cluster.FeatureLevel()}
+	if info, ok := debug.ReadBuildInfo(); ok && commit == "" {
 		for _, s := range info.Settings {
 			if s.Key == "vcs.revision" {
 				b.Commit = s.Value
