@@ -11,7 +11,7 @@ func chargeCommands() []command.Spec {
 	return []command.Spec{{
 		Name: "rl.charge", Arity: -11, Flags: command.Write | command.Admin | command.Leader | command.Peers | command.NoMulti | command.SkipSlowlog, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(N), N the number of charges",
-		Summary: "Between nodes: charges once what a node admitted while it had no leader.",
+		Summary: "Between nodes: charges, once, the calls that a node admitted without a leader.",
 		Syntax:  "node number key algorithm rounding align limit period burst units [initial deadline] [charge ...]",
 		Handler: onCall(cmdCharge),
 	}}

@@ -11,7 +11,7 @@ func (s *Server) eventCommands() []command.Spec {
 	return []command.Spec{{
 		Name: "rl.events", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(N), N the number of events in the reply",
-		Summary: "Tells what has happened on this node: denials, penalties, changes of policies, and who leads.",
+		Summary: "Returns the events of this node: denials, penalties, changes of policies, and changes of the leader.",
 		Syntax:  "[SINCE id] [COUNT count]",
 		Handler: s.tellEventsTo,
 	}}

@@ -19,7 +19,7 @@ func replicationCommands() []command.Spec {
 		},
 		{
 			Name: "wait", Arity: 3, Flags: command.Wait | command.Leader | command.NoScript, Categories: command.CatBlocking | command.CatConnection, Group: "generic", Complexity: "O(1)",
-			Summary: "Waits until other nodes have everything decided so far and returns how many: 0 on a single node.",
+			Summary: "Waits until other nodes have everything decided so far, and returns how many do: 0 on a single node.",
 			Syntax:  "numreplicas timeout", Handler: onConn(cmdWait),
 		},
 		{

@@ -17,7 +17,7 @@ func serverCommands() []command.Spec {
 	return []command.Spec{
 		{
 			Name: "time", Arity: 1, Flags: flags | command.Fast | command.Forwarded | command.NoTable, Group: "server", Complexity: "O(1)",
-			Summary: "Returns the server time, the one that limits are decided by.", Handler: onConn(cmdTime),
+			Summary: "Returns the server time, by which limits are decided.", Handler: onConn(cmdTime),
 		},
 		{
 			Name: "info", Arity: -1, Flags: flags, Categories: command.CatDangerous, Group: "server", Complexity: "O(1)",
@@ -29,7 +29,7 @@ func serverCommands() []command.Spec {
 		},
 		{
 			Name: "shutdown", Arity: -1, Flags: flags | command.Admin | command.Guarded | command.NeedsConn | command.NoScript | command.NoMulti, Group: "server",
-			Complexity: "O(1)", Summary: "Stops the server: what it has received is answered first.",
+			Complexity: "O(1)", Summary: "Stops the server after answering the commands that it has received.",
 			Syntax: "[NOSAVE | SAVE] [NOW] [FORCE]", Handler: onConn(cmdShutdown),
 		},
 		{

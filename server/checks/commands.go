@@ -28,19 +28,19 @@ func holdCommands(c *Checker) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.reserve", Arity: -2, Flags: flags | command.Limit,
 		Derived: c.keys, Ahead: c.aheadReserve, Secrets: c.checkSecrets, Headless: c.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
-		Summary: "Checks a call as RL.CHECK does, and holds what it is charged until its real cost is known.",
+		Summary: "Checks a call as RL.CHECK does, and holds its charges until the real cost is known.",
 		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>] [TTL duration]",
 		Handler: c.reserve,
 	}, {
 		Name: "rl.commit", Arity: -2, Flags: flags,
 		Derived: c.heldKeys, Ahead: c.aheadSettle, Secrets: c.commitSecrets, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
-		Summary: "Settles a hold by what the call did cost: gives back the rest, or charges the difference.",
+		Summary: "Settles a hold with the real cost of the call: gives back the rest, or charges the difference.",
 		Syntax:  "hold [attribute value ...] [COST units]",
 		Handler: c.commitHold,
 	}, {
 		Name: "rl.cancel", Arity: 2, Flags: flags &^ command.DenyOOM,
 		Derived: c.heldKeys, Ahead: c.aheadSettle, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits that are held",
-		Summary: "Ends a hold and gives back what it was charged.",
+		Summary: "Ends a hold and gives back its charges.",
 		Syntax:  "hold",
 		Handler: c.cancelHold,
 	}}
@@ -64,13 +64,13 @@ func inspectCommands(c *Checker) []command.Spec {
 		Name: "rl.explain", Arity: -2, Flags: command.Readonly | command.Fast | command.Databases,
 		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: explainKeys}, Derived: c.explainedKeys, Categories: command.CatLimiter, Secrets: c.explainSecrets,
 		Group: "limiter", Complexity: "O(1); O(N) for the N entries of a log, holders of a key or limits of a policy",
-		Summary: "Tells a key's state, the limit it was last charged under, and when quota returns; or what a policy says of a caller, and why; or what a hold has been charged.",
+		Summary: "Returns a key's state, the limit of its last charge, and when quota returns; or what a policy says of a caller, and why; or the charges of a hold.",
 		Syntax:  "<key | POLICY name [attribute value ...] | HOLD hold>",
 		Handler: c.explainAny,
 	}, {
 		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
-		Summary: "Ranks keys by calls that passed, were denied, or both, lately.",
+		Summary: "Ranks keys by recent calls that passed, were denied, or both.",
 		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
 		Handler: c.top,
 		// RESET clears what operators look at, so it is guarded.

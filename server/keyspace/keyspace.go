@@ -41,7 +41,7 @@ func keyCommands() []command.Spec {
 			Complexity: "O(N), N the number of keys", Summary: "Counts the keys that exist; states have no access time.",
 			Syntax: "key [key ...]", Handler: exists},
 		{Name: "type", Arity: 2, Flags: read, Keys: one, Categories: command.CatKeyspace, Group: group,
-			Complexity: "O(1)", Summary: "Tells what a key holds: an algorithm's state, slots, or string for a counter.",
+			Complexity: "O(1)", Summary: "Returns the type of a key: an algorithm's, slots, or string for a counter.",
 			Syntax: "key", Handler: typeOf},
 		{Name: "ttl", Arity: 2, Flags: read | command.Counter, Keys: one, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(1)", Summary: "Returns the seconds until a key expires.", Syntax: "key", Handler: ttl},

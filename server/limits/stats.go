@@ -7,7 +7,7 @@ func statsCommands(totals func() Totals) []command.Spec {
 	return []command.Spec{{
 		Name: "rl.stats", Arity: 1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(S), S the number of shards",
-		Summary: "Tells how many calls passed and were denied, and what the table holds.",
+		Summary: "Returns how many calls passed and were denied, and the size of the table.",
 		Handler: stats(totals),
 	}}
 }

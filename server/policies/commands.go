@@ -69,7 +69,7 @@ func overrideCommands(e *Editor) []command.Spec {
 	set.Secrets, get.Secrets, del.Secrets = e.overrideSecrets(true), e.overrideSecrets(false), e.overrideSecrets(false)
 	return []command.Spec{{
 		Name: "rl.override", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
-		Complexity: "Depends on subcommand.", Summary: "A container for commands about what policies say for some callers.",
+		Complexity: "Depends on subcommand.", Summary: "A container for commands about overrides of policies for single callers.",
 		Subs: []command.Spec{
 			set, get, del,
 			sub("list", -3, command.Readonly, "O(N), N the number of overrides of the policy", "name [AFTER id] [COUNT count]",

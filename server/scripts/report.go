@@ -29,7 +29,7 @@ func (s *Scripts) reportCommand() command.Spec {
 	return command.Spec{
 		Name: "rl.scripts", Arity: -1, Flags: command.Readonly | command.Local | command.NoScript, Categories: command.CatLimiter | command.CatScripting,
 		Group: "limiter", Complexity: "O(N log N), N the number of known scripts, and O(K), K the number of keys looked at, at most 100000",
-		Summary: "Tells which scripts clients have sent, how they ran, what says the same in Headgate's own commands, and which counters never expire.",
+		Summary: "Returns the scripts that clients have sent, how they ran, the equivalent commands of Headgate, and counters that never expire.",
 		Syntax:  "[COUNT count]", Handler: s.report,
 	}
 }
