@@ -12,16 +12,16 @@ import (
 	"github.com/headgate-io/headgate/server/decisions"
 )
 
-// Caller runs commands without a socket, for other fronts and for scripts: the
-// same table, modes, durability, forwarding and failure policy as for a client.
-// Get one from [Server.Caller].
+// Caller runs commands without a socket, for other fronts and for scripts. They use the
+// same table, modes, durability, forwarding and failure policy as a client's.
+// [Server.Caller] returns it.
 //
 // # How it works
 //
-// A call borrows a line: a connection whose driver is the goroutine that calls,
-// with a lane of its own. What would make a client wait - a commit, the leader, a
-// worker, CLIENT PAUSE - makes the goroutine wait for the posts that end it.
-// Lines are made when they are needed, at most maxLines, and kept until Shutdown.
+// A call borrows a line: a connection with a lane of its own, whose driver is the goroutine
+// that calls. Where a client would wait - for a commit, the leader, a worker, CLIENT PAUSE
+// - the goroutine waits for the posts that end the wait. Lines are made when they are
+// needed, at most maxLines, and kept until Shutdown.
 //
 // All methods may be called by any goroutine.
 type Caller struct {
@@ -36,7 +36,7 @@ type Caller struct {
 	// gone is closed when the server ends and no line is borrowed.
 	gone chan struct{}
 
-	// cut is closed when the server ends without waiting for what is under way.
+	// cut is closed when the server ends without waiting for running calls.
 	cut chan struct{}
 }
 
@@ -47,21 +47,20 @@ const (
 	lineKept = 32 << 10
 )
 
-// Errors of a call that has not been executed.
+// Errors of a call that was not executed.
 var (
-	// ErrBusy tells that too many calls are under way.
+	// ErrBusy is returned if too many calls are running.
 	ErrBusy = errors.New("too many calls at a time")
-	// ErrNeedsConnection tells that a command acts on its connection, such as
-	// MULTI or SUBSCRIBE, and a Caller has none.
+	// ErrNeedsConnection is returned for a command that acts on its connection, such as
+	// MULTI or SUBSCRIBE: a Caller has none.
 	ErrNeedsConnection = errors.New("the command needs a connection")
 )
 
-// ErrCutOff tells that Shutdown did not wait for a call, which may have been
-// executed, or may still be.
+// ErrCutOff is returned if Shutdown did not wait for a call. It may have been executed, or
+// may still be.
 var ErrCutOff = errors.New("cut off by the end of the server")
 
-// ReplyError is an error reply as a client would get it; it begins with its
-// code.
+// ReplyError is an error reply in the form that a client gets; it begins with its code.
 type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
@@ -69,14 +68,12 @@ func (e ReplyError) Error() string { return string(e) }
 // Caller returns the server's Caller.
 func (s *Server) Caller() *Caller { return &s.caller }
 
-// Routes returns a set of routes by the name of its record, `routes/` and a name, or
-// nil.
+// Routes returns a set of routes by the name of its record, `routes/` and a name, or nil.
 func (c *Caller) Routes(name string) *policy.Routes { return c.srv.policies.Routes(name) }
 
-// Do runs a command and returns its reply, in RESP3. args are not kept. Its
-// error is ErrBusy, ErrNeedsConnection, or, after Shutdown, ErrClosed, and with these
-// nothing was executed; or ErrCutOff or that of ctx. What the command itself answers
-// is in the reply, errors too.
+// Do runs a command and returns its reply, in RESP3. It does not keep args. After ErrBusy,
+// ErrNeedsConnection, and ErrClosed after Shutdown, nothing was executed. It also returns
+// ErrCutOff and the error of ctx. The command's own errors are in the reply.
 func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	if len(args) == 0 {
 		return resp.Reply{}, errors.New("no command")
@@ -94,16 +91,15 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	return c.run(ctx, ln, args)
 }
 
-// Pipeline runs commands as a client would have sent them, one behind the other
-// and none cut short, and appends their replies to dst, in RESP3 and in the order of
-// the commands. So they are run like any pipeline: they reach the leader
-// together, and their replies wait together. commands are not kept. Commands
-// that act on their connection are answered as if they did not exist. from, which may
-// be nil, tells the decision log whence they come.
+// Pipeline runs commands and appends their replies to dst, in RESP3 and in their order.
+// commands are as a client would send them, one after the other and complete. They run like
+// any pipeline: they reach the leader together, and their replies wait together. Pipeline
+// does not keep commands. Commands that act on their connection are answered as if they did
+// not exist. The decision log shows from, which may be nil.
 //
-// Its error is ErrBusy, ErrClosed, ErrCutOff or that of ctx, as Do's; dst is then
-// what it was. On a node that leads, without waiting for commits, it allocates nothing
-// if dst has room and the replies are less than 32 KiB.
+// Its error is ErrBusy, ErrClosed, ErrCutOff or that of ctx, as for Do; dst is then
+// unchanged. On a node that leads, without waiting for commits, it allocates nothing if dst
+// has room and the replies are less than 32 KiB.
 func (c *Caller) Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error) {
 	return c.pipeline(ctx, from, Client{}, dst, commands)
 }
@@ -122,7 +118,7 @@ func (c *Caller) pipeline(ctx context.Context, from decisions.Asker, who Client,
 		return dst, err
 	}
 	ln.behalf = who
-	if from != nil && mode(c.srv.mode.Load())&modeDecisions != 0 { // which may outlast the caller's interest
+	if from != nil && mode(c.srv.mode.Load())&modeDecisions != 0 { // it may outlast the caller's interest
 		ln.origin = from.Origin()
 	}
 	ln.begin(func() { ln.input(commands) })
@@ -148,8 +144,8 @@ func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, 
 	return resp.DecodeReply(ln.out)
 }
 
-// finish waits for the replies of a line. With an error they are nobody's, and
-// the line is not the caller's any more.
+// finish waits for the replies of a line. After an error nobody gets them, and the caller
+// no longer owns the line.
 func (c *Caller) finish(ctx context.Context, ln *line) error {
 	switch err := ln.wait(ctx); {
 	case errors.Is(err, ErrCutOff): // the line ends with the server
@@ -163,7 +159,7 @@ func (c *Caller) finish(ctx context.Context, ln *line) error {
 		return ctx.Err()
 	case ln.killed:
 		c.giveBack(ln)
-		return ReplyError("ERR the reply is more than client-output-buffer-limit")
+		return ReplyError("ERR the reply exceeds client-output-buffer-limit")
 	}
 	return nil
 }
@@ -209,8 +205,8 @@ func (c *Caller) giveBack(ln *line) {
 	}
 }
 
-// close refuses further calls and waits for those under way, until ctx is done:
-// then it ends them.
+// close refuses further calls and waits for running ones until ctx is done. Then it ends
+// them.
 func (c *Caller) close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed, c.gone = true, make(chan struct{})
@@ -232,13 +228,13 @@ func (c *Caller) close(ctx context.Context) error {
 	}
 }
 
-// line is a connection without a socket: it belongs to the goroutine that has
-// borrowed it, which is its driver thread.
+// line is a connection without a socket. The goroutine that has borrowed it owns it, and is
+// its driver thread.
 type line struct {
 	conn
 	origin decisions.Origin // of the call, while there is a decision log
 	out    []byte           // the reply
-	woken  chan struct{}    // capacity 1: something has been posted
+	woken  chan struct{}    // capacity 1: something was posted
 }
 
 func (s *Server) newLine() *line {
@@ -254,13 +250,13 @@ func (s *Server) newLine() *line {
 	l.called = true
 	s.lanesMu.Unlock()
 	s.bindConn(&ln.conn, l, ln, -1, "caller", "")
-	ln.authenticated() // within the process nobody asks for a password
+	ln.authenticated() // within the process no password is needed
 	ln.become(true)
 	ln.resp3 = true
 	return ln
 }
 
-// begin runs what execute does, as far as that goes without waiting.
+// begin calls execute, which runs until it must wait.
 func (ln *line) begin(execute func()) {
 	ln.out = ln.out[:0]
 	ln.lane.begin()
@@ -292,14 +288,14 @@ func (ln *line) over() bool {
 
 var errInterrupted = errors.New("interrupted")
 
-// wait runs what is posted until the call is over. Its error is errInterrupted
-// when ctx is done, and ErrCutOff when the server waits no longer.
+// wait runs posts until the call is over. Its error is errInterrupted when ctx is done, and
+// ErrCutOff when the server waits no longer.
 func (ln *line) wait(ctx context.Context) error {
 	for !ln.over() {
 		select {
 		case <-ln.woken:
 			ln.lane.runPosts()
-		case <-ctx.Done(): // asked for only here: it may make a channel
+		case <-ctx.Done(): // only here, because it may allocate a channel
 			ln.giveUp()
 			return errInterrupted
 		case <-ln.srv.caller.cut:
@@ -310,7 +306,7 @@ func (ln *line) wait(ctx context.Context) error {
 	return nil
 }
 
-// giveUp ends what waits, rather than works, for the call.
+// giveUp ends what only waits for the call, and lets work continue.
 func (ln *line) giveUp() {
 	if ln.cancel != nil {
 		ln.cancel()

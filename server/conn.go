@@ -11,18 +11,18 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// conn is a connection as a state machine: bytes in, commands, bytes out. It
-// knows no socket and starts no goroutine. A driver owns it: the epoll loop, or
-// the goroutines of a TLS or unix connection.
+// conn is a connection as a state machine: bytes in, commands, bytes out. It knows no
+// socket and starts no goroutine. A driver owns it: the epoll loop, or the goroutines of a
+// TLS or unix connection.
 //
 // # Threads
 //
-// Every method and every field that is not atomic belongs to the connection's
-// driver thread: the goroutine of the loop, or whoever holds the lock of a
-// goroutine driver. All connections of one thread share a lane, which holds
-// what a batch needs and an idle connection does not: the session, the time,
-// scratch buffers. Another goroutine reaches a connection only by posting a
-// function to its thread (conn.post); a post to a closed connection is dropped.
+// Every method and every field that is not atomic belongs to the connection's driver
+// thread: the goroutine of the loop, or the holder of a goroutine driver's lock. All
+// connections of one thread use the same lane. It holds what a batch needs and an idle
+// connection does not: the session, the time, scratch buffers. Another goroutine reaches a
+// connection only by posting a function to its thread (conn.post). A post to a closed
+// connection is dropped.
 //
 // # The driver's side
 //
@@ -37,48 +37,47 @@ import (
 //	    if c.done()     close
 //	lane.end()
 //
-// Input that cannot run yet (half a command, or all of it while stalled) is
-// copied into the connection's own buffer; a connection that waits for its
-// next command holds none. While c.stall is not 0 the driver stops reading, so
-// that a client which is ahead of its replies fills its own socket and nobody
-// else's memory.
+// Input that cannot run yet is copied into the connection's own buffer: half a command, or
+// all input while stalled. A connection that waits for its next command has no buffer.
+// While c.stall is not 0 the driver stops reading. So a client that is ahead of its replies
+// fills its own socket, not the server's memory.
 //
-// # Replies in order, held or not
+// # Replies in order, parked or not
 //
 // A handler writes one reply into c.w. It leaves with the batch, unless
 //
 //   - the call waits for a commit (command.Commit): the effect is decided but
 //     not yet committed. The reply goes to c.parkedBytes as part of a segment with that
-//     ticket. The connection is then *parked*: it goes on parsing and deciding,
-//     and since replies leave in command order, every later reply queues behind
-//     (with its own ticket, or with ticket 0: it waits for its predecessors and
-//     for nothing else). Consecutive replies of one ticket share a segment. At
-//     max-waiting-replies the connection stalls (stallParked) until some leave.
+//     ticket. The connection is then *parked*. It goes on parsing and deciding. Replies
+//     leave in command order, so every later reply queues behind: with its own ticket,
+//     or with ticket 0 if it only waits for its predecessors. Consecutive replies of
+//     one ticket are one segment. At max-waiting-replies the connection stalls
+//     (stallParked) until some leave.
 //   - the handler called block(job): the command takes too long for this
 //     thread and runs on a worker. The connection stalls (stallWorker), since
-//     the next command may depend on this one; the job's reply takes the
+//     the next command may depend on this one. The job's reply takes the
 //     command's place in the order.
 //
-// A batch takes turnTime at most, and a command more: see lane.spend. Then the
-// connections that have more input stall (stallTurn) until the thread has served
-// the others. So does one whose last input was heavy (weighWork), as soon as it has
-// more: a loop looks for light input between two batches of heavy ones, and streams
-// take a place of Server.heavy.
+// A batch takes turnTime at most, and a command more: see lane.spend. Then the connections
+// that have more input stall (stallTurn) until the thread has served the others. A
+// connection whose last input was heavy (weighWork) stalls as soon as it has more: a loop
+// looks for light input between two batches of heavy ones, and streams take a place of
+// Server.heavy.
 //
-// Partition.Release(upTo, err) completes every ticket up to upTo: released
-// segments join the output; with an error each reply of a segment that carries
-// a ticket is replaced by that error (a segment knows how many it holds), and
-// the replies in between that wait for no ticket stay what they are.
+// Partition.Release(upTo, err) completes every ticket up to upTo. Released segments join
+// the output. After an error each reply of a segment that has a ticket is replaced by that
+// error; a segment knows how many it holds. Replies in between that wait for no ticket stay
+// as they are.
 //
-// A ticket that is completed before its reply is held is found by the settle
-// that follows; see Partition.Release for why none can be missed.
+// A ticket may complete before its reply is parked. The settle that follows finds it; see
+// Partition.Release for why none is missed.
 //
 // # The end
 //
-// closes: no more commands; close once everything owed has left (QUIT, an
-// error of the protocol, an end of input). Before it a connection may depart,
-// which loses nothing that has arrived: see departure.go. kill: close now, and
-// drop everything.
+// closes: the connection runs no more commands, and closes once all replies have left
+// (QUIT, an error of the protocol, an end of input). Before that a connection may depart,
+// which loses nothing that has arrived: see departure.go. kill: it closes now, and drops
+// everything.
 type conn struct {
 	srv  *Server
 	lane *lane
@@ -90,17 +89,17 @@ type conn struct {
 	onWorker
 	parking
 
-	share turns.Share // what its slow steps have had of late: see turns
+	share turns.Share // the time that its slow steps have had of late: see turns
 
 	frame   *frame // commands on their way to the leader
 	relayed bool   // the peer is a node that forwards its clients' commands
-	behalf  Client // whose the commands are, if another node or the caller of a line says so
+	behalf  Client // the client, if another node or the caller of a line has named it
 
-	// What is going on.
+	// The present state.
 	stall   stall
-	heavy   uint8 // for so many batches more its input waits for that of others
+	heavy   uint8 // for so many more batches its input waits for that of others
 	mode    mode
-	db      uint8 // the database that its commands are about
+	db      uint8 // the database of its commands
 	resp3   bool
 	inExec  bool
 	eof     bool // the peer sends no more
@@ -108,15 +107,15 @@ type conn struct {
 	closed  bool // the driver has let go
 	ending  ending
 	pending int // output bytes that wait for the socket
-	output  int // what the driver holds for output, in bytes
-	sent    int // what the frame takes, while there is one
+	output  int // memory of the driver for output, in bytes
+	sent    int // memory of the frame, while there is one
 
 	tx         *transaction       // after MULTI
 	cancel     context.CancelFunc // ends a WAIT, if there is one
 	watched    watches
 	subscriber pubsub.Subscriber
 
-	// meta and the activity are read by CLIENT LIST on any thread.
+	// Any thread reads meta and the activity, for CLIENT LIST.
 	meta       atomic.Pointer[clientMeta]
 	lastCmd    atomic.Pointer[command.Spec]
 	lastActive atomic.Int64 // lane.now of its last batch
@@ -124,7 +123,7 @@ type conn struct {
 	inbox      inbox
 }
 
-// identity is what a connection is called. It does not change once others see it.
+// identity names a connection. It does not change once others see it.
 type identity struct {
 	id      uint64 // 0 for a Caller's line
 	addr    string
@@ -133,39 +132,39 @@ type identity struct {
 	created int64 // Unix ns of the wall clock
 }
 
-// kept is the input of a connection, as far as it has not run.
+// kept is the input of a connection that has not run.
 type kept struct {
 	parser   resp.Parser
 	limits   *resp.Limits
 	in       []byte // input that has not run, from inOff on
 	inOff    int
-	deferred [][]byte // a parsed command that has to wait, before in
-	unrun    bool     // it, or input, was kept because of a stall, not for being half a command
+	deferred [][]byte // a parsed command that must wait, before in
+	unrun    bool     // it, or input, was kept because of a stall, not because it is half a command
 }
 
 // onWorker is the command of a connection that runs on a worker.
 type onWorker struct {
 	job        *spending // runs on a worker, or waits for one
-	jobArgs    [][]byte  // of the command that runs on a worker, for the slow log
-	jobPortion uint8     // of the lane, that it is about
+	jobArgs    [][]byte  // of the command on the worker, for the slow log
+	jobPortion uint8     // the index of the portion in the lane
 	jobSince   uint64    // the portion's since of its batch, if it decides; else 0
 	jobCommits bool      // its reply waits for its commit
-	jobStrict  bool      // and tells if that fails, whatever the durability
-	muteJob    bool      // its reply is not wanted (CLIENT REPLY)
+	jobStrict  bool      // and is an error if that fails, whatever the durability
+	muteJob    bool      // its reply is suppressed (CLIENT REPLY)
 }
 
-// parking has the replies of a connection that wait for their commit: see park.
+// parking holds the replies of a connection that wait for their commit: see park.
 type parking struct {
 	parkedBytes   []byte
 	segments      []segment
 	parkedReplies int
-	parkedAt      int // position in lane.parked, from 1; 0 is none
+	parkedAt      int // position in lane.parked, from 1; 0 if it is not in it
 }
 
 // driver is what a connection needs from its driver.
 type driver interface {
-	// settle moves output out and lets stalled input run; see conn. It must
-	// be called on the driver thread.
+	// settle moves output out and lets stalled input run; see conn. It must be called on
+	// the driver thread.
 	settle()
 }
 
@@ -174,15 +173,15 @@ type stall uint8
 
 const (
 	stallWorker stall = 1 << iota // a command of it runs on a worker
-	stallParked                   // max-waiting-replies are held
+	stallParked                   // max-waiting-replies are parked
 	stallOutput                   // the peer reads its replies too slowly
 	stallPause                    // CLIENT PAUSE
 	stallLeader                   // commands of it are on their way to the leader
-	stallTurn                     // its turn is over: others of its thread go first
+	stallTurn                     // others of its thread go first
 )
 
-// mode is a set of reasons why a command needs more than a call of its
-// handler. The server's own (MONITOR, …) are in lane.mode.
+// mode is a set of reasons why a command needs more than a call of its handler. The
+// server's own bits (MONITOR, …) are in lane.mode.
 type mode uint32
 
 const (
@@ -201,11 +200,11 @@ const (
 	modePaused    // CLIENT PAUSE is on
 	modeTimeAll   // slowlog-log-slower-than is too low to time slow commands only
 	modeSample    // this batch's first command is timed
-	modeDecisions // there is a decision log
+	modeDecisions // the decision log is on
 
 	modeElsewhere // this node does not decide: see leader.go
 	modeWaiting   // every reply about keys waits for its commit
-	modeDurable   // so do those that did not say ASYNC
+	modeDurable   // every reply without ASYNC waits for its commit
 	modeCrossing  // the command's keys are of several partitions
 )
 
@@ -215,8 +214,8 @@ func (c *conn) now() int64 { return c.lane.now }
 // error replies an error; msg begins with its code.
 func (c *conn) error(msg string) { c.w.Error(msg) }
 
-// post runs fn on the connection's driver thread, soon, unless it is closed by
-// then. It may be called by any goroutine and does not wait.
+// post runs fn on the connection's driver thread, soon, unless it is closed by then. Any
+// goroutine may call it. It does not wait.
 func (c *conn) post(fn func()) { c.lane.post(c, fn) }
 
 // input takes bytes from the peer and runs the commands that they complete.
@@ -264,12 +263,13 @@ func (c *conn) keep(data []byte) {
 	c.in = append(c.in, data...)
 }
 
-// keepFactor is how much room kept input gets for a long argument at a time: what has
-// come of it is copied once or twice, and who just announces one gets little.
+// keepFactor bounds the room of a long argument: so many times the bytes that have arrived.
+// So these are copied once or twice, and a client that only announces an argument gets
+// little.
 const keepFactor = 8
 
-// endOfInput reports whether the peer sends no more. What it has sent still runs,
-// and its replies are still sent.
+// endOfInput notes that the peer sends no more. What it has sent still runs, and its
+// replies are still sent.
 func (c *conn) endOfInput() {
 	c.eof = true
 	if c.stall == 0 {
@@ -311,8 +311,8 @@ func (c *conn) resume() {
 	}
 }
 
-// run executes the complete commands of buf until something stalls or closes
-// the connection, and returns how many bytes are done with.
+// run executes the complete commands of buf until something stalls or closes the
+// connection. It returns how many bytes are done.
 func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
@@ -327,7 +327,7 @@ func (c *conn) run(buf []byte) int {
 			l.args = args
 		}
 		if err != nil && c.frame != nil {
-			// The error's turn comes after the replies of the leader.
+			// The error comes after the replies of the leader.
 			c.stall |= stallLeader
 			break
 		}
@@ -354,7 +354,7 @@ func (c *conn) run(buf []byte) int {
 	return n
 }
 
-// weighWork notes how much work a batch of input was.
+// weighWork notes the work of a batch of input.
 func (c *conn) weighWork(units int) {
 	if units > unitsOfLight {
 		c.heavy = heavyBatches
@@ -363,7 +363,7 @@ func (c *conn) weighWork(units int) {
 	}
 }
 
-// runOne runs a parsed command of size bytes; an empty one is nothing.
+// runOne runs a parsed command of size bytes. An empty one does nothing.
 func (c *conn) runOne(args [][]byte, size int) {
 	if len(args) == 0 {
 		return
@@ -379,8 +379,7 @@ func (c *conn) runOne(args [][]byte, size int) {
 	}
 }
 
-// endTurn stalls the connection until the other connections of its thread have
-// had their turn.
+// endTurn stalls the connection until the other connections of its thread are served.
 func (c *conn) endTurn() {
 	if c.stall&stallTurn != 0 {
 		return
@@ -390,8 +389,8 @@ func (c *conn) endTurn() {
 	c.lane.rouseForTurns()
 }
 
-// queued tells how many bytes of output wait for the socket, and ends
-// stallOutput once half of the soft limit has gone.
+// queued sets how many bytes of output wait for the socket. It ends stallOutput once half
+// of the soft limit has gone.
 func (c *conn) queued(n int) {
 	c.pending = n
 	if c.inbox.behind {
@@ -404,7 +403,7 @@ func (c *conn) queued(n int) {
 	}
 }
 
-// killForOutput closes the connection for output of more than
+// killForOutput closes the connection because its output exceeds
 // client-output-buffer-limit.
 func (c *conn) killForOutput() {
 	if !c.killed {
@@ -413,15 +412,15 @@ func (c *conn) killForOutput() {
 	}
 }
 
-// kill closes the connection now; replies still owed are lost.
+// kill closes the connection now. Replies that have not left are lost.
 func (c *conn) kill() { c.killed, c.ending = true, closes }
 
-// done reports whether the driver is to close the connection.
+// done reports whether the driver must close the connection.
 func (c *conn) done() bool {
 	return c.killed || c.ending == closes && c.pending == 0 && len(c.segments) == 0 && c.stall&(stallWorker|stallLeader) == 0
 }
 
-// idleLimit is how long the connection may be idle; 0 is for ever.
+// idleLimit returns how long the connection may be idle; 0 means for ever.
 func (c *conn) idleLimit() time.Duration {
 	if c.relayed {
 		return relayedIdle
@@ -429,9 +428,9 @@ func (c *conn) idleLimit() time.Duration {
 	return c.srv.runtime.Load().Timeout
 }
 
-// expired reports whether the connection has been idle, or (with output waiting
-// and none taken since waitingSince) its peer deaf, for longer than allowed.
-// Subscribers, and those who wait for the server, are not idle.
+// expired reports whether the connection has been idle for too long. With waiting output it
+// reports whether the peer has taken none since waitingSince for too long. Subscribers, and
+// clients that wait for the server, are not idle.
 func (c *conn) expired(now, waitingSince int64) bool {
 	if t := c.srv.cfg.WriteTimeout; t > 0 && c.pending > 0 && now-waitingSince > int64(t) {
 		c.srv.stats.counts[countTimeoutKills].Add(1)
@@ -467,8 +466,8 @@ func (c *conn) release() {
 	c.srv.forget(c)
 }
 
-// clientMeta is what CLIENT LIST shows and the hot path does not touch. It is
-// replaced as a whole, so that any thread may read it.
+// clientMeta is what CLIENT LIST shows and commands do not need. It is replaced as a whole,
+// so that any thread may read it.
 type clientMeta struct {
 	name, libName, libVersion string
 	resp3                     bool
@@ -485,8 +484,8 @@ func (c *conn) setMeta(change func(*clientMeta)) {
 	c.meta.Store(&m)
 }
 
-// resetSession puts the connection into the state of a new one, its name
-// included and its id excepted.
+// resetSession gives the connection the state of a new one, including its name, but not its
+// id.
 func (c *conn) resetSession() {
 	c.tx = nil
 	c.watched.end()

@@ -7,19 +7,18 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// answerElsewhere answers a command that only the leader may execute, on a node that is
-// not the leader.
+// answerElsewhere answers a command that only the leader may execute, on another node.
 func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	switch {
 	case cmd.Flags&command.Exec != 0 && len(c.watched.keys) > 0:
-		// Its condition can neither be checked here nor sent along.
+		// Its watches can neither be checked here nor sent along.
 		c.endTransaction()
 		c.w.NullArray()
 	case l.role == partition.Stalled && c.mode&modeRefusing == 0:
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errStalled)
 	case c.relayed:
-		// Never forwarded twice; the node that forwarded it may try another.
+		// A command is never forwarded twice. The node that forwarded it may try another.
 		c.takeTx(cmd)
 		if l.role == partition.Handover {
 			c.error(partition.TextHandover)
@@ -31,11 +30,11 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 	case l.role == partition.Orphaned && !c.lane.part.HandingOver():
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.Flags&command.OwnConn != 0:
-		c.error("ERR " + cmd.Upper + " needs a connection to the leader: this node forwards single commands and transactions")
+		c.error("ERR " + cmd.Upper + " needs a connection to the leader: this node only forwards single commands and transactions")
 	case cmd.Flags&command.Exec != 0 && c.tx.unforwardable() != "":
 		name := c.tx.unforwardable()
 		c.endTransaction()
-		c.error("EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute " + name + " for clients of another node")
+		c.error("EXECABORT Transaction discarded: the leader does not execute " + name + " for clients of another node")
 	default:
 		l.count(cmd)
 		if l.mode&modeMonitors != 0 {
@@ -50,8 +49,8 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 	}
 }
 
-// takeTx ends the transaction of an EXEC and returns it; of another command it
-// returns nil.
+// takeTx ends the transaction of an EXEC and returns it; for another command it returns
+// nil.
 func (c *conn) takeTx(cmd *command.Spec) *transaction {
 	if cmd.Flags&command.Exec == 0 {
 		return nil
@@ -61,8 +60,8 @@ func (c *conn) takeTx(cmd *command.Spec) *transaction {
 	return tx
 }
 
-// unforwardable names a queued command that acts on its own connection or node,
-// which on the leader would be another; empty if there is none.
+// unforwardable returns the name of a queued command that acts on its own connection or
+// node, which on the leader would be another; empty if there is none.
 func (tx *transaction) unforwardable() string {
 	for _, q := range tx.queue {
 		if q.cmd.Flags&command.Forwarded == 0 || q.cmd.Flags&command.OwnConn != 0 {
@@ -72,9 +71,9 @@ func (tx *transaction) unforwardable() string {
 	return ""
 }
 
-// referral is the error of a command with keys inside MULTI when clients are sent to
-// the leader, "" for none: as in Redis Cluster they learn of it before EXEC. Sharded
-// channels are refused too: whoever publishes must find the node of the subscribers.
+// referral returns the error of a command with keys inside MULTI if clients are sent to the
+// leader, else "". As in Redis Cluster they learn of it before EXEC. Sharded channels are
+// refused too: a publisher must find the node of the subscribers.
 func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	sharded := len(cmd.Channels.Positions(args, nil)) > 0
 	if !sharded && (c.tx == nil || !cmd.HasKeys()) || c.relayed || !c.redirects() ||
@@ -91,19 +90,19 @@ func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	return ""
 }
 
-// awaitsLeader reports whether clients cannot be sent to the leader yet since
-// leadership is being handed over: their commands wait, and are forwarded.
+// awaitsLeader reports whether clients cannot be sent to the leader yet, because leadership
+// is being handed over. Their commands wait, and are forwarded.
 func (c *conn) awaitsLeader() bool {
 	return c.lane.role == partition.Handover || c.lane.role == partition.Following && c.srv.view().leads()
 }
 
-// redirects reports whether the client is told where the leader is. A Caller's
-// commands are always forwarded.
+// redirects reports whether the client is told where the leader is. A Caller's commands are
+// always forwarded.
 func (c *conn) redirects() bool { return c.srv.cfg.Redirect == RedirectMoved && c.id != 0 }
 
-// sendsAway reports whether redirect answers a command: one whose keys tell its client
-// where to go, or that reads without naming a key. What writes without naming a key,
-// such as RL.CHECK, is forwarded: a client may send it to any node.
+// sendsAway reports whether redirect answers a command: its keys tell the client where to
+// go, or it reads without naming a key. A command that writes without naming a key, such as
+// RL.CHECK, is forwarded: a client may send it to any node.
 func (c *conn) sendsAway(cmd *command.Spec) bool {
 	if !c.redirects() || c.awaitsLeader() {
 		return false
@@ -141,7 +140,7 @@ func (tx *transaction) firstWithKeys() *queued {
 	return nil
 }
 
-// moved is the error that sends a client to the leader.
+// moved returns the error that sends a client to the leader.
 func moved(cmd *command.Spec, args [][]byte, addr string) string {
 	slot := 0
 	if at := cmd.Slots().Positions(args, nil); len(at) > 0 {
@@ -151,8 +150,8 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 }
 
 // answerUndecided answers a command that no leader has answered, as the failure policy
-// says; tx is the transaction of an EXEC. sent tells that the leader may have
-// executed it; down is the error otherwise.
+// says. tx is the transaction of an EXEC. sent reports that the leader may have executed
+// it; down is the error otherwise.
 func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
 	if by, _ := c.headless(cmd, args); by != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent) {
 		return

@@ -14,9 +14,9 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// execute runs one command: the hot path. A plain command costs one lookup,
-// one call and a few predictable branches; every exception (authentication,
-// MULTI, MONITOR, timing, …) has its bit in a mode and goes through carefully.
+// execute runs one command: the hot path. A plain command costs one lookup, one call and a
+// few predictable branches. Every exception (authentication, MULTI, MONITOR, timing, …) has
+// a bit in a mode and goes through carefully.
 func (c *conn) execute(args [][]byte) {
 	l := c.lane
 	cmd := l.find(args)
@@ -55,8 +55,8 @@ func (c *conn) handle(call *command.Call, cmd *command.Spec, args [][]byte) {
 	cmd.Handler(call)
 }
 
-// carefully runs a command that execute has no short way for. The order of the
-// checks is Redis's.
+// carefully runs a command for which execute has no short way. The order of the checks is
+// Redis's.
 func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	m := c.mode | l.mode
@@ -126,7 +126,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	}
 }
 
-// notFound is the error for args that are no command of this connection's.
+// notFound returns the error for args that this connection has no command for.
 func (c *conn) notFound(args [][]byte) string {
 	if c.relayed {
 		return fmt.Sprintf("NOPERM '%s' %s", command.Clip(args[0], 128), errNotForwarded)
@@ -136,8 +136,8 @@ func (c *conn) notFound(args [][]byte) string {
 
 const errNotForwarded = "is not accepted from another node"
 
-// refuse replies an error to a command that is not run; within MULTI it spoils
-// the transaction.
+// refuse replies an error to a command that is not run. Within MULTI it spoils the
+// transaction.
 func (c *conn) refuse(msg string) {
 	if c.tx != nil {
 		c.tx.spoiled = true
@@ -147,9 +147,9 @@ func (c *conn) refuse(msg string) {
 	c.error(msg)
 }
 
-// call runs a command that has passed every check, and times it when it is not
-// a fast one, or this batch is sampled, or the slow log asks for all. A script is
-// as a fast one: eval times those that are interpreted, unless call does.
+// call runs a command that has passed every check. It times the command if it is not fast,
+// if this batch is sampled, or if the slow log asks for all. A script counts as fast: eval
+// times interpreted ones, unless call does.
 func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
@@ -188,13 +188,13 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	}
 }
 
-// securityRisk reports whether a command's name is one that a browser, made to
-// post to this port, would send first.
+// securityRisk reports whether a browser that is made to post to this port would send this
+// command name first.
 func securityRisk(name []byte) bool {
 	return command.EqualFold(name, "post") || command.EqualFold(name, "host:")
 }
 
-// withholdReply drops what a command replied from start on, as CLIENT REPLY
+// withholdReply drops the reply that a command has written from start on, as CLIENT REPLY
 // asks. Confirmations of subscriptions are no replies.
 func (c *conn) withholdReply(cmd *command.Spec, start int) {
 	confirmed := cmd != nil && cmd.Confirms() && len(c.w.B) > start && c.w.B[start] != '-'
@@ -208,14 +208,15 @@ func (c *conn) withholdReply(cmd *command.Spec, start int) {
 	}
 }
 
-// block runs job on a worker, for a command that may take more than 100 µs:
-// the reply is what job writes. The connection executes nothing until then;
-// everyone else goes on. job must not touch the connection, its session, or the
-// command's arguments (copy them). Within EXEC it runs at once.
+// block runs job on a worker, for a command that may take more than 100 µs. job writes the
+// reply. The connection executes nothing until then; all others continue. job must not
+// touch the connection, its session, or the command's arguments, but copies of them. Within
+// EXEC it runs at once.
 func (c *conn) block(job func(w *resp.Writer)) { c.blockKeeping(0, job) }
 
-// refused makes an error of the reply of a job that found no room for it. Who has
-// sent a command that writes is to learn no more than that its outcome is unknown.
+// refused handles the reply of a job that found no memory: it becomes an error. A client
+// whose command writes must not learn more than that its outcome is unknown, so its
+// connection is closed.
 func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
 	switch {
 	case !w.Refused:
@@ -227,7 +228,7 @@ func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
 	}
 }
 
-// turnClient is who the connection's client is to those who share turns.
+// turnClient returns the connection's client for the turns of slow steps.
 func (c *conn) turnClient() turns.Client {
 	address, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
@@ -264,11 +265,11 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 // MostReply implements command.Host.
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
-// largeJob is the size of a command whose job may have taken so much memory that it is
-// worth to give it back: a file of policies takes ten times its length.
+// largeJob is the size of a command from which on its job may have taken much memory that
+// should be given back: a file of policies takes ten times its length.
 const largeJob = 1 << 20
 
-// blockKeeping is block for a job that holds on to size bytes of its command.
+// blockKeeping is block for a job that holds size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 	c.blockSync(size, func() {}, func(w *resp.Writer, _ *memory.Spending, _ *turns.Turn) command.SyncMode {
 		job(w)
@@ -276,12 +277,11 @@ func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 	})
 }
 
-// blockSync is blockKeeping for a job that finds out by itself whether its reply is
-// one of a call with SYNC, that takes what it needs of spent, and has a turn if it is
-// one that takes turns. over is called when the job has ended, or will never begin:
-// its connection is closed first, it is dropped for its memory, or it is refused. All
-// that wait hold on to no more than client-query-buffer-limit, as one client may have
-// of them as many as it has connections.
+// blockSync is blockKeeping for a job that returns the durability of its reply. job takes
+// its memory from spent, and has a turn if its command is a slow step. over is called when
+// the job has ended or will never begin, because the connection is closed, or the job is
+// dropped or refused. All waiting jobs hold at most client-query-buffer-limit together,
+// since one client may have many connections with a job each.
 func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {
 	p, spent := c.srv.workers, c.srv.memory.spend(c)
 	refuse := func(msg string) {
@@ -309,7 +309,7 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 	cmd, part := c.lane.call.Spec, c.lane.part
 	decides := c.decides(cmd)
 	held := len(c.segments) > 0 || decides && c.lane.mode&(modeWaiting|modeDurable) != 0
-	c.lastCmd.Store(cmd) // which the job may list
+	c.lastCmd.Store(cmd) // the job may list it
 	reply := func(mode command.SyncMode, took time.Duration) {
 		over()
 		ticket := uint64(0)
@@ -359,9 +359,9 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 	}
 }
 
-// blockAside runs job on a goroutine of its own, for a command that waits rather
-// than works. ctx ends with the connection or the server; within EXEC it has
-// ended, and job runs at once.
+// blockAside runs job on a goroutine of its own, for a command that waits rather than
+// works. ctx ends with the connection or the server. Within EXEC it has ended, and job runs
+// at once.
 func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if c.inExec {
@@ -384,8 +384,8 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 	}()
 }
 
-// unblock takes the reply of a worker, whose job ended under ticket if it
-// decided, and is one of a call of that mode.
+// unblock takes the reply of a worker. ticket is that of a job that decided, and mode the
+// SYNC or ASYNC of its call.
 func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 	start := len(c.w.B)
 	c.job = nil
@@ -409,7 +409,7 @@ func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 	case len(w.Parts) > 0:
 		c.lane.parts = append(append(c.lane.parts, c.w.B), w.Parts...)
 		c.w.B, start = w.B, 0
-	case start == 0 && cap(w.B) > outputKept: // nobody else's any more
+	case start == 0 && cap(w.B) > outputKept: // nobody else uses it any more
 		c.w.B = w.B
 	default:
 		c.w.B = append(c.w.B, w.B...)

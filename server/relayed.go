@@ -8,20 +8,19 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// relayedIdle is how long a stream of another node stays without traffic, and
-// without a command under way: twice what the other node keeps it idle. A node
-// that is gone without a word leaves its streams behind.
+// relayedIdle is how long a stream of another node stays without traffic and without a
+// running command: twice as long as the other node keeps it idle. A node that disappears
+// leaves its streams open.
 const relayedIdle = 2 * partition.StreamIdle
 
-// ServeForwarded accepts streams of other nodes, on which they send commands of
-// their clients, until Shutdown, and then returns ErrClosed. ln must let in
-// nobody else, and bound their number: the streams need no password and do not
-// count against maxclients. Their buffers are bounded as a client's, and they
-// are closed after relayedIdle whatever the timeout of clients is.
+// ServeForwarded accepts streams of other nodes, on which they send commands of their
+// clients, until Shutdown, and then returns ErrClosed. ln must admit nobody else, and bound
+// their number: the streams need no password and do not count against maxclients. Their
+// buffers have the bounds of a client's. They are closed after relayedIdle, whatever the
+// timeout of clients is.
 //
-// A stream takes what nodes forward and nothing else (command.Forwarded). A command
-// that comes on it is not forwarded again: a node that is not the leader answers
-// TRYAGAIN.
+// A stream takes only commands that nodes forward (command.Forwarded). Such a command is
+// not forwarded again: a node that is not the leader answers TRYAGAIN.
 func (s *Server) ServeForwarded(ln net.Listener) error {
 	return s.serve(ln, func() error {
 		return s.acceptEach(ln, func(nc net.Conn) {
@@ -30,13 +29,13 @@ func (s *Server) ServeForwarded(ln net.Listener) error {
 	})
 }
 
-// relayedCommands are what nodes say of their clients.
+// relayedCommands returns the command by which nodes name their clients.
 func relayedCommands() []command.Spec {
 	return []command.Spec{{
 		Name: "rl.client", Arity: 4, Flags: command.Fast | command.NoTable | command.NoScript | command.NoMulti | command.SkipSlowlog |
 			command.Admin | command.Peers | command.Forwarded | command.OwnConn,
 		Categories: command.CatConnection, Group: "connection", Complexity: "O(1)",
-		Summary: "Between nodes: says whose the commands are that follow on the stream. Ends a run of refusals.",
+		Summary: "Between nodes: names the client of the following commands on the stream. Ends a run of refusals.",
 		Syntax:  "user name address", Handler: onConn(cmdClient),
 	}}
 }

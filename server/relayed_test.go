@@ -72,9 +72,9 @@ func TestForwardedCommands(t *testing.T) {
 func TestForwardedTransactionsOfClients(t *testing.T) {
 	leader, follower := pairOfNodes(t, Config{}, patient)
 	for command, reply := range map[string]string{
-		"CONFIG SET timeout 7": "-EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute config|set for clients of another node\r\n",
-		"INFO":                 "-EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute info for clients of another node\r\n",
-		"CLIENT ID":            "-EXECABORT Transaction discarded: this node forwards it to the leader, which does not execute client|id for clients of another node\r\n",
+		"CONFIG SET timeout 7": "-EXECABORT Transaction discarded: the leader does not execute config|set for clients of another node\r\n",
+		"INFO":                 "-EXECABORT Transaction discarded: the leader does not execute info for clients of another node\r\n",
+		"CLIENT ID":            "-EXECABORT Transaction discarded: the leader does not execute client|id for clients of another node\r\n",
 		"ECHO x":               "*2\r\n$1\r\nx\r\n:0\r\n",
 		"PUBLISH a b":          "*2\r\n:0\r\n:0\r\n",
 		"SPUBLISH a b":         "*2\r\n:0\r\n:0\r\n",

@@ -9,33 +9,32 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Client is who has sent a command: a user, what it calls itself, and its address.
+// Client is the sender of a command: a user, its own name, and its address.
 type Client = access.Client
 
 // # Users
 //
-// There is one user, default, whose password is requirepass. With admin-pass set
-// there is another, admin, and what is guarded (command.Guarded) is for admin
-// alone. A connection is of one of them; whether a command may run is asked of the
-// connection that it comes on, when it comes and again where it runs later: when
-// EXEC comes, behind an AUTH in the transaction, and when a script calls it. So a
-// change of admin-pass holds at once for connections that are open, and those that
-// are admin's stay so.
+// There is one user, default, whose password is requirepass. With admin-pass set there is
+// another, admin, and only admin may run guarded commands (command.Guarded). A connection
+// has one of these users. The right to run a command is checked on the connection that
+// sends it, when it arrives and again when it runs later: at EXEC, after an AUTH in the
+// transaction, and when a script calls it. So a change of admin-pass applies at once to
+// open connections, and those of admin stay admin's.
 //
-// What a node forwards for a client it has asked for itself, and the leader does
-// not ask again. Only the node that runs a script knows what that calls, and only
-// the client's own node who it is: RL.CLIENT tells, before scripts of admin's and
-// before changes, whose author would be the node otherwise.
+// A node checks what it forwards for a client, and the leader does not check again. But
+// only the node that runs a script knows which commands it calls, and only the client's
+// node knows the user. So it sends RL.CLIENT before scripts of admin's, and before changes,
+// whose author would otherwise be the node.
 //
-// A Caller is trusted as the process is; whose its commands are, it says itself.
+// A Caller is trusted as the process is, and names the client itself.
 
-// password is that of the default user; empty admits everyone.
+// password returns the default user's password; empty admits everyone.
 func (s *Server) password() string { return s.runtime.Load().RequirePass }
 
-// guards reports whether there is a user admin.
+// guards reports whether the user admin exists.
 func (s *Server) guards() bool { return s.runtime.Load().AdminPass != "" }
 
-// users returns the users there are.
+// users returns the existing users.
 func (s *Server) users() []string {
 	if s.guards() {
 		return []string{access.UserDefault, access.UserAdmin}
@@ -43,7 +42,7 @@ func (s *Server) users() []string {
 	return []string{access.UserDefault}
 }
 
-// accessRules are what is asked for now.
+// accessRules returns the credentials that are valid now.
 func (s *Server) accessRules() access.Rules {
 	r := s.runtime.Load()
 	return access.Rules{RequirePass: r.RequirePass, AdminPass: r.AdminPass, Grants: &r.Access}
@@ -63,11 +62,10 @@ func (c *conn) login(user, pass []byte) bool {
 // guessable reports whether there is a password.
 func (s *Server) guessable() bool { return s.password() != "" || s.guards() }
 
-// errWrongPass is the text of a failed login, as Redis has it.
+// errWrongPass is the text of a failed login, from Redis.
 const errWrongPass = "WRONGPASS invalid username-password pair or user is disabled."
 
-// rejectLogin answers a wrong password, late. The connection runs nothing until
-// then.
+// rejectLogin answers a wrong password, late. The connection runs nothing until then.
 func (c *conn) rejectLogin() {
 	if !c.srv.guessable() { // a wrong user, and nothing to guess
 		c.srv.stats.counts[countAuthFailures].Add(1)
@@ -93,7 +91,7 @@ func (c *conn) become(admin bool) {
 	c.setMeta(func(m *clientMeta) { m.admin = admin })
 }
 
-// user is the name of a connection's user.
+// user returns the name of a connection's user.
 func (m *clientMeta) user() string {
 	if m.admin {
 		return access.UserAdmin
@@ -110,15 +108,14 @@ func (c *conn) authenticated() {
 // Administers implements command.Host.
 func (c *conn) Administers() bool { return c.meta.Load().admin || !c.srv.guards() }
 
-// permitted reports whether the client may run a command, or what its transaction
-// has queued.
+// permitted reports whether the client may run a command, or the queue of its transaction.
 func (c *conn) permitted(cmd *command.Spec, args [][]byte) bool {
 	guarded := cmd.ForAdmin(args) || cmd.Flags&command.Exec != 0 && c.tx != nil && c.tx.guarded
 	return !guarded || c.relayed || c.Administers()
 }
 
-// deny answers a command that the client may not run. A transaction that has
-// queued some such ends.
+// deny answers a command that the client may not run. A transaction with such commands in
+// its queue ends.
 func (c *conn) deny(cmd *command.Spec) {
 	if cmd.Flags&command.Exec == 0 {
 		c.refuse(c.noPermission(cmd))
@@ -144,7 +141,7 @@ func (c *conn) Author() string {
 	return author(who.User, who.Name, who.Addr)
 }
 
-// client is whose the commands are.
+// client returns the client that sends the connection's commands.
 func (c *conn) client() Client {
 	if c.behalf != (Client{}) {
 		return c.behalf
@@ -153,7 +150,7 @@ func (c *conn) client() Client {
 	return Client{User: m.user(), Name: m.name, Addr: c.addr}
 }
 
-// author is who has made a change: "admin deploy at 10.0.0.1:5000".
+// author returns who has made a change: "admin deploy at 10.0.0.1:5000".
 func author(user, name, addr string) string {
 	if name != "" {
 		user += " " + name
@@ -161,8 +158,8 @@ func author(user, name, addr string) string {
 	return user + " at " + addr
 }
 
-// speaksFor notes whose a command is that a frame takes, if the leader is to know:
-// the author of a change, or admin, whose scripts may call what is guarded.
+// speaksFor notes in a frame who sends a command, if the leader must know: for the author
+// of a change, and for admin, whose scripts may call guarded commands.
 func (f *frame) speaksFor(c *conn, cmd *command.Spec) {
 	const runs = command.Script | command.Exec
 	tells := cmd.Flags&command.Guarded != 0 || c.tx != nil && c.tx.guarded ||
