@@ -60,8 +60,8 @@ import (
 //
 // A batch takes turnTime at most, and a command more: see lane.spend. Then the connections
 // that have more input stall (stallTurn) until the thread has served the others. A
-// connection whose last input was heavy (weighWork) stalls as soon as it has more: a loop
-// looks for light input between two batches of heavy ones, and streams take a place of
+// connection whose last input was heavy (weighWork) stalls as soon as it has more. A loop
+// looks for light input between two batches of heavy ones; streams take a place of
 // Server.heavy.
 //
 // Partition.Release(upTo, err) completes every ticket up to upTo. Released segments join

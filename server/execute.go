@@ -265,8 +265,8 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 // MostReply implements command.Host.
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
-// largeJob is the size of a command from which on its job may have taken much memory that
-// should be given back: a file of policies takes ten times its length.
+// largeJob is the size of a command from which on its job may have taken much memory: a
+// file of policies takes ten times its length. Its end asks the scavenger.
 const largeJob = 1 << 20
 
 // blockKeeping is block for a job that holds size bytes of its command.

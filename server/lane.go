@@ -267,8 +267,9 @@ func (l *lane) countDecisions(call *command.Call) {
 	l.denied += uint64(call.Denied)
 }
 
-// sawError counts a reply to c that begins with an error. cmd is nil for an
-// unknown command. A refusal holds for what follows on the stream: see partition.Refuses.
+// sawError counts a reply to c that begins with an error. cmd is nil for an unknown
+// command. After a refusal the stream refuses the following commands too: see
+// partition.Refuses.
 func (l *lane) sawError(c *conn, cmd *command.Spec, reply []byte) {
 	if c.relayed && partition.Refuses(reply) {
 		c.mode |= modeRefusing

@@ -17,9 +17,9 @@ type Client = access.Client
 // There is one user, default, whose password is requirepass. With admin-pass set there is
 // another, admin, and only admin may run guarded commands (command.Guarded). A connection
 // has one of these users. The right to run a command is checked on the connection that
-// sends it, when it arrives and again when it runs later: at EXEC, after an AUTH in the
-// transaction, and when a script calls it. So a change of admin-pass applies at once to
-// open connections, and those of admin stay admin's.
+// sends it, when it arrives. If it runs later, it is checked again: at EXEC, after an AUTH
+// in the transaction, and when a script calls it. So a change of admin-pass applies at once
+// to open connections, and those of admin stay admin's.
 //
 // A node checks what it forwards for a client, and the leader does not check again. But
 // only the node that runs a script knows which commands it calls, and only the client's

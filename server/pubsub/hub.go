@@ -34,8 +34,8 @@ type Config struct {
 	Own string
 	// Find returns the subscriber of a client, or nil.
 	Find func(id uint64) *Subscriber
-	// Watched is called when MONITOR gets its first watcher or loses its last, Tracked
-	// likewise for BCAST.
+	// Watched is called after each change with whether MONITOR has watchers, and Tracked
+	// with whether BCAST has any.
 	Watched, Tracked func(bool)
 }
 
