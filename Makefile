@@ -22,7 +22,7 @@ GOTEST   := bin/gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-
 TESTARGS := -p 3 -vet=off # lint vets
 
 # Programs of others that are for our sources, pinned in a module of their own.
-TOOLS    := bin/gotestsum bin/staticcheck
+TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 
 .DEFAULT_GOAL := help
 .PHONY: help build run cluster quick test test-long prepare deps unit race server brief brief-race vet \
@@ -32,7 +32,7 @@ TOOLS    := bin/gotestsum bin/staticcheck
 help: ## list the targets, with how long each takes on two cores and warm caches
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## build bin/headgate
+build: ## build bin/headgate (seconds)
 	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/headgate ./cmd/headgate
 
 run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
@@ -41,7 +41,7 @@ run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
 cluster: build ## run a cluster of three on 127.0.0.1:7379, 7389 and 7399, until Ctrl-C
 	scripts/cluster.sh
 
-quick: ## build, vet, tests that start no process, the race detector on a few packages (QUICKTIME)
+quick: ## build, vet, tests that start no process, the race detector on a few packages (1.5 min)
 	scripts/stages.sh build vet brief brief-race
 
 vet:
@@ -53,8 +53,10 @@ brief: # short forms of those that start no process
 brief-race: # where goroutines meet, in few seconds
 	$(GO) test -short -vet=off -race ./ledger ./cluster/partition ./server/turns ./server/pubsub
 
-test: ## everything a change must pass; installs what it needs
+test: ## everything a change must pass; installs what it needs (15 min)
 	scripts/stages.sh prepare unit race fuzz-brief mutate-brief clients-brief
+
+test-long: mutate fuzz test-clients test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
 
 prepare: # one downloads, the other compiles
 	$(MAKE) --no-print-directory -j2 deps lint
@@ -62,10 +64,10 @@ prepare: # one downloads, the other compiles
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: server bin/gotestsum ## unit and black-box tests
+unit: server bin/gotestsum ## unit and black-box tests (5 min)
 	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
 
-race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter
+race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (7 min)
 	$(GOTEST) --packages "$(FIRST) $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
 
 # The program that tests start, built once for all of them. Not for mutate, which
@@ -74,19 +76,19 @@ unit race: export HGTEST_BIN := $(CURDIR)/bin/hgtest-headgate
 server:
 	$(GO) build -o bin/hgtest-headgate ./cmd/headgate
 
-fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a time (5m)
+fuzz: ## run each fuzz target FUZZTIME long: a number of inputs (1000000x) or a time (5m) (hours)
 	scripts/fuzz.sh $(FUZZTIME)
 
 fuzz-brief: # by number: a run that ends by time fails by chance (golang.org/issue/75804)
 	scripts/fuzz.sh 2000x unguided
 
-mutate: ## break the sources on purpose, one edit at a time: a named test must fail for each (MUTATEFLAGS="-only raftlog")
+mutate: ## break the sources on purpose, one edit at a time: a named test must fail for each (MUTATEFLAGS="-only raftlog") (some 10 min)
 	$(GO) run ./mutate $(MUTATEFLAGS)
 
 mutate-brief: # a few of the edits, others each day
 	$(GO) run ./mutate -sample 6
 
-lint: $(TOOLS) ## gofmt, go vet, staticcheck
+lint: $(TOOLS) ## gofmt, go vet, staticcheck, and vale on documents (1 min)
 	scripts/lint.sh
 
 $(TOOLS) &: tools/go.mod tools/go.sum
@@ -104,11 +106,11 @@ clients: # the client libraries that need no more than Go, Node and Python
 clients-brief: # those that unit does not run
 	clients/run.sh node python
 
-test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first
+test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first (1 min; the build of Traefik 10)
 	scripts/traefik.sh
 	$(GO) test -count=1 ./examples/...
 
-test-clients: ## every client library, Java and Rust included
+test-clients: ## every client library, Java and Rust included (minutes; it downloads them first)
 	clients/run.sh go node python hiredis java rust
 
 test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate, about an hour; says which ports it needs, if one is not free

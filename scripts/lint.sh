@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fails on code that gofmt would change, or that go vet or staticcheck object to.
+# Fails on code that gofmt would change, or that go vet or staticcheck object to, and on
+# texts that break docs/style.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
@@ -10,3 +11,4 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./...
 bin/staticcheck ./...
+bin/vale --config docs/style/vale.ini --output line $(ls *.md | grep -v CHANGELOG)

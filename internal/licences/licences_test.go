@@ -27,7 +27,7 @@ var allowed = []string{"Apache-2.0", "BSD", "ISC", "MIT"}
 
 // excepted are modules under another licence, and why they may be used all the same.
 var excepted = map[string]string{
-	// MPL-2.0 is about files: whoever changes one of theirs publishes that file. We use
+	// MPL-2.0 is about files: a change of a file of theirs has to be published. We use
 	// these as they are published, which the test checks.
 	"github.com/hashicorp/raft":               "MPL-2.0",
 	"github.com/hashicorp/go-immutable-radix": "MPL-2.0",
