@@ -221,7 +221,7 @@ func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
 	if err := s.place(p, sh, p.words, p.next.Deadline, now); err != nil {
 		return err
 	}
-	if p.words > 2 { // a log, which next has no room for
+	if p.it.HasList { // next has its deadline alone
 		if !p.live {
 			clear(p.ent.State())
 		}

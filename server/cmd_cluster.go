@@ -263,7 +263,7 @@ func clusterCountKeys(c *conn, _ *clusterView, args [][]byte) {
 	if !ok {
 		return
 	}
-	e, now := c.srv.engine, c.now()
+	e, now := c.srv.parts[c.srv.portionOf(slot)].Engine(), c.now()
 	c.block(func(w *resp.Writer) {
 		var n int64
 		eachInSlot(e, now, slot, func([]byte) bool { n++; return true })
@@ -282,7 +282,7 @@ func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
 		return
 	}
 	most = min(most, keyspace.ScanMost)
-	e, now, longest := c.srv.engine, c.now(), c.srv.cfg.OutputBufferLimit
+	e, now, longest := c.srv.parts[c.srv.portionOf(slot)].Engine(), c.now(), c.srv.cfg.OutputBufferLimit
 	c.block(func(w *resp.Writer) {
 		size := 0
 		var keys []string

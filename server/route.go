@@ -109,9 +109,9 @@ func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint8, crossing b
 	if len(keys) == 0 {
 		return 0, false
 	}
-	at = c.srv.portionOf(args[keys[0]])
+	at = c.srv.portionOf(keySlot(args[keys[0]]))
 	for _, k := range keys[1:] {
-		if c.srv.portionOf(args[k]) != at {
+		if c.srv.portionOf(keySlot(args[k])) != at {
 			return at, true
 		}
 	}
@@ -131,9 +131,8 @@ type binding struct {
 	set bool
 }
 
-// portionOf returns the number of the partition that has the slot of a key.
-func (s *Server) portionOf(key []byte) uint8 {
-	slot := keySlot(key)
+// portionOf returns the number of the partition that has a slot.
+func (s *Server) portionOf(slot uint16) uint8 {
 	for i, p := range s.parts {
 		if p.Slots().Has(slot) {
 			return uint8(i)

@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -172,4 +173,18 @@ func TestJobsBelongToTheirPartition(t *testing.T) {
 	m.lane.runPosts()
 	require.Equal(t, "+OK\r\n", m.take())
 	require.Equal(t, 1, s.parts[1].Engine().Len(), "commands without keys are the first partition's")
+}
+
+// Commands about a slot look at the partition that has it.
+func TestSlotsAreOfTheirPartition(t *testing.T) {
+	_, m := twoPartitions(t, newFakeCluster(partition.Leading), newFakeCluster(partition.Leading), partition.FailClosed)
+	for _, key := range []string{low, high} {
+		slot := strconv.Itoa(int(keySlot([]byte(key))))
+		m.feed("INCREX " + key + "\r\n")
+		m.take()
+		m.settled(t, "CLUSTER COUNTKEYSINSLOT "+slot)
+		require.Equal(t, ":1\r\n", m.take(), key)
+		m.settled(t, "CLUSTER GETKEYSINSLOT "+slot+" 9")
+		require.Equal(t, "*1\r\n"+bulk(key), m.take(), key)
+	}
 }

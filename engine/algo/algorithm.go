@@ -190,6 +190,20 @@ func ParseAlgorithm(s string) (Algorithm, bool) {
 	return 0, false
 }
 
+// Deciding returns the algorithms of RL.LIMIT, in the order of their numbers.
+func Deciding() []Algorithm {
+	var all []Algorithm
+	for i := range kinds {
+		if kinds[i].decides {
+			all = append(all, Algorithm(i))
+		}
+	}
+	return all
+}
+
+// HasBurst reports whether limits of a have a burst.
+func (a Algorithm) HasBurst() bool { return a.kind().rate }
+
 // String returns the lower-case name.
 func (a Algorithm) String() string { return a.kind().name }
 

@@ -102,12 +102,6 @@ func milliseconds(ns int64) int64 {
 	return ms
 }
 
-// algorithms are those of RL.LIMIT.
-var algorithms = []struct {
-	name string
-	is   algo.Algorithm
-}{{"token", algo.Token}, {"leaky", algo.Leaky}, {"fixed", algo.Fixed}, {"sliding", algo.Sliding}, {"log", algo.Log}}
-
 var errTrialSlow = &Error{Status: http.StatusUnprocessableEntity, Detail: "the trial takes too long: send fewer calls or a simpler policy"}
 
 // simulate answers the results of a trace of calls.
@@ -206,10 +200,10 @@ func (t *trial) compare(ctx context.Context, start int64) (Answer, error) {
 		return Answer{}, wrong("period: %v", err)
 	}
 	by := map[string][]outcome{}
-	for _, algorithm := range algorithms {
+	for _, algorithm := range algo.Deciding() {
 		session := engine.New(engine.Config{Shards: 1}).NewSession()
-		limit := algo.Limit{Algorithm: algorithm.is, Limit: t.Limit.Limit, Period: period}
-		if algorithm.is == algo.Token || algorithm.is == algo.Leaky {
+		limit := algo.Limit{Algorithm: algorithm, Limit: t.Limit.Limit, Period: period}
+		if algorithm.HasBurst() {
 			limit.Burst = t.Limit.Burst
 		}
 		outcomes, err := t.play(ctx, start, func(now int64, s *step, o *outcome) error {
@@ -222,7 +216,7 @@ func (t *trial) compare(ctx context.Context, start int64) (Answer, error) {
 		if err != nil {
 			return Answer{}, err
 		}
-		by[algorithm.name] = outcomes
+		by[algorithm.String()] = outcomes
 	}
 	return answer(struct {
 		Algorithms map[string][]outcome `json:"algorithms"`
