@@ -133,7 +133,8 @@ var link = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 
 // TestLinks demands that what the pages link to is there.
 func TestLinks(t *testing.T) {
-	for _, page := range append(pages, clusterPage, "../CHANGELOG.md", "../engine/DESIGN.md") {
+	for _, page := range append(pages, clusterPage, "../CHANGELOG.md", "../engine/DESIGN.md", "../DESIGN.md",
+		"../CONTRIBUTING.md", "../SECURITY.md", "../SUPPORT.md", "../CODE_OF_CONDUCT.md") {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {

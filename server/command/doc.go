@@ -34,7 +34,9 @@
 // The table has already checked the arity. A handler writes exactly one reply to call.W.
 // All arguments are views that are valid until the handler returns. It runs on the thread
 // of a loop, so it must take well under 100 µs. A command that may take longer copies its
-// arguments and calls call.Host.Block, whose job must not touch the call. If a reply must
+// arguments and calls call.Host.Block, whose job runs on another
+// thread: it must touch neither the call nor its session. It may use the engine, as
+// RL.TOP does (call.Sess.Engine()). If a reply must
 // wait for its commit whatever the durability, the handler sets call.Sync. A command about
 // its connection is a func(*conn, args) of package server, wrapped in onConn.
 package command
