@@ -209,7 +209,7 @@ func TestPeersOnRedis(t *testing.T) {
 	if _, err := exec.LookPath("redis-server"); err != nil {
 		t.Fatal("redis-server is not installed; make deps installs it")
 	}
-	list, notes := peers(paths{redisServer: "redis-server"})
+	list, notes := peers(paths{})
 	require.Len(t, notes, 5, "the peers that are not there are named")
 	for _, p := range list {
 		if p.name != redisLua && p.name != redisGCRA {
@@ -232,7 +232,7 @@ func TestPeersOnRedis(t *testing.T) {
 		require.NoError(t, err)
 		require.Positive(t, ttl.Int, "a bucket expires")
 
-		require.NoError(t, fillKeys(context.Background(), proc, p.check("key:"+load.Placeholder, daily(limit)), 2000, 16))
+		require.NoError(t, fillKeys(context.Background(), proc, p.check(randomKey, daily(limit)), 2000, 16))
 		size, err := p.keys()
 		require.NoError(t, err)
 		require.EqualValues(t, 2001, size)

@@ -113,7 +113,7 @@ func (b *bench) startChecks(ctx context.Context, dir, label, policy string, comm
 func (b *bench) startThreeBuckets(ctx context.Context, dir string, to *[]cost) (*checkServer, error) {
 	const label = "Redis + Lua, three buckets"
 	b.logf("%s: filling", label)
-	p, err := startRedis(dir, "redis-three-buckets", b.bin.redisServer)
+	p, err := startRedis(dir, "redis-three-buckets")
 	if err != nil {
 		return nil, err
 	}

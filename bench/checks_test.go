@@ -154,7 +154,7 @@ func marks(targets []target) (all [][2]any) {
 func TestCheckRowsOnHeadgate(t *testing.T) {
 	bin, err := hgtest.Binary()
 	require.NoError(t, err)
-	b := &bench{bin: paths{headgate: bin}, keys: 2000, runs: 1, runTime: 100 * time.Millisecond, progress: t.Output()}
+	b := &bench{bin: paths{headgate: bin}, keys: 2000, effort: effort{runs: 1, runTime: 100 * time.Millisecond}, progress: t.Output()}
 	var measured []cost
 	s, err := b.startChecks(context.Background(), t.TempDir(), "ten", checkPolicy(10), checkCall("p"), &measured)
 	require.NoError(t, err)
@@ -175,7 +175,7 @@ func TestCheckRowsOnHeadgate(t *testing.T) {
 
 // The script of three buckets charges all or none, and its rows are admitted by Redis.
 func TestThreeBucketsOnRedis(t *testing.T) {
-	b := &bench{bin: paths{redisServer: "redis-server"}, keys: 2000, progress: t.Output()}
+	b := &bench{keys: 2000, progress: t.Output()}
 	var measured []cost
 	s, err := b.startThreeBuckets(context.Background(), t.TempDir(), &measured)
 	require.NoError(t, err)

@@ -29,11 +29,11 @@ func TestParseReplication(t *testing.T) {
 
 func TestQuantileIsByNearestRank(t *testing.T) {
 	var g clientGaps
-	require.Zero(t, g.quantile(0.5))
+	require.Zero(t, quantile(g.Gaps, 0.5))
 	for i := 10; i > 0; i-- {
 		g.Gaps = append(g.Gaps, time.Duration(i))
 	}
-	require.Equal(t, []time.Duration{1, 5, 9, 10}, []time.Duration{g.quantile(0), g.quantile(0.5), g.quantile(0.9), g.quantile(1)})
+	require.Equal(t, []time.Duration{1, 5, 9, 10}, []time.Duration{quantile(g.Gaps, 0), quantile(g.Gaps, 0.5), quantile(g.Gaps, 0.9), quantile(g.Gaps, 1)})
 }
 
 func TestReplicationKeepsUp(t *testing.T) {

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/headgate-io/headgate/bench/load"
@@ -85,7 +84,7 @@ func (b *bench) measureCommit(ctx context.Context, dir string, leader *node, rep
 	for range b.runs {
 		res, err := load.Run(ctx, load.Config{
 			Addr: leader.addr, Clients: 1, Pipeline: 1, Keys: uint64(b.keys), Seed: 3,
-			Command: throttleArgs("CL.THROTTLE", 1)("key:"+load.Placeholder, daily(limit)),
+			Command: throttleArgs("CL.THROTTLE", 1)(randomKey, daily(limit)),
 			Warmup:  b.runTime / 4, Duration: b.runTime,
 		})
 		if err != nil {
@@ -103,11 +102,11 @@ func (b *bench) measureCommit(ctx context.Context, dir string, leader *node, rep
 		if err != nil {
 			return err
 		}
-		slices.Sort(times)
+		p50 := quantile(times, 0.5)
 		row.Headgate = append(row.Headgate, res.Latency.P50)
-		row.Bare = append(row.Bare, times[len(times)/2])
+		row.Bare = append(row.Bare, p50)
 		b.logf("one call at a time, entries of %d B: p50 %.0f µs; bare raft %.0f µs", row.EntryBytes,
-			micros(res.Latency.P50), micros(times[len(times)/2]))
+			micros(res.Latency.P50), micros(p50))
 	}
 	rep.Commit = row
 	return nil

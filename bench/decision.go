@@ -34,7 +34,7 @@ func (d decision) target() target {
 // the median of its runs.
 func (b *bench) measureDecisions(ctx context.Context) ([]decision, error) {
 	pattern := "^BenchmarkDecide$"
-	if !b.huge {
+	if b.quick {
 		pattern += "/^keys=[0-9]{1,6}$" // "$" of the name ends before ten million
 	}
 	all, err := b.goBenchmark(ctx, pattern, "keys")

@@ -118,7 +118,7 @@ func (b *bench) measureDropIn(ctx context.Context, dir string) (*dropinReport, e
 		return rep, err
 	}
 	defer ours.stop()
-	theirs, err := startRedis(dir, "redis", b.bin.redisServer)
+	theirs, err := startRedis(dir, "redis")
 	if err != nil {
 		return rep, err
 	}

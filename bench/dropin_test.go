@@ -24,7 +24,7 @@ func TestStreamFillsPlacesIn(t *testing.T) {
 // of libraries are ours there.
 func TestDropInRowsOnRedis(t *testing.T) {
 	start := func() *process {
-		p, err := startRedis(t.TempDir(), "redis", "redis-server")
+		p, err := startRedis(t.TempDir(), "redis")
 		require.NoError(t, err)
 		t.Cleanup(p.stop)
 		return p
@@ -82,7 +82,7 @@ func TestDropInRowsOnHeadgate(t *testing.T) {
 	ours, err := startHeadgate(t.TempDir(), bin)
 	require.NoError(t, err)
 	t.Cleanup(ours.stop)
-	theirs, err := startRedis(t.TempDir(), "redis", "redis-server")
+	theirs, err := startRedis(t.TempDir(), "redis")
 	require.NoError(t, err)
 	t.Cleanup(theirs.stop)
 	for _, spec := range dropinSpecs() {

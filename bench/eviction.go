@@ -67,7 +67,7 @@ func (b *bench) flood(ctx context.Context, dir string, row *evictionRow) error {
 	if err := fillKeys(ctx, p, exhausted, row.Exhausted, fillPipeline); err != nil {
 		return err
 	}
-	fresh := []string{"RL.LIMIT", "key:" + load.Placeholder, strconv.Itoa(limit), "1d"}
+	fresh := []string{"RL.LIMIT", randomKey, strconv.Itoa(limit), "1d"}
 	if err := fillKeys(ctx, p, fresh, row.Flood, fillPipeline); err != nil {
 		return err
 	}

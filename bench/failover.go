@@ -39,9 +39,9 @@ type policyRow struct {
 	Slowest time.Duration `json:"slowest_ns"`
 }
 
-// quantile of a client's gaps, by nearest rank.
-func (g *clientGaps) quantile(q float64) time.Duration {
-	sorted := slices.Sorted(slices.Values(g.Gaps))
+// quantile returns a quantile of some times, by nearest rank; 0 if there are none.
+func quantile(times []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(times))
 	if len(sorted) == 0 {
 		return 0
 	}

@@ -277,11 +277,10 @@ func (l *httpLoad) openLoop(ctx context.Context, d time.Duration, rate float64) 
 	}
 	clients.Wait()
 	all := slices.Concat(waits...)
-	slices.Sort(all)
 	if len(all) == 0 {
 		return 0, cmp.Or(errors.Join(failures...), errors.New("nothing was due"))
 	}
-	return all[(len(all)-1)*99/100], errors.Join(failures...)
+	return quantile(all, 0.99), errors.Join(failures...)
 }
 
 // ask sends the request once, and waits for the answer.

@@ -8,7 +8,6 @@ import (
 	"net"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -85,8 +84,7 @@ func (g *grpcPeer) openLoop(ctx context.Context, d time.Duration, descriptors in
 		})
 	}
 	calls.Wait()
-	slices.Sort(waits)
-	return waits[(n-1)*99/100], errors.Join(failures...)
+	return quantile(waits, 0.99), errors.Join(failures...)
 }
 
 // bareGRPC answers every call with some bytes.
@@ -127,7 +125,7 @@ func startEnvoyRatelimit(dir string, bin paths) (service, redis *process, addr s
 	if err != nil {
 		return nil, nil, "", err
 	}
-	if redis, err = startRedis(dir, "redis-ratelimit", bin.redisServer); err != nil {
+	if redis, err = startRedis(dir, "redis-ratelimit"); err != nil {
 		return nil, nil, "", err
 	}
 	cmd := subprocess.Command(bin.envoyRatelimit)

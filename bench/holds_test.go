@@ -31,7 +31,7 @@ func TestHoldsTargets(t *testing.T) {
 func TestHoldsRowsOnHeadgate(t *testing.T) {
 	bin, err := hgtest.Binary()
 	require.NoError(t, err)
-	b := &bench{bin: paths{headgate: bin}, keys: 1000, runs: 1, runTime: 100 * time.Millisecond, progress: t.Output()}
+	b := &bench{bin: paths{headgate: bin}, keys: 1000, effort: effort{runs: 1, runTime: 100 * time.Millisecond}, progress: t.Output()}
 	rep := &holdsReport{}
 	require.NoError(t, b.measureHeldCalls(context.Background(), t.TempDir(), rep))
 	require.Greater(t, rep.HeldLive, 1000.0)

@@ -131,7 +131,7 @@ func (b *bench) openLoop(ctx context.Context, name string, ours *process, peaks 
 
 // arrivals sends checks at a rate, 0 for as many as are answered.
 func (b *bench) arrivals(ctx context.Context, p *process, rate float64) (*load.Result, error) {
-	return b.load(ctx, p, rate, b.peer(headgate).check("key:"+load.Placeholder, daily(limit)))
+	return b.load(ctx, p, rate, b.peer(headgate).check(randomKey, daily(limit)))
 }
 
 func (b *bench) load(ctx context.Context, p *process, rate float64, command []string) (*load.Result, error) {

@@ -24,7 +24,7 @@ type machine struct {
 
 // describeMachine collects what it can; a line that cannot be had stays
 // empty, since no result depends on it.
-func describeMachine(root, redisServer string) machine {
+func describeMachine(root string) machine {
 	load, _, _ := strings.Cut(firstLine("/proc/loadavg"), " ")
 	return machine{
 		Load:   load,
@@ -34,7 +34,7 @@ func describeMachine(root, redisServer string) machine {
 		Memory: procValue("/proc/meminfo", "MemTotal"),
 		Kernel: firstLine("/proc/sys/kernel/osrelease"),
 		Go:     runtime.Version(),
-		Redis:  output(root, redisServer, "--version"),
+		Redis:  output(root, "redis-server", "--version"),
 		Commit: output(root, "git", "describe", "--tags", "--always", "--dirty"),
 	}
 }

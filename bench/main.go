@@ -1,15 +1,8 @@
-// Command bench measures Headgate beside its peers on one machine in one run:
-// redis-server with a Lua token bucket, INCR and PING, with what limiters send
-// to Redis, and redis-cell and throttlecrab where they are given. It starts and stops every server itself,
-// on free ports of the loopback interface, and needs Linux.
-//
-//	go run ./bench          all rows, about half an hour; rewrites bench/results
-//	go run ./bench -brief   all rows in shorter runs, about 14 minutes; the same
-//	go run ./bench -quick   a guard against regressions, about two minutes
+// Command bench measures Headgate beside its peers, in one run on one machine. README.md
+// says how to run it.
 package main
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -38,16 +31,12 @@ func main() {
 
 // bench is one run of the program.
 type bench struct {
-	root     string // of the source tree
-	bin      paths
-	peers    []*peer
-	keys     int           // of the million-key loads
-	runs     int           // of each measurement
-	runTime  time.Duration // of one of them
-	long     time.Duration // of the overload, and of each replicated load
-	kills    int           // of a cluster's leader
+	root  string // of the source tree
+	bin   paths
+	peers []*peer
+	keys  int // of the million-key loads
+	effort
 	quick    bool
-	huge     bool
 	progress io.Writer
 }
 
@@ -57,18 +46,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	fs.SetOutput(stderr)
 	fs.BoolVar(&b.quick, "quick", false, "short runs of the speed rows; print the result, store nothing")
 	brief := fs.Bool("brief", false, "all rows in shorter runs, for results in less time")
-	fs.BoolVar(&b.huge, "huge", true, "include the rows with 10 million keys")
-	fs.IntVar(&b.runs, "runs", 0, "runs of each measurement; default 7, with -brief 5, with -quick 3")
-	fs.DurationVar(&b.runTime, "run-time", 0, "length of one run; default 3s, with -brief 2s, with -quick 1s")
-	fs.DurationVar(&b.long, "long", 0, "length of the overload and of each replicated load; default 1m, with -brief 20s, with -quick 10s")
-	fs.IntVar(&b.kills, "kills", 0, "kills of a cluster's leader; default 20, otherwise 10")
 	fs.StringVar(&b.bin.headgate, "headgate", "", "headgate `program`; default: build it")
-	fs.StringVar(&b.bin.redisServer, "redis-server", "redis-server", "redis-server `program`")
-	fs.StringVar(&b.bin.redisCell, "redis-cell", os.Getenv("BENCH_REDIS_CELL"), "redis-cell `module`; default $BENCH_REDIS_CELL")
-	fs.StringVar(&b.bin.throttlecrab, "throttlecrab", os.Getenv("BENCH_THROTTLECRAB"), "throttlecrab-server `program`; default $BENCH_THROTTLECRAB")
-	fs.StringVar(&b.bin.envoyRatelimit, "envoy-ratelimit", os.Getenv("BENCH_ENVOY_RATELIMIT"), "envoyproxy/ratelimit `program`; default $BENCH_ENVOY_RATELIMIT")
-	fs.StringVar(&b.bin.nginx, "nginx", "", "nginx `program`; default: the one that is installed")
-	fs.StringVar(&b.bin.envoy, "envoy", "", "Envoy `program`; default: that of make deps")
 	out := fs.String("out", "", "`directory` of the results; default bench/results, with -quick none")
 	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all, with -quick the first two")
 	strict := fs.Bool("strict", false, "fail when a target is missed")
@@ -87,15 +65,13 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	if *bareCalls != "" {
 		return serveBareGRPC(ctx, *bareCalls, *bareSize)
 	}
-	usual := effort{7, 3 * time.Second, time.Minute, 20}
+	b.effort = effort{7, 3 * time.Second, time.Minute, 20}
 	switch {
 	case b.quick:
-		usual, b.huge = effort{3, time.Second, 10 * time.Second, 10}, false
+		b.effort = effort{3, time.Second, 10 * time.Second, 10}
 	case *brief:
-		usual = effort{5, 2 * time.Second, 20 * time.Second, 10}
+		b.effort = effort{5, 2 * time.Second, 20 * time.Second, 10}
 	}
-	b.runs, b.runTime = cmp.Or(b.runs, usual.runs), cmp.Or(b.runTime, usual.runTime)
-	b.long, b.kills = cmp.Or(b.long, usual.long), cmp.Or(b.kills, usual.kills)
 	selected, err := selectParts(*only, b.quick)
 	if err != nil {
 		return err
@@ -127,9 +103,10 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 
 // effort is how much is measured.
 type effort struct {
-	runs          int
-	runTime, long time.Duration
-	kills         int
+	runs    int           // of each measurement
+	runTime time.Duration // of one of them
+	long    time.Duration // of the overload, and of each replicated load
+	kills   int           // of a cluster's leader
 }
 
 // parts of a run, in the order in which they are measured.
@@ -162,13 +139,12 @@ func (b *bench) locate(ctx context.Context) error {
 		return fmt.Errorf("find the module: %w", err)
 	}
 	b.root = filepath.Dir(strings.TrimSpace(string(mod)))
-	if b.bin.nginx == "" {
-		b.bin.nginx = installed("nginx", "/usr/sbin/nginx")
-	}
-	if b.bin.envoy == "" {
-		b.bin.envoy = installed(filepath.Join(b.root, "examples/envoy/.venv/bin/envoy"))
-	}
-	for _, program := range []*string{&b.bin.redisServer, &b.bin.redisCell, &b.bin.throttlecrab, &b.bin.envoyRatelimit, &b.bin.nginx, &b.bin.envoy, &b.bin.headgate} {
+	b.bin.redisCell = os.Getenv("BENCH_REDIS_CELL")
+	b.bin.throttlecrab = os.Getenv("BENCH_THROTTLECRAB")
+	b.bin.envoyRatelimit = os.Getenv("BENCH_ENVOY_RATELIMIT")
+	b.bin.nginx = installed("nginx", "/usr/sbin/nginx")
+	b.bin.envoy = installed(filepath.Join(b.root, "examples/envoy/.venv/bin/envoy"))
+	for _, program := range []*string{&b.bin.redisCell, &b.bin.throttlecrab, &b.bin.envoyRatelimit, &b.bin.nginx, &b.bin.envoy, &b.bin.headgate} {
 		// Servers run in a directory of their own, so paths must be absolute.
 		if strings.Contains(*program, "/") {
 			if *program, err = filepath.Abs(*program); err != nil {
@@ -176,7 +152,7 @@ func (b *bench) locate(ctx context.Context) error {
 			}
 		}
 	}
-	for _, program := range []string{b.bin.redisServer, "redis-benchmark"} {
+	for _, program := range []string{"redis-server", "redis-benchmark"} {
 		if _, err := exec.LookPath(program); err != nil {
 			return fmt.Errorf("%w (Debian: apt install redis-server redis-tools)", err)
 		}
@@ -202,7 +178,7 @@ func installed(programs ...string) string {
 // report, with a note, and the others go on; an interrupt ends them all. The
 // report is nil only when nothing could be measured.
 func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report, error) {
-	rep := &report{When: time.Now(), Quick: b.quick, Machine: describeMachine(b.root, b.bin.redisServer),
+	rep := &report{When: time.Now(), Quick: b.quick, Machine: describeMachine(b.root),
 		Runs: b.runs, RunTime: b.runTime, Long: b.long}
 	dir, err := os.MkdirTemp("", "headgate-bench-")
 	if err != nil {

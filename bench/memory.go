@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
-
-	"github.com/headgate-io/headgate/bench/load"
 )
 
 // memoryRow is what a server holds per key.
@@ -54,7 +52,7 @@ func (m *memoryRow) targets() []target {
 
 // states are the kinds of state Headgate keeps, one key each.
 func states() []struct{ name, command string } {
-	const key = "key:" + load.Placeholder
+	const key = randomKey
 	return []struct{ name, command string }{
 		{"token", "RL.LIMIT " + key + " 100 86400 ALGORITHM token"},
 		{"leaky", "RL.LIMIT " + key + " 100 86400 ALGORITHM leaky"},
@@ -72,7 +70,7 @@ func values(bucketSHA string) []struct {
 	name, command string
 	floor, goal   float64
 } {
-	const key = "key:" + load.Placeholder
+	const key = randomKey
 	return []struct {
 		name, command string
 		floor, goal   float64
@@ -120,7 +118,7 @@ func (b *bench) measureMemory(ctx context.Context, dir string) ([]*memoryRow, er
 			return nil, err
 		}
 	}
-	if b.huge {
+	if !b.quick {
 		row := &memoryRow{Label: "Headgate token", Keys: 10_000_000, token: true}
 		if err := add(row, ours(states()[0].command)); err != nil {
 			return nil, err
@@ -152,7 +150,7 @@ func (p *peer) fresh(dir string) (*process, []string, error) {
 			return nil, nil, err
 		}
 	}
-	return other.process, other.check("key:"+load.Placeholder, daily(limit)), nil
+	return other.process, other.check(randomKey, daily(limit)), nil
 }
 
 // measureFill fills row in from a server that it starts and stops.

@@ -60,7 +60,7 @@ func (b *bench) measureOverload(ctx context.Context, peaks []*series) (*overload
 	p := b.peer(headgate)
 	base := load.Config{
 		Addr: p.addr, Clients: clients, Pipeline: 1, Keys: uint64(b.keys), Seed: 2,
-		Command: p.check("key:"+load.Placeholder, daily(limit)),
+		Command: p.check(randomKey, daily(limit)),
 		Warmup:  b.runTime / 4, Duration: 2 * b.runTime,
 	}
 	run := func(change func(*load.Config)) (*load.Result, error) {

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/internal/respclient"
 	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/resp"
@@ -49,8 +50,8 @@ const limit = 100
 // writes nothing and would cost replication nothing.
 func sharedLimit(keys int) int { return max(limit, 1_000_000_000/keys) }
 
-// randomKey is redis-benchmark's placeholder; keys are 16 bytes.
-const randomKey = "key:__rand_int__"
+// randomKey is a key of 16 bytes, of load and of redis-benchmark.
+const randomKey = "key:" + load.Placeholder
 
 // hotKey begins the one key of a hot-key load.
 const hotKey = "hot:key:"
@@ -76,14 +77,14 @@ type peer struct {
 
 // paths are the programs the peers need; an empty one leaves its peer out.
 type paths struct {
-	headgate, redisServer, redisCell, throttlecrab, envoyRatelimit, nginx, envoy string
+	headgate, redisCell, throttlecrab, envoyRatelimit, nginx, envoy string
 }
 
 // peers lists those whose programs are there, and notes about the others.
 func peers(bin paths) (list []*peer, notes []string) {
 	redis := func(extra ...string) func(name string) func(string) (*process, error) {
 		return func(name string) func(string) (*process, error) {
-			return func(dir string) (*process, error) { return startRedis(dir, name, bin.redisServer, extra...) }
+			return func(dir string) (*process, error) { return startRedis(dir, name, extra...) }
 		}
 	}
 	plain := redis()
@@ -112,23 +113,23 @@ func peers(bin paths) (list []*peer, notes []string) {
 		list = append(list, &peer{name: redisCell, label: "Redis + redis-cell", fill: true, extra: true,
 			start: redis("--loadmodule", bin.redisCell)(redisCell), check: throttleArgs("CL.THROTTLE", 1)})
 	} else {
-		notes = append(notes, "redis-cell is left out: no module given (-redis-cell or BENCH_REDIS_CELL)")
+		notes = append(notes, "redis-cell is left out: no module given (BENCH_REDIS_CELL)")
 	}
 	if bin.throttlecrab != "" {
 		list = append(list, &peer{name: throttlecrab, label: "throttlecrab THROTTLE", fill: true, lockstep: true, extra: true,
 			start: func(dir string) (*process, error) { return startThrottlecrab(dir, bin.throttlecrab) },
 			check: throttleArgs("THROTTLE", 0)})
 	} else {
-		notes = append(notes, "throttlecrab is left out: no program given (-throttlecrab or BENCH_THROTTLECRAB)")
+		notes = append(notes, "throttlecrab is left out: no program given (BENCH_THROTTLECRAB)")
 	}
 	if bin.envoyRatelimit == "" {
-		notes = append(notes, "envoyproxy/ratelimit is left out: no program given (-envoy-ratelimit or BENCH_ENVOY_RATELIMIT)")
+		notes = append(notes, "envoyproxy/ratelimit is left out: no program given (BENCH_ENVOY_RATELIMIT)")
 	}
 	if bin.nginx == "" {
-		notes = append(notes, "nginx is left out: no program given (-nginx)")
+		notes = append(notes, "nginx is left out: it is not installed (Debian: apt install nginx-light)")
 	}
 	if bin.envoy == "" {
-		notes = append(notes, "Envoy is left out: no program given (-envoy, or make deps)")
+		notes = append(notes, "Envoy is left out: it is not installed (make deps)")
 	}
 	return list, notes
 }
@@ -189,14 +190,14 @@ func (p *process) info(section string) (map[string]string, error) {
 
 // startRedis starts redis-server without persistence and otherwise as it
 // comes. Its documentation advises io-threads only from four cores on.
-func startRedis(dir, name, path string, extra ...string) (*process, error) {
+func startRedis(dir, name string, extra ...string) (*process, error) {
 	addrs, err := subprocess.Addrs("127.0.0.1", 1)
 	if err != nil {
 		return nil, err
 	}
 	host, port, _ := strings.Cut(addrs[0], ":")
 	args := append([]string{"--port", port, "--bind", host, "--save", "", "--appendonly", "no", "--dir", dir}, extra...)
-	return startProcess(dir, name, addrs[0], path, args...)
+	return startProcess(dir, name, addrs[0], "redis-server", args...)
 }
 
 func startHeadgate(dir, path string, flags ...string) (*process, error) {

@@ -93,8 +93,8 @@ func (f *failoverRow) targets() []target {
 			continue
 		}
 		list = append(list,
-			required("leader killed: median time to the next decision, "+g.Client, g.quantile(0.5).Seconds(), " s", 2, true, "%d kills", len(g.Gaps)),
-			required("leader killed: p90, "+g.Client, g.quantile(0.9).Seconds(), " s", 3, true, "slowest %.2f s", g.quantile(1).Seconds()))
+			required("leader killed: median time to the next decision, "+g.Client, quantile(g.Gaps, 0.5).Seconds(), " s", 2, true, "%d kills", len(g.Gaps)),
+			required("leader killed: p90, "+g.Client, quantile(g.Gaps, 0.9).Seconds(), " s", 3, true, "slowest %.2f s", quantile(g.Gaps, 1).Seconds()))
 	}
 	if p := f.Policy; p.Kills > 0 {
 		list = append(list,
@@ -107,6 +107,6 @@ func (f *failoverRow) targets() []target {
 func (f *failoverRow) write(line func(string, ...any)) {
 	line("\n## From SIGKILL of the leader to the next decision\n\n| | kills | median s | p90 s | least to most s |\n|---|---|---|---|---|")
 	for _, g := range f.Gaps {
-		line("| %s | %d | %.2f | %.2f | %.2f to %.2f |", g.Client, len(g.Gaps), g.quantile(0.5).Seconds(), g.quantile(0.9).Seconds(), g.quantile(0).Seconds(), g.quantile(1).Seconds())
+		line("| %s | %d | %.2f | %.2f | %.2f to %.2f |", g.Client, len(g.Gaps), quantile(g.Gaps, 0.5).Seconds(), quantile(g.Gaps, 0.9).Seconds(), quantile(g.Gaps, 0).Seconds(), quantile(g.Gaps, 1).Seconds())
 	}
 }

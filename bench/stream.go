@@ -12,15 +12,16 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/bench/load"
 	"github.com/headgate-io/headgate/resp"
 )
 
 // Placeholders of a stream's commands, each as wide as the 12 digits that take
 // its place.
 const (
-	streamKey  = "__rand_int__" // a random number below keys
-	streamTime = "__time_now__" // counts the steps
-	streamPast = "__time_old__" // so many steps ago
+	streamKey  = load.Placeholder // a random number below keys
+	streamTime = "__time_now__"   // counts the steps
+	streamPast = "__time_old__"   // so many steps ago
 	// streamGroup is the key's number modulo groups: what many keys share.
 	streamGroup = "__group_no__"
 	streamLeft  = "__ms_left___" // milliseconds until the stream's end
@@ -210,11 +211,7 @@ func (s *stream) append(dst []byte, c *streamCommand, key, now uint64) []byte {
 		case streamLeft:
 			n = uint64(time.Until(s.end).Milliseconds())
 		}
-		digits := dst[start+h.at : start+h.at+len(h.kind)]
-		for i := len(digits) - 1; i >= 0; i-- {
-			digits[i] = byte('0' + n%10)
-			n /= 10
-		}
+		load.PutDigits(dst[start+h.at:start+h.at+len(h.kind)], n)
 	}
 	return dst
 }

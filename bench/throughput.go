@@ -40,7 +40,7 @@ func scenarios() []scenario {
 		{Name: loadHotDenied, Pipeline: 16, key: hotKey + "2", quota: daily(limit), only: []string{headgate, redisLua}},
 		// CL.THROTTLE key 100 10 1: a key is full again, and forgotten, a tenth
 		// of a second after its last call, so that most calls create one.
-		{Name: loadChurn, Pipeline: 16, key: "way:__rand_int__", quota: quota{101, 10, 1}, only: []string{headgate, redisLua}},
+		{Name: loadChurn, Pipeline: 16, key: "way:" + load.Placeholder, quota: quota{101, 10, 1}, only: []string{headgate, redisLua}},
 	}
 }
 
@@ -114,7 +114,7 @@ func (b *bench) fill(ctx context.Context, p *peer) error {
 	if !p.fill {
 		return nil
 	}
-	command := p.check("key:"+load.Placeholder, daily(limit))
+	command := p.check(randomKey, daily(limit))
 	pipeline := fillPipeline
 	if p.lockstep {
 		pipeline = 1
@@ -135,7 +135,7 @@ func fillKeys(ctx context.Context, p *process, command []string, n uint64, pipel
 func sendKeys(ctx context.Context, p *process, command []string, n uint64, pipeline int) (*load.Result, error) {
 	res, err := load.Run(ctx, load.Config{
 		Addr: p.addr, Clients: 16, Pipeline: pipeline, Command: command,
-		Keys: n, Count: int64(n), Distribution: load.Sequential, Duration: time.Hour,
+		Keys: n, Count: int64(n), Sequential: true, Duration: time.Hour,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("fill %s: %w", p.name, err)

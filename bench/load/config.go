@@ -19,10 +19,9 @@ type Config struct {
 	Command []string
 	// Keys is the number of distinct keys, at most 10^12.
 	Keys uint64
-	// Distribution says how keys are drawn.
-	Distribution Distribution
-	// ZipfS is the exponent of Zipf, above 1.
-	ZipfS float64
+	// Sequential counts through the keys, over all connections together, instead of
+	// drawing them at random. With Count equal to Keys every key is used once.
+	Sequential bool
 	// Rate is the number of commands that arrive per second over all
 	// connections; 0 means a closed loop.
 	Rate float64
@@ -55,8 +54,6 @@ func (c *Config) validate() error {
 		return errors.New("command: missing")
 	case c.Keys < 1 || c.Keys > maxKeys:
 		return fmt.Errorf("keys: %d is not between 1 and %d", c.Keys, int64(maxKeys))
-	case c.Distribution == Zipf && !(c.ZipfS > 1):
-		return fmt.Errorf("zipf: the exponent %g is not above 1", c.ZipfS)
 	case !(c.Rate >= 0) || c.Rate > 1e9:
 		return fmt.Errorf("rate: %g is not between 0 and 1e9 per second", c.Rate)
 	case c.Duration <= 0:

@@ -134,7 +134,7 @@ func TestClosedLoopCountsDecisions(t *testing.T) {
 	require.Empty(t, res.Errors)
 	keys := 0
 	s.seen.Range(func(k, _ any) bool {
-		require.Len(t, k, len("key:")+placeholderDigits)
+		require.Len(t, k, len("key:")+len(Placeholder))
 		keys++
 		return true
 	})
@@ -145,7 +145,7 @@ func TestCountAndSequentialUseEveryKeyOnce(t *testing.T) {
 	s := &fakeServer{reply: func([]string) string { return ":1\r\n" }}
 	s.start(t)
 	cfg := config(s.addr)
-	cfg.Keys, cfg.Count, cfg.Distribution = 1003, 1003, Sequential
+	cfg.Keys, cfg.Count, cfg.Sequential = 1003, 1003, true
 	cfg.Pipeline, cfg.Duration = 16, time.Minute
 	res, err := Run(context.Background(), cfg)
 	require.NoError(t, err)
@@ -390,7 +390,7 @@ func TestTemplate(t *testing.T) {
 	require.Equal(t, "999999999999", string(cmd.append(nil, maxKeys-1))[17:29])
 }
 
-func TestDistributions(t *testing.T) {
+func TestKeysAreDrawn(t *testing.T) {
 	draw := func(cfg Config) map[uint64]int {
 		pick, seen := picker(&cfg, 0, new(atomic.Uint64)), map[uint64]int{}
 		for range 10_000 {
@@ -398,12 +398,9 @@ func TestDistributions(t *testing.T) {
 		}
 		return seen
 	}
-	require.Equal(t, map[uint64]int{0: 10_000}, draw(Config{Keys: 10, Distribution: Hot}))
 	uniform := draw(Config{Keys: 10})
 	require.Len(t, uniform, 10)
 	require.InDelta(t, 1000, uniform[3], 150)
-	zipf := draw(Config{Keys: 1000, Distribution: Zipf, ZipfS: 1.5})
-	require.InDelta(t, 2.83, float64(zipf[0])/float64(zipf[1]), 0.4) // 2^1.5
 	require.Equal(t, draw(Config{Keys: 1000, Seed: 5}), draw(Config{Keys: 1000, Seed: 5}))
 	require.NotEqual(t, draw(Config{Keys: 1000, Seed: 5}), draw(Config{Keys: 1000, Seed: 6}))
 }
@@ -429,7 +426,6 @@ func TestConfigErrorsNameTheSetting(t *testing.T) {
 		"pipeline": func(c *Config) { c.Pipeline = 0 },
 		"command":  func(c *Config) { c.Command = nil },
 		"keys":     func(c *Config) { c.Keys = maxKeys + 1 },
-		"zipf":     func(c *Config) { c.Distribution, c.ZipfS = Zipf, 1 },
 		"rate":     func(c *Config) { c.Rate = -1 },
 		"duration": func(c *Config) { c.Duration = 0 },
 		"warmup":   func(c *Config) { c.Warmup = -1 },

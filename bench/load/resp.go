@@ -9,15 +9,11 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Placeholder is replaced, wherever it occurs in an argument of the command
-// template, by the number of a key: 12 decimal digits, so that every command
-// of a run has the same length (as redis-benchmark's __rand_int__ does).
-const Placeholder = "__rand__"
+// Placeholder stands in an argument for the number of a key, in as many decimal digits.
+// It is redis-benchmark's.
+const Placeholder = "__rand_int__"
 
-// placeholderDigits is the width of a key number.
-const placeholderDigits = 12
-
-// maxKeys is the number of key numbers that fit placeholderDigits.
+// maxKeys is the number of key numbers that fit Placeholder.
 const maxKeys = 1_000_000_000_000
 
 // template is a command in RESP with the offsets of its key numbers.
@@ -26,26 +22,17 @@ type template struct {
 	holes []int
 }
 
-// compile encodes a command. The fixed width of a key number makes the whole
-// encoding constant except for the digits.
+// compile encodes a command.
 func compile(args []string) template {
-	var t template
-	zeros := strings.Repeat("0", placeholderDigits)
-	t.raw = fmt.Appendf(t.raw, "*%d\r\n", len(args))
-	for _, arg := range args {
-		parts := strings.Split(arg, Placeholder)
-		size := len(strings.Join(parts, zeros))
-		t.raw = fmt.Appendf(t.raw, "$%d\r\n", size)
-		for i, part := range parts {
-			if i > 0 {
-				t.holes = append(t.holes, len(t.raw))
-				t.raw = append(t.raw, zeros...)
-			}
-			t.raw = append(t.raw, part...)
+	t := template{raw: resp.AppendCommand(nil, args)}
+	for at := 0; ; at += len(Placeholder) {
+		i := bytes.Index(t.raw[at:], []byte(Placeholder))
+		if i < 0 {
+			return t
 		}
-		t.raw = append(t.raw, "\r\n"...)
+		at += i
+		t.holes = append(t.holes, at)
 	}
-	return t
 }
 
 // append adds the command with key number n to dst.
@@ -53,13 +40,17 @@ func (t *template) append(dst []byte, n uint64) []byte {
 	start := len(dst)
 	dst = append(dst, t.raw...)
 	for _, hole := range t.holes {
-		digits := dst[start+hole : start+hole+placeholderDigits]
-		for i, rest := placeholderDigits-1, n; rest > 0 && i >= 0; i-- {
-			digits[i] = byte('0' + rest%10)
-			rest /= 10
-		}
+		PutDigits(dst[start+hole:start+hole+len(Placeholder)], n)
 	}
 	return dst
+}
+
+// PutDigits writes n over all of dst, in decimal with leading zeros.
+func PutDigits(dst []byte, n uint64) {
+	for i := len(dst) - 1; i >= 0; i-- {
+		dst[i] = byte('0' + n%10)
+		n /= 10
+	}
 }
 
 // maxReply bounds a reply in bytes. It stops a server that is not one from

@@ -8,12 +8,11 @@ import (
 
 // Result is the outcome of a run. Durations are nanoseconds in JSON.
 type Result struct {
-	Command      string        `json:"command"`
-	Clients      int           `json:"clients"`
-	Pipeline     int           `json:"pipeline"`
-	Keys         uint64        `json:"keys"`
-	Distribution string        `json:"distribution"`
-	Duration     time.Duration `json:"duration_ns"`
+	Command  string        `json:"command"`
+	Clients  int           `json:"clients"`
+	Pipeline int           `json:"pipeline"`
+	Keys     uint64        `json:"keys"`
+	Duration time.Duration `json:"duration_ns"`
 	// Offered is the arrival rate of an open loop, 0 for a closed one.
 	Offered float64 `json:"offered_per_second"`
 	// Rate is the replies per second that arrived during the measurement.

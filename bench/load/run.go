@@ -273,20 +273,19 @@ func (r *run) result(h *hdrhistogram.Histogram, sum *counts) *Result {
 	// A run that was cut short is measured over the time it had.
 	measured := min(r.stopped, r.end) - r.measure
 	res := &Result{
-		Command:      strings.Join(r.cfg.Command, " "),
-		Clients:      r.cfg.Clients,
-		Pipeline:     r.cfg.Pipeline,
-		Keys:         r.cfg.Keys,
-		Distribution: r.cfg.Distribution.String(),
-		Duration:     measured,
-		Offered:      r.cfg.Rate,
-		Replies:      sum.replies,
-		Allowed:      sum.allowed,
-		Denied:       sum.denied,
-		Errors:       sum.errors,
-		Causes:       sum.causes,
-		Unsent:       r.unsent,
-		Latency:      summarize(h),
+		Command:  strings.Join(r.cfg.Command, " "),
+		Clients:  r.cfg.Clients,
+		Pipeline: r.cfg.Pipeline,
+		Keys:     r.cfg.Keys,
+		Duration: measured,
+		Offered:  r.cfg.Rate,
+		Replies:  sum.replies,
+		Allowed:  sum.allowed,
+		Denied:   sum.denied,
+		Errors:   sum.errors,
+		Causes:   sum.causes,
+		Unsent:   r.unsent,
+		Latency:  summarize(h),
 	}
 	if measured > 0 {
 		res.Rate = float64(sum.replies) / measured.Seconds()
