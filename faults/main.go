@@ -59,7 +59,6 @@ func run(args []string, out io.Writer) error {
 	var o scenario.Options
 	flags.IntVar(&o.Rounds, "rounds", 0, "how often the harm is done (default: the scenario's own number)")
 	flags.BoolVar(&o.Brief, "brief", false, "do the harm a third as often as the scenarios say, but each kind of it once")
-	flags.Float64Var(&o.Rate, "rate", 0, "calls per second (default: the scenario's own)")
 	flags.StringVar(&o.Dir, "out", filepath.Join(os.TempDir(), "headgate-faults"), "`directory` for histories and logs")
 	serve := flags.String("serve", "", "further `arguments` of headgate serve, separated by spaces, such as --raft-profile=slow")
 	flags.StringVar(&o.Bin, "bin", "", "headgate `executable` (default: built from this tree)")

@@ -245,7 +245,7 @@ func (c *Cluster) Members() []*Node {
 
 // Status asks a node for its status.
 func (c *Cluster) Status(n *Node) (raftlog.Status, error) {
-	if !n.Responsive() {
+	if !n.responsive() {
 		return raftlog.Status{}, fmt.Errorf("%s is not running", n.Name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
@@ -387,19 +387,19 @@ func (c *Cluster) Digests() ([]Digest, error) {
 	return out, nil
 }
 
-// Link sets the faults of the connections that one node opens to another.
-func (c *Cluster) Link(from, to *Node, f linkfault.Faults) { to.front.links[from.Index].Set(f) }
+// link sets the faults of the connections that one node opens to another.
+func (c *Cluster) link(from, to *Node, f linkfault.Faults) { to.front.links[from.Index].Set(f) }
 
 // Lose loses everything that one node sends to another, on the connections of both; the other direction works.
 func (c *Cluster) Lose(from, to *Node) {
-	c.Link(from, to, linkfault.Faults{ToTarget: linkfault.Flow{Hold: true}})
-	c.Link(to, from, linkfault.Faults{FromTarget: linkfault.Flow{Hold: true}})
+	c.link(from, to, linkfault.Faults{ToTarget: linkfault.Flow{Hold: true}})
+	c.link(to, from, linkfault.Faults{FromTarget: linkfault.Flow{Hold: true}})
 }
 
 // Both sets the faults of both directions between two nodes.
 func (c *Cluster) Both(a, b *Node, f linkfault.Faults) {
-	c.Link(a, b, f)
-	c.Link(b, a, f)
+	c.link(a, b, f)
+	c.link(b, a, f)
 }
 
 // Isolate sets the faults between a node and all others.

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
-// LogFile is the file that a node is appending its log to.
-func (n *Node) LogFile() (string, error) {
+// logFile is the file that a node is appending its log to.
+func (n *Node) logFile() (string, error) {
 	found, err := filepath.Glob(filepath.Join(n.Data, "group-*", "log-*"))
 	if err == nil && len(found) == 0 {
 		err = fmt.Errorf("no log files below %s", n.Data)
@@ -27,7 +27,7 @@ func (n *Node) LogFile() (string, error) {
 // that it reached is as it was before. That write is then gone, and the one before it is the last.
 func (n *Node) TearTail() error {
 	const sector = 512
-	path, err := n.LogFile()
+	path, err := n.logFile()
 	if err != nil {
 		return err
 	}
@@ -51,7 +51,7 @@ func (n *Node) Truncate() error {
 
 // damage harms the file that was appended to last. Behind what is written there are zeros.
 func (n *Node) damage(harm func(f *os.File, written int64) error) (err error) {
-	path, err := n.LogFile()
+	path, err := n.logFile()
 	if err != nil {
 		return err
 	}

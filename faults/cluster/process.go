@@ -80,8 +80,8 @@ func (p *Process) Running() bool {
 	return err == nil
 }
 
-// Responsive reports whether the process lives and is not paused.
-func (p *Process) Responsive() bool { return p.Running() && !p.paused.Load() }
+// responsive reports whether the process lives and is not paused.
+func (p *Process) responsive() bool { return p.Running() && !p.paused.Load() }
 
 // PID is the process's id, or 0.
 func (p *Process) PID() int {

@@ -45,7 +45,7 @@ func NewSwitchover(bin, dir string, n int) (s *Switchover, err error) {
 // Leader is the server in use, or nil.
 func (s *Switchover) Leader() *Process {
 	for _, p := range s.Servers {
-		if p.Responsive() {
+		if p.responsive() {
 			return p
 		}
 	}

@@ -10,7 +10,7 @@ import (
 
 // checkArguments is the command of a check.
 func checkArguments(c *history.Call, who *history.Caller) []string {
-	args := append([]string{"RL.CHECK", who.Policy}, Attributes(who)...)
+	args := append([]string{"RL.CHECK", who.Policy}, attributes(who)...)
 	args = append(args, "COST", number(c.Cost))
 	if who.Option != "" {
 		args = append(args, who.Option)
@@ -18,8 +18,8 @@ func checkArguments(c *history.Call, who *history.Caller) []string {
 	return args
 }
 
-// Attributes are those of a caller, as commands about policies take them.
-func Attributes(who *history.Caller) (args []string) {
+// attributes are those of a caller, as commands about policies take them.
+func attributes(who *history.Caller) (args []string) {
 	if who.User != "" {
 		args = append(args, "user", who.User)
 	}
@@ -53,9 +53,9 @@ func checked(c *history.Call, r *resp.Reply) (allowed, remaining int64, ok bool)
 	return allowed, remaining, c.Binding > 0
 }
 
-// PolicyText is the text of a policy with some amounts. mark is what no other text
+// policyText is the text of a policy with some amounts. mark is what no other text
 // of it has.
-func PolicyText(p *history.Policy, amounts []int32, mark int) string {
+func policyText(p *history.Policy, amounts []int32, mark int) string {
 	var limits []string
 	for i, l := range p.Limits {
 		text := fmt.Sprintf("%s: {algorithm: %s, rate: %s", l.Name, l.Algorithm, rateText(amounts[i], l))

@@ -151,7 +151,7 @@ func (e *Editor) set(p *history.Policy) {
 		}
 	}
 	base := e.known[p.Name]
-	ed := history.Edit{Kind: history.SetPolicy, Policy: p.Name, Base: base, Text: PolicyText(p, amounts, e.marks), Amounts: amounts, Resets: resets}
+	ed := history.Edit{Kind: history.SetPolicy, Policy: p.Name, Base: base, Text: policyText(p, amounts, e.marks), Amounts: amounts, Resets: resets}
 	e.change(ed, "RL.POLICY", "SET", p.Name, "IF", strconv.FormatUint(base, 10), "CHANGE", change, ed.Text)
 }
 

@@ -28,7 +28,7 @@ var trio = history.Policy{Name: "trio", Sync: true, Limits: []history.PolicyLimi
 
 // The texts are policies, and their counters have the keys that Headgate gives them.
 func TestPolicyText(t *testing.T) {
-	rec, err := grammar.ParseRecord(trio.Name, trio.Name, []byte(PolicyText(&trio, []int32{5, 60, 7}, 3)))
+	rec, err := grammar.ParseRecord(trio.Name, trio.Name, []byte(policyText(&trio, []int32{5, 60, 7}, 3)))
 	require.NoError(t, err)
 	editor := policy.NewSet(policy.Config{Seed: maphash.MakeSeed()}).Edit()
 	editor.Set(rec, policy.Meta{Version: 1})
@@ -38,7 +38,7 @@ func TestPolicyText(t *testing.T) {
 	who := history.Caller{Policy: trio.Name, User: "u1.2", Team: "t0.2"}
 	call := &policy.Call{}
 	call.Begin(p)
-	args := Attributes(&who)
+	args := attributes(&who)
 	for i := 0; i < len(args); i += 2 {
 		require.NoError(t, call.Set([]byte(args[i]), []byte(args[i+1])))
 	}

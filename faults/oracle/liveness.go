@@ -1,7 +1,6 @@
 package oracle
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -88,10 +87,7 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 		l.Silence = max(l.Silence, Silence(dues, last, at))
 		last = at
 	}
-	if len(gaps) > 0 {
-		sorted := slices.SortedFunc(slices.Values(gaps), cmp.Compare[time.Duration])
-		l.Gap, l.Gaps = sorted[len(sorted)/2], len(sorted)
-	}
+	l.Gap, l.Gaps = Quantile(gaps, .5), len(gaps)
 	return l
 }
 

@@ -45,17 +45,20 @@ func Promptness(h *history.History, outages []Outage, within time.Duration, goal
 		return f, 0
 	}
 	share := float64(prompt) / float64(offered)
-	slices.Sort(latencies)
-	at := func(q float64) time.Duration {
-		if len(latencies) == 0 {
-			return 0
-		}
-		return latencies[min(len(latencies)-1, int(q*float64(len(latencies))))].Round(10 * time.Microsecond)
-	}
+	at := func(q float64) time.Duration { return Quantile(latencies, q).Round(10 * time.Microsecond) }
 	f.Text = fmt.Sprintf("%.3f %% of %d calls answered within %v, %d not at all or by errors (%d by the failure policy, %d to stopped or new nodes left out; %d that the machine made more than %v late); p50 %v, p99 %v, p99.9 %v, max %v",
 		100*share, offered, within, failed, local, skipped, stalled, within/4, at(.5), at(.99), at(.999), at(1))
 	if share < goal {
 		f.violate("below the goal of %.3f %%", 100*goal)
 	}
 	return f, share
+}
+
+// Quantile returns a quantile of some times, 0 if there are none.
+func Quantile(times []time.Duration, q float64) time.Duration {
+	if len(times) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(times))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
 }

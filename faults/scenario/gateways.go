@@ -2,7 +2,6 @@ package scenario
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -134,7 +133,6 @@ func (r *Run) fronts() (all []front) {
 				f.other = append(f.other, fmt.Sprintf("\n    %.3f s: %s%s%s", time.Duration(a.Start).Seconds(), a.Outcome, a.Refusal, a.Wrong))
 			}
 		}
-		slices.Sort(f.waits)
 		all = append(all, f)
 	}
 	return all
@@ -147,8 +145,8 @@ func (r *Run) judgeLocalGateways(within time.Duration) {
 			r.expect(false, "fronts", "nothing was decided of %d questions by %s", f.asked, f.name)
 			continue
 		}
-		p99 := at(f.waits, .99)
+		p99 := oracle.Quantile(f.waits, .99)
 		r.expect(len(f.other) == 0 && p99 <= within, "fronts", "%d questions by %s, p99 %v, longest %v, %d not admitted%s", f.asked, f.name,
-			p99.Round(time.Microsecond), at(f.waits, 1).Round(time.Microsecond), len(f.other), strings.Join(f.other[:min(len(f.other), 5)], ""))
+			p99.Round(time.Microsecond), oracle.Quantile(f.waits, 1).Round(time.Microsecond), len(f.other), strings.Join(f.other[:min(len(f.other), 5)], ""))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
+	"github.com/headgate-io/headgate/faults/oracle"
 )
 
 // The clients of a run with go-redis, as the nodes of their calls: those of a plain client have its node's number.
@@ -100,5 +101,5 @@ func (r *Run) failovers(which string, kills []death, counts func(k death, node u
 		r.expect(false, "failover", "%s: no leader was killed", which)
 		return
 	}
-	r.expect(float64(at(gaps, .5)) < 2e9*r.slack() && float64(at(gaps, .9)) < 3e9*r.slack(), "failover", "%s: the next decision after %s", which, quantiles(gaps))
+	r.expect(float64(oracle.Quantile(gaps, .5)) < 2e9*r.slack() && float64(oracle.Quantile(gaps, .9)) < 3e9*r.slack(), "failover", "%s: the next decision after %s", which, quantiles(gaps))
 }

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/oracle"
 )
 
 // bulkKeys is how many keys the snapshot has.
@@ -82,11 +83,11 @@ func (r *Run) compare(phases []phase, node uint8) {
 			r.expect(false, "latency", "%s: no answers", p.name)
 			continue
 		}
-		p99 := at(ds, .99)
+		p99 := oracle.Quantile(ds, .99)
 		if i == 0 {
 			calm = p99
 		}
 		r.expect(p99 <= calm+time.Duration(float64(10*time.Millisecond)*r.slack()), "latency", "%s: p99 %v, p99.9 %v, max %v of %d calls on the leader in %.1f s",
-			p.name, p99.Round(10*time.Microsecond), at(ds, .999).Round(10*time.Microsecond), slices.Max(ds).Round(10*time.Microsecond), len(ds), time.Duration(p.to-p.from).Seconds())
+			p.name, p99.Round(10*time.Microsecond), oracle.Quantile(ds, .999).Round(10*time.Microsecond), slices.Max(ds).Round(10*time.Microsecond), len(ds), time.Duration(p.to-p.from).Seconds())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/oracle"
 	"github.com/headgate-io/headgate/internal/respclient"
 )
 
@@ -173,7 +174,7 @@ func (r *Run) judgeLosses() {
 	if r.marks == nil || len(r.lossTimes) == 0 {
 		return
 	}
-	worst, median := slices.Max(r.lossTimes), at(r.lossTimes, .5)
+	worst, median := slices.Max(r.lossTimes), oracle.Quantile(r.lossTimes, .5)
 	text := fmt.Sprintf("%d leaders killed, decisions lost: %s", len(r.lossTimes), quantiles(r.lossTimes))
 	if r.Mode == Sync {
 		r.expect(worst == 0, "loss", "%s", text)
@@ -183,7 +184,7 @@ func (r *Run) judgeLosses() {
 	if r.busy() {
 		most += usualLoss
 	}
-	ok := at(r.lossTimes, .9) <= most && worst <= maxUnacked
+	ok := oracle.Quantile(r.lossTimes, .9) <= most && worst <= maxUnacked
 	if len(r.lossTimes) >= fewKills {
 		ok = ok && median <= usualLoss
 	}

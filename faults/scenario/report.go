@@ -2,6 +2,7 @@ package scenario
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,21 +101,11 @@ func (p *Report) String() string {
 	if len(r.gaps) > 0 {
 		fmt.Fprintf(&b, "  from the harm to the next decision: %s\n", quantiles(r.gaps))
 	}
-	for _, code := range slices.Sorted(mapKeys(r.codes)) {
+	for _, code := range slices.Sorted(maps.Keys(r.codes)) {
 		fmt.Fprintf(&b, "  %d replies %s\n", r.codes[code], code)
 	}
 	fmt.Fprintf(&b, "history and logs: %s\nagain: go run ./faults -run %s -mode %s -seed %d -rounds %d\n", r.Dir, r.Scenario.Name, r.Mode, r.Seed, r.Rounds)
 	return b.String()
-}
-
-func mapKeys(m map[string]int) func(func(string) bool) {
-	return func(yield func(string) bool) {
-		for k := range m {
-			if !yield(k) {
-				return
-			}
-		}
-	}
 }
 
 func (p *Report) save() error {
@@ -139,7 +130,7 @@ func (p *Report) Row() string {
 	}
 	gap := ""
 	if len(r.gaps) > 0 {
-		gap = fmt.Sprintf("%.2f / %.2f s", at(r.gaps, .5).Seconds(), at(r.gaps, 1).Seconds())
+		gap = fmt.Sprintf("%.2f / %.2f s", oracle.Quantile(r.gaps, .5).Seconds(), oracle.Quantile(r.gaps, 1).Seconds())
 	}
 	if len(r.history.Calls) == 0 {
 		return fmt.Sprintf("| %s | %s | %d | %s | | | | | |\n", r.Scenario.Name, r.Mode, r.Seed, result)
@@ -166,20 +157,14 @@ func (p *Report) Fronts() string {
 			fmt.Fprintf(&b, " %d | 0 | |", f.asked)
 			continue
 		}
-		ms := func(q float64) float64 { return float64(at(f.waits, q)) / float64(time.Millisecond) }
+		ms := func(q float64) float64 { return float64(oracle.Quantile(f.waits, q)) / float64(time.Millisecond) }
 		fmt.Fprintf(&b, " %d | %.2f %% | %.1f / %.1f ms |", f.asked, 100*float64(len(f.waits))/float64(f.asked), ms(.99), ms(1))
 	}
 	b.WriteString("\n")
 	return b.String()
 }
 
-// at returns a quantile.
-func at(d []time.Duration, q float64) time.Duration {
-	s := slices.Sorted(slices.Values(d))
-	return s[min(len(s)-1, int(q*float64(len(s))))]
-}
-
 func quantiles(d []time.Duration) string {
-	ms := func(q float64) time.Duration { return at(d, q).Round(time.Millisecond) }
+	ms := func(q float64) time.Duration { return oracle.Quantile(d, q).Round(time.Millisecond) }
 	return fmt.Sprintf("p50 %v, p90 %v, max %v (%d times)", ms(.5), ms(.9), ms(1), len(d))
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/faults/cluster"
+	"github.com/headgate-io/headgate/faults/oracle"
 )
 
 const (
@@ -169,7 +170,7 @@ func (d *diskTimes) compare(which string, writes int, counts func(node, leader u
 			r.expect(false, "latency", "%s, %s: no answers", p.name, which)
 			continue
 		}
-		p90 := at(ds, .9)
+		p90 := oracle.Quantile(ds, .9)
 		allowed := calm + noise
 		if i == 0 {
 			calm, allowed = p90, p90
@@ -178,7 +179,7 @@ func (d *diskTimes) compare(which string, writes int, counts func(node, leader u
 			allowed += time.Duration(writes) * p.write
 		}
 		allowed = time.Duration(float64(allowed) * r.slack())
-		r.expect(p90 <= allowed, "latency", "%s, %s: p50 %v, p90 %v (allowed: %v), p99 %v, max %v of %d calls", p.name, which, at(ds, .5).Round(10*time.Microsecond),
-			p90.Round(10*time.Microsecond), allowed.Round(time.Millisecond), at(ds, .99).Round(time.Millisecond), slices.Max(ds).Round(time.Millisecond), len(ds))
+		r.expect(p90 <= allowed, "latency", "%s, %s: p50 %v, p90 %v (allowed: %v), p99 %v, max %v of %d calls", p.name, which, oracle.Quantile(ds, .5).Round(10*time.Microsecond),
+			p90.Round(10*time.Microsecond), allowed.Round(time.Millisecond), oracle.Quantile(ds, .99).Round(time.Millisecond), slices.Max(ds).Round(time.Millisecond), len(ds))
 	}
 }
