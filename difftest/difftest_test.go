@@ -43,7 +43,7 @@ func fresh() uint64 { return uint64(time.Now().UnixNano()) % 1_000_000_000 }
 // What the comparison is made of has no difference of its own.
 func TestRedisAgreesWithItself(t *testing.T) {
 	var out strings.Builder
-	err := fuzz(redis(t).Addr, redis(t).Addr, options{length: 2 * time.Second, seed: fresh(), steps: 200, most: 1}, &out)
+	err := fuzz(redis(t).Addr, redis(t).Addr, options{length: 2 * time.Second, seed: fresh()}, &out)
 	require.NoError(t, err, out.String())
 	require.NotContains(t, out.String(), "not compared")
 }
@@ -51,16 +51,15 @@ func TestRedisAgreesWithItself(t *testing.T) {
 // Headgate answers as Redis does.
 func TestHeadgateAgreesWithRedis(t *testing.T) {
 	var out strings.Builder
-	err := fuzz(redis(t).Addr, headgate(t).Addr, options{length: 6 * time.Second, seed: fresh(), steps: 200, most: 3}, &out)
+	err := fuzz(redis(t).Addr, headgate(t).Addr, options{length: 6 * time.Second, seed: fresh()}, &out)
 	require.NoError(t, err, out.String())
 }
 
 // What is watched on one connection is changed by others, and by itself.
 func TestHeadgateWatchesAsRedis(t *testing.T) {
 	var out strings.Builder
-	o := options{length: 4 * time.Second, seed: fresh(), steps: 200, most: 3, groups: []string{"watch", "tx", "strings", "counters", "keys", "connection", "hashes", "sets", "sortedsets", "lists"}}
+	o := options{length: 4 * time.Second, seed: fresh(), groups: []string{"watch", "tx", "strings", "counters", "keys", "connection", "hashes", "sets", "sortedsets", "lists"}}
 	require.NoError(t, fuzz(redis(t).Addr, headgate(t).Addr, o, &out), out.String())
-	require.Contains(t, out.String(), ": 0 differences")
 }
 
 // A difference that takes three commands in a certain order is found, and shrunk
@@ -73,7 +72,7 @@ func TestPlantedDifferenceIsFound(t *testing.T) {
 		return args
 	})
 	var out strings.Builder
-	o := options{length: time.Minute, sequences: 200, seed: 1, steps: 200, most: 1, groups: []string{"strings", "counters", "keys"}}
+	o := options{length: time.Minute, sequences: 200, seed: 1, groups: []string{"strings", "counters", "keys"}}
 	require.ErrorIs(t, fuzz(redis(t).Addr, addr, o, &out), errDifferent, out.String())
 	var steps []string
 	for line := range strings.Lines(out.String()) {

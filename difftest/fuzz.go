@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -16,10 +15,11 @@ type options struct {
 	length    time.Duration
 	sequences int // 0 is no bound
 	seed      uint64
-	steps     int
-	most      int
 	groups    []string
 }
+
+// length is how many commands a sequence has.
+const length = 200
 
 // shrinkFor bounds the time that one difference is shrunk.
 const shrinkFor = 30 * time.Second
@@ -41,20 +41,17 @@ func fuzz(oracle, subject string, o options, out io.Writer) error {
 		fmt.Fprintf(out, "not compared, for want of one of them: %s\n", strings.Join(missing, " "))
 	}
 	f := &fuzzer{pair: pair, options: o, out: out, begin: time.Now()}
-	for n := 0; o.sequences == 0 || n < o.sequences; n++ {
-		if time.Since(f.begin) > o.length || len(f.found) >= max(o.most, 1) {
-			break
-		}
+	for n := 0; (o.sequences == 0 || n < o.sequences) && time.Since(f.begin) <= o.length && !f.differ; n++ {
 		if err := f.sequence(o.seed + uint64(n)); err != nil {
 			return fmt.Errorf("seed %d: %w", o.seed+uint64(n), err)
 		}
 	}
-	fmt.Fprintf(out, "%d sequences, %d commands in %v from seed %d: %d differences\n",
-		f.sequences, f.commands, time.Since(f.begin).Round(time.Second), o.seed, len(f.found))
+	fmt.Fprintf(out, "%d sequences, %d commands in %v from seed %d\n",
+		f.sequences, f.commands, time.Since(f.begin).Round(time.Second), o.seed)
 	if f.once > 0 {
 		fmt.Fprintf(out, "%d sequences differed once and not again\n", f.once)
 	}
-	if len(f.found) > 0 {
+	if f.differ {
 		return errDifferent
 	}
 	return nil
@@ -68,13 +65,13 @@ type fuzzer struct {
 	begin time.Time
 
 	sequences, commands int
-	once                int      // sequences whose difference did not show again
-	found               []string // what differed
+	once                int  // sequences whose difference did not show again
+	differ              bool // ends the run
 }
 
 // sequence executes the sequence of a seed and prints what differs.
 func (f *fuzzer) sequence(seed uint64) error {
-	steps := sequence.New(seed, f.steps, sequence.Options{Has: f.pair.Has, Groups: f.groups})
+	steps := sequence.New(seed, length, sequence.Options{Has: f.pair.Has, Groups: f.groups})
 	failure, err := f.pair.Run(steps)
 	f.sequences++
 	f.commands += len(steps)
@@ -89,10 +86,7 @@ func (f *fuzzer) sequence(seed uint64) error {
 		f.once++
 		return nil
 	}
-	if slices.Contains(f.found, first) {
-		return nil
-	}
-	f.found = append(f.found, first)
+	f.differ = true
 	steps = steps[:min(failure.Step+1, len(steps))]
 	deadline := time.Now().Add(shrinkFor)
 	steps = sequence.Shrink(steps, func(steps []sequence.Step) bool {

@@ -51,10 +51,7 @@ func run(args []string, out io.Writer) error {
 	flags.DurationVar(&o.length, "for", time.Minute, "how `long` to go on; -sequences ends it earlier")
 	flags.IntVar(&o.sequences, "sequences", 0, "`number` of sequences (default: as many as there is time for)")
 	flags.Uint64Var(&o.seed, "seed", 0, "`seed` of the first sequence; those that follow count on from it (default: from the clock)")
-	flags.IntVar(&o.steps, "steps", 200, "commands of a sequence")
-	flags.IntVar(&o.most, "most", 1, "end after this `number` of differences, of a command each")
 	groups := flags.String("groups", "", "draw from these `groups` only, separated by commas: "+strings.Join(sequence.Groups(), ", "))
-	subject := flags.String("subject", "", "`address` of the server to compare; everything in it is removed (default: one built from this tree)")
 	list := flags.Bool("list", false, "print the documented differences and the commands, and end")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -78,16 +75,13 @@ func run(args []string, out io.Writer) error {
 	if err != nil {
 		return err
 	}
-	defer func() { _ = oracle.Stop() }() // a crash has been an error of the comparison
-	if *subject == "" {
-		headgate, err := hgtest.Start(hgtest.Config{})
-		if err != nil {
-			return err
-		}
-		defer func() { _ = headgate.Stop() }() // as above
-		*subject = headgate.Addr
+	defer func() { _ = oracle.Stop() }()           // a crash has been an error of the comparison
+	headgate, err := hgtest.Start(hgtest.Config{}) // $HGTEST_BIN, or built from this tree
+	if err != nil {
+		return err
 	}
-	return fuzz(oracle.Addr, *subject, o, out)
+	defer func() { _ = headgate.Stop() }() // as above
+	return fuzz(oracle.Addr, headgate.Addr, o, out)
 }
 
 // startOracle starts redis-server. Its hashes keep the order of their fields,
