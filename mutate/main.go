@@ -32,7 +32,6 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	only := flags.String("only", "", "run the mutations whose package, declaration or what they break matches this `pattern`, a regular expression")
 	sample := flags.Int("sample", 0, "run so many of them, and the next ones on the next day (default: all)")
-	day := flags.Int("day", int(time.Now().Unix()/86400), "run the sample of this `number` of a day, counted from 1970")
 	fit := flags.Bool("check", false, "run none, but tell of each edit or test that the sources do not have")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -57,8 +56,8 @@ func run(ctx context.Context, args []string, out io.Writer) error {
 		return check(root, all)
 	}
 	if *sample > 0 && *sample < len(all) {
-		fmt.Fprintf(out, "%d of %d mutations, day %d\n", *sample, len(all), *day)
-		all = choose(all, *sample, *day)
+		fmt.Fprintf(out, "%d of %d mutations\n", *sample, len(all))
+		all = choose(all, *sample, int(time.Now().Unix()/86400))
 	}
 	dir, err := os.MkdirTemp("", "headgate-mutate")
 	if err != nil {

@@ -51,7 +51,6 @@ func run(args []string, out io.Writer) error {
 	only := flags.String("only", "", "run the suites of these `libraries`, separated by commas")
 	cache := flags.String("cache", filepath.Join(home, "headgate-dropin"), "`directory` for what the registries send")
 	doc := flags.String("doc", "", "put the results into the table in this Markdown `file`, between its marks")
-	fetch := flags.Bool("fetch", false, "install the libraries and run nothing")
 	list := flags.Bool("list", false, "list the suites")
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -70,10 +69,8 @@ func run(args []string, out io.Writer) error {
 		}
 		return nil
 	}
-	if !*fetch {
-		if err := busy(chosen); err != nil {
-			return err
-		}
+	if err := busy(chosen); err != nil {
+		return err
 	}
 	w, err := openWorkshop(*cache)
 	if err != nil {
@@ -90,9 +87,6 @@ func run(args []string, out io.Writer) error {
 			rows[i].why = "could not be installed"
 			failures = append(failures, fmt.Errorf("install %s: %w", s.library, err))
 		}
-	}
-	if *fetch {
-		return errors.Join(failures...)
 	}
 	for i := range rows {
 		if err := rows[i].run(w, out); err != nil {
