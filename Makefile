@@ -88,7 +88,7 @@ mutate: ## break the sources on purpose, one edit at a time: a named test must f
 mutate-brief: # a few of the edits, others each day
 	$(GO) run ./mutate -sample 6
 
-lint: $(TOOLS) ## gofmt, go vet, staticcheck, and vale on documents (1 min)
+lint: $(TOOLS) ## gofmt, go vet, staticcheck, and vale on documents and comments (1 min)
 	scripts/lint.sh
 
 $(TOOLS) &: tools/go.mod tools/go.sum

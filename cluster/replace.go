@@ -29,7 +29,7 @@ type Replacement struct {
 	Old, New string        // node ids
 	NewAddr  string        // where other nodes reach the new one, which must be running
 	Timeout  time.Duration // for one answer
-	Tell     func(string)  // told each step when it begins, and of one that takes long how it stands
+	Tell     func(string)  // told each step when it begins, and how a long one stands
 }
 
 // Replace takes the new node in, waits until it has caught up (and has a vote,

@@ -77,7 +77,7 @@ func TestMetrics(t *testing.T) {
 	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
 	require.NoError(t, certstest.New().Write("node", cert, key))
 	nodes := startCluster(t, "--grpc-tls-cert", cert, "--grpc-tls-key", key)
-	// Of a decision the leader tells, whoever was asked for it.
+	// Of a decision the leader tells, and not the node that was asked.
 	for i := 0; !strings.Contains(body, "headgate_decisions_total") || !strings.Contains(body, "headgate_policy_calls_total"); i++ {
 		require.Less(t, i, 10*len(nodes), "nobody decides")
 		s := nodes[i%len(nodes)]

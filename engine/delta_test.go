@@ -147,7 +147,7 @@ func TestTheClockOfAnIncompleteBatchHasNotPassed(t *testing.T) {
 	parts, ok := leader.r.Cut(1 << 20)
 	require.True(t, ok)
 	require.Equal(t, 1, countDeltas(t, parts[0]))
-	set(deadline + second) // and behind it the clock is read
+	set(deadline + second) // and after it the clock is read
 	after := leader.r.Now()
 	require.Greater(t, after, deadline)
 

@@ -29,7 +29,7 @@ type Ledger struct {
 	oldest atomic.Int64
 
 	due    chan struct{} // capacity 1: the proposer's bell
-	rounds chan struct{} // capacity 1: the bell of whoever runs rounds
+	rounds chan struct{} // capacity 1: the bell of the goroutine that runs rounds
 
 	// mu guards the fields below.
 	mu        sync.Mutex

@@ -18,7 +18,7 @@ type Definition struct {
 	Require    []Scalar
 	Deny       []ConditionDef
 	Allow      []ConditionDef
-	Hold       Hold // what is not said, or is the default, is zero
+	Hold       Hold // a field that is missing, or is the default, is zero
 	Limits     []*LimitDef
 	Overrides  []*OverrideDef
 	// Descriptors are in place of limits, if Dialect is set; then all above but

@@ -24,7 +24,7 @@ type Formats struct {
 // part of the log, where an entry raises it, and of every snapshot. It is never
 // lowered. The leader raises it when every member, voter or nonvoter, has just
 // answered that its build can read the next one. So no node meets a format that
-// it cannot read, whoever leads, and a member that is down holds the level
+// it cannot read, under any leader, and a member that is down holds the level
 // back. A node whose build cannot read the level neither starts on the
 // cluster's data nor is taken in.
 //

@@ -53,7 +53,7 @@ type fsm struct {
 	// Fields that others read without waiting for the machine; written with mu
 	// held.
 	serving atomic.Uint64 // term being served, 0 = none
-	last    atomic.Uint64 // last entry that the machine has, of those that reach the fsm
+	last    atomic.Uint64 // last entry that the machine has; some never reach the fsm
 	fenced  atomic.Uint64 // entries dropped by rules 1 and 2
 	clock   atomic.Int64  // cursor.clock
 	bound   atomic.Pointer[clock.Bound]

@@ -66,7 +66,7 @@ type Status struct {
 	HeldBack    []HeldBack `json:"held_back,omitempty"` // why Level is not NewestLevel
 
 	MembershipIndex uint64   `json:"membership_index"` // of the last committed change of the members
-	Removed         bool     `json:"removed"`          // this node knows that it is none of them any more
+	Removed         bool     `json:"removed"`          // this node knows that it has been removed
 	Members         []Member `json:"members"`
 }
 

@@ -172,7 +172,7 @@ func errorText(s *Script, e *lua.Error) string {
 
 // located adds to an error where it happened, in Redis's words.
 func located(msg string, s *Script, line int) string {
-	if line <= 0 { // a library function that another one has called
+	if line <= 0 { // a library function that a library function has called
 		return fmt.Sprintf("%s script: %s, on =[C]:-1.", msg, s.SHA)
 	}
 	return fmt.Sprintf("%s script: %s, on %s:%d.", msg, s.SHA, chunkName, line)

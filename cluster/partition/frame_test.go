@@ -211,7 +211,7 @@ func TestALeaderLostTwiceIsWaitedForFromTheSecondLoss(t *testing.T) {
 	require.GreaterOrEqual(t, time.Since(second), wait)
 }
 
-// Whoever refuses a command refuses those behind it until the node that forwards
+// A node that refuses a command refuses the ones after it until the node that forwards
 // begins anew, which it says with RL.CLIENT: a frame is executed in its order.
 func TestAFrameRefusedByAHandoverBeginsAnew(t *testing.T) {
 	f := newFake(Following)

@@ -20,7 +20,7 @@ type policiesFile struct {
 	path, node string
 	noGateways bool // no gateway is a trusted proxy
 	log        *slog.Logger
-	changed    chan struct{} // capacity 1: text is another one
+	changed    chan struct{} // capacity 1: text is a new one
 
 	// mu guards text, which is the latest that could be read and is right.
 	mu   sync.Mutex

@@ -219,7 +219,7 @@ func (s *scanner) quoted(quote byte) *scanError {
 			}
 			s.begins, s.block = false, false
 			if s.i < len(s.text) && s.text[s.i] == ':' && s.depth > 0 {
-				s.i++ // as in JSON, no blank need be behind it
+				s.i++ // as in JSON, no blank need follow
 				s.begins = true
 			}
 			return nil

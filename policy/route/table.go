@@ -28,8 +28,8 @@ type node struct {
 	literals map[string]*node
 	longest  int // of literals, in bytes
 	named    *node
-	here     leaf // of those that end here,
-	rest     leaf // and of those that go on with anything
+	here     leaf // patterns that end here,
+	rest     leaf // and that go on with anything
 	cost     int  // see steps
 }
 

@@ -572,7 +572,7 @@ func TestNoRoom(t *testing.T) {
 		full = true
 		var err error
 		last := uint64(4)
-		for err == nil { // what is not synced would be an error of its own
+		for err == nil { // unsynced data would be an error of their own
 			full = false
 			require.NoError(t, r.log.Sync())
 			full = true

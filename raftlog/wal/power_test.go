@@ -174,7 +174,7 @@ func TestPowerLoss(t *testing.T) {
 		l, err := Open(opts)
 		require.NoError(t, err)
 		next, term, unsynced := uint64(1), uint64(1), false
-		written := content{} // with what is not synced
+		written := content{} // with unsynced data
 		do := func(to content, op func() error) {
 			allowed = []content{synced, written, to}
 			require.NoError(t, op())

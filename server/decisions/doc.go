@@ -3,8 +3,8 @@
 //
 // The threads that serve clients hand commands with their replies to a [Log]. It copies
 // those in the sample into a queue, and a goroutine of its own writes their lines. So a
-// line depends only on the command and its reply, whoever has decided it: this node, the
-// leader, or a failure policy.
+// line depends only on the command and its reply, and not on who has decided it: this
+// node, the leader, or a failure policy.
 //
 // # Concurrency
 //

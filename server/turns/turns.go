@@ -55,7 +55,7 @@ const (
 	maxBig   = 4
 	// SmallStep is the memory, in bytes, that a step may use without Grow.
 	SmallStep = 4 << 20
-	// turnSlice is how far a step may be ahead of one that waits.
+	// turnSlice is how far a step may be ahead of a waiting one.
 	turnSlice = time.Millisecond
 	// shareUnit is how much less a client must have had to go before another. shareMost is
 	// the most that counts.

@@ -142,7 +142,7 @@ const (
 
 // retryAfter returns Retry-After for a wait in milliseconds: whole seconds, rounded up, at
 // least 1 and never before the wait is over. The jitter depends only on the key, so that a
-// caller who asks again gets the same time.
+// caller that asks again gets the same time.
 func retryAfter(wait int64, key uint64) int64 {
 	if wait > 1<<53 { // too long to need precision
 		return wait / 1000
