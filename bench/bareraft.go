@@ -14,10 +14,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog/disk"
 )
 
-// bareRaft is three nodes of hashicorp/raft in this process with the options
-// and the store that raftlog gives it, and a state machine that does nothing: the least a
-// replicated decision can cost. Sharing a process spares it the switches
-// between processes that Headgate's nodes pay for.
+// bareRaft is three nodes of hashicorp/raft in this process, with raftlog's options and
+// store, and a state machine that does nothing. Nothing replicated can cost less. It also
+// does without the switches between processes that Headgate's nodes pay for.
 type bareRaft struct {
 	stores []*disk.Store
 	trans  []*raft.NetworkTransport

@@ -34,9 +34,9 @@ type engineCheck struct {
 	Allocs float64 `json:"allocs"`
 }
 
-// ceilingRow compares a policy that has a limit of all calls together with two
-// that have none: one without that limit, and one that has a limit by tenant in its
-// place, which takes as many steps.
+// ceilingRow compares a policy that has a limit of all calls together with two others.
+// One lacks that limit. The other has a limit by tenant in its place, and so takes as
+// many steps.
 type ceilingRow struct {
 	With    []cost `json:"with"`
 	Without []cost `json:"without"`

@@ -106,8 +106,8 @@ func (c *cluster) followersCPU(leader *node) (sum time.Duration, err error) {
 // settleTime bounds the wait for a cluster in which all is well.
 const settleTime = 30 * time.Second
 
-// idleLag is how many entries a follower may be behind while nothing happens:
-// one, when it is asked just after the leader's tick of the clock.
+// idleLag is how many entries a follower may be behind while nothing happens. It is one
+// behind when it is asked just after the leader's tick of the clock.
 const idleLag = 1
 
 // settle waits until a leader serves, the others are ready and follow it
@@ -136,8 +136,8 @@ func (c *cluster) settle() (*node, error) {
 	return nil, fmt.Errorf("the cluster has not settled within %s: %w", settleTime, errors.Join(errors.New("no leader serves"), why))
 }
 
-// ready returns why some node but the leader is not ready: one that has just
-// started has no share of the limits until it has replayed its log.
+// ready returns why some node but the leader is not ready. A node that has just started
+// has no share of the limits until it has replayed its log.
 func (c *cluster) ready(leader *node) error {
 	for _, n := range c.followers(leader) {
 		fields, err := n.info("replication")

@@ -12,11 +12,10 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// BenchmarkDecide is one decision by a token limit on a random key of a full
-// table: what a server does between parsing and replying to a pipeline of 16
-// commands, whose states it asks for before the first of them runs. A hundred
-// thousand keys fit the last-level cache of the machines of today, ten million
-// do not.
+// BenchmarkDecide is one decision by a token limit on a random key of a full table. A
+// server does this between parsing and replying to a pipeline of 16 commands. It asks for
+// the states of all of them before the first one runs. A hundred thousand keys fit the
+// last-level cache of today's machines, ten million do not.
 func BenchmarkDecide(b *testing.B) {
 	for _, keys := range []int{100_000, 10_000_000} {
 		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) { benchmarkDecide(b, keys) })
@@ -37,8 +36,8 @@ func benchmarkDecide(b *testing.B, keys int) {
 			b.Fatal(err)
 		}
 	}
-	// Keys lie one after the other, as in a connection's input buffer, so that
-	// reading them costs no cache miss that a server would not have.
+	// Keys lie one after the other, as in a connection's input buffer. So reading them
+	// costs no cache miss that a server would not have.
 	const calls, size, batch = 1 << 20, 16, 16
 	r := rand.New(rand.NewPCG(1, 2))
 	input := make([]byte, 0, calls*size)

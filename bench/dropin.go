@@ -45,8 +45,8 @@ type dropinSpec struct {
 	commands   []string
 	keys       uint64
 	past       int64 // see stream
-	// script is the file of a script, whose SHA1 takes the place of SHA in
-	// the command; known is the one that Headgate knows it by.
+	// script is the file of a script. Its SHA1 takes the place of SHA in the command.
+	// known is the name that Headgate knows it by.
 	script, known string
 }
 

@@ -15,8 +15,8 @@ type logRow struct {
 	Entries   int64   `json:"entries"`
 	Hits      int64   `json:"hits"`
 	PerSecond float64 `json:"per_second"`
-	// Payload is the bytes of the batches per hit, Changes those of the entry
-	// that a hit adds and of the name of the one that has gone meanwhile.
+	// Payload is the bytes of the batches per hit. Changes is the bytes of the entry that
+	// a hit adds, and of the name of the entry that has gone meanwhile.
 	Payload float64 `json:"payload_bytes_per_hit"`
 	Changes float64 `json:"change_bytes_per_hit"`
 }

@@ -247,8 +247,8 @@ func (b *bench) measureGateway(ctx context.Context, row *gatewayRow, contestants
 	return nil
 }
 
-// openLoop sends requests at a rate for the time d, on httpConnections by turns, and
-// returns the 99th percentile of the times from when each is due until it is answered.
+// openLoop sends requests at a rate for the time d, on httpConnections by turns. It
+// returns the 99th percentile of the times from when each is due to its answer.
 func (l *httpLoad) openLoop(ctx context.Context, d time.Duration, rate float64) (time.Duration, error) {
 	each := time.Duration(httpConnections / rate * float64(time.Second))
 	waits := make([][]time.Duration, httpConnections)

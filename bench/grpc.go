@@ -66,8 +66,8 @@ func (g *grpcPeer) closedLoop(ctx context.Context, d time.Duration, descriptors 
 	})
 }
 
-// openLoop makes grpcRate calls a second for the time d, and returns the 99th
-// percentile of the times from when each is due until it is answered.
+// openLoop makes grpcRate calls a second for the time d. It returns the 99th percentile
+// of the times from when each is due to its answer.
 func (g *grpcPeer) openLoop(ctx context.Context, d time.Duration, descriptors int, keys uint64) (time.Duration, error) {
 	n := max(1, int(d.Seconds()*grpcRate))
 	waits, failures := make([]time.Duration, n), make([]error, n)
@@ -111,8 +111,8 @@ func serveBareGRPC(ctx context.Context, addr string, size int) error {
 	return s.Serve(l)
 }
 
-// startEnvoyRatelimit starts envoyproxy/ratelimit, the limits of which are in dir, with
-// a Redis behind it.
+// startEnvoyRatelimit starts envoyproxy/ratelimit, with its limits in dir, and a Redis
+// for it.
 func startEnvoyRatelimit(dir string, bin paths) (service, redis *process, addr string, err error) {
 	config := filepath.Join(dir, "ratelimit", "config")
 	if err := os.MkdirAll(config, 0o755); err != nil {

@@ -15,8 +15,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// grpcRequests ask about a user, streamKey, by as many limits as their index, as bytes:
-// the generator shares the cores, and is not to spend them on messages.
+// grpcRequests ask about a user, streamKey, by as many limits as their index. They are
+// encoded once: the generator shares the cores, and must not spend them on messages.
 var grpcRequests = func() (list [grpcMost + 1][]byte) {
 	q := &rls.RateLimitRequest{Domain: "p"}
 	for i := range list {

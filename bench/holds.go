@@ -11,9 +11,8 @@ import (
 
 // holdsReport is what holds and calls with an ID cost.
 type holdsReport struct {
-	// Check is RL.CHECK of a policy of heldLimits limits, Held commands of which every
-	// other one is RL.RESERVE, and the ones between RL.COMMIT of what it held; Named is
-	// the check with an ID that no call had before.
+	// Check is RL.CHECK of a policy of heldLimits limits. Held alternates RL.RESERVE with
+	// RL.COMMIT of what it held. Named is the check with a new ID in each call.
 	Check []cost `json:"check"`
 	Held  []cost `json:"reserve_and_commit"`
 	Named []cost `json:"check_with_id"`
@@ -24,8 +23,8 @@ type holdsReport struct {
 	Memory    *holdsMemory `json:"memory,omitempty"`
 }
 
-// holdsMemory is what a process grows by when each of so many callers calls once, in
-// bytes: by calls alone, and by calls that are held.
+// holdsMemory is how many bytes a process grows by when each of many callers calls once:
+// by calls alone, and by calls that are held.
 type holdsMemory struct {
 	Holds   int   `json:"holds"`
 	Charged int64 `json:"charged_bytes"`
@@ -65,8 +64,8 @@ const (
 	fillAllowance = 25 * time.Microsecond
 )
 
-// held are the commands of one step: a hold under an ID, so that it is known without
-// a look at the reply, and its settlement.
+// held are the commands of one step, a hold and its settlement. The hold has an ID, so
+// that nobody has to read it from the reply.
 func held(id string) [][]string {
 	reserve := append([]string{"RL.RESERVE"}, checkCall("p")[1:]...)
 	return [][]string{append(reserve, "ID", id), {"RL.COMMIT", "p;" + id, "COST", "1"}}

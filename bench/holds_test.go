@@ -26,8 +26,8 @@ func TestHoldsTargets(t *testing.T) {
 	require.Contains(t, rep.markdown(), "| while they are settled | 0 | 0 | 0 | 7000 |")
 }
 
-// Holds of the rows are held and committed, each call with an ID leaves a record, and
-// all of what ends in one second is settled.
+// Holds of the rows are held and committed. Each call with an ID leaves a record. All
+// holds that end in one second are settled.
 func TestHoldsRowsOnHeadgate(t *testing.T) {
 	bin, err := hgtest.Binary()
 	require.NoError(t, err)

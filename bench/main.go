@@ -50,9 +50,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	out := fs.String("out", "", "`directory` of the results; default bench/results, with -quick none")
 	only := fs.String("only", "", "comma-separated `parts`: "+strings.Join(parts, ", ")+"; default all, with -quick the first two")
 	strict := fs.Bool("strict", false, "fail when a target is missed")
-	bare := fs.String("bare-http", "", "serve a bare handler of net/http on `address`, which the HTTP rows are held against, and measure nothing")
-	bareCalls := fs.String("bare-grpc", "", "the same of grpc-go, for the gRPC rows")
-	bareSize := fs.Int("bare-size", 0, "`bytes` that it answers")
+	bare := fs.String("bare-http", "", "measure nothing, and serve a bare handler of net/http on `address`, which the HTTP rows start")
+	bareCalls := fs.String("bare-grpc", "", "the same with grpc-go, for the gRPC rows")
+	bareSize := fs.Int("bare-size", 0, "`bytes` of each answer of these")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, flag.ErrHelp) {
 			return nil

@@ -29,8 +29,8 @@ type memoryRow struct {
 
 func (m *memoryRow) perKey() float64 { return float64(m.Accounted) / float64(m.Keys) }
 
-// targets are promised for token state, and for what limiters of Redis keep;
-// the other rows are for information.
+// targets are promised for token state and for the values of Redis limiters. The other
+// rows are for information.
 func (m *memoryRow) targets() []target {
 	if m.floor > 0 {
 		return []target{{Name: "accounted bytes per key: " + m.Label, Value: m.perKey(), Unit: " B", Floor: m.floor, Goal: m.goal, AtMost: true}}
@@ -63,9 +63,9 @@ func states() []struct{ name, command string } {
 	}
 }
 
-// values are what limiters of Redis keep, and promised bytes per key: a counter
-// with a time to live, and the hash of two fields of tokenbucket.lua, whose
-// SHA1 is given.
+// values are what limiters of Redis keep, with the promised bytes per key. They are a
+// counter with a time to live, and the hash of two fields of tokenbucket.lua, whose SHA1
+// is given.
 func values(bucketSHA string) []struct {
 	name, command string
 	floor, goal   float64

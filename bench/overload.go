@@ -19,8 +19,8 @@ type overloadRow struct {
 	Peak float64 `json:"peak_per_second"`
 	// Load is the overload itself.
 	Load *load.Result `json:"load"`
-	// Before and After are the same modest load before the overload and from
-	// 1 s after it on: of three runs, the one of median p99.
+	// Before and After are the same modest load, before the overload and from 1 s after
+	// its end. Of three runs each is the one of median p99.
 	Before *load.Result `json:"before"`
 	After  *load.Result `json:"after"`
 	// Pings went over a connection of their own during the overload.

@@ -40,14 +40,14 @@ type quota struct{ capacity, count, seconds int }
 // daily is n a day, all at once if need be.
 func daily(n int) quota { return quota{n, n, 86400} }
 
-// limit is the size of the daily quota of the million-key loads. Its keys live
-// for the whole run, so every table holds its million keys, and a key is hit
-// less often than 100 times, so that most calls are admitted and write.
+// limit is the size of the daily quota of the million-key loads. Its keys live for the
+// whole run, so every table holds its million keys. A key is hit less often than 100
+// times, so most calls are admitted and write.
 const limit = 100
 
-// sharedLimit is the limit of the replicated loads, which share out as many
-// calls over few keys as over many: it admits all of them, since a denied call
-// writes nothing and would cost replication nothing.
+// sharedLimit is the limit of the replicated loads, which share out as many calls over
+// few keys as over many. It admits all of them: a denied call writes nothing, so its
+// replication would cost nothing.
 func sharedLimit(keys int) int { return max(limit, 1_000_000_000/keys) }
 
 // randomKey is a key of 16 bytes, of load and of redis-benchmark.

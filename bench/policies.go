@@ -14,9 +14,9 @@ import (
 // policiesReport is what many policies with many overrides cost.
 type policiesReport struct {
 	Loads []loadRow `json:"loads"`
-	// Many are checks of one of manyPolicies at random, One those of the only one,
-	// which has the overrides that they have together, and Plain those of the only one
-	// without overrides.
+	// Many are checks of one of manyPolicies at random. One are checks of a single
+	// policy, which has as many overrides as they have together. Plain are checks of a
+	// single policy without overrides.
 	Many  []cost   `json:"many"`
 	One   []cost   `json:"one"`
 	Plain []cost   `json:"plain"`
@@ -113,9 +113,8 @@ func (p *process) loadPolicies(n int) (time.Duration, error) {
 	return time.Since(begin), nil
 }
 
-// loadOverrides sets n overrides of a policy, or of anyPolicy, one after the other on
-// one connection, as `redis-cli --pipe` does, and waits until a check is answered
-// under them.
+// loadOverrides sets n overrides of a policy, or of anyPolicy, one after the other on one
+// connection, as `redis-cli --pipe` does. It waits until a check is answered under them.
 func (p *process) loadOverrides(ctx context.Context, name string, n int) (time.Duration, error) {
 	s := newStream(p, [][]string{{"RL.OVERRIDE", "SET", name, "LIMIT", "key", "RATE", "30_000/day", "key", "k" + streamKey}}, uint64(n), 0)
 	s.groups = manyPolicies
@@ -276,8 +275,8 @@ func (r *editRow) edit(ctx context.Context, p *process) error {
 	}
 }
 
-// measureTakeOver loads the file on the leader of three while the leader and a
-// follower are asked for checks of a policy that the file leaves alone.
+// measureTakeOver loads the file on the leader of three. Meanwhile the leader and a
+// follower check a policy that the file leaves alone.
 func (b *bench) measureTakeOver(ctx context.Context, dir string) (*takeOverRow, error) {
 	c, err := startCluster(dir, "policies", b.bin.headgate)
 	if err != nil {

@@ -32,8 +32,8 @@ func TestPoliciesTargets(t *testing.T) {
 	require.Contains(t, rep.markdown(), "| 0.20 | 0.30 | 151 | 200 |")
 }
 
-// The file of the rows has as many policies as it says, and a caller's override is
-// that of the policy by which he is checked.
+// The file of the rows has as many policies as it says. A caller's override belongs to
+// the policy that checks the caller.
 func TestPoliciesRowsOnHeadgate(t *testing.T) {
 	records, err := grammar.ParseFile("f", []byte(policiesFile(50)))
 	require.NoError(t, err)

@@ -126,10 +126,10 @@ func (p *process) rss() (int64, error) {
 	return 0, errors.New("no VmRSS in /proc status")
 }
 
-// diskWritten returns the bytes that have been written to the disk that dir is
-// on, by everybody; an error where the kernel does not tell, as of an overlay. What it
-// accounts to a process (/proc/<pid>/io) would not do: it counts a page cache
-// folio of a megabyte as written in whole for each change of a block in it.
+// diskWritten returns the bytes that all processes have written to the disk of dir. It
+// returns an error where the kernel does not count them, as for an overlay. The counter
+// of a process (/proc/<pid>/io) would not do. It counts a page cache folio of a megabyte
+// as written in whole for each change of a block in it.
 func diskWritten(dir string) (int64, error) {
 	info, err := os.Stat(dir)
 	if err != nil {

@@ -28,9 +28,9 @@ type asyncRow struct {
 	// of one follower.
 	LeaderCPU   time.Duration `json:"leader_cpu_ns"`
 	FollowerCPU time.Duration `json:"follower_cpu_ns"`
-	// Payload and Written are bytes per decision: of the batches, and written
-	// to the disk of the three nodes by them and whoever else uses it, -1 if
-	// the kernel does not tell.
+	// Payload and Written are bytes per decision. Payload counts the batches. Written
+	// counts what reached the disk of the three nodes, by any process, and is -1 if the
+	// kernel does not count it.
 	Payload float64 `json:"payload_bytes_per_decision"`
 	Written float64 `json:"written_bytes_per_decision"`
 }
@@ -228,7 +228,7 @@ func watchLeader(leader *node, before replication, d time.Duration) (finish func
 	}
 }
 
-// longRun is a sample and the number of commands behind it, the warm-up included.
+// longRun is a sample and its number of commands, the warm-up included.
 type longRun struct {
 	sample
 	commands int

@@ -30,9 +30,8 @@ const (
 // streamEpoch is the first time of a stream: times have 12 digits.
 const streamEpoch = 500_000_000_000
 
-// stream is a closed loop that takes one step after the other, each of one or
-// several commands about one random key, at pipeline 16: redis-benchmark sends
-// one command only.
+// stream is a closed loop that takes one step after the other. A step is one or several
+// commands about one random key; redis-benchmark sends one command only.
 type stream struct {
 	p        *process
 	commands []streamCommand

@@ -38,8 +38,8 @@ func scenarios() []scenario {
 		{Name: loadP1, Pipeline: 1, key: randomKey, quota: daily(limit)},
 		{Name: loadHot, Pipeline: 16, key: hotKey + "1", quota: free},
 		{Name: loadHotDenied, Pipeline: 16, key: hotKey + "2", quota: daily(limit), only: []string{headgate, redisLua}},
-		// CL.THROTTLE key 100 10 1: a key is full again, and forgotten, a tenth
-		// of a second after its last call, so that most calls create one.
+		// CL.THROTTLE key 100 10 1: a key is full again, and forgotten, a tenth of a
+		// second after its last call. So most calls create one.
 		{Name: loadChurn, Pipeline: 16, key: "way:" + load.Placeholder, quota: quota{101, 10, 1}, only: []string{headgate, redisLua}},
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// The trace: calls of many sources, a few of them busy (Zipf), as a Poisson
-// process in which now and then a source sends a burst. The numbers of sources
-// and the limit are those of a public API; the same seed gives the same trace.
+// The trace has calls of many sources, a few of them busy (Zipf). It is a Poisson process
+// in which a source sends a burst now and then. The numbers of sources and the limit are
+// those of a public API. The same seed gives the same trace.
 const (
 	traceCalls   = 10_000_000
 	traceSources = 270_000
@@ -89,18 +89,18 @@ type traceRow struct {
 	Calls   int           `json:"calls"`
 	Sources int           `json:"sources"`
 	Span    time.Duration `json:"span_ns"`
-	// Counted: every call counts, also those over the limit, as Cloudflare
-	// measured. Wrong is the share of calls on which the estimate and the
-	// exact rate lie on different sides of the limit, RateError the mean of
-	// |estimate - exact| / exact, both in percent.
+	// Counted: every call counts, also those over the limit, as Cloudflare measured.
+	// Wrong is the percentage of calls on which the estimate and the exact rate lie on
+	// different sides of the limit. RateError is the mean of |estimate - exact| / exact,
+	// in percent.
 	CountedWrong float64 `json:"counted_wrong_percent"`
 	FalseAllow   float64 `json:"counted_wrongly_allowed_percent"`
 	FalseDeny    float64 `json:"counted_wrongly_denied_percent"`
 	RateError    float64 `json:"rate_error_percent"`
-	// Enforced: denied calls do not count, as Headgate works. The share of
-	// calls on which the two algorithms disagree, each with its own state,
-	// how many calls each admitted, and the most that sliding admitted of one
-	// source in any period.
+	// Enforced: denied calls do not count, as Headgate works. Each algorithm has a state
+	// of its own. The fields are the share of calls on which they disagree, and how many
+	// calls each admitted. WorstAdmitted is the most that sliding admitted of one source
+	// in any period.
 	EnforcedDiffer  float64 `json:"enforced_differ_percent"`
 	SlidingAdmitted int     `json:"sliding_admitted"`
 	LogAdmitted     int     `json:"log_admitted"`
@@ -149,8 +149,8 @@ func (b *bench) replayTrace(ctx context.Context) (*traceRow, error) {
 	return row, nil
 }
 
-// each calls fn with every arrival of the trace; a time of day that is no
-// multiple of the period starts it, so that windows begin in its midst.
+// each calls fn with every arrival of the trace. The trace starts in the middle of a
+// period, so that its windows do.
 func (t *traceRow) each(ctx context.Context, fn func(now int64, key []byte) error) error {
 	const start = int64(1_500_000_000_123_456_789)
 	gen := newTrace(traceSeed)
@@ -169,8 +169,8 @@ func (t *traceRow) each(ctx context.Context, fn func(now int64, key []byte) erro
 	return nil
 }
 
-// replayCounted gives both a limit that is never reached, so that both count
-// every call, and compares what they count with the limit of the trace.
+// replayCounted gives both algorithms a limit that is never reached, so that both count
+// every call. It compares their counts with the limit of the trace.
 func (t *traceRow) replayCounted(ctx context.Context) error {
 	estimate, exact := newRival(algo.Sliding, math.MaxInt32), newRival(algo.Log, engine.MaxLogMaxEntries)
 	defer estimate.session.Close()

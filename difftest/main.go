@@ -5,12 +5,9 @@
 //	go run ./difftest -seed 7 -sequences 1
 //	go run ./difftest -groups hashes,tx
 //
-// The commands are those that both servers have: strings, counters, keys and
-// their expiry, hashes, sets, sorted sets, lists, transactions, databases, scans
-// and scripts, on connections of RESP2 and RESP3. A difference that is in no row
-// of compare.Documented is executed again; if it is still there it is shrunk to
-// a short sequence and printed with its seed. The exit status is 1 if there was
-// one, and 2 if nothing could be compared.
+// A difference that no row of compare.Documented allows is executed again. If it is still
+// there, it is shrunk to a short sequence and printed with its seed. The exit status is 1
+// if there was one, and 2 if nothing could be compared.
 package main
 
 import (
@@ -48,7 +45,7 @@ func main() {
 func run(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("difftest", flag.ContinueOnError)
 	var o options
-	flags.DurationVar(&o.length, "for", time.Minute, "how `long` to go on; -sequences ends it earlier")
+	flags.DurationVar(&o.length, "for", time.Minute, "run for this `long`; -sequences ends it earlier")
 	flags.IntVar(&o.sequences, "sequences", 0, "`number` of sequences (default: as many as there is time for)")
 	flags.Uint64Var(&o.seed, "seed", 0, "`seed` of the first sequence; those that follow count on from it (default: from the clock)")
 	groups := flags.String("groups", "", "draw from these `groups` only, separated by commas: "+strings.Join(sequence.Groups(), ", "))

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/internal/respclient"
 )
 
-// plant returns the address of a server that does what the one at addr does,
-// but for the commands that change returns otherwise than they are.
+// plant returns the address of a server that does what the server at addr does, except
+// for the commands that change changes.
 func plant(t *testing.T, addr string, change func(args []string) []string) string {
 	t.Helper()
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

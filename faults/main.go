@@ -31,8 +31,8 @@ var errViolated = errors.New("a promise was broken")
 // attempts are how often a run is made that is void: see scenario.Report.
 const attempts = 3
 
-// gcPercent has the runner's garbage collected some times a second rather than sixteen: the nodes share its processors, and
-// what they say to each other passes through it.
+// gcPercent has the runner's garbage collected some times a second instead of sixteen. The nodes share its processors,
+// and their messages to each other pass through it.
 const gcPercent = 1000
 
 func main() {

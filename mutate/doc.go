@@ -1,17 +1,16 @@
-// Command mutate breaks the sources on purpose, one edit at a time, and checks
-// that a named test fails for each: a promise whose test cannot fail is none.
+// Command mutate breaks the sources on purpose, one edit at a time, and checks that a
+// named test fails for each. A promise whose test cannot fail is none.
 //
 //	go run ./mutate                  # all, from the root of the module
 //	go run ./mutate -sample 6        # a few, others each day
 //	go run ./mutate -only raftlog    # those whose package, place or promise has the word
 //	go run ./mutate -check           # run none: which edits have lost their place?
 //
-// There is a list of edits for each kind of promise, in lists. An edit names the
-// function, method, constant, variable or type that it is in, and a part of that:
-// a change elsewhere breaks no edit, nor does a move to another file or a line
-// break. An … in the part stands for any one token, such as a name that may
-// change. The working tree is not touched: go test -overlay builds each mutant
-// beside it.
+// There is a list of edits for each kind of promise, in lists. An edit names a part of a
+// function, method, constant, variable or type. A change elsewhere breaks no edit, nor
+// does a move to another file or a line break. An … in the part stands for any one token,
+// such as a name that may change. The working tree is not touched: go test -overlay
+// builds each mutant beside it.
 //
 // Every mutant must be killed. A mutant that survives or does not compile is an
 // error when its turn comes. So is an edit without its place in the sources, and

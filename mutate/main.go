@@ -31,8 +31,8 @@ func main() {
 func run(ctx context.Context, args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("mutate", flag.ContinueOnError)
 	only := flags.String("only", "", "run the mutations whose package, declaration or what they break matches this `pattern`, a regular expression")
-	sample := flags.Int("sample", 0, "run so many of them, and the next ones on the next day (default: all)")
-	fit := flags.Bool("check", false, "run none, but tell of each edit or test that the sources do not have")
+	sample := flags.Int("sample", 0, "run this `number` of them, others each day (default: all)")
+	fit := flags.Bool("check", false, "run none, and list each edit or test that is missing in the sources")
 	if err := flags.Parse(args); err != nil {
 		return err
 	}

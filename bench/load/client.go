@@ -27,9 +27,8 @@ type client struct {
 	// failed before their reply. The open loop's writer and reader share them.
 	sent, answered, lost atomic.Int64
 
-	// mu guards conn and broken, and makes one step of what changes with them:
-	// the writer's look at broken and its addition to sent, and the reader's
-	// change of conn and lost. Only the reader changes conn.
+	// mu guards conn and broken. The writer looks at broken and adds to sent in one step,
+	// and the reader changes conn and lost in one. Only the reader changes conn.
 	mu     sync.Mutex
 	conn   net.Conn
 	broken error // why conn failed; nil while it works

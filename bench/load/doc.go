@@ -1,6 +1,6 @@
-// Package load generates load for a server that speaks the Redis protocol and
-// measures how it answers: the open-loop rows of the side-by-side benchmark, and what
-// redis-benchmark cannot send.
+// Package load generates load for a server that speaks the Redis protocol, and measures
+// how it answers. The benchmark's open-loop rows use it, and those that redis-benchmark
+// cannot send.
 //
 // [Config] says what to send, [Run] sends it and returns a [Result].
 //
@@ -8,11 +8,10 @@
 // commands, waits for their replies and goes on. It finds the peak, but says
 // little about latency: a slow server slows its own load.
 //
-// An open loop (Rate > 0) has a fixed arrival schedule that does not wait for
-// the server. Latency counts from the moment a command was due, not from the
-// moment it could be written, so a stall shows in every command that it
-// delayed (no coordinated omission). Arrivals are evenly spaced and go round
-// the connections.
+// An open loop (Rate > 0) has a fixed arrival schedule that does not wait for the server.
+// Latency counts from the moment a command was due, not from when it could be written. So
+// a stall shows in every command that it delayed (no coordinated omission). Arrivals are
+// evenly spaced and go round the connections.
 //
 // # Concurrency
 //
@@ -21,9 +20,8 @@
 //
 // # Caveats
 //
-// The generator speaks RESP2. A connection that fails counts as an error, and so
-// does each vain attempt to connect again; the commands that it owed a reply are
-// unanswered, and those that come due until there is another are late, and count
-// as late. So they do while the one writer of an open loop waits because a
-// connection's send buffer is full.
+// The generator speaks RESP2. A connection that fails counts as an error, and so does
+// each vain attempt to connect again. Commands that it owed a reply are unanswered.
+// Commands that come due before the next connection are late, and count as late. So do
+// those that come due while the one writer of an open loop waits for a full send buffer.
 package load

@@ -12,10 +12,9 @@ import (
 // behind, so that a late schedule is spread over all connections.
 const maxWrite = 64 << 10
 
-// schedule is the arrival plan of an open loop: batch b is due b*gap after the
-// start and belongs to connection b mod clients. Because the plan is a formula,
-// a reader knows when its k-th command was due without being told, and a
-// backlog of any length takes no memory.
+// schedule is the arrival plan of an open loop: batch b is due b*gap after the start and
+// belongs to connection b mod clients. The plan is a formula. So a reader knows when its
+// k-th command was due, and a backlog of any length takes no memory.
 type schedule struct {
 	gap     float64 // ns between batches
 	clients int64
@@ -90,9 +89,9 @@ func (r *run) pace(ctx context.Context, plan schedule) {
 			now = r.end - 1
 		}
 		due := plan.due(now)
-		// Only the connections of the batches that have come due since the
-		// last round have something to send, unless one was cut at maxWrite, or
-		// skipped because it had failed.
+		// Only connections whose batches have come due since the last round have
+		// something to send. A connection that was cut at maxWrite, or skipped because it
+		// had failed, may have more.
 		turns := min(due-next, plan.clients)
 		if late || skipped {
 			turns = plan.clients

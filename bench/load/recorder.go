@@ -18,9 +18,8 @@ func newHistogram() *hdrhistogram.Histogram {
 	return hdrhistogram.New(lowestLatency, highestLatency, 3)
 }
 
-// recorder collects what some connections measured. Connections share a few
-// recorders instead of having one each: fifty histograms would evict the
-// server's working set from the cache of the machine both run on.
+// recorder collects what some connections measured. Connections share a few recorders.
+// Fifty histograms would evict the server's working set from the cache that both share.
 type recorder struct {
 	mu sync.Mutex // guards everything below
 	// latency of the current second; moved to the totals by collect.

@@ -54,9 +54,9 @@ var number = regexp.MustCompile(` \(\d+\)$`)
 // lists returns all allowances of the suite.
 func (s *suite) lists() []allowance { return slices.Concat(s.allowed, s.notRun) }
 
-// check returns an error for each test that fails against Headgate alone and is not
-// allowed to, for each one that is allowed to fail and passes, and for each allowed
-// name of no test.
+// check returns an error for each test that fails against Headgate alone without being
+// allowed to. It also returns one for each allowed test that passes, and for each allowed
+// name without a test.
 func (r *row) check() error {
 	names := map[string]*regexp.Regexp{}
 	for _, a := range r.lists() {

@@ -13,7 +13,8 @@ import (
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-// The service that Envoy asks, with Redis behind it. Its releases are commits.
+// The service that Envoy asks, which keeps its counters in Redis. Its releases are
+// commits.
 const (
 	envoyModule  = "github.com/envoyproxy/ratelimit"
 	envoyVersion = "v1.4.1-0.20260122083618-3fb702589d36"

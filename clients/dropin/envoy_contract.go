@@ -275,7 +275,7 @@ func (s *envoyService) keysExpire() error {
 		if err != nil {
 			return err
 		}
-		// -2 is of one that has gone meanwhile.
+		// -2 is the reply for a key that has gone meanwhile.
 		if ttl.Int == -1 || ttl.Int > 3600 {
 			return fmt.Errorf("%s lives for %d s", key.Str, ttl.Int)
 		}

@@ -11,8 +11,8 @@ import (
 	"strings"
 )
 
-// goRoom returns the directory of a module of its own, so that the library's
-// own requirements choose the versions of what it uses.
+// goRoom returns the directory of a separate module. So the library's own requirements
+// choose the versions of its dependencies.
 func (w *workshop) goRoom(s *suite) (string, error) {
 	return w.path("go", strings.ReplaceAll(s.library, "/", "-")+"-"+s.version)
 }

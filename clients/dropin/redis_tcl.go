@@ -32,8 +32,8 @@ func redisTcl(what string, allowed, notRun []allowance, units ...string) suite {
 	}
 }
 
-// tclOptions choose the tests: none of encodings, of DEBUG, and of what replicas
-// or files get.
+// tclOptions choose the tests, without those of encodings, of DEBUG, of replicas and of
+// files.
 var tclOptions = []string{
 	"--ignore-encoding", "--ignore-digest", "--tags", "-needs:repl -needs:save -needs:debug",
 	"--durable", // a test that fails is no end of its unit

@@ -1,7 +1,7 @@
 package main
 
-// tclAbsent are commands, in lower case, that tests of Redis need and Headgate does
-// not have. When one is there, its tests must leave the lists of what is not run.
+// tclAbsent are commands, in lower case, that tests of Redis need and Headgate does not
+// have. When Headgate gets one, its tests must leave the lists of tests that are not run.
 var tclAbsent = []string{
 	"blpop", "brpop", "blmove", "brpoplpush", "blmpop", "bzpopmin", "bzpopmax", "bzmpop", "lmpop", "zmpop",
 	"zunion", "zinter", "zintercard", "zdiff", "zunionstore", "zinterstore", "zdiffstore", "zrangestore",

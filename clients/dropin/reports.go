@@ -71,9 +71,8 @@ func caseName(e xml.StartElement) string {
 	return class + " " + name
 }
 
-// tapLine is the result of one test in TAP, whose directives "skip" and "todo"
-// tell of one that does not count. Those of tests of tests, which are
-// indented, are not counted.
+// tapLine is the result of one test in TAP. A test with the directive "skip" or "todo"
+// does not count. Nor do tests of tests, which are indented.
 var tapLine = regexp.MustCompile(`^(not )?ok\b(?: \d+)?(?: -)? (.*?)(?: # ((?i)skip|todo)\b.*)?$`)
 
 // readTAP reads a report in the form of the Test Anything Protocol.

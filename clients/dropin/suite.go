@@ -27,8 +27,8 @@ type suite struct {
 	// run executes the tests against a server.
 	run func(ctx context.Context, w *workshop, s *suite, t target) (result, error)
 
-	// tries is how often tests that failed may be tried again, all in all, where
-	// they judge by times that a machine with other work does not keep; 0 is 1.
+	// tries is how often failed tests may run in total, where they measure times that a
+	// busy machine does not keep; 0 is 1.
 	tries int
 	// needs must be on this machine: no registry brings it.
 	needs []need

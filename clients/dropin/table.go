@@ -47,9 +47,9 @@ func (r *row) line() string {
 	return b.String()
 }
 
-// update returns the lines of a table in the order of the suites: of those that
-// were run the new ones, of others what the table said of this version, or of any if
-// none is installed here.
+// update returns the lines of a table in the order of the suites. A suite that was run
+// has a new line. Another keeps its line for the version that is installed, or for any
+// version if none is.
 func update(old string, rows []row) string {
 	var b strings.Builder
 	b.WriteString(tableHead)
@@ -71,8 +71,8 @@ func update(old string, rows []row) string {
 	return b.String()
 }
 
-// publish puts the results into a Markdown file, in the place of what it says
-// of the same suites.
+// publish puts the results into a Markdown file, in place of the former results of the
+// same suites.
 func publish(path string, rows []row) error {
 	text, err := os.ReadFile(path)
 	if err != nil {

@@ -94,8 +94,8 @@ func (w *workshop) path(parts ...string) (string, error) {
 	return dir, os.MkdirAll(dir, 0o755)
 }
 
-// lay writes the files of a room of this package into a directory of the
-// workshop, once in a run, and reports whether one of them was new.
+// lay writes the files of a room of this package into a directory of the workshop, once
+// in a run. It reports whether one of them was new.
 func (w *workshop) lay(room, dir string) (changed bool, err error) {
 	err = fs.WalkDir(rooms, room, func(name string, e fs.DirEntry, err error) error {
 		if err != nil {

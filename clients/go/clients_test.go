@@ -1,10 +1,9 @@
 // Package clients_test runs unchanged Go client libraries against real servers.
 //
-// What every library must get is in contract_test.go, behind the small
-// interface client that each library fits with an adapter (goredis_test.go,
-// rueidis_test.go, redigo_test.go); what a library offers of its own, such as
-// transactions, subscriptions, iterators and pools, is tested beside its
-// adapter with its own API.
+// contract_test.go has what every library must get. Each library fits the small interface
+// client with an adapter: goredis_test.go, rueidis_test.go, redigo_test.go. Beside the
+// adapter, its own API is tested: transactions, subscriptions, iterators, pools and the
+// like.
 package clients_test
 
 import (

@@ -57,9 +57,9 @@ func rueidisDecider(t *testing.T, o rueidis.ClientOption) decider {
 	}
 }
 
-// TestLeaderKilledUnderLoad checks that clients of Redis Cluster and of Sentinel
-// find the next leader by themselves: nodes that do not lead answer MOVED, or
-// nothing, and decide nothing.
+// TestLeaderKilledUnderLoad checks that clients of Redis Cluster and of Sentinel find the
+// next leader by themselves. Nodes that do not lead answer MOVED, or nothing, and decide
+// nothing.
 func TestLeaderKilledUnderLoad(t *testing.T) {
 	c, err := hgtest.StartCluster("--redirect", "moved", "--durability", "sync")
 	require.NoError(t, err)
@@ -137,7 +137,7 @@ func testLeaderKilled(t *testing.T, c *hgtest.Cluster, d decider) {
 }
 
 // TestShardedChannels checks that clients of Redis Cluster subscribe and publish on
-// sharded channels at the same node, of any name, and again at the next leader.
+// sharded channels at the same node, for any name. They do so again at the next leader.
 func TestShardedChannels(t *testing.T) {
 	c, err := hgtest.StartCluster("--redirect", "moved")
 	require.NoError(t, err)

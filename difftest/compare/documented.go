@@ -131,8 +131,8 @@ func same(args []string, oracle, subject []byte, waited bool) bool {
 	return false
 }
 
-// within returns a comparison of integers that are at most so far apart. What
-// is not positive is a sign and no time.
+// within returns a comparison of integers that are at most so far apart. Zero and
+// negative ones are signs, not times, and never pass.
 func within(most int64) func([]string, []byte, []byte, bool) bool {
 	return func(_ []string, oracle, subject []byte, _ bool) bool {
 		a, ok := integer(oracle)

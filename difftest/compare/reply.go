@@ -8,9 +8,9 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// elements returns the elements of an aggregate as they are on the wire: of an
-// array, a set or a push; of a map names and values in turns. It returns false
-// for other replies, null included.
+// elements returns the elements of an array, a set or a push, as they are on the wire.
+// For a map it returns names and values in turns. It returns false for other replies,
+// null included.
 func elements(reply []byte) ([][]byte, bool) {
 	switch reply[0] {
 	case '*', '~', '>', '%':

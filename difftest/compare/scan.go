@@ -11,9 +11,9 @@ import (
 // maxScan is far above the commands that a scan of a sequence's keys takes.
 const maxScan = 100_000
 
-// scan iterates until the cursor is 0 and returns what it found, without
-// repetition and in order: that is what Redis promises of a scan. If the first
-// reply is an error, it returns that.
+// scan iterates until the cursor is 0 and returns what it found, without repetition and
+// in order. Redis promises no more of a scan. If the first reply is an error, it returns
+// that.
 func scan(c *conn, s *sequence.Step) ([]byte, error) {
 	width := 1
 	if name := s.Name(); name == "HSCAN" || name == "ZSCAN" {

@@ -24,9 +24,9 @@ func (g *Generator) transaction() {
 	}
 }
 
-// guarded appends a transaction that watches keys: a command or two that may
-// change them come from this connection and from others in between, as the
-// clients of a limiter come that read, reckon and write.
+// guarded appends a transaction that watches keys, as clients of a limiter do that read,
+// reckon and write. A command or two that may change the keys come in between, from this
+// connection and from others.
 func (g *Generator) guarded() {
 	own := g.conn
 	keys := []string{g.anyKey(), g.anyKey(), g.anyKey()}

@@ -1,7 +1,6 @@
-// Package sequence makes random sequences of Redis commands, the same for the
-// same seed. They are for a server and an oracle that are compared: a sequence
-// asks nothing whose reply is left to chance, and touches no key at the moment
-// of its expiry.
+// Package sequence makes random sequences of Redis commands, the same for the same seed.
+// They are for comparing a server with an oracle. So no reply is left to chance, and no
+// key is touched at the moment of its expiry.
 //
 // A Step is one command on one of a few connections, or a wait. A Generator
 // makes sequences of them from the templates in strings.go, keys.go, hashes.go

@@ -131,9 +131,9 @@ func (s *script) keyName() string {
 	return s.pick("KEYS[1]", "KEYS[1]", "KEYS[2]")
 }
 
-// number returns an expression of a number. There is no literal -0: Lua keeps
-// one constant for 0 and -0 of a function, whichever comes first, and reckons
-// with constants when it compiles: hence no literal 0 here either.
+// number returns an expression of a number. It has no literal -0: Lua keeps one constant
+// for 0 and -0 of a function, whichever comes first. It has no literal 0 either, since
+// Lua computes with constants when it compiles.
 func (s *script) number(depth int) string {
 	if depth == 0 {
 		switch n := s.rng.IntN(12); {
@@ -229,8 +229,7 @@ func (s *script) luaPattern() string {
 	return s.pick("'%d+'", "'a'", "'%a'", "'.'", "'^%s*(.-)%s*$'", "'[^%w]'", "'(%w)(%w)'", "'x*'", "'%z'", "'.-'", "'[a-f]+'", "'%f[%w]%w+'")
 }
 
-// table returns an expression of a table in which the order of what is in it
-// is certain.
+// table returns an expression of a table whose elements have a certain order.
 func (s *script) table(depth int) string {
 	switch s.rng.IntN(6) {
 	case 0:

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// Shrink returns a sequence as short as it finds for which fails is true still,
-// as it is for steps: fewer steps, then fewer arguments and lines of scripts. It
-// stops early when fails says that it is enough, by a false for everything.
+// Shrink returns a sequence, as short as it finds, for which fails is still true, as it
+// is for steps. It leaves out steps, then arguments and lines of scripts. It stops early
+// when fails returns false for everything.
 func Shrink(steps []Step, fails func([]Step) bool) []Step {
 	for {
 		before := size(steps)

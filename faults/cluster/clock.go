@@ -15,9 +15,9 @@ var skewSource []byte
 // skewFile is the environment variable that names a process's clock file.
 const skewFile = "FAULTS_CLOCK_FILE"
 
-// BuildSkewed builds a headgate whose clocks a Clock can set: its wall clock, while what counts the time since boot stays
-// what it is, as when somebody sets the time of the machine; and the rate of the latter, as machines' clocks differ. Timers
-// run at the right rate.
+// BuildSkewed builds a headgate whose clocks a Clock can set. Setting its wall clock leaves the time since boot as it
+// is, as when somebody sets the time of the machine. The rate of the time since boot can be set too, since machines'
+// clocks differ. Timers run at the right rate.
 func BuildSkewed(dir string) (string, error) {
 	patches, err := clockPatches()
 	if err != nil {

@@ -1,9 +1,9 @@
-// Package cluster runs real headgate processes on loopback addresses and breaks them on purpose: it kills, pauses and
+// Package cluster runs real headgate processes on loopback addresses and breaks them on purpose. It kills, pauses and
 // restarts them, cuts and delays the links between them, and damages their files.
 //
-// Every connection that one node opens to another passes two proxies of this process. The first, a front, is the address
-// that the node advertises; it finds out which process has dialled and hands the connection to that link's own proxy,
-// which can cut, hold or delay it. Clients connect to the nodes directly.
+// Every connection that one node opens to another passes two proxies of this process. The first, a front, is the
+// address that the node advertises. It finds out which process has dialled, and hands the connection to that link's own
+// proxy. That one can cut, hold or delay it. Clients connect to the nodes directly.
 package cluster
 
 import (

@@ -23,8 +23,8 @@ func (n *Node) logFile() (string, error) {
 	return found[len(found)-1], nil // they are numbered
 }
 
-// TearTail leaves of a stopped node's last write to its log what a power loss in the middle of it leaves: the last sector
-// that it reached is as it was before. That write is then gone, and the one before it is the last.
+// TearTail does to a stopped node's log what a power loss does in the middle of the last write. The last sector of that
+// write is as it was before. That write is then gone, and the one before it is the last.
 func (n *Node) TearTail() error {
 	const sector = 512
 	path, err := n.logFile()
@@ -43,8 +43,8 @@ func (n *Node) TearTail() error {
 	})
 }
 
-// Truncate cuts a stopped node's log to the first half of what is written there, as a file system does that loses what
-// was written last.
+// Truncate cuts a stopped node's log to the first half of its bytes, as a file system does that loses the latest
+// writes.
 func (n *Node) Truncate() error {
 	return n.damage(func(f *os.File, written int64) error { return f.Truncate(written / 2) })
 }

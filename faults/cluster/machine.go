@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// Machine watches what the run's own processes do not see: how much of the processors others had, how long the runner
-// itself was not run, and when the machine stood still.
+// Machine watches what the run's own processes do not see. It measures how much of the processors others had, how long
+// the runner itself was not run, and when the machine stood still.
 type Machine struct {
 	pids  func() []int
 	stop  chan struct{}

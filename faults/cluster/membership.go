@@ -17,7 +17,7 @@ func (c *Cluster) Remove(ctx context.Context, n, asked *Node) error {
 	return n.Stop()
 }
 
-// Replace puts a fresh node, which runs already, in the place of one that is dead.
+// Replace puts a fresh node, which runs already, in the place of a dead one.
 func (c *Cluster) Replace(ctx context.Context, dead, fresh, asked *Node) error {
 	err := c.client.Replace(ctx, asked.Peer, headgate.Replacement{
 		Old: dead.Name, New: fresh.Name, NewAddr: fresh.front.Addr(), Timeout: 5 * time.Second, Tell: func(string) {},

@@ -24,7 +24,7 @@ var recordSource []byte
 // recordRoot is the environment variable that names the directory which a process's recorder follows.
 const recordRoot = "FAULTS_DISK_ROOT"
 
-// BuildRecorded builds a headgate that keeps a journal of what it writes and syncs, for a Power.
+// BuildRecorded builds a headgate that keeps a journal of its writes and syncs, for a Power.
 func BuildRecorded(dir string) (string, error) {
 	patches, err := recordPatches()
 	if err != nil {
@@ -95,9 +95,9 @@ func (p *Power) Fail(f Fault) { p.set(time.Duration(f)) }
 // Failed reports whether a fault that happens once has happened.
 func (p *Power) Failed() bool { return p.get() == 0 }
 
-// Lose leaves of the files what a power loss leaves, now that the process has been killed: of every sector that is not
-// synced what it holds or what it held, of every file that has grown the new size or the old one, and of the names in a directory those
-// that came, changed or went up to some moment. With all, everything that is not synced is lost.
+// Lose does to the files of a killed process what a power loss does. A sector that is not synced keeps its new content
+// or gets its old one. A file that has grown keeps its new size or gets its old one. Of a directory, the names that
+// came, changed or went stay so up to some moment. With all, everything that is not synced is lost.
 func (p *Power) Lose(rnd *rand.Rand, all bool) error {
 	journal := p.Root + ".journal"
 	b, err := os.ReadFile(journal)
@@ -160,7 +160,7 @@ type sectorVersion struct {
 
 type sizeChange struct{ at, old int64 }
 
-// readJournal takes what is not synced from a recorder's journal.
+// readJournal reads the writes without a sync from a recorder's journal.
 func readJournal(b []byte) (*unsynced, error) {
 	const header = 48
 	u := &unsynced{files: map[uint64]*fileChanges{}}
@@ -232,8 +232,8 @@ func (u *unsynced) write(inode uint64, at, from, to int64, old []byte, size int6
 	f.sizes = append(f.sizes, sizeChange{at, size})
 }
 
-// sync takes in that what was written to a file, or what happened in a directory, up to a place of the journal is synced, or
-// was to be.
+// sync notes a sync, or the order of one. It covers the writes to a file, or the changes in a directory, up to a place
+// of the journal.
 func (u *unsynced) sync(inode uint64, upTo int64, done bool) {
 	if done {
 		u.names = slices.DeleteFunc(u.names, func(n nameChange) bool { return n.dir == inode && n.at < upTo })

@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// BuildRelease builds a headgate from the future: it knows the next version of every format, beside the present one, and a
-// feature level that permits them.
+// BuildRelease builds a headgate from the future. It knows the next version of every format beside the present one, and
+// a feature level that permits them.
 func BuildRelease(dir string) (string, error) {
 	patches, err := release()
 	if err != nil {

@@ -6,7 +6,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The sources must be such that later releases can be made of them, and one that knows no call again; slow disks and wrong clocks of the standard library's.
+// Later releases can be made of the sources, and one that knows no call again. Slow disks and wrong clocks can be made
+// of the standard library's.
 func TestPatchesFitTheSources(t *testing.T) {
 	for _, patches := range []func() ([]patch, error){release, forgetful, clockPatches, syncPatches} {
 		p, err := patches()

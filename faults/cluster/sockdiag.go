@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// The kernel's interface for questions about sockets: sock_diag(7). Reading /proc/net/tcp instead walks the table of all
-// connections, which costs 80 ms of system time once a run has left some ten thousand of them behind.
+// The kernel's interface for questions about sockets: sock_diag(7). Reading /proc/net/tcp instead walks the table of
+// all connections. That costs 80 ms of system time once a run has left some ten thousand of them.
 const (
 	netlinkSockDiag  = 4
 	sockDiagByFamily = 20

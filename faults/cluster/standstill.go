@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Standstill is a time in which a processor of this machine did not even run a thread of the highest priority: a virtual
-// machine whose host did something else. Nothing that runs on the machine can do anything about it.
+// Standstill is a time in which a processor of this machine did not even run a thread of the highest priority. It
+// happens to a virtual machine whose host did something else. No program on the machine can prevent it.
 type Standstill struct{ From, To time.Time }
 
 const (
-	// standstillEnv makes a process a watch for standstills in place of what its program does.
+	// standstillEnv makes a process a watch for standstills; it does not run its program.
 	standstillEnv = "FAULTS_WATCH_STANDSTILLS"
 
 	standstillEvery = time.Millisecond
@@ -41,8 +41,8 @@ func init() {
 	os.Exit(0)
 }
 
-// reportStandstills writes a line when it watches all processors, and then each standstill of one as a line of two times of
-// CLOCK_MONOTONIC, in ns, until the standard input ends.
+// reportStandstills writes a line when it watches all processors. Then it writes each standstill of one as a line of
+// two times of CLOCK_MONOTONIC, in ns. It ends with the standard input.
 func reportStandstills() error {
 	n := runtime.NumCPU()
 	runtime.GOMAXPROCS(n + 2)

@@ -1,5 +1,5 @@
-// Package history records what clients of a limiter saw: every call with the time it was sent and answered, its cost, and
-// its outcome, which may be unknown.
+// Package history records what clients of a limiter saw: every call with the times it was sent and answered, its cost,
+// and its outcome. The outcome may be unknown.
 //
 // A History is the evidence that the checkers of package oracle judge. A Recorder belongs to one goroutine; Merge joins
 // what several of them have recorded.
@@ -74,8 +74,8 @@ type Call struct {
 	Outcome   Outcome
 	Node      uint8 // the node that the client was connected to
 
-	// Version is that of the policy which a Check was decided by, and Binding the place, from 1, of the limit that stands for
-	// it; its Limit and Remaining are those of that limit, once it is decided.
+	// Version is the version of the policy that decided a Check. Binding is the place, from 1, of the limit that stands
+	// for it; once it is decided, its Limit and Remaining are those of that limit.
 	Version uint32
 	Binding uint8
 
@@ -89,8 +89,9 @@ type Call struct {
 // Decided reports whether the limiter has answered, by a leader or by its failure policy.
 func (c *Call) Decided() bool { return c.Outcome == Admitted || c.Outcome == Denied }
 
-// Latency is the time to the answer from when the call was due, or from when the machine ran the load, without that in which
-// the machine stood still. Time in which the load was held up by a server, so that it could not send, counts.
+// Latency is the time to the answer from when the call was due, or from when the machine ran the load. The time in
+// which the machine stood still is left out. The time counts in which a server held the load up, so that it could not
+// send.
 func (c *Call) Latency() time.Duration { return time.Duration(c.End - c.Due - c.Late) }
 
 // Algorithm is a limit's rule, by its name in RL.LIMIT.
@@ -119,8 +120,8 @@ type Key struct {
 	// has further ones: commands that count, which are Fixed, and scripts.
 	Command string
 
-	// Extra is how many units more than there are calls may take: with the option Debt as DEBT, with Wait as a WAIT of
-	// the time in which they refill.
+	// Extra is how many units calls may take beyond those that are left: with the option Debt as DEBT, with Wait as a
+	// WAIT of the time in which they refill.
 	Option Option
 	Extra  int32
 
@@ -130,10 +131,10 @@ type Key struct {
 	// Unjudged: the limiter may forget the key at any time, so that no check of its limit applies.
 	Unjudged bool
 
-	// Apart: how soon its calls are answered, and how many are not, is left out of what is measured of the others.
+	// Apart: the measures of the other keys leave out how soon its calls are answered, and how many are not.
 	Apart bool
 
-	// Caller is who its Checks are about; nil for a key that is none of a policy.
+	// Caller is who its Checks are about; nil for a key without a policy.
 	Caller *Caller
 }
 

@@ -43,9 +43,9 @@ type BillerConfig struct {
 	Patient time.Duration // how long a call is made again
 }
 
-// Billers charge users as who bills does: a call has a name, and is made again, on
-// whatever node comes next, by the Redis protocol or over HTTP, until it is answered. Then it is made again for no reason:
-// the answer must be the same. Some calls hold, and are settled, again and again.
+// Billers charge users as a billing system does. A call has a name. It is repeated, on whatever node comes next, by the
+// Redis protocol or over HTTP, until it is answered. Then it is repeated for no reason: the answer must be the same.
+// Some calls hold, and are settled, again and again.
 type Billers struct {
 	cfg   BillerConfig
 	quit  chan struct{}
@@ -216,8 +216,7 @@ type answer struct {
 	rest    string
 }
 
-// until makes a call until it is answered. open tells that some try has been sent
-// whose answer is not known.
+// until makes a call until it is answered. open reports whether some try has been sent whose answer is not known.
 func (b *biller) until(call []string) (a answer, open, ok bool) {
 	for deadline := time.Now().Add(b.Patient); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		b.node++
@@ -239,8 +238,8 @@ func (b *biller) until(call []string) (a answer, open, ok bool) {
 	return a, open, false
 }
 
-// try makes a call once, by the protocol that comes. code is that of an error, "" for
-// none, and "UNCERTAIN" for what may have been done.
+// try makes a call once, by the protocol that comes. code is the error's, "" without one, and "UNCERTAIN" if the call
+// may have been executed.
 func (b *biller) try(addr string, call []string) (a answer, code string) {
 	if b.HTTP != nil && b.rnd.IntN(2) == 0 {
 		return b.overHTTP(b.HTTP(b.node%b.Nodes), call)

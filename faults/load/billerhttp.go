@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// overHTTP makes a biller's call over HTTP, under the name that Idempotency-Key has.
-// code is that of an error, "" for none, and "UNCERTAIN" for what may have been done.
+// overHTTP makes a biller's call over HTTP, under the name that Idempotency-Key has. code
+// is the error's, "" without one, and "UNCERTAIN" if the call may have been executed.
 func (b *biller) overHTTP(addr string, call []string) (a answer, code string) {
 	body := map[string]any{}
 	key, rest := "", call[2:]

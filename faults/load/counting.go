@@ -8,11 +8,11 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// countings are the commands that limiters without scripts count calls with, by their names in history.Key: they count up
-// whatever the limit is, and the client compares. Of one unit a call, that decides as a fixed window does.
+// countings are the commands that limiters without scripts count calls with, by their names in history.Key. They count
+// up whatever the limit is, and the client compares. With one unit a call, that decides as a fixed window does.
 //
-// Each charge adds one to what counts the key's calls, and is a transaction where it takes several commands. KEY stands for
-// the key, ID for what no other call has, and PERIOD for the milliseconds that the key lives.
+// Each charge adds one to the count of the key's calls. It is a transaction where it takes several commands. KEY stands
+// for the key, ID for a text that no other call has, and PERIOD for the milliseconds that the key lives.
 var countings = map[string]struct {
 	charge []string
 	count  int // which of the charge's replies is the count

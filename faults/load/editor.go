@@ -34,10 +34,10 @@ type EditorConfig struct {
 	Overridden func(p *history.Policy, rnd *rand.Rand) int32
 }
 
-// Editor changes policies and overrides, one change after another, as a careful
-// client does: each version is for the one before it (IF); what became of a change
-// without an answer is read from the policy before the next one is made, as far as
-// that tells.
+// Editor changes policies and overrides, one change after another, as a careful client
+// does. Each version is for the one before it (IF). After a change without an answer it
+// reads the policy before it makes the next one, and notes what became of the change if
+// that shows.
 type Editor struct {
 	cfg   EditorConfig
 	rnd   *rand.Rand
@@ -338,7 +338,7 @@ func (e *Editor) sight(name string, version uint64, text string) {
 }
 
 // readOverride reads what became of an edit of an override that is open, and reports
-// whether that could be read. What is not there may still come.
+// whether that could be read. A missing override may still come.
 func (e *Editor) readOverride(at int) bool {
 	ed := &e.edits[at]
 	reply, _, err := e.ask("RL.OVERRIDE", "GET", ed.Policy, "LIMIT", "user", "user", ed.User)

@@ -102,7 +102,8 @@ func NewGateways(cfg GatewayConfig) (*Gateways, error) {
 	return g, nil
 }
 
-// envoy is the gateway's connection to its node, which may be another one than before.
+// envoy is the gateway's connection to its node, which may have changed since the last
+// call.
 func (g *gateway) envoy() (rls.RateLimitServiceClient, error) {
 	if to := g.GRPC(g.n % g.Nodes); g.conn == nil || to != g.to {
 		soon := backoff.Config{BaseDelay: 20 * time.Millisecond, Multiplier: 1.5, MaxDelay: 200 * time.Millisecond}

@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 )
 
-// What a gateway is told is an outcome: what certainly was not done is told from what
-// may have been, and what no such question may get is wrong.
+// A gateway's answer becomes an outcome. Calls that were certainly not executed differ
+// from those that may have been, and an answer that no such question may get is wrong.
 func TestGatewaysTell(t *testing.T) {
 	answer := func(http.ResponseWriter) {}
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -24,8 +24,8 @@ type GoRedis struct {
 // reload is how often the cluster client reads the topology: see docs/clustering.md.
 const reload = 500 * time.Millisecond
 
-// poolSize keeps the sentinel client from giving up for a second: after so many connections in a row that were refused, as
-// they are until there is a new leader, it tries once a second only.
+// poolSize keeps the sentinel client from giving up for a second. After so many refused connections in a row it tries
+// once a second only, and until there is a new leader all are refused.
 const poolSize = 1000
 
 // NewGoRedis returns clients of the nodes with the given addresses, with timeout for one answer.
@@ -76,8 +76,8 @@ type Callers struct {
 	codes map[string]int
 }
 
-// StartCallers begins to offer the calls of cfg, of which Dial and Encode are not used: client tells which client a
-// caller, by number of connection, has, and args are the arguments of a call.
+// StartCallers begins to offer the calls of cfg, whose Dial and Encode are not used. client returns the client of a
+// caller, by the number of its connection. args returns the arguments of a call.
 func StartCallers(cfg Config, client func(caller int) redis.UniversalClient, args func(*history.Call) []string) *Callers {
 	ctx, cancel := context.WithCancel(context.Background())
 	l := &Callers{cfg: cfg, cancel: cancel, codes: make(map[string]int)}

@@ -37,7 +37,7 @@ func (k *Keyspace) At(place int, at time.Duration) uint32 {
 	return uint32(int((at+shift)/k.Life)*k.Places + place)
 }
 
-// Pick returns the key of a random place, of those that were not added.
+// Pick returns the key of a random place, without those that were added.
 func (k *Keyspace) Pick(rnd *rand.Rand, at time.Duration) uint32 {
 	return k.At(rnd.IntN(k.Places-k.added), at)
 }

@@ -1,5 +1,5 @@
-// Package load offers calls to a limiter in an open loop: each is due at a time that was planned before, whether or not
-// the answers to earlier ones have come, and none is ever retried.
+// Package load offers calls to a limiter in an open loop. Each call is due at a time that was planned before, whether
+// or not earlier ones have been answered. None is ever retried.
 package load
 
 import (

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 )
 
-// scriptFiles are limiters and a pair in Lua, which all have the same arguments: the limit, the period in milliseconds, the
-// cost, what no other call has, and how often to turn round in a loop that does nothing.
+// scriptFiles are limiters and a pair in Lua, all with the same arguments. These are the limit, the period in
+// milliseconds, the cost, a text that no other call has, and the turns of a loop that does nothing.
 //
 //go:embed scripts/*.lua
 var scriptFiles embed.FS

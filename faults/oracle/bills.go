@@ -10,11 +10,10 @@ import (
 // Billed is what the counters of a user hold in the end, by limit.
 type Billed map[string]int64
 
-// Bills checks calls that clients make under a name until they are answered, and holds
-// that are settled: each answer is that of the first time; what a user's counters hold
-// in the end is what each call cost, once; and no user was admitted more than limit
-// units. Of bills that began before forgotten, when all was deleted, and of their
-// users, nothing is said.
+// Bills checks calls that clients repeat under a name until they are answered, and holds
+// that are settled. Each answer is that of the first time. In the end a user's counters
+// hold what each call cost, once. No user was admitted more than limit units. Bills that
+// began before forgotten, when all was deleted, are left out, and so are their users.
 func Bills(bills []history.Bill, limit, forgotten int64, used map[string]Billed) Finding {
 	f := Finding{Check: "bills", OK: true}
 	type sums struct {

@@ -7,13 +7,13 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 )
 
-// bucketExcess returns how many units more than a token bucket of the given limit per period (ns), full at first, were
-// certainly admitted; the bucket holds extra units more than the limit.
+// bucketExcess returns how many units were certainly admitted beyond a token bucket of the given limit per period (ns),
+// full at first. The bucket holds extra units more than the limit.
 //
 // Each admitted unit was taken at some time between the start and the end of its call. Keeping a unit in the bucket for
-// later never does harm unless the bucket is full and would lose it; so the schedule that takes units at the end of their
-// calls, and one whenever the bucket is full, for the call that ends first, serves all units if any schedule does. A unit
-// whose call ends while the bucket is empty is one that no bucket had.
+// later does no harm unless the bucket is full and would lose it. So units are taken at the end of their calls.
+// Whenever the bucket is full, one is also taken for the call that ends first. If any schedule serves all units, this
+// one does. A unit whose call ends while the bucket is empty is one that no bucket had.
 func bucketExcess(limit, period, extra int64, calls []history.Call) int64 {
 	b := bucket{limit: limit, period: period, capacity: limit + extra}
 	b.level = b.capacity * period

@@ -21,9 +21,9 @@ type Extra struct {
 	Keys, KeysBeyond, Calls int
 }
 
-// Budgets checks that no key was admitted more than its limit, plus what lost leaders may cost: bound gives that in units
-// per key. It also checks the other side: on keys whose units do not come back within the run, a call is denied only when
-// others, answered or not, have used the limit up.
+// Budgets checks that no key was admitted more than its limit, plus what lost leaders may cost: bound gives that in
+// units per key. It also checks the other side, on keys whose units do not come back within the run. There a call is
+// denied only when others, answered or not, have used the limit up.
 func Budgets(h *history.History, bound func(key uint32, calls []history.Call) int64) (Finding, Extra) {
 	f := Finding{Check: "budgets", OK: true}
 	var sum Extra

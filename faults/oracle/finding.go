@@ -1,8 +1,8 @@
-// Package oracle judges histories of calls to a limiter: did it hand out more than its limits allow, lose an answer it had
-// given, forget what it had not, or answer late?
+// Package oracle judges histories of calls to a limiter. Did it hand out more than its limits allow, lose an answer it
+// had given, forget what it had not, or answer late?
 //
-// Every check is one-sided: it reports only what no correct limiter could have shown, given that a call took effect at
-// some time between its start and its end, that one without an answer may take effect at any time or never, and that the
+// Every check is one-sided: it reports only what no correct limiter could have shown. It assumes that a call took
+// effect at some time between its start and its end. A call without an answer may take effect at any time or never. The
 // limiter's clock runs at most clockSlack fast.
 //
 //   - Budgets bounds what was admitted, for every algorithm, in histories of any length.

@@ -10,12 +10,12 @@ import (
 // GatewayUser is a user of one of the fronts that gateways ask.
 type GatewayUser struct{ Front, User string }
 
-// Gateways checks what gateways were told, who ask once: no user was admitted more
-// than limit; a user was denied only if what was admitted, or may have been, explains
-// it; and the user's counter holds in the end what was answered, each once, and no
-// more than that with all that has no answer. charged is whether an answer of a front
-// has charged its counter. Of users who were asked about before forgotten, when all
-// was deleted, nothing is said.
+// Gateways checks the answers to gateways, which ask once. No user was admitted more than
+// limit. A user was denied only if the calls that were admitted, or may have been,
+// explain it. In the end the user's counter holds each answered call once, and at most
+// the unanswered ones besides. charged reports whether an answer of a front has charged
+// its counter. Users who were asked about before forgotten, when all was deleted, are
+// left out.
 func Gateways(asked []history.Asked, limit, forgotten int64, charged func(*history.Asked) bool, used map[GatewayUser]int64) Finding {
 	f := Finding{Check: "gateways", OK: true}
 	type sums struct {

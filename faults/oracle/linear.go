@@ -18,10 +18,10 @@ import (
 // NP-complete, and a history that no order explains can need the whole search.
 const keyPatience = 10 * time.Second
 
-// Linear checks every key whose units do not come back within the run: is there one order of all its calls, each between
-// its start and its end, in which a counter gives exactly the answers that the clients got? Calls without an answer may
-// stand anywhere after their start, or have no effect. Pictures of up to three failures are written into dir, unless it
-// is empty.
+// Linear checks every key whose units do not come back within the run. It searches an order of all its calls, each
+// between its start and its end, in which a counter gives exactly the answers that the clients got. Calls without an
+// answer may stand anywhere after their start, or have no effect. Pictures of up to three failures are written into
+// dir, unless it is empty.
 func Linear(h *history.History, dir string) Finding {
 	f := Finding{Check: "linear", OK: true}
 	type work struct {
@@ -92,7 +92,7 @@ type counterInput struct {
 	extra       int64 // by how much the limit may be exceeded
 
 	// class and rank order the unanswered calls that are alike. They are open without end, so if an order exists, so
-	// does one in which they stand by their start; without this rule k of them would give 2^k states to search.
+	// does one in which they stand by their start. Without this rule k of them would give 2^k states to search.
 	class, rank int
 }
 
@@ -141,8 +141,8 @@ func operations(key *history.Key, calls []history.Call) []porcupine.Operation {
 	return ops
 }
 
-// counterModel is a limit whose units do not come back by themselves: a fixed window that does not end, or a bucket that
-// gains less than a unit.
+// counterModel is a limit whose units do not come back. It is a fixed window that does not end, or a bucket that gains
+// less than a unit.
 var counterModel = porcupine.Model{
 	Init: func() any { return counterState{} },
 	Step: func(state, input, output any) (bool, any) {

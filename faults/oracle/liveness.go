@@ -17,8 +17,8 @@ type LivenessBounds struct {
 	Gap     time.Duration // the median time from a harm to the next decision
 }
 
-// Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped, and about keys that
-// are Apart, are left out; what a failure policy answered is an answer, and no decision by the cluster.
+// Liveness is what clients saw of a limiter's being there. Calls to nodes that the run itself had stopped are left out,
+// and calls about keys that are Apart. An answer of a failure policy is an answer, and no decision by the cluster.
 type Liveness struct {
 	Calls                  int
 	Refused, Unknown, Late float64
@@ -29,9 +29,9 @@ type Liveness struct {
 }
 
 const (
-	// fewGaps and rareGap judge the time from harm to decision of runs with so few harms that the median is any of them. An
-	// election takes 0.6 to 1.4 s, a second where votes were split, and then up to 2: of 100 kills in a row the median was
-	// 1.03 s and the longest 1.49, and of others that were single ones 1.61 and 1.69.
+	// fewGaps and rareGap judge the time from harm to decision of runs with so few harms that the median is any of
+	// them. An election takes 0.6 to 1.4 s, or up to 2 s where votes were split. Of 100 kills in a row the median was
+	// 1.03 s and the longest 1.49 s. Single kills took up to 1.69 s.
 	fewGaps = 4
 	rareGap = 1.5
 )
@@ -94,9 +94,8 @@ func MeasureLiveness(h *history.History, outages []Outage, within time.Duration,
 // pause is for how long nothing is due where the load has paused.
 const pause = time.Second
 
-// Silence is how long there was no decision until at, after the moment last: from
-// the first call on that is due in between, and without pauses of the load. dues
-// are sorted.
+// Silence is how long there was no decision after the moment last, until at. It counts from the first call that is due
+// in between, and without pauses of the load. dues are sorted.
 func Silence(dues []int64, last, at int64) time.Duration {
 	i, _ := slices.BinarySearch(dues, last+1)
 	end, _ := slices.BinarySearch(dues, at)

@@ -15,8 +15,8 @@ type Loss struct {
 	Resumed bool
 }
 
-// AsyncBound returns the bound that asynchronous replication states: for each lost leader and key, as many units as it may
-// have been asked for within one interval of maxUnacked, and never more than the key's capacity.
+// AsyncBound returns the bound that asynchronous replication states. For each lost leader and key it is as many units
+// as clients may have asked for within one interval of maxUnacked. It is never more than the key's capacity.
 func AsyncBound(losses []Loss, maxUnacked time.Duration) func(key uint32, calls []history.Call) int64 {
 	return func(_ uint32, calls []history.Call) (sum int64) {
 		for _, l := range losses {
@@ -30,9 +30,9 @@ func AsyncBound(losses []Loss, maxUnacked time.Duration) func(key uint32, calls 
 func None(uint32, []history.Call) int64 { return 0 }
 
 // mostOffered is the most that was asked of a key within one interval of the given width inside of l. A call belongs to
-// an interval if it was under way in it, however long it had been before: a node that had no time for its clients passes on
-// at once what they have sent meanwhile. Of a leader that was paused it must not have been under way for longer than another
-// width when the interval begins.
+// an interval if it was under way in it, however long it had been before. A node that had no time for its clients
+// passes on at once what they have sent meanwhile. If the leader was paused, the call must not have been under way for
+// longer than another width when the interval begins.
 func mostOffered(calls []history.Call, l Loss, width int64) (most int64) {
 	waited := int64(math.MaxInt64)
 	if l.Resumed {

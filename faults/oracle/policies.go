@@ -14,15 +14,16 @@ import (
 type CheckRules struct {
 	// Durable reports whether what a caller was answered may not be lost.
 	Durable func(*history.Caller) bool
-	// Bound is what lost leaders may cost of what is not durable, in units of a counter.
+	// Bound is what lost leaders may cost of changes that are not durable, in units of a
+	// counter.
 	Bound func(key uint32, calls []history.Call) int64
 	// Back is how far the clock of the limits may go back, ns: what a window has is
 	// there for so much longer.
 	Back int64
 }
 
-// Counter is one counter of a policy: that of a limit, by its place, for a value of
-// what it counts by.
+// Counter is one counter of a policy: of a limit, by its place, and of a value that the
+// limit counts by.
 type Counter struct {
 	Policy string
 	Limit  int
@@ -207,8 +208,8 @@ func rounding(l history.PolicyLimit) int64 {
 	return 1
 }
 
-// reset finds the last reset that was made before a call: what ended before from
-// is forgotten; of what began after after nothing is. certain is false if a reset may
+// reset finds the last reset that was made before a call. Calls that ended before from
+// are forgotten, and no call that began after after is. certain is false if a reset may
 // have been made meanwhile.
 func reset(resets []*history.Edit, c *history.Call) (from, after int64, certain bool) {
 	certain = true
@@ -264,7 +265,7 @@ func stepsOf(calls []history.Call, at func(*history.Call) int64, of func(*histor
 	return s
 }
 
-// before is the sum of what came before a time.
+// before is the sum of all amounts before a time.
 func (s *steps) before(t int64) int64 {
 	i := sort.Search(len(s.at), func(i int) bool { return s.at[i] >= t })
 	if i == 0 {

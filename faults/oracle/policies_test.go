@@ -197,7 +197,7 @@ func TestDurableChecks(t *testing.T) {
 	require.False(t, judge(true, 1).OK)
 	require.True(t, judge(false, 1).OK)
 
-	// The bound of lost leaders is for what is not durable.
+	// The bound of lost leaders covers only changes that are not durable.
 	h.Calls = append(h.Calls, check(6, 7, duoSync, history.Admitted, 1, 1, 2, 0))
 	h.Edits[0].Amounts[0] = 2
 	for i := range h.Calls {

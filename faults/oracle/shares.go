@@ -16,9 +16,10 @@ type Gap struct {
 	Leader bool
 }
 
-// Shares checks what nodes admitted without a leader: of each key at most a voter's share of what was left, or, of a limit
-// too small to be shared, all of it on one node; and by all nodes together no more than the limit, plus, where others had a
-// leader, the shares of those that had none. It also checks that anything was admitted in each gap at all.
+// Shares checks what nodes admitted without a leader. Of each key a node admitted at most a voter's share of the rest.
+// A limit too small to be shared is admitted in whole, on one node. All nodes together admitted no more than the limit,
+// plus the shares of those without a leader where others had one. It also checks that anything was admitted in each gap
+// at all.
 func Shares(h *history.History, gaps []Gap) Finding {
 	f := Finding{Check: "shares", OK: true}
 	byKey := h.ByKey()

@@ -9,8 +9,8 @@ import (
 )
 
 // Slots checks that no key had more slots taken at one time than its limit and bound allow. A slot is surely held from
-// the answer that granted it until its release is sent or its time to live, counted from when it was asked for, has
-// passed.
+// the answer that granted it until its release is sent, or until its time to live has passed. That counts from when the
+// slot was asked for.
 func Slots(h *history.History, bound func(key uint32, calls []history.Call) int64) Finding {
 	f := Finding{Check: "slots", OK: true}
 	keys, taken := 0, 0

@@ -11,15 +11,15 @@ import (
 const keptVersions = 21
 
 // untilSlack is how far the clock of the limits may be from the runner's where an
-// override ends, ns, as long as it does not go back: it is another one, which began
-// when the cluster was founded.
+// override ends, in ns, as long as it does not go back. The two clocks differ: the
+// limits' began when the cluster was founded.
 const untilSlack = 250_000_000
 
-// Versions checks the versions of policies: each is made once, by one edit, and
-// comes behind the one that the edit was for; what was read of them, and what HISTORY
-// has in the end, is what was made; and every answer names a version that was in
-// force while the call was under way, and an amount of that version or of an override
-// that was. back is how far the clock of the limits may go back, ns.
+// Versions checks the versions of policies. Each version is made once, by one edit, and
+// follows the one that the edit was for. What was read of them, and what HISTORY has in
+// the end, is what was made. Every answer names a version that was in force while the
+// call was under way. It also names an amount of that version, or of an override that was
+// in force. back is how far the clock of the limits may go back, in ns.
 func Versions(h *history.History, back int64) Finding {
 	f := Finding{Check: "versions", OK: true}
 	made := newEdits(h)

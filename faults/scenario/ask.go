@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// do executes one command on a node, patiently: right after a failover it may need a second try, so it must be one that
-// changes nothing when it is executed twice.
+// do executes one command on a node, patiently. Right after a failover it may need a second try, so executing it twice
+// must change nothing.
 func (r *Run) do(n *cluster.Node, args ...string) (resp.Reply, error) {
 	var reply resp.Reply
 	var err error

@@ -20,8 +20,8 @@ const (
 	gapAnswer = 150 * time.Millisecond
 )
 
-// availability does all kinds of harm in turn to nodes that decide on their shares when they have no leader, with the
-// parameters that they have by default.
+// availability does all kinds of harm in turn to nodes with the default parameters. Without a leader these decide on
+// their shares.
 func availability(r *Run) error {
 	if err := r.start(cluster.Config{}, "--on-failure", "local"); err != nil {
 		return err
@@ -61,8 +61,8 @@ func availability(r *Run) error {
 	return err
 }
 
-// warmUp leaves the load's first second out of what is to be prompt: all processes have just begun, the one that makes the
-// load among them.
+// warmUp leaves the load's first second out of the times. All processes have just begun, also the one that makes the
+// load.
 func (r *Run) warmUp() {
 	for _, n := range r.cluster.Nodes {
 		r.down(n.Index)
@@ -119,8 +119,8 @@ func (r *Run) lateAfter() []string {
 	return lines
 }
 
-// localKills kills the leader of nodes that decide on their shares when they have none: clients of surviving nodes see no
-// error, and no late answer.
+// localKills kills the leader of nodes that decide on their shares when they have none. Clients of surviving nodes see
+// no error, and no late answer.
 func localKills(r *Run) error {
 	if err := r.start(cluster.Config{}, "--on-failure", "local"); err != nil {
 		return err

@@ -13,14 +13,14 @@ import (
 // machineDrift is how wrong the nodes' clocks run, in parts per million: as much as Linux's NTP discipline corrects.
 const machineDrift = 500
 
-// longTerm is how long a leader's clock runs as much slower than the others' as clocks may: by 1000 and 1500 ppm, so that a
+// longTerm is how long a leader's clock runs as much slower than the others' as clocks may, by 1000 and 1500 ppm. A
 // follower that did not notice would jump forward by 30 ms or more.
 const longTerm = 30 * time.Second
 
-// clocks runs nodes whose clocks run wrong by 500 ppm either way, and whose wall clocks are right, an hour ahead and an hour
-// behind. It hands leadership round, steps the leader's wall clock by 5 s either way, has a leader's clock run slowly for
-// long before it is killed, and sets all wall clocks while all nodes are down. The limits' clock must neither jump nor stand
-// still.
+// clocks runs nodes whose clocks run wrong by 500 ppm either way, and whose wall clocks are right, an hour ahead and an
+// hour behind. It hands leadership round, and steps the leader's wall clock by 5 s either way. It has a leader's clock
+// run slowly for long before it kills that leader. It sets all wall clocks while all nodes are down. The limits' clock
+// must neither jump nor stand still.
 func clocks(r *Run) error {
 	bin, err := skewed.get(r, "skewed", cluster.BuildSkewed)
 	if err != nil {
@@ -145,8 +145,8 @@ func (r *Run) repairClocks(set []*cluster.Clock, m *metronome) error {
 	})
 }
 
-// metronome reads the limits' clock: a bucket that gains one unit per second is asked for more than it has, and the answers
-// say how long until it would have enough. It knows when it asked by its own clock, which is right.
+// metronome reads the limits' clock. It asks a bucket that gains one unit per second for more than it has, and the
+// answers say how long until it would have enough. It knows when it asked by its own clock, which is right.
 type metronome struct {
 	epoch   time.Time
 	changes int // of the leader, that the run has made; one goroutine counts
@@ -221,12 +221,12 @@ func (m *metronome) sample(sent, got, wait time.Duration) {
 	m.most, m.least = min(m.most, most), max(m.least, least)
 }
 
-// lostByChange is what a change of leader may cost the clock: the way of the last entry before it, and 3500 ppm of up to 2 s
-// without a leader.
+// lostByChange is what a change of leader may cost the clock. It is the time that the last entry before it travels, and
+// 3500 ppm of up to 2 s without a leader.
 const lostByChange = 10 * time.Millisecond
 
-// judge allows the clock the rates of its leaders, and beyond that no jump forward at all, but for the tick by which the
-// readings of two nodes may differ; back what the changes of leaders cost.
+// judge allows the clock the rates of its leaders. Beyond that it allows no jump forward, except for the tick by which
+// the readings of two nodes may differ. It allows jumps back by what the changes of leaders cost.
 func (m *metronome) judge(r *Run) {
 	length := time.Since(m.epoch).Round(time.Second)
 	allowed := time.Duration(m.changes) * lostByChange

@@ -8,8 +8,8 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// The metronome sees a jump that is above what a reading can hide, however slow the answers, and takes no rate that clocks
-// may have for one.
+// The metronome sees a jump that is larger than what a reading can hide, however slow the answers. A rate that clocks
+// may have is no jump.
 func TestMetronome(t *testing.T) {
 	for name, c := range map[string]struct {
 		before, after int64 // ppm, the rates before and after a change of leaders

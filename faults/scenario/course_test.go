@@ -13,8 +13,7 @@ import (
 	"github.com/headgate-io/headgate/faults/cluster"
 )
 
-// A node that has said that its table is another than the log makes of it is a finding, and so is one whose log cannot be
-// read.
+// A node that says that its table differs from its log is a finding. So is a node whose log cannot be read.
 func TestATableThatDiffersFromItsLogIsAFinding(t *testing.T) {
 	dir := t.TempDir()
 	var said, other bytes.Buffer

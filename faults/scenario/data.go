@@ -41,18 +41,18 @@ var dataKinds = []history.Key{
 
 // amount is how much of a load is about data.
 type amount struct {
-	// rate is the most calls in a second on keys of dataKinds: one of a script, and the replication of a long value, cost a
-	// few of others. pairRate is that of calls on pairs: a transaction of them has many commands.
+	// rate is the most calls in a second on keys of dataKinds. A script costs as much as a few other calls, and so does
+	// the replication of a long value. pairRate is the rate of calls on pairs: a transaction of them has many commands.
 	rate, pairRate float64
 
 	audit time.Duration // from one audit of pairs to the next
 
-	// checkRate is that of checks of policies, and waitRate that of those that wait for their commit.
+	// checkRate is the rate of checks of policies, and waitRate of checks that wait for their commit.
 	checkRate, waitRate float64
 
-	// apart: they have connections of their own, and how soon they are answered is judged apart. A node that waits for a
-	// silent leader waits longer for a script than for a limit, and what a connection sends behind it waits as well; and
-	// scripts and other commands travel to the leader one after the other.
+	// apart: they have connections of their own, and how soon they are answered is judged apart. A node that waits for
+	// a silent leader waits longer for a script than for a limit, and what follows on the connection waits as well.
+	// Scripts and other commands travel to the leader one after the other.
 	apart bool
 }
 
@@ -70,8 +70,8 @@ const (
 	pairShare = 0.08
 	// slowOneIn is how many calls there are of scripts that can be slow for one that is: the others of its connection wait.
 	slowOneIn = 16
-	// hotPlace is a place of the window script, the first one, that one call in hotOneIn is about: so often that something
-	// comes between the read and the write of a slow one.
+	// hotPlace is the first place of the window script. One call in hotOneIn is about it, so often that something comes
+	// between the read and the write of a slow call.
 	hotPlace, hotOneIn = 10, 8
 	// ofDataKind is how many places each of dataKinds has.
 	ofDataKind = 2
@@ -174,8 +174,8 @@ func (d *data) call(rnd *rand.Rand, due time.Duration) history.Call {
 	return c
 }
 
-// pair plans a step that changes two keys; half of them are about the first two pairs, so that audits of those have
-// something to see.
+// pair plans a step that changes two keys. Half of the steps are about the first two pairs, so that audits of those
+// have something to see.
 func (d *data) pair(rnd *rand.Rand, due time.Duration) history.Call {
 	n := rnd.IntN(pairs / 2)
 	if rnd.IntN(2) == 0 {
@@ -191,8 +191,8 @@ func (d *data) pairCall(n int, due time.Duration) history.Call {
 	return history.Call{Kind: history.Pair, Key: id, Other: id + 1, Cost: 1}
 }
 
-// offerData is offer with an amount of data in the load, whose pairs are audited until finish, and of checks of policies,
-// which are edited until then; and with some who bill.
+// offerData is offer with an amount of data and of checks of policies in the load, and with billers. Until finish the
+// pairs of the data are audited and the policies are edited.
 func (r *Run) offerData(a amount, keys *load.Keyspace, nodes int, dial func(int) string, next plan) (*load.Load, error) {
 	if r.cluster != nil {
 		if err := r.raised(); err != nil { // before that there is no data but counters
@@ -252,7 +252,7 @@ func (r *Run) judgeApart() {
 	}
 }
 
-// readData looks at what is left of the data, and of what policies count, in the end; addr is the leader's.
+// readData looks in the end at what is left of the data, and at the counters of policies. addr is the leader's.
 func (r *Run) readData(addr string) error {
 	return errors.Join(r.audits.last(addr), r.readBack(addr), r.readCounters(addr), r.readBills(addr), r.readGateways(addr), r.readPolicies())
 }

@@ -17,8 +17,8 @@ import (
 	"github.com/headgate-io/headgate/internal/respclient"
 )
 
-// The data are a share of the calls, of every kind, beside those that were there before, and nothing asks commands that
-// count for what they cannot do.
+// The data are a share of the calls, of every kind, beside the calls that were there before. No command that counts is
+// asked for what it cannot do.
 func TestDataIsMixedIn(t *testing.T) {
 	const rate, n = 1000, 100_000
 	keys := limits(rate)

@@ -68,8 +68,9 @@ type claim struct {
 	reset bool
 }
 
-// deposed cuts the leader off and lets it decide, while it still does: charges, refunds, resets and another limit, and changes
-// of values of Redis's types, none of which commits. The next leader must know nothing of them, and the old one must have forgotten them when it leads again.
+// deposed cuts the leader off and lets it decide while it still does: charges, refunds, resets, another limit, and
+// changes of values of Redis's types. None of these commits. The next leader must know nothing of them, and the old one
+// must have forgotten them when it leads again.
 func deposed(r *Run) error {
 	if err := r.start(cluster.Config{}); err != nil {
 		return err

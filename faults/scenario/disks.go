@@ -10,9 +10,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// tornLog kills a node and damages its log before it starts again: in turn the last write to the leader's log, and half of
-// the file of a follower's. A torn write must heal by itself. Half a log is beyond repair: the node must say so
-// and end, and come back once its data is wiped.
+// tornLog kills a node and damages its log before it starts again. In turn it damages the last write to the leader's
+// log, and half of the file of a follower's. A torn write must heal by itself. Half a log is beyond repair: the node
+// must say so and end, and come back once its data is wiped.
 func tornLog(r *Run) error {
 	if err := r.start(cluster.Config{}); err != nil {
 		return err

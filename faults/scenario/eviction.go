@@ -13,9 +13,8 @@ const (
 	floodKeys   = 200_000
 )
 
-// eviction kills leaders of a cluster whose memory is full, which therefore evicts. Limits of a day are exempt from
-// nothing then: a key that was evicted is forgotten, so no limit is judged, but the memory is, and that all nodes have
-// the same keys.
+// eviction kills leaders of a cluster whose memory is full, which therefore evicts. A key that was evicted is
+// forgotten, so no limit is judged. The memory is judged, and that all nodes have the same keys.
 func eviction(r *Run) error {
 	if err := r.start(cluster.Config{}, "--maxmemory", strconv.Itoa(smallMemory)); err != nil {
 		return err

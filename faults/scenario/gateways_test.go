@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/faults/oracle"
 )
 
-// Of surviving nodes every question is to be admitted by either front, and 99 of 100 in time; the page says how many were
-// asked, and how long they took. What a stopped node was asked counts nowhere.
+// Surviving nodes must admit every question by either front, and 99 of 100 in time. The page says how many were asked,
+// and how long they took. What a stopped node was asked counts nowhere.
 func TestLocalGateways(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	f := func(ok bool, row string, change func(of []history.Asked)) {

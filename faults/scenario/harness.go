@@ -128,7 +128,7 @@ func (r *Run) killAndElect(n *cluster.Node) (*cluster.Node, error) {
 	return next, err
 }
 
-// killAndRestart kills a node, and starts it again when another one leads.
+// killAndRestart kills a node, and starts it again when some other node leads.
 func (r *Run) killAndRestart(n *cluster.Node) error {
 	if _, err := r.killAndElect(n); err != nil {
 		return err
@@ -136,7 +136,7 @@ func (r *Run) killAndRestart(n *cluster.Node) error {
 	return r.restart(n)
 }
 
-// killLeader kills the leader, and starts it again when another one leads.
+// killLeader kills the leader, and starts it again when some other node leads.
 func (r *Run) killLeader() error {
 	n, err := r.leader()
 	if err != nil {

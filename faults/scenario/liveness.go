@@ -51,8 +51,9 @@ func LivenessTable() string {
 	return b.String()
 }
 
-// What others may have of the machine before the run's own times say less about Headgate than about them, and by how much
-// bounds of time and of what follows from it are widened then.
+// A machine is busy when other processes take more than busyForeign of the processors, or when the runner itself waits
+// for more than busyStalled of the time. Then bounds of times are widened by busySlack, and bounds that follow from
+// times.
 const (
 	busyForeign = 0.10
 	busyStalled = 0.02
@@ -101,8 +102,8 @@ func (r *Run) liveness() oracle.LivenessBounds {
 	return b
 }
 
-// stalled is the share of calls that a busy machine may have made late: a call passes four processes, each of which it
-// keeps waiting as long as the runner.
+// stalled is the share of calls that a busy machine may have made late. A call passes four processes, and each of them
+// waits as long as the runner does.
 func (r *Run) stalled() float64 {
 	if r.busy() {
 		return 4 * r.machine.Stalled()
@@ -123,8 +124,8 @@ func (r *Run) pids() (pids []int) {
 	return pids
 }
 
-// measureGaps finds, for each harm, how long it took until a call that was sent after it was decided by the cluster,
-// without pauses of the load.
+// measureGaps finds, for each harm, how long it took until the cluster decided a call that was sent after it. Pauses of
+// the load do not count.
 func (r *Run) measureGaps() {
 	var dues []int64
 	for i := range r.history.Calls {

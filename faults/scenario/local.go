@@ -26,8 +26,8 @@ var shared = []struct {
 	{history.Token, 300, 0}, {history.Token, 300, 200}, {history.Log, 90, 0}, {history.Fixed, 2, 0},
 }
 
-// local has nodes without a leader spend their shares of limits that no unit comes back to, under three kinds of gaps in
-// turn, and looks at what the leader has been charged when the gap is over.
+// local has nodes without a leader spend their shares of limits that no unit comes back to, under three kinds of gaps
+// in turn. When the gap is over, it looks at what the leader has been charged.
 func local(r *Run) error { return r.gapsWith("local") }
 
 // openAsLocal does it to nodes that let everything pass.

@@ -27,10 +27,9 @@ const (
 )
 
 // marks measure what a killed leader takes with it. A client counts a key up, one mark after the other, and notes when
-// each was sent and answered. When the leader is killed another key begins; what the old one holds in the end is what
-// survived, and the time from the answer to the first mark that did not until the last one was sent is how much was lost.
-// Not until the kill: a leader without followers has stopped deciding some time before, and one that nobody has killed may
-// have gone before that.
+// each was sent and answered. When the leader is killed another key begins. In the end the old key holds the marks that
+// survived. The loss is the time from the answer to the first lost mark until the last mark was sent. It does not last
+// until the kill: a leader without followers has stopped deciding some time before.
 type marks struct {
 	r    *Run
 	stop chan struct{}

@@ -26,9 +26,9 @@ func TestMarks(t *testing.T) {
 	require.Len(t, m.reigns, 2)
 }
 
-// What is lost lies between the answer to the first mark that is gone and the last one that was sent: a leader that is killed
-// long after it has stopped deciding has lost no more for that, and a mark that waits at a node which has no time for it is
-// decided after it was sent.
+// The loss lies between the answer to the first mark that is gone and the sending of the last one. A leader that is
+// killed long after it has stopped deciding has lost no more for that. A mark that waits at a node without time for it
+// is decided after it was sent.
 func TestWhatMarksLost(t *testing.T) {
 	const ms = int64(time.Millisecond)
 	r := reign{end: 2000 * ms, marks: []mark{{1 * ms, 2 * ms}, {5 * ms, 6 * ms}, {9 * ms, 10 * ms}, {30 * ms, 900 * ms}}}

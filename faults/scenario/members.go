@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/faults/oracle"
 )
 
-// members exchanges one node after the other under load, until none of the first is left: a follower is removed after a
-// new node has joined, then the leader, which hands over first, and a dead node is replaced.
+// members exchanges one node after the other under load, until none of the first is left. A follower is removed after a
+// new node has joined. Then the leader is removed, which hands over first. A dead node is replaced.
 func members(r *Run) error {
 	if err := r.start(cluster.Config{}); err != nil {
 		return err
@@ -35,7 +35,7 @@ type group struct {
 	slots []*cluster.Node
 }
 
-// slot returns the slot of a member that leads or, with leads false, of one that does not.
+// slot returns the slot of a member that leads or, with leads false, of a member that does not.
 func (g *group) slot(leads bool) (int, error) {
 	leader, err := g.r.leader()
 	if err != nil {

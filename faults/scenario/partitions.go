@@ -90,7 +90,7 @@ func (r *Run) links(harm func(leader, a, b *cluster.Node) (string, bool)) error 
 		at := r.now()
 		what, deposed := harm(leader, others[0], others[1])
 		r.note("%s", what)
-		// Whoever leads may step down for what it no longer hears.
+		// The leader may step down, since it no longer hears the others.
 		r.lose(at-int64(maxUnacked), r.now()+int64(maxUnacked))
 		r.harmed(at)
 		if deposed {

@@ -46,8 +46,8 @@ type checks struct {
 	first  int // place of the callers of trio; as many that wait for their commit follow, and those of solo
 	editor *load.Editor
 
-	// rate is that of calls of trio among the others, and waiting that of those that wait for their commit, on connections of
-	// their own: in async others are not to wait behind them.
+	// rate is the rate of calls of trio among the others. waiting is the rate of calls that wait for their commit.
+	// These have connections of their own, so that in async no other calls wait for them.
 	rate, waiting float64
 }
 
@@ -71,7 +71,7 @@ func addChecks(keys *load.Keyspace, a amount) *checks {
 	return c
 }
 
-// unit is about half of what a caller of a policy asks for in a generation.
+// unit is about half of what a policy's caller asks for in a generation.
 func (c *checks) unit(p *history.Policy) int32 {
 	rate := c.rate
 	if p.Sync {

@@ -37,8 +37,8 @@ func closePowers(powers []*cluster.Power) {
 	}
 }
 
-// powerLoss takes the power from all nodes at once, and from the leader, in turn: what was not synced is gone, in whole or in
-// part. Every node must start again by itself.
+// powerLoss takes the power from all nodes at once, and from the leader, in turn. Writes without a sync are gone, in
+// whole or in part. Every node must start again by itself.
 func powerLoss(r *Run) error {
 	powers, err := r.startPowered()
 	defer closePowers(powers)

@@ -42,8 +42,8 @@ func (p *Report) Failed() []string {
 	return names
 }
 
-// A run is worth nothing on a machine that stands still for stoodTooLong, since its leaders are deposed, or of whose
-// processors others had more than mostForeign.
+// A run is worth nothing in two cases. A machine that stands still for stoodTooLong deposes its leaders. One whose
+// processors others had more than mostForeign says nothing about Headgate.
 const (
 	stoodTooLong = time.Second
 	mostForeign  = 0.5
@@ -139,7 +139,7 @@ func (p *Report) Row() string {
 		len(r.history.Calls), r.extra.Units, r.extra.Bound, 100*r.prompt, gap, r.tables)
 }
 
-// FrontsHead begins a Markdown table of what gateways were told, whose rows are Fronts.
+// FrontsHead begins a Markdown table of the answers to gateways, whose rows are Fronts.
 const FrontsHead = "| scenario | mode | by routes: asked | decided | p99 / max | by descriptors: asked | decided | p99 / max |\n" +
 	"|---|---|---|---|---|---|---|---|\n"
 

@@ -245,8 +245,8 @@ func (r *Run) judge() {
 // expected are the error codes that a cluster may answer while it is being harmed.
 var expected = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "UNCERTAIN": true, "LOADING": true}
 
-// Execute runs a scenario and returns its report. The error is that of a run that could not be carried out, which says
-// nothing about Headgate; one that a verdict can be given on has a report.
+// Execute runs a scenario and returns its report. It returns an error only if no verdict can be given, which says
+// nothing about Headgate.
 func Execute(s *Scenario, o Options) (*Report, error) {
 	if !s.supports(o.Mode) {
 		return nil, fmt.Errorf("%s has no mode %q", s.Name, o.Mode)

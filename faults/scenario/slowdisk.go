@@ -141,9 +141,9 @@ func (d *diskTimes) hang() error {
 	return err
 }
 
-// judge compares the latencies, and counts the elections in the time until when no disk hung. A sync reply waits at most
-// for the write of the leader's log that is in progress, and for its own; one that is forwarded can have to wait for
-// another on its connection before.
+// judge compares the latencies, and counts the elections in the time until when no disk hung. A sync reply waits for
+// two writes of the leader's log at most: the one in progress, and its own. A forwarded reply may first have to wait
+// for another on its connection.
 func (d *diskTimes) judge(until int64) {
 	r := d.r
 	d.compare("on the leader", 2, func(node, leader uint8) bool { return node == leader })
@@ -158,8 +158,8 @@ func (d *diskTimes) judge(until int64) {
 	r.expect(err == nil && float64(elections) <= float64(r.Rounds)*r.slack(), "elections", "%d elections in %v of slow disks", elections, time.Duration(until).Round(time.Second))
 }
 
-// compare compares the latencies of the calls that counts selects with those of the first phase: nine of ten, since a
-// single hiccup of a busy machine, with everything that queues behind it, is one of a hundred in a phase this short.
+// compare compares the latencies of the calls that counts selects with those of the first phase, at nine of ten. A
+// single hiccup of a busy machine delays all that queues, and is one of a hundred in a phase this short.
 func (d *diskTimes) compare(which string, writes int, counts func(node, leader uint8) bool) {
 	const noise = 30 * time.Millisecond // less than a write to a slow disk takes
 	r := d.r

@@ -17,10 +17,10 @@ const unraised = 3 * time.Second
 // tooHigh is what a node says, and ends with, that cannot read the cluster's feature level.
 var tooHigh = raftlog.ErrLevel.Error()
 
-// upgrade upgrades a cluster node by node to a release that knows newer formats, and kills leaders of both releases on the
-// way. No node may end by itself. The level may rise, and the newer formats be written, only when the last node has been
-// upgraded. Then a node that goes back to the older release must end and say so, every time; without its data it must not be
-// taken in. Once it is upgraded again it goes on.
+// upgrade upgrades a cluster node by node to a release that knows newer formats, and kills leaders of both releases on
+// the way. No node may end by itself. The level may rise, and the newer formats be written, only when the last node has
+// been upgraded. Then a node that goes back to the older release must end and say so, every time. Without its data it
+// must not be taken in. Once it is upgraded again it goes on.
 func upgrade(r *Run) error {
 	bin, err := later.get(r, "release", cluster.BuildRelease)
 	if err != nil {
@@ -127,8 +127,8 @@ func (r *Run) formats(n *cluster.Node) (f cluster.Formats, err error) {
 	return f, r.restart(n)
 }
 
-// unchanged checks that the cluster keeps its level and its formats while one node has not been upgraded, whether that runs
-// or not, and that the leader names it.
+// unchanged checks that the cluster keeps its level and its formats while one node has not been upgraded, whether or
+// not that node runs. The leader must name the node.
 func (r *Run) unchanged(old *cluster.Node, before cluster.Formats) error {
 	for _, n := range r.cluster.Nodes {
 		now, err := r.formats(n)

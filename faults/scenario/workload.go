@@ -24,7 +24,7 @@ const (
 // plan plans the next call of a connection: see load.Config.Next.
 type plan = func(conn int, rnd *rand.Rand, due time.Duration) history.Call
 
-// limits is the workload of most scenarios: single limits of all kinds, each key offered about twice what it has, so that
+// limits is the workload of most scenarios: single limits of all kinds. Each key is offered about twice what it has. So
 // at any time some keys are fresh, some half used and some exhausted.
 func limits(rate float64) *load.Keyspace {
 	const (
