@@ -13,7 +13,7 @@ const (
 )
 
 // heartbeat measures how long the driver threads have been in the same batch. They only
-// write lane.turn, which costs a batch a nanosecond. It ignores lines: with a thousand
+// write lane.beat, which costs a batch a nanosecond. It ignores lines: with a thousand
 // calls at a time some are not scheduled for seconds, and only their own callers wait for
 // them.
 type heartbeat struct {
@@ -23,7 +23,7 @@ type heartbeat struct {
 
 // beatenLane is a batch that was running at the first look.
 type beatenLane struct {
-	turn  uint64
+	beat  uint64
 	since time.Time
 }
 
@@ -40,13 +40,13 @@ func (h *heartbeat) run(s *Server) {
 			next := make(map[*lane]beatenLane)
 			longest := time.Duration(0)
 			s.eachLane(func(l *lane) {
-				turn := l.turn.Load()
-				if turn&1 == 0 || l.called {
+				beat := l.beat.Load()
+				if beat&1 == 0 || l.called {
 					return
 				}
 				b := under[l]
-				if b.turn != turn {
-					b = beatenLane{turn, now}
+				if b.beat != beat {
+					b = beatenLane{beat, now}
 				}
 				next[l] = b
 				longest = max(longest, now.Sub(b.since))

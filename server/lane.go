@@ -54,7 +54,7 @@ type lane struct {
 	*portion               // the one that commands run on
 	at       uint8         // the index of the portion
 	asked    bool          // Await was called since the driver's last look
-	turn     atomic.Uint64 // odd within a batch, and never the same in two batches
+	beat     atomic.Uint64 // odd within a batch, and never the same in two batches
 	called   bool          // the lane is a line's; guarded by srv.lanesMu
 
 	frames []*frame // empty ones, for commands that the leader executes
@@ -155,7 +155,7 @@ func (l *lane) begin() {
 	if l.batches%sampleEvery == 0 {
 		l.mode |= modeSample
 	}
-	l.turn.Store(uint64(l.batches)<<1 | 1)
+	l.beat.Store(uint64(l.batches)<<1 | 1)
 	l.left, l.done, l.late = unitsOfLook, 0, false
 	for i := range l.portions {
 		l.portions[i].begin()
@@ -193,7 +193,7 @@ func (l *lane) end() {
 			p.part.Await()
 		}
 	}
-	l.turn.Store(uint64(l.batches) << 1)
+	l.beat.Store(uint64(l.batches) << 1)
 }
 
 // named is a command under one of its names, in any case.

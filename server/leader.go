@@ -110,12 +110,12 @@ const batchPoll = 200 * time.Microsecond
 func (s *Server) awaitBatches(ctx context.Context) error {
 	under := make(map[*lane]uint64)
 	s.eachLane(func(l *lane) {
-		if turn := l.turn.Load(); turn&1 != 0 {
-			under[l] = turn
+		if beat := l.beat.Load(); beat&1 != 0 {
+			under[l] = beat
 		}
 	})
-	for l, turn := range under {
-		if err := poll.Until(ctx, batchPoll, func() bool { return l.turn.Load() != turn }); err != nil {
+	for l, beat := range under {
+		if err := poll.Until(ctx, batchPoll, func() bool { return l.beat.Load() != beat }); err != nil {
 			return err
 		}
 	}

@@ -17,7 +17,7 @@ func TestIdleTicksEndTheirBatch(t *testing.T) {
 	require.NoError(t, err)
 	for range 3 {
 		lp.tick(true)
-		require.Zero(t, lp.lane.turn.Load()&1)
+		require.Zero(t, lp.lane.beat.Load()&1)
 	}
 	lp.stop()
 	lp.run()

@@ -56,7 +56,7 @@ type api struct {
 	fronts  *fronts.Counts
 
 	admin           *admin.API
-	managing, heavy turns
+	managing, heavy semaphore
 
 	streams streams // without a log there are none
 }
@@ -91,14 +91,14 @@ func (a *api) first(next http.Handler) http.Handler {
 
 func newAPI(c *Config, conns *connections, ending <-chan struct{}) *api {
 	a := &api{decider: c.Decider, conns: conns, trusted: c.TrustedProxies, local: c.Local, now: time.Now, fronts: c.Fronts}
-	a.streams = streams{c.Events, make(turns, maxStreams), ending}
+	a.streams = streams{c.Events, make(semaphore, maxStreams), ending}
 	a.memory.left.Store(maxBatchMemory)
 	if a.memory.account = c.Memory; a.memory.account == nil {
 		a.memory.account = func(int) bool { return true }
 	}
 	if c.View != nil {
 		a.admin = admin.New(c.Decider, c.View)
-		a.managing, a.heavy = make(turns, maxManaged), make(turns, maxHeavy)
+		a.managing, a.heavy = make(semaphore, maxManaged), make(semaphore, maxHeavy)
 	}
 	return a
 }

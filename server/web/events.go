@@ -38,8 +38,8 @@ var (
 
 // streams serves the events of a log.
 type streams struct {
-	log   *events.Log
-	turns turns
+	log    *events.Log
+	places semaphore
 	// ending is closed when streams must end.
 	ending <-chan struct{}
 }
@@ -59,11 +59,11 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 		}
 		from = id + 1
 	}
-	if !a.streams.turns.take() {
+	if !a.streams.places.take() {
 		sendProblem(w, errStreams)
 		return
 	}
-	defer a.streams.turns.done()
+	defer a.streams.places.done()
 	control := http.NewResponseController(w)
 	// In tests of handlers, without a connection, there is no deadline.
 	_ = control.SetReadDeadline(time.Time{})

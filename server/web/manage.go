@@ -22,20 +22,20 @@ const (
 	maxHeavy   = 2
 )
 
-// turns bounds the requests that run at a time.
-type turns chan struct{}
+// semaphore bounds the requests that run at a time.
+type semaphore chan struct{}
 
 // take takes a place and reports whether one was free; done gives it back.
-func (t turns) take() bool {
+func (s semaphore) take() bool {
 	select {
-	case t <- struct{}{}:
+	case s <- struct{}{}:
 		return true
 	default:
 		return false
 	}
 }
 
-func (t turns) done() { <-t }
+func (s semaphore) done() { <-s }
 
 var errManaged = &problem{http.StatusServiceUnavailable, "BUSY", "too many requests about policies at a time"}
 
