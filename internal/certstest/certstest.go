@@ -39,8 +39,8 @@ func Until(expires time.Time) *Authority {
 }
 
 // Issue returns a certificate of that common name, for servers and clients,
-// and its key in PEM.
-func (a *Authority) Issue(name string) (cert, key []byte) {
+// and its key in PEM. hosts are further IP addresses that it is for.
+func (a *Authority) Issue(name string, hosts ...string) (cert, key []byte) {
 	k := newKey()
 	template := &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()), Subject: pkix.Name{CommonName: name},
@@ -49,13 +49,16 @@ func (a *Authority) Issue(name string) (cert, key []byte) {
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
 	}
+	for _, h := range hosts {
+		template.IPAddresses = append(template.IPAddresses, net.ParseIP(h))
+	}
 	der := must(x509.CreateCertificate(rand.Reader, template, a.Cert, k.Public(), a.key))
 	return encode("CERTIFICATE", der), encode("EC PRIVATE KEY", must(x509.MarshalECPrivateKey(k)))
 }
 
 // Write issues a certificate into two files.
-func (a *Authority) Write(name, certFile, keyFile string) error {
-	cert, key := a.Issue(name)
+func (a *Authority) Write(name, certFile, keyFile string, hosts ...string) error {
+	cert, key := a.Issue(name, hosts...)
 	return errors.Join(os.WriteFile(certFile, cert, 0o600), os.WriteFile(keyFile, key, 0o600))
 }
 
