@@ -53,7 +53,7 @@ func release() ([]patch, error) {
 	if err != nil {
 		return nil, err
 	}
-	const end = "\n}\n\n// features are the levels"
+	const end = "\n}\n\n// FeatureLevel"
 	return append(patches, patch{file: filepath.Join(dir, "features.go"), old: end, new: fmt.Sprintf(
 		"\n\t{raftlog.Formats{Entry: %d, Snapshot: %d}, effects.Formats{Effects: %d}},%s",
 		newest["entryNewest"], newest["snapshotNewest"], newest["Newest"], end)}), nil
