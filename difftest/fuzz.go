@@ -38,7 +38,7 @@ func fuzz(oracle, subject string, o options, out io.Writer) error {
 		}
 	}
 	if len(missing) > 0 {
-		fmt.Fprintf(out, "not compared, for want of one of them: %s\n", strings.Join(missing, " "))
+		fmt.Fprintf(out, "not compared, since one of the servers lacks them: %s\n", strings.Join(missing, " "))
 	}
 	f := &fuzzer{pair: pair, options: o, out: out, begin: time.Now()}
 	for n := 0; (o.sequences == 0 || n < o.sequences) && time.Since(f.begin) <= o.length && !f.differ; n++ {

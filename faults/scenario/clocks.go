@@ -231,6 +231,6 @@ func (m *metronome) judge(r *Run) {
 	length := time.Since(m.epoch).Round(time.Second)
 	allowed := time.Duration(m.changes) * lostByChange
 	r.expect(m.samples > 100 && m.forward <= metronomeTick && m.back <= allowed, "clock",
-		"in %v the limits' clock jumped %v forward (allowed: %v) and %v back (allowed: %v for %d changes of leaders), as %d answers told",
+		"in %v the limits' clock jumped %v forward (allowed: %v) and %v back (allowed: %v for %d changes of leaders), by %d answers",
 		length, m.forward.Round(time.Microsecond), metronomeTick, m.back.Round(time.Microsecond), allowed, m.changes, m.samples)
 }
