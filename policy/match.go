@@ -302,7 +302,7 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 		c.absent = n.CostBy
 		return WhyMissing, nil
 	case !ok:
-		return Applies, fmt.Errorf("attribute '%s' must be a whole number from 0 to %d, it is a cost", c.policy.attrs.names[n.CostBy], int64(MaxUnits))
+		return Applies, fmt.Errorf("attribute '%s' is a cost: it must be a whole number from 0 to %d", c.policy.attrs.names[n.CostBy], int64(MaxUnits))
 	}
 	if c.Units != 0 {
 		a.Cost = cost

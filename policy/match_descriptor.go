@@ -83,7 +83,7 @@ type Descriptor struct {
 
 // Errors of descriptors.
 var (
-	errManyDescriptors = fmt.Errorf("a request has 1 to %d descriptors", MaxDescriptors)
+	errManyDescriptors = fmt.Errorf("a request must have 1 to %d descriptors", MaxDescriptors)
 	errEntries         = fmt.Errorf("a descriptor has 1 to %d entries", MaxEntries)
 	errCompared        = fmt.Errorf("patterns compare at most %d bytes of a request: its values are too long for the patterns of its policy", MaxCompared)
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)

@@ -16,11 +16,11 @@ func Reference() string {
 	section(&b, "A policy", "What stands under its name. `limits` is needed, or `descriptors`, with which only `on_failure`, `backstop` and `durability` go.", policyEntries)
 	section(&b, "A hold", "", holdEntries)
 	section(&b, "A limit", "Exactly one of `rate`, `tiers` and `concurrent`.", limitEntries)
-	section(&b, "A calendar", "Days begin at the first instant of the day, or of `at`, in the zone, weeks on Monday, quarters in January. The rates of the limit say the period, one for all of them: `day`, `week`, `month`, `quarter` or `year`; they may all be `unlimited` or `blocked` for a while, and then counts go on in the period before. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)
-	section(&b, "A penalty", "Only denials by the limit itself count, while it is enforced, of calls that may pass later: not those of `PEEK`, of a cost of 0, nor with a retry of -1. Who is blocked is denied whatever the limits say, and is counted nowhere. Times are 1ms to 366d. On a limit with a calendar a day is 24 hours here, a month 31 days, a quarter 92 and a year 366.", penaltyEntries)
+	section(&b, "A calendar", "Days begin at the first instant of the day in the zone, or at the time `at`. Weeks begin on Monday, quarters in January. All rates of the limit have one period: `day`, `week`, `month`, `quarter` or `year`. If all are `unlimited` or `blocked`, counts go on in the period before. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)
+	section(&b, "A penalty", "A denial counts as a strike if this limit denied the call, is enforced, and the call could pass later. `PEEK`, calls of cost 0 and calls that can never pass (a retry of -1) do not count. While a caller is blocked, every call is denied, and no limit counts it. Times are 1ms to 366d. On a limit with a calendar a day is 24 hours, a month 31 days, a quarter 92 and a year 366.", penaltyEntries)
 	section(&b, "An override", "`when` and `limits` are needed.", overrideEntries)
 	section(&b, "Numbers", "What a tier, or an override of a limit, may say instead of a rate.", numbersEntries)
-	section(&b, "A condition", "A mapping of attributes to a value, a list of values of which one must match, or one of these; all attributes must match. A value is the exact text, has `*` for any run of characters (`\\*` is a star), or is an address or CIDR for attributes of type ip.", clauseEntries)
+	section(&b, "A condition", "A mapping of attributes to a value, to a list of values, or to one of these. All attributes must match, and one value of a list. A value is the exact text. `*` stands for any run of characters, and `\\*` for a star. For attributes of type ip it is an address or a CIDR.", clauseEntries)
 	section(&b, "An attribute", "", attributeEntries)
 	section(&b, "A prefix", "Of an attribute of type ip, in `by`.", prefixEntries)
 	section(&b, "A descriptor", "In the dialect of Envoy's rate limit service, in place of limits. `key` is needed. A level has one descriptor for each `key` and `value`.", descriptorEntries)
@@ -30,7 +30,7 @@ func Reference() string {
 	section(&b, "A route", "The name of a policy, `allow`, `deny`, or a mapping with `policy`.", targetEntries)
 	section(&b, "A source", "Where the value of an attribute is from: a text that is the value itself, or a mapping with one of these. What a request has not is absent.", sourceEntries)
 	b.WriteString("## Rates and bounds\n\n")
-	fmt.Fprintf(&b, "A rate is `amount/period`, with `burst amount` behind it for token and leaky, or `unlimited` (the limit does not apply) or `blocked` (it denies every call). An amount is digits, with `_` between them if you like, 1 to %d. A period is a duration whose number may be left out, or second, minute, hour, day, week; with a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`.\n\n", int64(policy.MaxUnits))
+	fmt.Fprintf(&b, "A rate is `amount/period`, `unlimited` (the limit does not apply) or `blocked` (it denies every call). For token and leaky `burst amount` may follow: `100/minute burst 20`. An amount is 1 to %d, and may have `_` between its digits. A period is second, minute, hour, day, week, or a duration. With a calendar it is day, week, month, quarter or year. A duration is whole numbers with the units ns us ms s m h d w: `90s`, `1h30m`. In a period `1h` may be written `h`.\n\n", int64(policy.MaxUnits))
 	fmt.Fprintf(&b, "| bound | |\n|---|---|\n")
 	for _, x := range []struct {
 		what string

@@ -15,7 +15,7 @@ import (
 var (
 	errHitsOfRequest  = fmt.Errorf("ERR hits of a request must be 0 to %d", uint32(math.MaxUint32))
 	errHits           = errors.New("ERR hits of a descriptor must be - or a whole number")
-	errNumDescriptors = fmt.Errorf("ERR a request has 1 to %d descriptors", policy.MaxDescriptors)
+	errNumDescriptors = fmt.Errorf("ERR a request must have 1 to %d descriptors", policy.MaxDescriptors)
 	errNumEntries     = fmt.Errorf("ERR a descriptor has 1 to %d entries", policy.MaxEntries)
 	errFewArguments   = errors.New("ERR syntax error, a descriptor is not whole")
 	errAskedLimit     = errors.New("ERR the limit of a descriptor must be -, requests/unit or requests/unit*multiplier, such as 10/minute")

@@ -294,7 +294,7 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 		"p 0 1 1 key a - - COST 2":      "-ERR syntax error, unknown option 'COST'",
 		"p 0 1 1 key a - - FAIL maybe":  "-ERR FAIL must be",
 		"p -1 1 1 key a - -":            "-ERR hits of a request",
-		"p 0 65 1 key a - -":            "-ERR a request has 1 to 64 descriptors",
+		"p 0 65 1 key a - -":            "-ERR a request must have 1 to 64 descriptors",
 		"p 0 1 33 key a - -":            "-ERR a descriptor has 1 to 32 entries",
 		"p 0 1 1 key a - 1/second*0":    "-ERR the limit of a descriptor must be",
 		"p 0 1 1 key a - 1/year*101":    "-ERR a period is above 0",

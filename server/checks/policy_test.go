@@ -103,7 +103,7 @@ func TestPolicyOfCosts(t *testing.T) {
 	r.Allows("gql app a shop s points 798 op mutation", "points", "points=0 writes=19")
 	c = r.Allows("gql app a shop s op mutation", "writes", "writes=18")
 	require.EqualValues(t, 1, c.Applied, "a call without the attribute that has the cost is not one of the limit's")
-	r.Is("RL.CHECK gql app a shop s points many", "-ERR attribute 'points' must be a whole number from 0 to 4611686018427387903, it is a cost")
+	r.Is("RL.CHECK gql app a shop s points many", "-ERR attribute 'points' is a cost: it must be a whole number from 0 to 4611686018427387903")
 }
 
 // A login by address and by user; the user's limit is an exact log.
@@ -192,7 +192,7 @@ func TestCostErrorsOfPolicies(t *testing.T) {
 	r.SetPolicy("n", `{limits: {a: {cost: 4611686018427387903, rate: 5/d}, b: {cost: tok, rate: 5/d}}}`)
 	r.Is("RL.CHECK n COST 2", "-ERR COST of limit 'a' is above 4611686018427387903")
 	r.SetPolicy("n", `{limits: {b: {cost: tok, rate: 5/d}}}`)
-	r.Is("RL.CHECK n tok many", "-ERR attribute 'tok' must be a whole number from 0 to 4611686018427387903, it is a cost")
+	r.Is("RL.CHECK n tok many", "-ERR attribute 'tok' is a cost: it must be a whole number from 0 to 4611686018427387903")
 	r.Is("RL.CHECK n COST 4611686018427387904", overflow)
 	require.Zero(t, r.Check("n COST 4611686018427387903").Applied)
 }

@@ -44,7 +44,7 @@ type RateLimit struct {
 // Errors of requests that the command would misread.
 var (
 	errNoDomain    = errors.New("domain is missing")
-	errDescriptors = fmt.Errorf("a request has 1 to %d descriptors", policy.MaxDescriptors)
+	errDescriptors = fmt.Errorf("a request must have 1 to %d descriptors", policy.MaxDescriptors)
 	errEntries     = fmt.Errorf("a descriptor has 1 to %d entries", policy.MaxEntries)
 	errUnit        = errors.New("the unit of a limit is second, minute, hour, day, week, month or year")
 )
