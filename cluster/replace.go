@@ -41,7 +41,7 @@ type Replacement struct {
 // of the error.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
-		return fmt.Errorf("the new node needs an id of its own; a node %s that has lost its data is taken in when it is started", r.Old)
+		return fmt.Errorf("the new node needs an id of its own; if %s has only lost its data, start it: the cluster takes it in again", r.Old)
 	}
 	lastStep := ""
 	told := make(map[step]time.Time)

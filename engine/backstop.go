@@ -12,13 +12,13 @@ import (
 const backstopBytes = 16 << 20
 
 // Backstop answers as Empty does, but admits at most a multiple of each limit. It counts
-// the calls that it has admitted on an engine of its own, in bounded memory. When that is
-// full it forgets the keys that have used the least of their limit. It admits a call that
-// it cannot count.
+// the calls that it has admitted on an engine of its own, the overlay, in bounded memory.
+// When that is full it forgets the keys that have used the least of their limit. It
+// admits a call that it cannot count.
 //
-// Slots and counters are not bounded. A counter states no limit. A slot's release needs a
-// leader, so counted slots would stay taken for their whole time to live and deny
-// everybody.
+// Slots, also those of policies, and counters are not bounded. A counter states no limit.
+// A slot's release needs a leader, so counted slots would stay taken for their whole time
+// to live and deny everybody.
 //
 // The bounds, and why:
 //
@@ -26,11 +26,13 @@ const backstopBytes = 16 << 20
 //     2n times the limit in one window: it may be full at its beginning, and refills
 //     until its end.
 //   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the
-//     overlay would delay calls or deny the second of two far below n times the limit.
-//   - A log becomes a bucket of half of n times the limit, refilled once in a period: no
-//     period has more than the whole, with one word a key. A log takes 16 bytes a call;
-//     at n = 10 a hundred callers with a limit of 1000 would fill the overlay. For n = 1
-//     a full log's cost must fit, so it stays a log.
+//     overlay would delay calls, or deny the second of two, although both are far below n
+//     times the limit.
+//   - A log becomes a bucket of half of n times the limit, which refills once in a
+//     period. So no period admits more than n times the limit, and a key takes one word.
+//     A log takes 16 bytes a call: at n = 10 a hundred callers with a limit of 1000 would
+//     fill the overlay. With n = 1 it stays a log, since a call that costs the whole
+//     limit must fit.
 //   - A key is named by 128 bits of hashes under two seeds of this process. SHA-256 would
 //     take 30 µs for 64 KiB, 32 times in a chain.
 //   - A full overlay evicts what has used the least. A flood of keys makes it forget

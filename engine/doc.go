@@ -12,8 +12,8 @@
 //   - Package algo has the algorithms. Limit is what a key is checked against; Options
 //     are the parts of a call that are not its limit; Decision is the answer.
 //   - Replica replicates an Engine: it cuts, applies and undoes effects, and writes and
-//     restores snapshots. Of a replicated engine only the leader's decides; the others
-//     are sealed.
+//     restores snapshots. If an engine is replicated, only the leader's decides; those of
+//     the other nodes are sealed.
 //   - Local decides on a node's share of each limit while there is no leader. Empty
 //     answers as if every limit were full, and Backstop bounds what it admits.
 //   - Clock is monotonic time that follows the wall clock.

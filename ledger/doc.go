@@ -12,23 +12,23 @@
 // # The way of a decision
 //
 //  1. Decide. A session changes the table under its shard's lock; the shard marks the key
-//     dirty and keeps its earlier state. A reply that must not leave before its commit
-//     reads Open afterwards, and is parked under that ticket.
+//     dirty and keeps its earlier state. If the reply must not leave before its commit,
+//     the front then asks Open for a ticket, and parks the reply under it.
 //  2. Mark. Three calls say that there may be something to cut: Mark, every other
-//     millisecond; Flush, to cut without the pace; Await, for a parked reply. The bell
-//     Due rings for the log's proposer.
+//     millisecond; Flush, to cut without the pace; Await, for a parked reply. The channel
+//     Due wakes the log's proposer.
 //  3. Cut. The proposer has the machine take everything dirty as one batch. Begin gives
-//     the cut its ticket and opens the next one. Add makes the result a flight, and
-//     Encoded records its parts; Empty ends a cut that found nothing. A periodic entry of
-//     the log has no effects: Tick makes it a flight.
+//     the cut its ticket and opens the next one. Add makes the result a flight, which is
+//     a batch on its way to its commit. Encoded records its parts; Empty ends a cut that
+//     found nothing. A periodic entry of the log has no effects: Tick makes it a flight.
 //  4. Commit. The log has committed the oldest flight's last part: Commit drops its undo,
 //     and releases the replies that waited for it.
 //  5. Release. Hooks.Release completes every ticket up to one, and the front sends the
 //     replies that are parked under them.
 //
-// The end of a term leads back from any step. The machine seals itself and takes back the
-// dirty changes and the flights, the newest first. Depose forgets them, and the outcome
-// of every ticket up to the open one is unknown.
+// A term may end at any step. Then the machine seals itself and takes back the dirty
+// changes and the flights, the newest first. Depose forgets them, and the outcome of
+// every ticket up to the open one is unknown.
 //
 // # Who holds which lock
 //
@@ -65,9 +65,9 @@
 // after all decisions under that ticket, so this node led then. A cut that finds nothing
 // has a ticket too, for denials and peeks. These rest on the flights, and on this node's
 // belief that it leads. The commit of the flights does not prove the belief: the
-// followers may have elected another leader before the denials were decided. So such a
-// ticket waits for the last flight before it and for a round of heartbeats that begins
-// after the cut (Round, Verified). Several tickets share a round.
+// followers may have taken them, and elected another leader, before the denials were
+// decided. So such a ticket waits for the last flight before it and for a round of
+// heartbeats that begins after the cut (Round, Verified). Several tickets share a round.
 //
 // # Rejected
 //
@@ -75,11 +75,12 @@
 //     tell which round covers them.
 //   - The ticket as the batch's number in the log. There, batches of a term count from 1
 //     without gaps, so that a lost one shows (raftlog/fsm.go). Cuts that find nothing
-//     would leave gaps.
+//     would leave gaps. The log needs no ledger for that number: it counts what is
+//     committed in the term, and in flight, and adds one.
 //   - An empty batch for denials instead of a round. It would cost every disk a sync.
 //   - Tickets that begin anew in each term. A reply that was decided before a leadership
 //     was lost and won again would wait for, or be released by, a batch of the next term
 //     that happens to have its ticket.
 //   - Waiting for the commit of a flight before the next decision on its keys: a hot key
-//     would wait all the time. Undo costs a copy of a key's state a cut.
+//     would wait all the time. Undo costs only one copy of a key's state for each cut.
 package ledger

@@ -133,7 +133,7 @@ func (f *Found) Param(i int) string { return f.params.Param(i) }
 
 // ErrEncodedSlash is returned for a path that servers read differently, if its
 // route depends on that.
-var ErrEncodedSlash = errors.New("the path has %2F: as a slash, and as a part of its segment, it goes by different routes; set encoded_slash to what the application takes it for")
+var ErrEncodedSlash = errors.New("the path has %2F, and its route depends on whether that is a slash or a part of a segment; set encoded_slash to how the application reads it")
 
 // Find returns the route of a request, from its method, its host, and its target, a
 // path with a query, as the gateway reports them. See [route.Table.Match] for which

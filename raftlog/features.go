@@ -56,7 +56,7 @@ func (c *Config) supports() uint32 { return uint32(len(c.Features)) }
 
 // levelError says that a build cannot be part of a cluster.
 func levelError(level, supported uint32) error {
-	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node, or wipe its data if they are of a build from before the first release", ErrLevel, level, supported)
+	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node, or wipe its data if a build from before the first release wrote it", ErrLevel, level, supported)
 }
 
 // openLevel makes the fsm keep its level in values, and begin with the level

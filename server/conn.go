@@ -58,11 +58,11 @@ import (
 //     the next command may depend on this one. The job's reply takes the
 //     command's place in the order.
 //
-// A batch takes turnTime at most, and a command more: see lane.spend. Then the connections
-// that have more input stall (stallTurn) until the thread has served the others. A
-// connection whose last input was heavy (weighWork) stalls as soon as it has more. A loop
-// looks for light input between two batches of heavy ones; streams take a place of
-// Server.heavy.
+// A batch ends after turnTime, once its current command is done: see lane.spend. Then the
+// connections that have more input stall (stallTurn) until the thread has served the
+// others. A connection whose last input was heavy (weighWork) stalls as soon as it has
+// more. A loop looks for light input between two heavy batches. A stream with heavy input
+// first takes one of the places of Server.heavy.
 //
 // Partition.Release(upTo, err) completes every ticket up to upTo. Released segments join
 // the output. After an error each reply of a segment that has a ticket is replaced by that

@@ -69,7 +69,7 @@ ip      203.0.113.9        the client's address
 		"is not a header field":        {"GET http://x/", "--file", "a.yaml", "-H", "eve"},
 		`--ip "x" is not an address`:   {"GET http://x/", "--file", "a.yaml", "--ip", "x"},
 		"X-User is given twice":        {"GET http://x/v1/a/b", "--file", "a.yaml", "-H", "X-User: a", "-H", "X-User: b"},
-		"goes by different routes":     {"GET http://x/v1/a%2fb", "--file", "a.yaml"},
+		"its route depends on":         {"GET http://x/v1/a%2fb", "--file", "a.yaml"},
 	} {
 		_, err := routeRun(args...)
 		require.ErrorContains(t, err, want)

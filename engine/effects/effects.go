@@ -35,8 +35,8 @@ func (f Formats) Check() error {
 }
 
 // Records of a payload, after the version byte. The low two bits of a record's first byte
-// are its kind; for those of recordDelete, all bits are. Integers are varints unless
-// stated otherwise.
+// are its kind. If they are recordDelete, all eight bits are the kind. Integers are
+// varints unless stated otherwise.
 //
 //	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst;
 //	              of a policy's limit also resets, scalings;
@@ -56,15 +56,16 @@ func (f Formats) Check() error {
 //	              batches after its index
 //
 // The database of a key is that of its limit: the upper six bits of a limit's first byte.
-// The upper six bits of a put's first byte are the number of state words; manyWords adds
-// the varint after it. A state of more than smallState words is written by its kind's
-// encode, if it has one.
+// The upper six bits of a put's first byte are the number of state words; manyWords
+// stands for that many words and as many more as the varint after the byte says. A state
+// of more than smallState words is written by its kind's encode, if it has one.
 //
 // A key is written as the length that it shares with the key of the record before, and
-// the rest. The lengths of both are the halves of a byte. longLen in a half adds the
-// varint after the byte, the shared part's first. A deadline is the difference to the
-// deadline of the put before, modulo 2^64. The first record of a payload follows an empty
-// key and a deadline of 0.
+// the rest. The lengths of both are the halves of a byte. longLen in a half stands for
+// that length and as many more bytes as a varint after the byte says. The varint of the
+// shared part comes first. A deadline is the difference to the deadline of the put
+// before, modulo 2^64. The first record of a payload follows an empty key and a deadline
+// of 0.
 //
 // An effect on a key of 16 bytes in a million, with a token's state, takes 16 bytes. Key,
 // deadline and state written out would take 36.

@@ -270,7 +270,7 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 		failed = c.exchange(ctx, f)
 	}
 	if waits := id.waitsFor(); waits != "" {
-		failed = append(failed, fmt.Errorf("a founding that this node has accepted is undecided: %s. They may have founded the cluster: start them. Only if they are gone for good, wipe this node's data directory", waits))
+		failed = append(failed, fmt.Errorf("this node has agreed to found a cluster, and the outcome is undecided: %s. These nodes may have founded it: start them. Only if they are gone for good, wipe this node's data directory", waits))
 	}
 	return failed
 }

@@ -30,10 +30,10 @@
 //
 // # What a power loss leaves
 //
-// A frame is written after the one before is synced, so that one frame at most
-// is not. The disk writes sectors of 512 bytes (or multiples) whole or not at
-// all, in any order. After a torn write some sectors are as written; the others
-// are still the zeros that were synced before.
+// A frame is written only after the one before is synced. So at most one frame, the last,
+// is not synced. The disk writes sectors of 512 bytes (or multiples) whole or not at all,
+// in any order. After a torn write some sectors are as written; the others are still the
+// zeros that were synced before.
 //
 // # Damage
 //

@@ -13,8 +13,8 @@
 //
 // # How to add a script
 //
-// Write a function func(c *Call) bool in the file of its library, and an entry of
-// that library's list, which families names. The function
+// Write a function func(c *Call) bool in the file of its library, and an entry of that
+// library's list of scripts (see families). The function
 //
 //   - returns false for every call that it cannot do exactly: other numbers of
 //     keys or arguments, odd spellings of numbers, other types or forms of

@@ -1,6 +1,6 @@
-// Package command defines commands. A [Spec] describes a command, and a [Table] finds it by
-// name. A [Handler] runs a [Call] of it. It knows no connection: a call's [Host] executes
-// it, and its [Limiter] decides limits.
+// Package command defines commands. A [Spec] describes a command. A [Table] finds it by
+// name, and tells clients about it (COMMAND). A [Handler] runs a [Call] of it. It knows
+// no connection: a call's [Host] executes it, and its [Limiter] decides limits.
 //
 // # How to add a command
 //
@@ -34,9 +34,9 @@
 // The table has already checked the arity. A handler writes exactly one reply to call.W.
 // All arguments are views that are valid until the handler returns. It runs on the thread
 // of a loop, so it must take well under 100 µs. A command that may take longer copies its
-// arguments and calls call.Host.Block, whose job runs on another
-// thread: it must touch neither the call nor its session. It may use the engine, as
-// RL.TOP does (call.Sess.Engine()). If a reply must
-// wait for its commit whatever the durability, the handler sets call.Sync. A command about
-// its connection is a func(*conn, args) of package server, wrapped in onConn.
+// arguments and calls call.Host.Block. Its job runs on another thread: it must touch
+// neither the call nor its session. It may use the engine, as RL.TOP does
+// (call.Sess.Engine()). If a reply must wait for its commit whatever the durability, the
+// handler sets call.Sync. A command about its connection is a func(*conn, args) of
+// package server, wrapped in onConn.
 package command

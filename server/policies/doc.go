@@ -2,7 +2,7 @@
 // an Editor changes them (RL.POLICY, RL.OVERRIDE).
 //
 // The rule: a check never sees policies older than those that were committed when it
-// arrived. While nothing changes, a check pays two loads for the rule.
+// arrived. While nothing changes, the rule costs a check two loads of a word.
 //
 // # The way of a change
 //
@@ -13,10 +13,10 @@
 //  3. Hear. When the records are committed, the engine hands them to the book, on every
 //     node. The book queues them and marks that in waits (queue.go). It does not wait here,
 //     because the engine must not.
-//  4. Take over. A goroutine that holds making takes the queue, makes the next view, and
-//     publishes it with one store (next.go). If the queue is the staged change, the view is
-//     ready. Hearing starts such a goroutine, and a reader that must not wait for that one
-//     does the work itself.
+//  4. Take over. A goroutine that holds the lock making takes the queue, makes the next
+//     view, and publishes it with one store (next.go). If the queue is the staged change,
+//     the view is ready. Step 3 starts such a goroutine. A reader that must not wait for
+//     it does the work itself.
 //  5. Give back. The engine gets back the limits that only the last view had. Checks that
 //     have loaded that view finish with it (engine.Ready).
 //
@@ -24,7 +24,7 @@
 //
 //	Set      everything committed: checks, changes, explanations
 //	texts    everything but overrides: clients that set many overrides
-//	void     changes of this node: it is called with a shard locked
+//	void     only changes of this node: it is called with a shard locked
 //	Current  everything but a large change: logs, INFO, answers without a leader
 //	InForce  nothing
 //
@@ -46,8 +46,8 @@
 //
 // # Bounds
 //
-// The queue has newsMost bytes. Beyond that, news are stored among the records at once, and
-// the next view is made from all records, which takes longer but no memory. Overrides that
-// no check asks for are taken over ten times a second (followPause), since each time makes
-// their policy anew.
+// The queue has newsMost bytes. When it is full, a change goes straight to the records,
+// and the next view is made from all records. That takes longer, but no memory. Overrides
+// that no check asks for are taken over ten times a second (followPause), since each time
+// makes their policy anew.
 package policies
