@@ -69,7 +69,7 @@ func parseNetwork(s string) (netip.Prefix, error) {
 	}
 	p, _ := a.Prefix(n)
 	if p.Addr() != a {
-		return netip.Prefix{}, fmt.Errorf("%q has bits behind its prefix, did you mean %s?", Clip(s), p)
+		return netip.Prefix{}, fmt.Errorf("%q has bits set after its prefix, did you mean %s?", Clip(s), p)
 	}
 	return p, nil
 }

@@ -105,7 +105,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f("limits: {l: {rate: 5/m}}\ndeny: [{a: b}, {}]", "f:4:18: @.deny[1]: a condition asks for at least one attribute")
 	f("limits: {l: {rate: 5/m}}\nallow: [{Ip: b}]", `f:4:12: @.allow[0].Ip: "Ip" does not name an attribute, did you mean "ip"?`)
 	f("limits: {l: {rate: 5/m}}\nallow: [{ip: b}]", `f:4:16: @.allow[0].ip: "b" is not an IP address or a CIDR such as 203.0.113.0/24`)
-	f("limits: {l: {rate: 5/m}}\nallow: [{ip: [1.2.3.4, 10.1.0.0/8]}]", `f:4:26: @.allow[0].ip: "10.1.0.0/8" has bits behind its prefix, did you mean 10.0.0.0/8?`)
+	f("limits: {l: {rate: 5/m}}\nallow: [{ip: [1.2.3.4, 10.1.0.0/8]}]", `f:4:26: @.allow[0].ip: "10.1.0.0/8" has bits set after its prefix, did you mean 10.0.0.0/8?`)
 	f("limits: {l: {rate: 5/m}}\nallow: [{ip: 10.0.0.0/33}]", `f:4:16: @.allow[0].ip: "10.0.0.0/33": a prefix has 0 to 32 bits`)
 	f("limits: {l: {rate: 5/m}}\nallow: [{a: []}]", "f:4:15: @.allow[0].a: want values, not an empty list")
 	f("limits: {l: {rate: 5/m}}\nallow: [{a: \"\"}]", "f:4:15: @.allow[0].a: want a value, not an empty value")

@@ -163,7 +163,7 @@ func (v networks) String() string {
 func (v networks) Redis() string { return v.String() }
 func (v networks) Type() string  { return "cidr,…" }
 func (v networks) Allowed() string {
-	return "networks such as 10.0.0.0/8 without bits behind the prefix, or addresses, separated by commas"
+	return "networks such as 10.0.0.0/8 without bits set after the prefix, or addresses, separated by commas"
 }
 
 // addresses is a list of host:port, separated by commas.
