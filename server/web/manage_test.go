@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -190,6 +191,15 @@ func TestSeeing(t *testing.T) {
 	key := a.decode(t)["limits"].([]any)[0].(map[string]any)["key"].(string)
 	a = r.post("/v1/explain", fmt.Sprintf(`{"key":%q}`, key)).ok(t, 200)
 	require.Equal(t, "policy", a.decode(t)["type"])
+	a = r.request("GET", "/v1/explain?policy=pay&attributes.user=eve", "").ok(t, 200)
+	require.Equal(t, key, a.decode(t)["limits"].([]any)[0].(map[string]any)["key"])
+	require.Equal(t, "policy", r.request("GET", "/v1/explain?key="+url.QueryEscape(key), "").ok(t, 200).decode(t)["type"])
+	r.request("GET", "/v1/explain?key=none", "").ok(t, 404)
+	r.request("GET", "/v1/explain?hold=pay;x", "").ok(t, 400) // a semicolon ends no parameter
+	r.request("GET", "/v1/explain?hold=pay%3Bx", "").ok(t, 404)
+	for _, bad := range []string{"", "?key=a&policy=pay", "?key=a&attributes.user=x", "?policy=pay&user=eve", "?key=a&key=b", "?policy=pay&attributes.COST=1"} {
+		r.request("GET", "/v1/explain"+bad, "").ok(t, 400)
+	}
 	for _, option := range []string{"COST", "cost", "Peek"} {
 		r.post("/v1/explain", `{"policy":"pay","attributes":{"`+option+`":"1"}}`).ok(t, 400)
 	}

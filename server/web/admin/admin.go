@@ -129,7 +129,7 @@ func (a *API) Routes() map[string]map[string]Method {
 			"POST":   write(typesJSON, maxImport, a.importOverrides),
 			"DELETE": write(nil, 0, a.deleteOverride),
 		},
-		"/v1/explain":  {"POST": ask(maxSmall, a.explain)},
+		"/v1/explain":  {"GET": see(a.explainQuery), "POST": ask(maxSmall, a.explain)},
 		"/v1/top":      {"GET": see(a.top)},
 		"/v1/now":      {"GET": see(a.now)},
 		"/v1/cluster":  {"GET": see(a.cluster)},

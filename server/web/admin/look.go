@@ -55,40 +55,67 @@ func (a *API) top(r *Request) (Answer, error) {
 	}{list})
 }
 
+// explained is what explain is asked about: one of the three, and attributes of a policy.
+type explained struct {
+	Key        *string    `json:"key"`
+	Hold       *string    `json:"hold"`
+	Policy     *string    `json:"policy"`
+	Attributes attributes `json:"attributes"`
+}
+
 // explain answers the state of a key, what applies to a caller of a policy, or what a hold
 // was charged.
 func (a *API) explain(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
 	}
-	var body struct {
-		Key        *string    `json:"key"`
-		Hold       *string    `json:"hold"`
-		Policy     *string    `json:"policy"`
-		Attributes attributes `json:"attributes"`
-	}
+	var body explained
 	if err := decode(r.Body, &body); err != nil {
 		return Answer{}, err
 	}
-	pairs, err := body.Attributes.pairs()
+	return a.explainThat(r, &body)
+}
+
+// explainQuery is explain of what the query of the address says.
+func (a *API) explainQuery(r *Request) (Answer, error) {
+	values, err := r.query("key", "hold", "policy", "attributes.")
+	if err != nil {
+		return Answer{}, err
+	}
+	x := explained{Attributes: attributes{}}
+	for name, to := range map[string]**string{"key": &x.Key, "hold": &x.Hold, "policy": &x.Policy} {
+		if value, given := values[name]; given {
+			*to = &value[0]
+		}
+	}
+	for name, value := range values {
+		if name, ok := strings.CutPrefix(name, "attributes."); ok {
+			x.Attributes[name] = value[0]
+		}
+	}
+	return a.explainThat(r, &x)
+}
+
+func (a *API) explainThat(r *Request, x *explained) (Answer, error) {
+	pairs, err := x.Attributes.pairs()
 	if err != nil {
 		return Answer{}, err
 	}
 	var args []string
 	given := 0
-	if body.Key != nil {
-		args = []string{"RL.EXPLAIN", *body.Key}
+	if x.Key != nil {
+		args = []string{"RL.EXPLAIN", *x.Key}
 		given++
 	}
-	if body.Hold != nil {
-		args = []string{"RL.EXPLAIN", "HOLD", *body.Hold}
+	if x.Hold != nil {
+		args = []string{"RL.EXPLAIN", "HOLD", *x.Hold}
 		given++
 	}
-	if body.Policy != nil {
-		args = append([]string{"RL.EXPLAIN", "POLICY", *body.Policy}, pairs...)
+	if x.Policy != nil {
+		args = append([]string{"RL.EXPLAIN", "POLICY", *x.Policy}, pairs...)
 		given++
 	}
-	if given != 1 || len(pairs) > 0 && body.Policy == nil {
+	if given != 1 || len(pairs) > 0 && x.Policy == nil {
 		return Answer{}, wrong("key, hold, or policy with attributes is required")
 	}
 	reply, err := a.ask(r, args...)
