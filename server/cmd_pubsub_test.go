@@ -322,6 +322,7 @@ func TestShardedChannelsAreTheLeadersWithMoved(t *testing.T) {
 	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
 	c := dial(t, n.addr)
+	c.do("PUBLISH b x", ":0\r\n")
 	const moved = "MOVED 15495 " // of a
 	for _, line := range []string{"SSUBSCRIBE a", "SUNSUBSCRIBE a", "SPUBLISH a x"} {
 		require.ErrorContains(t, c.call(line).(error), moved, line)
@@ -335,6 +336,29 @@ func TestShardedChannelsAreTheLeadersWithMoved(t *testing.T) {
 	for _, line := range []string{"SSUBSCRIBE a", "SPUBLISH a x"} {
 		require.EqualError(t, c.call(line).(error), errNoLeader, line)
 	}
+}
+
+// go-redis ignores MOVED where it subscribes, and waits for messages on that connection for
+// ever. So one that has only greeted is closed, and the client connects again.
+func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
+	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
+	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
+	for _, leads := range []bool{true, false} {
+		n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader = leads })
+		for _, greeting := range []string{"", "HELLO 2", "PING"} {
+			c := dial(t, n.addr)
+			if greeting != "" {
+				c.call(greeting)
+			}
+			require.Error(t, c.call("SSUBSCRIBE a").(error))
+			c.expectClosed()
+		}
+	}
+	c := dial(t, n.addr)
+	require.Error(t, c.call("SPUBLISH a x").(error))
+	c.do("PUBLISH a x", ":0\r\n")
+	require.Error(t, c.call("SSUBSCRIBE a").(error), "it was used before: it goes on")
+	c.do("PUBLISH a x", ":0\r\n")
 }
 
 // A subscriber that falls behind is closed. Until then it costs no more than its output

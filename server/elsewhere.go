@@ -90,6 +90,14 @@ func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	return ""
 }
 
+// greets reports whether a connection whose last batch ended with last, nil for none, has
+// only greeted. Such a connection is closed if its sharded channels are elsewhere:
+// go-redis ignores MOVED where it subscribes, and would listen on it for ever. When the
+// connection ends, go-redis connects again by the topology.
+func greets(last *command.Spec) bool {
+	return last == nil || last.Categories&command.CatConnection != 0
+}
+
 // awaitsLeader reports whether clients cannot be sent to the leader yet, because leadership
 // is being handed over. Their commands wait, and are forwarded.
 func (c *conn) awaitsLeader() bool {

@@ -98,6 +98,9 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.refuse(errCrossing)
 	case referral != "":
 		c.refuse(referral)
+		if cmd.Flags&command.Subscribed != 0 && c.tx == nil && greets(c.lastCmd.Load()) {
+			c.ending = closes
+		}
 	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)
 	case m&(modeElsewhere|modeRefusing) != 0 && c.needsLeader(cmd):
