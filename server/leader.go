@@ -29,9 +29,10 @@ import (
 // The engine seals itself before it takes anything back. A session that meets the seal
 // executes nothing and returns ErrSealed. durability takes its ticket first and then looks
 // at the seal: a ticket from before the seal is among those that the deposed leader fails.
-// A node may lose its leadership and win it again in between. The failure shows that. A
-// segment remembers the ticket of its batch's beginning, and a failure from there up to its
-// own ticket fails it (partition.Completed.Outcome). A job on a worker may outlast its
+// A node may lose its leadership and win it again in between. Then the failed tickets show
+// it. A segment (a run of parked replies, see park.go) keeps the ticket with which its batch
+// began. It fails if any ticket from that one to its own has failed
+// (partition.Completed.Outcome). A job on a worker may outlast its
 // batch, so it takes its ticket when it ends.
 
 // Errors of a cluster: the command was certainly not executed.

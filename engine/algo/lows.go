@@ -17,9 +17,9 @@ package algo
 // that the same charges leave with the settled cost in place of the held one. So the
 // order of settlements does not matter.
 //
-// There are at most maxLows. Beyond that, two neighbours become one, with the lower of
-// their values: those after whose removal the next value is the closest. So a refund may
-// be less than it could be, but is never more.
+// There are at most maxLows. Beyond that, two neighbours are joined, and the lower use is
+// kept. It is the pair whose first use is nearest to the use of the low after the pair.
+// So a refund may be less than it could be, but is never more.
 
 const (
 	// maxLows bounds the lows of a record. One join costs a reservation at most

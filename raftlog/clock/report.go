@@ -34,8 +34,8 @@ func (r Report) Later(d int64) Report {
 // Resume finds the cluster clock from the reports of the voters that answered,
 // and the last value in the log.
 //
-//   - If one of them has kept it, by the clock of the latest leader that any of
-//     them has heard. If several have, by the one that knows most: each report
+//   - If a report has kept the clock of the latest leader that any voter has
+//     heard, that report counts. Of several, the latest time counts: each report
 //     is a lower bound.
 //   - Else all that answered have been booted since, and an hour without power
 //     looks like an hour by which a wall clock was put right. Wall time counts
