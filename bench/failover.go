@@ -39,7 +39,7 @@ type policyRow struct {
 	Slowest time.Duration `json:"slowest_ns"`
 }
 
-// quantile returns a quantile of some times, by nearest rank; 0 if there are none.
+// quantile returns a quantile of some times, by nearest rank. It returns 0 without times.
 func quantile(times []time.Duration, q float64) time.Duration {
 	sorted := slices.Sorted(slices.Values(times))
 	if len(sorted) == 0 {

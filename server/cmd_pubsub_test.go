@@ -354,7 +354,23 @@ func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
 			c.expectClosed()
 		}
 	}
+	for _, pipeline := range []string{"PUBLISH b x\r\nSSUBSCRIBE a\r\n", "SSUBSCRIBE a\r\nPUBLISH b x\r\n"} {
+		c := dial(t, n.addr)
+		c.call("HELLO 2")
+		c.send(pipeline)
+		for range 2 {
+			_, err := c.r.ReadString('\n')
+			require.NoError(t, err)
+		}
+		c.do("PUBLISH a x", ":0\r\n")
+	}
 	c := dial(t, n.addr)
+	c.send("SSUBSCRIBE a\r\nPUBLI") // the rest is under way
+	_, err := c.r.ReadString('\n')
+	require.NoError(t, err)
+	c.send("SH b x\r\n")
+	c.expect(":0\r\n")
+	c = dial(t, n.addr)
 	require.Error(t, c.call("SPUBLISH a x").(error))
 	c.do("PUBLISH a x", ":0\r\n")
 	require.Error(t, c.call("SSUBSCRIBE a").(error), "it was used before: it goes on")

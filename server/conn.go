@@ -195,6 +195,7 @@ const (
 	modeDatabase                    // its database is not 0
 	modeTracking                    // CLIENT TRACKING ON
 	modeRefusing                    // a stream of another node: a command was refused
+	modeDeaf                        // it may wait for messages of another node: see greets
 
 	modeMonitors  // somebody watches with MONITOR
 	modePaused    // CLIENT PAUSE is on
@@ -316,7 +317,7 @@ func (c *conn) resume() {
 func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
-	n, work := 0, l.work()
+	n, last, work := 0, 0, l.work()
 	for n < len(buf) && c.stall == 0 && c.ending != closes && c.catchUp() {
 		if ahead := c.runAhead(buf[n:]); ahead > 0 {
 			n += ahead
@@ -342,10 +343,16 @@ func (c *conn) run(buf []byte) int {
 		if used == 0 {
 			break
 		}
-		n += used
+		n, last = n+used, used
 		c.runOne(args, used)
 	}
 	c.weighWork(l.work() - work)
+	if c.mode&modeDeaf != 0 {
+		c.mode &^= modeDeaf
+		if n == last && n == len(buf) { // nobody waits for another reply
+			c.ending = closes
+		}
+	}
 	c.lastCmd.Store(l.counted)
 	if c.ending == closes {
 		return len(buf)

@@ -91,9 +91,9 @@ func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 }
 
 // greets reports whether a connection whose last batch ended with last, nil for none, has
-// only greeted. Such a connection is closed if its sharded channels are elsewhere:
-// go-redis ignores MOVED where it subscribes, and would listen on it for ever. When the
-// connection ends, go-redis connects again by the topology.
+// only greeted. If its next command, alone in its batch, asks for sharded channels that are
+// elsewhere, the connection is closed. go-redis ignores MOVED where it subscribes, and would
+// listen on it for ever. When the connection ends, go-redis connects again by the topology.
 func greets(last *command.Spec) bool {
 	return last == nil || last.Categories&command.CatConnection != 0
 }

@@ -99,7 +99,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	case referral != "":
 		c.refuse(referral)
 		if cmd.Flags&command.Subscribed != 0 && c.tx == nil && greets(c.lastCmd.Load()) {
-			c.ending = closes
+			c.mode |= modeDeaf
 		}
 	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)

@@ -79,7 +79,7 @@ type Options struct {
 	Peek bool
 	// Force charges the cost even into debt; the call always passes.
 	Force bool
-	// AtMost grants the available units, up to the cost. If there are none, the call is
+	// AtMost grants the available units, up to the cost. If no unit is available, the call is
 	// denied, and RetryAfter is when one unit is available. Force overrides it.
 	AtMost bool
 	// Wait admits, charged now, calls that can run within this many ns. A token call must
