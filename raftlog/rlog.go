@@ -61,6 +61,10 @@ func isRoutine(msg string, args []any) bool {
 	return slices.Contains(routine, msg)
 }
 
+// taken are keys that each of our lines has already. Raft's own get a prefix: a
+// JSON object with a key twice is not read alike by all parsers.
+var taken = []any{slog.TimeKey, slog.LevelKey, slog.MessageKey, "node", "group"}
+
 var _ hclog.Logger = (*raftLogger)(nil)
 
 func newRaftLogger(l *slog.Logger) hclog.Logger {
@@ -80,6 +84,9 @@ func (r *raftLogger) Log(level hclog.Level, msg string, args ...any) {
 	for i, a := range args {
 		if f, ok := a.(hclog.Format); ok && len(f) > 0 {
 			a = fmt.Sprintf(fmt.Sprint(f[0]), f[1:]...)
+		}
+		if i%2 == 0 && slices.Contains(taken, a) {
+			a = fmt.Sprint("raft_", a)
 		}
 		out[i] = a
 		if i%2 == 1 && slices.Contains(peerArgs, args[i-1]) {

@@ -40,6 +40,13 @@ func TestRaftLogOfANormalStart(t *testing.T) {
 	require.Equal(t, []string{`level=WARN msg="raft: heartbeat timeout reached, starting election" last-leader-addr=a:1 last-leader-id=n1`}, logged())
 }
 
+// A line has no key twice: Raft's keys that are ours as well get a prefix.
+func TestRaftLogHasNoKeyTwice(t *testing.T) {
+	l, logged := testLog()
+	newRaftLogger(l).Warn("failed to contact", "server-id", "time", "time", time.Second)
+	require.Equal(t, []string{`level=WARN msg="raft: failed to contact" server-id=time raft_time=1s`}, logged())
+}
+
 func TestRaftLogLeavesOutRepetitions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l, logged := testLog()

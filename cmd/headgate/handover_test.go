@@ -2,6 +2,7 @@ package main
 
 import (
 	"bufio"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -221,12 +222,16 @@ func (c *testCluster) handOverUnderLoad(t *testing.T, name string, depth int) {
 }
 
 // A node whose processor stands still for 300 ms while leadership is handed over costs
-// nobody the outcome of a call, with the defaults.
+// nobody the outcome of a call, with the defaults. A pause that comes too late
+// strikes a leader that serves already, and for longer than its lease: such a round
+// is repeated, and only calls of its time may be uncertain.
 func TestAPauseDuringAHandoverLeavesNothingUncertain(t *testing.T) {
 	t.Parallel()
+	const rounds, pause = 10, 300 * time.Millisecond
 	c := startCluster(t, 3, "--durability=sync")
 	stop := make(chan struct{})
 	var wg sync.WaitGroup
+	uncertain := make(chan span, 10_000)
 	for i := range 12 {
 		nc := dial(t, "tcp", c.nodes[i%3].redis)
 		require.NoError(t, nc.SetDeadline(time.Now().Add(2*waitLimit)))
@@ -237,22 +242,28 @@ func TestAPauseDuringAHandoverLeavesNothingUncertain(t *testing.T) {
 					return
 				case <-time.After(10 * time.Millisecond):
 				}
+				sent := time.Now()
 				_, err := io.WriteString(nc, fmt.Sprintf("INCR k%d\r\n", i))
+				var reply string
 				if err == nil {
-					_, err = nc.line()
+					reply, err = nc.line()
 				}
 				if err != nil {
 					t.Errorf("connection %d: %v", i, err)
 					return
 				}
+				if strings.HasPrefix(reply, "-UNCERTAIN") {
+					uncertain <- span{sent, time.Now()}
+				}
 			}
 		})
 	}
-	for i := range 10 {
+	var late []span // pauses of a leader
+	for done, repeats := 0, 0; done < rounds; {
 		leader := c.leader(t)
-		paused := c.followers(leader)[i%2]
-		resumed := make(chan error)
+		paused := c.followers(leader)[done%2]
 		begun := make(chan error, 1)
+		began := time.Now()
 		go func() {
 			out, err := command(t, "cluster", "transfer", "--peer", c.peers[slices.Index(c.nodes, leader)]).CombinedOutput()
 			if err != nil {
@@ -260,17 +271,45 @@ func TestAPauseDuringAHandoverLeavesNothingUncertain(t *testing.T) {
 			}
 			begun <- err
 		}()
-		time.Sleep(time.Duration(i) * 5 * time.Millisecond)
+		time.Sleep(time.Duration(done-2*repeats) * 5 * time.Millisecond)
 		paused.signal(t, syscall.SIGSTOP)
-		time.AfterFunc(300*time.Millisecond, func() { resumed <- paused.Signal(syscall.SIGCONT) })
-		require.NoError(t, <-resumed)
-		require.NoError(t, <-begun, "transfer %d", i)
+		time.Sleep(pause)
+		resumed := time.Now()
+		paused.signal(t, syscall.SIGCONT)
+		require.NoError(t, <-begun, "transfer %d", done)
+		c.leader(t)
+		if paused.servedBetween(t, began, resumed) {
+			late = append(late, span{began, time.Now()})
+			require.Less(t, repeats, 2*rounds, "every pause comes after the end of its handover")
+			repeats++
+			continue
+		}
+		done, repeats = done+1, 0
 	}
 	close(stop)
 	wg.Wait()
-	for _, n := range c.nodes {
-		require.Contains(t, n.get(t, "/metrics"), "headgate_replication_uncertain_total 0")
+	close(uncertain)
+	for call := range uncertain {
+		require.True(t, slices.ContainsFunc(late, func(p span) bool { return call.from.Before(p.to) && p.from.Before(call.to) }),
+			"UNCERTAIN between %v and %v; leaders were paused at %v", call.from, call.to, late)
 	}
+	t.Logf("%d pauses within a handover, %d of a leader", rounds, len(late))
+}
+
+// servedBetween reports whether the node's log says that it began to serve as leader
+// between from and to.
+func (p *process) servedBetween(t *testing.T, from, to time.Time) bool {
+	for line := range strings.Lines(p.stderr.String()) {
+		var entry struct {
+			Time time.Time
+			Msg  string
+		}
+		require.NoError(t, json.Unmarshal([]byte(line), &entry), line)
+		if entry.Msg == "serving as leader" && from.Before(entry.Time) && entry.Time.Before(to) {
+			return true
+		}
+	}
+	return false
 }
 
 // logGaps logs how long calls took while leadership was being handed over.
