@@ -8,9 +8,9 @@ import (
 // Algorithm names the rule of a limit and the kind of state its keys hold.
 type Algorithm uint8
 
-// The zero value is Token, the default algorithm. Slots and the kinds after it have
-// commands of their own: RL.ACQUIRE, and those of strings (INCREX among them), hashes,
-// sets, sorted sets and lists. Numbers are part of effects: they never change.
+// The zero value is Token, the default. Slots is the kind of RL.ACQUIRE. The kinds from
+// Counter to List are those of Redis's own commands. The numbers are stored in effects,
+// so they never change.
 const (
 	Token Algorithm = iota
 	Leaky
@@ -24,8 +24,8 @@ const (
 	SortedSet
 	List
 
-	// Counters of policies' limits, one for each algorithm of RL.LIMIT, in the same
-	// order, and those below. Only a check of policies charges them.
+	// Counters of the limits of policies: one kind for each algorithm of RL.LIMIT, in the
+	// same order. Only a check of policies charges them.
 	PolicyToken
 	PolicyLeaky
 	PolicyFixed
@@ -35,11 +35,11 @@ const (
 	// has no equivalent.
 	PolicyCalendar
 
-	// HoldRecord is the record of a reservation. It has no limit, and users cannot see it
-	// as a key.
+	// HoldRecord is the record of a reservation. It has no limit. Users cannot see it as
+	// a key.
 	HoldRecord
-	// OffenceRecord is what is known of a caller whom a limit has denied. It has no
-	// limit, and users cannot see it as a key.
+	// OffenceRecord holds the strikes and blocks of a caller whom a limit has denied. It
+	// has no limit. Users cannot see it as a key.
 	OffenceRecord
 
 	// PolicySlots is the counter of a policy's limit of concurrent calls. Only a
@@ -50,12 +50,11 @@ const (
 	blocked
 )
 
-// Databases is the number of databases of a table: separate sets of keys, numbered from
-// 0.
+// Databases is the number of databases of a table. Each is a separate set of keys.
 const Databases = 16
 
-// Key spaces after the last database, for records that no command on keys sees:
-// reservations, and offenders. An offender's record has the key of its counter.
+// Key spaces after the last database. They hold reservations and offenders, which no
+// command on keys sees. An offender's record has the same key as its counter.
 const (
 	HoldSpace    = Databases
 	OffenceSpace = Databases + 1
@@ -69,13 +68,13 @@ type kind struct {
 	// decides marks the algorithms of RL.LIMIT. Their limits of 0 units are blocked.
 	decides bool
 	// policy marks the counters of policies' limits, which may also have 0 units. decider
-	// is the algorithm that decides them, or the kind itself: see Decider.
+	// is the algorithm that decides such a counter, or the kind itself: see Decider.
 	policy  bool
 	decider Algorithm
-	// The parts of its limits: a number of units, a period, a rate with a burst and a
-	// rounding, and windows that align.
+	// Which parts its limits have: a number of units, a period, a rate with a burst and a
+	// rounding, windows that align.
 	units, period, rate, aligns bool
-	// space is the key space of records that are not in databases.
+	// space is the key space of a kind that is in no database.
 	space uint8
 	// expires marks a state whose deadline users set: EXPIRE, PERSIST.
 	expires bool
@@ -122,11 +121,11 @@ func (a Algorithm) kind() *kind {
 	return &unknown
 }
 
-// algorithm is what differs between algorithms, each in a variable of its own. A function
-// that an algorithm does not use is nil. r is the rule by which the state was last
-// written, unless stated otherwise; now need not be clamped.
+// algorithm is what differs between algorithms. Each algorithm is one variable. A
+// function that it does not use is nil. Unless stated otherwise, r is the rule under
+// which the state was last written, and now need not be clamped.
 //
-// Only the decision itself is not here: see Rule.Decide.
+// The decision itself is not here: see Rule.Decide.
 type algorithm struct {
 	// words is how many words a state has; 0 for a list, whose record shows it.
 	words int
@@ -145,8 +144,8 @@ type algorithm struct {
 	split    func(l Limit, n int64) (share Limit, ok bool)
 	multiple func(l Limit, m *Limit, n int64)
 
-	// adopt is Rule.Adopt, scale is Rule.Scale. Nil: a state means the same under every
-	// limit.
+	// adopt is Rule.Adopt, scale is Rule.Scale. Both are nil if a state means the same
+	// under every limit.
 	adopt func(r, old *Rule, st State, now int64) State
 	scale func(r, old *Rule, st State, list []byte, now int64) (State, []byte)
 	// compact is Rule.Compact, apply is Rule.Apply and applyCount Rule.ApplyCount.
@@ -159,16 +158,17 @@ type algorithm struct {
 
 	// count is Rule.Count.
 	count func(r *Rule, in Input, d *Decision) (Count, error)
-	// Functions for refunds: see refund.go. charged returns what led from was to next,
-	// units for a list, and the stamp by which it is found again. The others implement
-	// the methods of Rule with their names.
+	// Functions for refunds: see refund.go. charged returns how much a charge has taken,
+	// and the stamp by which the charge is found again. The charge has changed the state
+	// was to next, or has added units to a list. The other functions implement the
+	// methods of Rule with their names.
 	charged  func(r *Rule, m *Mark, was, next State, now, units int64) (taken, stamp Span)
 	refund   func(r *Rule, c *Receipt, st State, record []byte, now int64, excess Span) Refund
 	forcible func(r *Rule, st State, list []byte, now, cost int64) int64
 	over     func(r *Rule, st State, list []byte, now int64) int64
 }
 
-// none is the algorithm of states by which nothing is decided.
+// none is the algorithm of kinds that decide nothing.
 var none algorithm
 
 // algorithm returns the algorithm that decides limits of a.
@@ -213,8 +213,8 @@ func (a Algorithm) Type() string {
 	return cmp.Or(k.redis, k.name)
 }
 
-// OfPolicy returns the kind of a policy's counter that a decides, or a itself if there is
-// none.
+// OfPolicy returns the kind of a policy's counter that algorithm a decides, or a itself
+// if there is none.
 func (a Algorithm) OfPolicy() Algorithm {
 	for i := range kinds {
 		if k := &kinds[i]; k.policy && k.decider == a {
@@ -238,15 +238,15 @@ func (a Algorithm) HasQuota() bool { return a.kind().units }
 // others.
 func (a Algorithm) Space() uint8 { return a.kind().space }
 
-// Has returns which parts the limits of a have: a number of units, a period, and windows
+// Has reports which parts the limits of a have: a number of units, a period, and windows
 // that align.
 func (a Algorithm) Has() (units, period, aligns bool) {
 	k := a.kind()
 	return k.units, k.period, k.aligns
 }
 
-// Decider returns the algorithm that decides states of a. For a policy's counter, that is
-// the one in its row.
+// Decider returns the algorithm that decides states of a. For a policy's counter, its row
+// names it.
 func (a Algorithm) Decider() Algorithm {
 	if k := a.kind(); k.policy {
 		return k.decider

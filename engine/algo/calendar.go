@@ -16,13 +16,13 @@ var calendarAlgorithm = algorithm{
 	count: countCalendar, charged: calendarCharged, refund: refundCalendar, forcible: calendarForcible, over: calendarOver,
 }
 
-// ErrNoWindow is returned for a charge of a calendar's limit if the call does not name
-// the window that contains the time of the visit.
+// ErrNoWindow is returned if a calendar's limit is charged and the call does not name the
+// window that contains the time of the visit.
 var ErrNoWindow = errors.New("no window of the calendar contains the present")
 
-// Window is a window of a calendar and the next one: it lasts until End, the next until
-// Next. Times are Unix ns. A visit to a key may be a little later than the call's clock
-// reading, and so fall into the next window.
+// Window is a window of a calendar that lasts until End, and the next one, which lasts
+// until Next. Times are Unix ns. A visit to a key may be a little later than the call
+// read the clock, and so fall into the next window.
 type Window struct{ End, Next int64 }
 
 // EndAt returns the end of the window that contains now.
@@ -37,11 +37,11 @@ func (w *Window) EndAt(now int64) (int64, error) {
 	return 0, ErrNoWindow
 }
 
-// calendar checks a window of a calendar: at most Limit units until the state's deadline,
-// or in a new window until the end of o.Window. State, options and results are as in
-// fixed, and ErrNoWindow is possible too.
+// calendar checks a window of a calendar. It admits at most Limit units until the state's
+// deadline. A new window lasts until the end of o.Window. State, options and results are
+// as in fixed, and ErrNoWindow is possible too.
 //
-// Worst case: as for a fixed window, 2*Limit units around the end of one.
+// Worst case: 2*Limit units around the end of a window, as for a fixed window.
 func (r *Rule) calendar(st State, now, cost int64, o *Options, d *Decision) (next State, write bool, err error) {
 	now = Clamp(now)
 	used, end := calendarAt(st, now)
@@ -81,8 +81,8 @@ func (r *Rule) calendar(st State, now, cost int64, o *Options, d *Decision) (nex
 	return State{Deadline: end, First: uint64(count)}, true, nil
 }
 
-// calendarAt returns the units that count at now, and until when. Units of a past window
-// do not count.
+// calendarAt returns the units that count at now, and when they stop counting. Units of a
+// past window do not count.
 func calendarAt(st State, now int64) (used, end int64) {
 	if st.Deadline <= now {
 		return 0, 0

@@ -2,10 +2,12 @@ package algo
 
 // # Calls that are denied and count
 //
-// A policy's limit may count every call, and a soft one counts those that it would have
-// denied. Such a charge does not fit. A window counts on. A bucket goes into debt by at
-// most one period. A log keeps its newest units: earlier ones do not affect when it has
-// room again.
+// A policy's limit may count every call, also one that is denied. A soft limit counts
+// each call that it would deny if it were enforced. Such a charge does not fit:
+//
+//  - A window counts beyond its limit.
+//  - A bucket goes into debt by at most one period.
+//  - A log keeps its newest units: earlier ones do not affect when it has room again.
 
 // Count is the charge of a call that does not fit.
 type Count struct {
@@ -19,10 +21,10 @@ type Count struct {
 	Forfeits bool
 }
 
-// Count plans the charge of a call that is denied, by this limit or another. d holds the
-// limit's decision. Count replaces it by the answer to the next such call. If the limit
-// had room, that is what it holds and the wait of the next call. Errors: those of Decide;
-// nothing may be stored then.
+// Count plans the charge of a call that this or another limit denies. d holds this
+// limit's decision. Count replaces it by the decision that the same call would get next.
+// If the limit had room, d gets what the limit holds now and the wait of that next call.
+// The errors are those of Decide; nothing may be stored then.
 func (r *Rule) Count(in *Input, d *Decision) (Count, error) {
 	count := r.Decides.algorithm().count
 	if count == nil { // a limit of 0 counts nothing
@@ -136,8 +138,8 @@ func countLog(r *Rule, in Input, d *Decision) (c Count, err error) {
 	return c, nil
 }
 
-// oldest returns how many pairs, from the expired ones on, go whole if the oldest units
-// must go.
+// oldest returns how many pairs, after the expired ones, are removed entirely if so many
+// of the oldest units are removed.
 func (b logRing) oldest(expired int, units int64) (pairs int) {
 	head, count := b.span()
 	for i := expired; i < count; i++ {
@@ -149,8 +151,8 @@ func (b logRing) oldest(expired int, units int64) (pairs int) {
 	return pairs
 }
 
-// logCount charges cost units at now whether they fit or not, up to the bound of the
-// limit, and keeps the newest. buf must have the room that countLog returned.
+// logCount charges cost units at now, even if they do not fit. It keeps the newest units,
+// up to the limit and its debt. buf must have the room that countLog returned.
 func (r *Rule) logCount(buf []byte, now, cost, debt int64) {
 	b, most := logRing(buf), r.most(debt)
 	b.drop(Clamp(now), r.Period)

@@ -5,8 +5,8 @@ import (
 	"math"
 )
 
-// These errors can be returned by a decision; nothing may be written then. Their texts
-// carry no prefix: the front adds it.
+// Errors of decisions. Nothing may be written after one. The front adds a prefix to the
+// text.
 var (
 	// ErrOverflow is returned if a forced charge would make a key's state too large to
 	// store: a TAT after latestInstant, or a count above MaxCount.
@@ -57,9 +57,9 @@ type Decision struct {
 	Delay int64
 }
 
-// BindsMoreThan reports whether d, rather than b, stands for a call. A denial comes
-// before a pass, Never before any wait, then the longer wait. Among passes, the one with
-// less left comes first.
+// BindsMoreThan reports whether d, rather than b, is the decision to report for a call. A
+// denial ranks before a pass, Never before any other wait, a longer wait before a shorter
+// one. Among passes, the decision with less remaining ranks first.
 func (d *Decision) BindsMoreThan(b *Decision) bool {
 	if d.OK != b.OK {
 		return !d.OK
@@ -79,13 +79,13 @@ type Options struct {
 	Peek bool
 	// Force charges the cost even into debt; the call always passes.
 	Force bool
-	// AtMost grants the available units, up to the cost. If no unit is available, the call is
-	// denied, and RetryAfter is when one unit is available. Force overrides it.
+	// AtMost grants the available units, up to the cost. If no unit is available, the
+	// call is denied, and RetryAfter is the wait for one unit. Force overrides AtMost.
 	AtMost bool
-	// Wait admits, charged now, calls that can run within this many ns. A token call must
-	// pass by then; the first unit of a leaky call must start by then. A window or log
-	// admits calls that fit now. 0 is no Wait: a token call must pass now, a leaky one
-	// may stand anywhere in the queue.
+	// Wait also admits calls that can run within this many ns; they are charged now. A
+	// token call must pass within that time. The first unit of a leaky call must start
+	// within it. A window or log admits only calls that fit now. 0 is no Wait: a token
+	// call must pass now, a leaky call may have any place in the queue.
 	Wait int64
 	// Debt admits down to -Debt units. 0 or less means none.
 	Debt int64

@@ -9,9 +9,9 @@ import (
 // in ns, less than maxInstant.
 const MaxSpan = 36525 * 24 * 3600 * 1_000_000_000
 
-// latestInstant bounds every stored time. The clock stops counting at maxInstant, and no
-// admitted call reaches further than MaxSpan into the future. So only a forced charge can
-// reach this bound.
+// latestInstant bounds every stored time. The clock stops at maxInstant, and an admitted
+// call reaches at most MaxSpan into the future. Only a forced charge can reach this
+// bound.
 const latestInstant = maxInstant + MaxSpan
 
 // MaxCount bounds the counts of windows and logs: two of them can be added without
@@ -30,8 +30,8 @@ type Span struct {
 	Frac uint32
 }
 
-// endless is the result of a product that does not fit. It is above every bound, and can
-// be added to a stored time without wrapping.
+// endless replaces a product that does not fit. It is above every bound, and can be added
+// to a stored time without wrapping.
 var endless = Span{NS: math.MaxInt64}
 
 func (a Span) add(b Span) Span {

@@ -55,8 +55,9 @@ type Limit struct {
 	Align     Align
 	// DB is the database of the limit's keys.
 	DB uint8
-	// Resets and Scalings count edits of a policy's limit: those that voided earlier use,
-	// and those that kept its share instead of its units. Other limits have none.
+	// Resets counts the edits of a policy's limit that voided earlier use. Scalings
+	// counts those that kept the used share instead of the used units. Other limits have
+	// 0.
 	Resets, Scalings uint16
 	// Limit is the number of units per period; for a concurrency limit, the units that
 	// may be held at once. 0 denies every call without end, whatever its cost and
@@ -78,10 +79,9 @@ func (l Limit) Capacity() int64 {
 	return l.Limit
 }
 
-// Window returns the time in which a valid limit admits its capacity, in ns. That is the
-// period of windows and logs, and the time in which an empty bucket refills. It is 0 for
-// limits of 0 units and for slots. It is 0 for calendars too: a check brings their
-// window.
+// Window returns the time, in ns, in which a valid limit admits its capacity. For windows
+// and logs it is the period; for a bucket, the time to refill from empty. It is 0 for
+// limits of 0 units, for slots, and for calendars, whose window comes with the check.
 func (l Limit) Window() int64 {
 	r := Compile(l)
 	return r.Window
@@ -131,8 +131,8 @@ func (l Limit) Validate() error {
 	return nil
 }
 
-// Fits returns ErrLogFull for a log of more units than it may have entries: it would work
-// only until the first burst.
+// Fits returns ErrLogFull for a log whose limit is above the entries that it may have.
+// Such a log would work only until the first burst.
 func (l Limit) Fits(maxEntries int) error {
 	if fits := l.Algorithm.algorithm().fits; fits != nil {
 		return fits(l, maxEntries)
