@@ -5,9 +5,9 @@ package algo
 // A policy's limit may count every call, also one that is denied. A soft limit counts
 // each call that it would deny if it were enforced. Such a charge does not fit:
 //
-//  - A window counts beyond its limit.
-//  - A bucket goes into debt by at most one period.
-//  - A log keeps its newest units: earlier ones do not affect when it has room again.
+//   - A window counts beyond its limit.
+//   - A bucket goes into debt by at most one period.
+//   - A log keeps its newest units: earlier ones do not affect when it has room again.
 
 // Count is the charge of a call that does not fit.
 type Count struct {

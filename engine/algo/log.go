@@ -13,16 +13,20 @@ import (
 //	word 2+2i, 3+2i timestamp in unix ns, cost of pair i
 //
 // Pairs are in time order; calls of the same ns share one. A pair counts while now <
-// timestamp+Period. It stays in the ring until a call that charges drops it: a denied
-// call changes nothing.
+// timestamp+Period. A denied call changes nothing, so expired pairs stay in the ring
+// until the next charge.
 //
-// A caller charges in four steps. checkLog decides. logNeed returns the words and the
-// deadline of the new state. If the record has another size, trimLog runs, and a resize
-// that keeps the leading words. logApply charges. A ring has room for a power of two
-// times logMinPairs pairs, up to the bound of log-max-entries, so that it rarely grows.
+// A charge takes four steps:
 //
-// It is a ring because a log at its limit drops one pair for each new one: a list that
-// moves up would move all pairs each time.
+//  1. checkLog decides.
+//  2. logNeed returns the words and the deadline of the new state.
+//  3. If the record has another size, trimLog moves the pairs to the leading words, and a
+//     resize keeps these.
+//  4. logApply charges.
+//
+// A ring has room for logMinPairs pairs times a power of two, up to log-max-entries, so
+// that it rarely grows. A log at its limit drops one pair for each new pair; without a
+// ring, all others would have to move.
 const (
 	logHeader   = 2 // words
 	logMinPairs = 4
@@ -71,8 +75,8 @@ func (b logRing) slot(head, i int) int {
 	return logHeader + 2*i
 }
 
-// live returns how many of the oldest pairs have left the period before now, and the cost
-// of the others.
+// live returns how many of the oldest pairs have expired at now, and the cost of the
+// others.
 func (b logRing) live(now, period int64) (expired int, used int64) {
 	head, count := b.span()
 	used = b.total()
@@ -87,8 +91,8 @@ func (b logRing) live(now, period int64) (expired int, used int64) {
 	return expired, used
 }
 
-// newest returns the timestamp of the newest pair that remains after refund units, a cost
-// of 0 or less, are taken from the newest pairs. left is how many live pairs remain.
+// newest returns the timestamp of the newest pair that is left after a refund, a cost of
+// 0 or less, which is taken from the newest pairs. left is the number of live pairs then.
 func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
 	head, count := b.span()
 	for ; count > expired; count-- {
@@ -101,9 +105,9 @@ func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
 }
 
 // checkLog checks a log limit: at most Limit units in any Period, exactly. buf is the
-// key's state, empty for a missing key, and is not changed. If write is true, logApply
-// must be called with d.Allowed. o and d are as for token. Refunds are taken from the
-// newest pairs. ErrLogFull: the call would need more than maxEntries pairs. ErrOverflow:
+// key's state, empty for a missing key; it is not changed. If write is true, call
+// logApply with d.Allowed. o and d are as for token. A refund is taken from the newest
+// pairs. Errors: ErrLogFull if the call needs more than maxEntries pairs, ErrOverflow for
 // a forced cost.
 //
 // A limit changed on a live key needs no conversion: the pairs count under the new period
@@ -146,8 +150,8 @@ func (r *Rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int,
 	return write && !o.Peek, nil
 }
 
-// logRetry returns the wait until at most room units count: until enough of the oldest
-// pairs have left.
+// logRetry returns the wait until at most room units count, because enough of the oldest
+// pairs have expired.
 func (r *Rule) logRetry(b logRing, now int64, expired int, used, room int64) int64 {
 	if room < 0 {
 		return Never
@@ -178,7 +182,7 @@ func (r *Rule) logNeed(buf []byte, now, granted int64, maxEntries int) (words in
 	return logHeader + 2*b.room(expired, left, maxEntries), newest + r.Period
 }
 
-// room returns how many pairs to make room for; left pairs will stay.
+// room returns how many pairs to make room for if left pairs stay.
 func (b logRing) room(expired, left, maxEntries int) int {
 	// A refunded pair still exists when the record is resized.
 	_, count := b.span()
@@ -187,8 +191,8 @@ func (b logRing) room(expired, left, maxEntries int) int {
 	if most > room {
 		room = logPairs(most, maxEntries)
 	} else if most <= room/4 {
-		// Halving only at a quarter keeps a log that swings around a power of two from
-		// being resized at each swing.
+		// Halving only at a quarter avoids a resize each time when the log's size swings
+		// around a power of two.
 		room = min(room, logPairs(2*most, maxEntries))
 	}
 	return room
@@ -231,7 +235,7 @@ func (b logRing) reverse(from, to int) {
 	}
 }
 
-// drop removes the pairs that have left the period before now.
+// drop removes the pairs that have expired at now.
 func (b logRing) drop(now, period int64) {
 	expired, used := b.live(now, period)
 	if expired == 0 {
@@ -279,8 +283,9 @@ func (r *Rule) logApply(buf []byte, now, granted int64) {
 	b.setSpan(head, count+1)
 }
 
-// scaleLog is Rule.Scale for a log: its counting pairs, with costs whose sums keep their
-// share. A pair whose cost becomes 0 goes.
+// scaleLog is Rule.Scale for a log. It returns the pairs that count. Their costs are
+// scaled so that all sums keep their share of the limit. A pair whose cost becomes 0 is
+// dropped.
 func scaleLog(r, old *Rule, st State, buf []byte, now int64) (State, []byte) {
 	b := logRing(buf)
 	expired, _ := b.live(Clamp(now), r.Period)
@@ -311,9 +316,9 @@ func fitsLog(l Limit, maxEntries int) error {
 }
 
 // multipleLog turns a log into a token bucket of half of n times the limit, which refills
-// once in a period. No period has more than the whole. A log of n times the limit would
-// do too, but takes 16 bytes a call. For n = 1 it stays a log: the bucket would not hold
-// the limit.
+// once in a period. So no period admits more than n times the limit. A log of that size
+// would do too, but takes 16 bytes per call. With n = 1 it stays a log: a bucket of half
+// the limit would deny a call that costs the whole limit.
 func multipleLog(l Limit, m *Limit, n int64) {
 	if n > 1 {
 		m.Algorithm = Token

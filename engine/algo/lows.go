@@ -2,27 +2,27 @@ package algo
 
 // # Lows of a bucket
 //
-// A refund from a bucket gives back at most the least that was used at any time since the
-// charge. If the bucket has been emptied below that, time has already given back the
-// rest. Use only falls between charges. So its low points are those just before a charge,
-// and the present.
+// A refund gives back at most what the bucket still holds of the charge; time has given
+// back the rest. So its bound is the lowest use since the charge. Use only falls between
+// charges. So it is lowest just before one of the later charges, or now.
 //
-// The record of a marked bucket keeps the lows that still matter. Each has the use, and
-// how many reservations had been charged before. It is a stack. A new low removes those
-// that are not lower: their reservations were charged before the new one too. So both
-// numbers increase along the stack, and a reservation's low is the first one after it, or
-// the present.
+// The record of a marked bucket keeps these low points as a stack. A low has the use
+// before a charge, and the number of reservations that had been charged by then. A new
+// low first removes all lows that are not lower than it. So both numbers increase along
+// the stack. The lowest use since a reservation is that of the first low after it, or the
+// present use.
 //
-// A refund lowers the lows after its charge, and no others. The record is then the one
-// that the same charges leave with the settled cost in place of the held one. So the
-// order of settlements does not matter.
+// A refund lowers all lows after its charge by the same amount. The record is then as if
+// the call had cost the settled amount from the start. So the order of settlements does
+// not matter.
 //
-// There are at most maxLows. Beyond that, two neighbours are joined, and the lower use is
-// kept. It is the pair whose first use is nearest to the use of the low after the pair.
-// So a refund may be less than it could be, but is never more.
+// A record has at most maxLows lows. If it is full, two neighbours are joined into one
+// with the lower use of the two. Of all pairs, it is the pair from whose first low the
+// use rises least to the low after the pair. A refund may then be smaller than possible,
+// but never too large.
 
 const (
-	// maxLows bounds the lows of a record. One join costs a reservation at most
+	// maxLows bounds the lows of a record. A join costs a reservation at most
 	// 2/(maxLows-1) of the use, a sixteenth.
 	maxLows = 33
 	// lowsAt is the word of the first low, and lowWords the size of each: ns, then
@@ -64,14 +64,15 @@ func clearLows(record []byte, n int) {
 	}
 }
 
-// lowNote is how a charge changes the lows of a record.
+// lowNote is the change that a charge makes to the lows of a record.
 type lowNote struct {
-	keep int  // how many stay
-	push bool // used becomes a low
-	used Span // before the charge
+	keep int  // how many lows stay
+	push bool // used becomes a new low
+	used Span // use before the charge
 }
 
-// noteLow plans that used becomes a low, if the bucket was held before.
+// noteLow plans the change of a charge: used is the use before it, and held is how many
+// reservations had been charged.
 func noteLow(record []byte, held uint32, used Span) lowNote {
 	n := lowsOf(record)
 	for n > 0 && !readLow(record, n-1).used.less(used) {
@@ -80,7 +81,7 @@ func noteLow(record []byte, held uint32, used Span) lowNote {
 	return lowNote{keep: n, push: n == 0 || readLow(record, n-1).held != held, used: used}
 }
 
-// lows returns how many lows there are after the note.
+// lows returns how many lows the record has after the change.
 func (t *lowNote) lows() int {
 	if t.push {
 		return min(t.keep+1, maxLows)
@@ -88,15 +89,15 @@ func (t *lowNote) lows() int {
 	return t.keep
 }
 
-// forget is for a record that is gone with its lows: earlier charges cannot be given
-// back.
+// forget adapts the change to a record that has lost its lows: earlier charges cannot be
+// refunded any more.
 func (t *lowNote) forget() {
 	if t.keep > 0 {
 		*t = lowNote{push: true}
 	}
 }
 
-// write writes the note to a record that has room for it; held is as in noteLow.
+// write makes the change in a record that has room for it; held is as in noteLow.
 func (t *lowNote) write(record []byte, held uint32) {
 	n := t.keep
 	if t.push {
@@ -110,7 +111,7 @@ func (t *lowNote) write(record []byte, held uint32) {
 	clearLows(record, n)
 }
 
-// joinLows joins two neighbours of maxLows lows, before next is added.
+// joinLows joins two neighbours of maxLows lows. next is the use of the low to be added.
 func joinLows(record []byte, next Span) {
 	at, least := 0, endless
 	for i := range maxLows - 1 {
@@ -130,8 +131,8 @@ func joinLows(record []byte, next Span) {
 	}
 }
 
-// lowSince returns the least use since reservation number n, up to now, when it is used.
-// at is the place of the first low after that reservation.
+// lowSince returns the lowest use since reservation number n; used is the present use. at
+// is the index of the first low after that reservation.
 func lowSince(record []byte, n uint32, used Span) (least Span, at int) {
 	lows := lowsOf(record)
 	for at < lows && readLow(record, at).held < n {
@@ -143,13 +144,13 @@ func lowSince(record []byte, n uint32, used Span) (least Span, at int) {
 	return used, at
 }
 
-// lowerLows subtracts given from the lows from place at on.
+// lowerLows subtracts given from the lows from index at on.
 func lowerLows(record []byte, at int, given Span) {
 	lows, to := lowsOf(record), at
 	for i := at; i < lows; i++ {
 		l := readLow(record, i)
 		l.used = l.used.sub(given)
-		for i == at && to > 0 && !readLow(record, to-1).used.less(l.used) { // it matters no more
+		for i == at && to > 0 && !readLow(record, to-1).used.less(l.used) { // not below l any more
 			to--
 		}
 		l.write(record, to)

@@ -4,12 +4,12 @@ import "encoding/binary"
 
 // # Marks of counters
 //
-// A refund needs the counter that was charged. A counter that was deleted, evicted,
-// reset, or converted to other numbers does not know the charge. So a reservation marks a
-// counter that it charges: its record has a random number, its generation, after the
-// words of its algorithm. Code that does not know of marks does not look there. Code that
-// makes a new state of the counter leaves the mark out, and with it the refunds. Code
-// that keeps the mark must say so: see Rule.Keeps.
+// A refund is valid only if the counter still contains the charge. A counter that was
+// deleted, evicted, reset or converted to other numbers does not. So a reservation marks
+// each counter that it charges. The mark is a random number, the generation, in the
+// record after the words of the algorithm. Code that does not know of marks ignores it.
+// Code that writes a new state leaves the mark out, which ends the refunds. Code that
+// keeps the mark must say so: see Rule.Keeps.
 //
 //	token, leaky   fraction | generation << 32, number of reservations, lows
 //	fixed          count, generation; also of a calendar
@@ -18,13 +18,13 @@ import "encoding/binary"
 //
 // The record of a marked bucket has an even number of words, and its lows: see lows.go.
 //
-// A counter that was never reserved has no mark, and its record has the words of its
-// algorithm only. So it is charged by the plain path.
+// A counter that was never reserved has no mark: its record has only the words of its
+// algorithm, and a charge takes the plain path.
 
 // Mark is the mark of a counter's record, and how a charge changes it.
 type Mark struct {
 	Generation uint32 // 0: none
-	// Held is how many reservations have charged a bucket before.
+	// Held is how many reservations have charged the bucket.
 	Held uint32
 	note lowNote
 }
@@ -62,14 +62,14 @@ func (m *Mark) Put(r *Rule, record []byte) {
 	}
 }
 
-// Note plans how a charge changes a marked record, whose state was st before. The record
-// may be missing then.
+// Note plans how a charge changes a marked record. st is the state before the charge.
+// record may be nil.
 func (m *Mark) Note(record []byte, st State, now int64) {
 	m.note = noteLow(record, m.Held, st.bucket().used(Clamp(now)))
 }
 
-// Forget is for a record that is gone with its lows: earlier charges cannot be given
-// back.
+// Forget adapts the plan to a record that has lost its lows: earlier charges cannot be
+// refunded any more.
 func (m *Mark) Forget() { m.note.forget() }
 
 // PutCharge is Put after a charge that Note has planned. reserves is set for a charge by
@@ -86,9 +86,9 @@ func (m *Mark) PutCharge(r *Rule, record []byte, reserves bool) {
 	}
 }
 
-// Keeps reports whether a charge by r keeps refunds of a state that was written under
-// old. Converting a bucket to other numbers loses them. Counts and entries stay
-// refundable, unless they are counted differently now.
+// Keeps reports whether earlier charges stay refundable if r charges a state that was
+// written under old. A bucket that is converted to other numbers loses them. Counts and
+// entries keep them, unless r counts them differently.
 func (r *Rule) Keeps(old *Rule) bool {
 	was, is := &old.Limit, &r.Limit
 	return was.Algorithm == is.Algorithm && !r.Decides.algorithm().timed &&

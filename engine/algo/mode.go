@@ -8,8 +8,8 @@ const (
 	Enforce Mode = iota
 	// Soft is charged by calls that pass, and reports where it would have denied them.
 	Soft
-	// Shadow reports where it would have denied calls that passed. It is charged as if it
-	// were enforced: not by a call that it would have denied.
+	// Shadow reports where it would have denied calls that passed. It is charged only by
+	// calls that it would have allowed, as if it were enforced.
 	Shadow
 	// Off does not apply.
 	Off

@@ -5,11 +5,11 @@ import "math/bits"
 // Multiple returns a limit that admits at most n times as much as l; n is 1 or more. It
 // admits any call that l admits when full:
 //
-//   - For a bucket, it has n times the burst, and refills at n times the rate, at most a
-//     unit per ns. Nobody waits for it, so a leaky bucket becomes a token bucket.
-//   - For a window, it has n times the limit in each.
-//   - For a log, it is a token bucket of half of n times the limit, which refills once in
-//     a period: no period has more than the whole.
+//   - A bucket has n times the burst and refills at n times the rate, at most one unit per
+//     ns. Nobody waits for it, so a leaky bucket becomes a token bucket.
+//   - A window has n times the limit.
+//   - A log becomes a token bucket of half of n times the limit, which refills once in a
+//     period. So no period admits more than n times the limit.
 func (l Limit) Multiple(n int64) Limit {
 	m := Limit{Algorithm: l.Algorithm.Decider(), Align: l.Align, Limit: l.Limit, Period: l.Period}
 	if multiple := m.Algorithm.algorithm().multiple; multiple != nil {

@@ -2,17 +2,16 @@ package algo
 
 // # What is given back
 //
-// A refund gives back only what time has not: the part of the charge that is left in the
-// state. So a caller is never better off than if the call had not been made. The
-// functions here require a counter whose mark is that of the charge: the charge has led
-// to its state.
+// A refund gives back only what the state still holds of the charge: time has given back
+// the rest. So a caller is never better off than without the call. The functions here
+// require that the counter's mark is that of the charge: then the state includes the
+// charge.
 //
-// A bucket gives back the time charged, but no more than the least that was used at any
-// time since: see lows.go. So the counter becomes the one that the same charges leave
-// with the settled cost in place of the held one.
+// A bucket gives back the time that was charged, but at most the lowest use since then:
+// see lows.go. The result is as if the call had cost the settled amount from the start.
 //
-// A window gives back from the count of the charge's own window, while that counts; a log
-// from its own entry.
+// A window gives back from the count of the window that was charged, while that still
+// counts. A log gives back from the entry that was charged.
 
 // Receipt records what a limit was charged, and what is needed to give it back.
 type Receipt struct {
@@ -22,9 +21,9 @@ type Receipt struct {
 	// usual, the charge is that of the cost, and Taken is zero.
 	Taken Span
 	Whole bool
-	// Stamp is, for a bucket, the number of the reservation among those that have charged
-	// it. For a window it is the start of the charge's window, for a log the timestamp of
-	// its entry.
+	// Stamp identifies the charge. For a bucket it is the number of the reservation among
+	// those that have charged it, for a window the start of the window, for a log the
+	// timestamp of the entry.
 	Stamp Span
 }
 
@@ -40,8 +39,8 @@ type Refund struct {
 	place int   // for a bucket, the first low after the charge
 }
 
-// Receipt describes a charge for a cost that has changed was to next, or a list by units.
-// m is the counter's mark from then on.
+// Receipt describes a charge for a cost. The charge has changed the state was to next, or
+// has added units to a list. m is the counter's mark after it.
 func (r *Rule) Receipt(m *Mark, was, next State, now, cost, units int64) Receipt {
 	c := Receipt{Generation: m.Generation}
 	if charged := r.Decides.algorithm().charged; charged != nil {
@@ -101,8 +100,8 @@ func (r *Rule) Give(f *Refund, m *Mark, record []byte) (deadline int64, left boo
 	return f.Next.Deadline, true
 }
 
-// Forcible returns how much of cost can be charged by force: all, except what no state
-// can hold.
+// Forcible returns how much of cost can be charged by force: as much as the state can
+// hold.
 func (r *Rule) Forcible(st State, list []byte, now, cost int64) int64 {
 	if forcible := r.Decides.algorithm().forcible; forcible != nil {
 		return forcible(r, st, list, Clamp(now), cost)
@@ -118,8 +117,8 @@ func (r *Rule) Over(st State, list []byte, now int64) int64 {
 	return 0
 }
 
-// Force charges units to a full list. Its newest entry takes them, so they may count for
-// too long, but never for too short. It returns until when.
+// Force adds units to the newest entry of a full list. So they may count for too long,
+// but never for too short a time. deadline is when they stop counting.
 func (r *Rule) Force(list []byte, now, units int64) (deadline int64) {
 	logRing(list).force(now, units)
 	return Clamp(now) + r.Period
@@ -132,7 +131,7 @@ func bucketCharged(_ *Rule, m *Mark, was, next State, now, _ int64) (taken, stam
 	return next.bucket().used(now).sub(was.bucket().used(now)), Span{NS: uint64(m.Held) + 1}
 }
 
-// refundBucket gives back at most the least use since the charge.
+// refundBucket gives back at most the lowest use since the charge.
 func refundBucket(_ *Rule, c *Receipt, st State, record []byte, now int64, excess Span) (f Refund) {
 	used := st.bucket().used(now)
 	least, at := lowSince(record, uint32(c.Stamp.NS), used)
@@ -306,8 +305,8 @@ func (b logRing) refund(i int, units int64) (newest int64, left bool) {
 	return b.word(b.slot(head, count-1)), true
 }
 
-// force charges units to a full ring. Its newest pair takes them, so they may count for
-// too long, but never for too short.
+// force adds units to the newest pair of a full ring. So they may count for too long, but
+// never for too short a time.
 func (b logRing) force(now, units int64) {
 	head, count := b.span()
 	at := b.slot(head, count-1)

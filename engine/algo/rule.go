@@ -51,7 +51,7 @@ func Compile(l Limit) Rule {
 	return r
 }
 
-// Input is a decision's input beside the limit.
+// Input is what a decision needs beside the limit.
 type Input struct {
 	// State is that of a live key, converted to the limit: see Rule.Adopt.
 	State State
@@ -67,18 +67,18 @@ type Input struct {
 }
 
 // Decide decides a call, and changes nothing. d must be zero and receives the answer;
-// after an error it means nothing. A result would be copied through memory, and the copy
-// waits for the stores before it.
+// after an error it means nothing.
 //
 // If write is true, next is the state to store, and words the size of its record. words
-// is 0 if nothing is left and the key goes. For a list, next has only the deadline: Apply
-// writes the list itself.
+// is 0 if nothing is left and the key can be deleted. For a list, next has only the
+// deadline: Apply writes the list itself.
 //
 // Errors: ErrOverflow, ErrLogFull, ErrSlotsFull, ErrNoWindow, ErrUndecided.
 //
-// This is the one switch over algorithms. A function in the rows of kinds would let in
-// and d escape to the heap. Every decision would allocate, and take more than twice the
-// time (BenchmarkDecide).
+// d is not a result: that would be copied through memory, and the copy would wait for the
+// stores before it. This is the one switch over algorithms: with functions in the rows of
+// kinds, in and d would escape to the heap. Every decision would allocate, and take more
+// than twice the time (BenchmarkDecide).
 func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
 	o := in.Options
 	if o == nil {
@@ -126,15 +126,15 @@ var noOptions Options
 // Adopt converts a state written under old to r: a limit changed on a live key keeps the
 // consumed units.
 func (r *Rule) Adopt(old *Rule, st State, now int64) State {
-	// By Decides: a limit of 0 has no rate to count in, and adopts nothing.
+	// Decides is blocked for a limit of 0 units, which has no rate and adopts nothing.
 	if adopt := r.Decides.algorithm().adopt; adopt != nil {
 		return adopt(r, old, st, now)
 	}
 	return st
 }
 
-// Scale is Adopt that keeps the used share instead of the units, rounded up. scaled is
-// the list under r, nil for a state without a list.
+// Scale is Adopt, but keeps the used share instead of the used units, rounded up. scaled
+// is the list under r, nil for a state without a list.
 func (r *Rule) Scale(old *Rule, st State, list []byte, now int64) (next State, scaled []byte) {
 	if scale := r.Decides.algorithm().scale; scale != nil {
 		return scale(r, old, st, list, now)
@@ -142,7 +142,8 @@ func (r *Rule) Scale(old *Rule, st State, list []byte, now int64) (next State, s
 	return st, nil
 }
 
-// Compact moves the counting part of a list to its leading words, which a resize keeps.
+// Compact moves the entries of a list that count to its leading words, which a resize
+// keeps.
 func (r *Rule) Compact(list []byte, now int64) {
 	if compact := r.Limit.Algorithm.algorithm().compact; compact != nil {
 		compact(r, list, now)

@@ -18,9 +18,13 @@ import (
 // cost slots while now < deadline. Expired holders stay in the list until a call changes
 // it.
 //
-// A caller acquires in four steps. Rule.Acquire decides. Holders.Need returns the words
-// and the deadline of the new state. If the record has another size, Rule.Compact runs,
-// and a resize that keeps the leading words. Holders.Acquire writes.
+// An acquisition takes four steps:
+//
+//  1. Rule.Acquire decides.
+//  2. Holders.Need returns the words and the deadline of the new state.
+//  3. If the record has another size, Rule.Compact moves the holders to the leading words,
+//     and a resize keeps these.
+//  4. Holders.Acquire writes.
 const (
 	slotsHeader = 2 // words
 	holderWords = 4
@@ -84,7 +88,7 @@ func (b Holders) deadline(i int) int64 { return b.word(slotsHeader + holderWords
 
 func (b Holders) cost(i int) int64 { return b.word(slotsHeader + holderWords*i + 3) }
 
-// live returns how many holders have expired at now, and the slots of the others.
+// live returns how many holders have expired at now, and how many slots the others have.
 func (b Holders) live(now int64) (expired int, used int64) {
 	n := b.count()
 	if n == 0 {
@@ -135,9 +139,9 @@ func (b Holders) insert(id HolderID, deadline, cost int64) {
 // are not changed. An id that holds slots renews them: it counts once, with the new cost
 // and ttl. A denied renewal leaves the slots as they were.
 //
-// RetryAfter is when enough holders will have expired; a release or an extension changes
-// it. ResetAfter is when all will have expired. Errors: ErrSlotTTL, ErrSlotCost,
-// ErrSlotsFull.
+// RetryAfter is the wait until enough holders have expired; a release or an extension
+// changes it. ResetAfter is the wait until all have expired. Errors: ErrSlotTTL,
+// ErrSlotCost, ErrSlotsFull.
 func (r *Rule) Acquire(b Holders, now, ttl int64, id HolderID, cost int64) (d Decision, err error) {
 	switch {
 	case ttl < 1 || ttl > MaxSpan:
@@ -193,8 +197,8 @@ func (r *Rule) slotsDenied(b Holders, now int64, own int, cost int64) Decision {
 	}
 }
 
-// need returns how many holders there are once id is one until deadline, and the last
-// deadline then.
+// need returns the number of holders, and their last deadline, after id has become a
+// holder until deadline.
 func (b Holders) need(now, deadline int64, id HolderID) (holders int, last int64) {
 	n := b.count()
 	expired, _ := b.live(now)
@@ -212,8 +216,8 @@ func (b Holders) need(now, deadline int64, id HolderID) (holders int, last int64
 	return holders, last
 }
 
-// Need returns the size of the state once id is a holder until deadline, and when the
-// last holder expires.
+// Need returns the size of the record after id has become a holder until deadline, and
+// when the last holder expires.
 func (b Holders) Need(now, deadline int64, id HolderID) (words int, last int64) {
 	holders, last := b.need(Clamp(now), deadline, id)
 	room := max(len(b)/8-slotsHeader, 0) / holderWords
@@ -282,8 +286,8 @@ func (b Holders) Deadline() int64 {
 	return b.deadline(b.count() - 1)
 }
 
-// AskSlot decides whether a new holder can have cost slots for the period of the limit. A
-// cost of 0 looks. Errors: ErrSlotsFull.
+// AskSlot decides whether a new holder can have cost slots for the period of the limit.
+// With a cost of 0 it only looks. Errors: ErrSlotsFull.
 func (r *Rule) AskSlot(b Holders, now, cost int64) (Decision, error) {
 	now = Clamp(now)
 	expired, used := b.live(now)

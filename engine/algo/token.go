@@ -34,7 +34,7 @@ func (st tokenState) used(now int64) Span {
 	return Span{uint64(min(st.TAT, latestInstant) - now), st.Frac}
 }
 
-// after returns the state whose TAT is used after now.
+// after returns the state in which used is in use at now.
 func (used Span) after(now int64) tokenState {
 	return tokenState{now + int64(used.NS), used.Frac}
 }
@@ -47,9 +47,9 @@ func (used Span) after(now int64) tokenState {
 // A refund that fills the bucket returns the zero state: the key holds nothing any more.
 // The only error is ErrOverflow, of a forced cost.
 //
-// Debt raises the capacity by its units. Wait is the time that a call may reach beyond
-// it. Together they reach at most MaxSpan ahead. A cost above capacity and Debt is denied
-// with Never whatever Wait is: no wait would make it fit.
+// Debt raises the capacity by that many units. Wait lets a call reach that far beyond it
+// in time. Together they reach at most MaxSpan ahead. A cost above capacity and Debt is
+// denied with Never, since no wait would make it fit.
 //
 // Cost: one division for a call of cost 1, that of Remaining (BenchmarkToken).
 func (r *Rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (next tokenState, write bool, err error) {
@@ -112,8 +112,8 @@ func (r *Rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (n
 	return charged.after(now), true, nil
 }
 
-// extended returns how far Debt lets a call fill the bucket, and how far Wait lets it go
-// beyond that. In a queue, Wait adds nothing: its calls wait anyway.
+// extended returns how far a call may fill the bucket with Debt, and how far with Wait
+// too. In a queue, Wait adds nothing: its calls wait anyway.
 func (r *Rule) extended(o *Options) (room, reach Span) {
 	room, most := r.capacity, Span{NS: MaxSpan}
 	if o.Debt > 0 {
@@ -146,7 +146,7 @@ func (r *Rule) tokenRefund(st tokenState, used Span, now, cost int64, o *Options
 	return left.after(now), true
 }
 
-// free returns how many whole units fit beside used.
+// free returns how many whole units are free if used is in use.
 func (r *Rule) free(used Span) int64 {
 	return int64(r.capacity.sub(used).fit(r.num, r.den))
 }
@@ -158,10 +158,10 @@ func shorter(a, b Span) Span {
 	return a
 }
 
-// adoptToken converts st from old to r: a limit changed on a live key keeps the consumed
-// units. They count in whole, up to the new capacity. The debt is added: the units
-// charged beyond the old capacity by Force, Debt or Wait. With the same time per unit,
-// TAT is kept to the fraction.
+// adoptToken converts st from old to r, in whole units: a limit changed on a live key
+// keeps the units in use. Units within the old capacity are kept up to the new capacity.
+// Units beyond it, charged by Force, Debt or Wait, are all kept, as debt. If the time per
+// unit has not changed, TAT keeps its fraction.
 func (r *Rule) adoptToken(st tokenState, old *Rule, now int64) tokenState {
 	now = Clamp(now)
 	used := st.used(now)
@@ -206,8 +206,8 @@ func splitBucket(l Limit, n int64) (share Limit, ok bool) {
 	return l, true
 }
 
-// multipleBucket multiplies units as rounded, in lowest terms: num/den ns a unit, num >=
-// den. Nobody waits for the result, so a leaky bucket becomes a token bucket.
+// multipleBucket multiplies the rounded rate: num/den ns per unit, in lowest terms, num
+// >= den. Nobody waits for the result, so a leaky bucket becomes a token bucket.
 func multipleBucket(l Limit, m *Limit, n int64) {
 	num, den := l.interval()
 	num = min(num, MaxSpan)

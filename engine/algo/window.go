@@ -16,9 +16,9 @@ var (
 	}
 )
 
-// windowState is the state of a fixed or sliding limit. It has the start of the current
-// window in unix ns, and the units counted in it. For sliding it also has those of the
-// window before. The zero state is that of a missing key.
+// windowState is the state of a fixed or sliding limit: the start of the current window
+// in unix ns, the units counted in it, and for sliding those of the window before. The
+// zero state is that of a missing key.
 type windowState struct {
 	Start, Prev, Cur int64
 }
@@ -36,8 +36,8 @@ func (st windowState) bounded() windowState {
 // the call is denied. room is the highest used count at which the call would pass,
 // negative if it never will.
 //
-// Windows and the log share the meaning of the options. Debt raises the limit by its
-// units, and the debt goes with the count. Force counts beyond every bound up to
+// The options mean the same for windows and for the log. Debt raises the limit by that
+// many units, and ends when they stop counting. Force counts beyond every bound up to
 // MaxCount, otherwise ErrOverflow. Wait changes nothing: only calls that pass now are
 // admitted. A call that waits would count at a later time, and so deny calls that fit
 // before it.
@@ -136,13 +136,13 @@ func (r *Rule) fixedAt(st windowState, now int64) windowState {
 // last beyond an int64, which takes a period of more than 73 years.
 //
 // A refund is taken from the current count first, and the rest from the previous one. A
-// unit refunded in its own window is given back in full. A unit refunded a window later,
-// while others count in the current one, gives back a whole unit for the share that it
-// still weighed.
+// unit refunded in its own window is given back in full. A window later, it only weighs a
+// part of a unit. If other calls count in the current window by then, the refund gives
+// back a whole unit all the same.
 //
-// Worst case: the weighting assumes that the previous count was evenly spread. If calls
-// bunch at the end of one window and as early as possible in the next, a period has more
-// than Limit, but less than 2*Limit.
+// Worst case: a period has more than Limit, but less than 2*Limit units. The weighting
+// assumes that the previous count was evenly spread. But calls may bunch at the end of
+// one window and as early as possible in the next.
 func (r *Rule) sliding(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	now = Clamp(now)
 	live := r.slidingAt(st, now)
@@ -214,9 +214,9 @@ func (r *Rule) weigh(st windowState, now int64) int64 {
 	return st.Cur + int64(q)
 }
 
-// slidingRetry returns the wait until at most room units count; more count now. Weights
-// only shrink while nothing is charged, also at the change from one window to the next.
-// So the first instant that fits is the answer.
+// slidingRetry returns the wait until at most room units count; more count now. Without
+// charges, weights only shrink, also when one window follows another. So the first
+// instant that fits is the answer.
 func (r *Rule) slidingRetry(st windowState, now, room int64) int64 {
 	if room < 0 {
 		return Never
@@ -267,9 +267,10 @@ func (r *Rule) windowLife() int64 {
 }
 
 // adoptWindow converts st from old to r: a limit changed on a live key keeps its count.
-// With the same period and alignment the windows go on. Otherwise, all units that counted
-// under old count in one new window. It is the aligned one that contains now. With First,
-// it starts where the old one did, while that is less than a period ago.
+// With the same period and alignment, the windows stay too. Otherwise all units that
+// counted under old count in one new window. With Epoch, that is the aligned window that
+// contains now. With First, it starts when the old window did, if that is less than a
+// period ago.
 func (r *Rule) adoptWindow(st windowState, old *Rule, now int64) windowState {
 	now = Clamp(now)
 	used := int64(0)
@@ -340,8 +341,8 @@ func multipleUnits(l Limit, m *Limit, n int64) {
 // firstPressure is the pressure of a state whose first word counts.
 func firstPressure(r *Rule, st State, _ int64) uint32 { return share(st.First, uint64(r.Burst)) }
 
-// slidingPressure lets the previous window weigh in full: at most twice too much, and
-// only towards keeping the key.
+// slidingPressure weighs the previous window in full. The result is at most twice too
+// high, which only makes the key stay longer.
 func slidingPressure(r *Rule, st State, _ int64) uint32 {
 	return share(st.First+st.Second, uint64(r.Burst))
 }
