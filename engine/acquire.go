@@ -45,7 +45,7 @@ func (s *Session) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost i
 	return d, holder, nil
 }
 
-// acquireHeld must be called with the key's shard locked.
+// acquireHeld is Acquire with the key's shard locked.
 func (s *Session) acquireHeld(sh *shard.Shard, hash uint64, key []byte, it *interned, now, ttl int64, id algo.HolderID, cost int64) (algo.Decision, error) {
 	p := plan{it: it, hash: hash, key: key}
 	p.ent, p.found = sh.Find(hash, key)
@@ -87,7 +87,7 @@ func endHolder(sh *shard.Shard, ent shard.Entry, now int64, id algo.HolderID) {
 	}
 }
 
-// Extend makes the slots of key that id holds end ttl ns from now, and reports whether it
+// Extend gives the slots of key that id holds ttl ns from now, and reports whether it
 // held any.
 func (s *Session) Extend(now int64, key, id []byte, ttl int64) (bool, error) {
 	if ttl < 1 || ttl > algo.MaxSpan {

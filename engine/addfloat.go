@@ -10,7 +10,7 @@ import (
 // range of a long double.
 var ErrNotFinite = errors.New("increment would produce NaN or Infinity")
 
-// Add returns v + by as INCRBYFLOAT computes it: rounded as a long double, and as the sum
+// Add returns v + by as INCRBYFLOAT computes it: rounded to a long double, then as it
 // reads back from its text. Its error is ErrNotFinite.
 func (v Number) Add(by Number) (Number, error) {
 	if v.infinite() || by.infinite() {
@@ -23,8 +23,8 @@ func (v Number) Add(by Number) (Number, error) {
 	return sum.written(), nil
 }
 
-// ParseLongDouble is ParseFloat, but also reads hexadecimal numbers such as 0x10 and
-// -0x1.8p3. INCRBYFLOAT reads them because strtold does.
+// ParseLongDouble is ParseFloat that also reads hexadecimal numbers, such as 0x10 and
+// -0x1.8p3. INCRBYFLOAT accepts them.
 func ParseLongDouble(s []byte) (Number, error) {
 	text := string(s)
 	digits := strings.TrimLeft(text, "+-")

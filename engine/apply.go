@@ -6,9 +6,9 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Apply replaces the keys of a committed batch. clock is the cluster clock at its cut.
-// Keys that have expired by that clock are applied too, and reaped later. An error is
-// ErrEffects or ErrBase.
+// Apply replaces the keys of a committed batch. clock is the cluster clock when the batch
+// was cut. Keys that have expired by then are applied too, and reaped later. Errors:
+// ErrEffects, ErrBase.
 func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 	r.e.clock.Set(clock)
 	r.give(clock)
@@ -24,8 +24,8 @@ func (r *Replica) Apply(payloads [][]byte, clock int64) error {
 }
 
 // Effects are applied aheadKeys at a time, or fewer if their keys and states exceed
-// aheadBytes. In a table too large for the caches, their entries are prefetched first, so
-// that the cache misses overlap.
+// aheadBytes. If the table is too large for the caches, their entries are prefetched
+// first, so that the cache misses overlap.
 const (
 	aheadKeys  = 32
 	aheadBytes = 64 << 10
@@ -46,8 +46,8 @@ type incoming struct {
 	sh *shard.Shard
 }
 
-// apply applies one payload. It interns the payload's limits before it releases those
-// that its keys had, and may exceed the bound of sessions.
+// apply applies one payload. It interns the payload's limits before it releases the old
+// limits of its keys, and may exceed the bound of sessions.
 func (r *Replica) apply(payload []byte, now int64) error {
 	a := &r.applier
 	defer func() {
@@ -120,7 +120,7 @@ func (r *Replica) look() error {
 	return nil
 }
 
-// incomings is the view of a Replica that receives the effects that it applies.
+// incomings is the view of a Replica that receives the effects of a payload.
 type incomings Replica
 
 // addLimit interns a limit of the payload being applied.

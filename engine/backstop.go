@@ -13,33 +13,31 @@ const backstopBytes = 16 << 20
 
 // Backstop answers as Empty does, but admits at most a multiple of each limit. It counts
 // the calls that it has admitted on an engine of its own, the overlay, in bounded memory.
-// When that is full it forgets the keys that have used the least of their limit. It
-// admits a call that it cannot count.
+// If that is full, it forgets the keys that have used the least of their limit. It admits
+// a call that it cannot count.
 //
-// Slots, also those of policies, and counters are not bounded. A counter states no limit.
-// A slot's release needs a leader, so counted slots would stay taken for their whole time
-// to live and deny everybody.
+// It does not bound counters, slots, or slots of policies. A counter states no limit. A
+// slot is released at a leader, so counted slots would stay taken for their whole time to
+// live, and deny everybody.
 //
 // The bounds, and why:
 //
-//   - Windows have n times the limit. A bucket of n times the rate and burst would admit
-//     2n times the limit in one window: it may be full at its beginning, and refills
-//     until its end.
-//   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the
-//     overlay would delay calls, or deny the second of two, although both are far below n
-//     times the limit.
-//   - A log becomes a bucket of half of n times the limit, which refills once in a
-//     period. So no period admits more than n times the limit, and a key takes one word.
-//     A log takes 16 bytes a call: at n = 10 a hundred callers with a limit of 1000 would
-//     fill the overlay. With n = 1 it stays a log, since a call that costs the whole
-//     limit must fit.
-//   - A key is named by 128 bits of hashes under two seeds of this process. SHA-256 would
-//     take 30 µs for 64 KiB, 32 times in a chain.
-//   - A full overlay evicts what has used the least. A flood of keys makes it forget
-//     callers far from their bound, not those at it. If it stopped counting new keys
+//   - A window has n times the limit. A bucket of n times the rate and burst would admit 2n
+//     times the limit in one window: it may be full at the start, and refills until the end.
+//   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the overlay
+//     would delay calls, or deny the second of two, although both are far below n times the
+//     limit.
+//   - A log becomes a bucket of half of n times the limit, which refills once in a period. So
+//     no period admits more than n times the limit, and a key takes one word. A log takes 16
+//     bytes per call: at n = 10, a hundred callers with a limit of 1000 would fill the
+//     overlay. With n = 1 it stays a log, since a call that costs the whole limit must fit.
+//   - A key is named by 128 bits of hashes under two seeds of this process. SHA-256 would take
+//     30 µs for 64 KiB, 32 times in a chain.
+//   - A full overlay evicts the keys that have used the least. So a flood of keys makes it
+//     forget callers far from their bound, not those at it. If it stopped counting new keys
 //     instead, the flood would pass.
-//   - The owner drops it a minute after the last call, once there is a leader. A leader
-//     that comes and goes would otherwise hand out the whole bound each time.
+//   - The owner drops it a minute after the last call, once there is a leader. Otherwise a
+//     leader that comes and goes would hand out the whole bound each time.
 //
 // Methods are safe for concurrent use.
 type Backstop struct {
@@ -61,12 +59,12 @@ type Backstop struct {
 type BackstopCounts struct {
 	// Denied is the number of calls that Empty would have admitted.
 	Denied uint64
-	// Forgotten is how often there was no room: a key was forgotten, or a call was
+	// Forgotten is how often room was missing: a key was forgotten, or a call was
 	// admitted without being counted.
 	Forgotten uint64
 }
 
-// NewBackstop returns decisions within the bounds of e, which it does not change.
+// NewBackstop returns a Backstop with the bounds of e, which it does not change.
 func NewBackstop(e *Engine) *Backstop {
 	return &Backstop{Empty: NewEmpty(e), seeds: [2]maphash.Seed{maphash.MakeSeed(), maphash.MakeSeed()}}
 }
@@ -82,11 +80,11 @@ func (b *Backstop) key(db uint8, a algo.Algorithm, key []byte) []byte {
 	return name
 }
 
-// DecideAll is Empty.DecideAll, or with one segment Empty.Decide. It denies a call that
-// would take the calls admitted since Forget beyond n times a limit: see
-// algo.Limit.Multiple. A denied call is charged to no limit, and its RetryAfter is when
-// it would fit. Remaining is at most what is left of n times the limit. A forced call
-// passes, and is counted. n is 1 or more.
+// DecideAll is Empty.DecideAll, or with one segment Empty.Decide, bounded by n times each
+// limit: see algo.Limit.Multiple. It denies a call that would exceed that, counted since
+// Forget. A denied call is charged to no limit, and its RetryAfter is when it would fit.
+// Remaining is at most what is left of n times the limit. A forced call passes, and is
+// counted. n is 1 or more.
 func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	binding, err = b.Empty.DecideAll(now, segs, o, out)
 	if err != nil || !out[binding].OK {
@@ -121,8 +119,8 @@ func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *algo.Options, out 
 	return bind(out[:len(segs)]), nil
 }
 
-// count charges the overlay with what Empty has granted, and returns the segment that
-// stands for the call. mu must be held.
+// count charges the overlay with what Empty has granted, and returns the segment to
+// report for the call. mu must be held.
 func (b *Backstop) count(now, n int64, segs []Segment, o *algo.Options, granted []algo.Decision) (binding int, err error) {
 	b.begin()
 	b.segs = b.segs[:0]
@@ -138,7 +136,7 @@ func (b *Backstop) count(now, n int64, segs []Segment, o *algo.Options, granted 
 	return b.session.DecideAll(now, b.segs, &own, b.says)
 }
 
-// within reduces d, the decision of a full limit, to what the overlay has left.
+// within reduces d, the decision of a full limit, to what is left on the overlay.
 func within(d, overlay *algo.Decision) {
 	left := min(d.Remaining, overlay.Remaining)
 	if overlay.OK {
@@ -148,7 +146,7 @@ func within(d, overlay *algo.Decision) {
 	*d = algo.Decision{Limit: d.Limit, Remaining: left, RetryAfter: overlay.RetryAfter, ResetAfter: overlay.ResetAfter}
 }
 
-// Check is Empty.Check, bounded as DecideAll is. It counts neither slots nor limits that
+// Check is Empty.Check, bounded as in DecideAll. It does not count slots or limits that
 // are not enforced.
 func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	v, err := b.Empty.Check(now, checks, o, out)
@@ -185,8 +183,7 @@ func (b *Backstop) Check(now, n int64, checks []Check, o CheckOptions, out []Che
 	return v, nil
 }
 
-// bounded reports whether a Backstop counts this limit: it is enforced and not one of
-// slots.
+// bounded reports whether a Backstop counts this limit: it is enforced and has no slots.
 func (c *Check) bounded() bool { return c.Mode == algo.Enforce && c.Limit.it.Decides != algo.Slots }
 
 // countCheck charges the overlay, and reports whether the call passes. mu must be held.

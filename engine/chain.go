@@ -38,10 +38,10 @@ type chain struct {
 // locks the shards of all keys in index order. out receives each limit's decision, in
 // order.
 //
-// binding is the index of the decision to report for the call. If the call is denied,
-// that is the limit with the longest wait: an earlier retry would be denied again.
-// Otherwise it is the one with the least remaining, the first if several are equal. In a
-// denied call, the limits that would have passed report OK and what they hold now, since
+// binding is the index of the decision to report for the call. If the call is denied, it
+// is the limit with the longest wait: an earlier retry would be denied again. If it
+// passes, it is the limit with the least remaining. Of equal ones, the first is reported.
+// In a denied call, limits that would have passed report OK and what they hold now, since
 // nothing was taken.
 //
 // Errors are those of Decide, ErrTooManySegments, ErrDuplicateKey and ErrAtMostCosts;
@@ -101,7 +101,7 @@ func (s *Session) prepare(segs []Segment, o *algo.Options) error {
 		if err != nil {
 			return err
 		}
-		// The session's cache may drop it for a later segment's limit.
+		// A later segment's limit may displace it from the session's cache.
 		it.refs.Add(1)
 		c.items[i] = it
 		p := &c.plans[i]
@@ -154,8 +154,8 @@ func (s *Session) decideHeld(now int64, segs []Segment, o *algo.Options, out []a
 	return s.commitAll(now, segs)
 }
 
-// planAll plans every segment and reports whether all pass. A cost other than 0 replaces
-// each segment's own.
+// planAll plans every segment and reports whether all pass. If cost is not 0, it replaces
+// each segment's own cost.
 func (s *Session) planAll(now int64, segs []Segment, cost int64, o *algo.Options, out []algo.Decision) (bool, error) {
 	all := true
 	for i := range segs {
@@ -173,14 +173,14 @@ func (s *Session) planAll(now int64, segs []Segment, cost int64, o *algo.Options
 	return all, nil
 }
 
-// planSegment plans segment i. Its plan may hold an earlier decision.
+// planSegment plans segment i in place of its earlier plan.
 func (s *Session) planSegment(i int, now int64, key []byte, cost int64, o *algo.Options) error {
 	p := &s.chain.plans[i]
 	p.d = algo.Decision{}
 	return s.plan(p, s.e.table.At(p.hash), p.hash, key, s.chain.items[i], now, cost, o)
 }
 
-// levelAtMost plans again with the amount that the scarcest limit can grant.
+// levelAtMost plans again with the amount that every limit can grant.
 func (s *Session) levelAtMost(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (bool, error) {
 	amount := out[0].Allowed
 	for i := range segs {
@@ -192,8 +192,8 @@ func (s *Session) levelAtMost(now int64, segs []Segment, o *algo.Options, out []
 	return s.planAll(now, segs, amount, o, out)
 }
 
-// reportDenied replaces the decisions of limits that would have passed by what
-// they hold now: the call took nothing from them.
+// reportDenied makes limits that would have passed report what they hold now: the denied
+// call took nothing from them.
 func (s *Session) reportDenied(now int64, segs []Segment, o *algo.Options, out []algo.Decision) error {
 	peek := algo.Options{Peek: true, Debt: o.Debt}
 	for i := range segs {
@@ -233,8 +233,7 @@ func (s *Session) commitAll(now int64, segs []Segment) error {
 		if !p.write {
 			continue
 		}
-		// Inserting may have moved, or under memory pressure evicted, what
-		// an earlier Find returned.
+		// An insert may have moved what an earlier Find returned, or evicted it.
 		sh := s.e.table.At(p.hash)
 		p.ent, p.found = sh.Find(p.hash, p.key)
 		if err := s.commit(p, sh, now); err != nil {
@@ -271,7 +270,7 @@ func (s *Session) unreserve(n int) {
 	}
 }
 
-// bind picks the decision that stands for the whole chain.
+// bind picks the decision to report for the whole chain.
 func bind(ds []algo.Decision) int {
 	best := 0
 	for i := 1; i < len(ds); i++ {

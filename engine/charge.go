@@ -9,11 +9,11 @@ import (
 )
 
 const (
-	// chargedFor is how long a node's number is remembered after its last batch, in ns.
-	// No cluster takes that long to heal.
+	// chargedFor is how long, in ns, the number of a node's last batch is remembered. A
+	// cluster heals sooner.
 	chargedFor = 30 * 24 * 3600 * 1_000_000_000
-	// chargedNodes bounds the nodes whose number is remembered. Beyond it, the node that
-	// was charged longest ago is forgotten.
+	// chargedNodes bounds the nodes whose number is remembered. Beyond it, the node
+	// charged longest ago is forgotten.
 	chargedNodes = 256
 )
 
@@ -22,21 +22,21 @@ type Charge struct {
 	Key   []byte
 	Limit algo.Limit
 	Units int64
-	// Initial is the value that a counter begins with if the leader does not have it.
-	// Deadline is when the counter expires, engine time in ns. Known is when it expired
-	// as the node found it, 0 if it was absent. All are 0 for a limit, except that a
-	// calendar's Deadline is the end of the window in which the calls were admitted.
+	// Initial is the value with which a counter begins if the leader does not have it.
+	// Deadline is when the counter expires, engine time in ns. Known is when it would
+	// have expired when the node copied it, 0 if it was absent then. For a limit all are
+	// 0. For a calendar, Deadline is the end of the window in which the calls were
+	// admitted.
 	Initial, Deadline, Known int64
 }
 
-// ChargeOnce charges a batch of the units that node has admitted while it had no leader,
-// in the databases that its limits name. It does nothing if a batch of that number or a
-// later one has been charged before. The charges are forced: the calls have already been
-// admitted.
+// ChargeOnce charges a batch of units that node has admitted without a leader. Each limit
+// names its database. It does nothing if this batch or a later one of the node has been
+// charged before. The charges are forced, since the calls have already been admitted.
 //
-// The charges and the number, a system record, travel in one cut. So a retry after any
-// failure finds both or neither. A charge that fails, because the key now holds another
-// kind of state or there is no room, is skipped. lost is the number of skipped charges.
+// The charges and the batch's number, a system record, are in one cut. So a retry after
+// any failure finds both or neither. A charge is skipped if the key now holds another
+// kind of state, or if there is no room. lost is the number of skipped charges.
 //
 // Errors: ErrSealed, ErrSystemName.
 func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {
@@ -46,7 +46,7 @@ func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Cha
 	gate := s.enterGate()
 	defer s.leaveGate(gate)
 	// Depose seals first and then waits for the gate. So if the engine is not sealed
-	// here, Depose undoes the changes made from here on.
+	// here, Depose will undo all changes below.
 	if s.e.sealed.Load() {
 		return 0, ErrSealed
 	}
@@ -93,8 +93,8 @@ func decodeCharged(b []byte) (c charged) {
 	return c
 }
 
-// Charged returns the number of the node's last batch that this engine has charged, 0 if
-// none is known.
+// Charged returns the number of the last batch of node that was charged, 0 if none is
+// known.
 func (e *Engine) Charged(node string) int64 {
 	e.system.mu.Lock()
 	defer e.system.mu.Unlock()
@@ -105,8 +105,8 @@ func (e *Engine) Charged(node string) int64 {
 	return decodeCharged(value).number
 }
 
-// charge records a node's batch. It reports whether the batch must be charged: false if
-// it or a later one has been. It forgets nodes that were not charged for chargedFor, and
+// charge records a node's batch, and reports whether to charge it: false if it or a later
+// one was charged before. It forgets nodes that were not charged for chargedFor, and
 // those beyond chargedNodes.
 func (s *system) charge(now int64, node string, number int64) bool {
 	s.mu.Lock()

@@ -17,27 +17,26 @@ var (
 	// ErrTooManyChecks is returned for a step of more than MaxChecks limits.
 	ErrTooManyChecks = errors.New("at most 64 limits of policies in one call")
 
-	// ErrStale is returned if a counter has been charged under a later edit of its limit
-	// that voided earlier use. The caller must look the policy up again. Nothing has
+	// ErrStale is returned if a counter has been charged under a later edit of its limit,
+	// which voided earlier use. The caller must look the policy up again. Nothing has
 	// changed.
 	ErrStale = errors.New("the policy has changed meanwhile")
 )
 
-// Ready is a limit that is compiled and interned, so that a check of it looks nothing up.
-// The zero value has no limit.
+// Ready is a limit that is compiled and interned, so that a check needs no look-up. The
+// zero value has no limit.
 //
-// It may be used after Release: a check that read a policy just before it was replaced
-// finishes with it.
+// A check that has read a policy just before it was replaced finishes with the old limit.
+// So a Ready may be used after Release, when its id may already name another limit. So a
+// check compares limits by pointer, under the lock of a record that refers to the limit.
+// It takes a reference before a record carries the id: see Session.claim.
 //
-// So a check trusts no id. It compares limits by pointer, under the lock of a record that
-// refers to the limit. It takes a reference before a record carries its id: see
-// Session.claim. A reference for each check instead would be a cache line that all
-// threads write. Giving references back after a delay would rely on no thread sleeping
-// longer.
+// A reference for each check would be a cache line that all threads write. To release
+// references after a delay would rely on no thread sleeping longer.
 type Ready struct{ it *interned }
 
-// Ready interns a limit of a policy, in database 0, until Release. The number of such
-// limits is bounded only by the number of policies. Errors: those of Limit.Validate, and
+// Ready interns a limit of a policy, in database 0, until Release. Only the number of
+// policies bounds the number of such limits. Errors: those of Limit.Validate, and
 // ErrLogFull for a log above log-max-entries.
 func (e *Engine) Ready(l algo.Limit) (Ready, error) {
 	l.DB = 0
@@ -79,21 +78,21 @@ type Check struct {
 	Key   []byte
 	Hash  uint64
 	Limit Ready
-	// Cost is in units, 0 to 2^62-1; 0 is a look. For slots it is the number that Reserve
-	// takes. Check takes none, and only reports whether there is room.
+	// Cost is in units, 0 to 2^62-1; 0 only looks. For slots it is the number that
+	// Reserve takes. Check takes none, but reports whether there is room.
 	Cost int64
 	// Wait and Debt are as in Options.
 	Wait, Debt int64
 	Mode       algo.Mode
-	// CountAll charges also those calls that are denied, by this limit or another. A
-	// window counts on, a bucket goes into debt by at most one period, a log keeps its
-	// newest units.
+	// CountAll also charges calls that are denied, by this or another limit. A window
+	// counts beyond its limit, a bucket goes into debt by at most one period, a log keeps
+	// its newest units.
 	CountAll bool
-	// TooMuch makes the limit, which is enforced, deny the call without end: the call
-	// asks for more than it may.
+	// TooMuch makes an enforced limit deny the call with Never: the call asks for more
+	// than it may.
 	TooMuch bool
 	// Window is set for a calendar's limit: the window that contains the time of the
-	// call, by the rules of today. A counter whose window is open keeps its end.
+	// call, by today's rules of the zone. A counter whose window is open keeps its end.
 	Window *algo.Window
 	// Penalty is the penalty of an enforced limit, nil for none. Only denials of enforced
 	// limits are strikes, and only they block.
@@ -106,8 +105,8 @@ type CheckOptions struct {
 	Peek bool
 	// Denied makes the step deny the call whatever its limits say.
 	Denied bool
-	// Anew makes a counter begin anew that has been charged under a later edit, instead
-	// of ErrStale. It is for callers that have no later policy to look up.
+	// Anew resets a counter that has been charged under a later edit, instead of
+	// ErrStale. It is for callers that have no later policy to look up.
 	Anew bool
 	// Warm is set if WarmChecks has prefetched the counters.
 	Warm bool
@@ -115,50 +114,51 @@ type CheckOptions struct {
 
 // Checked is the answer of one limit.
 //
-// If the call passed, it holds the limit's own decision. A limit that is not enforced may
-// have denied it. If the call was denied, it holds the decision of a limit that denies
-// it; other limits report what they hold. Both include the units that CountAll has
-// charged.
+// If the call passed, it holds the limit's own decision, which may be a denial if the
+// limit is not enforced. If the call was denied, it holds the denial of a limit that
+// denies it; other limits report what they hold. Both include what CountAll has charged.
 type Checked struct {
 	algo.Decision
 	// Over is set if the call passed although this limit, which is not enforced, would
 	// have denied it.
 	Over bool
 	// Err is why a limit was not charged. It is set only for a limit that is not
-	// enforced, or that was to count a denied call or a strike.
+	// enforced, and for one that should count a denied call or a strike.
 	Err error
 }
 
 // Verdict is the answer of a step.
 type Verdict struct {
 	OK bool
-	// Binding is the position of the enforced limit that stands for the call, the first
-	// of equal ones. If the call passed, that is the limit with room for the fewest such
-	// calls. If it was denied, it is the limit with the longest wait: an earlier retry
-	// would be denied again. Slots bind only if no other limit denies. Binding is -1 if
-	// no enforced limit denies, or if the call passed and no enforced limit applies.
+	// Binding is the position of the enforced limit to report for the call, the first of
+	// equal ones:
 	//
-	// The decision of a denied call has the longest wait of all limits: CountAll may have
-	// filled one that had room.
+	//   - If the call passed: the limit with room for the fewest such calls.
+	//   - If it was denied: the limit with the longest wait, since an earlier retry would be
+	//     denied again. Slots bind only if no other limit denies.
+	//   - -1 if no enforced limit denies, or if the call passed and no enforced limit applies.
+	//
+	// A denied call gets the longest wait of all limits, also of those that had room
+	// before CountAll filled them.
 	Binding int
 	// Delay is the longest delay of the enforced limits, in ns.
 	Delay int64
-	// Penalty is set if a limit blocks the caller. Then Binding is the limit that blocks
-	// for the longest, with the longest wait of any limit of the call.
+	// Penalty is set if a limit blocks the caller. Then Binding is the limit with the
+	// longest block, and has the longest wait of all limits.
 	Penalty bool
-	// Begun is set if a block begins with this call, of Binding or another limit.
+	// Begun is set if a block begins with this call, by Binding or another limit.
 	Begun bool
 }
 
 // Check decides a call on the limits of policies, as one atomic step. The call passes if
 // all enforced limits pass, and is then charged to all limits. A denied call takes
 // nothing, except for CountAll and strikes. A call of a blocked caller takes nothing at
-// all. out receives each limit's answer, in order; it must have room for all.
+// all. out must have room for each limit's answer, in order.
 //
-// The counters are of kinds of their own. Another kind of state under a counter's name is
-// replaced by the first charge, and counted: see Engine.Replaced. If an edit has changed
-// neither Resets nor Scalings, the counter is adopted as in Decide. Otherwise it begins
-// anew or keeps its share. That happens at its next charge.
+// The counters have kinds of their own. If the key of a counter holds another kind of
+// state, the first charge replaces it: see Engine.Replaced. If an edit has changed
+// Resets, the counter begins anew at its next charge. If it has changed Scalings, the
+// counter keeps its share then. Otherwise it is adopted as in Decide.
 //
 // Errors: ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
 // ErrNotIsolated, ErrUndoFull. Enforced limits also return ErrFull, ErrOverflow,
@@ -200,8 +200,8 @@ func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked
 	return v, nil
 }
 
-// Replaced returns the number of keys that counters of policies have replaced because
-// they held another kind of state.
+// Replaced returns how many keys counters of policies have replaced because they held
+// another kind of state.
 func (e *Engine) Replaced() uint64 { return e.replaced.Load() }
 
 // carried converts the state of a live entry, written under another limit, to the limit

@@ -5,9 +5,9 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// commit writes every plan. It makes room for all first, so that a full table fails the
-// call before any limit is charged. Without room, a limit is skipped if it is not
-// enforced or counts a denied call.
+// commit writes every plan. It first makes room for all, so that a full table fails the
+// call before any limit is charged. A limit that is not enforced, or counts a denied
+// call, is skipped if there is no room.
 //
 // Usually each counter exists, keeps its size and has no mark.
 func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) error {
@@ -92,8 +92,8 @@ func (st *checking) unreserve(s *Session, n int) {
 	}
 }
 
-// storeCheck writes the plan of w. The shard's lock must be held, and w.ent must be what
-// Find returns for the key.
+// storeCheck writes the plan of w. The shard must be locked, and w.ent must be what Find
+// returns for the key.
 func (s *Session) storeCheck(w *weighed, sh *shard.Shard, now int64) error {
 	if w.own {
 		return s.put(w, sh, now)
@@ -101,15 +101,15 @@ func (s *Session) storeCheck(w *weighed, sh *shard.Shard, now int64) error {
 	if w.foreign {
 		s.e.replaced.Add(1)
 	}
-	// A record that has the limit refers to it. If the policy has been replaced
-	// meanwhile, no other reference may exist.
+	// A record that has the limit refers to it. For another record, take a reference
+	// first: if the policy has been replaced meanwhile, no other may exist.
 	it := s.claim(w)
 	err := s.put(w, sh, now)
 	it.refs.Add(-1)
 	return err
 }
 
-// put is storeCheck if the limit of w is already referred to.
+// put is storeCheck if the limit of w already has a reference.
 func (s *Session) put(w *weighed, sh *shard.Shard, now int64) error {
 	if w.counted == 0 && w.ring == nil {
 		return s.commit(&w.plan, sh, now)
@@ -135,8 +135,8 @@ func (w *weighed) storeLog(now int64) {
 }
 
 // claim takes a reference to the limit of w, for a record that is about to carry its id.
-// A limit that was released and forgotten is interned anew: forgetting it made its count
-// far negative, by the same atomic that found it 0.
+// It interns a limit anew that was released and forgotten. Forgetting makes refs far
+// negative in the same atomic operation that finds it 0.
 func (s *Session) claim(w *weighed) *interned {
 	if w.it.refs.Add(1) <= 0 {
 		w.it = s.e.limits.acquireReplicated(w.it.Limit)

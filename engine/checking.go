@@ -13,8 +13,8 @@ import (
 // checking is the scratch space of Session.Check.
 type checking struct {
 	weighed []weighed
-	// order has, for each limit that applies, its shard's number above its position,
-	// sorted: see orderBits.
+	// order has an element for each limit that applies: the shard's number, and below it
+	// the limit's position in orderBits bits. It is sorted.
 	order [MaxChecks]uint32
 	n     int // of order
 	gate  *xsync.RToken
@@ -23,8 +23,8 @@ type checking struct {
 	// the caller.
 	suspects []suspect
 	blocked  bool
-	// moved is set once room has been made after the limits were weighed: entries found
-	// before may have moved or gone.
+	// moved is set if room was made after the limits were weighed: entries found before
+	// may have moved or gone.
 	moved bool
 }
 
@@ -37,16 +37,16 @@ type weighed struct {
 	st   algo.State // converted to the limit
 	opts algo.Options
 	anew bool // see CheckOptions
-	// foreign is set if a live entry lies under the name that is not a policy's counter.
+	// foreign is set if the key has a live entry that is not a policy's counter.
 	foreign bool
 	// own is set if the found entry refers to the limit.
 	own bool
-	// counted is the charge to a log by a denied call that counts, 0 if the plan has all
-	// of it.
+	// counted is what a denied call that counts charges to a log. It is 0 if the plan
+	// contains the whole charge.
 	counted int64
 	err     error // does not fail the call
-	// reserves is set if the charge may be given back. forfeits is set if no earlier
-	// charge can be given back after this one. mark is the record's next mark.
+	// reserves is set if the charge may be given back, forfeits if no earlier charge can
+	// be given back after it. mark is the record's next mark.
 	reserves, forfeits bool
 	mark               algo.Mark
 }
@@ -74,7 +74,7 @@ func (st *checking) prepare(s *Session, checks []Check, cold bool) error {
 		if cold {
 			s.e.table.PrefetchSlot(w.hash)
 		}
-		// Insertion: most steps have a handful.
+		// Insertion sort: most steps have few limits.
 		place, at := uint32(s.e.table.Index(w.hash))<<orderBits|uint32(i), st.n
 		for ; at > 0 && st.order[at-1] > place; at-- {
 			st.order[at] = st.order[at-1]
@@ -117,7 +117,7 @@ func (st *checking) lock(s *Session, cold bool) (locked bool, err error) {
 		}
 		return false, nil
 	}
-	// The effects of one key cannot be torn apart by a cut.
+	// A cut cannot tear the effects of a single key apart.
 	if st.gated = st.n > 1; st.gated {
 		st.gate = s.enterGate()
 	}
@@ -180,8 +180,8 @@ func (st *checking) decide(s *Session, now int64, checks []Check, o CheckOptions
 	return v, nil
 }
 
-// judge plans the decisions of all limits. plain reports that each passes and is written
-// in place.
+// judge plans the decisions of all limits. plain is set if each limit passes and its
+// state is written in place.
 func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions, out []Checked) (v Verdict, plain bool, err error) {
 	v, plain = Verdict{OK: !o.Denied, Binding: -1}, true
 	failed, failure := len(checks), error(nil)
@@ -215,8 +215,8 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 	return v, plain, nil
 }
 
-// resolve decides what becomes of all plans once the verdict is known, and reports
-// whether there is something to store.
+// resolve decides, once the verdict is known, what is stored of each plan, and reports
+// whether anything is.
 func (st *checking) resolve(s *Session, now int64, checks []Check, passed bool, out []Checked) (writes bool) {
 	for i := range checks {
 		if c := &checks[i]; c.Mode != algo.Off {
@@ -231,7 +231,7 @@ func (st *checking) resolve(s *Session, now int64, checks []Check, passed bool, 
 	return writes
 }
 
-// conclude picks the limit that stands for the call after its charge, and counts strikes.
+// conclude picks the limit to report for the call after its charge, and counts strikes.
 func (st *checking) conclude(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
 	if len(st.suspects) > 0 && !v.OK {
 		st.punish(s, now, checks, o, v, out)
@@ -249,7 +249,7 @@ func (st *checking) conclude(s *Session, now int64, checks []Check, o CheckOptio
 	}
 }
 
-// pass is decide if each limit passes and no entry moves.
+// pass is decide for the case that each limit passes and no entry moves.
 func (st *checking) pass(s *Session, now int64, checks []Check, out []Checked) (Verdict, error) {
 	v := Verdict{OK: true, Binding: -1}
 	for k := range st.n {
@@ -276,8 +276,8 @@ func (s *Session) weigh(w *weighed, now int64, c *Check) (err error) {
 	return s.evaluate(&w.plan, w.st, now, c.Cost, &w.opts)
 }
 
-// resolve decides what becomes of a limit's plan and fills in its answer, once the
-// verdict is known. all is set if the limit counts denied calls.
+// resolve decides, once the verdict is known, what is stored of a limit's plan, and fills
+// in its answer. all is set if the limit counts denied calls.
 func (s *Session) resolve(w *weighed, now int64, c *Check, passed, all bool, out *Checked) {
 	out.Over, out.Err = false, nil
 	switch {
@@ -302,7 +302,7 @@ func (s *Session) resolve(w *weighed, now int64, c *Check, passed, all bool, out
 	out.Decision = w.d
 }
 
-// ask plans the answer of the limit without a charge.
+// ask plans what the limit would answer, without a charge.
 func (s *Session) ask(w *weighed, now, cost int64) error {
 	opts := w.opts
 	opts.Peek = true
@@ -310,7 +310,7 @@ func (s *Session) ask(w *weighed, now, cost int64) error {
 	return s.evaluate(&w.plan, w.st, now, cost, &opts)
 }
 
-// bind picks the limit that stands for the call.
+// bind picks the limit to report for the call.
 func (v *Verdict) bind(checks []Check, out []Checked) {
 	var rooms int64
 	for i := range checks {
@@ -335,9 +335,9 @@ func (v *Verdict) bind(checks []Check, out []Checked) {
 	}
 }
 
-// waitsLonger reports whether the denial d of check c stands for the call, rather than
-// the denial other of check than. A wait for a slot stands only if no other limit denies.
-// It is an upper bound, since the holder may settle sooner.
+// waitsLonger reports whether d, the denial of check c, is reported for the call rather
+// than other, the denial of check than. A wait for a slot is reported only if no other
+// limit denies: it is an upper bound, since the holder may settle sooner.
 func waitsLonger(c *Check, d *algo.Decision, than *Check, other *algo.Decision) bool {
 	if d.RetryAfter != algo.Never && other.RetryAfter != algo.Never {
 		if mine, theirs := c.Limit.it.Decides == algo.Slots, than.Limit.it.Decides == algo.Slots; mine != theirs {
@@ -347,9 +347,9 @@ func waitsLonger(c *Check, d *algo.Decision, than *Check, other *algo.Decision) 
 	return d.BindsMoreThan(other)
 }
 
-// prolong gives the limit that stands for a denied call the longest wait of all limits
-// except slots: an earlier retry would be denied again. Until here, out has the wait of a
-// limit that had room and lost it when this call was counted.
+// prolong gives the limit reported for a denied call the longest wait of all limits
+// except slots: an earlier retry would be denied again. A limit may have lost its room
+// when this call was counted; until here, out[i] has its wait.
 func (v *Verdict) prolong(checks []Check, out []Checked) {
 	for i := range checks {
 		d := &out[i].Decision

@@ -14,20 +14,19 @@ const (
 	slewDivisor = 2000
 
 	// MaxSlew is the largest gap to wall time that is closed by slewing. A larger gap
-	// means that somebody set the machine's clock: Skew reports it and only Step closes
-	// it.
+	// means that somebody set the machine's clock. Skew reports such a gap, and only Step
+	// closes it.
 	MaxSlew = time.Second
 
 	// leastSleep is the shortest suspension of the machine that CatchUp corrects. It is
-	// well above the error of a reading, and no limit gains by less.
+	// well above the error of a reading, and too short to matter to a limit.
 	leastSleep = int64(time.Millisecond)
 )
 
 // Clock is the time of all decisions in unix ns. It starts at wall time, advances with
 // the monotonic clock, and is slewed towards wall time by at most 500 ppm. Only an
-// operator's Step makes it jump. The time in which the machine was suspended counts as
-// passed, although the monotonic clock leaves it out. Its methods are safe for concurrent
-// use.
+// operator's Step makes it jump. It includes the time in which the machine was suspended,
+// which the monotonic clock leaves out. Its methods are safe for concurrent use.
 type Clock struct {
 	// mono reads the monotonic clock; both reads it and wall time at once.
 	mono func() int64
@@ -38,15 +37,15 @@ type Clock struct {
 
 	line atomic.Pointer[timeline]
 
-	// mu orders the changes of line, whose readers need no lock. It guards slept, the
-	// suspension that line counts, -1 if unknown.
+	// mu orders the changes of line, which readers load without a lock. It guards slept:
+	// the suspension that line includes, -1 if unknown.
 	mu    sync.Mutex
 	slept int64
 }
 
-// timeline maps the monotonic clock to time. now = base + d, plus the part of gap that
-// 1/slewDivisor of d has closed; d is the time since mono. The correction ends when the
-// gap is closed, however late the next Discipline is.
+// timeline maps the monotonic clock to time. With d the time since mono, now is base + d
+// + d/slewDivisor, but corrects no more than gap. So the correction ends when the gap is
+// closed, however late the next Discipline is.
 type timeline struct {
 	mono, base, gap int64
 }
@@ -107,10 +106,10 @@ func (c *Clock) awake() {
 // CatchUp moves the clock forward by the time in which the machine was suspended since
 // the last call, and returns that time. Call it after a possible suspension.
 //
-// On Linux the monotonic clock stands still meanwhile, and CLOCK_BOOTTIME does not. Reading
-// that for every decision would need no correction, but takes a system call: 250 ns instead
-// of 25. Until the correction the clock is late, which grants nothing. If a host stops a
-// virtual machine without telling it, the lost time shows as a gap to wall time.
+// On Linux, the monotonic clock stops during a suspension, and CLOCK_BOOTTIME does not.
+// Reading that for every decision would take a system call: 250 ns instead of 25. Until
+// the correction the clock is late, which grants nothing. If a host stops a virtual
+// machine without telling it, the lost time shows as a gap to wall time.
 func (c *Clock) CatchUp() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -139,8 +138,8 @@ func (c *Clock) catchUp() time.Duration {
 	return time.Duration(d)
 }
 
-// Discipline corrects for a suspension, compares the clock with wall time, and starts to
-// close the gap unless it is above MaxSlew. Call it about once a second.
+// Discipline corrects for a suspension and compares the clock with wall time. It starts
+// to close the gap, unless that is above MaxSlew. Call it about once a second.
 func (c *Clock) Discipline() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -154,8 +153,8 @@ func (c *Clock) Discipline() {
 	c.line.Store(&timeline{mono: m, base: now, gap: gap})
 }
 
-// Skew returns how far wall time is ahead of the clock. Beyond MaxSlew, either way, an
-// operator should look.
+// Skew returns how far wall time is ahead of the clock. If it is beyond MaxSlew, in
+// either direction, an operator should look.
 func (c *Clock) Skew() time.Duration {
 	m, w := c.both()
 	return time.Duration(w - c.line.Load().at(m))

@@ -39,8 +39,8 @@ const (
 	maxExponent = 4933
 	minExponent = -4951
 
-	// vanishing is the exponent of 2 below which a number has only zeros in its
-	// first 17 decimals.
+	// vanishing is the exponent of 2 below which the first 17 decimals of a number are
+	// all 0.
 	vanishing = -60
 )
 
@@ -157,8 +157,8 @@ func (v Number) beyond() bool {
 	return v.f.Cmp(maxFloat.f) > 0 || v.f.Cmp(minFloat.f) < 0
 }
 
-// written returns v as it reads back from its text. Redis stores the text, so decimals
-// beyond the 17th are lost at each step, and a whole number becomes an integer again.
+// written returns v as it reads back from its text, since Redis stores the text. Decimals
+// after the 17th are lost at each step, and a whole number becomes an integer again.
 func (v Number) written() Number {
 	s := v.String()
 	if n, err := strconv.ParseInt(s, 10, 64); err == nil {
@@ -174,16 +174,16 @@ func (v Number) written() Number {
 // IncrOptions are the arguments of INCREX. By, Lower and Upper are all
 // integers (BYINT) or, with Float, anything that ParseFloat reads (BYFLOAT).
 type IncrOptions struct {
-	// Float adds as floats; otherwise By is added as an int64.
+	// Float adds as floats. Without it, By is added as an int64.
 	Float bool
 	// By is the increment, Integer(1) without BYINT and BYFLOAT.
 	By Number
-	// Lower and Upper bound the result, inclusively, when HasLower and HasUpper are set.
-	// Otherwise the type does: int64, or long double.
+	// Lower and Upper bound the result, inclusively, if HasLower and HasUpper are set.
+	// Otherwise the bounds are those of an int64 or a long double.
 	Lower, Upper       Number
 	HasLower, HasUpper bool
-	// Saturate stops a result at the bound that it would cross. Without it, such a call
-	// changes nothing.
+	// Saturate stops a result at the bound that it would cross. Without it, a call that
+	// would cross a bound changes nothing.
 	Saturate bool
 
 	// TTL is the time to live, in ns, that an applied increment gives the counter (EX,
@@ -226,11 +226,10 @@ func compare(a, b Number) int {
 	return a.float().Cmp(b.float())
 }
 
-// incr returns the value after o is applied to v (the zero Number for a missing key), and
-// by how much it grew. If write is false, the result is out of bounds without Saturate.
-// Then value is v, applied is 0, and neither value, time to live nor key may be touched.
-// Options must be valid. Errors: ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity,
-// ErrInfinite.
+// incr returns the value after o is applied to v, and by how much it grew. A missing key
+// is the zero Number. write is false if the result would be out of bounds, without
+// Saturate. Then value is v, applied is 0, and nothing may be written. Options must be
+// valid. Errors: ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity, ErrInfinite.
 func (v Number) incr(o *IncrOptions) (value, applied Number, write bool, err error) {
 	if o.Float {
 		return v.incrFloat(o)
@@ -309,7 +308,7 @@ func (v Number) incrFloat(o *IncrOptions) (value, applied Number, write bool, er
 	return Number{f: sum.float()}.written(), grown.written(), true, nil
 }
 
-// A counter's state is one word, an int64. For a fraction it is the text: a word with the
+// A counter's state is one word, an int64. A fraction is stored as text: a word with the
 // length, then the bytes, padded with zeros.
 
 // words returns the size of v's state.

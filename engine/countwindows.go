@@ -6,15 +6,15 @@ import "github.com/headgate-io/headgate/engine/algo"
 type Counted struct {
 	// Units is the count of the window after the step, Before the count before it.
 	Units, Before int64
-	// ResetAfter is the time until the window ends, in ns, above 0 also for an empty
-	// window.
+	// ResetAfter is the time until the window ends, in ns. It is above 0 for an empty
+	// window too.
 	ResetAfter int64
 }
 
-// CountWindows adds units to fixed windows of policies, as one atomic step. It denies
-// nothing, whatever the limits are. Negative units are given back. A count stays within 0
-// and 2^62-1. With Peek nothing is written. units and out correspond to checks, of which
-// only Key, Hash, Limit and Mode count; Cost must be 0. RL.TOP counts the step as a
+// CountWindows adds units to fixed windows of policies, as one atomic step. Negative
+// units are given back. It denies nothing, whatever the limits are. A count stays between
+// 0 and 2^62-1. With Peek nothing is written. units and out correspond to checks; only
+// their Key, Hash, Limit and Mode matter, and Cost must be 0. RL.TOP counts the step as a
 // denied call if an enforced limit is exceeded or has TooMuch set.
 //
 // Other state under the name of a counter is treated as by Check. Errors:

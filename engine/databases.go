@@ -9,13 +9,13 @@ import (
 type DatabaseStats struct {
 	// Keys is the number of keys, including expired ones that have not been reaped.
 	Keys int
-	// Expires is how many of them expire, and TTL the mean time until they do, in ns. In
-	// a table of more than sampledKeys keys both are estimates.
+	// Expires is how many of them expire, TTL their mean time to live in ns. In a table
+	// of more than sampledKeys keys both are estimates.
 	Expires int
 	TTL     int64
 }
 
-// sampledKeys is how many keys DatabaseStats looks at, at 0.1 µs each.
+// sampledKeys is how many keys DatabaseStats looks at. Each takes 0.1 µs.
 const sampledKeys = 10_000
 
 // DatabaseStats returns the statistics of each database. It takes up to a millisecond.

@@ -18,9 +18,9 @@ type Digest struct {
 	Keys int
 }
 
-// Digest sums up the keys that have not expired at engine time now, a few hundred at a
-// hold of their shard. If the table changes meanwhile, the digest is of no single
-// instant. A sealed table is read too.
+// Digest sums up the keys that have not expired at engine time now. It locks a shard for
+// a few hundred keys at a time, so it shows no single instant if the table changes
+// meanwhile. A sealed table is read too.
 func (e *Engine) Digest(now int64) Digest {
 	var d Digest
 	var sum [sha256.Size / 8]uint64

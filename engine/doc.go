@@ -1,19 +1,19 @@
-// Package engine decides whether a key may take so many units of a limit now, and what is
-// left. It knows no connection and no protocol. Below Session it has no clock: now is an
-// argument, in Unix ns.
+// Package engine decides whether a key may take some units of a limit now, and what is
+// left. It knows no connections and no protocol. Below Session it reads no clock: now is
+// an argument, in Unix ns.
 //
 // The types:
 //
-//   - Engine holds the state of every limit, in a table of package shard, and does its
-//     upkeep: see Run.
+//   - Engine holds the state of every limit, in a table of package shard, and maintains it:
+//     see Run.
 //   - Session decides, for one event loop or one goroutine: Decide on a key, DecideAll on
 //     several in one step, Check on the limits of policies, Acquire, IncrEx and the
 //     commands on keys. Isolate makes several calls one step.
 //   - Package algo has the algorithms. Limit is what a key is checked against; Options
 //     are the parts of a call that are not its limit; Decision is the answer.
 //   - Replica replicates an Engine: it cuts, applies and undoes effects, and writes and
-//     restores snapshots. If an engine is replicated, only the leader's decides; those of
-//     the other nodes are sealed.
+//     restores snapshots. Of replicated engines only the leader's decides; the others are
+//     sealed.
 //   - Local decides on a node's share of each limit while there is no leader. Empty
 //     answers as if every limit were full, and Backstop bounds what it admits.
 //   - Clock is monotonic time that follows the wall clock.
@@ -23,19 +23,19 @@
 //
 // # Concurrency
 //
-// Engine, Local, Empty, Backstop and Clock are safe for concurrent use. A Session is not;
-// any number of sessions work on one Engine. The log calls a Replica, one call at a time,
-// beside the sessions. A decision on a known key takes the lock of its shard. It takes no
-// other contended lock if its session has used the limit lately. Several shards are
-// locked in ascending order.
+// Engine, Local, Empty, Backstop and Clock are safe for concurrent use. A Session is not,
+// but any number of sessions work on one Engine. The log calls a Replica, one call at a
+// time, while sessions work. A decision on a known key locks its shard. It takes no other
+// contended lock if its session has used the limit lately. Several shards are locked in
+// ascending order.
 //
 // # Caveats
 //
-// New starts no goroutine. Without Run, expired keys are not reaped and the clock does
-// not follow wall time, but decisions are right. A sealed engine decides nothing: a
-// session's calls return ErrSealed. A key holds one kind of state. A call of another kind
-// gets ErrWrongType until the state has expired or is deleted. A Session caches limits
-// and must be closed.
+// New starts no goroutine. Without Run, decisions are right, but expired keys are not
+// reaped and the clock does not follow wall time. On a sealed engine a session's calls
+// return ErrSealed. A key holds one kind of state: a call of another kind gets
+// ErrWrongType until the state has expired or is deleted. A Session caches limits and
+// must be closed.
 //
 // DESIGN.md beside this file has the data flow, the invariants, replication and the
 // reasons; docs/algorithms.md has the rules as users see them.

@@ -5,8 +5,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Endless is the result of a walk over the table for counters that never expire: integers
-// without a time to live. INCR leaves one when the EXPIRE that should follow it is lost.
+// Endless is what a walk over the table has found of counters that never expire: integers
+// without a time to live. INCR leaves such a counter if the EXPIRE after it is lost.
 type Endless struct {
 	Keys     int // keys looked at
 	Counters int // integers among them
@@ -21,9 +21,9 @@ type EndlessCounter struct {
 	Value int64
 }
 
-// EndlessCounters looks at keys of all databases: all of them, or about look of them if
-// there are more. It goes on where the last call ended. The sample holds at most most
-// counters. It locks a shard for as long as Scan does.
+// EndlessCounters looks at about look keys of all databases, or at all keys if there are
+// fewer. It goes on where the last call ended. The sample holds at most most counters. A
+// shard is locked for as long as in Scan.
 func (e *Engine) EndlessCounters(look, most int) Endless {
 	var found Endless
 	now, cursor, around := e.Now(), uint64(0), false

@@ -8,14 +8,14 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// EndHolds ends the reservations whose keys begin with a prefix and for which ended
-// returns true: open ones, and those that may be committed late. Nothing is given back, a
-// settlement returns ErrNoHold, and their slots become free. Settled reservations and
-// names of calls stay known. It returns the number of ended reservations.
+// EndHolds ends reservations whose keys begin with a prefix and for which ended returns
+// true. These are open ones, and those that may be committed late. Nothing is given back,
+// a settlement returns ErrNoHold, and their slots become free. Settled reservations and
+// names of calls stay known. It returns how many have ended.
 //
-// It walks the whole table, a few hundred keys of a shard at a time. So neither an event
-// loop nor a step may call it. Reservations made meanwhile may end too, or stay. Errors:
-// ErrSealed; some may have ended then.
+// It walks the whole table, a few hundred keys of a shard at a time. So it must not be
+// called by an event loop or in a step. Reservations made meanwhile may end too, or stay.
+// After ErrSealed, some may have ended.
 func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *reservation.Record) bool) (n int, err error) {
 	if s.e.Reservations() == 0 {
 		return 0, nil

@@ -28,17 +28,17 @@ const (
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
 type Config struct {
-	// Shards is the number of locks and tables, a power of two; 0 is shard.DefaultShards.
-	// New makes fewer if MaxBytes is below shardBytes for each.
+	// Shards is the number of shards, a power of two; 0 is shard.DefaultShards. New makes
+	// fewer if MaxBytes is below shardBytes for each.
 	Shards int
-	// MaxBytes bounds the accounted memory of the table and of the limits that its keys
-	// name; 0 is no bound.
+	// MaxBytes bounds the accounted memory of the table and of its keys' limits; 0 is no
+	// bound.
 	MaxBytes int64
 	// Evict makes room at MaxBytes by forgetting the keys closest to full quota. Without
 	// it, calls that need a new key return ErrFull.
 	Evict bool
-	// LogMaxEntries is the largest limit of the log algorithm and bounds the
-	// (timestamp, cost) pairs of a key; 0 is DefaultLogMaxEntries.
+	// LogMaxEntries bounds the limit of the log algorithm, and the (timestamp, cost)
+	// pairs of a key; 0 is DefaultLogMaxEntries.
 	LogMaxEntries int
 	// TopK is how many keys each ranking of RL.TOP reports; 0 is DefaultTopK.
 	TopK int
@@ -60,13 +60,13 @@ type Engine struct {
 	topK          int
 	tops          tops
 
-	// memory guards maxBytes and evict, the bound that the table has while it decides.
+	// memory guards maxBytes and evict, the memory bound of a table that decides.
 	memory   sync.Mutex
 	maxBytes int64
 	evict    bool
 
-	// replica is nil for an engine that is not replicated. sealed is read with a shard's
-	// lock held: a session refuses to decide while it is true.
+	// replica is nil for an engine that is not replicated. sealed makes sessions refuse
+	// to decide; they read it with a shard locked.
 	replica *Replica
 	sealed  atomic.Bool
 
@@ -108,8 +108,8 @@ func New(c Config) *Engine {
 	return e
 }
 
-// shardBytes is the least memory of a shard: a chunk of 16 KiB for each of a few sizes of
-// keys. A smaller shard would waste most of it.
+// shardBytes is the least memory of a shard. For each of a few sizes of keys it has a
+// chunk of 16 KiB, of which a smaller shard would waste most.
 const shardBytes = 256 << 10
 
 // shards returns the number of shards to make.
@@ -137,17 +137,18 @@ func (e *Engine) validate(l algo.Limit) error {
 }
 
 const (
-	// sweepTurn is the longest, sweepLeast the shortest time of a turn over all shards if
-	// little has expired. An expired key may still be counted for about that long. A turn
-	// over ten million keys is about 60 000 holds of about a microsecond each.
+	// sweepTurn is the longest, sweepLeast the shortest time of a turn over all shards
+	// while little has expired. Counts may include an expired key for about as long. A
+	// turn over ten million keys locks a shard about 60 000 times, for about a
+	// microsecond each.
 	sweepTurn  = 10 * time.Second
 	sweepLeast = 200 * time.Millisecond
 	// sweepTick is how often the sweeper continues. sweepShare is its share of its
-	// thread's time, unless a turn would take longer than sweepTurn.
+	// thread's time; it takes more if a turn would last longer than sweepTurn.
 	sweepTick  = 20 * time.Millisecond
 	sweepShare = 100
-	// sweepBusy is how long the sweeper works at once while much is expiring, and
-	// sweepRest how long it then pauses.
+	// While much is expiring, the sweeper works for sweepBusy at once, then pauses for
+	// sweepRest.
 	sweepBusy = 2 * time.Millisecond
 	sweepRest = 2 * time.Millisecond
 	// disciplineEvery is how often the clock compares itself to wall time.
@@ -209,9 +210,9 @@ func (e *Engine) collectLimits() {
 	e.limits.drop(idle, kept)
 }
 
-// sweep reaps shard i and the next ones: those due at this tick, within the sweeper's
-// share of time. While a quarter of a shard's keys is expired it goes on, up to
-// sweepBusy. It returns the next shard and how long to rest.
+// sweep reaps the shards due at this tick, from i on, within the sweeper's share of time.
+// While a quarter of a shard's keys has expired it goes on, up to sweepBusy. It returns
+// the next shard and how long to pause.
 func (e *Engine) sweep(i int) (next int, rest time.Duration) {
 	begin := time.Now()
 	now := e.passed()
@@ -236,9 +237,8 @@ func (e *Engine) sweep(i int) (next int, rest time.Duration) {
 }
 
 // passed returns the time by which expired keys may disappear without an effect. On a
-// replica that is the clock of the last batch that is committed and applied here. With a
-// later clock, this node would lack the base of a delta made by a node whose clock is
-// behind.
+// replica it is the clock of the last batch that is committed and applied here. With a
+// later time, this node could lack the base of a delta from a node whose clock is behind.
 func (e *Engine) passed() int64 {
 	if e.replica == nil {
 		return e.Now()
@@ -256,8 +256,8 @@ type Stats struct {
 // Stats returns current figures. Bytes includes the cost of limits.
 func (e *Engine) Stats() Stats { return Stats{Stats: e.table.Stats(), Limits: e.limits.len()} }
 
-// SetMemory changes the bound on accounted memory and what happens at it, as in Config. A
-// sealed table has no bound until it decides: only the leader evicts.
+// SetMemory changes MaxBytes and Evict of Config. A sealed table has no bound: only the
+// leader evicts.
 func (e *Engine) SetMemory(maxBytes int64, evict bool) {
 	e.memory.Lock()
 	defer e.memory.Unlock()

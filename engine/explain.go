@@ -15,10 +15,10 @@ type Explanation struct {
 	algo.Usage
 	// Capacity is the size of a full limit.
 	Capacity, Remaining int64
-	// NextAfter is when one more unit than Remaining will be available, ResetAfter when
-	// all will be; 0 if they are already.
+	// NextAfter is the wait until one more unit than Remaining is available, ResetAfter
+	// until all are; 0 if they are already.
 	NextAfter, ResetAfter int64
-	// ExpiresAfter is when the key is forgotten, unless it is Persistent.
+	// ExpiresAfter is the wait until the key is forgotten, unless it is Persistent.
 	ExpiresAfter int64
 	Persistent   bool
 	// Bytes is the accounted memory of the key.
@@ -27,8 +27,8 @@ type Explanation struct {
 	// State is a hash of the stored state: different hashes mean different states.
 	State uint64
 
-	// Quota is set if units are taken from the key: only then do Used, Capacity and the
-	// fields after it mean something.
+	// Quota is set if units are taken from the key. Without it, Used, Capacity and the
+	// fields after it mean nothing.
 	Quota bool
 	// Encoding is the name of the value's encoding in OBJECT ENCODING.
 	Encoding string
@@ -54,7 +54,7 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err er
 	return x, ok, err
 }
 
-// forecast fills in what calls would get, from the decisions themselves.
+// forecast fills in what calls would get, by asking for decisions.
 func (x *Explanation) forecast(capacity int64, ask func(cost int64) algo.Decision) {
 	x.Capacity = capacity
 	x.Remaining = max(capacity-x.Used, 0)

@@ -7,19 +7,19 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Flush forgets every key of all databases, of all shards at one instant. System records
+// Flush forgets every key of all databases, in all shards at one instant. System records
 // stay. It replicates as one record, in one cut with the session's other decisions of the
-// same step. Errors: ErrSealed, ErrNotIsolated in a step that does not hold the whole
-// table, ErrUndoFull; nothing has changed then.
+// same step. Errors, after which nothing has changed: ErrSealed, ErrUndoFull, and
+// ErrNotIsolated in a step that does not hold the whole table.
 func (s *Session) Flush() error {
 	_, err := s.flush(func() bool { return true })
 	return err
 }
 
-// FlushDatabase forgets every key of the session's database. With database 0, which has
-// the counters of policies, it also forgets all reservations and offences. If no other
-// database has keys, it is Flush. Otherwise it walks over the table, some keys at a hold
-// of a shard: keys that come meanwhile may stay or go. Errors are those of Flush.
+// FlushDatabase forgets every key of the session's database. Database 0 has the counters
+// of policies, so with it all reservations and offences go too. If no other database has
+// keys, it is Flush. Otherwise it walks over the table, a few keys of a shard at a time:
+// keys that come meanwhile may stay or go. Errors are those of Flush.
 func (s *Session) FlushDatabase() error {
 	alone := func() bool {
 		n := s.e.DatabaseLen(s.db)
@@ -45,8 +45,8 @@ func (s *Session) FlushDatabase() error {
 	return nil
 }
 
-// flush empties all shards if wanted, called with all of them locked, returns true. It
-// reports whether it did.
+// flush locks all shards and calls wanted. If that returns true, it empties the shards
+// and returns true.
 func (s *Session) flush(wanted func() bool) (done bool, err error) {
 	if s.step.isolated {
 		return s.flushHeld(wanted)
@@ -80,8 +80,8 @@ func (s *Session) detach() (unkept []*shard.Contents) {
 	return unkept
 }
 
-// flushHeld is flush in a step that holds the whole table. In a step that may be rolled
-// back it deletes key by key, as far as the undo has room.
+// flushHeld is flush in a step that holds the whole table. If the step may be rolled
+// back, it deletes each key by itself, while the undo has room.
 func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 	switch {
 	case !s.step.whole:
@@ -106,13 +106,13 @@ func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 	return true, nil
 }
 
-// undoneKeys bounds the keys of a flush that may be rolled back. It holds the table
-// meanwhile, and takes a microsecond or two a key to delete and restore.
+// undoneKeys bounds the keys of a flush that may be rolled back. The table is locked
+// meanwhile, and each key takes a microsecond or two to delete and restore.
 const undoneKeys = 10_000
 
 func (s *Session) tooManyToUndo() bool { return s.step.undo.on && s.e.Len() > undoneKeys }
 
-// flushShard deletes the entries of a shard that are wanted, some at a hold of its lock.
+// flushShard deletes the wanted entries of a shard, a few at each hold of its lock.
 func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 	sh := s.e.table.Shard(i)
 	remove := func(ent shard.Entry) bool {
@@ -141,9 +141,9 @@ func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 	return err
 }
 
-// discarded holds contents of shards that nobody will need again. One goroutine gives
-// back their references to limits, and ends when none are left. That takes time in
-// proportion to their keys, and neither commits nor Apply wait for it.
+// discarded holds contents of shards that are no longer needed. One goroutine gives back
+// their references to limits, and ends when none are left. That takes time in proportion
+// to the keys, but commits and Apply do not wait for it.
 type discarded struct {
 	mu      sync.Mutex // guards the fields below
 	waiting []*shard.Contents

@@ -7,9 +7,9 @@ import (
 
 // IncrEx grows the counter of key within bounds and sets its time to live, as INCREX of
 // Redis 8.8 does. It returns the counter's value and by how much it grew. If the result
-// would be out of bounds that is 0, and value, time to live and key stay as they were.
-// Errors: those of IncrOptions.Validate, ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity,
-// ErrWrongType, ErrFull.
+// would be out of bounds, it grows by 0, and its time to live stays. Errors: those of
+// IncrOptions.Validate, ErrNotInteger, ErrIncrOverflow, ErrIncrInfinity, ErrWrongType,
+// ErrFull.
 func (s *Session) IncrEx(now int64, key []byte, o *IncrOptions) (value, applied Number, err error) {
 	if err := o.Validate(); err != nil {
 		return Number{}, Number{}, err

@@ -1,7 +1,7 @@
 package engine
 
-// Integer returns the value of a counter that is kept as a number: a text that is the
-// shortest form of an int64. ok is false for another text, and for an absent value.
+// Integer returns the value of a counter that is stored as a number, because its text is
+// the shortest form of an int64. ok is false for other texts and for an absent value.
 func (v *Value) Integer() (n int64, ok bool) {
 	if !v.integer {
 		return 0, false
@@ -12,9 +12,8 @@ func (v *Value) Integer() (n int64, ok bool) {
 // SetInteger is Set of a counter to n.
 func (v *Value) SetInteger(n int64) error { return v.setInteger(n) }
 
-// Add adds n to a counter, 0 if it is absent, and returns the sum: see
-// Session.Incr. Errors: ErrNotInteger, ErrIncrDecrOverflow, ErrFull; nothing has
-// changed then.
+// Add adds n to a counter and returns the sum: see Session.Incr. An absent counter is 0.
+// Errors: ErrNotInteger, ErrIncrDecrOverflow, ErrFull; nothing has changed then.
 func (v *Value) Add(n int64) (sum int64, err error) {
 	if !v.p.live {
 		return n, v.setInteger(n)

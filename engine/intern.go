@@ -18,10 +18,9 @@ const (
 	// internChunk limits are allocated together, so that an id finds its limit through a
 	// few loads and no lock.
 	internChunk = 1024
-	// maxInterned is how many limits sessions may bring the table to: 335 MB. Limits are
-	// part of maxmemory, and may take half of it, or minInterned of them. A deployment
-	// with a limit for each customer stays far below it. Replicated limits are never
-	// refused.
+	// maxInterned bounds the limits that sessions may intern: they take 335 MB. They
+	// count for maxmemory, and may take half of it, but always minInterned limits. A
+	// limit for each customer stays far below that. Replicated limits are never refused.
 	maxInterned = 1 << 20
 	minInterned = 1 << 10
 	// internedBytes is what one interned limit costs: the entry, its share of
@@ -35,15 +34,15 @@ const (
 type interned struct {
 	algo.Rule
 	id uint32
-	// refs counts the records that carry id, and the sessions and policies that hold it.
+	// refs counts the records that carry id, and the sessions and policies that use it.
 	// It is far below 0 once the limit is forgotten.
 	refs atomic.Int64
 	// asked, guarded by interner.mu, is set by acquire and cleared by idle.
 	asked bool
 }
 
-// forgotten is the value of refs of a limit that is dropped. A check that still has the
-// limit sees by it that it must not be used: see Session.claim.
+// forgotten is the value of refs of a forgotten limit. It tells a check that still has
+// the limit not to use it: see Session.claim.
 const forgotten = math.MinInt64 / 2
 
 // refer takes the reference of a record that has come into the table. The shard's lock
@@ -63,8 +62,8 @@ type interner struct {
 	chunks atomic.Pointer[[]*internedChunk]
 
 	// collecting is held from idle to drop: two collectors would forget a limit twice. An
-	// undo holds it too, because it gives records references to limits that nobody has
-	// asked for.
+	// undo holds it too, because it gives records references to limits that otherwise
+	// have none.
 	collecting sync.Mutex
 
 	// mu guards the fields below.
@@ -72,11 +71,11 @@ type interner struct {
 	byLimit map[algo.Limit]*interned
 	free    []uint32
 	next    uint32
-	// bound is how many limits sessions may bring: see interner.limit.
+	// bound is how many limits sessions may intern: see interner.limit.
 	bound int
 	// charge adds to the table's memory account.
 	charge func(bytes int64)
-	// collectNext and crowdedAt are the sizes of grown and crowded.
+	// collectNext and crowdedAt are the thresholds of grown and crowded.
 	collectNext, crowdedAt int
 }
 
@@ -125,8 +124,8 @@ func (in *interner) acquire(l algo.Limit) (*interned, error) {
 	return in.refer(l), nil
 }
 
-// acquireReplicated is acquire without a bound. The leader's keys have the limit, and a
-// node that refused it could not go on.
+// acquireReplicated is acquire without a bound. The leader's keys have the limit, so a
+// node cannot refuse it.
 func (in *interner) acquireReplicated(l algo.Limit) *interned {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -169,17 +168,17 @@ func (in *interner) slot(id uint32) *atomic.Pointer[interned] {
 }
 
 // grown reports whether there are enough limits to make collecting worthwhile: twice as
-// many as the last collection left, so that the work stays linear. It is never more than
-// a quarter of the way to the bound, so that sessions do not meet the bound first.
+// many as the last collection left, so that the work stays linear. A quarter of the way
+// from there to the bound is enough too, so that sessions do not meet the bound first.
 func (in *interner) grown() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	return len(in.byLimit) >= in.collectNext
 }
 
-// crowded reports whether there are so many limits that Apply must collect, which no
-// bound stops. That is a quarter of the bound more than sessions may have, or than the
-// last collection left.
+// crowded reports whether Apply must collect limits, since no bound stops Apply. It must
+// if there are a quarter of the bound more than sessions may have, or than the last
+// collection left.
 func (in *interner) crowded() bool {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -200,8 +199,8 @@ func (in *interner) idle() []*interned {
 	return found
 }
 
-// drop forgets the idle limits that nobody has asked for since. It keeps those in kept:
-// an undo record names a limit without a reference. collecting must be held.
+// drop forgets the idle limits that nobody has asked for since, except those in kept,
+// which undo records name without a reference. collecting must be held.
 func (in *interner) drop(idle []*interned, kept map[uint32]bool) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

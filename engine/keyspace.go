@@ -5,8 +5,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// visit runs fn on the live entry of key, with its shard locked, and reports whether
-// there was one. fn must not change it.
+// visit locks the shard of key and runs fn on its live entry, which fn must not change.
+// It reports whether there is one.
 func (s *Session) visit(now int64, key []byte, fn func(ent shard.Entry)) (bool, error) {
 	hash := s.hash(key)
 	sh, err := s.look(hash)
@@ -38,8 +38,8 @@ func (s *Session) change(now int64, key []byte, fn func(sh *shard.Shard, ent sha
 	return true, nil
 }
 
-// counts reports whether an entry holds a state that still matters. It must not have
-// expired, and no edit may have voided it as a policy's counter.
+// counts reports whether an entry has a state that still matters: it has not expired, and
+// no edit has voided it as a policy's counter.
 func (s *Session) counts(ent shard.Entry, now int64) bool { return !ent.Expired(now) && !s.e.void(ent) }
 
 // Exists reports whether key holds a state that still matters.
@@ -61,12 +61,12 @@ func (s *Session) Delete(now int64, key []byte) (bool, error) {
 		return false, nil
 	}
 	counted := s.counts(ent, now)
-	sh.Delete(ent) // a void one is in the way of other kinds
+	sh.Delete(ent) // delete a void one too: other kinds need its place
 	return counted, nil
 }
 
 // Deadline returns the engine time in ns at which key expires. ok is false if there is no
-// such key. persistent is true for a counter without TTL.
+// such key. persistent is set for a counter without a time to live.
 func (s *Session) Deadline(now int64, key []byte) (at int64, persistent, ok bool, err error) {
 	ok, err = s.visit(now, key, func(ent shard.Entry) { at = ent.Deadline() })
 	return at, ok && at == NoExpiry, ok, err
@@ -84,8 +84,8 @@ const (
 )
 
 // Expire makes a counter end at engine time at, in ns, and reports whether it did. A time
-// that has passed deletes the counter. A limiter's key expires by its state, so Expire
-// leaves it alone and returns false, as for a missing key.
+// that has passed deletes the counter. A limit's state determines when its key expires.
+// So Expire leaves such a key alone and returns false, as for a missing key.
 func (s *Session) Expire(now int64, key []byte, at int64, cond ExpireCondition) (set bool, err error) {
 	_, err = s.change(now, key, func(sh *shard.Shard, ent shard.Entry) {
 		if !s.kind(ent).IsData() || !cond.allows(ent.Deadline(), at) {
@@ -142,12 +142,12 @@ func (s *Session) kind(ent shard.Entry) algo.Algorithm {
 	return s.e.limits.get(ent.Meta()).Limit.Algorithm
 }
 
-// Scan calls fn with live keys of the session's database from cursor on, about count of
-// them. It returns the cursor to go on from, 0 at the end. Cursors stay below 2^53. A key
-// that exists from the first call to the last is passed to fn at least once. A call may
-// pass none and not be the last, since it looks at keys of other databases too. key is
-// valid during fn only; fn must not call the engine. Errors: ErrNotIsolated in a step
-// that isolates only some keys.
+// Scan calls fn with about count live keys of the session's database, from cursor on. It
+// returns the next cursor, 0 at the end; cursors stay below 2^53. A key that exists from
+// the first call to the last is passed to fn at least once. Scan also looks at keys of
+// other databases, so a call may pass no key and not be the last. key is valid during fn
+// only; fn must not call the engine. Errors: ErrNotIsolated in a step that isolates only
+// some keys.
 func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind algo.Algorithm)) (next uint64, err error) {
 	if s.step.isolated && !s.step.whole {
 		return 0, ErrNotIsolated
@@ -176,8 +176,8 @@ func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err
 	return key, ok, nil
 }
 
-// boundedHold is how many keys of a shard a walk over the table looks at before it
-// releases the shard's lock.
+// boundedHold is how many keys of a shard a walk over the table looks at in one hold of
+// the lock.
 const boundedHold = 256
 
 // Len returns the number of keys of all databases. As in Redis, it includes expired keys

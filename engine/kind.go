@@ -5,23 +5,21 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// traits is what one kind of state adds in this package to what its algorithm says. All
-// other code treats states alike: cuts, snapshots, undo and digests copy deadline and
-// words whole, and ask no row. DESIGN.md says how to add a kind.
-//
-// A function that a kind does not use is nil.
+// traits is what this package knows of a kind of state beyond its algorithm. A function
+// that the kind does not use is nil. All other code treats all states alike: cuts,
+// snapshots, undo and digests copy deadline and words. DESIGN.md says how to add a kind.
 type traits struct {
-	// sized marks a state that is read by its number of words: a larger record would be
-	// misread.
+	// sized is set if the number of words determines the meaning of a state. Then a
+	// larger record would be misread.
 	sized bool
-	// pressure and describe are set for kinds that no limit decides by; for other kinds
+	// pressure and describe are set for kinds that no limit decides by; for other kinds,
 	// their rule answers. pressure returns how much of its quota a key has used: see
 	// Engine.pressure. describe fills in the raw state.
 	pressure func(ent shard.Entry, now int64) uint32
 	describe func(x *Explanation, ent shard.Entry)
 }
 
-// rows has a row for each Algorithm that differs from bare.
+// rows has a row for each Algorithm whose traits are not bare.
 var rows = [...]traits{
 	algo.Counter:       {sized: true, pressure: valuePressure, describe: describeCounter},
 	algo.Hash:          {sized: true, pressure: valuePressure, describe: describeCollection},

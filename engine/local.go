@@ -8,9 +8,10 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// ErrNotLocal is returned for calls that a node must not decide on its own share. These
-// are refunds, forced charges, and calls on limits in which it has no share. So are costs
-// that only the whole limit can hold, and calls beyond the bounds of its memory.
+// ErrNotLocal is returned for a call that a node must not decide on its own share: a
+// refund, a forced charge, a call on a limit in which it has no share. It is also
+// returned for a cost that only the whole limit can hold, and for a call beyond the
+// bounds of its memory.
 var ErrNotLocal = errors.New("not decided without a leader")
 
 const (
@@ -21,23 +22,22 @@ const (
 )
 
 // Local decides on a node's share of each limit while there is no leader. It never
-// changes the replicated table. At a key's first use it reads what is left there and
-// takes one voter's share. It refills that at the same share of the rate. It remembers
-// the units that it admits, and the leader is charged them afterwards: see Take and
+// changes the replicated table. When a key is first used, it reads what is left of the
+// limit and takes one voter's share. That refills at the same share of the rate. Local
+// remembers the units that it admits; the leader is charged with them later: see Take and
 // Session.ChargeOnce.
 //
-// If all N voters are cut off from each other, together they admit at most what was left
-// plus what refills. k of them beside a live leader admit at most limit*(1+k/N). A limit
-// below N cannot be shared: one voter, chosen by the key, has all of it and the others
+// If all N voters are cut off from each other, they admit together at most what was left
+// plus what refills. Beside a live leader, k of them admit at most limit*(1+k/N). A limit
+// below N cannot be shared: one voter, chosen by the key, has all of it, and the others
 // deny.
 //
 // A cost above the share is not decided, even if the whole limit could hold it: Never
-// would be wrong as soon as there is a leader. A share of a token limit has N times the
-// period and 1/N of the burst, a share of a window 1/N of the limit. N and the rank are
-// fixed when the gap begins.
+// would be wrong once there is a leader. A share of a token limit has N times the period
+// and 1/N of the burst, a share of a window 1/N of the limit. N and the rank are fixed
+// when the gap begins.
 //
-// Methods are safe for concurrent use. A gap is too rare and too short to need more than
-// one lock.
+// Methods are safe for concurrent use. One lock is enough, since a gap is rare and short.
 type Local struct {
 	e *Engine
 
@@ -75,8 +75,8 @@ func NewLocal(e *Engine) *Local {
 }
 
 // Begin starts a gap: shares are taken anew from the replicated table. voters is how many
-// nodes share each limit, and rank which of them this is, from 0. Charges of earlier gaps
-// are kept.
+// nodes share each limit, and rank is this node's number among them, from 0. Charges of
+// earlier gaps are kept.
 func (l *Local) Begin(voters, rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -87,8 +87,8 @@ func (l *Local) Begin(voters, rank int) {
 }
 
 // Decide is Session.DecideAll, or with one segment Session.Decide, on this node's shares.
-// All limits must name one database. The limits in the decisions are the shares'. Errors
-// are those of Session's methods and ErrNotLocal, also in place of ErrFull.
+// All limits must be of one database. The decisions name the limits of the shares. Errors
+// are those of Session's methods and ErrNotLocal, which also replaces ErrFull.
 func (l *Local) Decide(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -141,8 +141,8 @@ func (l *Local) decide(now int64, segs []Segment, o *algo.Options, out []algo.De
 	return binding, nil
 }
 
-// share returns the overlay's segment for seg, and makes its counter at the key's first
-// use. mu must be held.
+// share returns the overlay's segment for seg. At the key's first use it makes the
+// counter. mu must be held.
 func (l *Local) share(now int64, seg Segment) (Segment, error) {
 	if l.spent[spender{string(seg.Key), seg.Limit}] == nil && len(l.order) >= localKeys {
 		return Segment{}, ErrNotLocal
@@ -165,7 +165,7 @@ func (l *Local) share(now int64, seg Segment) (Segment, error) {
 	return Segment{seg.Key, limit, seg.Cost}, nil
 }
 
-// left reads what remains of a limit in the replicated table, even if that is sealed.
+// left returns what remains of a limit in the replicated table, even if that is sealed.
 func (l *Local) left(now int64, seg Segment) (int64, error) {
 	it, err := l.look.rule(seg.Limit)
 	if err != nil {
@@ -202,8 +202,8 @@ func (l *Local) divide(seg Segment) (share algo.Limit, voters int64, err error) 
 	return share, l.voters, nil
 }
 
-// rankOf chooses the voter that has a limit too small to share. Every node chooses the
-// same.
+// rankOf chooses the voter that has all of a limit too small to share. Every node chooses
+// the same one.
 func rankOf(key []byte, voters int64) int64 {
 	h := fnv.New64a()
 	h.Write(key)
@@ -230,8 +230,7 @@ func (l *Local) spending(name spender) *spending {
 	return s
 }
 
-// Take removes the consumption of up to n limits of keys and returns it, to be charged
-// once.
+// Take removes the consumption of up to n limits of keys and returns it for ChargeOnce.
 func (l *Local) Take(n int) []Charge {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -12,7 +12,7 @@ import (
 // localTogether is how many keys one call of Local.Count may use.
 const localTogether = 64
 
-// counted is the state of a counter at one time. The zero value is an absent counter.
+// counted is a counter at one point in time. The zero value is an absent counter.
 type counted struct {
 	live            bool
 	value, deadline int64
@@ -55,8 +55,8 @@ func (c *CountStep) Set(key []byte, onlyNew bool, set func()) error {
 	return nil
 }
 
-// run runs a step on a session of e, and reports whether its keys were counters before
-// and are now.
+// run runs a step on a session of e, and reports whether its keys were counters before it
+// and are after it.
 func (c *CountStep) run(fn func(*CountStep) error) (ok bool) {
 	c.keys = slices.CompactFunc(slices.SortedFunc(slices.Values(c.keys), bytes.Compare), bytes.Equal)
 	n := len(c.keys)
@@ -87,15 +87,17 @@ func (c *CountStep) holding(fn func(*CountStep) error) error {
 }
 
 // Count runs a step on counters, such as INCR and EXPIRE, on this node's copies of keys
-// of a database. Each is copied from the replicated table at its first use. Count
-// remembers by how much they have grown, and when they expire: see Take.
+// of a database. Each key is copied from the replicated table at its first use. Count
+// remembers how much the counters have grown, and when they expire: see Take.
 //
 // A counter states no limit that could be shared. So N nodes cut off from each other
 // admit together at most N times as much as a limit over such a counter allows.
 //
-// The error is ErrNotLocal, and nothing has changed then. A key holds anything but an
-// integer, before or after the step. Or there are too many keys, or no room for them. Or
-// fn returned ErrNotLocal or ErrFull.
+// The error is ErrNotLocal, and nothing has changed then. Its causes:
+//
+//   - a key is not an integer, before or after the step
+//   - too many keys, or no room for them
+//   - fn returned ErrNotLocal or ErrFull
 func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) error) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -119,7 +121,7 @@ func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) er
 	return nil
 }
 
-// counterIn is the rule of the counters of a database.
+// counterIn is the limit that the counters of a database carry.
 func counterIn(db uint8) algo.Limit { return algo.Limit{Algorithm: algo.Counter, DB: db} }
 
 // counterOf reads a counter of an engine, even a sealed one. ok is false if the key is
@@ -148,7 +150,7 @@ func (c counted) state(db uint8) keyState {
 	return keyState{true, counterIn(db), c.deadline, binary.LittleEndian.AppendUint64(nil, uint64(c.value))}
 }
 
-// copy brings a counter of the session's database onto the overlay at its first use. mu
+// copy copies a counter of the session's database to the overlay at its first use. mu
 // must be held.
 func (l *Local) copy(now int64, key []byte) error {
 	db := l.session.db
@@ -173,7 +175,7 @@ func (l *Local) copy(now int64, key []byte) error {
 	return nil
 }
 
-// count remembers the change of a counter, which got an initial value if it was absent.
+// count remembers the change of a counter, and the initial value of one that was absent.
 // mu must be held.
 func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 	if was == is {
@@ -185,7 +187,7 @@ func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 	case !was.live: // its charges have expired
 		s.units, s.initial, s.known, s.deadline = 0, initial, 0, is.deadline
 		was.value = initial
-	case s.deadline <= now: // it has expired, or had no charges
+	case s.deadline <= now: // its charges have expired, or it had none
 		s.units, s.initial, s.known, s.deadline = 0, 0, was.deadline, is.deadline
 	case is.deadline != was.deadline:
 		s.deadline = is.deadline
@@ -196,9 +198,9 @@ func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 }
 
 // chargeCounter adds to a counter what a node has counted without a leader, unless that
-// has expired. It makes an absent counter, except one that would never expire. The
-// counter's EXPIRE may have reached the leader first, in vain; then the counter would
-// deny its client for good.
+// has expired. It creates an absent counter, but not one that would never expire: the
+// EXPIRE of that counter may have reached the leader before the counter did, without
+// effect. The counter would then deny its client for good.
 func (s *Session) chargeCounter(now int64, c *Charge) error {
 	if c.Deadline <= now {
 		return nil
@@ -230,11 +232,10 @@ func (s *Session) chargeCounter(now int64, c *Charge) error {
 	return nil
 }
 
-// expiry returns when a counter is to expire; leaders is its deadline at the leader. If
-// the node has not changed the deadline, the leader's stays. If only the node has changed
-// it, the node's counts. If both have set a time to live, or made the counter, the later
-// one counts. It may last too long, but never too short. A counter that the leader's
-// users have made persistent stays so.
+// expiry returns when a counter expires; leaders is its deadline at the leader. If only
+// one side has changed the deadline, that change counts. If both have set a time to live,
+// or made the counter, the later one counts: it may be too long, but never too short. A
+// counter that users of the leader have made persistent stays so.
 func (c *Charge) expiry(leaders int64) int64 {
 	switch {
 	case c.Deadline == c.Known, c.Deadline == NoExpiry:

@@ -6,10 +6,10 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Check is Session.Check on this node's shares of the enforced limits. The other limits
-// are left out, as if they were full. A denied call charges nothing. A blocked caller
-// stays blocked, and there are no strikes. Errors are those of Session.Check, and
-// ErrNotLocal, also in place of ErrFull.
+// Check is Session.Check on this node's shares of the enforced limits. Other limits are
+// left out, as if they were full. A denied call charges nothing. A blocked caller stays
+// blocked; strikes are not counted. Errors are those of Session.Check and ErrNotLocal,
+// which also replaces ErrFull.
 func (l *Local) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -73,8 +73,8 @@ func (l *Local) check(now int64, checks []Check, o CheckOptions, out []Checked) 
 	return v, nil
 }
 
-// notePolicy is note for a policy's limit. Units admitted in a calendar's window are
-// charged only while that window is open. mu must be held.
+// notePolicy is note for a policy's limit. Units of a calendar's window are charged only
+// while that window is open. mu must be held.
 func (l *Local) notePolicy(now int64, c *Check, w *algo.Window) {
 	seg := Segment{Key: c.Key, Limit: c.Limit.Limit()}
 	if seg.Limit.Algorithm == algo.PolicyCalendar && c.Cost > 0 {
@@ -87,8 +87,8 @@ func (l *Local) notePolicy(now int64, c *Check, w *algo.Window) {
 	l.note(seg, c.Cost)
 }
 
-// policyShare returns the overlay's limit for a policy's limit, and makes its counter at
-// the first use. mu must be held.
+// policyShare returns the overlay's limit for a policy's limit. At the first use it makes
+// the counter. mu must be held.
 func (l *Local) policyShare(now int64, c *Check, w *algo.Window) (algo.Limit, error) {
 	seg := Segment{Key: c.Key, Limit: c.Limit.Limit()}
 	if l.spent[spender{string(seg.Key), seg.Limit}] == nil && len(l.order) >= localKeys {
@@ -113,8 +113,8 @@ func (l *Local) policyShare(now int64, c *Check, w *algo.Window) (algo.Limit, er
 	return share, nil
 }
 
-// leftOf reads what remains of a policy's limit in the replicated table, even if that is
-// sealed. It returns an error for a counter of a later edit than this node knows.
+// leftOf returns what remains of a policy's limit in the replicated table, even if that
+// is sealed. It returns an error if the counter is of a later edit than this node knows.
 func (l *Local) leftOf(now int64, c *Check) (int64, error) {
 	w := weighed{plan: plan{it: c.Limit.it, hash: c.Hash, key: c.Key}}
 	sh := l.e.table.At(c.Hash)
@@ -132,8 +132,8 @@ func (l *Local) leftOf(now int64, c *Check) (int64, error) {
 }
 
 // chargePolicy charges a policy's counter with units admitted without a leader. It
-// returns ErrStale if an edit has voided earlier use, or if the calendar's window of the
-// units has ended: they are void too.
+// returns ErrStale if the units are void: an edit has voided earlier use, or their
+// calendar's window has ended.
 func (s *Session) chargePolicy(now int64, c *Charge) error {
 	if c.Limit.Algorithm == algo.PolicyCalendar && c.Deadline <= now {
 		return nil
@@ -151,9 +151,9 @@ func (s *Session) chargePolicy(now int64, c *Charge) error {
 	return err
 }
 
-// windowOf returns the window for a check without a leader. While the window of the
-// counter in the table, even a sealed one, is open, it is that one; otherwise the check's
-// own.
+// windowOf returns the window for a check without a leader. It is the window of the
+// counter in the table, even a sealed one, while that is open; otherwise the window of
+// the check.
 func (e *Engine) windowOf(now int64, c *Check) *algo.Window {
 	l := c.Limit.Limit()
 	if l.Algorithm != algo.PolicyCalendar {

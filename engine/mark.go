@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// keeps reports whether the charge of w keeps earlier charges refundable: the counter
-// goes on, under the same numbers.
+// keeps reports whether earlier charges stay refundable after the charge of w: the
+// counter continues under the same numbers.
 func (s *Session) keeps(w *weighed) bool {
 	if !w.live || w.forfeits {
 		return false
@@ -73,7 +73,7 @@ func (st *checking) storeMarked(s *Session, w *weighed, sh *shard.Shard, now int
 
 // putMarked is put for a record with a mark.
 func (s *Session) putMarked(w *weighed, sh *shard.Shard, now int64) error {
-	if !w.found { // evicted for the room of another
+	if !w.found { // evicted to make room for another
 		w.mark.Forget()
 	}
 	if err := s.place(&w.plan, sh, w.need(), w.next.Deadline, now); err != nil {

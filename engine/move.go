@@ -9,17 +9,16 @@ import (
 // ErrNoKey is returned for a key that must exist and does not.
 var ErrNoKey = errors.New("no such key")
 
-// Copy makes the key to, of database db, a copy of from of the session's database,
-// whatever its kind, with its time to live. Without replace it does nothing if to exists,
-// and returns false. Errors: ErrNoKey if from is missing, ErrWrongType if one of them is
-// the counter of a policy, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated,
-// ErrUndoFull; nothing has changed then.
+// Copy copies the key from of the session's database, of any kind, to the key to of
+// database db, with its time to live. If to exists and replace is not set, it does
+// nothing and returns false. Errors, after which nothing has changed: ErrNoKey if from is
+// missing, ErrWrongType if either is a policy's counter, ErrKeyTooLong, ErrFull,
+// ErrSealed, ErrNotIsolated, ErrUndoFull.
 func (s *Session) Copy(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, false)
 }
 
-// Rename copies from to to, as Copy does, and deletes from. A key renamed to itself
-// stays.
+// Rename is Copy, and deletes from. A key renamed to itself stays.
 func (s *Session) Rename(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, true)
 }

@@ -9,44 +9,42 @@ import (
 
 // # Penalties
 //
-// A limit of a policy may block callers whom it has denied too often. What is known of a
-// caller, its offences, is a record beside the counter. It lies under the counter's key,
+// A limit of a policy may block callers whom it has denied too often. The offences of a
+// caller, strikes and blocks, are a record beside the counter. It has the counter's key,
 // in a key space that no command on keys uses. So it is in the counter's shard, under its
-// lock. The first strike makes the record; for callers who were never denied, a step's
-// look-up finds none.
+// lock. The first strike makes the record.
 //
-// An edit of a policy touches no record. The penalty of the check decides what a record
-// means. So a block ends as soon as the penalty has become shorter.
+// An edit of a policy touches no record: the penalty of the check decides what a record
+// means. So a block ends early once the penalty has become shorter.
 //
-// The record is not in the counter's, which goes when its limit is full again: a block
-// outlives its counter. A step writes strikes last, after the counters, because making
-// room for a record may move or evict what weigh has found. An answer is never an error
-// because a strike found no room (Checked.Err).
+// The counter's own record cannot hold the offences: it is deleted when its limit is full
+// again, and a block may last longer. A step writes strikes last, after the counters,
+// because making room for a record may move or evict what weigh has found. If a strike
+// finds no room, the answer is still no error (Checked.Err).
 //
-// Without a leader the committed copy is asked for blocks, and nothing is written to it.
-// A share of a limit is less than the limit, so a strike would hit callers who are within
-// it.
+// Without a leader, a node looks for blocks in its committed copy, and writes no strikes.
+// It has only a share of a limit, so a strike could hit callers who are within the limit.
 
 // Penalty is what a policy's limit does to callers whom it denies. A strike is a denial
-// by the limit itself of a call that costs something and may pass later. All times are in
-// ns, from 1 to MaxPenalty.
+// by this limit of a call that has a cost and may pass later. All times are in ns, from 1
+// to MaxPenalty.
 type Penalty struct {
-	// After strikes, 1 or more, within a time from the first of them, the caller is
-	// blocked for Block. Within 0 is the limit's period.
+	// A caller with After strikes, 1 or more, is blocked for Block. The strikes count if
+	// they fall within Within of the first of them. Within 0 is the limit's period.
 	After         int64
 	Within, Block int64
-	// Factor makes a block longer than the one before it, if it begins within Max of its
-	// end. No block is longer than Max. Factor is 1 or more.
+	// Factor, 1 or more, makes a block longer than the block before, if that ended less
+	// than Max ago. No block is longer than Max.
 	Factor, Max int64
-	// Epoch counts the edits that have forgiven all callers: records of other epochs
-	// count as absent.
+	// Epoch counts the edits that have forgiven all callers. Records of other epochs do
+	// not count.
 	Epoch uint16
 }
 
 // MaxPenalty bounds the times of a Penalty, in ns: 366 days.
 const MaxPenalty = 366 * 86_400_000_000_000
 
-// maxRepeats bounds how many consecutive blocks are counted: a factor of 2 takes a ns to
+// maxRepeats bounds the count of consecutive blocks. A factor of 2 takes 1 ns to
 // MaxPenalty in fewer.
 const maxRepeats = 63
 
@@ -54,14 +52,14 @@ const maxRepeats = 63
 type offences struct {
 	strikes uint32
 	first   int64 // when the first strike was
-	// began is when the last block began, and length how long it was to be, 0 for none.
-	// repeats is how many consecutive blocks came before it.
+	// began is when the last block began, and length how long it was to be, 0 for no
+	// block. repeats is how many consecutive blocks came before it.
 	began, length int64
 	repeats       uint16
 	epoch         uint16
 }
 
-// offenceWords is how many words a record has: strikes, repeats and epoch in the first,
+// offenceWords is the size of a record in words: strikes, repeats and epoch in the first,
 // then the times.
 const offenceWords = 4
 
@@ -80,7 +78,7 @@ func (o *offences) write(ent shard.Entry) {
 	ent.SetWord(3, uint64(o.length))
 }
 
-// length returns how long a block is that follows so many others.
+// length returns the length of a block that follows repeats consecutive others.
 func (p *Penalty) length(repeats uint16) int64 {
 	n := min(p.Block, p.Max)
 	if p.Factor == 1 {
@@ -95,9 +93,9 @@ func (p *Penalty) length(repeats uint16) int64 {
 	return n
 }
 
-// until returns when the last block ends or has ended. It is never later than at the
-// start of the block, and earlier if the penalty has become shorter since. It is 0 if
-// there was no block.
+// until returns when the last block ends or has ended, 0 if there was none. If the
+// penalty has become shorter since, that is earlier than at the start of the block, and
+// never later.
 func (p *Penalty) until(o *offences) int64 {
 	if o.length == 0 {
 		return 0
@@ -113,8 +111,8 @@ func (p *Penalty) within(l *algo.Limit) int64 {
 	return l.Period
 }
 
-// strike returns the offences of a caller who is not blocked after one more strike.
-// within is Penalty.within.
+// strike returns o after one more strike of a caller who is not blocked. within is
+// Penalty.within.
 func (p *Penalty) strike(o offences, now, within int64) offences {
 	if o.strikes == 0 || now-o.first >= within {
 		o.strikes, o.first = 0, now
@@ -131,7 +129,7 @@ func (p *Penalty) strike(o offences, now, within int64) offences {
 	return next
 }
 
-// deadline returns when the record counts as absent: strikes when their time is over, a
+// deadline returns when the record stops counting: strikes when their time is over, a
 // block when it no longer lengthens the next one.
 func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 	if o.strikes > 0 {
@@ -146,9 +144,9 @@ func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 // offenderHash returns the hash of the record beside a counter.
 func offenderHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.OffenceSpace) }
 
-// offencesOf returns the offences of a counter's caller. Its shard must be locked. A
-// record of a later edit than the caller knows is ErrStale, or counts as absent with
-// anew.
+// offencesOf returns the offences of a counter's caller. The counter's shard must be
+// locked. For a record of a later edit than p it returns ErrStale, or with anew no
+// offences.
 func (e *Engine) offencesOf(now int64, hash uint64, key []byte, p *Penalty, anew bool) (offences, error) {
 	ent, found := e.table.At(hash).Find(offenderHash(hash), key)
 	if !found || ent.Expired(now) {
@@ -190,7 +188,7 @@ type suspect struct {
 	until    int64 // end of a block that lasts, 0 for none
 }
 
-// suspect looks up the offences of the caller of a limit that has been weighed.
+// suspect looks up the offences for limit i, which has been weighed.
 func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	w := &st.weighed[i]
 	if s.step.isolated {
@@ -210,9 +208,9 @@ func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	return nil
 }
 
-// punish counts the strikes of a denied call, and replaces the answers of limits that
-// block the caller, now or since before, by the block's. If a record finds no room, the
-// strike is dropped.
+// punish counts the strikes of a denied call. If a limit blocks the caller, now or since
+// before, the block replaces the limit's answer. If a record finds no room, the strike is
+// dropped.
 func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
 	for i := range st.suspects {
 		x := &st.suspects[i]
@@ -234,8 +232,8 @@ func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions
 	}
 }
 
-// block makes the answer of limit i that of a block with a remaining time. The limit then
-// stands for the call if no other blocks for longer.
+// block makes the answer of limit i that of a block which lasts that much longer. The
+// limit is then reported for the call, unless another blocks for longer.
 func (v *Verdict) block(i int, lasts int64, out []Checked) {
 	d := &out[i].Decision
 	retry := lasts
@@ -249,7 +247,7 @@ func (v *Verdict) block(i int, lasts int64, out []Checked) {
 	v.OK, v.Penalty = false, true
 }
 
-// Offender is what is known of a caller whom a limit with a penalty has denied.
+// Offender describes a caller whom a limit with a penalty has denied.
 type Offender struct {
 	// Strikes count together until StrikesEnd, engine time in ns.
 	Strikes    int64
@@ -258,8 +256,8 @@ type Offender struct {
 	BlockedUntil int64
 }
 
-// Offender returns what is known of the caller of a counter under a limit and its
-// penalty. key and hash are as in a Check. Any node may call it.
+// Offender describes the caller of a counter under a limit and its penalty. key and hash
+// are as in a Check. It works on any node.
 func (e *Engine) Offender(now int64, key []byte, hash uint64, l algo.Limit, p *Penalty) Offender {
 	sh := e.table.At(hash)
 	sh.Lock()
@@ -276,7 +274,7 @@ func (e *Engine) Offender(now int64, key []byte, hash uint64, l algo.Limit, p *P
 }
 
 // Forgive forgets the offences of a counter's caller, and reports whether they counted
-// under its limit's penalty, nil for none. Errors are those of Delete.
+// under p, the penalty of its limit, nil for none. Errors are those of Delete.
 func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 	hash := s.e.hash(algo.OffenceSpace, key)
 	sh, err := s.lock(hash, key)
@@ -294,14 +292,14 @@ func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 	return counts, nil
 }
 
-// Offenders returns the number of known offence records: one per caller and limit.
+// Offenders returns the number of offence records, one per caller and limit.
 func (e *Engine) Offenders() int { return e.table.SpaceLen(algo.OffenceSpace) }
 
 // OffendersEvicted returns how many offence records were evicted for memory.
 func (e *Engine) OffendersEvicted() uint64 { return e.table.Evicted(algo.OffenceSpace) }
 
-// blockedHere decides a step without a leader if the table, even a sealed one, has a
-// block of its caller: the block holds. If blocked is false, nothing is decided.
+// blockedHere decides a step without a leader if the table, even a sealed one, says that
+// the caller is blocked. If blocked is false, nothing is decided.
 func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdict, blocked bool) {
 	v.Binding = -1
 	for i := range checks {
@@ -324,7 +322,7 @@ func (e *Engine) blockedHere(now int64, checks []Check, out []Checked) (v Verdic
 	return v, v.Penalty
 }
 
-// offencePressure ranks a block as an exhausted limit, and an offender without a block as
+// offencePressure ranks a block like an exhausted limit, and strikes without a block like
 // data. See crowdedOffences.
 func offencePressure(ent shard.Entry, now int64) uint32 {
 	if o := readOffences(ent); o.began+o.length > now {
@@ -333,18 +331,19 @@ func offencePressure(ent shard.Entry, now int64) uint32 {
 	return halfUsed
 }
 
-// Shares of the memory beyond which records of offenders go first: a quarter for all of
+// Shares of the memory from which offence records are evicted first: a quarter for all of
 // them, half for blocks that followed others. So a flood of identities that are each
-// blocked once pushes out itself. It does not push out other callers' counters, nor
-// callers blocked again and again.
+// blocked once evicts its own records. It does not evict the counters of others, or
+// callers who were blocked again and again.
 const (
 	offendersShare = 4
 	repeatedShare  = 2
 )
 
 // crowdedOffences is offencePressure beyond these shares; crowded is false within them.
-// Strikes go first, then blocks, from 1/512 of a limit used to 1/8. Blocks that followed
-// fewer others go sooner; of equal ones, the one that ends first.
+// Strikes are evicted first, then blocks, which rank from 1/512 of a limit used to 1/8.
+// Of two blocks, the one that followed fewer others goes first; of equals, the one that
+// ends first.
 func (e *Engine) crowdedOffences(ent shard.Entry, now int64) (pressure uint32, crowded bool) {
 	o := readOffences(ent)
 	of := int64(offendersShare)

@@ -17,11 +17,11 @@ const (
 	MaxPolicyBytes = 256 << 20
 )
 
-// ErrPoliciesFull is returned for records of policies that do not fit beside the others.
+// ErrPoliciesFull is returned if the records of policies would exceed MaxPolicyBytes.
 var ErrPoliciesFull = errors.New("policies take too much memory: delete some")
 
-// PolicyRecord is a record about policies. The engine keeps and replicates it without
-// knowing its meaning. A nil value means no record.
+// PolicyRecord is a record about policies, which the engine replicates and does not
+// interpret. A nil value means no record.
 type PolicyRecord struct {
 	Name  string // at most 255 bytes
 	Value []byte // never modified
@@ -39,10 +39,9 @@ type policies struct {
 	editing sync.Mutex
 }
 
-// WatchPolicies registers fn for committed records of policies. fn is called at once with
-// all records, and then with each change, in the order of the log, on every node. anew is
-// set if there are no other records than these. fn must not block, and must not call the
-// engine.
+// WatchPolicies registers fn for committed records of policies. On every node, fn is
+// called at once with all records, and then with each change, in the order of the log.
+// anew is set if the records are all that exist. fn must not block or call the engine.
 func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 	e.policies.editing.Lock()
 	defer e.policies.editing.Unlock()
@@ -52,11 +51,10 @@ func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 	fn(e.committedPolicies(), true)
 }
 
-// VoidCounters registers fn, which reports whether the use in a policy's counter is void.
-// The counter was charged under a limit of these Resets, and an edit has made the limit
-// begin anew since. Until it is charged again or expires, such a counter counts as
-// absent, except in counts over the whole table. fn must not call the engine, except for
-// Ready and Release.
+// VoidCounters registers fn, which reports whether an edit has voided the use in a
+// policy's counter. resets is that of the limit under which the counter was charged.
+// Until it is charged again or expires, a void counter is absent, except in counts over
+// the whole table. fn must not call the engine, except for Ready and Release.
 func (e *Engine) VoidCounters(fn func(key []byte, resets uint16) bool) { e.policies.void.Store(&fn) }
 
 // void reports whether an entry is a policy's counter that an edit has voided.
@@ -96,10 +94,10 @@ func (e *Engine) publish(changes []PolicyRecord, anew bool) {
 	}
 }
 
-// EditPolicies changes records of policies, as one change. edit reads records as they are
-// now, including changes that are not committed, and returns the changes. It must not
-// call the engine. An error of edit is returned, and changes nothing. Other errors:
-// ErrSealed, ErrSystemName, ErrPoliciesFull.
+// EditPolicies changes records of policies, as one change. edit reads the present
+// records, including uncommitted changes, and returns the changes. It must not call the
+// engine. If edit returns an error, EditPolicies returns it and changes nothing. Other
+// errors: ErrSealed, ErrSystemName, ErrPoliciesFull.
 func (s *Session) EditPolicies(edit func(get func(name string) []byte) ([]PolicyRecord, error)) error {
 	e := s.e
 	if e.replica == nil {
@@ -148,7 +146,7 @@ func (s *system) editPolicies(edit func(get func(name string) []byte) ([]PolicyR
 	return changes, nil
 }
 
-// policySize returns how much of MaxPolicyBytes a record takes.
+// policySize returns how many of MaxPolicyBytes a record takes.
 func policySize(name string, value []byte) int {
 	if value == nil {
 		return 0
@@ -156,8 +154,8 @@ func policySize(name string, value []byte) int {
 	return len(name) + len(value)
 }
 
-// PolicyRecord returns the value of a record of policies as it is now, including changes
-// that are not committed; nil if there is none.
+// PolicyRecord returns the value of a record of policies, including uncommitted changes,
+// or nil.
 func (e *Engine) PolicyRecord(name string) []byte {
 	e.system.mu.Lock()
 	defer e.system.mu.Unlock()

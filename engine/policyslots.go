@@ -9,38 +9,37 @@ import (
 
 // # Slots of policies
 //
-// A limit of concurrent calls counts holders of slots, as RL.ACQUIRE's does. Its counter
-// has the same list, and a slot ends at its deadline without anybody's help. The holder's
-// id follows from the key of its hold. So the hold's record names the counter and nothing
-// else.
+// A limit of concurrent calls counts the holders of slots, in a list as that of
+// RL.ACQUIRE. A slot ends by itself at its deadline. The holder's id is computed from the
+// key of its hold, so the hold's record only names the counter.
 //
-// Check only asks whether there is room. Reserve takes a slot of each limit that applies,
-// Settle ends them before their time, and Renew gives them their time anew.
+// Check only reports whether there is room. Reserve takes a slot of each limit that
+// applies, Settle ends the slots early, and Renew restarts their time.
 //
 // The rules, and why:
 //
-//   - A slot without a record could be given back by nobody, so Check cannot take one:
-//     Reserve plans slots once the verdict is known (takeSlots).
-//   - Charges are settled once. Slots end and are taken anew while the record exists. So
-//     a settled record keeps its limits of slots, and a later settlement ends slots that
-//     a repeat has taken (endSlots).
-//   - A hold is open while it has a slot that it was opened with. Its end is the latest
-//     of its own time to live and its slots; a renewal moves it. The index of ends finds
-//     it too early, and enters it again.
+//   - Check takes no slot: without a record, nobody could give it back. Reserve plans slots
+//     once the verdict is known (takeSlots).
+//   - Charges are settled once, but slots may end and be taken anew while the record exists.
+//     So a settled record keeps its limits of slots, and a later settlement ends slots that a
+//     repeat has taken (endSlots).
+//   - A hold is open while it has a slot that it was opened with. It ends when its own time to
+//     live and all its slots have ended; a renewal moves that. The index of ends may find it
+//     too early, and then enters it again.
 //   - A check's hold is Plain: it stays charged, and is open until its last slot ends.
 //   - Renew is all or nothing: with one of two slots, a job would run on half of what it
-//     needs. An edit takes no held slot away, since it cannot take back a running job.
-//   - A wait for a slot binds last (waitsLonger): it is an upper bound, other waits are
-//     exact.
+//     needs. An edit takes no held slot away, since a running job cannot be taken back.
+//   - A wait for a slot is reported last (waitsLonger): it is an upper bound, while other
+//     waits are exact.
 
-// holderOf returns the id under which the hold of a key has its slots.
+// holderOf returns the holder's id of a hold, computed from its key.
 func holderOf(hold []byte) (id algo.HolderID) {
 	sum := sha256.Sum256(hold)
 	copy(id[:], sum[:])
 	return id
 }
 
-// takeSlots plans the slots of a call that passes, for the holder id. It sets in r
+// takeSlots plans the slots of a call that passes, for the holder id. In r it sets
 // whether something is held, and when that ends.
 func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id algo.HolderID) {
 	r.Held, r.ends = !r.Plain, 0
@@ -63,8 +62,8 @@ func (st *checking) takeSlots(now int64, checks []Check, r *Reserve) (id algo.Ho
 	return id
 }
 
-// planSlots plans that id holds slots for the period of the limit from now on, whether
-// there is room in the limit or not. The record must have room.
+// planSlots plans that id holds slots from now on for the period of the limit, even if
+// the limit has no room. The record must have room.
 func (w *weighed) planSlots(now int64, id algo.HolderID) {
 	words, last := algo.Holders(w.list()).Need(now, algo.Clamp(now)+w.it.Period, id)
 	if words > algo.MaxHoldersWords {
@@ -74,8 +73,7 @@ func (w *weighed) planSlots(now int64, id algo.HolderID) {
 	w.words, w.next.Deadline, w.write = words, last, true
 }
 
-// storeSlots writes the planned cost slots of w. Making room for them may have moved its
-// entry.
+// storeSlots writes the planned cost slots of w. Making room may have moved its entry.
 func (s *Session) storeSlots(w *weighed, sh *shard.Shard, now int64, id algo.HolderID, cost int64) error {
 	if w.ent, w.found = sh.Find(w.hash, w.key); !w.found {
 		w.live = false

@@ -7,18 +7,18 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// A key without a quota, a counter or another data type, is a guest of the limits. While
-// data takes up to half of the memory, evicting such a key is as bad as evicting a half
-// used limit. It goes when no replenished key is left. Beyond that it ranks as a limit of
-// which an eighth is used. So a flood of data pushes out data, not the limits that count.
+// Keys without a quota are counters and other data. While data takes up to half of the
+// memory, such a key ranks like a half used limit: it is evicted once no replenished key
+// is left. Beyond that it ranks like a limit of which an eighth is used. So a flood of
+// data evicts data, not limits.
 const (
 	halfUsed   = math.MaxUint32 / 2
 	eighthUsed = math.MaxUint32 / 8
 )
 
 // pressure returns how much of its quota a key has used, from 0 for a full quota to
-// MaxUint32 for an exhausted one. Eviction orders keys by it: forgetting a key gives its
-// caller back exactly this share. For crowded and alone see shard.Config.
+// MaxUint32 for an exhausted one. Eviction orders keys by it: forgetting a key gives
+// exactly this share back to its caller. For crowded and alone see shard.Config.
 func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
 	r := &e.limits.get(ent.Meta()).Rule
 	a := r.Limit.Algorithm

@@ -8,11 +8,10 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrBase is returned by Apply for a delta from a state that this node does not have.
-// Nothing of the key has changed, and nothing more may be applied. By a defect of memory,
-// disk or program, the table differs from the log. A defect in memory heals with the next
-// start, from the last snapshot. A snapshot with the defect must be replaced by the
-// leader's.
+// ErrBase is returned by Apply for a delta from a state that this node does not have. The
+// key has not changed, and no more may be applied. A defect of memory, disk or program
+// has made the table differ from the log. If the defect was in memory, a restart from the
+// last snapshot heals it. If it is in the snapshot, the leader's must replace that.
 var ErrBase = errors.New("this node's table differs from the log; start it again, and if that does not help, wipe this node's data")
 
 // cutLarge adds a state of leastDelta or more, now or with its shard unlocked. was has no
@@ -23,8 +22,8 @@ func (r *Replica) cutLarge(enc *effects.Encoder, was, im shard.Image) {
 	}
 }
 
-// cutChange adds the state of an entry that has changed since the cut before. It is a
-// delta if every node has the old state and the delta is worthwhile.
+// cutChange adds the state of an entry that has changed since the last cut. It adds a
+// delta if that is worthwhile and every node has the old state.
 func (r *Replica) cutChange(enc *effects.Encoder, was, im shard.Image) {
 	var d *effects.Delta
 	if len(was.State) >= effects.LeastDelta && was.Deadline > r.given.Load() {
@@ -33,8 +32,8 @@ func (r *Replica) cutChange(enc *effects.Encoder, was, im shard.Image) {
 	enc.Add(im, d)
 }
 
-// give notes that a batch may have this clock, or an earlier one. By the next batch, a
-// node may have forgotten the keys that have expired by it.
+// give records that a batch may have this clock or an earlier one. By the next batch, a
+// node may have forgotten keys that have expired by then.
 func (r *Replica) give(clock int64) {
 	for {
 		given := r.given.Load()

@@ -8,29 +8,29 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// Present is the current state of a limit in which a reservation has slots.
+// Present describes a limit as it is now, in which a reservation has slots.
 type Present struct {
 	Limit algo.Limit
 	Mode  algo.Mode
-	// Gone is set if the limit does not apply to the call any more: slots are not taken
-	// anew then.
+	// Gone is set if the limit no longer applies to the call: its slots are not taken
+	// anew.
 	Gone bool
 }
 
 // Renewed is the answer of a renewal.
 type Renewed struct {
-	// Denied is set if a slot has ended and there is no room for it: nothing has changed.
-	// Name and Decision are those of the limit that denies.
+	// Denied is set if a slot has ended and there is no room for it. Nothing has changed
+	// then. Name and Decision are those of the limit that denies.
 	Denied bool
 	Name   string
 	algo.Decision
 }
 
-// Renew gives the slots of the reservation under a key their full time from now on, as
-// one step. It charges nothing. A slot that has ended, for whatever reason, is taken anew
-// if there is room under the limit that present returns. If there is none and that limit
-// is enforced, nothing is renewed. A slot that is held is renewed whatever became of its
-// limit. A reservation without slots stays as it is.
+// Renew restarts the time of all slots of the reservation under a key, as one step. It
+// charges nothing. A slot that has ended, for whatever reason, is taken anew if the limit
+// that present returns has room. If it has none and is enforced, nothing is renewed. A
+// slot that is still held is renewed even if its limit is gone. A reservation without
+// slots stays as it is.
 //
 // Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull. Nothing is changed
 // then.
@@ -128,7 +128,7 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	s := x.s
 	w.key, w.hash, w.cost = l.Key, s.e.table.Hash(l.Key), l.Cost
 	is := present(l)
-	is.Limit.Period = l.Limit.Period // they go on as they have begun
+	is.Limit.Period = l.Limit.Period // they keep the time with which they began
 	if is.Limit.Algorithm != algo.PolicySlots || is.Limit.Validate() != nil {
 		is.Limit = l.Limit
 	}
@@ -154,7 +154,7 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	case err == nil && d.OK:
 		w.planSlots(x.now, x.id)
 		return w.err
-	case is.Mode == algo.Soft: // it takes as many as the record has room for
+	case is.Mode == algo.Soft: // as many as the record has room for
 		w.planSlots(x.now, x.id)
 	case is.Mode == algo.Enforce:
 		w.d = d
@@ -163,8 +163,8 @@ func (x *renewal) plan(l *reservation.Held, w *renewedSlot, present func(l *rese
 	return nil
 }
 
-// write makes room for all that is planned and writes it. The record then ends with the
-// last slot, or is kept beyond it.
+// write makes room for all plans and writes them. The record then ends with the last
+// slot, unless it is kept for longer.
 func (x *renewal) write(hash uint64) error {
 	s, sh := x.s, x.s.e.table.At(hash)
 	last := int64(0)
@@ -182,7 +182,7 @@ func (x *renewal) write(hash uint64) error {
 		return nil
 	}
 	ent, ok := sh.Find(hash, x.hold)
-	if !ok { // evicted for the room of a slot
+	if !ok { // evicted to make room for a slot
 		return x.unreserve(len(x.each), ErrFull)
 	}
 	deadline := max(ent.Deadline(), last+x.r.Keep)
@@ -208,7 +208,7 @@ func (x *renewal) write(hash uint64) error {
 	return nil
 }
 
-// unreserve deletes the counters that were made for the slots before n, and returns why.
+// unreserve deletes the counters made for the slots before n, and returns why.
 func (x *renewal) unreserve(n int, why error) error {
 	for i := range x.each[:n] {
 		w := &x.each[i]

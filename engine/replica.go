@@ -11,18 +11,18 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrSealed is returned by a session of an engine whose table follows another node's
-// decisions. Nothing was executed; the caller must ask the leader.
+// ErrSealed is returned by a session if this node's table follows another node's
+// decisions. Nothing was executed; ask the leader.
 var ErrSealed = errors.New("this node does not decide now")
 
-// Replica replicates an engine's table. It decides first and replicates effects. Sessions
-// change the table at once and mark keys dirty. Cut collects the current state of every
-// dirty key as one batch for the log, and Apply replaces those keys on other nodes. A
-// batch that is not yet committed can be undone. The ledger keeps the undo; its package
-// comment describes the way of a decision to its reply.
+// Replica replicates an engine's table: it decides first and replicates effects. Sessions
+// change the table at once and mark keys dirty. Cut collects the state of every dirty key
+// in one batch for the log, and Apply replaces those keys on other nodes. A batch that is
+// not yet committed can be undone. The ledger keeps the undo; its package comment follows
+// a decision to its reply.
 //
 // A new replica is sealed: sessions refuse to decide. Lead opens the table. Depose seals
-// it again and takes back what is not committed. So on every node, at any time, table =
+// it again and undoes what is not committed. So on every node, at any time, table =
 // applied log prefix + own uncommitted effects.
 //
 // The log calls the exported methods down to Restore, one at a time.
@@ -31,7 +31,7 @@ type Replica struct {
 	ledger *ledger.Ledger
 
 	// gate is held shared by operations on several keys and exclusively by Cut, so that
-	// no cut tears them. Decisions on a single key never touch it.
+	// no cut tears them. Decisions on a single key do not take it.
 	gate *xsync.RBMutex
 
 	// epoch counts the calls of Restore.
@@ -50,11 +50,11 @@ type Replica struct {
 	// applied are the records of policies that the current batch has changed.
 	applied []PolicyRecord
 
-	// given is at or after the clock of every batch so far.
+	// given is the highest clock of all batches so far, or later.
 	given atomic.Int64
 
-	// snapshotEnd is the clock up to which the restored snapshot may already contain
-	// deltas. Such a delta finds a state that it, or a later effect, has made.
+	// snapshotEnd is the clock up to which the restored snapshot may include deltas of
+	// the log. Such a delta finds a state that it, or a later effect, has made.
 	snapshotEnd int64
 
 	// flushed is set if the table has been flushed since the last cut. It is written with
@@ -63,12 +63,12 @@ type Replica struct {
 
 	discarded discarded
 
-	// undone is how many shards the last Depose has taken back; 0 from Lead on. It
-	// changes with the shard's lock held, and is valid for a shard under its lock.
+	// undone is how many shards the last Depose has undone; 0 from Lead on. It changes
+	// under the shard's lock, and is valid for a shard under its lock.
 	undone atomic.Int64
 }
 
-// undo is what a flight needs in order to be taken back.
+// undo is what is needed to undo a flight.
 type undo struct {
 	r      *Replica
 	shards []shardUndo
@@ -110,8 +110,8 @@ func (e *Engine) Replicate(l *ledger.Ledger) *Replica {
 	return r
 }
 
-// Permit sets the formats that the replica may write from here on, in payloads and in
-// snapshots begun later: those that Formats.Check accepts.
+// Permit sets the formats in which the replica may write payloads, and snapshots begun
+// later: those that Formats.Check accepts.
 func (r *Replica) Permit(f effects.Formats) { r.formats = f }
 
 // Lead opens the table for decisions; clock is the cluster clock to go on from.
@@ -131,9 +131,9 @@ func (r *Replica) Lead(clock int64) {
 	e.seal(false)
 }
 
-// Cut encodes the current state of every dirty key and system record and puts it into the
-// ledger. It is atomic with respect to operations on several keys. ok is false if nothing
-// is dirty.
+// Cut encodes the current state of every dirty key and system record, and puts it into
+// the ledger. It is atomic with respect to operations on several keys. ok is false if
+// nothing is dirty.
 func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	enc := effects.NewEncoder(r.e.limits, r.formats, max, r.size+r.size/4)
 	if !r.capture(enc) {
@@ -142,14 +142,14 @@ func (r *Replica) Cut(max int) (parts [][]byte, ok bool) {
 	return r.encode(enc), true
 }
 
-// capture is the atomic step of a cut. It encodes what is dirty, or copies it, to be
+// capture is the atomic step of a cut: it encodes or copies what is dirty. Copies are
 // encoded after the gate and the shards are released. It returns false if nothing is
 // dirty.
 func (r *Replica) capture(enc *effects.Encoder) bool {
 	r.gate.Lock()
 	defer r.gate.Unlock()
-	// A decision from here on may miss the capture of its shard. It reads the next
-	// number.
+	// A decision from here on may miss the capture of its shard. It counts as part of the
+	// next cut.
 	cut := r.ledger.Begin()
 	u := &undo{r: r}
 	if r.flushed {
@@ -184,15 +184,13 @@ func (r *Replica) capture(enc *effects.Encoder) bool {
 		}
 	})
 	if enc.Empty() && r.aside.empty() {
-		// A flush that found no key, and is not a record of its own, leaves empty
-		// contents and nothing to send. A flight without an entry would never be
-		// committed.
+		// A flush that found no key, and needs no record, leaves empty contents and
+		// nothing to send. A flight without an entry would never be committed.
 		r.ledger.Empty(cut)
 		u.Committed()
 		return false
 	}
-	// Inside the gate: a snapshot must not miss the undo records that have left the
-	// shards.
+	// Inside the gate: a snapshot must find the undo records that have left the shards.
 	r.ledger.Add(cut, u)
 	return true
 }
@@ -217,18 +215,18 @@ func (r *Replica) Now() int64 {
 	return now
 }
 
-// Committed tells the replica the clock of the last batch of this node that is committed
-// as a whole.
+// Committed tells the replica the clock of the last of its own batches that is fully
+// committed.
 func (r *Replica) Committed(clock int64) { r.e.table.Pass(clock) }
 
-// Depose seals the table and takes back every effect that is not committed, newest first.
-// The ledger keeps the flights meanwhile: a snapshot that is being written takes back
-// those of shards that are not undone.
+// Depose seals the table and undoes every effect that is not committed, newest first. The
+// ledger keeps the flights meanwhile: a snapshot that is being written uses them for the
+// shards that are not yet undone.
 func (r *Replica) Depose() {
 	e := r.e
 	e.seal(true)
 	// A session that has passed the check of the seal holds its shard's lock or the gate.
-	// Taking both lets it finish.
+	// Taking both waits for it.
 	r.gate.Lock()
 	r.flushed = false
 	r.gate.Unlock()
@@ -278,9 +276,9 @@ func (e *Engine) hash(db uint8, key []byte) uint64 {
 	return e.table.Hash(key) ^ shard.SpaceMask(db)
 }
 
-// restore makes the entry of im.Key what im says, or absent, whatever the limit of
-// memory. hash must be the key's, and the shard's lock held. im.Meta is an interned
-// limit's id; the entry takes a reference of its own.
+// restore gives im.Key the state of im, or makes it absent, even beyond the memory limit.
+// hash must be the key's, and the shard locked. im.Meta is the id of an interned limit,
+// to which the entry takes a reference.
 func (e *Engine) restore(sh *shard.Shard, hash uint64, im shard.Image, present bool, now int64) {
 	if !present {
 		if ent, ok := sh.Find(hash, im.Key); ok {
@@ -288,7 +286,7 @@ func (e *Engine) restore(sh *shard.Shard, hash uint64, im shard.Image, present b
 		}
 		return
 	}
-	// Take the entry's reference first: Restore gives up that of the entry it replaces.
+	// Take the entry's reference first: Restore releases that of the entry it replaces.
 	e.limits.get(im.Meta).refer(sh)
 	sh.Restore(hash, im, now)
 }

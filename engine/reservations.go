@@ -19,14 +19,14 @@ var (
 	ErrRepeated = errors.New("the call has been made before")
 )
 
-// reservations is what a deciding node knows of its reservations, beside their records:
-// which end when, and which are settled, in the order of settlement. It is local to this
-// node, and rebuilt from the table when the node begins to decide.
+// reservations is an index of the reservations of a deciding node: when each ends, and
+// which are settled, in the order of settlement. It is local to the node, and is rebuilt
+// from the table when the node begins to decide.
 type reservations struct {
 	// mu guards the fields below.
 	mu    sync.Mutex
 	index reservation.Index
-	// reign is the engine's reign that this index belongs to.
+	// reign is the engine's reign for which this index is valid.
 	reign uint64
 
 	// count is roughly the number of reservations.
@@ -60,15 +60,16 @@ func (h *reservations) settled(until int64, hash uint64) {
 
 const (
 	// victimsMost is how many reservations are dropped at once, at most 1/victimsShare of
-	// the bound. Their records are old and in no cache, so they are prefetched together.
+	// the bound. Their records are old and not in the caches, so they are prefetched
+	// together.
 	victimsMost  = 16
 	victimsShare = 1 << 12
 	// victimsTries bounds how often a search for existing victims is repeated.
 	victimsTries = 4
 )
 
-// makeRoom drops reservations if there are too many: their charges stay. The session must
-// not be in a step. A step that isolates keys may exceed the bound by some.
+// makeRoom drops reservations if there are too many: their charges stay. It must not run
+// in a step. So a step that isolates keys may exceed the bound by some.
 func (h *reservations) makeRoom(s *Session) {
 	if h.count.Load() < h.most || s.step.isolated || s.step.joined {
 		return
@@ -90,8 +91,7 @@ func (h *reservations) makeRoom(s *Session) {
 	}
 }
 
-// dropReservations deletes the records of reservations, and reports whether there was
-// one.
+// dropReservations deletes records of reservations, and reports whether any existed.
 func (s *Session) dropReservations(victims []reservation.Victim) bool {
 	t, dropped := s.e.table, int64(0)
 	for _, v := range victims {
@@ -110,8 +110,8 @@ func (s *Session) dropReservations(victims []reservation.Victim) bool {
 	return dropped > 0
 }
 
-// dropReservation deletes the record of a reservation. A victim chosen as settled may be
-// open again, if a new call has taken its name; it is kept.
+// dropReservation deletes the record of a reservation. If a victim was chosen as settled,
+// but a new call has reopened its name, it is kept.
 func (s *Session) dropReservation(hash uint64, settled bool) bool {
 	sh, err := s.look(hash)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s *Session) dropReservation(hash uint64, settled bool) bool {
 }
 
 // findReservation returns the record of a reservation whose key has the hash. Its shard
-// must be locked. If two keys have one hash it finds only one: the other is found late,
+// must be locked. If two keys have one hash, it finds only one. The other is found late,
 // or by a caller that knows its key.
 func (e *Engine) findReservation(sh *shard.Shard, hash uint64) (shard.Entry, bool) {
 	return sh.FindHash(hash, func(ent shard.Entry) bool {
@@ -138,9 +138,8 @@ func (e *Engine) findReservation(sh *shard.Shard, hash uint64) (shard.Entry, boo
 // HoldsEvicted returns how many reservations have made room for others.
 func (e *Engine) HoldsEvicted() uint64 { return e.reservations.evicted.Load() }
 
-// How reservations that have ended are settled: for up to expireBusy at once, then a
-// rest. So a million that end in one second take neither the processor nor the log from
-// calls.
+// Reservations that have ended are settled for up to expireBusy at once, then comes a
+// rest. So calls keep the processor and the log even if a million end in one second.
 const (
 	expireEvery = time.Second
 	expireBusy  = 250 * time.Microsecond
@@ -185,7 +184,7 @@ func (p *pace) rest() bool {
 }
 
 // SettleEnded settles the reservations that have ended by now, if this node decides. s
-// must be of the engine.
+// must be a session of e.
 func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 	if e.sealed.Load() {
 		return
@@ -222,8 +221,8 @@ func (e *Engine) SettleEnded(ctx context.Context, s *Session, now int64) {
 	}
 }
 
-// openReservation appends the key of the reservation whose key has the hash. ok is false
-// if there is none, or it is settled.
+// openReservation appends the key of the open reservation whose key has the hash. ok is
+// false if there is none.
 func (e *Engine) openReservation(b []byte, hash uint64) (key []byte, ok bool) {
 	sh := e.table.At(hash)
 	sh.Lock()
@@ -239,7 +238,7 @@ func (e *Engine) openReservation(b []byte, hash uint64) (key []byte, ok bool) {
 // reservations.
 const staleKeys = 1 << 16
 
-// recount rebuilds the index in a new reign, or when most of its hashes are of
+// recount rebuilds the index in a new reign, or when most of its hashes belong to
 // reservations that are settled or gone.
 func (e *Engine) recount(now int64, p *pace) {
 	h := &e.reservations
@@ -328,7 +327,7 @@ func (e *Engine) indexAgain(due []reservation.Queue, now int64, p *pace) {
 }
 
 // ReservationKeys returns the keys that a settlement of the hold under key touches, its
-// own first.
+// own key first.
 func (e *Engine) ReservationKeys(key []byte) [][]byte {
 	keys := [][]byte{key}
 	hash := e.hash(algo.HoldSpace, key)
@@ -345,7 +344,7 @@ func (e *Engine) ReservationKeys(key []byte) [][]byte {
 	return keys
 }
 
-// Reaches reports whether the session may touch a key: it isolates none, or holds that
+// Reaches reports whether the session may touch a key: it isolates no keys, holds the
 // key's shard, or can lock it at once.
 func (s *Session) Reaches(key []byte) bool {
 	return !s.step.isolated || s.includes(s.e.hash(algo.HoldSpace, key))

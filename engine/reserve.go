@@ -6,20 +6,20 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Reserve is the part of a call of Session.Reserve beside its checks.
+// Reserve is what Session.Reserve needs beside its checks.
 type Reserve struct {
 	// Key is the key of the record.
 	Key []byte
-	// Named, Listed and Print go into the record. If the call is Named and has been made
-	// before, Reserve returns ErrRepeated.
+	// Named, Listed and Print go into the record. If Named is set and the call has been
+	// made before, Reserve returns ErrRepeated.
 	Named, Listed bool
 	Print         reservation.Fingerprint
-	// Plain holds slots, but not the charge. If no slot is taken, a record exists only
-	// for a name. A record with slots is open until the last of them ends, and then stays
+	// Plain keeps slots open, but not the charge. Without a slot, there is a record only
+	// for a name. A record with slots is open until the last slot ends, and then stays
 	// charged.
 	Plain bool
-	// TTL is for how long at least the record is open, in ns, unless Plain; see
-	// reservation.MinTTL. It stays open while it has a slot.
+	// TTL is the least time, in ns, for which the record is open, unless Plain is set;
+	// see reservation.MinTTL. It stays open longer while it has a slot.
 	TTL int64
 	// Keep, Charges, Version and Applied go into the record.
 	Keep    int64
@@ -36,7 +36,7 @@ type Reserve struct {
 	ends int64 // when the hold ends
 }
 
-// Reserve is Check, and records under r.Key what a call that passes was charged, so that
+// Reserve is Check that records under r.Key what a passing call was charged, so that
 // Settle can correct it to the real cost. Check and record are one step, in one cut. A
 // denied call leaves no record.
 //
@@ -103,7 +103,7 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		return v, err
 	}
 	writes := st.resolve(s, now, checks, v.OK, out)
-	if !v.OK { // it may still count
+	if !v.OK { // a denied call may still count
 		if writes {
 			err = st.commit(s, now, checks, false)
 		}
@@ -130,8 +130,8 @@ func (st *checking) decideReserve(s *Session, now int64, checks []Check, o Check
 		rec.First.Name, rec.First.Decision = r.Limits[v.Binding].Name, out[v.Binding].Decision
 	}
 	rec.First.Delay = v.Delay
-	// Make room for all first, then write the record, then the counters: each charge is
-	// held.
+	// Make room for all first, then write the record, then the counters: every charge
+	// then has its record.
 	if r.Held {
 		if err := st.reserveMarked(s, now, checks); err != nil {
 			return v, err
@@ -209,7 +209,7 @@ func (s *Session) records() *records {
 }
 
 // putReservation writes r to the record of p, which it creates if needed. Its shard must
-// be locked, and p must hold what Find returns.
+// be locked, and p must hold what Find returns for the key.
 func (s *Session) putReservation(p *plan, r *reservation.Record, deadline, now int64) error {
 	h := s.records()
 	state, words := h.enc.Encode(r)
@@ -228,8 +228,8 @@ func fillReservation(ent shard.Entry, b []byte) {
 	clear(state[copy(state, b):])
 }
 
-// findBeside finds again the counters in the shard of a hash, after something was put
-// there.
+// findBeside finds the counters in the shard of a hash again, after an insert into that
+// shard.
 func (st *checking) findBeside(s *Session, hash uint64) {
 	place := s.e.table.Index(hash)
 	for i := range st.n {
@@ -249,8 +249,8 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 		if !w.write {
 			continue
 		}
-		// A list of holders itself shows what was taken. A charge that has driven entries
-		// out of a log is not given back: the entries would stay out.
+		// A list of holders itself shows what was taken. A charge that has pushed entries
+		// out of a log is not given back: those entries would stay out.
 		w.reserves = w.it.Decides != algo.Slots && (!w.forfeits || w.counted == 0)
 		if err := st.reserve(s, w, now); err != nil {
 			if checks[i].Mode == algo.Enforce {
@@ -263,7 +263,7 @@ func (st *checking) reserveMarked(s *Session, now int64, checks []Check) error {
 	return nil
 }
 
-// storeHeld writes what reserveMarked has made room for, with slots for the holder id.
+// storeHeld writes what reserveMarked has made room for, with slots for holder id.
 func (st *checking) storeHeld(s *Session, now int64, checks []Check, id algo.HolderID) error {
 	for i := range st.weighed {
 		w := &st.weighed[i]

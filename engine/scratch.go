@@ -7,14 +7,14 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Scratch is a small table of copies for a step that takes long, such as a slow script:
-// it locks nothing while it works. Bring copies the keys that the step is about to touch,
-// and a session of the Scratch's own works on them. Commit stores the changed copies in
-// one atomic step, unless somebody has changed a key meanwhile that was brought. It is
-// for one goroutine at a time.
+// Scratch is a small table of copies for a long step, such as a slow script, which then
+// locks nothing while it works. Bring copies the keys that the step is about to touch,
+// and the Scratch's own session works on the copies. Commit stores the changed copies in
+// one atomic step, unless a brought key has changed in the table meanwhile. It is for one
+// goroutine at a time.
 //
-// It is optimistic, since the keys of a slow step are seldom hot. Other commands would
-// wait for a slow step on a loop with thousands of connections.
+// It is optimistic, since the keys of a slow step are seldom hot. With locks, other
+// commands would wait for the slow step, on a loop with thousands of connections.
 type Scratch struct {
 	own  *Engine
 	s    *Session
@@ -24,7 +24,7 @@ type Scratch struct {
 	now  []byte              // for words
 }
 
-// broughtKey is a key that was copied, and what it was then.
+// broughtKey is a copied key, and its state at that time.
 type broughtKey struct {
 	db   uint8
 	key  []byte
@@ -47,8 +47,8 @@ func (k keyState) equal(other keyState) bool {
 const (
 	// scratchRoom is the memory that the copies of a Scratch may take.
 	scratchRoom = 64 << 20
-	// scratchKeys bounds the copied keys: storing them takes a microsecond each, and
-	// others wait for it.
+	// scratchKeys bounds the copied keys. Storing takes a microsecond per key, for which
+	// others wait.
 	scratchKeys = 32 << 10
 	// broughtBytes is what a copied key takes beside its names and states.
 	broughtBytes = 350
@@ -64,13 +64,13 @@ func (e *Engine) NewScratch() *Scratch {
 // Session is the session that works on the copies.
 func (c *Scratch) Session() *Session { return c.s }
 
-// Bytes returns the memory that the copies take. A brought key is kept twice: as it was,
-// and as it is.
+// Bytes returns the memory of the copies. A key is kept twice: as it was, and as it is
+// now.
 func (c *Scratch) Bytes() int64 { return c.own.table.Bytes() + scratchRoom - c.room }
 
 // Bring copies keys of the database of main, as they are now. Keys that were brought
-// before keep their copies. Errors: ErrSealed, ErrUndoFull for copies that take too much
-// memory.
+// before keep their copies. Errors: ErrSealed, and ErrUndoFull if the copies take too
+// much memory.
 func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 	for _, key := range keys {
 		name := string(append([]byte{main.db}, key...))
@@ -102,8 +102,8 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 }
 
 // Commit stores the copies that have changed. It returns false, and has stored nothing,
-// if a brought key has changed in the table since, or a watched key has changed. Errors:
-// ErrSealed, ErrFull, ErrStepTooLarge; nothing is stored then either.
+// if a brought or watched key has changed in the table since. Errors, after which nothing
+// is stored either: ErrSealed, ErrFull, ErrStepTooLarge.
 func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error) {
 	keys := make([][]byte, 0, len(c.keys)+len(watched))
 	for i := range c.keys {
@@ -125,7 +125,7 @@ func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error
 	return true, nil
 }
 
-// store is Commit within its step, which the caller rolls back unless all was stored.
+// store is Commit within its step. The caller rolls the step back unless all was stored.
 func (c *Scratch) store(main *Session, now int64, watched []Watch) (bool, error) {
 	for i := range watched {
 		if same, err := main.Unchanged(now, &watched[i]); err != nil || !same {
@@ -188,8 +188,7 @@ func (s *Session) state(b []byte, key []byte) (keyState, error) {
 	return keyState{true, s.e.limits.get(ent.Meta()).Limit, ent.Deadline(), append(b, ent.State()...)}, nil
 }
 
-// changed marks a key as written for its watchers, although the write has left it as it
-// is.
+// changed marks a key as written for its watchers, if the write has not changed it.
 func (s *Session) changed(key []byte) error {
 	hash := s.hash(key)
 	sh, err := s.lock(hash, key)

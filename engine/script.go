@@ -15,21 +15,20 @@ const (
 	MaxScriptBytes = 64 << 20
 )
 
-// ErrScriptsFull is returned for the text of a script that does not fit beside the
-// others.
+// ErrScriptsFull is returned if there is no room for the text of another script.
 var ErrScriptsFull = errors.New("too many scripts are loaded: SCRIPT FLUSH makes room")
 
-// Script is the text of a script that clients have sent, kept for the node that leads
-// next.
+// Script is the text of a script that clients have sent. It is kept for the node that
+// leads next.
 type Script struct {
 	Body string
-	// Loaded is set if a client asked to keep it; other scripts make room.
+	// Loaded is set if a client asked to keep it. Other scripts make room.
 	Loaded bool
 }
 
 // PutScript keeps the text of a script under its SHA1 in lower-case hex, in the
-// replicated state: a node that leads later has it. Errors: ErrSealed, ErrScriptsFull. On
-// an engine without replication it does nothing.
+// replicated state, so that a later leader has it. On an engine without replication it
+// does nothing. Errors: ErrSealed, ErrScriptsFull.
 func (s *Session) PutScript(sha string, sc Script) error {
 	if !s.e.ScriptsKept() {
 		return nil
@@ -81,8 +80,8 @@ func (e *Engine) HasScript(sha string) bool {
 	return s.records[effects.SystemKey{Kind: effects.SystemScript, Name: sha}] != nil
 }
 
-// Scripts calls fn with the SHA1 of each text that is kept, and whether it was
-// loaded, in no order, until fn returns false. fn must not call the engine.
+// Scripts calls fn with the SHA1 of each kept text, and whether it was loaded, in no
+// order, until fn returns false. fn must not call the engine.
 func (e *Engine) Scripts(fn func(sha string, loaded bool) bool) {
 	s := &e.system
 	s.mu.Lock()
@@ -94,11 +93,11 @@ func (e *Engine) Scripts(fn func(sha string, loaded bool) bool) {
 	}
 }
 
-// ScriptsKept reports whether texts are kept here at all: only a replica keeps them.
+// ScriptsKept reports whether this engine keeps texts: only a replica does.
 func (e *Engine) ScriptsKept() bool { return e.replica != nil }
 
-// ScriptsGone returns a number that changes whenever a text may be gone: dropped, or
-// taken back.
+// ScriptsGone returns a number that changes whenever a text may have been dropped or
+// undone.
 func (e *Engine) ScriptsGone() uint64 { return e.system.gone.Load() }
 
 // putScript stores the record of a script, if it fits.

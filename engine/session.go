@@ -12,8 +12,8 @@ const ruleCacheSize = 64
 // Session makes decisions for one event loop or one connection's goroutine. It is not
 // safe for concurrent use; any number of sessions work on one Engine.
 //
-// A session caches interned limits. So a decision touches no structure shared between
-// threads except the shard of its key.
+// A session caches interned limits. So a decision touches nothing that threads share,
+// except the shard of its key.
 type Session struct {
 	// The fields that every decision reads come first, in as few cache lines as possible.
 	e      *Engine
@@ -25,8 +25,8 @@ type Session struct {
 	rules  [ruleCacheSize]*interned
 	hashes []uint64 // scratch of Warm
 	value  Value    // of Open
-	// chain is the scratch space of DecideAll, made at its first call: most of thousands
-	// of sessions never need it.
+	// chain is the scratch space of DecideAll. It is made at the first call: most of
+	// thousands of sessions never need it.
 	chain    *chain
 	checking *checking // of Check, likewise
 	keys     keySet    // scratch of operations on several keys
@@ -39,8 +39,8 @@ func (e *Engine) NewSession() *Session {
 	return &Session{e: e, top: e.tops.sampler()}
 }
 
-// Use makes db, below Databases, the database that the session works on. A session begins
-// with database 0. Use may be called in a step, but not during a visit: see Open.
+// Use makes db, below Databases, the database of the session, which begins with database
+// 0. It may be called in a step, but not during a visit: see Open.
 func (s *Session) Use(db uint8) { s.db, s.space = db, shard.SpaceMask(db) }
 
 // Database returns the database that the session works on.
@@ -64,7 +64,7 @@ func (s *Session) Close() {
 }
 
 // rule returns the interned form of l. The session's cache holds a reference, so the
-// result stays valid until the next call of rule.
+// result is valid until the next call of rule.
 func (s *Session) rule(l algo.Limit) (*interned, error) {
 	if it := s.last; it != nil && it.Limit == l {
 		return it, nil
@@ -96,9 +96,9 @@ func cacheIndex(l *algo.Limit) uint64 {
 }
 
 // Decide checks cost units of key against l at engine time now (ns), in the session's
-// database whatever l.DB is. If the call passes and is not a peek, it charges them: one
-// visit to one shard. Of calls on one key, none decides at an earlier time than the call
-// before it: see shard.Shard.Advance. Cost 0 is a peek, a negative cost a refund.
+// database whatever l.DB is. If the call passes and is not a peek, it is charged, in one
+// visit to one shard. Calls on one key decide in the order of time: see
+// shard.Shard.Advance. Cost 0 is a peek, a negative cost a refund.
 //
 // Errors: an invalid limit, ErrWrongType if key holds another algorithm's state, ErrFull,
 // ErrOverflow, ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
@@ -130,8 +130,8 @@ func (s *Session) Decide(now int64, key []byte, l algo.Limit, cost int64, o *alg
 	return p.d, nil
 }
 
-// plan is a decision before it is written: the algorithm's output, and where it goes. It
-// is valid while the shard's lock is held and nothing is inserted.
+// plan is a decision that is not yet written: the algorithm's output, and where it goes.
+// It is valid while the shard is locked and nothing is inserted.
 type plan struct {
 	it    *interned
 	hash  uint64
@@ -147,8 +147,8 @@ type plan struct {
 	// is left. For a log, next has only the deadline.
 	next  algo.State
 	words int
-	// ring is a log that keeps its share after an edit, converted to the limit; nil if
-	// the record has it so already.
+	// ring is a log, converted to the limit, which keeps its share after an edit. It is
+	// nil if the record needs no conversion.
 	ring []byte
 }
 
@@ -179,10 +179,11 @@ func (s *Session) adopted(ent shard.Entry, it *interned, now int64) (algo.State,
 	return it.Adopt(&old.Rule, load(ent), now), nil
 }
 
-// evaluate decides on the found state, converted to the limit of p, or on the zero state.
+// evaluate decides on the found state, converted to the limit of p, or on the zero state
+// if there is none.
 func (s *Session) evaluate(p *plan, st algo.State, now, cost int64, o *algo.Options) (err error) {
-	// Set field by field: a literal would be copied, and the copy waits for the stores
-	// before it.
+	// Set each field: a literal would be copied, and the copy waits for the stores before
+	// it.
 	var in algo.Input
 	in.State = st
 	if p.it.HasList {
@@ -212,7 +213,7 @@ func (p *plan) list() []byte {
 // returns for the key.
 func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
 	if p.words == 0 {
-		// A refund that made the limit whole leaves nothing to remember.
+		// A refund has refilled the limit: nothing needs to be kept.
 		if p.found {
 			sh.Delete(p.ent)
 		}
@@ -240,8 +241,8 @@ func (p *plan) storeWords() {
 	}
 }
 
-// resize gives p's record another size. If that fails, the record keeps its size. That is
-// harmless if a smaller one was wanted, unless the kind is sized.
+// resize changes the size of p's record. If that fails, the record keeps its size. This
+// is harmless if the new size is smaller, unless the kind is sized.
 func (p *plan) resize(sh *shard.Shard, words int, now int64) error {
 	sh.Touch(p.ent)
 	if p.live {
@@ -254,8 +255,8 @@ func (p *plan) resize(sh *shard.Shard, words int, now int64) error {
 	return err
 }
 
-// place makes p.ent a record of the given size, limit and deadline, and creates or
-// resizes it as needed. On error nothing has changed.
+// place makes p.ent a record of the given size, limit and deadline; it creates or resizes
+// it as needed. On error nothing has changed.
 func (s *Session) place(p *plan, sh *shard.Shard, words int, deadline, now int64) error {
 	if !p.found {
 		ent, err := sh.Insert(p.hash, p.key, p.it.id, words, deadline, now)

@@ -8,36 +8,38 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// Settlement says what a reservation is to become.
+// Settlement says how to settle a reservation.
 type Settlement struct {
-	// State is Committed, Cancelled or Released. A Released reservation ends by its own
-	// rule: released or charged.
+	// State is Committed, Cancelled or Released. With Released the reservation ends by
+	// its own rule: released or charged.
 	State reservation.State
-	// Accepts may refuse to commit a reservation: it returns an error, and nothing is
+	// Accepts may refuse to commit a reservation: if it returns an error, nothing is
 	// settled. Nil accepts any.
 	Accepts func(r *reservation.Record) error
-	// Cost returns the real cost of the call for a limit. ok is false if the charge stays
-	// as it is. An error settles nothing. Only Committed uses it; nil keeps all charges.
+	// Cost returns the real cost of the call for a limit. If ok is false, the charge
+	// stays. After an error nothing is settled. Only Committed uses it; nil keeps all
+	// charges.
 	Cost func(l *reservation.Held) (cost int64, ok bool, err error)
-	// Limit returns the limit under which an additional charge is made. If an edit has
-	// given it another algorithm, the charge begins a new counter. Nil uses the limit
-	// that was charged.
+	// Limit returns the limit for an additional charge. If an edit has changed its
+	// algorithm, the charge begins a new counter. Nil uses the limit that was charged.
 	Limit func(l *reservation.Held) algo.Limit
-	// Window is that of Check, for a calendar's limit. It is nil if nobody knows the
-	// window any more: then a window that is not open is charged nothing.
+	// Window is the window of a calendar's limit: see Check. Nil means that the window is
+	// no longer known; then only a window that is still open can be charged.
 	Window func(l *reservation.Held) *algo.Window
 }
 
-// settleTries bounds how often a reservation is looked up again because others settle it
-// meanwhile: the first of them ends it.
+// settleTries bounds how often Settle looks a reservation up again because another
+// settlement has changed it. The first settlement ends it.
 const settleTries = 8
 
 // Settle settles the reservation under a key, as one step. The charge becomes the real
-// cost of the call: Settle gives back the rest, as far as time has not, or charges the
-// difference, whether there is room or not. The reservation's slots end. The first
-// settlement stands and later ones return its answer; they only end slots that were taken
-// anew since. A reservation that has ended by itself may still be settled by the same
-// rule, from what it is charged by now: all or nothing.
+// cost of the call. If that is less, Settle gives back the difference that time has not
+// given back already. If it is more, it charges the difference even without room. The
+// reservation's slots end.
+//
+// The first settlement stands. Later ones return its answer, and only end slots that were
+// taken anew since. A reservation that has ended by itself may still be settled in this
+// way, all or nothing.
 //
 // The returned limits and their decisions are valid until the next call. Errors:
 // ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, and ErrFull if there is no room for
@@ -112,7 +114,7 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.
 	x.begin(now, r, to)
 	switch {
 	case r.State == reservation.Committed || r.State == reservation.Cancelled:
-		// The charge is settled, but slots that a repeat has taken since are not.
+		// The charge is settled, but not slots that a repeat has taken since.
 		return r.Answer, true, x.endSlots(r)
 	case to == reservation.Released && r.State == reservation.Open && now < r.Ends:
 		s.e.reservations.again(now, r.Ends, hash)
@@ -120,7 +122,7 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.
 	case to == reservation.Released && r.State != reservation.Open:
 		return reservation.Settled{State: r.State, Version: r.Version, Applied: r.Applied}, true, nil
 	case r.State == reservation.Open && now >= r.Ends:
-		// It ends by itself first; a caller that wants more calls again.
+		// First let it end by itself; a caller that wants more calls again.
 		done = to == reservation.Released
 		if to = reservation.Released; r.Charges {
 			to = reservation.Charged
@@ -152,7 +154,7 @@ func (s *Session) settleOnce(now int64, key []byte, x *settling, r *reservation.
 	if x.st.moved {
 		ent, ok = sh.Find(hash, key)
 	}
-	if ok { // if evicted for a charge, it stays charged
+	if ok { // evicted to make room: it stays charged
 		s.keepReservation(sh, ent, hash, r, now+r.Keep, now)
 	}
 	s.e.reservations.settled(now+r.Keep, hash)

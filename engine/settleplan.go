@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// plan plans what becomes of one limit.
+// plan plans the settlement of one limit.
 func (x *settling) plan(l *reservation.Held, e *settlingLimit) error {
 	e.key, e.hash = l.Key, l.Hash
 	if l.Slots() {
@@ -44,8 +44,8 @@ func (x *settling) plan(l *reservation.Held, e *settlingLimit) error {
 	return nil
 }
 
-// planRefund plans to give back the difference, as far as it is still there. The counter
-// must be the one that was charged, and nothing may have voided the charge.
+// planRefund plans to give back the part of the difference that is still in the counter.
+// It must be the counter that was charged, and nothing may have voided the charge.
 func (x *settling) planRefund(l *reservation.Held, e *settlingLimit) {
 	sh := x.s.e.table.At(e.hash)
 	e.ent, e.found = sh.Find(e.hash, e.key)
@@ -77,7 +77,7 @@ func (x *settling) planEnd(e *settlingLimit) {
 	}
 }
 
-// planCharge plans to charge more units, whether there is room or not.
+// planCharge plans to charge more units, even without room.
 func (x *settling) planCharge(l *reservation.Held, e *settlingLimit, more int64) error {
 	s, sh := x.s, x.s.e.table.At(e.hash)
 	limit := l.Limit

@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/engine/reservation"
 )
 
-// settling is one settlement under way, with all shards locked: plan, make room, write,
+// settling is a settlement in progress, with all shards locked: plan, make room, write,
 // answer. It is scratch space of a session.
 type settling struct {
 	s        *Session
@@ -45,18 +45,17 @@ type settlingLimit struct {
 	// refunds is set if the plan ends a slot or gives back refund.
 	refunds bool
 	refund  algo.Refund
-	// full is set if a list has no room for an entry of its own for the charge, of units.
+	// full is set if a list has no room for an additional entry for the charge of units.
 	full  bool
 	units int64
-	// over is by how many units the limit is overused, and window the window of the limit
-	// that reports it.
+	// over is by how many units the limit is overused, and window that limit's window.
 	over, window int64
-	// taken is a reference to a limit that was interned for the charge.
+	// taken is a limit that was interned for the charge, with a reference.
 	taken *interned
 }
 
-// settle plans and writes all limits. Without room for an additional charge nothing is
-// changed.
+// settle plans and writes all limits. If there is no room for an additional charge,
+// nothing is changed.
 func (x *settling) settle(r *reservation.Record) error {
 	defer func() {
 		for i := range x.each {
@@ -105,8 +104,8 @@ func (x *settling) unreserve(e *settlingLimit) {
 	}
 }
 
-// endSlots ends the slots of a reservation whose charges are settled, unless the
-// reservation is only ending by itself.
+// endSlots ends the slots of a reservation whose charges are settled. It does nothing if
+// the reservation only ends by itself.
 func (x *settling) endSlots(r *reservation.Record) error {
 	if x.to == reservation.Released {
 		return nil
@@ -132,7 +131,7 @@ func (x *settling) write(e *settlingLimit) error {
 	if !e.refunds && !e.full {
 		return x.st.storeMarked(x.s, &e.weighed, sh, x.now)
 	}
-	if e.ent, e.found = sh.Find(e.hash, e.key); !e.found { // evicted for the room of another
+	if e.ent, e.found = sh.Find(e.hash, e.key); !e.found { // evicted to make room for another
 		return nil
 	}
 	x.st.moved = true // if nothing is left of it
@@ -153,7 +152,7 @@ func (x *settling) write(e *settlingLimit) error {
 	return nil
 }
 
-// tell sets e.d to what the limit holds now.
+// tell sets e.d to what the limit now holds.
 func (x *settling) tell(l *reservation.Held, e *settlingLimit) {
 	s, sh := x.s, x.s.e.table.At(e.hash)
 	ent, found := sh.Find(e.hash, e.key)
@@ -204,7 +203,7 @@ func (x *settling) answer(r *reservation.Record) reservation.Settled {
 	a.Each, a.Costs, a.Windows = x.decisions, x.costs, x.windows
 	if at >= 0 {
 		a.Name, a.Decision = r.Limits[at].Name, x.each[at].d
-		a.RetryAfter, a.Delay = 0, 0 // it has passed; the record has no room for more
+		a.RetryAfter, a.Delay = 0, 0 // it has passed
 	}
 	return a
 }

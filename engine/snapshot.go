@@ -14,15 +14,15 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// A snapshot is a sequence of chunks, and a length of 0 at the end. Each chunk is a
-// uvarint with its length and a payload as in effects.go without deletions. The system
-// records come first.
+// A snapshot is a sequence of chunks, ended by a length of 0. A chunk is its length, a
+// uvarint, and a payload as in effects.go without deletions. The system records come
+// first.
 const (
 	// snapshotChunk is the approximate size of a chunk.
 	snapshotChunk = 256 << 10
-	// snapshotMost bounds one chunk that is read. The largest single record is below 1.2
-	// MiB: a string of MaxValueLen or the wire form of a collection, under the longest
-	// key. A state of that length in varints would be below 1.4 MiB.
+	// snapshotMost bounds a chunk that is read. The largest record is below 1.2 MiB: a
+	// string of MaxValueLen, or the wire form of a collection, under the longest key. A
+	// state of that length in varints would be below 1.4 MiB.
 	snapshotMost = 2 << 20
 )
 
@@ -38,13 +38,12 @@ type Snapshot struct {
 }
 
 // Snapshot returns at once. Persist may include effects that are committed while it runs.
-// That is harmless: replaying the log over the snapshot replaces each key by its last
-// state.
+// That is harmless: replaying the log over the snapshot gives each key its last state.
 func (r *Replica) Snapshot() *Snapshot { return &Snapshot{r, r.epoch.Load(), r.formats} }
 
-// Persist writes the snapshot to w, holding one shard at a time. After each shard it
-// pauses for as long as the shard took. So it takes at most half of a processor or of the
-// disk from decisions. It fails if the table is replaced meanwhile.
+// Persist writes the snapshot to w, one shard at a time. After each shard it pauses for
+// as long as the shard took, so decisions keep half of a processor and of the disk. It
+// fails if Restore replaces the table meanwhile.
 func (s *Snapshot) Persist(w io.Writer) error {
 	bw := bufio.NewWriterSize(w, snapshotChunk)
 	begin := time.Now()
@@ -67,7 +66,7 @@ func (s *Snapshot) Persist(w io.Writer) error {
 	return bw.Flush()
 }
 
-// each calls fn with the chunks of the snapshot, a shard's at a time.
+// each calls fn with the chunks of the snapshot, one shard at a time.
 func (s *Snapshot) each(fn func(chunks [][]byte) error) error {
 	now := s.r.e.passed()
 	// Restore raises the epoch before it changes anything.
@@ -88,7 +87,7 @@ func (s *Snapshot) each(fn func(chunks [][]byte) error) error {
 	return write(s.end())
 }
 
-// end returns the chunk with the clock up to which batches are in the snapshot.
+// end returns the chunk with the clock of the last batch that may be in the snapshot.
 func (s *Snapshot) end() [][]byte {
 	enc := effects.NewEncoder(s.r.e.limits, s.formats, snapshotChunk, 0)
 	enc.Included(s.r.given.Load())
@@ -129,7 +128,7 @@ func (r *Replica) eachCommitted(fn func(k effects.SystemKey, value []byte)) {
 func (r *Replica) committed(i int, f effects.Formats, now int64) [][]byte {
 	enc := effects.NewEncoder(r.e.limits, f, snapshotChunk, 0)
 	// No Cut may run between taking a shard's undo records and putting them into the
-	// ledger, and no flight may be committed in between.
+	// ledger. No flight may be committed in between.
 	token := r.gate.RLock()
 	defer r.gate.RUnlock(token)
 	r.ledger.Flights(func(flights []ledger.Flight) { r.unchanged(i, flights, enc, now) })
@@ -142,7 +141,7 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *effects.Encoder
 	sh.Lock()
 	defer sh.Unlock()
 
-	// The oldest record of a key, walked last, is its committed state. States after a
+	// A key's oldest record is its committed state; it is walked last. States after a
 	// flush that is not committed do not count.
 	each := sh.Each
 	var before [algo.Spaces]map[string]*shard.Image
@@ -193,8 +192,8 @@ func (r *Replica) unchanged(i int, flights []ledger.Flight, enc *effects.Encoder
 func (r *Replica) Restore(src io.Reader, clock int64) error {
 	r.epoch.Add(1)
 	r.e.table.Reset()
-	// The clock of a batch whose first parts are before the snapshot passes only when the
-	// batch is whole.
+	// The clock of a batch passes only when the whole batch is applied, also if its first
+	// parts are before the snapshot.
 	r.e.table.Pass(0)
 	r.e.system.reset()
 	r.e.clock.Set(clock)

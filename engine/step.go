@@ -9,19 +9,19 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrNotIsolated is returned within a step that isolates keys, for another key or the
+// ErrNotIsolated is returned within a step that isolates keys, for another key or for the
 // whole table. Nothing has changed.
 var ErrNotIsolated = errors.New("the key is not among those of this step")
 
-// Step is work of a session on several keys. No cut tears it apart: it replicates in one
-// batch. While it isolates keys, nobody else sees or changes them. Isolate, IsolateAll or
-// Join begins a step; Commit or Rollback ends it, and later calls of these do nothing. In
-// between, all operations of the session are part of the step.
+// Step is work of a session on several keys, which replicates in one batch: no cut tears
+// it. While it isolates keys, nobody else sees or changes them. Isolate, IsolateAll or
+// Join begins a step; Commit or Rollback ends it, and further calls of these do nothing.
+// Until then, all operations of the session are part of the step.
 //
 // Steps nest, and end in reverse order. A step within one that isolates keys locks
 // nothing: it works on the keys of the outer step. A step within a Join locks its own
-// keys. Rollback takes back the changes of its own step. The outer step can still take
-// back what an inner step has committed.
+// keys. Rollback undoes the changes of its own step. The outer step can still undo what
+// an inner step has committed.
 type Step struct {
 	s     *Session // nil after the end
 	now   int64
@@ -40,21 +40,20 @@ type stepState struct {
 	shards   []int
 	gate     *xsync.RToken
 	undo     stepUndo
-	// changed is the number of committed bytes that no undo counts any more: see
-	// Step.Commit.
+	// changed counts committed bytes that are no longer in any undo: see Step.Commit.
 	changed int
 }
 
-// Isolate begins a step on keys, which may be of any database. It locks their shards in
-// index order, so that steps cannot deadlock. For a key in another shard, and for the
+// Isolate begins a step on keys, which may be of several databases. It locks their shards
+// in index order, so that steps cannot deadlock. For a key in another shard, and for the
 // whole table, the session's operations return ErrNotIsolated. Eviction leaves the keys
 // alone meanwhile.
 //
-// undo is how many bytes the step may use to remember earlier states of its keys. 0 is
-// for a step that will not be rolled back. The key that passes the bound is still saved,
-// and changes after it return ErrUndoFull. A step with an undo may touch further keys: it
-// locks their shards too if nobody else holds them. now is the time of a Rollback, in ns
-// of the engine's time.
+// undo is how many bytes the step may use to remember earlier states of its keys; 0 is
+// for a step that is never rolled back. The key that exceeds undo is still saved, and
+// changes after it return ErrUndoFull. A step with an undo may touch further keys: it
+// locks their shards too, unless somebody else holds them. now is the time for Rollback,
+// engine time in ns.
 func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {
@@ -77,9 +76,9 @@ func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 	return p
 }
 
-// IsolateAll is Isolate of all keys, existing or not: it stops all decisions until the
+// IsolateAll is Isolate of all keys, existing or not. It stops all decisions until the
 // step ends. Eviction leaves the named keys alone meanwhile. Within a step that isolates
-// only some keys, it isolates no more than these.
+// only some keys, it isolates only those.
 func (s *Session) IsolateAll(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {
@@ -104,7 +103,7 @@ func (s *Session) keep() {
 }
 
 // Join begins a step that isolates nothing, and may touch any key and the whole table. It
-// cannot be rolled back. A step within it may isolate keys, until it ends.
+// cannot be rolled back. A step within it may isolate keys.
 func (s *Session) Join() Step {
 	p := Step{s: s}
 	p.join()
@@ -119,10 +118,9 @@ func (p *Step) join() {
 	}
 }
 
-// Commit ends the step. It returns ErrStepTooLarge, and has rolled the step back, if the
-// step has changed more than MaxStep. Earlier steps committed within the same outer step
-// count too. Only a step with an undo returns it. If an outer step has an undo too, only
-// the outer step counts.
+// Commit ends the step. If the step has changed more than MaxStep, Commit rolls it back
+// and returns ErrStepTooLarge. Earlier steps committed within the same outer step count
+// too. Only a step with an undo is counted, and only the outermost of these.
 func (p *Step) Commit() error {
 	if p.s == nil {
 		return nil
@@ -140,10 +138,10 @@ func (p *Step) Commit() error {
 	return err
 }
 
-// Rollback ends the step and restores each key to its state when the step began, whatever
-// the limit of memory. Watchers do not see a change either: nobody has seen the step.
-// Keys that were evicted for room and not changed by the step stay evicted. A step
-// without an undo cannot be rolled back: Rollback panics.
+// Rollback ends the step and restores each key to its state when the step began, even
+// beyond the memory limit. Watchers do not see the changes either. Keys that were evicted
+// to make room, and not changed by the step, stay evicted. Rollback panics for a step
+// without an undo.
 func (p *Step) Rollback() {
 	if p.s == nil {
 		return
@@ -156,7 +154,7 @@ func (p *Step) Rollback() {
 	p.end()
 }
 
-// end gives back the locks that the step itself has taken.
+// end releases the locks that the step itself has taken.
 func (p *Step) end() {
 	s, st := p.s, &p.s.step
 	p.s = nil
@@ -186,7 +184,7 @@ func (s *Session) Isolated() bool { return s.step.isolated }
 // IsolatedAll reports whether the session is in a step that isolates the whole table.
 func (s *Session) IsolatedAll() bool { return s.step.whole }
 
-// enterGate begins an operation on several keys, which no cut may tear; leaveGate ends
+// enterGate begins an operation on several keys, which no cut may tear. leaveGate ends
 // it.
 func (s *Session) enterGate() *xsync.RToken {
 	if s.e.replica == nil || s.step.joined {
@@ -201,9 +199,9 @@ func (s *Session) leaveGate(t *xsync.RToken) {
 	}
 }
 
-// lock locks the shard of key, whose hash is hash, for an operation that may change the
-// key, unless the session already holds it. Errors: ErrSealed on a node that does not
-// decide now, ErrNotIsolated, ErrUndoFull; the shard is not locked then.
+// lock locks the shard of key for an operation that may change the key, unless the
+// session already holds the shard. hash is the key's. Errors, after which the shard is
+// not locked: ErrSealed on a node that does not decide now, ErrNotIsolated, ErrUndoFull.
 func (s *Session) lock(hash uint64, key []byte) (*shard.Shard, error) {
 	sh := s.e.table.At(hash)
 	if !s.step.isolated {
@@ -214,7 +212,7 @@ func (s *Session) lock(hash uint64, key []byte) (*shard.Shard, error) {
 	return s.unsealed(sh)
 }
 
-// look is lock for an operation that changes nothing.
+// look is lock for an operation that only reads.
 func (s *Session) look(hash uint64) (*shard.Shard, error) {
 	sh := s.e.table.At(hash)
 	if !s.step.isolated {
@@ -225,7 +223,7 @@ func (s *Session) look(hash uint64) (*shard.Shard, error) {
 	return s.unsealed(sh)
 }
 
-// unsealed returns a locked shard, unless the node does not decide now.
+// unsealed returns a locked shard, or ErrSealed if the node does not decide now.
 func (s *Session) unsealed(sh *shard.Shard) (*shard.Shard, error) {
 	if s.e.sealed.Load() {
 		s.unlock(sh)
@@ -234,8 +232,8 @@ func (s *Session) unsealed(sh *shard.Shard) (*shard.Shard, error) {
 	return sh, nil
 }
 
-// includes reports whether the shard of a hash is among those that the step has locked,
-// or can lock at once.
+// includes reports whether the step has locked the shard of a hash, or can lock it at
+// once.
 func (s *Session) includes(hash uint64) bool {
 	if s.step.whole {
 		return true
@@ -245,8 +243,8 @@ func (s *Session) includes(hash uint64) bool {
 	return found || s.reach(i, at)
 }
 
-// reach locks one more shard, which belongs at place at, for a step with an undo, if
-// nobody else holds it. It uses TryLock, so a deadlock is impossible.
+// reach locks one more shard for a step with an undo, unless somebody else holds it. The
+// shard belongs at place at. reach uses TryLock, so a deadlock is impossible.
 func (s *Session) reach(i, at int) bool {
 	if !s.step.undo.on || !s.e.table.Shard(i).TryLock() {
 		return false
@@ -275,8 +273,8 @@ func (s *Session) unlock(sh *shard.Shard) {
 	}
 }
 
-// keySet is the keys of one operation that changes several atomically, and the locks of
-// their shards.
+// keySet is the keys that one operation changes atomically, and the locks of their
+// shards.
 type keySet struct {
 	shards []int
 	hashes []uint64
@@ -299,7 +297,7 @@ func (t *keySet) add(s *Session, hash uint64, key []byte) {
 }
 
 // lock locks the shards, each once and in order, and the gate. If the session isolates
-// keys, the shards must be among theirs.
+// keys, all shards must already be among its own.
 func (t *keySet) lock(s *Session) error {
 	slices.Sort(t.shards)
 	t.shards = slices.Compact(t.shards)

@@ -8,26 +8,25 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// ErrUndoFull is returned for a change whose undo has no room: see Isolate. The change
-// has not been made.
+// ErrUndoFull is returned for a change that the undo has no room for: see Isolate. The
+// change was not made.
 var ErrUndoFull = errors.New("too many changes in one step")
 
-// MaxStep bounds the bytes that one atomic step may change, such as a transaction or a
-// script: its keys and their new states. A step travels as one batch of the log, and
-// later decisions wait for all of it. 40 MB held up sync calls for 0.1 to 0.8 s.
+// MaxStep bounds the bytes that an atomic step, such as a transaction or a script, may
+// change: its keys and their new states. A step is one batch of the log, for which later
+// decisions wait. A step of 40 MB delayed sync calls by 0.1 to 0.8 s.
 const MaxStep = 8 << 20
 
 // ErrStepTooLarge is returned for a step that changes more than MaxStep.
 var ErrStepTooLarge = errors.New("it changes more than 8388608 bytes in one step")
 
-// undoFew is up to how many keys are searched in turn, without an index: most scripts
-// change a key or two.
+// undoFew is up to how many keys are searched without an index: most scripts change a key
+// or two.
 const undoFew = 8
 
-// stepUndo holds the earlier states of the keys that a step has changed. The steps of a
-// nest share it: each owns the keys from its savepoint on. A key is copied at its first
-// change, not when it is read. The shard's journal cannot serve: it has the state at the
-// last cut.
+// stepUndo holds the earlier states of the keys that a step has changed. Nested steps
+// share it: each owns the keys from its savepoint on. A key is copied when it is first
+// changed. The shard's journal cannot serve, since it has the state at the last cut.
 type stepUndo struct {
 	savepoint
 	saved []savedKey
@@ -38,7 +37,7 @@ type stepUndo struct {
 	spare map[uint64]int // an empty index, for the next time
 }
 
-// savepoint is where a step begins in an undo.
+// savepoint is where a step begins in a stepUndo.
 type savepoint struct {
 	on   bool
 	most int // bytes that the undo may take
@@ -57,7 +56,7 @@ type savedKey struct {
 	changes         uint64       // watch's count at that time
 }
 
-// beginUndo makes the step remember the state of each key before it changes it.
+// beginUndo makes the step remember each key's state before its first change.
 func (p *Step) beginUndo(most int) {
 	if most == 0 {
 		return
@@ -70,8 +69,8 @@ func (p *Step) beginUndo(most int) {
 	u.savepoint = savepoint{on: true, most: most, from: len(u.saved)}
 }
 
-// takeBack restores every key to its state at the savepoint, and forgets it. A key can be
-// saved once in each step, so the keys saved last are restored first.
+// takeBack restores every key to its state at the savepoint, and drops these states. Each
+// step saves a key once at most, so the keys saved last are restored first.
 func (s *Session) takeBack(now int64) {
 	u := &s.step.undo
 	for i := len(u.saved) - 1; i >= u.from; i-- {
@@ -91,8 +90,8 @@ func (s *Session) takeBack(now int64) {
 	u.saved = u.saved[:u.from]
 }
 
-// fits returns ErrStepTooLarge if the changes since the savepoint exceed MaxStep,
-// together with earlier ones of the same outer step.
+// fits returns ErrStepTooLarge if the changes since the savepoint, with earlier ones of
+// the same outer step, exceed MaxStep.
 func (s *Session) fits() error {
 	u := &s.step.undo
 	changed := s.step.changed
@@ -111,15 +110,15 @@ func (s *Session) fits() error {
 	return nil
 }
 
-// mostReplicated bounds the bytes of a state that travel: a collection travels in its
-// wire form, without room and index.
+// mostReplicated bounds the bytes of a state that are replicated. A collection travels in
+// its wire form, without spare room and index.
 const mostReplicated = packed.MaxBytes + 64
 
 // replicated returns a bound on the bytes of a state that travel.
 func replicated(state []byte) int { return min(len(state), mostReplicated) }
 
-// merge ends a step: its saved keys now belong to the outer step. If the outer step has
-// saved a key too, the outer step's state is older, and stays.
+// merge gives the step's saved keys to the outer step. If the outer step has saved the
+// same key, its state is older and stays.
 func (u *stepUndo) merge(outer savepoint) {
 	from := u.from
 	u.savepoint = outer
@@ -153,7 +152,7 @@ func (u *stepUndo) merge(outer savepoint) {
 	}
 }
 
-// release drops the reference of a saved key.
+// release releases the reference of a saved key.
 func (k *savedKey) release() {
 	if k.it != nil {
 		k.it.refs.Add(-1)
@@ -181,7 +180,7 @@ func (u *stepUndo) forget() {
 const undoKept = 64 << 10
 
 // save remembers the state of a key, unless the step has already done so. The key's shard
-// must be held.
+// must be locked.
 func (s *Session) save(hash uint64, key []byte) error {
 	u := &s.step.undo
 	if u.has(hash, key) {
@@ -201,7 +200,7 @@ func (s *Session) save(hash uint64, key []byte) error {
 	k.state = len(u.buf)
 	if found {
 		k.it, k.deadline = s.e.limits.get(ent.Meta()), ent.Deadline()
-		k.it.refs.Add(1) // nothing else keeps the limit when the key is gone
+		k.it.refs.Add(1) // keep the limit if the key goes
 		u.buf = append(u.buf, ent.State()...)
 	}
 	k.end = len(u.buf)

@@ -12,19 +12,19 @@ import (
 // ErrSystemName is returned for a system record whose name is too long.
 var ErrSystemName = errors.New("name of a system record is too long")
 
-// system is replicated state that is not the users': records of bytes, by kind and name.
-// They are cut, committed, undone, restored and summed up in the same batches as keys. No
-// command on keys sees them. They do not count for maxmemory, and are neither evicted,
-// flushed nor expired: each kind has its own bound.
+// system is replicated state that is not data of users: records of bytes, by kind and
+// name. They are cut, committed, undone, restored and summed up in the same batches as
+// keys. No command on keys sees them. They do not count for maxmemory, and are not
+// evicted, flushed or expired: each kind has its own bound.
 //
-// A change of a record is made with the replica's gate held shared. So it is in one cut
-// with the keys that belong to it.
+// A record changes with the replica's gate held shared. So the change is in one cut with
+// the keys that belong to it.
 type system struct {
 	// mu guards the fields below. Values are replaced, never modified.
 	mu      sync.Mutex
 	records map[effects.SystemKey][]byte
-	// before holds the values of changed records at the last cut, nil for one that did
-	// not exist. It is kept while journal is set.
+	// before holds the values that changed records had at the last cut, nil if absent. It
+	// is kept while journal is set.
 	before  systemUndo
 	journal bool
 	// scripts and scriptBytes count the records of scripts and their bytes.
@@ -32,11 +32,11 @@ type system struct {
 	// policyBytes is the total size of the records of policies.
 	policyBytes int
 
-	// gone counts the records of scripts that have gone, including those of resets.
+	// gone counts the records of scripts that were removed, also by resets.
 	gone atomic.Uint64
 }
 
-// systemUndo holds earlier values of system records, nil for one that did not exist.
+// systemUndo holds earlier values of system records, nil if absent.
 type systemUndo map[effects.SystemKey][]byte
 
 // put sets a record to value, or deletes it if that is nil. mu must be held.
@@ -84,7 +84,7 @@ func (s *system) setJournal(on bool) {
 }
 
 // cut ends a round. It calls fn with each record changed since the last cut, nil for a
-// deleted one, and returns their earlier values.
+// deleted one, and returns the earlier values.
 func (s *system) cut(fn func(k effects.SystemKey, value []byte)) systemUndo {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -96,8 +96,8 @@ func (s *system) cut(fn func(k effects.SystemKey, value []byte)) systemUndo {
 	return undo
 }
 
-// takeBack undoes some rounds, given oldest first, and the dirty changes. It switches the
-// journal off.
+// takeBack undoes some rounds, given oldest first, and the changes since the last cut. It
+// switches the journal off.
 func (s *system) takeBack(rounds []systemUndo) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -111,7 +111,7 @@ func (s *system) takeBack(rounds []systemUndo) {
 }
 
 // committed calls fn with each record as it was before some rounds, given oldest first,
-// and before the dirty changes.
+// and without changes since the last cut.
 func (s *system) committed(rounds []systemUndo, fn func(k effects.SystemKey, value []byte)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -150,7 +150,7 @@ func (s *system) digest(add func([sha256.Size]byte)) {
 	defer s.mu.Unlock()
 	var buf []byte
 	for k, value := range s.records {
-		// No key's bytes begin so: see Engine.Digest.
+		// The bytes of a key never begin with 0xff: see Engine.Digest.
 		add(sha256.Sum256(effects.AppendSystem(append(buf[:0], 0xff), k, value)))
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/shard"
 )
 
-// The fast paths of strings: one visit, no closure, no allocation. Other work on strings
-// uses Session.Open with Counter.
+// Fast paths for strings: one visit, no closure, no allocation. Other operations on
+// strings use Session.Open with Counter.
 
 // Get appends the string of key to dst. ok is false if there is none. Errors:
 // ErrWrongType, ErrSealed, ErrNotIsolated.
@@ -52,13 +52,13 @@ type SetOptions struct {
 	OnlyNew, OnlyOld bool
 }
 
-// largeValue is the length from which a value makes its room before it locks a shard.
+// largeValue is the length from which Set makes room for a value before it locks a shard.
 const largeValue = 32 << 10
 
-// Set makes value the string of key, which may have held a value of any data type. It
-// reports whether it did: OnlyNew or OnlyOld may prevent it. Errors: ErrWrongType for a
-// key that holds the state of a limit or slots, ErrValueTooLarge, ErrKeyTooLong, ErrFull,
-// ErrSealed, ErrNotIsolated; nothing has changed then.
+// Set makes value the string of key, in place of a value of any data type. It reports
+// whether it did: OnlyNew or OnlyOld may prevent it. Errors, after which nothing has
+// changed: ErrWrongType for a key of a limit or of slots, ErrValueTooLarge,
+// ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated.
 func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return false, ErrKeyTooLong
@@ -128,10 +128,9 @@ func storeText(state, text []byte) {
 	clear(state[8+copy(state[8:], text):])
 }
 
-// Count is Incr for the count of a window. If the count is absent or 0, it begins with by
-// and ends at until, in ns. An until that has passed deletes the key. A count outside
-// -most to most is left alone, and the error is ErrIncrDecrOverflow; by must be within
-// them too.
+// Count is Incr for the count of a window. A count that is absent or 0 becomes by, and
+// ends at until, in ns. An until that has passed deletes the key. The count and by must
+// be from -most to most; otherwise nothing changes, and the error is ErrIncrDecrOverflow.
 func (s *Session) Count(now int64, key []byte, by, most, until int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return 0, ErrKeyTooLong
@@ -184,9 +183,9 @@ func (s *Session) countHeld(sh *shard.Shard, hash uint64, key []byte, it *intern
 	return by, nil
 }
 
-// Incr adds by to the integer that key holds, 0 if there is none, and returns the sum.
-// The time to live stays. Errors: ErrNotInteger, ErrIncrDecrOverflow, ErrWrongType,
-// ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated; nothing has changed then.
+// Incr adds by to the integer of key and returns the sum. A missing key is 0. The time to
+// live stays. Errors, after which nothing has changed: ErrNotInteger,
+// ErrIncrDecrOverflow, ErrWrongType, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated.
 func (s *Session) Incr(now int64, key []byte, by int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return 0, ErrKeyTooLong

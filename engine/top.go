@@ -19,8 +19,8 @@ const (
 )
 
 // TopKey is one line of a ranking. Count is how many calls of the ranking's kind the key
-// saw; counts halve every minute, so recent calls weigh more. It is too high by at most
-// Error, and too low by sampling noise only.
+// had. Counts halve every minute, so recent calls weigh more. Count is at most Error too
+// high; only sampling noise makes it too low.
 type TopKey struct {
 	Key   []byte
 	Count uint64
@@ -28,14 +28,14 @@ type TopKey struct {
 }
 
 const (
-	// sketchFactor is how many counters a ranking keeps for each key that it reports: the
+	// sketchFactor is how many counters a ranking keeps for each key that it reports. The
 	// error of the summary is total calls / counters.
 	sketchFactor = 4
 	// topKeyBytes is how many bytes of a key a ranking remembers.
 	topKeyBytes = 256
-	// Up to exactPerWindow calls in every topWindow ns are counted exactly. Of the
-	// others, one in sampleEvery on average is counted as sampleEvery, at random
-	// distances, so that no pattern of keys hides.
+	// In every topWindow ns, the first exactPerWindow calls are each counted. After
+	// these, one call in sampleEvery is counted as sampleEvery, at random distances, so
+	// that no pattern of keys is missed.
 	topWindow      = 100_000_000
 	exactPerWindow = 256
 	sampleEvery    = 64
@@ -56,9 +56,9 @@ type ranks struct {
 	by [rankings]spaceSaving
 }
 
-// rankStripes is how many ranks there are. Sessions rarely meet in one, since they count
-// few of their calls. Thousands of sessions cost no more memory than a handful. A reader
-// merges the stripes, one mutex at a time, and reports the sum of their errors.
+// rankStripes is the number of ranks. Sessions rarely meet in one, since they count few
+// of their calls. So thousands of sessions need no more memory than a few. A reader
+// merges the stripes, one mutex at a time, and adds up their errors.
 const rankStripes = 4
 
 // tops are the rankings of an engine.
@@ -111,7 +111,7 @@ func (s *sampler) observe(now int64, key []byte, hash uint64, ok bool) {
 
 // spaceSaving is the Space-Saving summary of Metwally, Agrawal and El Abbadi, "Efficient
 // Computation of Frequent and Top-k Elements in Data Streams" (2005). A new key takes
-// over the smallest counter and inherits its count as error. Counters form a min-heap.
+// over the smallest counter, whose count becomes its error. Counters form a min-heap.
 // Memory is allocated with the first key and bounded by cap.
 type spaceSaving struct {
 	cap  int
@@ -189,7 +189,7 @@ func (ss *spaceSaving) swap(i, j int) {
 	ss.at[h[i].hash], ss.at[h[j].hash] = i, j
 }
 
-// halve ages the counts. Order, and so the heap, is kept.
+// halve halves the counts. The order stays, and so the heap.
 func (ss *spaceSaving) halve() {
 	for i := range ss.heap {
 		ss.heap[i].count /= 2

@@ -15,21 +15,21 @@ import (
 // NoExpiry is the deadline of a key without a time to live.
 const NoExpiry = math.MaxInt64
 
-// MaxValueLen bounds the bytes of a string. Other values have bounds of their own: see
+// MaxValueLen bounds the bytes of a string. Other values have their own bounds: see
 // engine/packed.
 const MaxValueLen = 1 << 20
 
-// ErrValueTooLarge is returned for a value above MaxValueLen, or the bound of its kind.
-// Nothing is changed then.
+// ErrValueTooLarge is returned for a value above the bound of its kind, MaxValueLen for
+// strings. Nothing has changed then.
 var ErrValueTooLarge = errors.New("value is longer than 1048576 bytes")
 
 // Value is a visit to the value of one key: from Session.Open to Close the key's shard is
-// locked. It is part of its session, which can visit one key at a time. The session must
-// not be used for anything else meanwhile.
+// locked. A session can visit one key at a time, and must not be used for anything else
+// meanwhile.
 //
-// The value of a Counter, which Redis calls a string, is its text. An integer in its
-// shortest form is kept as a number, even if it was written as a text. This package does
-// not interpret the bytes of other kinds.
+// The value of a Counter, a string in Redis, is its text. If that is an integer in its
+// shortest form, it is stored as a number. This package does not interpret the bytes of
+// other kinds.
 type Value struct {
 	s       *Session
 	sh      *shard.Shard
@@ -41,11 +41,11 @@ type Value struct {
 	text    [20]byte // of an integer
 }
 
-// Open begins a visit to the value of key. Its shard is locked until Close, unless the
-// session already holds it. kind is the kind that the caller expects: Counter, Hash, Set,
-// SortedSet or List. It allocates nothing. now is in ns. Errors: ErrWrongType for a key
-// of another kind, ErrKeyTooLong, ErrSealed, ErrNotIsolated, ErrUndoFull; nothing is
-// locked then.
+// Open begins a visit to the value of key. It locks the key's shard until Close, unless
+// the session already holds it. kind is the expected kind: Counter, Hash, Set, SortedSet
+// or List. now is in ns. Open allocates nothing. Errors, after which nothing is locked:
+// ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed, ErrNotIsolated,
+// ErrUndoFull.
 func (s *Session) Open(now int64, key []byte, kind algo.Algorithm) (*Value, error) {
 	if len(key) > shard.MaxKeyLen {
 		return nil, ErrKeyTooLong
@@ -106,8 +106,8 @@ func (v *Value) kind() algo.Algorithm { return v.p.it.Limit.Algorithm }
 // Exists reports whether the key has a value.
 func (v *Value) Exists() bool { return v.p.live }
 
-// Now returns the time of the visit, in ns. It is that of Open, or of an earlier visit to
-// the shard if a little later.
+// Now returns the time of the visit, in ns: that of Open, or that of an earlier visit to
+// the shard if that is later.
 func (v *Value) Now() int64 { return v.now }
 
 // Len returns the length of the value in bytes, 0 for an absent one.
@@ -125,9 +125,8 @@ func (v *Value) Bytes() []byte {
 	return v.stored()
 }
 
-// A value's state is its bytes, then zeros up to a whole number of words. The last byte
-// holds the length of this padding including itself, 1 to 8. A counter's state is
-// described in counter.go.
+// A value's state is its bytes and a padding to a whole number of words: zeros, then a
+// byte with the length of the padding, 1 to 8. For a counter's state see counter.go.
 
 // stored returns the bytes of the value in its record.
 func (v *Value) stored() []byte {
@@ -164,8 +163,8 @@ func (v *Value) seal(n int) {
 	state[len(state)-1] = byte(len(state) - n)
 }
 
-// Edit returns the value to be changed in place; its length stays. It is nil for an
-// absent value, and valid as long as Bytes. It marks the key as changed.
+// Edit returns the value, to be changed in place without a change of length. It is nil
+// for an absent value, and valid as long as Bytes. It marks the key as changed.
 func (v *Value) Edit() []byte {
 	if !v.p.live {
 		return nil
@@ -182,9 +181,9 @@ func (v *Value) Edit() []byte {
 	return v.stored()
 }
 
-// Set makes value the value of the key, which it creates if needed, and leaves its
-// deadline alone. value must not be a part of Bytes. Errors: ErrFull, ErrValueTooLarge;
-// nothing has changed then.
+// Set makes value the value of the key, which it creates if needed. The deadline stays.
+// value must not be a part of Bytes. Errors: ErrFull, ErrValueTooLarge; nothing has
+// changed then.
 func (v *Value) Set(value []byte) error {
 	if len(value) > v.most() {
 		return ErrValueTooLarge
@@ -213,7 +212,8 @@ func (v *Value) setInteger(n int64) error {
 	return nil
 }
 
-// place gives the record of the value so many words, and creates it if needed.
+// place gives the record of the value the wanted number of words, and creates it if
+// needed.
 func (v *Value) place(words int) error {
 	v.save()
 	if err := v.s.place(&v.p, v.sh, words, v.Deadline(), v.now); err != nil {
@@ -223,10 +223,10 @@ func (v *Value) place(words int) error {
 	return nil
 }
 
-// Splice replaces the del bytes from at on, which must exist, by ins bytes, and returns
-// the whole value. It creates the key if absent. The ins bytes are undefined: the caller
-// writes them. The bytes after them move, within the record if its size class allows.
-// Errors: ErrFull, ErrValueTooLarge; nothing has changed then.
+// Splice replaces del existing bytes from at on by ins new ones, and returns the whole
+// value. It creates the key if absent. The caller writes the new bytes, which are
+// undefined before. The bytes after them move, within the record if its size class
+// allows. Errors: ErrFull, ErrValueTooLarge; nothing has changed then.
 func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 	if v.integer {
 		if err := v.spell(); err != nil {
@@ -255,8 +255,7 @@ func (v *Value) Splice(at, del, ins int) ([]byte, error) {
 	return v.stored(), nil
 }
 
-// Changed marks the key as written for its watchers, although the write leaves it as it
-// is.
+// Changed marks the key as written for its watchers, if the write has not changed it.
 func (v *Value) Changed() {
 	if v.p.live && v.sh.Watched(v.p.hash, v.p.key) != nil {
 		v.save()
@@ -270,15 +269,15 @@ func (v *Value) touch() {
 	v.sh.Touch(v.p.ent)
 }
 
-// save remembers the state of the key for Session.Rollback. Open has checked that there
-// is room.
+// save remembers the state of the key for Step.Rollback. Open has checked that there is
+// room.
 func (v *Value) save() {
 	if v.s.step.undo.on {
 		_ = v.s.save(v.p.hash, v.p.key)
 	}
 }
 
-// spell turns a counter kept as a number into one kept as text.
+// spell turns a counter stored as a number into one stored as text.
 func (v *Value) spell() error {
 	var buf [20]byte
 	text := strconv.AppendInt(buf[:0], int64(v.p.ent.Word(0)), 10)
@@ -291,8 +290,8 @@ func (v *Value) spell() error {
 	return nil
 }
 
-// Deadline returns when the key expires, in ns of the engine's time, or NoExpiry. For an
-// absent key it returns NoExpiry, the deadline with which it is created.
+// Deadline returns when the key expires, engine time in ns, or NoExpiry. For an absent
+// key it is NoExpiry.
 func (v *Value) Deadline() int64 {
 	if !v.p.live {
 		return NoExpiry
@@ -339,7 +338,7 @@ func (v *Value) Close() {
 	v.s.unlock(sh)
 }
 
-// parseInteger reads an int64 that is written as it would be printed.
+// parseInteger reads an int64 in its shortest form.
 func parseInteger(text []byte) (n int64, ok bool) {
 	if len(text) == 0 || len(text) > 20 {
 		return 0, false

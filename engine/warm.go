@@ -12,8 +12,9 @@ const warmFrom = 4 << 20
 // Cold reports whether the table is too large for the caches, so that Warm pays.
 func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
 
-// Warm prefetches the states of keys that the caller is about to decide on, so that their
-// cache misses overlap. It changes nothing. Cost: one short hold of each key's shard.
+// Warm prefetches the states of keys on which the caller is about to decide, so that
+// their cache misses overlap. It changes nothing. It locks each key's shard for a short
+// time.
 func (s *Session) Warm(keys [][]byte) {
 	s.hashes = s.hashes[:0]
 	for _, k := range keys {
@@ -22,8 +23,8 @@ func (s *Session) Warm(keys [][]byte) {
 	s.e.table.Prefetch(s.hashes)
 }
 
-// WarmWhole is Warm for keys whose records may take more than one cache line, as strings
-// often do. It prefetches the next line too.
+// WarmWhole is Warm for keys whose records may take several cache lines, such as strings.
+// It also prefetches the next line.
 func (s *Session) WarmWhole(keys [][]byte) {
 	t := s.e.table
 	s.hashes = s.hashes[:0]
@@ -41,15 +42,14 @@ func (s *Session) WarmWhole(keys [][]byte) {
 }
 
 // WarmKeys is up to how many keys of a step are warmed whole. A step of more keys
-// prefetches its records itself: it holds their locks, and its own keys are enough to
-// overlap.
+// prefetches its records itself under their locks; its own keys are enough to overlap.
 const WarmKeys = 3
 
 // Sought is a key of database 0 that a step of Check is about to look up.
 type Sought struct {
 	Hash uint64 // by Engine.Seed
 	Len  int    // of the key
-	// Limit is the limit that it will be checked against, if that may be in no cache.
+	// Limit is the limit of the check, if it may not be in the caches.
 	Limit Ready
 	// Whole is set if the step has WarmKeys keys or fewer.
 	Whole bool

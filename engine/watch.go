@@ -2,8 +2,8 @@ package engine
 
 import "github.com/headgate-io/headgate/shard"
 
-// Watch is a key that is watched from Session.Watch to End, and its state at the
-// beginning. See shard.Watch for the definition of a change.
+// Watch is a key that is watched from Session.Watch to End, and its state when that
+// began. For what counts as a change, see shard.Watch.
 type Watch struct {
 	e       *Engine
 	hash    uint64
@@ -27,9 +27,9 @@ func (s *Session) Watch(now int64, key []byte) (Watch, error) {
 }
 
 // Unchanged reports whether nobody has written to the key of w since Watch, not even the
-// value that it had. A key that has expired since has changed. A key that had expired
-// before, and is removed, has not. If this node has begun to lead in between, the key
-// counts as changed: writes by others meanwhile were not counted. Errors: ErrSealed,
+// same value. A key that has expired since has changed. A key that had expired before,
+// and is removed, has not. If this node has begun to lead since, the key counts as
+// changed: this node has not counted the writes by others meanwhile. Errors: ErrSealed,
 // ErrNotIsolated.
 func (s *Session) Unchanged(now int64, w *Watch) (bool, error) {
 	sh, err := s.look(w.hash)
@@ -44,7 +44,7 @@ func (s *Session) Unchanged(now int64, w *Watch) (bool, error) {
 // Key returns the key, which must not be changed.
 func (w *Watch) Key() []byte { return w.on.Key() }
 
-// End ends the watch. No session of the caller may isolate keys.
+// End ends the watch. No session of the caller may be in a step that isolates keys.
 func (w *Watch) End() {
 	sh := w.e.table.At(w.hash)
 	sh.Lock()
