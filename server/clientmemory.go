@@ -73,9 +73,11 @@ func (p *spending) begin(x *turns.Turn) {
 	}
 }
 
-// drop drops a job that has not begun, with all that it holds.
+// drop drops a job that has not begun, with all that it holds. It gives the memory back at
+// once: a look must not find it at the connection, which waits for the error.
 func (p *spending) drop() {
 	if p.run.Swap(nil) != nil {
+		p.End()
 		p.dropped()
 	}
 }
@@ -99,8 +101,15 @@ func (m *clientMemory) spend(of *conn) *spending {
 	return p
 }
 
-// handTo lets c hold the job's memory until c is weighed.
-func (p *spending) handTo(c *conn) { c.memory.Add(p.HandOver()) }
+// handTo lets c hold the job's memory until c is weighed. The memory of a stopped job is
+// given back instead, as relieve expects. The next weigh includes what c keeps of it.
+func (p *spending) handTo(c *conn) {
+	if p.Stopped() {
+		p.End()
+		return
+	}
+	c.memory.Add(p.HandOver())
+}
 
 // end gives everything back.
 func (p *spending) end() {
@@ -211,11 +220,12 @@ func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 // relieve closes connections, or ends their jobs, until enough memory will be given back. n
 // is how many. freed is what they and earlier ones are about to give back.
 func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
-	excess := m.Excess()
-	if excess == 0 {
+	if m.Excess() == 0 {
 		return 0, 0
 	}
 	all, freed := m.holders(s)
+	// Only now: memory that came back meanwhile may be missing from freed.
+	excess := m.Excess()
 	m.looks++
 	for _, h := range all {
 		if freed > excess {
