@@ -3,7 +3,6 @@ package server
 import (
 	"errors"
 	"runtime"
-	"time"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/cputime"
@@ -190,7 +189,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 		defer runtime.UnlockOSThread()
 		watch = cputime.Start()
 	}
-	most := command.ExecTime
+	most, writes := c.srv.execTime, execWrites*c.srv.execTime
 	if movable {
 		most = turnTime
 	}
@@ -207,7 +206,7 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 			c.refuse(c.noPermission(q.cmd))
 		case late && movable:
 			return true
-		case late && (q.cmd.Flags&command.Write == 0 || q.cmd.Flags&command.Script != 0 || whole || watch.Passed(execWrites)):
+		case late && (q.cmd.Flags&command.Write == 0 || q.cmd.Flags&command.Script != 0 || whole || watch.Passed(writes)):
 			c.refuse(command.ErrExecTime)
 		case whole && q.cmd.AboutTable() && q.cmd.Flags&command.Leader == 0:
 			c.refuse(errTableRead)
@@ -254,9 +253,10 @@ func (c *conn) callBounded(call *command.Call, q queued) {
 	}
 }
 
-// execWrites is how long a transaction that cannot move continues to run slow commands that
-// write. It stops running scripts and slow commands that only read sooner.
-const execWrites = 100 * time.Millisecond
+// execWrites is how many times as long as command.ExecTime a transaction that cannot move
+// continues to run slow commands that write. It stops running scripts and slow commands that
+// only read sooner.
+const execWrites = 10
 
 // boundOutput closes the connection and drops its output if that exceeds
 // client-output-buffer-limit, or finds no memory.

@@ -38,6 +38,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		runID:    hex.EncodeToString(id),
 		started:  time.Now(),
 		electing: electing,
+		execTime: command.ExecTime,
 		limits:   resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
 		lanes:    make(map[*lane]struct{}),
 		heavy:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
@@ -62,7 +63,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s.scripts = scripts.New(scripts.Config{
 		Engine: cfg.Engine, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
 		MaxReply: cfg.OutputBufferLimit, MaxMessages: cfg.MaxBulk, Time: func() time.Duration { return s.runtime.Load().ScriptTime },
-		Ended: s.memory.scavenger.Ask, Ending: s.ending, Logger: cfg.Logger,
+		Exec: func() time.Duration { return s.execTime }, Ended: s.memory.scavenger.Ask, Ending: s.ending, Logger: cfg.Logger,
 	})
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {
 		return nil, err

@@ -68,6 +68,7 @@ type Server struct {
 
 	masters  masterNames
 	electing time.Duration // how long an election may take before standIn gives up
+	execTime time.Duration // command.ExecTime
 
 	lanesMu sync.Mutex
 	lanes   map[*lane]struct{} // guarded by lanesMu

@@ -5,7 +5,6 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/internal/cputime"
-	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/memory"
 	"github.com/headgate-io/headgate/server/turns"
 )
@@ -49,7 +48,7 @@ type bounds struct {
 
 var (
 	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime, loopLook}
-	execBounds = bounds{slowSteps, firstMemory, slowUndo, command.ExecTime, 0}
+	execBounds = bounds{slowSteps, firstMemory, slowUndo, 0, 0} // its time is Config.Exec
 	slowBounds = bounds{slowSteps, firstMemory, slowUndo, slowTime, 0}
 )
 
@@ -74,7 +73,7 @@ func (r *run) look() error {
 	switch {
 	case r.turn != nil:
 		late = r.turn.HasRun(r.bounds.time, now)
-	case late && r.bounds.time == command.ExecTime:
+	case late && r.bounds.time != loopTime: // within EXEC
 		late = r.watch.Passed(r.bounds.time)
 	}
 	switch {

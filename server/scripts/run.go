@@ -155,6 +155,7 @@ func (r *run) onLoop(w *resp.Writer) (moves bool, err error) {
 // locks nothing, and the script locks its keys itself.
 func (r *run) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
+	r.bounds.time = r.of.cfg.Exec()
 	r.begin()
 	r.watch = cputime.Start()
 	if r.sess.Isolated() {

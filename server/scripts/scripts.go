@@ -52,6 +52,8 @@ type Config struct {
 	MaxReply, MaxMessages int
 	// Time returns how long a script may compute; 0 is 5 s.
 	Time func() time.Duration
+	// Exec returns how long a script within EXEC may run on its client's thread.
+	Exec func() time.Duration
 	// Ended is called when a slow run has ended, which may have freed much memory.
 	Ended func()
 	// Ending is done when the server ends.
