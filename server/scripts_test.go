@@ -176,13 +176,30 @@ func TestSlowScriptOfADeposedLeaderIsUncertain(t *testing.T) {
 	}
 }
 
-// One that is sealed under it before it stores anything is as well.
+// A slow script whose node is deposed before it has copied its keys is uncertain too.
+func TestSlowScriptThatBeginsOnANodeThatFollows(t *testing.T) {
+	e, replica, s, m := leaderOfScripts(t)
+	x := s.workers.turns.Take(anybody(s))
+	y := s.workers.turns.Take(anybody(s))
+	m.feed(`EVAL "for i = 1, 200000 do end redis.call('set', KEYS[1], 1)" 1 k` + "\r\n")
+	replica.Depose()
+	x.End()
+	y.End()
+	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
+	m.lane.runPosts()
+	require.Equal(t, uncertain, m.take())
+	require.Zero(t, e.Len())
+}
+
+// One that has copied its keys goes on with the copies until it ends, and may be killed.
 func TestSlowScriptOnANodeThatFollows(t *testing.T) {
 	e, replica, s, m := leaderOfScripts(t)
-	m.feed(`EVAL "redis.call('set', KEYS[1], 1) while redis.call('get', KEYS[1]) do end" 1 k` + "\r\n")
-	eventually(t, "it to leave its loop", func() bool { return s.scripts.Slow() == 1 })
+	const size = 1_000_000
+	m.feed(fmt.Sprintf(`EVAL "redis.call('setrange', KEYS[1], %d, 'x') while redis.call('exists', KEYS[1]) == 1 do end" 1 k`, size) + "\r\n")
+	eventually(t, "it to copy its key", func() bool { return s.scripts.Slow() == 1 && m.job.Taken() > size })
 	replica.Depose()
 	require.True(t, s.scripts.Kill())
+	s.scripts.HandOver() // as AwaitBatches does if the script does not end soon
 	require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 	m.lane.runPosts()
 	require.Contains(t, m.take(), "Script killed by user")

@@ -157,7 +157,7 @@ func (s *Scripts) endAll(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.slow {
-		r.ended.Store(&err)
+		r.ended.CompareAndSwap(nil, &err) // it keeps the first reason
 	}
 	return len(s.slow) > 0
 }
