@@ -130,7 +130,7 @@ var limitEntries = []entry[policy.LimitDef]{
 	{key: "align", value: "epoch | first", none: "epoch", about: "where windows begin, of fixed and sliding: at multiples of the period since 1970, or at the first call", schema: wordsOf(aligns...),
 		read:  func(r *reader, n *yaml.Node, l *policy.LimitDef) { word(r, n, aligns, &l.Align) },
 		print: func(l *policy.LimitDef) string { return said(l.Align != policy.Epoch, l.Align.String()) }, effect: NewNumbers},
-	{key: "calendar", value: "zone | {zone, anchor, at}", about: "counts in the days, weeks, months, quarters or years of a zone, as the rates say: a fixed window of its own, without algorithm and align", schema: anyOf(zoneSchema, refTo("calendar")),
+	{key: "calendar", value: "zone | {zone, anchor, at}", about: "counts in days, weeks, months, quarters or years of a zone, as the rates say: a fixed window. algorithm and align cannot be used with it", schema: anyOf(zoneSchema, refTo("calendar")),
 		read:  func(r *reader, n *yaml.Node, l *policy.LimitDef) { l.Calendar = r.calendar(n) },
 		print: func(l *policy.LimitDef) string { return calendarText(l.Calendar) }, effect: NewKind},
 	{key: "mode", value: "enforce | soft | shadow | off", none: "enforce", about: "soft counts all that passes and tells when it is over; shadow counts as if it were enforced and denies nothing", schema: wordsOf(modes...),
@@ -274,7 +274,7 @@ var targetEntries = []entry[policy.TargetDef]{
 }
 
 var sourceEntries = []entry[policy.GivenDef]{
-	{key: "header", value: "name", about: "a field of the header, which has to be one that the gateway sets itself if its clients are not to make it up; given twice, the request is denied", schema: textSchema,
+	{key: "header", value: "name", about: "a header field. The gateway must set it itself, or its clients can make it up. A request with the field twice is denied", schema: textSchema,
 		read: func(r *reader, n *yaml.Node, g *policy.GivenDef) { r.source(n, policy.FromHeader, g) }},
 	{key: "cookie", value: "name", about: "a cookie, the first of its name", schema: textSchema,
 		read: func(r *reader, n *yaml.Node, g *policy.GivenDef) { r.source(n, policy.FromCookie, g) }},

@@ -65,7 +65,7 @@ func section[T any](b *strings.Builder, title, about string, entries []entry[T])
 	}
 	b.WriteByte('\n')
 	if len(later) > 0 {
-		fmt.Fprintf(b, "Refused: %s.\n\n", strings.Join(later, "; "))
+		fmt.Fprintf(b, "These keys are refused:\n\n- %s.\n\n", strings.Join(later, "\n- "))
 	}
 }
 

@@ -103,7 +103,7 @@ var Params = []Param{
 	},
 	{
 		Name: "admin-pass", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Password of the user admin. With it, only admin may change policies and overrides, flush, configure and stop; without it everyone may.",
+		Doc:   "Password of the user admin. If it is set, only admin may change policies and overrides, flush, configure and stop. Otherwise everyone may.",
 		Value: func(c *Config) Value { return password{text{&c.AdminPass}} },
 	},
 	{
@@ -150,7 +150,7 @@ var Params = []Param{
 	},
 	{
 		Name: "http-tls-ca", Section: security, Default: "",
-		Doc:   "PEM file with the authorities that sign client certificates of the HTTP port. Without it and http-tls-cert, tls-ca and tls-auth-clients apply.",
+		Doc:   "PEM file with the authorities that sign client certificates of the HTTP port. If this and http-tls-cert are empty, tls-ca and tls-auth-clients apply.",
 		Value: func(c *Config) Value { return file{text{&c.HTTPTLSCA}} },
 	},
 	{
@@ -162,17 +162,17 @@ var Params = []Param{
 	},
 	{
 		Name: "http-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token for checks over HTTP. Without this, http-read-certs and requirepass, everyone may check.",
+		Doc:   "Token for checks over HTTP. If this, http-read-certs and requirepass are all empty, everyone may check.",
 		Value: func(c *Config) Value { return token{password{text{&c.HTTPReadToken}}} },
 	},
 	{
 		Name: "http-see-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token to read policies, counters and metrics over HTTP. Without this, http-see-certs and requirepass, everyone may.",
+		Doc:   "Token to read policies, counters and metrics over HTTP. If this, http-see-certs and requirepass are all empty, everyone may read them.",
 		Value: func(c *Config) Value { return token{password{text{&c.HTTPSeeToken}}} },
 	},
 	{
 		Name: "http-write-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token to see and to change policies and overrides over HTTP. Without any token, name or password, only the loopback interface may change them.",
+		Doc:   "Token to see and to change policies and overrides over HTTP. If no token, certificate name or password is set, they can be changed over the loopback interface only.",
 		Value: func(c *Config) Value { return token{password{text{&c.HTTPWriteToken}}} },
 	},
 	{
@@ -214,7 +214,7 @@ var Params = []Param{
 	},
 	{
 		Name: "grpc-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer <token>. Without this, grpc-read-certs and requirepass, everyone may check.",
+		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer <token>. If this, grpc-read-certs and requirepass are all empty, everyone may check.",
 		Value: func(c *Config) Value { return token{password{text{&c.GRPCReadToken}}} },
 	},
 	{
@@ -230,17 +230,17 @@ var Params = []Param{
 
 	{
 		Name: "maxclients", Section: limits, Default: "10000", Mutable: true,
-		Doc:   "Connections served at a time; any further one gets an error and is closed.",
+		Doc:   "Connections served at a time. A further connection gets an error and is closed.",
 		Value: func(c *Config) Value { return integer{&c.MaxClients, 1, 1_000_000} },
 	},
 	{
 		Name: "http-maxclients", Section: limits, Default: strconv.Itoa(web.DefaultMaxClients),
-		Doc:   "Connections of HTTP at a time. When full, the connection without a request for longest is closed to make room.",
+		Doc:   "Connections of HTTP at a time. If there are more, the connection that has been without a request for longest is closed.",
 		Value: func(c *Config) Value { return integer{&c.HTTPMaxClients, 16, 1_000_000} },
 	},
 	{
 		Name: "grpc-maxclients", Section: limits, Default: strconv.Itoa(envoy.DefaultMaxClients),
-		Doc:   "Connections of gRPC at a time. When full, the connection idle longest is closed to make room.",
+		Doc:   "Connections of gRPC at a time. If there are more, the connection that has been idle for longest is closed.",
 		Value: func(c *Config) Value { return integer{&c.GRPCMaxClients, 16, 1_000_000} },
 	},
 	{
@@ -280,10 +280,10 @@ var Params = []Param{
 	},
 	{
 		Name: "maxmemory-clients", Section: limits, Default: auto, Mutable: true,
-		Doc: "Memory for all clients together, as a size or as a share of the memory: buffers, transactions, running scripts, replies, messages. Above it, the clients that use most are closed. 0 is no limit.",
+		Doc: "Memory for all clients together: buffers, transactions, running scripts, replies, messages. Above it, the clients that use most are closed. The default is a tenth of the memory, or maxmemory if that is less.",
 		Value: func(c *Config) Value {
 			return size{p: &c.MaxMemoryClients, share: &c.MaxMemoryClientsShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory,
-				auto: c.ClientMemory, autoMeans: "a tenth of the memory, or maxmemory if that is less"}
+				auto: c.ClientMemory, autoMeans: "the default"}
 		},
 	},
 	{
@@ -294,7 +294,7 @@ var Params = []Param{
 
 	{
 		Name: "maxmemory", Section: store, Default: "60%", Mutable: true, Alike: true,
-		Doc: "Memory for keys and their limits, as a size or as a share of the cgroup's or the host's memory; 0 is no limit.",
+		Doc: "Memory for keys and their limits. A share is of the cgroup's or the host's memory.",
 		Value: func(c *Config) Value {
 			return size{p: &c.MaxMemory, share: &c.MaxMemoryShare, least: mib, most: math.MaxInt64, zeroMeans: "no limit", total: TotalMemory}
 		},

@@ -439,19 +439,19 @@ func (v size) inBytes() int64 {
 func (v size) Redis() string { return strconv.FormatInt(v.inBytes(), 10) }
 func (v size) Type() string  { return "size" }
 func (v size) Allowed() string {
-	s := "a size such as 64mb or 1gb"
-	if v.total != nil {
-		s += ", or a share of the memory such as 60%"
-	}
-	s += ", from " + formatSize(v.least)
+	s := "a size of at least " + formatSize(v.least)
 	if v.most < math.MaxInt64 {
-		s += " to " + formatSize(v.most)
+		s = "a size from " + formatSize(v.least) + " to " + formatSize(v.most)
+	}
+	s += ", such as 64mb"
+	if v.total != nil {
+		s += "; a share of the memory, such as 60%"
 	}
 	if v.zeroMeans != "" {
-		s += ", or 0 for " + v.zeroMeans
+		s += "; 0 for " + v.zeroMeans
 	}
 	if v.auto != nil {
-		s += ", or auto for " + v.autoMeans
+		s += "; auto for " + v.autoMeans
 	}
 	return s
 }
