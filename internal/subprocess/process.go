@@ -78,8 +78,14 @@ func (p *Process) Wait() error {
 	return p.err
 }
 
-// Signal sends a signal. It returns os.ErrProcessDone if the process has ended.
-func (p *Process) Signal(s os.Signal) error { return p.cmd.Process.Signal(s) }
+// Signal sends a signal. It returns os.ErrProcessDone if the process has ended. On Linux,
+// Signal of SIGSTOP returns once the process has stopped: it answers nothing afterwards.
+func (p *Process) Signal(s os.Signal) error {
+	if err := p.cmd.Process.Signal(s); err != nil || s != syscall.SIGSTOP {
+		return err
+	}
+	return awaitStop(p.PID())
+}
 
 // Kill ends the process at once, as a crash does, and waits for its end. It
 // returns os.ErrProcessDone if the process had ended before.
