@@ -354,6 +354,19 @@ func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
 			c.expectClosed()
 		}
 	}
+	// What others of the thread have sent does not matter, nor what go-redis asks for in vain.
+	s, m := replicatedMachine(t, n.fakeCluster, Config{Redirect: RedirectMoved})
+	other := newMachine(s)
+	other.lane = m.lane
+	other.w = m.w
+	m.feed("HELLO 2\r\n")
+	other.feed("PUBLISH b x\r\n")
+	m.feed("CLIENT MAINT_NOTIFICATIONS ON\r\n")
+	require.Contains(t, m.take(), "-ERR unknown subcommand")
+	m.feed("SSUBSCRIBE a\r\n")
+	require.Equal(t, "-"+errNoLeader+"\r\n", m.take())
+	require.True(t, m.gone)
+
 	for _, pipeline := range []string{"PUBLISH b x\r\nSSUBSCRIBE a\r\n", "SSUBSCRIBE a\r\nPUBLISH b x\r\n"} {
 		c := dial(t, n.addr)
 		c.call("HELLO 2")

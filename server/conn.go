@@ -317,7 +317,7 @@ func (c *conn) resume() {
 func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
-	n, last, work := 0, 0, l.work()
+	n, last, work, counts := 0, 0, l.work(), l.counts
 	for n < len(buf) && c.stall == 0 && c.ending != closes && c.catchUp() {
 		if ahead := c.runAhead(buf[n:]); ahead > 0 {
 			n += ahead
@@ -353,7 +353,9 @@ func (c *conn) run(buf []byte) int {
 			c.ending = closes
 		}
 	}
-	c.lastCmd.Store(l.counted)
+	if l.counts != counts { // else the counted command may be another connection's
+		c.lastCmd.Store(l.counted)
+	}
 	if c.ending == closes {
 		return len(buf)
 	}

@@ -30,6 +30,7 @@ type lane struct {
 	// comparison of a few bytes is cheaper than a hash.
 	last, before named
 	counted      *command.Spec // whose calls are being added up
+	counts       uint64        // how often a command was made the counted one
 	run          uint64        // consecutive calls of it that are not in counters yet
 	passed       uint64        // limits' decisions among them
 	denied       uint64
@@ -233,6 +234,7 @@ func (l *lane) count(cmd *command.Spec) {
 
 // turnTo makes cmd the counted command.
 func (l *lane) turnTo(cmd *command.Spec) {
+	l.counts++
 	if cmd != l.counted {
 		l.flushCount()
 		l.counted = cmd
