@@ -2,10 +2,10 @@ package policy
 
 import "sync"
 
-// alike has parts of policies that many of them have: thousands of policies are
-// made of a few templates. Sharing them keeps them in the processor's caches,
-// although few policies are, and saves memory with ten thousand policies. It is a
-// cache: nothing depends on what is in it. It is safe for concurrent use.
+// alike has parts that many policies have: thousands of policies are made from a few
+// templates. Shared parts stay in the processor's caches, although few policies do, and
+// save memory. It is a cache: nothing depends on its contents. It is safe for concurrent
+// use.
 type alike struct {
 	mu         sync.Mutex
 	attributes map[string]*attributes
@@ -13,14 +13,14 @@ type alike struct {
 	tiers      map[string]*tierNames
 }
 
-// alikeMost bounds each of them; beyond it they begin anew.
+// alikeMost bounds each map. A full map is emptied.
 const alikeMost = 1000
 
 func newAlike() *alike {
 	return &alike{attributes: map[string]*attributes{}, by: map[string][]byPart{}, tiers: map[string]*tierNames{}}
 }
 
-// attributesOf returns attributes equal to these, which must not change any more.
+// attributesOf returns attributes equal to these, which must not change afterwards.
 func (a *alike) attributesOf(own *attributes) *attributes {
 	var key []byte
 	for i, label := range own.labels { // no name has what a label ends with
@@ -54,7 +54,7 @@ func (a *alike) tiersOf(names []string) *tierNames {
 	return oneOf(a, a.tiers, key, newTierNames(names))
 }
 
-// oneOf returns the value under a key, which becomes v if there was none.
+// oneOf returns the value under a key. If there is none, it stores v and returns it.
 func oneOf[V any](a *alike, all map[string]V, key []byte, v V) V {
 	a.mu.Lock()
 	defer a.mu.Unlock()

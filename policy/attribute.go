@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Type says how the values of an attribute are converted first. It is a set:
-// Lower and Secret may be together.
+// Type says how the values of an attribute are converted before use. It is a set: Lower
+// and Secret may be combined.
 type Type uint8
 
 const (
-	// IP is an address; ::ffff: before an IPv4 address is dropped, and it is
-	// printed in its canonical form.
+	// IP is an address. It is printed in its canonical form, and ::ffff: before an IPv4
+	// address is dropped.
 	IP Type = 1 << iota
 	// Lower is a text in Unicode's lower case.
 	Lower
@@ -40,7 +40,7 @@ func (t Type) String() string {
 	return strings.Join(words, ", ")
 }
 
-// reserved are the words that RL.CHECK and its kin take as options.
+// reserved are the words that are options of RL.CHECK and similar commands.
 var reserved = []string{"async", "cost", "fail", "id", "peek", "sync", "ttl"}
 
 // IsWord reports whether s can be the name of an attribute or a limit.
@@ -56,9 +56,9 @@ func IsWord(s string) bool {
 	return true
 }
 
-// CheckAttributeName returns an error unless s can name an attribute. A name
-// consists of a-z, 0-9 and _ with a letter first. It has at most MaxWord bytes
-// and is not an option of RL.CHECK and its kin.
+// CheckAttributeName returns an error unless s can name an attribute. A name consists of
+// a-z, 0-9 and _, and begins with a letter. It has at most MaxWord bytes, and is not an
+// option of RL.CHECK and similar commands.
 func CheckAttributeName(s string) error {
 	if slices.Contains(reserved, s) {
 		return fmt.Errorf("%q is an option and cannot name an attribute", s)
@@ -78,11 +78,11 @@ type attributes struct {
 	slots [2 * MaxAttributes]int8
 	names []string
 	types []Type
-	// labels are what the names are in keys: `;name=`.
+	// labels are the names in the form that keys have: `;name=`.
 	labels []string
 }
 
-// hashName spreads short names; any function does.
+// hashName spreads short names. Any function would do.
 func hashName(first, last byte, n int) uint {
 	return uint(first)*7 + uint(last)*31 + uint(n)*13
 }
@@ -105,8 +105,8 @@ func (a *attributes) index(name []byte) int {
 	}
 }
 
-// Add returns the index of a name, which must not be empty, and makes one if it
-// has none. It is false when there are MaxAttributes.
+// add returns the index of a name, which must not be empty, and adds it if it is new. ok
+// is false if there are already MaxAttributes.
 func (a *attributes) add(name string, t Type) (int, bool) {
 	if i := a.index([]byte(name)); i >= 0 {
 		return i, true
@@ -124,7 +124,7 @@ func (a *attributes) add(name string, t Type) (int, bool) {
 	return len(a.names) - 1, true
 }
 
-// parseAddr reads an address without a zone. The result keeps nothing of s.
+// parseAddr reads an address without a zone. The result does not refer to s.
 func parseAddr(s string) (netip.Addr, bool) {
 	if len(s) > 45 || strings.IndexByte(s, '%') >= 0 {
 		return netip.Addr{}, false
@@ -156,7 +156,7 @@ func appendLower(dst, s []byte) []byte {
 	return dst
 }
 
-// digestBytes is how many bytes of a hash are printed, in two digits each.
+// digestBytes is how many bytes of a hash are printed, as two hex digits each.
 const digestBytes = 16
 
 // appendDigest appends `~` and the digits of a hash.

@@ -10,7 +10,8 @@ const (
 	MaxLimits = 16
 	// MaxBy is how many parts the `by` of a limit may have.
 	MaxBy = 4
-	// MaxAttributes is how many attributes a policy may use, and a call give.
+	// MaxAttributes is how many attributes a policy may use, and how many a call may
+	// have.
 	MaxAttributes = 32
 	// MaxName is the length of a policy's name, in bytes.
 	MaxName = 64
@@ -20,5 +21,5 @@ const (
 	MaxValue = 4 << 10
 )
 
-// MaxUnits bounds amounts and costs: two of them can be added.
+// MaxUnits bounds amounts and costs, so that two of them can be added.
 const MaxUnits = math.MaxInt64 / 2

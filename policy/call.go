@@ -16,38 +16,38 @@ var (
 	errTooManyAttributes = fmt.Errorf("at most %d attributes in a call", MaxAttributes)
 	errValueTooLong      = fmt.Errorf("the value of an attribute has at most %d bytes", MaxValue)
 	errUnits             = errors.New("COST must be 0 or more")
-	errManyUnits         = fmt.Errorf("COST may be %d at most", int64(MaxUnits))
+	errManyUnits         = fmt.Errorf("COST must be at most %d", int64(MaxUnits))
 )
 
-// Call has the attributes of one check after another, and finds the limits that
-// apply. It is made once and used again: after its buffers have grown, nothing
-// allocates but errors and Explain.
+// Call has the attributes of one check after another, and finds the limits that apply. It
+// is made once and reused: after its buffers have grown, only errors and Explain
+// allocate.
 type Call struct {
-	// Units is the COST of the call, 0 to 2^62-1; Begin sets it to 1. With 0, all
-	// costs are.
+	// Units is the COST of the call, 0 to 2^62-1; Begin sets it to 1. With 0, the cost
+	// for every limit is 0.
 	Units int64
 	// Applied has the limits that apply, in their order, after a Match that
 	// answered Decide.
 	Applied []Applied
-	// Skipped has bit i set where limit i did not apply since an attribute that
-	// it needs is missing.
+	// Skipped has bit i set if limit i did not apply because an attribute that it needs
+	// is missing.
 	Skipped uint32
 	// Rule is the index of the entry of `deny` or `allow` that matched.
 	Rule int
 
 	policy  *Policy
-	given   int    // attributes, those that the policy does not know included
+	given   int    // attributes, including those that the policy does not know
 	present uint32 // attributes that have a value
-	twice   uint32 // attributes that were given, also if they are empty
-	absent  int8   // what the limit considered last is without: an attribute
+	twice   uint32 // attributes that were given, even if empty
+	absent  int8   // attribute that the limit considered last lacks
 
-	values  [MaxAttributes][]byte     // after their types, but of type ip as given
+	values  [MaxAttributes][]byte     // converted by their types; of type ip as given
 	addrs   [MaxAttributes]netip.Addr // of attributes of type ip
 	unknown [][]byte                  // names that the policy does not know
 
-	keys []byte // of Applied, one behind the other
-	// tails are the places in keys of the part that limits of the same by have
-	// alike, by Limit.like. tailed are the tails that exist.
+	keys []byte // of Applied, one after the other
+	// tails are the places in keys of the part that limits of the same `by` share,
+	// indexed by Limit.like. tailed are the tails that exist.
 	tails   [MaxLimits]struct{ from, to int32 }
 	tailed  uint32
 	scratch []byte // values that their type has changed
@@ -96,12 +96,12 @@ func (c *Call) Begin(p *Policy) {
 	c.Applied = c.slots[:0]
 }
 
-// maxScratch is how much room for changed values a call keeps: values may be
-// long, and there are as many calls as sessions.
+// maxScratch is how much room for changed values a call keeps. Values may be long, and
+// every session has a call.
 const maxScratch = 16 << 10
 
-// End releases the policy, the caller's bytes and buffers that have become
-// large. It ends what the call has returned; Begin may follow without it.
+// End releases the policy, the caller's bytes and large buffers. What the call has
+// returned is no longer valid. Begin may follow without End.
 func (c *Call) End() {
 	if c.policy == nil {
 		return
@@ -115,14 +115,13 @@ func (c *Call) End() {
 	}
 }
 
-// Set gives the call an attribute. Both are kept as views. An empty value means
-// an absent attribute. It returns an error for a bad or repeated name, for more
-// than MaxAttributes, and for a value above MaxValue or not of the attribute's
-// type.
+// Set gives the call an attribute. The call keeps views of name and value. An empty value
+// means that the attribute is absent. Errors: a bad or repeated name, more than
+// MaxAttributes, a value above MaxValue or not of the attribute's type.
 func (c *Call) Set(name, value []byte) error { return c.set(name, value, false) }
 
-// SetPrinted is Set, but takes the printed form of a value: `~` and 32 hex digits
-// for a secret, and for an address its network.
+// SetPrinted is Set for the printed form of a value: `~` and 32 hex digits for a secret,
+// the network for an address.
 func (c *Call) SetPrinted(name, value []byte) error { return c.set(name, value, true) }
 
 func (c *Call) set(name, value []byte, printed bool) error {
@@ -169,7 +168,7 @@ func (c *Call) setUnknown(name []byte) error {
 	return nil
 }
 
-// convert returns a value as its type has it.
+// convert returns a value as converted by its type.
 func (c *Call) convert(i int, t Type, value []byte, printed bool) ([]byte, error) {
 	if t&IP != 0 {
 		a, ok := parseAddr(viewText(value))
@@ -198,11 +197,11 @@ func (c *Call) convert(i int, t Type, value []byte, printed bool) ([]byte, error
 	return value, nil
 }
 
-// Unused returns the names of attributes that were given and that the policy
-// does not know. It is good until the next Begin.
+// Unused returns the names of given attributes that the policy does not know. It is valid
+// until the next Begin.
 func (c *Call) Unused() [][]byte { return c.unknown }
 
-// attribute returns the name of the lowest attribute of a mask.
+// attribute returns the name of the first attribute of a mask.
 func (p *Policy) attribute(mask uint32) string {
 	return p.attrs.names[bits.TrailingZeros32(mask)]
 }

@@ -8,8 +8,7 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// compiler makes a Policy of a checked tree and of the records that policies
-// share.
+// compiler makes a Policy from a checked tree and the records that policies share.
 type compiler struct {
 	def    *Definition
 	file   string
@@ -22,8 +21,8 @@ type compiler struct {
 	prefixes []string
 }
 
-// Compile returns a policy, or the errors of its tree with the present
-// attributes and lists.
+// Compile returns a policy, or the errors of its tree, given the present attributes and
+// lists.
 func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy, *Errors) {
 	def := rec.Definition
 	x := &compiler{def: def, file: rec.File, shared: sh, own: map[string]Type{}, lists: map[string]*ListDef{}}
@@ -66,8 +65,8 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 	return x.p, nil
 }
 
-// names gives the policy its name, and makes the prefixes. All are parts of one text,
-// so that they are in few cache lines.
+// names sets the policy's name and makes the prefixes. All are parts of one text, so that
+// they fill few cache lines.
 func (x *compiler) names() {
 	var all strings.Builder
 	head := KeyPrefix(x.def.Name)
@@ -86,8 +85,8 @@ func (x *compiler) names() {
 	}
 }
 
-// countNumbers returns how many numbers the text has at most: of limits, their
-// tiers and overrides, and descriptors.
+// countNumbers returns how many Numbers the text has at most: those of limits, tiers,
+// overrides and descriptors.
 func (d *Definition) countNumbers() (n int) {
 	for _, l := range d.Limits {
 		if l.Tiers == nil {
@@ -102,7 +101,7 @@ func (d *Definition) countNumbers() (n int) {
 	return n + countRules(d.Descriptors)
 }
 
-// keep makes numbers the policy's next ones.
+// keep stores numbers as the policy's next ones.
 func (x *compiler) keep(n Numbers) *Numbers {
 	i := len(x.p.numbers)
 	x.p.numbers = x.p.numbers[:i+1] // countNumbers has counted them
@@ -110,7 +109,8 @@ func (x *compiler) keep(n Numbers) *Numbers {
 	return &x.p.numbers[i]
 }
 
-// fail keeps an error, once: a limit's cost is compiled for each of its tiers.
+// fail adds an error, unless the same error was added before: a limit's cost is compiled
+// for each of its tiers.
 func (x *compiler) fail(p Place, format string, args ...any) {
 	e := p.Error(x.file, format, args...)
 	if !slices.ContainsFunc(x.errs.List, func(o *Error) bool { return *o == *e }) {
@@ -286,7 +286,7 @@ func (x *compiler) condition(def ConditionDef) condition {
 	return w
 }
 
-// list returns the values of a list, the policy's own or one of all policies.
+// list returns the values of a list, which is the policy's own or common to all policies.
 func (x *compiler) list(name Scalar, t Type) *values {
 	def, own := x.lists[name.S]
 	if !own {
@@ -328,7 +328,7 @@ func (x *compiler) listNames() []string {
 	return names
 }
 
-// overrides gives each limit the overrides of the text that name it.
+// overrides gives each limit those overrides of the text that name it.
 func (x *compiler) overrides() {
 	for i, o := range x.def.Overrides {
 		when := x.condition(o.When)
@@ -363,7 +363,7 @@ func (p *Policy) limit(name string) *Limit {
 	return nil
 }
 
-// settle works out what matching a limit can leave out.
+// settle precomputes what matching can skip for the limit.
 func (l *Limit) settle() {
 	l.idle = Applies
 	l.varies = l.tiers != nil || len(l.chosen) > 0 || l.exact != nil

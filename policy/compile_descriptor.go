@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// DescriptorsID is what the counters of all descriptors of a policy are called.
+// DescriptorsID is the id of the counters of all descriptors of a policy.
 const DescriptorsID = "descriptors"
 
 // descriptors compiles the tree of a policy that has one.
@@ -22,7 +22,7 @@ type descriptorCompiler struct {
 	*compiler
 	d       *Descriptors
 	names   map[string]int    // of rules, to their numbers
-	numbers map[Rate]*Numbers // by their rate: rules of one rate share them
+	numbers map[Rate]*Numbers // rules of one rate share them
 }
 
 // number gives the names of rules their numbers.
@@ -38,8 +38,8 @@ func (t *descriptorCompiler) number(defs []*DescriptorDef) {
 	}
 }
 
-// level compiles the levels below a level. path has the composites down to it,
-// and valued says which of them have their values in metrics.
+// level compiles the levels below a level. path has the composites down to it; valued
+// says which of them show their values in metrics.
 func (t *descriptorCompiler) level(l *level, defs []*DescriptorDef, path []string, valued []bool) {
 	if len(defs) > 0 {
 		l.named = make(map[string]*level, len(defs))
@@ -60,8 +60,8 @@ func (t *descriptorCompiler) level(l *level, defs []*DescriptorDef, path []strin
 	}
 }
 
-// starPattern takes a composite apart at its stars; unlike in conditions a
-// backslash means nothing. Of several stars in a row one is kept.
+// starPattern splits a composite at its stars. Unlike in conditions, a backslash has no
+// meaning. Several stars in a row count as one.
 func starPattern(s string) (pattern, bool) {
 	pieces := strings.Split(s, "*")
 	last := len(pieces) - 1
@@ -106,8 +106,8 @@ func (t *descriptorCompiler) numbersOf(rate Rate) *Numbers {
 	return n
 }
 
-// windowRate is the rate by which a counter is kept. With 0 requests it still
-// counts: so a call of 0 hits differs from others.
+// windowRate is the rate of a counter. It counts even with 0 requests, so that a call of
+// 0 hits differs from others.
 func windowRate(requests int64, unit Unit, multiplier int64) Rate {
 	period, _ := unit.Period(multiplier)
 	return Rate{Amount: max(requests, 1), Period: period}

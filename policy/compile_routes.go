@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/policy/route"
 )
 
-// Compile makes the set's table and its routes. It adds errors to errs.
+// Compile makes the set's table and its routes, and adds errors to errs.
 func (d *RoutesDef) Compile(file string, errs *Errors) {
 	s := &Routes{Name: RecordName(RoutesRecord, d.Name), file: file, slash: d.Slash, fold: d.Fold}
 	patterns := make([]route.Pattern, len(d.Routes))
@@ -47,7 +47,7 @@ func (d *RoutesDef) compiled(t *TargetDef, pattern string, params []string, file
 				if own {
 					errs.Add(g.Place.Error(file, "the pattern has no {%s}%s", Clip(g.Key), Nearest(g.Key, params)))
 				}
-				return // a set's attribute is for those of its routes that have the name
+				return // an attribute of the set is only for routes that have the name
 			}
 		}
 		c.Given = append(c.Given, x)
@@ -59,7 +59,7 @@ func (d *RoutesDef) compiled(t *TargetDef, pattern string, params []string, file
 		add(&d.Given[i], false)
 	}
 	if len(c.Given) > MaxGiven {
-		errs.Add(t.Place.Error(file, "a route may give %d attributes", MaxGiven))
+		errs.Add(t.Place.Error(file, "a route may give at most %d attributes", MaxGiven))
 	}
 	return c
 }

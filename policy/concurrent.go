@@ -7,8 +7,8 @@ import (
 
 // # Limits of concurrent calls
 //
-// Their numbers are a rate without a period: the number of slots. A call that
-// takes some holds them, by the record of a hold, until that is settled or their
+// The numbers of such a limit are a rate without a period: the number of slots. A call
+// that takes slots holds them, by the record of a hold, until the hold is settled or its
 // time is over.
 
 // MaxSlots is how many slots a limit of concurrent calls may have.
@@ -22,7 +22,7 @@ var (
 // Slots reports whether the rate is a number of slots.
 func (r *Rate) Slots() bool { return r.Kind == Limited && r.Period == 0 && r.Per == 0 }
 
-// ParseNumbers reads what a tier or an override says: a rate as ParseRate has it, or
+// ParseNumbers reads the numbers of a tier or an override: a rate, as ParseRate does, or
 // a number of slots.
 func ParseNumbers(s string) (Rate, error) {
 	for i := range len(s) {

@@ -1,7 +1,7 @@
 package policy
 
-// condition is the requirement of `when`, `deny`, `allow` or an override: every
-// clause has to hold. One without clauses, nil, always holds.
+// condition is the requirement of `when`, `deny`, `allow` or an override: every clause
+// must hold. A nil condition always holds.
 type condition []clause
 
 // clause is the requirement for one attribute.

@@ -5,18 +5,18 @@ import (
 	"strings"
 )
 
-// Possible are numbers that calls on a counter may be decided by.
+// Possible are numbers that may decide calls on a counter.
 type Possible struct {
 	*Numbers
-	// Tier is the name of the tier that they are of, "" for none.
+	// Tier is the name of their tier, "" for none.
 	Tier string
 }
 
-// Counter returns the numbers by which calls on the counter of a key may be
-// decided at a time. The key's own count, with their RL.OVERRIDE; else those of
-// each tier and each entry of `overrides` that the caller may have. It is false
-// for a key that no call on the limit has. pairs are the key's, of ParseKey. The
-// result is appended to all, and valid for as long as the set.
+// Counter appends to all the numbers that may decide calls on the counter of a key at a
+// time. If RL.OVERRIDE gives the key numbers, only those count. Otherwise they are the
+// numbers of each tier and each entry of `overrides` that the caller may have. It returns
+// false for a key that no call on the limit can have. pairs are those of ParseKey for the
+// key. The result is valid as long as the set.
 func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Possible) ([]Possible, bool) {
 	c.Begin(l.Policy)
 	vague, ok := c.setPairs(l, pairs)
@@ -36,8 +36,8 @@ func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Poss
 	return all, true
 }
 
-// possible is Counter before a scale. known are the attributes whose values are
-// in the key.
+// possible is Counter without a scale. known are the attributes whose values are in the
+// key.
 func (c *Call) possible(l *Limit, key []byte, known uint32, now int64, all []Possible) []Possible {
 	if l.exact != nil {
 		hash := maphash.Bytes(l.Policy.seed, key)
@@ -78,8 +78,8 @@ func (c *Call) possible(l *Limit, key []byte, known uint32, now int64, all []Pos
 	return all
 }
 
-// mayHold reports whether a condition can hold, and whether it then does, of a
-// call of which only some attributes are known.
+// mayHold reports whether a condition can hold for a call of which only the attributes
+// known are known, and whether it then certainly holds.
 func (w condition) mayHold(c *Call, known uint32) (holds, certain bool) {
 	certain = true
 	for i := range w {
@@ -93,9 +93,9 @@ func (w condition) mayHold(c *Call, known uint32) (holds, certain bool) {
 	return true, certain
 }
 
-// setPairs sets the attributes that are in the key of a counter. vague are the
-// attributes of which the key has the network only. It is false for a key that
-// no call on the limit has.
+// setPairs sets the attributes that are in the key of a counter. vague are the attributes
+// of which the key has only the network. It returns false for a key that no call on the
+// limit can have.
 func (c *Call) setPairs(l *Limit, pairs []Pair) (vague uint32, ok bool) {
 	if len(pairs) != len(l.by) {
 		return 0, false
@@ -129,7 +129,7 @@ func (c *Call) setPairs(l *Limit, pairs []Pair) (vague uint32, ok bool) {
 	return vague, true
 }
 
-// named returns the attribute of a name among the alternatives, or -1.
+// named returns the alternative with a name, or -1.
 func (part *byPart) named(a *attributes, name string) int {
 	for _, attr := range part.attrs {
 		if a.names[attr] == name {

@@ -5,11 +5,11 @@ import (
 	"github.com/headgate-io/headgate/policy/route"
 )
 
-// Definition is the checked tree of a policy: all that can be checked without
-// the cluster's attributes and lists has been.
+// Definition is the checked tree of a policy. Everything has been checked that does not
+// need the cluster's attributes and lists.
 type Definition struct {
 	Name       string
-	Weight     int // a bound of the length of its canonical text
+	Weight     int // bounds the length of its canonical text
 	Attributes []AttributeDef
 	Lists      []*ListDef
 	OnFailure  Failure
@@ -18,11 +18,11 @@ type Definition struct {
 	Require    []Scalar
 	Deny       []ConditionDef
 	Allow      []ConditionDef
-	Hold       Hold // a field that is missing, or is the default, is zero
+	Hold       Hold // a field that is missing or has its default is zero
 	Limits     []*LimitDef
 	Overrides  []*OverrideDef
-	// Descriptors are in place of limits, if Dialect is set; then all above but
-	// Weight, OnFailure, Backstop and Durability is empty.
+	// Descriptors replace limits if Dialect is set. Then all fields above are empty,
+	// except Weight, OnFailure, Backstop and Durability.
 	Dialect     bool
 	Descriptors []*DescriptorDef
 }
@@ -59,7 +59,7 @@ type LimitDef struct {
 	Ttl      int64        // of concurrent calls; 0: that of holds
 }
 
-// ByDef is a part of `by`.
+// ByDef is one part of `by`.
 type ByDef struct {
 	Place Place
 	Attrs []string // alternatives
@@ -67,15 +67,14 @@ type ByDef struct {
 	V4, V6 uint8
 }
 
-// CostDef is a constant, or the attribute that has the cost.
+// CostDef is a constant cost, or the attribute that has the cost.
 type CostDef struct {
 	Constant  int64
 	Attribute string
 	Place     Place
 }
 
-// NumbersDef is the text of a tier or an override. Fields that it does not set
-// are nil.
+// NumbersDef is the text of a tier or an override. Fields that it does not set are nil.
 type NumbersDef struct {
 	Place Place
 	Rate  *Rate
@@ -95,10 +94,10 @@ type TierDef struct {
 	NumbersDef
 }
 
-// DefaultTier names the tier of callers of no other.
+// DefaultTier names the tier of callers who are in no other.
 const DefaultTier = "default"
 
-// ConditionDef has a clause for each attribute that it asks for.
+// ConditionDef has one clause for each attribute in the condition.
 type ConditionDef []ClauseDef
 
 // ClauseDef is the requirement for one attribute.
@@ -165,14 +164,14 @@ type RoutesDef struct {
 	Set    *Routes // what it is compiled to
 }
 
-// RouteDef is a pattern and what its requests ask.
+// RouteDef is a pattern, and what its requests ask for.
 type RouteDef struct {
 	Pattern route.Pattern
 	Place   Place
 	TargetDef
 }
 
-// TargetDef is what requests ask.
+// TargetDef is what requests ask for.
 type TargetDef struct {
 	Place  Place
 	Answer Answer
@@ -181,7 +180,7 @@ type TargetDef struct {
 	Cost   int64 // 0: not said
 }
 
-// GivenDef is an attribute, and where its value is from.
+// GivenDef is an attribute, and where its value comes from.
 type GivenDef struct {
 	Name  string
 	From  Origin
@@ -189,12 +188,12 @@ type GivenDef struct {
 	Place Place
 }
 
-// CalendarDef is the calendar of a limit. Its period is the rates' period, 0 while
-// these are all `unlimited` or `blocked`.
+// CalendarDef is the calendar of a limit. Its period is that of the rates, or 0 while all
+// rates are `unlimited` or `blocked`.
 type CalendarDef struct {
 	Rules calendar.Rules
 	Place Place
-	// Anchor is where the anchor of Rules stands.
+	// Anchor is the place in the text of the anchor of Rules.
 	Anchor Place
 }
 
@@ -224,7 +223,7 @@ type RateLimitDef struct {
 	Replaces  []string
 }
 
-// Composite is what a level finds a descriptor by.
+// Composite returns the text by which a level finds a descriptor.
 func (d *DescriptorDef) Composite() string {
 	if d.Value == "" {
 		return d.Key
@@ -232,11 +231,11 @@ func (d *DescriptorDef) Composite() string {
 	return d.Key + "_" + d.Value
 }
 
-// Periodless reports whether no rate of a limit with a calendar has a period.
-// Then nothing is counted.
+// Periodless reports whether the limit has a calendar but no rate has a period. Then
+// nothing is counted.
 func (l *LimitDef) Periodless() bool { return l.Calendar != nil && l.Calendar.Rules.Period == 0 }
 
-// Test is how a clause asks.
+// Test is the kind of test of a clause.
 type Test uint8
 
 const (

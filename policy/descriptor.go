@@ -2,9 +2,9 @@ package policy
 
 // # Descriptors
 //
-// A policy may use the dialect of Envoy's rate limit service instead of limits.
-// It is a tree of descriptors: each level asks for the next entry of a
-// request's descriptor. docs/envoy.md has it for users.
+// A policy may have descriptors instead of limits, in the dialect of Envoy's rate limit
+// service. They form a tree: each level matches the next entry of a request's descriptor.
+// docs/envoy.md describes it for users.
 
 // Bounds of descriptors.
 const (
@@ -15,9 +15,9 @@ const (
 	// MaxEntryKey is the length of the key of an entry, in bytes; its value has
 	// at most MaxValue.
 	MaxEntryKey = 256
-	// MaxCompared is how many bytes of a request are compared with patterns, at up to
-	// 2 ns each. A byte counts for each pattern that searches it, one with text
-	// between two stars, and each piece of a pattern as costOfPiece bytes.
+	// MaxCompared is how many bytes of a request are compared with patterns, at up to 2
+	// ns each. A byte counts once for each pattern that must search it, which is one with
+	// text between two stars. Each piece of a pattern counts as costOfPiece bytes.
 	MaxCompared = 64 << 10
 	costOfPiece = 4
 )
@@ -30,13 +30,12 @@ type Descriptors struct {
 	rules []*Rule  // in the order of the text
 }
 
-// level finds a descriptor by one entry of a request's descriptor.
+// level finds the next descriptor by one entry of a request's descriptor.
 type level struct {
 	rule  *Rule // nil: no limit ends here
 	named map[string]*level
 	wild  []wildcard // in the order of the text
-	// key and value are those of the text if all matching values share one
-	// counter.
+	// key and value are those of the text, if all matching values share one counter.
 	key, value string
 	share      bool
 }
@@ -49,22 +48,21 @@ type wildcard struct {
 
 // Rule is a limit of a descriptor.
 type Rule struct {
-	// Path names the rule: Levels, the composites of its levels, with dots between
-	// them.
+	// Path names the rule: Levels, the composites of its levels, joined by dots.
 	Path   string
 	Levels []string
-	// Index is its place in the text.
+	// Index is the rule's position in the text.
 	Index int
-	// Requests per Unit; both are 0 of a rule that is Unlimited.
+	// Requests are allowed per Unit. Both are 0 for a rule that is Unlimited.
 	Requests  int64
 	Unit      Unit
 	Unlimited bool
-	// Shadow never denies. Quota denies only if all quotas of a request do.
+	// Shadow never denies. Quota denies only if all quotas of a request deny.
 	Shadow, Quota bool
-	// Name is the name by which others replace it, "" for none.
+	// Name is the name by which other rules replace it, "" for none.
 	Name string
-	// Detailed has a metric with the values of the request. Valued says of which
-	// levels they are part of it.
+	// Detailed is set if the rule's metric has values of the request. Valued says of
+	// which levels.
 	Detailed bool
 	Valued   []bool
 	// Metadata is a JSON object, "" for none.
@@ -82,6 +80,6 @@ func (p *Policy) Descriptors() *Descriptors { return p.descriptors }
 // not be changed.
 func (d *Descriptors) Rules() []*Rule { return d.rules }
 
-// Limit is the limit of all counters of descriptors: it has the numbers of the
-// rules, and of requests that bring their own.
+// Limit is the limit of all counters of descriptors, with the numbers of all rules and
+// those that requests bring.
 func (d *Descriptors) Limit() *Limit { return &d.limit }

@@ -2,8 +2,8 @@ package policy
 
 import "bytes"
 
-// IsDescriptorKey reports whether a key can belong to a counter of descriptors,
-// and of which policy.
+// IsDescriptorKey reports whether a key can belong to a counter of descriptors, and
+// returns its policy.
 func IsDescriptorKey(key []byte) (policy string, ok bool) {
 	head, rest, found := bytes.Cut(key, []byte(":"+DescriptorsID+";"))
 	window, _, more := bytes.Cut(rest, []byte(";"))
@@ -16,8 +16,8 @@ func IsDescriptorKey(key []byte) (policy string, ok bool) {
 	return string(head[1:]), true
 }
 
-// DescriptorEntries returns the entries, keys and values in turn, of the descriptor
-// whose counter a key is. It is false for another key, and for one that has a hash
+// DescriptorEntries returns the entries, keys and values in turn, of the descriptor whose
+// counter has this key. It returns false for other keys, and for a key with a hash
 // instead of the entries.
 func DescriptorEntries(key []byte) (entries [][]byte, ok bool) {
 	if _, ok := IsDescriptorKey(key); !ok {

@@ -9,21 +9,21 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// directory maps names to values. It is immutable. A directoryEditor makes the
-// next one and copies only the parts that change: for one policy of ten thousand,
-// the room of sixty-four.
+// directory maps names to values. It is immutable. A directoryEditor makes the next one
+// and copies only the parts that change. With ten thousand policies, a change of one
+// copies the room of sixty-four.
 //
-// A part is an open-addressing table. A look-up of a name that has not been asked
-// for long waits for one line of it, whose address follows from the hash. Then it
-// waits for name and value, at the same time.
+// A part is an open-addressing table. A look-up of a name that is not in the caches waits
+// for one line of the part, whose address follows from the hash. Then it waits for name
+// and value at the same time.
 type directory[V any] struct {
 	seed  maphash.Seed
 	parts [directoryParts][]titled[V]
 	count int
 }
 
-// titled is a value and its name. One without a value is free; a part that is not
-// nil has one at least.
+// titled is a value and its name. A place without a value is free. Each part that is not
+// nil has at least one value.
 type titled[V any] struct {
 	hash uint64
 	name string
@@ -36,12 +36,12 @@ const (
 	directoryLeast = 4
 )
 
-// part returns the number of a hash's part; places use other bits.
+// part returns the number of the part of a hash. Places use other bits.
 func (d *directory[V]) part(hash uint64) int { return int(hash % directoryParts) }
 
 func home(hash uint64) uint64 { return hash / directoryParts }
 
-// get returns the value of a name, nil for none.
+// get returns the value of a name, or nil.
 func (d *directory[V]) get(name []byte) *V {
 	if d.count == 0 {
 		return nil
@@ -73,15 +73,15 @@ func find[V any, N string | []byte](d *directory[V], hash uint64, name N) *V {
 	}
 }
 
-// seek asks the processor for the place of a hash.
+// seek prefetches the place of a hash.
 func (d *directory[V]) seek(hash uint64) {
 	if part := d.parts[d.part(hash)]; part != nil {
 		prefetch.Line(unsafe.Pointer(&part[home(hash)&uint64(len(part)-1)]))
 	}
 }
 
-// first returns the first value of a hash, and its name; nil if there is none. It
-// reads neither.
+// first returns the first value of a hash, and its name; nil if there is none. It does
+// not read their memory.
 func (d *directory[V]) first(hash uint64) (string, *V) {
 	part := d.parts[d.part(hash)]
 	if part == nil {
@@ -114,14 +114,14 @@ func (d *directory[V]) edit() *directoryEditor[V] {
 	return &directoryEditor[V]{next: &next}
 }
 
-// directoryEditor makes a directory of another.
+// directoryEditor makes a directory from another.
 type directoryEditor[V any] struct {
 	next *directory[V]
 	own  [directoryParts]bool // parts that are copies
 	held [directoryParts]int  // by parts that are copies
 }
 
-// put gives a name a value, nil for none.
+// put sets the value of a name; nil removes it.
 func (e *directoryEditor[V]) put(name string, v *V) {
 	hash := maphash.String(e.next.seed, name)
 	i := e.next.part(hash)
@@ -137,7 +137,7 @@ func (e *directoryEditor[V]) put(name string, v *V) {
 		part[at] = titled[V]{}
 		e.held[i]--
 		e.next.count--
-		e.next.parts[i] = again(part, len(part)) // searches went past it
+		e.next.parts[i] = again(part, len(part)) // searches have gone past this place
 	case was == nil:
 		part[at] = titled[V]{hash, name, v}
 		e.held[i]++
@@ -147,7 +147,7 @@ func (e *directoryEditor[V]) put(name string, v *V) {
 	}
 }
 
-// take makes a part the editor's own, with room for one name more.
+// take makes a part the editor's own, with room for one more name.
 func (e *directoryEditor[V]) take(i int) []titled[V] {
 	part := e.next.parts[i]
 	if !e.own[i] {
@@ -169,7 +169,7 @@ func (e *directoryEditor[V]) take(i int) []titled[V] {
 	return part
 }
 
-// again enters the values of a part into a new one with n places, a power of two.
+// again copies the values of a part to a new part of n places, a power of two.
 func again[V any](part []titled[V], n int) []titled[V] {
 	next := make([]titled[V], n)
 	mask := uint64(n - 1)

@@ -23,7 +23,7 @@ var units = []struct {
 	{"ns", 1},
 }
 
-// periodWords are units of periods that are written out.
+// periodWords are the units of periods that are whole words.
 var periodWords = map[string]string{
 	"second": "s", "minute": "m", "hour": "h", "day": "d", "week": "w",
 }
@@ -52,8 +52,8 @@ var (
 	errFractionOfTime = errors.New("a duration has whole numbers: for 1.5s write 1500ms")
 )
 
-// parsePeriod reads the period of a rate: a duration whose number may be left
-// out, or a unit that is written out. It returns ns.
+// parsePeriod reads the period of a rate, in ns: a duration whose number may be missing,
+// or a unit that is a whole word.
 func parsePeriod(s string) (int64, error) {
 	if short, ok := periodWords[s]; ok {
 		s = short
@@ -115,7 +115,7 @@ func ParseDuration(s string) (int64, error) {
 	}
 }
 
-// FormatDuration writes ns in the longest unit that has them whole.
+// FormatDuration writes ns in the longest unit of which it is a multiple.
 func FormatDuration(ns int64) string {
 	if ns == 0 {
 		return "0s"
@@ -128,7 +128,7 @@ func FormatDuration(ns int64) string {
 	return "" // not reached: the last unit is 1 ns
 }
 
-// formatPeriod is FormatDuration, without the number where that is 1.
+// formatPeriod is FormatDuration that omits the number 1.
 func formatPeriod(ns int64) string {
 	s := FormatDuration(ns)
 	if unit, ok := strings.CutPrefix(s, "1"); ok {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// overridesEditor makes the overrides of a policy anew.
+// overridesEditor makes the next overrides of a policy.
 type overridesEditor struct {
 	seed  maphash.Seed
 	next  overrides
@@ -22,7 +22,7 @@ type valuesEditor[V comparable] struct {
 	index  map[V]int // nil while they are unindexed or fewer
 }
 
-// unindexed is a length up to which a search is as fast as an index.
+// unindexed is the length up to which a search is as fast as an index.
 const unindexed = 8
 
 func newValuesEditor[V comparable](t *table, seed maphash.Seed, values []V) *valuesEditor[V] {
@@ -58,8 +58,7 @@ func (e *valuesEditor[V]) indexOf(v V) int {
 	return -1
 }
 
-// finish returns the table and its values. It drops values that no key has when
-// they are the majority.
+// finish returns the table and its values. If most values have no key, it drops those.
 func (e *valuesEditor[V]) finish() (*table, []V) {
 	t := e.table()
 	if t == nil || len(e.values) <= 2*t.count+16 {
@@ -85,8 +84,8 @@ func (e *Editor) edited(policy string) *overridesEditor {
 	return o
 }
 
-// SetOverride puts an override in the place of one of its identity. It does not
-// ask whether the policy has what it names.
+// SetOverride adds an override, in place of one with the same identity. It does not check
+// whether the policy has what the override names.
 func (e *Editor) SetOverride(o Override) {
 	x := e.edited(o.Policy)
 	switch o.Kind {
@@ -99,7 +98,7 @@ func (e *Editor) SetOverride(o Override) {
 	}
 }
 
-// DeleteOverride removes the override of an identity, and reports whether it
+// DeleteOverride removes the override with the identity of o, and reports whether it
 // existed.
 func (e *Editor) DeleteOverride(o Override) bool {
 	x := e.edited(o.Policy)
@@ -173,7 +172,7 @@ func (x *overridesEditor) finish() *overrides {
 	return o
 }
 
-// put is an assignment to a map that may not be there yet.
+// put sets a value of a map, which it makes if needed.
 func put[V any](m *map[string]V, key string, v V) {
 	if *m == nil {
 		*m = map[string]V{}

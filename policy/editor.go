@@ -10,7 +10,7 @@ import (
 // Meta is what belongs to a policy besides its text.
 type Meta struct {
 	Version uint64
-	// Epochs of its limits, by id: see Revise. They are not copied.
+	// Epochs are those of its limits, by id: see diff.Revise. They are not copied.
 	Epochs map[string]LimitEpoch
 }
 
@@ -23,26 +23,27 @@ type shared struct {
 	alike      *alike
 }
 
-// listUse is a list as attributes of a type use it.
+// listUse is a list as attributes of one type use it.
 type listUse struct {
 	list string
 	t    Type
 }
 
-// Editor makes the next set. Its changes hold as a whole, or not at all.
+// Editor makes the next set. All its changes take effect, or none.
 type Editor struct {
 	old  *Set
 	next *Set
 	// changed are policies to compile; nil marks a deleted one.
 	changed map[string]*pending
-	// overrides are edited for these policies.
+	// overrides are the edited overrides of these policies.
 	overrides map[string]*overridesEditor
-	// all policies are to be compiled, and those that use one of these lists.
+	// all is set if all policies must be compiled. Otherwise those are that use one of
+	// lists.
 	all       bool
 	lists     map[string]bool
 	ownShared bool
 	ownRoutes bool
-	// gone has the epochs of policies that go: see Retire.
+	// gone has the epochs of policies that are being retired: see Retire.
 	gone map[string]map[string]LimitEpoch
 }
 
@@ -51,8 +52,7 @@ type pending struct {
 	meta Meta
 }
 
-// Edit returns an editor. Of two editors of one set only one should be
-// finished.
+// Edit returns an editor. Finish only one editor of a set.
 func (s *Set) Edit() *Editor {
 	next := *s
 	return &Editor{
@@ -61,7 +61,7 @@ func (s *Set) Edit() *Editor {
 	}
 }
 
-// share copies what policies share, so that the editor may change it.
+// share copies what policies share, once, so that the editor may change it.
 func (e *Editor) share() *shared {
 	if !e.ownShared {
 		e.ownShared = true
@@ -71,13 +71,12 @@ func (e *Editor) share() *shared {
 	return e.next.shared
 }
 
-// SetSecret gives the set the cluster's key, for attributes of type secret. The key
-// of a set does not change: policies that were compiled with another key keep that
-// one.
+// SetSecret gives the set the cluster's key, for attributes of type secret. It does not
+// recompile policies: those compiled with another key keep that key.
 func (e *Editor) SetSecret(key []byte) { e.next.config.Secret = key }
 
-// Set puts a record in the place of one of its name. Of the Meta only policies have
-// epochs.
+// Set adds a record, in place of one with the same name. Only policies have epochs in
+// their Meta.
 func (e *Editor) Set(r *Record, m Meta) {
 	switch r.Kind {
 	case PolicyRecord:
@@ -98,8 +97,8 @@ func (e *Editor) Set(r *Record, m Meta) {
 	}
 }
 
-// Delete removes a record, and reports whether it existed. That of a list which
-// is in use makes Finish fail.
+// Delete removes a record, and reports whether it existed. If the record is a list in
+// use, Finish fails.
 func (e *Editor) Delete(name string) bool {
 	if name == attributesRecord {
 		found := e.next.shared.record != nil
@@ -162,12 +161,12 @@ func (e *Editor) setRoutes(name string, s *Routes) {
 	}
 }
 
-// Finish returns the next set, or an *Errors of all that is wrong. The editor
+// Finish returns the next set, or an *Errors with everything that is wrong. The editor
 // must not be used again.
 func (e *Editor) Finish(revision uint64) (*Set, error) {
 	next, old := e.next, e.old
 	next.revision = revision
-	e.share() // compiling adds values of lists
+	e.share() // compiling adds the values of lists
 	if len(e.overrides) > 0 {
 		edit := old.overrides.edit()
 		for name, o := range e.overrides {
@@ -218,10 +217,10 @@ func (e *Editor) Finish(revision uint64) (*Set, error) {
 	}
 	next.policies = policies.next
 	if next.policies.count > MaxPolicies {
-		errs.Add(&Error{Text: fmt.Sprintf("there may be %d policies", MaxPolicies)})
+		errs.Add(&Error{Text: fmt.Sprintf("there may be at most %d policies", MaxPolicies)})
 	}
 	if len(next.routes) > MaxRouteSets {
-		errs.Add(&Error{Text: fmt.Sprintf("there may be %d sets of routes", MaxRouteSets)})
+		errs.Add(&Error{Text: fmt.Sprintf("there may be at most %d sets of routes", MaxRouteSets)})
 	}
 	if err := errs.Result(); err != nil {
 		return nil, err
@@ -248,7 +247,7 @@ func renamed(names, come, went []string) []string {
 	return append(next, come...)
 }
 
-// keepGone keeps the epochs of policies that went, now or before, and are not back.
+// keepGone keeps the epochs of policies that are gone, unless they are back.
 func (s *Set) keepGone(before, now map[string]map[string]LimitEpoch) {
 	s.gone = map[string]map[string]LimitEpoch{}
 	maps.Copy(s.gone, before)
@@ -258,7 +257,7 @@ func (s *Set) keepGone(before, now map[string]map[string]LimitEpoch) {
 	})
 }
 
-// again has a policy compiled that is not itself edited.
+// again marks a policy to be compiled that is not itself edited.
 func (e *Editor) again(name string) {
 	if _, edited := e.changed[name]; edited {
 		return

@@ -85,7 +85,7 @@ func TestASetHasABoundOfPolicies(t *testing.T) {
 		e.Set(&again, policy.Meta{})
 	}
 	_, err := e.Finish(1)
-	require.EqualError(t, err, "there may be 10000 policies")
+	require.EqualError(t, err, "there may be at most 10000 policies")
 }
 
 // Resets are known of limits and policies that are gone, too.

@@ -10,8 +10,8 @@ import (
 // Error says what is wrong with a text, and where.
 type Error struct {
 	File string
-	// Line and Column count from 1, Column in characters. 0 means no place in the
-	// text.
+	// Line and Column count from 1, Column in characters. 0 means that the error has no
+	// place in the text.
 	Line, Column int
 	// Path is the way to the value, such as policies.api.limits.user.rate.
 	Path string
@@ -38,8 +38,8 @@ func (e *Error) Error() string {
 // maxErrors is how many errors of a text are kept.
 const maxErrors = 20
 
-// Errors are the errors of a text, by place, and at least one. A text with
-// errors is refused as a whole.
+// Errors are the errors of a text, at least one, in order of place. A text with errors is
+// refused as a whole.
 type Errors struct {
 	List []*Error
 	// More is how many errors there are beyond List.
@@ -55,7 +55,7 @@ func (e *Errors) Error() string {
 	return s
 }
 
-// Add keeps an error, while there is room.
+// Add adds an error, while there is room.
 func (e *Errors) Add(x *Error) {
 	if len(e.List) == maxErrors {
 		e.More++

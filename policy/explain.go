@@ -9,11 +9,11 @@ import (
 type Finding struct {
 	Limit *Limit
 	Why   Why
-	// Attribute is the absent one with WhyMissing, and the one that does not match
-	// with WhyWhen;
+	// Attribute is the missing attribute with WhyMissing. With WhyWhen it is the
+	// attribute that does not match, and Expected the requirement.
 	Attribute, Expected string
-	// Numbers are those in effect, nil if nobody asked for them. Source and From
-	// say where they come from: From is the tier's name, or `overrides[2]`.
+	// Numbers are those in effect, nil if they were not needed. Source and From say where
+	// they come from; From is the tier's name, or `overrides[2]`.
 	Numbers *Numbers
 	Source  Source
 	From    string
@@ -22,13 +22,13 @@ type Finding struct {
 	Hash    uint64
 	Cost    int64
 	Missing bool
-	// Err is set where Match would fail at this limit.
+	// Err is set if Match would fail at this limit.
 	Err error
 }
 
-// Explain says of every limit of the policy whether it applies to the call at a
-// time, and why, whatever deny and allow say. Its result is valid for as long as
-// the set; the keys of Match are not valid any more.
+// Explain says for every limit of the policy whether it applies to the call at a time,
+// and why. It ignores deny and allow. Its result is valid as long as the set. The keys of
+// an earlier Match are no longer valid.
 func (c *Call) Explain(now int64) []Finding {
 	p := c.policy
 	c.keys, c.tailed, c.Applied = c.keys[:0], 0, c.slots[:0]
@@ -39,7 +39,7 @@ func (c *Call) Explain(now int64) []Finding {
 		f.Why, f.Err = c.consider(l, a, now)
 		f.Source, f.Cost, f.Missing = a.Source, a.Cost, a.Missing
 		if a.Numbers != nil {
-			own := *a.Numbers // the call's memory is another call's next
+			own := *a.Numbers // the next call reuses the call's memory
 			f.Numbers = &own
 		}
 		switch f.Why {

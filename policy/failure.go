@@ -1,9 +1,9 @@
 package policy
 
-// Failure is what a policy answers while nobody can decide.
+// Failure is what a policy answers while no node can decide.
 type Failure uint8
 
-// The zero value leaves it to the server.
+// The zero value uses the server's setting.
 const (
 	FailServer Failure = iota
 	FailOpen
@@ -16,13 +16,14 @@ var failureWords = [...]string{"", "open", "closed", "local"}
 // String returns the word of the grammar, "" for FailServer.
 func (f Failure) String() string { return failureWords[f] }
 
-// MaxBackstop is how many times its limits a policy may have admitted.
+// MaxBackstop is the largest multiple of its limits that a policy may admit without a
+// leader.
 const MaxBackstop = 1_000_000
 
 // Durability is what a policy's answers wait for.
 type Durability uint8
 
-// The zero value leaves it to the server.
+// The zero value uses the server's setting.
 const (
 	DurabilityServer Durability = iota
 	Async

@@ -7,27 +7,27 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// # Policies that are asked for together
+// # Prefetching policies
 //
-// One of ten thousand policies is not in the processor's caches when a call comes.
-// To look it up and to match a call with it then takes some dozen cache misses, most
-// of which wait for another. A caller with several calls takes each of these steps
-// with all of them before the next step, and their misses overlap:
+// With ten thousand policies, the policy of a call is usually not in the processor's
+// caches. To look it up and to match the call takes some dozen cache misses, most of
+// which wait for another. A caller with several calls takes each step for all of them
+// before the next step, so that their misses overlap:
 //
 //	Seek   the place of the name
 //	Fetch  the policy
-//	Touch  its limits, what these refer to, and what that does
+//	Touch  its limits, what these refer to, and what that refers to
 //	Sought is Set.Policy; then Call.Match
 
-// Seek asks the processor for the place of a name, and returns the name's hash.
+// Seek prefetches the place of a name, and returns the name's hash.
 func (s *Set) Seek(name []byte) uint64 {
 	hash := maphash.Bytes(s.policies.seed, name)
 	s.policies.seek(hash)
 	return hash
 }
 
-// Fetch prefetches the policy of the name with a hash, and returns it; nil if
-// there is none. Only Sought says whether it has that name.
+// Fetch prefetches a policy by the hash of its name, and returns it; nil if there is
+// none. Only Sought compares the name.
 func (s *Set) Fetch(hash uint64) *Policy {
 	name, p := s.policies.first(hash)
 	if p != nil {
@@ -37,7 +37,7 @@ func (s *Set) Fetch(hash uint64) *Policy {
 	return p
 }
 
-// Touch prefetches the memory that a check reads of the policy, in Touches steps.
+// Touch prefetches the memory of the policy that a check reads, in steps 0 to Touches-1.
 func (p *Policy) Touch(step int) {
 	if step == 0 {
 		for i := range p.Limits {
@@ -53,7 +53,7 @@ func (p *Policy) Touch(step int) {
 	}
 }
 
-// touch prefetches the limit's references, and then theirs.
+// touch prefetches what the limit refers to, and in the next step what that refers to.
 func (l *Limit) touch(step int) {
 	if step == 1 && l.tiers != nil {
 		prefetch.Object(l.tiers)
@@ -74,22 +74,21 @@ const Touches = 3
 // Sought is Policy for a name whose hash Seek has returned.
 func (s *Set) Sought(hash uint64, name []byte) *Policy { return s.policies.find(hash, name) }
 
-// How many lines of memory a check mostly reads.
+// How many cache lines a check usually reads.
 const (
 	policyLines = 2
 	limitLines  = 3
-	// slotLines are of a table of a handful of overrides.
+	// slotLines is for a table with a few overrides.
 	slotLines = 2
-	// textLines are the lines of the names that keys begin with, and of the
-	// policy's name.
+	// textLines is for the policy's name and the prefixes of keys.
 	textLines = 2
-	// numbersLines bounds those that are asked for though the call will need one
-	// of a limit's tiers.
+	// numbersLines bounds the lines that are prefetched for a limit's tiers, of which the
+	// call will need only one.
 	numbersLines = 8
 )
 
-// newPolicy returns a policy with n limits, in one piece of memory if they are not
-// many.
+// newPolicy returns a policy with n limits. If they are few, all are in one piece of
+// memory.
 func newPolicy(n int) *Policy {
 	switch n {
 	case 1:

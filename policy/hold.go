@@ -5,16 +5,16 @@ import (
 	"time"
 )
 
-// Hold says how RL.RESERVE holds what a call may cost.
+// Hold says how RL.RESERVE holds the estimated cost of a call.
 type Hold struct {
 	// TTL is how long a hold is open, in ns, unless the call says so; 1 s to 1 h.
 	TTL int64
-	// Charges reports that a hold that is never settled stays charged; otherwise
-	// it is released.
+	// Charges is set if a hold that is never settled stays charged. Otherwise it is
+	// released.
 	Charges bool
-	// Keep is for how long it is known once it is settled, ns; 1 s to 24 h.
+	// Keep is how long a settled hold is remembered, in ns; 1 s to 24 h.
 	Keep int64
-	// Share is how much of a limit's capacity one hold may take at most, in percent.
+	// Share is the largest part of a limit's capacity that one hold may take, in percent.
 	Share int
 }
 

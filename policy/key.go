@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxEscaped is how many bytes of a value are in a key, escapes included. Of a
-// longer one the key has a hash, so that keys stay below 750 bytes.
+// maxEscaped is how many bytes of a value a key may have, including escapes. A longer
+// value is replaced by a hash, so that keys stay below 750 bytes.
 const maxEscaped = 128
 
-// escaped marks the bytes of values that are written as %XX: separators of
-// keys, characters of SCAN's patterns, hash tags, and bytes that a terminal
-// does not show. A leading ~ is escaped too: it marks hashes.
+// escaped marks the bytes of values that are written as %XX: separators of keys,
+// characters of SCAN's patterns, hash tags, and bytes that a terminal does not show. A
+// leading ~ is escaped too, since it marks hashes.
 var escaped = func() (t [256]bool) {
 	for b := range 0x21 {
 		t[b] = true
@@ -26,7 +26,7 @@ var escaped = func() (t [256]bool) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// AppendEscaped appends a value as it is in keys.
+// AppendEscaped appends a value as keys have it.
 func AppendEscaped(dst, value []byte) []byte {
 	if len(value) > maxEscaped {
 		return appendHashed(dst, value)
@@ -39,8 +39,7 @@ func AppendEscaped(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// appendRest is AppendEscaped for a value in which the byte at i is the first
-// one to escape.
+// appendRest is AppendEscaped for a value whose first byte to escape is at i.
 func appendRest(dst, value []byte, i int) []byte {
 	from := len(dst)
 	dst = append(dst, value[:i]...)
@@ -64,7 +63,8 @@ func appendHashed(dst, value []byte) []byte {
 	return appendDigest(dst, sum[:])
 }
 
-// appendPrefix appends the network of an address. A full address has no length.
+// appendPrefix appends the network of an address. The length is left out for a full
+// address.
 func appendPrefix(dst []byte, a netip.Addr, v4, v6 uint8) []byte {
 	bits := v6
 	if a.Is4() {
@@ -77,8 +77,8 @@ func appendPrefix(dst []byte, a netip.Addr, v4, v6 uint8) []byte {
 	return p.AppendTo(dst)
 }
 
-// appendPart appends `;name=value` for a part of a limit's key. It is false if
-// no alternative is present.
+// appendPart appends `;name=value` for a part of a limit's key. It returns false if no
+// alternative is present.
 func (c *Call) appendPart(dst []byte, part *byPart) ([]byte, bool) {
 	for _, attr := range part.attrs {
 		if c.present&(1<<uint(attr)) == 0 {
@@ -95,7 +95,7 @@ func (c *Call) appendValue(dst []byte, attr int, v4, v6 uint8) []byte {
 	switch t := c.policy.attrs.types[attr]; {
 	case t&IP != 0:
 		return appendPrefix(dst, c.addrs[attr], v4, v6)
-	case t&Secret != 0: // is a digest
+	case t&Secret != 0: // value is a digest
 		return append(dst, c.values[attr]...)
 	}
 	return AppendEscaped(dst, c.values[attr])
@@ -107,17 +107,17 @@ func KeyPrefix(policy string) string { return "@" + policy + ":" }
 // limitPrefix returns what the keys of a limit's counters begin with.
 func limitPrefix(policy, id string) []byte { return []byte(KeyPrefix(policy) + id) }
 
-// Pair is an attribute and a value, as they are in a key.
+// Pair is an attribute and its value, as in a key.
 type Pair struct {
 	Name string
-	// Value is the value converted by its type: a prefix has its length. With
-	// Hashed, it is the printed form of a secret or long value.
+	// Value is converted by the attribute's type; a network has its length. If Hashed is
+	// set, it is the printed form of a secret or of a long value.
 	Value  string
 	Hashed bool
 }
 
-// ParseKey takes the key of a policy's counter apart. It is false for any other
-// key. No two keys are built of the same parts.
+// ParseKey splits the key of a policy's counter. It returns false for any other key.
+// Different parts make different keys.
 func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 	s := string(key)
 	if !strings.HasPrefix(s, "@") {
@@ -146,8 +146,7 @@ func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 	return policy, id, pairs, len(pairs) <= MaxBy
 }
 
-// unescape returns the value that AppendEscaped has written s for. It is false
-// for text that AppendEscaped never writes.
+// unescape returns the value for which AppendEscaped writes s, or false if there is none.
 func unescape(s string) (string, bool) {
 	if s == "" || len(s) > maxEscaped {
 		return "", false

@@ -6,15 +6,15 @@ import (
 	"math/bits"
 )
 
-// Verdict is what a policy says before any counter is asked.
+// Verdict is what a policy says before its counters decide.
 type Verdict uint8
 
 const (
-	// Decide leaves it to the limits that apply; there may be none.
+	// Decide means that the limits that apply decide; there may be none.
 	Decide Verdict = iota
-	// Allowed is a hit of `allow`: no limit applies.
+	// Allowed means that `allow` matches: no limit applies.
 	Allowed
-	// Denied is a hit of `deny`: status 403, and no wait ends it.
+	// Denied means that `deny` matches: status 403, and no wait ends it.
 	Denied
 )
 
@@ -69,9 +69,8 @@ var sources = [...]string{"rate", "tier", "tier override", "policy override", "l
 // String returns words for k.
 func (k SourceKind) String() string { return sources[k] }
 
-// Match says what applies to the call at a time. It returns an error if the
-// call lacks an attribute that the policy requires, or its cost is not a number
-// or too large.
+// Match finds what applies to the call at a time. Errors: the call lacks an attribute
+// that the policy requires, or its cost is too large or not a number.
 func (c *Call) Match(now int64) (Verdict, error) {
 	p := c.policy
 	c.Applied, c.keys, c.tailed, c.Skipped = c.slots[:0], c.keys[:0], 0, 0
@@ -94,7 +93,7 @@ func (c *Call) Match(now int64) (Verdict, error) {
 			c.Skipped |= 1 << i
 		}
 	}
-	if cap(c.keys) != room { // it has moved while keys were appended
+	if cap(c.keys) != room { // the buffer has moved while keys were appended
 		for i := range c.Applied {
 			if a := &c.Applied[i]; !a.Missing {
 				a.Key = c.keys[a.from : a.from+len(a.Key) : a.from+len(a.Key)]
@@ -109,7 +108,7 @@ func (c *Call) admit() (Verdict, error) {
 	p := c.policy
 	switch {
 	case p.descriptors != nil:
-		return Decide, fmt.Errorf("policy '%s' has descriptors: ask it by RL.DESCRIPTORS", p.Name)
+		return Decide, fmt.Errorf("policy '%s' has descriptors: ask it with RL.DESCRIPTORS", p.Name)
 	case c.Units < 0:
 		return Decide, errUnits
 	case c.Units > MaxUnits:
@@ -133,8 +132,8 @@ func (c *Call) admit() (Verdict, error) {
 	return Decide, nil
 }
 
-// consider fills in a for a limit that applies. If it does not, only the source
-// of the numbers in a counts.
+// consider fills in a for a limit that applies. For a limit that does not, it only sets
+// the source of the numbers.
 func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 	if l.idle != Applies {
 		return l.idle, nil
@@ -175,8 +174,8 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 	return why, err
 }
 
-// appendKey appends the key of a limit's counter to c.keys, and returns where it
-// begins. It is false if an attribute of it is absent.
+// appendKey appends the key of a limit's counter to c.keys, and returns where it begins.
+// It returns false if a required attribute is absent.
 func (c *Call) appendKey(l *Limit) (from int, ok bool) {
 	from = len(c.keys)
 	c.keys = append(c.keys, l.prefix...)
@@ -198,7 +197,7 @@ func (c *Call) appendKey(l *Limit) (from int, ok bool) {
 	return from, true
 }
 
-// missing is the result for a limit that lacks an attribute that its key needs.
+// missing is the result for a call that lacks an attribute of the limit's key.
 func (c *Call) missing(l *Limit, a *Applied, now int64) Why {
 	if !l.MissingDenies {
 		return WhyMissing
@@ -214,7 +213,7 @@ func (c *Call) missing(l *Limit, a *Applied, now int64) Why {
 	return Applies
 }
 
-// numbers finds the numbers that are in effect, by precedence.
+// numbers returns the numbers in effect, by precedence.
 func (c *Call) numbers(l *Limit, a *Applied, now int64) *Numbers {
 	a.Source = Source{}
 	n := l.numbers
@@ -228,8 +227,8 @@ func (c *Call) numbers(l *Limit, a *Applied, now int64) *Numbers {
 	return n
 }
 
-// scale returns numbers of a limit in the call's own memory, with another rate. They
-// are good until the next Match or Explain.
+// scale returns a limit's numbers with another rate, in the call's own memory. They are
+// valid until the next Match or Explain.
 func (c *Call) scale(l *Limit, n *Numbers, r Rate) *Numbers {
 	if c.scaled == nil {
 		c.scaled = make([]Numbers, MaxLimits)
@@ -240,7 +239,7 @@ func (c *Call) scale(l *Limit, n *Numbers, r Rate) *Numbers {
 	return own
 }
 
-// varied is numbers for a limit that has more than one.
+// varied is numbers for a limit that has several.
 func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
 	if l.exact != nil && !a.Missing {
 		if i := l.exact.find(a.Hash, a.Key, now); i >= 0 && l.exactNumbers[i] != nil {
@@ -269,10 +268,9 @@ func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
 	return &l.tiers.numbers[t]
 }
 
-// cost computes the cost of a call: a constant times COST, or the value of an
-// attribute; of slots, a constant. An error is of a limit that is enforced. For other
-// limits a product that is too large is the largest cost, and a bad cost counts as
-// absent.
+// cost computes the cost of a call: a constant times COST, or the value of an attribute.
+// For slots it is a constant. Only an enforced limit returns an error. For other limits,
+// a product that is too large becomes the largest cost, and a bad value counts as absent.
 func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	cost := n.Cost
 	if n.CostBy == SlotCost {
@@ -302,7 +300,7 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 		c.absent = n.CostBy
 		return WhyMissing, nil
 	case !ok:
-		return Applies, fmt.Errorf("attribute '%s' is a cost: it must be a whole number from 0 to %d", c.policy.attrs.names[n.CostBy], int64(MaxUnits))
+		return Applies, fmt.Errorf("attribute '%s' is a cost: its value must be a whole number from 0 to %d", c.policy.attrs.names[n.CostBy], int64(MaxUnits))
 	}
 	if c.Units != 0 {
 		a.Cost = cost
@@ -310,9 +308,9 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	return Applies, nil
 }
 
-// Keys appends to dst the keys of the counters that are the caller's own: of
-// limits whose `by` is given whole. Those without `by` are everybody's. The
-// keys are views of the call's buffer.
+// Keys appends to dst the keys of the caller's own counters: of limits for which all of
+// `by` is given. Counters of limits without `by` are everybody's. The keys are views of
+// the call's buffer.
 func (c *Call) Keys(dst [][]byte) [][]byte {
 	c.keys = c.keys[:0]
 	var ends [MaxLimits]int
@@ -342,7 +340,7 @@ func (c *Call) Keys(dst [][]byte) [][]byte {
 	return dst
 }
 
-// CostBy is the name of the attribute that has the call's cost, "" where that is a
+// CostBy returns the name of the attribute that has the call's cost, "" if the cost is a
 // number.
 func (a *Applied) CostBy() string {
 	if a.Numbers.CostBy < 0 {

@@ -13,11 +13,11 @@ import (
 type Asked struct {
 	// Entries are keys and values, in turn.
 	Entries [][]byte
-	// Hits are added, or below 0 given back, if HasHits; else the request's hits
-	// are.
+	// Hits are added, or given back if negative, if HasHits is set. Otherwise the
+	// request's hits are.
 	Hits    int64
 	HasHits bool
-	// Limit is in place of the rule that matches, if Limit.Unit is one.
+	// Limit replaces the matching rule, if Limit.Unit is set.
 	Limit AskedLimit
 }
 
@@ -28,7 +28,7 @@ type AskedLimit struct {
 	Multiplier int64
 }
 
-// Outcome is the result of a descriptor before any counter is asked.
+// Outcome is the result for a descriptor before its counter decides.
 type Outcome uint8
 
 const (
@@ -45,26 +45,25 @@ const (
 // Matched is what applies to a descriptor.
 type Matched struct {
 	Outcome Outcome
-	// Rule is nil where none matches, and where the request brings the limit.
+	// Rule is nil if no rule matches, or if the request brings the limit.
 	Rule *Rule
-	// Limit is in effect if the Outcome is Counted, after a scale. Numbers are those
+	// If Outcome is Counted, Limit is the one in effect, after a scale; Numbers are those
 	// of its counter, and Hits are added to it.
 	Limit   AskedLimit
 	Numbers *Numbers
 	Hits    int64
-	// Key is the one of the counter, and Hash its hash by the set's seed.
+	// Key is the counter's key, and Hash its hash by the set's seed.
 	Key  []byte
 	Hash uint64
 
 	from, to int // of Key, in the call's keys
 }
 
-// Descriptor finds the limits that apply to the descriptors of one request after
-// another. It is made once and used again: after its buffers have grown, only
-// limits that requests bring allocate.
+// Descriptor finds the limits that apply to the descriptors of one request after another.
+// It is made once and reused: after its buffers have grown, only limits that requests
+// bring allocate.
 type Descriptor struct {
-	// Matched has the results in the order of the added descriptors. Finish
-	// completes it.
+	// Matched has the results in the order of Add. Finish completes them.
 	Matched []Matched
 
 	policy *Policy
@@ -74,9 +73,9 @@ type Descriptor struct {
 	scaled []Numbers // by Matched, while a scale is in effect
 	name   []byte    // scratch: key_value
 	shared [MaxEntries]*level
-	// compared is what the request's patterns have cost: see maxCompared.
+	// compared is what comparing the request with patterns has cost: see MaxCompared.
 	compared int
-	// replaced has, by the number of a name, the request that replaced it last.
+	// replaced has the last request that replaced a name, by the number of the name.
 	replaced []uint64
 	request  uint64
 }
@@ -89,8 +88,8 @@ var (
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
 )
 
-// Begin makes c a request of p, which has descriptors, at now. hits is
-// hits_addend of the request; 0 counts as 1.
+// Begin makes c a request at now for p, which has descriptors. hits is hits_addend of the
+// request; 0 counts as 1.
 func (c *Descriptor) Begin(p *Policy, hits, now int64) {
 	c.policy, c.hits, c.now = p, max(hits, 1), now
 	c.Matched, c.keys, c.compared = c.Matched[:0], c.keys[:0], 0
@@ -101,7 +100,8 @@ func (c *Descriptor) Begin(p *Policy, hits, now int64) {
 	}
 }
 
-// CheckAsked returns the error of a descriptor of a request, for any policy.
+// CheckAsked returns what is wrong with a descriptor of a request under any policy, or
+// nil.
 func CheckAsked(a *Asked) error {
 	n := len(a.Entries) / 2
 	if n == 0 || n > MaxEntries {
@@ -123,9 +123,9 @@ func CheckAsked(a *Asked) error {
 	return nil
 }
 
-// Add adds a descriptor of the request. It returns an error of CheckAsked, for more
-// than MaxDescriptors, and if patterns cost more than maxCompared to compare with it
-// and those before it.
+// Add adds a descriptor of the request. Errors: those of CheckAsked, more than
+// MaxDescriptors, and patterns that cost more than MaxCompared for this descriptor and
+// those before it.
 func (c *Descriptor) Add(a *Asked) error {
 	if len(c.Matched) == MaxDescriptors {
 		return errManyDescriptors
@@ -169,8 +169,8 @@ func (c *Descriptor) Add(a *Asked) error {
 	return nil
 }
 
-// scale turns the limit of the last of Matched up or down. A limit of 0 requests
-// stays, and none rises above the largest number of the dialect.
+// scale scales the limit of m. A limit of 0 requests stays, and no limit exceeds the
+// largest number of the dialect.
 func (c *Descriptor) scale(m *Matched, s *scale) {
 	if c.scaled == nil {
 		c.scaled = make([]Numbers, MaxDescriptors)
@@ -181,13 +181,13 @@ func (c *Descriptor) scale(m *Matched, s *scale) {
 	own.Rate, own.Handle = windowRate(m.Limit.Requests, m.Limit.Unit, 1), nil
 }
 
-// find looks a descriptor up, level by level: a text, a pattern in the order of the
-// text, or no value. It never goes back from a level, and only the last entry's
-// result counts.
+// find looks a descriptor up, level by level. A level prefers a text, then patterns in
+// the order of the text, then a descriptor without a value. It never goes back a level,
+// and only the last entry's result counts.
 func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
 	for i := 0; i < len(entries); i += 2 {
 		below := c.step(l, entries[i], entries[i+1])
-		if below == nil { // also where the level before has a limit
+		if below == nil { // even if an earlier level has a limit
 			return nil
 		}
 		if c.shared[i/2] = nil; below.share {
@@ -198,7 +198,7 @@ func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
 	return l.rule
 }
 
-// Step finds the level that one entry leads to, nil for none.
+// step returns the level to which an entry leads, or nil.
 func (c *Descriptor) step(l *level, key, value []byte) *level {
 	if l.named == nil {
 		return nil
@@ -218,8 +218,8 @@ func (c *Descriptor) step(l *level, key, value []byte) *level {
 	return l.named[string(key)]
 }
 
-// compare reports whether a pattern matches c.name. It counts the cost, and does
-// not compare what would cost too much.
+// compare reports whether a pattern matches c.name. It adds the cost, and does not
+// compare if that would be too high.
 func (c *Descriptor) compare(p *pattern) bool {
 	c.compared += 2 * costOfPiece // the first and the last
 	between, ok := p.between(c.name)
@@ -229,8 +229,8 @@ func (c *Descriptor) compare(p *pattern) bool {
 	return ok && c.compared <= MaxCompared && p.inner(between)
 }
 
-// appendKey appends the key of a counter: the policy, the length of the window,
-// and the entries. If several share a counter, the key has the pattern.
+// appendKey appends the key of a counter: the policy, the length of the window, and the
+// entries. If matching values share a counter, the key has the pattern instead.
 func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
 	m.from = len(c.keys)
 	c.keys = append(c.keys, '@')
@@ -252,8 +252,8 @@ func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
 	m.to = len(c.keys)
 }
 
-// Finish drops the rules that others of the request replace, and completes the keys.
-// These are good until the next Begin.
+// Finish drops rules that other rules of the request replace, and completes the keys,
+// which are valid until the next Begin.
 func (c *Descriptor) Finish() error {
 	if len(c.Matched) == 0 {
 		return errManyDescriptors
@@ -273,7 +273,7 @@ func (c *Descriptor) Finish() error {
 	return nil
 }
 
-// End releases the policy and buffers that have become large.
+// End releases the policy and large buffers.
 func (c *Descriptor) End() {
 	clear(c.Matched)
 	clear(c.shared[:])

@@ -75,7 +75,7 @@ policies:
 		require.ErrorContains(t, err, want)
 	}
 	for _, tokens := range []string{"-1", "1.5", "x", "4611686018427387904", "9999999999999999999", "99999999999999999999"} {
-		wrong(1, tokens, "attribute 'tokens' is a cost: it must be a whole number")
+		wrong(1, tokens, "attribute 'tokens' is a cost: its value must be a whole number")
 	}
 	wrong(-1, "1", "COST must be 0 or more")
 	wrong(1<<61, "1", "COST of limit 'two'")

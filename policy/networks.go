@@ -16,7 +16,7 @@ type networks struct {
 	many *bart.Lite     // nil: few has all
 }
 
-// fewNetworks is up to how many networks a loop is as fast as a trie.
+// fewNetworks is the number of networks up to which a loop is as fast as a trie.
 const fewNetworks = 8
 
 func newNetworks(ps []netip.Prefix) networks {
@@ -43,8 +43,7 @@ func (n *networks) has(a netip.Addr) bool {
 	return n.many != nil && n.many.Contains(a)
 }
 
-// parseNetwork reads an address or a CIDR, whose bits after the prefix must be
-// 0.
+// parseNetwork reads an address or a CIDR. The bits after a CIDR's prefix must be 0.
 func parseNetwork(s string) (netip.Prefix, error) {
 	text, length, found := strings.Cut(s, "/")
 	if !found {
@@ -94,5 +93,5 @@ var errBits = errors.New("not a length of a prefix")
 // viewOf returns the bytes of a string, which must not be changed.
 func viewOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) }
 
-// viewText returns bytes as a text, which is good while they do not change.
+// viewText returns bytes as a text, which is valid while they do not change.
 func viewText(b []byte) string { return unsafe.String(unsafe.SliceData(b), len(b)) }

@@ -2,7 +2,8 @@ package policy
 
 import "github.com/headgate-io/headgate/policy/calendar"
 
-// Algorithm is how a limit counts. The numbers are in records: they stay.
+// Algorithm is how a limit counts. Its numbers are stored in records, so they never
+// change.
 type Algorithm uint8
 
 // The zero value is Token, the default.
@@ -28,7 +29,7 @@ func (a Algorithm) String() string { return algorithmWords[a] }
 // Bucket reports whether a has a rate with a burst, and can wait.
 func (a Algorithm) Bucket() bool { return a == Token || a == Leaky }
 
-// Aligns reports whether a has windows that begin somewhere.
+// Aligns reports whether a has windows whose start is aligned.
 func (a Algorithm) Aligns() bool { return a == Fixed || a == Sliding }
 
 // Align says where the windows of a fixed or sliding limit start.
@@ -37,7 +38,7 @@ type Align uint8
 const (
 	// Epoch starts windows at multiples of the period since 1970.
 	Epoch Align = iota
-	// First starts a window at the first hit after the last one was over.
+	// First starts a window at the first hit after the last window has ended.
 	First
 )
 
@@ -46,7 +47,7 @@ var alignWords = [...]string{"epoch", "first"}
 // String returns the word of the grammar.
 func (a Align) String() string { return alignWords[a] }
 
-// Mode is what a limit's verdict means.
+// Mode says what a limit's verdict does.
 type Mode uint8
 
 const (
@@ -54,9 +55,9 @@ const (
 	Enforce Mode = iota
 	// Soft counts every call that passed, and reports when it is exceeded.
 	Soft
-	// Shadow counts like Enforce, and denies nothing.
+	// Shadow counts as Enforce does, but denies nothing.
 	Shadow
-	// Off does not apply.
+	// Off means that the limit does not apply.
 	Off
 )
 
@@ -65,68 +66,67 @@ var modeWords = [...]string{"enforce", "soft", "shadow", "off"}
 // String returns the word of the grammar.
 func (m Mode) String() string { return modeWords[m] }
 
-// RateKind separates rates with numbers from the two without.
+// RateKind distinguishes rates with numbers from `unlimited` and `blocked`.
 type RateKind uint8
 
 const (
 	// Limited is a rate with numbers.
 	Limited RateKind = iota
-	// Unlimited does not apply.
+	// Unlimited means that the limit does not apply.
 	Unlimited
 	// Blocked denies every cost, and no wait ends that.
 	Blocked
 )
 
-// Rate is amount units per period. Of a rate that is not Limited the numbers
-// are 0.
+// Rate is an amount of units per period. All numbers are 0 unless the Kind is Limited.
 type Rate struct {
 	Kind RateKind
 	// Amount is 1 to 2^62-1 units; of concurrent calls, 1 to MaxSlots.
 	Amount int64
-	// Period is in ns, at most 100 years; 0 of a limit with a calendar, and of
+	// Period is in ns, at most 100 years. It is 0 for a limit with a calendar and for
 	// concurrent calls.
 	Period int64
-	// Burst is the capacity of a token or leaky bucket, 0 for the amount.
+	// Burst is the capacity of a token or leaky bucket, 0 if that is the amount.
 	Burst int64
-	// Per is the period of a limit with a calendar, 0 of others. ParseRate sets it
-	// for every word that can be one.
+	// Per is the period of a limit with a calendar, otherwise 0. ParseRate sets it for
+	// every word that can be such a period.
 	Per calendar.Period
 }
 
 // NoAttribute is the index of no attribute.
 const NoAttribute = -1
 
-// SlotCost stands in the place of NoAttribute in a limit of concurrent calls: a
-// call takes Cost slots, whatever its COST is.
+// SlotCost replaces NoAttribute for a limit of concurrent calls: a call takes Cost slots,
+// whatever its COST is.
 const SlotCost = -2
 
-// Numbers are what tiers and overrides change of a limit. They are shared:
-// limits and overrides of equal numbers may have the same.
+// Numbers are the parts of a limit that tiers and overrides change. Limits and overrides
+// with equal numbers may share them.
 type Numbers struct {
 	Rate Rate
 	Mode Mode
-	// CostBy is the index of the attribute that has the cost, or NoAttribute or
-	// SlotCost; then Cost is the constant.
+	// CostBy is the index of the attribute that has the cost. If it is NoAttribute or
+	// SlotCost, Cost is the constant.
 	CostBy int8
 	Cost   int64
-	// Handle is the engine's: it may set it before a set is published, and
-	// finds it again in Applied. This package leaves it alone.
+	// Handle belongs to the engine, which may set it before a set is published and finds
+	// it in Applied. This package does not use it.
 	Handle any
 }
 
-// Terms are the parts of a limit's text that hold as written.
+// Terms are the parts of a limit that nothing changes.
 type Terms struct {
 	// Debt admits down to -Debt units.
 	Debt int64
-	// Status is 429, 503 or 403, or 0: 429, but 403 for a denial that no wait
-	// ends. See StatusOf.
+	// Status is 429, 503 or 403. 0 means 429, or 403 for a denial that no wait ends: see
+	// StatusOf.
 	Status    uint16
 	Algorithm Algorithm
 	Align     Align
-	// CountAll charges the calls that this or another limit denies, too.
+	// CountAll also charges calls that this or another limit denies.
 	CountAll bool
-	// MissingDenies denies calls without an attribute that the limit needs.
-	// Otherwise it does not apply to them.
+	// MissingDenies denies calls that lack an attribute which the limit needs. Otherwise
+	// the limit does not apply to them.
 	MissingDenies bool
 	Share         ShareRange
 }

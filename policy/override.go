@@ -13,7 +13,7 @@ import (
 // OverrideKind says what an override changes.
 type OverrideKind uint8
 
-// Kinds of overrides. The numbers are in records: they stay.
+// Kinds of overrides. The numbers are stored in records, so they never change.
 const (
 	// OverrideLimit gives one caller another rate.
 	OverrideLimit OverrideKind = iota + 1
@@ -23,22 +23,23 @@ const (
 	OverrideScale
 )
 
-// Override is a record that changes the numbers of a policy's limits, for a
-// caller or for all. Policy.LimitOverride and its kin make them. A policy has
-// at most one of each ID.
+// Override is a record that changes the numbers of a policy's limits, for one caller or
+// for all. Policy.LimitOverride and similar methods make it. A policy has at most one
+// override of each ID.
 type Override struct {
 	Policy string
 	Kind   OverrideKind
-	// Limit is the id of the limit, of OverrideLimit.
+	// Limit is the id of the limit, for OverrideLimit.
 	Limit string
-	// By are the caller's attributes as they are in keys: `;name=value` for
-	// each, in the order of the limit's `by`, or of OverrideTier by name.
+	// By are the caller's attributes as in keys, `;name=value` for each. For
+	// OverrideLimit they are in the order of the limit's `by`, for OverrideTier sorted by
+	// name.
 	By string
-	// Rate is of OverrideLimit, Tier of OverrideTier, Percent of OverrideScale.
+	// Rate is set for OverrideLimit, Tier for OverrideTier, Percent for OverrideScale.
 	Rate    Rate
 	Tier    string
 	Percent int64
-	// Until is when it ends, in Unix ns; 0 is never.
+	// Until is when the override ends, in Unix ns; 0 is never.
 	Until int64
 }
 
@@ -60,8 +61,8 @@ func (o *Override) ID() string {
 	return "scale"
 }
 
-// LimitOverride returns an override of a limit's rate for the caller whose
-// attributes the call has: those of the limit's `by`, and no others.
+// LimitOverride returns an override of a limit's rate for one caller. The call must have
+// exactly the attributes of the limit's `by`.
 func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, error) {
 	p := c.policy
 	l := p.limit(limit)
@@ -94,8 +95,8 @@ func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, er
 	return Override{Policy: p.Name, Kind: OverrideLimit, Limit: l.ID, By: string(by), Rate: rate, Until: until}, nil
 }
 
-// appendPrinted appends `;name=value` for an attribute of an override. Its value
-// may be its printed form; a network then has to be the one that counts.
+// appendPrinted appends `;name=value` for an attribute of an override. The value may be
+// in its printed form. A network must then be the one by which the limit counts.
 func (c *Call) appendPrinted(dst []byte, attr int, v4, v6 uint8) ([]byte, error) {
 	dst = append(dst, c.policy.attrs.labels[attr]...)
 	value, from := c.values[attr], len(dst)
@@ -113,7 +114,7 @@ func (c *Call) appendPrinted(dst []byte, attr int, v4, v6 uint8) ([]byte, error)
 	return dst, nil
 }
 
-// onlyUses returns an error if the call has attributes beside those used.
+// onlyUses returns an error if the call has attributes other than those used.
 func (c *Call) onlyUses(used uint32, what string) error {
 	if extra := c.present &^ used; extra != 0 {
 		return fmt.Errorf("%s is not by '%s'", what, c.policy.attribute(extra))
@@ -124,8 +125,8 @@ func (c *Call) onlyUses(used uint32, what string) error {
 	return nil
 }
 
-// TierOverride returns an override that gives a tier to the callers who have the
-// call's attributes: in limits that count by all of them.
+// TierOverride returns an override that gives a tier to the caller with the call's
+// attributes, in limits that count by all of these.
 func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	p := c.policy
 	if c.present == 0 {
@@ -171,8 +172,8 @@ func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	return Override{Policy: p.Name, Kind: OverrideTier, Tier: tier, By: string(by), Until: until}, nil
 }
 
-// ScaleOverride returns an override of all limits of a policy, except those of
-// less than a day: percent of their amounts and bursts, rounded up.
+// ScaleOverride returns an override of all limits of a policy with periods of less than a
+// day: percent of their amounts and bursts, rounded up.
 func (p *Policy) ScaleOverride(percent, until int64) (Override, error) {
 	if percent < 1 || percent > MaxPercent {
 		return Override{}, errPercent
@@ -227,14 +228,14 @@ func (o *Override) Append(b []byte) []byte {
 	return b
 }
 
-// Formats of records: overrideCalendar ends with the period of a calendar,
-// which is not 0.
+// Formats of records. overrideCalendar is the longer form, with the period of a calendar
+// at the end.
 const (
 	overrideFormat   = 1
 	overrideCalendar = 2
 )
 
-// DecodeOverride reads the output of Append, with nothing after it.
+// DecodeOverride reads what Append has written. b must have nothing after it.
 func DecodeOverride(b []byte) (Override, error) {
 	var o Override
 	if len(b) < 2 || b[0] != overrideFormat && b[0] != overrideCalendar {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// overrides are the records of RL.OVERRIDE of one policy. They are kept even if
-// the policy lacks what they name: then they sleep.
+// overrides are the records of RL.OVERRIDE of one policy. They are kept even if the
+// policy lacks what they name: then they sleep.
 type overrides struct {
 	exact map[string]*exact // by limit id
 	tiers map[string]*tiered
@@ -16,22 +16,21 @@ type overrides struct {
 	count int // of all
 }
 
-// exact has the rates of the callers of one limit, by the key of their counter.
+// exact has the rates of single callers of one limit, by the key of their counter.
 type exact struct {
 	*table
 	rates []Rate
 }
 
-// tiered has the tiers of callers who are named by the same attributes; the key
-// is Override.By.
+// tiered has the tiers of callers who are named by the same attributes, by Override.By.
 type tiered struct {
 	*table
 	by    []string // names, sorted
 	tiers []string
 }
 
-// under returns the policy with other overrides, nil for none. It shares all else
-// with p, its numbers too, whose Handle stays.
+// under returns the policy with other overrides, nil for none. It shares everything else
+// with p, including numbers and their Handle.
 func (p *Policy) under(o *overrides) *Policy {
 	next := newPolicy(len(p.Limits))
 	limits := next.Limits
@@ -51,7 +50,7 @@ func (p *Policy) under(o *overrides) *Policy {
 	return next
 }
 
-// attach gives a policy what its overrides say.
+// attach applies the overrides to a policy.
 func (o *overrides) attach(p *Policy) {
 	p.scale = o.scale
 	for i := range p.Limits {
@@ -80,19 +79,19 @@ func (o *overrides) attach(p *Policy) {
 	}
 }
 
-// combination finds the tier that a record gives a caller of a limit.
+// combination finds the tier that a record gives to a caller of a limit.
 type combination struct {
 	name  string
 	attrs []int8
-	// unless are attributes that must be absent: the limit would count by them
-	// instead of by attrs.
+	// unless are attributes that must be absent. If one is present, the limit counts by
+	// it instead of by attrs.
 	unless uint32
 	table  *table
-	tiers  []int // by the table's values: of the limit, -1 for what it has not
+	tiers  []int // the limit's tier for each value of the table, or -1
 }
 
-// combination returns how a limit finds its callers in x. It is false if no
-// counter of the limit depends on all attributes of x.
+// combination returns how a limit finds its callers in x. It returns false if no counter
+// of the limit depends on all attributes of x.
 func (l *Limit) combination(x *tiered) (combination, bool) {
 	comb := combination{name: strings.Join(x.by, ","), table: x.table}
 	mask := uint32(0)
@@ -114,9 +113,8 @@ func (l *Limit) combination(x *tiered) (combination, bool) {
 	return comb, true
 }
 
-// countsBy reports whether the limit may have a counter by all attributes of mask.
-// Its call has exactly these attributes and none of unless, the alternatives that
-// would win over them.
+// countsBy reports whether the limit may have a counter by exactly the attributes of
+// mask. A call on it must lack all of unless: alternatives that would be used instead.
 func (l *Limit) countsBy(mask uint32) (unless uint32, ok bool) {
 	found := uint32(0)
 	for i := range l.by {
@@ -181,8 +179,8 @@ func (s *Set) Overrides(policy string) iter.Seq[Override] {
 	}
 }
 
-// ListOverrides returns up to most overrides of a policy, by ID, from the first
-// after an ID on. most is at least 1.
+// ListOverrides returns the first overrides of a policy whose ID is above after, in order
+// of ID. It returns at most most, which is 1 or more.
 func (s *Set) ListOverrides(policy, after string, most int) []Override {
 	type entry struct {
 		id string
@@ -193,7 +191,7 @@ func (s *Set) ListOverrides(policy, after string, most int) []Override {
 		slices.SortFunc(page, func(a, b entry) int { return strings.Compare(a.id, b.id) })
 		page = page[:min(most, len(page))]
 	}
-	bound := "" // no ID above it is in the page
+	bound := "" // no ID of the page is above it
 	for o := range s.Overrides(policy) {
 		id := o.ID()
 		if id <= after || bound != "" && id > bound {
@@ -212,8 +210,8 @@ func (s *Set) ListOverrides(policy, after string, most int) []Override {
 	return list
 }
 
-// LimitOf returns the name of the limit that an override is about, or its id if
-// the policy has no limit of that id.
+// LimitOf returns the name of the limit of an override. It returns the limit's id if the
+// policy has no such limit.
 func (s *Set) LimitOf(o *Override) string {
 	if l := s.policies.named(o.Policy).LimitWithID(o.Limit); l != nil {
 		return l.Name
@@ -229,8 +227,8 @@ func (s *Set) CountOverrides(policy string) int {
 	return 0
 }
 
-// Overridden returns the names of policies that have overrides, sorted. Some may
-// be of policies that are not there.
+// Overridden returns the names of policies that have overrides, sorted. Some of these
+// policies may not exist.
 func (s *Set) Overridden() []string {
 	var names []string
 	for name := range s.overrides.all() {
@@ -240,8 +238,8 @@ func (s *Set) Overridden() []string {
 	return names
 }
 
-// Sleeps reports whether an override has no effect, since its policy lacks its
-// limit or tier, or cannot have its rate.
+// Sleeps reports whether an override has no effect, because its policy lacks its limit or
+// tier, or the limit cannot have its rate.
 func (s *Set) Sleeps(o *Override) bool {
 	p := s.policies.named(o.Policy)
 	if p == nil {

@@ -7,15 +7,15 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// Penalty says what happens to callers whom a limit denies again and again. Times
-// are in ns, 1 ms to 366 days. Fields that the text does not set are zero.
+// Penalty says what happens to callers whom a limit denies again and again. Times are in
+// ns, 1 ms to 366 days. Fields that the text does not set are zero.
 type Penalty struct {
-	// After strikes within a time from the first of them on a caller is blocked for
-	// Block. Within 0 is the period of the rate that holds for the caller.
+	// A caller with After strikes is blocked for Block. The strikes count if they fall
+	// within Within of the first of them. Within 0 is the period of the caller's rate.
 	After         int64
 	Within, Block int64
-	// Factor is by how much a block is longer than the one before it, if it begins
-	// within Max of that one's end. No block is longer than Max.
+	// Factor makes a block longer than the block before, if that ended less than Max ago.
+	// No block is longer than Max.
 	Factor, Max int64
 	// Epoch counts the edits and resets that have forgiven all callers.
 	Epoch uint16
@@ -34,8 +34,8 @@ func (p Penalty) Filled() Penalty {
 	return p
 }
 
-// periodLength is how long strikes on a limit with a calendar count together by
-// default: the longest of the periods of its name.
+// periodLength is the default of Within for a limit with a calendar: the longest length
+// of each period.
 var periodLength = [...]int64{
 	calendar.Day: 24 * int64(time.Hour), calendar.Week: 7 * 24 * int64(time.Hour), calendar.Month: 31 * 24 * int64(time.Hour),
 	calendar.Quarter: 92 * 24 * int64(time.Hour), calendar.Year: 366 * 24 * int64(time.Hour),

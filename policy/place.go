@@ -2,14 +2,14 @@ package policy
 
 import "fmt"
 
-// Place is where something stands in its text.
+// Place is where something is in its text.
 type Place struct {
 	Line, Column int32
 	Path         *Step
 }
 
-// Step is the last step of a path, such as limits.user.by[1], and those before it.
-// Nearly all paths are never written.
+// Step is the last step of a path, such as limits.user.by[1], and the steps before it.
+// Most paths are never written out.
 type Step struct {
 	Up   *Step
 	Name string
@@ -26,13 +26,13 @@ func (s *Step) String() string {
 	return s.Up.String() + s.Name
 }
 
-// Scalar is a scalar, and where it stands.
+// Scalar is a scalar, and its place.
 type Scalar struct {
 	S string
 	Place
 }
 
-// Error returns an error about the place, of a file.
+// Error returns an error at the place, in a file.
 func (p Place) Error(file, format string, args ...any) *Error {
 	return &Error{File: file, Line: int(p.Line), Column: int(p.Column), Path: p.Path.String(), Text: fmt.Sprintf(format, args...)}
 }

@@ -2,7 +2,7 @@ package policy
 
 import "strings"
 
-// String returns the condition as the grammar has it.
+// String returns the condition in the grammar.
 func (d ConditionDef) String() string {
 	parts := make([]string, len(d))
 	for i := range d {
@@ -11,7 +11,7 @@ func (d ConditionDef) String() string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// expected returns the requirement of the condition for an attribute.
+// expected returns what the condition requires of an attribute.
 func (d ConditionDef) expected(attribute string) string {
 	for i := range d {
 		if d[i].Attribute == attribute {
@@ -60,7 +60,7 @@ func FlowList(texts []Scalar) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// Quote writes a text as YAML has it, in quotes where it has to.
+// Quote writes a text in YAML, in quotes if needed.
 func Quote(s string) string {
 	if isPlain(s) {
 		return s

@@ -12,11 +12,11 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// maxPeriod bounds every period and wait, and the time in which a bucket
-// refills: 100 years.
+// maxPeriod bounds every period and wait, and the time in which a bucket refills: 100
+// years.
 const maxPeriod = 36525 * int64(24*time.Hour)
 
-// words of rates that have no numbers.
+// Words for rates without numbers.
 const (
 	wordUnlimited = "unlimited"
 	wordBlocked   = "blocked"
@@ -37,9 +37,9 @@ var (
 	errCalendarPeriod = errors.New("with a calendar a rate is of a day, week, month, quarter or year: 500_000/month")
 )
 
-// ParseRate reads a rate of the grammar: amount/period, optionally with `burst
-// amount` after it, unlimited, or blocked. Rate.Check reports whether an
-// algorithm can have it; a limit's calendar decides what its period is.
+// ParseRate reads a rate of the grammar: amount/period, optionally followed by `burst
+// amount`; or unlimited, or blocked. Rate.Check reports whether an algorithm can have it.
+// A limit's calendar decides what its period is.
 func ParseRate(s string) (Rate, error) {
 	switch s {
 	case wordUnlimited:
@@ -61,7 +61,7 @@ func ParseRate(s string) (Rate, error) {
 		return Rate{}, err
 	}
 	r.Per, _ = calendar.ParsePeriod(period)
-	if r.Per < calendar.Month { // what has one length is a period without a calendar too
+	if r.Per < calendar.Month { // a day and a week are also periods without a calendar
 		if r.Period, err = parsePeriod(period); err != nil {
 			return Rate{}, err
 		}
@@ -99,7 +99,7 @@ func parseAmount(s string) (int64, error) {
 	return n, nil
 }
 
-// Fit makes the rate one of an algorithm, for a calendar with windows of per. The
+// Fit completes the rate for an algorithm, and for a calendar with windows of per. The
 // error says why that is impossible.
 func (r *Rate) Fit(a Algorithm, per calendar.Period) error {
 	if r.Kind == Limited {
@@ -114,7 +114,7 @@ func (r *Rate) Fit(a Algorithm, per calendar.Period) error {
 		case a == Calendar && per == 0:
 			return errNoPeriod
 		case a == Calendar && r.Per != per:
-			return fmt.Errorf("all rates of a limit with a calendar have one period: this one is of a %s, another of a %s", r.Per, per)
+			return fmt.Errorf("all rates of a limit with a calendar must have the same period: this one is of a %s, another of a %s", r.Per, per)
 		case a == Calendar:
 			r.Period = 0
 		case r.Period == 0:

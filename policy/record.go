@@ -30,8 +30,7 @@ func KindOf(name string) RecordKind {
 	return PolicyRecord
 }
 
-// RecordName returns the name of a record of a kind, where name is its name among
-// those:
+// RecordName returns the name of a record. name is its name among records of its kind.
 func RecordName(kind RecordKind, name string) string {
 	switch kind {
 	case AttributesRecord:
@@ -44,10 +43,10 @@ func RecordName(kind RecordKind, name string) string {
 	return name
 }
 
-// Record is a text that has been read and checked: a policy, what policies share, or
-// routes to them. Nothing in it changes.
+// Record is a text that has been read and checked: a policy, something that policies
+// share, or routes. It is immutable.
 type Record struct {
-	// Name is a policy's, `attributes`, or `lists/` or `routes/` and a name.
+	// Name is the name of a policy, `attributes`, or `lists/` or `routes/` and a name.
 	Name string
 	Kind RecordKind
 
@@ -58,8 +57,8 @@ type Record struct {
 	Routes     *RoutesDef
 }
 
-// HasSecrets reports whether the record has attributes of type secret: a set with
-// it needs the cluster's key.
+// HasSecrets reports whether the record has attributes of type secret. A set with such a
+// record needs the cluster's key.
 func (rec *Record) HasSecrets() bool {
 	all := rec.Attributes
 	if rec.Definition != nil {
@@ -96,8 +95,8 @@ func isPolicyName(s string) bool {
 	return !reservedRecord(s)
 }
 
-// reservedRecord reports whether s names a record that is not a policy, or that
-// a later release may have.
+// reservedRecord reports whether s is reserved for records that are not policies, now or
+// in a later release.
 func reservedRecord(s string) bool {
 	return s == attributesRecord || s == "routes" || s == "lists" || strings.HasPrefix(s, listPrefix) || strings.HasPrefix(s, routesPrefix)
 }

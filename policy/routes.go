@@ -10,17 +10,16 @@ import (
 const (
 	// MaxRouteSets is how many sets of routes there may be.
 	MaxRouteSets = 64
-	// MaxGiven is how many attributes a route may give, including those of its
-	// set. With those of every request, a call stays within its bound.
+	// MaxGiven is how many attributes a route may give, including those of its set. So a
+	// call stays within MaxAttributes, together with those of every request.
 	MaxGiven = MaxAttributes - len(requestAttributes)
 )
 
-// requestAttributes are the attributes of every request of a gateway, whatever a
-// route says.
+// requestAttributes are the attributes that every request of a gateway has.
 var requestAttributes = [...]string{IPAttribute, "method", "host", "path", "route"}
 
-// Routes is a set of routes: it says which policy the requests of a gateway ask.
-// Nothing in it changes.
+// Routes is a set of routes. It says which policy each request of a gateway asks. It is
+// immutable.
 type Routes struct {
 	// Name is its record's name, `routes/` and a name.
 	Name    string
@@ -34,16 +33,16 @@ type Routes struct {
 	fold   bool
 }
 
-// Route says what a request asks.
+// Route says what a request asks for.
 type Route struct {
-	// Pattern is the text of its pattern, or "" for requests that no pattern
-	// matches.
+	// Pattern is the text of the route's pattern, or "" for the route of all other
+	// requests.
 	Pattern string
 	Answer  Answer
-	// Policy is asked with AskPolicy.
+	// Policy is the policy asked, with AskPolicy.
 	Policy string
-	// Given are the attributes besides those of every request: ip, method, host,
-	// path, and route, which is the pattern.
+	// Given are attributes beside those of every request: ip, method, host, path, and
+	// route, which is the pattern.
 	Given []Given
 	// Cost is the cost of the call; 0 leaves it to the policy.
 	Cost int64
@@ -51,10 +50,10 @@ type Route struct {
 	place Place
 }
 
-// Answer is what a route leads to.
+// Answer is the result of a route.
 type Answer uint8
 
-// A policy is asked; or every request passes; or none does.
+// A policy decides; every request passes; every request is denied.
 const (
 	AskPolicy Answer = iota
 	AllowAll
@@ -66,9 +65,9 @@ type Given struct {
 	Name string
 	From Origin
 	// Key is the name of the header field, in canonical form, of the cookie or of the
-	// parameter, or the value itself of a Constant.
+	// parameter. For a Constant it is the value.
 	Key string
-	// Param is the index of a name in the pattern, for Found.Param.
+	// Param is the index of the name in the pattern, for Found.Param.
 	Param int
 
 	place Place
@@ -82,11 +81,11 @@ func (g *Given) String() string {
 	return g.From.String() + " " + g.Key
 }
 
-// Origin is where the value of an attribute is from.
+// Origin is where the value of an attribute comes from.
 type Origin uint8
 
-// A text of the route; or a field of the request's header, a cookie, a parameter of
-// its query, or a segment of its path.
+// The origins: a text in the route, a header field, a cookie, a parameter of the query, a
+// segment of the path.
 const (
 	Constant Origin = iota
 	FromHeader
@@ -100,14 +99,13 @@ var origins = [...]string{"", "header", "cookie", "query", "path"}
 // String returns the word of the grammar, "" for Constant.
 func (s Origin) String() string { return origins[s] }
 
-// Slashes says what an encoded slash in a path is.
+// Slashes says how to read an encoded slash in a path.
 type Slashes uint8
 
 const (
-	// SlashDenied denies requests whose route depends on which of the other two
-	// readings a server takes.
+	// SlashDenied denies requests whose route depends on how a server reads the slash.
 	SlashDenied Slashes = iota
-	// SlashInSegment takes it for a part of its segment, and SlashSeparates for a slash.
+	// SlashInSegment reads it as a part of its segment, and SlashSeparates as a slash.
 	SlashInSegment
 	SlashSeparates
 )
@@ -117,10 +115,10 @@ var slashNames = [...]string{"deny", "segment", "separator"}
 // String returns the word of the grammar.
 func (s Slashes) String() string { return slashNames[s] }
 
-// Found is the route of a request, and the request in one spelling.
+// Found is the route of a request, and the request in canonical spelling.
 type Found struct {
 	Route *Route
-	// Path is "" for a request without one, such as OPTIONS *.
+	// Path is "" for a request without a path, such as OPTIONS *.
 	Method, Host, Path string
 	// Query is the text after the `?`, as it came.
 	Query string
@@ -128,16 +126,15 @@ type Found struct {
 	params route.Found
 }
 
-// Param returns what stands in the path for a name of the pattern: see Given.
+// Param returns the text in the path for a name of the pattern: see Given.
 func (f *Found) Param(i int) string { return f.params.Param(i) }
 
-// ErrEncodedSlash is returned for a path that servers read differently, if its
-// route depends on that.
+// ErrEncodedSlash is returned for a path that servers read differently, if its route
+// depends on how they read it.
 var ErrEncodedSlash = errors.New("the path has %2F, and its route depends on whether that is a slash or a part of a segment; set encoded_slash to how the application reads it")
 
-// Find returns the route of a request, from its method, its host, and its target, a
-// path with a query, as the gateway reports them. See [route.Table.Match] for which
-// route that is.
+// Find returns the route of a request, by its method, host and target, a path with a
+// query, as the gateway reports them. See [route.Table.Match] for the order of patterns.
 func (s *Routes) Find(method, host, target string, f *Found) error {
 	*f = Found{Route: &s.other, Method: method, Host: route.Host(host)}
 	path, query, ok := route.Split(target)
@@ -160,7 +157,7 @@ func (s *Routes) Find(method, host, target string, f *Found) error {
 	return nil
 }
 
-// match finds the route of a request in one spelling.
+// match finds the route of a request in canonical spelling.
 func (s *Routes) match(f *Found) *Route {
 	if s.table.Match(f.Method, f.Host, f.Path, &f.params) {
 		return &s.routes[f.params.Pattern]
@@ -168,7 +165,7 @@ func (s *Routes) match(f *Found) *Route {
 	return &s.other
 }
 
-// all yields the routes of the set, that for everything else last.
+// all yields the routes of the set, last the one for all other requests.
 func (s *Routes) all(yield func(*Route) bool) {
 	for i := range s.routes {
 		if !yield(&s.routes[i]) {

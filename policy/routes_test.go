@@ -146,8 +146,8 @@ func TestRoutesThatAreRefused(t *testing.T) {
 		"{else: {policy: p, cost: 0}}":                                                 "a whole number from 1",
 		"{else: [p]}":                                                                  "want a policy, allow or deny, not a list",
 		"{else: p, encoded_slash: seg}":                                                "one of deny, segment, separator",
-		"{else: p, match: {/a/: p}}":                                                   "f:1:19: match./a/: a path has no empty segment",
-		"{else: p, match: {'/a/{x}': p, '/{y}/b': p}}":                                 `f:1:32: match./{y}/b: and "/a/{x}" are both for some requests, and neither is more specific`,
+		"{else: p, match: {/a/: p}}":                                                   "f:1:19: match./a/: a path must not have an empty segment",
+		"{else: p, match: {'/a/{x}': p, '/{y}/b': p}}":                                 `f:1:32: match./{y}/b: and "/a/{x}" match some of the same requests, and neither is more specific`,
 		"{else: p, attributes: {Ip: x}}":                                               "Ip",
 		"{else: p, attributes: {cost: x}}":                                             "cost",
 		"{else: p, attributes: {a: {heder: X}}}":                                       `did you mean "header"?`,
@@ -196,8 +196,8 @@ routes:
 	require.EqualError(t, policytest.Load(t, `
 policies: {envoy: {descriptors: [{key: ip}]}}
 routes: {edge: {else: allow, match: {/a: envoy}}}
-`).CheckRoutes(), `policies.yaml:3:42: routes.edge.match./a: policy "envoy" has descriptors: routes go to policies with limits`)
-	require.EqualError(t, s.CheckAddresses(), `policies.yaml:8:27: routes.edge.match./b: policy "net" goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway`)
+`).CheckRoutes(), `policies.yaml:3:42: routes.edge.match./a: policy "envoy" has descriptors: a route needs a policy with limits`)
+	require.EqualError(t, s.CheckAddresses(), `policies.yaml:8:27: routes.edge.match./b: policy "net" goes by ip, but the addresses of clients are unknown: trusted-proxies names no gateway`)
 	warnings := s.RouteWarnings()
 	require.Len(t, warnings, 1)
 	require.Equal(t, `policies.yaml:7:40: routes.edge.else.attributes.usr: policy "login" has no use for the attribute "usr", did you mean "user"?`, warnings[0].Error())

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// scale turns all limits of a policy up or down: RL.OVERRIDE SCALE.
+// scale scales all limits of a policy: RL.OVERRIDE SCALE.
 type scale struct {
 	percent int64 // 1 to MaxPercent; 0 is none
 	until   int64 // 0: for good
@@ -14,16 +14,15 @@ type scale struct {
 // MaxPercent bounds the scale of a policy.
 const MaxPercent = 1000
 
-// applies reports whether the scale is in effect for a rate. Limits of a day and
-// longer are spared: with half a quota, callers who have used half would be
-// locked out.
+// applies reports whether the scale is in effect for a rate. Limits of a day and longer
+// are not scaled: with half a quota, callers who have used half would be locked out.
 func (s *scale) applies(r *Rate, now int64) bool {
 	return s.percent != 0 && (s.until == 0 || now < s.until) &&
 		r.Kind == Limited && r.Per == 0 && r.Period < int64(24*time.Hour)
 }
 
-// rate returns a scaled rate, rounded up. One that the algorithm could not have
-// stays.
+// rate returns a scaled rate, rounded up. If the algorithm cannot have that, it returns
+// r.
 func (s *scale) rate(r Rate, a Algorithm) Rate {
 	scaled := r
 	scaled.Amount = percentOf(r.Amount, s.percent)

@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// Set has all policies at one revision, compiled. It is immutable; NewSet makes
-// an empty one and Edit the next.
+// Set has all policies of one revision, compiled. It is immutable: NewSet makes an empty
+// one, and Edit the next.
 type Set struct {
 	config   Config
 	revision uint64
@@ -15,19 +15,19 @@ type Set struct {
 	names    []string // sorted
 	shared   *shared
 	routes   map[string]*Routes // by the names of their records
-	// overrides of RL.OVERRIDE, also of policies that are not there.
+	// overrides are those of RL.OVERRIDE, also of policies that do not exist.
 	overrides *directory[overrides]
-	// gone has the epochs of policies that are not there any more.
+	// gone has the epochs of policies that no longer exist.
 	gone map[string]map[string]LimitEpoch
 }
 
-// Config is what a set needs of the node that it is on.
+// Config is what a set needs from its node.
 type Config struct {
-	// Seed is the one of the engine's table, so that Applied.Hash is the hash of
-	// a counter's key in its database 0.
+	// Seed is that of the engine's table, so that Applied.Hash is the hash of a counter's
+	// key in database 0.
 	Seed maphash.Seed
-	// Secret is the cluster's key, for attributes of type secret. It may be nil
-	// where no policy has one: to compile one is then an error.
+	// Secret is the cluster's key, for attributes of type secret. If it is nil, a policy
+	// with such an attribute does not compile.
 	Secret []byte
 }
 
@@ -51,8 +51,8 @@ func (s *Set) HasSecret() bool { return s.config.Secret != nil }
 // Names returns the names of the policies, sorted. They must not be changed.
 func (s *Set) Names() []string { return s.names }
 
-// Void reports whether what a counter has consumed is void: it was charged under
-// an earlier reset of its limit.
+// Void reports whether the use in a counter is void, because the counter was charged
+// under an earlier reset of its limit.
 func (s *Set) Void(key []byte, resets uint16) bool {
 	head, _, _ := bytes.Cut(key, []byte{';'})
 	name, id, ok := bytes.Cut(head, []byte{':'})
@@ -69,36 +69,35 @@ func (s *Set) Void(key []byte, resets uint16) bool {
 
 // Policy is a compiled policy.
 type Policy struct {
-	// The fields that a check reads come first, and the limits lie behind them. So
-	// a policy that has not been asked for long is few cache lines: see newPolicy
-	// and Fetch.
+	// The fields that a check reads come first, and the limits follow in memory. So a
+	// policy that is not in the caches takes few cache lines: see newPolicy and Fetch.
 
 	Name string
-	// Version counts the changes of the policy; replies have it.
+	// Version counts the changes of the policy. Replies show it.
 	Version uint64
 	// Limits are in the order of the text, as in replies.
 	Limits []Limit
-	// Handle is the caller's, to be set before the set is published.
+	// Handle belongs to the caller, which must set it before the set is published.
 	Handle any
 
 	attrs   *attributes
 	require uint32
 	guarded bool // has deny or allow
-	// Calendars is set where a limit has one.
+	// Calendars is set if a limit has a calendar.
 	Calendars bool
-	// Penalties is set where a limit has one.
+	// Penalties is set if a limit has a penalty.
 	Penalties bool
-	// Slots is set where a limit is of concurrent calls.
+	// Slots is set if a limit is of concurrent calls.
 	Slots     bool
 	OnFailure Failure
 	// Durability is what the answers wait for.
 	Durability Durability
 	scale      scale
 	seed       maphash.Seed // Config.Seed
-	numbers    []Numbers    // of its text, one behind the other
+	numbers    []Numbers    // of its text, one after the other
 
-	// Backstop is how many times its limits are admitted at most with FailOpen; 0
-	// leaves it to the server.
+	// Backstop is the largest multiple of its limits that is admitted with FailOpen; 0
+	// uses the server's setting.
 	Backstop int64
 	// Hold is how RL.RESERVE holds calls.
 	Hold Hold
@@ -109,21 +108,20 @@ type Policy struct {
 
 	descriptors *Descriptors // nil: the policy has limits
 
-	lists  []string // of all policies, that this one uses
+	lists  []string // common lists that this policy uses
 	secret []byte   // Config.Secret
 	deny   []condition
 	allow  []condition
 }
 
-// Shows reports whether the value of an attribute of a call may be shown. It may
-// not if it is secret, or if the cluster has secrets and the policy does not know
-// the attribute.
+// Shows reports whether the value of an attribute of a call may be shown. It may not if
+// it is secret, or if the cluster has secrets and the policy does not know the attribute.
 func (p *Policy) Shows(name []byte) bool {
 	i := p.attrs.index(name)
 	return p.secret == nil || i >= 0 && p.attrs.types[i]&Secret == 0
 }
 
-// Knows reports whether the policy has a use for an attribute.
+// Knows reports whether the policy uses an attribute.
 func (p *Policy) Knows(name []byte) bool { return p.attrs.index(name) >= 0 }
 
 // AllNumbers yields the numbers of the policy's limits, including those of
@@ -137,7 +135,7 @@ func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 		}
 		for i := range p.Limits {
 			l := &p.Limits[i]
-			if l.tiers == nil && !yield(l, l.numbers) { // else it is the last tier's
+			if l.tiers == nil && !yield(l, l.numbers) { // otherwise these are the last tier's
 				return
 			}
 			if l.tiers != nil {
@@ -156,7 +154,7 @@ func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 		if p.descriptors == nil {
 			return
 		}
-		for i := range p.numbers { // nothing else has some
+		for i := range p.numbers { // no other numbers exist
 			if !yield(&p.descriptors.limit, &p.numbers[i]) {
 				return
 			}
@@ -164,8 +162,8 @@ func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 	}
 }
 
-// OwnNumbers yields the numbers of RL.OVERRIDE LIMIT, which the policy does not
-// share with the same policy under other overrides.
+// OwnNumbers yields the numbers of RL.OVERRIDE LIMIT. The same policy under other
+// overrides does not share these.
 func (p *Policy) OwnNumbers() iter.Seq2[*Limit, *Numbers] {
 	return func(yield func(*Limit, *Numbers) bool) {
 		for i := range p.Limits {
@@ -179,8 +177,8 @@ func (p *Policy) OwnNumbers() iter.Seq2[*Limit, *Numbers] {
 	}
 }
 
-// Shares reports whether the policy differs from another, which may be nil, by
-// overrides alone, and shares all other numbers with it.
+// Shares reports whether the policy differs from another only by overrides, and shares
+// all other numbers with it. other may be nil.
 func (p *Policy) Shares(other *Policy) bool {
 	return other != nil && len(p.numbers) > 0 && len(other.numbers) > 0 && &p.numbers[0] == &other.numbers[0]
 }

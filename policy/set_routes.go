@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// CheckRoutes returns an *Errors that names the routes whose policy is missing, or
-// is asked by descriptors, which a route does not have. It returns nil if there are
-// none.
+// CheckRoutes returns an *Errors with the routes whose policy is missing or has
+// descriptors, or nil.
 func (s *Set) CheckRoutes() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
 		switch p := s.policies.named(r.Policy); {
 		case p == nil:
 		case p.descriptors != nil:
-			return set.errorAt(r.place, "policy %q has descriptors: routes go to policies with limits", r.Policy)
+			return set.errorAt(r.place, "policy %q has descriptors: a route needs a policy with limits", r.Policy)
 		default:
 			return nil
 		}
@@ -21,19 +20,19 @@ func (s *Set) CheckRoutes() error {
 	})
 }
 
-// CheckAddresses returns an *Errors that names the routes of the set to policies by
-// the client's address, or nil. It is for a node without trusted proxies: all its
-// callers have the address of their gateway.
+// CheckAddresses returns an *Errors with the routes to policies that count by the
+// client's address, or nil. It is for a node without trusted proxies: there, all callers
+// have the address of their gateway.
 func (s *Set) CheckAddresses() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
 		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(IPAttribute)) || r.Gives(IPAttribute) {
 			return nil
 		}
-		return set.errorAt(r.place, "policy %q goes by ip, and nobody can tell the addresses of clients: trusted-proxies names no gateway", r.Policy)
+		return set.errorAt(r.place, "policy %q goes by ip, but the addresses of clients are unknown: trusted-proxies names no gateway", r.Policy)
 	})
 }
 
-// eachRoute returns the errors of the routes that ask a policy.
+// eachRoute returns the errors of all routes that ask a policy.
 func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
 	var errs Errors
 	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
@@ -50,8 +49,8 @@ func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
 	return errs.Result()
 }
 
-// RouteWarnings returns the parts of the routes that have no effect, as
-// grammar.Warnings does for policies: attributes that the policy does not use.
+// RouteWarnings returns the parts of routes that have no effect: attributes that the
+// policy does not use. grammar.Warnings does the same for policies.
 func (s *Set) RouteWarnings() (found []*Error) {
 	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
 		set := s.routes[name]

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ShareRange says for which callers a limit is: those whose place, 0 to 99, is
-// at least `from` and below `to`.
+// ShareRange is the share of callers to whom a limit applies: those whose place, 0 to 99,
+// is at least From and below To.
 type ShareRange struct{ From, To uint8 }
 
 // Everybody is the share of a limit that sets none.
@@ -16,17 +16,17 @@ var Everybody = ShareRange{0, 100}
 // Partial reports whether the share leaves callers out.
 func (r ShareRange) Partial() bool { return r != Everybody }
 
-// has reports whether the caller of a key is in the share. by is the part of the
-// key that `by` makes. Two limits of the same `by` agree on the callers in the
-// share, and a caller in it stays in when the share grows.
+// has reports whether the caller of a key is in the share. by is the part of the key that
+// comes from `by`. Limits with the same `by` select the same callers. A caller stays in
+// the share when it grows.
 func (r ShareRange) has(by []byte) bool {
 	place := hundredth(by)
 	return place >= r.From && place < r.To
 }
 
-// hundredth spreads callers evenly over 0 to 99. It must never change, on any
-// node and in any version: FNV-1a, whose high bits depend on the last bytes too
-// little, and so a last step of MurmurHash3.
+// hundredth spreads callers evenly over 0 to 99. It must never change, on any node and in
+// any version. It is FNV-1a with a last step of MurmurHash3, since the high bits of
+// FNV-1a depend too little on the last bytes.
 func hundredth(by []byte) uint8 {
 	h := uint64(14695981039346656037)
 	for _, b := range by {

@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// table maps keys to small numbers, the indexes of values that many keys share,
-// each until a time. It is immutable; a tableEditor makes the next one, which
-// copies only the parts that change. Parts have no pointers, so a million keys
-// are no work for the garbage collector.
+// table maps keys to small numbers, each until a time. The numbers are indexes of values
+// that many keys share. It is immutable; a tableEditor makes the next one and copies only
+// the parts that change. Parts have no pointers, so the garbage collector does not scan a
+// million keys.
 type table struct {
-	parts []part // one, or manyParts; one without slots is empty
+	parts []part // 1 or manyParts; a part without slots is empty
 	count int
 	one   [1]part // is parts, if that is one
 }
@@ -26,12 +26,12 @@ const (
 
 // part is an open-addressing table of its own.
 type part struct {
-	// slots have the place of an entry in data, plus 1, and the upper half of
-	// its hash; 0 is free. There is always a free one.
+	// slots have the place of an entry in data, plus 1, and the upper half of its hash; 0
+	// is a free slot. At least one is free.
 	slots []slot
-	// data has the entries, one after the other: the length of the key (2 bytes),
-	// the value (4), until (8), the key. dead is how many bytes of it belong to
-	// removed entries, whose value is deadValue.
+	// data has the entries, one after the other: the length of the key (2 bytes), the
+	// value (4), until (8), the key. dead is how many of its bytes belong to removed
+	// entries, which have deadValue.
 	data  []byte
 	dead  int
 	count int
@@ -111,11 +111,11 @@ func (p *part) value(at int) entryValue {
 	}
 }
 
-// tableEditor makes a table of another.
+// tableEditor makes a table from another.
 type tableEditor struct {
 	seed maphash.Seed
 	next *table
-	// own are the parts that the editor has copied, and may change.
+	// own marks the parts that the editor has copied and may change.
 	own []bool
 	one [1]bool // is own, if there is one part
 }
@@ -137,8 +137,7 @@ func (t *table) edit(seed maphash.Seed) *tableEditor {
 	return e
 }
 
-// table returns the table that was made, nil for an empty one. The editor must
-// not be used again.
+// table returns the new table, nil if it is empty. The editor must not be used again.
 func (e *tableEditor) table() *table {
 	if e.next.count == 0 {
 		return nil
@@ -146,7 +145,7 @@ func (e *tableEditor) table() *table {
 	return e.next
 }
 
-// part returns the part of a hash as the editor's own.
+// part returns the part of a hash, which it copies if it is not the editor's own.
 func (e *tableEditor) part(hash uint64) *part {
 	i := e.next.part(hash)
 	p := &e.next.parts[i]
@@ -177,7 +176,7 @@ func (e *tableEditor) set(key []byte, v entryValue) bool {
 	return true
 }
 
-// split makes many parts of one.
+// split divides one part into manyParts.
 func (e *tableEditor) split() {
 	all := e.next.one[0]
 	e.next.one[0] = part{}
@@ -246,8 +245,8 @@ func (p *part) remove(seed maphash.Seed, hash uint64, key []byte) {
 	for p.slots[free].at != uint32(at+1) {
 		free = (free + 1) & mask
 	}
-	// A later entry that could be in the freed slot moves there, so that no search
-	// ends before it.
+	// Move a later entry that belongs into the freed slot, so that no search ends before
+	// it.
 	for i := (free + 1) & mask; p.slots[i].at != 0; i = (i + 1) & mask {
 		home := maphash.Bytes(seed, p.key(int(p.slots[i].at-1))) & mask
 		if (i-home)&mask >= (i-free)&mask {
@@ -258,7 +257,7 @@ func (p *part) remove(seed maphash.Seed, hash uint64, key []byte) {
 	p.slots[free] = slot{}
 }
 
-// rebuild enters all entries anew, into n slots, and leaves out the dead.
+// rebuild enters all entries that are not removed into n new slots.
 func (p *part) rebuild(seed maphash.Seed, n int) {
 	old := p.data
 	p.slots = make([]slot, n)

@@ -2,8 +2,8 @@ package policy
 
 import "slices"
 
-// Tiers returns the names of the limit's tiers, in the order of the text; nil if
-// it has none. It must not be changed.
+// Tiers returns the names of the limit's tiers, in the order of the text, nil for none.
+// They must not be changed.
 func (l *Limit) Tiers() []string {
 	if l.tiers == nil {
 		return nil
@@ -11,16 +11,16 @@ func (l *Limit) Tiers() []string {
 	return l.tiers.names
 }
 
-// tiers are the numbers of a limit by the value of an attribute.
+// tiers are the numbers of a limit's tiers, chosen by the value of an attribute.
 type tiers struct {
 	*tierNames
 	numbers []Numbers // in the order of the names
 	attr    int8
 }
 
-// tierNames are names of tiers. Limits that have the same share them.
+// tierNames are names of tiers. Limits with the same names share them.
 type tierNames struct {
-	names []string       // the last is of callers of no other
+	names []string       // the last is the default
 	many  map[string]int // nil: names are few
 }
 

@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// fewValues is the most exact values that are compared one by one.
+// fewValues is the number of exact values up to which they are compared one by one.
 const fewValues = 8
 
-// values is a set of values of one type: what stands in a condition, or in a
-// list.
+// values is the set of values of a condition or a list, of one type.
 type values struct {
 	exact    []string            // few of them
 	index    map[string]struct{} // nil, or all of many
@@ -19,8 +18,8 @@ type values struct {
 	networks networks // of type ip
 }
 
-// newValues compiles texts for attributes of a type. The error has the index of
-// the text that it is about.
+// newValues compiles texts for attributes of a type. After an error, at is the index of
+// the text.
 func newValues(texts []string, t Type) (v *values, at int, err error) {
 	v = &values{}
 	var prefixes []netip.Prefix
@@ -59,7 +58,7 @@ func newValues(texts []string, t Type) (v *values, at int, err error) {
 	return v, 0, nil
 }
 
-// has reports whether the value that the call has of an attribute is one of v.
+// has reports whether v contains the call's value of an attribute.
 func (v *values) has(c *Call, attr int) bool {
 	if !v.networks.empty() {
 		return v.networks.has(c.addrs[attr])
@@ -84,14 +83,14 @@ func (v *values) hasText(b []byte) bool {
 	return false
 }
 
-// pattern is a text with stars, each for any run of bytes.
+// pattern is a text with stars, each of which matches any bytes.
 type pattern struct {
 	// pieces are the texts before, between and after the stars.
 	pieces []string
 }
 
-// parsePattern takes a text apart. It is false for a text without stars, whose
-// one piece is the text itself.
+// parsePattern splits a text at its stars. It returns false for a text without stars; its
+// one piece is then the text itself.
 func parsePattern(s string) (pattern, bool) {
 	if strings.IndexByte(s, '*') < 0 {
 		return pattern{pieces: []string{s}}, false
@@ -114,15 +113,15 @@ func parsePattern(s string) (pattern, bool) {
 	return p, len(p.pieces) > 1
 }
 
-// match reports whether all of b matches. The first piece begins it, the last
-// ends it, and each other piece is taken where it is found first.
+// match reports whether the pattern matches all of b. b begins with the first piece and
+// ends with the last; each other piece matches where it is found first.
 func (p *pattern) match(b []byte) bool {
 	between, ok := p.between(b)
 	return ok && p.inner(between)
 }
 
-// between returns the part of b between the first piece and the last. It is
-// false unless these begin and end it.
+// between returns the part of b between the first piece and the last. It returns false
+// unless b begins and ends with these.
 func (p *pattern) between(b []byte) ([]byte, bool) {
 	first, last := p.pieces[0], p.pieces[len(p.pieces)-1]
 	if len(b) < len(first)+len(last) || string(b[:len(first)]) != first || string(b[len(b)-len(last):]) != last {

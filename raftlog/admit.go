@@ -85,7 +85,7 @@ func (g *Group) invite(ctx context.Context, m memberArgs) error {
 	ctx, cancel := context.WithTimeout(ctx, inviteTimeout)
 	defer cancel()
 	if err := g.Call(ctx, m.Addr, opAdopt, adoptArgs{m.ID, g.cur.Load().id.Cluster()}, nil); err != nil {
-		return fmt.Errorf("take %s in: %w", m.ID, err)
+		return fmt.Errorf("add %s: %w", m.ID, err)
 	}
 	return nil
 }
@@ -105,7 +105,7 @@ func (g *Group) adopted(raw json.RawMessage) error {
 		return fmt.Errorf("arguments of %s: %w", opAdopt, err)
 	}
 	if args.ID != g.cfg.NodeID || args.Cluster == "" || len(args.Cluster) > member.MaxRandomID {
-		return fmt.Errorf("this is %s, not %s, to be taken into cluster %q", g.cfg.NodeID, args.ID, args.Cluster)
+		return fmt.Errorf("this node is %s, not %s, which cluster %q wants to add", g.cfg.NodeID, args.ID, args.Cluster)
 	}
 	err := g.cur.Load().id.Adopt(args.Cluster)
 	g.convener.Wake()

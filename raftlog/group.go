@@ -239,7 +239,7 @@ func (g *Group) stopInstance(in *instance) {
 		})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {
-		err = fmt.Errorf("not stopped within %v, left open", shutdownTimeout)
+		err = fmt.Errorf("raft has not stopped within %v; the log stays open", shutdownTimeout)
 	}
 	if err != nil {
 		g.cfg.Logger.Error("close the log", "error", err)
@@ -315,7 +315,7 @@ func (g *Group) Close(ctx context.Context) error {
 	if _, full := g.DiskFull(); full {
 		_ = g.Snapshot(ctx) // there may be room by now
 		if since, full := g.DiskFull(); full {
-			g.cfg.Logger.Error("the disk is full: the decisions that this node keeps in memory only are lost with its stop", "since", since)
+			g.cfg.Logger.Error("the disk is full: the decisions that this node keeps in memory only are lost when it stops", "since", since)
 		}
 	}
 	g.saveClock()

@@ -240,7 +240,7 @@ func (p *peers) tellAddr(ctx context.Context) {
 	if err != nil { // it is tried again
 		level = slog.LevelDebug
 	}
-	p.g.cfg.Logger.Log(ctx, level, "the cluster is told the address of this node", "addr", p.g.cfg.Advertise, "error", err)
+	p.g.cfg.Logger.Log(ctx, level, "told the cluster the address of this node", "addr", p.g.cfg.Advertise, "error", err)
 }
 
 // ask updates what is known of one member and reports whether it answered, with
@@ -327,7 +327,7 @@ func (p *peers) learn(s *Status, addr string) {
 	}
 	m := s.Members[i]
 	if last, term := in.raft.LastIndex(), in.raft.CurrentTerm(); m.HeldIndex > last || m.HeldTerm > term {
-		p.g.halt(fmt.Errorf("%w: %s has seen it at entry %d and in term %d, it holds %d entries and term %d; "+disk.Wipe,
+		p.g.halt(fmt.Errorf("%w: %s has seen this node at entry %d and term %d, but it now has %d entries and term %d; "+disk.Wipe,
 			ErrSetBack, s.NodeID, m.HeldIndex, m.HeldTerm, last, term))
 	}
 }

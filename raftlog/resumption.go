@@ -67,11 +67,11 @@ func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	clock, known := clock.Resume(reports, voters, last)
 	g.keeper.resumed.Store(&resumption{clock, g.fsm.now(), known})
 	if known {
-		g.cfg.Logger.Info("this node has not kept the cluster clock; it goes on by the voters' reports", "clock", time.Unix(0, clock), "voters", voters, "answers", len(reports))
+		g.cfg.Logger.Info("this node did not know the cluster clock; it continues from the voters' reports", "clock", time.Unix(0, clock), "voters", voters, "answers", len(reports))
 		return
 	}
 	g.keeper.unset.Store(true)
-	g.cfg.Logger.Error("no node knows how long the cluster was down: its clock goes on from its last value, and no limit has refilled since. Check the leader's wall clock, then run headgate cluster set-clock",
+	g.cfg.Logger.Error("no node knows how long the cluster was down: its clock continues from its last value, and no limit has refilled since. Check the leader's wall clock, then run headgate cluster set-clock",
 		"clock", time.Unix(0, clock), "wall", time.Unix(0, g.clocks.Wall()), "voters", voters, "answers", len(reports))
 }
 

@@ -121,10 +121,10 @@ func TestNodesWithAndWithoutASecret(t *testing.T) {
 	without.start(t)
 	require.Eventually(t, func() bool {
 		a, b := with.stderr.String(), without.stderr.String()
-		return strings.Contains(a, "this node demands one and the peer has none") &&
+		return strings.Contains(a, "this node requires one and the peer has none") &&
 			strings.Contains(a, "this side has one and the node has none: give both the same peer-secret-file") &&
 			strings.Contains(b, "the peer has one and this node has none") &&
-			strings.Contains(b, "the node demands one and this side has none: give both the same peer-secret-file")
+			strings.Contains(b, "the node requires one and this side has none: give both the same peer-secret-file")
 	}, waitLimit, 20*time.Millisecond)
 	require.Contains(t, without.stderr.String(), "anybody who reaches the peer port controls this node")
 	require.NotContains(t, with.stderr.String(), "anybody who reaches the peer port controls this node")

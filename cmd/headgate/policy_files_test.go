@@ -181,7 +181,7 @@ policy login is new
 	// Another algorithm.
 	const log = "policy api\n  limit net: algorithm is new: log\n    "
 	out, _, err = policyRun("diff a.yaml c.yaml")
-	require.EqualError(t, err, "policy api: limit 'net' counts by token, not log: that takes CHANGE reset, or another id")
+	require.EqualError(t, err, "policy api: limit 'net' counts by token, not log: use CHANGE reset, or another id")
 	require.Equal(t, log+"refused: another algorithm, period or calendar takes CHANGE reset, or another id\n", out)
 	out, _, err = policyRun("diff a.yaml c.yaml --change reset")
 	require.NoError(t, err)

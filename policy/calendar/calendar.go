@@ -9,13 +9,13 @@ import (
 type Calendar struct {
 	rules Rules
 	zone  *time.Location
-	// open is the window that was asked for last. A call costs a load and two
-	// compares. The first call after its end finds the next window.
+	// open is the window of the last call. A call costs a load and two compares. The
+	// first call after its end finds the next window.
 	open atomic.Pointer[span]
 }
 
-// Window is a window of a calendar and the next one: the first lasts until End,
-// the next until Next. Times are Unix ns.
+// Window is a window of a calendar that lasts until End, and the next one, which lasts
+// until Next. Times are Unix ns.
 type Window struct{ End, Next int64 }
 
 // span is a window that has a begin.
@@ -33,7 +33,7 @@ func New(r Rules) (*Calendar, error) {
 	return &Calendar{rules: r, zone: zone}, err
 }
 
-// Rules returns what the calendar was made of.
+// Rules returns the rules of the calendar.
 func (c *Calendar) Rules() Rules { return c.rules }
 
 // Window returns the window that contains an instant, Unix ns from 1970 to 2200.
@@ -55,10 +55,10 @@ func (c *Calendar) at(now int64) *span {
 	return s
 }
 
-// find looks for the window that contains an instant. It starts from the window
-// of the date on the wall: a clock that was put back may show a day whose window
-// is over. Windows that begin at one instant are of days that a zone left out,
-// and no instant is in them.
+// find returns the window that contains an instant. It starts from the window of the date
+// on the wall: after a clock was put back, the wall may show a day whose window is over.
+// If windows begin at the same instant, a zone has left out their days, and they contain
+// no instant.
 func (c *Calendar) find(now int64) *span {
 	second := floor(now, int64(time.Second))
 	_, offset := time.Unix(second, 0).In(c.zone).Zone()
@@ -82,15 +82,15 @@ func (c *Calendar) find(now int64) *span {
 	return &span{Window{end * ns, next * ns}, begin * ns}
 }
 
-// farthest is more than any zone is away from UTC, in seconds.
+// farthest is more seconds than any zone is away from UTC.
 const farthest = 2 * daySeconds
 
-// begin returns when window i begins: the first instant, in Unix seconds, at
-// which the wall time is its begin or later. It looks at one stretch of time
-// after the other in which the clock runs evenly.
+// begin returns when window i begins: the first instant, in Unix seconds, at which the
+// wall shows its begin or later. It looks at one stretch of time after another in which
+// the clock runs evenly.
 //
-// ZoneBounds gives every year after the table of a zone 365 days. They have ended
-// on the last day of a leap year, on which nothing changes.
+// After the end of a zone's table, ZoneBounds gives every year 365 days. So bounds end on
+// the last day of a leap year, although nothing changes then.
 func (c *Calendar) begin(i int64) int64 {
 	wall := c.rules.begin(i)
 	for from := wall - farthest; ; {

@@ -8,10 +8,10 @@ import (
 	"time"
 )
 
-// Period is how long the windows of a calendar are.
+// Period is the length of a calendar's windows.
 type Period uint8
 
-// The numbers are in records: they stay. The zero value means no period.
+// The numbers are stored in records, so they never change. The zero value is no period.
 const (
 	Day Period = iota + 1
 	Week
@@ -31,15 +31,15 @@ func ParsePeriod(s string) (Period, bool) {
 // String returns the word for p, "" for none.
 func (p Period) String() string { return periods[p] }
 
-// Rules say how a calendar cuts time.
+// Rules say how a calendar divides time.
 type Rules struct {
 	// Zone is the name of the zone whose days count.
 	Zone   string
 	Period Period
-	// Day is the day, from 1, on which months, quarters (in their first month) and
-	// years (in Month) begin. In a shorter month it is the last day. 0 is the
-	// first. Days and weeks do not use it: weeks begin on Monday. Month, 1 to 12,
-	// is of years alone, 0 for January.
+	// Day is the day, from 1, on which windows begin: of each month, of the first month
+	// of each quarter, or of Month of each year. 0 is the first. In a shorter month it is
+	// the last day. Days and weeks do not use it: weeks begin on Monday. Month, 1 to 12,
+	// is only for years; 0 is January.
 	Month, Day int
 	// At is the wall time at which days begin, as minutes since midnight.
 	At int
@@ -57,7 +57,7 @@ var (
 // daysIn has the days of the months of a leap year.
 var daysIn = [...]int{31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31}
 
-// Check returns why the rules do not make a calendar, or nil.
+// Check returns why the rules are not those of a calendar, or nil.
 func (r Rules) Check() error {
 	if _, err := Zone(r.Zone); err != nil {
 		return err
@@ -90,7 +90,7 @@ func (r Rules) Check() error {
 
 const (
 	daySeconds = 24 * 60 * 60
-	// monday is the first one since 1970, in days.
+	// monday is the first Monday after the start of 1970, in days.
 	monday = 4
 )
 
@@ -114,9 +114,8 @@ func (r *Rules) begin(i int64) int64 {
 	return midnight(12*i+int64(max(r.Month, 1)-1), r.Day) + at
 }
 
-// midnight returns the midnight of a day of a month, or of its last day if the
-// month is shorter. Months are numbered since the year 0; the day 0 is the
-// first.
+// midnight returns the midnight of a day of a month, or of its last day if the month is
+// shorter. Months are numbered since the year 0. Day 0 is the first.
 func midnight(month int64, day int) int64 {
 	y, m := int(month/12), time.Month(month%12)+1
 	last := time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day()

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// zoneinfo has the rules of all zones: a zip of files as RFC 9636 has them, by
-// the names of zones. time.LoadLocation would ask the machine for them first,
-// and two machines may have rules of two years.
+// zoneinfo has the rules of all zones: a zip of files in the format of RFC 9636, by the
+// names of zones. time.LoadLocation would first look on the machine, and two machines may
+// have rules of different years.
 //
 //go:generate sh -c "cp \"$(go env GOROOT)/lib/time/zoneinfo.zip\" zoneinfo.zip"
 //go:embed zoneinfo.zip

@@ -33,8 +33,8 @@ func orNothing(s string) string {
 	return s
 }
 
-// Compare returns the differences between two records of one name. Either may be
-// nil, if it does not exist.
+// Compare returns the differences between two records of one name. Either may be nil: it
+// does not exist.
 func Compare(old, new *policy.Record) []Difference {
 	x := &comparison{}
 	switch kindOf(old, new) {
@@ -111,7 +111,7 @@ func (x *comparison) fields(path string, old, new []grammar.Field) {
 	}
 }
 
-// list reports entries that came and went.
+// list reports entries that were added or removed.
 func (x *comparison) list(old, new *policy.Record) {
 	entries := func(r *policy.Record) map[string]bool {
 		m := map[string]bool{}
@@ -151,7 +151,7 @@ func (x *comparison) policy(old, new *policy.Definition) {
 	}
 }
 
-// limits compares limits by their ids, and those whose id is new by their names.
+// limits compares limits by their ids. A limit with a new id is compared by its name.
 func (x *comparison) limits(old, new *policy.Definition) {
 	before := make([]*policy.LimitDef, len(new.Limits))
 	kept := map[*policy.LimitDef]bool{}
@@ -184,9 +184,9 @@ func (x *comparison) limits(old, new *policy.Definition) {
 	}
 }
 
-// otherCounters reports whether the limit's counters count in another way than those
-// of new, although algorithm and calendar are the same. They count in other periods
-// of the calendar, or calls that run at once.
+// otherCounters reports whether the limit's counters differ from those of new, although
+// algorithm and calendar are the same: they count in other periods of the calendar, or
+// count concurrent calls.
 func otherCounters(l, new *policy.LimitDef) bool {
 	if l.Calendar != nil && new.Calendar != nil && !l.Periodless() && !new.Periodless() {
 		return l.Calendar.Rules.Period != new.Calendar.Rules.Period
@@ -194,7 +194,7 @@ func otherCounters(l, new *policy.LimitDef) bool {
 	return (l.Algorithm == policy.Concurrent) != (new.Algorithm == policy.Concurrent)
 }
 
-// raise makes other numbers another kind of counters.
+// raise marks changed numbers as other counters.
 func raise(fs []grammar.Field) {
 	for i := range fs {
 		if fs[i].Effect == grammar.NewNumbers {
@@ -203,7 +203,8 @@ func raise(fs []grammar.Field) {
 	}
 }
 
-// compared returns the fields of a limit but its id; with tiers, each tier is one.
+// compared returns the fields of a limit except its id. With tiers, each tier is one
+// field.
 func compared(l *policy.LimitDef, tiers bool) (fs []grammar.Field) {
 	for _, f := range grammar.LimitFields(l) {
 		switch {

@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// descriptorFields returns the descriptors with their paths, each as a field on its own.
-// others are the descriptors of the other policy by their paths.
+// descriptorFields returns each descriptor as one field, with its path. others are the
+// descriptors of the other policy by their paths.
 func descriptorFields(defs []*policy.DescriptorDef, path string, others map[string]*policy.DescriptorDef) (fs []grammar.Field) {
 	for _, d := range defs {
 		at := path + policy.Quote(d.Composite())
@@ -27,8 +27,9 @@ func (x *comparison) descriptors(old, new *policy.Definition) {
 	x.fields("descriptors.", descriptorFields(old.Descriptors, "", after), descriptorFields(new.Descriptors, "", before))
 }
 
-// descriptorEffect returns what an edit from or to another descriptor of the same path,
-// nil for none, does to counters. Counters depend on the unit, and on what shares them.
+// descriptorEffect returns what an edit does to the counters of d. other is the
+// descriptor of the same path in the other policy, nil for none. Counters depend on the
+// unit, and on which values share them.
 func descriptorEffect(d, other *policy.DescriptorDef) grammar.Effect {
 	switch {
 	case other == nil || d.Rate == nil || other.Rate == nil:
@@ -41,7 +42,7 @@ func descriptorEffect(d, other *policy.DescriptorDef) grammar.Effect {
 	return grammar.NoEffect
 }
 
-// byPath finds descriptors by the paths of descriptorFields.
+// byPath maps the paths of descriptorFields to descriptors.
 func byPath(defs []*policy.DescriptorDef, path string, all map[string]*policy.DescriptorDef) {
 	for _, d := range defs {
 		at := path + policy.Quote(d.Composite())

@@ -13,16 +13,15 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Change says what happens to consumed units of limits that get other numbers
-// by an edit.
+// Change says what happens to used units of limits whose numbers an edit changes.
 type Change uint8
 
 const (
-	// ChangeKeep keeps consumed units.
+	// ChangeKeep keeps the used units.
 	ChangeKeep Change = iota
-	// ChangeProportional keeps the share of the limit that was consumed.
+	// ChangeProportional keeps the used share of the limit.
 	ChangeProportional
-	// ChangeReset begins anew.
+	// ChangeReset starts again from 0.
 	ChangeReset
 )
 
@@ -37,15 +36,15 @@ func ParseChange(s string) (Change, bool) {
 	return Change(max(i, 0)), i >= 0
 }
 
-// maxEpochs bounds the limits whose epochs a policy keeps, including limits
-// that are gone. A limit that comes back beyond that begins anew.
+// maxEpochs bounds the limits whose epochs a policy keeps, including deleted limits. If a
+// limit beyond that comes back, it begins anew.
 const maxEpochs = 8 * policy.MaxLimits
 
-// Revise returns the epochs of a policy's limits after an edit. Limits are matched by
-// id. An unchanged limit counts on, and so do a limit that comes back, and slots of
-// concurrent calls, whatever change is. old is nil for a new policy, new for a deleted
-// one. The error is of a limit that gets another algorithm or calendar than its
-// counters have, without ChangeReset.
+// Revise returns the epochs of a policy's limits after an edit. Limits are matched by id.
+// Whatever change is, an unchanged limit continues to count, as does a limit that comes
+// back, and slots of concurrent calls. old is nil for a new policy, new for a deleted
+// one. The error is for a limit whose counters have another algorithm or calendar,
+// without ChangeReset.
 func Revise(old *policy.Record, epochs map[string]policy.LimitEpoch, new *policy.Record, change Change) (map[string]policy.LimitEpoch, error) {
 	out := copied(epochs)
 	before, after := definitionOf(old), definitionOf(new)
@@ -71,12 +70,12 @@ func Revise(old *policy.Record, epochs map[string]policy.LimitEpoch, new *policy
 		e.Was = ""
 		switch {
 		case counted == "" || !edited:
-		case l.Algorithm == policy.Concurrent && goesOn(l, counted): // jobs that hold slots run on
+		case l.Algorithm == policy.Concurrent && goesOn(l, counted): // jobs that hold slots keep running
 		case change == ChangeReset:
 			e.Reset++
 			counted = ""
 		case !goesOn(l, counted):
-			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: that takes CHANGE reset, or another id", l.Name, counted, counting(l))
+			return nil, fmt.Errorf("limit '%s' counts by %s, not %s: use CHANGE reset, or another id", l.Name, counted, counting(l))
 		case change == ChangeProportional:
 			e.Proportion++
 		}
@@ -109,7 +108,7 @@ func copied(epochs map[string]policy.LimitEpoch) map[string]policy.LimitEpoch {
 	return maps.Clone(epochs)
 }
 
-// keep sets the epoch of a limit; the zero epoch means that it has none.
+// keep sets the epoch of a limit. The zero epoch is removed.
 func keep(epochs map[string]policy.LimitEpoch, id string, e policy.LimitEpoch) {
 	if e == (policy.LimitEpoch{}) {
 		delete(epochs, id)
@@ -118,8 +117,8 @@ func keep(epochs map[string]policy.LimitEpoch, id string, e policy.LimitEpoch) {
 	}
 }
 
-// ResetAll returns the epochs of a policy whose counters all begin anew, also
-// those of limits that are gone. r is nil for a policy that nobody can read.
+// ResetAll returns the epochs of a policy whose counters all begin anew, including those
+// of deleted limits. r is nil for a policy that cannot be read.
 func ResetAll(r *policy.Record, epochs map[string]policy.LimitEpoch) map[string]policy.LimitEpoch {
 	out := copied(epochs)
 	for id, e := range out {
@@ -142,8 +141,8 @@ func ResetAll(r *policy.Record, epochs map[string]policy.LimitEpoch) map[string]
 	return out
 }
 
-// bound drops epochs of limits that are gone while there are too many. It first
-// drops those whose counters no edit has changed.
+// bound drops epochs of deleted limits while there are too many. It first drops those
+// whose counters no edit has changed.
 func bound(epochs map[string]policy.LimitEpoch, d *policy.Definition) {
 	if len(epochs) <= maxEpochs {
 		return
@@ -167,8 +166,7 @@ func bound(epochs map[string]policy.LimitEpoch, d *policy.Definition) {
 	}
 }
 
-// heldAgainst returns the values that decide what a limit's counters are
-// compared with.
+// heldAgainst returns the values that decide with what a limit's counters are compared.
 func heldAgainst(l *policy.LimitDef, d *policy.Definition) string {
 	s := counting(l)
 	for _, f := range grammar.LimitFields(l) {
@@ -184,7 +182,7 @@ func heldAgainst(l *policy.LimitDef, d *policy.Definition) string {
 	return s
 }
 
-// counting returns in words how the limit counts: counters of another way are not
+// counting returns in words how the limit counts. Counters that count differently are not
 // carried over.
 func counting(l *policy.LimitDef) string {
 	if l.Calendar == nil {
@@ -196,9 +194,9 @@ func counting(l *policy.LimitDef) string {
 	return countingIn(l, l.Calendar.Rules.Period.String())
 }
 
-// goesOn reports whether the limit goes on with counters that counted as `counted`
-// says. That is its own way to count, or, while it has no period, its calendar
-// with any period.
+// goesOn reports whether the limit can continue counters that counted as `counted` says.
+// It can if it counts in the same way. While it has no period, it can if the calendar is
+// the same, with any period.
 func goesOn(l *policy.LimitDef, counted string) bool {
 	if !l.Periodless() {
 		return counted == counting(l)
@@ -211,7 +209,7 @@ func goesOn(l *policy.LimitDef, counted string) bool {
 	return false
 }
 
-// countingIn is counting of a limit with a calendar, in windows of a period.
+// countingIn is counting for a limit with a calendar, in windows of a period.
 func countingIn(l *policy.LimitDef, period string) string {
 	r := l.Calendar.Rules
 	s := "the " + period + " of " + r.Zone
@@ -224,8 +222,7 @@ func countingIn(l *policy.LimitDef, period string) string {
 	return s
 }
 
-// limiting returns the values that decide what counters of descriptors are
-// compared with.
+// limiting returns the values that decide with what counters of descriptors are compared.
 func limiting(d *policy.Definition) string {
 	var b strings.Builder
 	var walk func(defs []*policy.DescriptorDef, path string)

@@ -93,7 +93,7 @@ func TestEditsOfCalendars(t *testing.T) {
 				require.NoError(t, err)
 				continue
 			}
-			require.EqualError(t, err, "limit 'l' counts by "+want+": that takes CHANGE reset, or another id")
+			require.EqualError(t, err, "limit 'l' counts by "+want+": use CHANGE reset, or another id")
 			kinds := 0
 			for _, d := range diff.Compare(was, is) {
 				if d.Effect == grammar.NewKind {
@@ -147,7 +147,7 @@ func TestEditsThatLeaveACalendarWithoutAPeriod(t *testing.T) {
 			t.Helper()
 			out, err := diff.Revise(old, epochs, is, diff.ChangeKeep)
 			if want != "" {
-				require.EqualError(t, err, "limit 'l' counts by "+month+", not "+want+": that takes CHANGE reset, or another id")
+				require.EqualError(t, err, "limit 'l' counts by "+month+", not "+want+": use CHANGE reset, or another id")
 			} else {
 				require.NoError(t, err)
 			}
@@ -196,7 +196,7 @@ func TestRevise(t *testing.T) {
 	log := policytest.Record(t, "p", "limits: {a: {by: ip, rate: 1/s, algorithm: log}}")
 	for _, c := range []diff.Change{diff.ChangeKeep, diff.ChangeProportional} {
 		_, err := diff.Revise(old, nil, log, c)
-		require.EqualError(t, err, "limit 'a' counts by token, not log: that takes CHANGE reset, or another id")
+		require.EqualError(t, err, "limit 'a' counts by token, not log: use CHANGE reset, or another id")
 	}
 	f(grammar.Format(log), diff.ChangeReset, nil, m{"a": {Reset: 1}, "b": {Was: "token"}, "c": {Was: "token"}})
 	require.Equal(t, m{"a": {Reset: 4}, "y": {Reset: 1}, "z": {Reset: 1}}, diff.ResetAll(log, m{"a": {Reset: 3}, "y": {Was: "log"}, "z": {Reset: 1}}),
@@ -238,7 +238,7 @@ func TestReviseOfLimitsThatComeBack(t *testing.T) {
 		require.Equal(t, policy.LimitEpoch{Reset: 4}, f(nil, gone, log, diff.ChangeReset)["a"], name)
 		for _, c := range []diff.Change{diff.ChangeKeep, diff.ChangeProportional} {
 			_, err := diff.Revise(nil, gone, token, c)
-			require.EqualError(t, err, "limit 'a' counts by log, not token: that takes CHANGE reset, or another id", name)
+			require.EqualError(t, err, "limit 'a' counts by log, not token: use CHANGE reset, or another id", name)
 		}
 		require.Equal(t, policy.LimitEpoch{Reset: 4}, f(nil, gone, token, diff.ChangeReset)["a"], name)
 		require.Equal(t, policy.LimitEpoch{Reset: 4}, f(other, diff.ResetAll(other, gone), token, diff.ChangeKeep)["a"], name)

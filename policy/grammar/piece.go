@@ -204,7 +204,7 @@ func (r *reader) parts(b []byte, least int) (f fileParts) {
 		all[i] = piece{}
 	}
 	if len(f.policies) > policy.MaxPolicies {
-		r.failAt(f.place, "there may be %d policies", policy.MaxPolicies)
+		r.failAt(f.place, "there may be at most %d policies", policy.MaxPolicies)
 	}
 	return f
 }
@@ -280,7 +280,7 @@ func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
 			if n.section != "" {
 				at.Path.Up = &policy.Step{Name: n.section}
 			}
-			r.failAt(at, "is there twice, first on line %d", line)
+			r.failAt(at, "is given twice, first on line %d", line)
 		}
 		own[id] = n.line
 	}

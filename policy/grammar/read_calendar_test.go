@@ -99,7 +99,7 @@ func TestRefusalsOfCalendars(t *testing.T) {
 		f("rate: 1/"+period+", calendar: UTC", "35"+at+`.rate: "1/`+period+`": unknown unit "`+period+`", use ms s m h d w, or with a calendar day, week, month, quarter or year`)
 	}
 	f("tiers: {attribute: a, free: 1/day, default: 2/month}, calendar: UTC",
-		"73"+at+`.tiers.default: "2/month": all rates of a limit with a calendar have one period: this one is of a month, another of a day`)
+		"73"+at+`.tiers.default: "2/month": all rates of a limit with a calendar must have the same period: this one is of a month, another of a day`)
 	for _, period := range []string{"month", "quarter", "year"} {
 		f("rate: 1/"+period, "35"+at+`.rate: "1/`+period+`": a `+period+" needs a calendar: write `calendar: UTC` in the limit, or days such as 30d")
 	}
@@ -108,7 +108,7 @@ func TestRefusalsOfCalendars(t *testing.T) {
 		require.Equal(t, []string{want}, refused(t, "policies: {p: {limits: {l: {"+limit+"}}, overrides: [{when: {a: b}, limits: {l: 1/month}}]}}"))
 	}
 	override("rate: 1/day, calendar: UTC",
-		`f:1:98: policies.p.overrides[0].limits.l: "1/month": all rates of a limit with a calendar have one period: this one is of a month, another of a day`)
+		`f:1:98: policies.p.overrides[0].limits.l: "1/month": all rates of a limit with a calendar must have the same period: this one is of a month, another of a day`)
 	override("rate: 1/s", "f:1:81: policies.p.overrides[0].limits.l: \"1/month\": a month needs a calendar: write `calendar: UTC` in the limit, or days such as 30d")
 }
 
@@ -123,7 +123,7 @@ func TestOverridesOfCalendars(t *testing.T) {
 		return r
 	}
 	for text, want := range map[string]string{
-		"9/day":   "all rates of a limit with a calendar have one period: this one is of a day, another of a month",
+		"9/day":   "all rates of a limit with a calendar must have the same period: this one is of a day, another of a month",
 		"9/30d":   "with a calendar a rate is of a day, week, month, quarter or year: 500_000/month",
 		"9/month": "",
 		"blocked": "",

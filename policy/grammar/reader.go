@@ -216,7 +216,7 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 			}
 			switch {
 			case twice:
-				r.fail(key, "is there twice, first on line %d", line)
+				r.fail(key, "is given twice, first on line %d", line)
 			case void(value):
 				r.fail(key, "has no value")
 			default:

@@ -66,7 +66,7 @@ func TestRefusalsOfPolicies(t *testing.T) {
 	f("limts: {l: {rate: 5/m}}", `f:3:3: @: unknown key "limts", did you mean "limits"?`)
 	f("{limit: {l: {rate: 5/m}}}", `f:3:4: @: unknown key "limit", did you mean "limits"?`)
 	f("limits: {l: {rate: 5/m}}\nzebra: 1", `f:4:3: @: unknown key "zebra", known are on_failure, backstop, durability, require, attributes, lists, deny, allow, hold, limits, overrides, descriptors`)
-	f("limits: {l: {rate: 5/m}}\nlimits: {l: {rate: 5/m}}", "f:4:3: @.limits: is there twice, first on line 3")
+	f("limits: {l: {rate: 5/m}}\nlimits: {l: {rate: 5/m}}", "f:4:3: @.limits: is given twice, first on line 3")
 	f("limits: {l: {rate: 5/m}}\non_failure: opne", `f:4:15: @.on_failure: "opne": want one of open, closed, local, did you mean "open"?`)
 	f("limits: {l: {rate: 5/m}}\nbackstop: 0", `f:4:13: @.backstop: "0": want a whole number from 1 to 1000000`)
 	f("limits: {l: {rate: 5/m}}\ndurability: [sync]", "f:4:15: @.durability: want one of async, sync, not a list")

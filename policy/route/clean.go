@@ -2,18 +2,17 @@ package route
 
 import "strings"
 
-// Slash says what an encoded slash, %2F, is in a path.
+// Slash says how to read an encoded slash, %2F, in a path.
 type Slash uint8
 
-// Servers differ: to some it is a part of its segment, to others a slash like any.
+// Servers differ: some read it as a part of its segment, others as any slash.
 const (
 	SlashInSegment Slash = iota
 	SlashSeparates
 )
 
-// Split returns the path of a request's target, and its query. A target may have a
-// scheme and a host in front, which are left out. It is false for one without a
-// path, such as `*`.
+// Split returns the path and the query of a request's target. A scheme and a host before
+// the path are left out. It returns false for a target without a path, such as `*`.
 func Split(target string) (path, query string, ok bool) {
 	if at := strings.Index(target, "://"); at > 0 && strings.IndexByte(target, '/') == at+1 {
 		target = target[at+3:]
@@ -39,10 +38,13 @@ func queryOf(target string) string {
 	return query
 }
 
-// Clean returns a path in one spelling. Each %XX becomes its byte, once. Text after a
-// `;` in a segment is dropped. Empty segments and `.` are dropped, and `..` drops the
-// segment before it. A slash at the end is dropped, except for `/`. With fold letters
-// are lower case. An encoded slash stays `%2F` with SlashInSegment.
+// Clean returns a path in canonical spelling:
+//
+//   - Each %XX becomes its byte, once. With SlashInSegment an encoded slash stays `%2F`.
+//   - Text after a `;` in a segment is dropped.
+//   - Empty segments and `.` are dropped, and `..` drops the segment before it.
+//   - A slash at the end is dropped, except for `/`.
+//   - With fold, letters become lower case.
 func Clean(path string, slash Slash, fold bool) string {
 	if isClean(path, fold) {
 		return path
@@ -104,8 +106,8 @@ func parent(b []byte) []byte {
 	return b
 }
 
-// isClean reports whether Clean would change nothing. It may be false for a few
-// such paths.
+// isClean reports whether Clean would change nothing. For a few such paths it returns
+// false.
 func isClean(path string, fold bool) bool {
 	if path == "" || path[0] != '/' || len(path) > 1 && path[len(path)-1] == '/' {
 		return path == "/"
@@ -121,7 +123,8 @@ func isClean(path string, fold bool) bool {
 	return true
 }
 
-// HasEncodedSlash reports whether servers may read a path differently.
+// HasEncodedSlash reports whether a path has an encoded slash, which servers read in
+// different ways.
 func HasEncodedSlash(path string) bool {
 	return strings.Contains(path, "%2F") || strings.Contains(path, "%2f")
 }
@@ -137,8 +140,8 @@ func unhex(c byte) byte {
 	return c&0xf + 9
 }
 
-// Host returns the name of a host in one spelling: in lower case, without a port and
-// without dots at the end. Applied to its own result, it changes nothing.
+// Host returns the name of a host in canonical spelling: in lower case, without a port
+// and without dots at the end. Applied to its own result, it changes nothing.
 func Host(host string) string {
 	literal := strings.LastIndexByte(host, ']') + 1 // of an IPv6 address
 	if at := strings.IndexByte(host[literal:], ':'); at >= 0 {

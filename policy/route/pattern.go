@@ -13,26 +13,26 @@ const (
 	MaxPattern = 512
 	// MaxSegments is how many segments its path may have.
 	MaxSegments = 32
-	// MaxParams is how many of them may be names.
+	// MaxParams is how many of the segments may be names.
 	MaxParams = 8
-	// maxHost is the length of a host's name, maxLabels how many labels the host of a
-	// pattern may have.
+	// maxHost is the length of a host's name, and maxLabels how many labels a pattern's
+	// host may have.
 	maxHost   = 253
 	maxLabels = 12
 	maxMethod = 32
 )
 
-// Pattern says which requests something is for.
+// Pattern says which requests it matches.
 type Pattern struct {
 	methods []string // nil: all
-	host    string   // lower case, "" for all; behind `*.` if below
+	host    string   // lower case, "" for all; after `*.` if below
 	below   bool     // the hosts below host
 	path    []segment
 	rest    bool // and all below the path
 	text    string
 }
 
-// segment is a literal, or what has a name.
+// segment is a literal, or has a name.
 type segment struct{ literal, name string }
 
 var (
@@ -44,7 +44,7 @@ var (
 // Parse reads a pattern.
 func Parse(text string) (p Pattern, err error) {
 	if len(text) > MaxPattern {
-		return p, fmt.Errorf("a pattern may have %d bytes", MaxPattern)
+		return p, fmt.Errorf("a pattern may have at most %d bytes", MaxPattern)
 	}
 	p.text = text
 	methods, place, found := strings.Cut(text, " ")
@@ -83,9 +83,9 @@ func parseMethods(text string) (methods []string, err error) {
 	for _, m := range strings.Split(text, "|") {
 		switch {
 		case m == "" || len(m) > maxMethod || strings.Trim(m, "ABCDEFGHIJKLMNOPQRSTUVWXYZ-_") != "":
-			return nil, fmt.Errorf("%q is no method such as GET, or GET|POST", m)
+			return nil, fmt.Errorf("%q is not a method such as GET, or GET|POST", m)
 		case slices.Contains(methods, m):
-			return nil, fmt.Errorf("the method %s is there twice", m)
+			return nil, fmt.Errorf("the method %s is given twice", m)
 		}
 		methods = append(methods, m)
 	}
@@ -118,7 +118,7 @@ func (p *Pattern) parsePath(text string) error {
 		p.rest, texts = true, texts[:last]
 	}
 	if len(texts) > MaxSegments {
-		return fmt.Errorf("a path may have %d segments", MaxSegments)
+		return fmt.Errorf("a path may have at most %d segments", MaxSegments)
 	}
 	var names []string
 	for _, s := range texts {
@@ -128,14 +128,14 @@ func (p *Pattern) parsePath(text string) error {
 		}
 		if seg.name != "" {
 			if slices.Contains(names, seg.name) {
-				return fmt.Errorf("the name {%s} is there twice", seg.name)
+				return fmt.Errorf("the name {%s} is given twice", seg.name)
 			}
 			names = append(names, seg.name)
 		}
 		p.path = append(p.path, seg)
 	}
 	if len(names) > MaxParams {
-		return fmt.Errorf("a path may have %d names", MaxParams)
+		return fmt.Errorf("a path may have at most %d names", MaxParams)
 	}
 	return nil
 }
@@ -150,31 +150,31 @@ func parseSegment(s string) (segment, error) {
 		}
 		return segment{name: name}, nil
 	case s == "":
-		return segment{}, errors.New("a path has no empty segment and no slash at the end: /v1/* is all below /v1")
+		return segment{}, errors.New("a path must not have an empty segment or a slash at the end: for all paths below /v1 write /v1/*")
 	case s == "." || s == "..":
-		return segment{}, fmt.Errorf("a path has no segment %s", s)
+		return segment{}, fmt.Errorf("a path must not have the segment %s", s)
 	case strings.ContainsAny(s, "{}*"):
-		return segment{}, fmt.Errorf("%q: {name} is a whole segment, and * the last one", s)
+		return segment{}, fmt.Errorf("%q: {name} must be a whole segment, and * the last segment", s)
 	case strings.ContainsAny(s, "?#;"):
-		return segment{}, fmt.Errorf("%q: a path has no ?, # or ;", s)
+		return segment{}, fmt.Errorf("%q: a path must not have ?, # or ;", s)
 	case strings.Contains(s, "%"):
 		return segment{}, fmt.Errorf("%q: write characters as they are, not with %%", s)
 	}
 	return segment{literal: s}, nil
 }
 
-// relation says how the requests of two patterns are related.
+// relation says how the sets of requests of two patterns are related.
 type relation uint8
 
 const (
 	equal    relation = iota
-	within            // the first has some of those of the second
-	around            // and the second of those of the first
+	within            // the first is a part of the second
+	around            // the second is a part of the first
 	crossing          // they share some, and each has others
 	apart             // they share none
 )
 
-// both is the relation of pairs whose parts are related so.
+// both combines the relations of two parts of the patterns.
 func (a relation) both(b relation) relation {
 	switch {
 	case a == apart || b == apart:
@@ -187,7 +187,7 @@ func (a relation) both(b relation) relation {
 	return crossing
 }
 
-// compare says how the paths of two patterns are related.
+// comparePaths says how the paths of two patterns are related.
 func (p *Pattern) comparePaths(q *Pattern) relation {
 	r := equal
 	n := min(len(p.path), len(q.path))
@@ -231,7 +231,7 @@ func compareMethods(a, b string) relation {
 	return apart
 }
 
-// A GET is HEAD, too.
+// A GET includes HEAD.
 const (
 	get  = "GET"
 	head = "HEAD"

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// MaxPatterns is how many patterns a table may have, one with several methods
-	// counting as several.
+	// MaxPatterns is how many patterns a table may have. A pattern counts once for each
+	// of its methods.
 	MaxPatterns = 1000
-	// maxSteps bounds what a look-up of a path costs: how many nodes it visits.
+	// maxSteps bounds how many nodes a look-up of a path visits.
 	maxSteps = 256
 )
 
@@ -18,18 +18,18 @@ const (
 type Table struct {
 	patterns []Pattern
 	hosts    map[string]*node
-	below    map[string]*node // by what is behind the star
-	labels   []int            // of the names in below, most first
+	below    map[string]*node // by the text after the star
+	labels   []int            // numbers of labels in below, largest first
 	all      *node            // of all hosts; nil for none
 }
 
-// node has the patterns whose paths begin alike.
+// node has the patterns whose paths begin in the same way.
 type node struct {
 	literals map[string]*node
 	longest  int // of literals, in bytes
 	named    *node
-	here     leaf // patterns that end here,
-	rest     leaf // and that go on with anything
+	here     leaf // patterns that end here
+	rest     leaf // patterns that end here with /*
 	cost     int  // see steps
 }
 
@@ -48,20 +48,20 @@ type Found struct {
 	params  [MaxParams]string
 }
 
-// Param returns what stands in the path for the i-th name of the pattern.
+// Param returns the text in the path for the i-th name of the pattern.
 func (f *Found) Param(i int) string { return f.params[i] }
 
-// Conflict is the error of patterns which cannot be in one table.
+// Conflict is the error of a pattern that cannot be in the table.
 type Conflict struct {
-	// Pattern is the index of the refused one.
+	// Pattern is the index of the refused pattern.
 	Pattern int
 	Text    string
 }
 
 func (c *Conflict) Error() string { return c.Text }
 
-// New returns a table of patterns. With fold the case of letters in paths does not
-// count. The error is a *Conflict.
+// New returns a table of patterns. With fold, paths match in any case. The error is a
+// *Conflict.
 func New(patterns []Pattern, fold bool) (*Table, error) {
 	t := &Table{patterns: patterns, hosts: map[string]*node{}, below: map[string]*node{}}
 	ones := make(map[string][]one)
@@ -76,7 +76,7 @@ func New(patterns []Pattern, fold bool) (*Table, error) {
 			methods = []string{""}
 		}
 		if count += len(methods); count > MaxPatterns {
-			return nil, &Conflict{i, fmt.Sprintf("there may be %d patterns, of which one with several methods counts as several", MaxPatterns)}
+			return nil, &Conflict{i, fmt.Sprintf("there may be at most %d patterns; a pattern with several methods counts as several", MaxPatterns)}
 		}
 		root := t.root(p)
 		host := p.hostText()
@@ -93,7 +93,7 @@ func New(patterns []Pattern, fold bool) (*Table, error) {
 	}
 	for i := range patterns {
 		if root := t.root(&patterns[i]); root.cost == 0 && root.steps() > maxSteps {
-			return nil, &Conflict{i, "too many patterns of this host differ only in which of their segments have names: to find one would take too long"}
+			return nil, &Conflict{i, "too many patterns of this host differ only in which of their segments have names: a look-up would take too long"}
 		}
 	}
 	slices.Sort(t.labels)
@@ -108,13 +108,13 @@ type one struct {
 	method string
 }
 
-// clash says why two patterns of one host cannot be together, "" if they can.
+// clash says why two patterns of one host cannot be in one table, or returns "".
 func (o one) clash(other one) string {
 	switch compareMethods(o.method, other.method).both(o.comparePaths(other.Pattern)) {
 	case equal:
 		return fmt.Sprintf("is for the same requests as %q", other.text)
 	case crossing:
-		return fmt.Sprintf("and %q are both for some requests, and neither is more specific", other.text)
+		return fmt.Sprintf("and %q match some of the same requests, and neither is more specific", other.text)
 	}
 	return ""
 }
@@ -189,7 +189,7 @@ func (n *node) add(p *Pattern, method string, pattern int) {
 	*to = append(*to, claim{method, pattern})
 }
 
-// steps is how many nodes a look-up visits at most. It sets cost to that.
+// steps returns how many nodes a look-up visits at most, and sets cost to that number.
 func (n *node) steps() int {
 	most := 0
 	for _, child := range n.literals {
@@ -202,11 +202,11 @@ func (n *node) steps() int {
 	return n.cost
 }
 
-// Match finds the most specific pattern of a request, whose host and path are in one
-// spelling: see Host and Clean. A host counts first: the host itself, then `*.` with
-// most labels, then patterns without one. Among these the path decides, segment by
-// segment: literal text before a name, and a name before `/*`. Then the method
-// decides, a named one before any. It is false if none matches.
+// Match finds the most specific pattern of a request, whose host and path are in
+// canonical spelling: see Host and Clean. The host decides first: the host itself, then
+// `*.` with most labels, then patterns without a host. Then the path decides, segment by
+// segment: literal text before a name, and a name before `/*`. Then a named method comes
+// before any method. It returns false if no pattern matches.
 func (t *Table) Match(method, host, path string, found *Found) bool {
 	path = path[1:]
 	if n := t.hosts[host]; n != nil && n.match(method, path, 0, found) {
@@ -221,7 +221,7 @@ func (t *Table) Match(method, host, path string, found *Found) bool {
 		starts[tail] = from + 1
 	}
 	for _, n := range t.labels {
-		if n > tail || starts[n] < 2 { // there is nothing for the star
+		if n > tail || starts[n] < 2 { // nothing is left for the star
 			continue
 		}
 		if n := t.below[host[starts[n]:]]; n != nil && n.match(method, path, 0, found) {
@@ -231,7 +231,7 @@ func (t *Table) Match(method, host, path string, found *Found) bool {
 	return t.all != nil && t.all.match(method, path, 0, found)
 }
 
-// match looks for a path without its first slash; the node is after the first
+// match looks a path up, without its first slash. The node comes after the first names
 // names.
 func (n *node) match(method, path string, names int, found *Found) bool {
 	if path == "" {

@@ -6,26 +6,25 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// arrivalsKept is how many writes back an arrival is known. Raft applies
-// entries a few writes later.
+// arrivalsKept is how many writes are remembered. Raft applies entries a few writes
+// later.
 const arrivalsKept = 256
 
-// Arrivals remembers when the last new entries, those of the term in progress,
-// were written. An entry's clock is what the leader's was before the entry
-// arrived. The tail of an older term, which a new leader hands on, says nothing
-// about the time. Neither do entries that were in the log when the node
-// started.
+// Arrivals remembers when new entries were written. An entry's clock is the leader's
+// clock before the entry arrived. Only entries of the term in progress are new. Others
+// say nothing about the time: the tail of an older term, which a new leader passes on,
+// and entries that were in the log when the node started.
 type Arrivals struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu   sync.Mutex
 	ring [arrivalsKept]arrival
-	n    int // written in all
+	n    int // entries written in all
 }
 
 // arrival is a run of entries.
 type arrival struct {
 	first, last uint64
-	at          int64 // in the time of this boot; 0 if they were not new
+	at          int64 // time since boot; 0 if they were not new
 }
 
 // Note is called with entries about to be written, in the given term.
@@ -46,8 +45,8 @@ func (a *Arrivals) Note(logs []*raft.Log, term uint64, now int64) {
 	}
 }
 
-// Of returns when the entry arrived; ok is false if it was not new, or is too
-// old to be remembered.
+// Of returns when the entry arrived. ok is false if it was not new, or is no longer
+// remembered.
 func (a *Arrivals) Of(index uint64) (at int64, ok bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -3,72 +3,71 @@ package clock
 import "time"
 
 const (
-	// MaxDrift bounds how much slower the leader's cluster clock runs than this
-	// node counts time, as a divisor: 1/500 is 2000 ppm. Linux's NTP discipline
-	// corrects a machine's frequency by up to 500 ppm, on either side. The leader
-	// slews the cluster clock by up to 500 more.
+	// MaxDrift bounds how much slower the leader's cluster clock may run than this node's
+	// time, as a divisor: 1/500 is 2000 ppm. On either side, Linux's NTP discipline
+	// changes a machine's frequency by up to 500 ppm. The leader also slews the cluster
+	// clock by up to 500 ppm.
 	MaxDrift = 500
 
-	// Beat is the least time between two entries of a window, and the most that
-	// an idle leader lets pass between two entries.
+	// Beat is the least time between two entries of a window, and the longest time
+	// between two entries of an idle leader.
 	Beat = time.Second
 
-	// windowBeats is how many entries, a second or more apart, make a window:
-	// the best of the last two is what counts.
+	// windowBeats is how many entries, at least Beat apart, make a window. The best of
+	// the last two windows counts.
 	windowBeats = 4
 
-	// silence is how long after a leader's last entry the bound goes on sinking.
-	// After that nobody keeps a clock any more that the bound could be ahead of.
+	// silence is how long after a leader's last entry the bound continues to sink. After
+	// that, no node keeps a clock that the bound could be ahead of.
 	silence = int64(10 * time.Second)
 )
 
-// Bound is a lower bound of the clock of the term's leader, in the time of this
-// node's boot. It is immutable.
+// Bound is a lower bound of the clock of the term's leader, in the time since this node's
+// boot. It is immutable.
 //
-// Each entry shows that the leader's clock was at least so much when it came.
-// The best of these bounds is kept, and sinks: by the most that the leader's
-// clock can have run slower than this node's since. Without that, a bound that
-// was once close would stay. A leader that takes over from it would make the
-// cluster's clock jump forward by the drift of the whole term, which grants
-// quota. The best bound is not always the last entry's: entries that a dead
-// leader had sent may come after an outage, and give a lower bound than earlier
-// ones. Where a clock drifts by more than MaxDrift allows, the bound follows
-// within two windows all the same.
+// Each entry shows that the leader's clock was at least so much when the entry came. The
+// best of these bounds is kept. It sinks by the most by which the leader's clock can have
+// run slower than this node's time since. Otherwise a bound that was once close would
+// never loosen. A leader that takes over from it would make the cluster's clock jump
+// forward by the drift of the whole term, and so grant quota.
 //
-// A bound of an earlier leader's clock does not count, however close: the next
-// leader's clock lags that one.
+// The best bound is not always that of the last entry. After an outage, entries that a
+// dead leader has sent may still come, and give a lower bound than earlier entries. If a
+// clock drifts by more than MaxDrift allows, the bound still follows within two windows.
+//
+// A bound of an earlier leader's clock does not count, however close: the next leader's
+// clock is behind it.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one
 	next  sighting // of this window
 	beats int      // in this window
-	beat  int64    // the last of them
-	heard int64    // the last entry
+	beat  int64    // when the last beat was
+	heard int64    // when the last entry came
 	saved bool     // see Saved
 }
 
-// sighting says that the leader's clock was at least clock when this node's was
-// at.
+// sighting says that when this node's time was at, the leader's clock was at least clock.
 type sighting struct{ clock, at int64 }
 
-// At is the bound at a time of this node's boot.
+// At returns the bound at a time since this node's boot.
 func (b *Bound) At(at int64) int64 { return b.of(b.best, at) }
 
-// of returns the clock by a sighting at a time.
+// of returns the bound of a sighting at a time.
 func (b *Bound) of(s sighting, at int64) int64 {
 	sinks := max(0, min(at, b.heard+silence)-s.at)
 	return s.clock + (at - s.at) - sinks/MaxDrift
 }
 
-// Term is the term of the leader by whose clock the bound goes.
+// Term returns the term of the leader whose clock is bounded.
 func (b *Bound) Term() uint64 { return b.term }
 
-// Saved reports whether the bound is of an earlier process on this machine, and
-// nothing has been heard since.
+// Saved reports whether the bound is from an earlier process on this machine, and nothing
+// has been heard since.
 func (b *Bound) Saved() bool { return b.saved }
 
-// Heard returns the bound after an entry of a term, with that clock, has come
-// at a time. b may be nil.
+// Heard returns the bound after an entry with a term and a clock has come at a time. b
+// may be nil.
 func (b *Bound) Heard(term uint64, clock, at int64) *Bound {
 	s := sighting{clock, at}
 	if b == nil || b.saved || term != b.term {

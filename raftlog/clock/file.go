@@ -12,13 +12,13 @@ import (
 	"github.com/headgate-io/headgate/internal/boottime"
 )
 
-// File remembers, across restarts, what the cluster clock was at a moment of
-// this node's other clocks. After a restart of the process alone, the time
-// since boot says how much of it has passed. After one of the machine there are
-// only the wall clock and the others' reports: see Resume.
+// File remembers across restarts what the cluster clock was when this node's other clocks
+// were at saved times. If only the process has restarted, the time since boot says how
+// much time has passed. If the machine has restarted, only the wall clock and the reports
+// of others help: see Resume.
 //
-// The file is not synced: a node that has lost it does not take part in finding
-// the clock.
+// The file is not synced: a node that has lost it does not take part in finding the
+// clock.
 type File struct {
 	path       string
 	wall, boot func() int64
@@ -39,8 +39,8 @@ type Saved struct {
 	Boot   int64  `json:"boot_ns"` // since the boot of that id
 	BootID string `json:"boot_id"`
 
-	// Unset: no node knew how long the cluster was down, and an operator must set
-	// its clock.
+	// Unset is set if no node knew how long the cluster was down. An operator must then
+	// set the clock.
 	Unset bool `json:"unset,omitempty"`
 }
 
@@ -53,13 +53,13 @@ const FileName = "clock.json"
 const (
 	format = 2
 
-	// slack is by how much the difference of two clocks has to change to be
+	// slack is how much the difference of two clocks must change before the file is
 	// written again.
 	slack = int64(time.Millisecond)
 )
 
-// Open reads the file in dir, if there is one. wall is the wall clock in unix
-// ns, the system's if it is nil.
+// Open reads the file in dir, if it exists. wall reads the wall clock in unix ns; nil is
+// the system's.
 func Open(dir string, wall func() int64, log *slog.Logger) (*File, error) {
 	if wall == nil {
 		wall = func() int64 { return time.Now().UnixNano() }
@@ -77,7 +77,7 @@ func Open(dir string, wall func() int64, log *slog.Logger) (*File, error) {
 	}
 	var s Saved
 	if err := json.Unmarshal(b, &s); err != nil || s.Format != format {
-		log.Warn("the saved clock is torn, or of another format, and does not count", "file", c.path, "format", s.Format, "want", format, "error", err)
+		log.Warn("the saved clock is damaged or of another format, and is ignored", "file", c.path, "format", s.Format, "want", format, "error", err)
 		return c, nil
 	}
 	c.saved, c.known = s, true
@@ -94,9 +94,9 @@ func (c *File) Last() (s Saved, ok bool) {
 	return c.saved, c.known
 }
 
-// Bound returns a lower bound of the cluster clock if it was saved in this boot
-// of the machine, else nil. No leader has been heard since the start, so that
-// the bound does not sink.
+// Bound returns a lower bound of the cluster clock if the clock was saved in this boot of
+// the machine, otherwise nil. It does not sink, since no leader has been heard since the
+// start.
 func (c *File) Bound() *Bound {
 	s, ok := c.Last()
 	if !ok || c.bootID == "" || s.BootID != c.bootID || s.Boot > c.boot() {
@@ -106,8 +106,8 @@ func (c *File) Bound() *Bound {
 	return &Bound{term: s.Term, best: at, next: at, heard: s.Boot - silence, saved: true}
 }
 
-// Save remembers that the cluster clock, kept by the leader of a term, is at
-// the given time now, and whether it is unset.
+// Save remembers that the cluster clock, kept by the leader of a term, is at clock now,
+// and whether it is unset.
 func (c *File) Save(clock int64, term uint64, unset bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -2,53 +2,48 @@ package clock
 
 import "time"
 
-// Agreement is how near to each other clocks must be to agree, in ns. It is
-// also what a leader slews.
+// Agreement is how close clocks must be to agree, in ns. A leader slews a gap of up to as
+// much.
 const Agreement = int64(time.Second)
 
-// Report is what a node knows of the cluster clock, for a new leader that has
-// not kept it. Times are in unix ns.
+// Report is what a node knows of the cluster clock, for a new leader that does not know
+// the time itself. Times are in unix ns.
 type Report struct {
-	// Kept: the node has heard a leader since its machine was booted. Now is
-	// then what the cluster clock is at least, by the clock of the leader of
-	// Term.
+	// Kept is set if the node has heard a leader since its machine booted. Now is then a
+	// lower bound of the cluster clock, as the leader of Term keeps it.
 	Kept bool   `json:"kept"`
 	Term uint64 `json:"term,omitempty"`
 	Now  int64  `json:"now,omitempty"`
 
-	// Saved: the node saved the clock when its wall clock was SavedWall and the
-	// cluster clock Offset ahead of it. Wall is its wall clock now.
+	// Saved is set if the node has a saved clock: at its wall time SavedWall, the cluster
+	// clock was Offset ahead of that. Wall is the node's wall clock now.
 	Saved     bool  `json:"saved"`
 	Offset    int64 `json:"offset,omitempty"`
 	SavedWall int64 `json:"saved_wall,omitempty"`
 	Wall      int64 `json:"wall"`
 }
 
-// Later is the report with d more on each clock that runs.
+// Later returns the report after d more has passed on each running clock.
 func (r Report) Later(d int64) Report {
 	r.Now += d
 	r.Wall += d
 	return r
 }
 
-// Resume finds the cluster clock from the reports of the voters that answered,
-// and the last value in the log.
+// Resume finds the cluster clock from the reports of the voters that answered. last is
+// the clock of the last entry in the log.
 //
-//   - If a report has kept the clock of the latest leader that any voter has
-//     heard, that report counts. Of several, the latest time counts: each report
-//     is a lower bound.
-//   - Else all that answered have been booted since, and an hour without power
-//     looks like an hour by which a wall clock was put right. Wall time counts
-//     only by a majority of all voters, within Agreement: their wall clocks
-//     differed equally from the cluster clock when they saved it, and give the
-//     same cluster clock now. So the wall clocks that were right agree, and one
-//     that was wrong, or has been set since, does not count. Of them the
-//     earliest counts.
-//   - The only voter of a cluster has nobody to agree with. Its wall clock
-//     counts if the cluster clock was within Agreement of it, and so had been
-//     slewed to it.
-//   - A clock that was set back does not count: one that is before its saved
-//     value or before the log.
+//   - If voters have kept the clock, those that have heard the latest leader count. Each
+//     report is a lower bound, so the latest time of them counts.
+//   - Otherwise all voters that answered have booted since. For one voter alone, an hour
+//     without power looks like a wall clock that was corrected by an hour. So a majority of
+//     all voters must agree, within Agreement: in the offset that they saved, and in the
+//     cluster clock that their wall clocks give now. A wall clock that was wrong, or was set
+//     since, does not agree with the others. Of those that agree, the earliest time counts.
+//   - A cluster's only voter has no other to agree with. Its wall clock counts if the saved
+//     offset is within Agreement, so that the cluster clock followed the wall clock.
+//   - A wall clock that was set back does not count: it is before its saved value, or gives
+//     a time before last.
 func Resume(reports []Report, voters int, last int64) (clock int64, known bool) {
 	var kept *Report
 	for i := range reports {

@@ -92,7 +92,7 @@ func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	for _, m := range metas {
 		seal, err := os.ReadFile(filepath.Join(s.dir, m.ID, sealFile))
 		if err == nil && string(seal) != sealOf(m) {
-			err = errors.New("it is not what was sealed")
+			err = errors.New("it has changed since it was written")
 		}
 		if err != nil {
 			s.logger.Error("snapshot is left out", "snapshot", m.ID, "error", err)

@@ -101,7 +101,7 @@ func (s *Log) solely(c raft.Configuration) bool {
 
 // errMembership refuses a change of the members that would be in memory only:
 // the node would then have others.
-var errMembership = errors.New("the disk is full, and a change of the members needs it")
+var errMembership = errors.New("the disk is full: make room before you change the members")
 
 // keep takes entries into the tail, if there is one.
 func (s *Log) keep(logs []*raft.Log) (kept bool, err error) {

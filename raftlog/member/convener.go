@@ -280,7 +280,7 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 func foundsNone(answered []presence) (why []error) {
 	for _, p := range answered {
 		if p.Cluster == "" {
-			why = append(why, fmt.Errorf("%v is in no cluster either", p))
+			why = append(why, fmt.Errorf("%v is also in no cluster", p))
 		}
 	}
 	return append(why, errors.New("bootstrap-expect is 0, so this node founds no cluster: start the cluster that it should join, or give all founders the same bootstrap-expect"))
@@ -300,7 +300,7 @@ func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 		c.readySince = now
 	}
 	if wait := time.Duration(before) * takeoverAfter; now.Sub(c.readySince) < wait {
-		return append(failed, fmt.Errorf("%s is to found the cluster", answered[0].ID))
+		return append(failed, fmt.Errorf("waiting for %s to propose the cluster", answered[0].ID))
 	}
 	c.readySince = time.Time{}
 	if err := id.propose(founding{ID: rand.Text(), Proposer: own.ID, Founders: set}); err != nil {

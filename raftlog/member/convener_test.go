@@ -234,7 +234,7 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 		inBubble(t, func(t *testing.T, net *network) {
 			n := net.nodeAt("n0", "n0", 0, four[:2]...)
 			net.runAll(n, net.nodeAt("n1", "n1", 0, four[:2]...))
-			n.says("n1 (n1) is in no cluster either", "bootstrap-expect is 0")
+			n.says("n1 (n1) is also in no cluster", "bootstrap-expect is 0")
 		})
 	})
 	t.Run("undecided", func(t *testing.T) {

@@ -28,14 +28,14 @@ var (
 	ErrCorrupt = errors.New("corrupt data")
 
 	// ErrTwice explains why a node is not taken in.
-	ErrTwice = errors.New("two nodes cannot have one id")
+	ErrTwice = errors.New("two nodes cannot have the same id")
 
 	// ErrRemoved is what a removed node says of itself.
 	ErrRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
 
 	// ErrOtherData is why a node is not heard that looks for data which is
 	// lost.
-	ErrOtherData = errors.New("other data than the one looked for")
+	ErrOtherData = errors.New("this node does not have the data that the peer expects")
 )
 
 // CheckNodeID returns an error unless id is 1 to MaxNodeID printable ASCII

@@ -131,7 +131,7 @@ func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 		i.report(slog.LevelError, "a node of another cluster connects; wipe one of the two, or give it other addresses", from)
 		return ErrOtherCluster
 	case data != i.data:
-		i.report(slog.LevelWarn, "a node looks for data that this one has lost; it is heard after a leader has taken this one in", from)
+		i.report(slog.LevelWarn, "a node expects data that this node has lost; it is refused until a leader has added this node again", from)
 		return ErrOtherData
 	}
 	return nil

@@ -178,7 +178,7 @@ func (p party) refused(s status, theirs versions) error {
 	case statusVersion:
 		return fmt.Errorf("%w: this side speaks %v, the node %v", ErrVersion, p.versions, theirs)
 	case statusNeedsSecret:
-		return fmt.Errorf("%w: the node demands one and this side has none: give both the same peer-secret-file", ErrSecret)
+		return fmt.Errorf("%w: the node requires one and this side has none: give both the same peer-secret-file", ErrSecret)
 	case statusNoSecret:
 		return fmt.Errorf("%w: this side has one and the node has none: give both the same peer-secret-file", ErrSecret)
 	case statusWrongSecret:
@@ -233,7 +233,7 @@ func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, erro
 	case err != nil:
 		return h, err
 	case len(p.secrets) > 0 && !h.secret:
-		return refuse(statusNeedsSecret, fmt.Errorf("%w: this node demands one and the peer has none", ErrSecret))
+		return refuse(statusNeedsSecret, fmt.Errorf("%w: this node requires one and the peer has none", ErrSecret))
 	case len(p.secrets) == 0 && h.secret:
 		return refuse(statusNoSecret, fmt.Errorf("%w: the peer has one and this node has none", ErrSecret))
 	}

@@ -67,7 +67,7 @@ func TestHandshake(t *testing.T) {
 		"the dialler has the next":  {secretsOf(other, mine), secretsOf(mine, other), "", ""},
 		"the dialler is too early":  {secretsOf(other, mine), secretsOf(mine), "the two do not share a secret", "the two do not share a secret"},
 		"another secret":            {secretsOf(other), secretsOf(mine), "the two do not share a secret", "the two do not share a secret"},
-		"only the acceptor's":       {nil, secretsOf(mine), "the node demands one and this side has none", "this node demands one and the peer has none"},
+		"only the acceptor's":       {nil, secretsOf(mine), "the node requires one and this side has none", "this node requires one and the peer has none"},
 		"only the dialler's":        {secretsOf(mine), nil, "this side has one and the node has none", "the peer has one and this node has none"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -262,7 +262,7 @@ func (s *Store) GetUint64(key []byte) (uint64, error) {
 		return 0, err
 	}
 	if len(v) != 8 {
-		return 0, fmt.Errorf("%w: %s is no number", ErrCorrupt, key)
+		return 0, fmt.Errorf("%w: %s is not a number", ErrCorrupt, key)
 	}
 	return le.Uint64(v), nil
 }

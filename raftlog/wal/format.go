@@ -14,7 +14,7 @@ const (
 	magic   = "HGWAL"
 	version = 2
 
-	// sector is the most that a disk writes whole or not at all.
+	// sector is the largest unit that a disk writes whole or not at all.
 	sector = 512
 
 	headerSize      = 40
@@ -28,7 +28,7 @@ const (
 	kindEntries = 1
 	kindBounds  = 2
 
-	// maxFrame bounds what a damaged length can make a node read.
+	// maxFrame bounds what a node reads because of a damaged length.
 	maxFrame = 1 << 30
 )
 
@@ -41,7 +41,7 @@ var (
 type segmentHeader struct {
 	number   uint64
 	nonce    uint64
-	previous uint64 // where the frames of the segment before end, 0 if there was none
+	previous uint64 // end of the frames of the segment before, 0 for none
 }
 
 func (h segmentHeader) append(b []byte) []byte {
@@ -55,8 +55,8 @@ func (h segmentHeader) append(b []byte) []byte {
 	return append(b, 0, 0, 0, 0)
 }
 
-// readSegmentHeader decodes a header whose checksum is right; ok is false for
-// any other. A version is not judged.
+// readSegmentHeader decodes a header. ok is false unless the checksum is right. It does
+// not check the version.
 func readSegmentHeader(b []byte) (h segmentHeader, v byte, ok bool) {
 	if len(b) < headerSize || string(b[:len(magic)]) != magic || le.Uint32(b[32:]) != crc32.Checksum(b[:32], castagnoli) {
 		return segmentHeader{}, 0, false
@@ -64,9 +64,9 @@ func readSegmentHeader(b []byte) (h segmentHeader, v byte, ok bool) {
 	return segmentHeader{number: le.Uint64(b[8:]), nonce: le.Uint64(b[16:]), previous: le.Uint64(b[24:])}, b[len(magic)], true
 }
 
-// pad is what a segment's frames are XORed with: random bytes, from its nonce,
-// that repeat with every sector. Whatever an entry holds, no sector of a frame
-// is all zeros.
+// pad is what a segment's frames are XORed with: random bytes, made from its nonce, that
+// repeat with every sector. So no sector of a frame is all zeros, whatever an entry
+// holds.
 type pad [sector]byte
 
 func newPad(nonce uint64) *pad {
@@ -81,8 +81,7 @@ func newPad(nonce uint64) *pad {
 	return &p
 }
 
-// mask puts the pad on b, which begins at a position of the file, or takes it
-// off.
+// mask applies the pad to b, which begins at a position of the file, or removes it.
 func (p *pad) mask(b []byte, at int64) {
 	for len(b) > 0 {
 		n := subtle.XORBytes(b, b, p[at%sector:])
@@ -96,7 +95,7 @@ func putMark(b *[markSize]byte, end int64, nonce uint64) {
 	le.PutUint32(b[:], seededSum(b[4:], nonce))
 }
 
-// readMark returns the end in a mark, or framesAt if no mark can be read.
+// readMark returns the end in a mark, or framesAt if the mark cannot be read.
 func readMark(b []byte, nonce uint64) int64 {
 	if end := int64(le.Uint64(b[8:])); end > framesAt && le.Uint32(b) == seededSum(b[4:markSize], nonce) {
 		return end
@@ -130,7 +129,7 @@ func seededSum(b []byte, nonce uint64) uint32 {
 	return crc32.Update(crc32.Checksum(seed[:], castagnoli), castagnoli, b)
 }
 
-// readFrame decodes a header; ok is false if it is not one.
+// readFrame decodes a header. ok is false if b does not begin with one.
 func readFrame(b []byte, nonce uint64) (f frame, ok bool) {
 	if len(b) < frameHeaderSize || le.Uint32(b[8:]) == 0 || le.Uint32(b) != seededSum(b[4:frameHeaderSize], nonce) {
 		return frame{}, false
@@ -158,7 +157,7 @@ func appendEntry(b []byte, l *raft.Log) []byte {
 	return b
 }
 
-// entrySize returns the length of the entry at the start of b, or 0 if it is
+// entrySize returns the length of the entry at the start of b, 0 if the entry is
 // incomplete.
 func entrySize(b []byte) int {
 	if len(b) < entryHeaderSize {
@@ -171,8 +170,8 @@ func entrySize(b []byte) int {
 	return n
 }
 
-// readEntry decodes an entry that fills b, except for its index. The log refers
-// to b. ok is false if b is damaged.
+// readEntry decodes the entry that fills b, except for its index. l refers to b. ok is
+// false if b is damaged.
 func readEntry(b []byte, l *raft.Log) (ok bool) {
 	if len(b) == 0 || entrySize(b) != len(b) {
 		return false

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// chunk is how much is filled with zeros ahead of the frames at a time.
+	// chunk is how many bytes of zeros are written in advance at a time.
 	chunk = 1 << 20
 
-	// defaultSegmentSize is how long a segment may become, unless a single
-	// append is longer.
+	// defaultSegmentSize is the largest size of a segment, unless a single append is
+	// larger.
 	defaultSegmentSize = 64 << 20
 
 	// bufferKept is the largest buffer kept from one append to the next.
 	bufferKept = 4 << 20
 
-	// boundsRoom is how much more than its own size an append of entries makes
-	// room for: a deletion needs some, and frees more.
+	// boundsRoom is how much more room than its own size an append of entries makes. A
+	// deletion needs some, and then frees more.
 	boundsRoom = 4 << 10
 
-	// markEvery is how many frames are written from one mark of the synced end
-	// to the next. A mark is one more block for the sync that follows.
+	// markEvery is how many frames are written between two marks of the synced end. A
+	// mark is one more block for the next sync.
 	markEvery = 64
 )
 
@@ -36,8 +36,8 @@ var (
 	ErrCorrupt = errors.New("damaged log")
 	ErrVersion = errors.New("log of another format")
 
-	// ErrNoRoom is returned when the file system is full. Nothing has been
-	// written that counts, and the log may be used as before.
+	// ErrNoRoom is returned when the file system is full. Nothing has been stored, and
+	// the log may still be used.
 	ErrNoRoom = errors.New("no room for the log")
 	errClosed = errors.New("log is closed")
 )
@@ -52,12 +52,12 @@ type Options struct {
 	// It must exist.
 	Dir string
 
-	// Stable remembers the last segment and where its frames end, as of the
-	// last opening or, after a close, exactly. So what is lost is missed. It is
-	// used until Close has returned.
+	// Stable remembers the last segment and the end of its frames: exactly after a close,
+	// otherwise as of the last opening. So a loss is noticed. It is used until Close has
+	// returned.
 	Stable raft.StableStore
 
-	// NoSync leaves writing to the operating system.
+	// NoSync leaves it to the operating system when data reaches the disk.
 	NoSync bool
 
 	// SegmentSize is 64 MiB when 0.
@@ -68,15 +68,14 @@ type Options struct {
 	syncDir func(string) error
 }
 
-// Log is a raft.LogStore. After a failed write, other than ErrNoRoom, it refuses
-// all further ones: nobody knows what is on the disk.
+// Log is a raft.LogStore. After a failed write, other than ErrNoRoom, it refuses all
+// further writes, since it cannot know what is on the disk.
 type Log struct {
 	opts    Options
 	sync    func(*os.File) error
 	syncDir func(string) error
 
-	// write serialises Write, Sync and DeleteRange; it guards what follows up
-	// to failed.
+	// write serialises Write, Sync and DeleteRange. It guards the fields down to failed.
 	write    sync.Mutex
 	buf      []byte
 	unsynced bool // the last frame is not synced
@@ -87,7 +86,7 @@ type Log struct {
 	// remove serialises the removal of files, oldest first.
 	remove sync.Mutex
 
-	// mu guards what follows. The segments' end and room belong to write.
+	// mu guards the fields below. The segments' end and room belong to write.
 	mu       sync.RWMutex
 	segments []*segment // the last one is written to; changed with write held too
 	first    uint64
@@ -96,7 +95,7 @@ type Log struct {
 
 var _ raft.LogStore = (*Log)(nil)
 
-// active returns the segment being written. Must be called with write held.
+// active returns the segment that is written to. write must be held.
 func (l *Log) active() *segment { return l.segments[len(l.segments)-1] }
 
 // FirstIndex implements raft.LogStore.
@@ -119,8 +118,8 @@ func (l *Log) LastIndex() (uint64, error) {
 	return l.next - 1, nil
 }
 
-// GetLog implements raft.LogStore. The error is raft.ErrLogNotFound for an
-// index outside the log, and ErrCorrupt for an entry that has changed on disk.
+// GetLog implements raft.LogStore. It returns raft.ErrLogNotFound for an index outside
+// the log, and ErrCorrupt for an entry that has changed on disk.
 func (l *Log) GetLog(index uint64, out *raft.Log) error {
 	l.mu.RLock()
 	defer l.mu.RUnlock()
@@ -150,13 +149,13 @@ func (l *Log) GetLog(index uint64, out *raft.Log) error {
 // StoreLog implements raft.LogStore.
 func (l *Log) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
 
-// StoreLogs implements raft.LogStore. The entries must follow each other and
-// the last one stored.
+// StoreLogs implements raft.LogStore. The entries must follow the last one stored, and
+// each other.
 func (l *Log) StoreLogs(logs []*raft.Log) error { return l.store(logs, true) }
 
-// Write is StoreLogs without the sync: the entries may be read, and survive a
-// crash of the process. They survive one of the machine once Sync, or the next
-// append or deletion, which syncs first, has returned without an error.
+// Write is StoreLogs without the sync. The entries can be read, and survive a crash of
+// the process. They survive a crash of the machine after Sync, or after the next append
+// or deletion, which syncs first.
 func (l *Log) Write(logs []*raft.Log) error { return l.store(logs, false) }
 
 // Sync makes what Write has written durable. Appends and deletions wait for it.
@@ -166,7 +165,7 @@ func (l *Log) Sync() error {
 	return l.syncLast()
 }
 
-// syncLast makes the last frame durable. Must be called with write held.
+// syncLast makes the last frame durable. write must be held.
 func (l *Log) syncLast() error {
 	if l.failed != nil || !l.unsynced {
 		return l.failed
@@ -179,7 +178,7 @@ func (l *Log) syncLast() error {
 	return nil
 }
 
-// store is StoreLogs, or without the sync Write.
+// store is StoreLogs, or Write without the sync.
 func (l *Log) store(logs []*raft.Log, sync bool) error {
 	if len(logs) == 0 {
 		return nil
@@ -204,7 +203,7 @@ func (l *Log) store(logs []*raft.Log, sync bool) error {
 		positions[i] = position{uint32(off), uint32(len(b) - off)}
 	}
 	if len(b) > maxFrame {
-		return fmt.Errorf("append of %d bytes", len(b))
+		return fmt.Errorf("an append of %d bytes is above the maximum of %d", len(b), maxFrame)
 	}
 	at, err := l.append(frame{kind: kindEntries, length: len(b) - frameHeaderSize, a: logs[0].Index, b: uint64(len(logs))}, b)
 	if err == nil && sync {
@@ -222,7 +221,7 @@ func (l *Log) store(logs []*raft.Log, sync bool) error {
 	return nil
 }
 
-// stored adds entries to the index of s. Must be called with mu held.
+// stored adds entries to the index of s. mu must be held.
 func (l *Log) stored(s *segment, first uint64, positions []position) {
 	if l.first == l.next {
 		l.first, l.next = first, first
@@ -234,8 +233,8 @@ func (l *Log) stored(s *segment, first uint64, positions []position) {
 	l.next += uint64(len(positions))
 }
 
-// fail remembers an error after which nobody knows what is on the disk, and
-// returns it. Must be called with write held.
+// fail remembers an error after which the content of the disk is unknown, and returns it.
+// write must be held.
 func (l *Log) fail(err error) error {
 	if !errors.Is(err, ErrNoRoom) {
 		l.failed = err
@@ -243,9 +242,9 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// append writes a frame, whose header is still missing from b, and returns
-// where it begins. The frame before is synced by then: only the last one can be
-// incomplete after a crash. Must be called with write held.
+// append writes a frame, after it has put the frame's header into b, and returns where
+// the frame begins. It first syncs the frame before, so that only the last frame can be
+// incomplete after a crash. write must be held.
 func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if err := l.syncLast(); err != nil {
 		return 0, err
@@ -285,8 +284,8 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	return at, nil
 }
 
-// noRoom returns ErrNoRoom if a full file system has refused zeros, or a new
-// file, before a frame: the frame is not begun.
+// noRoom returns ErrNoRoom if a full file system has refused zeros or a new file. The
+// frame was then not begun.
 func noRoom(err error) error {
 	if diskspace.Full(err) {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
@@ -294,8 +293,8 @@ func noRoom(err error) error {
 	return err
 }
 
-// mark writes down that the frames up to now are synced. It takes part in the
-// next sync. Must be called with write held.
+// mark records that the frames up to now are synced. The next sync includes it. write
+// must be held.
 func (l *Log) mark(s *segment) error {
 	var b [markSize]byte
 	putMark(&b, s.end, s.header.nonce)
@@ -304,7 +303,7 @@ func (l *Log) mark(s *segment) error {
 	return err
 }
 
-// rotate begins the next segment. Must be called with write held.
+// rotate begins the next segment. write must be held.
 func (l *Log) rotate() (*segment, error) {
 	previous := l.active()
 	s, err := l.createSegment(previous.header.number+1, uint64(previous.end))
@@ -322,8 +321,8 @@ func (l *Log) rotate() (*segment, error) {
 	return s, nil
 }
 
-// DeleteRange implements raft.LogStore. The range must reach the beginning or
-// the end of the log. Deleted entries do not come back after a crash.
+// DeleteRange implements raft.LogStore. The range must include the first or the last
+// entry. Deleted entries do not come back after a crash.
 func (l *Log) DeleteRange(low, high uint64) error {
 	if err := l.cut(low, high); err != nil {
 		return err
@@ -362,8 +361,8 @@ func (l *Log) cut(low, high uint64) error {
 	return nil
 }
 
-// bound reduces the log to the entries from first up to, and without, next.
-// Must be called with mu held.
+// bound reduces the log to the entries from first up to, but not including, next. mu must
+// be held.
 func (l *Log) bound(first, next uint64) {
 	if l.first == l.next {
 		return
@@ -401,8 +400,8 @@ func (l *Log) removeUnused() error {
 	}
 }
 
-// dropUnused closes the first segment and takes it off the list, if it holds no
-// entry of the log; else it returns nil.
+// dropUnused closes the first segment and removes it from the list if it holds no entry
+// of the log. Otherwise it returns nil.
 func (l *Log) dropUnused() (*segment, error) {
 	l.write.Lock()
 	defer l.write.Unlock()
@@ -416,8 +415,8 @@ func (l *Log) dropUnused() (*segment, error) {
 	return s, s.file.Close()
 }
 
-// Close closes the files. It waits for the write in progress, syncs the last
-// one, and writes down that the log ends there.
+// Close closes the files. It waits for the write in progress, syncs the last frame, and
+// records that the log ends there.
 func (l *Log) Close() error {
 	l.write.Lock()
 	defer l.write.Unlock()

@@ -12,19 +12,19 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// endKey is the key in the stable store of the log's end.
+// endKey is the key of the log's end in the stable store.
 var endKey = []byte("headgate-log-end")
 
 // logEnd is what the stable store knows of the log's end.
 type logEnd struct {
 	number uint64 // of the last segment, 0 if there never was one
-	at     int64  // where its frames end, or more follow
+	at     int64  // end of its frames; unless closed, more may follow
 	closed bool   // nothing follows
 }
 
-// remember makes a segment the last one, whose frames go on from where they end
-// now, or, closed, do not. Nothing is written to a segment before it is
-// remembered.
+// remember records that a segment is the last one, and where its frames end. Unless
+// closed is set, more may follow. A segment is remembered before anything is written to
+// it.
 func (l *Log) remember(s *segment, closed bool) error {
 	b := le.AppendUint64(le.AppendUint64(nil, s.header.number), uint64(s.end))
 	if closed {
@@ -42,13 +42,13 @@ func remembered(s raft.StableStore) (e logEnd, err error) {
 	case err != nil:
 		return logEnd{}, err
 	case len(b) < 16:
-		return logEnd{}, fmt.Errorf("%w: its end is kept in %d bytes", ErrCorrupt, len(b))
+		return logEnd{}, fmt.Errorf("%w: its stored end has only %d bytes", ErrCorrupt, len(b))
 	}
 	return logEnd{le.Uint64(b), int64(le.Uint64(b[8:])), len(b) > 16}, nil
 }
 
-// Open opens or creates a log and verifies all of it. The caller sees to it
-// that nobody else has it open.
+// Open opens or creates a log and verifies all of it. The caller must ensure that nobody
+// else has the log open.
 func Open(opts Options) (*Log, error) {
 	if opts.SegmentSize == 0 {
 		opts.SegmentSize = defaultSegmentSize
@@ -92,7 +92,7 @@ func (l *Log) open() error {
 		}
 	}
 	if n := len(numbers); n > 0 && numbers[n-1] == last+1 {
-		// A crash before it was remembered: nothing has been written to it.
+		// The node crashed before it remembered this segment, which is empty.
 		if err := removeEmpty(fileName(dir, last+1), last+1); err != nil {
 			return err
 		}
@@ -102,7 +102,7 @@ func (l *Log) open() error {
 	case last == 0 && n == 0:
 		return l.begin()
 	case last == 0:
-		return corrupt(fileName(dir, numbers[n-1]), 0, "the store of term and vote does not know it")
+		return corrupt(fileName(dir, numbers[n-1]), 0, "the store of term and vote has no record of it")
 	case n == 0 || numbers[n-1] != last:
 		return corrupt(fileName(dir, last), 0, "the file is missing")
 	}
@@ -128,7 +128,7 @@ func list(dir string) ([]uint64, error) {
 		}
 		n, err := strconv.ParseUint(digits, 16, 64)
 		if err != nil || filepath.Base(fileName(dir, n)) != e.Name() {
-			return nil, corrupt(filepath.Join(dir, e.Name()), 0, "no name of a log file")
+			return nil, corrupt(filepath.Join(dir, e.Name()), 0, "not the name of a log file")
 		}
 		numbers = append(numbers, n)
 	}
@@ -159,7 +159,7 @@ func removeEmpty(path string, number uint64) error {
 			return err
 		}
 		if torn || s.end > framesAt {
-			return corrupt(path, framesAt, "the store of term and vote does not know it")
+			return corrupt(path, framesAt, "the store of term and vote has no record of it")
 		}
 	}
 	return os.Remove(path)
@@ -188,13 +188,13 @@ func (l *Log) load(number uint64, known logEnd) error {
 	switch {
 	case number != known.number:
 		if torn {
-			return corrupt(s.path, s.end, "and there are segments behind")
+			return corrupt(s.path, s.end, "but more segments follow")
 		}
 		return nil
 	case s.end < known.at:
-		return corrupt(s.path, s.end, fmt.Sprintf("it ends here, and went up to %d", known.at))
+		return corrupt(s.path, s.end, fmt.Sprintf("it ends here, but once went up to %d", known.at))
 	case known.closed && (torn || s.end > known.at):
-		return corrupt(s.path, known.at, "it was closed here, and something follows")
+		return corrupt(s.path, known.at, "it was closed here, but something follows")
 	}
 	if err := l.settle(s, lastFrame); err != nil {
 		return err
@@ -202,11 +202,10 @@ func (l *Log) load(number uint64, known logEnd) error {
 	return l.remember(s, false)
 }
 
-// settle makes the last segment durable as it was read, with zeros after its
-// frames. From now on, frames count that a killed process had written and not
-// synced. That can be the last frame only. It is written again first: after a
-// failed sync the system may hold its pages as clean, show them, and never
-// write them.
+// settle makes the last segment durable as it was read, with zeros after its frames. A
+// killed process may have written the last frame without a sync; that frame counts from
+// now on. It is written again first: after a failed sync, the system may treat its pages
+// as clean, and never write them.
 func (l *Log) settle(s *segment, lastFrame int64) error {
 	b := make([]byte, s.end-lastFrame)
 	if _, err := s.file.ReadAt(b, lastFrame); err != nil {
@@ -221,7 +220,7 @@ func (l *Log) settle(s *segment, lastFrame int64) error {
 	return l.sync(s.file)
 }
 
-// replay takes a frame into the index.
+// replay adds a frame to the index.
 func (l *Log) replay(s *segment, f frame, payload []byte, at int64) error {
 	switch f.kind {
 	case kindEntries:

@@ -33,8 +33,8 @@ func fileName(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("log-%016x", number))
 }
 
-// createSegment makes an empty segment durable. A file of the name, left by a
-// crash in the middle of this, is replaced.
+// createSegment makes an empty segment durable. It replaces a file of the same name,
+// which a crash during an earlier creation has left.
 func (l *Log) createSegment(number, previous uint64) (s *segment, err error) {
 	path := fileName(l.opts.Dir, number)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -44,7 +44,7 @@ func (l *Log) createSegment(number, previous uint64) (s *segment, err error) {
 	defer func() {
 		if err != nil {
 			f.Close()
-			os.Remove(path) // what little room it has taken on a full disk
+			os.Remove(path) // free its room on a full disk
 		}
 	}()
 	var nonce [8]byte
@@ -66,8 +66,8 @@ func newSegment(f *os.File, path string, h segmentHeader, size int64) *segment {
 	return &segment{file: f, path: path, header: h, pad: newPad(h.nonce), end: framesAt, room: size}
 }
 
-// reserve makes room for n more bytes of frames, and for the header of a frame
-// after them: zeros, synced.
+// reserve makes room for n more bytes of frames, and for the header of one more frame:
+// zeros, synced.
 func (s *segment) reserve(n int64, sync func(*os.File) error) error {
 	need := s.end + n + frameHeaderSize
 	if need <= s.room {
@@ -79,7 +79,7 @@ func (s *segment) reserve(n int64, sync func(*os.File) error) error {
 		err = sync(s.file)
 	}
 	if err != nil {
-		_ = s.file.Truncate(s.room) // what little room there was on a full disk; zeros more do no harm
+		_ = s.file.Truncate(s.room) // free the room on a full disk; more zeros do no harm
 		return err
 	}
 	s.room = room
@@ -99,8 +99,8 @@ func writeZeros(f *os.File, from, to int64) error {
 
 var zeros [chunk]byte
 
-// openSegment reads the header of a segment, of any if number is 0. fresh is
-// true, and the segment nil, when its creation was not finished.
+// openSegment reads the header of a segment. number 0 accepts any number. fresh is true,
+// and the segment nil, if the creation of the segment was not finished.
 func openSegment(path string, number uint64) (s *segment, fresh bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -132,9 +132,9 @@ func openSegment(path string, number uint64) (s *segment, fresh bool, err error)
 	return newSegment(f, path, h, info.Size()), false, nil
 }
 
-// scan reads the frames, verifies them and hands each to use with where its
-// payload begins. torn reports that a write broke off after the last frame;
-// anything else there that is not a frame is an error.
+// scan reads and verifies the frames. It calls use with each, and with where the payload
+// begins. torn is set if a write broke off after the last frame. Anything else after it
+// is an error.
 func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn bool, err error) {
 	data := make([]byte, s.room)
 	if _, err := s.file.ReadAt(data, 0); err != nil {
@@ -168,7 +168,7 @@ func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn 
 		return false, err
 	}
 	if end := readMark(data[markAt:], s.header.nonce); s.end < end {
-		return false, corrupt(s.path, s.end, fmt.Sprintf("it ends here, and was synced up to %d", end))
+		return false, corrupt(s.path, s.end, fmt.Sprintf("it ends here, but was synced up to %d", end))
 	}
 	return torn, nil
 }
@@ -177,7 +177,7 @@ func (s *segment) tooShort() error {
 	return corrupt(s.path, s.end, "it is shorter than what was written to it")
 }
 
-// frameAt reads the header of a frame; ok is false if it is not one.
+// frameAt reads the header of a frame. ok is false if there is none.
 func (s *segment) frameAt(data []byte, at int64) (f frame, ok bool) {
 	var b [frameHeaderSize]byte
 	copy(b[:], data[at:])
@@ -185,8 +185,8 @@ func (s *segment) frameAt(data []byte, at int64) (f frame, ok bool) {
 	return readFrame(b[:], s.header.nonce)
 }
 
-// judge says what follows the last whole frame: nothing; one write that broke
-// off (torn), of which whole sectors are still zeros; or damage.
+// judge says what follows the last whole frame: nothing, a torn write of which whole
+// sectors are still zeros, or damage.
 func (s *segment) judge(data []byte) (torn bool, err error) {
 	if allZero(data[s.end:]) {
 		return false, nil
@@ -196,14 +196,14 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 			continue
 		}
 		if _, ok := s.frameAt(data, at); ok {
-			return false, corrupt(s.path, s.end, fmt.Sprintf("and there is a good frame behind, at %d", at))
+			return false, corrupt(s.path, s.end, fmt.Sprintf("but a good frame follows at %d", at))
 		}
 	}
 	next := min(s.end/sector*sector+sector, s.room) // a file that was cut short ends anywhere
 	f, ok := s.frameAt(data, s.end)
 	if !ok {
-		// Its header was not written, in whole or from the next sector on, so
-		// that its length is not known.
+		// The frame's header, or its part from the next sector on, was not written. So
+		// the frame's length is unknown.
 		if allZero(data[s.end:next]) || s.end+frameHeaderSize > next && allZero(data[next:min(next+sector, s.room)]) {
 			return true, nil
 		}
@@ -211,7 +211,7 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 	}
 	end := s.end + int64(f.size())
 	if !allZero(data[end:]) {
-		return false, corrupt(s.path, end, "something is written behind an incomplete frame")
+		return false, corrupt(s.path, end, "something follows an incomplete frame")
 	}
 	for from := s.end; from < end; from, next = next, next+sector {
 		if allZero(data[from:min(next, end)]) {
@@ -221,7 +221,7 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 	return false, corrupt(s.path, s.end, "the last frame is damaged, and no part of it is missing")
 }
 
-// whole reports whether the payload is all that its frame says.
+// whole reports whether the payload is that of its frame.
 func whole(f frame, payload []byte) bool {
 	if f.kind != kindEntries {
 		return true

@@ -5,8 +5,8 @@ import (
 	"syscall"
 )
 
-// syncData makes the content of f durable. Its times, which every write
-// changes, need not be.
+// syncData makes the content of f durable. It may leave out the file's times, which every
+// write changes.
 func syncData(f *os.File) error {
 	for {
 		err := syscall.Fdatasync(int(f.Fd()))

@@ -97,7 +97,7 @@ func TestExplainOfACalendar(t *testing.T) {
 	require.NotContains(t, x, "period")
 	require.NotContains(t, x, "align")
 
-	r.Is("RL.OVERRIDE SET p LIMIT month RATE 9/day t a", "-ERR all rates of a limit with a calendar have one period: this one is of a day, another of a month")
+	r.Is("RL.OVERRIDE SET p LIMIT month RATE 9/day t a", "-ERR all rates of a limit with a calendar must have the same period: this one is of a day, another of a month")
 	r.Is("RL.OVERRIDE SET p LIMIT month RATE 20/month t a", "OK")
 	r.Is("RL.OVERRIDE SET p SCALE 50%", "OK")
 	r.At(2 * time.Second)
@@ -106,7 +106,7 @@ func TestExplainOfACalendar(t *testing.T) {
 	require.Contains(t, rig.Format(r.Do("RL.POLICY", "SET", "p", "DRYRUN", `{limits: {month: {by: t, rate: 3/month, calendar: {zone: UTC, at: 06:00}}, s: {rate: 5/s}}}`)),
 		"p: limits.month: live counters: 2, over: 0")
 	require.Contains(t, rig.Format(r.Parse(r.Raw("RL.POLICY", "SET", "p", `{limits: {month: {by: t, rate: 10/month, calendar: UTC}, s: {rate: 5/s}}}`))),
-		"policy 'p': limit 'month' counts by the month of UTC at 06:00, not the month of UTC: that takes CHANGE reset, or another id")
+		"policy 'p': limit 'month' counts by the month of UTC at 06:00, not the month of UTC: use CHANGE reset, or another id")
 }
 
 // A quota is stopped, or lifted, by an edit of its rate, and counts on afterwards.
@@ -134,5 +134,5 @@ func TestARateOfNoPeriodKeepsTheCount(t *testing.T) {
 	r.Allows("p t b", "day", "day=19")
 	day("blocked")
 	require.Contains(t, rig.Format(r.Parse(r.Raw("RL.POLICY", "SET", "p", `{limits: {day: {by: t, rate: 10/month, calendar: UTC, count: all}, s: {rate: 100/s}}}`))),
-		"policy 'p': limit 'day' counts by the day of UTC, not the month of UTC: that takes CHANGE reset, or another id")
+		"policy 'p': limit 'day' counts by the day of UTC, not the month of UTC: use CHANGE reset, or another id")
 }

@@ -305,7 +305,7 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 	}
 	require.Contains(t, r.Raw("RL.CHECK", "p", "key", "b"), "allowed")
 	r.SetPolicy("d", "{descriptors: []}")
-	require.Equal(t, "-ERR policy 'd' has descriptors: ask it by RL.DESCRIPTORS\r\n", r.Raw("RL.CHECK", "d", "key", "b"))
+	require.Equal(t, "-ERR policy 'd' has descriptors: ask it with RL.DESCRIPTORS\r\n", r.Raw("RL.CHECK", "d", "key", "b"))
 }
 
 // Transactions and scripts ask too, as one step of theirs; a script that only reads

@@ -55,7 +55,7 @@ func TestHoldOfTokens(t *testing.T) {
 
 	r.Advance(80 * time.Second)
 	h4 := r.Held("llm key k tokens 3000 TTL 5s")
-	r.Is("RL.COMMIT "+h4+" tokens many", "-ERR attribute 'tokens' is a cost: it must be a whole number from 0 to 4611686018427387903")
+	r.Is("RL.COMMIT "+h4+" tokens many", "-ERR attribute 'tokens' is a cost: its value must be a whole number from 0 to 4611686018427387903")
 	r.Advance(6 * time.Second)
 	r.Ends(h4)
 	r.Allows("llm key k tokens 0 PEEK", "rpm", "tpm=6000")

@@ -103,7 +103,7 @@ func TestPolicyOfCosts(t *testing.T) {
 	r.Allows("gql app a shop s points 798 op mutation", "points", "points=0 writes=19")
 	c = r.Allows("gql app a shop s op mutation", "writes", "writes=18")
 	require.EqualValues(t, 1, c.Applied, "a call without the attribute that has the cost is not one of the limit's")
-	r.Is("RL.CHECK gql app a shop s points many", "-ERR attribute 'points' is a cost: it must be a whole number from 0 to 4611686018427387903")
+	r.Is("RL.CHECK gql app a shop s points many", "-ERR attribute 'points' is a cost: its value must be a whole number from 0 to 4611686018427387903")
 }
 
 // A login by address and by user; the user's limit is an exact log.
@@ -173,7 +173,7 @@ func TestSoftAndShadowLimitsOfAPolicy(t *testing.T) {
 // A cost that is none, or too large, is an error of limits that are enforced only.
 func TestCostErrorsOfPolicies(t *testing.T) {
 	r := rig.New(t, engine.Config{})
-	const overflow = "-ERR COST may be 4611686018427387903 at most"
+	const overflow = "-ERR COST must be at most 4611686018427387903"
 	r.SetPolicy("m", `{limits: {a: {cost: 4611686018427387903, rate: 5/d, mode: shadow}, b: {cost: 3, rate: 5/d, mode: soft},
 		c: {cost: 4611686018427387903, rate: 7/d, mode: soft}, d: {cost: tok, rate: 5/d, mode: shadow}, e: {rate: 9/d}}}`)
 	c := r.Allows("m COST 2", "e", "a=5 b=0 e=7")
@@ -192,7 +192,7 @@ func TestCostErrorsOfPolicies(t *testing.T) {
 	r.SetPolicy("n", `{limits: {a: {cost: 4611686018427387903, rate: 5/d}, b: {cost: tok, rate: 5/d}}}`)
 	r.Is("RL.CHECK n COST 2", "-ERR COST of limit 'a' is above 4611686018427387903")
 	r.SetPolicy("n", `{limits: {b: {cost: tok, rate: 5/d}}}`)
-	r.Is("RL.CHECK n tok many", "-ERR attribute 'tok' is a cost: it must be a whole number from 0 to 4611686018427387903")
+	r.Is("RL.CHECK n tok many", "-ERR attribute 'tok' is a cost: its value must be a whole number from 0 to 4611686018427387903")
 	r.Is("RL.CHECK n COST 4611686018427387904", overflow)
 	require.Zero(t, r.Check("n COST 4611686018427387903").Applied)
 }
@@ -340,7 +340,7 @@ func TestAnotherAlgorithmTakesAReset(t *testing.T) {
 		fixed  = `{limits: {a: {by: u, algorithm: fixed, rate: 10/365d}}}`
 		token  = `{limits: {a: {by: u, rate: 10/365d}}}`
 		other  = `{limits: {b: {by: u, rate: 10/365d}}}`
-		refuse = "-ERR policy 'p': limit 'a' counts by fixed, not token: that takes CHANGE reset, or another id"
+		refuse = "-ERR policy 'p': limit 'a' counts by fixed, not token: use CHANGE reset, or another id"
 	)
 	for _, detour := range [][]string{nil, {"DEL", "p"}, {"SET", "p", other}, {"LOAD", "policies: {p: " + other + "}"}} {
 		r := rig.New(t, engine.Config{})

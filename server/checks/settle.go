@@ -203,7 +203,7 @@ func (c *committed) cost(l *reservation.Held) (cost int64, ok bool, err error) {
 		}
 		cost, ok := policy.ParseCost(c.values[i])
 		if !ok {
-			return 0, false, badCall{fmt.Errorf("attribute '%s' is a cost: it must be a whole number from 0 to %d", name, policy.MaxUnits)}
+			return 0, false, badCall{fmt.Errorf("attribute '%s' is a cost: its value must be a whole number from 0 to %d", name, policy.MaxUnits)}
 		}
 		return cost, true, nil
 	}

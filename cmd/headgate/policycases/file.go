@@ -80,7 +80,7 @@ func (r *reader) mapping(n *yaml.Node, what string, known keys) error {
 		case read == nil:
 			return r.fail(key, "unknown key %q in %s, use %s", key.Value, what, strings.Join(slices.Sorted(maps.Keys(known)), ", "))
 		case seen[key.Value]:
-			return r.fail(key, "%q is there twice", key.Value)
+			return r.fail(key, "%q is given twice", key.Value)
 		}
 		seen[key.Value] = true
 		if err := read(value); err != nil {

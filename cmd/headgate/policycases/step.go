@@ -152,7 +152,7 @@ func (r *reader) attributes(to *[]policy.Pair) func(n *yaml.Node) error {
 				return err
 			}
 			if seen[p.Name] {
-				return r.fail(n.Content[i], "%q is there twice", p.Name)
+				return r.fail(n.Content[i], "%q is given twice", p.Name)
 			}
 			seen[p.Name] = true
 			*to = slices.DeleteFunc(*to, func(old policy.Pair) bool { return old.Name == p.Name })
