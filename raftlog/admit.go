@@ -11,9 +11,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// join takes in a node that asks for it, or for which an operator asks. It may
-// be known already, with its address changed, or its data lost. It must answer
-// at its address, and its data must not be another cluster's.
+// join adds a node that asks to join, or that an operator names. The node may already be
+// a member that has a new address, or has lost its data. It must answer at its address,
+// and must not hold data of another cluster.
 func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
@@ -30,8 +30,8 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, full := g.DiskFull(); full {
 		return ErrDiskFull
 	}
-	// A node that is taken in can read what is written from now on: the level
-	// stands still meanwhile.
+	// An added node must be able to read what is written from now on. So the level does
+	// not change meanwhile.
 	if !g.admission.acquire(ctx) {
 		return ctx.Err()
 	}
@@ -76,11 +76,11 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	return g.readdress(ctx, s, m.Addr)
 }
 
-// inviteTimeout bounds the wait for the answer of a node that is taken in.
+// inviteTimeout bounds the wait for the answer of a node that is being added.
 const inviteTimeout = 2 * time.Second
 
-// invite tells an empty node which cluster it is about to join. Before that it
-// hears no leader.
+// invite tells an empty node which cluster it is about to join. Until then it ignores
+// every leader.
 func (g *Group) invite(ctx context.Context, m memberArgs) error {
 	ctx, cancel := context.WithTimeout(ctx, inviteTimeout)
 	defer cancel()
@@ -90,15 +90,15 @@ func (g *Group) invite(ctx context.Context, m memberArgs) error {
 	return nil
 }
 
-// adoptArgs are the arguments of the operation by which a leader takes a node
-// into its cluster.
+// adoptArgs are the arguments of the operation by which a leader adds a node to its
+// cluster.
 type adoptArgs struct {
 	ID      string `json:"id"` // of the node
 	Cluster string `json:"cluster"`
 }
 
-// adopted makes this node, which holds nothing, part of the cluster whose
-// leader takes it in.
+// adopted makes this node, which holds nothing, part of the cluster of the calling
+// leader.
 func (g *Group) adopted(raw json.RawMessage) error {
 	var args adoptArgs
 	if err := json.Unmarshal(raw, &args); err != nil {
@@ -112,8 +112,7 @@ func (g *Group) adopted(raw json.RawMessage) error {
 	return err
 }
 
-// statusAt asks the node at an address for its status, and fails if another
-// node answers.
+// statusAt asks the node at an address for its status. It fails if another node answers.
 func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
 	defer cancel()
@@ -127,10 +126,10 @@ func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 	return s, nil
 }
 
-// readmit makes a node that has lost its data begin again, as a nonvoter at
-// addr. It first removes the former member: the node does not know what that
-// one voted and acknowledged. If the leader fails in between, the node asks to
-// join. Must be called with admission held.
+// readmit makes a node that has lost its data begin again, as a nonvoter at addr. It
+// first removes the former member, since the node does not know what it voted and
+// acknowledged. If the leader fails in between, the node asks to join. admission must be
+// held.
 func (g *Group) readmit(ctx context.Context, was raft.Server, id raft.ServerID, addr string) error {
 	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", member.NodeOf(id))
 	servers, index := g.configuration()

@@ -25,122 +25,118 @@ type Timeouts struct {
 	Lease     time.Duration // silence of a majority after which a leader steps down
 }
 
-// Heartbeats wait for a follower's disk writes (see DESIGN.md), so the timeouts
-// must stay well above a slow fsync.
+// Heartbeats wait for a follower's disk writes (see DESIGN.md), so the timeouts must be
+// well above a slow fsync.
 var (
-	// Fast is for machines in one data center with decent disks: a new leader
-	// about 1.0 s (p90 1.3 s) after a crash.
+	// Fast is for machines in one data center with decent disks: after a crash, a new
+	// leader serves in about 1.0 s (p90 1.3 s).
 	Fast = Timeouts{Heartbeat: 500 * time.Millisecond, Election: 500 * time.Millisecond, Lease: 250 * time.Millisecond}
 
-	// Slow is for slow disks and long distances: a new leader about 2.0 s (p90
-	// 2.5 s) after a crash.
+	// Slow is for slow disks and long distances: after a crash, a new leader serves in
+	// about 2.0 s (p90 2.5 s).
 	Slow = Timeouts{Heartbeat: time.Second, Election: time.Second, Lease: 500 * time.Millisecond}
 )
 
 // Handler answers a control request of a peer: see Config.Handlers.
 type Handler func(ctx context.Context, args json.RawMessage) (any, error)
 
-// Config configures a Group. NodeID, DataDir, Mux and Fatal are required;
-// Recover needs the first two only.
+// Config configures a Group. NodeID, DataDir, Mux and Fatal are required; Recover needs
+// only the first two.
 type Config struct {
 	// GroupID distinguishes the groups of a process, on the wire and on disk.
 	GroupID uint32
 
-	// NodeID names this node for ever: at most 64 bytes. A node that lost its
-	// data may come back under its name; its old vote is then withdrawn first.
+	// NodeID names this node for ever: at most 64 bytes. A node that has lost its data
+	// may come back under its name; its old vote is then withdrawn first.
 	NodeID string
 
-	// DataDir holds the group's files, in a directory of its own named after
-	// the group.
+	// DataDir holds the group's files, in a directory named after the group.
 	DataDir string
 
-	// Mux carries the peer connections. It is the caller's to close, after the
-	// group.
+	// Mux carries the peer connections. The caller closes it, after the group.
 	Mux *peer.Mux
 
-	// Advertise is the address under which peers reach this node; the mux's own
-	// when empty.
+	// Advertise is the address under which peers reach this node; if empty, it is the
+	// mux's own.
 	Advertise string
 
-	// BootstrapExpect is how many voters found a new cluster. 0 means 1 if Join
-	// is empty; with Join it means that this node never founds one. It is
-	// ignored once the node has state, so the same value serves first start,
-	// restart and growth.
+	// BootstrapExpect is how many voters found a new cluster. 0 means 1 if Join is empty;
+	// with Join, it means that this node never founds a cluster. It is ignored once the
+	// node has state, so the same value is right for first start, restart and growth.
 	BootstrapExpect int
 
 	// Join lists peers' addresses; the node's own may be among them.
 	Join []string
 
 	// Nonvoter makes the node a spare: it follows, but is not promoted to voter
-	// by itself.
+	// automatically.
 	Nonvoter bool
 
-	// Features are the feature levels that this build can read and write, the
-	// first being level 1: what each permits. A level that a release has had
-	// never changes. One level with the oldest formats when empty.
+	// Features are the feature levels that this build can read and write, level 1 first,
+	// and what each permits. A level of a release never changes. If empty, there is one
+	// level with the oldest formats.
 	Features []Formats
 
-	// Meta is what this node sends its peers about itself, such as its addresses
-	// for clients: see Member. Group.SetMeta replaces it.
+	// Meta is what this node tells its peers about itself, such as its addresses for
+	// clients: see Member. Group.SetMeta replaces it.
 	Meta map[string]string
 
 	// Timeouts is Fast when zero.
 	Timeouts Timeouts
 
-	// Ledger is shared with the machine. It may be nil for a machine that is never
-	// cut, as in Recover.
+	// Ledger is shared with the machine. It may be nil for a machine that makes no cuts,
+	// as in Recover.
 	Ledger *ledger.Ledger
 
-	// Pace is the least time between two cuts: 0 cuts as soon as Raft has
-	// accepted the batch before. At most 20 ms. A cut that somebody waits for
-	// (Ledger.Flush) goes ahead of it.
+	// Pace is the least time between two cuts, at most 20 ms. With 0, the next cut is
+	// made as soon as Raft has accepted the batch before. A cut that somebody waits for
+	// (Ledger.Flush) does not wait for the pace.
 	Pace time.Duration
 
 	// MaxEntry bounds one log entry, header included; 256 KiB when 0.
 	MaxEntry int
 
-	// NoSync leaves log writes to the operating system: they survive a crash of
-	// the process, not of the machine. After a power loss the node must be
-	// wiped and joined again.
+	// NoSync leaves log writes to the operating system: they survive a crash of the
+	// process, but not of the machine. After a power loss the node must be wiped and
+	// joined again.
 	NoSync bool
 
-	// SnapshotEntries and SnapshotBytes are how much log is written before the
-	// next snapshot. Entries are looked at every two to four minutes, bytes every
-	// second. When 0 they are 65536 entries and 256 MiB.
+	// SnapshotEntries and SnapshotBytes are how much log is written before the next
+	// snapshot. The entries are checked every two to four minutes, the bytes every
+	// second. 0 means 65536 entries and 256 MiB.
 	SnapshotEntries uint64
 	SnapshotBytes   int64
 
-	// PromoteAfter is how long a joined node must have kept up before it gets a
-	// vote; 10 s when 0.
+	// PromoteAfter is how long a joined node must have kept up before it gets a vote; 0
+	// is 10 s.
 	PromoteAfter time.Duration
 
-	// StallTimeout bounds the age of a serving leader's oldest uncommitted batch:
-	// after it the leader hands over, or, if it cannot, stops. It also bounds a
-	// log write on any node, which then stops. When 0 it is 10 s.
+	// StallTimeout bounds the age of a serving leader's oldest uncommitted batch. After
+	// it, the leader hands over, or stops if it cannot. It also bounds a log write on any
+	// node, which then stops. 0 is 10 s.
 	StallTimeout time.Duration
 
-	// OnLeader is called after the known leader has changed; id and addr are
-	// empty while none is known. Calls are serial. It may call the group.
+	// OnLeader is called after the known leader has changed; id and addr are empty while
+	// no leader is known. Calls are serial. It may call the group.
 	OnLeader func(id, addr string)
 
-	// Handlers answer control requests, by name, in place of the group if it
-	// knows them too: see Group.Call.
+	// Handlers answer control requests, by name: see Group.Call. They take precedence
+	// over the group's own operations.
 	Handlers map[string]Handler
 
-	// Fatal is called once, on a goroutine of its own, when the node cannot go
-	// on. The group has then deposed itself, applies nothing more, and no
-	// longer takes part in the cluster: exit, or Close it and Open it again.
+	// Fatal is called once, on a goroutine of its own, when the node cannot continue. The
+	// group has then deposed itself, applies nothing more, and takes no part in the
+	// cluster. Exit, or call Close and then Open again.
 	Fatal func(error)
 
 	// Logger is slog.Default when nil.
 	Logger *slog.Logger
-	// Audit receives a line for each change of the cluster that is asked for; nil is
-	// Logger.
+	// Audit receives a line for each requested change of the cluster; nil is Logger.
 	Audit *slog.Logger
 
 	// wrapLog lets tests put a failing disk under the log.
 	wrapLog func(raft.LogStore) raft.LogStore
-	// trailing is trailingBytes, and less in tests.
+	// trailing is trailingBytes, or less in tests.
 	trailing int64
 
 	// wall lets tests set the wall clock, in unix ns.
@@ -160,26 +156,25 @@ const (
 	maxPace     = 20 * time.Millisecond
 	minMaxEntry = 1 << 10
 
-	// One batch is cut and not committed at a time: what is decided meanwhile
-	// waits in memory and makes the next batch larger. Each batch costs every disk
-	// a write and a sync, and every node its wake-ups, however small it is. With
-	// more in flight, batches are smaller and more numerous. Two in flight gave
-	// 0.6 to 1.0 of the rate of sync decisions (three nodes on one disk, 50
-	// connections, pipeline 16).
+	// At most one batch is cut and not yet committed. What is decided meanwhile waits in
+	// memory, and makes the next batch larger. Each batch, however small, costs every
+	// disk a write and a sync, and wakes up every node. With two in flight, batches are
+	// smaller and more numerous. That gave 0.6 to 1.0 of the rate of sync decisions
+	// (three nodes on one disk, 50 connections, pipeline 16).
 	maxInflightBatches = 1
 	maxInflightBytes   = 8 << 20
 
-	// snapshotInterval is how often Raft looks whether the log has the entries
-	// for a snapshot: it waits between one and two.
+	// snapshotInterval is how often Raft checks whether the log has enough entries for a
+	// snapshot. It waits for one to two intervals.
 	snapshotInterval = 120 * time.Second
 
-	// tickInterval is how long the cluster clock in the log may stand still on
-	// an idle leader.
+	// tickInterval is how long the cluster clock in the log may stand still on an idle
+	// leader.
 	tickInterval = clock.Beat
 )
 
-// withDefaults returns c with its zero values replaced, or an error that names
-// the wrong field.
+// withDefaults returns c with defaults for its zero values, or an error that names the
+// wrong field.
 func (c Config) withDefaults() (Config, error) {
 	if err := member.CheckNodeID(c.NodeID); err != nil {
 		return c, err

@@ -14,12 +14,12 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// A control connection carries requests and answers in turn, each a JSON object
-// after its length in 4 bytes. Fields that a side does not know are ignored.
+// A control connection carries requests and answers in turn: a length in 4 bytes, then a
+// JSON object. Unknown fields are ignored.
 const (
 	maxFrame = 1 << 20
 
-	// controlIdle is how long a control connection may stay without a request.
+	// controlIdle is how long a control connection may be open without a request.
 	controlIdle = 30 * time.Second
 
 	// controlTimeout bounds the execution of a request; a transfer or a
@@ -44,8 +44,8 @@ type response struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
-// The group's own operations. Those in leaderOps are passed on, once, when
-// asked of a follower.
+// The group's own operations. A follower passes those in leaderOps on to the leader,
+// once.
 const (
 	opStatus   = "status"
 	opFound    = "found"
@@ -56,8 +56,8 @@ const (
 	opPromote  = "promote"
 )
 
-// OpTransfer is the request to hand leadership over; its argument is {"id": the
-// next leader's, empty for any}.
+// OpTransfer asks to hand leadership over. Its argument is {"id": the next leader, empty
+// for any}.
 const OpTransfer = "transfer"
 
 var leaderOps = map[string]bool{opJoin: true, opRemove: true, opPromote: true, OpTransfer: true}
@@ -80,19 +80,19 @@ type removeArgs struct {
 
 // snapshotArgs are the arguments of a question about a snapshot.
 type snapshotArgs struct {
-	Run int64 `json:"run,omitempty"` // 0 starts one, or is about the one that is being written
+	Run int64 `json:"run,omitempty"` // 0 starts a snapshot, or joins the one being written
 }
 
-// Caller sends control requests to nodes of a group, also from a process that
-// is not part of it. The zero Group id is a group like any other.
+// Caller sends control requests to nodes of a group. It also works in a process that is
+// not a node. The zero Group is a valid group.
 type Caller struct {
 	// Dial opens a control connection, for example with Dialer.Open.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// Call asks the node at addr to execute op and decodes its result, unless
-// result is nil. Errors of the far side come back as text, ErrNotLeader,
-// ErrQuorum, ErrSilent and ErrUnknownOp as themselves.
+// Call asks the node at addr to execute op and decodes its result, unless result is nil.
+// Errors of the far side come back as text, except for ErrNotLeader, ErrQuorum, ErrSilent
+// and ErrUnknownOp.
 func (c Caller) Call(ctx context.Context, addr, op string, args, result any) error {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -110,7 +110,7 @@ func (c Caller) forward(ctx context.Context, addr, op string, args, result any) 
 	return c.do(ctx, addr, request{Op: op, Args: raw, Forwarded: true}, result)
 }
 
-// farError is an error of the far side that callers can compare, in its words.
+// farError is an error of the far side, in its words, that callers can test for.
 type farError struct {
 	is   error
 	text string
@@ -124,7 +124,7 @@ func (c Caller) do(ctx context.Context, addr string, req request, result any) er
 	var op *net.OpError
 	switch {
 	case errors.As(err, &op) && op.Op == "dial":
-		return err // nothing was reached; it names the address
+		return err // no node was reached; err names the address
 	case errors.Is(err, peer.ErrSecret), errors.Is(err, peer.ErrVersion), errors.Is(err, peer.ErrNotServed), errors.Is(err, peer.ErrTooMany):
 		return fmt.Errorf("%s: %w", addr, err)
 	case err != nil:
@@ -163,8 +163,8 @@ func (c Caller) Status(ctx context.Context, addr string) (Status, error) {
 	return s, c.Call(ctx, addr, opStatus, nil, &s)
 }
 
-// Remove asks any node of the cluster to take a member out, as Group.Remove
-// does; it passes the request to the leader.
+// Remove asks any node of the cluster to remove a member, as Group.Remove does. The node
+// passes the request on to the leader.
 func (c Caller) Remove(ctx context.Context, addr, id string, force bool) (done Removal, err error) {
 	return done, c.Call(ctx, addr, opRemove, removeArgs{id, force}, &done)
 }
@@ -174,22 +174,20 @@ func (c Caller) Promote(ctx context.Context, addr, id string) error {
 	return c.Call(ctx, addr, opPromote, memberArgs{ID: id}, nil)
 }
 
-// Transfer asks any node of the cluster that member id should lead; an empty id
-// leaves the choice to the leader.
+// Transfer asks any node of the cluster to hand leadership to member id. If id is empty,
+// the leader chooses.
 func (c Caller) Transfer(ctx context.Context, addr, id string) error {
 	return c.Call(ctx, addr, OpTransfer, memberArgs{ID: id}, nil)
 }
 
-// Join asks the cluster that the node at addr belongs to, to take in node id,
-// reachable at nodeAddr.
+// Join asks the cluster of the node at addr to add node id, reachable at nodeAddr.
 func (c Caller) Join(ctx context.Context, addr, id, nodeAddr string) error {
 	return c.Call(ctx, addr, opJoin, memberArgs{ID: id, Addr: nodeAddr}, nil)
 }
 
-// Snapshot returns the state of the snapshot that the node at addr is writing.
-// If run is 0 and none is being written, it starts one. It returns after some
-// seconds at most, whether the snapshot is done or not: ask again with its
-// SnapshotRun.Run.
+// Snapshot returns the state of the snapshot that the node at addr is writing. If run is
+// 0 and none is being written, it starts one. It returns within a few seconds, even if
+// the snapshot is not done: ask again with its SnapshotRun.Run.
 func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s SnapshotRun, err error) {
 	return s, c.Call(ctx, addr, opSnapshot, snapshotArgs{run}, &s)
 }
@@ -207,8 +205,8 @@ func (g *Group) Call(ctx context.Context, addr, op string, args, result any) err
 	return g.Caller().Call(ctx, addr, op, args, result)
 }
 
-// serveControl answers control connections until ctx ends. Close closes them
-// along with the listener.
+// serveControl answers control connections until ctx ends. Close closes them with the
+// listener.
 func (g *Group) serveControl(ctx context.Context) {
 	for {
 		c, err := g.control.Accept()
@@ -246,7 +244,7 @@ func (g *Group) serveConn(ctx context.Context, c net.Conn) {
 // answer executes a request, or passes it to the leader.
 func (g *Group) answer(ctx context.Context, req request) response {
 	result, err := g.execute(ctx, req)
-	// A node that has been removed speaks for nobody.
+	// A node that has been removed passes nothing on.
 	if errors.Is(err, ErrNotLeader) && leaderOps[req.Op] && !req.Forwarded && !g.removed() {
 		if _, addr := g.Leader(); addr != "" && addr != g.cfg.Advertise {
 			req.Forwarded = true

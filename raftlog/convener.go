@@ -14,7 +14,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// strangerInterval is between two messages about a peer of another cluster.
+// strangerInterval is the time between two messages about a peer of another cluster.
 const strangerInterval = 10 * time.Second
 
 // convenerNode is the group as the convener sees it.
@@ -25,8 +25,8 @@ var _ member.Node = convenerNode{}
 // Identity implements member.Node.
 func (n convenerNode) Identity() *member.Identity { return n.g.cur.Load().id }
 
-// Settled implements member.Node: it reports whether the node is a member under
-// the address it advertises, or has nobody to ask.
+// Settled implements member.Node. It reports whether the node is a member under the
+// address that it advertises, or has no other node to ask.
 func (n convenerNode) Settled() bool {
 	servers, _ := n.g.configuration()
 	s, ok := findServer(servers, n.g.cfg.NodeID)
@@ -51,13 +51,12 @@ func (n convenerNode) Join(ctx context.Context, addr string) error {
 func (n convenerNode) Bootstrap(ctx context.Context, members raft.Configuration) error {
 	err := await(ctx, func() raft.Future { return n.g.raft().BootstrapCluster(members) })
 	if errors.Is(err, raft.ErrCantBootstrap) {
-		return nil // it has, in an attempt that seemed to fail
+		return nil // an attempt that seemed to fail has begun it
 	}
 	return err
 }
 
-// convene makes the node part of a cluster, and then looks for peers that
-// belong to another cluster.
+// convene makes the node part of a cluster. Then it looks for peers of another cluster.
 func (g *Group) convene(ctx context.Context) {
 	if g.convener.Run(ctx) {
 		g.lookAtPeers(ctx)
@@ -73,9 +72,9 @@ func (g *Group) greeted(raw json.RawMessage) (a member.Answer, err error) {
 	return g.convener.Answer(args)
 }
 
-// lookAtPeers reports which addresses of Config.Join belong to another cluster,
-// until each has answered. A node that was started alone, before it knew its
-// peers, has founded its own cluster and does not join theirs.
+// lookAtPeers reports which addresses of Config.Join belong to another cluster, until
+// each has answered. A node that was first started without its peers has founded its own
+// cluster, and does not join theirs.
 func (g *Group) lookAtPeers(ctx context.Context) {
 	t := time.NewTicker(strangerInterval)
 	defer t.Stop()

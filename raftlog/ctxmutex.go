@@ -2,11 +2,10 @@ package raftlog
 
 import "context"
 
-// ctxMutex is a mutex whose holder may be waited for with a context. It is made
-// with capacity 1.
+// ctxMutex is a mutex that can be waited for with a context. Make it with capacity 1.
 type ctxMutex chan struct{}
 
-// acquire locks the mutex; it reports false if ctx ends before.
+// acquire locks the mutex. It returns false if ctx ends first.
 func (m ctxMutex) acquire(ctx context.Context) bool {
 	select {
 	case m <- struct{}{}:

@@ -7,12 +7,12 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// The first byte of every log entry is a version: see Formats. A node that
-// meets one which it does not know stops: skipping an entry would make its
-// state differ from its peers' without anybody noticing.
+// The first byte of every log entry is a version: see Formats. A node stops at a version
+// that it does not know. If it skipped the entry, its state would silently differ from
+// its peers'.
 const (
-	entryOldest = 2 // that this build reads
-	entryNewest = 2 // that it reads, and writes where the level permits it
+	entryOldest = 2 // oldest version that this build reads
+	entryNewest = 2 // newest version that it reads; it writes it if the level permits
 )
 
 // maxHeader bounds the encoded header: version, six uvarints, a node id with
@@ -78,8 +78,8 @@ func decodeEntry(b []byte) (header, []byte, error) {
 	return h, d.b, nil
 }
 
-// decoder reads the primitive values of entries and snapshot headers; the first
-// error sticks.
+// decoder reads the primitive values of entries and snapshot headers. It keeps the first
+// error.
 type decoder struct {
 	b   []byte
 	err error

@@ -10,12 +10,12 @@ import (
 
 // These errors are returned by calls on a Group.
 var (
-	// ErrNotLeader is returned when the call needs the serving leader and this
-	// node is not it. Nothing was executed.
+	// ErrNotLeader is returned if the call needs the serving leader and this node is not
+	// the leader. Nothing was executed.
 	ErrNotLeader = errors.New("not the leader")
 
-	// ErrNoAnswer is returned by a Caller when the far end of a connection does
-	// not answer as a node does.
+	// ErrNoAnswer is returned by a Caller if the far end of a connection does not answer
+	// like a node.
 	ErrNoAnswer = errors.New("no answer")
 
 	// ErrClosed is returned once Close has begun.
@@ -24,16 +24,15 @@ var (
 	// ErrUnknownMember is returned when a node id is not part of the cluster.
 	ErrUnknownMember = errors.New("unknown member")
 
-	// ErrOtherCluster is returned to a node whose data belongs to another
-	// cluster. It has to be wiped before it can join.
+	// ErrOtherCluster is returned to a node with data of another cluster. Wipe the data
+	// before the node can join.
 	ErrOtherCluster = member.ErrOtherCluster
 
-	// ErrQuorum is returned by Remove when the voters that it leaves do not
-	// answer in sufficient number.
+	// ErrQuorum is returned by Remove if too few of the remaining voters answer.
 	ErrQuorum = errors.New("the removal would lose the majority")
 
-	// ErrSilent is returned by a join when the node that is to be taken in does
-	// not answer at its address.
+	// ErrSilent is returned by a join if the node to be added does not answer at its
+	// address.
 	ErrSilent = errors.New("the node does not answer")
 
 	// ErrUnknownOp is returned by a Caller when the node does not know the
@@ -52,9 +51,8 @@ var (
 	// version this build does not know.
 	ErrVersion = errors.New("unknown format version")
 
-	// ErrLevel is returned when the cluster's feature level is above the levels
-	// that this build supports. A node of such a build that wants to join gets it
-	// too.
+	// ErrLevel is returned if the cluster's feature level is above the levels that this
+	// build supports. It is also returned to a node of such a build that wants to join.
 	ErrLevel = errors.New("feature level of the cluster is too high")
 
 	// ErrCorrupt is returned when a log entry or a snapshot header cannot be
@@ -72,25 +70,24 @@ var (
 	// another id.
 	ErrOtherNode = member.ErrOtherNode
 
-	// ErrSetBack is reported to Config.Fatal when a peer remembers that this node
-	// held more than it does. Its data directory is an older copy, or its disk has
-	// lost acknowledged data.
+	// ErrSetBack is reported to Config.Fatal if a peer remembers that this node held more
+	// than it does now. The data directory is an older copy, or the disk has lost
+	// acknowledged data.
 	ErrSetBack = errors.New("data directory is older than what this node has acknowledged")
 
-	// ErrDataGone is reported to Config.Fatal when the data directory of a running
-	// node has been deleted or replaced: what the node writes would be lost.
+	// ErrDataGone is reported to Config.Fatal if the data directory was deleted or
+	// replaced while the node runs: its writes would be lost.
 	ErrDataGone = errors.New("the data directory has been deleted or replaced while this node runs")
 
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.
 	ErrDisk = disk.ErrDisk
 
-	// ErrDiskFull is returned to a node that wants to join a single node whose
-	// disk is full: that node keeps its decisions in memory only.
+	// ErrDiskFull is returned to a node that wants to join a single node whose disk is
+	// full. That single node keeps its decisions in memory only.
 	ErrDiskFull = errors.New("the disk of the only member is full: make room there first")
 
-	// ErrStalled is reported to Config.Fatal when a log write hangs, or when a
-	// leader's oldest batch stays uncommitted and leadership cannot be handed
-	// over.
+	// ErrStalled is reported to Config.Fatal if a log write hangs. It is also reported if
+	// a leader's oldest batch stays uncommitted and leadership cannot be handed over.
 	ErrStalled = errors.New("replication is stalled")
 
 	// ErrInvariant is reported to Config.Fatal when the replicated log
@@ -98,8 +95,8 @@ var (
 	ErrInvariant = errors.New("replication invariant violated")
 )
 
-// formatError says that a build that knows the versions from oldest to newest
-// cannot read data of another version.
+// formatError is the error for data of another version than oldest to newest, which this
+// build knows.
 func formatError(what string, got, oldest, newest byte) error {
 	advice := "upgrade this node"
 	if got < oldest {

@@ -17,19 +17,18 @@ import (
 // Formats are the versions in which nodes write at a feature level.
 type Formats struct {
 	Entry    byte // of log entries
-	Snapshot byte // of snapshots, without what is the machine's
+	Snapshot byte // of snapshots, without the machine's part
 }
 
-// A cluster has a feature level, which says what its nodes may write. It is
-// part of the log, where an entry raises it, and of every snapshot. It is never
-// lowered. The leader raises it when every member, voter or nonvoter, has just
-// answered that its build can read the next one. So no node meets a format that
-// it cannot read, under any leader, and a member that is down holds the level
-// back. A node whose build cannot read the level neither starts on the
-// cluster's data nor is taken in.
+// A cluster has a feature level, which says what its nodes may write. The level is part
+// of every snapshot, and of the log, where an entry raises it. It is never lowered. The
+// leader raises it after every member, voter or nonvoter, has just answered that its
+// build can read the next level. So no node meets a format that it cannot read, under any
+// leader. A member that is down holds the level back. A node whose build cannot read the
+// level does not start on the cluster's data, and cannot join.
 //
-// Levels are numbered from 1, with which every cluster begins. Config.Features
-// lists the levels of a build.
+// Levels are numbered from 1, the level of every new cluster. Config.Features lists the
+// levels of a build.
 
 // firstLevel is the level of a new cluster.
 const firstLevel = 1
@@ -37,8 +36,7 @@ const firstLevel = 1
 // firstFormats are the levels of a build without Config.Features.
 var firstFormats = []Formats{{Entry: entryOldest, Snapshot: snapshotOldest}}
 
-// levelKey is where the stable store keeps the highest level that the node has
-// seen.
+// levelKey is the key of the highest level that the node has seen, in the stable store.
 var levelKey = []byte("headgate-feature-level")
 
 // checkFeatures returns an error unless a build can read its own levels.
@@ -51,18 +49,17 @@ func checkFeatures(features []Formats) error {
 	return nil
 }
 
-// supports is the highest level that the build can read.
+// supports returns the highest level that the build can read.
 func (c *Config) supports() uint32 { return uint32(len(c.Features)) }
 
-// levelError says that a build cannot be part of a cluster.
+// levelError is the error of a build that cannot be part of the cluster.
 func levelError(level, supported uint32) error {
 	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node, or wipe its data if a build from before the first release wrote it", ErrLevel, level, supported)
 }
 
-// openLevel makes the fsm keep its level in values, and begin with the level
-// that is kept there. The log has reached that level: its formats are known
-// before the log is replayed, and without a leader. It returns an error for a
-// level that the build cannot read.
+// openLevel makes the fsm keep its level in values, and begin with the level stored
+// there. The log has reached that level. So its formats are known without a leader,
+// before the log is replayed. It returns an error for a level that the build cannot read.
 func (f *fsm) openLevel(values raft.StableStore) error {
 	seen, err := seenLevel(values)
 	if err != nil {
@@ -86,8 +83,8 @@ func seenLevel(values raft.StableStore) (uint32, error) {
 	return uint32(level), nil
 }
 
-// noteLevel remembers that the node has seen a level, so that a build which
-// cannot read it does not even start.
+// noteLevel records that the node has seen a level, so that a build that cannot read it
+// does not start.
 func noteLevel(values raft.StableStore, level uint32) error {
 	seen, err := seenLevel(values)
 	if err != nil || seen >= level {
@@ -99,8 +96,8 @@ func noteLevel(values raft.StableStore, level uint32) error {
 	return nil
 }
 
-// raise raises the level as far as all members can read it, if this node
-// serves. It holds the admission of nodes meanwhile.
+// raise raises the level as far as all members can read it, if this node serves.
+// Meanwhile it holds the admission of nodes.
 func (g *Group) raise(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
 		return
@@ -116,7 +113,7 @@ func (g *Group) raise(ctx context.Context) {
 		return
 	}
 	defer g.admission.release()
-	// An earlier answer may be from before a restart with an older build.
+	// An earlier answer may date from before a restart with an older build.
 	goal := g.askSupported(ctx)
 	if goal <= level {
 		return
@@ -125,7 +122,7 @@ func (g *Group) raise(ctx context.Context) {
 	g.fsm.raise(goal)
 }
 
-// readable is the highest level that all members can read; 0 if one of them is
+// readable returns the highest level that all members can read. It is 0 if a member is
 // down or has lost its data.
 func (s *Status) readable() uint32 {
 	least := s.Supports
@@ -139,14 +136,14 @@ func (s *Status) readable() uint32 {
 	return least
 }
 
-// Rising reports whether the level is about to rise: all members can read a higher one,
-// or some member has not been asked yet.
+// Rising reports whether the level may be about to rise: all members can read a higher
+// level, or some member has not been asked yet.
 func (g *Group) Rising() bool {
 	s := g.Status()
 	return s.Level < s.Supports && (s.readable() > s.Level || g.peers.unasked())
 }
 
-// unasked reports whether there is a member that has not been asked anything yet.
+// unasked reports whether some member has not been asked anything yet.
 func (p *peers) unasked() bool {
 	servers, _ := p.g.configuration()
 	p.mu.Lock()
@@ -156,8 +153,8 @@ func (p *peers) unasked() bool {
 	})
 }
 
-// askSupported asks all members for the highest level that they can read, and
-// returns the least of them; 0 unless all have answered.
+// askSupported asks all members for the highest level that they can read, and returns the
+// lowest answer. It returns 0 unless all have answered.
 func (g *Group) askSupported(ctx context.Context) uint32 {
 	servers, _ := g.configuration()
 	answers := make([]uint32, len(servers))
@@ -180,7 +177,7 @@ func (g *Group) askSupported(ctx context.Context) uint32 {
 	return slices.Min(answers)
 }
 
-// supports returns what a member said last.
+// supports returns the last answer of a member.
 func (p *peers) supports(id raft.ServerID) uint32 {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -190,8 +187,8 @@ func (p *peers) supports(id raft.ServerID) uint32 {
 	return 0
 }
 
-// admits returns an error for a node whose build cannot read what this cluster
-// writes, or is about to. The caller holds the admission.
+// admits returns an error for a node whose build cannot read what this cluster writes or
+// is about to write. The caller must hold admission.
 func (g *Group) admits(s *Status) error {
 	if level := g.fsm.promised(); s.Supports < level {
 		return fmt.Errorf("%w: it is %d, and %s supports levels up to %d; upgrade that node", ErrLevel, level, s.NodeID, s.Supports)
@@ -220,18 +217,19 @@ func (s *Status) setFeatures(level, supports uint32) {
 	}
 }
 
-// HeldBack says why the feature level is not the newest that a member can read.
+// HeldBack says why the feature level is below the newest level that some member can
+// read.
 type HeldBack struct {
 	ID  string `json:"id"`
 	Why string `json:"why"`
 }
 
-// String is a clause: "n3 is down".
+// String returns a clause such as "n3 is down".
 func (h HeldBack) String() string { return h.ID + " " + h.Why }
 
-// The fsm's part: which level is reached follows from the log.
+// The fsm's part: the log determines which level is reached.
 
-// raise proposes a level with the next batch, and those after it until one is
+// raise proposes a level with the next batch, and with those after it until a batch is
 // committed, while this node serves.
 func (f *fsm) raise(level uint32) {
 	f.mu.Lock()
@@ -243,25 +241,23 @@ func (f *fsm) raise(level uint32) {
 	f.ledger.Ring()
 }
 
-// promised is the level that the cluster has, or that this leader may have
-// proposed.
+// promised returns the cluster's level, or the level that this leader may have proposed.
 func (f *fsm) promised() uint32 {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return max(f.cursor.level, f.wanted)
 }
 
-// nextLevel is the level that the next batch carries, and whether that raises
-// the cluster's. Must be called with mu held.
+// nextLevel returns the level of the next batch, and whether it is a higher one. mu must
+// be held.
 func (f *fsm) nextLevel() (level uint32, raises bool) {
 	return max(f.cursor.level, f.wanted), f.wanted > f.cursor.level
 }
 
-// formats are what the level reached permits. Must be called with mu held.
+// formats returns what the present level permits. mu must be held.
 func (f *fsm) formats() Formats { return f.features[f.cursor.level-1] }
 
-// reach takes a level over that an entry, a snapshot or the disk has, unless the
-// fsm has it already. Must be called with mu held.
+// reach takes over the level of an entry, a snapshot or the disk. mu must be held.
 func (f *fsm) reach(level uint32) error {
 	if level <= f.cursor.level {
 		return nil
@@ -274,9 +270,9 @@ func (f *fsm) reach(level uint32) error {
 	}
 	f.cursor.level = level
 	f.machine.Permit(level)
-	f.level.Store(level) // others see it when it is permitted
+	f.level.Store(level) // others see it once it is permitted
 	return nil
 }
 
-// errNoLevel is returned for a snapshot that names no level.
+// errNoLevel is returned for a snapshot without a level.
 var errNoLevel = errors.New("it has no feature level")

@@ -14,20 +14,21 @@ import (
 	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
-// fsm is what Raft sees of the machine. It decides which entries count,
-// assembles batches from their parts, and puts everything that happens to the
-// machine into one order.
+// fsm is what Raft sees of the machine. It decides which entries count, assembles batches
+// from their parts, and orders all calls of the machine.
 //
-// Which entries count follows from the log alone, so that every node and every
-// replay agrees:
+// The log alone determines which entries count, so every node and every replay agrees:
 //
-//  1. An entry counts only if the term in its header is the term Raft stored it
-//     in. A leader that lost and regained leadership may have had a batch on
-//     its way: it decided that batch on a state that no longer exists.
-//  2. Within a term, parts and batches count only in unbroken order, from batch
-//     1 part 0 on.
-//  3. A batch counts when its last part does. A later term's first entry drops
-//     an incomplete one.
+// 1. An entry counts only if the term in its header is the term in which Raft stored it.
+// A
+//
+//	leader that lost leadership and regained it may still have had a batch under way. It
+//	decided that batch on a state that no longer exists.
+//
+// 2. Within a term, parts and batches count only in unbroken order, from batch 1 part 0
+// on. 3. A batch counts when its last part does. The first entry of a later term drops an
+//
+//	incomplete batch.
 type fsm struct {
 	machine  Machine
 	group    uint32
@@ -35,25 +36,25 @@ type fsm struct {
 	log      *slog.Logger
 	fatal    func(error) // does not block and may be called with mu held
 	ledger   *ledger.Ledger
-	observe  func()       // told after a change of serving; does not block, called with mu held
+	observe  func()       // called with mu held after a change of serving; does not block
 	retune   func()       // called before a snapshot
-	resumed  func() int64 // the clock to go on from where no leader has been heard since the start
+	resumed  func() int64 // the clock to continue from if no leader has been heard since the start
 	now      func() int64 // boottime.Now
 	features []Formats
 
-	// noteLevel remembers a level that the node has seen, before it acts on it.
-	// Called with mu held.
+	// noteLevel stores a level that the node has seen, before the node acts on it. It is
+	// called with mu held.
 	noteLevel func(level uint32) error
 
-	// arrived reports when a new entry came, and restored the last entry of a
+	// arrived returns when a new entry came. restored returns the last entry of a
 	// snapshot that is being restored.
 	arrived  func(index uint64) (at int64, ok bool)
 	restored func() (index uint64)
 
-	// Fields that others read without waiting for the machine; written with mu
+	// Fields that others read without waiting for the machine. They are written with mu
 	// held.
 	serving atomic.Uint64 // term being served, 0 = none
-	last    atomic.Uint64 // last entry that the machine has; some never reach the fsm
+	last    atomic.Uint64 // last entry that the machine has; some entries never reach the fsm
 	fenced  atomic.Uint64 // entries dropped by rules 1 and 2
 	clock   atomic.Int64  // cursor.clock
 	bound   atomic.Pointer[clock.Bound]
@@ -61,20 +62,17 @@ type fsm struct {
 
 	membership atomic.Uint64 // index of the last committed membership
 
-	// mu serialises every call of the machine except Now; it guards what
-	// follows.
+	// mu serialises every call of the machine except Now. It guards the fields below.
 	mu     sync.Mutex
-	served uint64 // highest term ever served: a term is served once
-	failed error  // the machine is not to be touched any more
+	served uint64 // highest term ever served; no term is served twice
+	failed error  // set: the machine must not be called any more
 	wanted uint32 // level that this node, serving, proposes; 0 = none
 
-	// cursor is the position in the stream of batches. It is part of a
-	// snapshot.
+	// cursor is the position in the stream of batches. Snapshots include it.
 	cursor cursor
 }
 
-// cursor says which batch is expected next and holds the parts of an incomplete
-// one.
+// cursor says which batch is expected next, and holds the parts of an incomplete batch.
 type cursor struct {
 	term  uint64
 	batch uint64   // last complete batch of the term
@@ -106,9 +104,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return nil
 }
 
-// ApplyBatch implements raft.BatchingFSM. It also receives configuration
-// entries, which lets Raft advance the index a snapshot may be taken at on an
-// otherwise idle cluster.
+// ApplyBatch implements raft.BatchingFSM. It also receives configuration entries. So Raft
+// can advance the index of the next snapshot on an otherwise idle cluster.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -118,7 +115,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	return make([]any, len(logs))
 }
 
-// entry handles one committed entry. Must be called with mu held.
+// entry handles one committed entry. mu must be held.
 func (f *fsm) entry(l *raft.Log) {
 	if f.failed != nil {
 		return
@@ -129,7 +126,7 @@ func (f *fsm) entry(l *raft.Log) {
 			f.fail(fmt.Errorf("%w: entry %d of term %d after the barrier of term %d", ErrInvariant, l.Index, l.Term, term))
 			return
 		}
-		// A later leader's entry can overtake the news that leadership is lost.
+		// A later leader's entry can come before the news that leadership is lost.
 		f.depose()
 	}
 	if l.Type == raft.LogConfiguration {
@@ -149,7 +146,7 @@ func (f *fsm) entry(l *raft.Log) {
 	f.accept(l, h, payload)
 }
 
-// accept applies rules 1 to 3. Must be called with mu held.
+// accept applies rules 1 to 3. mu must be held.
 func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	if h.term != l.Term {
 		f.drop(l, h, "decided in another term")
@@ -212,7 +209,7 @@ func (f *fsm) drop(l *raft.Log, h header, why string) {
 	f.log.Warn("log entry dropped on all nodes", "index", l.Index, "term", l.Term, "from", h.node, "decided_in", h.term, "batch", h.batch, "part", h.part, "reason", why)
 }
 
-// fail ends the use of the machine. Must be called with mu held.
+// fail ends the use of the machine. mu must be held.
 func (f *fsm) fail(err error) {
 	if f.failed != nil {
 		return
@@ -222,8 +219,7 @@ func (f *fsm) fail(err error) {
 	f.fatal(err)
 }
 
-// depose stops the machine from deciding, if it serves. Must be called with mu
-// held.
+// depose stops the machine from deciding, if it serves. mu must be held.
 func (f *fsm) depose() {
 	if f.serving.Load() == 0 {
 		return
@@ -235,14 +231,14 @@ func (f *fsm) depose() {
 	f.observe()
 }
 
-// settle waits for operations in progress: the end of a term is visible before
-// its machine is deposed.
+// settle waits for operations in progress, since the end of a term is visible before its
+// machine is deposed.
 func (f *fsm) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 }
 
-// stop deposes the machine; with an error it is not touched afterwards.
+// stop deposes the machine. If err is set, the machine is not called afterwards.
 func (f *fsm) stop(err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -252,8 +248,7 @@ func (f *fsm) stop(err error) {
 	}
 }
 
-// lead starts to serve a term once stillLeader, asked with the order of events
-// fixed, confirms it.
+// lead starts to serve a term, if stillLeader confirms it with the order of events fixed.
 func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -271,7 +266,7 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	f.serving.Store(term)
 	f.machine.Lead(clock)
 	f.observe()
-	f.ledger.Ring() // a batch at once, empty perhaps: followers must not go on by an earlier leader's clock
+	f.ledger.Ring() // a batch at once, even if empty: followers must not stay on an earlier leader's clock
 	return true
 }
 
@@ -279,14 +274,14 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 type ownBatch struct {
 	term, batch uint64
 	clock       int64
-	level       uint32 // that it raises the cluster to, or has already
+	level       uint32 // the cluster's level from this batch on
 	version     byte   // of its entries
 	parts       [][]byte
 }
 
-// cut takes the next batch from the serving machine. tick asks for an empty
-// batch when nothing is dirty; the first one of a term is due in any case. ok
-// is false when there is nothing to propose, or this node does not serve.
+// cut takes the next batch from the serving machine. With tick, it returns an empty batch
+// if nothing is dirty. It always does so for the first batch of a term. ok is false if
+// there is nothing to propose, or this node does not serve.
 func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -296,7 +291,7 @@ func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 		return ownBatch{}, false
 	}
 	level, raises := f.nextLevel()
-	// All that count in a term are the serving leader's own.
+	// All batches that count in a term are the serving leader's own.
 	batch := uint64(flights) + 1
 	if f.cursor.term == term {
 		batch += f.cursor.batch
@@ -330,8 +325,8 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return &snapshot{state: s, header: snapshotHeader{f.group, f.cursor}.append(nil, f.formats().Snapshot)}, nil
 }
 
-// Restore implements raft.FSM. A restore that fails half-way leaves nothing
-// that could be applied to.
+// Restore implements raft.FSM. After a restore that has failed half-way, nothing can be
+// applied.
 func (f *fsm) Restore(rc io.ReadCloser) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -368,9 +363,9 @@ func (f *fsm) restoredTo(index uint64) {
 	}
 }
 
-// clockNow returns a lower bound of the cluster clock, and the term of the
-// leader by whose clock it goes. ok is false before an entry has been applied
-// that was new when it came, unless it was saved in this boot of the machine.
+// clockNow returns a lower bound of the cluster clock, and the term of the leader whose
+// clock it follows. ok is false until an entry has been applied that was new when it
+// came. It is true before that if the clock was saved in this boot of the machine.
 func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	b := f.bound.Load()
 	if b == nil {
@@ -379,8 +374,7 @@ func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	return max(f.clock.Load(), b.At(f.now())), b.Term(), true
 }
 
-// syncedFSM holds committed entries back from the fsm until this node has
-// synced them.
+// syncedFSM passes committed entries to the fsm only after this node has synced them.
 type syncedFSM struct {
 	*fsm
 	log interface{ Await(index uint64) error } // a disk.Log
@@ -400,8 +394,8 @@ func (s syncedFSM) ApplyBatch(logs []*raft.Log) []any {
 	return s.fsm.ApplyBatch(logs)
 }
 
-// pass waits until the entries up to index are synced. If they cannot be, the
-// fsm takes no more.
+// pass waits until the entries up to index are synced. If that fails, the fsm takes no
+// more entries.
 func (s syncedFSM) pass(index uint64) {
 	if err := s.log.Await(index); err != nil {
 		s.fsm.stop(err)

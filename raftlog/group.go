@@ -38,8 +38,8 @@ type Group struct {
 
 	snapshots snapshotRuns
 
-	// admission is held while a node is taken in, which can take two changes, and
-	// while the feature level is raised.
+	// admission is held while a node is added, which can take two changes, and while the
+	// feature level is raised.
 	admission ctxMutex
 
 	cur    atomic.Pointer[instance]
@@ -70,12 +70,12 @@ type instance struct {
 	ended  raft.Future // written by ending
 }
 
-// shutdownTimeout bounds the wait for Raft's goroutines and for the log, which
-// may hang in a disk write.
+// shutdownTimeout bounds the wait for Raft's goroutines and for the log, which may hang
+// in a disk write.
 const shutdownTimeout = 5 * time.Second
 
-// New prepares a group, which makes its directory but does nothing else before
-// Start. The machine must be empty.
+// New prepares a group. Before Start, it only makes the group's directory. The machine
+// must be empty.
 func New(cfg Config, m Machine) (*Group, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -114,10 +114,10 @@ func New(cfg Config, m Machine) (*Group, error) {
 	return g, nil
 }
 
-// Start opens or creates the group's data and starts to take part in the
-// cluster. The machine gets the newest snapshot, and later the log after it. It
-// may lead before Start returns. The group founds or joins its cluster in the
-// background. After an error there is nothing to close.
+// Start opens or creates the group's data and begins to take part in the cluster. The
+// machine gets the newest snapshot, and then the log after it. It may lead before Start
+// returns. The group founds or joins its cluster in the background. After an error there
+// is nothing to close.
 func (g *Group) Start() (err error) {
 	if err := g.start(); err != nil {
 		g.cancel()
@@ -148,7 +148,7 @@ func (g *Group) start() (err error) {
 		if err != nil {
 			g.stopInstance(in)
 			if p := g.halted.Load(); p != nil {
-				err = *p // what made Raft fail, rather than how it put it
+				err = *p // the cause rather than Raft's error
 			}
 		}
 	}()
@@ -210,8 +210,8 @@ func (g *Group) start() (err error) {
 	return nil
 }
 
-// stopInstance ends one life of Raft. Connections go first: Raft waits for RPCs
-// in progress, and a stalled snapshot transfer has no deadline of its own.
+// stopInstance ends one life of Raft. It closes the connections first: Raft waits for
+// RPCs in progress, and a stalled snapshot transfer has no deadline.
 func (g *Group) stopInstance(in *instance) {
 	if in == nil {
 		return
@@ -234,7 +234,7 @@ func (g *Group) stopInstance(in *instance) {
 	}
 	if err == nil {
 		err = within(ctx, func() error {
-			_ = in.log.Await(math.MaxUint64) // halt has been told
+			_ = in.log.Await(math.MaxUint64) // halt has reported it
 			return in.store.Close()
 		})
 	}
@@ -246,17 +246,17 @@ func (g *Group) stopInstance(in *instance) {
 	}
 }
 
-// shutdown ends Raft. Every call returns the same future: of Raft's own only
-// the first waits for its end.
+// shutdown ends Raft. Every call returns the same future: with Raft's own futures, only
+// the first one waits for the end.
 func (in *instance) shutdown() raft.Future {
 	in.ending.Do(func() { in.ended = in.raft.Shutdown() })
 	return in.ended
 }
 
-// conflict is called when an installed snapshot contradicts the log: the
-// entries beyond it were never committed. Raft deletes them on disk but goes on
-// believing in them. It would reject every append and fetch the snapshot again,
-// for ever (hashicorp/raft #697). A new instance starts from the disk.
+// conflict is called if an installed snapshot contradicts the log: the entries after it
+// were never committed. Raft deletes them on disk but keeps them in memory. It would
+// reject every append and fetch the snapshot again, for ever (hashicorp/raft #697). So a
+// new instance starts from the disk.
 func (g *Group) conflict() {
 	g.cfg.Logger.Warn("snapshot of the leader contradicts the log; restarting raft from the snapshot")
 	go func() {
@@ -273,8 +273,8 @@ func (g *Group) conflict() {
 	}()
 }
 
-// halt takes the node out of the cluster and reports why. It does not block;
-// only the first call counts.
+// halt takes the node out of the cluster and reports why. It does not block. Only the
+// first call counts.
 func (g *Group) halt(err error) {
 	if !g.halted.CompareAndSwap(nil, &err) {
 		return
@@ -284,7 +284,7 @@ func (g *Group) halt(err error) {
 			return
 		}
 		g.cfg.Logger.Error("node stops taking part in the cluster", "error", err)
-		// Silence first: while heartbeats go out, nobody else takes over.
+		// First stop all heartbeats: until then, no other node takes over.
 		if in := g.cur.Load(); in != nil {
 			in.trans.Close()
 			in.shutdown()
@@ -299,9 +299,8 @@ func (g *Group) halt(err error) {
 	}()
 }
 
-// Close leaves the cluster for now. A serving leader first waits, within ctx,
-// until everything dirty is committed, and hands leadership over. The mux stays
-// open.
+// Close leaves the cluster for now. A serving leader first waits, until ctx is done, for
+// everything dirty to be committed, and hands leadership over. The mux stays open.
 func (g *Group) Close(ctx context.Context) error {
 	if g.closing.Swap(true) {
 		return ErrClosed
@@ -323,8 +322,8 @@ func (g *Group) Close(ctx context.Context) error {
 	return err
 }
 
-// DiskFull reports whether this node, which is alone, keeps what it decides in
-// memory only, because its disk has no room, and since when.
+// DiskFull reports whether this node is alone and its disk is full, so that it keeps its
+// decisions in memory only. since is when that began.
 func (g *Group) DiskFull() (since time.Time, full bool) {
 	if in := g.cur.Load(); in != nil {
 		return in.log.InMemory()
@@ -332,7 +331,7 @@ func (g *Group) DiskFull() (since time.Time, full bool) {
 	return time.Time{}, false
 }
 
-// shutdown stops everything, as it is.
+// shutdown stops everything without a handover.
 func (g *Group) shutdown() {
 	g.cancel()
 	g.control.Close()
@@ -345,15 +344,15 @@ func (g *Group) shutdown() {
 
 func (g *Group) raft() *raft.Raft { return g.cur.Load().raft }
 
-// await calls f and waits for the future it returns. The call may block until
-// Raft's main loop is free. The future may never return (hashicorp/raft #498):
-// the goroutine is then left behind.
+// await calls f and waits for the future that it returns. f may block until Raft's main
+// loop is free. If the future never returns (hashicorp/raft #498), the goroutine is left
+// behind.
 func await[F raft.Future](ctx context.Context, f func() F) error {
 	return within(ctx, func() error { return f().Error() })
 }
 
-// within returns what f returns, or an error when ctx is done first. It then
-// leaves f behind, which may never return.
+// within returns the result of f, or an error if ctx is done first. It then leaves behind
+// f, which may never return.
 func within(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -365,25 +364,24 @@ func within(ctx context.Context, f func() error) error {
 	}
 }
 
-// ClusterID returns the id of the node's cluster, empty while it belongs to
-// none.
+// ClusterID returns the id of the node's cluster, empty if it has none.
 func (g *Group) ClusterID() string { return g.cur.Load().id.Cluster() }
 
 // Admit returns ErrOtherCluster unless the node's cluster has the given id.
 func (g *Group) Admit(cluster string) error { return g.cur.Load().id.Same(cluster) }
 
-// SetMeta replaces Config.Meta; the peers learn of it when they ask next,
-// within about a second. The map is the group's from here on.
+// SetMeta replaces Config.Meta. Peers get it when they ask next, within about a second.
+// The caller must not change the map afterwards.
 func (g *Group) SetMeta(meta map[string]string) { g.meta.Store(&meta) }
 
-// Serving returns the term this node decides in. ok is false when it does not.
+// Serving returns the term in which this node decides. ok is false if it does not decide.
 func (g *Group) Serving() (term uint64, ok bool) {
 	term = g.fsm.serving.Load()
 	return term, term != 0
 }
 
-// Leader returns the node Raft believes to lead, empty when none is known. It
-// may not serve yet.
+// Leader returns the node that Raft believes to lead, empty if none is known. It may not
+// serve yet.
 func (g *Group) Leader() (id, addr string) {
 	a, i := g.raft().LeaderWithID()
 	return member.NodeOf(i), string(a)
@@ -392,8 +390,8 @@ func (g *Group) Leader() (id, addr string) {
 // Clock returns the cluster clock of the last entry applied, in unix ns.
 func (g *Group) Clock() int64 { return g.fsm.clock.Load() }
 
-// Unacked returns the age of the oldest effect of the serving leader that is
-// not committed; 0 when all are, and on other nodes.
+// Unacked returns the age of the serving leader's oldest uncommitted effect. It is 0 if
+// all are committed, and on other nodes.
 func (g *Group) Unacked() time.Duration {
 	if g.fsm.serving.Load() == 0 {
 		return 0
@@ -401,9 +399,9 @@ func (g *Group) Unacked() time.Duration {
 	return g.ledger.Unacked()
 }
 
-// Progress is where the serving leader's cuts stand, as numbers of the ledger.
+// Progress is how far the serving leader's cuts are, in tickets of the ledger.
 type Progress struct {
-	Open    uint64 // that the next cut takes
+	Open    uint64 // the ticket of the next cut
 	Settled uint64 // the last one under which nothing is uncommitted
 	Dirty   bool   // effects wait for the next cut
 	Unacked time.Duration
@@ -418,8 +416,7 @@ func (g *Group) Progress() Progress {
 	return Progress{Open: l.Open(), Settled: l.Settled(), Dirty: l.Dirty(), Unacked: l.Unacked()}
 }
 
-// Snapshot takes a snapshot now. It returns nil if there is nothing new to
-// snapshot.
+// Snapshot takes a snapshot now. It returns nil if there is nothing new.
 func (g *Group) Snapshot(ctx context.Context) error {
 	err := g.writeSnapshot(ctx)
 	if errors.Is(err, raft.ErrNothingNewToSnapshot) {
@@ -428,9 +425,8 @@ func (g *Group) Snapshot(ctx context.Context) error {
 	return err
 }
 
-// writeSnapshot has Raft write a snapshot, and another if the feature level has
-// risen meanwhile. A machine may write all of one snapshot in the formats in
-// which it began.
+// writeSnapshot makes Raft write a snapshot, and another if the feature level has risen
+// meanwhile: a machine may write a whole snapshot in the formats with which it began.
 func (g *Group) writeSnapshot(ctx context.Context) error {
 	for {
 		level := g.fsm.level.Load()
@@ -445,7 +441,7 @@ func (g *Group) writeSnapshot(ctx context.Context) error {
 // reading the disk.
 const logCacheEntries = 512
 
-// damaged turns a panic into an error: Raft panics on what it cannot read. An
+// damaged turns a panic into an error, since Raft panics on data that it cannot read. An
 // operator needs the file's name, not a stack trace.
 func damaged(path string, err *error) {
 	if p := recover(); p != nil {

@@ -12,28 +12,27 @@ import (
 )
 
 const (
-	// barrierTries is how many barriers in a row may fail on a node that still
-	// leads. Then it hands leadership over, instead of staying leader in name
-	// only.
+	// barrierTries is how many barriers in a row may fail on a node that still leads.
+	// Then the node hands leadership over, since it cannot serve.
 	barrierTries = 3
 
-	// resumeInterval is how often a leader whose handover failed asks Raft
-	// whether it accepts entries again.
+	// resumeInterval is how often a leader whose handover failed asks Raft whether it
+	// accepts entries again.
 	resumeInterval = 50 * time.Millisecond
 
-	// lookInterval is how often poll looks. Commands of clients wait for a
-	// handover.
+	// lookInterval is how often poll checks its condition. It is short because commands
+	// of clients wait for a handover.
 	lookInterval = 100 * time.Microsecond
 
-	// enqueueTimeout bounds the wait for Raft's main loop to take a request;
-	// the caller's context usually ends earlier.
+	// enqueueTimeout bounds the wait until Raft's main loop takes a request. The caller's
+	// context usually ends earlier.
 	enqueueTimeout = 10 * time.Second
 )
 
-// leadership follows Raft's leader channel for one instance. The channel keeps
-// only the latest change, so two "true" in a row mean lost and regained.
+// leadership follows Raft's leader channel for one instance. The channel keeps only the
+// latest change, so two "true" in a row mean that leadership was lost and regained.
 func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.Observation) {
-	g.leaderChanged() // a leader can have found this node before anybody watched
+	g.leaderChanged() // a leader may have been known before seen was watched
 	for {
 		select {
 		case <-ctx.Done():
@@ -50,8 +49,8 @@ func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.O
 	}
 }
 
-// takeOver serves once everything committed before this term has been applied.
-// Raft announces leadership before even its first entry of the term is stored.
+// takeOver begins to serve once everything committed before this term has been applied.
+// Raft announces leadership even before the first entry of the term is stored.
 func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 	term := r.CurrentTerm()
 	stillLeader := func() bool {
@@ -111,10 +110,10 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 	return g.TransferTo(ctx, next)
 }
 
-// TransferTo hands leadership over. It first waits until everything dirty has
-// been committed. Decisions made meanwhile are cut only if the transfer fails;
-// when it succeeds they are undone by Depose, so the caller should hold them
-// back. If the term has ended, the machine is deposed when TransferTo returns.
+// TransferTo hands leadership over. It first waits until everything dirty is committed.
+// Decisions made meanwhile are cut only if the transfer fails. If it succeeds, Depose
+// undoes them, so the caller should hold decisions back. If the term has ended, the
+// machine is deposed when TransferTo returns.
 func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	defer g.fsm.settle()
 	term, ok := g.Serving()
@@ -124,7 +123,7 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	if err := g.drain(ctx, term); err != nil {
 		return fmt.Errorf("commit what is dirty: %w", err)
 	}
-	// From here on nothing is proposed: Raft would reject it without a trace.
+	// Nothing is proposed from here on: Raft would reject it without a trace.
 	if !g.proposing.acquire(ctx) {
 		return ctx.Err()
 	}
@@ -144,9 +143,9 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		g.proposing.release()
 		return nil
 	}
-	// Raft has given up, but the chosen successor may still be elected: decisions
-	// of this leader would be lost then. It is known when the term ends, or when
-	// this leader commits again.
+	// Raft has given up, but the chosen successor may still be elected. Decisions of this
+	// leader would then be lost. The outcome is known when the term ends, or when this
+	// leader commits again.
 	known := make(chan struct{})
 	g.wg.Go(func() {
 		defer close(known)
@@ -162,9 +161,9 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	return fmt.Errorf("transfer leadership to %s: %w", member.NodeOf(target.ID), err)
 }
 
-// resume gives proposing back after a failed transfer. Raft goes on rejecting
-// entries for a while. The proposer may go on only when Raft accepts a barrier
-// again, because a batch that vanished would leave a gap.
+// resume releases proposing after a failed transfer. Raft still rejects entries for a
+// while. A batch that vanished would leave a gap. So the proposer may continue only after
+// Raft has accepted a barrier.
 func (g *Group) resume(term uint64) {
 	defer g.proposing.release()
 	for g.fsm.serving.Load() == term && g.ctx.Err() == nil {
@@ -182,7 +181,7 @@ func (g *Group) resume(term uint64) {
 func (g *Group) drain(ctx context.Context, term uint64) error {
 	goal := g.ledger.Open()
 	g.ledger.Flush()
-	// At once, rather than by the proposer: when nothing is dirty there is
+	// Cut at once, rather than wait for the proposer: if nothing is dirty, there is
 	// nothing to wait for.
 	g.proposeOne(ctx, false)
 	err := g.poll(ctx, func() bool { return g.ledger.Settled() >= goal || g.fsm.serving.Load() != term })
@@ -192,7 +191,7 @@ func (g *Group) drain(ctx context.Context, term uint64) error {
 	return err
 }
 
-// poll waits for a condition that has no event of its own; only handovers do.
+// poll waits for a condition that has no event. Only handovers use it.
 func (g *Group) poll(ctx context.Context, done func() bool) error {
 	t := time.NewTicker(lookInterval)
 	defer t.Stop()

@@ -15,22 +15,22 @@ import (
 const (
 	maintainInterval = 250 * time.Millisecond
 
-	// Log kept after a snapshot, so that a follower that was away for a moment
-	// needs none: about trailingBytes of entries of recent size. A fixed number of
-	// large entries would exceed SnapshotBytes by itself.
+	// Log kept after a snapshot, so that a follower that was away for a moment needs no
+	// snapshot: about trailingBytes of entries of recent size. A fixed number of large
+	// entries could alone exceed SnapshotBytes.
 	trailingBytes = 64 << 20
 	minTrailing   = 128
 	maxTrailing   = 8192
 
-	// snapshotRetry is the pause after a snapshot by bytes that failed.
+	// snapshotRetry is the pause after a snapshot by bytes has failed.
 	snapshotRetry = 10 * time.Second
 
-	// roomToGoOn is how much must be free on a disk that was full, beside a
-	// snapshot of the size of the last one.
+	// roomToGoOn is how much must be free on a disk that was full, in addition to a
+	// snapshot of the last one's size.
 	roomToGoOn = 4 << 20
 
-	// pausedFrom is how much later than the ticker this process must be run to
-	// have been paused: stopped, or on a virtual machine that was.
+	// pausedFrom is how late a tick must be for this process to count as paused: it was
+	// stopped, or its virtual machine was.
 	pausedFrom = time.Second
 
 	// handoverTimeout bounds the attempt to hand over a stalled leadership.
@@ -70,8 +70,8 @@ func (g *Group) maintain(ctx context.Context) {
 	}
 }
 
-// lookAtData ends a node whose files are not in its data directory any more. It
-// would go on voting and acknowledging by files that end with its process.
+// lookAtData stops a node whose files are no longer in its data directory. It would
+// otherwise vote and acknowledge with files that end with its process.
 func (g *Group) lookAtData() {
 	err := g.cur.Load().store.Stable.Missing()
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, stable.ErrReplaced) {
@@ -79,9 +79,8 @@ func (g *Group) lookAtData() {
 	}
 }
 
-// snapshotDue reports whether the log has grown enough for a snapshot. While the
-// disk is full, it reports whether there seems to be room for one, which ends
-// that state.
+// snapshotDue reports whether the log has grown enough for a snapshot. While the disk is
+// full, it reports whether there seems to be room for a snapshot, which ends that state.
 func (g *Group) snapshotDue() bool {
 	in := g.cur.Load()
 	if _, full := in.log.InMemory(); !full {
@@ -96,27 +95,26 @@ func (g *Group) snapshotDue() bool {
 	return err != nil || free >= need
 }
 
-// presence is since when this process has run without a pause. A wait on the
-// disk counts no longer than that: if this process did not run, the disk did
-// not hang.
+// presence is since when this process has run without a pause. A longer wait for the disk
+// does not count: while the process did not run, the disk may not have hung.
 type presence struct{ since time.Time }
 
-// waited notes that the ticker was waited for.
+// waited notes a wait for the ticker.
 func (p *presence) waited(from, to time.Time) {
 	if to.Sub(from) >= maintainInterval+pausedFrom {
 		p.since = to
 	}
 }
 
-// of is how much of the time d that has ended now the process was there for.
+// of returns how much of the last d the process has run without a pause.
 func (p presence) of(d time.Duration, now time.Time) time.Duration {
 	return min(d, now.Sub(p.since))
 }
 
-// watch stops a node whose log write hangs, leader or not. It ends a leadership
-// that commits nothing although its followers answer, by a handover or a stop.
-// A leader without followers loses its lease long before; but one whose own
-// disk hangs goes on sending heartbeats (hashicorp/raft #503).
+// watch stops a node whose log write hangs, leader or not. If a leader commits nothing
+// although its followers answer, it ends that leadership by a handover or a stop. A
+// leader without followers loses its lease long before. But a leader whose own disk hangs
+// still sends heartbeats (hashicorp/raft #503).
 func (g *Group) watch(ctx context.Context, run presence) {
 	now := time.Now()
 	writing := run.of(g.cur.Load().log.Stalled(), now)
@@ -142,8 +140,7 @@ func (g *Group) watch(ctx context.Context, run presence) {
 	}
 }
 
-// forceTransfer hands leadership over without waiting for anything to be
-// committed.
+// forceTransfer hands leadership over without waiting for commits.
 func (g *Group) forceTransfer(ctx context.Context) error {
 	term, ok := g.Serving()
 	if !ok {
@@ -155,8 +152,8 @@ func (g *Group) forceTransfer(ctx context.Context) error {
 	return g.poll(ctx, func() bool { return g.fsm.serving.Load() != term })
 }
 
-// retune sets how much log the next snapshot leaves. Raft calls it on the FSM's
-// goroutine before a snapshot.
+// retune sets how much log the next snapshot leaves. Raft calls it on the FSM's goroutine
+// before a snapshot.
 func (g *Group) retune() {
 	in := g.cur.Load()
 	entries, bytes := in.log.SinceSnapshot()

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// checkServers refuses a membership that does not name each member's data:
-// builds before serverID wrote such.
+// checkServers refuses a membership that does not name each member's data, as builds
+// before serverID wrote it.
 func checkServers(servers []raft.Server) error {
 	for _, s := range servers {
 		if member.DataOf(s.ID) == "" {
@@ -22,9 +22,9 @@ func checkServers(servers []raft.Server) error {
 	return nil
 }
 
-// configuration returns the latest membership, and the index of the latest
-// committed one, for a change that must not overtake another. The slice is a
-// copy: what Raft returns is its own.
+// configuration returns the latest membership, and the index of the latest committed one,
+// so that a change cannot overtake another. The slice is a copy, since Raft owns its
+// result.
 func (g *Group) configuration() (servers []raft.Server, committed uint64) {
 	f := g.raft().GetConfiguration() // answered from memory, never blocks
 	if f.Error() != nil {
@@ -60,9 +60,9 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 	return notLeader(await(ctx, func() raft.IndexFuture { return f(r) }))
 }
 
-// addNonvoter makes a node follow. Unless it is configured as a nonvoter, it
-// gets a vote once it has kept up for Config.PromoteAfter. raft's AddVoter
-// counts a new voter at once, and an empty one would hold up every commit.
+// addNonvoter adds a node that follows. Unless it is configured as a nonvoter, it gets a
+// vote once it has kept up for Config.PromoteAfter. Raft's AddVoter would count an empty
+// voter at once, which would hold up every commit.
 func (g *Group) addNonvoter(ctx context.Context, id raft.ServerID, addr string) error {
 	servers, index := g.configuration()
 	for _, s := range servers {
@@ -87,8 +87,8 @@ func (g *Group) Promote(ctx context.Context, id string) error {
 	})
 }
 
-// correctOwnAddr has the serving leader put its own address into the membership
-// if that holds another address: no other node can do that for it.
+// correctOwnAddr makes the serving leader put its own address into the membership, if
+// that has another address. No other node can do so.
 func (g *Group) correctOwnAddr(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
 		return
@@ -114,14 +114,13 @@ func (g *Group) correctOwnAddr(ctx context.Context) {
 	g.cfg.Logger.Info("the leader's own address is corrected", "was", servers[i].Address, "is", addr, "error", err)
 }
 
-// nowhere begins the address of a member whose address now belongs to another
-// member. It has no port, so that nobody dials it, and the member's id makes it
-// its own.
+// nowhere begins the address of a member whose address now belongs to another member. It
+// has no port, so nobody dials it. The member's id makes it unique.
 const nowhere = "unknown-address-of-"
 
-// vacate takes an address at which a node answers from the other member that it
-// is recorded for: Raft refuses a membership with an address twice. When the
-// other member is back, it reports its address to the leader, or to peers.
+// vacate takes an address away from the member that is recorded for it, because another
+// node answers there. Raft refuses a membership with an address twice. When the first
+// member is back, it reports its address to the leader or to peers.
 func (g *Group) vacate(ctx context.Context, node, addr string) error {
 	servers, _ := g.configuration()
 	for _, s := range servers {

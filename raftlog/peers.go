@@ -20,40 +20,39 @@ import (
 )
 
 const (
-	pollInterval = time.Second            // between two questions to the peers, give or take a fifth
-	meetInterval = 100 * time.Millisecond // as long as one of them has never answered
+	pollInterval = time.Second            // between two polls of the peers, give or take a fifth
+	meetInterval = 100 * time.Millisecond // while one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
 )
 
-// PromoteLag is how many entries behind the leader a node may be and still
-// count as caught up: about a second of full batches.
+// PromoteLag is how many entries a caught-up node may be behind the leader: about a
+// second of full batches.
 const PromoteLag = 256
 
-// peers holds what every member has answered last. Each node asks all others.
-// So a new leader knows at once which members have caught up, and a node
-// without a leader still knows where its peers serve clients.
+// peers holds the last answer of every member. Each node asks all others. So a new leader
+// knows at once which members have caught up. A node without a leader still knows where
+// its peers serve clients.
 type peers struct {
 	g *Group
 
 	asked chan struct{} // closed after the first round
-	gone  atomic.Bool   // as of the last round: the peers know that this node is no member any more
+	gone  atomic.Bool   // as of the last round, the peers know that this node was removed
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	known map[raft.ServerID]*peerState
 
-	// The index of the newest membership that a peer has told with this node in
-	// it, and of the newest without it.
+	// The indexes of the newest memberships with and without this node that peers have
+	// reported.
 	with, without uint64
 
 	member bool // this process has seen the node in a membership of its log
 
-	// Where members answer that do not answer at their recorded address: they have
-	// moved, and the membership does not say so yet.
+	// Where members answer that do not answer at their recorded address: they have moved,
+	// and the membership does not know it yet.
 	found map[raft.ServerID]string
 
-	// Where a peer is reached that knows another address of this node than its
-	// own; or empty.
+	// The address of a peer that knows a wrong address of this node, or empty.
 	misled string
 }
 
@@ -63,15 +62,15 @@ type peerState struct {
 	seen    time.Time     // when that came; zero = never
 	up      bool          // the last question was answered
 	rtt     time.Duration // of the last answer
-	wall    int64         // its wall clock minus the time of this boot: our own wall clock may be set any time
-	lag     uint64        // entries behind what this node knew as committed when it asked
+	wall    int64         // its wall clock minus our time since boot: our wall clock may be set at any time
+	lag     uint64        // entries behind this node's commit index when it asked
 	lagTime time.Duration
 	since   time.Time // since when it has been caught up; zero = it is not
 	foreign bool      // it answered with data of another cluster
 	lost    bool      // it answered with other data than the member's
 
-	// The highest term, and the last entry that it has applied, of all its
-	// answers with the member's data. Both stay on its disk.
+	// The highest term and the last applied entry of all its answers with the member's
+	// data. Both are durable there.
 	heldTerm, heldIndex uint64
 }
 
@@ -97,8 +96,8 @@ func (p *peers) run(ctx context.Context) {
 			p.g.correctOwnAddr(ctx)
 			p.tellAddr(ctx)
 		}
-		// At every turn: a cluster whose members have just met, or one node
-		// that has just been founded, waits for no poll.
+		// At every turn: neither a cluster whose members have just met nor a node that
+		// was just founded waits for a poll.
 		p.g.raise(ctx)
 		select {
 		case <-ctx.Done():
@@ -141,8 +140,7 @@ func (p *peers) poll(ctx context.Context) {
 	servers, _ = p.g.configuration() // one may have been removed meanwhile
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A peer that lags, alone, may not know yet that this node has been taken
-	// in.
+	// A single peer that lags may not know yet that this node was added.
 	gone := p.without > max(p.with, p.g.membershipIndex())
 	if gone && !p.gone.Load() {
 		p.g.cfg.Logger.Error(member.ErrRemoved.Error())
@@ -151,8 +149,7 @@ func (p *peers) poll(ctx context.Context) {
 	id := p.g.cur.Load().id
 	in := slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == id.Server() })
 	p.member = p.member || in
-	// A node that catches up is not in the memberships of old that it gets
-	// first.
+	// A node that catches up first gets old memberships, without itself.
 	if p.member || gone {
 		if err := id.NoteRemoved(gone || !in); err != nil {
 			p.g.cfg.Logger.Error("remember the removal of this node", "error", err)
@@ -166,9 +163,8 @@ func (p *peers) poll(ctx context.Context) {
 	})
 }
 
-// elsewhere returns the addresses at which to look for a member that does not
-// answer at its own. They are those of Config.Join, and the address that this
-// node had before it moved.
+// elsewhere returns addresses at which to look for a member that does not answer at its
+// own: those of Config.Join, and the address that this node had before it moved.
 func (p *peers) elsewhere(servers []raft.Server) (addrs []string) {
 	own := p.g.cfg.Advertise
 	p.mu.Lock()
@@ -192,9 +188,9 @@ func (p *peers) elsewhere(servers []raft.Server) (addrs []string) {
 	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return slices.Contains(asked, a) })
 }
 
-// locate notes at which address a member has answered that does not at the one
-// where it was asked last. The membership is corrected by the leader, which that
-// member needs to find first.
+// locate notes at which address a member has answered, if it does not answer where it was
+// asked last. The leader corrects the membership, but that member must find the leader
+// first.
 func (p *peers) locate(s *Status, addr string) {
 	id := member.ServerID(s.NodeID, s.DataID)
 	servers, _ := p.g.configuration()
@@ -209,8 +205,8 @@ func (p *peers) locate(s *Status, addr string) {
 	}
 }
 
-// where returns the address to reach a member at: where it has been found, else
-// its recorded one.
+// where returns the address at which to reach a member: where it was found, or its
+// recorded address.
 func (p *peers) where(id raft.ServerID, recorded raft.ServerAddress) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -222,9 +218,8 @@ func (p *peers) place(id raft.ServerID, recorded raft.ServerAddress) string {
 	return cmp.Or(p.found[id], string(recorded))
 }
 
-// tellAddr sends the cluster this node's address, if a peer knows a wrong one,
-// or none. Nobody else can tell this node of that: the leader does not reach
-// it.
+// tellAddr sends this node's address to the cluster if a peer has a wrong address for it,
+// or none. The leader cannot do this, since it does not reach this node.
 func (p *peers) tellAddr(ctx context.Context) {
 	p.mu.Lock()
 	to := p.misled
@@ -237,14 +232,14 @@ func (p *peers) tellAddr(ctx context.Context) {
 	defer cancel()
 	err := p.g.Call(ctx, to, opJoin, memberArgs{ID: p.g.cfg.NodeID, Addr: p.g.cfg.Advertise}, nil)
 	level := slog.LevelInfo
-	if err != nil { // it is tried again
+	if err != nil { // it will be tried again
 		level = slog.LevelDebug
 	}
 	p.g.cfg.Logger.Log(ctx, level, "told the cluster the address of this node", "addr", p.g.cfg.Advertise, "error", err)
 }
 
-// ask updates what is known of one member and reports whether it answered, with
-// the data that it is counted on for.
+// ask updates what is known of one member. It reports whether the member has answered,
+// with the data of its membership.
 func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	id, addr := member.NodeOf(srv.ID), p.where(srv.ID, srv.Address)
 	ctx, cancel := context.WithTimeout(ctx, pollTimeout)
@@ -303,9 +298,8 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	return true
 }
 
-// learn takes from a peer's answer what this node cannot know alone. It may
-// have been removed while it heard nobody. Its data may be an older copy of
-// what it had.
+// learn takes from a peer's answer what this node cannot know alone: that it was removed
+// while it heard nobody, or that its data is an older copy.
 func (p *peers) learn(s *Status, addr string) {
 	in := p.g.cur.Load()
 	if in.id.Cluster() == "" || s.ClusterID != in.id.Cluster() {
@@ -339,8 +333,8 @@ func (g *Group) removed() bool {
 	return g.peers.gone.Load() || len(servers) > 0 && !slices.ContainsFunc(servers, func(s raft.Server) bool { return s.ID == in.id.Server() })
 }
 
-// promote gives a vote to every nonvoter that wants one and has kept up for
-// long enough. It takes the vote from members that lost their data.
+// promote gives a vote to every nonvoter that wants one and has kept up for long enough.
+// It takes the vote from members that have lost their data.
 func (p *peers) promote(ctx context.Context) {
 	if _, ok := p.g.Serving(); !ok {
 		return

@@ -5,11 +5,10 @@ import (
 	"time"
 )
 
-// propose runs the proposer until ctx ends. Raft's futures are not used: they
-// may never return (hashicorp/raft #498, #145). The FSM reports a commit. A
-// rejection means that leadership is lost, which Raft's leader channel or a
-// later leader's entry reports. A leadership transfer, during which Raft also
-// rejects, holds g.proposing.
+// propose runs the proposer until ctx ends. It does not use Raft's futures, which may
+// never return (hashicorp/raft #498, #145). The FSM reports a commit. A rejection means
+// that leadership is lost, which Raft's leader channel or a later leader's entry reports.
+// Raft also rejects during a leadership transfer, which therefore holds g.proposing.
 func (g *Group) propose(ctx context.Context) {
 	timer := time.NewTimer(tickInterval)
 	defer timer.Stop()
@@ -32,7 +31,7 @@ func (g *Group) propose(ctx context.Context) {
 		}
 		next := tickInterval - time.Since(last)
 		if next <= 0 || full(g.ledger.InFlight()) {
-			next = tickInterval // nobody to propose, or nothing before a commit, which rings
+			next = tickInterval // not the leader, or waiting for a commit, which rings
 		}
 		if wait := early(); wait > 0 && g.ledger.Dirty() {
 			next = min(next, wait)
@@ -41,8 +40,8 @@ func (g *Group) propose(ctx context.Context) {
 	}
 }
 
-// proposeOne cuts one batch and hands its parts to Raft. It reports whether
-// there was one.
+// proposeOne cuts one batch and passes its parts to Raft. It reports whether there was a
+// batch.
 func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 	if !g.proposing.acquire(ctx) {
 		return false
@@ -58,10 +57,9 @@ func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 			return true // deposed: the machine has undone the batch
 		}
 		h.part = uint64(i)
-		// Without a timeout Apply returns once Raft's main loop has taken the
-		// entry, so entries are stored in the order of these calls. While Raft
-		// syncs the entry before, this waits and the next batch fills by
-		// itself.
+		// Without a timeout, Apply returns once Raft's main loop has taken the entry, so
+		// entries are stored in the order of these calls. While Raft syncs the entry
+		// before, this call waits and the next batch fills.
 		g.raft().Apply(encodeEntry(b.version, h, p), 0)
 	}
 	return true

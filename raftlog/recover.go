@@ -13,15 +13,15 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Recover rewrites the membership of a node whose cluster has lost its majority
-// for good. Everything in the node's log counts as committed, because no node
-// is left that knows better. Afterwards the node holds a snapshot of that
-// state, an empty log, and the given voters. The group must not be open. The
-// machine is used up: open the group with a new one.
+// Recover rewrites the membership of a node whose cluster has lost its majority for good.
+// Everything in the node's log counts as committed, since no remaining node knows better.
+// Afterwards the node holds a snapshot of that state, an empty log, and the given voters.
+// The group must not be open. The machine cannot be used again: open the group with a new
+// one.
 //
-// To go on with one survivor, recover it with itself as the only voter, and
-// join the others with their data wiped. A node of the old cluster,
-// unrecovered, is not heard by the new one.
+// To continue with one survivor, recover it with itself as the only voter. Then wipe the
+// other nodes and let them join. The new cluster ignores nodes of the old one that were
+// not recovered.
 func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {
@@ -57,8 +57,8 @@ func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 		return err
 	}
 	_, trans := raft.NewInmemTransport(raft.ServerAddress(cfg.Advertise)) // only encodes addresses
-	// The id first: with the old one and the new voters the node could mix with
-	// its old cluster.
+	// Store the id first: with the old id and the new voters, the node could mix with its
+	// old cluster.
 	conf, err := member.Recover(store.Stable, cfg.NodeID, voters)
 	if err != nil {
 		return err

@@ -15,22 +15,21 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Removal is how a removal has ended.
+// Removal is the result of a removal.
 type Removal struct {
-	// Pending says, after a forced removal that a majority of the remaining voters
-	// has not confirmed, what it waits for. Until then nothing is decided.
-	// Otherwise it is empty.
+	// Pending is set after a forced removal that a majority of the remaining voters has
+	// not confirmed. It says what the removal waits for; until then nothing is decided.
 	Pending string `json:"pending,omitempty"`
 }
 
 // forcedTimeout bounds the wait for the commit of a removal without a majority.
 const forcedTimeout = 2 * time.Second
 
-// Remove takes a member out of the cluster. The removed node goes on running,
-// follows nobody, and never stands for election: it may be replaying an old
-// removal, which it must not obey. The error is ErrQuorum if not enough of the
-// voters that remain answer now; with force they are not asked for. A leader
-// hands leadership over before it goes, and the next one removes it.
+// Remove takes a member out of the cluster. The removed node keeps running. It follows
+// nobody and never stands for election. It does not stop by itself, since it may only be
+// replaying an old removal. The error is ErrQuorum if too few of the remaining voters
+// answer now; force skips that check. A leader hands leadership over first, and the next
+// leader removes it.
 func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal, err error) {
 	term, ok := g.Serving()
 	if !ok {
@@ -61,8 +60,8 @@ func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal
 	return done, err
 }
 
-// quorumWithout returns an ErrQuorum if the voters that a removal leaves could
-// not decide anything now.
+// quorumWithout returns an ErrQuorum if the voters that remain after a removal could not
+// decide anything now.
 func (g *Group) quorumWithout(ctx context.Context, servers []raft.Server, gone raft.Server) error {
 	if gone.Suffrage != raft.Voter {
 		return nil

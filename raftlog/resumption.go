@@ -13,11 +13,11 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// clockPatience bounds an elected leader's wait for what a majority knows of
-// the clock.
+// clockPatience bounds how long an elected leader waits for a majority's reports of the
+// clock.
 const clockPatience = 3 * time.Second
 
-// clockReport is this node's own.
+// clockReport returns this node's own report.
 func (g *Group) clockReport() clock.Report {
 	r := clock.Report{Wall: g.clocks.Wall()}
 	r.Now, r.Term, r.Kept = g.keptClock()
@@ -27,36 +27,36 @@ func (g *Group) clockReport() clock.Report {
 	return r
 }
 
-// resumption is what a leader goes on from if it has heard no other since it
-// started: the cluster clock at a moment, by the voters' reports.
+// resumption is the cluster clock at a moment, by the voters' reports. A leader that has
+// heard no other leader since its start continues from it.
 type resumption struct {
 	clock, at int64 // at the time of this boot
-	known     bool  // else it is the last value that the log has
+	known     bool  // otherwise clock is the last value in the log
 }
 
-// clockKeeper is what a group knows of its clock beside the fsm.
+// clockKeeper is what a group knows of its clock in addition to the fsm.
 type clockKeeper struct {
 	resumed atomic.Pointer[resumption] // by this node, when it was elected last
 
-	// unset: the clock went on from its last value, because no node knew how much
-	// time had passed, and has been behind wall time since. Followers take it from
-	// the leader, and all save it with the clock: a restart of all processes sets
-	// no clock.
+	// unset is set if the clock continued from its last value because no node knew how
+	// much time had passed, and has been behind wall time since. Followers take it from
+	// the leader, and all nodes save it with the clock: a restart of all processes does
+	// not set the clock.
 	unset atomic.Bool
 }
 
-// resumeClock gives the fsm the clock before it leads, in a term that this node
-// is about to serve. A node that has heard a leader since it started knows the
-// clock. Any other asks the voters, until a majority, itself included, has
-// answered, or clockPatience has passed.
+// resumeClock gives the fsm the clock before the fsm leads, in a term that this node is
+// about to serve. A node that has heard a leader since its start knows the clock. Other
+// nodes ask the voters, until a majority, including this node, has answered, or
+// clockPatience has passed.
 func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	g.keeper.resumed.Store(nil)
 	last := g.fsm.clock.Load()
 	if b := g.fsm.bound.Load(); b != nil && !b.Saved() {
 		return
 	}
-	// Without a batch in the log the cluster is new, and its clock begins as
-	// this node's wall clock.
+	// Without a batch in the log the cluster is new. Its clock begins with this node's
+	// wall clock.
 	if last == 0 {
 		g.keeper.resumed.Store(&resumption{g.clocks.Wall(), g.fsm.now(), true})
 		return
@@ -75,8 +75,8 @@ func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 		"clock", time.Unix(0, clock), "wall", time.Unix(0, g.clocks.Wall()), "voters", voters, "answers", len(reports))
 }
 
-// askClocks returns the reports of the voters, this node's own among them, and
-// how many voters there are.
+// askClocks returns the reports of the voters, including this node's own, and the number
+// of voters.
 func (g *Group) askClocks(ctx context.Context, stillLeader func() bool) (reports []clock.Report, voters int) {
 	for {
 		var others []raft.Server
@@ -131,8 +131,8 @@ func (g *Group) resumed() int64 {
 	return r.clock + g.fsm.now() - r.at
 }
 
-// saveResumed saves the clock that this node is about to serve a term with, if
-// it has not kept it.
+// saveResumed saves the clock with which this node is about to serve a term, if it has
+// not kept the clock itself.
 func (g *Group) saveResumed(term uint64) {
 	if g.keeper.resumed.Load() == nil {
 		return
@@ -142,7 +142,7 @@ func (g *Group) saveResumed(term uint64) {
 	}
 }
 
-// lookAtClock ends the alarm when the clock is no longer behind wall time.
+// lookAtClock ends the alarm once the clock is no longer behind wall time.
 func (g *Group) lookAtClock() {
 	if _, serving := g.Serving(); !serving || !g.keeper.unset.Load() {
 		return
@@ -165,10 +165,9 @@ func (g *Group) saveClock() {
 	}
 }
 
-// keptClock returns the cluster clock as this node keeps it, and the term of
-// the leader whose clock it follows. It is exact on the serving leader, and a
-// lower bound elsewhere. ok is false on a node that has heard no leader since
-// its machine was booted.
+// keptClock returns the cluster clock as this node keeps it, and the term of the leader
+// whose clock it follows. It is exact on the serving leader, and a lower bound elsewhere.
+// ok is false on a node that has heard no leader since its machine booted.
 func (g *Group) keptClock() (clock int64, term uint64, ok bool) {
 	if term, ok := g.Serving(); ok {
 		return g.fsm.machine.Now(), term, true

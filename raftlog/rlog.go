@@ -13,13 +13,12 @@ import (
 	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
-// raftLogger lets Raft log through slog. Raft's own levels are one step too loud for a
+// raftLogger lets Raft log through slog. Raft's levels are one step too loud for a
 // server's log. The routine of elections and pipelines is Info, and a peer that is down
-// is an Error several times a second. So Info becomes Debug and Error becomes Warn; the
-// group itself reports what matters to an operator. Raft's warnings about every start,
-// and about a follower that catches up, are Debug too: a normal start warns of nothing.
-// A warning about the same peer is logged once in logdedup.Interval, with the number of
-// those left out in between.
+// is an Error several times per second. So Info becomes Debug and Error becomes Warn; the
+// group itself reports what matters to an operator. Warnings of a normal start, and of a
+// follower that catches up, become Debug too. A warning about the same peer is logged
+// once in logdedup.Interval, with the number of skipped ones.
 type raftLogger struct {
 	l       *slog.Logger
 	name    string
@@ -30,8 +29,8 @@ type raftLogger struct {
 // peerArgs are the names of the peer in Raft's warnings.
 var peerArgs = []any{"peer", "server-id", "target", "from", "candidate"}
 
-// routine are warnings of Raft's that belong to a normal start or election. A peer
-// that is out of reach, or a lost leader, is not among them.
+// routine are warnings of Raft that belong to a normal start or election. Those about an
+// unreachable peer or a lost leader are not among them.
 var routine = []string{
 	"no known peers, aborting election",
 	"not part of stable configuration, aborting election",
@@ -51,8 +50,8 @@ var routine = []string{
 	"appendEntries rejected, sending older logs",
 }
 
-// isRoutine reports whether a warning is one of these. An election is, too, at a node
-// that has known no leader.
+// isRoutine reports whether a warning is routine. So is an election at a node that has
+// known no leader.
 func isRoutine(msg string, args []any) bool {
 	if msg == "heartbeat timeout reached, starting election" {
 		i := slices.Index(args, any("last-leader-addr"))
@@ -61,8 +60,8 @@ func isRoutine(msg string, args []any) bool {
 	return slices.Contains(routine, msg)
 }
 
-// taken are keys that each of our lines has already. Raft's own get a prefix: a
-// JSON object with a key twice is not read alike by all parsers.
+// taken are keys that all our lines have. Raft's own get a prefix: parsers disagree about
+// a JSON object that has a key twice.
 var taken = []any{slog.TimeKey, slog.LevelKey, slog.MessageKey, "node", "group"}
 
 var _ hclog.Logger = (*raftLogger)(nil)

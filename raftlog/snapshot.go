@@ -16,16 +16,14 @@ import (
 const (
 	snapshotMagic = "HGS"
 
-	snapshotOldest = 2 // version that this build reads
-	snapshotNewest = 2 // that it reads, and writes where the level permits it
+	snapshotOldest = 2 // oldest version that this build reads
+	snapshotNewest = 2 // newest version that it reads; it writes it if the level permits
 
-	// snapshotBuffer: Raft's file store writes through 4 KiB, which is a system
-	// call per 4 KiB.
+	// snapshotBuffer is for Raft's file store, which makes a system call per 4 KiB.
 	snapshotBuffer = 256 << 10
 
-	// maxSnapshotHeader bounds what a damaged length can make a node allocate. The
-	// header carries the committed parts of a batch whose last part is not
-	// committed yet.
+	// maxSnapshotHeader bounds what a node allocates because of a damaged length. The
+	// header has the committed parts of a batch whose last part is not committed yet.
 	maxSnapshotHeader = 1 << 30
 )
 
@@ -54,7 +52,7 @@ func (h snapshotHeader) append(b []byte, version byte) []byte {
 	return append(b, body...)
 }
 
-// readable returns why this build cannot use a snapshot, of which it reads the beginning.
+// readable returns why this build cannot use a snapshot, whose beginning it reads.
 func (c *Config) readable(snapshot io.Reader) error {
 	_, _, err := readSnapshotHeader(snapshot, c.GroupID)
 	return err

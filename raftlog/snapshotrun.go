@@ -9,37 +9,35 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// snapshotPatience bounds how long a question about a snapshot waits for its
-// end. It is less than a request's bound, and short enough to report progress
-// to the caller.
+// snapshotPatience bounds how long a question about a snapshot waits for its end. It is
+// shorter than a request may take, so that the caller can report progress.
 const snapshotPatience = 2 * time.Second
 
-// SnapshotRun is the state of a snapshot that was asked for.
+// SnapshotRun is the state of a requested snapshot.
 type SnapshotRun struct {
-	Run     int64         `json:"run"` // names it to the node that writes it, until that is started again
+	Run     int64         `json:"run"` // identifies it on its node, until that restarts
 	Done    bool          `json:"done"`
 	Nothing bool          `json:"nothing"`         // the node holds nothing to write
 	Error   string        `json:"error,omitempty"` // why it has failed
-	Index   uint64        `json:"index"`           // of the last entry in it, when it is done
+	Index   uint64        `json:"index"`           // of the last entry in it, once it is done
 	Took    time.Duration `json:"took"`            // so far
 }
 
-// errUnknownRun is returned for a snapshot that another life of the node was
-// writing.
+// errUnknownRun is returned for a snapshot that this process is not writing.
 var errUnknownRun = errors.New("this node is not writing that snapshot: it has restarted, or writes another one; status shows the last one")
 
-// snapshotRuns holds the last snapshot that was asked for. It goes on when
-// nobody waits for it: a large one takes longer than any request.
+// snapshotRuns holds the last requested snapshot. It continues when nobody waits for it,
+// since a large snapshot takes longer than any request.
 type snapshotRuns struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu    sync.Mutex
 	last  SnapshotRun
 	began time.Time
 	ended chan struct{} // closed at the end of the last one
 }
 
-// ask starts a snapshot, if run is 0 and none is being written, and waits a
-// while for its end.
+// ask starts a snapshot if run is 0 and none is being written. It waits a while for the
+// snapshot's end.
 func (s *snapshotRuns) ask(ctx context.Context, g *Group, run int64) (SnapshotRun, error) {
 	s.mu.Lock()
 	if run == 0 && (s.ended == nil || s.last.Done) {

@@ -38,16 +38,16 @@ type Status struct {
 	SnapshotTime  time.Time `json:"snapshot_time"`  // zero without a snapshot
 	SinceSnapshot int64     `json:"since_snapshot"` // bytes of log written since, in this process
 
-	// DiskFull: the node is its cluster's only member, its disk has no room, and
-	// it keeps its decisions in memory only.
+	// DiskFull is set if the node is its cluster's only member and keeps its decisions in
+	// memory only, because its disk is full.
 	DiskFull      bool      `json:"disk_full"`
 	DiskFullSince time.Time `json:"disk_full_since"` // zero unless DiskFull
 
 	Clock int64 `json:"clock"` // cluster clock of the last applied entry, unix ns
 	Wall  int64 `json:"wall"`  // this node's wall clock, unix ns
 
-	// ClockUnset: the cluster clock went on from its last value because no node
-	// knew how long the cluster was down. It is behind until an operator sets it.
+	// ClockUnset is set if the cluster clock continued from its last value, because no
+	// node knew how long the cluster was down. It is behind until an operator sets it.
 	ClockUnset  bool         `json:"clock_unset"`
 	ClockReport clock.Report `json:"clock_report"`
 
@@ -79,7 +79,7 @@ type Member struct {
 	Leader  bool              `json:"leader"`
 	Self    bool              `json:"self"`
 	Up      bool              `json:"up"`             // answered the last question, within the last seconds
-	Lost    bool              `json:"lost"`           // it answers, but with other data than the member's: it has to be taken in
+	Lost    bool              `json:"lost"`           // it answers, but with other data than the member's: it must be added again
 	Seen    time.Time         `json:"seen"`           // last answer; zero = none yet
 	Applied uint64            `json:"applied"`        // as of Seen
 	Lag     uint64            `json:"lag"`            // entries behind this node's commit index, as of Seen
@@ -90,15 +90,15 @@ type Member struct {
 
 	Supports uint32 `json:"supports"` // levels 1 to Supports are its build's; 0 until it has answered
 
-	// The highest term and entry with which it has been seen to be by this
-	// node, since that was started.
+	// The highest term and entry that this node has seen it have, since that node was
+	// started.
 	HeldTerm  uint64 `json:"held_term"`
 	HeldIndex uint64 `json:"held_index"`
 }
 
-// applied returns the last entry that the machine has. Raft's AppliedIndex is
-// ahead of it by the entries in the fsm's queue, thousands during a replay.
-// Entries that do not reach the fsm count as soon as Raft has passed them.
+// applied returns the last entry that the machine has. Raft's AppliedIndex is ahead of it
+// by the entries in the fsm's queue, which are thousands during a replay. Entries that
+// never reach the fsm count once Raft has passed them.
 func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {

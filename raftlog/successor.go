@@ -12,27 +12,26 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Successor is a voter that leadership may be handed to: it answered a moment
-// ago.
+// Successor is a voter to which leadership may be handed: it has just answered.
 type Successor struct {
 	server raft.Server
-	named  bool // it and no other is to lead
+	named  bool // the caller has chosen it
 }
 
 // ID is the node's.
 func (s Successor) ID() string { return member.NodeOf(s.server.ID) }
 
-// Successor asks the given voter, or the most caught-up reachable one when id
-// is empty, whether it is there to lead. It is asked before decisions begin to
-// wait for the handover.
+// Successor asks a voter whether it can lead: the one with the given id, or, if id is
+// empty, the most caught-up reachable voter. It is called before decisions wait for the
+// handover.
 func (g *Group) Successor(ctx context.Context, id string) (Successor, error) {
 	target, err := g.peers.transferTarget(ctx, id)
 	return Successor{target, id != ""}, err
 }
 
-// transferTarget chooses who is to lead: the given member, or the most
-// caught-up voter. It must answer now: Raft offers leadership to a dead node as
-// readily, and accepts nothing until that has timed out.
+// transferTarget chooses the next leader: the given member, or the most caught-up voter.
+// It must answer now. Raft would also offer leadership to a dead node, and accept nothing
+// until that times out.
 func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, error) {
 	servers, _ := p.g.configuration()
 	if id != "" {
@@ -63,13 +62,12 @@ func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, err
 	return raft.Server{}, ErrNoTarget
 }
 
-// caughtUp returns the node to lead next, when nothing is proposed any more. It
-// is next, or, if next is empty, another voter that has acknowledged the last
-// entry. Raft tells a node to stand for election as soon as the last entry has
-// been sent to it, on another connection. Without that entry the node gets no
-// vote but its own, and the cluster has no leader for an election timeout. If
-// nobody has the entry after an election timeout, it is left to Raft to send it
-// to next.
+// caughtUp returns the node to lead next, once nothing is proposed any more. It is next,
+// or, if next is empty, another voter that has acknowledged the last entry. Raft sends
+// the last entry to a node, and on another connection tells it to stand for election. A
+// node without that entry gets no vote but its own, and the cluster then has no leader
+// for an election timeout. If no voter has the entry after an election timeout, caughtUp
+// returns next.
 func (g *Group) caughtUp(ctx context.Context, next Successor) raft.Server {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeouts.Election)
 	defer cancel()
@@ -80,7 +78,7 @@ func (g *Group) caughtUp(ctx context.Context, next Successor) raft.Server {
 		candidates = append(candidates, servers...)
 	}
 	target := next.server
-	// An error leaves it at next.
+	// After an error, the target stays next.
 	_ = g.poll(ctx, func() bool {
 		i := slices.IndexFunc(candidates, func(s raft.Server) bool {
 			return s.Suffrage == raft.Voter && in.trans.acks.have(s.ID, term, last)
@@ -93,10 +91,9 @@ func (g *Group) caughtUp(ctx context.Context, next Successor) raft.Server {
 	return target
 }
 
-// acks are what members have acknowledged of the log of this node, as the
-// leader of a term.
+// acks are what members have acknowledged of this node's log in the term that it leads.
 type acks struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu   sync.Mutex
 	term uint64
 	last map[raft.ServerID]uint64 // the last entry
@@ -128,9 +125,9 @@ func (a *acks) have(id raft.ServerID, term, index uint64) bool {
 	return a.term == term && a.last[id] >= index
 }
 
-// Prepare makes this node, which is about to lead, connect to all other
-// members, as often as a leader does. Then votes and the first entry wait for
-// no connection. It returns when that is done, or ctx is.
+// Prepare makes this node, which is about to lead, connect to all other members with as
+// many connections as a leader uses. So votes and the first entry need not wait for a
+// connection. It returns when that is done, or ctx is.
 func (g *Group) Prepare(ctx context.Context) {
 	if !g.preparing.CompareAndSwap(false, true) {
 		return
@@ -149,8 +146,8 @@ func (g *Group) Prepare(ctx context.Context) {
 			}
 			for range raftPool {
 				wg.Go(func() {
-					// Of term 0: it is answered, and changes nothing. That it
-					// cannot be sent is found again by who needs the connection.
+					// An append of term 0 is answered, and changes nothing. If it cannot
+					// be sent, the next user of the connection finds out.
 					_ = in.trans.AppendEntries(s.ID, s.Address, &raft.AppendEntriesRequest{RPCHeader: header}, &raft.AppendEntriesResponse{})
 				})
 			}

@@ -17,24 +17,25 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Raft's own starting numbers for its connections: two appends in flight per
-// follower (more hurt the tail latency, hashicorp/raft #541), and three pooled
-// connections. An answer may take 10 s (Raft scales that for snapshots).
+// Raft's own default numbers of connections. Two appends are in flight per follower; more
+// hurt the tail latency (hashicorp/raft #541). Three connections are pooled. An answer
+// may take 10 s, and longer for snapshots.
 const (
 	raftPool     = 3
 	raftInFlight = 2
 	raftTimeout  = 10 * time.Second
 )
 
-// transport is Raft's network transport with five changes. It also notes what
-// members acknowledge (acks). A request reaches the member that it is for, and
-// not another member that now has its address (reach). Pipelines do not
-// deadlock. Peers hear of a commit only after this node has synced it
-// (disk.Log). A broken connection costs no vote (again). Heartbeats take no
-// short cut. With it, they change the term on the connection's goroutine while
-// the main loop may be storing entries for the old one (hashicorp/raft #695,
-// open). A transport may ignore SetHeartbeatHandler; heartbeats then go through
-// the main loop like everything else.
+// transport is Raft's network transport with these changes:
+//
+//   - It notes what members acknowledge (acks).
+//   - A request does not reach another member that now has the address of its target (reach).
+//   - Pipelines do not deadlock.
+//   - Peers hear of a commit only after this node has synced it (disk.Log).
+//   - A broken connection costs no vote (again).
+//   - Heartbeats go through Raft's main loop. On Raft's fast path, they change the term on
+//     the connection's goroutine, while the main loop may be storing entries of the old term
+//     (hashicorp/raft #695, open). A transport may ignore SetHeartbeatHandler.
 type transport struct {
 	*raft.NetworkTransport
 	log   *disk.Log
@@ -80,11 +81,11 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 	return again(func() error { return t.NetworkTransport.TimeoutNow(id, t.reach(id, target), args, resp) })
 }
 
-// again repeats a request whose connection turns out to be broken, as pooled
-// ones are after a member has restarted. Appends come again soon by themselves;
-// a vote would be missing for an election, and a handover would fail. A member
-// that has answered the first request grants the same vote again, or stands for
-// election again.
+// again repeats a request if its connection turns out to be broken, as pooled connections
+// are after a member has restarted. Appends are soon repeated anyway. But a vote would be
+// missing for a whole election, and a handover would fail. If the member has already
+// answered the first request, it grants the same vote again, or stands for election
+// again.
 func again(request func() error) error {
 	for range raftPool {
 		if err := request(); !brokenConn(err) {
@@ -94,7 +95,7 @@ func again(request func() error) error {
 	return request()
 }
 
-// brokenConn reports whether err is of a connection, and not an answer. The
+// brokenConn reports whether err comes from a connection and not from an answer. The
 // codec hides errors of reading, other than io.EOF, from errors.Is.
 func brokenConn(err error) bool {
 	if codec, ok := err.(interface{ Cause() error }); ok {
@@ -103,19 +104,17 @@ func brokenConn(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// reach returns the address of a member, or where a moved one was found, with
-// the id of its data, which Dial passes to it. Raft keeps its connections by
-// this.
+// reach returns the address of a member, or where a moved member was found, together with
+// the id of its data, which Dial passes on. Raft uses this to identify its connections.
 func (t transport) reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(t.peers.where(id, target) + "=" + member.DataOf(id))
 }
 
-// AppendEntriesPipeline implements raft.Transport. Raft's pipeline can
-// deadlock. When a follower rejects an append, Raft stops reading answers, but
-// may still send; send and answer then wait for each other for ever. The
-// follower gets heartbeats and no entries until the leader changes
-// (hashicorp/raft #612), and Shutdown hangs. So answers are always taken off
-// the pipeline here.
+// AppendEntriesPipeline implements raft.Transport. It always reads the answers, so that
+// Raft's pipeline cannot deadlock. When a follower rejects an append, Raft stops reading
+// answers but may still send: send and answer then wait for each other. The follower
+// would get heartbeats and no entries until the leader changes (hashicorp/raft #612), and
+// Shutdown would hang.
 func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
 	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, t.reach(id, target))
 	if err != nil {
@@ -126,9 +125,8 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	return p, nil
 }
 
-// pipelineAnswers is how many answers may wait for Raft. For every answer that
-// Raft leaves there, it chooses at random between one more send and the end of
-// the pipeline.
+// pipelineAnswers is how many answers may wait for Raft. For each answer that it leaves,
+// Raft chooses at random between one more send and the end of the pipeline.
 const pipelineAnswers = 128
 
 // pipeline moves answers from Raft's pipeline into a buffer.
@@ -174,9 +172,8 @@ func (p *pipeline) Close() error {
 	return p.AppendPipeline.Close()
 }
 
-// streams is Raft's view of the mux. Dialled connections are tracked along with
-// accepted ones, so that closing the listener ends every RPC of the group at
-// once.
+// streams is Raft's view of the mux. It tracks dialled connections as well as accepted
+// ones, so that closing the listener ends every RPC of the group at once.
 type streams struct {
 	*peer.Listener
 	addr     advertised
@@ -193,19 +190,19 @@ func (s streams) Dial(target raft.ServerAddress, timeout time.Duration) (net.Con
 	return s.Listener.Dial(ctx, s.identity.Cluster(), data, addr)
 }
 
-// Addr implements net.Listener with the address that peers use, which Raft
-// sends along as its own.
+// Addr implements net.Listener. It returns the address that peers use, which Raft also
+// sends.
 func (s streams) Addr() net.Addr { return s.addr }
 
-// advertised is a net.Addr of a configured address, a name perhaps.
+// advertised is a net.Addr of a configured address, which may be a name.
 type advertised string
 
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// admitMembers judges Raft's connections. It hears no peer until asked is
-// closed: by then the peers have been asked what they know of this node. After
-// that it hears peers that name this cluster and this node's data.
+// admitMembers judges Raft's connections. It refuses all peers until asked is closed: by
+// then the peers have been asked what they know of this node. After that it admits peers
+// that name this cluster and this node's data.
 func admitMembers(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	return func(ctx context.Context, p peer.Purpose, from net.Addr) error {
 		select {

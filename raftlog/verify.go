@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// verifier shares one check between all who ask before it starts: Raft sends a
-// round of heartbeats for each VerifyLeader.
+// verifier shares one check between all callers that ask before it starts, since Raft
+// sends a round of heartbeats for each VerifyLeader.
 type verifier struct {
 	check func(context.Context) error
 	ring  chan struct{} // capacity 1
@@ -66,8 +66,8 @@ func (v *verifier) join(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// Verify confirms with a majority that this node still leads the term it
-// serves. All callers that arrive before a round of heartbeats starts share it.
+// Verify confirms with a majority that this node still leads the term that it serves.
+// Callers that arrive before a round of heartbeats starts share it.
 func (g *Group) Verify(ctx context.Context) error { return g.verifier.join(ctx, g.ctx.Done()) }
 
 func (g *Group) verifyOnce(ctx context.Context) error {
@@ -75,7 +75,7 @@ func (g *Group) verifyOnce(ctx context.Context) error {
 	if !ok {
 		return ErrNotLeader
 	}
-	// A leader that gets no answer for this long has lost its lease anyway.
+	// A leader without an answer for this long has lost its lease anyway.
 	ctx, cancel := context.WithTimeout(ctx, 2*g.cfg.Timeouts.Lease)
 	defer cancel()
 	if err := await(ctx, g.raft().VerifyLeader); err != nil {

@@ -107,7 +107,7 @@ func TestPatternsThatAreRefused(t *testing.T) {
 		"*.*.com/":                             "a host is",
 		"a..b/":                                "a host is",
 		strings.Repeat("a.", 12) + "b/":        "a host is",
-		"/a//b":                                "no empty segment",
+		"/a//b":                                "must not have an empty segment",
 		"/a/":                                  "and no slash at the end",
 		"/a/../b":                              "must not have the segment ..",
 		"/a*":                                  "a whole segment",
