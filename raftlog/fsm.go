@@ -19,16 +19,13 @@ import (
 //
 // The log alone determines which entries count, so every node and every replay agrees:
 //
-// 1. An entry counts only if the term in its header is the term in which Raft stored it.
-// A
-//
-//	leader that lost leadership and regained it may still have had a batch under way. It
-//	decided that batch on a state that no longer exists.
-//
-// 2. Within a term, parts and batches count only in unbroken order, from batch 1 part 0
-// on. 3. A batch counts when its last part does. The first entry of a later term drops an
-//
-//	incomplete batch.
+//  1. An entry counts only if the term in its header is the term in which Raft stored
+//     it. A leader that lost leadership and regained it may still have had a batch under
+//     way. It decided that batch on a state that no longer exists.
+//  2. Within a term, parts and batches count only in unbroken order, from batch 1 part 0
+//     on.
+//  3. A batch counts when its last part does. The first entry of a later term drops an
+//     incomplete batch.
 type fsm struct {
 	machine  Machine
 	group    uint32

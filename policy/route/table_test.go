@@ -108,7 +108,7 @@ func TestPatternsThatAreRefused(t *testing.T) {
 		"a..b/":                                "a host is",
 		strings.Repeat("a.", 12) + "b/":        "a host is",
 		"/a//b":                                "must not have an empty segment",
-		"/a/":                                  "and no slash at the end",
+		"/a/":                                  "or a slash at the end",
 		"/a/../b":                              "must not have the segment ..",
 		"/a*":                                  "a whole segment",
 		"/*/a":                                 "a whole segment",
