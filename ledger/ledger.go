@@ -18,8 +18,8 @@ type Ledger struct {
 	settled atomic.Uint64
 
 	// Requests since the last cut began. dirtyAt is when the first effect was marked, 0
-	// for none. flush means that the cut must not wait for its pace; awaited, that
-	// replies are parked under its ticket.
+	// for none. flush is set if the cut must not wait for its pace, awaited if replies
+	// are parked under its ticket.
 	dirtyAt atomic.Int64
 	flush   atomic.Bool
 	awaited atomic.Bool
@@ -41,8 +41,8 @@ type Ledger struct {
 	totals    Totals
 }
 
-// Hooks learn what becomes of tickets. They are called without a lock of the ledger, and
-// must not block.
+// Hooks are told what becomes of tickets. They are called without a lock of the ledger,
+// and must not block.
 type Hooks struct {
 	// Release completes every incomplete ticket up to upTo. err is nil, or the error
 	// given to Verified.
@@ -58,13 +58,13 @@ type Flight struct {
 
 	bytes int
 	born  int64 // when its first effect was marked
-	// covers is the last ticket under which nothing was dirty beyond Ticket.
+	// covers is the last ticket under which nothing was dirty after Ticket.
 	covers uint64
 }
 
-// Undo can take a flight back. The machine implements it.
+// Undo can undo a flight. The machine implements it.
 type Undo interface {
-	// Committed tells the undo that it will not be needed.
+	// Committed is called when the undo is no longer needed.
 	Committed()
 }
 
@@ -93,7 +93,7 @@ func New(h Hooks) *Ledger {
 	return l
 }
 
-// Lead begins a term. It forgets marks made while nobody led.
+// Lead begins a term. It drops marks made while no node led.
 func (l *Ledger) Lead() { l.dirtyAt.Store(0) }
 
 // Cut is a cut that has begun.
@@ -156,7 +156,7 @@ func (l *Ledger) Empty(c Cut) {
 	}
 }
 
-// Tick makes a flight of the last cut although it found nothing.
+// Tick makes a flight of the last cut, although that found nothing.
 func (l *Ledger) Tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -170,7 +170,7 @@ func (l *Ledger) fly(f Flight) {
 	l.oldest.Store(l.flights[0].born)
 }
 
-// Commit forgets the oldest flight, which is now committed, and releases the tickets that
+// Commit removes the oldest flight, which is now committed, and releases the tickets that
 // waited for it. It returns false if there is none.
 func (l *Ledger) Commit() bool {
 	l.mu.Lock()
@@ -200,8 +200,8 @@ func (l *Ledger) Commit() bool {
 	return true
 }
 
-// Depose ends a term. The machine is sealed by then, and has taken back the flights. So a
-// ticket read before the seal is among those that end here.
+// Depose ends a term. By then the machine is sealed and has undone the flights. So a
+// ticket that was read before the seal is among those that end here.
 func (l *Ledger) Depose() {
 	upTo := l.open.Add(1) - 1
 	l.mu.Lock()
@@ -213,8 +213,8 @@ func (l *Ledger) Depose() {
 	l.hooks.Deposed(upTo)
 }
 
-// Flights calls fn with the flights, the oldest first. None is added, committed or
-// forgotten meanwhile. fn must not keep them.
+// Flights calls fn with the flights, oldest first. They do not change meanwhile. fn must
+// not keep them.
 func (l *Ledger) Flights(fn func([]Flight)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

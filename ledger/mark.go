@@ -2,11 +2,11 @@ package ledger
 
 import "time"
 
-// Open returns the ticket that covers everything decided by now.
+// Open returns the ticket that covers everything decided so far.
 func (l *Ledger) Open() uint64 { return l.open.Load() }
 
-// Mark says that something may be dirty. It costs one atomic load, except at the first
-// call after a cut.
+// Mark says that something may be dirty. Except at the first call after a cut, it costs
+// one atomic load.
 func (l *Ledger) Mark() {
 	if l.dirtyAt.Load() == 0 && l.dirtyAt.CompareAndSwap(0, monotonic()) {
 		l.Ring()
@@ -22,7 +22,7 @@ func (l *Ledger) Flush() {
 	}
 }
 
-// Await is Flush for a parked reply: the ticket that Open returned before will be
+// Await is Flush for a parked reply: the ticket that an earlier Open returned will be
 // released, even if nothing is dirty.
 func (l *Ledger) Await() {
 	l.awaited.Store(true)
@@ -32,8 +32,8 @@ func (l *Ledger) Await() {
 // Due rings when there may be something to cut.
 func (l *Ledger) Due() <-chan struct{} { return l.due }
 
-// Ring rings Due, unless there is a flight: its commit rings if something is dirty by
-// then.
+// Ring rings Due, unless there is a flight. The commit of a flight rings if something is
+// dirty by then.
 func (l *Ledger) Ring() {
 	if !l.Flying() {
 		ring(l.due)
@@ -43,7 +43,7 @@ func (l *Ledger) Ring() {
 // Flying reports whether there is a flight.
 func (l *Ledger) Flying() bool { return l.oldest.Load() != 0 }
 
-// Dirty reports whether something is marked that no cut has taken yet.
+// Dirty reports whether something is marked that is in no cut yet.
 func (l *Ledger) Dirty() bool { return l.dirtyAt.Load() != 0 }
 
 // Flushing reports whether somebody waits for the next cut.

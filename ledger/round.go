@@ -4,7 +4,7 @@ package ledger
 func (l *Ledger) Rounds() <-chan struct{} { return l.rounds }
 
 // Round returns the last ticket that a round of heartbeats verifies if it begins now; 0
-// if nobody waits for one.
+// if no ticket waits for one.
 func (l *Ledger) Round() (upTo uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -39,8 +39,8 @@ func (l *Ledger) Released() bool {
 	return len(l.flights) == 0 && len(l.clean) == 0
 }
 
-// ready removes the cuts that found nothing and need wait no longer, and returns the last
-// one's ticket; 0 for none. mu must be held.
+// ready removes the cuts that found nothing and need not wait any longer. It returns the
+// last one's ticket, or 0. mu must be held.
 func (l *Ledger) ready() (upTo uint64) {
 	for len(l.clean) > 0 && l.clean[0].ticket <= l.verified && l.clean[0].after <= l.committed {
 		upTo = l.clean[0].ticket

@@ -1,5 +1,4 @@
 // Package disk keeps on a node's disk what its Raft needs: the log, term and vote, and
-// snapshots. It adds what Raft lacks: it handles a full or hanging disk, damaged
-// snapshots, syncs that run while followers work, and a crash while a snapshot is
-// installed.
+// snapshots. It adds what Raft lacks. It handles a full or hanging disk, damaged
+// snapshots, and a crash while a snapshot is installed. It syncs while followers work.
 package disk

@@ -16,30 +16,30 @@ import (
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
-// Log stands between Raft and its log. It
-//   - reports the first failed write through fatal. Raft's leader would step
-//     down and win again for as long as the disk fails (hashicorp/raft #614). A
-//     follower whose write fails after a truncation stays stuck;
-//   - reports how long the write in progress has taken: a leader whose disk
-//     hangs goes on sending heartbeats, so nobody else ever takes over (#503);
-//   - lets the disk write a leader's batches while they are on their way to the
-//     followers (ownSync);
-//   - counts bytes, for the snapshot trigger and for the trailing logs;
-//   - notes when entries arrive, for the cluster clock;
-//   - keeps in memory what a full disk cannot take, if there is no other node
-//     (tail);
-//   - declares itself monotonic, so that an installed snapshot replaces the
-//     whole log. Raft would keep the old tail, uncommitted entries included,
-//     and a later leader could send those to others (#697).
+// Log stands between Raft and its log:
+//
+//   - It reports the first failed write through fatal. Otherwise, while the disk fails,
+//     Raft's leader would step down and win again (hashicorp/raft #614). A follower whose
+//     write fails after a truncation would be stuck.
+//   - It reports how long the write in progress has taken. A leader whose disk hangs still
+//     sends heartbeats, so no other node would take over (#503).
+//   - It lets the disk write a leader's batches while they are on their way to the followers
+//     (ownSync).
+//   - It counts bytes, for the snapshot trigger and for the trailing logs.
+//   - It notes when entries arrive, for the cluster clock.
+//   - It keeps in memory what a full disk cannot take, if there is no other node (tail).
+//   - It declares itself monotonic, so that an installed snapshot replaces the whole log.
+//     Otherwise Raft would keep the old tail, including uncommitted entries, and a later
+//     leader could send those to others (#697).
 type Log struct {
 	inner  raft.LogStore
 	self   raft.ServerID
 	fatal  func(error)
 	logger *slog.Logger
-	raft   atomic.Pointer[raft.Raft] // that stores here, nil before it runs
+	raft   atomic.Pointer[raft.Raft] // nil before it runs
 	ownSync
 	tail tail
-	// Arrivals are when entries came.
+	// Arrivals remembers when entries came.
 	Arrivals clock.Arrivals
 
 	storing atomic.Int64 // start of the write in progress (monotonic), 0 = none
@@ -48,7 +48,7 @@ type Log struct {
 	last    atomic.Int64 // duration of the last write, ns
 	mean    atomic.Int64 // moving average over about 16 writes, ns
 
-	// mu guards snapIndex and snapTerm, of the newest snapshot finished in this
+	// mu guards snapIndex and snapTerm: those of the newest snapshot finished in this
 	// process.
 	mu                  sync.Mutex
 	snapIndex, snapTerm uint64
@@ -60,23 +60,23 @@ func NewLog(inner raft.LogStore, fatal func(error), logger *slog.Logger) *Log {
 	return &Log{inner: inner, fatal: fatal, logger: logger}
 }
 
-// Run says which Raft stores here from now on, and as which server.
+// Run says which Raft stores here from now on, and its server id.
 func (s *Log) Run(r *raft.Raft, self raft.ServerID) {
 	s.self = self
 	s.raft.Store(r)
 }
 
-// SinceSnapshot returns how many entries, and bytes of theirs, have been stored since the
+// SinceSnapshot returns how many entries, and how many bytes, have been stored since the
 // last snapshot.
 func (s *Log) SinceSnapshot() (entries, bytes int64) { return s.entries.Load(), s.bytes.Load() }
 
-// Writes returns how long the last write took, and a moving average over some 16.
+// Writes returns how long the last write took, and a moving average over about 16 writes.
 func (s *Log) Writes() (last, mean time.Duration) {
 	return time.Duration(s.last.Load()), time.Duration(s.mean.Load())
 }
 
-// InMemory reports whether the end of the log is in memory only, since the disk is full,
-// and since when.
+// InMemory reports whether the end of the log is only in memory, because the disk is
+// full. since is when that began.
 func (s *Log) InMemory() (since time.Time, ok bool) { return s.tail.exists() }
 
 var (
@@ -112,7 +112,7 @@ func (s *Log) LastIndex() (uint64, error) {
 	return s.inner.LastIndex()
 }
 
-// Find is GetLog, without consequences.
+// Find is GetLog that does not stop the node on an error.
 func (s *Log) Find(index uint64, log *raft.Log) error {
 	if s.tail.get(index, log) {
 		return nil
@@ -137,8 +137,8 @@ func since(at int64) time.Duration {
 	return time.Duration(monotonic() - at)
 }
 
-// StoreLogs implements raft.LogStore. It returns once the entries are synced,
-// or, for a leader's batches, written.
+// StoreLogs implements raft.LogStore. It returns when the entries are synced. For a
+// leader's own batches it returns when they are written.
 func (s *Log) StoreLogs(logs []*raft.Log) error {
 	if err := s.Await(math.MaxUint64); err != nil {
 		return err
@@ -173,8 +173,8 @@ func (s *Log) StoreLogs(logs []*raft.Log) error {
 	return nil
 }
 
-// maySyncLater reports whether all these entries are batches which this node
-// proposes as the leader.
+// maySyncLater reports whether all these entries are batches that this node proposes as
+// the leader.
 func (s *Log) maySyncLater(logs []*raft.Log) bool {
 	for _, l := range logs {
 		if l.Type != raft.LogCommand {
@@ -185,7 +185,7 @@ func (s *Log) maySyncLater(logs []*raft.Log) bool {
 	return r != nil && r.State() == raft.Leader
 }
 
-// stored accounts for a write of entries with n bytes that has ended.
+// stored accounts for a finished write of entries with n bytes.
 func (s *Log) stored(err error, begin int64, entries int, n int64) error {
 	s.storing.Store(0)
 	if err != nil {
@@ -201,10 +201,10 @@ func (s *Log) stored(err error, begin int64, entries int, n int64) error {
 	return nil
 }
 
-// DeleteRange removes a prefix (compaction), a suffix (a conflict with the
-// leader's log), or everything (an installed snapshot). In the last case it
-// keeps entries after the snapshot's if the log agrees with the snapshot
-// (Raft's figure 13, rule 6): this node has acknowledged them.
+// DeleteRange removes a prefix (compaction), a suffix (a conflict with the leader's log),
+// or everything (an installed snapshot). In the last case, if the log agrees with the
+// snapshot, it keeps the entries after the snapshot's last: this node has acknowledged
+// them (Raft's figure 13, rule 6).
 func (s *Log) DeleteRange(min, max uint64) error {
 	s.mu.Lock()
 	index, term := s.snapIndex, s.snapTerm
@@ -225,13 +225,12 @@ func (s *Log) DeleteRange(min, max uint64) error {
 	return err
 }
 
-// snapshotDone records a finished snapshot. It reports whether the log
-// contradicts the snapshot. Such a log was never committed, and Raft's memory
-// of it must be dropped by a restart.
+// snapshotDone records a finished snapshot. It reports whether the log contradicts the
+// snapshot. Such a log was never committed, and a restart must drop it from Raft's
+// memory.
 func (s *Log) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
-	// A snapshot of this node's own may be done after a newer one was
-	// installed.
+	// A snapshot of this node may be finished after a newer one was installed.
 	if index > s.snapIndex {
 		s.snapIndex, s.snapTerm = index, term
 	}
@@ -252,8 +251,8 @@ func (s *Log) NewestSnapshot() uint64 {
 	return s.snapIndex
 }
 
-// contradicts reports whether the log reaches index with an entry there that is
-// not of the given term.
+// contradicts reports whether the log reaches index and has an entry of another term
+// there.
 func contradicts(logs raft.LogStore, index, term uint64) (bool, error) {
 	first, err := logs.FirstIndex()
 	if err != nil {
@@ -273,7 +272,7 @@ func contradicts(logs raft.LogStore, index, term uint64) (bool, error) {
 	return l.Term != term, nil
 }
 
-// die reports an error that Raft would panic on, and keeps Raft from going on.
+// die reports an error on which Raft would panic, and blocks Raft for ever.
 func (s *Log) die(err error) {
 	s.fatal(err)
 	select {}

@@ -8,25 +8,23 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ownSync lets a leader sync its log while its followers receive and sync the
-// same entries (Ongaro's thesis, 10.2.1). Raft's leader syncs first, sends
-// then, and counts itself among those that have an entry as soon as StoreLogs
-// returns. So StoreLogs returns as soon as a batch is written, and until it is
-// synced
+// ownSync lets a leader sync its log while its followers receive and sync the same
+// entries (Ongaro's thesis, 10.2.1). Raft's leader syncs first and then sends. It counts
+// itself among the nodes that have an entry as soon as StoreLogs returns. So here
+// StoreLogs returns as soon as a batch is written. Until the batch is synced:
 //
-//   - the entry is not applied here, and nobody hears of its commit (see
-//     Await);
-//   - no follower hears that it is committed (transport), or applies it: if the
-//     leader lost it in a power failure, a majority could go on without it;
-//   - this node acknowledges it to no later leader: to obey a leader or to
-//     vote, it writes the term or the vote first, and that waits (Votes);
+//   - the entry is not applied here, and no node hears of its commit (see Await);
+//   - no follower hears that it is committed, or applies it (transport): if the leader lost
+//     it in a power failure, a majority could continue without it;
+//   - this node acknowledges it to no later leader: before it obeys a leader or votes, it
+//     writes the term or the vote, and that write waits (Votes);
 //   - nothing else is written to the log (Log).
 //
-// So committed means on this disk and on those of enough followers, as without
-// the overlap.
+// So a committed entry is on this disk and on those of enough followers, as without the
+// overlap.
 type ownSync struct {
-	// first is the first entry whose sync has not ended, 0 for none. It stays
-	// after a failed one.
+	// first is the first entry whose sync has not ended, 0 for none. It stays set after a
+	// failed sync.
 	first atomic.Uint64
 
 	// mu guards the fields below.
@@ -41,8 +39,8 @@ type unsyncedWriter interface {
 	Sync() error
 }
 
-// begin runs sync, of the entries from first on, in the background. The one
-// before must have ended.
+// begin runs sync in the background, for the entries from first on. The previous sync
+// must have ended.
 func (o *ownSync) begin(first uint64, sync func() error) {
 	done := make(chan struct{})
 	o.mu.Lock()
@@ -50,8 +48,8 @@ func (o *ownSync) begin(first uint64, sync func() error) {
 	o.mu.Unlock()
 	o.first.Store(first)
 	go func() {
-		// The senders to the followers go first: they are about to become
-		// runnable on this processor, which the sync would keep.
+		// Let the senders to the followers run first: they are about to become runnable
+		// on this processor, which the sync would keep.
 		runtime.Gosched()
 		err := sync()
 		o.mu.Lock()
@@ -78,8 +76,7 @@ func (o *ownSync) Await(index uint64) error {
 	return o.err
 }
 
-// Capped returns args with the commit index lowered to the entries that are
-// synced.
+// Capped returns args with the commit index lowered to the last synced entry.
 func (o *ownSync) Capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
 	first := o.first.Load()
 	if first == 0 || args.LeaderCommitIndex < first {

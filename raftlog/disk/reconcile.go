@@ -6,11 +6,10 @@ import (
 	"log/slog"
 )
 
-// Reconcile checks, before Raft starts, that log and snapshots make one history. It
-// repairs what a crash while installing a snapshot leaves: a log whose entries were
-// never committed. fresh says that log, term and vote have just been created.
-// readable looks at the beginning of a snapshot, and returns why this build cannot
-// use it.
+// Reconcile checks, before Raft starts, that log and snapshots form one history. A crash
+// while a snapshot is installed may leave a log whose entries were never committed; it
+// drops that log. fresh is set if log, term and vote have just been created. readable
+// reads the beginning of a snapshot, and returns why this build cannot use it.
 func Reconcile(snaps *Snapshots, logs *Log, fresh bool, readable func(io.Reader) error, log *slog.Logger) error {
 	first, err := logs.FirstIndex()
 	if err != nil {
@@ -41,8 +40,8 @@ func Reconcile(snaps *Snapshots, logs *Log, fresh bool, readable func(io.Reader)
 		err = readable(rc)
 		rc.Close()
 		if err != nil {
-			// Raft would go back to an older snapshot, before entries already removed
-			// from the log.
+			// Otherwise Raft would go back to an older snapshot, from before entries that
+			// the log no longer has.
 			return fmt.Errorf("snapshot %s: %w", m.ID, err)
 		}
 		if first > m.Index+1 {

@@ -19,22 +19,21 @@ const (
 	snapshotsDir  = "snapshots" // Raft's name
 	unfinishedEnd = ".tmp"      // Raft's too
 
-	// snapshotsKept: the newest, and one to fall back on if its checksum is
-	// wrong.
+	// snapshotsKept: the newest, and one for the case that its checksum is wrong.
 	snapshotsKept = 2
 
 	// sealFile is the file in a snapshot's directory with the checksum of Raft's
-	// description of it, which has none: an index with one wrong digit would skip
-	// entries of the log.
+	// description of the snapshot. Raft stores no such checksum. An index with one wrong
+	// digit would skip entries of the log.
 	sealFile = "seal"
 )
 
-// Snapshots stands between Raft and its snapshots. It
-//   - reports every finished snapshot to the log, own and installed ones alike;
-//   - seals what Raft writes about each, and leaves out those that have changed
-//     since;
-//   - syncs what Raft leaves out: the names of the files of a snapshot, and of
-//     the directory of them all.
+// Snapshots stands between Raft and its snapshots:
+//
+//   - It reports every finished snapshot, own or installed, to the log.
+//   - It seals what Raft writes about each, and leaves out those that have changed since.
+//   - It syncs what Raft does not: the names of a snapshot's files, and the names in the
+//     directory of all snapshots.
 type Snapshots struct {
 	raft.SnapshotStore
 	dir      string // of all snapshots
@@ -46,9 +45,9 @@ type Snapshots struct {
 	membership atomic.Uint64 // index of the membership in the newest snapshot
 }
 
-// OpenSnapshots opens or creates the snapshots in a group's directory, which nobody
-// else may have open. It removes the remains of a snapshot that a crash cut short.
-// conflict is called when the log contradicts a snapshot, and must not block.
+// OpenSnapshots opens or creates the snapshots in a group's directory, which nobody else
+// may have open. It removes unfinished snapshots that a crash has left. conflict is
+// called if the log contradicts a snapshot, and must not block.
 func OpenSnapshots(dir string, log *Log, logger *slog.Logger, raftLogger hclog.Logger, conflict func()) (*Snapshots, error) {
 	group := dir
 	dir = filepath.Join(group, snapshotsDir)
@@ -63,8 +62,7 @@ func OpenSnapshots(dir string, log *Log, logger *slog.Logger, raftLogger hclog.L
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
-	// The names that this shows may not be on the disk yet: the log is about to
-	// rely on them.
+	// The names may not be on the disk yet, and the log is about to rely on them.
 	if err := errors.Join(syncDir(dir), syncDir(group)); err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
@@ -103,8 +101,7 @@ func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	return good, nil
 }
 
-// Damaged returns the highest index of a snapshot that exists and is not good,
-// or 0.
+// Damaged returns the highest index of a snapshot that is not among the good ones, or 0.
 func (s *Snapshots) Damaged(good []*raft.SnapshotMeta) (index uint64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {
@@ -124,7 +121,7 @@ func (s *Snapshots) Damaged(good []*raft.SnapshotMeta) (index uint64, err error)
 	return index, nil
 }
 
-// sealOf is the content of a snapshot's seal.
+// sealOf returns the content of a snapshot's seal.
 func sealOf(m *raft.SnapshotMeta) string {
 	membership, err := json.Marshal(m.Configuration)
 	if err != nil {
@@ -158,8 +155,8 @@ func (s *snapshotSink) Write(b []byte) (int, error) {
 	return n, err
 }
 
-// Close implements raft.SnapshotSink. Raft closes a sink more than once, and
-// after Cancel.
+// Close implements raft.SnapshotSink. Raft closes a sink more than once, also after
+// Cancel.
 func (s *snapshotSink) Close() error {
 	if s.closed {
 		return s.SnapshotSink.Close()
@@ -187,8 +184,8 @@ func (s *snapshotSink) Cancel() error {
 	return s.SnapshotSink.Cancel()
 }
 
-// seal writes the seal into the unfinished snapshot, and makes the names of its
-// files durable: Raft's are there already.
+// seal writes the seal into the unfinished snapshot, and makes the names of its files
+// durable. Raft's files are already there.
 func (s *snapshotSink) seal() error {
 	dir := filepath.Join(s.store.dir, s.meta.ID+unfinishedEnd)
 	f, err := os.OpenFile(filepath.Join(dir, sealFile), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)

@@ -22,18 +22,18 @@ const (
 	// lockFile is locked by the process that has a store open. It is empty.
 	lockFile = "lock"
 
-	// voteTermKey is Raft's key of the term of the last vote. Its candidate is
-	// always written next.
+	// voteTermKey is Raft's key for the term of the last vote. Raft always writes the
+	// vote's candidate next.
 	voteTermKey = "LastVoteTerm"
 
-	// oldFile held term and vote, and at first the log too, in older formats.
+	// oldFile held term and vote in older formats, and at first also the log.
 	oldFile = "raft.db"
 
-	// lockTimeout bounds the wait for another process's lock, which may be
-	// about to end.
+	// lockTimeout bounds the wait for the lock of another process, which may be about to
+	// end.
 	lockTimeout = time.Second
 
-	// Wipe is what to do with a store that cannot be repaired.
+	// Wipe says what to do with a store that cannot be repaired.
 	Wipe = "wipe this node's data and join again"
 )
 
@@ -49,7 +49,7 @@ type Store struct {
 	Stable *stable.Store
 
 	close func() error
-	// Fresh reports that this open has created it.
+	// Fresh is set if Open has created the store.
 	Fresh bool
 }
 
@@ -73,7 +73,7 @@ func Open(dir string, noSync bool) (*Store, error) {
 	return s, nil
 }
 
-// openFiles opens term and vote, and the log beside them.
+// openFiles opens the log, and the file with term and vote.
 func openFiles(dir string, noSync bool) (*Store, error) {
 	if _, err := os.Stat(filepath.Join(dir, oldFile)); err == nil {
 		return nil, fmt.Errorf("%w: %s is of an older format; "+Wipe, ErrCorrupt, filepath.Join(dir, oldFile))
@@ -93,7 +93,7 @@ func openFiles(dir string, noSync bool) (*Store, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("open log: %w", err), values.Close())
 	}
-	closeAll := func() error { return errors.Join(log.Close(), values.Close()) } // the log writes down where it ends
+	closeAll := func() error { return errors.Join(log.Close(), values.Close()) } // the log stores where it ends in values
 	return &Store{Log: log, Stable: values, close: closeAll, Fresh: fresh}, nil
 }
 
@@ -120,8 +120,8 @@ func lockDir(dir string) (*os.File, error) {
 // errHeld is returned by tryLock when another process holds the lock.
 var errHeld = errors.New("lock is held")
 
-// MakeDir creates the group's directory. It makes its name, and those of all
-// directories above it, durable, unless the directory has been used before.
+// MakeDir creates the group's directory. Unless the directory has been used before, it
+// makes its name, and those of all directories above it, durable.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -136,7 +136,7 @@ func MakeDir(dir string) error {
 	for up := filepath.Dir(dir); ; up = filepath.Dir(up) {
 		err := syncDir(up)
 		if errors.Is(err, os.ErrPermission) {
-			return nil // so it is not this program that has made it
+			return nil // another program has made it
 		}
 		if err != nil || up == filepath.Dir(up) {
 			return err
@@ -153,21 +153,21 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Votes holds term and vote. Raft panics when they cannot be written;
-// here the node stops with a message. Nor is a new term or a vote written
-// before the log is synced: see ownSync.
+// Votes holds term and vote. If they cannot be written, Raft would panic; Votes stops the
+// node with a message instead. It also writes no new term or vote before the log is
+// synced: see ownSync.
 //
-// Raft writes a vote's term first, then for whom it was. Here both are one
-// change, which is half of the syncs, and no crash leaves the new term with the
-// old candidate (hashicorp/raft #661). It promises nothing before the second.
+// Raft first writes a vote's term, and then its candidate. Votes writes both as one
+// change. So it needs half of the syncs, and no crash leaves the new term with the old
+// candidate (hashicorp/raft #661). Raft promises nothing before the second write.
 type Votes struct {
 	*stable.Store
 	log   *Log
 	fatal func(error)
 }
 
-// NewVotes returns the Votes of a store, whose log is log. fatal is called with the
-// reason why the node cannot go on.
+// NewVotes returns the Votes of a store and its log. fatal gets the reason why the node
+// cannot continue.
 func NewVotes(store *stable.Store, log *Log, fatal func(error)) Votes {
 	return Votes{store, log, fatal}
 }
@@ -178,7 +178,7 @@ func (s Votes) Set(key, val []byte) error {
 
 func (s Votes) SetUint64(key []byte, val uint64) error {
 	if s.log.Await(math.MaxUint64) != nil {
-		select {} // the log has said so
+		select {} // the log has reported it
 	}
 	if string(key) == voteTermKey {
 		return s.check(s.PutUint64(key, val))
@@ -189,7 +189,7 @@ func (s Votes) SetUint64(key []byte, val uint64) error {
 func (s Votes) check(err error) error {
 	if err != nil {
 		s.fatal(fmt.Errorf("%w: term and vote: %w", ErrDisk, err))
-		select {} // neither may Raft go on with a vote that is not on disk, nor is a panic of use
+		select {} // Raft must not continue without the vote on disk, and a panic would not help
 	}
 	return nil
 }

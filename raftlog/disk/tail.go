@@ -13,35 +13,33 @@ import (
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
-// tailBytes bounds the entries in memory that a leader has applied and that no
-// snapshot holds yet. It is more than the log grows by while a snapshot is
-// written.
+// tailBytes bounds the tail's entries that are applied but in no snapshot yet. It is more
+// than the log grows while a snapshot is written.
 const tailBytes = 64 << 20
 
-// tail is the end of a log that the disk has no room for. Only the only member
-// of a cluster has one: it goes on deciding, and keeps its decisions in memory.
-// Other nodes leave their part to nodes that can write.
+// tail is the end of a log for which the disk has no room. Only the only member of a
+// cluster has a tail: it continues to decide, and keeps its decisions in memory. In a
+// larger cluster, other nodes that can write take over.
 //
-// The tail begins when a write finds no room, with the entries of that write.
-// It ends with a snapshot that reaches into it: the log on disk is emptied, and
-// the rest of the tail is written after the snapshot. So on disk each entry
-// follows the one before it, or a snapshot that has that one. A process that is
-// killed at any moment starts from the log as it was before the tail, or from
-// the snapshot. Reconcile drops a log that ends before its snapshot.
+// The tail begins with the entries of a write that finds no room. It ends with a snapshot
+// that reaches into it: the log on disk is emptied, and the rest of the tail is written
+// after the snapshot. So on disk each entry follows the entry before it, or a snapshot
+// that has that entry. A process that is killed at any time starts from the log as it was
+// before the tail, or from the snapshot. Reconcile drops a log that ends before its
+// snapshot.
 //
-// Entries that are applied may be dropped from the beginning of the tail. A
-// snapshot that ends before the rest of the tail does not end it; the next one
-// may.
+// Applied entries may be dropped from the beginning of the tail. A snapshot that ends
+// before the rest of the tail does not end the tail, but a later one may.
 type tail struct {
 	since atomic.Int64 // unix ns, 0: no tail
 
-	// mu guards what follows. It is held while the tail is written.
+	// mu guards the fields below. It is held while the tail is written.
 	mu    sync.RWMutex
 	logs  []*raft.Log // without gaps; never empty while there is a tail
 	bytes int64
 }
 
-// exists reports whether there is a tail, and if so since when.
+// exists reports whether there is a tail, and since when.
 func (t *tail) exists() (since time.Time, ok bool) {
 	ns := t.since.Load()
 	return time.Unix(0, ns), ns != 0
@@ -71,8 +69,8 @@ func (t *tail) bounds() (first, last uint64) {
 	return t.logs[0].Index, t.logs[len(t.logs)-1].Index
 }
 
-// add appends entries, and drops the oldest of those up to applied when there
-// are too many. Must be called with mu held.
+// add appends entries. If there are too many, it drops the oldest of those up to applied.
+// mu must be held.
 func (t *tail) add(logs []*raft.Log, applied uint64) {
 	for _, l := range logs {
 		t.logs = append(t.logs, l)
@@ -99,8 +97,8 @@ func (s *Log) solely(c raft.Configuration) bool {
 	return len(c.Servers) == 1 && c.Servers[0].ID == s.self
 }
 
-// errMembership refuses a change of the members that would be in memory only:
-// the node would then have others.
+// errMembership refuses a change that adds members while the change would be in memory
+// only.
 var errMembership = errors.New("the disk is full: make room before you change the members")
 
 // keep takes entries into the tail, if there is one.
@@ -111,7 +109,7 @@ func (s *Log) keep(logs []*raft.Log) (kept bool, err error) {
 	s.tail.mu.Lock()
 	defer s.tail.mu.Unlock()
 	if len(s.tail.logs) == 0 {
-		return false, nil // it has just been written
+		return false, nil // the tail has just been written
 	}
 	if s.addsMembers(logs) {
 		return true, errMembership
@@ -120,16 +118,16 @@ func (s *Log) keep(logs []*raft.Log) (kept bool, err error) {
 	return true, nil
 }
 
-// addsMembers reports whether this node has others after these entries. A node that
-// corrects its own address has not.
+// addsMembers reports whether this node has other members after these entries. A node
+// that corrects its own address has none.
 func (s *Log) addsMembers(logs []*raft.Log) bool {
 	return slices.ContainsFunc(logs, func(l *raft.Log) bool {
 		return l.Type == raft.LogConfiguration && !s.solely(raft.DecodeConfiguration(l.Data))
 	})
 }
 
-// begin begins the tail with entries that the disk has no room for, if this node
-// may have one.
+// begin begins the tail with entries for which the disk has no room, if this node may
+// have a tail.
 func (s *Log) begin(logs []*raft.Log, err error) bool {
 	if !errors.Is(err, wal.ErrNoRoom) || s.addsMembers(logs) || !s.alone() {
 		return false
@@ -142,8 +140,7 @@ func (s *Log) begin(logs []*raft.Log, err error) bool {
 	return true
 }
 
-// end ends the tail, if a snapshot up to index, which is on disk, reaches into
-// it.
+// end ends the tail if a snapshot up to index, which is on disk, reaches into it.
 func (s *Log) end(index uint64) error {
 	since, ok := s.tail.exists()
 	if !ok {
@@ -170,7 +167,7 @@ func (s *Log) end(index uint64) error {
 	return nil
 }
 
-// replace makes logs all that the log on disk holds.
+// replace makes logs the whole content of the log on disk.
 func (s *Log) replace(logs []*raft.Log) error {
 	first, err := s.inner.FirstIndex()
 	if err != nil {

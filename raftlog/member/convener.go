@@ -14,33 +14,33 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// AttemptInterval is between two attempts to join or to found.
+// AttemptInterval is the time between two attempts to join or to found.
 const AttemptInterval = 300 * time.Millisecond
 
 const (
-	askTimeout  = time.Second     // for another node's answer that it is there
+	askTimeout  = time.Second     // for another node's answer to a greeting
 	callTimeout = 2 * time.Second // of a single attempt
 
-	// waitingInterval is between two messages of a node that is part of no
-	// cluster yet.
+	// waitingInterval is the time between two messages of a node that is in no cluster
+	// yet.
 	waitingInterval = 10 * time.Second
 
-	// takeoverAfter is how long a node waits for each one of a lower id to
-	// propose a founding, before it does.
+	// takeoverAfter is how long a node waits for each node of a lower id to propose a
+	// founding, before it proposes one itself.
 	takeoverAfter = 2 * time.Second
 
-	// proposerSilent is how long a founder does not hear of the proposer before
-	// it asks the others.
+	// proposerSilent is how long a founder hears nothing from the proposer before it asks
+	// the others.
 	proposerSilent = 1500 * time.Millisecond
 
-	// How long the proposer, and the others, wait for all to accept before they
-	// vote to abandon: the others leave it some time.
+	// How long the proposer, and the other founders, wait for all to accept before they
+	// vote to abandon. The others wait longer.
 	proposerPatience = 3 * time.Second
 	founderPatience  = 6 * time.Second
 )
 
-// Greeting is how nodes that wait for a cluster present themselves to others,
-// and talk about its founding.
+// Greeting is how nodes that wait for a cluster present themselves, and talk about its
+// founding.
 type Greeting struct {
 	From presence `json:"from"`
 	Word *word    `json:"word,omitempty"`
@@ -52,23 +52,23 @@ type Answer struct {
 	Stages []stage  `json:"stages,omitempty"`
 }
 
-// Node is what a Convener needs of the node that it acts for.
+// Node is what a Convener needs from its node.
 type Node interface {
-	// Identity is the node's as of now: a restart of Raft replaces it.
+	// Identity returns the node's present identity, which a restart of Raft replaces.
 	Identity() *Identity
 
-	// Settled reports whether the node is a member under the address that it
-	// advertises, or has nobody to ask.
+	// Settled reports whether the node is a member under the address that it advertises,
+	// or has no other node to ask.
 	Settled() bool
 
-	// Greet presents the node to the one at addr.
+	// Greet presents the node to the node at addr.
 	Greet(ctx context.Context, addr string, g Greeting) (Answer, error)
 
-	// Join asks the node at addr, and its leader, to take this one in.
+	// Join asks the node at addr, and its leader, to add this node.
 	Join(ctx context.Context, addr string) error
 
-	// Bootstrap begins the log with a membership. It returns nil if the log has
-	// one.
+	// Bootstrap begins the log with a membership. It returns nil if there already is a
+	// log.
 	Bootstrap(ctx context.Context, members raft.Configuration) error
 }
 
@@ -77,24 +77,23 @@ type ConvenerConfig struct {
 	NodeID string
 	Addr   string   // that the node advertises
 	Join   []string // addresses of others; the node's own may be among them
-	Expect int      // how many founders a cluster has; 0: this node founds none
+	Expect int      // how many founders a cluster has; 0: this node never founds one
 	Logger *slog.Logger
 }
 
-// Convener makes a node part of a cluster: it joins the one of its peers, or,
-// without one, founds one with them. The same configuration serves first start,
-// restart and growth, because joining comes first and a node with data founds
-// nothing.
+// Convener makes a node part of a cluster: it joins the cluster of its peers or, if there
+// is none, founds one with them. Joining comes first, and a node with data founds
+// nothing. So the same configuration is right for first start, restart and growth.
 type Convener struct {
 	cfg  ConvenerConfig
 	node Node
 	roll roll
 	wake chan struct{} // capacity 1
 
-	// Fields below belong to Run.
+	// The fields below belong to Run.
 	readySince time.Time // since when the node could propose a founding; zero = it cannot
 	boundSince time.Time // since when it has been bound to an undecided founding
-	boundTo    string    // the id of that
+	boundTo    string    // the id of that founding
 }
 
 // NewConvener returns a Convener for a node.
@@ -102,8 +101,8 @@ func NewConvener(cfg ConvenerConfig, n Node) *Convener {
 	return &Convener{cfg: cfg, node: n, wake: make(chan struct{}, 1)}
 }
 
-// Run tries until the node is a member, or ctx ends. It returns true when the
-// node has settled, and false when a leader is about to take it in.
+// Run tries until the node is a member, or ctx ends. It returns true if the node has
+// settled, and false if a leader is about to add it.
 func (c *Convener) Run(ctx context.Context) (settled bool) {
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -150,9 +149,8 @@ func (c *Convener) presence() presence {
 	return p
 }
 
-// ask presents the node to all others whose address it knows. It returns those
-// that have answered, at the address that they advertise, how many of
-// Config.Join have not, and why.
+// ask presents the node to all others whose address it knows. It returns those that have
+// answered at the address that they advertise, how many of Config.Join have not, and why.
 func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, failed []error) {
 	addrs := c.roll.recent(time.Now())
 	if f, _, _ := c.node.Identity().bound(); f != nil {
@@ -174,7 +172,7 @@ func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, fa
 		})
 	}
 	wg.Wait()
-	nodes, reached := make(map[string]presence), make(map[string]bool) // by data
+	nodes, reached := make(map[string]presence), make(map[string]bool) // by the id of their data
 	for i, addr := range addrs {
 		p := answers[i].Node
 		if errs[i] == nil {
@@ -204,8 +202,8 @@ func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, fa
 	return answered, silent, failed
 }
 
-// tryJoin asks each node that is in a cluster to take this one in, and reports
-// whether one has. Without any it returns no error.
+// tryJoin asks each node that is in a cluster to add this one, and reports whether one
+// has. If no node is in a cluster, it returns no error.
 func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined bool, failed []error) {
 	id := c.node.Identity()
 	if id.Removed() {
@@ -220,7 +218,7 @@ func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined boo
 			failed = append(failed, fmt.Errorf("%v is not in the cluster that this node has agreed to found", p))
 			continue
 		case f != nil && s == founded:
-			return true, nil // it is in it
+			return true, nil // it is a member
 		}
 		cctx, cancel := context.WithTimeout(ctx, callTimeout)
 		err := c.node.Join(cctx, p.Addr)
@@ -234,8 +232,8 @@ func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined boo
 	return false, failed
 }
 
-// step advances a founding: the one that the node is bound to, or one that it
-// proposes. It returns what is in the way.
+// step advances a founding: the one to which the node is bound, or one that it proposes.
+// It returns what is in the way.
 func (c *Convener) step(ctx context.Context, answered []presence, silent int) (failed []error) {
 	id := c.node.Identity()
 	_, free := id.free()
@@ -275,7 +273,7 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 	return failed
 }
 
-// foundsNone says what a node lacks that may not found a cluster, and has none
+// foundsNone says what is missing for a node that must not found a cluster and has none
 // to join.
 func foundsNone(answered []presence) (why []error) {
 	for _, p := range answered {
@@ -286,8 +284,8 @@ func foundsNone(answered []presence) (why []error) {
 	return append(why, errors.New("bootstrap-expect is 0, so this node founds no cluster: start the cluster that it should join, or give all founders the same bootstrap-expect"))
 }
 
-// propose proposes a founding, if enough nodes wait for one and no node of a
-// lower id proposes it.
+// propose proposes a founding, if enough nodes wait for one and no node of a lower id
+// proposes it.
 func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 	own, id := c.presence(), c.node.Identity()
 	set, before, failed := founders(own, answered, silent)
@@ -309,8 +307,8 @@ func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 	return nil
 }
 
-// exchange sends the other founders what this node knows, and hears what they
-// know, until that changes nothing.
+// exchange tells the other founders what this node knows, and hears what they know, until
+// nothing changes.
 func (c *Convener) exchange(ctx context.Context, f *founding) (failed []error) {
 	id := c.node.Identity()
 	for before := unknown; ; {
@@ -329,7 +327,7 @@ func (c *Convener) exchange(ctx context.Context, f *founding) (failed []error) {
 			}
 		}
 		if now == founded {
-			if err := c.enter(ctx); err != nil { // the others meanwhile hear of it
+			if err := c.enter(ctx); err != nil { // meanwhile the others hear of it
 				failed = append(failed, err)
 			}
 		}
@@ -338,7 +336,7 @@ func (c *Convener) exchange(ctx context.Context, f *founding) (failed []error) {
 	}
 }
 
-// tell sends one founder what this node knows, and hears what it knows.
+// tell tells one founder what this node knows, and hears what the founder knows.
 func (c *Convener) tell(ctx context.Context, f *founding, to founder, args Greeting) error {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -353,8 +351,8 @@ func (c *Convener) tell(ctx context.Context, f *founding, to founder, args Greet
 	return err
 }
 
-// Answer answers a node that presents itself, and may have something to say
-// about a founding.
+// Answer answers a node that presents itself and may have something to say about a
+// founding.
 func (c *Convener) Answer(args Greeting) (Answer, error) {
 	if err := CheckNodeID(args.From.ID); err != nil {
 		return Answer{}, err
@@ -381,9 +379,8 @@ func (c *Convener) Wake() {
 	}
 }
 
-// enter makes the node part of the cluster that has been founded. Every founder
-// puts the same configuration at the beginning of its log, so any of them may
-// begin.
+// enter makes the node part of the founded cluster. Every founder begins its log with the
+// same configuration, so any of them may be the first.
 func (c *Convener) enter(ctx context.Context) error {
 	id := c.node.Identity()
 	f, s, _ := id.bound()

@@ -7,28 +7,27 @@ import (
 	"strings"
 )
 
-// maxFounders bounds the nodes that are remembered as waiting, and the founders
-// of one founding.
+// maxFounders bounds the founders of one founding, and the remembered waiting nodes.
 const maxFounders = 256
 
 // presence is how a node presents itself to others.
 type presence struct {
 	founder
 	Expect   int    `json:"expect"`             // its Config.BootstrapExpect
-	Founding string `json:"founding,omitempty"` // it is bound to
-	Cluster  string `json:"cluster,omitempty"`  // it belongs to
+	Founding string `json:"founding,omitempty"` // the founding to which it is bound
+	Cluster  string `json:"cluster,omitempty"`  // the cluster to which it belongs
 }
 
 func (p presence) String() string { return fmt.Sprintf("%s (%s)", p.ID, p.Addr) }
 
-// founders returns the nodes with which own should found a cluster, own
-// included, chosen from the waiting nodes that have just answered. It also
-// returns how many waiting nodes with lower ids should propose first. Without
-// enough, or if there is a cluster, it returns nil. why says what is in the
-// way. silent is the number of addresses that have not answered.
+// founders returns the nodes with which own should found a cluster, including own: some
+// of the waiting nodes that have just answered. before is how many waiting nodes with
+// lower ids should propose first. If there are too few nodes, or there is a cluster, it
+// returns nil, and why says what is in the way. silent is the number of addresses that
+// have not answered.
 //
-// A founding needs more than half of all nodes that there may be. Two such
-// halves have a node in common, and a node is bound to one founding.
+// A founding needs more than half of all possible nodes. Any two such majorities have a
+// node in common, and a node is bound to one founding.
 func founders(own presence, answered []presence, silent int) (set []founder, before int, why []error) {
 	all := 1 + silent
 	waiting := []presence{own}
@@ -43,9 +42,9 @@ func founders(own presence, answered []presence, silent int) (set []founder, bef
 			why = append(why, fmt.Errorf("%s waits at two addresses, one of them %s: %w", p.ID, p.Addr, ErrTwice))
 			stop = true
 		case p.Cluster != "":
-			stop = true // to be joined
+			stop = true // join that cluster
 		case p.Expect == 0:
-			all-- // it founds none
+			all-- // it never founds one
 		case p.Expect != own.Expect:
 			why = append(why, fmt.Errorf("bootstrap-expect is %d on %v and %d on this node: it must be the same on all founders", p.Expect, p, own.Expect))
 		case p.Founding != "":

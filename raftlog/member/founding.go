@@ -6,8 +6,7 @@ import (
 	"slices"
 )
 
-// A founding is decided by its founders, all of them, in two votes. It is
-// proposed by one of them.
+// A founding is proposed by one of its founders. All founders decide it in two votes.
 //
 //	free --> accepted --> confirmed --> founded
 //	  ^          |             |
@@ -15,36 +14,34 @@ import (
 //	  +------ abandoned        |
 //	  +------------------------+
 //
-// First every founder accepts: from then on it takes part in no other founding
-// and joins no cluster, until this one is decided. A founder that knows that
-// all have accepted confirms. One that has waited for too long votes to abandon
-// instead. Nobody votes twice. The founding takes place when a majority has
-// confirmed. It is over when so many have abandoned that no majority can
-// confirm. It is also over when one founder is not bound to it: that one never
-// will be.
+// First every founder accepts. From then on it takes part in no other founding and joins
+// no cluster, until this founding is decided. A founder that knows that all have accepted
+// confirms. A founder that has waited for too long votes to abandon instead. No founder
+// votes twice. The founding takes place when a majority has confirmed. It is over when so
+// many have abandoned that no majority can confirm. It is also over when one founder is
+// not bound to it, because that founder never will be.
 //
-// A node is bound to one founding at a time, and the promise is on disk before
-// anybody hears of it. A founding without all of its founders never takes
-// place. So of two foundings that share a founder, at most one takes place. No
-// particular node is needed. What founders have said stays true for ever, in
-// any order and any number of times, and any of them can pass it on. A node
-// must wait only while so many are silent that the rest cannot know the
-// outcome.
+// A node is bound to one founding at a time, and its promise is on disk before any node
+// hears of it. A founding takes place only with all of its founders. So of two foundings
+// that share a founder, at most one takes place.
+//
+// No particular node is needed. What founders have said stays true for ever, in any order
+// and any number of times, and any of them can pass it on. A node must wait only while
+// the nodes that answer cannot know the outcome.
 //
 // This file does no input or output; Convener and Identity do, and the model in
 // founding_test.go runs these functions through all interleavings.
 
-// stage is how far a founder is in a founding. A later one replaces an earlier
-// one.
+// stage is how far a founder is in a founding. A later stage replaces an earlier one.
 type stage int
 
 const (
-	unknown   stage = iota // nothing has been heard of it
+	unknown   stage = iota // nothing is known
 	accepted               // bound, has not voted
 	confirmed              // bound, has voted for it
 	abandoned              // bound, has voted against it
 	founded                // knows that it takes place
-	released               // is not bound to it, and never will be
+	released               // is not bound, and never will be
 )
 
 // founder is a node that founds a cluster, as it has presented itself.
@@ -52,17 +49,17 @@ type founder struct {
 	ID   string `json:"id"`
 	Addr string `json:"addr"`
 
-	// Data is the id of its data directory: a founder that has lost its data has
+	// Data is the id of its data directory. A founder that has lost its data has
 	// forgotten what it accepted, and is not asked.
 	Data string `json:"data"`
 
-	// Token is what a proposal shows to be accepted. A node has a new one after
-	// each start, each proposal, and each refusal. So it never accepts later what
-	// it has once refused or been released from.
+	// Token is what a proposal must show to be accepted. A node makes a new token after
+	// each start, proposal and refusal. So it never accepts later what it has once
+	// refused, or was released from.
 	Token string `json:"token"`
 }
 
-// founding is a proposal to found a cluster. It does not change.
+// founding is a proposal to found a cluster. It is immutable.
 type founding struct {
 	ID       string    `json:"id"`       // of the cluster, random
 	Proposer string    `json:"proposer"` // node id
@@ -81,7 +78,7 @@ func (f *founding) proposer() int {
 // maxAddr bounds the length of a founder's address: a name and a port.
 const maxAddr = 253 + len(":65535")
 
-// check returns an error for a founding that no node proposes.
+// check returns an error for a founding that no correct node proposes.
 func (f *founding) check() error {
 	if f.ID == "" || len(f.ID) > MaxRandomID || f.proposer() < 0 || len(f.Founders) > maxFounders {
 		return errors.New("malformed founding")
@@ -104,22 +101,20 @@ type word struct {
 	Stages   []stage  `json:"stages"` // by founder
 }
 
-// pledge is what a node has promised about the founding of its cluster. Its
-// exported fields are kept on disk. The methods that change it return the next
-// state, which must be on disk before anybody hears of it. fresh is a token not
-// used before.
+// pledge is what a node has promised about the founding of its cluster. Its exported
+// fields are stored on disk. The methods that change it return the next state, which must
+// be on disk before any node hears of it. fresh is an unused token.
 type pledge struct {
 	Founding *founding `json:"founding,omitempty"` // nil: free
 	Stage    stage     `json:"stage,omitempty"`
 
 	data   string
 	token  string
-	closed bool    // in a cluster already, or about to be
+	closed bool    // already in a cluster, or about to be
 	heard  []stage // by founder
 }
 
-// newPledge returns the state of a node that starts with the pledge from its
-// disk.
+// newPledge returns the state of a node that starts with the pledge stored on its disk.
 func newPledge(stored pledge, data string, closed bool, fresh string) pledge {
 	p := pledge{Founding: stored.Founding, Stage: stored.Stage, data: data, token: fresh, closed: closed}
 	if p.Founding != nil {
@@ -128,8 +123,8 @@ func newPledge(stored pledge, data string, closed bool, fresh string) pledge {
 	return p
 }
 
-// first returns what every bound node knows: the proposer has accepted before
-// it asked others.
+// first returns what every bound node knows: the proposer had accepted before it asked
+// others.
 func (p pledge) first() []stage {
 	heard := make([]stage, len(p.Founding.Founders))
 	heard[p.Founding.proposer()] = accepted
@@ -158,10 +153,9 @@ func (p pledge) propose(f founding, fresh string) pledge {
 	return p.bind(f, fresh)
 }
 
-// hear takes note of another node's word, and returns this node's word on the
-// same founding: nil if it is not a founder. Only the proposer's own word,
-// shown this node's token, makes it accept. size is the number of founders it
-// expects.
+// hear takes note of another node's word, and returns this node's word on the same
+// founding, nil if it is not a founder. It accepts only the proposer's own word that
+// shows this node's token. size is how many founders this node expects.
 func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
 	me := w.Founding.founder(p.data)
 	if me < 0 {
@@ -185,8 +179,8 @@ func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
 	return p, p.say(&w.Founding)
 }
 
-// say returns a node's word on a founding that it has heard of: nil if it is
-// not a founder.
+// say returns a node's word on a founding that it has heard of, nil if it is not a
+// founder.
 func (p pledge) say(f *founding) []stage {
 	me := f.founder(p.data)
 	switch {
@@ -200,7 +194,7 @@ func (p pledge) say(f *founding) []stage {
 	return stages
 }
 
-// advance draws the conclusions from all that was heard.
+// advance draws conclusions from everything that was heard.
 func (p pledge) advance(fresh string) pledge {
 	for p.Stage != founded {
 		known := func(of ...stage) (n int) {
@@ -228,7 +222,7 @@ func (p pledge) advance(fresh string) pledge {
 	return p
 }
 
-// at returns the pledge with another own stage.
+// at returns the pledge with another stage of its own.
 func (p pledge) at(s stage) pledge {
 	p.Stage, p.heard = s, slices.Clone(p.heard)
 	p.heard[p.Founding.founder(p.data)] = s
@@ -256,7 +250,7 @@ func (p pledge) adopt(cluster, fresh string) (pledge, error) {
 	return p, fmt.Errorf("the founding of a cluster that it has accepted is undecided: %s", p.waitsFor())
 }
 
-// waitsFor names the founders that have to be heard for a decision.
+// waitsFor names the founders that must be heard for a decision.
 func (p pledge) waitsFor() string {
 	var all, silent []string
 	for i, f := range p.Founding.Founders {

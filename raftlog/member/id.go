@@ -11,14 +11,14 @@ import (
 // MaxNodeID is the length of the longest node id, in bytes.
 const MaxNodeID = 64
 
-// MaxRandomID is the length of the longest id of a cluster, or of data, that is
-// read from a peer, in bytes.
+// MaxRandomID is the length, in bytes, of the longest id of a cluster or of data that is
+// read from a peer.
 const MaxRandomID = 64
 
-// Why a node is not heard, or not taken in, and why data is not.
+// Why a node is not heard or not added, and why data is not accepted.
 var (
-	// ErrOtherCluster is returned to a node whose data belongs to another
-	// cluster. It has to be wiped before it can join.
+	// ErrOtherCluster is returned to a node with data of another cluster. Wipe the data
+	// before the node can join.
 	ErrOtherCluster = errors.New("data of another cluster")
 
 	// ErrOtherNode is returned when data belongs to a node of another id.
@@ -27,14 +27,13 @@ var (
 	// ErrCorrupt is returned for data that cannot be read.
 	ErrCorrupt = errors.New("corrupt data")
 
-	// ErrTwice explains why a node is not taken in.
+	// ErrTwice explains why a node is not added.
 	ErrTwice = errors.New("two nodes cannot have the same id")
 
-	// ErrRemoved is what a removed node says of itself.
+	// ErrRemoved is what a removed node reports about itself.
 	ErrRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
 
-	// ErrOtherData is why a node is not heard that looks for data which is
-	// lost.
+	// ErrOtherData is returned to a node that expects data which this node has lost.
 	ErrOtherData = errors.New("this node does not have the data that the peer expects")
 )
 
@@ -47,14 +46,14 @@ func CheckNodeID(id string) error {
 	return nil
 }
 
-// ServerID is Raft's name for a member: the node's id and that of its data. A
-// node that has lost its data is another member, which the membership does not
-// list. It gets no request for the former one, does not stand for election, and
-// is granted no vote, until a leader has taken it in. So what the lost data has
-// acknowledged or voted counts for nobody else.
+// ServerID is Raft's name for a member: the node's id and the id of its data. A node that
+// has lost its data is another member, which is not in the membership. Until a leader has
+// added it, it gets no requests for the former member, does not stand for election, and
+// gets no votes. So what the lost data has acknowledged or voted counts for no other
+// member.
 func ServerID(node, data string) raft.ServerID { return raft.ServerID(node + "=" + data) }
 
-// NodeOf returns the node's id in a member's.
+// NodeOf returns the node's id in a member's id.
 func NodeOf(id raft.ServerID) string {
 	node, _, _ := strings.Cut(string(id), "=")
 	return node

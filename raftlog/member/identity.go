@@ -16,7 +16,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
-// Where the stable store keeps whose data it is part of.
+// Keys in the stable store that say whose data it is.
 var (
 	dataKey    = []byte("headgate-data-id")
 	nodeKey    = []byte("headgate-node-id")
@@ -26,18 +26,18 @@ var (
 	removedKey = []byte("headgate-removed")
 )
 
-// foreignInterval is the least time between two messages about nodes of other
-// clusters.
+// foreignInterval is the least time between two messages about nodes of other clusters.
 const foreignInterval = 10 * time.Second
 
-// Identity says whose data a directory holds. A member of the cluster is a node
-// with its data: see ServerID. Raft knows its peers by address and compares
-// logs by index and term alone. Two logs that grew apart look the same where
-// they have the same length. So each connection's handshake carries the random
-// id of the cluster, and the id of the data that it is meant for. Nodes of
-// different clusters do not hear each other. The cluster's id comes with the
-// founding, or from the leader that takes the node in, and anew with a
-// recovery. Before it has one, a node hears nobody.
+// Identity says whose data a directory holds. A member of the cluster is a node with its
+// data: see ServerID.
+//
+// Raft knows its peers by address, and compares logs by index and term alone. Two logs of
+// different clusters look the same if they have the same length. So each connection's
+// handshake has the random id of the cluster, and the id of the data that it wants to
+// reach: nodes of different clusters do not hear each other. A node gets the cluster's id
+// with the founding or from the leader that adds it, and a new id with a recovery.
+// Without an id, it hears no node.
 type Identity struct {
 	node  string
 	data  string // see Data
@@ -50,11 +50,11 @@ type Identity struct {
 	// mu guards what follows.
 	mu            sync.Mutex
 	pledge        pledge
-	proposerHeard time.Time // of the founding; when that was, last
-	reported      time.Time // when it was logged last why a node is not heard
+	proposerHeard time.Time // the founding's proposer was last heard
+	reported      time.Time // a refusal was last logged
 }
 
-// Open reads the identity of a node's data; holds reports whether there is any.
+// Open reads the identity of a node's data. holds says whether there is any data.
 func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Identity, error) {
 	owner, err := stable.TextOr(s, nodeKey, node)
 	if err != nil {
@@ -67,7 +67,7 @@ func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Ident
 	if i.data, err = stable.TextOr(s, dataKey, rand.Text()); err != nil {
 		return nil, err
 	}
-	if holds { // else it is left of a start in a cluster that came to nothing
+	if holds { // otherwise an unfinished start has left it
 		cluster, err := stable.Text(s, clusterKey)
 		if err != nil {
 			return nil, err
@@ -96,15 +96,15 @@ func HasIdentity(s raft.StableStore) bool {
 	return !errors.Is(err, stable.ErrNotFound)
 }
 
-// Node is the node's id.
+// Node returns the node's id.
 func (i *Identity) Node() string { return i.node }
 
-// Data is the id of the node's data: random, and made with the directory. A
+// Data returns the id of the node's data, which is random and made with the directory. A
 // node that comes back with a new id has lost its data.
 func (i *Identity) Data() string { return i.data }
 
-// Removed reports whether the cluster has removed the node, which then does not
-// ask to be taken in again.
+// Removed reports whether the cluster has removed the node. The node then does not ask to
+// be added again.
 func (i *Identity) Removed() bool { return i.removed.Load() }
 
 // Cluster returns the cluster's id, or "" before the node has one.
@@ -115,18 +115,18 @@ func (i *Identity) Cluster() string {
 	return ""
 }
 
-// Server is the member that this node is, if the cluster has taken it in.
+// Server returns the member that this node is, if the cluster has added it.
 func (i *Identity) Server() raft.ServerID { return ServerID(i.node, i.data) }
 
-// Meet decides whether to hear a node of the given cluster, that has connected
-// to reach the given data. A node that looks for other data is not heard: it
-// does not know yet that this data is lost, and relies on it.
+// Meet decides whether to hear a node of the given cluster that wants to reach the given
+// data. A node that wants other data is refused: it does not know yet that this data is
+// lost, and relies on it.
 func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch own := i.Cluster(); {
 	case own == "":
-		return ErrOtherCluster // it will hear of it, if it is to be
+		return ErrOtherCluster // a leader will tell this node its cluster
 	case cluster != own:
 		i.report(slog.LevelError, "a node of another cluster connects; wipe one of the two, or give it other addresses", from)
 		return ErrOtherCluster
@@ -137,8 +137,7 @@ func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	return nil
 }
 
-// NoteRemoved remembers, across restarts, whether the cluster has removed the
-// node.
+// NoteRemoved stores whether the cluster has removed the node.
 func (i *Identity) NoteRemoved(removed bool) error {
 	if i.removed.Load() == removed {
 		return nil
@@ -154,8 +153,7 @@ func (i *Identity) NoteRemoved(removed bool) error {
 	return nil
 }
 
-// report logs why a node is not heard, once in a while. It must be called with
-// mu held.
+// report logs from time to time why a node is refused. mu must be held.
 func (i *Identity) report(level slog.Level, why string, from net.Addr) {
 	if now := time.Now(); now.Sub(i.reported) >= foreignInterval {
 		i.reported = now
@@ -171,8 +169,7 @@ func (i *Identity) Same(cluster string) error {
 	return nil
 }
 
-// Foreign reports whether a node with data of the given cluster belongs
-// elsewhere.
+// Foreign reports whether data of the given cluster belongs to another cluster.
 func (i *Identity) Foreign(cluster string) bool {
 	own := i.Cluster()
 	return cluster != "" && own != "" && cluster != own

@@ -27,13 +27,13 @@ func loadPledge(s raft.StableStore, data string) (pledge, error) {
 	case p.Founding.check() != nil || p.Stage <= unknown || p.Stage > founded:
 		return p, fmt.Errorf("%w: %s: %s; wipe this node's data and join again", ErrCorrupt, pledgeKey, raw)
 	case p.Founding.founder(data) < 0:
-		return pledge{}, nil // it was recovered since, and is another member now
+		return pledge{}, nil // the node was recovered since, and is another member now
 	}
 	return p, nil
 }
 
-// keep makes next the node's pledge. A promise, or its end, is on disk before
-// anybody hears of it. mu must be held.
+// keep makes next the node's pledge. It stores a promise, or its end, before any node
+// hears of it. mu must be held.
 func (i *Identity) keep(next pledge) error {
 	if next.Founding != i.pledge.Founding || next.Stage != i.pledge.Stage {
 		raw, err := json.Marshal(next)
@@ -65,8 +65,8 @@ func (i *Identity) abandon() error {
 	return i.keep(i.pledge.abandon(rand.Text()))
 }
 
-// hear takes note of another node's word on a founding and returns this node's;
-// see pledge.hear.
+// hear takes note of another node's word on a founding and returns this node's word: see
+// pledge.hear.
 func (i *Identity) hear(w word, size int) ([]stage, error) {
 	if err := w.Founding.check(); err != nil {
 		return nil, err
@@ -83,7 +83,7 @@ func (i *Identity) hear(w word, size int) ([]stage, error) {
 	return stages, nil
 }
 
-// Adopt makes the node part of a cluster whose leader takes it in.
+// Adopt makes the node part of a cluster whose leader adds it.
 func (i *Identity) Adopt(cluster string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -106,9 +106,9 @@ func (i *Identity) Adopt(cluster string) error {
 	return i.keep(next)
 }
 
-// bound returns the founding that the node has accepted, how far it is, and
-// when its proposer was last heard. It returns nil for none, and once the node
-// is part of the cluster.
+// bound returns the founding that the node has accepted, its stage, and when its proposer
+// was last heard. It returns nil if there is none, or the node is already part of the
+// cluster.
 func (i *Identity) bound() (*founding, stage, time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -118,7 +118,7 @@ func (i *Identity) bound() (*founding, stage, time.Time) {
 	return i.pledge.Founding, i.pledge.Stage, i.proposerHeard
 }
 
-// say returns what the node says about a founding that it is bound to.
+// say returns the node's word on a founding to which it is bound.
 func (i *Identity) say(f *founding) []stage {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -135,8 +135,8 @@ func (i *Identity) free() (token string, ok bool) {
 	return i.pledge.token, i.pledge.free()
 }
 
-// Founding returns the id of the cluster whose founding the node has accepted,
-// or ever had a part in.
+// Founding returns the id of the cluster whose founding the node has accepted or once
+// took part in.
 func (i *Identity) Founding() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -146,7 +146,7 @@ func (i *Identity) Founding() string {
 	return i.pledge.Founding.ID
 }
 
-// waitsFor names the nodes that the decision of the founding waits for.
+// waitsFor names the nodes for which the decision of the founding waits.
 func (i *Identity) waitsFor() string {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -156,9 +156,9 @@ func (i *Identity) waitsFor() string {
 	return i.pledge.waitsFor()
 }
 
-// enter makes the node part of the cluster that it has founded: bootstrap puts
-// the founders into Raft's log. The id is on disk before there is a log, and
-// heard by other nodes after.
+// enter makes the node part of the cluster that it has founded. bootstrap puts the
+// founders into Raft's log. The cluster's id is on disk before there is a log, and other
+// nodes hear it only after that.
 func (i *Identity) enter(f *founding, bootstrap func() error) error {
 	if err := stable.SetText(i.store, clusterKey, f.ID); err != nil {
 		return err

@@ -13,16 +13,15 @@ import (
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
-// Voter is a node that a cluster is to consist of after a recovery.
+// Voter is a node of the cluster after a recovery.
 type Voter struct {
 	ID   string `json:"id"`
 	Addr string `json:"addr"`
 }
 
-// Recover gives the data in s to the cluster that the voters form, and to the
-// node's member of it, and returns the membership. All voters come to the same
-// ids by themselves, also when the recovery is repeated before the node has run
-// again.
+// Recover makes the data in s that of the node's member of a new cluster, which the
+// voters form, and returns the membership. All voters compute the same ids, even if the
+// recovery is repeated before the node has run again.
 func Recover(s raft.StableStore, node string, voters []Voter) (raft.Configuration, error) {
 	var conf raft.Configuration
 	owner, err := stable.Text(s, nodeKey)

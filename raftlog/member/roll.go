@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// roll remembers the addresses of nodes that wait, or have waited, for a
-// cluster.
+// roll remembers the addresses of nodes that wait, or have waited, for a cluster.
 type roll struct {
 	// mu guards known.
 	mu    sync.Mutex
@@ -21,11 +20,11 @@ type heardOf struct {
 	at time.Time
 }
 
-// rollRecent is how long a node is still asked after it was heard last.
+// rollRecent is how long a node is asked after it was last heard.
 const rollRecent = 30 * time.Second
 
-// note notes that a node has been heard, under each of the addresses. When
-// there are too many, the one that was not heard for longest makes room.
+// note records that a node was heard, under each address. If there are too many
+// addresses, the one that was heard longest ago makes room.
 func (r *roll) note(id string, addrs ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -42,7 +41,7 @@ func (r *roll) note(id string, addrs ...string) {
 	}
 }
 
-// recent returns the addresses of nodes that were heard lately.
+// recent returns the addresses of nodes that were heard recently.
 func (r *roll) recent(now time.Time) (addrs []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -54,7 +53,7 @@ func (r *roll) recent(now time.Time) (addrs []string) {
 	return addrs
 }
 
-// name adds to an error which node was there.
+// name adds to an error which node was at the address.
 func (r *roll) name(addr string, err error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -6,16 +6,16 @@ import (
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
-// Where Raft keeps its term, and the term of its last vote.
+// Raft's keys for its term, and for the term of its last vote.
 var (
 	currentTermKey = []byte("CurrentTerm")
 	lastVoteKey    = []byte("LastVoteTerm")
 )
 
-// HoldsState reports whether a node has anything to lose: a log, a snapshot, a
-// term it has voted in. A founding that was interrupted between its two writes,
-// the first term and the first entry, is taken back: nothing else leaves that
-// term alone.
+// HoldsState reports whether a node has anything to lose: a log, a snapshot, or a term in
+// which it has voted. A founding may have been interrupted between its two writes, the
+// first term and the first entry. Only that leaves the first term alone, so HoldsState
+// removes it.
 func HoldsState(log raft.LogStore, values raft.StableStore, snaps raft.SnapshotStore) (bool, error) {
 	holds, err := raft.HasExistingState(log, values, snaps)
 	if err != nil || !holds {

@@ -6,14 +6,13 @@ import (
 	"time"
 )
 
-// DialFunc opens a connection to a peer, with TLS if the peers' listeners have
-// it.
+// DialFunc opens a connection to a peer, with TLS if the peers' listeners use it.
 type DialFunc func(ctx context.Context, addr string) (net.Conn, error)
 
-// Secrets returns the secrets that a node shares with its peers. It connects
-// with the first and accepts all, so that they can be replaced one node after
-// the other. It is asked at each connection, by any goroutine. None means that
-// nothing is proved; a node with and one without do not hear each other.
+// Secrets returns the secrets that a node shares with its peers. The node connects with
+// the first and accepts all, so that they can be replaced one node after another. Any
+// goroutine may call it, for each connection. With no secret, nothing is proved. A node
+// with a secret and a node without one refuse each other.
 type Secrets func() [][]byte
 
 // Purpose is what a peer connection is for.
@@ -21,8 +20,8 @@ type Purpose struct {
 	Kind  Kind
 	Group uint32
 
-	// Cluster is the id of the dialler's cluster, and Data that of the data that
-	// it wants to reach, for kinds whose listener asks.
+	// Cluster is the id of the dialler's cluster, and Data the id of the data that it
+	// wants to reach. Some kinds of listeners check them.
 	Cluster, Data string
 }
 
@@ -35,8 +34,8 @@ type Dialer struct {
 	NodeID string
 }
 
-// Open opens a connection to the mux of the node at addr. It waits for a round
-// trip, and HandshakeTimeout at most.
+// Open opens a connection to the mux of the node at addr. It waits for a round trip, at
+// most HandshakeTimeout.
 func (d Dialer) Open(ctx context.Context, p Purpose, addr string) (net.Conn, error) {
 	c, err := d.Dial(ctx, addr)
 	if err != nil {

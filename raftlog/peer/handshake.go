@@ -12,27 +12,24 @@ import (
 
 // # The handshake of a peer connection
 //
-// Every connection between nodes, and of an operator's tool to one, begins with
-// it, whatever it then carries. It costs one round trip:
+// Every connection between nodes, or from an operator's tool to a node, begins with it.
+// It costs one round trip:
 //
 //	dialler:  hello    versions, kind, flags, group, nonce, hint, ids
 //	acceptor: answer   status, version, versions, nonce, proof
 //	dialler:  proof    and at once what the connection is for
 //
-// Each side proves that it has a secret of the other's by an HMAC-SHA256 over
-// the hello, the answer and its role. Hello and answer hold a fresh nonce each,
-// so nothing that was recorded can be used again or sent back. The hint is an
-// HMAC over the hello. It tells the acceptor which of its secrets the dialler
-// uses. It also keeps the acceptor from proving anything to a stranger, who
-// could try passwords on the proof. Without a secret on either side (the
-// connections are of mutual TLS, or there is nothing to guard) there is no
-// proof.
+// Each side proves that it knows a shared secret by an HMAC-SHA256 over the hello, the
+// answer and its role. Hello and answer each have a fresh nonce, so a recording cannot be
+// replayed or sent back. The hint is an HMAC over the hello. It tells the acceptor which
+// secret the dialler uses. It also keeps the acceptor from proving anything to a
+// stranger, who could try passwords on the proof. If neither side has a secret, there is
+// no proof: the connections use mutual TLS, or there is nothing to guard.
 //
-// The versions are the lowest and the highest protocol that a side speaks.
-// After the handshake both speak the highest that they share. The layout of
-// hello and answer is the same in all versions, except that a hello may grow at
-// its end. A side ignores what it does not know there, but includes it in its
-// proof.
+// The versions are the lowest and the highest protocol that a side speaks. After the
+// handshake both speak the highest that they share. Hello and answer have the same layout
+// in all versions, but a hello may grow at its end. A side ignores what it does not know
+// there, but includes it in its proof.
 const (
 	handshakeMagic = "HGP\xff"
 
@@ -81,13 +78,13 @@ const (
 	statusAccepted    status = iota
 	statusVersion            // no version in common
 	statusNeedsSecret        // the acceptor has a secret and the dialler has none
-	statusNoSecret           // the other way round
+	statusNoSecret           // the dialler has a secret and the acceptor has none
 	statusWrongSecret        // they have different ones
-	statusNotServed          // nobody listens for the kind and group, or not yet
+	statusNotServed          // no listener for the kind and group, or not yet
 	statusTooMany            // connections of the kind
 )
 
-// versions is a range of protocols that a side speaks.
+// versions is the range of protocols that a side speaks.
 type versions struct{ lowest, highest byte }
 
 var ownVersions = versions{protocolLowest, protocolHighest}
@@ -121,7 +118,7 @@ func sign(secret []byte, role string, parts ...[]byte) []byte {
 // party is one side of handshakes.
 type party struct {
 	versions versions
-	secrets  [][]byte // all are accepted, the first is dialled with; none: nothing is proved
+	secrets  [][]byte // all are accepted, the first is used to dial; none: nothing is proved
 }
 
 func newParty(s Secrets) party {
@@ -193,26 +190,24 @@ func (p party) refused(s status, theirs versions) error {
 
 // These errors are returned when a connection between nodes is refused.
 var (
-	// ErrSecret is returned when the two do not share a secret, or only one of
-	// them has any.
+	// ErrSecret is returned if the two do not share a secret, or only one of them has
+	// any.
 	ErrSecret = errors.New("peer secret")
 
-	// ErrVersion is returned when the two have no version of the peer protocol
-	// in common.
+	// ErrVersion is returned if the two speak no common version of the peer protocol.
 	ErrVersion = errors.New("no common version of the peer protocol")
 
-	// ErrNotServed is returned when nobody listens for the kind and group.
+	// ErrNotServed is returned if there is no listener for the kind and group.
 	ErrNotServed = errors.New("the node does not serve this, or not yet")
 
-	// ErrTooMany is returned when the listener has as many connections as it
-	// may.
+	// ErrTooMany is returned if the listener has the maximum number of connections.
 	ErrTooMany = errors.New("the node has too many connections")
 )
 
-// accept does the acceptor's part. serves reports whether the connection has a
-// place. It is asked once the dialler has shown that it knows a secret. A
-// replayed hello shows that too: only a nil error means that the dialler is the
-// node it claims to be.
+// accept does the acceptor's part. serves reports whether there is room for the
+// connection. It is called once the dialler has shown that it knows a secret. A replayed
+// hello also shows that: only a nil error means that the dialler is the node it claims to
+// be.
 func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, error) {
 	h, err := readHello(c)
 	if h == nil {
@@ -224,7 +219,7 @@ func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, erro
 	answer = answer[:answerSize]
 	refuse := func(s status, err error) (*hello, error) {
 		answer[answerStatus] = byte(s)
-		c.Write(answer) // for its message only
+		c.Write(answer) // refuse only sends a message
 		return h, err
 	}
 	switch {

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// hello is what a dialler says of itself.
+// hello is what a dialler says about itself.
 type hello struct {
 	Purpose
 	versions versions
@@ -22,9 +22,9 @@ type hello struct {
 	raw      []byte // as it was sent
 }
 
-// helloEnd ends a line of Redis and a header of HTTP. A server of another
-// protocol takes the hello for a bad request. So it answers at once, and the
-// dialler learns what it has reached.
+// helloEnd ends a line of Redis and a header of HTTP. A server of another protocol then
+// takes the hello for a bad request and answers at once. So the dialler learns what it
+// has reached.
 const helloEnd = "\r\n\r\n"
 
 // newHello returns a hello with a fresh nonce, signed with secret unless that
@@ -53,14 +53,14 @@ func newHello(v versions, p Purpose, node string, secret []byte) (*hello, error)
 	return h, nil
 }
 
-// hint is what a dialler with the given secret puts into this hello.
+// hint returns the hint of a dialler with the given secret.
 func (h *hello) hint(secret []byte) []byte {
 	b := bytes.Clone(h.raw)
 	clear(b[helloHead+helloHint : helloHead+helloNames])
 	return sign(secret, roleHint, b)[:hintSize]
 }
 
-// chosen returns the secret that the dialler uses, nil for none.
+// chosen returns the secret that the dialler uses, or nil.
 func (h *hello) chosen(secrets [][]byte) (secret []byte) {
 	hint := h.raw[helloHead+helloHint : helloHead+helloNames]
 	for _, s := range secrets {
@@ -75,8 +75,8 @@ func (h *hello) chosen(secrets [][]byte) (secret []byte) {
 // connection does.
 var errNotPeer = errors.New("not a peer connection")
 
-// readHello reads a hello and not a byte more. If there is a head, it comes
-// with the versions even when the rest makes no sense in the reader's.
+// readHello reads a hello and not a byte more. If it has read the head, it returns the
+// hello with the versions, even if it does not understand the rest.
 func readHello(r io.Reader) (*hello, error) {
 	var head [helloHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {
@@ -124,11 +124,10 @@ func (h *hello) parse(body []byte) error {
 	return nil
 }
 
-// route is where the connection belongs.
+// route returns the route of the connection.
 func (h *hello) route() route { return route{h.Kind, h.Group} }
 
-// peer names the other end of c for its bounds: the node, or the host of a
-// tool.
+// peer names the other end of c for its bounds: the node, or the host of a tool.
 func (h *hello) peer(c net.Conn) string {
 	if h.node != "" {
 		return h.node

@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// maxPerPeer bounds the connections of a kind that one node, or the tools of
-	// one host, have open. A node has some 43 streams with commands at most, three
-	// pooled connections of Raft and about as many in use. Beyond the bound the
-	// oldest is closed: a node whose link breaks repeatedly leaves connections
-	// behind that only TCP's probes end.
+	// maxPerPeer bounds the open connections of a kind from one node, or from the tools
+	// of one host. A node has at most some 43 streams with commands, and about six
+	// connections of Raft. Beyond the bound the oldest is closed: a node whose link
+	// breaks repeatedly leaves connections behind, which only TCP's keep-alive probes
+	// end.
 	maxPerPeer = 64
 
-	// maxPerKind bounds the connections of a kind. Beyond that none is accepted.
+	// maxPerKind bounds the connections of a kind. Further ones are refused.
 	maxPerKind = 64 * maxPerPeer
 )
 
-// Admit judges a connection whose other end has proved itself, by its stated
-// purpose; an error closes it. ctx ends with the listener.
+// Admit decides about a connection whose other end has proved itself, by its purpose. An
+// error closes it. ctx ends with the listener.
 type Admit func(ctx context.Context, p Purpose, from net.Addr) error
 
-// Listener is the net.Listener of one kind and group. Its connections, accepted
-// and dialled, end with it.
+// Listener is the net.Listener of one kind and group. Closing it closes its connections,
+// accepted and dialled.
 type Listener struct {
 	mux     *Mux
 	route   route
@@ -33,7 +33,7 @@ type Listener struct {
 	ctx     context.Context // ends with Close
 	cancel  context.CancelFunc
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	conns  map[*trackedConn]struct{}
 	peers  map[string][]*trackedConn // accepted ones by peer, the oldest first
@@ -47,8 +47,7 @@ func (l *Listener) full() bool {
 	return len(l.conns) >= maxPerKind
 }
 
-// deliver queues an accepted connection of a peer; its error says why c has to
-// be closed.
+// deliver queues an accepted connection of a peer. After an error, c must be closed.
 func (l *Listener) deliver(c net.Conn, peer string) error {
 	t := l.track(c)
 	if t == nil {
@@ -70,7 +69,7 @@ func (l *Listener) deliver(c net.Conn, peer string) error {
 	return nil
 }
 
-// drain closes what nobody accepts any more, so that peers do not wait for it.
+// drain closes connections that nobody will accept, so that peers do not wait for them.
 func (l *Listener) drain() {
 	for {
 		select {
@@ -82,8 +81,8 @@ func (l *Listener) drain() {
 	}
 }
 
-// Dial opens a connection to the listener of the same kind and group at addr,
-// which Close closes as well. cluster and data are what Purpose says of them.
+// Dial opens a connection to the listener of the same kind and group at addr. Close
+// closes it too. cluster and data are as in Purpose.
 func (l *Listener) Dial(ctx context.Context, cluster, data, addr string) (net.Conn, error) {
 	c, err := l.mux.Dial(ctx, Purpose{l.route.kind, l.route.group, cluster, data}, addr)
 	if err != nil {
@@ -96,8 +95,8 @@ func (l *Listener) Dial(ctx context.Context, cluster, data, addr string) (net.Co
 	return t, nil
 }
 
-// track registers c to be closed with the listener. It returns nil, with c
-// closed, when the listener is closed already.
+// track registers c, so that it is closed with the listener. If the listener is already
+// closed, it closes c and returns nil.
 func (l *Listener) track(c net.Conn) *trackedConn {
 	t := &trackedConn{Conn: c, l: l}
 	l.mu.Lock()
@@ -110,7 +109,7 @@ func (l *Listener) track(c net.Conn) *trackedConn {
 	return t
 }
 
-// assign counts t among the connections of a peer and returns the one that must
+// assign counts t among the connections of a peer, and returns the connection that must
 // make room for it, if any.
 func (l *Listener) assign(t *trackedConn, peer string) (oldest *trackedConn) {
 	l.mu.Lock()
@@ -157,15 +156,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.mux.Addr() }
 
-// Refuse ends accepting: peers are turned away, and Accept returns
-// net.ErrClosed. Connections that were accepted go on until Close.
+// Refuse stops accepting: peers are refused, and Accept returns net.ErrClosed. Accepted
+// connections stay open until Close.
 func (l *Listener) Refuse() {
 	l.cancel()
 	l.drain()
 }
 
-// Close implements net.Listener: it gives the route back and closes the
-// listener's connections.
+// Close implements net.Listener. It releases the route and closes the listener's
+// connections.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {
@@ -186,7 +185,7 @@ func (l *Listener) Close() error {
 	return nil
 }
 
-// trackedConn leaves its listener's set when it is closed.
+// trackedConn removes itself from its listener when it is closed.
 type trackedConn struct {
 	net.Conn
 	l    *Listener

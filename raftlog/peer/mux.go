@@ -42,42 +42,42 @@ const (
 	HandshakeTimeout = 5 * time.Second
 
 	// maxRefusalLines bounds the log lines about refused connections within
-	// logdedup.Interval, from however many addresses they come.
+	// logdedup.Interval, from all addresses together.
 	maxRefusalLines = 16
 
-	// acceptBacklog is how many connections of one kind may wait to be accepted
-	// before further ones are refused.
+	// acceptBacklog is how many connections of one kind may wait to be accepted. Further
+	// ones are refused.
 	acceptBacklog = 64
 )
 
 // MuxConfig configures a Mux.
 type MuxConfig struct {
-	// Listener receives the peers' connections, of TLS if they are secured. The
-	// mux closes it.
+	// Listener receives the peers' connections, with TLS if they are secured. The mux
+	// closes it.
 	Listener net.Listener
 
 	// Dial is plain TCP when nil.
 	Dial DialFunc
 
-	// Secrets are what both ends of a connection prove to know; nil when the
-	// connections are of mutual TLS, or there is nothing to guard.
+	// Secrets are what both ends of a connection prove to know. It is nil if the
+	// connections use mutual TLS, or there is nothing to guard.
 	Secrets Secrets
 
-	// NodeID is this node's, for the other end's log lines and bounds.
+	// NodeID is this node's id, for the log lines and bounds of the other end.
 	NodeID string
 
 	// Logger is slog.Default when nil.
 	Logger *slog.Logger
 }
 
-// Mux shares one listener between the kinds of peer connections and the groups
-// of a process: the handshake of a connection says where it belongs.
+// Mux shares one listener between the kinds of peer connections and the groups of a
+// process. The handshake says where a connection belongs.
 type Mux struct {
 	cfg     MuxConfig
 	refused logdedup.Filter // by host
 	wg      sync.WaitGroup
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu        sync.Mutex
 	routes    map[route]*Listener
 	strangers []net.Conn // accepted, not yet routed; the oldest first
@@ -107,8 +107,7 @@ func NewMux(cfg MuxConfig) *Mux {
 // Addr returns the listener's address.
 func (m *Mux) Addr() net.Addr { return m.cfg.Listener.Addr() }
 
-// Close stops accepting and closes every listener of the mux with its
-// connections.
+// Close stops accepting, and closes every listener of the mux with its connections.
 func (m *Mux) Close() error {
 	m.mu.Lock()
 	if m.closed {
@@ -132,9 +131,9 @@ func (m *Mux) Close() error {
 	return err
 }
 
-// Listen returns the listener for one kind and group. Closing it closes the
-// connections it handed out, because a stalled snapshot transfer has no other
-// end. One listener at a time may exist for a kind and group. admit may be nil.
+// Listen returns the listener for one kind and group, of which only one may exist at a
+// time. Closing it closes its connections: nothing else ends a stalled snapshot transfer.
+// admit may be nil.
 func (m *Mux) Listen(kind Kind, group uint32, admit Admit) (*Listener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -161,8 +160,8 @@ func (m *Mux) Dial(ctx context.Context, p Purpose, addr string) (net.Conn, error
 	return Dialer{Dial: m.cfg.Dial, Secrets: m.cfg.Secrets, NodeID: m.cfg.NodeID}.Open(ctx, p, addr)
 }
 
-// accept takes connections until the listener is closed. Errors such as a lack
-// of descriptors pass: it backs off.
+// accept accepts connections until the listener is closed. Errors such as a lack of
+// descriptors pass, so it retries after a pause.
 func (m *Mux) accept() {
 	defer m.wg.Done()
 	const minDelay, maxDelay = 5 * time.Millisecond, time.Second
@@ -185,8 +184,8 @@ func (m *Mux) accept() {
 			c.Close()
 			return
 		}
-		// So that a flood of them cannot take all descriptors. The oldest gives way:
-		// a node needs a round trip.
+		// A flood of strangers must not take all descriptors. The oldest is closed: a
+		// node needs only a round trip.
 		if len(m.strangers) >= accept.Strangers() {
 			oldest := m.strangers[0]
 			m.strangers = slices.Delete(m.strangers, 0, 1)
@@ -223,26 +222,26 @@ func (m *Mux) route(c net.Conn) {
 	}
 }
 
-// admit returns the listener for a connection, if that takes it.
+// admit returns the listener that takes a connection.
 func (m *Mux) admit(h *hello, from net.Addr) (*Listener, error) {
 	m.mu.Lock()
 	l := m.routes[h.route()]
 	m.mu.Unlock()
 	switch {
 	case l == nil:
-		return nil, ErrNotServed // any more
+		return nil, ErrNotServed // it has been closed
 	case l.admit == nil:
 		return l, nil
 	}
 	return l, l.admit(l.ctx, h.Purpose, from)
 }
 
-// refuse closes a connection and logs why, unless its other end has just gone.
+// refuse closes a connection and logs why, unless its other end has just disconnected.
 func (m *Mux) refuse(c net.Conn, h *hello, err error) {
 	c.Close()
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, context.Canceled):
-	case errors.Is(err, member.ErrOtherCluster), errors.Is(err, member.ErrOtherData): // that has been told
+	case errors.Is(err, member.ErrOtherCluster), errors.Is(err, member.ErrOtherData): // already logged
 	case errors.Is(err, ErrNotServed):
 		m.cfg.Logger.Debug("refuse peer connection", "remote", c.RemoteAddr(), "kind", h.Kind, "group", h.Group, "error", err)
 	default:

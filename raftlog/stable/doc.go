@@ -1,6 +1,6 @@
-// Package stable keeps a few small values in a file, for a node's term, vote
-// and identity. Every change is durable when Set returns, with those that were
-// Put before it.
+// Package stable keeps a few small values in a file, for a node's term, vote and
+// identity. When Set returns, its change is durable, together with earlier calls of
+// PutUint64.
 //
 // # File
 //
@@ -15,11 +15,11 @@
 //
 // # Damage
 //
-// Whatever a crash leaves, the slot that is not being written is whole. When
-// the file is opened, the good slot with the higher sequence number counts. It
-// holds the last change, or the one before, if the last was never acknowledged.
-// So damage of one slot is repaired and costs nothing, whether it is a write
-// that broke off or not. Damage of both is an error. Both slots are written and
-// synced again then: after a failed sync the system may show what the disk does
-// not have.
+// A crash never damages the slot that is not being written. When the file is opened, the
+// good slot with the higher sequence number counts. It holds the last change, or the one
+// before if the last was never acknowledged. So damage of one slot costs nothing,
+// whatever the cause: it is repaired. Damage of both is an error.
+//
+// After opening, both slots are written and synced again: after a failed sync, the system
+// may show data that the disk does not have.
 package stable

@@ -35,7 +35,7 @@ var (
 	// Raft's contract.
 	ErrNotFound = errors.New("not found")
 
-	// ErrReplaced is returned by Missing when another file has the name.
+	// ErrReplaced is returned by Missing if another file has the name.
 	ErrReplaced = errors.New("the file in use has been replaced by another")
 
 	errClosed = errors.New("store of values is closed")
@@ -46,14 +46,14 @@ var (
 	le         = binary.LittleEndian
 )
 
-// Store is a raft.StableStore. After a failed write it refuses all further
-// ones: nobody knows what is on the disk.
+// Store is a raft.StableStore. After a failed write it refuses all further writes, since
+// it cannot know what is on the disk.
 type Store struct {
 	file *os.File
 	path string
 	sync func(*os.File) error
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu       sync.Mutex
 	values   map[string][]byte
 	sequence uint64
@@ -62,9 +62,9 @@ type Store struct {
 
 var _ raft.StableStore = (*Store)(nil)
 
-// Open opens or creates the file at path; fresh reports that it did not exist.
-// The caller sees to it that nobody else has it open. With noSync writing is
-// left to the operating system.
+// Open opens or creates the file at path. fresh is set if it did not exist. The caller
+// must ensure that nobody else has it open. noSync leaves it to the operating system when
+// data reaches the disk.
 func Open(path string, noSync bool) (s *Store, fresh bool, err error) {
 	sync := syncFile
 	if noSync {
@@ -91,7 +91,7 @@ func open(path string, sync func(*os.File) error) (s *Store, fresh bool, err err
 	return s, fresh, nil
 }
 
-// create makes a file without values. It has its name when it is whole and
+// create makes a file without values. The file gets its name once it is complete and
 // synced.
 func create(path string, sync func(*os.File) error) (f *os.File, err error) {
 	f, err = os.OpenFile(path+".new", os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -120,7 +120,7 @@ func create(path string, sync func(*os.File) error) (f *os.File, err error) {
 	return f, errors.Join(sync(dir), dir.Close())
 }
 
-// read takes the values of the newer good slot.
+// read reads the values of the newer good slot.
 func (s *Store) read() error {
 	b := make([]byte, 2*slotSize)
 	if _, err := s.file.ReadAt(b, 0); err != nil && !errors.Is(err, io.EOF) {
@@ -142,7 +142,7 @@ func (s *Store) read() error {
 	return nil
 }
 
-// write puts values into both slots, one after the other.
+// write writes values to both slots, one after the other.
 func (s *Store) write(sequence uint64, values map[string][]byte) error {
 	b, err := encode(sequence, values)
 	if err != nil {
@@ -203,8 +203,7 @@ func decode(b []byte) (sequence uint64, values map[string][]byte, err error) {
 	return sequence, values, nil
 }
 
-// Set implements raft.StableStore. All keys and values together have room in 64
-// KiB.
+// Set implements raft.StableStore. All keys and values together must fit in 64 KiB.
 func (s *Store) Set(key, value []byte) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -236,8 +235,8 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 	return slices.Clone(v), nil
 }
 
-// PutUint64 changes a value that is durable only when the next Set returns, in
-// one change with it: a crash before leaves neither.
+// PutUint64 changes a value, which the next Set makes durable in the same change. A crash
+// before that leaves neither.
 func (s *Store) PutUint64(key []byte, value uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,8 +266,7 @@ func (s *Store) GetUint64(key []byte) (uint64, error) {
 	return le.Uint64(v), nil
 }
 
-// Missing returns an error if the file is no longer at the path where it was
-// opened, or another file is.
+// Missing returns an error if the file is no longer at its path, or another file is.
 func (s *Store) Missing() error {
 	at, err := os.Stat(s.path)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// Text returns what s holds under key, empty if it holds nothing.
+// Text returns the text that s has under key, or "".
 func Text(s raft.StableStore, key []byte) (string, error) {
 	v, err := s.Get(key)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -16,7 +16,7 @@ func Text(s raft.StableStore, key []byte) (string, error) {
 	return string(v), nil
 }
 
-// Number returns the number that s holds under key, 0 if it holds none.
+// Number returns the number that s has under key, or 0.
 func Number(s raft.StableStore, key []byte) (uint64, error) {
 	v, err := s.GetUint64(key)
 	if err != nil && !errors.Is(err, ErrNotFound) {
@@ -33,8 +33,8 @@ func SetText(s raft.StableStore, key []byte, value string) error {
 	return nil
 }
 
-// TextOr returns what s holds under key, and puts value there if it holds
-// nothing.
+// TextOr returns the text that s has under key. If there is none, it stores value and
+// returns it.
 func TextOr(s raft.StableStore, key []byte, value string) (string, error) {
 	v, err := Text(s, key)
 	if err != nil || v != "" {
