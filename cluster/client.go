@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Dialer returns a function that connects to peers, with the TLS configuration
-// that tlsConfig returns for each connection; nil is plain TCP.
+// Dialer returns a function that connects to peers, with the TLS configuration that
+// tlsConfig returns for each connection. A nil tlsConfig is plain TCP.
 func Dialer(tlsConfig func() *tls.Config) peer.DialFunc {
 	var d net.Dialer
 	if tlsConfig == nil {
@@ -30,15 +30,15 @@ func Dialer(tlsConfig func() *tls.Config) peer.DialFunc {
 	}
 }
 
-// ErrRemoved is returned when a node that is asked for its leader has been
-// removed from the cluster: it knows none any more.
+// ErrRemoved is returned if a node that is asked for its leader has been removed from the
+// cluster: it knows no leader.
 var ErrRemoved = errors.New("has been removed from the cluster: ask another node")
 
 // Client asks running nodes, from outside the cluster.
 type Client struct{ raftlog.Caller }
 
-// NewClient returns a client that connects with dial and proves secrets, which
-// are nil if the nodes have no secret.
+// NewClient returns a client that connects with dial and proves secrets. They are nil if
+// the nodes have no secret.
 func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
 	d := peer.Dialer{Dial: dial, Secrets: secrets}
 	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
@@ -46,9 +46,9 @@ func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
 	}}}
 }
 
-// Snapshot has the node at addr write a snapshot, or waits for the one that it
-// is writing. meanwhile is called every few seconds with its progress. timeout
-// is for each answer.
+// Snapshot makes the node at addr write a snapshot, or waits for the snapshot that it is
+// writing. meanwhile is called every few seconds with its progress. timeout is for each
+// answer.
 func (c *Client) Snapshot(ctx context.Context, addr string, timeout time.Duration, meanwhile func(raftlog.SnapshotRun)) (raftlog.SnapshotRun, error) {
 	for run := int64(0); ; {
 		asked, cancel := context.WithTimeout(ctx, timeout)
@@ -62,8 +62,8 @@ func (c *Client) Snapshot(ctx context.Context, addr string, timeout time.Duratio
 	}
 }
 
-// SetClock sets the cluster clock to its leader's wall clock. addr is any node
-// of the cluster.
+// SetClock sets the cluster clock to the leader's wall clock. addr is any node of the
+// cluster.
 func (c *Client) SetClock(ctx context.Context, addr string) (set ClockSet, err error) {
 	err = c.Call(ctx, addr, opSetClock, nil, &set)
 	if !errors.Is(err, raftlog.ErrNotLeader) {

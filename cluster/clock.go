@@ -21,8 +21,8 @@ type ClockSet struct {
 	Now   time.Time     `json:"now"`
 }
 
-// errClockBackward is returned because the log never lets the clock go back: a
-// follower that becomes leader would jump forward again.
+// errClockBackward is returned because the log never lets the clock go back: a follower
+// that becomes leader would jump forward again.
 var errClockBackward = errors.New("the cluster clock is ahead of the leader's wall clock and cannot be set back; restart all nodes with empty data directories, or wait until wall time has caught up")
 
 // setClock runs on the leader.
@@ -44,7 +44,7 @@ func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 	moved := clock.Step()
 	now := time.Unix(0, clock.Now())
 	n.log.Warn("cluster clock set by an operator", "moved", moved.String())
-	// Every batch carries the clock; an idle leader cuts one a second.
+	// Every batch carries the clock; an idle leader cuts one per second.
 	err := poll.Until(ctx, pulseInterval, func() bool {
 		serving, _ := n.group.Serving()
 		return serving != term || n.group.Clock() >= now.UnixNano()

@@ -12,12 +12,11 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// opHandover announces that the leader hands over, or that it does not after
-// all.
+// opHandover announces that the leader hands over, or that it has given up doing so.
 const opHandover = "handover"
 
-// opPrepare announces that a node is about to lead. A node that does not know
-// the operation becomes leader without preparing, as slowly as any.
+// opPrepare announces that a node is about to lead. A node that does not know the
+// operation becomes leader without preparation, which is slower.
 const opPrepare = "prepare"
 
 type prepareArgs struct {
@@ -36,11 +35,10 @@ const flushAhead = 50 * time.Millisecond
 // announceTimeout bounds the wait for peers that may be gone.
 const announceTimeout = 200 * time.Millisecond
 
-// Handover gives leadership to node to, or, if to is empty, to the node most
-// caught up. It tells the peers, stops deciding, commits all decisions, and
-// lets the replies that wait for that leave. Then it makes the next leader.
-// When it fails the node leads on. Without leadership, or another voter to take
-// it, nothing is done.
+// Handover gives leadership to node to or, if to is empty, to the most caught-up node. It
+// tells the peers, stops deciding, commits all decisions, and sends the replies that wait
+// for them. Then it makes the next leader. If it fails, the node leads on. It does
+// nothing if this node does not lead, or there is no other voter.
 func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
 		return nil
@@ -50,14 +48,14 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 		return fmt.Errorf("hand leadership over: %w", err)
 	}
 	n.prepare(ctx, next.ID())
-	// Before commands begin to wait: what they wait for then is the commit of
-	// the last moment only, with none in flight before it. Where the disk stands
-	// still they wait for all of it: a leader that went on deciding would stall.
+	// Commit before commands begin to wait. They then wait only for the commit of the
+	// last moment, with none in flight before it. flushAhead bounds this: if the disk
+	// stands still, the leader would stall while it decides.
 	ahead, cancel := context.WithTimeout(ctx, flushAhead)
 	_ = n.flush(ahead)
 	cancel()
-	// At the same time, since commands wait: a peer that has not heard of it yet
-	// learns it when it forwards a command.
+	// Announce at the same time, since commands wait. A peer that has not heard it yet
+	// finds out when it forwards a command.
 	announced := make(chan struct{})
 	go func() {
 		defer close(announced)
@@ -65,7 +63,7 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 	}()
 	n.setLeaving(true)
 	err = n.handover(ctx, next, announced)
-	<-announced // not after its cancellation
+	<-announced // it must not come after its cancellation
 	n.setLeaving(false)
 	if err != nil {
 		n.announce(context.WithoutCancel(ctx), true)
@@ -90,8 +88,8 @@ func (n *Node) handover(ctx context.Context, next raftlog.Successor, announced <
 	return n.group.TransferTo(ctx, next)
 }
 
-// transfer is the operator's Handover. It takes the place of the log's own
-// transfer, which would take back what is decided meanwhile.
+// transfer is the operator's Handover. It replaces the log's own transfer, which would
+// undo the decisions made meanwhile.
 func (n *Node) transfer(ctx context.Context, raw json.RawMessage) (any, error) {
 	if err := n.awaitOpened(ctx); err != nil {
 		return nil, err
@@ -131,11 +129,11 @@ func (n *Node) hasSuccessor() bool {
 	return false
 }
 
-// mayAnswer reports whether it makes sense to ask m: a member that has just
-// joined has not been asked before.
+// mayAnswer reports whether m may answer. A member that has just joined has not been
+// asked before.
 func mayAnswer(m *raftlog.Member) bool { return m.Up || m.Seen.IsZero() }
 
-// prepare has all nodes get ready for next as the leader. No command waits for it. A
+// prepare makes all nodes get ready for next as the leader. No command waits for it. A
 // node that it does not reach finds out later, from the announcement or the leader's
 // answers.
 func (n *Node) prepare(ctx context.Context, next string) {
@@ -171,8 +169,8 @@ func (n *Node) prepared(ctx context.Context, raw json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-// getReady makes the connections that this node needs when next leads, and lets
-// commands on their way to the leader wait for the outcome.
+// getReady makes the connections that this node needs when next leads, and makes commands
+// on their way to the leader wait for the outcome.
 func (n *Node) getReady(ctx context.Context, next string) {
 	n.front.NoteHandover()
 	for _, m := range n.group.Members() {
@@ -186,8 +184,8 @@ func (n *Node) getReady(ctx context.Context, next string) {
 	}
 }
 
-// setLeaving begins or ends a handover. After it, this node waits for the next
-// leader as its peers do.
+// setLeaving begins or ends a handover. After it, this node waits for the next leader as
+// its peers do.
 func (n *Node) setLeaving(leaving bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -226,8 +224,8 @@ func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := &n.situation
-	// It may have led so briefly that this node does not know it yet. If another
-	// leader has followed it, nothing changes as long as that one leads.
+	// The sender may have led so briefly that this node does not know it yet. If another
+	// leader has followed, nothing changes while that one leads.
 	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverWait)
 	if args.Cancel {
 		s.handoverUntil = time.Time{}

@@ -17,7 +17,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Node is this process's part in a cluster, of which it may be the only one.
+// Node is this process's part in a cluster, which may have no other nodes.
 type Node struct {
 	cfg       Config
 	log       *slog.Logger
@@ -37,9 +37,9 @@ type Node struct {
 	role     atomic.Uint32 // a partition.Role
 	started  time.Time
 	asleep   func() (ns int64, ok bool) // boottime.Asleep
-	beaten   atomic.Int64               // when pulse last looked, ns since started
+	beaten   atomic.Int64               // when pulse last ran, ns since started
 	topology atomic.Pointer[partition.Topology]
-	removed  atomic.Bool // as of the last look: the cluster goes on without this node
+	removed  atomic.Bool // as of the last refresh: this node was removed
 	settings atomic.Pointer[[]Setting]
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
 	paced    chan struct{} // capacity 1: this node has begun or ceased to lead
@@ -54,9 +54,9 @@ type Node struct {
 
 var _ partition.Replication = (*Node)(nil)
 
-// New prepares a node: peers can connect, and e refuses to decide until the
-// node leads. It must be called before the first session of e. Close must be
-// called, also when Start is not.
+// New prepares a node. Peers can connect, and e refuses to decide until the node leads.
+// It must be called before the first session of e. Close must be called even if Start is
+// not.
 func New(cfg Config, e *engine.Engine) (*Node, error) {
 	if cfg.Timeouts == (raftlog.Timeouts{}) {
 		cfg.Timeouts = raftlog.Fast
@@ -97,9 +97,9 @@ func (n *Node) released(upTo uint64, err error) {
 	n.front.Release(upTo, err)
 }
 
-// Forwarded is the listener for commands that other nodes forward. Its Close
-// leaves accepted streams open, since their server has a last word to say on
-// each; the node's Close ends them.
+// Forwarded returns the listener for commands that other nodes forward. Its Close leaves
+// accepted streams open, because their server sends a last word on each. The node's Close
+// ends them.
 func (n *Node) Forwarded() net.Listener { return intake{n.forwarded} }
 
 // intake is a listener that only stops accepting when it is closed.
@@ -110,8 +110,8 @@ func (l intake) Close() error {
 	return nil
 }
 
-// admit checks the cluster of a node that is about to forward commands: the
-// address may now belong to a node of another cluster.
+// admit checks the cluster of a node that is about to forward commands: its address may
+// now belong to a node of another cluster.
 func (n *Node) admit(_ context.Context, p peer.Purpose, _ net.Addr) error {
 	select {
 	case <-n.opened:
@@ -141,7 +141,7 @@ func (n *Node) Start(front Front) (err error) {
 	if err != nil {
 		return err
 	}
-	// From here on this node may lead, and the server call what it calls then.
+	// From here on, this node may lead, and the server may call its methods.
 	if err := n.group.Start(); err != nil {
 		return err
 	}
@@ -154,8 +154,8 @@ func (n *Node) Start(front Front) (err error) {
 	return nil
 }
 
-// Close commits what is dirty, if this node leads and ctx allows it, and leaves
-// the cluster for now.
+// Close commits what is dirty, if this node leads and ctx allows it, and leaves the
+// cluster for now.
 func (n *Node) Close(ctx context.Context) error {
 	var err error
 	select {
@@ -175,14 +175,14 @@ func (n *Node) Close(ctx context.Context) error {
 	return err
 }
 
-// levelWait is how long Ready waits for the feature level. It takes far less, unless
-// the leader sees other members than this node.
+// levelWait is how long Ready waits for the feature level. It takes far less, unless the
+// leader sees other members than this node does.
 const levelWait = 5 * time.Second
 
-// Ready waits, after Start, until the node leads, or has applied all that the leader
-// had applied when the node started. If the cluster's feature level is about to rise,
-// it also waits for that: so the first command of a client is not too early. Its error
-// is that of ctx.
+// Ready waits, after Start, until the node leads, or has applied everything that the
+// leader had applied when the node started. If the cluster's feature level is about to
+// rise, it waits for that too, so that the first command of a client does not come too
+// early. It returns ctx's error.
 func (n *Node) Ready(ctx context.Context) error {
 	select {
 	case <-n.caughtUp:
@@ -204,15 +204,14 @@ func (n *Node) Await() { n.ledger.Await() }
 // Durable implements partition.Replication.
 func (n *Node) Durable() bool { return n.cfg.Durable }
 
-// pulse wakes the log's proposer while this node leads. It also updates its
-// role as uncommitted effects age.
+// pulse wakes the log's proposer while this node leads, and updates the role as
+// uncommitted effects age.
 //
-// The decision path only marks keys. Anything more, such as a word that all
-// threads write, would cost every decision something for the sake of an idle
-// leader. So the leader looks, every pulseInterval: a cut that finds nothing takes
-// 256 locks that nobody wants. An idle leader of a cluster of three takes 2.2 % of
-// a core without looking. Looking every 20 ms adds 0.5 %, every 5 ms 1.5 %, every
-// 2 ms 2.5 %.
+// The decision path only marks keys. Anything more, such as a word that all threads
+// write, would make every decision slower for the sake of an idle leader. So the leader
+// checks every pulseInterval: a cut that finds nothing takes 256 uncontended locks. An
+// idle leader of a cluster of three takes 2.2 % of a core without checking. Checking
+// every 20 ms adds 0.5 %, every 5 ms 1.5 %, every 2 ms 2.5 %.
 func (n *Node) pulse(ctx context.Context) {
 	t := time.NewTimer(0)
 	defer t.Stop()
@@ -249,8 +248,8 @@ func (n *Node) pulse(ctx context.Context) {
 	}
 }
 
-// doubt makes a leader that was paused stalled until a majority has confirmed
-// that it still leads.
+// doubt makes a leader that was paused stalled, until a majority has confirmed that it
+// still leads.
 func (n *Node) doubt(ctx context.Context) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -274,7 +273,7 @@ func (n *Node) doubt(ctx context.Context) {
 	})
 }
 
-// beat does what is due and returns when it is due again.
+// beat does what is due, and returns when it must run again.
 func (n *Node) beat() time.Duration {
 	if _, ok := n.group.Serving(); !ok {
 		n.mu.Lock()

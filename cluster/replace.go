@@ -12,19 +12,17 @@ import (
 )
 
 const (
-	// replaceInterval is the time between two looks at the members during a
-	// replacement.
+	// replaceInterval is the time between two checks of the members during a replacement.
 	replaceInterval = 500 * time.Millisecond
 
-	// tellInterval is the least time between two reports about a step that goes
-	// on.
+	// tellInterval is the least time between two reports about a step in progress.
 	tellInterval = 10 * time.Second
 )
 
-// ErrHasVote is returned by Replace when the new node has a vote to begin with.
+// ErrHasVote is returned by Replace if the new node already has a vote at the beginning.
 var ErrHasVote = errors.New("it already has a vote")
 
-// Replacement is one node put in the place of another.
+// Replacement describes how one node replaces another.
 type Replacement struct {
 	Old, New string        // node ids
 	NewAddr  string        // where other nodes reach the new one, which must be running
@@ -32,13 +30,12 @@ type Replacement struct {
 	Tell     func(string)  // told each step when it begins, and how a long one stands
 }
 
-// Replace takes the new node in, waits until it has caught up (and has a vote,
-// if the old one had), and removes the old one, which may be dead. Each step
-// leaves a cluster that decides, and what to do next follows from the members
-// alone: it may be interrupted and repeated. A new node that has a vote before
-// this begins is refused: it may be any voter, and the cluster would end with
-// one less. addr is any node of the cluster. When ctx ends, its cause is part
-// of the error.
+// Replace adds the new node, waits until it has caught up (and has a vote, if the old one
+// had), and removes the old node, which may be dead. After each step the cluster decides,
+// and the members alone determine the next step. So Replace may be interrupted and
+// repeated. It refuses a new node that already has a vote: it may be any voter, and the
+// cluster would lose one. addr is any node of the cluster. When ctx ends, its cause is
+// part of the error.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
 		return fmt.Errorf("the new node needs an id of its own; if %s has only lost its data, start it: the cluster takes it in again", r.Old)
@@ -70,7 +67,7 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 		switch {
 		case done:
 			return nil
-		case err == nil, bounded && !time.Now().Before(end): // the end of ctx is no news about the node
+		case err == nil, bounded && !time.Now().Before(end): // the end of ctx says nothing about the node
 		case errors.Is(err, raftlog.ErrNotLeader):
 			tell(awaitsLeader, "waiting for a leader")
 		case errors.Is(err, raftlog.ErrSilent):
@@ -101,8 +98,8 @@ const (
 	removes
 )
 
-// check refuses a replacement that would take a voter away, or that replaces
-// nobody.
+// check refuses a replacement that would take a voter away, or whose old node is not a
+// member.
 func (r *Replacement) check(s *raftlog.Status) error {
 	was, is := find(s, r.Old), find(s, r.New)
 	switch {
@@ -124,9 +121,9 @@ func find(s *raftlog.Status, id string) *raftlog.Member {
 	return nil
 }
 
-// leaderStatus asks the leader, found through any of the known addresses, for
-// its status. It returns ErrNotLeader if there is no leader, and ErrRemoved if
-// all that answer have been removed.
+// leaderStatus asks the leader for its status. It finds the leader through any of the
+// known addresses. It returns ErrNotLeader if there is no leader, and ErrRemoved if all
+// nodes that answer have been removed.
 func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time.Duration) (s raftlog.Status, err error) {
 	var failed []error
 	for _, addr := range *known {
@@ -161,8 +158,8 @@ func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time
 	return s, errors.Join(failed...)
 }
 
-// replaceStep takes the next step, if one is possible yet, and reports whether
-// nothing is left to do.
+// replaceStep takes the next step if it is possible yet, and reports whether nothing is
+// left to do.
 func (c *Client) replaceStep(ctx context.Context, s *raftlog.Status, r *Replacement, tell func(step, string)) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, r.Timeout)
 	defer cancel()

@@ -23,15 +23,15 @@ func Roles() []string {
 	return names
 }
 
-// situation is what a node's role follows from.
+// situation is what determines a node's role.
 type situation struct {
-	leader, leaderAddr string        // whom Raft believes to lead; empty for nobody
+	leader, leaderAddr string        // whom Raft believes to lead, or empty
 	serving            bool          // this node decides
-	unacked            time.Duration // while it does: the age of the oldest effect not committed
-	doubtful           bool          // while it does: it was paused, and has not heard from a majority since
+	unacked            time.Duration // while it decides: the age of the oldest uncommitted effect
+	doubtful           bool          // while it decides: it was paused and has not heard from a majority since
 	caughtUp           bool          // the start-up replay is done
 	leaving            bool          // this node is handing its leadership over
-	ousted             bool          // this node has been deposed, and Raft has not said since who leads
+	ousted             bool          // this node was deposed, and Raft has not named a leader since
 
 	// A leader has announced its stop: commands wait for the next one.
 	handoverFrom  string
@@ -51,8 +51,8 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 	case s.serving:
 		return partition.Leading
 	case s.leader == self && !s.ousted:
-		// Elected: it serves when the log of its predecessors is applied, or
-		// loses its lease.
+		// This node was elected. It serves once it has applied the log of its
+		// predecessors, or it loses its lease.
 		return partition.Handover
 	case awaited && (s.leader == "" || s.leader == s.handoverFrom):
 		return partition.Handover
@@ -64,18 +64,16 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 	return partition.Orphaned
 }
 
-// publishRole makes Role return what follows from the situation. It must be
-// called with mu held.
+// publishRole makes Role return what the situation determines. mu must be held.
 func (n *Node) publishRole() {
 	n.role.Store(uint32(n.situation.role(n.cfg.NodeID, n.cfg.MaxUnacked, time.Now())))
 }
 
-// Role implements partition.Replication. The engine is sealed before anything is
-// taken back, so the seal counts before Raft's state does. A leader whose own
-// pulse has stopped, because the process was paused or starved, may have been
-// replaced: it is stalled until it has asked. After a suspension of the whole
-// machine, which Go's clock does not see, that begins with the next pulse,
-// pulseInterval or idleInterval later.
+// Role implements partition.Replication. The engine is sealed before anything is undone,
+// so the seal takes precedence over Raft's state. A leader whose own pulse has stopped,
+// because the process was paused or starved, may have been replaced: it is stalled until
+// it has asked. Go's clock does not see a suspension of the whole machine. Then the
+// leader is stalled from the next pulse on.
 func (n *Node) Role() partition.Role {
 	r := partition.Role(n.role.Load())
 	switch {
@@ -88,7 +86,7 @@ func (n *Node) Role() partition.Role {
 	return r
 }
 
-// sinceBeat is how long ago pulse last looked.
+// sinceBeat returns how long ago pulse last ran.
 func (n *Node) sinceBeat() time.Duration {
 	return time.Since(n.started) - time.Duration(n.beaten.Load())
 }
@@ -110,8 +108,8 @@ func (n *Node) led() {
 // deposed is called by the ledger, under the log's mutex.
 func (n *Node) deposed(upTo uint64) {
 	n.mu.Lock()
-	// Commands that wait for a next leader wait for long, and a leader without
-	// followers has nobody to hand over to.
+	// Commands that wait for a next leader wait long, and a leader without followers
+	// cannot hand over.
 	n.situation.serving, n.situation.ousted = false, true
 	n.publishRole()
 	n.mu.Unlock()
@@ -120,7 +118,7 @@ func (n *Node) deposed(upTo uint64) {
 	ring(n.changed)
 }
 
-// finishStart must be called with mu held.
+// finishStart ends the start-up replay. mu must be held.
 func (n *Node) finishStart() {
 	if !n.situation.caughtUp {
 		n.situation.caughtUp = true

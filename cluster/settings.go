@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// Setting is a parameter that should have the same value on all nodes of a
-// cluster. For a secret, the nodes send each other a digest only.
+// Setting is a parameter that should have the same value on all nodes of a cluster. Of a
+// secret, the nodes send each other only a digest.
 type Setting struct {
 	Name, Value string
 	Secret      bool
@@ -29,8 +29,8 @@ const digestBytes = 4
 // noSecret is sent for an empty secret.
 const noSecret = "none"
 
-// told is what the node sends of a setting. It is empty while there is no
-// cluster whose id keys the digest of a secret.
+// told returns what the node sends about a setting. It is empty while there is no cluster
+// whose id is the key of a secret's digest.
 func (s Setting) told(clusterID string) string {
 	switch {
 	case !s.Secret:
@@ -51,10 +51,10 @@ func (n *Node) SetSettings(settings []Setting) {
 	ring(n.changed)
 }
 
-// Settings are those in force.
+// Settings returns the settings in force.
 func (n *Node) Settings() []Setting { return *n.settings.Load() }
 
-// meta is what the node sends the others about itself.
+// meta returns what the node tells the others about itself.
 func (n *Node) meta(clusterID string) map[string]string {
 	m := map[string]string{metaClient: n.cfg.ClientAddr}
 	for _, s := range n.Settings() {
@@ -65,7 +65,7 @@ func (n *Node) meta(clusterID string) map[string]string {
 	return m
 }
 
-// Difference is a parameter of which nodes have different values.
+// Difference is a parameter with different values on different nodes.
 type Difference struct {
 	Name   string
 	Values map[string]string // by node
@@ -80,8 +80,8 @@ func (d Difference) String() string {
 	return d.Name + ": " + strings.Join(values, ", ")
 }
 
-// Differences compares the settings of the members, as they have told them
-// last, and returns those that differ, by name.
+// Differences returns the settings that differ between members, by name, as the members
+// last reported them.
 func Differences(s *raftlog.Status) []Difference {
 	values := make(map[string]map[string]string)
 	for i := range s.Members {
@@ -110,7 +110,7 @@ func Differences(s *raftlog.Status) []Difference {
 // differing is what has been logged about settings, by name.
 type differing map[string]string
 
-// check logs what has changed: once for each difference, and when it is over.
+// check logs each difference once when it begins and once when it ends.
 func (d differing) check(log *slog.Logger, differences []Difference) {
 	over := maps.Clone(d)
 	for _, now := range differences {

@@ -11,14 +11,14 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// leastAhead is how many connections a node makes to the next leader at least:
-// if it leads itself now, it has none.
+// leastAhead is the least number of connections that a node makes to the next leader. A
+// node that leads itself has none to count.
 const leastAhead = 4
 
-// streams are the connections on which this node forwards commands. Those to
-// the next leader are made before it leads: commands wait for it.
+// streams are the connections on which this node forwards commands. Those to the next
+// leader are made before it leads, since commands wait for it.
 type streams struct {
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu     sync.Mutex
 	open   int         // that DialLeader has returned
 	addr   string      // of the next leader
@@ -63,8 +63,8 @@ func (s *streams) take(addr string) net.Conn {
 	return c
 }
 
-// keep holds conns, to addr, for take, and closes the rest after some time. It
-// closes earlier ones at once.
+// keep keeps conns, which lead to addr, for take. After some time it closes those that
+// are left. It closes earlier ones at once.
 func (s *streams) keep(addr string, conns []net.Conn, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -80,7 +80,7 @@ func (s *streams) drop() {
 	s.closeAhead()
 }
 
-// closeAhead must be called with mu held.
+// closeAhead is drop with mu held.
 func (s *streams) closeAhead() {
 	for _, c := range s.ahead {
 		c.Close()
@@ -129,12 +129,12 @@ func (n *Node) dial(ctx context.Context, addr string) (net.Conn, error) {
 	return n.mux.Dial(ctx, peer.Purpose{Kind: peer.KindForward, Group: group, Cluster: n.group.ClusterID()}, addr)
 }
 
-// dialAhead connects to the node at addr, which is about to lead. It returns
-// when that is done.
+// dialAhead connects to the node at addr, which is about to lead. It returns when that is
+// done.
 func (n *Node) dialAhead(ctx context.Context, addr string) {
 	var conns []net.Conn
-	// One after the other, because commands are decided meanwhile. A connection
-	// that fails is tried again when that node leads.
+	// One after another, because commands are decided meanwhile. A connection that fails
+	// is tried again when that node leads.
 	for range n.streams.wanted() {
 		c, err := n.dial(ctx, addr)
 		if err != nil {

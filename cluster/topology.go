@@ -53,7 +53,7 @@ func (n *Node) watch(ctx context.Context) {
 		led = known
 		goal = n.follow(ctx, &s, goal)
 		if s.Serving {
-			// The next leader would go on from here: each handover would cost the
+			// The next leader would continue from here: each handover would cost the
 			// cluster clock the travel time of its last entry.
 			n.engine.Clock().Discipline()
 		}
@@ -63,7 +63,7 @@ func (n *Node) watch(ctx context.Context) {
 		select {
 		case <-n.caughtUp:
 			if slices.ContainsFunc(t.Nodes, func(n partition.TopologyNode) bool { return n.Host == "" }) {
-				next = startInterval // until it has been met
+				next = startInterval // until the node has been met
 			}
 		default:
 			next = startInterval
@@ -89,12 +89,12 @@ func topology(s *raftlog.Status) *partition.Topology {
 	return t
 }
 
-// ClientAddr is where the clients of a node connect; empty until it is known.
+// ClientAddr returns where the clients of a node connect, or empty if unknown.
 func ClientAddr(m *raftlog.Member) string { return m.Meta[metaClient] }
 
-// follow finds out when the start-up replay is done. A follower learns what is
-// committed from the leader only, so this node must have applied what the
-// leader had when it was first asked. That is the goal, 0 until it is known.
+// follow finds out when the start-up replay is done. A follower learns only from the
+// leader what is committed. So this node must have applied what the leader had when it
+// was first asked. That is the goal, 0 if unknown.
 func (n *Node) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint64 {
 	select {
 	case <-n.caughtUp:
@@ -124,8 +124,8 @@ func (n *Node) Topology() partition.Topology { return *n.topology.Load() }
 
 var errRemoved = errors.New("this node has been removed from the cluster")
 
-// Fit returns an error when the cluster goes on without this node, which then
-// has only its failure policy to answer with.
+// Fit returns an error if this node was removed from the cluster: it can answer only by
+// its failure policy.
 func (n *Node) Fit() error {
 	if n.removed.Load() {
 		return errRemoved
@@ -133,7 +133,7 @@ func (n *Node) Fit() error {
 	return nil
 }
 
-// Status is what the node knows of itself and of the cluster; zero before
+// Status returns what the node knows about itself and the cluster. It is zero before
 // Start.
 func (n *Node) Status() raftlog.Status {
 	select {
@@ -148,11 +148,11 @@ func (n *Node) Status() raftlog.Status {
 // directory.
 func (n *Node) Disk() (free, size uint64, err error) { return diskspace.Of(n.cfg.DataDir) }
 
-// MaxUnacked is the age of the oldest uncommitted effect at which the failure
-// policy answers.
+// MaxUnacked returns the age of the oldest uncommitted effect at which the failure policy
+// answers.
 func (n *Node) MaxUnacked() time.Duration { return n.cfg.MaxUnacked }
 
-// flush waits until everything decided by now is committed, if this node leads.
+// flush waits until everything decided so far is committed, if this node leads.
 func (n *Node) flush(ctx context.Context) error {
 	ticket := n.ledger.Open()
 	n.ledger.Flush()
@@ -162,7 +162,7 @@ func (n *Node) flush(ctx context.Context) error {
 	})
 }
 
-// flushPoll is how often flush looks: in a handover, clients wait for it.
+// flushPoll is how often flush checks. Clients wait for it in a handover.
 const flushPoll = 200 * time.Microsecond
 
 // deciding reports whether this node leads, and so has been started.
@@ -175,8 +175,8 @@ func (n *Node) deciding() bool {
 // askInterval is how often AwaitReplicas asks the other nodes.
 const askInterval = 20 * time.Millisecond
 
-// AwaitReplicas implements partition.Replication. A commit counts as a majority
-// without this node; of the others it asks.
+// AwaitReplicas implements partition.Replication. A commit proves a majority, which
+// includes this node; it asks the other nodes for more.
 func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	if !n.deciding() {
 		return 0
@@ -187,7 +187,7 @@ func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	}
 	s := n.group.Status()
 	if now, _ := n.group.Serving(); now != term || term == 0 {
-		return 0 // what was flushed may have been taken back
+		return 0 // what was flushed may have been undone
 	}
 	voters := 0
 	var others []raftlog.Member
@@ -201,8 +201,7 @@ func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	}
 	have := voters / 2
 	has := make([]bool, len(others))
-	// An error is the end of ctx, and the number of replicas by then is the
-	// answer.
+	// An error is the end of ctx. The answer is the number of replicas by then.
 	_ = poll.Until(ctx, askInterval, func() bool {
 		if have < min(replicas, len(others)) {
 			have = max(have, n.ask(ctx, others, has, s.CommitIndex))
@@ -233,7 +232,7 @@ func (n *Node) ask(ctx context.Context, others []raftlog.Member, has []bool, ind
 	return count
 }
 
-// alarms logs what an operator has to look at, when it begins and when it ends.
+// alarms logs what an operator should look at, when it begins and when it ends.
 type alarms struct{ clock, peers bool }
 
 func (a *alarms) check(n *Node, s *raftlog.Status) {

@@ -112,7 +112,7 @@ const undoneKeys = 10_000
 
 func (s *Session) tooManyToUndo() bool { return s.step.undo.on && s.e.Len() > undoneKeys }
 
-// flushShard deletes the wanted entries of a shard, a few at each hold of its lock.
+// flushShard deletes the wanted entries of a shard, a few before it lets others lock it.
 func (s *Session) flushShard(i int, wanted func(shard.Entry) bool) (err error) {
 	sh := s.e.table.Shard(i)
 	remove := func(ent shard.Entry) bool {

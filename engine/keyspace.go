@@ -176,8 +176,8 @@ func (s *Session) Random(now int64, rnd func() uint64) (key []byte, ok bool, err
 	return key, ok, nil
 }
 
-// boundedHold is how many keys of a shard a walk over the table looks at in one hold of
-// the lock.
+// boundedHold is how many keys of a shard a walk over the table looks at before it
+// releases the lock.
 const boundedHold = 256
 
 // Len returns the number of keys of all databases. As in Redis, it includes expired keys

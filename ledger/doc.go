@@ -86,3 +86,4 @@
 //   - Waiting for the commit of a flight before the next decision on its keys: a hot key
 //     would wait all the time. Undo costs only one copy of a key's state for each cut.
 //     would wait all the time. Undo costs only one copy of a key's state for each cut.
+package ledger

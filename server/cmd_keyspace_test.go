@@ -282,7 +282,7 @@ func TestObject(t *testing.T) {
 	r.is("OBJECT ENCODING f", "embstr")
 	r.is("OBJECT encoding l", "raw")
 	r.is("OBJECT REFCOUNT l", "1")
-	r.is("OBJECT IDLETIME l", "-ERR idle time is not tracked: keys expire by their state")
+	r.is("OBJECT IDLETIME l", "-ERR idle time is not tracked, see TTL for when a key expires")
 	r.is("OBJECT FREQ l", "-ERR access frequency is not tracked, see RL.TOP for the busiest keys")
 	for _, sub := range []string{"ENCODING", "REFCOUNT", "IDLETIME", "FREQ"} {
 		r.is("OBJECT "+sub+" missing", "nil")

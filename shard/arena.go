@@ -39,9 +39,9 @@ type chunkInfo struct {
 	listed     bool
 }
 
-// class is the state of one size class. Chunks that become partly free enter at the head,
-// where they are filled up first. Sparse chunks drift to the tail, where compaction looks
-// for chunks to drain.
+// class is the state of one size class. A chunk that becomes partly free goes to the head
+// of the list, where it is filled first. Sparse chunks move to the tail, where compaction
+// looks for chunks to drain.
 type class struct {
 	head, tail uint32 // list of chunks with room
 	chunks     uint32
@@ -59,7 +59,7 @@ type arena struct {
 	noLarge   []uint32 // indexes of large without a record
 	spare     *chunk   // one empty chunk, kept until the next sweep
 	drain     uint32   // chunk being drained, 0 for none
-	drainPos  uint32   // unit at which draining goes on
+	drainPos  uint32   // unit at which draining continues
 	nextClass uint8    // where compaction looks next
 	lastClass uint8    // of the last record taken
 	class     [numClasses]class
@@ -77,10 +77,9 @@ func (a *arena) record(ref uint32) []byte {
 	return rec[:recordHeader+lens>>keyLenBits*8+lens&keyLenMask]
 }
 
-// address returns the address of a record in a chunk. An index into the chunk would first
-// read the chunk's beginning and wait for that line: so Go checks a pointer to an array
-// for nil. Chunks begin 16 KiB apart, so their beginnings share a few sets of each cache,
-// and rarely stay in one.
+// address returns the address of a record in a chunk. It avoids an index into the chunk:
+// for that, Go reads the chunk's beginning to check for nil. Chunks begin 16 KiB apart,
+// so their beginnings share a few sets of each cache and are usually not in the cache.
 func (a *arena) address(ref uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(a.chunks[ref>>unitBits]), ref&unitMask*unit)
 }
@@ -105,8 +104,8 @@ func (a *arena) format(ref uint32, key, words int) []byte {
 	return rec
 }
 
-// fits reports whether the record at ref has room for size bytes and would not waste more
-// than half of its own.
+// fits reports whether the record at ref has room for size bytes without wasting more
+// than half of its room.
 func (a *arena) fits(ref uint32, size int) bool {
 	if ref&largeRef != 0 {
 		room := cap(a.large[ref&^largeRef])
@@ -115,8 +114,8 @@ func (a *arena) fits(ref uint32, size int) bool {
 	return size <= maxSmall && classes.of(size) == int(a.info[ref>>unitBits].class)
 }
 
-// alloc takes a record of a class from a chunk with room. ok is false if a chunk must be
-// grown first.
+// alloc takes a record of a class from a chunk with room. If ok is false, grow must first
+// add a chunk.
 func (a *arena) alloc(class int) (ref uint32, ok bool) {
 	cl := &a.class[class]
 	if cl.head == 0 && a.drain != 0 && int(a.info[a.drain].class) == class {
@@ -185,7 +184,7 @@ func (a *arena) grow(class int, slack int64) bool {
 	return true
 }
 
-// free gives a record back, and its chunk with the last record in it.
+// free frees a record. It also releases the chunk if that was its last record.
 func (a *arena) free(ref uint32) {
 	if ref&largeRef != 0 {
 		n := ref &^ largeRef
@@ -211,7 +210,8 @@ func (a *arena) free(ref uint32) {
 }
 
 // releaseChunk removes an empty chunk from its class. One empty chunk stays as the spare
-// until the next sweep. So a key that comes and goes does not allocate a chunk each time.
+// until the next sweep, so that a key that comes and goes does not allocate a chunk each
+// time.
 func (a *arena) releaseChunk(n uint32) {
 	if a.info[n].listed {
 		a.unlink(n)
@@ -339,8 +339,8 @@ func (a *arena) accounted() int64 {
 	return n
 }
 
-// each calls fn for records in use of a class, or for large ones if class is numClasses.
-// It begins at a random place, and ends when fn returns true.
+// each calls fn for the records in use of a class, or for large ones if class is
+// numClasses. It begins at a random place, and ends when fn returns true.
 func (a *arena) each(class int, random uint64, fn func(ref uint32) bool) {
 	if class == numClasses {
 		for i := range a.large {

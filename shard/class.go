@@ -1,8 +1,8 @@
 package shard
 
-// Size classes of records are multiples of 8 up to 128 bytes. Above that they are about
-// 1.25 times apart, each the largest that fits so many times into a chunk. Common keys
-// are below 128 bytes, where another word must not cost more than a word.
+// Size classes of records are multiples of 8 up to 128 bytes: most keys are that small,
+// and a word more must not cost more than a word. Above that they are about 1.25 times
+// apart, each the largest size of which a chunk holds so many records.
 const (
 	numClasses = 30
 	maxSmall   = 4096 // larger records have an allocation of their own

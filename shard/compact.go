@@ -3,7 +3,7 @@ package shard
 import "encoding/binary"
 
 const (
-	// holdBytes is how much of a chunk is drained in one hold of the lock.
+	// holdBytes is how much of a chunk is drained before the lock is released.
 	holdBytes = 4096
 	// drainLook is how many sparse chunks are compared to choose one.
 	drainLook = 8
@@ -14,15 +14,15 @@ func (a *arena) idle(class int) uint32 {
 	return a.class[class].chunks*classes.perChunk(class) - a.class[class].live
 }
 
-// sparse reports whether a class is worth compacting. A quarter of a chunk and an eighth
-// of the class must stay idle without the drained chunk. With less, records would move to
-// and fro in a class whose keys merely come and go.
+// sparse reports whether a class is worth compacting: without the drained chunk, a
+// quarter of a chunk and an eighth of the class must still be idle. With less, records of
+// a class whose keys come and go would move to and fro.
 func (a *arena) sparse(class int) bool {
 	per := classes.perChunk(class)
 	return a.idle(class) >= per+per/4+a.class[class].chunks*per/8
 }
 
-// compact goes on draining a chunk, or begins with the next sparse class.
+// compact continues to drain a chunk, or begins with the next sparse class.
 func (s *Shard) compact() {
 	a := &s.arena
 	for range numClasses {
@@ -37,8 +37,8 @@ func (s *Shard) compact() {
 	s.drainStep()
 }
 
-// reclaim drains a chunk of any class that could spare one, by one bounded step. It
-// reports whether there was one.
+// reclaim drains a chunk of any class that can spare one, by one bounded step. It reports
+// whether there is such a class.
 func (s *Shard) reclaim() bool {
 	a := &s.arena
 	for class := 0; a.drain == 0 && class < numClasses; class++ {
@@ -53,8 +53,8 @@ func (s *Shard) reclaim() bool {
 	return true
 }
 
-// startDrain chooses the chunk to drain: the one with the fewest records among the last
-// ones of the class's list. The rest of the class must have room for them: idle(class) >=
+// startDrain chooses the chunk to drain: of the last chunks of the class's list, the one
+// with the fewest records. The rest of the class must have room for them: idle(class) >=
 // perChunk(class).
 func (s *Shard) startDrain(class int) {
 	a := &s.arena
@@ -75,7 +75,7 @@ func (s *Shard) startDrain(class int) {
 	}
 }
 
-// stopDrain gives a chunk being drained back to its class.
+// stopDrain returns a chunk that is being drained to its class.
 func (a *arena) stopDrain() {
 	n := a.drain
 	a.drain = 0

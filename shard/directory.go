@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// directory leads from the top bits of a hash to the segment of its keys. It is changed
-// with the shard's lock held, but prefetchSlot reads it without. So its length is fixed,
-// and a longer or shorter one replaces it.
+// directory maps the top bits of a hash to the segment of its keys. It changes under the
+// shard's lock, but prefetchSlot reads it without the lock. So its length is fixed: a
+// directory of another length replaces it.
 type directory struct {
 	shift    uint64                    // 64 - bits of hash that index segments
 	segments []atomic.Pointer[segment] // none, or 2^depth in hash order
@@ -15,8 +15,9 @@ type directory struct {
 
 const (
 	dirEntry = 8 // bytes a segments entry
-	// maxDepth bounds a directory at 32 MiB. A shard reaches it at 500 million keys.
-	// Before that, 240 keys of a shard would have to agree in 22 bits of a keyed hash.
+	// maxDepth bounds a directory at 32 MiB. A shard needs that at 500 million keys. With
+	// fewer keys, it would need 240 keys of a shard that agree in 22 bits of a keyed
+	// hash.
 	maxDepth = 22
 )
 
@@ -68,7 +69,7 @@ func (s *Shard) firstSegment() {
 }
 
 // split divides g by the next bit of its tags, and doubles the directory if it has too
-// few bits. It returns false, and has changed nothing, if the memory would pass the limit
+// few bits. It returns false, and has changed nothing, if memory would exceed the limit
 // and slack, or the depth is at its bound.
 func (s *Shard) split(g *segment, slack int64) bool {
 	cost := int64(segmentSize)
@@ -113,7 +114,7 @@ func (s *Shard) split(g *segment, slack int64) bool {
 	return true
 }
 
-// merge joins g with its buddy while the two are small enough. It moves at most mergeAt
+// merge joins g with its buddy while both are small enough. It moves at most mergeAt
 // slots.
 func (s *Shard) merge(g *segment) {
 	for moved := 0; g.depth > 0; {
@@ -141,8 +142,8 @@ func (s *Shard) merge(g *segment) {
 	s.halve()
 }
 
-// halve halves the directory while no segment needs its last bit. If there are more
-// segments than half of the directory's entries, one does.
+// halve halves the directory while no segment needs its last bit. Some segment needs it
+// if there are more segments than half of the directory's entries.
 func (s *Shard) halve() {
 	for d := s.dir.Load(); d.depth() > 0 && s.segments <= len(d.segments)/2; {
 		for i := range d.segments {

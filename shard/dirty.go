@@ -6,26 +6,26 @@ import (
 )
 
 // The undo buffer of a shard is a sequence of records: an encoded entry, one byte, and
-// the length of both in 4 bytes. The byte's lowest bit says whether the key was present,
-// its spaceBits are those of the key's tag. The length comes last because undo records
-// are read newest first.
+// the length of both in 4 bytes. The lowest bit of the byte says whether the key was
+// present; its spaceBits are those of the key's tag. The length comes last because undo
+// records are read newest first.
 const undoTrailer = 1 + 4
 
-// maxUndoRoom bounds the room that a new undo buffer gets at once, so that one large
-// round does not make the next one large.
+// maxUndoRoom bounds the initial room of a new undo buffer, so that one large round does
+// not make the next buffer large.
 const maxUndoRoom = 4 << 10
 
 // Touch marks e dirty. Call it before the entry changes: with the journal on, the first
 // Touch since the last Cut keeps the entry's state as an undo record. Insert, Put,
-// Resize, Delete and eviction mark by themselves; SetMeta, SetDeadline, SetWord and State
-// do not. The expiry of an entry is not a change: an expired entry no longer matters.
+// Resize, Delete and eviction do that themselves; SetMeta, SetDeadline, SetWord and State
+// do not. Expiry is not a change, since an expired entry no longer matters.
 func (s *Shard) Touch(e Entry) {
 	if s.hooks != 0 {
 		s.touch(e)
 	}
 }
 
-// touch reports a change to the hooks that Touch has found.
+// touch reports a change to the hooks that Touch has found to be set.
 func (s *Shard) touch(e Entry) {
 	if hook(e.slot.tag)&s.hooks == s.hooks {
 		return
@@ -79,9 +79,9 @@ func appendTrailer(b []byte, start int, flag byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))
 }
 
-// growUndo makes room for n bytes in the undo buffer and accounts it, whatever the limit:
-// decisions must be replicated. A new buffer has as much room as the round before has
-// used.
+// growUndo makes room for n bytes in the undo buffer, and accounts for it even above the
+// limit, since decisions must be replicated. A new buffer gets as much room as the last
+// round has used.
 func (s *Shard) growUndo(n int) {
 	room := cap(s.undo)
 	if room == 0 {
@@ -91,9 +91,9 @@ func (s *Shard) growUndo(n int) {
 	s.table.account.undo.Add(int64(cap(s.undo) - room))
 }
 
-// Undo holds the states of a shard's dirty keys before they became dirty. If the shard
-// was detached in that round, it holds the contents too. To take it back, restore the
-// states, attach the contents, and then restore the contents' own Undo.
+// Undo holds the states that a shard's dirty keys had before they became dirty. If the
+// shard was detached in that round, it also holds the contents. To undo the round,
+// restore the states, attach the contents, and then restore the contents' own Undo.
 type Undo struct {
 	buf    []byte
 	before *Contents
@@ -106,8 +106,8 @@ func (u Undo) Contents() *Contents { return u.before }
 
 // Walk calls fn for each undo record, newest first. present is false for a key that did
 // not exist; then only key and space of im are set. A key that was deleted and inserted
-// again has more than one record. A caller that restores all of them in this order ends
-// with the oldest, the state at the Cut before.
+// again has several records. If all are restored in this order, the last one is the
+// oldest: the state at the Cut before.
 func (u Undo) Walk(fn func(im Image, present bool)) {
 	for b := u.buf; len(b) > 0; {
 		var im Image
@@ -130,10 +130,10 @@ func lastUndo(b []byte) (im Image, flag byte, rest []byte) {
 const cutAhead = 32
 
 // Cut ends a round of dirty marks: it calls fn for each dirty key, clears the marks and
-// returns the undo records of the round. was has the key and its space. present is false
-// for a key that does not exist now; e is then not valid. If both present and existed are
-// true, was is the complete state of e at the Cut before. Each key is passed once, except
-// that an absent one may be passed again. fn may be nil.
+// returns the undo records of the round. was has the key and its space. If present is
+// false, the key does not exist now, and e is invalid. If present and existed are true,
+// was is the complete state of e at the Cut before. Each key is passed once, except that
+// an absent one may be passed again. fn may be nil.
 func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Undo {
 	u := s.Pending()
 	s.table.account.undo.Add(-int64(cap(s.undo)))
@@ -166,8 +166,8 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 				e.slot.tag &^= dirtyBit
 			}
 			if fn != nil {
-				// A key inserted in this round, after its deletion, has a record of its
-				// absence as its newest.
+				// If a key was deleted and inserted again in this round, its newest
+				// record says that it was absent.
 				k.was.Space = s.table.SpaceOf(k.hash, k.was.Key)
 				fn(k.was, k.existed, e, ok)
 			}
@@ -176,8 +176,7 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 	return u
 }
 
-// SetJournal switches dirty marks on or off. Nothing may be dirty when they are switched
-// off.
+// SetJournal switches dirty marks on or off. To switch them off, nothing may be dirty.
 func (s *Shard) SetJournal(on bool) {
 	s.hooks &^= hookJournal
 	if on {

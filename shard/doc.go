@@ -10,14 +10,14 @@
 //   - Entry is a handle, by value, to one key's record: its meta word, deadline and
 //     state.
 //   - Image is one entry's full state outside the table, with an encoding.
-//   - Undo holds the states of a shard's dirty keys before they became dirty.
+//   - Undo holds the states that a shard's dirty keys had before they became dirty.
 //
 // # Concurrency
 //
 // Every method of Shard and Entry must be called with the shard's lock held. The methods
-// of Table take the locks they need, one at a time, for a bounded amount of work. A
-// caller that locks several shards takes them in ascending order of index. While it holds
-// them it must not call methods of Table that lock (Scan, Random, Sweep, Reset, Stats).
+// of Table take the locks that they need, one at a time, for a bounded amount of work.
+// Several shards must be locked in ascending order of index. While they are locked, the
+// caller must not call methods of Table that lock (Scan, Random, Sweep, Reset, Stats).
 //
 // # Caveats
 //

@@ -11,8 +11,8 @@ import "encoding/binary"
 //	…         key
 //
 // The state precedes the key so that words are 8-byte aligned whatever the key's length.
-// A record's slice is as long as the record, and so gives its number of words. lens
-// repeats it for the records of chunks, which are far below mostLens.
+// A record's slice is as long as the record, and so shows how many words it has. lens
+// repeats that number for records of chunks, whose words are far below mostLens.
 const (
 	recordHeader = 8
 	keyLenBits   = 17

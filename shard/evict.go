@@ -5,27 +5,27 @@ import "math"
 const (
 	// sampleSize is how many entries a round of sampling compares.
 	sampleSize = 16
-	// sampleRounds bounds the rounds: while every entry seen is closer to exhausted than
+	// sampleRounds bounds the rounds. While every entry seen is closer to exhausted than
 	// to full, there is another round. So a flood of fresh keys evicts an exhausted key
-	// only after it has left less than one in 128 replenished.
+	// only if less than one key in 128 is replenished.
 	sampleRounds = 8
-	// sampleMost bounds how many protected entries are passed over.
+	// sampleMost bounds how many protected entries a sample skips.
 	sampleMost = segmentSlots
-	// maxVictims bounds the evictions of one allocation, in each of its ways to look for
+	// maxVictims bounds the evictions of one allocation, for each of its ways to find
 	// victims.
 	maxVictims = 64
 	// maxDisplaced bounds the evictions of an allocation that finds no other victims: see
 	// displace.
 	maxDisplaced = 4096
-	// slackShift: with eviction on, memory may pass the limit by 1/64 while evictions
-	// have not yet freed a whole chunk of the needed size.
+	// slackShift: with eviction on, memory may exceed the limit by 1/64, until evictions
+	// have freed a whole chunk of the needed size.
 	slackShift = 6
 	// beyond is an unlimited slack.
 	beyond = math.MaxInt64 / 2
 )
 
-// random returns the next number of a xorshift generator. Sampling must only be out of
-// step with the keys.
+// random returns the next number of a xorshift generator. Sampling only needs to be
+// unrelated to the keys.
 func (s *Shard) random() uint64 {
 	s.rng ^= s.rng << 13
 	s.rng ^= s.rng >> 7
@@ -33,8 +33,8 @@ func (s *Shard) random() uint64 {
 	return s.rng
 }
 
-// alloc allocates a record of size bytes, and evicts if it must and may. Other records
-// may move; the one that s.pin names stays.
+// alloc allocates a record of size bytes, and evicts if needed and allowed. Other records
+// may move, but not the one of s.pin.
 func (s *Shard) alloc(size int, now int64) (uint32, error) {
 	if size > maxSmall {
 		return s.allocLarge(size, now)
@@ -67,11 +67,11 @@ func (s *Shard) allocBeyond(size int) uint32 {
 	return ref
 }
 
-// makeRoom evicts until class has a free record. It takes victims of any class. The room
-// that they leave in other classes is compacted into whole chunks, which this class may
-// then take. If that has not worked after maxVictims, the class takes the slack, then its
-// own entries. A class without entries in this shard gets one chunk beyond the limit. A
-// class whose entries all must stay gets it in place of others.
+// makeRoom evicts until class has a free record. It takes victims of any class. Room that
+// they leave in other classes is compacted into whole chunks, which this class may take.
+// If that has not helped after maxVictims, the class takes the slack, and then its own
+// entries. A class without entries in this shard gets one chunk beyond the limit. If all
+// entries of the class must stay, entries of others make room for its chunk.
 func (s *Shard) makeRoom(class int, now int64) bool {
 	if !s.table.evict.Load() {
 		return s.arena.grow(class, 0) // see SetLimit
@@ -107,9 +107,9 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 
 // displace makes room for n bytes beyond the limit, and reports whether it could. It
 // evicts entries of any class until the shard's records have n bytes less than before, or
-// the shard fits its share of the limit. A step uses it for what it needs beside the keys
-// that it keeps. So the shard does not grow beyond its share, except for chunks that
-// compaction has not freed yet.
+// the shard is within its share of the limit. A step uses it for what it needs in
+// addition to the keys that it keeps. So the shard does not grow beyond its share, except
+// for chunks that compaction has not freed yet.
 func (s *Shard) displace(before, n, now int64) bool {
 	share := s.Share()
 	for i := 0; ; i++ {
@@ -122,10 +122,11 @@ func (s *Shard) displace(before, n, now int64) bool {
 	}
 }
 
-// allocLarge is alloc for records above maxSmall: it reserves its bytes, in place of
-// entries of any shard. So large records never pass the limit and the slack, however many
-// are written at once. If the bytes cannot be reserved, the error is ErrFull. Only a
-// record that replaces the pinned one may, by the size of that one, which goes at once.
+// allocLarge is alloc for records above maxSmall. It first reserves the bytes, in place
+// of entries of any shard. So large records never exceed the limit and the slack, however
+// many are written at once. If the bytes cannot be reserved, the error is ErrFull. Only a
+// record that replaces the pinned record may exceed them, by the size of that one, which
+// is freed at once.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if s.unbounded {
 		return s.allocBeyond(size), nil
@@ -142,7 +143,7 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 		if s.pin != 0 {
 			slack += int64(len(s.arena.record(s.pin)))
 		}
-	} // else see SetLimit
+	} // otherwise see SetLimit
 	if ref, ok := s.arena.allocLarge(size, slack); ok {
 		return ref, nil
 	}
@@ -151,26 +152,26 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 
 func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
 
-// choice is a victim, if segment is not nil.
+// choice is a victim. There is none if segment is nil.
 type choice struct {
 	segment  *segment
 	index    int
 	weight   uint64
-	crowded  uint64 // the weight of a guest where guests crowd
+	crowded  uint64 // the weight of a guest if guests crowd
 	deadline int64
 }
 
-// consider makes d the choice if it is the better victim. Of entries under the same
-// pressure, such as exhausted ones, the one that matters for the shortest time is better.
+// consider makes d the choice if it is the better victim. Under equal pressure, as of
+// exhausted entries, it prefers the one that matters for the shorter time.
 func (c *choice) consider(d choice) {
 	if c.segment == nil || d.weight < c.weight || d.weight == c.weight && d.deadline < c.deadline {
 		*c = d
 	}
 }
 
-// crowd counts how many bytes of the entries that eviction has seen lately are guests',
-// and how many are not: see Config.Pressure. One sample of 16 would often be wrong if
-// they are about equal.
+// crowd counts the bytes of guests, and of other entries, that eviction has seen
+// recently: see Config.Pressure. A single sample of 16 would often be wrong if they are
+// about equal.
 type crowd struct {
 	guests, hosts int
 	rounds        int
@@ -189,7 +190,7 @@ func (c *crowd) turn() {
 // sample holds the best victims seen, guests separately.
 type sample struct{ hosts, guests choice }
 
-// look adds slot i of g to a sample. done reports that the search can end: the entry has
+// look adds slot i of g to a sample. If done is true, the search can end: the entry has
 // expired.
 func (s *Shard) look(p *sample, g *segment, i int, now int64) (done bool) {
 	e := s.entry(g, i)
@@ -264,9 +265,9 @@ func (s *Shard) choose(in *segment, now int64) choice {
 	return best
 }
 
-// chooseOf samples for the entry to evict among those whose record is of a class, or
-// large for numClasses. If it finds none, kept reports whether Keep protects those that
-// it has seen.
+// chooseOf samples for the entry to evict among those with a record of a class, or a
+// large record for numClasses. If it finds none, kept reports whether Keep protects
+// entries that it has seen.
 func (s *Shard) chooseOf(class int, now int64) (c choice, kept bool) {
 	var p sample
 	seen, passed := 0, 0
@@ -309,9 +310,9 @@ func (s *Shard) evictSlot(g *segment, i int, now int64) int {
 	return class
 }
 
-// evictAny evicts an entry of the shard, whatever its class, and reports whether it found
-// one. If that leaves a chunk's worth idle in the class, it compacts the class by one
-// bounded step.
+// evictAny evicts an entry of the shard, of any class, and reports whether it found one.
+// If a chunk's worth is then idle in the class, it compacts the class by one bounded
+// step.
 func (s *Shard) evictAny(now int64) bool {
 	g, i := s.victim(nil, now)
 	if g == nil {

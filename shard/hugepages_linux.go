@@ -9,28 +9,28 @@ import (
 )
 
 const (
-	// hugeFrom is the accounted size from which a table asks for huge pages. Below it,
+	// hugeFrom is the accounted size from which a table requests huge pages. Below it,
 	// the caches of address translations suffice.
 	hugeFrom = 16 << 20
 	// heapStep is the size and alignment of the steps in which Go's heap maps memory
-	// (runtime: pallocChunkBytes). A request for a part that is not mapped yet is
-	// forgotten when it is mapped.
+	// (runtime: pallocChunkBytes). A request for memory that is not mapped yet is lost
+	// when it is mapped.
 	heapStep = 4 << 20
 	// stepsKnown bounds the remembered steps: 64 GB of heap.
 	stepsKnown = 16 << 10
 )
 
-// huge remembers which steps of the heap have been requested, by number. It belongs to
-// the process, as the heap does.
+// huge remembers by number which steps of the heap have been requested. The heap belongs
+// to the process, and so does huge.
 var huge struct {
 	sync.Mutex
 	known map[uintptr]bool
 }
 
-// adviseHugePages asks the kernel to back the step of the heap around p, a new chunk or
-// segment, by huge pages. A lookup in a large table misses two address translations. On a
+// adviseHugePages asks the kernel to use huge pages for the step of the heap around p, a
+// new chunk or segment. A lookup in a large table misses two address translations. On a
 // virtual machine these cost more than the memory itself (figures in DESIGN.md). If the
-// kernel does not offer it, nothing happens.
+// kernel has no huge pages, nothing happens.
 func adviseHugePages(p unsafe.Pointer) {
 	step := uintptr(p) / heapStep
 	huge.Lock()

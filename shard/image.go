@@ -49,9 +49,9 @@ func decodeEntry(b []byte) Image {
 }
 
 // Put makes the entry of im.Key equal to im, whether it exists or not. hash must be as
-// for Find. Put takes over the caller's hold on im.Meta: it calls Config.Release for the
-// meta that it replaces, even if that is the same. It may evict other entries, and fails
-// as Insert and Resize do; then nothing has changed.
+// for Find. Put takes over the caller's reference to im.Meta. It calls Config.Release for
+// the meta that it replaces, even if that is the same. It may evict other entries, and
+// fails like Insert and Resize; then nothing has changed.
 func (s *Shard) Put(hash uint64, im Image, now int64) error {
 	words := len(im.State) / 8
 	e, ok := s.Find(hash, im.Key)

@@ -2,18 +2,18 @@ package shard
 
 import "slices"
 
-// keptFew is up to how many tags are searched in turn, without a set: most steps hold a
-// key or two.
+// keptFew is up to how many tags are searched without a set: most steps have a key or
+// two.
 const keptFew = 16
 
-// kept are the tags of the keys that eviction leaves alone. A set is made once an
-// eviction asks for one of more than keptFew.
+// kept are the tags of the keys that eviction leaves alone. With more than keptFew, the
+// first eviction that asks for one makes a set.
 type kept struct {
 	tags []uint32
 	set  map[uint32]struct{}
 }
 
-// Keep protects the key of a hash from eviction until LetGo, in all spaces and whether it
+// Keep protects the key of a hash from eviction until LetGo, in all spaces, whether it
 // exists or not. The key belongs to a step that holds the lock. An operation that finds
 // nothing else to evict fails with ErrFull.
 func (s *Shard) Keep(hash uint64) {

@@ -6,11 +6,11 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// If a table is larger than the processor's caches, a lookup misses them twice: the slot,
-// and its record. A caller that knows several keys ahead prefetches all slots, then all
-// records, and only then looks them up. So the misses overlap.
+// If a table is larger than the processor's caches, a lookup misses them twice: for the
+// slot, and for its record. A caller that knows several keys in advance prefetches all
+// slots, then all records, and only then looks them up. So the misses overlap.
 
-// Prefetch prefetches the slots and records of the keys of these hashes. It holds each
+// Prefetch prefetches the slots and records of the keys of these hashes. It locks each
 // key's shard for a moment.
 func (t *Table) Prefetch(hashes []uint64) {
 	for _, h := range hashes {
@@ -21,8 +21,8 @@ func (t *Table) Prefetch(hashes []uint64) {
 	}
 }
 
-// PrefetchRecord prefetches the record of the key of a hash, whose slot should have been
-// prefetched. It holds the key's shard for a moment.
+// PrefetchRecord prefetches the record of the key of a hash. Prefetch the slot first. It
+// locks the key's shard for a moment.
 func (t *Table) PrefetchRecord(hash uint64) {
 	s := t.At(hash)
 	s.Lock()
@@ -30,7 +30,7 @@ func (t *Table) PrefetchRecord(hash uint64) {
 	s.Unlock()
 }
 
-// PrefetchDelete is PrefetchRecord for a FindHash and a Delete. It prefetches more: the
+// PrefetchDelete is PrefetchRecord for a FindHash and a Delete. It also prefetches the
 // rest of the record, and the segment's count.
 func (t *Table) PrefetchDelete(hash uint64) {
 	s := t.At(hash)
@@ -65,7 +65,7 @@ func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
 }
 
 // lookup returns the segment of a hash, or nil, and the record of the first slot that
-// fits it, or 0. The lock must be held.
+// matches the hash, or 0. The lock must be held.
 func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
 	if g = s.dir.Load().find(hash); g == nil {
 		return nil, 0
@@ -79,20 +79,20 @@ func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
 	return g, 0
 }
 
-// prefetchCount prefetches the line of the segment that an Insert and a Delete change
-// beside the slot.
+// prefetchCount prefetches the other line of the segment that an Insert or a Delete
+// changes.
 func (g *segment) prefetchCount() { prefetch.Line(unsafe.Pointer(&g.count)) }
 
 // prefetchSlot prefetches the line where the search for a hash begins. It takes no lock:
-// with one, the misses of directories would wait for one another.
+// with a lock, the misses of directories would not overlap.
 func (s *Shard) prefetchSlot(hash uint64) {
 	if g := s.dir.Load().find(hash); g != nil {
 		prefetch.Line(unsafe.Pointer(&g.slots[home(uint32(hash>>32))]))
 	}
 }
 
-// prefetchRecord prefetches the record of the first slot that fits the hash, or if there
-// is none, the record that an Insert would take. The lock must be held.
+// prefetchRecord prefetches the record of the first slot that matches the hash. If there
+// is none, it prefetches the record that an Insert would take. The lock must be held.
 func (s *Shard) prefetchRecord(hash uint64) {
 	switch g, ref := s.lookup(hash); {
 	case g == nil:
@@ -127,8 +127,8 @@ func (a *arena) prefetchWhole(ref uint32, keyLen int) {
 // line is the size of a cache line.
 const line = 64
 
-// prefetchRoom prefetches the record that alloc would take next if its class is that of
-// the last: most keys are alike.
+// prefetchRoom prefetches the record that alloc would take next, if its class is that of
+// the last record: most keys are alike.
 func (a *arena) prefetchRoom() {
 	if n := a.class[a.lastClass].head; n != 0 {
 		ci := &a.info[n]

@@ -5,8 +5,8 @@ import (
 	"runtime"
 )
 
-// Large records make room in the whole table: a shard's share of the limit may be smaller
-// than one of them. Nor may all shards together pass the limit by one each.
+// Large records make room in the whole table. A shard's share of the limit may be smaller
+// than one of them. And all shards together must not exceed the limit by one record each.
 
 const (
 	// roomShards is how many shards are compared to choose the one that evicts next,
@@ -14,34 +14,34 @@ const (
 	roomShards = 16
 	// roomHolds bounds how often in a row one shard is locked to evict.
 	roomHolds = 16
-	// roomBytes is the yield assumed for each look or eviction of reserve: half of the
+	// roomBytes is the assumed yield of each look or eviction of reserve: half of the
 	// smallest entry with a key.
 	roomBytes = 16
-	// roomTries is how often reserve goes through shards that others hold.
+	// roomTries is how often reserve goes through shards that others have locked.
 	roomTries = 64
-	// rankShift turns weights into eighths: within one, it does not matter which shard
-	// evicts.
+	// rankShift turns weights into eighths. Within an eighth, it does not matter which
+	// shard evicts.
 	rankShift = 29
 )
 
 // MakeRoom evicts entries, of any shard, until the limit allows n bytes more. A caller
-// that is about to insert a large record calls it before it locks a shard. So others do
-// not wait for its shard. now is in ns.
+// that is about to insert a large record calls it before it locks a shard, so that others
+// need not wait for that shard. now is in ns.
 func (t *Table) MakeRoom(n int, now int64) {
 	if c := largeCost + roundUp(n); t.evict.Load() && t.reserve(c, nil, now) {
 		t.account.add(-c)
 	}
 }
 
-// roundUp bounds the allocator's size for a large record.
+// roundUp bounds the size that the allocator uses for a large record.
 func roundUp(size int) int64 { return int64(size + min(size>>3, 8<<10)) }
 
 // reserve takes n bytes of the account, and evicts until the limit allows that. held is
 // the shard that the caller has locked, or nil. It asks several shards at a time what
-// they would evict, and evicts from the one whose entry matters least. It never waits for
-// a shard while one is held, so a deadlock is impossible. If the table is above its
-// limit, as after a change of it, it is enough that the table does not grow. A size above
-// the limit evicts nothing.
+// they would evict, and evicts the entry that matters least. While a shard is locked it
+// waits for no other, so a deadlock is impossible. If the table is above its limit, as
+// after a change of it, it is enough that the table does not grow. A size above the limit
+// evicts nothing.
 func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 	limit := t.account.max.Load()
 	if limit > 0 && n > limit {
@@ -79,8 +79,9 @@ func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 	return t.account.take(n, slack)
 }
 
-// join locks s for a caller that holds another shard, or none, and reports whether it
-// could. Eviction may have ended meanwhile, and with it the bounds that it must keep.
+// join locks s for a caller that has locked another shard, or none, and reports whether
+// it could. It fails if eviction has been switched off meanwhile, with the bounds that it
+// must keep.
 func (s *Shard) join(held *Shard) bool {
 	switch {
 	case s == held:
@@ -114,8 +115,8 @@ func (s *Shard) offer(held *Shard, now int64) (rank uint64, ok bool) {
 	return c.rank(), c.segment != nil
 }
 
-// least chooses among all entries, and among the large ones: these are often too few to
-// be in a sample of all.
+// least chooses among all entries, and also among the large ones, which are often too few
+// for a sample of all.
 func (s *Shard) least(now int64) choice {
 	c := s.choose(nil, now)
 	if large, _ := s.chooseOf(numClasses, now); large.segment != nil {
@@ -128,9 +129,8 @@ func (s *Shard) least(now int64) choice {
 func (c *choice) rank() uint64 { return c.weight >> rankShift }
 
 // give evicts entries of s that matter no more than least, until the account fits n
-// bytes. It also ends when the shard has freed a chunk or a large record. It returns how
-// many entries it has looked at. A hold of its lock evicts no more than an allocation
-// does.
+// bytes, or the shard has freed a chunk or a large record. It returns how many entries it
+// has looked at. Before it releases the lock, it evicts no more than an allocation does.
 func (s *Shard) give(n, slack int64, least uint64, held *Shard, now int64) (looked int) {
 	a := &s.arena
 	for range roomHolds {

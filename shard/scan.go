@@ -7,21 +7,22 @@ const (
 	tagMask = 1<<tagBits - 1
 	// defaultCount is how many entries a Scan passes if count is 0, as in Redis.
 	defaultCount = 10
-	// scanVisits is how many segments a Scan visits beyond one for each requested entry:
-	// a call over an empty stretch ends too, as in Redis.
+	// scanVisits is how many segments a Scan visits beyond one for each requested entry.
+	// So a call over an empty stretch ends too, as in Redis.
 	scanVisits = 256
-	// scanLooks bounds the entries that a ScanIf looks at to find count of them: some 100
-	// µs in a table out of the caches.
+	// scanLooks bounds the entries that a ScanIf looks at to find count of them. That
+	// takes some 100 µs in a table out of the caches.
 	scanLooks = 1024
 )
 
-// Scan calls fn for about count entries from cursor on and returns the cursor to go on
-// with, 0 at the end. A cursor is a shard and a 31-bit hash prefix within it, below 2^53.
-// It stays valid while the table grows and shrinks. A key that exists from the first
-// call, with cursor 0, to the last is passed at least once. A key that comes, goes or
-// returns may be passed or not. Entries of a shard come in the order of their tags, and
-// those with equal tags in one call. Expired entries are passed too. A call may pass none
-// and not be the last.
+// Scan calls fn for about count entries from cursor on. It returns the next cursor, 0 at
+// the end. A cursor is a shard and a 31-bit hash prefix within it, below 2^53. It stays
+// valid while the table grows and shrinks.
+//
+// A key that exists from the first call, with cursor 0, to the last is passed at least
+// once. A key that comes, goes or returns may be passed or not. Entries of a shard come
+// in the order of their tags, and those with equal tags in one call. Expired entries are
+// passed too. A call may pass no entry and not be the last.
 //
 // fn is called under the lock of the entry's shard. It may change the entry, but must not
 // call into the table.
@@ -33,8 +34,8 @@ func (t *Table) Scan(cursor uint64, count int, fn func(Entry)) (next uint64) {
 }
 
 // ScanIf is Scan for a caller that wants only the entries for which fn returns true:
-// count is of these. A call ends after it has looked at somewhat more than count. held
-// says that the caller has the locks of all shards.
+// count is the number of these. A call ends after it has looked at somewhat more than
+// count. held says that the caller has locked all shards.
 func (t *Table) ScanIf(cursor uint64, count int, held bool, fn func(Entry) bool) (next uint64) {
 	if count <= 0 {
 		count = defaultCount
@@ -62,15 +63,15 @@ func (t *Table) ScanIf(cursor uint64, count int, held bool, fn func(Entry) bool)
 	return 0
 }
 
-// scan passes at least count entries of the segment at pos, or as many as there are from
-// pos on. It returns their number, how many it has looked at, and the position after
-// them: 1<<tagBits at the end of the shard. The lock must be held.
+// scan passes at least count entries from pos on, in whole segments, or as many as there
+// are. It returns their number, how many it has looked at, and the position after them:
+// 1<<tagBits at the end of the shard. The lock must be held.
 func (s *Shard) scan(pos uint32, count int, fn func(Entry) bool) (given, looked int, end uint32) {
 	if s.dir.Load() == noDirectory {
 		return 0, 0, 1 << tagBits
 	}
 	g := s.segmentOf(pos << 1)
-	// Tag above, slot index below: in the order of tags when sorted.
+	// The tag is above and the slot index below, to sort by tags.
 	var order [segmentSlots]uint64
 	n := 0
 	for i := range g.slots {
@@ -95,21 +96,21 @@ func (s *Shard) scan(pos uint32, count int, fn func(Entry) bool) (given, looked 
 const (
 	// randomTries bounds the shards that Random looks into.
 	randomTries = 64
-	// randomScan is how many segments Random reads in order after that: all of a table
-	// small enough for that many misses to be bad luck.
+	// randomScan is how many segments Random then reads in order: all of a table small
+	// enough for that many misses to be bad luck.
 	randomScan = 1024
 )
 
-// Random calls fn, under the lock of its shard, for an entry that has not expired. It is
-// chosen about uniformly: a shard by its number of keys, a segment by its share of the
-// hashes, an entry of it. Random returns false if there is none, or if nearly all of a
-// large table has expired and is not swept yet.
+// Random calls fn, under the lock of its shard, for an entry that has not expired. The
+// choice is about uniform: a shard by its number of keys, a segment by its share of the
+// hashes, and an entry of that. Random returns false if there is no such entry, or if
+// nearly all entries of a large table have expired and are not swept yet.
 func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 	return t.RandomIf(rnd, now, false, func(Entry) bool { return true }, fn)
 }
 
 // RandomIf is Random among the entries for which want returns true. held says that the
-// caller has the locks of all shards.
+// caller has locked all shards.
 func (t *Table) RandomIf(rnd func() uint64, now int64, held bool, want func(Entry) bool, fn func(Entry)) bool {
 	for range randomTries {
 		n := int64(t.Len())

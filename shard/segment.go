@@ -1,8 +1,7 @@
 package shard
 
 // slot is the slot of one key in a segment. ref 0 is an empty slot. tag has the top 31
-// bits of the key's hash and, in bit 0, the dirty mark, so that the mark moves with its
-// slot.
+// bits of the key's hash. Bit 0 is the dirty mark, so that the mark moves with its slot.
 type slot struct {
 	deadline int64
 	ref      uint32
@@ -19,17 +18,17 @@ const (
 	segmentSize  = 4096
 	// splitAt is the number of keys at which a segment splits, 15/16 full. Segments of a
 	// table fill at about the same time, so their load swings between half of this and
-	// all of it. 7/8 made the worst phase 64.9 bytes for a 16-byte key with one word,
-	// 15/16 makes it 62.6.
+	// all of it. For a 16-byte key with one word, the worst phase takes 62.6 bytes; with
+	// 7/8 it took 64.9.
 	splitAt = 240
-	// mergeAt bounds the keys that two buddies hold together when they merge. At half of
+	// mergeAt bounds the keys of two buddies together when they merge. At half of
 	// splitAt, a merged segment is far from its next split.
 	mergeAt = splitAt / 2
 )
 
 // segment holds the slots of the keys whose tags begin with the depth top bits of prefix.
-// Slots are probed linearly from the tag's home and wrap around. There is always an empty
-// one, which ends a probe.
+// Slots are probed linearly from the tag's home and wrap around. A probe ends at an empty
+// slot, of which there is always one.
 type segment struct {
 	slots  [segmentSlots]slot
 	prefix uint32 // top-aligned
@@ -39,8 +38,7 @@ type segment struct {
 }
 
 // there returns g, which is not nil. Without it, Go checks for nil by reading the
-// beginning of the segment at a lookup: a line that is hardly ever in a cache. See
-// arena.address.
+// beginning of the segment, a line that is hardly ever in a cache. See arena.address.
 func (g *segment) there() *segment {
 	if g == nil {
 		panic("shard: no segment")

@@ -12,8 +12,7 @@ import (
 //
 // mu, dir, time and the arena's chunk list are in the first 64 bytes: taking the lock
 // loads what Find reads. The size is a multiple of 128, two cache lines, which the
-// prefetcher of x86 fetches at once. So one core's lock never shares a line with
-// another's.
+// prefetcher of x86 fetches together. So the locks of two shards never share a line.
 type Shard struct {
 	mu    sync.Mutex // mu guards everything below
 	dir   atomic.Pointer[directory]
@@ -30,24 +29,24 @@ type Shard struct {
 	unbounded   bool   // see Restore
 	hooks       hook
 	undo        []byte               // see dirty.go
-	undoRoom    int                  // size of the next buffer: what the last round has used
+	undoRoom    int                  // size of the next buffer: the bytes of the last round
 	before      *Contents            // of the round's first Detach
 	watches     map[uint32]*Watch    // by tag, see watch.go
 	kept        kept                 // see keep.go
 	crowd       crowd                // see evict.go
-	spaces      [Spaces]atomic.Int32 // keys of each but 0; written as keys is
+	spaces      [Spaces]atomic.Int32 // keys of each space but 0; written with mu held
 	_           [shardPad]byte
 }
 
 // shardPad is checked by TestSizes.
 const shardPad = 72
 
-// hook is a set of observers of changes. Touch tests all of them by one branch.
+// hook is a set of observers of changes. Touch tests all of them with one branch.
 type hook uint64
 
 const (
-	// hookJournal is the bit of a slot's dirty mark: a change of a marked entry needs no
-	// report.
+	// hookJournal is the bit of a slot's dirty mark. Further changes of a marked entry
+	// need no report.
 	hookJournal hook = dirtyBit
 	// hookWatch is not a bit of a tag: every change is reported.
 	hookWatch hook = 1 << 32
@@ -65,13 +64,13 @@ func (s *Shard) TryLock() bool { return s.mu.TryLock() }
 // Unlock releases the shard's lock; every Entry of the shard is invalid then.
 func (s *Shard) Unlock() { s.mu.Unlock() }
 
-// setBack is how far back a time must be to count as a clock that was set back, not as
-// late.
+// setBack is how far back a time must be to count as a clock that was set back, and not
+// as late.
 const setBack = time.Second
 
-// Advance returns the time, in ns, of a visit for which the clock was read at now. It is
-// now, or the time of an earlier visit that is later by up to a second. Threads read the
-// clock before they have the lock, so they may get it in another order than they read.
+// Advance returns the time, in ns, of a visit whose caller read the clock at now. It is
+// now, or the time of an earlier visit if that is later by up to a second: threads read
+// the clock before they have the lock, and may get the lock in another order.
 func (s *Shard) Advance(now int64) int64 {
 	if now < s.time && s.time-now <= int64(setBack) {
 		return s.time
@@ -106,9 +105,9 @@ func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 	}
 }
 
-// FindHash is Find for a caller that keeps hashes and no keys: it returns the first entry
+// FindHash is Find for a caller that keeps hashes and no keys. It returns the first entry
 // of the hash for which want returns true. Entries of hashes that differ only in the
-// middle can meet here, so want must compare.
+// middle can match here, so want must compare.
 func (s *Shard) FindHash(hash uint64, want func(Entry) bool) (Entry, bool) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
@@ -154,10 +153,10 @@ func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline
 	return Entry{sl, rec}, nil
 }
 
-// Resize changes the number of state words of e, keeps those that both sizes have and
-// zeroes new ones. It may evict other entries. On error (ErrFull, ErrTooManyWords) the
-// returned entry is e, unchanged and valid. Fewer words never fail: they may take a chunk
-// beyond the limit, less than a table passes it by anyway.
+// Resize changes the number of state words of e. It keeps the words that both sizes have
+// and zeroes new ones. It may evict other entries. On error (ErrFull, ErrTooManyWords)
+// the returned entry is e, unchanged and valid. Fewer words never fail: they may take one
+// chunk beyond the limit, less than a table may exceed it anyway.
 func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error) {
 	if words < 0 || words > MaxWords {
 		return e, ErrTooManyWords
@@ -240,7 +239,7 @@ func (s *Shard) entry(g *segment, i int) Entry {
 // makeSlot makes sure that the segment of tag has room for another slot.
 func (s *Shard) makeSlot(tag uint32, now int64) error {
 	if s.dir.Load() == noDirectory {
-		// With eviction on, a shard's first segment may pass the limit: the shard has
+		// With eviction on, a shard's first segment may exceed the limit: the shard has
 		// nothing to evict for it.
 		slack := int64(0)
 		if s.table.evict.Load() {
@@ -272,7 +271,7 @@ func (s *Shard) makeSlot(tag uint32, now int64) error {
 		if in, i := s.victim(g, now); in != nil {
 			s.evictSlot(g, i, now)
 		} else if !s.displace(before, segmentSize, now) || !s.split(g, beyond) {
-			return ErrFull // the step keeps them all
+			return ErrFull // the step keeps all entries
 		}
 	}
 }

@@ -1,11 +1,11 @@
 package shard
 
 // A table has several key spaces: its owner's databases, and the owner's other records.
-// Equal keys of two spaces are two keys. A record does not have its space, but its hash
-// does: the hash of a key in space n is Hash XOR SpaceMask(n). The mask is the lowest
-// bits of the tag, which choose neither the shard nor the segment. So equal keys of all
-// spaces are in one segment, close together, and never have equal tags. Find compares
-// nothing more, and space 0 costs nothing.
+// Equal keys of two spaces are two keys. The hash of a key in space n is Hash XOR
+// SpaceMask(n); the record does not have the space. The mask is in the lowest bits of the
+// tag, which choose neither the shard nor the segment. So equal keys of all spaces are
+// close together in one segment, and never have equal tags. Find needs no other
+// comparison, and space 0 costs nothing.
 
 // Spaces is how many key spaces a table has, numbered from 0.
 const Spaces = 32
@@ -28,9 +28,9 @@ func (t *Table) hashAs(key []byte, bits byte) uint64 {
 	return t.Hash(key)&^(spaceBits<<32) | uint64(bits&spaceBits)<<32
 }
 
-// CountSpace adds n to the number of keys of a space. The owner knows when a record of
-// the space comes, and Config.Release tells it when one goes. Space 0 has the rest of all
-// keys.
+// CountSpace adds n to the number of keys of a space other than 0. The owner calls it
+// when it adds a record of the space, and when Config.Release reports the end of one.
+// Keys in no other space are in space 0.
 func (s *Shard) CountSpace(space uint8, n int32) {
 	if space != 0 {
 		s.spaces[space].Add(n)

@@ -44,17 +44,17 @@ type Config struct {
 	// Evict chooses what happens at the limit: true evicts the entries of lowest
 	// Pressure, false makes Insert, Put and Resize return ErrFull.
 	Evict bool
-	// Release, if set, is called under the shard's lock when a record stops carrying
-	// meta: expired, evicted, deleted, replaced by Put. SetMeta does not call it.
-	// Contents.Release calls it without a lock, for a shard of no table. It must not call
-	// into the table, but may CountSpace of the shard.
+	// Release, if set, is called under the shard's lock when a record no longer carries
+	// meta: it has expired, or was evicted, deleted, or replaced by Put. SetMeta does not
+	// call it. Contents.Release calls it without a lock, with a shard of no table. It
+	// must not call into the table, except for CountSpace of the shard.
 	Release func(s *Shard, meta uint32)
-	// Pressure, if set, returns how much an entry matters: 0 for full quota, up to
-	// MaxUint32 for exhausted. For most entries crowded and alone are the same. For
-	// others, the guests, crowded is less, and counts while guests take more than half of
+	// Pressure, if set, returns how much an entry matters: from 0 for full quota to
+	// MaxUint32 for exhausted. For most entries, crowded and alone are the same. For
+	// others, the guests, crowded is less; it counts while guests take more than half of
 	// the bytes that eviction looks at. Pressure is called under the shard's lock while
-	// eviction samples, and must not call into the table. Nil means that the entry with
-	// the earliest deadline goes first.
+	// eviction samples, and must not call into the table. If nil, the entry with the
+	// earliest deadline is evicted first.
 	Pressure func(e Entry, now int64) (crowded, alone uint32)
 }
 
@@ -100,8 +100,8 @@ func New(c Config) *Table {
 // SetLimit changes MaxBytes and Evict of a live table. A lower limit takes effect as
 // Sweep sheds entries.
 //
-// While the limit changes, eviction is never off with a limit that requires it. An
-// allocation that meets a limit, finds eviction off and tries again meets the new limit.
+// While the limit changes, eviction is never off if the limit requires it. An allocation
+// that meets the limit, finds eviction off and tries again, meets the new limit.
 func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	if evict {
 		t.evict.Store(true)
@@ -111,7 +111,7 @@ func (t *Table) SetLimit(maxBytes int64, evict bool) {
 }
 
 // Pass tells the table a time, in ns, that has passed on every node with a copy of it.
-// Evicting an entry that has expired by then needs no dirty mark.
+// Entries that have expired by then are evicted without a dirty mark.
 func (t *Table) Pass(now int64) { t.passed.Store(now) }
 
 // Passed returns the last time given to Pass, or 0.
@@ -145,8 +145,8 @@ func (t *Table) Len() int {
 	return int(n)
 }
 
-// Charge adds to the accounted memory what the caller holds on behalf of the table; a
-// negative n subtracts. Above the limit entries are evicted.
+// Charge adds to the accounted memory what the caller keeps for the table; a negative n
+// subtracts. Above the limit, entries are evicted.
 func (t *Table) Charge(n int64) { t.account.add(n) }
 
 // Bytes returns the accounted memory: segments, directories, chunks, large records and
@@ -226,7 +226,7 @@ func (t *Table) Reset() {
 	}
 }
 
-// account is the memory account of a table, in bytes. Undo buffers are not part of the
+// account is the memory account of a table, in bytes. Undo buffers do not count for the
 // limit: overwritten and evicted states stay in them until the cut, so eviction would not
 // reduce them.
 type account struct {
@@ -235,8 +235,8 @@ type account struct {
 	max   atomic.Int64 // of bytes, 0 for no limit
 }
 
-// take adds n unless that would pass the limit by more than slack. A refused amount is
-// never in the account, not even for a moment: it would make others fail.
+// take adds n unless that would exceed the limit by more than slack. A refused amount is
+// never in the account, not even for a moment, since it would make others fail.
 func (a *account) take(n, slack int64) bool {
 	for {
 		v := a.bytes.Load()

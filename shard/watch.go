@@ -2,11 +2,11 @@ package shard
 
 import "bytes"
 
-// A shard counts the changes of watched keys. While it has such keys, each change of any
-// entry costs a lookup of its tag; without, nothing: see hook.
+// A shard counts the changes of watched keys. While it has any, each change of any entry
+// costs a lookup of its tag. Without watched keys it costs nothing: see hook.
 
-// Watch counts the changes of one key while it is held. All watchers of the key share it.
-// Its fields are guarded by the lock of the key's shard.
+// Watch counts the changes of one key while the key is watched. All its watchers share
+// it. The lock of the key's shard guards the fields.
 type Watch struct {
 	key     []byte
 	tag     uint32
@@ -16,10 +16,9 @@ type Watch struct {
 }
 
 // Watch begins to count the changes of a key, whether it exists or not, or joins its
-// other watchers. hash must be as for Find. The caller must call Unwatch. Each call of
-// Touch is a change, even if the key stays as it was. So is a key that comes, is deleted
-// or evicted. Detach and the end of an expired entry are not changes: watchers call Find
-// too.
+// other watchers. hash must be as for Find. The caller must call Unwatch. Changes are:
+// each call of Touch, even if the key stays as it was, and a key that comes, is deleted
+// or evicted. Detach and the expiry of an entry are not changes: watchers also call Find.
 func (s *Shard) Watch(hash uint64, key []byte) *Watch {
 	tag := uint32(hash>>32) | dirtyBit
 	w := s.watch(tag, key)
@@ -57,11 +56,11 @@ func (s *Shard) Unwatch(w *Watch) {
 }
 
 // Changes returns how often the key has changed since its first watcher began. The lock
-// of its shard must be held.
+// of the key's shard must be held.
 func (w *Watch) Changes() uint64 { return w.changes }
 
 // TakeBack resets the count to an earlier result of Changes, because the changes since
-// are taken back. The lock of its shard must have been held all the time.
+// were undone. The lock of the key's shard must have been held since then.
 func (w *Watch) TakeBack(changes uint64) { w.changes = changes }
 
 // Watched returns the Watch of a key, or nil if nobody watches it. hash must be

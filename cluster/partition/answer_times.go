@@ -12,44 +12,44 @@ import (
 //
 // ForwardTimeout bounds every wait for the leader: until a frame is sent, and again for
 // its answer. With one bound for both, a frame that needs a new connection to a distant
-// leader would end uncertain just before its answer. The connection would end with it,
-// and the next frame would fare as badly. Calls that the failure policy can answer
-// (Frame.Prompt) wait from when they were read, for as long as the leader usually
-// takes, with room to spare. So a silent leader shows after some milliseconds instead
-// of after ForwardTimeout, and the calls after the first are answered at once
-// (forwarder.suspect). The price is a leader that is late once: it may count what this
-// node has answered.
+// leader would end uncertain just before its answer. It would take the connection with
+// it, and the next frame would fare as badly.
 //
-// Everything else waits for ForwardTimeout: commands without another answer,
-// and calls that wait for their commit, which takes a disk's time.
+// Calls that the failure policy can answer (Frame.Prompt) wait for a shorter time,
+// counted from when they were read: as long as the leader usually takes, and some more.
+// So a silent leader is noticed after some milliseconds instead of ForwardTimeout, and
+// later calls are answered at once (forwarder.suspect). The price: a leader that is late
+// only once may count calls that this node has answered.
+//
+// Everything else waits for ForwardTimeout: commands without another answer, and calls
+// that wait for their commit, which takes a disk's time.
 
 const (
-	// promptAnswer is the shortest wait. It is above PacedFor and above a busy
-	// leader's loop or collector, and below the 20 ms in which callers expect an
-	// answer.
+	// promptAnswer is the shortest wait. It is longer than PacedFor, and longer than a
+	// busy leader's loop or garbage collector takes. It is below the 20 ms in which
+	// callers expect an answer.
 	promptAnswer = 12 * time.Millisecond
-	// nearby is the mean below which a leader that takes long is late rather than
-	// far away.
+	// nearby is the mean answer time below which a slow leader is late rather than far
+	// away.
 	nearby = promptAnswer / 3
-	// PacedFor bounds how long a reply waits for pace where the failure policy has
-	// answers. No reply may wait long, above all not the node's own.
+	// PacedFor bounds how long a reply waits for pace if the failure policy can answer.
+	// No reply may wait long, above all not the node's own.
 	PacedFor = 8 * time.Millisecond
 )
 
-// answerTimes estimates how long the leader takes to answer, as TCP estimates
-// round trips (RFC 6298), from a mean and a mean deviation. The wait grows
-// after each answer that was late, until one is in time. Unlike TCP's, the wait
-// grows by a quarter and does not double, since calls have been promised an
-// answer within 20 ms.
+// answerTimes estimates how long the leader takes to answer, from a mean and a mean
+// deviation, as TCP estimates round trips (RFC 6298). The wait grows after each late
+// answer, until an answer is in time. Unlike TCP's, it grows by a quarter instead of
+// doubling, since calls are promised an answer within 20 ms.
 type answerTimes struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
 	mean      time.Duration
 	deviation time.Duration
-	missed    int // waits in vain since the last answer
+	missed    int // waits without an answer since the last answer
 }
 
-// add adds a measurement; answer is false if it is not of a command.
+// add adds a measurement; answer is set if it is the answer to a command.
 func (t *answerTimes) add(d time.Duration, answer bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -65,29 +65,29 @@ func (t *answerTimes) add(d time.Duration, answer bool) {
 	t.mean += off / 8
 }
 
-// miss notes that a wait was in vain.
+// miss notes a wait without an answer.
 func (t *answerTimes) miss() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.missed++
 }
 
-// late reports whether the last wait was in vain.
+// late reports whether the last wait ended without an answer.
 func (t *answerTimes) late() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.missed > 0
 }
 
-// forgive forgets the waits in vain: another leader is to answer now.
+// forgive forgets waits without an answer: another leader must answer now.
 func (t *answerTimes) forgive() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.missed = 0
 }
 
-// wait is how long the next answer may take, at most most. Twice the mean
-// leaves room where times hardly deviate, as on a long way.
+// wait returns how long the next answer may take, at most most. Twice the mean leaves
+// room if times hardly deviate, as over a long distance.
 func (t *answerTimes) wait(most time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -103,7 +103,7 @@ func (t *answerTimes) wait(most time.Duration) time.Duration {
 	return min(d, most)
 }
 
-// wait is how long a frame waits for its answer.
+// wait returns how long a frame waits for its answer.
 func (f *forwarder) wait(fr *Frame) time.Duration {
 	if fr.Prompt {
 		return f.answers.wait(f.part.cfg.ForwardTimeout)
@@ -111,24 +111,22 @@ func (f *forwarder) wait(fr *Frame) time.Duration {
 	return f.timeout
 }
 
-// retryFor is how long a frame is sent again if it was not executed.
+// retryFor returns how long a frame that was not executed is sent again.
 func (f *forwarder) retryFor(fr *Frame) time.Duration {
 	return min(f.wait(fr), f.part.cfg.ForwardTimeout)
 }
 
-// gone reports whether the leader is so silent that a frame need not be sent.
-// Frames that are not prompt leave it ForwardTimeout, as from the first that
-// was not answered.
+// gone reports whether the leader is so silent that a frame need not be sent. Frames that
+// are not prompt give it ForwardTimeout, from the first frame without an answer.
 func (f *forwarder) gone(fr *Frame) bool {
 	return f.silent.Load() == f.epoch.Load()+1 &&
 		(fr.Prompt || time.Since(f.begun) >= time.Duration(f.silentFrom.Load())+f.part.cfg.ForwardTimeout)
 }
 
-// suspect notes that the leader of an epoch has not answered a frame. If the
-// failure policy has an answer, frames then end unsent at once, instead of each
-// after its own timeout. That ends when the leader greets a new stream, or
-// another leader is known. A leader that was not just late is gone for every
-// frame.
+// suspect notes that the leader of an epoch has not answered a frame. From then on,
+// frames that the failure policy can answer end unsent at once, instead of each after its
+// own timeout. If the leader was more than late, so do all other frames. This ends when
+// the leader greets a new stream, or another leader is known.
 func (f *forwarder) suspect(epoch uint64, fr *Frame, err error) {
 	if f.part.cfg.OnFailure == FailClosed {
 		return

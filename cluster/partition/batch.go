@@ -2,27 +2,27 @@ package partition
 
 import "time"
 
-// # Frames that travel together
+// # Batches of frames
 //
-// A frame on its own costs both nodes two system calls and some six switches
-// between goroutines, far more than its decision. So a carrier takes every frame
-// that waits, writes them at once, and passes their replies on when all have
-// come. The fewer carriers take frames, the more frames travel together. So
-// their number is bounded (places), and a frame that comes meanwhile waits for
-// one of them. A batch whose replies take long, as those that wait for their
-// commit do, gives its place to another carrier.
+// A frame sent alone costs both nodes two system calls and some six switches between
+// goroutines, far more than its decision. So a carrier takes every waiting frame, writes
+// all at once, and passes their replies on when all have come. The fewer carriers take
+// frames, the more frames are sent together. So the number of carriers that take frames
+// is bounded (places), and a frame that comes meanwhile waits for one of them. If the
+// replies of a batch take long, because they wait for their commit, the batch gives its
+// place to another carrier.
 //
-// While the leader is late, frames are sent one by one: each further late answer
-// would make all frames sent with it uncertain.
+// While the leader is late, frames are sent one by one: a late answer makes all frames
+// that were sent together uncertain.
 //
-// A batch is sent once. Frames of it that were not executed are sent again one
-// by one, each by its own carrier, like frames sent alone.
+// A batch is sent once. Those of its frames that were not executed are sent again one by
+// one, each by its own carrier.
 
 const (
 	// places bounds the batches under way whose replies are not late.
 	places = 2
-	// lateBatch is how long a batch keeps its place: well above what a leader
-	// takes that does not wait for a commit.
+	// lateBatch is how long a batch keeps its place: well above the time of a leader that
+	// does not wait for a commit.
 	lateBatch = 2 * time.Millisecond
 	// batchFrames and batchBytes bound a batch, except for its first frame.
 	batchFrames = 64
@@ -31,12 +31,12 @@ const (
 
 // place is a carrier's right to take frames.
 type place struct {
-	of    chan struct{} // has an element for each that is taken
+	of    chan struct{} // has an element for each place taken
 	taken bool
 	late  *time.Timer // gives it back; set while a batch is under way
 }
 
-// lend begins a batch, after which the place may be another's.
+// lend begins a batch, during which the place may be given to another carrier.
 func (p *place) lend() {
 	if p.late == nil {
 		p.late = time.AfterFunc(lateBatch, func() { <-p.of })
@@ -48,7 +48,7 @@ func (p *place) lend() {
 // regain ends a batch.
 func (p *place) regain() { p.taken = p.late.Stop() }
 
-// leave gives the place back, if it is held.
+// leave gives the place back, if the carrier has it.
 func (p *place) leave() {
 	if p.taken {
 		p.taken = false
@@ -64,8 +64,8 @@ func (fr *Frame) joins() bool {
 // together reports whether a frame may be sent with others now.
 func (f *forwarder) together(fr *Frame) bool { return fr.joins() && !f.answers.late() }
 
-// gather takes the waiting frames that may travel with first, if that may
-// travel with others. It puts the frame after them back.
+// gather takes the waiting frames that may be sent with first, if first may be sent with
+// others. It puts the frame after them back.
 func (c *carrier) gather(first *Frame) []*Frame {
 	batch := append(c.batch[:0], first)
 	for size := len(first.buf); len(batch) < batchFrames && size < batchBytes; {
@@ -92,8 +92,8 @@ func (c *carrier) again(fr *Frame) {
 	}
 }
 
-// merge makes fr the frames of a batch, one after the other. It waits for as
-// long as any of them.
+// merge makes fr the frames of a batch, one after another. It waits for as long as any of
+// them.
 func (fr *Frame) merge(batch []*Frame) {
 	first := batch[0]
 	*fr = Frame{RESP3: first.RESP3, DB: first.DB, Prompt: first.Prompt, started: first.started,
@@ -112,8 +112,8 @@ func (fr *Frame) merge(batch []*Frame) {
 	}
 }
 
-// split gives each frame of a batch its result in fr. It returns the frames to
-// send again: if fr has no end, those without all replies.
+// split gives each frame of a batch its result in fr. It returns the frames to send
+// again: if fr has not ended, those that lack replies.
 func (fr *Frame) split(batch []*Frame, ended bool) (open []*Frame) {
 	first := 0 // item
 	for _, part := range batch {

@@ -12,24 +12,26 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// chargeHead is how many arguments RL.CHARGE begins with: itself, node, number.
-// chargeFields is how many describe one charge: key, algorithm, rounding, align,
-// limit, period in ns, burst, units, initial value, deadline in ns. The number of
-// the align has the database from bit chargeDB on. Only a counter has a deadline,
-// and units and a value that may be negative. In the place of a period it has the
-// time at which the counter had expired when the node found it. A policy's limit
-// has resets and scalings in the places of a counter's initial value and deadline.
-// That of a calendar has no period, and has there when the window ends that it was
-// admitted in.
+// RL.CHARGE begins with chargeHead arguments: its name, node, number. chargeFields
+// describe one charge: key, algorithm, rounding, align, limit, period in ns, burst,
+// units, initial value, deadline in ns. The number of the align has the database from bit
+// chargeDB on.
 //
-// Charges of limits only travel without the last two. A plus sign before the number
-// says that they are there.
+// Some fields have another meaning for some kinds:
+//
+//   - A counter has a deadline; its units and value may be negative. Its period is the time at
+//     which it had expired when the node copied it.
+//   - A policy's limit has its resets and scalings in place of initial value and deadline.
+//   - A calendar has no period, but the end of the window in which the calls were admitted.
+//
+// If all charges are of limits, the last two fields may be left out. A plus sign before
+// the number says that they are there.
 const (
 	chargeHead   = 3
 	chargeFields = 10
 	limitFields  = 8 // without a counter's
 	chargeDB     = 4
-	chargePeriod = 4 // the places of the period and of the units behind the key
+	chargePeriod = 4 // the places of the period and of the units after the key
 	chargeUnits  = 6
 )
 
@@ -64,8 +66,8 @@ func chargeCommand(node string, number int64, charges []engine.Charge) [][]byte 
 	return args
 }
 
-// ParseCharges reads the arguments of RL.CHARGE, its name first. The keys are
-// views of the arguments. Errors are those of algo.Limit's Validate too.
+// ParseCharges reads the arguments of RL.CHARGE, beginning with its name. The keys are
+// views of the arguments. Errors of algo.Limit.Validate are possible too.
 func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Charge, err error) {
 	if len(args) < chargeHead {
 		return "", 0, nil, errCharge
@@ -113,8 +115,8 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 	return string(args[1]), number, charges, nil
 }
 
-// ChargeOnce charges with sess what node admitted without a leader, and logs
-// what of it is lost.
+// ChargeOnce charges with sess what node has admitted without a leader, and logs how much
+// is lost.
 func (p *Partition) ChargeOnce(sess *engine.Session, now int64, node string, number int64, charges []engine.Charge) error {
 	lost, err := sess.ChargeOnce(now, node, number, charges)
 	if lost > 0 {

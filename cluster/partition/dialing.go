@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// dialing is a stream to the leader that is being made. It outlasts the frame
-// that needed it, and the next frame finds it made: to a distant leader a dial
-// takes longer than an answer.
+// dialing is a stream to the leader that is being made. It continues after the frame that
+// needed it has ended, for the next frame: to a distant leader, a dial takes longer than
+// an answer.
 type dialing struct {
 	epoch  uint64
 	cancel context.CancelFunc
@@ -18,8 +18,8 @@ type dialing struct {
 	err    error
 }
 
-// dialFor is how long the making of a stream may take. It takes a few round
-// trips, where an answer takes one.
+// dialFor returns how long making a stream may take. It takes a few round trips, an
+// answer only one.
 func (f *forwarder) dialFor() time.Duration { return 2 * f.part.cfg.ForwardTimeout }
 
 // dial begins to make a stream to the leader of an epoch.
@@ -51,8 +51,7 @@ func (f *forwarder) dial(epoch uint64) *dialing {
 	return d
 }
 
-// abandon ends the making of a stream that nobody waits for any more, and
-// returns when it has ended.
+// abandon stops making a stream that nobody waits for, and returns when that has ended.
 func (d *dialing) abandon() {
 	d.cancel()
 	<-d.done
@@ -62,15 +61,15 @@ func (d *dialing) abandon() {
 	}
 }
 
-// connect makes sure that there is a stream to the present leader, and that its
-// server answers. A stream that is not ready by the deadline goes on being
-// made, for the next frame.
+// connect makes sure that there is a stream to the present leader, and that its server
+// answers. If the stream is not ready by the deadline, its making continues for the next
+// frame.
 func (c *carrier) connect(deadline time.Time) error {
 	epoch := c.f.epoch.Load()
 	if c.dialing != nil {
 		select {
 		case <-c.dialing.done:
-			_ = c.adopt() // an error is of an attempt that is over
+			_ = c.adopt() // an error is of an earlier attempt
 		default:
 		}
 	}
@@ -111,7 +110,7 @@ func (c *carrier) broken() <-chan error {
 	return c.stream.readable
 }
 
-// lost closes a stream that is of no further use.
+// lost closes a stream that cannot be used any more.
 func (c *carrier) lost(err error) {
 	c.f.part.cfg.Logger.Debug("stream to the leader", "error", err)
 	c.drop()

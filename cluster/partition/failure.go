@@ -5,17 +5,16 @@ import (
 	"fmt"
 )
 
-// ErrUncertain answers a command of which nobody knows whether it was executed:
-// its effect may be lost, or survive in the next leader's log. Its text is a
-// RESP error.
+// ErrUncertain answers a command that may or may not have been executed: its effect may
+// be lost, or survive in the next leader's log. Its text is a RESP error.
 var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
 
-// ErrUnverified is an ErrUncertain of which nothing is lost: no majority has
-// confirmed in time that this node still leads.
+// ErrUnverified is an ErrUncertain without a loss: no majority has confirmed in time that
+// this node still leads.
 var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
 
-// ErrUnstored answers a decision that is in force, but only in the memory of
-// one node, whose disk is full. Nothing is lost while the node runs.
+// ErrUnstored answers a decision that is in force, but only in the memory of one node,
+// because its disk is full. Nothing is lost while the node runs.
 var ErrUnstored error = unstored{}
 
 type unstored struct{}
@@ -25,24 +24,24 @@ func (unstored) Error() string {
 }
 func (unstored) Unwrap() error { return ErrUnverified }
 
-// OnFailure is what answers while no leader does.
+// OnFailure says what answers while no leader does.
 type OnFailure uint8
 
 const (
 	// FailClosed answers CLUSTERDOWN to commands that were certainly not executed,
 	// and UNCERTAIN to the rest.
 	FailClosed OnFailure = iota
-	// FailOpen answers every call of a limit as if the limit were full, up to a
-	// multiple of it (Config.Backstop), and flags it as degraded. It counts as if
-	// counters were absent. Other commands get the answers of FailClosed.
+	// FailOpen answers every call of a limit as if the limit were full, up to a multiple
+	// of it (Config.Backstop), and flags the answer as degraded. It counts as if counters
+	// were absent. Other commands get the answers of FailClosed.
 	FailOpen
-	// FailLocal decides limits on this node's share of them, flagged as
-	// degraded, and counts on this node's copies of counters. Refunds, slots and
-	// everything else get the answers of FailClosed.
+	// FailLocal decides limits on this node's share, and flags the answers as degraded.
+	// It counts on this node's copies of counters. Everything else, such as refunds and
+	// slots, gets the answers of FailClosed.
 	FailLocal
 )
 
-// RESP errors of a node that has executed nothing of the forwarded commands.
+// RESP errors of a node that has executed none of the forwarded commands.
 const (
 	// TextNotLeader: another node may lead.
 	TextNotLeader = "TRYAGAIN not the leader"

@@ -8,39 +8,38 @@ import (
 	"time"
 )
 
-// forwarder carries frames to the leader over a bounded pool of streams. Each
-// stream has a goroutine, which sends all waiting frames as one batch (see
-// batch.go) and waits for its replies. Streams start when frames wait, and end
-// when none has waited for a while.
+// forwarder carries frames to the leader over a bounded pool of streams. Each stream has
+// a goroutine, which sends all waiting frames as one batch (see batch.go) and waits for
+// its replies. A stream is made when frames wait, and ends when none has come for a
+// while.
 //
-// A frame of which no byte was written, or whose commands the other side has
-// refused as no leader, is sent again until its deadline. Once bytes were
-// written, a reply that does not come leaves its command uncertain.
+// A frame is sent again until its deadline if no byte of it was written, or if the other
+// side has refused its commands because it does not lead. Otherwise, a command without a
+// reply is uncertain.
 //
-// A partition has two: slow commands, such as KEYS or WAIT, would keep the streams
-// from the others.
+// A partition has two forwarders: slow commands, such as KEYS or WAIT, would take the
+// streams from the others.
 type forwarder struct {
 	part    *Partition
 	streams int           // at most so many
 	timeout time.Duration // of a frame
 	frames  chan *Frame
 	places  chan struct{} // see place
-	held    atomic.Int64  // frames that wait or are under way
+	held    atomic.Int64  // frames that wait or were sent
 	// ctx ends with close.
 	ctx    context.Context
 	cancel context.CancelFunc
-	// epoch counts changes of the leader: a stream of an older one is not
-	// used again.
+	// epoch counts changes of the leader. A stream of an earlier epoch is not used again.
 	epoch atomic.Uint64
-	// silent is the epoch, plus 1, whose leader does not answer, and silentFrom
-	// since when, in ns since begun: see suspect.
+	// silent is the epoch, plus 1, whose leader does not answer, and silentFrom when that
+	// began, in ns since begun: see suspect.
 	silent     atomic.Uint64
 	silentFrom atomic.Int64
 	begun      time.Time
 	answers    answerTimes
-	// noted is when a frame found last that leadership is being handed over, in
-	// ns since begun; 0 is never. settled is the epoch, plus 1, whose leader has
-	// answered as promptly as any. See handingOver.
+	// noted is when a frame last found that leadership is being handed over, in ns since
+	// begun; 0 is never. settled is the epoch, plus 1, whose leader has answered a prompt
+	// frame. See handingOver.
 	noted   atomic.Int64
 	settled atomic.Uint64
 
@@ -53,36 +52,34 @@ type forwarder struct {
 }
 
 const (
-	// Streams and slowStreams bound the streams to the leader, each of which is
-	// a connection there.
+	// Streams and slowStreams bound the streams to the leader. Each is a connection
+	// there.
 	Streams     = 32
 	slowStreams = 8
-	// FrameQueue bounds the frames that wait for a stream, and HandoverQueue
-	// those that wait for the next leader too, with one for each stream besides.
-	// A connection has at most one.
+	// FrameQueue bounds the frames that wait for a stream. HandoverQueue bounds those
+	// that wait, also for the next leader, and one more for each stream. A connection has
+	// at most one frame.
 	FrameQueue    = 1024
 	HandoverQueue = 16 << 10
 	// StreamIdle is how long a stream is kept without frames.
 	StreamIdle = 30 * time.Second
-	// forwardRetry is the pause before another attempt. handoverRetry is the pause
-	// before another attempt to reach a leader that hands over: its handover may
-	// have failed.
+	// forwardRetry is the pause before another attempt. handoverRetry is the pause before
+	// another attempt to reach a leader that hands over: the handover may have failed.
 	forwardRetry  = 2 * time.Millisecond
 	handoverRetry = 50 * time.Millisecond
-	// For handoverAfter after a handover, frames wait as during it. Frames that
-	// the failure policy can answer wait so only for settledAfter, if the next
-	// leader has answered one promptly.
+	// For handoverAfter after a handover, frames wait as during it. Frames that the
+	// failure policy can answer do so only for settledAfter, if the next leader has
+	// answered one promptly.
 	handoverAfter = time.Second
 	settledAfter  = 100 * time.Millisecond
-	// pausedFrom is the lateness of the end of a wait that shows that this process
-	// did not run.
+	// pausedFrom is how late a wait must end to show that this process did not run.
 	pausedFrom = 5 * time.Millisecond
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
-	// formerWait bounds the wait for a slow command's answer once another leader,
-	// or none, is known, unless ForwardTimeout is longer. A former leader that can
-	// be heard answers at once when it is deposed.
+	// formerWait bounds the wait for a slow command's answer once another leader, or
+	// none, is known, unless ForwardTimeout is longer. A former leader that can be
+	// reached answers at once when it is deposed.
 	formerWait = 500 * time.Millisecond
 )
 
@@ -93,7 +90,7 @@ func newForwarder(p *Partition, streams int, timeout time.Duration) *forwarder {
 	return f
 }
 
-// submit queues a frame, or returns false when too many wait.
+// submit queues a frame. It returns false if too many wait.
 func (f *forwarder) submit(fr *Frame) bool {
 	fr.retry = fr.started.Add(f.retryFor(fr))
 	fr.answer = fr.started.Add(f.wait(fr))
@@ -109,13 +106,13 @@ func (f *forwarder) submit(fr *Frame) bool {
 	return true
 }
 
-// done hands a finished frame back.
+// done returns a finished frame to its owner.
 func (f *forwarder) done(fr *Frame) {
 	f.held.Add(-1)
 	fr.Done()
 }
 
-// queue has a carrier take a frame, or returns false when too many wait.
+// queue queues a frame for a carrier. It returns false if too many wait.
 func (f *forwarder) queue(fr *Frame) bool {
 	select {
 	case f.frames <- fr:
@@ -131,14 +128,14 @@ func (f *forwarder) queue(fr *Frame) bool {
 	return true
 }
 
-// noteHandover lets frames wait for the next leader.
+// noteHandover makes frames wait for the next leader.
 func (f *forwarder) noteHandover() {
 	f.noted.Store(int64(time.Since(f.begun)))
 }
 
-// handingOver reports whether a frame must wait for the next leader. It must
-// during a handover and for some time after, while streams are made and the
-// leader is busy with frames that waited.
+// handingOver reports whether a frame must wait for the next leader: during a handover,
+// and for some time after it, while streams are made and the leader is busy with frames
+// that waited.
 func (f *forwarder) handingOver(prompt bool) bool {
 	switch f.part.Role() {
 	case Handover:
@@ -151,9 +148,10 @@ func (f *forwarder) handingOver(prompt bool) bool {
 	return false
 }
 
-// handoverFor is for how long after a handover a frame waits as in it. Frames
-// that the failure policy can answer need not wait once the next leader
-// answers. If that fell silent for a moment, callers would wait for its end.
+// handoverFor returns how long after a handover a frame waits as during it. Frames that
+// the failure policy can answer do not wait any longer once the next leader answers.
+// Otherwise, if that leader fell silent for a moment, callers would wait until it answers
+// again.
 func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	if prompt && f.settled.Load() == f.epoch.Load()+1 {
 		return settledAfter
@@ -161,10 +159,10 @@ func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	return handoverAfter
 }
 
-// outlast reports whether a frame whose wait is over waits longer for its replies.
-// A frame that was sent before a handover was noticed waits as long as one that
-// came then: the leader is about to answer. If this process did not run for a
-// while, replies that came meanwhile are still to be read.
+// outlast reports whether a frame whose wait is over waits longer for its replies. A
+// frame that was sent before a handover was noticed waits as long as a frame that came
+// during it: the leader is about to answer. If this process did not run for a while,
+// replies that came meanwhile still have to be read.
 func (f *forwarder) outlast(fr *Frame) bool {
 	if !fr.handover && f.handingOver(fr.Prompt) {
 		fr.awaitNext(f.part.cfg.HandoverWait)
@@ -180,7 +178,7 @@ func (f *forwarder) outlast(fr *Frame) bool {
 	return false
 }
 
-// awaitNext lets a frame wait for the next leader.
+// awaitNext makes a frame wait for the next leader.
 func (fr *Frame) awaitNext(d time.Duration) {
 	fr.handover = true
 	if until := fr.started.Add(d); until.After(fr.retry) {
@@ -188,8 +186,8 @@ func (fr *Frame) awaitNext(d time.Duration) {
 	}
 }
 
-// leaderChanged stops frames from using streams to a former leader. It waits
-// for slow commands that were sent to that leader for formerWait at most.
+// leaderChanged stops frames from using streams to a former leader. It waits for slow
+// commands sent to that leader, at most formerWait.
 func (f *forwarder) leaderChanged() {
 	f.epoch.Add(1)
 	f.answers.forgive()
@@ -198,10 +196,10 @@ func (f *forwarder) leaderChanged() {
 	f.curtail(f.lastAnswer())
 }
 
-// leaderLost stops waiting for slow commands if no leader is known for
-// formerWait. Commands after them on their connections, and commands that wait
-// for a stream, have an answer without a leader. A leader that is heard again
-// by then may still answer; if it is lost again, the wait begins anew.
+// leaderLost stops waiting for slow commands if no leader is known for formerWait.
+// Commands after them on their connections, and commands that wait for a stream, have an
+// answer without a leader. A leader that is heard again by then may still answer. If it
+// is lost again, the wait begins anew.
 func (f *forwarder) leaderLost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -216,27 +214,26 @@ func (f *forwarder) leaderLost() {
 	})
 }
 
-// curtail ends the wait for slow replies at a time. It must be called with mu
-// held.
+// curtail ends the wait for slow replies at a time. mu must be held.
 func (f *forwarder) curtail(until time.Time) {
 	for s := range f.asking {
 		s.curtail(until)
 	}
 }
 
-// lastAnswer is when the last answer of a former leader to a slow frame may come.
+// lastAnswer returns when the last answer of a former leader to a slow frame may come.
 func (f *forwarder) lastAnswer() time.Time {
 	return time.Now().Add(max(f.part.cfg.ForwardTimeout, formerWait))
 }
 
-// exchange has a frame sent and answered on a stream.
+// exchange sends a frame on a stream and reads its replies.
 func (f *forwarder) exchange(s *leaderStream, fr *Frame) (sent bool, err error) {
 	if !fr.Slow {
 		return s.exchange(fr, f.part.cfg.MostReply, f.outlast)
 	}
 	f.mu.Lock()
 	f.asking[s] = struct{}{}
-	if s.epoch != f.epoch.Load() { // the leader has changed since the look at the stream
+	if s.epoch != f.epoch.Load() { // the leader has changed meanwhile
 		s.curtail(f.lastAnswer())
 	}
 	f.mu.Unlock()
@@ -248,14 +245,14 @@ func (f *forwarder) exchange(s *leaderStream, fr *Frame) (sent bool, err error) 
 	return s.exchange(fr, f.part.cfg.MostReply, f.outlast)
 }
 
-// close ends the goroutines; what they wait for is uncertain. Nobody may submit
-// any more.
+// close ends the goroutines. Commands whose replies they wait for are uncertain. submit
+// must not be called any more.
 func (f *forwarder) close() {
 	f.cancel()
 	f.wg.Wait()
 }
 
-// carry is a goroutine with a stream of its own.
+// carry is the goroutine of a carrier.
 func (f *forwarder) carry() {
 	c := &carrier{f: f, place: place{of: f.places}}
 	defer c.drop()
@@ -316,16 +313,16 @@ func (f *forwarder) carry() {
 type carrier struct {
 	f       *forwarder
 	stream  *leaderStream // nil while there is none
-	dialing *dialing      // nil unless there is to be one
+	dialing *dialing      // nil unless a stream is being made
 	place   place
 	batch   []*Frame // scratch
 	merged  Frame    // scratch
 }
 
-// deliver tries to get a frame answered before its deadline.
+// deliver tries to get an answer for a frame before its deadline.
 func (c *carrier) deliver(fr *Frame) {
 	p := c.f.part
-	var asked time.Time // when a leader that hands over was asked last
+	var asked time.Time // when a leader that hands over was last asked
 	for {
 		role := p.Role()
 		switch {
@@ -366,8 +363,7 @@ func (c *carrier) deliver(fr *Frame) {
 	}
 }
 
-// attempt sends a frame. It returns false if no command without a reply was
-// executed.
+// attempt sends a frame. It returns false if no command without a reply was executed.
 func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	p := c.f.part
 	begun := time.Now()
@@ -399,7 +395,7 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	case errors.Is(err, errHandingOver):
 		c.f.noteHandover()
 		fr.awaitNext(p.cfg.HandoverWait)
-		return false // the stream is as good as before
+		return false // the stream can still be used
 	case sent && !errors.Is(err, errRefusedByPeer):
 		c.lost(err)
 		if !fr.Slow {

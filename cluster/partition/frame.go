@@ -7,42 +7,41 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Frame is a run of commands on their way to the leader. It knows no connection:
-// its owner fills it, hands it to Partition.Forward, and leaves it alone until
-// Done is called. Each of its items has one reply.
+// Frame is a run of commands on their way to the leader. It knows no connection. Its
+// owner fills it, passes it to Partition.Forward, and does not touch it until Done is
+// called. Each of its items has one reply.
 type Frame struct {
 	// RESP3 is the protocol of the replies.
 	RESP3 bool
 	// DB is the database of its commands.
 	DB uint8
-	// Selects reports that they may leave another database selected.
+	// Selects is set if the commands may leave another database selected.
 	Selects bool
-	// Slow reports that its commands may take, or wait, long.
+	// Slow is set if the commands may take or wait long.
 	Slow bool
-	// Prompt reports that the failure policy can answer all of its commands.
+	// Prompt is set if the failure policy can answer all commands.
 	Prompt bool
-	// Client is the sender of the commands, if the leader needs to know it; see
-	// Client.
+	// Client is the sender of the commands, if the leader needs to know it: see Client.
 	Client Client
 	// Done is called once, by any goroutine, when End is known.
 	Done func()
-	// Room, if not nil, reports whether the replies may grow by so many bytes, if
-	// that is much. It is called by any goroutine, before Done. A reply without
-	// room is replaced by an error.
+	// Room, if not nil, reports whether the replies may grow by so many bytes. It is
+	// called for large growth only, by any goroutine, before Done. A reply without room
+	// is replaced by an error.
 	Room func(bytes int) bool
 
 	buf   []byte
 	items []frameItem
 
 	started time.Time
-	retry   time.Time // until then it is sent again if it was not executed
-	answer  time.Time // until then its replies are waited for
-	// handover: it waits for the next leader, up to HandoverWait, rather than
-	// have another answer.
+	retry   time.Time // until then it is sent again if not executed
+	answer  time.Time // end of the wait for its replies
+	// handover is set if it waits for the next leader, up to HandoverWait, instead of
+	// getting another answer.
 	handover bool
-	// excused: its wait was extended because this process did not run.
+	// excused is set if its wait was extended because this process did not run.
 	excused bool
-	// alone: it is sent by itself, and again until its deadline.
+	// alone is set if it is sent by itself, and again until its deadline.
 	alone bool
 
 	out     []byte // replies
@@ -51,8 +50,8 @@ type Frame struct {
 	end     End
 }
 
-// Client is the sender of a frame's commands: its user, the name that it has
-// given itself, and its address. The zero value says nothing.
+// Client is the sender of a frame's commands: its user, the name that it has given
+// itself, and its address. The zero value is an unknown sender.
 type Client struct{ User, Name, Addr string }
 
 // frameItem is one command, or one transaction.
@@ -76,21 +75,21 @@ const (
 	Ours
 )
 
-// Reset empties a frame, after Done was called, for the next commands. Its
-// replies and arguments are not valid any more.
+// Reset empties a frame for the next commands, after Done was called. Earlier replies and
+// arguments become invalid.
 func (fr *Frame) Reset() {
 	*fr = Frame{Done: fr.Done, Room: fr.Room, buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
 }
 
-// Footprint is how many bytes an empty frame holds on to.
+// Footprint returns how many bytes an empty frame keeps.
 func (fr *Frame) Footprint() int {
 	return cap(fr.buf) + cap(fr.out) + cap(fr.items)*int(unsafe.Sizeof(frameItem{}))
 }
 
-// replyRoom is a growth of the replies that Room is asked for.
+// replyRoom is the growth of the replies from which Room is asked.
 const replyRoom = 64 << 10
 
-// TextNoRoom answers a command whose reply found no room.
+// TextNoRoom answers a command for whose reply there is no room.
 const TextNoRoom = "ERR the command was executed, and its reply found no room: all clients together take more memory than maxmemory-clients"
 
 // bound replaces the reply that begins at start if there is no room for it.
@@ -106,8 +105,8 @@ func (fr *Frame) bound(start int) {
 	fr.out = append(append(make([]byte, 0, start+2*len(TextNoRoom)), fr.out[:start]...), "-"+TextNoRoom+"\r\n"...)
 }
 
-// Begin begins an item for which the leader sends drop replies before the one
-// that counts.
+// Begin begins an item for which the leader sends drop replies before the one that
+// counts.
 func (fr *Frame) Begin(drop int) {
 	fr.items = append(fr.items, frameItem{start: len(fr.buf), drop: drop})
 }
@@ -115,16 +114,16 @@ func (fr *Frame) Begin(drop int) {
 // Append appends a command to the item that was begun last.
 func (fr *Frame) Append(args [][]byte) { fr.buf = resp.AppendCommand(fr.buf, args) }
 
-// Size is how many bytes its commands have.
+// Size returns the size of the commands in bytes.
 func (fr *Frame) Size() int { return len(fr.buf) }
 
-// End is the result of the items without reply.
+// End returns the result of the items without a reply.
 func (fr *Frame) End() End { return fr.end }
 
-// Replied is how many items, from the first on, have a reply.
+// Replied returns how many items, from the first on, have a reply.
 func (fr *Frame) Replied() int { return fr.replied }
 
-// Reply is the reply of item i.
+// Reply returns the reply of item i.
 func (fr *Frame) Reply(i int) []byte { return fr.out[fr.replyStart(i):fr.items[i].reply] }
 
 // From returns the commands from item i on, as they were appended.
@@ -144,7 +143,7 @@ func (fr *Frame) unsend(i int) {
 	fr.out = fr.out[:fr.replyStart(i)]
 }
 
-// replyStart is where the reply of item i begins.
+// replyStart returns where the reply of item i begins.
 func (fr *Frame) replyStart(i int) int {
 	if i == 0 {
 		return 0

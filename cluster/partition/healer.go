@@ -15,20 +15,19 @@ const (
 	healEvery = 100 * time.Millisecond
 	// chargeBatch bounds the keys of one batch.
 	chargeBatch = 256
-	// chargeBytes bounds the bytes of its keys, except for the last. With that,
-	// and its limits, a batch is below the least QueryBufferLimit that the leader
+	// chargeBytes bounds the bytes of a batch's keys, except for the last one. With its
+	// keys and limits, a batch is then below the least QueryBufferLimit that the leader
 	// may have.
 	chargeBytes = 64 << 10
 	// chargeTimeout bounds the wait for a commit when this node itself leads.
 	chargeTimeout = 2 * time.Second
-	// chargePoll is how often that commit is looked for.
+	// chargePoll is how often the healer checks for that commit.
 	chargePoll = 5 * time.Millisecond
 )
 
-// healer charges at the leader the calls that this node's share admitted while
-// there was no leader. Charges travel in numbered batches, each as a frame of
-// one RL.CHARGE. A batch without an answer is sent again under its number,
-// which the leader charges once.
+// healer charges the leader with the calls that this node's share has admitted without a
+// leader. Charges are sent in numbered batches, each as a frame of one RL.CHARGE. A batch
+// without an answer is sent again under its number. The leader charges each number once.
 type healer struct {
 	part    *Partition
 	share   *share
@@ -48,7 +47,7 @@ func newHealer(p *Partition, s *share) *healer {
 	return h
 }
 
-// start heals until stop.
+// start runs the healer until stop.
 func (h *healer) start() {
 	h.wg.Go(func() {
 		tick := time.NewTicker(healEvery)
@@ -80,8 +79,8 @@ func (h *healer) heal() {
 		if h.pending == nil {
 			h.pending = h.take()
 			if h.pending == nil {
-				// This node's copy may be behind: without the charge, a share
-				// of it would be admitted twice.
+				// This node's copy may be behind. Without the charge, its share would be
+				// admitted twice.
 				if h.part.engine.Charged(h.part.Topology().Self) >= h.number {
 					h.share.leave()
 				}
@@ -112,7 +111,7 @@ func (h *healer) take() (batch []engine.Charge) {
 	return batch
 }
 
-// charge charges the pending batch, and returns nil only when that is committed.
+// charge charges the pending batch, and returns nil only once that is committed.
 func (h *healer) charge(role Role) error {
 	if role.Decides() {
 		return h.chargeHere()
@@ -123,7 +122,7 @@ func (h *healer) charge(role Role) error {
 // chargeHere charges the batch on this node, which leads.
 func (h *healer) chargeHere() error {
 	p := h.part
-	// Deposed and elected again in the middle, this node has undone the charge.
+	// If this node was deposed and elected again meanwhile, it has undone the charge.
 	since := p.Ticket()
 	if err := p.ChargeOnce(h.session, p.engine.Now(), p.Topology().Self, h.number, h.pending); err != nil {
 		return err
@@ -155,8 +154,7 @@ var (
 	errChargeUnsent  = errors.New("no leader was reached")
 )
 
-// chargeLeader sends the batch to the leader, which answers when it is
-// committed.
+// chargeLeader sends the batch to the leader, which answers once the batch is committed.
 func (h *healer) chargeLeader() error {
 	done := make(chan struct{})
 	fr := &Frame{Slow: true, Done: func() { close(done) }}

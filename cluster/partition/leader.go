@@ -8,11 +8,11 @@ import (
 // lastLeader is the last leader that was known.
 type lastLeader struct {
 	id   atomic.Pointer[string]
-	lost atomic.Int64 // when there was none first, ns since the partition's begin; 0 while there is one
+	lost atomic.Int64 // when it was lost, ns since the partition's begin; 0 while a leader is known
 }
 
-// LeaderChanged reports whether another node leads: commands go to it from now on,
-// and it is the last one known. old may be empty.
+// LeaderChanged reports that another node leads: commands go to it from now on. old may
+// be empty.
 func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.lastLeader.id.Store(&leader.ID)
 	p.lastLeader.lost.Store(0)
@@ -23,15 +23,14 @@ func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.Front.LeaderChanged(old, leader)
 }
 
-// LeaderLost reports whether no leader is known any more.
+// LeaderLost reports that no leader is known any more.
 func (p *Partition) LeaderLost() {
 	if !p.alone {
 		p.slow.leaderLost()
 	}
 }
 
-// LastLeader returns the id of the leader that was known last, empty if none
-// was.
+// LastLeader returns the id of the last known leader, empty if there was none.
 func (p *Partition) LastLeader() string {
 	if id := p.lastLeader.id.Load(); id != nil {
 		return *id
@@ -39,9 +38,8 @@ func (p *Partition) LastLeader() string {
 	return ""
 }
 
-// Leaderless returns for how long no leader has been seen. known reports
-// whether one is known now; the time counts from the first look without a
-// leader.
+// Leaderless returns for how long there has been no leader. known reports whether one is
+// known now. The time counts from the first call without a leader.
 func (p *Partition) Leaderless(known bool) time.Duration {
 	if known {
 		p.lastLeader.lost.Store(0)

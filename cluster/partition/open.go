@@ -12,13 +12,13 @@ import (
 // DefaultBackstop is how many times each limit FailOpen admits at most.
 const DefaultBackstop = 10
 
-// openQuiet is when counts are forgotten: this long after the last decision, and
-// with a leader. A leader that comes and goes within that gives nobody the whole
-// backstop again.
+// openQuiet is how long after the last decision counts are forgotten, once there is a
+// leader. So a leader that comes and goes in less time gives nobody the whole backstop
+// again.
 const openQuiet = time.Minute
 
-// open decides as if limits were full, up to a backstop, while no leader answers.
-// Its counts stay in its memory: no other node learns of them.
+// open decides as if limits were full, up to a backstop, while no leader answers. Its
+// counts stay in its memory: no other node learns of them.
 type open struct {
 	part     *Partition
 	log      *slog.Logger
@@ -47,7 +47,7 @@ func (o *open) enter() {
 	}
 }
 
-// leave ends a gap that has been quiet, and comes again while it is not.
+// leave ends a gap that has been quiet. Otherwise it runs again later.
 func (o *open) leave() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +74,7 @@ func (o *open) close() {
 	}
 }
 
-// bounded decides within a number of times each limit.
+// bounded decides within a multiple of each limit.
 type bounded struct {
 	*open
 	times int64
@@ -101,12 +101,12 @@ func (b bounded) Check(now int64, checks []engine.Check, o engine.CheckOptions, 
 	return b.backstop.Check(now, b.times, checks, o, out)
 }
 
-// Acquire implements Limiter: it has no bound.
+// Acquire implements Limiter. It has no bound.
 func (b bounded) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost int64) (d algo.Decision, holder string, err error) {
 	return b.backstop.Acquire(now, key, n, ttl, id, cost)
 }
 
-// Count implements Limiter: a counter states no limit.
+// Count implements Limiter. It has no bound, since a counter states no limit.
 func (b bounded) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error {
 	return b.backstop.Count(now, db, keys, fn)
 }

@@ -15,62 +15,62 @@ import (
 
 // Front is the server as a partition sees it. Only AwaitBatches may block.
 type Front interface {
-	// Recheck has the held replies looked at again: tickets are complete, or
-	// some were held for pace for long enough.
+	// Recheck makes the front look at its parked replies again: tickets are complete, or
+	// some replies have been held back for pace for long enough.
 	Recheck()
-	// AwaitBatches returns when every batch of commands that had begun has ended,
-	// with its jobs on workers, and Await has been called for its replies. It
-	// returns ctx's error when that takes too long.
+	// AwaitBatches returns when every batch of commands that has begun has ended,
+	// including its jobs on workers, and Await has been called for its replies. If ctx is
+	// done first, it returns ctx's error.
 	AwaitBatches(ctx context.Context) error
-	// Deposed reports that this node decides no more.
+	// Deposed reports that this node decides no longer.
 	Deposed()
-	// LeaderChanged reports another leader. old is the one before; where clients
-	// reach either may be unknown.
+	// LeaderChanged reports another leader. old is the one before. The client addresses
+	// of both may be unknown.
 	LeaderChanged(old, leader TopologyNode)
 }
 
 // Config configures a Partition. Engine and Front are required.
 type Config struct {
-	// Slots are the hash slots that it decides for.
+	// Slots are the hash slots of the partition.
 	Slots Slots
 	// Engine decides while this node leads.
 	Engine *engine.Engine
-	// Replication is this node's part in the cluster; nil is a node on its
-	// own, which always leads.
+	// Replication is this node's part in the cluster. Nil is a node in no cluster, which
+	// always leads.
 	Replication Replication
 	Front       Front
 	// Logger receives what an operator should know.
 	Logger *slog.Logger
 
-	// OnFailure is what answers while no leader does.
+	// OnFailure says what answers while no leader does.
 	OnFailure OnFailure
-	// Backstop is how many times each limit FailOpen admits at most; 0 is
+	// Backstop is the multiple of each limit that FailOpen admits at most; 0 is
 	// DefaultBackstop.
 	Backstop int64
-	// ForwardTimeout bounds how long a command takes to reach the leader, and
-	// again how long the leader takes to answer, before OnFailure applies.
+	// ForwardTimeout bounds how long a command takes to reach the leader, and again how
+	// long the leader takes to answer. After that, OnFailure applies.
 	ForwardTimeout time.Duration
 	// HandoverWait is how long commands wait for the next leader of a planned
 	// handover.
 	HandoverWait time.Duration
 	// MostReply bounds a reply of the leader that is passed on, in bytes.
 	MostReply int
-	// MaxArgs bounds the arguments that the leader takes in one command.
+	// MaxArgs bounds the arguments of one command that the leader takes.
 	MaxArgs int
 }
 
 // Slots is a range of hash slots, of the 16384 of Redis Cluster.
 type Slots struct{ First, Last uint16 }
 
-// Has reports whether slot is one of them.
+// Has reports whether slot is in the range.
 func (s Slots) Has(slot uint16) bool { return s.First <= slot && slot <= s.Last }
 
-// Partition is a range of hash slots as this node sees it. It says who decides
-// for the range. While this node does, it says which replies may leave; while
-// another does, it takes commands there.
+// Partition is a range of hash slots as this node sees it. It says who decides for the
+// range. While this node decides, it says which replies may leave. While another node
+// decides, it forwards commands there.
 //
-// All methods may be called by any goroutine. None that is called for a batch
-// of commands takes a lock.
+// All methods may be called by any goroutine. Those called for a batch of commands take
+// no lock.
 type Partition struct {
 	Replication
 	Front
@@ -84,10 +84,10 @@ type Partition struct {
 	completed atomic.Pointer[Completed]
 
 	lastLeader lastLeader
-	fast, slow *forwarder // nil for a node on its own
+	fast, slow *forwarder // nil for a node in no cluster
 
-	// degradedMu guards the limiter for times without a leader, which is made when
-	// it is first needed.
+	// degradedMu guards the limiter for times without a leader, which is made when first
+	// needed.
 	degradedMu sync.Mutex
 	open       *open
 	local      *share
@@ -105,12 +105,12 @@ func New(cfg Config) *Partition {
 		p.slow = newForwarder(p, slowStreams, max(cfg.ForwardTimeout, slowTimeout))
 	}
 	p.completed.Store(&Completed{})
-	p.Degraded() // so that what the failure policy needs is there from the beginning
+	p.Degraded() // makes what the failure policy needs
 	return p
 }
 
-// Close ends the partition's goroutines; commands that they wait for are
-// uncertain. Nobody may call Forward any more.
+// Close ends the partition's goroutines; commands whose replies they wait for are
+// uncertain. Forward must not be called any more.
 func (p *Partition) Close() {
 	p.degradedMu.Lock()
 	healer, open := p.healer, p.open
@@ -127,9 +127,8 @@ func (p *Partition) Close() {
 	}
 }
 
-// Forward sends a frame to the leader, and calls its Done when the leader has
-// answered or failed to. It returns false, without calling Done, when too many
-// frames wait.
+// Forward sends a frame to the leader. It calls the frame's Done when the leader has
+// answered or failed to. It returns false, without calling Done, if too many frames wait.
 func (p *Partition) Forward(fr *Frame) bool {
 	fr.started = time.Now()
 	if fr.Slow {
@@ -138,8 +137,8 @@ func (p *Partition) Forward(fr *Frame) bool {
 	return p.fast.submit(fr)
 }
 
-// NoteHandover notes that a handover begins: commands under way, and those that
-// follow for a moment, wait for its outcome instead of ForwardTimeout.
+// NoteHandover notes that a handover begins. Commands under way, and those that follow
+// soon, wait for its outcome instead of ForwardTimeout.
 func (p *Partition) NoteHandover() {
 	if !p.alone {
 		p.fast.noteHandover()
@@ -147,15 +146,15 @@ func (p *Partition) NoteHandover() {
 	}
 }
 
-// HandingOver reports whether commands are to wait for the next leader.
+// HandingOver reports whether commands must wait for the next leader.
 func (p *Partition) HandingOver() bool { return p.fast.handingOver(false) }
 
-// Degraded decides limits without a leader, by the failure policy; nil if that
-// refuses.
+// Degraded returns the limiter that decides without a leader, by the failure policy, or
+// nil if the policy refuses.
 func (p *Partition) Degraded() Limiter { return p.DegradedBy(p.cfg.OnFailure, 0) }
 
-// DegradedBy is Degraded for another failure policy, with a backstop of its own
-// unless that is 0. It must not be called after Close.
+// DegradedBy is Degraded for another failure policy, with its own backstop unless that is
+// 0. It must not be called after Close.
 func (p *Partition) DegradedBy(f OnFailure, backstop int64) Limiter {
 	p.degradedMu.Lock()
 	defer p.degradedMu.Unlock()
@@ -177,7 +176,7 @@ func (p *Partition) DegradedBy(f OnFailure, backstop int64) Limiter {
 	return nil
 }
 
-// OnFailure is what answers while no leader does.
+// OnFailure returns what answers while no leader does.
 func (p *Partition) OnFailure() OnFailure { return p.cfg.OnFailure }
 
 // Backstop returns what FailOpen has counted.
@@ -191,16 +190,16 @@ func (p *Partition) Backstop() engine.BackstopCounts {
 	return open.backstop.Counts()
 }
 
-// Alone reports whether this node is on its own, in no cluster.
+// Alone reports whether this node is in no cluster.
 func (p *Partition) Alone() bool { return p.alone }
 
-// Slots are the hash slots that it decides for.
+// Slots returns the hash slots of the partition.
 func (p *Partition) Slots() Slots { return p.cfg.Slots }
 
-// Engine decides while this node leads.
+// Engine returns the engine that decides while this node leads.
 func (p *Partition) Engine() *engine.Engine { return p.engine }
 
-// Standing is the state by which a batch of commands is handled.
+// Standing is the state that determines how a batch of commands is handled.
 type Standing struct {
 	Role    Role
 	Ticket  uint64
@@ -217,8 +216,8 @@ func (p *Partition) Standing() Standing {
 
 var errAlone = errors.New("this node is in no cluster")
 
-// alone is the replication of a node on its own: it always leads, and nothing
-// has to be waited for. Its tickets are 0, which means no ticket.
+// alone is the replication of a node in no cluster: it always leads and waits for
+// nothing. Its tickets are 0, which means no ticket.
 type alone struct{}
 
 func (alone) Role() Role                                   { return Leading }

@@ -7,21 +7,19 @@ type Role uint32
 
 // The roles. Only Leading and Waiting decide.
 const (
-	// Starting: the node has not replayed its log yet; it answers errors.
+	// Starting has not replayed its log yet, and answers errors.
 	Starting Role = iota
-	// Leading: decides; replies leave at once unless they are durable.
+	// Leading decides. Replies leave at once unless they are durable.
 	Leading
-	// Waiting: decides, but its followers are behind: every reply waits for
-	// its commit.
+	// Waiting decides, but its followers are behind: every reply waits for its commit.
 	Waiting
-	// Stalled: the leader, but its followers are so far behind that the
-	// failure policy answers.
+	// Stalled leads, but its followers are so far behind that the failure policy answers.
 	Stalled
-	// Following: another node decides.
+	// Following means that another node decides.
 	Following
-	// Orphaned: no leader is known.
+	// Orphaned means that no leader is known.
 	Orphaned
-	// Handover: no leader, but the last one has said that another follows.
+	// Handover means that there is no leader, but the last one has announced another.
 	Handover
 )
 
@@ -34,5 +32,5 @@ func (r Role) String() string {
 	return "role " + strconv.Itoa(int(r))
 }
 
-// Decides reports whether a node of this role decides.
+// Decides reports whether a node with this role decides.
 func (r Role) Decides() bool { return r == Leading || r == Waiting }

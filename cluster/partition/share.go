@@ -20,10 +20,9 @@ type Limiter interface {
 	Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error
 }
 
-// share decides on this node's share of the limits while no leader answers. A
-// gap begins with the first such decision. It is over when a leader has charged
-// everything that was admitted, this node's copy has those charges, and nobody
-// has asked for gapQuiet.
+// share decides on this node's share of the limits while no leader answers. A gap begins
+// with the first such decision. It ends when a leader has charged everything that was
+// admitted, this node's copy has those charges, and there was no decision for gapQuiet.
 type share struct {
 	part  *Partition
 	log   *slog.Logger
@@ -35,7 +34,7 @@ type share struct {
 	asked time.Time // last
 }
 
-// gapQuiet is how long after the last decision shares begin anew.
+// gapQuiet is how long after the last decision a gap ends.
 const gapQuiet = time.Second
 
 var _ Limiter = (*share)(nil)
@@ -59,12 +58,12 @@ func (s *share) DecideAll(now int64, segs []engine.Segment, o *algo.Options, out
 	return s.local.Decide(now, segs, o, out)
 }
 
-// Acquire implements Limiter: slots have no shares.
+// Acquire implements Limiter. Slots have no shares.
 func (s *share) Acquire(int64, []byte, int64, int64, []byte, int64) (d algo.Decision, holder string, err error) {
 	return d, "", engine.ErrNotLocal
 }
 
-// Check implements Limiter: the enforced limits of a policy have shares.
+// Check implements Limiter. Only enforced limits of a policy have shares.
 func (s *share) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (engine.Verdict, error) {
 	if err := s.enter(); err != nil {
 		return engine.Verdict{}, err
@@ -72,8 +71,7 @@ func (s *share) Check(now int64, checks []engine.Check, o engine.CheckOptions, o
 	return s.local.Check(now, checks, o, out)
 }
 
-// Count implements Limiter: a counter has no share, and counts on this node's
-// copy of it.
+// Count implements Limiter. A counter has no share: it counts on this node's copy.
 func (s *share) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -81,8 +79,8 @@ func (s *share) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountS
 	return s.local.Count(now, db, keys, fn)
 }
 
-// enter begins a gap unless there is one. Only a voter that has replayed its
-// log has a share.
+// enter begins a gap unless there is one. Only a voter that has replayed its log has a
+// share.
 func (s *share) enter() error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

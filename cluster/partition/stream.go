@@ -15,45 +15,44 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// These errors say that the other side has executed none of the commands
-// without reply. It is not the leader, becomes or ceases to be the leader, or
-// stops.
+// These errors say that the other side has executed none of the commands that have no
+// reply: it is not the leader, it becomes or ceases to be the leader, or it stops.
 var (
 	errRefusedByPeer = errors.New(TextNotLeader)
 	errHandingOver   = fmt.Errorf("%w: %s", errRefusedByPeer, TextHandover)
 	errPeerCloses    = fmt.Errorf("%w: %s", errRefusedByPeer, TextClosing)
 )
 
-// leaderStream is a connection to the leader, as a client of its server. A
-// goroutine watches it: if an idle stream has ended, that is found before a
-// frame is written to it, because after a write it would be uncertain.
+// leaderStream is a connection to the leader, as a client of its server. A goroutine
+// watches it while it is idle. So its end is noticed before a frame is written: after a
+// write, the frame would be uncertain.
 type leaderStream struct {
 	nc    net.Conn
 	r     *bufio.Reader
 	epoch uint64
 	resp3 bool
 	db    uint8       // the database selected on it, or anyDB
-	told  Client      // whose the commands are, as it has told
-	anew  bool        // the leader refuses whatever comes until it is told again
+	told  Client      // the client that was named to the leader last
+	anew  bool        // the leader refuses everything until the client is named again
 	buf   []byte      // scratch
-	stop  func() bool // lets the forwarder's end not close the stream any more
+	stop  func() bool // stops the forwarder's end from closing the stream
 
-	// readable receives nil when bytes have come, or the reason why none will. The
-	// watcher then leaves the reader alone until resume.
+	// readable receives nil when bytes have come, or the reason why none will. After
+	// that, the watcher does not use the reader until resume.
 	readable chan error
 	resume   chan struct{}
 
-	// mu guards the fields below. curtailed is when its replies are waited for no
-	// longer, whatever a frame says; 0 is never. asked is the frame under way, and
-	// longer may put off the end of the wait for it.
+	// mu guards the fields below. curtailed is when the wait for replies ends, whatever a
+	// frame says; 0 is never. asked is the frame under way. longer may extend the wait
+	// for it.
 	mu        sync.Mutex
 	curtailed time.Time
 	asked     *Frame
 	longer    func(*Frame) bool
 }
 
-// Read reads from the connection, until the end of the wait for a reply, which may
-// be put off.
+// Read reads from the connection until the end of the wait for a reply, which may be
+// extended.
 func (s *leaderStream) Read(p []byte) (n int, err error) {
 	for {
 		n, err = s.nc.Read(p)
@@ -63,8 +62,7 @@ func (s *leaderStream) Read(p []byte) (n int, err error) {
 	}
 }
 
-// putOff reports whether the wait for replies of the frame under way was
-// extended.
+// putOff reports whether the wait for replies of the frame under way was extended.
 func (s *leaderStream) putOff() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -74,7 +72,7 @@ func (s *leaderStream) putOff() bool {
 	return time.Now().Before(s.setRead(s.asked.answer))
 }
 
-// ask sets which frame's replies are waited for, and until when; nil for none.
+// ask sets for which frame's replies the stream waits, nil for none, and until when.
 func (s *leaderStream) ask(fr *Frame, longer func(*Frame) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -84,8 +82,7 @@ func (s *leaderStream) ask(fr *Frame, longer func(*Frame) bool) {
 	}
 }
 
-// setRead sets a bound for the wait for replies, and returns it. It must be called
-// with mu held.
+// setRead sets a bound for the wait for replies, and returns it. mu must be held.
 func (s *leaderStream) setRead(t time.Time) time.Time {
 	if !s.curtailed.IsZero() && s.curtailed.Before(t) {
 		t = s.curtailed
@@ -94,8 +91,7 @@ func (s *leaderStream) setRead(t time.Time) time.Time {
 	return t
 }
 
-// curtail ends the wait for replies at a time, for good: the stream is of no use
-// afterwards.
+// curtail ends the wait for replies at a time. The stream cannot be used afterwards.
 func (s *leaderStream) curtail(until time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -103,8 +99,7 @@ func (s *leaderStream) curtail(until time.Time) {
 	_ = s.nc.SetReadDeadline(until)
 }
 
-// newLeaderStream greets the server at the other end. On error it has closed
-// nc.
+// newLeaderStream greets the server at the other end. After an error, nc is closed.
 func newLeaderStream(nc net.Conn, epoch uint64, deadline time.Time) (*leaderStream, error) {
 	s := &leaderStream{nc: nc, epoch: epoch, readable: make(chan error, 1), resume: make(chan struct{})}
 	s.r = bufio.NewReaderSize(s, 16<<10)
@@ -154,14 +149,14 @@ func (s *leaderStream) watch() {
 	}
 }
 
-// rest hands the reader back to the watcher after an exchange.
+// rest returns the reader to the watcher after an exchange.
 func (s *leaderStream) rest() {
 	_ = s.nc.SetDeadline(time.Time{})
 	s.resume <- struct{}{}
 }
 
-// broken reports whether an idle stream has ended, or has sent something
-// unasked, after which nothing on it can be trusted.
+// broken reports whether an idle stream has ended, or has sent something unasked. Nothing
+// on it can be trusted then.
 func (s *leaderStream) broken() bool { return len(s.readable) > 0 }
 
 func (s *leaderStream) close() {
@@ -169,11 +164,10 @@ func (s *leaderStream) close() {
 	close(s.resume)
 }
 
-// exchange sends the items of fr that have no reply yet and reads their
-// replies, of at most most bytes. After an error the stream cannot be used;
-// sent reports whether anything may have reached the leader. errHandingOver
-// leaves the stream as it was. longer may put off the end of the wait when that
-// is reached, and reports whether it has.
+// exchange sends the items of fr that have no reply yet and reads their replies, of at
+// most most bytes. sent reports whether anything may have reached the leader. After an
+// error other than errHandingOver, the stream cannot be used. When the wait ends, longer
+// may extend it, and reports whether it has.
 func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (sent bool, err error) {
 	_ = s.nc.SetWriteDeadline(fr.answer)
 	s.buf = s.buf[:0]
@@ -186,7 +180,7 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 	if err != nil && n == 0 {
 		return false, fmt.Errorf("write: %w", err)
 	}
-	// After a part of the write, the other side may still have sent its last word.
+	// After a partial write, the other side may still have sent its last word.
 	s.ask(fr, longer)
 	defer s.ask(nil, nil)
 	if err := <-s.readable; err != nil {
@@ -214,8 +208,8 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 // anyDB is the database of a stream whose database is not known.
 const anyDB = 255
 
-// turnTo makes the stream speak the protocol of fr, about its database and for
-// its client, and returns how many commands do that.
+// turnTo makes the stream use the protocol, the database and the client of fr, and
+// returns how many commands that takes.
 func (s *leaderStream) turnTo(fr *Frame) (preface int) {
 	if s.resp3 != fr.RESP3 {
 		s.buf = append(s.buf, hello(fr.RESP3)...)
@@ -249,19 +243,17 @@ const (
 	lastWord  = "-" + TextClosing
 )
 
-// Refuses reports whether a node's reply says that it has not executed a command
-// of another node, since it does not lead. The node goes on to refuse until
-// RL.CLIENT comes on the stream: of a frame, it executes no command after one that
-// it has refused.
+// Refuses reports whether a node's reply says that it has not executed a command of
+// another node, because it does not lead. Until RL.CLIENT comes on the stream, the node
+// refuses everything. So it executes no command of a frame after one that it has refused.
 func Refuses(reply []byte) bool {
 	return string(reply) == notLeader || string(reply) == handover
 }
 
-// replies reads the replies of fr's remaining items. If the leader refused them
-// from some item on, replies returns errRefusedByPeer, and fr is as if these
-// items had not been sent.
+// replies reads the replies of fr's remaining items. If the leader has refused them from
+// some item on, replies returns errRefusedByPeer, and those items count as not sent.
 func (s *leaderStream) replies(fr *Frame, most int) error {
-	refused := -1 // the first item that was refused
+	refused := -1 // the first refused item
 	for i := fr.replied; i < len(fr.items); i++ {
 		it := &fr.items[i]
 		start := len(fr.out)

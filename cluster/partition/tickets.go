@@ -5,13 +5,12 @@ import (
 	"slices"
 )
 
-// TicketLost is the ticket of a decision by a node that leads no more: its
-// commit cannot be awaited.
+// TicketLost is the ticket of a decision by a node that no longer leads: its commit
+// cannot be awaited.
 const TicketLost = 1<<64 - 1
 
-// TakeTicket returns the ticket of all decisions so far. The ticket is taken
-// before the look at the seal, so a deposed leader fails every ticket that was
-// read before the seal.
+// TakeTicket returns the ticket of all decisions so far. It takes the ticket before it
+// looks at the seal, so a deposed leader fails every ticket read before the seal.
 func (p *Partition) TakeTicket() uint64 {
 	ticket := p.Ticket()
 	if p.engine.Sealed() {
@@ -20,8 +19,7 @@ func (p *Partition) TakeTicket() uint64 {
 	return ticket
 }
 
-// Completed is what is known of completed tickets at some moment. It is
-// immutable.
+// Completed is what is known of completed tickets at one moment. It is immutable.
 type Completed struct {
 	upTo   uint64
 	failed []failure // in order of tickets
@@ -33,16 +31,16 @@ type failure struct {
 	err      error
 }
 
-// failuresKept bounds the memory of failures. A reply is held within the batch
-// that took its ticket. So only a batch that outlasts so many later failures
-// could take a failure for a success.
+// failuresKept bounds the memory of failures. A reply is held within the batch that took
+// its ticket. Only a batch that outlasts so many later failures could take a failure for
+// a success.
 const failuresKept = 64
 
 // Has reports whether ticket is complete.
 func (c *Completed) Has(ticket uint64) bool { return ticket <= c.upTo }
 
-// Outcome reports whether ticket is complete, and with which error: that of the
-// latest failure among the tickets from since on.
+// Outcome reports whether ticket is complete. err is that of the latest failure among the
+// tickets from since to ticket.
 func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
 	if ticket > c.upTo {
 		return false, nil
@@ -55,8 +53,7 @@ func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
 	return true, nil
 }
 
-// Lost reports whether effects under tickets from since to ticket may have been
-// taken back.
+// Lost reports whether effects under tickets from since to ticket may have been undone.
 func (c *Completed) Lost(since, ticket uint64) bool {
 	return slices.ContainsFunc(c.failed, func(f failure) bool {
 		return !errors.Is(f.err, ErrUnverified) && ticket > f.from && since <= f.to
@@ -66,14 +63,12 @@ func (c *Completed) Lost(since, ticket uint64) bool {
 // Completed returns what is known now.
 func (p *Partition) Completed() *Completed { return p.completed.Load() }
 
-// Release completes every ticket up to and including upTo that is not complete
-// yet. If err is nil, the replies that wait for them are sent. Otherwise each is
-// replaced by err, whose text is a RESP error with its code ("UNCERTAIN …"). It
-// does not wait for connections.
+// Release completes every ticket up to and including upTo. If err is nil, the replies
+// that wait for them are sent. Otherwise each is replaced by err, whose text is a RESP
+// error with its code ("UNCERTAIN …"). It does not wait for connections.
 //
-// No release is missed. The holder of a reply first marks that it waits, then
-// looks at the completed tickets. Release stores them before Front.Recheck looks
-// for the mark.
+// No release is missed. The owner of a reply first marks that it waits, then looks at the
+// completed tickets. Release stores the tickets before Front.Recheck looks for the mark.
 func (p *Partition) Release(upTo uint64, err error) {
 	p.mu.Lock()
 	old := p.completed.Load()

@@ -16,11 +16,11 @@ type TopologyNode struct {
 	Leader bool
 	Voter  bool
 	Alive  bool
-	// LagEntries and LagMillis are how far its log is behind the leader's.
+	// LagEntries and LagMillis are how far the node's log is behind the leader's.
 	LagEntries uint64
 	LagMillis  int64
 }
 
-// Addressed reports whether it is known where clients reach n: not so in the
-// first second of a node that has just been met.
+// Addressed reports whether the address for clients of n is known. It is unknown in the
+// first second after a node was met.
 func (n *TopologyNode) Addressed() bool { return n.Port != 0 }

@@ -17,7 +17,7 @@ var (
 	errHits           = errors.New("ERR hits of a descriptor must be - or a whole number")
 	errNumDescriptors = fmt.Errorf("ERR a request must have 1 to %d descriptors", policy.MaxDescriptors)
 	errNumEntries     = fmt.Errorf("ERR a descriptor has 1 to %d entries", policy.MaxEntries)
-	errFewArguments   = errors.New("ERR syntax error, a descriptor is not whole")
+	errFewArguments   = errors.New("ERR syntax error, arguments of a descriptor are missing")
 	errAskedLimit     = errors.New("ERR the limit of a descriptor must be -, requests/unit or requests/unit*multiplier, such as 10/minute")
 )
 

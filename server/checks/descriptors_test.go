@@ -290,7 +290,7 @@ func TestDescriptorsOfPoliciesWithLimits(t *testing.T) {
 		"p 0 1 1 KEY a - -":             "-ERR \"KEY\" does not name an attribute",
 		"p 0 1 1 key a - 1/fortnight":   "-ERR the limit of a descriptor must be",
 		"p 0 1 1 key a x -":             "-ERR hits of a descriptor",
-		"p 0 2 1 key a - -":             "-ERR syntax error, a descriptor is not whole",
+		"p 0 2 1 key a - -":             "-ERR syntax error, arguments of a descriptor are missing",
 		"p 0 1 1 key a - - COST 2":      "-ERR syntax error, unknown option 'COST'",
 		"p 0 1 1 key a - - FAIL maybe":  "-ERR FAIL must be",
 		"p -1 1 1 key a - -":            "-ERR hits of a request",

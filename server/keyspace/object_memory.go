@@ -45,7 +45,7 @@ func objectRefCount(call *command.Call) {
 // objectIdleTime and objectFreq refuse, as Redis does under the policies that do not track
 // these.
 func objectIdleTime(call *command.Call) {
-	replyIfExists(call, func() { call.Error("ERR idle time is not tracked: keys expire by their state") })
+	replyIfExists(call, func() { call.Error("ERR idle time is not tracked, see TTL for when a key expires") })
 }
 
 func objectFreq(call *command.Call) {

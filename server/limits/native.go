@@ -102,7 +102,7 @@ var (
 
 	errAtMostCost = errors.New("ERR ATMOST needs a COST of at least 1")
 	errNoLimit    = errors.New("ERR a call needs at least one limit")
-	errRounding   = errors.New("ERR a limit of RL.LIMIT must be exact")
+	errRounding   = errors.New("ERR a limit of RL.LIMIT cannot be rounded: its Rounding must be Exact")
 	errBurst      = errors.New("ERR BURST must be at least 1")
 )
 

@@ -35,7 +35,7 @@ func TestCommandsOfALongList(t *testing.T) {
 	require.Equal(t, "deny", r.Check("p user one PEEK").Reason)
 	require.Len(t, r.Words("RL.POLICY HISTORY lists/l"), 3)
 	r.Is("RL.POLICY LIST", "[[name lists/l version 3] [name p version 1]]")
-	r.Is("RL.POLICY ROLLBACK lists/l 9", "-ERR version 9 of lists/l is not kept")
+	r.Is("RL.POLICY ROLLBACK lists/l 9", "-ERR version 9 of lists/l is unknown or no longer kept, see RL.POLICY HISTORY")
 	r.Is("RL.POLICY DEL p", "2")
 	r.Is("RL.POLICY DEL lists/l", "4")
 	r.Is("RL.POLICY GET lists/l", "nil")

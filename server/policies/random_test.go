@@ -126,7 +126,7 @@ func (w *modelWorld) change(r *rig.Rig, rnd *rand.Rand) {
 		p = w.past[to-1]
 		args = []string{"RL.POLICY", "ROLLBACK", "p", fmt.Sprint(to)}
 		if len(p.limits) == 0 { // it was deleted then
-			require.ErrorContains(r.T, r.Parse(r.Raw(args...)).(error), "is not kept")
+			require.ErrorContains(r.T, r.Parse(r.Raw(args...)).(error), "no longer kept")
 			return
 		}
 	}

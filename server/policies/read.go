@@ -117,7 +117,7 @@ func (e *Editor) diff(call *command.Call) {
 		}
 		var ok bool
 		if sides[i], ok = e.book.versionOf(name, uint64(version)); !ok {
-			call.Error(fmt.Sprintf("ERR version %d of %s is not kept", version, name))
+			call.Error(fmt.Sprintf("ERR version %d of %s is unknown or no longer kept, see RL.POLICY HISTORY", version, name))
 			return
 		}
 	}

@@ -123,7 +123,7 @@ func (e *Editor) rollback(call *command.Call) {
 	name := string(call.Args[2])
 	st, ok := e.book.versionOf(name, uint64(version))
 	if !ok || st.Gone {
-		call.Error(fmt.Sprintf("ERR version %d of %s is not kept", version, name))
+		call.Error(fmt.Sprintf("ERR version %d of %s is unknown or no longer kept, see RL.POLICY HISTORY", version, name))
 		return
 	}
 	e.change(call, len(st.Text), opts.dry, func() (*change, error) { return e.setting(name, st.Text, opts) })
