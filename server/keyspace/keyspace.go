@@ -88,7 +88,7 @@ func exists(call *command.Call) { countKeys(call, (*engine.Session).Exists) }
 // ofKey reports something about a key.
 type ofKey func(s *engine.Session, now int64, key []byte) (bool, error)
 
-// count returns for how many keys fn returns true.
+// count returns the number of keys for which fn returns true.
 func count(s *engine.Session, now int64, keys [][]byte, fn ofKey) (n int64, err error) {
 	for _, key := range keys {
 		is, err := fn(s, now, key)
@@ -100,7 +100,7 @@ func count(s *engine.Session, now int64, keys [][]byte, fn ofKey) (n int64, err 
 	return n, nil
 }
 
-// countKeys replies for how many of a command's keys fn returns true.
+// countKeys replies the number of a command's keys for which fn returns true.
 func countKeys(call *command.Call, fn ofKey) {
 	keys := call.Args[1:]
 	if call.Long(len(keys)) {

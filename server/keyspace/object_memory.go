@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// objectCommand returns OBJECT, by which tools look inside a key.
+// objectCommand returns OBJECT, which shows tools how a key is stored.
 func objectCommand() command.Spec {
 	sub := func(name, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
@@ -42,7 +42,7 @@ func objectRefCount(call *command.Call) {
 	replyIfExists(call, func() { call.W.Int(1) })
 }
 
-// objectIdleTime and objectFreq refuse, as Redis does under the policies that do not track
+// objectIdleTime and objectFreq refuse, as Redis does with a policy that does not track
 // these.
 func objectIdleTime(call *command.Call) {
 	replyIfExists(call, func() { call.Error("ERR idle time is not tracked, see TTL for when a key expires") })
@@ -58,7 +58,7 @@ func replyIfExists(call *command.Call, reply func()) {
 	replyIf(call, ok, err, reply)
 }
 
-// replyIf calls reply if ok, and replies err or else null otherwise.
+// replyIf calls reply if ok. Otherwise it replies err, or null if err is nil.
 func replyIf(call *command.Call, ok bool, err error, reply func()) {
 	switch {
 	case err != nil:
@@ -95,7 +95,7 @@ func memoryCommand() command.Spec {
 	}
 }
 
-// memoryUsage accepts SAMPLES, as Redis does, and ignores it: it measures the whole value.
+// memoryUsage accepts SAMPLES as Redis does, but measures the whole value.
 func memoryUsage(call *command.Call) {
 	switch options := call.Args[3:]; {
 	case len(options) == 0:
@@ -117,7 +117,7 @@ func memoryUsage(call *command.Call) {
 	replyIf(call, ok, err, func() { call.W.Int(int64(bytes)) })
 }
 
-// memoryStats replies those of Redis's fields that apply here, and then the parts of the
+// memoryStats replies the fields of Redis that apply here, and then the parts of the
 // table.
 func memoryStats(call *command.Call) {
 	st := call.Sess.Engine().Stats()

@@ -17,11 +17,11 @@ import (
 const (
 	// scanDefault is Redis's default COUNT.
 	scanDefault = 10
-	// ScanInline is how many keys a loop collects itself, at about 100 ns each. A larger
-	// COUNT, or a pattern that is not light, goes to a worker.
+	// ScanInline is how many keys an event loop collects itself, at about 100 ns each. A
+	// larger COUNT, or a costly pattern, goes to a worker.
 	ScanInline = 256
 	// scanBatch is how many keys are copied before they are matched. scanSteps bounds the
-	// steps of matching, and bytes of keys, of a call.
+	// steps of matching, and the bytes of keys, of one call.
 	scanBatch       = 16
 	scanSteps       = 4 << 20
 	scanStepsInline = 256 << 10
@@ -72,9 +72,9 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 	return s, nil
 }
 
-// run collects the keys of one call. After most steps it ends early, with a cursor to
-// continue from. It copies keys under the lock of their shard and matches them outside of
-// it. It replies an error of the engine, and returns it.
+// run collects the keys of one call. After too many steps it ends early, with a cursor to
+// continue from. It copies keys under the lock of their shard and matches them without
+// the lock. It replies an error of the engine, and returns it.
 func (s *scanCall) run(sess *engine.Session, now int64, most int, w *resp.Writer) error {
 	var keys, batch []string
 	cursor := s.cursor
@@ -141,9 +141,9 @@ func scan(call *command.Call) {
 	})
 }
 
-// keys replies every matching key. It collects no more than fit the limit of the output
-// buffer, beyond which the client would be closed. In a transaction, which holds up its
-// thread, it gives up after command.ExecTime.
+// keys replies every matching key. It collects no more than fit into the output buffer,
+// beyond whose limit the client would be closed. A transaction blocks its thread, so in
+// one it gives up after command.ExecTime.
 func keys(call *command.Call) {
 	sess, now, most, inExec := call.Sess, call.Now, call.Host.MostReply(), call.InExec
 	pattern, err := glob.Compile(string(call.Args[1]))

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// compatCommands returns limiter commands of other servers, exact in values, order and
-// rounding.
+// compatCommands returns limiter commands of other servers. Values, order and rounding
+// are exactly theirs.
 func compatCommands() []command.Spec {
 	key := command.Keys{First: 1, Last: 1, Step: 1}
 	limit := command.Write | command.DenyOOM | command.Fast | command.Limit
@@ -44,8 +44,8 @@ func compatCommands() []command.Spec {
 	}}
 }
 
-// bucketHeadless returns how these are answered without a leader: a call that gives units
-// back waits for the leader.
+// bucketHeadless returns how these commands are answered without a leader. A call that
+// gives units back waits for the leader.
 func bucketHeadless(args [][]byte) command.Headless {
 	return command.Headless{Prompt: !wire.SaysHeadless(args[2:])}
 }
@@ -76,8 +76,8 @@ func parseBucketArgs(args [][]byte) (b bucketArgs, err error) {
 	return b, err
 }
 
-// limit returns the bucket: count units per period, and capacity units. As in both servers,
-// the time of a unit is cut to ns.
+// limit returns the bucket: count units per period, and capacity units. As in both
+// servers, the time of a unit is rounded down to ns.
 func (b bucketArgs) limit(capacity int64) algo.Limit {
 	return algo.Limit{
 		Algorithm: algo.Token,
@@ -128,15 +128,14 @@ func writeCell(w *resp.Writer, d *algo.Decision, seconds func(ns int64) int64) {
 	w.Int(seconds(d.ResetAfter))
 }
 
-// cellSeconds is redis-cell's rounding: cut to milliseconds, then up to whole
-// seconds.
+// cellSeconds rounds as redis-cell does: down to milliseconds, then up to whole seconds.
 func cellSeconds(ns int64) int64 {
 	return (ns/int64(time.Millisecond) + 999) / 1000
 }
 
 // throttleCrab is THROTTLE as throttlecrab documents it: [allowed, limit, remaining,
-// reset_after, retry_after], times in whole seconds rounded down. Its limit is max_burst
-// itself, which, unlike in throttlecrab, is really kept to.
+// reset_after, retry_after], times in whole seconds rounded down. The limit is max_burst
+// itself; throttlecrab does not enforce it exactly.
 func throttleCrab(call *command.Call) {
 	if len(call.Args) > bucketMaxArgs {
 		call.Error(command.WrongArity(call.Spec))
@@ -237,7 +236,7 @@ func parseGCRATokens(args [][]byte) (int64, error) {
 	return parseAtLeastOne(args[1])
 }
 
-// parseAtLeastOne is Redis's getRangeLongFromObjectOrReply from 1 on.
+// parseAtLeastOne is Redis's getRangeLongFromObjectOrReply for 1 and above.
 func parseAtLeastOne(b []byte) (int64, error) {
 	n, ok := resp.ParseInt(b)
 	switch {
@@ -254,8 +253,8 @@ func gcraInterval(period float64, rate int64) int64 {
 	return max(int64(period*1e6/float64(rate)+0.5), 1)
 }
 
-// gcraOverflow is the error if 64 bits of µs are not enough for Redis, and for a max_burst
-// that takes more than 100 years to refill.
+// gcraOverflow is the error if 64 bits of µs do not suffice for Redis, or if max_burst
+// takes more than 100 years to refill.
 func gcraOverflow(name string) error {
 	return errors.New("ERR GCRA limiting uses microsecond accuracy. Combination of period, tokens_per_period and " + name + " would cause an overflow")
 }

@@ -40,8 +40,8 @@ func incrEx(call *command.Call) {
 	writeNumber(call.W, applied, o.Float)
 }
 
-// writeNumber writes a counter's number. A double keeps all its digits, which are more than
-// a float64 has.
+// writeNumber writes a counter's number. A double keeps all its digits, more than a
+// float64 has.
 func writeNumber(w *resp.Writer, n engine.Number, double bool) {
 	switch i, integer := n.Int64(); {
 	case !double && integer:
@@ -64,7 +64,7 @@ type incrExArgs struct {
 	persist          bool
 }
 
-// parseIncrEx reads the options. Its errors, and which of several comes first, are Redis's.
+// parseIncrEx reads the options. Its errors, and their order, are Redis's.
 func parseIncrEx(args [][]byte, now int64) (o engine.IncrOptions, err error) {
 	a, err := scanIncrEx(args)
 	if err != nil {
@@ -98,7 +98,7 @@ func parseIncrEx(args [][]byte, now int64) (o engine.IncrOptions, err error) {
 	return o, err
 }
 
-// scanIncrEx sorts the options. Options that exclude each other, or are given twice, are
+// scanIncrEx sorts the options. Options that exclude each other, or are repeated, are
 // syntax errors.
 func scanIncrEx(args [][]byte) (a incrExArgs, err error) {
 	for ; len(args) > 0; args = args[1:] {

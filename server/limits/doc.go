@@ -1,8 +1,8 @@
-// Package limits holds the commands that have their limits as arguments. Each is a handler
-// of a [command.Call]: those of other servers (compat.go), Headgate's own chains
-// (native.go), slots (slots.go) and counters (counter.go). The call's [command.Limiter]
-// decides. Package wire, which server/checks and server/policies also use, reads limits in
-// arguments and writes them in replies.
+// Package limits has the commands whose limits are arguments. Each is a handler of a
+// [command.Call]: those of other servers (compat.go), Headgate's own chains (native.go),
+// slots (slots.go) and counters (counter.go). The call's [command.Limiter] decides.
+// Package wire reads limits in arguments and writes them in replies; server/checks and
+// server/policies use it too.
 package limits
 
 import (

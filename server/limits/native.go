@@ -14,13 +14,12 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// nativeCommands returns Headgate's own commands of limits: every algorithm, chains, and
-// what an operator asks about them.
+// nativeCommands returns Headgate's own commands of limits.
 func nativeCommands() []command.Spec {
 	return []command.Spec{{
-		// Redis would add movablekeys, for the keys of a chain. With it redis-py calls
-		// COMMAND GETKEYS before every call, on one node for ever, even if that has died,
-		// and refuses keys of different slots. All slots are in one shard, so the first key
+		// Redis would add movablekeys, for the keys of a chain. With it, redis-py calls
+		// COMMAND GETKEYS before every call, always on one node, even a dead one, and
+		// refuses keys of different slots. All slots are in one shard, so the first key
 		// is enough.
 		Name: "rl.limit", Arity: -4, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit,
 		Keys: command.Keys{First: 1, Last: 1, Step: 1, Find: limitKeys}, Categories: command.CatLimiter,
@@ -133,7 +132,7 @@ func (p *limitParser) parse(args [][]byte) error {
 		if len(rest) == 0 {
 			return p.check()
 		}
-		args = rest[1:] // an AND stopped it
+		args = rest[1:] // after an AND
 	}
 }
 

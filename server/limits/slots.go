@@ -30,8 +30,8 @@ func slotsCommands() []command.Spec {
 	}}
 }
 
-// acquireHeadless leaves it to the node's failure policy. While the leader is only late,
-// the node gives out no slots.
+// acquireHeadless leaves the answer to the node's failure policy. While the leader is
+// only late, the node gives out no slots.
 func acquireHeadless([][]byte) command.Headless { return command.Headless{} }
 
 // acquire replies [allowed, limit, remaining, retry_after_ms, id, ttl_ms].

@@ -12,7 +12,7 @@ func statsCommands(totals func() Totals) []command.Spec {
 	}}
 }
 
-// Totals are counts of decisions since the start or CONFIG RESETSTAT.
+// Totals are counts of decisions since the start, or since CONFIG RESETSTAT.
 type Totals struct{ Allowed, Denied, Degraded uint64 }
 
 // stats returns the handler of RL.STATS, which replies totals of this server.

@@ -16,16 +16,16 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 )
 
-// Book holds the policies of a node. It follows the committed records.
+// Book has the policies of a node. It follows the committed records.
 type Book struct {
 	engine  *engine.Engine
 	log     *slog.Logger
 	events  *events.Log
 	tallies *checks.Tallies
-	// noGateways reports that no gateway is a trusted proxy of this node.
+	// noGateways is set if no gateway is a trusted proxy of this node.
 	noGateways bool
 
-	// view is what checks use. waits says what is committed beyond it.
+	// view is what checks use. waits says what is committed but not in view yet.
 	view  atomic.Pointer[view]
 	waits atomic.Uint32
 	queue queue
@@ -36,18 +36,18 @@ type Book struct {
 	file atomic.Pointer[ownFile]
 }
 
-// view is what a node knows of policies at one moment. It never changes.
+// view is what a node knows of policies at one moment. It is immutable.
 type view struct {
 	set *policy.Set
 	// revision is the record of the last change, nil for none.
 	revision []byte
-	// broken holds the policies whose records this node cannot read, and why.
+	// broken has the policies whose records this node cannot read, and why.
 	broken map[string]error
 }
 
-// NewBook returns the policies of e, and follows e's records from then on. Tallies are
-// attached to the policies, and events are posted to ev. With noGateways no gateway is a
-// trusted proxy of this node, so it serves no routes by ip.
+// NewBook returns the policies of e, and follows e's records from then on. It attaches
+// tallies to the policies, and posts events to ev. With noGateways, the node serves no
+// routes by ip, since no gateway is a trusted proxy.
 func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool, ev *events.Log, tallies *checks.Tallies) *Book {
 	b := &Book{engine: e, log: log, events: ev, tallies: tallies, noGateways: noGateways}
 	b.queue.records, b.queue.most = make(map[string][]byte), newsMost
@@ -60,10 +60,10 @@ func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool, ev *events.Log
 // empty returns a set without policies.
 func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
 
-// Set returns the committed policies. It waits until a change that has just been committed
-// is taken over. That is hardly ever longer than storing a pointer, because the node that
-// made the change has staged the set. It is longer for overrides, and on a node that has
-// just become the leader.
+// Set returns the committed policies. It waits until a change that was just committed is
+// taken over. Usually that takes no longer than storing a pointer, because the node that
+// made the change has staged the set. It takes longer for overrides, and on a node that
+// has just become the leader.
 func (b *Book) Set() *policy.Set { return b.current().set }
 
 // current is Set, but returns the view.
@@ -74,8 +74,8 @@ func (b *Book) current() *view {
 	return b.view.Load()
 }
 
-// texts returns a set with the committed texts, and perhaps without the last overrides. So
-// a client that sets many overrides need not wait for a set with each.
+// texts returns a set with the committed texts, perhaps without the latest overrides. So
+// a client that sets many overrides need not wait for a new set each time.
 func (b *Book) texts() *policy.Set {
 	if b.waits.Load()&waitsTexts != 0 {
 		b.catchUp()
@@ -84,8 +84,8 @@ func (b *Book) texts() *policy.Set {
 }
 
 // void implements engine.VoidCounters. It is called with a shard locked, so it waits only
-// for changes of this node: the client that made one sees it. It may see changes of others
-// a little later, as a follower does.
+// for changes made on this node, which their clients must see at once. It may see other
+// changes a little later, as a follower does.
 func (b *Book) void(key []byte, resets uint16) bool {
 	if b.waits.Load()&waitsOwn != 0 {
 		b.catchUp()
@@ -93,29 +93,29 @@ func (b *Book) void(key []byte, resets uint16) bool {
 	return b.InForce().Void(key, resets)
 }
 
-// Current returns the committed policies without waiting for a large change, such as a file
-// of thousands of policies. So no loop of a follower stands still. behind reports that such
-// a change is pending.
+// Current returns the committed policies, but does not wait for a large change, such as a
+// file of thousands of policies. So no event loop of a follower stands still. behind
+// reports that such a change is pending.
 func (b *Book) Current() (set *policy.Set, behind bool) {
 	if waits := b.waits.Load(); waits == 0 {
 		return b.InForce(), false
 	} else if waits&waitsLong == 0 {
 		b.catchUp()
 	}
-	behind = b.waits.Load() != 0 // before the set, which may be taken over meanwhile
+	behind = b.waits.Load() != 0 // read it before the set, which may be replaced meanwhile
 	return b.InForce(), behind
 }
 
-// InForce returns the policies that were taken over last. It never waits.
+// InForce returns the policies that are in the view. It never waits.
 func (b *Book) InForce() *policy.Set { return b.view.Load().set }
 
 // Stats are the figures of a Book.
 type Stats struct {
-	// Policies is how many are in force, after the change numbered Revision. Overrides have
+	// Policies is the number in force after the change numbered Revision. Overrides have
 	// no revision.
 	Policies int
 	Revision uint64
-	// FileDiffers reports that the policies in force come from another file than this
+	// FileDiffers is set if the policies in force come from another file than this
 	// node's.
 	FileDiffers bool
 }
@@ -126,8 +126,8 @@ func (b *Book) Stats() Stats {
 	return Stats{Policies: len(set.Names()), Revision: set.Revision(), FileDiffers: b.fileDiffers()}
 }
 
-// DecidesAlone reports whether some policy has this node answer without a leader, whatever
-// its own failure policy is.
+// DecidesAlone reports whether some policy makes this node answer without a leader,
+// whatever its own failure policy is.
 func (b *Book) DecidesAlone() bool {
 	set, _ := b.Current()
 	for _, name := range set.Names() {
@@ -140,7 +140,7 @@ func (b *Book) DecidesAlone() bool {
 
 // Hide appends to at the positions of secret values among the pairs that begin at
 // args[from]. If this node does not know the policy or the last change, it hides all
-// values, since loops cannot wait.
+// values, since event loops cannot wait.
 func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 	set, behind := b.Current()
 	p := set.Policy(name)
@@ -189,7 +189,7 @@ func (b *Book) head(record string) (st stored, ok bool) {
 	return st, err == nil
 }
 
-// whole returns the record of any version, with its text.
+// whole returns the record of any version, with its complete text.
 func (b *Book) whole(name, record string) (st stored, ok bool) {
 	b.Set() // waits until what is committed is known
 	b.queue.mu.Lock()

@@ -22,14 +22,14 @@ type change struct {
 	at     int64  // engine time, ns
 	author string // see command.Host
 	edits  []edit
-	// from is the node's file that the change loads, nil for none. Its edits depend on the
-	// files that nodes have offered before.
+	// from is the node's file that the change loads, nil for none. Its edits depend on
+	// earlier offers of files.
 	from *ofFile
 	// revision is the number of the change, set once it is made.
 	revision uint64
 	// made runs after the records are put; nil does nothing.
 	made func(sess *engine.Session, versions []uint64) error
-	// reply writes the reply. If it is nil, the version of the one edit is written.
+	// reply writes the reply. If it is nil, the version of the only edit is written.
 	reply func(w *resp.Writer, versions []uint64)
 }
 
@@ -45,8 +45,8 @@ type edit struct {
 	// counters says what happens to the counters. void resets all of them.
 	counters diff.Change
 	void     bool
-	// changed reports, once the change is made, that the record has a new version. was is
-	// the version before, 0 for none.
+	// changed is set after the change if the record has a new version. was is the version
+	// before, 0 for none.
 	changed bool
 	was     uint64
 }
@@ -57,23 +57,23 @@ var (
 	errNoPolicy = errors.New("NOPOLICY there is no such policy")
 )
 
-// errMoved makes a change try again: another change is not committed yet.
+// errMoved makes a change try again, because another change is not committed yet.
 var errMoved = errors.New("records have changed meanwhile")
 
 const (
-	// changePatience is how long a change waits for the commit of the change before it, and
-	// changePoll how often it looks.
+	// changePatience is how long a change waits for the commit of the change before it,
+	// and changePoll how often it checks.
 	changePatience = 2 * time.Second
 	changePoll     = time.Millisecond
 )
 
-// commit makes a change: it puts the records, which take effect on every node when they are
-// committed. It returns the new versions of the edited records. A text that is already
-// there changes nothing.
+// commit makes a change: it puts the records, which take effect on every node once they
+// are committed. It returns the new versions of the edited records. A text that is
+// already stored changes nothing.
 //
-// A change is tried on the committed policies, and put only if nothing else was put since.
-// Two changes that each fit those policies need not fit each other. So it waits for the
-// change before it, unless waits is false.
+// A change is tried on the committed policies, and put only if nothing else was put
+// since: two changes that each fit those policies may not fit together. So it waits for
+// the change before it, unless waits is false.
 func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {
 		if versions, err = e.put(sess, c); !errors.Is(err, errMoved) {
@@ -85,8 +85,8 @@ func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions [
 	}
 }
 
-// put puts the records of a change and stages the set that it makes. It does so only if
-// everything that was put before is committed.
+// put puts the records of a change and stages its set. It does so only if everything that
+// was put before is committed.
 func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err error) {
 	now := e.book.current()
 	base, before := now.set, now.revision
@@ -107,7 +107,7 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 	}
 	st, err := e.book.build(base, edits, puts[0].Value)
 	if err != nil {
-		// The policy that the change lacks may be put and not committed yet.
+		// The policy that the change lacks may be put but not committed yet.
 		if !bytes.Equal(e.book.engine.PolicyRecord(revisionRecord), before) {
 			return nil, errMoved
 		}
@@ -130,8 +130,8 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 }
 
 // recordsOf returns the records that a change puts, and its edits of the set. The first
-// record is that of the revision; before is the record of the revision before. A text that
-// is already there changes nothing.
+// record is that of the revision; before is the record of the last revision. A text that
+// is already stored changes nothing.
 func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
 	revision := uint64(0)
 	if before != nil {
@@ -175,7 +175,7 @@ func engineError(err error) error {
 	return fmt.Errorf("ERR %w", err)
 }
 
-// revise returns the record that an edit makes of another; nil if nothing changes.
+// revise returns the record that an edit makes from another; nil if nothing changes.
 func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*stored, error) {
 	switch {
 	case ed.version >= 0 && uint64(ed.version) != old.present():
@@ -198,7 +198,7 @@ func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*sto
 	case !isPolicy(ed.name):
 		return next, nil
 	}
-	// If the old text cannot be read, it counts as none. Counters continue if they count in
+	// An old text that cannot be read counts as none. Counters continue if they count in
 	// the same way.
 	was, err := old.parsed(ed.name)
 	if err != nil {
@@ -239,9 +239,9 @@ func (st *stored) present() uint64 {
 	return st.Version
 }
 
-// replaced reads the record that a change replaces. Of a record that this node cannot read
-// it takes what it can, or nobody could ever replace it. revision is the number of the
-// change, which is above every version.
+// replaced reads the record that a change replaces. If this node cannot read the record,
+// it takes what it can: otherwise nobody could ever replace it. revision is the number of
+// the change, which is above every version.
 func (e *Editor) replaced(name string, value []byte, revision uint64) stored {
 	st, err := decodeStored(value)
 	if err == nil {

@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Commands returns the commands of the room.
+// Commands returns the commands of this package.
 func (e *Editor) Commands() []command.Spec {
 	return slices.Concat(policyCommands(e), overrideCommands(e))
 }

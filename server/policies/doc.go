@@ -1,8 +1,8 @@
-// Package policies holds the policies of a node. A Book follows the committed records, and
+// Package policies has the policies of a node. A Book follows the committed records, and
 // an Editor changes them (RL.POLICY, RL.OVERRIDE).
 //
-// The rule: a check never sees policies older than those that were committed when it
-// arrived. While nothing changes, the rule costs a check two loads of a word.
+// The rule: a check never sees policies older than those committed when it arrived. While
+// nothing changes, the rule costs a check two loads of a word.
 //
 // # The way of a change
 //
@@ -10,13 +10,12 @@
 //     refuses a change that does not fit. The set is staged (staged.go).
 //  2. Put. The records are put if no other change has been put since the set was tried.
 //     Otherwise the editor waits for that change and begins again.
-//  3. Hear. When the records are committed, the engine hands them to the book, on every
-//     node. The book queues them and marks that in waits (queue.go). It does not wait here,
-//     because the engine must not.
-//  4. Take over. A goroutine that holds the lock making takes the queue, makes the next
-//     view, and publishes it with one store (next.go). If the queue is the staged change,
-//     the view is ready. Step 3 starts such a goroutine. A reader that must not wait for
-//     it does the work itself.
+//  3. Hear. When the records are committed, the engine passes them to the book, on every
+//     node. The book queues them and records that in waits (queue.go). It must not wait here.
+//  4. Take over. A goroutine locks making, takes the queue, makes the next view, and
+//     publishes it with one store (next.go). If the queue is the staged change, the view is
+//     ready. Step 3 starts such a goroutine. A reader that needs the view sooner does the
+//     work itself.
 //  5. Give back. The engine gets back the limits that only the last view had. Checks that
 //     have loaded that view finish with it (engine.Ready).
 //
@@ -41,13 +40,13 @@
 //  2. A bit is cleared only after a view with its changes is published. Changes that are
 //     queued meanwhile keep their bits.
 //  3. So a reader that finds no bit loads a view with everything. A reader that finds a bit
-//     takes making, so the view that was being made is published by then; it takes over
-//     the rest of the queue.
+//     locks making. By then, the view that was being made is published, and the reader takes
+//     over the rest of the queue.
 //
 // # Bounds
 //
-// The queue has newsMost bytes. When it is full, a change goes straight to the records,
-// and the next view is made from all records. That takes longer, but no memory. Overrides
-// that no check asks for are taken over ten times a second (followPause), since each time
-// makes their policy anew.
+// The queue has at most newsMost bytes. If it is full, a change goes directly to the
+// records, and the next view is made from all records. That takes longer, but no memory.
+// Taking over an override remakes its policy. So overrides that no check asks for are
+// taken over only ten times per second (followPause).
 package policies

@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// rehearse replies what a change would do, a text a line. If it may survey the table, it
-// adds which counters would deny a call.
+// rehearse replies what a change would do, one text per line. If it may survey the table,
+// it adds which counters would deny a call.
 func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys bool) error {
 	now := e.book.current()
 	base, before := now.set, now.revision
@@ -61,7 +61,7 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 	return nil
 }
 
-// warnings returns the parts of a text that have no effect, a text a line.
+// warnings returns the parts of a text that have no effect, one text per line.
 func warnings(rec, shared *policy.Record) (lines []string) {
 	if rec == nil {
 		return nil

@@ -19,11 +19,12 @@ import (
 type Editor struct {
 	book  *Book
 	audit *slog.Logger // see server.Config
-	// reading bounds the texts, in bytes, that are being read and changed at a time.
+	// reading bounds the bytes of the texts that are being read and changed at the same
+	// time.
 	reading *semaphore.Weighted
 }
 
-// NewEditor returns the editor of a book. Changes leave a line in audit.
+// NewEditor returns the editor of a book. It logs changes to audit.
 func NewEditor(book *Book, audit *slog.Logger) *Editor {
 	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile)}
 }
@@ -111,9 +112,9 @@ func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
 	}
 }
 
-// admit lets a text of size bytes be read until end is called. Long texts that are read at
-// a time have grammar.MaxFile bytes together, since reading takes ten times their size.
-// Others wait for these, unless waits is false.
+// admit lets a text of size bytes be read until end is called. Long texts that are read
+// at the same time have at most grammar.MaxFile bytes together, since reading takes ten
+// times their size. Others wait, unless waits is false.
 func (e *Editor) admit(size int, waits bool) (end func(), err error) {
 	if size <= grammar.MaxText {
 		return func() {}, nil
@@ -130,5 +131,5 @@ func (e *Editor) admit(size int, waits bool) (end func(), err error) {
 	return func() { e.reading.Release(n) }, nil
 }
 
-// oneLine removes the line breaks that a simple error cannot have.
+// oneLine removes line breaks, which a simple error cannot have.
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }

@@ -17,29 +17,29 @@ import (
 
 // # Files of nodes
 //
-// A node may have a file of policies. It offers the file to the cluster when it starts and
-// whenever the file has changed. The file is loaded if its text is new to the cluster, or
-// is not what this node loaded last. So a restart changes nothing, not even with an old
-// file during a rollout; but an old text that is put back on purpose is loaded. Policies
-// that the file no longer has are deleted.
+// A node may have a file of policies. It offers the file to the cluster when it starts
+// and whenever the file has changed. The file is loaded if its text is new to the
+// cluster, or differs from what this node offered last. So a restart changes nothing, not
+// even with an old file during a rollout; but an old text that is put back on purpose is
+// loaded. Policies that the file no longer has are deleted.
 
 // fileRecord is the name of the record of all offers.
 const fileRecord = internalPrefix + "file"
 
-// Bounds of fileState. Older texts and nodes are forgotten.
+// Bounds of fileState. The oldest texts and nodes are forgotten.
 const (
 	keptTexts = 256
 	keptNodes = 256
 )
 
-// fileState says which file is in force and what nodes have offered. A text is known by its
-// SHA-256.
+// fileState says which file is in force and what nodes have offered. A text is identified
+// by its SHA-256.
 type fileState struct {
 	Format int    `json:"format"`
 	Text   string `json:"text"` // in force
 	Path   string `json:"path"`
-	Node   string `json:"node"` // that loaded it
-	// Nodes holds the last offer of each node, Texts all texts that the cluster has seen.
+	Node   string `json:"node"` // the node that loaded it
+	// Nodes has the last offer of each node, Texts all texts that the cluster has seen.
 	// The latest are at the end.
 	Nodes []fileNode `json:"nodes"`
 	Texts []string   `json:"texts"`
@@ -75,8 +75,8 @@ func (st *fileState) encode() []byte {
 	return b
 }
 
-// offer takes a node's text. loads reports that the text is to be in force, noted that the
-// record changes.
+// offer takes a node's text. loads is set if the text must be loaded, noted if the record
+// changes.
 func (st *fileState) offer(node, path, text string) (loads, noted bool) {
 	i := slices.IndexFunc(st.Nodes, func(n fileNode) bool { return n.ID == node })
 	known := slices.Contains(st.Texts, text)
@@ -105,7 +105,7 @@ func (st *fileState) offer(node, path, text string) (loads, noted bool) {
 	return loads, true
 }
 
-// ofFile is a change's part about a node's file.
+// ofFile is the part of a change that concerns a node's file.
 type ofFile struct {
 	node, path, hash string
 	records          []*policy.Record
@@ -114,8 +114,8 @@ type ofFile struct {
 	loads bool
 }
 
-// offered makes the edits of a change that loads a file, from the offers before it. note is
-// the new record of all offers, nil if it stays as it is.
+// offered makes the edits of a change that loads a file, from the earlier offers. note is
+// the new record of all offers, nil if it does not change.
 func (e *Editor) offered(c *change) (note []byte) {
 	f, err := c.from, error(nil)
 	if f.state, err = decodeFileState(e.book.engine.PolicyRecord(fileRecord)); err != nil {
@@ -152,7 +152,7 @@ func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 	return edits
 }
 
-// errOfFile is returned for a change of a policy that a node's file has.
+// errOfFile is returned for a change of a policy that is in a node's file.
 var errOfFile = errors.New("ERR the policy is in a node's policy file: change it there, or remove it from the file")
 
 // loadFile is RL.POLICY FILE. It replies whether the file was loaded, which file is in

@@ -27,7 +27,7 @@ func (b *Book) catchUp() {
 	b.view.Store(next)
 	b.tallies.Replace(swaps)
 	for _, s := range swaps {
-		if s.Was != nil { // checks that have loaded it finish with it: see engine.Ready
+		if s.Was != nil { // checks that have loaded it still use it: see engine.Ready
 			b.release(s.Was, s.Is)
 		}
 	}
@@ -35,7 +35,8 @@ func (b *Book) catchUp() {
 	b.done()
 }
 
-// next returns the view that a batch makes of another, and the policies that it swaps.
+// next returns the view that a batch makes from another, and the policies that it
+// replaces.
 func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
 	x := maker{Book: b, view: view{set: old.set, revision: old.revision, broken: maps.Clone(old.broken)}}
 	if bt.anew {
@@ -84,8 +85,8 @@ type maker struct {
 }
 
 // bookEdit is the effect of a record on the set. The record is a policy or something that
-// policies have in common (nil if deleted), or an override (gone if deleted). Or it is the
-// key for secrets, which policies of the same batch need.
+// policies share (nil if deleted), or an override (gone if deleted), or the key for
+// secrets, which policies of the same batch need.
 type bookEdit struct {
 	name     string
 	key      []byte // the cluster's, for secrets
@@ -107,7 +108,7 @@ func (e *bookEdit) rank() int {
 	return 0
 }
 
-// policy returns the name of the policy that the edit changes. shared reports that it may
+// policy returns the name of the policy that the edit changes. shared is set if it may
 // change all.
 func (e *bookEdit) policy() (name string, shared bool) {
 	if e.override != nil {
@@ -168,7 +169,7 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 		if e.meta = st.meta(); err == nil && !st.Gone {
 			e.record, err = grammar.ParseRecord(r.Name, r.Name, []byte(st.Text))
 		}
-		if err != nil { // the version before must not stay in force
+		if err != nil { // the earlier version must not stay in force
 			x.breaks(r.Name, err)
 		}
 	}
@@ -176,8 +177,8 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 }
 
 // overrideNamed returns the override in force whose record has the name, or nil. It
-// searches all overrides of the policy. It is called only for records that this node cannot
-// read, and feature levels prevent those.
+// searches all overrides of the policy. It is needed only for records that this node
+// cannot read, which feature levels prevent.
 func (x *maker) overrideNamed(record string) *policy.Override {
 	name := strings.TrimPrefix(record, overridePrefix)
 	name = name[:max(0, strings.LastIndexByte(name, '/'))]
@@ -198,8 +199,8 @@ func (x *maker) breaks(name string, err error) {
 	x.log.Error("this node cannot read a policy: calls of it fail", "policy", name, "error", err)
 }
 
-// make returns the set that edits make of another. Committed edits were tried, so they fit.
-// If one should be impossible here all the same, the others are made without it.
+// make returns the set that edits make from another. Committed edits were tried, so they
+// fit. If one does not fit here, the others are made without it.
 func (x *maker) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	if len(edits) == 0 {
 		return base
@@ -220,7 +221,7 @@ func (x *maker) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	return next
 }
 
-// swapsOf returns the policies that edits have changed between two sets. With all it
+// swapsOf returns the policies that edits have changed between two sets. With all, it
 // compares every policy.
 func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.Swap) {
 	var names []string
@@ -242,9 +243,9 @@ func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.
 	return swaps
 }
 
-// ready readies new policies: the engine interns their limits, and they get their tallies.
-// It calls failed for a policy that the engine refuses. Numbers that are also in the policy
-// before are already interned and in use.
+// ready readies new policies: the engine interns their limits, and they get their
+// tallies. It calls failed for a policy that the engine refuses. Numbers that the earlier
+// policy shares are already interned.
 func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	for _, s := range swaps {
 		if s.Is == nil {
@@ -257,8 +258,8 @@ func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	b.tallies.Attach(swaps)
 }
 
-// intern has the engine intern the limits of a policy, except numbers that are also in
-// other, which may be nil.
+// intern makes the engine intern the limits of a policy, except for numbers that are also
+// in other, which may be nil.
 func (b *Book) intern(p, other *policy.Policy) (err error) {
 	for l, n := range notShared(p, other) {
 		r, wrong := b.engine.Ready(checks.EngineLimit(l, n))
@@ -271,7 +272,7 @@ func (b *Book) intern(p, other *policy.Policy) (err error) {
 	return err
 }
 
-// release gives back what intern has taken, except what other still uses.
+// release releases what intern has interned, except for what other still uses.
 func (b *Book) release(p, other *policy.Policy) {
 	for _, n := range notShared(p, other) {
 		if r, ok := n.Handle.(engine.Ready); ok {

@@ -40,7 +40,7 @@ var (
 // maxOverrides bounds those of a policy.
 const maxOverrides = 1_000_000
 
-// parseOverride reads the arguments after the name. sets reports that they include values.
+// parseOverride reads the arguments after the name. sets is set if they include values.
 func parseOverride(args [][]byte, sets bool) (a overrideArgs, err error) {
 	word := args[0]
 	args = args[1:]
@@ -164,8 +164,8 @@ func (e *Editor) setOverride(call *command.Call) {
 	call.W.OK()
 }
 
-// putOverride puts the record of an override; a nil value deletes it. It reports whether it
-// succeeded; if not, it has replied the error.
+// putOverride puts the record of an override; a nil value deletes it. It reports whether
+// it succeeded. If not, it has replied the error.
 func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byte) bool {
 	call.Sync = command.SyncCommit
 	name := overrideRecord(o)
@@ -183,7 +183,7 @@ func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byt
 	return true
 }
 
-// found returns the override that a command names, as it is stored.
+// found returns the stored override that a command names.
 func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err error) {
 	a, err := parseOverride(call.Args[3:], false)
 	if err != nil {
@@ -211,8 +211,8 @@ func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err erro
 	return stored, true, nil
 }
 
-// identity returns an override with the same identity as the named one, if the policy has
-// its limit or tier.
+// identity returns an override with the identity of the named one, if the policy has its
+// limit or tier.
 func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	if p == nil {
 		return o, errors.New(e.book.Missing(call.Args[2]))
@@ -241,8 +241,8 @@ func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs)
 	return o, err
 }
 
-// sleeping looks for an override that no longer fits its policy, by its attributes as they
-// are written. err is why its identity is unknown.
+// sleeping looks for an override that no longer fits its policy, by its attributes as
+// written. err says why its identity is unknown.
 func (e *Editor) sleeping(set *policy.Set, name string, a *overrideArgs, err error) (policy.Override, bool, error) {
 	for o := range set.Overrides(name) {
 		pairs := o.Pairs()

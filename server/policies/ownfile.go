@@ -3,7 +3,7 @@ package policies
 // ownFile is the file of this node.
 type ownFile struct{ path, hash string }
 
-// Own gives the book this node's file, so that it warns when another file takes its place.
+// Own tells the book this node's file, so that it warns when another file replaces it.
 func (b *Book) Own(path string, text []byte) { b.file.Store(&ownFile{path, hashOf(text)}) }
 
 // fileDiffers reports whether the policies in force come from another file than this
@@ -17,7 +17,7 @@ func (b *Book) fileDiffers() bool {
 	return err == nil && st.Text != own.hash
 }
 
-// warnOfFile warns when another node's file takes the place of this one's.
+// warnOfFile warns when another node's file replaces this node's.
 func (b *Book) warnOfFile(was, is []byte) {
 	own := b.file.Load()
 	before, err := decodeFileState(was)

@@ -9,15 +9,15 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// queue holds the committed records, and which of them are not in the view yet.
+// queue has the committed records, and those that are not in the view yet.
 type queue struct {
 	mu      sync.Mutex
 	records map[string][]byte // without news
 	news    []engine.PolicyRecord
 	bytes   int // of news, without those of anew
 	most    int // bound of bytes
-	// anew reports that only the records in news exist. folded reports that news were too
-	// many and are already among the records.
+	// anew is set if only the records in news exist. folded is set if news were too many
+	// and are already among the records.
 	anew, folded bool
 
 	// waits says what is queued, and taken what is being made into a view. Book.waits has
@@ -25,7 +25,7 @@ type queue struct {
 	waits, taken uint32
 	// staged is the set of a change that is about to be committed, nil for none.
 	staged *staged
-	// followed reports that a goroutine is bringing the view up to date.
+	// followed is set while a goroutine brings the view up to date.
 	followed bool
 }
 
@@ -40,14 +40,13 @@ const (
 const (
 	// newsMost bounds queue.bytes, in bytes of names and values.
 	newsMost = 32 << 20
-	// briefNews is how many bytes of news a loop may take over: a handful of policies.
+	// briefNews is how many bytes of news an event loop may take over: a few policies.
 	briefNews = 64 << 10
-	// followPause is how long overrides may wait to be taken over while no check asks for
-	// them.
+	// followPause is how long overrides may wait to be taken over if no check needs them.
 	followPause = 100 * time.Millisecond
 )
 
-// hear takes committed records. anew reports that no others exist.
+// hear takes committed records. anew says that no other records exist.
 func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -106,11 +105,11 @@ func (b *Book) follow() {
 	}
 }
 
-// heard is news of a record; was is its value before.
+// heard is news of a record. was is the record's earlier value.
 type heard struct {
 	engine.PolicyRecord
 	was []byte
-	// parts hold the text of a record that is in parts. over reports that a newer version
+	// parts are the parts of a text that is in parts. over is set if a newer version
 	// exists, so that parts may be gone.
 	parts [][]byte
 	over  bool
@@ -123,8 +122,8 @@ type batch struct {
 	staged *staged
 }
 
-// take returns everything that is queued, and moves it to the records. some is false if
-// nothing is queued.
+// take returns everything in the queue, and moves it to the records. some is false if the
+// queue is empty.
 func (b *Book) take() (bt batch, some bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -157,8 +156,7 @@ func (b *Book) done() {
 	b.waits.Store(b.queue.waits)
 }
 
-// keep moves news to the records and returns them. anew reports that no other records
-// exist.
+// keep moves news to the records and returns them. anew is set if no other records exist.
 func (q *queue) keep() (news []heard, anew bool) {
 	if anew = q.anew; anew {
 		clear(q.records)

@@ -16,8 +16,8 @@ import (
 )
 
 // Records of policies. The record of a policy, of attributes, of a list or of routes has
-// its name. Names that begin with internalPrefix, which no policy's does, are defined here:
-// earlier versions, parts of long texts, the revision and overrides.
+// its name. Names that begin with internalPrefix, as no policy's name does, are defined
+// here: earlier versions, parts of long texts, the revision and overrides.
 const (
 	internalPrefix = "~"
 	revisionRecord = internalPrefix + "revision"
@@ -32,9 +32,9 @@ const (
 	// keptBytes bounds the earlier versions of a name whose texts are in parts, in bytes.
 	// The latest of them always fits.
 	keptBytes = grammar.MaxFile
-	// storedFormat is the version of the encoding. A node refuses a format that it does not
-	// know. A newer one is written only from a feature level on (cluster/features.go), or
-	// which policies work would depend on which node leads.
+	// storedFormat is the version of the encoding. A node refuses an unknown format. A
+	// newer format is written only from a feature level on (cluster/features.go).
+	// Otherwise it would depend on the leader which policies work.
 	storedFormat = 2
 	// partsFormat is the format of a record whose text is in parts.
 	partsFormat = 3
@@ -42,26 +42,26 @@ const (
 	partBytes = 64 << 10
 )
 
-// historyRecord names the record of an earlier version.
+// historyRecord returns the name of the record of an earlier version.
 func historyRecord(name string, version uint64) string {
 	return fmt.Sprintf("%s%s/%d", historyPrefix, name, version)
 }
 
-// partRecord names the record of a part of a version's text. The part stays when the
-// version becomes an earlier one, and is deleted with it.
+// partRecord returns the name of the record of one part of a version's text. The part
+// stays when the version becomes an earlier one, and is deleted with it.
 func partRecord(name string, version uint64, part int) string {
 	return fmt.Sprintf("%s%s/%d/%d", partPrefix, name, version, part)
 }
 
-// overrideRecord names the record of an override by 128 bits of a hash, since its identity
-// may be longer than a name.
+// overrideRecord returns the name of the record of an override. It has 128 bits of a
+// hash, since the override's identity may be longer than a name.
 func overrideRecord(o *policy.Override) string {
 	sum := sha256.Sum256([]byte(o.ID()))
 	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
 }
 
-// isPolicy reports whether a record is a policy, not routes or something that policies have
-// in common.
+// isPolicy reports whether a record is a policy, not routes or something that policies
+// share.
 func isPolicy(name string) bool { return policy.KindOf(name) == policy.PolicyRecord }
 
 // stored is the record of a version of a policy, or of its deletion.
@@ -69,16 +69,17 @@ type stored struct {
 	Format   int                          `json:"format"`
 	Version  uint64                       `json:"version"`
 	Revision uint64                       `json:"revision"` // of all changes
-	At       int64                        `json:"at"`       // engine time, Unix ms
+	At       int64                        `json:"at"`       // engine time in Unix ms
 	Author   string                       `json:"author,omitempty"`
-	File     string                       `json:"file,omitempty"` // that it was loaded from
+	File     string                       `json:"file,omitempty"` // from which it was loaded
 	Gone     bool                         `json:"gone,omitempty"` // deleted: its counters may continue
 	Epochs   map[string]policy.LimitEpoch `json:"epochs,omitempty"`
-	// Parts is how many records hold the text, if it is too long for this one.
+	// Parts is the number of records with parts of the text, if it is too long for this
+	// one.
 	Parts int    `json:"parts,omitempty"`
 	Text  string `json:"text"`
 
-	// foreign reports that this node cannot read the record. The other fields are what it
+	// foreign is set if this node cannot read the record. The other fields are what it
 	// could read.
 	foreign bool
 }
@@ -108,8 +109,8 @@ func (st *stored) records(name string) []engine.PolicyRecord {
 // inParts begins the value of a record whose text is in parts.
 var inParts = fmt.Appendf(nil, `{"format":%d,`, partsFormat)
 
-// partsOf returns the parts of the text of a name's version, as many as exist. value is the
-// version's record. It is quick, however long the text is.
+// partsOf returns the existing parts of the text of a name's version. value is the
+// version's record. It is fast, however long the text is.
 func partsOf(name string, value []byte, get func(string) []byte) (parts [][]byte) {
 	if !bytes.HasPrefix(value, inParts) {
 		return nil
@@ -125,7 +126,7 @@ func partsOf(name string, value []byte, get func(string) []byte) (parts [][]byte
 	return parts
 }
 
-// join puts the text together from its parts, if it is in parts.
+// join joins the parts of a text that is in parts.
 func (st *stored) join(parts [][]byte) error {
 	if len(parts) != st.Parts {
 		return fmt.Errorf("%w: its text has %d parts, and %d of them are here", errStored, st.Parts, len(parts))
@@ -141,7 +142,7 @@ func (st *stored) join(parts [][]byte) error {
 	return nil
 }
 
-// forgotten returns the deletions of a name's old versions when old becomes an earlier
+// forgotten returns the deletions of a name's oldest versions when old becomes an earlier
 // version.
 func forgotten(get func(string) []byte, name string, old *stored) (puts []engine.PolicyRecord) {
 	forget := func(version uint64) {

@@ -12,8 +12,8 @@ import (
 )
 
 // reset is RL.POLICY RESET. For a caller it forgets the caller's own counters and
-// penalties, and replies how many there were. Without a caller it resets the whole policy
-// and replies the new version. Holds on forgotten counters end.
+// penalties, and replies how many had anything. Without a caller it resets the whole
+// policy and replies the new version. Holds on forgotten counters end.
 func (e *Editor) reset(call *command.Call) {
 	if len(call.Args) == 3 {
 		e.resetAll(call, string(call.Args[2]))
@@ -43,8 +43,8 @@ func (e *Editor) reset(call *command.Call) {
 	})
 }
 
-// callersKeys returns copies of the keys of a caller's own counters. Under a policy with
-// descriptors, pairs are the entries of a descriptor, and the key is its counter's.
+// callersKeys returns copies of the keys of a caller's own counters. If the policy has
+// descriptors, pairs are the entries of a descriptor, whose counter has the key.
 func callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
 	if p.Descriptors() != nil {
 		var matcher policy.Descriptor
@@ -99,7 +99,7 @@ func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n
 }
 
 // resetAll resets a policy: it makes a new version, under which all counters begin anew.
-// Holds made under earlier versions end.
+// Holds of earlier versions end.
 func (e *Editor) resetAll(call *command.Call, name string) {
 	now := call.Now // the worker outlasts the call
 	e.change(call, len(name), false, func() (*change, error) {

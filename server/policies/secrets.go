@@ -9,15 +9,15 @@ import (
 
 // # Secrets
 //
-// Policies know the value of a secret attribute only by its HMAC, and so do keys, overrides
-// and explanations. The key of the HMAC is a record beside the policies. The first change
-// that needs it makes it, and it is replicated with that change. It never changes, because
-// the names of counters follow from it.
+// Policies, keys, overrides and explanations have the value of a secret attribute only as
+// an HMAC. The key of the HMAC is a record beside the policies. The first change that
+// needs the key makes it, and replicates it. It never changes, because the names of
+// counters depend on it.
 
 // secretLength is the length of the key in bytes.
 const secretLength = 32
 
-// keyFor returns a new key if edits of base are the first that need one, else nil.
+// keyFor returns a new key if edits of base are the first that need one, otherwise nil.
 func keyFor(base *policy.Set, edits []bookEdit) []byte {
 	needs := func(e bookEdit) bool { return e.record != nil && e.record.HasSecrets() }
 	if base.HasSecret() || !slices.ContainsFunc(edits, needs) {
@@ -33,8 +33,8 @@ func (e *Editor) resetSecrets(args [][]byte, at []int) []int {
 	return e.book.Hide(args[2], args, 3, at)
 }
 
-// overrideSecrets is resetSecrets for RL.OVERRIDE SET; for GET and DEL if sets is false. If
-// the arguments are wrong, it hides all.
+// overrideSecrets is resetSecrets for RL.OVERRIDE SET, or for GET and DEL if sets is
+// false. If the arguments are wrong, it hides all.
 func (e *Editor) overrideSecrets(sets bool) func(args [][]byte, at []int) []int {
 	return func(args [][]byte, at []int) []int {
 		a, err := parseOverride(args[3:], sets)

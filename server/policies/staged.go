@@ -11,23 +11,25 @@ import (
 
 // # Staged sets
 //
-// Before a change is put, its editor makes the next set and interns the limits. Taking over
-// the committed change then only stores a pointer, and checks wait no longer than that.
+// Before a change is put, its editor makes the next set and interns the limits. To take
+// over the committed change then only takes storing a pointer, and checks need not wait
+// longer.
 
-// staged is a set that is about to be the next one.
+// staged is a set that is about to become the next one.
 type staged struct {
 	base, next *policy.Set
 	swaps      []checks.Swap
 	revision   []byte // the record of the change
 }
 
-// is reports whether a record is the revision of the change.
+// is reports whether a record is the revision of the staged change.
 func (st *staged) is(r *engine.PolicyRecord) bool {
 	return r.Name == revisionRecord && len(r.Value) > 0 && len(st.revision) > 0 && &r.Value[0] == &st.revision[0]
 }
 
-// fits reports whether news make the staged set of another: they are the change, and no
-// other change came with it. Changes come one at a time, but overrides may come with them.
+// fits reports whether news lead from old to the staged set: they are the staged change,
+// and no other change came with it. Changes come one at a time, but overrides may come
+// with them.
 func (st *staged) fits(old *policy.Set, news []heard) bool {
 	mine := false
 	for i := range news {

@@ -16,17 +16,17 @@ import (
 
 // # Surveys
 //
-// For a dry run, a survey counts which live counters would deny a call after the change. It
-// walks the table as SCAN does, a small batch under a shard's lock. It asks each counter of
-// a changed policy under its new limit, with a call that only looks.
+// For a dry run, a survey counts which live counters would deny a call after the change.
+// It walks the table as SCAN does, in small batches under a shard's lock. It asks each
+// counter of a changed policy under its new limit, with a call that only looks.
 //
-// A key shows whose counter it is, but not all attributes of a call. The numbers may depend
-// on a tier or on overrides that the key does not show. Then the survey takes the tier that
-// the counter was charged under last. If that is not clear either, the counter counts as
-// perhaps over.
+// A key shows whose counter it is, but not all attributes of a call. The numbers may
+// depend on a tier or on overrides that the key does not show. The survey then takes the
+// tier under which the counter was last charged. If that is not clear either, the counter
+// counts as perhaps over.
 
 const (
-	// surveyTime bounds the time of a survey: it is enough for some million keys.
+	// surveyTime bounds the time of a survey. It is enough for some million keys.
 	surveyTime = time.Second
 	// surveyBatch is how many keys a walk takes at a time.
 	surveyBatch = 256
@@ -41,7 +41,7 @@ type survey struct {
 	trees  map[string]*surveyedTree // the same for descriptors
 	order  []*surveyed              // the order of the texts
 	looked int                      // keys
-	whole  bool                     // the walk has reached its end
+	whole  bool                     // the walk has reached the end
 
 	// Scratch.
 	keys       [][]byte
@@ -74,8 +74,8 @@ func surveyOf(sess *engine.Session, st *staged, names []string) ([]string, error
 	return s.lines(), nil
 }
 
-// newSurvey returns a survey of policies that differ in two sets and are in both; nil if
-// there are none.
+// newSurvey returns a survey of policies that are in both sets and differ; nil if there
+// are none.
 func newSurvey(sess *engine.Session, base, next *policy.Set, names []string) *survey {
 	s := &survey{sess: sess, now: sess.Engine().Now(), limits: make(map[string]*surveyed), trees: make(map[string]*surveyedTree)}
 	for _, name := range names {
@@ -129,7 +129,7 @@ func (s *survey) run(more func() bool) error {
 	}
 }
 
-// limit returns the limit that a key's counter belongs to, or nil.
+// limit returns the limit to which a key's counter belongs, or nil.
 func (s *survey) limit(key []byte) *surveyed {
 	head, _, _ := bytes.Cut(key, []byte(";"))
 	if len(head) == 0 || head[0] != '@' {
@@ -138,7 +138,7 @@ func (s *survey) limit(key []byte) *surveyed {
 	return s.limits[string(head[1:])]
 }
 
-// ask counts the counter of a key.
+// ask asks and counts the counter of a key.
 func (s *survey) ask(key []byte) error {
 	if t := s.tree(key); t != nil {
 		return s.askRule(t, key)
@@ -177,8 +177,8 @@ func (s *survey) ask(key []byte) error {
 	return nil
 }
 
-// narrow reduces the tiers that a counter may have to those whose numbers it was charged
-// under last.
+// narrow reduces the possible tiers of a counter to those under whose numbers it was last
+// charged.
 func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 	x, there, err := s.sess.Explain(s.now, key)
 	if err != nil || !there {
@@ -206,8 +206,8 @@ func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 	return nil
 }
 
-// denies reports whether a call would be denied now under some numbers of a limit. The call
-// costs what the limit says, or one unit if the call sets the cost.
+// denies reports whether a call would be denied now under some numbers of a limit. The
+// call costs what the limit says, or one unit if the call sets the cost.
 func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, error) {
 	if n.Mode == policy.Off || n.Rate.Kind == policy.Unlimited {
 		return false, nil

@@ -27,8 +27,8 @@ func ParseInteger(b []byte) (int64, error) {
 	return n, nil
 }
 
-// ParsePeriod parses the length of a limit's period into ns: seconds (60, 0.5)
-// or a sum of numbers with units (500ms, 1h30m, 1d; ns us µs ms s m h d w).
+// ParsePeriod parses the length of a limit's period into ns: seconds (60, 0.5), or a sum
+// of numbers with units (500ms, 1h30m, 1d; ns us µs ms s m h d w).
 func ParsePeriod(b []byte) (int64, error) {
 	if n, ok := resp.ParseInt(b); ok {
 		if n < 1 || n > MaxSeconds {
@@ -94,8 +94,8 @@ func numberPrefix(s string) int {
 	return i
 }
 
-// parseDecimal parses an unsigned decimal number (12, 0.5) times unit, in integers. It cuts
-// off fractions of the result.
+// parseDecimal parses an unsigned decimal number (12, 0.5) times unit, in integers. It
+// drops fractions of the result.
 func parseDecimal(s string, unit int64) (int64, bool) {
 	whole, frac, _ := strings.Cut(s, ".")
 	if numberPrefix(s) != len(s) || whole == "" && frac == "" {

@@ -40,8 +40,8 @@ func ParseFailure(b []byte) (policy.Failure, error) {
 	return policy.FailServer, errFail
 }
 
-// SaysHeadless reports whether an argument may say how the call is answered without a
-// leader. It is called for every forwarded command, and rules out nearly all of them.
+// SaysHeadless reports whether an argument may say how to answer the call without a
+// leader. It runs for every forwarded command, and rules out nearly all of them.
 func SaysHeadless(args [][]byte) bool {
 	return slices.ContainsFunc(args, func(a []byte) bool {
 		switch len(a) {

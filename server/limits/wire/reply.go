@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// OpenFields opens a reply of n named values: a map in RESP3, in RESP2 an array of the
-// values alone.
+// OpenFields opens a reply of n named values: a map in RESP3, an array of the values in
+// RESP2.
 func OpenFields(w *resp.Writer, n int) {
 	if w.RESP3 {
 		w.Map(n)
@@ -16,8 +16,8 @@ func OpenFields(w *resp.Writer, n int) {
 	}
 }
 
-// OpenDecision opens the reply of a limit. In RESP3 it also says if the failure policy has
-// decided. CloseDecision ends the reply.
+// OpenDecision opens the reply of a limit. In RESP3 it also says whether the failure
+// policy has decided. CloseDecision ends the reply.
 func OpenDecision(call *command.Call, fields int) {
 	if call.Degraded && call.W.RESP3 {
 		fields++
@@ -47,8 +47,8 @@ func IntField(w *resp.Writer, name string, n int64) {
 // DecisionFields is the number of fields about one decision.
 const DecisionFields = 6
 
-// WriteDecision writes the fields of one decision, with the delay in ns in place of its
-// own. With ATMOST, allowed is the amount granted.
+// WriteDecision writes the fields of one decision. delay, in ns, replaces the decision's
+// own. With ATMOST, allowed is the granted amount.
 func WriteDecision(w *resp.Writer, d *algo.Decision, delay int64, atMost bool) {
 	allowed := command.Truth(d.OK)
 	if atMost {
