@@ -72,7 +72,7 @@ var Params = []Param{
 	},
 	{
 		Name: "grpc-listen", Section: network, Default: "",
-		Doc:   "Address of gRPC, for Envoy's rate limit filter; 7382 is its port. Empty: none. It speaks TLS when tls-cert or grpc-tls-cert is set.",
+		Doc:   "Address of gRPC, for Envoy's rate limit filter; its usual port is 7382. Empty: no gRPC. It speaks TLS when tls-cert or grpc-tls-cert is set.",
 		Value: func(c *Config) Value { return address{text{&c.GRPCListen}} },
 	},
 	{
@@ -177,7 +177,7 @@ var Params = []Param{
 	},
 	{
 		Name: "http-read-certs", Section: security, Default: "", Mutable: true, Alike: true,
-		Doc:   "Names in client certificates that allow checks over HTTP, besides http-read-token.",
+		Doc:   "Names in client certificates that allow what http-read-token allows.",
 		Value: func(c *Config) Value { return certNames{&c.HTTPReadCerts} },
 	},
 	{
@@ -192,7 +192,7 @@ var Params = []Param{
 	},
 	{
 		Name: "grpc-tls-cert", Section: security, Default: "",
-		Doc:   "PEM file with the certificate chain of the gRPC port. It replaces all of tls-* there, and is read again when it changes.",
+		Doc:   "PEM file with the certificate chain of the gRPC port. With it, no tls-* parameter applies to that port. It is read again when it changes.",
 		Value: func(c *Config) Value { return file{text{&c.GRPCTLSCert}} },
 	},
 	{
@@ -219,7 +219,7 @@ var Params = []Param{
 	},
 	{
 		Name: "grpc-read-certs", Section: security, Default: "", Mutable: true, Alike: true,
-		Doc:   "Names in client certificates that allow checks over gRPC, besides grpc-read-token.",
+		Doc:   "Names in client certificates that allow what grpc-read-token allows.",
 		Value: func(c *Config) Value { return certNames{&c.GRPCReadCerts} },
 	},
 	{
@@ -329,7 +329,7 @@ var Params = []Param{
 
 	{
 		Name: "data-dir", Section: cluster, Default: "",
-		Doc:   "Directory for the log and snapshots; with it the node keeps its limits over a restart. Empty: in memory.",
+		Doc:   "Directory for the log and snapshots; with it the node keeps its limits across restarts. Empty: everything is in memory only.",
 		Value: func(c *Config) Value { return directory{text{&c.DataDir}} },
 	},
 	{
@@ -349,7 +349,7 @@ var Params = []Param{
 	},
 	{
 		Name: "advertise", Section: cluster, Default: "",
-		Doc:   "Address at which clients reach this node, as other nodes give it to their clients; default listen.",
+		Doc:   "Address at which clients reach this node. Other nodes tell it to their clients. Empty: listen.",
 		Value: func(c *Config) Value { return address{text{&c.Advertise}} },
 	},
 	{
@@ -369,7 +369,7 @@ var Params = []Param{
 	},
 	{
 		Name: "durability", Section: cluster, Default: DurabilityAsync, Alike: true,
-		Doc: "Reply at once (async), or when a majority has the effect on disk (sync).",
+		Doc: "Reply at once (async), or after a majority has the effect on disk (sync).",
 		Value: func(c *Config) Value {
 			return enum{&c.Durability, []string{DurabilityAsync, DurabilitySync}}
 		},
@@ -395,7 +395,7 @@ var Params = []Param{
 	},
 	{
 		Name: "max-unacked", Section: cluster, Default: "0",
-		Doc:   "When the oldest effect that is not on a majority is this old, the failure policy answers; replies wait from half of it. 0 is the leader lease.",
+		Doc:   "If the oldest effect that is not on a majority is this old, the failure policy answers. From half of this age on, replies wait for their commit. 0 is the leader lease.",
 		Value: func(c *Config) Value { return duration{&c.MaxUnacked, time.Millisecond, 0, time.Minute} },
 	},
 	{
@@ -412,7 +412,7 @@ var Params = []Param{
 	},
 	{
 		Name: "raft-profile", Section: cluster, Default: RaftFast,
-		Doc: "Timeouts between nodes: fast elects a leader in about 1 s (lease 250 ms), slow, for distances and slow disks, in 2 s (500 ms).",
+		Doc: "Timeouts between nodes. fast elects a leader in about 1 s (lease 250 ms). slow takes 2 s (500 ms), for long distances and slow disks.",
 		Value: func(c *Config) Value {
 			return enum{&c.RaftProfile, []string{RaftFast, RaftSlow}}
 		},
@@ -441,7 +441,7 @@ var Params = []Param{
 	},
 	{
 		Name: "peer-secret-file", Section: cluster, Default: "",
-		Doc:   "File with the secret that nodes and headgate cluster share: 16 bytes to 1 KiB, readable by the owner only. A secret in a second line is accepted too. It is read again when it changes. Without it and peer-tls-cert: peer.secret in data-dir, which a node on its own makes.",
+		Doc:   "File with the secret that nodes and headgate cluster share: 16 bytes to 1 KiB, readable by the owner only. A secret in a second line is accepted too. It is read again when it changes. If this and peer-tls-cert are empty, the file is peer.secret in data-dir, which a single node creates.",
 		Value: func(c *Config) Value { return file{text{&c.PeerSecretFile}} },
 	},
 	{
@@ -456,7 +456,7 @@ var Params = []Param{
 	},
 	{
 		Name: "peer-tls-ca", Section: cluster, Default: "",
-		Doc:   "PEM file with the authorities that sign the nodes' certificates. Any certificate of theirs makes its holder a node.",
+		Doc:   "PEM file with the authorities that sign the nodes' certificates. Whoever has a certificate signed by them can act as a node.",
 		Value: func(c *Config) Value { return file{text{&c.PeerTLSCA}} },
 	},
 
@@ -467,12 +467,12 @@ var Params = []Param{
 	},
 	{
 		Name: "shutdown-delay", Section: operations, Default: "0", Mutable: true,
-		Doc:   "Time for which a node that stops still answers everything, while /readyz and health over gRPC report not ready. Make it longer than load balancers take to notice. shutdown-timeout begins after it.",
+		Doc:   "Time for which a stopping node still answers everything, while /readyz and gRPC health report not ready. Make it longer than load balancers take to notice. shutdown-timeout begins after it.",
 		Value: func(c *Config) Value { return duration{&c.ShutdownDelay, time.Second, 0, time.Hour} },
 	},
 	{
 		Name: "shutdown-timeout", Section: operations, Default: "5s", Mutable: true,
-		Doc:   "Time that a stop waits for what is in flight.",
+		Doc:   "Longest time that a stop waits for running commands.",
 		Value: func(c *Config) Value { return duration{&c.ShutdownTimeout, time.Second, 0, time.Hour} },
 	},
 	{
@@ -487,27 +487,27 @@ var Params = []Param{
 	},
 	{
 		Name: "decision-log", Section: operations, Default: "",
-		Doc:   "Where the decision log goes, with a line of JSON for each sampled call: stderr, stdout, or a file, which SIGHUP opens again. Empty: nowhere.",
+		Doc:   "Target of the decision log, which has a line of JSON for each sampled call: stderr, stdout, or a file, which SIGHUP opens again. Empty: no decision log.",
 		Value: func(c *Config) Value { return file{text{&c.DecisionLog}} },
 	},
 	{
 		Name: "decision-log-denied", Section: operations, Default: "100", Mutable: true,
-		Doc:   "Lines of decision-log a second for calls that are denied, are errors, or pass although a limit is exceeded; 0 is none.",
+		Doc:   "Lines per second in decision-log for calls that are denied, are errors, or pass although a limit is exceeded; 0 is none.",
 		Value: func(c *Config) Value { return integer{&c.DecisionLogDenied, 0, 1_000_000} },
 	},
 	{
 		Name: "decision-log-allowed", Section: operations, Default: "1000", Mutable: true,
-		Doc:   "One in how many of the calls that pass is in decision-log, chosen at random; 1 is all, 0 none.",
+		Doc:   "One in this many calls that pass is in decision-log, chosen at random; 1 is all, 0 is none.",
 		Value: func(c *Config) Value { return integer{&c.DecisionLogAllowed, 0, 1_000_000_000} },
 	},
 	{
 		Name: "decision-log-plain", Section: operations, Default: "method,host,route",
-		Doc:   "Attributes, and keys of descriptors, whose values decision-log shows; * is all, and the keys of limits. Other values are hashed, and secret ones are never shown.",
+		Doc:   "Attributes, and keys of descriptors, whose values decision-log shows. * shows all of them, and the keys of limits. Other values are hashed. Secret values are never shown.",
 		Value: func(c *Config) Value { return attributeNames{&c.DecisionLogPlain} },
 	},
 	{
 		Name: "decision-log-hash-key", Section: operations, Default: "", Secret: true,
-		Doc:   "Key of these hashes. With one key on all nodes a value has the same hash everywhere; without it, the hash changes with each start of a node.",
+		Doc:   "Key of the hashes in decision-log. With the same key on all nodes, a value has the same hash everywhere. Without a key, the hash changes with each start of a node.",
 		Value: func(c *Config) Value { return password{text{&c.DecisionLogHashKey}} },
 	},
 	{
