@@ -11,7 +11,9 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/redistest"
+	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
@@ -388,6 +390,29 @@ func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
 	c.do("PUBLISH a x", ":0\r\n")
 	require.Error(t, c.call("SSUBSCRIBE a").(error), "it was used before: it goes on")
 	c.do("PUBLISH a x", ":0\r\n")
+}
+
+// While leadership is being handed over, sharded channels stay at the leader that hands over.
+// A node that waits for the next leader, or was elected and does not lead yet, has none.
+func TestShardedChannelsDuringAHandover(t *testing.T) {
+	e := engine.New(engine.Config{})
+	replica := e.Replicate(ledger.New(ledger.Hooks{}))
+	f := newFakeCluster(partition.Handover)
+	f.topology = threeNodes("n2")
+	s, m := replicatedMachine(t, f, Config{Engine: e, Redirect: RedirectMoved})
+	m.feed("SSUBSCRIBE a\r\n")
+	require.Contains(t, m.take(), "-MOVED 15495 ")
+	require.True(t, m.gone)
+	f.set(func(f *fakeCluster) { f.topology = threeNodes("n1") })
+	elected := newMachine(s)
+	elected.feed("SSUBSCRIBE a\r\n")
+	require.Equal(t, "-"+errNoLeader+"\r\n", elected.take())
+	require.True(t, elected.gone)
+	replica.Lead(e.Now())
+	leaving := newMachine(s)
+	leaving.feed("SSUBSCRIBE a\r\n")
+	require.Contains(t, leaving.take(), "ssubscribe")
+	require.False(t, leaving.gone)
 }
 
 // A subscriber that falls behind is closed. Until then it costs no more than its output

@@ -73,11 +73,12 @@ func (tx *transaction) unforwardable() string {
 
 // referral returns the error of a command with keys inside MULTI if clients are sent to the
 // leader, else "". As in Redis Cluster they learn of it before EXEC. Sharded channels are
-// refused too: a publisher must find the node of the subscribers.
+// refused too: a publisher must find the node of the subscribers. They do not wait for a
+// handover at a node that may not become the leader: nobody would end the subscription.
 func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	sharded := len(cmd.Channels.Positions(args, nil)) > 0
 	if !sharded && (c.tx == nil || !cmd.HasKeys()) || c.relayed || !c.redirects() ||
-		c.lane.role == partition.Stalled || c.awaitsLeader() {
+		c.lane.role == partition.Stalled || c.awaitsLeader() && !(sharded && c.lane.part.Engine().Sealed()) {
 		return ""
 	}
 	addr, ok := c.srv.leaderAddr()
