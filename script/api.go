@@ -23,8 +23,8 @@ const (
 	LogWarning
 )
 
-// The bits of redis.set_repl: taken and without effect, since effects
-// replicate.
+// The bits of redis.set_repl. They are accepted and have no effect, since effects are
+// replicated.
 const (
 	replNone    = 0
 	replAOF     = 1
@@ -77,7 +77,7 @@ func versionNumber(version string) (n int) {
 	return n | part
 }
 
-// raise throws the error of a text: see failure.
+// raise raises an error with a text: see failure.
 func raise(t *lua.Thread, msg string) lua.Value {
 	t.Throw(failure(t, msg).Value())
 	return lua.Nil
@@ -118,7 +118,7 @@ func sha1hex(t *lua.Thread, args []lua.Value) lua.Value {
 	return t.String(hex.AppendEncode(nil, sum.Sum(nil)))
 }
 
-// digestPiece is how many bytes are charged, and then looked at, at a time.
+// digestPiece is how many bytes are charged, and then hashed, at a time.
 const digestPiece = 4096
 
 func log(t *lua.Thread, args []lua.Value) lua.Value {
@@ -235,12 +235,12 @@ func (r *Runner) command() (v lua.Value, failed bool) {
 	return v, reply[0] == '-'
 }
 
-// callSteps is what a command costs beside its arguments and its reply, in
+// callSteps is what a command costs in addition to its arguments and its reply, in
 // instructions of about 10 ns.
 const callSteps = 20
 
-// arguments makes r.args of args, views of strings and numbers, and returns
-// false if there is anything else.
+// arguments sets r.args to args, as views of strings and numbers. It returns false if
+// there is anything else.
 func (r *Runner) arguments(args []lua.Value) bool {
 	r.args, r.numbers = r.args[:0], r.numbers[:0]
 	for _, v := range args {

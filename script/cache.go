@@ -25,31 +25,30 @@ type Script struct {
 	// SHA is the SHA1 of Body in lower-case hex: its name.
 	SHA   string
 	Flags Flags
-	// Native is what runs in place of the text where it can, nil for a text that
-	// is not known.
+	// Native is what runs in place of a known text, if it can; nil for an unknown text.
 	Native *native.Script
 	// Runs counts its runs.
 	Runs Runs
 
 	proto *lua.Proto
 
-	// shelf is where the Cache has it, place where on it; guarded by Cache.mu.
+	// shelf is the script's shelf in the Cache, and place its place there; guarded by
+	// Cache.mu.
 	shelf *shelf
 	place *list.Element
-	// used reports that it has been found since its shelf looked.
+	// used is set if the script was found since its shelf last looked at it.
 	used atomic.Bool
-	// stored is the generation of the Store in which its text was there, or
+	// stored is the generation of the Store in which it last had the text, or
 	// neverStored.
 	stored atomic.Uint64
 }
 
 const neverStored = math.MaxUint64
 
-// scriptOverhead is the memory that a script takes besides its text and its
-// compiled form.
+// scriptOverhead is the memory of a script in addition to its text and its compiled form.
 const scriptOverhead = 1 << 10
 
-// Size is about what the script takes, in bytes: no less.
+// Size returns an upper estimate of the script's memory, in bytes.
 func (s *Script) Size() int { return len(s.Body) + s.proto.Size() + scriptOverhead }
 
 // Digest is the SHA1 of text in lower-case hex.
@@ -58,13 +57,13 @@ func Digest(text []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// digestLength is how long a Digest is.
+// digestLength is the length of a Digest.
 const digestLength = 2 * sha1.Size
 
-// Cache finds scripts by text and by SHA1. Scripts of EVAL and scripts of
-// SCRIPT LOAD have a shelf each, of 5000 scripts and 32 MiB, so that neither
-// drives out the other. On a full shelf the least recently used make room: no
-// client can shut others out, whatever it sends.
+// Cache finds scripts by text and by SHA1. Scripts of EVAL and scripts of SCRIPT LOAD
+// have a shelf each, of 5000 scripts and 32 MiB, so that neither displaces the other. On
+// a full shelf, the least recently used scripts make room. So no client can shut others
+// out.
 type Cache struct {
 	env   *Environment
 	store Store
@@ -75,25 +74,25 @@ type Cache struct {
 	bySHA  map[string]*Script
 	// evaluated came with EVAL, loaded with SCRIPT LOAD.
 	evaluated, loaded shelf
-	gone              RunTotals // of scripts that are not there any more
+	gone              RunTotals // of scripts no longer in the cache
 }
 
-// Store keeps the texts of scripts where they outlive the process: a cluster's
+// Store keeps the texts of scripts where they outlive the process, such as in a cluster's
 // replicated state.
 type Store interface {
-	// Kept reports whether texts are kept at all; if not, the Cache has all texts.
+	// Kept reports whether texts are kept at all. If not, the Cache has all texts.
 	Kept() bool
 	// Generation changes whenever a text may be gone.
 	Generation() uint64
-	// Holds reports whether there is the text of a SHA1 (lower-case hex).
+	// Holds reports whether the store has the text of a SHA1 (lower-case hex).
 	Holds(sha string) bool
 	// Text returns the text of a SHA1 (lower-case hex), and whether it came with
 	// SCRIPT LOAD.
 	Text(sha string) (body string, loaded, ok bool)
 }
 
-// NewCache returns an empty cache of scripts that run in env. Texts that it does
-// not know are asked of store.
+// NewCache returns an empty cache of scripts that run in env. It asks store for texts
+// that it does not know.
 func NewCache(env *Environment, store Store) *Cache {
 	native.Prepare()
 	return &Cache{env: env, store: store, byBody: make(map[string]*Script), bySHA: make(map[string]*Script)}
@@ -107,9 +106,8 @@ func (c *Cache) ByBody(body []byte) *Script {
 	return c.current(s)
 }
 
-// BySHA returns the script of a SHA1 in hex, in any case, or nil if there is
-// none. A text that only the Store knows is compiled, unless it is longer than
-// most bytes: then long is true.
+// BySHA returns the script of a SHA1 in hex, in any case, or nil. It compiles a text that
+// only the Store has. If that is longer than most bytes, it only sets long.
 func (c *Cache) BySHA(sha []byte, most int) (s *Script, long bool) {
 	var lower [digestLength]byte
 	if !lowerSHA(&lower, sha) {
@@ -132,7 +130,7 @@ func (c *Cache) BySHA(sha []byte, most int) (s *Script, long bool) {
 	return s, false
 }
 
-// Knows reports whether there is the script of a SHA1 in hex, in any case.
+// Knows reports whether a script with a SHA1 in hex, in any case, exists.
 func (c *Cache) Knows(sha []byte) bool {
 	var lower [digestLength]byte
 	if !lowerSHA(&lower, sha) {
@@ -158,8 +156,8 @@ func lowerSHA(lower *[digestLength]byte, sha []byte) bool {
 	return true
 }
 
-// current returns s if its text is in the Store, and nil if it is gone: another
-// node's SCRIPT FLUSH has reached this one.
+// current returns s if its text is in the Store. It returns nil if the text is gone:
+// another node has executed SCRIPT FLUSH.
 func (c *Cache) current(s *Script) *Script {
 	if s == nil {
 		return nil
@@ -176,14 +174,14 @@ func (c *Cache) current(s *Script) *Script {
 	return s
 }
 
-// Load compiles a text, unless it is there already, and adds it. keep is for
-// SCRIPT LOAD. dropped are the SHA1s of the scripts that have made room. Errors
-// are ErrTooLarge, or in Redis's words.
+// Load adds a text, and compiles it unless it is already compiled. keep is set for SCRIPT
+// LOAD. dropped are the SHA1s of the scripts that have made room. Errors are ErrTooLarge,
+// or have Redis's text.
 func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err error) {
 	return c.LoadPausing(body, keep, nil)
 }
 
-// LoadPausing is Load, which calls pause now and then while it compiles.
+// LoadPausing is Load that calls pause from time to time while it compiles.
 func (c *Cache) LoadPausing(body []byte, keep bool, pause func()) (s *Script, dropped []string, err error) {
 	c.mu.RLock()
 	s = c.byBody[string(body)]
@@ -194,8 +192,8 @@ func (c *Cache) LoadPausing(body []byte, keep bool, pause func()) (s *Script, dr
 		}
 	}
 	if !keep {
-		// Another node may have been given it by SCRIPT LOAD. The Store is asked
-		// without mu, which it may wait for.
+		// Another node may have got it with SCRIPT LOAD. Ask the Store without mu, since
+		// it may have to wait for mu.
 		_, keep, _ = c.store.Text(s.SHA)
 	}
 	s, dropped = c.add(s, keep)
@@ -222,10 +220,10 @@ func (c *Cache) compile(body string, pause func()) (*Script, error) {
 	return s, nil
 }
 
-// chunkName is what errors call a script.
+// chunkName is the name of a script in errors.
 const chunkName = "@user_script"
 
-// add puts s on its shelf, or returns the one that is there.
+// add puts s on its shelf, or returns the script that is already there.
 func (c *Cache) add(s *Script, keep bool) (_ *Script, dropped []string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -277,7 +275,7 @@ func (c *Cache) Flush() {
 	c.evaluated, c.loaded = shelf{}, shelf{}
 }
 
-// Len is how many scripts there are, and Bytes what they count for.
+// Len returns the number of scripts, and Bytes their memory.
 func (c *Cache) Len() int {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

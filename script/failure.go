@@ -12,9 +12,9 @@ func cText(s string) string {
 	return s
 }
 
-// failure makes the table of an error, whose field err is a code and a text.
-// msg is a text, which gets the code ERR, or begins with '-', a code and a
-// space. It ends at its first NUL.
+// failure returns the table of an error, whose field err is a code and a text. If msg
+// begins with '-', it has a code, a space and the text. Otherwise it is a text, and the
+// code is ERR. It ends at its first NUL.
 func failure(t *lua.Thread, msg string) *lua.Table {
 	code := "ERR"
 	msg = cText(msg)
@@ -32,8 +32,7 @@ func failure(t *lua.Thread, msg string) *lua.Table {
 	return e
 }
 
-// replied is failure for an error that a command has replied, or is refused
-// with.
+// replied is failure for the error reply of a command, or for the refusal of a command.
 func replied(t *lua.Thread, msg string) *lua.Table {
 	e := failure(t, msg)
 	e.SetText(t, "ignore_error_stats_update", lua.True)

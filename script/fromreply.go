@@ -9,10 +9,10 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// errReply is of a reply that no command of ours writes.
+// errReply is the error for a reply that no command of ours writes.
 var errReply = errors.New("malformed reply")
 
-// replyReader makes Lua values of a command's reply, as Redis does:
+// replyReader makes Lua values from a command's reply, as Redis does:
 //
 //	integer            number
 //	bulk string        string
@@ -30,10 +30,10 @@ type replyReader struct {
 	b []byte
 }
 
-// maxReplyDepth bounds how deep a command's reply is.
+// maxReplyDepth bounds the depth of a command's reply.
 const maxReplyDepth = 16
 
-// line takes a line off, without its end.
+// line removes a line and returns it without its end.
 func (r *replyReader) line() ([]byte, error) {
 	end := bytes.IndexByte(r.b, '\n')
 	if end < 2 {
@@ -44,7 +44,7 @@ func (r *replyReader) line() ([]byte, error) {
 	return line, nil
 }
 
-// text takes n bytes and their line end off.
+// text removes n bytes and their line end.
 func (r *replyReader) text(n int) ([]byte, error) {
 	if n < 0 || len(r.b) < n+2 {
 		return nil, errReply
@@ -54,7 +54,7 @@ func (r *replyReader) text(n int) ([]byte, error) {
 	return text, nil
 }
 
-// value takes a whole reply off.
+// value removes a whole reply.
 func (r *replyReader) value(depth int) (lua.Value, error) {
 	line, err := r.line()
 	if err != nil || depth > maxReplyDepth {
@@ -121,7 +121,7 @@ func (r *replyReader) array(n, depth int) (lua.Value, error) {
 	return list.Value(), nil
 }
 
-// keyed is a map, or a set: a map of members to true.
+// keyed returns a map, or a set: a map of members to true.
 func (r *replyReader) keyed(kind byte, n, depth int) (lua.Value, error) {
 	name := "set"
 	if kind == '%' {
@@ -158,7 +158,7 @@ func (r *replyReader) verbatim(n int) (lua.Value, error) {
 	return r.single("verbatim_string", v.Value()), nil
 }
 
-// single is a table of one field.
+// single returns a table with one field.
 func (r *replyReader) single(name string, v lua.Value) lua.Value {
 	t := r.t.NewTable(0, 1)
 	t.SetText(r.t, name, v)

@@ -8,27 +8,25 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// Caller runs what a script asks for.
+// Caller runs the commands that a script calls.
 type Caller interface {
-	// Call runs a command and returns its reply, in RESP3 if that is set, which is
-	// valid until the next call. The arguments are views, which must not be
-	// changed or kept. An error that is not a Refusal ends the script: Run returns
-	// it.
+	// Call runs a command and returns its reply, in RESP3 if resp3 is set. The reply is
+	// valid until the next call. The arguments are views, which must not be changed or
+	// kept. An error other than a Refusal ends the script: Run returns it.
 	Call(args [][]byte, resp3 bool) (reply []byte, err error)
-	// Known reports whether there is such a command.
+	// Known reports whether a command exists.
 	Known(args [][]byte) bool
-	// Log takes a line of redis.log.
+	// Log logs a line of redis.log.
 	Log(level int, line string)
 }
 
-// Refusal is the text of an error that redis.call raises for a command that is
-// not run, without or with its code: see failure.
+// Refusal is the text of an error that redis.call raises for a command that is not run,
+// with or without a code: see failure.
 type Refusal string
 
 func (r Refusal) Error() string { return string(r) }
 
-// Environment is what scripts find among their globals. All Runners may share
-// one.
+// Environment is what scripts find among their globals. All Runners may share one.
 type Environment struct {
 	lua        *lua.Environment
 	keys, argv lua.Variable
@@ -45,7 +43,7 @@ func NewEnvironment(version string) *Environment {
 	return e
 }
 
-// Runner runs scripts, one at a time, and is used again.
+// Runner runs scripts, one at a time. It can be reused.
 type Runner struct {
 	env    *Environment
 	thread *lua.Thread
@@ -53,7 +51,7 @@ type Runner struct {
 
 	resp3   bool     // redis.setresp(3)
 	args    [][]byte // of redis.call
-	numbers []byte   // those of args that are numbers
+	numbers []byte   // texts of args that are numbers
 }
 
 // NewRunner returns a Runner for scripts of env.
@@ -64,10 +62,9 @@ func NewRunner(env *Environment, caller Caller) *Runner {
 // Limits bound a run; see lua.Limits.
 type Limits = lua.Limits
 
-// Run runs a script with the keys and the other arguments of its call, and
-// writes its reply, possibly an error, to w. The reply has at most most bytes
-// beyond the content of w. An error is one of the Caller's, of the limits, or
-// ErrReplyTooLong: then w is as it was.
+// Run runs a script with the keys and the other arguments of its call. It writes the
+// reply, or an error, to w, at most most bytes. The returned error is one of the
+// Caller's, of the limits, or ErrReplyTooLong: then w is unchanged.
 func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limits, most int) error {
 	t := r.thread
 	t.Reset(limits)
@@ -92,14 +89,15 @@ func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limi
 	return err
 }
 
-// argsKept and numbersKept bound what a Runner keeps of the arguments of
-// redis.call for the next run.
+// argsKept and numbersKept bound what a Runner keeps of the arguments of redis.call
+// between runs.
 const (
 	argsKept    = 128
 	numbersKept = 4 << 10
 )
 
-// release drops everything that a run has made: a Runner may be idle for long.
+// release drops everything that a run has made, since a Runner may be idle for a long
+// time.
 func (r *Runner) release() {
 	r.thread.Release()
 	clear(r.args[:cap(r.args)])
@@ -114,8 +112,8 @@ func (r *Runner) release() {
 // ErrReplyTooLong is returned for a script whose reply is too long.
 var ErrReplyTooLong = errors.New("the reply of the script is longer than client-output-buffer-limit")
 
-// reply runs s and writes its result, up to most bytes in all. Making KEYS and
-// ARGV, and writing the result, may exceed the limits of the run too.
+// reply runs s and writes its result, up to most bytes in all. Making KEYS and ARGV and
+// writing the result also count for the limits of the run.
 func (r *Runner) reply(s *Script, keys, argv [][]byte, w *resp.Writer, most int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -138,7 +136,7 @@ func (r *Runner) reply(s *Script, keys, argv [][]byte, w *resp.Writer, most int)
 	return nil
 }
 
-// run sets KEYS and ARGV, for which there may be no memory, and runs s.
+// run sets KEYS and ARGV, for which memory may be missing, and runs s.
 func (r *Runner) run(s *Script, keys, argv [][]byte) ([]lua.Value, error) {
 	t := r.thread
 	t.SetGlobal(r.env.keys, listOf(t, keys))
@@ -146,7 +144,7 @@ func (r *Runner) run(s *Script, keys, argv [][]byte) ([]lua.Value, error) {
 	return t.Run(s.proto)
 }
 
-// listOf is a table of strings.
+// listOf returns a table of strings.
 func listOf(t *lua.Thread, args [][]byte) lua.Value {
 	l := t.NewTable(lua.ListSize(len(args)), 0)
 	for i, a := range args {
@@ -155,7 +153,7 @@ func listOf(t *lua.Thread, args [][]byte) lua.Value {
 	return l.Value()
 }
 
-// errorText is the reply for an error that a script did not catch.
+// errorText returns the reply for an error that a script did not catch.
 func errorText(s *Script, e *lua.Error) string {
 	msg := ""
 	if t := e.Value.Table(); t != nil {
@@ -172,7 +170,7 @@ func errorText(s *Script, e *lua.Error) string {
 
 // located adds to an error where it happened, in Redis's words.
 func located(msg string, s *Script, line int) string {
-	if line <= 0 { // a library function that a library function has called
+	if line <= 0 { // a library function called by a library function
 		return fmt.Sprintf("%s script: %s, on =[C]:-1.", msg, s.SHA)
 	}
 	return fmt.Sprintf("%s script: %s, on %s:%d.", msg, s.SHA, chunkName, line)

@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// Runs counts the runs of a script on this node, by additions to counters that
-// seldom another loop writes; one in Sampled is timed. Methods may be
-// called by any goroutine.
+// Runs counts the runs of a script on this node. Its counters are spread so that event
+// loops seldom write to the same one. One run in Sampled is timed. Methods may be called
+// by any goroutine.
 type Runs struct {
 	stripes [runStripes]runStripe
 	// The fields below are rarely used.
@@ -17,8 +17,7 @@ type Runs struct {
 	longest              atomic.Int64 // ns
 }
 
-// runStripes is how many sets of counters there are: enough that loops seldom
-// meet.
+// runStripes is the number of sets of counters: enough that event loops seldom share one.
 const runStripes = 4
 
 // runStripe fills a cache line.
@@ -28,7 +27,7 @@ type runStripe struct {
 	_                   [32]byte
 }
 
-// Sampled is of how many runs on a loop one is timed, the first to begin with: it
+// Sampled says how often a run on an event loop is timed: the first of so many. Timing
 // costs two readings of the clock.
 const Sampled = 64
 
@@ -39,9 +38,9 @@ func (s *runStripe) runs(native bool) *atomic.Uint64 {
 	return &s.interpreted
 }
 
-// Due reports whether the next run is to be timed, when uncounted ones have ended
-// since Count. stripe is the caller's own number, which spreads callers over
-// counters; native reports that no Lua runs.
+// Due reports whether to time the next run. uncounted runs have ended since Count. stripe
+// is the caller's own number, which spreads callers over counters. native is set if no
+// Lua runs.
 func (r *Runs) Due(stripe uint8, native bool, uncounted uint64) bool {
 	return (r.stripes[stripe%runStripes].runs(native).Load()+uncounted)%Sampled == 0
 }
@@ -61,18 +60,17 @@ func (r *Runs) Time(stripe uint8, took time.Duration) {
 	}
 }
 
-// Moved counts a run that took more than a loop has for it, and was run again
-// on a worker.
+// Moved counts a run that was too slow for an event loop, and was run again on a worker.
 func (r *Runs) Moved() { r.moved.Add(1) }
 
-// Failed counts a run whose reply is the script's own error; its writes stay.
+// Failed counts a run whose reply is the script's own error. Its writes stay.
 func (r *Runs) Failed() { r.failed.Add(1) }
 
-// Ended counts a run that was ended, at its bounds or by SCRIPT KILL, and has
-// changed nothing.
+// Ended counts a run that was ended at its limits or by SCRIPT KILL. It has changed
+// nothing.
 func (r *Runs) Ended() { r.ended.Add(1) }
 
-// RunTotals are the counts of one script, or of several.
+// RunTotals are the counts of one or more scripts.
 type RunTotals struct {
 	Native, Interpreted  uint64 // runs
 	Moved, Failed, Ended uint64 // of these
@@ -80,10 +78,10 @@ type RunTotals struct {
 	Took, Longest        time.Duration
 }
 
-// Runs is how many there were.
+// Runs returns the number of runs.
 func (t *RunTotals) Runs() uint64 { return t.Native + t.Interpreted }
 
-// Mean is the mean time of the timed runs; 0 if none was timed.
+// Mean returns the mean time of the timed runs, 0 if none was timed.
 func (t *RunTotals) Mean() time.Duration {
 	if t.Timed == 0 {
 		return 0
@@ -91,7 +89,7 @@ func (t *RunTotals) Mean() time.Duration {
 	return t.Took / time.Duration(t.Timed)
 }
 
-// Add adds the counts of others.
+// Add adds other counts.
 func (t *RunTotals) Add(o RunTotals) {
 	t.Native += o.Native
 	t.Interpreted += o.Interpreted
@@ -130,14 +128,14 @@ func (r *Runs) Reset() {
 	}
 }
 
-// Scripts returns those that are known, in no order.
+// Scripts returns the known scripts, in no order.
 func (c *Cache) Scripts() []*Script {
 	all, _ := c.counted()
 	return all
 }
 
-// counted returns the known scripts and the counts of former ones, as of one
-// moment: each script is in one of the two.
+// counted returns the known scripts and the counts of former ones, as of one moment. Each
+// script is in one of the two.
 func (c *Cache) counted() ([]*Script, RunTotals) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -148,8 +146,8 @@ func (c *Cache) counted() ([]*Script, RunTotals) {
 	return all, c.gone
 }
 
-// Runs returns the counts of all scripts together, those that have made room or
-// were flushed included.
+// Runs returns the counts of all scripts together, including those that have made room or
+// were flushed.
 func (c *Cache) Runs() RunTotals {
 	all, total := c.counted()
 	for _, s := range all {
@@ -169,14 +167,14 @@ func (c *Cache) ResetRuns() {
 }
 
 const (
-	// maxTitle is how long a title may be, in bytes.
+	// maxTitle is the length of a title, in bytes.
 	maxTitle = 60
-	// titleWithin is how much of a script is looked at for its title.
+	// titleWithin is how much of a script is searched for a title.
 	titleWithin = 4 << 10
 )
 
-// Title is how the script begins: its first line that says something, without
-// what cannot be shown.
+// Title returns the beginning of the script: its first line that is not empty or a
+// comment mark, with only printable characters.
 func (s *Script) Title() string {
 	for line := range strings.Lines(s.Body[:min(len(s.Body), titleWithin)]) {
 		line = strings.Join(strings.FieldsFunc(line, func(r rune) bool {

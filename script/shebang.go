@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// Flags are what a script says of itself in its first line, as
-// "#!lua flags=no-writes,allow-oom".
+// Flags are what a script declares in its first line, such as "#!lua
+// flags=no-writes,allow-oom".
 type Flags uint8
 
-// The flags of Redis 7. Declared is set for any script with such a line: one
-// without it says nothing, and each of its calls is looked at by itself.
+// The flags of Redis 7. Declared is set for any script with such a line. Without the
+// line, each command of the script is checked by itself.
 const (
 	NoWrites Flags = 1 << iota
 	AllowOOM
@@ -26,9 +26,9 @@ var flagNames = map[string]Flags{
 	"no-cluster": NoCluster, "allow-cross-slot-keys": AllowCrossSlotKeys,
 }
 
-// shebang reads the first line of a script, if it is one for flags. It returns
-// the rest to compile, with its line break, so that lines keep their numbers.
-// Errors are in Redis's words.
+// shebang reads the first line of a script, if it declares flags. It returns the rest to
+// compile, with its line break, so that lines keep their numbers. Errors have Redis's
+// text.
 func shebang(body string) (Flags, string, error) {
 	if !strings.HasPrefix(body, "#!") {
 		return 0, body, nil

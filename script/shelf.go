@@ -2,23 +2,23 @@ package script
 
 import "container/list"
 
-// Bounds of a shelf. Redis has none, and many clients make a script of each
-// value that they send.
+// Bounds of a shelf. Redis has none, and many clients make a new script for each value
+// that they send.
 const (
 	shelfScripts = 5000
 	shelfBytes   = 32 << 20
-	// shelfFree is how many places are made at once, with as large a part of the
-	// bytes. So the keeper of the texts hears of several at once.
+	// shelfFree is how many places are freed at once, with the same share of the bytes.
+	// So the Store hears of several at once.
 	shelfFree = 16
-	// shelfLooks is how many scripts in use are passed over to find an unused one.
+	// shelfLooks is how many used scripts are skipped to find an unused one.
 	shelfLooks = 64
 )
 
-// shelf has scripts that make room for each other: those go first that have not
-// been found for longest, about. It takes bounded time, and finding one costs no
-// more than a flag. The Cache's mu guards it.
+// shelf has scripts that make room for each other. Those that were last found longest ago
+// go first, approximately. That takes bounded time, and finding a script only sets a
+// flag. The Cache's mu guards it.
 type shelf struct {
-	scripts list.List // of *Script, the next to look at in front
+	scripts list.List // of *Script, the next candidate in front
 	bytes   int
 }
 
@@ -28,15 +28,15 @@ func (h *shelf) put(s *Script) {
 	h.bytes += s.Size()
 }
 
-// take takes a script off.
+// take removes a script.
 func (h *shelf) take(s *Script) {
 	h.scripts.Remove(s.place)
 	h.bytes -= s.Size()
 	s.shelf, s.place = nil, nil
 }
 
-// makeRoom takes off what has to go for a script of size bytes. One that is
-// larger than the shelf has it for itself.
+// makeRoom removes scripts to make room for one of size bytes. A script that is larger
+// than the shelf gets the whole shelf.
 func (h *shelf) makeRoom(size int) (gone []*Script) {
 	if h.scripts.Len() < shelfScripts && h.bytes+size <= shelfBytes {
 		return nil
@@ -49,8 +49,8 @@ func (h *shelf) makeRoom(size int) (gone []*Script) {
 	return gone
 }
 
-// unused returns the next script that has not been found since the last look at
-// it. If many have been, it returns one of those.
+// unused returns the next script that was not found since it was last looked at. If too
+// many were found, it returns one of these.
 func (h *shelf) unused() *Script {
 	for range shelfLooks {
 		e := h.scripts.Front()

@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// maxResultDepth bounds how deep a result's tables are, as Redis does.
+// maxResultDepth bounds the depth of a result's tables, as in Redis.
 const maxResultDepth = 7995
 
 // resultWriter writes a script's result as a reply, as Redis does:
@@ -24,24 +24,23 @@ const maxResultDepth = 7995
 //	  verbatim_string  verbatim string, of its fields format and string
 //	other table        array, up to the first nil
 //
-// Types that RESP2 lacks are written as the nearest one.
+// Types that RESP2 lacks are written as the nearest type.
 //
-// Writing is charged as running is: a small table may hold itself in many
-// places.
+// Writing is charged as running is, because a small table may contain itself many times.
 type resultWriter struct {
 	w *resp.Writer
 	t *lua.Thread
-	// booleans: the script has asked for RESP3.
+	// booleans is set if the script has asked for RESP3.
 	booleans bool
-	// most is how long w may become; then the rest is left out.
+	// most is how long w may become. Beyond that, the rest is left out.
 	most int
 	long bool // a text was left out, as it would have been too long
 }
 
-// full reports whether the reply is too long, or finds no room.
+// full reports whether the reply is too long, or its memory was refused.
 func (r *resultWriter) full() bool { return r.long || r.w.Len() > r.most || r.w.Refused }
 
-// fits reports whether a text of n bytes may follow.
+// fits reports whether there is room for a text of n bytes.
 func (r *resultWriter) fits(n int) bool {
 	r.t.Step(n >> 6)
 	r.long = r.long || r.w.Len()+n > r.most
@@ -160,7 +159,7 @@ func (r *resultWriter) bigNumber(digits string) {
 	r.w.B = append(r.w.B, '\r', '\n')
 }
 
-// oneLine puts spaces in place of line breaks.
+// oneLine replaces line breaks by spaces.
 func (r *resultWriter) oneLine(s string) string {
 	r.t.Step(len(s) / 8)
 	if !strings.ContainsAny(s, "\r\n") {
@@ -169,7 +168,7 @@ func (r *resultWriter) oneLine(s string) string {
 	return strings.NewReplacer("\r", " ", "\n", " ").Replace(s)
 }
 
-// threeLetters cuts or fills the name of a format.
+// threeLetters cuts or pads the name of a format.
 func threeLetters(format string) string {
 	if len(format) >= 3 {
 		return format[:3]

@@ -11,13 +11,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptCheck is how soon the acceptor sees that somebody else has closed its listener.
+// acceptCheck is how soon the acceptor notices that its listener was closed elsewhere.
 // Shutdown wakes it at once.
 const acceptCheck = time.Second
 
-// acceptRaw accepts connections of a TCP listener and hands their descriptors to the loops,
-// so that an accepted descriptor never enters the runtime's poller. The runtime lets nobody
-// else wait for its listeners, so a duplicate is polled.
+// acceptRaw accepts connections of a TCP listener and passes their descriptors to the
+// loops, so that they never enter the runtime's poller. It polls a duplicate of the
+// listener's descriptor, since the runtime lets no other code wait for its listeners.
 func (s *Server) acceptRaw(ln *net.TCPListener) error {
 	raw, err := ln.SyscallConn()
 	if err != nil {

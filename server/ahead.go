@@ -2,8 +2,8 @@ package server
 
 import "github.com/headgate-io/headgate/server/command"
 
-// lookahead is how many commands of a pipeline are parsed before the first of them runs. A
-// core can have about sixteen cache misses outstanding.
+// lookahead is how many commands of a pipeline are parsed before the first of them runs.
+// A core can have about sixteen outstanding cache misses.
 const lookahead = 16
 
 // ahead is the scratch of runAhead: where each parsed command ends.
@@ -12,14 +12,14 @@ type ahead struct {
 	keys [][]byte
 	// scripts are the keys of scripts.
 	scripts [][]byte
-	// derives reports that there are commands whose keys follow from their arguments.
-	// others reports that there are such commands or scripts.
+	// derives is set if there are commands whose keys follow from their arguments, others
+	// if there are such commands or scripts.
 	others, derives bool
 }
 
-// runAhead parses several commands of a pipeline, prefetches the states of all their keys,
-// and then runs them. So the cache misses of a large table overlap. It returns how many
-// bytes it ran. It returns 0 if that would gain nothing, or if the next input is no
+// runAhead parses several commands of a pipeline, prefetches the states of all their
+// keys, and then runs them. So the cache misses of a large table overlap. It returns how
+// many bytes it ran, or 0 if that would gain nothing, or the next input is not an
 // ordinary command.
 //
 // It runs only after authentication, which changes the limits of parsing.

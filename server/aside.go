@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/server/scripts"
 )
 
-// aside is a line for scripts. It has no client, and its lane takes the replies of the
+// aside is a line for scripts. It has no client. Its lane takes the replies of the
 // commands that scripts call.
 type aside struct{ *line }
 

@@ -8,11 +8,11 @@ import (
 
 // # Audit
 //
-// A command that changes more than counters leaves a line in Config.Audit, on the node that
-// carries it out: who, from where, and what. The Book writes the lines of policies and
-// overrides, with their versions, when they are committed. The lines of other guarded
-// commands are written here after they have run: FLUSHALL, CONFIG SET, CLIENT KILL. Secret
-// values are left out, as in MONITOR.
+// A command that changes more than counters is logged to Config.Audit on the node that
+// executes it: who, from where, and what. The Book logs changes of policies and
+// overrides, with their versions, when they are committed. Other guarded commands are
+// logged here after they have run: FLUSHALL, CONFIG SET, CLIENT KILL. Secret values are
+// left out, as in MONITOR.
 
 const (
 	// auditArgs and auditBytes bound the part of a command in a line.

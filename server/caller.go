@@ -18,10 +18,10 @@ import (
 //
 // # How it works
 //
-// A call borrows a line: a connection with a lane of its own, whose driver is the goroutine
-// that calls. Where a client would wait - for a commit, the leader, a worker, CLIENT PAUSE
-// - the goroutine waits for the posts that end the wait. Lines are made when they are
-// needed, at most maxLines, and kept until Shutdown.
+// A call borrows a line: a connection with a lane of its own, whose driver is the calling
+// goroutine. Where a client would wait - for a commit, the leader, a worker, CLIENT PAUSE
+// - the goroutine waits for the posts that end the wait. Lines are made when needed, at
+// most maxLines, and kept until Shutdown.
 //
 // All methods may be called by any goroutine.
 type Caller struct {
@@ -91,11 +91,11 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	return c.run(ctx, ln, args)
 }
 
-// Pipeline runs commands and appends their replies to dst, in RESP3 and in their order.
-// commands are as a client would send them, one after the other and complete. They run like
-// any pipeline: they reach the leader together, and their replies wait together. Pipeline
-// does not keep commands. Commands that act on their connection are answered as if they did
-// not exist. The decision log shows from, which may be nil.
+// Pipeline runs commands and appends their replies to dst, in RESP3 and in order.
+// commands are complete commands as a client would send them. They run like any pipeline:
+// they reach the leader together, and their replies wait together. Pipeline does not keep
+// commands. Commands that act on their connection are answered as unknown. The decision
+// log shows from, which may be nil.
 //
 // Its error is ErrBusy, ErrClosed, ErrCutOff or that of ctx, as for Do; dst is then
 // unchanged. On a node that leads, without waiting for commits, it allocates nothing if dst
@@ -144,8 +144,8 @@ func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, 
 	return resp.DecodeReply(ln.out)
 }
 
-// finish waits for the replies of a line. After an error nobody gets them, and the caller
-// no longer owns the line.
+// finish waits for the replies of a line. After an error the replies are dropped, and the
+// caller no longer owns the line.
 func (c *Caller) finish(ctx context.Context, ln *line) error {
 	switch err := ln.wait(ctx); {
 	case errors.Is(err, ErrCutOff): // the line ends with the server
@@ -184,7 +184,7 @@ func (c *Caller) borrow() (*line, error) {
 	return c.srv.newLine(), nil
 }
 
-// giveBack takes a line whose call is over.
+// giveBack returns a line whose call is over.
 func (c *Caller) giveBack(ln *line) {
 	ln.behalf, ln.origin = Client{}, decisions.Origin{}
 	for _, b := range []*[]byte{&ln.out, &ln.lane.w.B} {
@@ -288,8 +288,8 @@ func (ln *line) over() bool {
 
 var errInterrupted = errors.New("interrupted")
 
-// wait runs posts until the call is over. Its error is errInterrupted when ctx is done, and
-// ErrCutOff when the server waits no longer.
+// wait runs posts until the call is over. Its error is errInterrupted if ctx is done, and
+// ErrCutOff if the server stops waiting.
 func (ln *line) wait(ctx context.Context) error {
 	for !ln.over() {
 		select {

@@ -16,16 +16,16 @@ const (
 	// memoryStep is the change of a connection's memory that is worth an update of the
 	// total.
 	memoryStep = 4 << 10
-	// memoryPause is the least time between two looks for connections to close. Meanwhile
-	// those that were closed give back their memory.
+	// memoryPause is the least time between two searches for connections to close.
+	// Meanwhile closed connections release their memory.
 	memoryPause = 10 * time.Millisecond
 	// memoryLogInterval is the least time between two log lines.
 	memoryLogInterval = 10 * time.Second
 )
 
-// clientMemory is the account of clients' memory, and knows who holds it. Large memory is
+// clientMemory is the account of clients' memory, and of who uses it. Large memory is
 // reserved before it is allocated. The rest of a connection's memory is weighed when the
-// connection settles. Above Runtime.ClientMemory those who hold most lose it: a job is
+// connection settles. Above Runtime.ClientMemory those who use most lose it: a job is
 // ended, or a connection is closed. Clients with CLIENT NO-EVICT come last.
 type clientMemory struct {
 	*memory.Account
@@ -111,7 +111,7 @@ func (p *spending) handTo(c *conn) {
 	c.memory.Add(p.HandOver())
 }
 
-// end gives everything back.
+// end releases all memory of the job.
 func (p *spending) end() {
 	p.End()
 	p.in.mu.Lock()
@@ -185,8 +185,8 @@ func (m *clientMemory) run(s *Server) {
 	}
 }
 
-// holder is a connection or a job that holds memory, as relieve has found it. It changes
-// meanwhile.
+// holder is a connection or a job that uses memory, as relieve has found it. It may
+// change meanwhile.
 type holder struct {
 	c       *conn
 	job     *spending // nil for the connection itself
@@ -194,8 +194,8 @@ type holder struct {
 	weight  int64 // including messages that others hold too
 }
 
-// holders returns those who hold memory, in the order in which they lose it. ending is how
-// much is about to be given back already.
+// holders returns those who use memory, in the order in which they lose it. ending is how
+// much will soon be released anyway.
 func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 	for _, c := range s.clients.list() {
 		if weight := c.memory.Load() + c.inbox.size.Load(); weight >= memoryStep {
@@ -217,8 +217,8 @@ func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 	return all, ending
 }
 
-// relieve closes connections, or ends their jobs, until enough memory will be given back. n
-// is how many. freed is what they and earlier ones are about to give back.
+// relieve closes connections, or ends their jobs, until enough memory will be released. n
+// is their number. freed is what they and earlier ones will release.
 func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 	if m.Excess() == 0 {
 		return 0, 0

@@ -59,9 +59,9 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler
 	})
 }
 
-// yield is by how much the leader delays its answer that it leads. Some clients, such as
-// go-redis, ask all sentinels at once and stay with the first that answers. If that is the
-// leader, its crash takes both away, and the client asks a dead sentinel first, for two
+// yield is how long the leader delays its answer that it leads. Some clients, such as
+// go-redis, ask all sentinels at once and keep the one that answers first. If that is the
+// leader, its crash takes both away, and the client then asks a dead sentinel for two
 // seconds. yield must be longer than a loaded node takes to answer.
 const yield = 5 * time.Millisecond
 

@@ -8,11 +8,11 @@ import (
 
 // # Databases
 //
-// A connection works in one of the engine's databases, at first 0 (SELECT). The sessions of
-// its lane work in database 0. A connection in another database has modeDatabase, which
+// A connection works in one of the engine's databases, at first 0 (SELECT). The sessions
+// of its lane work in database 0. A connection in another database has modeDatabase. That
 // sends its commands through carefully, and execute switches the lane's session while a
-// command runs. So commands of database 0 read no number. Whatever outlasts its command has
-// its own number: a frame, a job's session, a watched key.
+// command runs. So commands in database 0 need not look. Whatever outlasts its command
+// stores its database: a frame, a job's session, a watched key.
 
 // use switches the portion's session to a database.
 func (p *portion) use(db uint8) {

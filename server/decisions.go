@@ -7,11 +7,11 @@ import (
 
 // # The decision log
 //
-// Commands about limits that clients of this node send are handed to Config.Decisions, with
-// their replies. That happens in carefully, so that without a decision log nothing is spent
-// on it. The node that forwards a command logs it.
+// Commands about limits that clients of this node send are passed to Config.Decisions,
+// with their replies. This happens in carefully, so it costs nothing without a decision
+// log. If a command is forwarded, the forwarding node logs it.
 
-// tellDecision hands over a command with its reply, if it is about limits.
+// tellDecision logs a command with its reply, if it is about limits.
 func (c *conn) tellDecision(cmd *command.Spec, args [][]byte, reply []byte) {
 	if cmd.Flags&command.Limit == 0 || c.relayed {
 		return

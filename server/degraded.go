@@ -12,14 +12,14 @@ import (
 
 // # Without a leader
 //
-// With on-failure open and local a node answers by itself commands that ask a limit, and
-// commands that count: INCR, EXPIRE and their like, transactions of these, and scripts that
-// call nothing else. Call.Limits decides limits, and is not the session then. With open a
-// multiple of each limit bounds that (engine.Backstop). Commands about counters run their
-// own handlers on a session of another engine, which has copies of the counters or nothing
-// (engine.Local, engine.Empty).
+// With on-failure open or local, a node answers some commands itself: those about limits,
+// and those that count, such as INCR and EXPIRE, with transactions and scripts of only
+// these. For limits, Call.Limits is then not the session but a limiter of the failure
+// policy; with open, a multiple of each limit bounds it (engine.Backstop). Commands about
+// counters run their handlers on a session of another engine, with copies of the counters
+// or without any (engine.Local, engine.Empty).
 
-// answerDegraded lets the failure policy answer, and reports whether it did. tx is the
+// answerDegraded lets the failure policy answer, and reports whether it has. tx is the
 // transaction of an EXEC.
 func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction, sent bool) bool {
 	c.watched.astray = len(c.watched.keys) > 0
@@ -63,8 +63,7 @@ func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction,
 	return true
 }
 
-// limits reports whether all commands of the transaction that are for the leader ask
-// limits.
+// limits reports whether all the transaction's commands for the leader are about limits.
 func (tx *transaction) limits() bool { return tx.only(command.Limit) }
 
 // counts reports whether all commands count, in one database.
@@ -77,7 +76,7 @@ func (tx *transaction) counts() bool {
 	return tx.only(command.Counter)
 }
 
-// only reports whether all commands that are for the leader have a flag.
+// only reports whether all commands for the leader have a flag.
 func (tx *transaction) only(flag command.Flag) bool {
 	for _, q := range tx.queue {
 		if q.cmd.Flags&command.Leader != 0 && q.cmd.Flags&flag == 0 {
@@ -126,7 +125,8 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	call.Outcome = command.Outcome{}
 }
 
-// Decides returns nil if a leader or a failure policy decides now, else why none does.
+// Decides returns nil if a leader or a failure policy decides now, otherwise the reason
+// why not.
 func (s *Server) Decides() error {
 	p := s.parts[0]
 	role := p.Role()
@@ -137,8 +137,8 @@ func (s *Server) Decides() error {
 	return nil
 }
 
-// headless returns how a command is answered without a leader: as the call says, else its
-// policy, else the node.
+// headless returns how a command is answered without a leader: as the call says,
+// otherwise its policy, otherwise the node.
 func (c *conn) headless(cmd *command.Spec, args [][]byte) (by partition.OnFailure, h command.Headless) {
 	if cmd.Headless != nil {
 		h = cmd.Headless(args)
@@ -192,7 +192,7 @@ func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) e
 }
 
 // countScript runs a script as a step about counters. It returns an error if the script
-// does more than that, or takes more than a loop has for it.
+// does more than that, or is too slow for an event loop.
 func (c *conn) countScript(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
 	c.lane.turnTo(cmd)
 	call := &c.lane.call

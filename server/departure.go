@@ -10,10 +10,10 @@ import (
 //
 // A node that stops closes its clients' connections. So does a node with redirect moved
 // that no longer leads. A client assumes that a command without a reply may have been
-// executed. So a connection departs: it continues until its client has all replies, takes
-// the input that has arrived meanwhile, and then closes. A command that the client sends at
-// that very moment is not executed, and the client cannot know that: the protocol has no
-// good-bye. Other nodes do know: see partition.TextClosing.
+// executed. So a connection departs: it stays until its client has all replies, takes the
+// input that has arrived meanwhile, and then closes. A command that the client sends at
+// that moment is not executed, and the client cannot know that, since the protocol has no
+// message for it. Other nodes do know: see partition.TextClosing.
 
 // ending is how a connection ends.
 type ending uint8
@@ -27,11 +27,11 @@ const (
 
 const (
 	// lastLook is how long a departing connection with goroutines waits for input that is
-	// on its way through the kernel.
+	// still in the kernel.
 	lastLook = 5 * time.Millisecond
-	// lastLooks is how often a departing connection of a loop finds input before it closes
-	// all the same. A client that waits for replies sends all that it may send in one or
-	// two writes.
+	// lastLooks is how often a departing connection of a loop may find input before it
+	// closes anyway. A client that waits for replies sends everything in one or two
+	// writes.
 	lastLooks = 16
 )
 

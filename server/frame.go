@@ -8,11 +8,11 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// frame is a run of the connection's commands on their way to the leader. It is built on
-// the connection's thread and sent when the batch ends (sendFrame). Then it belongs to the
-// partition until that posts it back, and takeFrame takes it. A connection has at most one,
-// and executes nothing meanwhile (stallLeader). A command that is not for the leader waits
-// behind the frame, so that replies keep the order of commands.
+// frame is a run of the connection's commands on their way to the leader. The
+// connection's thread builds it, and sends it when the batch ends (sendFrame). Then it
+// belongs to the partition, which posts it back to takeFrame. A connection has at most
+// one frame, and executes nothing meanwhile (stallLeader). A command that is not for the
+// leader waits for the frame, so that replies keep the order of commands.
 type frame struct {
 	partition.Frame
 	of      *conn
@@ -52,8 +52,8 @@ func (l *lane) frame() *frame {
 }
 
 // reuse keeps a frame for the next connection of the loop, if the leader has answered all
-// its commands: nobody has its arguments then. A stream has a lane of its own, and keeps
-// none, because idle connections hold no buffers.
+// its commands: its arguments are then unused. A stream keeps no frame, because idle
+// connections keep no buffers.
 func (c *conn) reuse(f *frame) {
 	if c.fd < 0 || len(c.lane.frames) >= spareFrames || f.Footprint() > frameKept || (c.mode|c.lane.mode)&modeTracking != 0 {
 		return
@@ -90,8 +90,8 @@ func (c *conn) needsLeader(cmd *command.Spec) bool {
 // isSlow reports whether a command may take, or wait, long.
 func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
-// joins reports whether a command may follow those of the connection's frame. An EXEC
-// travels alone, and so does a command whose reply alone is suppressed. Each frame goes to
+// joins reports whether a command may follow those in the connection's frame. An EXEC is
+// sent alone, and so is a command whose single reply is suppressed. Each frame goes to
 // one leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
@@ -99,8 +99,8 @@ func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 		!c.sendsAway(cmd)
 }
 
-// takes reports whether a command may be in the frame. No command may wait behind a slow
-// one. But fast ones may follow a script, which is rarely slow: if replies wait for
+// takes reports whether a command may be in the frame. No command may wait for a slow
+// one. But fast commands may follow a script, which is rarely slow: if replies wait for
 // commits, each frame takes a round.
 func (f *frame) takes(cmd *command.Spec) bool {
 	if f.scripts {

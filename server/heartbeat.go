@@ -6,16 +6,15 @@ import (
 )
 
 const (
-	// heartbeatInterval is how often it looks at the lanes.
+	// heartbeatInterval is how often heartbeat checks the lanes.
 	heartbeatInterval = 100 * time.Millisecond
 	// longJob is how long a job of the long kind may take before it counts as busy.
 	longJob = time.Minute
 )
 
 // heartbeat measures how long the driver threads have been in the same batch. They only
-// write lane.beat, which costs a batch a nanosecond. It ignores lines: with a thousand
-// calls at a time some are not scheduled for seconds, and only their own callers wait for
-// them.
+// write lane.beat, which costs a batch a nanosecond. It ignores lines: of a thousand
+// calls at a time, some do not run for seconds, and only their own callers wait for them.
 type heartbeat struct {
 	longest atomic.Int64 // ns, of the running batches
 	stop    chan struct{}

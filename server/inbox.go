@@ -12,11 +12,11 @@ import (
 // # Messages
 //
 // Messages of channels, lines of MONITOR and invalidations wait in a connection's inbox.
-// Any goroutine puts them there. The connection's thread writes them, deliverTurn bytes at
-// a time, and only while little output waits for the socket. So a subscriber that reads
-// slowly holds a view of each message, and there is one copy of it for all. The
-// connection's commands wait meanwhile. So a message that was put into the inbox before a
-// command began is written before its reply.
+// Any goroutine puts them there. The connection's thread writes them, deliverTurn bytes
+// at a time, and only while little output waits for the socket. So a slow subscriber has
+// only views of messages, of which there is one copy for all. The connection's commands
+// wait meanwhile. So a message that came before a command began is written before the
+// command's reply.
 
 const (
 	// deliverTurn is how many bytes of messages a connection writes before the others of
@@ -100,7 +100,7 @@ func (b *inbox) forget(m *pubsub.Message) {
 	m.Drop()
 }
 
-// close drops all messages, also future ones.
+// close drops all messages, including later ones.
 func (b *inbox) close() {
 	b.mu.Lock()
 	queue := b.queue
@@ -111,8 +111,8 @@ func (b *inbox) close() {
 	}
 }
 
-// frees returns how many bytes are freed if the inbox is closed, as well as those that the
-// same look has asked for before.
+// frees returns how many bytes closing the inbox would free, in addition to those counted
+// earlier in the same search.
 func (b *inbox) frees(look uint32) (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

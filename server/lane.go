@@ -12,8 +12,8 @@ import (
 )
 
 // lane is the part of the server that belongs to one driver thread. The connections of an
-// event loop, or a single connection with goroutines of its own, use it while a batch of
-// commands runs. Except for post it belongs to that thread.
+// event loop, or a single connection with its own goroutines, use it while a batch of
+// commands runs. Except for post, only that thread uses it.
 type lane struct {
 	srv      *Server
 	table    *command.Table // the server's, or the part that a node may send
@@ -65,7 +65,7 @@ type lane struct {
 	waiting atomic.Int64 // len(parked), for recheck and Stats
 
 	// wake makes the driver thread call runPosts soon. mu must be held, so that no call
-	// comes after close, when the descriptor that wakes the loop may have a new owner.
+	// comes after close: by then the descriptor that wakes the loop may have a new owner.
 	wake   func()
 	mu     sync.Mutex
 	posts  []post // guarded by mu
@@ -94,15 +94,15 @@ const (
 	outputKept = 1 << 20
 	// turnTime is how long a batch runs commands while others may wait for the thread.
 	turnTime = time.Millisecond
-	// A batch looks at the clock after each unitsOfLook units of work, some 100 µs. A unit
-	// is 100 ns: an entry, or command.BytesOfEntry bytes of a command or a reply. A command
-	// counts as unitsOfCommand, which is more than most take, and less than the slowest
-	// fast one takes.
+	// A batch reads the clock after each unitsOfLook units of work, some 100 µs. A unit
+	// is 100 ns: an entry, or command.BytesOfEntry bytes of a command or a reply. A
+	// command counts as unitsOfCommand, which is more than most take, and less than the
+	// slowest fast one.
 	unitsOfLook    = command.InlineEntries
 	unitsOfCommand = 8
 	unitTime       = 100 * time.Nanosecond
-	// unitsOfLight is the most work of light input: some 20 commands. After more the
-	// connection is heavy for heavyBatches: its input waits until the input of light
+	// unitsOfLight is the most work of light input: some 20 commands. A connection with
+	// more work is heavy for heavyBatches: its input waits until the input of light
 	// connections has run.
 	unitsOfLight = 200
 	heavyBatches = 8
@@ -170,7 +170,7 @@ func (l *lane) spend(d time.Duration) { l.left -= int(d / unitTime) }
 // work returns how many units of work the batch has done.
 func (l *lane) work() int { return l.done + unitsOfLook - l.left }
 
-// overdue looks at the clock, and reports whether the batch has taken turnTime.
+// overdue reads the clock, and reports whether the batch has taken turnTime.
 func (l *lane) overdue() bool {
 	l.done, l.left = l.work(), unitsOfLook
 	first := &l.portions[0]
@@ -289,9 +289,9 @@ func (l *lane) sawError(c *conn, cmd *command.Spec, reply []byte) {
 	}
 }
 
-// takeOutput returns what the connection being served has written since the last call. The
-// bytes are valid until it writes again. Their commands are counted by then, so that a
-// client that has its reply finds it in the metrics.
+// takeOutput returns what the connection being served has written since the last call.
+// The bytes are valid until it writes again. Their commands are already counted, so that
+// a client that has its reply finds it in the metrics.
 func (l *lane) takeOutput() []byte {
 	l.flushCount()
 	out := l.w.B
@@ -377,7 +377,7 @@ func (l *lane) unpark(c *conn) {
 	l.waiting.Store(int64(last))
 }
 
-// passOn passes completed tickets on to the parked connections.
+// passOn tells the parked connections which tickets are complete.
 func (l *lane) passOn() {
 	// A copy, since a connection that has all its replies leaves the list, and one that
 	// resumes may come back to it.

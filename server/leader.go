@@ -103,7 +103,7 @@ func (c *conn) jobReply(w *resp.Writer, ticket uint64) command.Commit {
 	return command.Commit{}
 }
 
-// batchPoll is how often awaitBatches looks: batches take microseconds.
+// batchPoll is how often awaitBatches checks. Batches take microseconds.
 const batchPoll = 200 * time.Microsecond
 
 // awaitBatches waits until the running batches have ended, and the jobs that they gave to
@@ -132,8 +132,8 @@ func (s *Server) awaitBatches(ctx context.Context) error {
 	})
 }
 
-// scriptGrace is how long a handover waits for slow scripts and transactions, which change
-// nothing before they end. After that they end with TRYAGAIN.
+// scriptGrace is how long a handover waits for slow scripts and transactions, which
+// change nothing before they end. After that they end with TRYAGAIN.
 const scriptGrace = 100 * time.Millisecond
 
 // overtaken replaces what a command has written since start after the engine was sealed

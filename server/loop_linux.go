@@ -14,8 +14,8 @@ import (
 )
 
 // loop drives plain TCP connections with epoll, on one goroutine. It is level triggered:
-// one read, one batch and one write for each readable connection in a round. It is a lane
-// and the sockets that it serves.
+// in each round, a readable connection gets one read, one batch and one write. A loop is
+// a lane and the sockets that it serves.
 //
 // Reads and writes on non-blocking sockets never wait, so they skip the scheduler's
 // bookkeeping around system calls (syscall.RawSyscall).
@@ -53,13 +53,13 @@ const (
 	// readSize bounds a read. A pipeline of 16 short commands is under 2 KiB; a larger
 	// buffer would only spill the cache.
 	readSize = 64 << 10
-	// writeSize bounds a write of waiting output: a client that reads meanwhile would take
-	// everything.
+	// writeSize bounds a write of waiting output. Otherwise a client that reads meanwhile
+	// would keep the loop busy.
 	writeSize = 256 << 10
 	// tickEvery is how often it checks timeouts, in ns.
 	tickEvery = int64(1e9)
-	// busyWait is how many ms a loop waits without giving up its processor. It is the least
-	// possible, and far longer than the pauses of a busy server.
+	// busyWait is how many ms a loop waits without giving up its processor. It is the
+	// least possible, and far longer than the pauses of a busy server.
 	busyWait = 1
 
 	// namedOften is how often epoll may name a socket that waits to be read. After that the
@@ -135,14 +135,15 @@ func (lp *loop) run() {
 	unix.Close(lp.epfd)
 }
 
-// wait returns the number of events, at once if there are any, else after at most a tick.
+// wait returns the number of events, at once if there are any, otherwise after at most a
+// tick.
 //
-// A busy loop waits for its next event for some microseconds at most. If it gave up its
-// processor each time, the runtime's monitor would wake to hand the processor on. That cost
-// 15 % of the processor time at one command a read. So the loop first waits a moment
-// without giving up its processor. The runtime's signal for a garbage collection ends that
-// wait, and other goroutines have another processor. Only then does it wait in the way that
-// gives up the processor.
+// A busy loop waits at most some microseconds for its next event. If it gave up its
+// processor each time, the runtime's monitor would wake to give the processor to another
+// goroutine. That cost 15 % of the processor time at one command per read. So the loop
+// first waits for a moment without giving up its processor. The runtime's signal for a
+// garbage collection ends that wait, and other goroutines have another processor. Only
+// then does the loop wait in the way that gives up the processor.
 func (lp *loop) wait() int {
 	most := int(tickEvery / 1e6)
 	if len(lp.lane.turns) > 0 {
@@ -167,10 +168,11 @@ func (lp *loop) wait() int {
 	return n
 }
 
-// wakeful reports whether a loop without events keeps its processor. It is the first loop,
-// while other nodes send commands. Goroutines serve those. If none of them runs for a
-// moment and all processors are idle, the runtime's monitor goes to sleep. Waking it for
-// each batch took a third of the processor time of a leader without clients of its own.
+// wakeful reports whether a loop without events keeps its processor. Only the first loop
+// does, while other nodes send commands, which goroutines serve. If none of these runs
+// for a moment and all processors are idle, the runtime's monitor goes to sleep. Waking
+// it for each batch took a third of the processor time of a leader without clients of its
+// own.
 func (lp *loop) wakeful() bool {
 	if !lp.first {
 		return false

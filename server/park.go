@@ -13,13 +13,13 @@ type segment struct {
 	since   uint64 // the earliest ticket whose failure concerns it; see leader.go
 	replies int
 	size    int // bytes in conn.parkedBytes
-	// lenient replies are sent whether or not their commit fails: they were parked for pace
-	// only, and async promises no more.
+	// lenient replies are sent even if their commit fails: they were parked only for
+	// pace, and async promises no more.
 	lenient bool
 	portion uint8 // of the lane, whose ticket it is
-	// until is when a lenient reply is sent although its commit is open, in engine time; 0
-	// means not before the node stalls. If the failure policy could answer, a reply must
-	// not wait for long.
+	// until is when a lenient reply is sent although its commit is open, in engine time;
+	// 0 means not before the node stalls. If the failure policy could answer, a reply
+	// must not wait long.
 	until int64
 }
 
@@ -120,7 +120,7 @@ func (c *conn) unpark() {
 // enough for an ordinary pipeline, and little for an idle connection.
 const segmentsKept = 4
 
-// recheck lets every lane look at the replies that it has parked.
+// recheck makes every lane check the replies that it has parked.
 func (s *Server) recheck() {
 	s.eachLane(func(l *lane) {
 		if l.waiting.Load() > 0 {

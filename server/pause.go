@@ -17,8 +17,8 @@ type pauses struct {
 	waiting map[*conn]struct{}
 }
 
-// pause stops commands for d, those that write or all. It does not shorten a pause that is
-// on.
+// pause stops commands for d: only those that write, or all. It does not shorten a
+// present pause.
 func (s *Server) pause(d time.Duration, writeOnly bool) {
 	p := &s.pauses
 	p.mu.Lock()
@@ -36,13 +36,12 @@ func (s *Server) pause(d time.Duration, writeOnly bool) {
 	s.setMode(modePaused, true)
 }
 
-// endPause ends the pause that was to last until then, unless it was extended at that very
-// moment.
+// endPause ends the pause that ends at until, unless it was extended at that moment.
 func (s *Server) endPause(until time.Time) {
 	s.endPauseIf(func(p *pauses) bool { return p.until.Equal(until) })
 }
 
-// unpause ends a pause, however long it was to last.
+// unpause ends a pause early.
 func (s *Server) unpause() {
 	s.endPauseIf(func(*pauses) bool { return true })
 }
@@ -81,8 +80,8 @@ func (p *pauses) count() int {
 	return len(p.waiting)
 }
 
-// mustPause reports whether cmd must wait now, and notes that c waits. CLIENT never waits,
-// so that UNPAUSE works, nor does HELP.
+// mustPause reports whether cmd must wait now, and notes that c waits. CLIENT and HELP
+// never wait, so that UNPAUSE works.
 func (c *conn) mustPause(cmd *command.Spec) bool {
 	if cmd.Flags&command.Unpaused != 0 {
 		return false

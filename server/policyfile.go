@@ -9,18 +9,18 @@ import (
 
 // PolicyFile is the result of offering a node's file of policies.
 type PolicyFile struct {
-	// Loaded reports that the offer has put the text into force. It has changed Changed
+	// Loaded is set if the offer has put the text into force. It has changed Changed
 	// policies, attributes and lists.
 	Loaded  bool
 	Changed int64
-	// InForce reports that the text is in force. Path and Node say which file is in force,
-	// and whose it is.
+	// InForce is set if the text is in force. Path and Node name the file in force, and
+	// its node.
 	InForce    bool
 	Path, Node string
 }
 
-// OfferPolicies offers the text of a node's file of policies to the cluster, which loads it
-// if it is new. From then on the server warns when another node's file takes its place.
+// OfferPolicies offers the text of a node's file of policies to the cluster, which loads
+// it if it is new. From then on, the server warns when another node's file replaces it.
 // After an error the offer failed or its outcome is unknown; it can be repeated.
 func (s *Server) OfferPolicies(ctx context.Context, node, path string, text []byte) (PolicyFile, error) {
 	reply, err := s.caller.Do(ctx, []byte("RL.POLICY"), []byte("FILE"), []byte(node), []byte(path), text)

@@ -125,13 +125,13 @@ func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint8, crossing b
 	return at, false
 }
 
-// binding is the portion that a transaction is bound to, once it is.
+// binding is the portion to which a transaction is bound, if it is.
 type binding struct {
 	at  uint8
 	set bool
 }
 
-// portionOf returns the number of the partition that has a slot.
+// portionOf returns the index of the partition of a slot.
 func (s *Server) portionOf(slot uint16) uint8 {
 	for i, p := range s.parts {
 		if p.Slots().Has(slot) {

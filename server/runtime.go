@@ -29,8 +29,8 @@ type Runtime struct {
 	SlowlogThreshold time.Duration
 	// SlowlogMaxLen is how many entries the slow log keeps; 0 turns it off.
 	SlowlogMaxLen int
-	// DecisionsDenied is how many lines a second denied calls get in Config.Decisions.
-	// DecisionsOneIn means that one in so many calls that pass gets one. 0 means none.
+	// DecisionsDenied is how many lines per second denied calls get in Config.Decisions.
+	// DecisionsOneIn: one in so many calls that pass gets a line. 0 means none.
 	DecisionsDenied, DecisionsOneIn int64
 	// ScriptTime is how long a script may compute; 0 is 5 s.
 	ScriptTime time.Duration

@@ -88,11 +88,11 @@ func (v *clusterView) quorum() int {
 // electing bounds an election: it takes one or two seconds, and again if it fails.
 const electing = 10 * time.Second
 
-// standIn makes this node the master while a new leader is being elected, or has no address
-// yet. This node answers, by its failure policy and then by forwarding, but the last leader
-// does not. Clients that read the topology now would dial a dead node until they read it
-// again. Without a majority, or if no election ends this (as on a removed node), the last
-// leader stays: clients may still reach it.
+// standIn makes this node the master while a new leader is being elected, or has no
+// address yet. This node answers, by its failure policy and then by forwarding, but the
+// last leader does not. Without standIn, clients that read the topology now would dial a
+// dead node until they read it again. Without a majority, or if no election ends this (as
+// on a removed node), the last leader stays: clients may still reach it.
 func (v *clusterView) standIn() {
 	if v.master == nil || v.self == nil || !v.self.Addressed() {
 		return

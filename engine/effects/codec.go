@@ -5,18 +5,18 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// codec describes how states of a kind travel, if not as a varint a word.
+// codec describes how states of a kind travel, unless each word is a varint.
 type codec struct {
 	// packed is the value's kind in engine/packed; 0 for a kind whose state is the same
 	// on all nodes.
 	packed packed.Kind
 
 	// encode appends a state of more than smallState words to an effect, in fewer bytes
-	// than a varint a word. decode reads such an encoding and appends the state to b.
-	// Nil: a varint a word.
+	// than varints. decode reads such an encoding and appends the state to b. Both are
+	// nil if each word is a varint.
 	encode func(b, state []byte) []byte
 	decode func(b []byte, words int, d *Decoder) []byte
-	// large marks a state that can be large and is not packed: deltas divide it into
+	// large is set if the state can be large and is not packed. Deltas divide it into
 	// pieces of evenPiece bytes.
 	large bool
 }

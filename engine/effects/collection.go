@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// Hashes, sets, sorted sets and lists. Their values have room and an index that are this
-// node's own: see engine/packed. Nodes send, keep and compare their wire form.
+// Hashes, sets, sorted sets and lists. Their values have room and an index that differ
+// between nodes: see engine/packed. Nodes send, store and compare their wire form.
 
 // Collection returns the value in a state of a packed kind.
 func Collection(state []byte) []byte { return state[:len(state)-int(state[len(state)-1])] }
@@ -28,8 +28,8 @@ func encodeCollection(b, state []byte) []byte {
 	return b
 }
 
-// decodeCollection reads the output of encodeCollection. The state is this node's; the
-// number of words is that of the writer's.
+// decodeCollection reads the output of encodeCollection. It returns this node's state;
+// words is the number of words on the writer.
 func decodeCollection(kind packed.Kind) func(b []byte, words int, d *Decoder) []byte {
 	return func(b []byte, _ int, d *Decoder) []byte {
 		wire := d.Bytes(d.UvarintMax(packed.MaxBytes))
@@ -42,7 +42,7 @@ func decodeCollection(kind packed.Kind) func(b []byte, words int, d *Decoder) []
 }
 
 // appendCollection appends the state of a value given in its wire form, which may be any
-// bytes. ok is false if they are not a value of the kind.
+// bytes. ok is false unless they are a value of the kind.
 func appendCollection(b []byte, kind packed.Kind, wire []byte) (state []byte, ok bool) {
 	at := len(b)
 	b, err := packed.FromWire(b, kind, wire)

@@ -7,13 +7,13 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Decoder reads a payload; after the first fault it returns zeros.
+// Decoder reads a payload. After the first fault it returns zeros.
 type Decoder struct {
 	B   []byte // what is left
 	Bad bool
 }
 
-// Fail makes it return zeros from here on.
+// Fail makes all further reads return zeros.
 func (d *Decoder) Fail() { d.B, d.Bad = nil, true }
 
 // Byte reads a byte.

@@ -18,12 +18,12 @@ const (
 	deltaShare = 3
 	// mostDelta bounds a delta: the longest state, and its length.
 	mostDelta = 8*shard.MaxWords/deltaShare + stepBytes
-	// BaseSize is how many bytes name the base of a delta: the first of its SHA-256.
-	// Clients choose states, and could make shorter names collide.
+	// BaseSize is the length of the name of a delta's base: the first bytes of its
+	// SHA-256. With shorter names, clients, who choose states, could make names collide.
 	BaseSize = 16
 )
 
-// Delta is a large state as the difference to the state before.
+// Delta is a large state, given as the difference to the state before.
 type Delta struct {
 	Base       []byte // the name of the state before
 	Difference []byte // of their wire forms
@@ -64,7 +64,7 @@ func appendBase(b []byte, a algo.Algorithm, wire []byte) []byte {
 	return append(b, h.Sum(sum[:0])[:BaseSize]...)
 }
 
-// Changer finds deltas. Its memory, some 10 MB for the largest states, is kept while
+// Changer finds deltas. It keeps its memory, some 10 MB for the largest states, while
 // every cut uses it.
 type Changer struct {
 	differ differ
@@ -81,7 +81,7 @@ func (c *Changer) Tidy() {
 }
 
 // Between returns the delta from one entry's state to another's, valid until the next
-// call. It is nil if no delta is much shorter than the state.
+// call. It returns nil if no delta is much shorter than the state.
 func (c *Changer) Between(limits Limits, was, im *shard.Image) *Delta {
 	a := limits.LimitOf(im.Meta).Algorithm
 	k := codecOf(a)
@@ -100,8 +100,8 @@ func (c *Changer) Between(limits Limits, was, im *shard.Image) *Delta {
 	return &c.delta
 }
 
-// Rebaser makes states of deltas. Its memory, some 6 MB for the largest states, is kept
-// while every batch uses it.
+// Rebaser makes states from deltas. It keeps its memory, some 6 MB for the largest
+// states, while every batch uses it.
 type Rebaser struct {
 	old, new, base, state []byte
 	used                  bool // since the last call of Tidy

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// The difference of a state to an older one says how to build its bytes from the older
-// bytes, from front to back:
+// The difference between a state and an older one says how to build its bytes from the
+// older bytes, from front to back:
 //
 //	length of the new state
 //	old bytes to pass over, old bytes to copy, new bytes to write, these;
@@ -19,10 +19,10 @@ import (
 // Lengths are varints. Copied bytes have the same order in both states, so a reader goes
 // through both once.
 //
-// A differ finds a difference between states divided into pieces. Pieces are the records
-// of a collection, the entries of a log, or a fixed number of bytes of a text. Most
-// pieces of a large state stay, in their order; new and changed pieces are written. It
-// takes time in proportion to the states.
+// A differ finds a difference between states divided into pieces: the records of a
+// collection, the entries of a log, or a fixed number of bytes of a text. Most pieces of
+// a large state stay, in order; new and changed pieces are written. It takes time in
+// proportion to the states.
 type differ struct {
 	old, new        []byte
 	oldMarks, marks []uint32 // where the pieces begin, and where the last ends
@@ -44,8 +44,8 @@ type differ struct {
 type step struct{ skip, copied, from, fresh int }
 
 const (
-	// sureRun is how many equal pieces in a row allow passing over the pieces in front of
-	// them: a single one may recur by chance.
+	// sureRun is how many consecutive pieces must be equal to skip the pieces before
+	// them: a single piece may recur by chance.
 	sureRun = 3
 	// nearby is how many pieces ahead the search goes without an index: as many as a
 	// cut's hits may have removed.
@@ -110,8 +110,8 @@ func (d *differ) run(i, j, olds, news int) bool {
 	return true
 }
 
-// find returns the old piece from which the old state goes on like the new one from j on;
-// 0 if none. The old piece at i does not.
+// find returns the old piece from which the old state continues like the new state from j
+// on; 0 if none. The old piece at i does not.
 func (d *differ) find(i, j, olds, news int) int {
 	if i >= olds {
 		return 0
@@ -167,7 +167,7 @@ func (d *differ) bucket(piece []byte) int {
 	return int(maphash.Bytes(d.seed, piece) & uint64(len(d.heads)-1))
 }
 
-// keep notes that old bytes follow.
+// keep records that old bytes follow.
 func (d *differ) keep(from, to int) {
 	if s := &d.step; s.fresh > 0 || s.copied > 0 && from != d.at {
 		d.flush()
@@ -177,7 +177,7 @@ func (d *differ) keep(from, to int) {
 	d.at = to
 }
 
-// write notes that new bytes follow.
+// write records that new bytes follow.
 func (d *differ) write(from, to int) {
 	if d.step.fresh == 0 {
 		d.step.from = from

@@ -56,13 +56,13 @@ func (f Formats) Check() error {
 //	              batches after its index
 //
 // The database of a key is that of its limit: the upper six bits of a limit's first byte.
-// The upper six bits of a put's first byte are the number of state words; manyWords
-// stands for that many words and as many more as the varint after the byte says. A state
-// of more than smallState words is written by its kind's encode, if it has one.
+// The upper six bits of a put's first byte are the number of state words. manyWords means
+// that many words, and as many more as the varint after the byte says. If a state has
+// more than smallState words and its kind has an encode, that writes it.
 //
 // A key is written as the length that it shares with the key of the record before, and
-// the rest. The lengths of both are the halves of a byte. longLen in a half stands for
-// that length and as many more bytes as a varint after the byte says. The varint of the
+// the rest. The lengths of both are the halves of a byte. longLen in a half means that
+// length, and as many more bytes as a varint after the byte says. The varint of the
 // shared part comes first. A deadline is the difference to the deadline of the put
 // before, modulo 2^64. The first record of a payload follows an empty key and a deadline
 // of 0.
@@ -100,8 +100,8 @@ var ErrEffects = errors.New("unreadable effects")
 type Effect struct {
 	Image shard.Image // with Space, without Meta
 	Limit int         // number in the dictionary; -1 for an absent key
-	// Changed is set if Delta stands for the state: the key's present state and Delta
-	// give the new one.
+	// Changed is set if Delta replaces the state: the new state follows from the key's
+	// present state and Delta.
 	Changed bool
 	Delta   Delta
 }
@@ -113,7 +113,7 @@ type dictionaryLimit struct {
 	packed packed.Kind // of the kind
 }
 
-// Sink receives the records of a payload other than the states of keys.
+// Sink receives the records of a payload that are not states of keys.
 type Sink interface {
 	AddLimit(algo.Limit) // to the dictionary of the payload
 	SetSystem(SystemKey, []byte)
@@ -121,7 +121,7 @@ type Sink interface {
 	Included(clock int64)
 }
 
-// Reader reads payloads. Its buffers serve one payload after the other.
+// Reader reads payloads. It reuses its buffers for each payload.
 type Reader struct {
 	d     Decoder
 	begun bool // a record has been read
@@ -158,7 +158,7 @@ func (r *Reader) More() bool { return len(r.d.B) > 0 }
 // Recycle makes the keys and states of the effects read so far invalid.
 func (r *Reader) Recycle() { r.arena = r.arena[:0] }
 
-// Next reads the next record into e. ok is false if it is not a key's state: then out
+// Next reads the next record into e. If ok is false, it is not a key's state, and out
 // receives it.
 func (r *Reader) Next(e *Effect, out Sink) (ok bool, err error) {
 	head := r.d.Byte()
@@ -267,7 +267,7 @@ func (r *Reader) readState(words int) {
 	r.check(r.arena[at:])
 }
 
-// check refuses a state under r.limit that does not hold a value.
+// check refuses a state under r.limit that is not a value.
 func (r *Reader) check(state []byte) {
 	if k := r.known[r.limit].packed; k != 0 && !checkCollection(k, state) {
 		r.d.Fail()

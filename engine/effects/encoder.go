@@ -9,8 +9,8 @@ import (
 
 // Limits maps ids to limits.
 type Limits interface {
-	// LimitOf returns the limit with an id found in a record. The shard of the record is
-	// locked, or somebody holds a reference to the limit.
+	// LimitOf returns the limit with an id found in a record. The shard of the record
+	// must be locked, or something must hold a reference to the limit.
 	LimitOf(id uint32) *algo.Limit
 }
 
@@ -74,7 +74,7 @@ func (enc *Encoder) Included(clock int64) {
 	enc.buf = binary.AppendVarint(append(enc.buf, recordIncluded), clock)
 }
 
-// Flush adds that no key is left. It must come before other records.
+// Flush adds that no keys are left. It must come before other records.
 func (enc *Encoder) Flush() {
 	enc.begin()
 	enc.buf = append(enc.buf, recordFlush)

@@ -7,8 +7,8 @@ import "encoding/binary"
 const pairsAt = 2
 
 // encodePairs appends a ring in its effect's form: each timestamp as the difference to
-// the one in the place before, the rest unchanged. All places are written, used or not,
-// so that a state is the same on every node.
+// the timestamp before, the rest unchanged. It writes all places, used or not, so that a
+// state is the same on every node.
 func encodePairs(b, state []byte) []byte {
 	last := int64(0)
 	for i := range len(state) / 8 {

@@ -31,8 +31,8 @@ type SystemKey struct {
 }
 
 // AppendSystem encodes a record: kind, length of the name in a byte, name, the length of
-// the value plus one, and the value. A record that is gone has a length of 0 and no
-// value.
+// the value plus one, and the value. For a deleted record the length is 0, and there is
+// no value.
 func AppendSystem(b []byte, k SystemKey, value []byte) []byte {
 	b = append(b, byte(k.Kind), byte(len(k.Name)))
 	b = append(b, k.Name...)

@@ -92,8 +92,8 @@ func checkLarge(c *container) bool {
 	return checkPlaces(c) && checkIndex(c)
 }
 
-// checkPlaces checks that the order has the entries, whose records do not overlap. The
-// heap of a sorted set must have nothing else but garbage.
+// checkPlaces checks that the order has all entries, and that their records do not
+// overlap. The rest of the heap of a sorted set must be garbage.
 func checkPlaces(c *container) bool {
 	heap, start, end := c.heap(), c.get(atStart), c.get(atEnd)
 	used := make([]bool, end) // bytes of the heap that are in a record
@@ -158,7 +158,7 @@ func checkIndex(c *container) bool {
 			known[place] = true
 		}
 	}
-	// Each slot refers to an entry of its own, and no empty slot lies between it and its
+	// Each slot refers to a different entry, and no empty slot lies between it and its
 	// home.
 	mask, empty := c.slots()-1, 0
 	for c.slot(empty) != 0 {

@@ -9,15 +9,15 @@ import "sync"
 //
 // Large: see table.go.
 //
-// After the contents there may be room, whose bytes do not matter.
+// After the contents there may be room, whose bytes have no meaning.
 type container struct {
 	b    Buffer
 	v    []byte // b's bytes as of the last change
 	kind Kind
-	// reserved keeps room from being given back: see reserve.
+	// reserved keeps unused room from being released: see reserve.
 	reserved bool
-	// bulk lets places of a sorted set be out of order until settle: the last loose of
-	// them. See insertBulk.
+	// bulk lets places of a sorted set be out of order until settle: the last loose ones.
+	// See insertBulk.
 	bulk  bool
 	loose int
 }
@@ -26,7 +26,7 @@ const (
 	smallShift = 6
 	maxSmall   = 1<<smallShift - 1
 	// minLarge is the size at which a large form becomes small again. It is so far below
-	// maxSmall that a size that swings does not convert the value over and over.
+	// maxSmall that a value whose size swings is not converted again and again.
 	minLarge = maxSmall / 2
 
 	// maxContents bounds the bytes of all records: AppendWire puts a byte and a count of
@@ -49,13 +49,12 @@ func (c *container) len() int {
 	return int(c.v[0] & maxSmall)
 }
 
-// found is the place of an entry. at is its record's offset. In a large form, slot and
-// ref are those of the index. In a small one, ref is the entry's number, and last the
-// offset of the record before.
+// found is the place of an entry. at is the offset of its record. In a large form, slot
+// and ref are those of the index. In a small form, ref is the entry's number, and last
+// the offset of the record before.
 type found struct{ at, slot, ref, last int }
 
-// find looks for key. If a small form does not have it, f is the place of an entry at the
-// end.
+// find looks for key. If a small form does not have it, f is the place at the end.
 func (c *container) find(key []byte) (f found, ok bool) {
 	if !c.small() {
 		return c.lookup(key)
@@ -126,9 +125,9 @@ func (c *container) add(e *entry, end int) error {
 	return nil
 }
 
-// grow makes room for some more entries with size bytes of records, while freed bytes
+// grow makes room for entries more entries with size bytes of records, while freed bytes
 // become unused. It turns a small form that would have too many entries into a large one.
-// Otherwise reshape makes the room in a small form, whose contents end at end.
+// In a small form, whose contents end at end, reshape then makes the room.
 func (c *container) grow(entries, size, freed, end int) error {
 	n := c.len() + entries
 	switch {
@@ -177,8 +176,9 @@ func (c *container) extend(n int) error {
 	return nil
 }
 
-// trim gives back whole words after n bytes, if they are an eighth or more. Fewer would
-// go back and forth as a size swings. If the buffer cannot take them, they stay as room.
+// trim releases whole words after n bytes, if they are an eighth or more. Fewer would be
+// released and taken again as a size swings. If the buffer cannot take them, they stay as
+// room.
 func (c *container) trim(n int) {
 	if (len(c.v)+7)/8 <= (n+7)/8 || len(c.v)-n < n/8 || c.reserved {
 		return
@@ -216,7 +216,7 @@ func (c *container) reserve(entries, size, freed int) error {
 	return nil
 }
 
-// settle ends reserve and gives back unused room.
+// settle ends reserve and releases unused room.
 func (c *container) settle() {
 	c.reserved, c.bulk = false, false
 	if c.loose > 0 {

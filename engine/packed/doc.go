@@ -7,15 +7,15 @@
 //     their order alone; FromWire reads it. Nodes replicate, store and compare this form.
 //   - Check refuses bytes that are not a value.
 //
-// A view treats a value without entries and an absent one (no bytes) alike. Removing the
-// last entry leaves an empty value: the caller deletes the key.
+// A view treats a value without entries like an absent one (no bytes). Removing the last
+// entry leaves an empty value: the caller deletes the key.
 //
-// A value may have room beyond its contents, at most MaxValue bytes in all. It is not a
-// function of the contents, and its index is valid in this process only. So values are
-// compared, sent and stored as AppendWire writes them.
+// A value may have room beyond its contents, at most MaxValue bytes in all. The room
+// varies, and the index is valid in this process only. So values are compared, sent and
+// stored as AppendWire writes them.
 //
-// Bytes that a view returns lie in the value. They are read-only, and valid until the
-// next change through the view or its buffer.
+// Bytes that a view returns are part of the value. They are read-only, and valid until
+// the next change through the view or its buffer.
 //
 // # Errors
 //
@@ -31,7 +31,7 @@ package packed
 
 import "errors"
 
-// Bounds of a value. The views check those on adding.
+// Bounds of a value. The views check them when something is added.
 const (
 	// MaxEntries bounds the fields or members of a value, and MaxElements the elements of
 	// a list, which needs no index of them.

@@ -132,9 +132,9 @@ func (h *Hash) Sample(n int, next func() uint64) iter.Seq2[[]byte, []byte] {
 	}
 }
 
-// Scan visits at least count fields from cursor on, 0 at first, and returns the cursor to
-// go on with, 0 at the end. A field that exists from the first call to the last is
-// visited once, also if others come and go. A cursor fits 32 bits and is valid in this
+// Scan visits at least count fields from cursor on, 0 at first. It returns the next
+// cursor, 0 at the end. A field that exists from the first call to the last is visited
+// once, even if others come and go. A cursor fits in 32 bits and is valid in this
 // process.
 func (h *Hash) Scan(cursor uint64, count int, visit func(field, value []byte)) (next uint64) {
 	return h.c.scan(cursor, count, func(at int) { visit(h.pair(at)) })

@@ -8,7 +8,7 @@ import "hash/maphash"
 // container.record.
 //
 // A slot's home is the top k bits of the hash. So slots are in the order of hashes,
-// except those displaced by collisions. A cursor of Scan is a hash, and stays right as
+// except those displaced by collisions. A cursor of Scan is a hash, and stays valid as
 // entries come and go and the table grows.
 const (
 	refBits = 21
@@ -23,8 +23,8 @@ var seed = maphash.MakeSeed()
 func hash(key []byte) uint32 { return uint32(maphash.Bytes(seed, key) >> 32) }
 
 // tagOf returns the tag of a hash in a table of 2^k slots. If the top bits include the
-// home, they are the tag, so that deleting reads no keys. Otherwise the low bits are:
-// they distinguish more keys of the same home.
+// home, they are the tag, so that deleting reads no keys. Otherwise the low bits are the
+// tag, since they distinguish more keys of the same home.
 func tagOf(h uint32, k int) int {
 	if k <= tagBits {
 		return int(h >> refBits)
@@ -129,10 +129,10 @@ func (c *container) unlink(hole int) {
 }
 
 // scan visits at least count records whose keys' hashes follow the cursor, and returns
-// where to go on, 0 at the end.
+// the next cursor, 0 at the end.
 //
-// It stops only at empty slots: no key with a home before one lies after it. Entries that
-// a cluster has displaced over the table's end are visited with their home.
+// It stops only at empty slots: after such a slot, no key has its home before the slot.
+// Entries that were displaced over the table's end are visited with their home.
 func (c *container) scan(cursor uint64, count int, visit func(at int)) uint64 {
 	if cursor > 1<<32-1 {
 		return 0

@@ -51,17 +51,17 @@ func (z *SortedSet) Put(member []byte, score float64) (added bool, err error) {
 	return false, nil
 }
 
-// Reserve makes room for some more members with size bytes together. Until Settle, as
-// many calls of Put return no error but ErrNaN. So a command with many members does all
-// or nothing, and the members are put in order at once. In between, only Len, Score and
-// Put may be called. An absent value becomes an empty one.
+// Reserve makes room for members more members with size bytes together. Until Settle, as
+// many calls of Put return no error except ErrNaN. So a command with many members does
+// all or nothing, and the members are sorted at once. Until then, only Len, Score and Put
+// may be called. An absent value becomes an empty one.
 func (z *SortedSet) Reserve(members, size int) error {
 	// Each length takes a byte, and one more for each 2^7 and 2^14 bytes.
 	return z.c.reserve(members, size+members*(scoreSize+1)+size>>7+size>>14, 0)
 }
 
-// Settle puts in order the members put since Reserve, and gives back unused room. Call it
-// before releasing the buffer.
+// Settle sorts the members put since Reserve, and releases unused room. Call it before
+// you release the buffer.
 func (z *SortedSet) Settle() { z.c.settle() }
 
 // Remove removes member and reports whether it existed.
@@ -95,9 +95,9 @@ func (z *SortedSet) At(rank int) (member []byte, score float64) {
 	return z.pair(z.c.ranked(rank))
 }
 
-// Below returns how many members have a score below score, or with equal at most score:
-// the rank of the first member beyond. So the scores min to max, both included, are the
-// ranks from Below(min, false) up to, but not including, Below(max, true).
+// Below returns how many members have a score below score, or with equal at most score.
+// That is the rank of the first member beyond. So the scores min to max, both included,
+// are the ranks from Below(min, false) up to, but not including, Below(max, true).
 func (z *SortedSet) Below(score float64, equal bool) int {
 	rank, _ := z.c.before(bound{by: byScore, score: score, equal: equal})
 	return rank

@@ -15,9 +15,9 @@ import (
 //	… + 4 x 2^k       heap: records, then room up to the end of the value
 //
 // The order has a place for each entry in order: the position of its record in the heap,
-// plus one. The place of a removed entry of a hash or set is 0 until the table is
-// rewritten: the index knows entries by their place. A sorted set has no such holes. Its
-// index knows entries by their record, which stays where it is as scores change.
+// plus one. If an entry of a hash or set is removed, its place is 0 until the table is
+// rewritten, since the index refers to entries by place. A sorted set has no such holes.
+// Its index refers to entries by record, which stays where it is when scores change.
 //
 // Invariants: At most 3/4 of the slots are in use, so that a probe ends. Places outside
 // first … last are room. live counts the bytes of records in the order.

@@ -20,10 +20,10 @@ import (
 //	fingerprint 16 and first answer of one with a name
 //
 // Numbers are varints. Periods and keep are durations (appendDuration), the end is an
-// instant (appendInstant), and the stamp is a difference to it. So a hold over three
-// limits takes some 190 bytes.
+// instant (appendInstant), and the stamp is the difference to the end. So a hold over
+// three limits takes some 190 bytes.
 
-// The bits that say which fields of a limit follow.
+// Bits that say which fields of a limit follow.
 const (
 	hasTaken = 1 << iota
 	hasDebt
@@ -35,7 +35,7 @@ const (
 	hasFrac // of the stamp
 )
 
-// modeShift and algorithmMask divide the byte of algorithm and mode.
+// modeShift and algorithmMask split the byte of algorithm and mode.
 const (
 	modeShift     = 6
 	algorithmMask = 1<<modeShift - 1
@@ -138,8 +138,8 @@ func (l *Held) append(b, before []byte, ends int64) []byte {
 	return b
 }
 
-// alike returns the length of the common prefix of two keys, and of the common suffix of
-// the rest.
+// alike returns the length of the common prefix of two keys, and that of the common
+// suffix of the rest.
 func alike(a, b []byte) (prefix, suffix int) {
 	n := min(len(a), len(b))
 	for prefix < n && a[prefix] == b[prefix] {

@@ -15,8 +15,8 @@ func (e *Encoder) SettledWords(r *Record) int {
 }
 
 // Encode returns the state of r, valid until the next call, and how many words its record
-// takes. A record that can still be settled has room for the answer: the holder can
-// settle it even if the table is full.
+// takes. A record that can still be settled has room for the answer, so that its holder
+// can settle it even if the table is full.
 func (e *Encoder) Encode(r *Record) (state []byte, words int) {
 	if r.State == Open || r.State == Released || r.State == Charged {
 		words = e.SettledWords(r)

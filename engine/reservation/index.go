@@ -3,13 +3,13 @@ package reservation
 import "math/bits"
 
 // Index has the hashes of the keys of reservations: open ones by the second in which they
-// end, settled ones in the order of settlement. A hash takes 8 bytes, and leads to the
-// record. Hashes are never taken out of the middle, so one may be of a reservation that
+// end, settled ones in the order of settlement. A hash takes 8 bytes, and finds the
+// record. Hashes are never removed from the middle, so one may be of a reservation that
 // is settled or gone.
 type Index struct {
-	// due is a ring of seconds, made when the first hash comes: second n is at
-	// n%dueSeconds. next is the first second that may have hashes, and marked has a bit
-	// for each that has some.
+	// due is a ring of seconds, made with the first hash: second n is at n%dueSeconds.
+	// next is the first second that may have hashes, and marked has a bit for each second
+	// that has some.
 	due     []Queue
 	marked  [dueSeconds / 64]uint64
 	next    int64
@@ -22,8 +22,8 @@ type Index struct {
 const (
 	// holdTick is a second of due, ns.
 	holdTick = 1_000_000_000
-	// dueSeconds is the number of seconds: a power of two, above MaxHoldTTL and one. A
-	// later end, possible after the clock was set back, is looked at too early and
+	// dueSeconds is the number of seconds: a power of two, above MaxHoldTTL plus one. A
+	// later end is possible after the clock was set back. It is looked at too early and
 	// entered again.
 	dueSeconds = 4096
 )
@@ -92,7 +92,7 @@ func (x *Index) Enter(now, ends int64, hash uint64) {
 	if x.DueKeys == 0 {
 		x.next = now / holdTick
 	}
-	// The second after its end, so that all its hashes have ended when it comes.
+	// Use the second after its end, so that all its hashes have ended by then.
 	at := min(max(ends/holdTick+1, x.next), x.next+dueSeconds-1)
 	i := uint64(at) % dueSeconds
 	x.due[i].push(hash, ends)
@@ -113,7 +113,7 @@ func (x *Index) first() int64 {
 	}
 }
 
-// emptied clears the mark of a second without hashes.
+// emptied clears the mark of a second that has no hashes.
 func (x *Index) emptied(second int64) {
 	if i := uint64(second) % dueSeconds; x.due[i].head == nil {
 		x.marked[i/64] &^= 1 << (i % 64)
@@ -160,14 +160,15 @@ func (x *Index) Forget(now int64) {
 	}
 }
 
-// Victim is the hash of a reservation that must make room, and whether it was settled.
+// Victim is the hash of a reservation that must make room. It says whether the
+// reservation was settled.
 type Victim struct {
 	Hash    uint64
 	Settled bool
 }
 
 // Victim removes and returns the hash of the reservation that was settled first. If none
-// is settled, it is one that ends first.
+// is settled, it returns one that ends first.
 func (x *Index) Victim() (v Victim, ok bool) {
 	switch {
 	case x.done.head != nil:

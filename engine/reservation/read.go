@@ -8,14 +8,14 @@ import (
 	"github.com/headgate-io/headgate/engine/effects"
 )
 
-// Reader decodes reservations, one after the other, into memory that it keeps.
+// Reader decodes reservations, one after another, into memory that it keeps.
 type Reader struct {
 	Record Record
 	limits []Held // of r
 	keys   []byte // of these
-	// names are the names of earlier records: most recur, record after record.
+	// names are names from earlier records, since most names recur.
 	names map[string]string
-	last  string // the last one of them
+	last  string // the last of these names
 }
 
 // namesMost bounds the names that a reader keeps.
@@ -46,8 +46,8 @@ func Read(state []byte) (r Record, ok bool) {
 	return rd.Record, ok
 }
 
-// Read decodes the state of an entry into Record, which is valid until the next call.
-// What it refers to are copies. It returns false for bytes that are not a reservation.
+// Read decodes the state of an entry into Record, which is valid until the next call and
+// does not refer to state. It returns false for bytes that are not a reservation.
 func (rd *Reader) Read(state []byte) bool {
 	r := &rd.Record
 	*r, rd.keys = Record{}, rd.keys[:0]
@@ -93,8 +93,9 @@ func (rd *Reader) Read(state []byte) bool {
 	return !d.Bad && len(d.B) == 0
 }
 
-// limit decodes one limit into l, which holds the limit that was read last. Consecutive
-// records are often of the same policy, so l usually has its numbers and names already.
+// limit decodes one limit into l, which still has the limit that was read last.
+// Consecutive records are often of the same policy, so l usually has its numbers and
+// names already.
 func (rd *Reader) limit(d *effects.Decoder, l *Held, before []byte, ends int64) {
 	has, kind := d.Byte(), d.Byte()
 	was, name, by := l.Limit, l.Name, l.CostBy

@@ -7,16 +7,16 @@ import (
 )
 
 // A reservation is the record of a hold: what a call has been charged before its real
-// cost is known, until it is settled. It is a record of the table, so it is cut, undone,
-// restored and flushed with the counters that it has charged. It lies in a key space of
-// its own, where no command on keys sees it.
+// cost is known, until that is settled. It is a record of the table, so it is cut,
+// undone, restored and flushed with the counters that it has charged. It is in a key
+// space that no command on keys sees.
 
 // Bounds of reservations.
 const (
 	// MaxLimits bounds the limits that a reservation has charged.
 	MaxLimits = 64
 
-	// MaxReservations is the approximate bound on reservations, settled ones included.
+	// MaxReservations is the approximate bound on reservations, including settled ones.
 	MaxReservations = 1 << 20
 	// MinTTL and MaxTTL bound how long a reservation may be open, in ns.
 	MinTTL = 1_000_000_000
@@ -26,11 +26,11 @@ const (
 	MaxKeep = 24 * 3600 * 1_000_000_000
 )
 
-// UnsettledFor is how long an unsettled reservation is kept after its end: there may be
-// no leader to settle it.
+// UnsettledFor is how long an unsettled reservation is kept after its end, for times
+// without a leader.
 const UnsettledFor = 24 * 3600 * 1_000_000_000
 
-// Fingerprint distinguishes calls that are given the same name.
+// Fingerprint distinguishes calls with the same name.
 type Fingerprint [16]byte
 
 // State is the progress of a reservation. Its numbers are in records.
@@ -47,8 +47,8 @@ const (
 	Released
 	// Charged has ended unsettled, and stays charged.
 	Charged
-	// None is the record of a check with a name, so that a repeated call gets the same
-	// answer: nothing is held.
+	// None is the record of a named check that holds nothing, so that a repeated call
+	// gets the same answer.
 	None
 )
 
@@ -68,11 +68,11 @@ type Record struct {
 	// Version and Applied belong to the caller: the engine keeps them.
 	Version uint64
 	Applied int
-	// Limits are the limits that it has charged. A committed or cancelled reservation has
-	// only those of slots, which a repeat of the call takes anew.
+	// Limits are the limits that it has charged. If it is committed or cancelled, they
+	// are only those of slots, which a repeat of the call takes anew.
 	Limits []Held
 	// Named is set if the call has a name. Print then identifies the request, and First
-	// is its answer. Listed is set if a list answered it, without a look at any limit.
+	// is its answer. Listed is set if a list answered it, without any limit.
 	Named, Listed bool
 	Print         Fingerprint
 	First         Settled
@@ -98,8 +98,8 @@ type Held struct {
 	Hash    uint64 // hash of Key, during a step
 }
 
-// Slots reports whether slots of the limit were taken. Their holder's id follows from the
-// key of the reservation, and they last for the limit's period.
+// Slots reports whether slots of the limit were taken. Their holder's id is computed from
+// the key of the reservation. They last for the limit's period.
 func (l *Held) Slots() bool { return l.Limit.Algorithm == algo.PolicySlots }
 
 // HasSlots reports whether the reservation took slots, even if they have ended since.
@@ -107,7 +107,7 @@ func (r *Record) HasSlots() bool {
 	return slices.ContainsFunc(r.Limits, func(l Held) bool { return l.Slots() })
 }
 
-// SlotsOf returns those of limits that are of slots.
+// SlotsOf returns those limits that have slots.
 func SlotsOf(limits []Held) (slots []Held) {
 	for i := range limits {
 		if l := &limits[i]; l.Slots() {

@@ -9,15 +9,14 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// A handler reads its arguments, by number from 0, one after the other. An
-// argument makes the call odd if it is missing, or if Lua, commands and Go
-// would read it differently. Then open and isolate refuse, so handlers need not
-// check.
+// A handler reads its arguments one by one, by number from 0. A call becomes odd if an
+// argument is missing, or if Lua, commands and Go would read it differently. open and
+// isolate refuse an odd call, so handlers need no check.
 
-// expect makes the call odd unless something is as it should be.
+// expect makes the call odd unless is is true.
 func (c *Call) expect(is bool) { c.odd = c.odd || !is }
 
-// arg returns an argument as it is.
+// arg returns an argument unchanged.
 func (c *Call) arg(i int) []byte {
 	if i >= len(c.Args) {
 		c.odd = true
@@ -26,8 +25,8 @@ func (c *Call) arg(i int) []byte {
 	return c.Args[i]
 }
 
-// integer reads an argument that the script hands to a command which takes an
-// integer, such as INCRBY.
+// integer reads an argument that the script passes to a command which takes an integer,
+// such as INCRBY.
 func (c *Call) integer(i int) int64 {
 	n, ok := resp.ParseInt(c.arg(i))
 	c.expect(ok)
@@ -63,12 +62,11 @@ func (c *Call) window(i int) (ms, at int64) {
 	return ms, c.after(ms, time.Millisecond)
 }
 
-// maxSpan is the longest time to live in ms that is not left to the commands:
-// some 158 years.
+// maxSpan is the longest time to live, in ms, that is handled here: some 158 years.
 const maxSpan = 5e12
 
-// after returns the deadline that EXPIRE, PEXPIRE and their like give a key. A
-// bad time, or one that is too long, makes the call odd.
+// after returns the deadline that EXPIRE, PEXPIRE and similar commands give to a key. A
+// bad or too long time makes the call odd.
 func (c *Call) after(n int64, unit time.Duration) (at int64) {
 	c.expect(n > 0 && n <= maxSpan/int64(unit/time.Millisecond))
 	return c.Now + n*int64(unit)
@@ -77,26 +75,26 @@ func (c *Call) after(n int64, unit time.Duration) (at int64) {
 // maxExact is the bound up to which a float64 holds every integer.
 const maxExact = 1 << 53
 
-// mostExact bounds integers that a float64 holds exactly, also after a call adds
-// one to another.
+// mostExact bounds integers that a float64 still holds exactly after a call has added one
+// to another.
 const mostExact = maxExact / 4
 
 // exact reports whether an integer, and any that a call computes from it, is
 // exact as a float64.
 func exact(n int64) bool { return -mostExact < n && n < mostExact }
 
-// whole reads plain digits, exact as a float64 and still so after an addition or
+// whole reads plain digits whose number is exact as a float64, even after an addition or
 // two.
 func whole(text []byte) (n int64, ok bool) {
 	n, ok = resp.ParseInt(text)
 	return n, ok && exact(n)
 }
 
-// maxNumber is the longest text that is read as a number here. A longer one is
-// for Lua, where its length has a price.
+// maxNumber is the longest text that is read as a number here. Lua reads longer ones, and
+// charges for their length.
 const maxNumber = 64
 
-// number reads a text as tonumber does, if it is not long.
+// number reads a text as tonumber does, unless it is long.
 func number(text []byte) (f float64, ok bool) {
 	if n, ok := whole(text); ok {
 		return float64(n), true
@@ -137,14 +135,14 @@ func decimal(text []byte) (f float64, ok bool) {
 	return quotient(digits, power), true
 }
 
-// quotient is a/b to the nearest float64, an even one if two are as near. b is a
-// power of ten.
+// quotient returns a/b rounded to the nearest float64, to even if two are equally near. b
+// is a power of ten.
 func quotient(a, b uint64) float64 {
 	if a < maxExact && b < maxExact {
 		return float64(a) / float64(b) // both are exact, so it is rounded once
 	}
-	// More digits than a float64 has, and a bit for the rest, which the conversion
-	// rounds.
+	// Compute more digits than a float64 has, and one bit for the rest, which the
+	// conversion rounds.
 	up, down := bits.LeadingZeros64(a), bits.LeadingZeros64(b)
 	a, b = a<<up, b<<down
 	q, rest := bits.Div64(a>>1, a<<63, b)
@@ -154,8 +152,7 @@ func quotient(a, b uint64) float64 {
 	return float64(q) * math.Float64frombits(uint64(1023+down-up-63)<<52)
 }
 
-// plainNumber reads a text that is a number in plain decimals, for Lua and for
-// commands alike.
+// plainNumber reads a number in plain decimals, which Lua and commands read alike.
 func plainNumber(text []byte) (f float64, ok bool) {
 	if n, ok := whole(text); ok {
 		return float64(n), true

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// asyncScripts are the scripts of async-ratelimiter, which koa-ratelimit uses: a
-// sorted set of the moments of calls, in µs of the caller's time.
+// asyncScripts are the scripts of async-ratelimiter, which koa-ratelimit uses. They keep
+// the times of calls, in µs of the caller's clock, in a sorted set.
 var asyncScripts = []Script{
 	{
 		Library: "async-ratelimiter 1.5", Instead: movingInstead,
@@ -25,12 +25,12 @@ var asyncScripts = []Script{
 	},
 }
 
-// maxMoved bounds the members or elements that a call may walk over or remove
-// here: a loop has no time for more.
+// maxMoved bounds the members or elements that a call may visit or remove here: more
+// would take too long for an event loop.
 const maxMoved = 2048
 
-// asyncTake notes the time of a call, unless it only peeks, if there are fewer
-// than the limit.
+// asyncTake records the time of a call, unless it only peeks, if there are fewer than the
+// limit.
 func (c *Call) asyncTake(peek bool) bool {
 	now := c.whole(0)
 	length, at := c.window(1)
@@ -66,7 +66,7 @@ func (c *Call) asyncTake(peek bool) bool {
 		return false
 	}
 	remaining := limit - count
-	// The addition comes first, since it may fail: it is after the removed part.
+	// Add first, since that may fail. The new member comes after the removed part.
 	if remaining > 0 && !peek && !c.note(&z, now, from, to) {
 		return false
 	}
@@ -87,8 +87,7 @@ func (c *Call) asyncTake(peek bool) bool {
 	return true
 }
 
-// note adds a moment to a sorted set of which a range of ranks before it is to
-// be removed.
+// note adds a time to a sorted set from which a range of ranks before it will be removed.
 func (c *Call) note(z *packed.SortedSet, now int64, from, to int) bool {
 	member := strconv.AppendInt(c.text[:0], now, 10)
 	if from != to {

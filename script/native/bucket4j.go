@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// bucket4jScripts are the scripts of Bucket4j. The client decides, and stores
-// the state of its bucket if nobody has changed it since.
+// bucket4jScripts are the scripts of Bucket4j. The client decides, and stores the state
+// of its bucket unless somebody else has changed it since.
 var bucket4jScripts = []Script{
 	{
 		Library: "Bucket4j create with expiry", Instead: "SET key state NX PX milliseconds",
@@ -37,7 +37,7 @@ var bucket4jScripts = []Script{
 	},
 }
 
-// create stores the first argument, until a time, if there is no key.
+// create stores the first argument until a time, if the key does not exist.
 func (c *Call) create(at int64) bool {
 	stored, ok := c.put(at)
 	if ok {
@@ -46,8 +46,8 @@ func (c *Call) create(at int64) bool {
 	return ok
 }
 
-// put stores the first argument as the value of the first key until a time,
-// unless the key exists, and reports whether it has.
+// put stores the first argument as the value of the first key until a time, unless the
+// key exists. It reports whether it has.
 func (c *Call) put(at int64) (stored, ok bool) {
 	value := c.arg(0)
 	if c.odd || len(c.Keys) == 0 {
@@ -60,8 +60,8 @@ func (c *Call) put(at int64) (stored, ok bool) {
 	return stored, true
 }
 
-// compareAndSwap stores the second argument in place of the first, until a time.
-// gone reports whether it replies 0 for a key that is gone.
+// compareAndSwap replaces the first argument by the second, until a time. If gone is set,
+// it replies 0 for a key that does not exist.
 func (c *Call) compareAndSwap(at int64, gone bool) bool {
 	old, next := c.arg(0), c.arg(1)
 	v := c.open(0, algo.Counter)

@@ -8,19 +8,18 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Call is one call of a known script. Its maker fills it in; it may be used
-// again.
+// Call is one call of a known script. Its maker fills it in, and may reuse it.
 type Call struct {
-	// Keys and Args are KEYS and ARGV: views that die with the call.
+	// Keys and Args are KEYS and ARGV. They are views that are valid during the call.
 	Keys, Args [][]byte
 	Now        int64 // engine time, Unix ns: what the clock of the script says
 	Sess       *engine.Session
 	W          *resp.Writer
 
-	// Err is an error of the engine because of which the script was not run.
+	// Err is the engine's error because of which the script did not run.
 	Err error
 
-	// odd: the handler cannot serve the call.
+	// odd is set if the handler cannot serve the call.
 	odd  bool
 	step engine.Step // see isolate
 
@@ -29,16 +28,15 @@ type Call struct {
 }
 
 const (
-	// undoBytes bounds what a call may have to take back.
+	// undoBytes bounds the changes that a call may have to undo.
 	undoBytes = 64 << 10
-	// maxIsolated bounds the keys of a call that isolates them here: it runs on a
-	// loop. The Lua may take its time.
+	// maxIsolated bounds the keys that a call isolates here, on an event loop. The Lua
+	// may use more.
 	maxIsolated = 64
 )
 
-// open begins a visit to the value of a key, by number from 0. It returns nil
-// where the script gives up, for example because the call is odd, or the key
-// has a value of another kind.
+// open begins a visit to the value of a key, by number from 0. It returns nil if the
+// script must give up: for example, the call is odd, or the value has another kind.
 func (c *Call) open(key int, kind algo.Algorithm) *engine.Value {
 	if c.odd || key >= len(c.Keys) {
 		return nil
@@ -51,9 +49,8 @@ func (c *Call) open(key int, kind algo.Algorithm) *engine.Value {
 	return v
 }
 
-// isolate makes the visits that follow, to at least so many keys, one step, which
-// finish ends. It is false for an odd call and for one of many keys; then there is no
-// step to end.
+// isolate makes the following visits, to at least keys keys, one step, which finish ends.
+// For an odd call, or with too many keys, it returns false, and there is no step to end.
 func (c *Call) isolate(keys int) bool {
 	if c.odd || len(c.Keys) < keys || len(c.Keys) > maxIsolated {
 		return false
@@ -62,8 +59,8 @@ func (c *Call) isolate(keys int) bool {
 	return true
 }
 
-// finish ends the step. If done, it keeps the changes of the visits, unless they are
-// too much for a step; otherwise it takes them back.
+// finish ends the step. If done is set, it keeps the changes, unless they are too many
+// for a step. Otherwise it undoes them.
 func (c *Call) finish(done bool) bool {
 	if done {
 		return c.step.Commit() == nil
@@ -72,7 +69,7 @@ func (c *Call) finish(done bool) bool {
 	return false
 }
 
-// failed notes an error of the engine and is false: see Call.Err.
+// failed records an error of the engine and returns false: see Call.Err.
 func (c *Call) failed(err error) bool {
 	c.Err = err
 	return false
@@ -85,7 +82,7 @@ const (
 	ttlPersistent = -1
 )
 
-// pttl is what PTTL says of a visited key, in ms.
+// pttl returns the PTTL of a visited key, in ms.
 func (c *Call) pttl(v *engine.Value) int64 {
 	switch {
 	case !v.Exists():
@@ -97,7 +94,7 @@ func (c *Call) pttl(v *engine.Value) int64 {
 	return (left + int64(time.Millisecond) - 1) / int64(time.Millisecond)
 }
 
-// ttl is what TTL says of a visited key, in s.
+// ttl returns the TTL of a visited key, in s.
 func (c *Call) ttl(v *engine.Value) int64 {
 	ms := c.pttl(v)
 	if ms < 0 {

@@ -11,8 +11,7 @@ import (
 
 // Common parts of scripts about counters.
 
-// add adds n to the counter of a visit, as INCRBY does, where Lua has exact
-// numbers for it.
+// add adds n to the counter of a visit, as INCRBY does, if the numbers are exact in Lua.
 func (c *Call) add(v *engine.Value, n int64) (sum int64, ok bool) {
 	if !exact(n) {
 		return 0, false
@@ -29,8 +28,8 @@ func (c *Call) add(v *engine.Value, n int64) (sum int64, ok bool) {
 	return sum, true
 }
 
-// count adds n to the counter of the first key, as far as Lua has exact
-// numbers. The counter ends at a time that its first count sets.
+// count adds n to the counter of the first key, if the numbers are exact in Lua. The
+// first count sets when the counter ends.
 func (c *Call) count(n, at int64) (sum int64, ok bool) {
 	if c.expect(exact(n)); c.odd || len(c.Keys) == 0 {
 		return 0, false
@@ -42,7 +41,7 @@ func (c *Call) count(n, at int64) (sum int64, ok bool) {
 	return sum, true
 }
 
-// start makes n the value of a visit's counter, which ends at a time.
+// start sets a visit's counter to n, until a time.
 func (c *Call) start(v *engine.Value, n, at int64) bool {
 	if err := v.SetInteger(n); err != nil {
 		return c.failed(err)
@@ -51,9 +50,8 @@ func (c *Call) start(v *engine.Value, n, at int64) bool {
 	return true
 }
 
-// peek replies a counter and its time to live in ms, and nulls nothing: both are
-// 0 for an absent one. With floor, the time of a key that does not expire is 0
-// too.
+// peek replies a counter and its time to live in ms. Both are 0 for an absent key. With
+// floor, the time is also 0 for a key that does not expire.
 func (c *Call) peek(floor bool) bool {
 	v := c.open(0, algo.Counter)
 	if v == nil {
@@ -81,8 +79,7 @@ func (c *Call) pair(a, b int64) {
 	c.W.Int(b)
 }
 
-// appendPassed writes a number as redis.call passes it; ok is false unless it is
-// finite.
+// appendPassed writes a number as redis.call passes it. ok is false if it is not finite.
 func appendPassed(b []byte, f float64) (_ []byte, ok bool) {
 	if n := int64(f); float64(n) == f && exact(n) && (n != 0 || !math.Signbit(f)) {
 		return strconv.AppendInt(b, n, 10), true

@@ -13,12 +13,12 @@ var countingScripts = []Script{
 	{Library: "INCR and PEXPIRE at the first", Instead: "INCREX key PX milliseconds ENX", Counts: true, forms: countingForms("pexpire", time.Millisecond)},
 }
 
-// counting is how they differ.
+// counting is what differs between these scripts.
 type counting struct {
-	window int // which argument is the length of a window, -1 for a constant
+	window int // index of the argument with the length of a window, -1 for a constant
 	length int64
-	unit   time.Duration // of it
-	limit  int           // which argument is the limit, -1 for none
+	unit   time.Duration // of the window
+	limit  int           // index of the argument with the limit, -1 for none
 	reply  countReply
 }
 
@@ -35,8 +35,8 @@ const (
 	replyCountPTTL            // the count and the TTL in ms
 )
 
-// countReplies are how scripts write each reply, after they have counted. Names
-// of locals do not count, nor does how a command is spelt.
+// countReplies are the ways in which scripts write each reply after they have counted.
+// Names of locals and the case of commands do not matter.
 var countReplies = [...][]string{
 	replyNothing: {""},
 	replyCount:   {"return c", "return tonumber(c)"},
@@ -56,7 +56,7 @@ var countReplies = [...][]string{
 	replyCountPTTL: {"return {c, redis.call('pttl', KEYS[1])}", "local t = redis.call('pttl', KEYS[1]) return {c, t}"},
 }
 
-// countingForms are the texts of a script that sets a time to live by a command.
+// countingForms returns the texts of a script that sets the time to live with a command.
 func countingForms(command string, unit time.Duration) func() []form {
 	return func() (list []form) {
 		for reply, texts := range countReplies {
@@ -74,7 +74,7 @@ func countingForms(command string, unit time.Duration) func() []form {
 	}
 }
 
-// spelt is a text with the parameters of forms in place of their names.
+// spelt returns a text with the parameters of forms in place of their names.
 func spelt(text string) string { return spelling.Replace(text) }
 
 var spelling = strings.NewReplacer(
@@ -123,7 +123,7 @@ func (k counting) run(c *Call) bool {
 	return ok
 }
 
-// countAndTTL counts in a window that ends at a time, and replies the TTL too.
+// countAndTTL counts in a window that ends at a time, and also replies the TTL.
 func (k counting) countAndTTL(c *Call, at int64) bool {
 	v := c.open(0, algo.Counter)
 	if v == nil {
@@ -145,7 +145,7 @@ func (k counting) countAndTTL(c *Call, at int64) bool {
 	return true
 }
 
-// truth is 1 for true.
+// truth returns 1 for true, otherwise 0.
 func truth(is bool) int64 {
 	if is {
 		return 1

@@ -20,7 +20,7 @@ var djangoScripts = []Script{
 	},
 }
 
-// djangoIncrement adds to a counter, with checks only to one that exists.
+// djangoIncrement adds to a counter. With checks, the counter must exist.
 func (c *Call) djangoIncrement(checks bool) bool {
 	delta := c.whole(0)
 	v := c.open(0, algo.Counter)

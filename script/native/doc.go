@@ -1,15 +1,14 @@
-// Package native runs scripts of well-known rate-limiting libraries as Go. It
-// works on the same keys and stored values as their Lua, so that old and new
-// clients may share a key.
+// Package native runs scripts of well-known rate-limiting libraries as Go. It uses the
+// same keys and stored values as their Lua, so that old and new clients may share a key.
 //
-//   - Script is a known script: its names (SHA1s and fingerprints) and what runs
-//     in its place. BySHA and Find find it.
-//   - Call is one call of it: keys, arguments, time, session and reply.
+//   - Script is a known script: its names (SHA1s and fingerprints) and the Go that runs in its
+//     place. BySHA and Find find it.
+//   - Call is one call of a script: keys, arguments, time, session and reply.
 //
-// A script that cannot do exactly what its Lua does for a call says so before
-// it changes or replies anything. Then the Lua runs.
+// If a script cannot do exactly what its Lua does for a call, it says so before it
+// changes or replies anything. Then the Lua runs.
 //
-// No text of a script is here: see fingerprint.go of script/lua.
+// This package has no texts of scripts: see fingerprint.go of script/lua.
 //
 // # How to add a script
 //

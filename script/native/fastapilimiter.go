@@ -14,8 +14,8 @@ var fastAPIScripts = []Script{{
 	run:          fastAPICount,
 }}
 
-// fastAPICount counts a call up to the limit, and replies 0. Above the limit it
-// replies how long the window still is, in ms.
+// fastAPICount counts a call up to the limit, and replies 0. Above the limit it replies
+// the remaining time of the window, in ms.
 func fastAPICount(c *Call) bool {
 	limit := c.whole(0)
 	at := c.after(c.integer(1), time.Millisecond)

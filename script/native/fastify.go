@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// fastifyScripts are the scripts of @fastify/rate-limit: a counter of a window,
-// which may begin anew, or double, with each call that is refused.
+// fastifyScripts are the scripts of @fastify/rate-limit. They have a counter of a window.
+// With each refused call, the window may begin anew, or double.
 var fastifyScripts = []Script{
 	{
 		Library: "@fastify/rate-limit 8", Instead: countsOneWindow,
@@ -50,16 +50,15 @@ var fastifyScripts = []Script{
 
 // fastify is what differs between versions.
 type fastify struct {
-	// bans: the third argument is the number of excess calls at which a caller is
-	// banned.
+	// bans is set if the third argument is the number of excess calls after which a
+	// caller is banned.
 	bans bool
-	// byCount: a window begins with the count of 1, not with a counter that does
-	// not expire.
+	// byCount is set if a count of 1 begins a window, not a counter that does not expire.
 	byCount bool
 }
 
-// fastifyCount counts a call. The first arguments are the length of the window
-// in ms and the limit.
+// fastifyCount counts a call. The first arguments are the window's length in ms and the
+// limit.
 func (c *Call) fastifyCount(version fastify, again, doubles []byte) bool {
 	ms, at := c.window(0)
 	limit, ban := c.whole(1), int64(-1)
@@ -115,7 +114,7 @@ func (c *Call) fastifyCount(version fastify, again, doubles []byte) bool {
 	return true
 }
 
-// doubled is n doubled so often, and -1 if that is too much for a time to live.
+// doubled returns n doubled times times, or -1 if that is too long for a time to live.
 func doubled(n, times int64) int64 {
 	if int64(bits.Len64(uint64(n)))+times > int64(bits.Len64(maxSpan)) {
 		return -1

@@ -7,17 +7,16 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// A form is a text of our own for the many texts that differ from it only in
-// constants: the order of arguments, names of fields, times. Scripts that people
-// write by themselves, after articles that all say the same, are known by these.
+// A form is a text of our own that stands for many texts, which differ from it only in
+// constants: the order of arguments, names of fields, times. It recognizes scripts that
+// people write themselves after articles that all say the same.
 //
-// A constant of the text that is one of the parameters may differ: see param.
-// All others must be the same.
+// A constant that is a parameter may differ: see param. All others must be equal.
 type form struct {
 	script *Script // Library, Instead, Index
 	text   string
-	// bind returns what runs in place of a text of the form, or nil if the
-	// parameters are not ones that it is made for.
+	// bind returns what runs in place of a text of the form, or nil if the form does not
+	// support the parameters.
 	bind func(p *params) func(c *Call) bool
 }
 
@@ -41,13 +40,13 @@ const (
 	params0    = constNo + 1
 )
 
-// params are the constants of a script in place of the parameters of its form.
+// params are the constants of a script at the places of the parameters of its form.
 type params struct {
 	set    [params0 - firstParam]bool
 	values [params0 - firstParam]lua.Constant
 }
 
-// arg is which argument is a parameter, from 0, or -1 for none.
+// arg returns the index of the argument that a parameter names, from 0, or -1 for none.
 func (p *params) arg(param int) int {
 	c := p.values[param-firstParam]
 	if !p.set[param-firstParam] || c.IsText || c.Number < 1 || c.Number > maxArgument || c.Number != float64(int(c.Number)) {
@@ -56,12 +55,11 @@ func (p *params) arg(param int) int {
 	return int(c.Number) - 1
 }
 
-// maxArgument bounds the index of an argument that is looked for: limiters have
-// a few.
+// maxArgument bounds the index of an argument. Limiters have few arguments.
 const maxArgument = 16
 
-// has reports whether the form has a parameter, and number and text its value; ok
-// is false for one of the other type.
+// has reports whether the form has a parameter. number and text return its value; ok is
+// false if it has the other type.
 func (p *params) has(param int) bool { return p.set[param-firstParam] }
 
 func (p *params) number(param int) (n float64, ok bool) {
@@ -69,7 +67,7 @@ func (p *params) number(param int) (n float64, ok bool) {
 	return c.Number, p.has(param) && !c.IsText
 }
 
-// whole gives a parameter that is an integer.
+// whole reads a parameter that is an integer.
 func (p *params) whole(param int, to *int64) bool {
 	n, ok := p.number(param)
 	*to = int64(n)
@@ -87,8 +85,8 @@ type shaped struct {
 	constants []lua.Constant
 }
 
-// match gives the parameters of the form in a script of its shape, which has as
-// many constants.
+// match returns the parameters of the form in a script of its shape, which has as many
+// constants.
 func (s *shaped) match(constants []lua.Constant) (p params, ok bool) {
 	for i, want := range s.constants {
 		at := int(want.Number) - firstParam
@@ -106,12 +104,12 @@ func (s *shaped) match(constants []lua.Constant) (p params, ok bool) {
 	return p, true
 }
 
-// byShape has the forms. They are some hundred: Prepare makes it, so that only
-// what runs scripts takes the time.
+// byShape has the forms, some hundred. Prepare makes it, so that only programs that run
+// scripts take the time.
 var byShape map[lua.Fingerprint][]shaped
 
-// Prepare makes scripts known that many have written by themselves. It takes some
-// milliseconds the first time.
+// Prepare makes scripts known that many people have written themselves. The first call
+// takes some milliseconds.
 var Prepare = sync.OnceFunc(func() {
 	byShape = make(map[lua.Fingerprint][]shaped)
 	for _, family := range families {
@@ -135,10 +133,10 @@ func learn(f form) {
 	byShape[shape] = append(byShape[shape], shaped{f, constants})
 }
 
-// maxForm is how long a text may be, in bytes, that is compared with the forms.
+// maxForm is the longest text, in bytes, that is compared with the forms.
 const maxForm = 4 << 10
 
-// byForm returns the known script that a text is a form of, or nil.
+// byForm returns the known script whose form a text has, or nil.
 func byForm(text string) *Script {
 	Prepare()
 	if len(text) > maxForm {
@@ -163,21 +161,21 @@ func byForm(text string) *Script {
 	return nil
 }
 
-// choice is a word of a text, and what may be in its place: or several, and as
-// many, with | between them.
+// choice is a word of a text, and what may replace it. It may be several words with |
+// between them; then each option has as many parts.
 type choice[T any] struct {
 	word    string
 	options []option[T]
 }
 
-// option is a text, and what it means to the script, if anything.
+// option is a text, and its meaning for the script, if any.
 type option[T any] struct {
 	text string
 	with func(*T)
 }
 
-// expand calls yield with each text that choices make of one, the first choices
-// first, and with its meaning.
+// expand calls yield with each text that choices make from one, in the order of the
+// choices, and with its meaning.
 func expand[T any](text string, meaning T, choices []choice[T], yield func(text string, meaning T)) {
 	if len(choices) == 0 {
 		yield(text, meaning)

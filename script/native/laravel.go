@@ -62,7 +62,7 @@ func laravelAdd(c *Call) bool {
 	return true
 }
 
-// laravelRelease deletes a key that has the value of its owner.
+// laravelRelease deletes a key whose value is its owner's.
 func laravelRelease(c *Call) bool {
 	owner := c.arg(0)
 	v := c.open(0, algo.Counter)
@@ -78,29 +78,29 @@ func laravelRelease(c *Call) bool {
 	return true
 }
 
-// Fields of the hash of laravelThrottle: the second in which a window began, the
-// one in which it ends, and how many calls there were.
+// Fields of the hash of laravelThrottle: when a window began and when it ends, in s, and
+// the number of calls.
 var (
 	fieldStart = []byte("start")
 	fieldEnd   = []byte("end")
 	fieldCount = []byte("count")
 )
 
-// laravelWindow is the window of a key at a call of either script of
-// Redis::throttle. Their arguments are the time in s (with and without
-// fraction), the length of a window in s, and the limit.
+// laravelWindow is the window of a key in a call of either script of Redis::throttle.
+// Their arguments are the time in s (with and without fraction), the length of a window
+// in s, and the limit.
 type laravelWindow struct {
 	packed.Hash
 	length, most int64
-	next         int64  // when one ends that begins now, in s
-	end          []byte // as it is stored
+	next         int64  // the end of a window that begins now, in s
+	end          []byte // the stored text
 	count        int64
-	// within: it contains the call's time. Texts of times are compared as such.
+	// within is set if the window contains the call's time. Times are compared as texts.
 	within bool
 }
 
-// openWindow begins a visit to the window of a call, or returns nil for a hash
-// that is not a window.
+// openWindow begins a visit to the window of a call. It returns nil if the hash is not a
+// window.
 func (c *Call) openWindow(w *laravelWindow) *engine.Value {
 	now := c.arg(0)
 	w.next, w.length, w.most = c.whole(1), c.whole(2), c.whole(3)
@@ -181,7 +181,7 @@ func laravelThrottle(c *Call) bool {
 
 var digitOne = []byte("1")
 
-// laravelTooMany replies what laravelThrottle would, and counts nothing.
+// laravelTooMany replies as laravelThrottle would, but counts nothing.
 func laravelTooMany(c *Call) bool {
 	var w laravelWindow
 	v := c.openWindow(&w)
@@ -200,7 +200,7 @@ func laravelTooMany(c *Call) bool {
 	return true
 }
 
-// laravelFunnel takes the first slot that is free, and replies its name.
+// laravelFunnel takes the first free slot, and replies its name.
 func laravelFunnel(c *Call) bool {
 	at := c.after(c.integer(1), time.Second)
 	name, owner := c.arg(0), c.arg(2)

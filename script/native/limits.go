@@ -63,8 +63,7 @@ const (
 	slidingInstead = "RL.LIMIT key limit period ALGORITHM sliding"
 )
 
-// limitsFixed adds to a counter, which lives for some seconds from its first
-// addition on.
+// limitsFixed adds to a counter, which expires some seconds after its first addition.
 func limitsFixed(c *Call) bool {
 	at, amount := c.after(c.integer(0), time.Second), c.whole(1)
 	sum, ok := c.count(amount, at)
@@ -74,11 +73,11 @@ func limitsFixed(c *Call) bool {
 	return ok
 }
 
-// maxMoments bounds the units of a call that is handled here.
+// maxMoments bounds the units of a call that runs here.
 const maxMoments = 256
 
-// limitsMoving notes the time of the call, once for each unit, in a list with
-// the latest first, if the window has room for them.
+// limitsMoving records the time of the call once for each unit, if the window has room.
+// They are in a list, latest first.
 func limitsMoving(c *Call) bool {
 	now, limit, seconds, amount := c.number(0), c.whole(1), c.whole(2), c.whole(3)
 	at := c.after(seconds, time.Second)
@@ -123,9 +122,9 @@ func limitsMoving(c *Call) bool {
 	return true
 }
 
-// limitsMovingRead replies the oldest moment of the window, and how many there
-// are. It finds that by halving, or by going through the list. The first
-// argument is where the window begins, the second the limit.
+// limitsMovingRead replies the oldest time in the window, and how many there are. It
+// finds that by halving, or by walking through the list. The first argument is the start
+// of the window, the second the limit.
 func (c *Call) limitsMovingRead(halves bool) bool {
 	begin, limit := c.number(0), c.whole(1)
 	c.expect(finite(begin) && limit >= 0 && limit <= packed.MaxElements)
@@ -159,7 +158,7 @@ func (c *Call) limitsMovingRead(halves bool) bool {
 	return true
 }
 
-// searchMoments takes text that is not a number for absent.
+// searchMoments treats a text that is not a number as absent.
 func searchMoments(l *packed.List, begin float64, most int) (oldest float64, n int) {
 	for low, high := 0, most-1; low <= high; {
 		mid := (low + high) / 2
@@ -176,7 +175,7 @@ func searchMoments(l *packed.List, begin float64, most int) (oldest float64, n i
 	return oldest, n
 }
 
-// walkMoments is not ok if a text is not a number.
+// walkMoments sets ok to false if a text is not a number.
 func walkMoments(l *packed.List, begin float64, most int) (oldest float64, n int, ok bool) {
 	for _, e := range l.Range(0, min(most+1, l.Len())) {
 		moment, ok := number(e)
@@ -194,28 +193,28 @@ func walkMoments(l *packed.List, begin float64, most int) (oldest float64, n int
 	return oldest, n, true
 }
 
-// The sliding window has two counters. One is of this window, and lives for
-// two. The other is of the window before: that window's counter, renamed. Their
-// remaining lives are the clock.
+// The sliding window has two counters. The counter of the present window lives for two
+// windows. The other is the counter of the window before, renamed. Their times to live
+// serve as the clock.
 
-// slidingWindow is both counters at a call.
+// slidingWindow has both counters in a call.
 type slidingWindow struct {
 	length        int64 // ms
 	previous      int64
 	previousLeft  int64 // ms
 	current, left int64
-	exists        bool // there is a counter of this window
+	exists        bool // the present window has a counter
 }
 
-// limitsSliding takes units if both counters have room for them. The former one
-// counts by the part of it that is still in the window.
+// limitsSliding takes units if both counters have room for them. The former counter
+// counts in proportion to the part of its window that is still covered.
 func limitsSliding(c *Call) bool {
 	limit, amount := c.whole(0), c.whole(2)
 	w, ok := c.holdWindows(1)
 	return ok && c.finish(c.slidingTake(&w, limit, amount))
 }
 
-// holdWindows holds two counters, for windows whose length in s is an argument.
+// holdWindows locks two counters, for windows whose length in s is an argument.
 func (c *Call) holdWindows(length int) (w slidingWindow, ok bool) {
 	seconds := c.whole(length)
 	c.expect(seconds > 0 && seconds <= maxSpan/2000)
@@ -277,7 +276,7 @@ func (c *Call) slidingTake(w *slidingWindow, limit, amount int64) bool {
 	return true
 }
 
-// slide makes the counter of this window, which is over, the former one, and
+// slide makes the counter of the present window, which is over, the former counter. It
 // begins another at 0.
 func (c *Call) slide(w *slidingWindow) bool {
 	if _, err := c.Sess.Rename(c.Now, c.Keys[1], c.Keys[0], c.Sess.Database(), true); err != nil {
@@ -292,8 +291,8 @@ func (c *Call) slide(w *slidingWindow) bool {
 	return c.start(v, 0, c.Now+w.left*int64(time.Millisecond))
 }
 
-// limitsSlidingRead replies the text of both counters and their remaining
-// lives, once the windows have moved on.
+// limitsSlidingRead replies the text of both counters and their remaining times, after
+// the windows have moved on.
 func limitsSlidingRead(c *Call) bool {
 	w, ok := c.holdWindows(0)
 	return ok && c.finish(c.slidingRead(&w))
@@ -323,8 +322,8 @@ func (c *Call) slidingRead(w *slidingWindow) bool {
 	return true
 }
 
-// slidingCounter replies a counter, whatever its text, and its remaining life,
-// which it returns.
+// slidingCounter replies a counter, whatever its text, and its remaining time, which it
+// also returns.
 func (c *Call) slidingCounter(key int) (left int64, ok bool) {
 	v := c.open(key, algo.Counter)
 	if v == nil {

@@ -14,7 +14,7 @@ var nestLabScripts = []Script{{
 	run:          nestLabIncrement,
 }}
 
-// nestLabIncrement counts a call; with the end of a block counting begins at 1.
+// nestLabIncrement counts a call. After the end of a block, counting begins at 1.
 func nestLabIncrement(c *Call) bool {
 	var n nestLab
 	n.ms, n.at = c.window(1)
@@ -23,8 +23,8 @@ func nestLabIncrement(c *Call) bool {
 	return c.isolate(2) && c.finish(c.nestLabCount(&n))
 }
 
-// nestLab are the arguments of nestLabIncrement: the lengths in ms of the window
-// and of a block, and when those that begin now end.
+// nestLab has the arguments of nestLabIncrement: the lengths of the window and of a
+// block, in ms, and when they end if they begin now.
 type nestLab struct{ ms, at, limit, blockMs, blockAt int64 }
 
 func (c *Call) nestLabCount(n *nestLab) bool {
@@ -65,8 +65,8 @@ func (c *Call) nestLabCount(n *nestLab) bool {
 	return true
 }
 
-// nestLabBlock returns whether a block is in force, or begins now, and how much
-// of it remains in ms. It ends one that would not end by itself.
+// nestLabBlock returns whether a block is in force or begins now, and its remaining time
+// in ms. It removes a block that would never end.
 func (c *Call) nestLabBlock(n *nestLab, hits int64) (blocked bool, left int64, ok bool) {
 	v := c.open(1, algo.Counter)
 	if v == nil {

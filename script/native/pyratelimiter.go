@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// pyrateScripts are the scripts of pyrate-limiter: a sorted set of recent
-// calls, checked for several limits.
+// pyrateScripts are the scripts of pyrate-limiter. They have a sorted set of recent
+// calls, which is checked against several limits.
 var pyrateScripts = []Script{
 	{
 		Library: "pyrate-limiter put 4.4", Instead: movingInstead,
@@ -24,15 +24,15 @@ var pyrateScripts = []Script{
 	},
 }
 
-// pyrateName is how long the name of an item may be, in bytes.
+// pyrateName is the longest name of an item, in bytes.
 const pyrateName = 64 - 20
 
-// pyrateLimits is the first argument of the limits, each a length and a number of
-// units.
+// pyrateLimits is the index of the first argument with a limit. Each limit is a length
+// and a number of units.
 const pyrateLimits = 4
 
-// pyratePut notes units of an item if all limits have room for them; if not, it
-// replies which has none.
+// pyratePut records units of an item if all limits have room for them. If not, it replies
+// which limit has no room.
 func pyratePut(c *Call) bool {
 	now, units, name, rates := c.whole(0), c.whole(1), c.arg(2), c.whole(3)
 	c.expect(units >= 0 && units <= maxMoments && len(name) <= pyrateName)
@@ -65,7 +65,7 @@ func pyratePut(c *Call) bool {
 	return true
 }
 
-// putItems adds as many members as there are units.
+// putItems adds one member for each unit.
 func (c *Call) putItems(z *packed.SortedSet, name []byte, score float64, units int64) bool {
 	if units > 1 {
 		if err := z.Reserve(int(units), int(units)*(len(name)+len("256"))); err != nil {

@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// flexibleScripts are the scripts of rate-limiter-flexible: a counter that
-// expires, and is replied with its time to live in ms.
+// flexibleScripts are the scripts of rate-limiter-flexible. They have a counter that
+// expires, and reply it with its time to live in ms.
 var flexibleScripts = []Script{{
 	Library: "rate-limiter-flexible", Instead: "INCREX key BYINT points EX seconds ENX",
 	Counts:       true,
@@ -17,8 +17,8 @@ var flexibleScripts = []Script{{
 	run:          flexibleIncrement,
 }}
 
-// flexibleIncrement adds points to a counter, which lives for some seconds from
-// its first one on. A counter that never expires does from then on.
+// flexibleIncrement adds points to a counter, which expires some seconds after its first
+// points. If the counter has no time to live, it gets one.
 func flexibleIncrement(c *Call) bool {
 	points := c.integer(0)
 	at := c.after(c.integer(1), time.Second)

@@ -45,8 +45,8 @@ var rateLimitRedisScripts = []Script{
 	},
 }
 
-// rateLimitIncrement counts a call. A window begins with the first call, with
-// each call that asks for it, and if no window is open.
+// rateLimitIncrement counts a call. A window begins if none is open, or if the call asks
+// for it.
 func rateLimitIncrement(c *Call) bool {
 	reset := string(c.arg(0)) == "1"
 	ms, at := c.window(1)
@@ -68,9 +68,9 @@ func rateLimitIncrement(c *Call) bool {
 	return true
 }
 
-// rateLimitCount is rateLimitIncrement of later versions: without a window,
-// counting begins at 1, whatever the key held. length is the number of the
-// argument with the window's length.
+// rateLimitCount is rateLimitIncrement of later versions. Without a window, counting
+// begins at 1, whatever the key had. length is the index of the argument with the
+// window's length.
 func (c *Call) rateLimitCount(length int, reset bool) bool {
 	ms, at := c.window(length)
 	v := c.open(0, algo.Counter)
@@ -98,8 +98,7 @@ func (c *Call) rateLimitCount(length int, reset bool) bool {
 	return true
 }
 
-// rateLimitGet replies the text of the counter, and the remaining time of its
-// window.
+// rateLimitGet replies the text of the counter, and the remaining time of its window.
 func rateLimitGet(c *Call) bool {
 	v := c.open(0, algo.Counter)
 	if v == nil {

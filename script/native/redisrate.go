@@ -10,19 +10,18 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// redisRateScripts are the scripts of go-redis/redis_rate. Theirs is a GCRA
-// whose state is the text of one number: the time, in seconds since 2017, at
-// which all is free again.
+// redisRateScripts are the scripts of go-redis/redis_rate. They are a GCRA whose state is
+// the text of one number: the time, in seconds since 2017, at which the limit is full
+// again.
 //
-// The Lua counts in floats, whose steps have been 60 ns since July 2025: with
-// 10 a second it replies 8 left where 9 are. Here times are whole picoseconds,
-// so that what a call grants and says is what its arguments mean. The text has
-// 12 decimals, which the Lua reads as well; a text of the Lua's is taken as it
-// is.
+// The Lua counts in floats, whose steps have been 60 ns since July 2025: at 10 per
+// second, it replies 8 left instead of 9. Here, times are whole picoseconds, so that a
+// call is granted exactly what its arguments mean. The text has 12 decimals, which the
+// Lua can read. A text of the Lua is used unchanged.
 //
-// Increments are rounded down and the burst up, each by less than a picosecond.
-// So no call is refused that is due, and less than one millionth is granted too
-// early, at a million calls a second.
+// Increments are rounded down and the burst up, each by less than a picosecond. So no
+// call is refused that is due. At a million calls per second, less than one millionth is
+// granted too early.
 var redisRateScripts = []Script{
 	{
 		Library: "redis_rate allowN", Instead: redisRateInstead,
@@ -72,9 +71,9 @@ const redisRateInstead = "CL.THROTTLE key burst-1 rate period cost"
 
 // gcra is what differs between versions of redis_rate.
 type gcra struct {
-	stores  bool // also where nothing is used
-	rounds  bool // what remains to the nearest whole
-	limited bool // the reply begins with 1 for a refusal, not with what is granted
+	stores  bool // also if nothing is used
+	rounds  bool // rounds what remains to the nearest whole
+	limited bool // the reply begins with 1 for a refusal, not with the granted units
 }
 
 const (
@@ -83,12 +82,12 @@ const (
 	picoSecond int64 = 1e12
 	// redisRateEpoch is 2017-01-01, in s.
 	redisRateEpoch = 1483228800
-	// maxPico bounds all spans: some 26 days, so that sums of a few stay within an
-	// int64. Longer ones are left to the Lua.
+	// maxPico bounds all spans to some 26 days, so that sums of a few fit in an int64.
+	// The Lua handles longer ones.
 	maxPico int64 = 1 << 61
 )
 
-// emission is what the arguments of a call say, in ps.
+// emission has the arguments of a call, in ps.
 type emission struct {
 	rate, period int64
 	burst        int64 // the time of a whole burst
@@ -110,8 +109,8 @@ func (c *Call) emission() (e emission) {
 	return e
 }
 
-// muldiv is a*b/c, rounded down or up; ok is false above maxPico. None is
-// negative, c is positive.
+// muldiv returns a*b/c, rounded down or up. ok is false above maxPico. No argument is
+// negative, and c is positive.
 func muldiv(a, b, c int64, up bool) (q int64, ok bool) {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	if hi >= uint64(c) {
@@ -170,15 +169,15 @@ func seconds(text []byte) (s, frac int64, ok bool) {
 // instant is a time since 2017.
 type instant struct{ s, pico int64 }
 
-// clock is the time that the script computes from TIME: the call's, in µs.
+// clock returns the time that the script computes from TIME: the call's time in µs.
 func (c *Call) clock() instant {
 	us := c.Now / 1000
 	return instant{us/1e6 - redisRateEpoch, us % 1e6 * picoMicro}
 }
 
-// until is the time from now to a stored instant, in ps; ok is false if that is
-// too far away, or no such text. An instant that has passed is 0 if past is
-// false, and else how far it is away.
+// until returns the time from now to a stored instant, in ps. ok is false if that is too
+// far away, or the text is not an instant. For an instant that has passed, it returns 0,
+// or with past a negative time.
 func (now instant) until(v *engine.Value, past bool) (pico int64, ok bool) {
 	if !v.Exists() {
 		return 0, true
@@ -199,8 +198,8 @@ func (now instant) until(v *engine.Value, past bool) (pico int64, ok bool) {
 	return pico, pico <= maxPico
 }
 
-// keep stores the instant that is pico after now, which expires once it has
-// passed, by the second.
+// keep stores the instant that is pico after now. The key expires in the second after
+// that.
 func (c *Call) keep(v *engine.Value, now instant, pico int64) bool {
 	at := instant{now.s, now.pico + pico%picoSecond}
 	at.s += pico/picoSecond + at.pico/picoSecond
@@ -257,8 +256,8 @@ func (c *Call) allowN(style gcra) bool {
 	return true
 }
 
-// keepUsed stores the instant if it is in the future. If it is not, it is false
-// for versions that store it anyway: the Lua then raises their error.
+// keepUsed stores the instant if it is in the future. If it is not, keepUsed returns
+// false for versions that store it anyway: the Lua then raises their error.
 func (c *Call) keepUsed(v *engine.Value, now instant, pico int64, style gcra) bool {
 	if pico > 0 {
 		return c.keep(v, now, pico)
@@ -295,7 +294,7 @@ func (c *Call) allowAtMost(style gcra) bool {
 	granted, increment := e.cost, int64(0)
 	if remaining < e.cost {
 		granted = remaining
-		// The rest of the last unit goes too.
+		// The rest of the last unit is taken too.
 		increment = left
 		if style.rounds {
 			increment, ok = muldiv(e.period, granted, e.rate, false)
@@ -312,8 +311,8 @@ func (c *Call) allowAtMost(style gcra) bool {
 	return true
 }
 
-// units is how many units a time is worth: negative if any of it is missing,
-// else rounded down, or to the nearest.
+// units returns how many units a time is worth. It is negative if any of the time is
+// missing, otherwise rounded down, or to the nearest.
 func (e *emission) units(pico int64, nearest bool) (n int64, ok bool) {
 	if nearest {
 		// floor(x + 1/2), which is not negative from -1/2 on.
@@ -326,8 +325,8 @@ func (e *emission) units(pico int64, nearest bool) (n int64, ok bool) {
 	return muldiv(pico, e.rate, e.period, false)
 }
 
-// rated writes the reply: two integers, and two times as texts of seconds.
-// retry is -1 where nothing was refused.
+// rated writes the reply: two integers, and two times as texts in seconds. retry is -1 if
+// nothing was refused.
 func (c *Call) rated(first, remaining, retry, reset int64) {
 	c.W.Array(4)
 	c.W.Int(first)
@@ -340,7 +339,7 @@ func (c *Call) rated(first, remaining, retry, reset int64) {
 	bulkSeconds(c.W, reset)
 }
 
-// bulkSeconds writes a time in ps as Lua's tostring does in seconds: with 14
+// bulkSeconds writes a time in ps as Lua's tostring writes it in seconds: with 14
 // significant digits.
 func bulkSeconds(w *resp.Writer, pico int64) {
 	var room [32]byte
@@ -360,7 +359,7 @@ func bulkSeconds(w *resp.Writer, pico int64) {
 	w.Bulk(text)
 }
 
-// appendDigits appends n, not negative, with so many digits at least.
+// appendDigits appends n, 0 or more, with at least digits digits.
 func appendDigits(b []byte, n int64, digits int) []byte {
 	var room [20]byte
 	i := len(room)

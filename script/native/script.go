@@ -10,7 +10,8 @@ import (
 
 // Script is a script of a well-known library that runs as Go.
 type Script struct {
-	// Library is its origin and what it does there, such as "redis_rate allowN".
+	// Library is the script's library, and its purpose there, such as "redis_rate
+	// allowN".
 	Library string
 	// Instead is the equivalent command of Headgate, or "".
 	Instead string
@@ -18,20 +19,20 @@ type Script struct {
 	SHAs []string
 	// Fingerprints are the fingerprints of the texts, in hex: see lua.Fingerprint.
 	Fingerprints []string
-	// Reads reports that the script changes nothing.
+	// Reads is set if the script changes nothing.
 	Reads bool
-	// Counts reports that the script only counts: it adds to integers, which it
-	// may create, and sets times to live.
+	// Counts is set if the script only counts: it adds to integers, which it may create,
+	// and sets times to live.
 	Counts bool
 	// Index is its place in All.
 	Index int
 
-	// run runs it. For a script that is known by its forms, the forms run instead.
+	// run runs the script. If the script is known by its forms, the forms run instead.
 	run   func(c *Call) bool
 	forms func() []form
 }
 
-// families are the known scripts, one list for a library.
+// families are the known scripts, one list for each library.
 var families = [][]Script{
 	laravelScripts,
 	flexibleScripts,
@@ -78,7 +79,7 @@ func (s *Script) register() {
 	}
 }
 
-// All are the known scripts in the order of their libraries.
+// All returns the known scripts in the order of their libraries.
 func All() []*Script {
 	var all []*Script
 	for _, family := range families {
@@ -89,7 +90,7 @@ func All() []*Script {
 	return all
 }
 
-// shaLength is how long a SHA1 is in hex.
+// shaLength is the length of a SHA1 in hex.
 const shaLength = 40
 
 // BySHA returns the known script of a SHA1 in hex, in any case, or nil.
@@ -119,9 +120,9 @@ func Find(sha string, print lua.Fingerprint, text string) *Script {
 	return byForm(text)
 }
 
-// Run runs the script and reports whether it has: if not, nothing has changed,
-// nothing is written, and Call.Err may say why. If its node does not decide
-// now, that is engine.ErrSealed.
+// Run runs the script and reports whether it has. If not, nothing has changed and nothing
+// is written. Call.Err may say why; it is engine.ErrSealed if the node does not decide
+// now.
 func (s *Script) Run(c *Call) bool {
 	c.Err, c.odd = nil, false
 	start := len(c.W.B)

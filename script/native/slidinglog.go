@@ -13,20 +13,19 @@ var slidingLogScripts = []Script{{
 	Library: "ZREMRANGEBYSCORE, ZCARD and ZADD", Instead: "RL.LIMIT key limit window ALGORITHM log", forms: slidingLogForms,
 }}
 
-// slidingLog is how they differ.
+// slidingLog is what differs between these scripts.
 type slidingLog struct {
-	now, window, limit int // which arguments they are
-	// member is the number of the argument with the member, -1 if that is the
-	// time.
+	now, window, limit int // indexes of the arguments
+	// member is the index of the argument with the member, -1 if the member is the time.
 	member  int
-	raw     bool // the time is the argument itself, not the number that it is
-	below   bool // also times before 0 are removed
+	raw     bool // the time is the argument's text, not its number
+	below   bool // times before 0 are removed too
 	ttl     span
 	yes, no verdict
 }
 
-// verdict is the reply to a call that passes, or does not: a number, or with
-// left whether it passes and how many are left.
+// verdict is the reply to a call that passes, or does not. It is a number or, with left,
+// whether the call passes and how many calls are left.
 type verdict struct {
 	n    int64
 	left bool
@@ -45,11 +44,11 @@ func (d *verdict) reply(c *Call, passed bool, left int64) {
 // span is a time to live: the window's, or a constant, in some unit.
 type span struct {
 	unit   time.Duration
-	length int64 // 0 where it is the window
+	length int64 // 0 if it is the window
 	scale  int64 // what the window is divided by, rounded up
 }
 
-// slidingLogForms are their texts.
+// slidingLogForms returns the texts.
 func slidingLogForms() (list []form) {
 	seconds := func(s *slidingLog) { s.ttl.unit = time.Second }
 	milliseconds := func(s *slidingLog) { s.ttl.unit = time.Millisecond }
@@ -112,7 +111,7 @@ func (s slidingLog) bind(p *params) func(c *Call) bool {
 	return s.run
 }
 
-// deadline is when a key expires that is given the time to live now.
+// deadline returns when a key expires that gets the time to live now.
 func (s *span) deadline(c *Call, window float64) (at int64) {
 	n := s.length
 	if n == 0 {
@@ -125,8 +124,8 @@ func (s *span) deadline(c *Call, window float64) (at int64) {
 	return c.after(n, s.unit)
 }
 
-// maxForgotten is how many members may be removed in a call that is not left to
-// the Lua, which leaves the loop for more.
+// maxForgotten is how many members a call may remove here. The Lua, which can leave the
+// event loop, handles more.
 const maxForgotten = 1000
 
 func (s slidingLog) run(c *Call) bool {

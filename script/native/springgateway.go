@@ -10,9 +10,8 @@ import (
 
 const bucketInstead = "CL.THROTTLE key burst-1 rate period cost"
 
-// springGatewayScripts are the scripts of Spring Cloud Gateway. Theirs is a
-// token bucket whose state is two keys: the tokens, and the second of the last
-// refill.
+// springGatewayScripts are the scripts of Spring Cloud Gateway. They are a token bucket
+// whose state is two keys: the tokens, and the second of the last refill.
 var springGatewayScripts = []Script{
 	{
 		Library: "Spring Cloud Gateway 2", Instead: bucketInstead,
@@ -46,12 +45,12 @@ var springGatewayScripts = []Script{
 	},
 }
 
-// springVersion is what differs between versions: whose time counts, and
-// whether they store a bucket that is full again in less than half a second.
-// With clients and servers, the client's time counts if it sends one.
+// springVersion is what differs between versions: whose clock counts, and whether they
+// store a bucket that is full again in less than half a second. With clients and servers,
+// the client's time counts if it sends one.
 type springVersion struct{ clients, servers, always bool }
 
-// springGateway takes tokens from a bucket if they are there.
+// springGateway takes tokens from a bucket if it has enough.
 func (c *Call) springGateway(version springVersion) bool {
 	rate, capacity, requested := c.number(0), c.number(1), c.number(3)
 	now, sent := 0.0, false
@@ -71,10 +70,10 @@ func (c *Call) springGateway(version springVersion) bool {
 	return c.isolate(2) && c.finish(c.springTake(&b, requested))
 }
 
-// springBucket is a bucket at a call.
+// springBucket is a bucket in a call.
 type springBucket struct {
 	rate, capacity, now float64
-	at                  int64 // until when it is stored; 0 is not at all
+	at                  int64 // when it expires; 0 if it is not stored
 }
 
 func (c *Call) springTake(b *springBucket, requested float64) bool {
@@ -83,8 +82,8 @@ func (c *Call) springTake(b *springBucket, requested float64) bool {
 	if !ok1 || !ok2 {
 		return false
 	}
-	// The conversion keeps a processor from adding to a product that has not
-	// been rounded.
+	// The conversion forces a rounding. Without it, a processor may add to a product that
+	// is not rounded yet.
 	tokens = min(b.capacity, tokens+float64(max(0, b.now-filled)*b.rate))
 	allowed := tokens >= requested
 	if allowed {
@@ -100,8 +99,8 @@ func (c *Call) springTake(b *springBucket, requested float64) bool {
 	return true
 }
 
-// springNumber reads the number of a key; an absent key, or one without a
-// number, is missing.
+// springNumber reads the number of a key. It returns missing for an absent key, or one
+// without a number.
 func (c *Call) springNumber(key int, missing float64) (f float64, ok bool) {
 	v := c.open(key, algo.Counter)
 	if v == nil {

@@ -8,29 +8,30 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// tokenBucketScripts keep a bucket in two fields of a hash: the tokens that were
-// in it, and when.
+// tokenBucketScripts keep a bucket in two fields of a hash: the tokens that it had, and
+// when.
 var tokenBucketScripts = []Script{{
 	Library: "token bucket in HMGET and HSET", Instead: "CL.THROTTLE key capacity-1 rate 1 cost", forms: tokenBucketForms,
 }}
 
-// tokenBucket is how they differ.
+// tokenBucket is what differs between these scripts.
 type tokenBucket struct {
-	capacity, rate, now int // which arguments they are
-	cost                int // -1 where it is one token
+	capacity, rate, now int // indexes of the arguments
+	cost                int // index of the argument, -1 if it is one token
 	tokens, at          []byte
-	// together: the script cannot work with a bucket that has tokens and no time.
+	// together is set if the script cannot work with a bucket that has tokens and no
+	// time.
 	together bool
 	forward  bool  // time that runs backwards counts as none
-	scale    int64 // what elapsed time is divided by, 0 for nothing
-	early    bool  // and that before it is looked at
-	ttl      int64 // in s, 0 where it is how long the bucket takes to fill
-	times    int64 // so often
-	denied   bool  // the state is stored too when a call is denied
-	left     bool  // the reply also tells how many tokens are left
+	scale    int64 // the divisor of elapsed time, 0 for none
+	early    bool  // the division comes first
+	ttl      int64 // in s, 0 if it is the time to fill the bucket
+	times    int64 // factor of that time
+	denied   bool  // the state is also stored when a call is denied
+	left     bool  // the reply also has the tokens that are left
 }
 
-// tokenBucketForms are their texts.
+// tokenBucketForms returns the texts.
 func tokenBucketForms() (list []form) {
 	const keep = "redis.call('hset', KEYS[1], 9010, t, 9011, NOW) redis.call('expire', KEYS[1], TTL)"
 	denied := func(b *tokenBucket) { b.denied = true }
@@ -91,7 +92,7 @@ func (b tokenBucket) bind(p *params) func(c *Call) bool {
 	return b.run
 }
 
-// bucketArguments are the arguments of a call.
+// bucketArguments has the arguments of a call.
 type bucketArguments struct{ capacity, rate, now, cost float64 }
 
 func (b *tokenBucket) arguments(c *Call) bucketArguments {
@@ -103,7 +104,7 @@ func (b *tokenBucket) arguments(c *Call) bucketArguments {
 	return a
 }
 
-// deadline is when a bucket that is stored now expires.
+// deadline returns when a bucket expires that is stored now.
 func (b *tokenBucket) deadline(c *Call, a *bucketArguments) (at int64) {
 	n := b.ttl
 	if n == 0 {
@@ -114,8 +115,8 @@ func (b *tokenBucket) deadline(c *Call, a *bucketArguments) (at int64) {
 	return c.after(n, time.Second)
 }
 
-// fill returns the content of the bucket at the time of a call; ok is false if
-// the value is not a bucket.
+// fill returns the content of the bucket at the time of a call. ok is false if the value
+// is not a bucket.
 func (b *tokenBucket) fill(h *packed.Hash, a *bucketArguments) (tokens float64, ok bool) {
 	tokens, since := a.capacity, a.now
 	stored, found := h.Get(b.tokens)
@@ -124,7 +125,7 @@ func (b *tokenBucket) fill(h *packed.Hash, a *bucketArguments) (tokens float64, 
 			return 0, false
 		}
 	}
-	// Without tokens a time means nothing to scripts that begin both together.
+	// Without tokens, a time has no meaning for scripts that begin both together.
 	if at, foundTime := h.Get(b.at); foundTime && (found || !b.together) {
 		if since, ok = plainNumber(at); !ok {
 			return 0, false

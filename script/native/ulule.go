@@ -24,8 +24,7 @@ var ululeScripts = []Script{
 	},
 }
 
-// ululeIncrement adds to a counter, which lives for some ms from its first
-// addition on.
+// ululeIncrement adds to a counter, which expires some ms after its first addition.
 func ululeIncrement(c *Call) bool {
 	count, ms, at := c.whole(0), c.whole(1), int64(0)
 	if ms > 0 {
