@@ -6,13 +6,13 @@ import "github.com/headgate-io/headgate/policy"
 type Effect uint8
 
 const (
-	// NoEffect leaves them alone.
+	// NoEffect leaves counters alone.
 	NoEffect Effect = iota
 	// NewNumbers changes the numbers that counters are compared with:
 	NewNumbers
 	// NewKeys gives the limit other counters. The old ones expire.
 	NewKeys
-	// NewKind changes how they count, which takes ChangeReset.
+	// NewKind changes how counters count, which requires ChangeReset.
 	NewKind
 )
 
@@ -21,14 +21,14 @@ var effects = [...]string{"", "numbers", "new counters", "another kind of counte
 // String returns words for e, "" for NoEffect.
 func (e Effect) String() string { return effects[e] }
 
-// Field is a key of the grammar, or a stand-in for one, and its value in canonical
+// Field is a key of the grammar, or a substitute for one, and its value in canonical
 // form.
 type Field struct {
 	Key, Value string
 	Effect     Effect
 }
 
-// fieldsOf returns what x says by its table: a field for each row that says something.
+// fieldsOf returns the content of x by its table: a field for each row that is set.
 func fieldsOf[T any](entries []entry[T], x *T) (fs []Field) {
 	for i := range entries {
 		e, value := &entries[i], ""
@@ -45,8 +45,8 @@ func fieldsOf[T any](entries []entry[T], x *T) (fs []Field) {
 	return fs
 }
 
-// rowsOf returns what x says, by the rows of its table. A row that is only a block has no
-// fields.
+// rowsOf returns the content of x, by the rows of its table. A row that is only a block
+// has no fields.
 func rowsOf[T any](entries []entry[T], x *T) []Row {
 	rows := make([]Row, 0, len(entries))
 	for i := range entries {
@@ -68,16 +68,16 @@ func rowsOf[T any](entries []entry[T], x *T) []Row {
 	return rows
 }
 
-// Row is what a row of the grammar says: its value, or its parts with their paths.
+// Row is the content of a row of the grammar: its value, or its parts with their paths.
 type Row struct {
 	Key    string
 	Fields []Field
 }
 
-// PolicyRows returns what a policy says, without its limits and descriptors.
+// PolicyRows returns the content of a policy, without its limits and descriptors.
 func PolicyRows(d *policy.Definition) []Row { return rowsOf(policyEntries, d) }
 
-// RoutesFields returns what a set of routes says.
+// RoutesFields returns the content of a set of routes.
 func RoutesFields(d *policy.RoutesDef) (fs []Field) {
 	for _, row := range rowsOf(routesEntries, d) {
 		fs = append(fs, row.Fields...)
@@ -85,8 +85,8 @@ func RoutesFields(d *policy.RoutesDef) (fs []Field) {
 	return fs
 }
 
-// LimitFields returns what a limit says.
+// LimitFields returns the content of a limit.
 func LimitFields(l *policy.LimitDef) []Field { return fieldsOf(limitEntries, l) }
 
-// DescriptorFields returns what a descriptor says, without those below it.
+// DescriptorFields returns the content of a descriptor, without the descriptors below it.
 func DescriptorFields(d *policy.DescriptorDef) []Field { return fieldsOf(descriptorEntries, d) }

@@ -22,8 +22,8 @@ var foreignEntries = []entry[foreign]{
 	{key: "descriptors", read: func(r *reader, n *yaml.Node, f *foreign) { f.descriptors = r.descriptors(n, 1) }},
 }
 
-// ParseEnvoy reads a file of envoyproxy/ratelimit, and returns the policy that it
-// is: its name is the domain. file is what errors call it. The error is an *Errors.
+// ParseEnvoy reads a file of envoyproxy/ratelimit as a policy, whose name is the domain.
+// Errors call the text file. The error is an *Errors.
 func ParseEnvoy(file string, b []byte) (*policy.Record, error) {
 	if len(b) > MaxFile {
 		return nil, tooLong(file, "a file", MaxFile)
@@ -52,8 +52,8 @@ func ParseEnvoy(file string, b []byte) (*policy.Record, error) {
 	return rec, nil
 }
 
-// Merge returns the policy of the descriptors of two of one name, both in the
-// dialect. The error is an *Errors: a descriptor may not be in both.
+// Merge merges the descriptors of two policies of one name, both in the dialect. The
+// error is an *Errors: a descriptor must not be in both.
 func Merge(rec, other *policy.Record) (*policy.Record, error) {
 	file := rec.File + " and " + other.File
 	var errs policy.Errors
@@ -89,12 +89,12 @@ func FileText(records []*policy.Record) string {
 	return b.String()
 }
 
-// DialectUse counts what a policy uses of the dialect.
+// DialectUse counts what a policy uses from the dialect.
 type DialectUse struct {
 	Descriptors, Limits int
-	// Unlimited, Shadow, Quota, Shared and Metrics count descriptors with that field;
-	// Metrics those with values in metrics. Months counts units that are months or
-	// years, and Silent limits without requests_per_unit.
+	// Unlimited, Shadow, Quota and Shared count descriptors with that field, Metrics
+	// those with values in metrics. Months counts units that are months or years, and
+	// Silent limits without requests_per_unit.
 	Unlimited, Shadow, Quota, Shared, Metrics, Months, Silent int
 }
 

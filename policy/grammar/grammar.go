@@ -6,11 +6,10 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// The grammar: a table for each of its mappings. The parser, its messages, the
-// reference and the JSON Schema all come from here.
+// The grammar: a table for each of its mappings. The parser, its messages, the reference
+// and the JSON Schema all use these tables.
 
-// Words that a later release will have, and words for features that were left
-// out.
+// Words that a later release may have, and words for features that were left out.
 const (
 	laterCredit     = "credits from a second budget are not part of the grammar"
 	laterHome       = "a home for keys is not part of the grammar"
@@ -222,7 +221,7 @@ var clauseEntries = []entry[policy.ClauseDef]{
 		read: func(r *reader, n *yaml.Node, c *policy.ClauseDef) { r.presence(n, c) }},
 }
 
-// listEntries is what may stand below `not`, beside values.
+// listEntries are the keys allowed below `not`, in place of values.
 var listEntries = []entry[policy.ClauseDef]{
 	{key: "list", value: "name", about: "is in the list", schema: listNameSchema,
 		read: func(r *reader, n *yaml.Node, c *policy.ClauseDef) { c.List = r.listName(n) }},

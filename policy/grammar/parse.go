@@ -9,9 +9,9 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// ParseFile reads a whole file: attributes, lists, policies and routes. file is what
-// errors call it. The error is an *Errors. Editor.Set checks the parts that depend
-// on records outside the file.
+// ParseFile reads a whole file: attributes, lists, policies and routes. Errors call the
+// text file. The error is an *Errors. Editor.Set checks the parts that depend on records
+// outside the file.
 func ParseFile(file string, b []byte) ([]*policy.Record, error) {
 	if len(b) > MaxFile {
 		return nil, tooLong(file, "a file", MaxFile)
@@ -32,7 +32,7 @@ func ParseFile(file string, b []byte) ([]*policy.Record, error) {
 	return records, nil
 }
 
-// most is how long the text of the record may be.
+// most returns the maximum length of the record's text.
 func most(rec *policy.Record) int {
 	switch rec.Kind {
 	case policy.ListRecord:
@@ -43,8 +43,8 @@ func most(rec *policy.Record) int {
 	return MaxText
 }
 
-// checkSize refuses a record whose canonical text is longer than a text may be:
-// it could not be read again.
+// checkSize refuses a record whose canonical text is too long: it could not be read
+// again.
 func (r *reader) checkSize(rec *policy.Record) {
 	var weight int
 	switch rec.Kind {
@@ -62,7 +62,7 @@ func (r *reader) checkSize(rec *policy.Record) {
 	}
 }
 
-// weigh returns a bound of the length of a tree's canonical text.
+// weigh returns a bound on the length of a tree's canonical text.
 func weigh(n *yaml.Node) int {
 	w := 40 + 6*len(n.Value)
 	for _, c := range n.Content {
@@ -71,9 +71,9 @@ func weigh(n *yaml.Node) int {
 	return w
 }
 
-// ParseRecord reads one record: what stands under the policy's name in a file,
-// under `attributes`, or under the name of a list or of routes. file is what errors call the
-// text. The error is an *Errors.
+// ParseRecord reads one record: the text under a policy's name in a file, under
+// `attributes`, or under the name of a list or of routes. Errors call the text file. The
+// error is an *Errors.
 func ParseRecord(file, name string, b []byte) (*policy.Record, error) {
 	r := &reader{file: file}
 	rec := &policy.Record{Name: name, File: file}

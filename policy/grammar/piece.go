@@ -18,10 +18,10 @@ import (
 
 // # Files in pieces
 //
-// The tree that the parser of YAML makes takes some 25 times the memory of its text.
-// So a file is cut between its policies, lists and sets of routes, and one piece is
-// read after the other. Each piece is a file by itself: head makes it one again, and
-// tail the one before it.
+// The tree of the YAML parser takes some 25 times the memory of its text. So a file is
+// cut between its policies, lists and sets of routes, and one piece is read after
+// another. Each piece is a complete file: head is added before it, and tail completes the
+// piece before.
 
 // pieceBytes is the least text in a piece, except for the last.
 const pieceBytes = 64 << 10
@@ -35,25 +35,25 @@ type cut struct {
 	line, column, key int
 }
 
-// cutter finds where a file can be cut. Text that it does not understand stays
-// in one piece, and is right or wrong there.
+// cutter finds where a file can be cut. Text that it does not understand stays in one
+// piece, which the parser accepts or refuses.
 type cutter struct {
 	least int // how many bytes a piece has before the next may begin
 	cuts  []cut
-	// top is where the lines of the file's keys begin, -1 before the first; inFlow is
+	// top is the column of the lines with the file's keys, -1 before the first. inFlow is
 	// set if the file is in brackets.
 	top    int
 	inFlow bool
-	// section is the key of a mapping from names, "" elsewhere. entries is where the
-	// lines of its names begin, -1 before the first, and depth how many brackets are
-	// open around them.
+	// section is the key of a mapping from names, "" elsewhere. entries is the column of
+	// the lines with its names, -1 before the first, and depth the number of open
+	// brackets around them.
 	section string
 	key     int // its line, from 1
 	entries int
 	depth   int
 }
 
-// sections are the keys of a file below which there are names.
+// sections are the keys of a file that have names below them.
 var sections = []string{"policies", "lists", "routes"}
 
 // sectionAt returns the section whose key a text begins with, or "".
@@ -69,7 +69,7 @@ func sectionAt(text []byte) string {
 	return ""
 }
 
-// begins notes the begin of a token outside of brackets.
+// begins handles the start of a token outside of brackets.
 func (c *cutter) begins(s *scanner) {
 	column := s.i - s.from
 	b := s.text[s.i]
@@ -86,7 +86,7 @@ func (c *cutter) begins(s *scanner) {
 	}
 }
 
-// beginsInFlow notes the begin of a token within brackets.
+// beginsInFlow handles the start of a token within brackets.
 func (c *cutter) beginsInFlow(s *scanner) {
 	if c.inFlow && s.depth == 1 {
 		if name := sectionAt(s.text[s.i:]); name != "" {
@@ -95,7 +95,7 @@ func (c *cutter) beginsInFlow(s *scanner) {
 	}
 }
 
-// bracket notes a bracket or a comma, which is before s.i by now.
+// bracket handles a bracket or a comma, which is just before s.i.
 func (c *cutter) bracket(s *scanner, b byte) {
 	around := 1 // brackets around names
 	if c.inFlow {
@@ -117,7 +117,7 @@ func (c *cutter) bracket(s *scanner, b byte) {
 	}
 }
 
-// cut begins a piece, if the one before it has enough.
+// cut begins a piece, if the piece before has enough text.
 func (c *cutter) cut(s *scanner, at int, head, tail string) {
 	var last cut
 	if n := len(c.cuts); n > 0 {
@@ -135,12 +135,12 @@ func (c *cutter) cut(s *scanner, at int, head, tail string) {
 	s.tokens = 0
 }
 
-// piece is a part of a text, and a text in its own right.
+// piece is a part of a text that can be read like a whole text.
 type piece struct {
 	text       []byte
 	head, tail string
 	key        int // the line of the key in head, from 1; 0: there is none
-	// line is what is added to lines, and column to columns of the first line.
+	// line is added to lines, and column to the columns of the first line.
 	line, column int
 
 	// The content read so far.
@@ -239,16 +239,16 @@ type named struct {
 	line, column  int
 }
 
-// note notes the keys of the piece, and what is named below them.
+// note records the keys of the piece, and the names below them.
 func (p *piece) note(n *yaml.Node) {
 	if n.Kind != yaml.MappingNode {
-		return // which readMap fails
+		return // readMap reports the error
 	}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		switch {
 		case i == 0 && p.key > 0:
-			key.Line = p.key // where it is
+			key.Line = p.key // its line in the file
 		case p.key == 0 || key.Value != n.Content[0].Value: // which pairs fails
 			p.names = append(p.names, named{"", key.Value, key.Line, key.Column})
 		}
@@ -271,7 +271,7 @@ func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
 	own := make(map[string]int)
 	for _, n := range p.names {
 		if n.name == "" {
-			continue // which pairs fails
+			continue // pairs reports the error
 		}
 		id := n.section + "/" + n.name
 		if line, twice := seen[id]; twice {
@@ -284,7 +284,7 @@ func (p *piece) addTo(r *reader, f *fileParts, seen map[string]int) {
 		}
 		own[id] = n.line
 	}
-	maps.Copy(seen, own) // within a piece pairs looks
+	maps.Copy(seen, own) // within a piece, pairs finds repeated names
 	f.add(&p.parts)
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Format returns the record in canonical form: what it says and nothing else, each
-// key in the order of the grammar. To parse it gives an equal record.
+// Format returns the record in canonical form: only its content, with the keys in the
+// order of the grammar. It reads as an equal record.
 func Format(rec *policy.Record) string {
 	w := &writer{}
 	switch rec.Kind {
@@ -80,8 +80,8 @@ func writeMap[T any](w *writer, indent string, entries []entry[T], x *T) {
 	}
 }
 
-// parts writes a list, whose parts have an index for a key, or a mapping; nothing if it
-// has no parts.
+// parts writes a list, whose parts have an index as key, or a mapping. Without parts, it
+// writes nothing.
 func (w *writer) parts(indent, key string, fs []Field) {
 	if len(fs) > 0 {
 		w.line(indent, key+":")
@@ -95,7 +95,7 @@ func (w *writer) parts(indent, key string, fs []Field) {
 	}
 }
 
-// item writes an item of a list, which write writes with a deeper indent.
+// item writes an item of a list. write writes the content with a deeper indent.
 func (w *writer) item(indent string, write func(w *writer, indent string)) {
 	own, deeper := &writer{}, indent+"  "
 	write(own, deeper)

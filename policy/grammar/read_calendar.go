@@ -40,7 +40,7 @@ func (r *reader) zone(n *yaml.Node, c *policy.CalendarDef) {
 	c.Rules.Zone = s
 }
 
-// nearestZone is nearest for zones, where mostly it is the case that is wrong.
+// nearestZone is nearest for zones, whose most frequent error is the case of letters.
 func nearestZone(s string) string {
 	names := calendar.Zones()
 	if i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, s) }); i >= 0 {
@@ -98,8 +98,8 @@ func twoDigits(s string) (int, error) {
 	return int(n), err
 }
 
-// checkCalendar gives the calendar of a limit the period of its rates, and checks
-// what depends on that.
+// checkCalendar sets the period of a limit's calendar to that of its rates, and checks
+// what depends on it.
 func (r *reader) checkCalendar(d *policy.Definition, l *policy.LimitDef) {
 	c := l.Calendar
 	own, others := numbersOf(l), overriding(d, l.Name)
@@ -111,7 +111,7 @@ func (r *reader) checkCalendar(d *policy.Definition, l *policy.LimitDef) {
 		wrong = wrong || x.Rate != nil && x.Rate.Kind == policy.Limited
 	}
 	for _, x := range own {
-		wrong = wrong || x.Rate == nil // which is told already
+		wrong = wrong || x.Rate == nil // already reported
 		r.checkRate(l, x)
 	}
 	if c.Rules.Period == 0 && (wrong || len(own) == 0) {
@@ -125,8 +125,8 @@ func (r *reader) checkCalendar(d *policy.Definition, l *policy.LimitDef) {
 	}
 }
 
-// checkRules returns why the rules do not make a calendar, or nil. Without a period
-// one is enough for which there is.
+// checkRules returns why the rules do not make a calendar, or nil. Without a period, some
+// period must fit.
 func checkRules(rules calendar.Rules) error {
 	switch {
 	case rules.Period != 0:

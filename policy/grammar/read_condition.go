@@ -60,7 +60,7 @@ func (r *reader) clauseValues(n *yaml.Node, c *policy.ClauseDef) {
 	}
 }
 
-// presence reads whether an attribute has to have a value or must not.
+// presence reads whether an attribute must have a value or must have none.
 func (r *reader) presence(n *yaml.Node, c *policy.ClauseDef) {
 	s, ok := r.scalar(n, "true or false")
 	switch {

@@ -23,8 +23,8 @@ const (
 	maxMetadata = 8
 )
 
-// descriptorEntries is the dialect's table of a descriptor. It has itself below
-// itself, so that the last row is added by init.
+// descriptorEntries is the dialect's table of a descriptor. The table refers to itself,
+// so init adds the last row.
 var descriptorEntries = []entry[policy.DescriptorDef]{
 	{key: "key", value: "text", about: "the key of an entry", schema: textSchema,
 		read: func(r *reader, n *yaml.Node, d *policy.DescriptorDef) {
@@ -208,7 +208,7 @@ func (r *reader) unit(n *yaml.Node) policy.Unit {
 	return u
 }
 
-// entryText reads a text that may be empty, which means not set.
+// entryText reads a text. An empty text means not set.
 func (r *reader) entryText(n *yaml.Node, what string, most int) string {
 	if n.Kind == yaml.ScalarNode && n.Value == "" {
 		return ""

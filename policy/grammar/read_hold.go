@@ -27,7 +27,7 @@ var holdEntries = []entry[policy.Hold]{
 		print: func(h *policy.Hold) string { return said(h.Share != 0, strconv.Itoa(h.Share)+"%") }},
 }
 
-// hold reads what a policy says of holds.
+// hold reads the policy's settings for holds.
 func (r *reader) hold(n *yaml.Node) (h policy.Hold) {
 	readMap(r, n, "{ttl: …, expiry: …}", holdEntries, &h)
 	usual := policy.Hold{}.Filled()

@@ -49,8 +49,8 @@ func (r *reader) limits(n *yaml.Node) (defs []*policy.LimitDef) {
 	return defs
 }
 
-// misspelt reports whether a mapping has an unknown key that is near to one of
-// some. That has been reported: nothing is missing then.
+// misspelt reports whether a mapping has an unknown key that is close to one of some
+// keys. That error has been reported, so a missing key is not reported again.
 func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value
@@ -62,7 +62,7 @@ func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	return false
 }
 
-// checkLimit checks which keys of a limit go together.
+// checkLimit checks which keys of a limit may be combined.
 func (r *reader) checkLimit(l *policy.LimitDef, key, n *yaml.Node) {
 	rate, tiers, slots := hasKey(n, "rate"), hasKey(n, "tiers"), hasKey(n, "concurrent")
 	switch {
@@ -103,7 +103,7 @@ func (r *reader) checkLimit(l *policy.LimitDef, key, n *yaml.Node) {
 	}
 }
 
-// checkRate checks that a limit can have a rate, and makes it one of the limit's.
+// checkRate checks that a limit can have a rate, and completes the rate for the limit.
 func (r *reader) checkRate(l *policy.LimitDef, x *policy.NumbersDef) {
 	if l.Algorithm == policy.Concurrent && x.Cost != nil && x.Cost.Attribute != "" {
 		r.failAt(x.Place, "%s", errSlotsByAttribute)
@@ -314,8 +314,8 @@ func (r *reader) slots(n *yaml.Node) *policy.NumbersDef {
 	return &policy.NumbersDef{Place: r.at(n), Rate: r.parsedRate(n, policy.ParseSlots)}
 }
 
-// checkConcurrent makes a limit one of concurrent calls, if it is, and checks
-// which keys go with that.
+// checkConcurrent completes a limit of concurrent calls, and checks the keys that it may
+// have.
 func (r *reader) checkConcurrent(l *policy.LimitDef, key, n *yaml.Node) {
 	ttl := hasKey(n, "ttl")
 	switch {

@@ -26,7 +26,7 @@ func (r *reader) attributes(n *yaml.Node) (defs []policy.AttributeDef) {
 	return defs
 }
 
-// types reads a type, or a list of types that go together.
+// types reads a type, or a list of types that may be combined.
 func (r *reader) types(n *yaml.Node) (t policy.Type) {
 	items, _ := r.items(n, "a type")
 	for _, item := range items {
@@ -119,7 +119,7 @@ func (r *reader) policies(n *yaml.Node) (defs []*policy.Definition) {
 	return defs
 }
 
-// policy reads what stands under a policy's name.
+// policy reads the text under a policy's name.
 func (r *reader) policy(name string, n *yaml.Node) *policy.Definition {
 	d := &policy.Definition{Name: name, Weight: weigh(n)}
 	readMap(r, n, "a mapping with limits", policyEntries, d)
@@ -136,8 +136,7 @@ func (r *reader) policy(name string, n *yaml.Node) *policy.Definition {
 	return d
 }
 
-// checkDialect checks that a policy has limits, or descriptors and nothing that is
-// of limits.
+// checkDialect checks that a policy has limits, or descriptors and no keys for limits.
 func (r *reader) checkDialect(n *yaml.Node) {
 	switch {
 	case hasKey(n, "descriptors"):
@@ -151,7 +150,7 @@ func (r *reader) checkDialect(n *yaml.Node) {
 	}
 }
 
-// hasKey reports whether a mapping has a key, whatever is there.
+// hasKey reports whether a mapping has a key, whatever its value.
 func hasKey(n *yaml.Node, key string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == key {
@@ -186,7 +185,7 @@ func (r *reader) attributeName(n *yaml.Node) string {
 	return s
 }
 
-// name reads the name of something that is in keys.
+// name reads a name that is used in keys.
 func (r *reader) name(n *yaml.Node, what string) string {
 	s, ok := r.scalar(n, what)
 	if ok && !policy.IsWord(s) {
@@ -269,8 +268,8 @@ func (r *reader) checkOverrides(d *policy.Definition) {
 	}
 }
 
-// forget drops the paths of nodes that have been checked to the end: ten
-// thousand policies would keep some megabytes of them.
+// forget drops the paths of nodes that are completely checked. With ten thousand
+// policies, they would take some megabytes.
 func forget(d *policy.Definition) {
 	for _, l := range d.Limits {
 		l.Place.Path = nil

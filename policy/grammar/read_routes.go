@@ -50,7 +50,7 @@ func (r *reader) matches(n *yaml.Node) (defs []policy.RouteDef) {
 	return defs
 }
 
-// target reads what requests ask: the name of a policy, allow, deny, or a mapping.
+// target reads what requests ask for: the name of a policy, allow, deny, or a mapping.
 func (r *reader) target(n *yaml.Node) *policy.TargetDef {
 	t := &policy.TargetDef{Place: r.at(n)}
 	if n.Kind == yaml.MappingNode {
@@ -73,7 +73,7 @@ func (r *reader) target(n *yaml.Node) *policy.TargetDef {
 	return t
 }
 
-// Words in the place of a policy.
+// Words that replace the name of a policy.
 const (
 	wordAllow = "allow"
 	wordDeny  = "deny"
@@ -143,7 +143,7 @@ func matchFields(defs []policy.RouteDef) (fs []Field) {
 	return fs
 }
 
-// targetText returns what requests ask as the grammar has it.
+// targetText returns what requests ask for, as the grammar has it.
 func targetText(t *policy.TargetDef) string {
 	switch {
 	case t.Answer == policy.AllowAll:

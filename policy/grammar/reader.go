@@ -15,7 +15,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// reader reads the nodes of a text and collects what is wrong with them.
+// reader reads the nodes of a text and collects errors.
 type reader struct {
 	file string
 	path *policy.Step
@@ -26,16 +26,16 @@ type reader struct {
 // reference and the JSON Schema all use tables of entries.
 type entry[T any] struct {
 	key string
-	// value says what may stand there, none the default ("" for nothing), about
+	// value describes the possible values, none the default ("" for nothing), and about
 	// what the key does.
 	value, none, about string
 	schema             schema
 	// later is the error for a word that is reserved for a later release.
 	later string
 	read  func(r *reader, n *yaml.Node, to *T)
-	// print returns the value in canonical form, "" if it is not set. A list or a
-	// mapping that is compared part by part has parts instead. One whose parts take
-	// more than a line each has a block too.
+	// print returns the value in canonical form, "" if it is not set. A list or a mapping
+	// that is compared part by part has parts instead. If its parts take more than a line
+	// each, it has a block too.
 	print func(from *T) string
 	parts func(from *T) []Field
 	block func(w *writer, indent string, from *T)
@@ -43,7 +43,7 @@ type entry[T any] struct {
 	effect Effect
 }
 
-// fail keeps an error about a node.
+// fail adds an error about a node.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) {
 	r.failAt(r.at(n), format, args...)
 }
@@ -69,7 +69,7 @@ func (r *reader) in(name string, f func()) {
 // yamlLine is how the parser of YAML begins an error that knows its line.
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// scan looks over a text, and reports to c where it can be cut. It is false after an
+// scan scans a text, and reports to c where it can be cut. It returns false after an
 // error.
 func (r *reader) scan(b []byte, c *cutter) bool {
 	refused := scan(b, c)
@@ -88,7 +88,7 @@ func (r *reader) root(b []byte) *yaml.Node {
 	return r.tree(&piece{text: b})
 }
 
-// withoutMark is a text without the mark that some editors begin it with.
+// withoutMark returns a text without the byte order mark that some editors add.
 func withoutMark(b []byte) []byte { return bytes.TrimPrefix(b, []byte("\ufeff")) }
 
 // tree returns the top node of a piece, with the places of the whole text, or nil
@@ -128,9 +128,8 @@ func (r *reader) tree(p *piece) *yaml.Node {
 	return n
 }
 
-// guarded runs f and returns a panic of it as an error. Texts come from clients,
-// and the parser of YAML is not ours. If it panics, the text is refused, and the
-// node goes on.
+// guarded runs f and returns its panic as an error. Texts come from clients, and the YAML
+// parser is not ours. If it panics, the text is refused and the node continues.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -140,8 +139,8 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// plain moves the nodes of a piece to their places in the whole text. It refuses what
-// scan would refuse, where YAML finds it and scan does not.
+// plain moves the nodes of a piece to their places in the whole text. It also refuses
+// what scan refuses, if only YAML finds it.
 func (r *reader) plain(n *yaml.Node, p *piece) bool {
 	p.place(n)
 	switch {
@@ -169,8 +168,8 @@ func void(n *yaml.Node) bool {
 	return n.Kind == yaml.ScalarNode && n.Style == 0 && (n.Value == "" || n.Value == "null")
 }
 
-// scalar returns the text of a scalar. It is false, after an error, for anything
-// else.
+// scalar returns the text of a scalar. For any other node it reports an error and returns
+// false.
 func (r *reader) scalar(n *yaml.Node, want string) (string, bool) {
 	if n.Kind == yaml.ScalarNode && n.Value != "" {
 		return n.Value, true
@@ -179,7 +178,7 @@ func (r *reader) scalar(n *yaml.Node, want string) (string, bool) {
 	return "", false
 }
 
-// found says what stands in the place of the expected value.
+// found says what was found instead of the expected value.
 func found(n *yaml.Node) string {
 	switch {
 	case n.Kind == yaml.MappingNode:
@@ -192,14 +191,14 @@ func found(n *yaml.Node) string {
 	return fmt.Sprintf(", not %q", policy.Clip(n.Value))
 }
 
-// pairs calls f for each pair of a mapping, with the key on the path. Double
-// keys are errors, and so are keys and values that are not ones.
+// pairs calls f for each pair of a mapping, with the key on the path. Repeated keys are
+// errors, as are missing keys and values.
 func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "want %s%s", want, found(n))
 		return
 	}
-	var seen map[string]int // the lines of keys, where they are many
+	var seen map[string]int // the lines of keys, if they are many
 	if len(n.Content) > 2*fewPairs {
 		seen = make(map[string]int, len(n.Content)/2)
 	}
@@ -229,7 +228,7 @@ func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node))
 	}
 }
 
-// fewPairs are found as fast without an index.
+// fewPairs is the number of pairs up to which a search is as fast as an index.
 const fewPairs = 8
 
 // lineOf returns the line of the last pair with a key.
@@ -267,8 +266,8 @@ func readMap[T any](r *reader, n *yaml.Node, want string, entries []entry[T], to
 	})
 }
 
-// items returns the items of a list, or a single item as a list of one. It is
-// false, after an error, for a list without items.
+// items returns the items of a list, or a single item as a list of one. For an empty list
+// it reports an error and returns false.
 func (r *reader) items(n *yaml.Node, want string) ([]*yaml.Node, bool) {
 	if n.Kind != yaml.SequenceNode {
 		return []*yaml.Node{n}, true
@@ -283,7 +282,7 @@ func (r *reader) items(n *yaml.Node, want string) ([]*yaml.Node, bool) {
 // word reads one of some words.
 func word[T ~uint8](r *reader, n *yaml.Node, words []string, to *T) {
 	known := words
-	if words[0] == "" { // the zero value is not to be written
+	if words[0] == "" { // the zero value has no word
 		known = words[1:]
 	}
 	want := "one of " + strings.Join(known, ", ")

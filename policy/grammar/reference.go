@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/policy/route"
 )
 
-// Reference returns the reference of the grammar, in Markdown: a table for each
-// mapping, from the tables that the parser reads by.
+// Reference returns the reference of the grammar, in Markdown: one table for each
+// mapping, from the tables that the parser uses.
 func Reference() string {
 	var b strings.Builder
 	section(&b, "A file", "", fileEntries)
@@ -69,8 +69,8 @@ func section[T any](b *strings.Builder, title, about string, entries []entry[T])
 	}
 }
 
-// code writes what may stand at a key.
+// code writes the possible values of a key.
 func code(s string) string { return "`" + cells(s) + "`" }
 
-// cells escapes what would end a cell of a table.
+// cells escapes characters that would end a cell of a table.
 func cells(s string) string { return strings.ReplaceAll(s, "|", `\|`) }

@@ -16,23 +16,22 @@ const (
 	MaxFile = 16 << 20
 	// MaxRoutesText is the size of the text of a set of routes, in bytes.
 	MaxRoutesText = 256 << 10
-	// maxNesting is how deep brackets may nest, and maxIndent how far to the
-	// right a block may begin: both bound how deep a tree gets.
+	// maxNesting bounds the depth of brackets, and maxIndent the column at which a block
+	// may begin. Both bound the depth of a tree.
 	maxNesting = 12
 	maxIndent  = 120
 	// maxTokens bounds the memory of a tree, to about 50 MB. A list of MaxListed values
-	// has four fifths of them.
+	// has four fifths of these tokens.
 	maxTokens = 1 << 18
 	// maxFileTokens bounds the memory of a file's records, to about 200 MB. 10,000
-	// policies of 16 plain limits have two thirds of them.
+	// policies of 16 plain limits have two thirds of these tokens.
 	maxFileTokens = 3 << 20
 )
 
-// scanner looks over a text before the parser of YAML does. It refuses YAML
-// that the grammar does not use and that can be made to cost: anchors, aliases,
-// merges, tags, directives, a second document, block texts, depth. It knows
-// YAML's tokens as far as that takes. Text that is not YAML it leaves to the
-// parser.
+// scanner checks a text before the YAML parser does. It refuses YAML that the grammar
+// does not use and that could be made expensive: anchors, aliases, merges, tags,
+// directives, a second document, block texts, depth. It knows YAML's tokens only as far
+// as needed for that. It leaves text that is not YAML to the parser.
 type scanner struct {
 	text []byte
 	i    int
@@ -41,22 +40,22 @@ type scanner struct {
 	// depth is how many brackets are open.
 	depth int
 	// begins is set where a token may begin, and block if only blanks and block
-	// indicators are before it on its line.
+	// indicators come before it on its line.
 	begins, block bool
-	seen          bool // something of the document
-	// tokens counts those of the present piece, and all counts those of the text.
+	seen          bool // a part of the document
+	// tokens counts the tokens of the present piece, and all those of the text.
 	tokens, all int
 	cutter      *cutter // nil: the text is one piece
 }
 
-// scanError is what scan refuses, and where.
+// scanError says what scan refuses, and where.
 type scanError struct {
 	line, column int // from 1
 	text         string
 }
 
-// scan returns the refusal of a text, or nil. It reports to c where the text can be
-// cut, unless c is nil.
+// scan returns the refusal of a text, or nil. Unless c is nil, it reports to c where the
+// text can be cut.
 func scan(text []byte, c *cutter) *scanError {
 	s := &scanner{text: text, cutter: c}
 	if i := invalid(s.text); i >= 0 {
@@ -93,7 +92,7 @@ func invalid(b []byte) int {
 			continue
 		}
 		r, n := utf8.DecodeRune(b[i:])
-		// Line breaks of Unicode would count lines in another way than users.
+		// Line breaks of Unicode would make lines count differently for users.
 		if r == utf8.RuneError && n == 1 || r == 0x85 || r == 0x2028 || r == 0x2029 || r == 0xfeff {
 			return i
 		}
@@ -102,7 +101,7 @@ func invalid(b []byte) int {
 	return -1
 }
 
-// Place finds the line of s.i from the beginning.
+// place computes the line of s.i from the beginning.
 func (s *scanner) place() {
 	s.line = bytes.Count(s.text[:s.i], []byte{'\n'})
 	s.from = bytes.LastIndexByte(s.text[:s.i], '\n') + 1
@@ -114,7 +113,7 @@ func (s *scanner) refuse(format string, args ...any) *scanError {
 	return &scanError{line: s.line + 1, column: s.column() + 1, text: fmt.Sprintf(format, args...)}
 }
 
-// Step takes one token, or a part of one.
+// step reads one token, or a part of one.
 func (s *scanner) step() *scanError {
 	switch b := s.text[s.i]; {
 	case b == '\n':
@@ -143,13 +142,13 @@ func (s *scanner) step() *scanError {
 	return nil
 }
 
-// count notes a token.
+// count counts a token.
 func (s *scanner) count() {
 	s.tokens++
 	s.all++
 }
 
-// begin takes what a token begins with.
+// begin reads the beginning of a token.
 func (s *scanner) begin(b byte) *scanError {
 	switch {
 	case s.cutter == nil:
@@ -186,7 +185,7 @@ func (s *scanner) begin(b byte) *scanError {
 		if s.ends(s.i + 1) {
 			s.seen = true
 			s.i++
-			return nil // the next token may begin, and in a block it is deeper
+			return nil // a token may follow; in a block it is deeper
 		}
 	case '.':
 		if s.i == s.from && s.marker("...") {
@@ -202,8 +201,8 @@ func (s *scanner) begin(b byte) *scanError {
 	return nil
 }
 
-// quoted takes a quoted text, which may have several lines. Only the parser
-// reads its content.
+// quoted reads a quoted text, which may have several lines. Only the parser interprets
+// its content.
 func (s *scanner) quoted(quote byte) *scanError {
 	s.seen = true
 	s.i++
@@ -234,7 +233,7 @@ func (s *scanner) quoted(quote byte) *scanError {
 	return nil
 }
 
-// bracket takes a bracket or a comma.
+// bracket reads a bracket or a comma.
 func (s *scanner) bracket(b byte) *scanError {
 	s.count()
 	switch b {
@@ -254,7 +253,7 @@ func (s *scanner) bracket(b byte) *scanError {
 	return nil
 }
 
-// documentStart takes `---`, which may come first.
+// documentStart reads `---`, which may come first.
 func (s *scanner) documentStart() *scanError {
 	if s.seen {
 		return s.refuse("a text is one document")
@@ -272,9 +271,8 @@ func (s *scanner) marker(m string) bool {
 	return bytes.HasPrefix(s.text[s.i:], []byte(m)) && (s.ends(s.i + len(m)))
 }
 
-// ends reports whether a blank, a line's end or, within brackets, a bracket or
-// comma is at i. Then an indicator before it is an indicator, and not a part of
-// a text.
+// ends reports whether i is at a blank, a line's end or, within brackets, a bracket or
+// comma. Then an indicator before it is an indicator, and not a part of a text.
 func (s *scanner) ends(i int) bool {
 	if i >= len(s.text) {
 		return true

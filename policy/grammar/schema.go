@@ -23,7 +23,7 @@ func mapOf(s schema) schema { return schema{"type": "object", "additionalPropert
 
 func wordsOf(words ...string) schema { return schema{"enum": words} }
 
-// wholeSchema takes numbers with _ between digits, which are texts to YAML.
+// wholeSchema accepts numbers with _ between digits, which are texts in YAML.
 func wholeSchema(least int) schema {
 	return schema{"type": []string{"integer", "string"}, "minimum": least, "pattern": "^[0-9][0-9_]*$"}
 }
@@ -69,8 +69,8 @@ func objectOf[T any](entries []entry[T], required ...string) schema {
 	return s
 }
 
-// Schema returns the JSON Schema of a file, for editors. The parser may refuse
-// a file that it accepts: a schema cannot say everything.
+// Schema returns the JSON Schema of a file, for editors. The parser may refuse a file
+// that the schema accepts, since a schema cannot express everything.
 func Schema() []byte {
 	limit := objectOf(limitEntries)
 	limit["oneOf"] = []schema{{"required": []string{"rate"}}, {"required": []string{"tiers"}}, {"required": []string{"concurrent"}}}

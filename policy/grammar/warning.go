@@ -8,10 +8,14 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Warnings returns likely mistakes in the text of a policy, in its order, with their
-// places: an override after one that always matches first; lists and types of
-// attributes that nothing uses; limits of descriptors that replace each other; calls
-// without attributes that no limit applies to; credentials that are not secret.
+// Warnings returns likely mistakes in the text of a policy, in order of place:
+//
+//   - an override after one that always matches first
+//   - lists and types of attributes that nothing uses
+//   - limits of descriptors that replace each other
+//   - calls without attributes to which no limit applies
+//   - credentials that are not secret
+//
 // shared is the record of attributes that policies share, nil for none.
 func Warnings(rec, shared *policy.Record) []*policy.Error {
 	if rec.Kind != policy.PolicyRecord {
@@ -53,8 +57,9 @@ func Warnings(rec, shared *policy.Record) []*policy.Error {
 	return found.List
 }
 
-// optionalLimit returns the first limit that leaves out calls without an attribute, and
-// that attribute, if such a call may meet no limit. It returns nil if there is none.
+// optionalLimit returns the first limit that does not apply to calls without an
+// attribute, and that attribute, if no limit may apply to such a call. Otherwise it
+// returns nil.
 func optionalLimit(d *policy.Definition) (first *policy.LimitDef, attribute string) {
 	for _, l := range d.Limits {
 		needs := ""
@@ -67,7 +72,7 @@ func optionalLimit(d *policy.Definition) (first *policy.LimitDef, attribute stri
 			needs = cmp.Or(needs, a)
 		}
 		switch {
-		case len(l.When) > 0: // it leaves out calls on purpose
+		case len(l.When) > 0: // it excludes calls on purpose
 		case needs == "" || l.MissingDenies:
 			return nil, ""
 		case first == nil:
@@ -86,8 +91,8 @@ func requires(d *policy.Definition, attribute string) bool {
 // not keyboard.
 var credentialWords = []string{"token", "secret", "password", "passwd", "authorization", "credential", "cookie", "apikey", "jwt", "bearer"}
 
-// credentials returns the attributes that limits count by and that are named like
-// credentials, without being secret.
+// credentials returns the attributes by which limits count and whose names look like
+// credentials, but which are not secret.
 func credentials(d *policy.Definition, shared *policy.Record) (found []policy.Scalar) {
 	for _, l := range d.Limits {
 		for _, part := range l.By {
@@ -103,7 +108,7 @@ func credentials(d *policy.Definition, shared *policy.Record) (found []policy.Sc
 	return found
 }
 
-// typeOf returns the type of an attribute, from the policy or else from the
+// typeOf returns the type of an attribute, from the policy or, if missing there, from the
 // attributes that policies share.
 func typeOf(d *policy.Definition, name string, shared *policy.Record) policy.Type {
 	attributes := d.Attributes
@@ -118,8 +123,8 @@ func typeOf(d *policy.Definition, name string, shared *policy.Record) policy.Typ
 	return 0
 }
 
-// replaceEachOther returns the limits of descriptors that replace one which replaces
-// them, by names.
+// replaceEachOther returns the limits of descriptors that replace, by name, a limit which
+// replaces them.
 func replaceEachOther(d *policy.Definition) (limits []*policy.RateLimitDef) {
 	type pair struct{ by, name string }
 	replaced := make(map[pair]bool)
@@ -159,8 +164,8 @@ func overriddenBefore(d *policy.Definition, i int, limit string) int {
 	return -1
 }
 
-// covers reports whether every call that meets other meets d, as far as the
-// texts show: of two patterns only equal ones do.
+// covers reports whether every call that meets other meets d, as far as the texts show.
+// Patterns cover each other only if they are equal.
 func covers(d, other policy.ConditionDef) bool {
 	for i := range d {
 		if !slices.ContainsFunc(other, func(x policy.ClauseDef) bool { return clauseCovers(&d[i], &x) }) {
@@ -181,14 +186,14 @@ func clauseCovers(c, other *policy.ClauseDef) bool {
 	case c.Test == policy.Absent:
 		return true
 	case c.Test == policy.IsNone:
-		c, other = other, c // who leaves out more covers less
+		c, other = other, c // a clause that excludes more covers less
 	}
 	return !slices.ContainsFunc(other.Values, func(v policy.Scalar) bool {
 		return !slices.ContainsFunc(c.Values, func(w policy.Scalar) bool { return policy.CoversText(w.S, v.S) })
 	})
 }
 
-// uses are the names that a policy uses.
+// uses has the names that a policy uses.
 type uses struct{ attributes, lists []string }
 
 func usesOf(d *policy.Definition) (u uses) {
