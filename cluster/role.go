@@ -38,7 +38,7 @@ type situation struct {
 	handoverUntil time.Time
 }
 
-// role is the server's view of s.
+// role returns the server's view of s.
 func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) partition.Role {
 	awaited := now.Before(s.handoverUntil)
 	switch {

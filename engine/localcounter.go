@@ -121,7 +121,7 @@ func (l *Local) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) er
 	return nil
 }
 
-// counterIn is the limit that the counters of a database carry.
+// counterIn returns the limit that the counters of a database carry.
 func counterIn(db uint8) algo.Limit { return algo.Limit{Algorithm: algo.Counter, DB: db} }
 
 // counterOf reads a counter of an engine, even a sealed one. ok is false if the key is

@@ -38,5 +38,5 @@ func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
 	return alone, alone
 }
 
-// valuePressure is the pressure of a counter and of the other data types.
+// valuePressure returns the pressure of a counter and of the other data types.
 func valuePressure(shard.Entry, int64) uint32 { return halfUsed }

@@ -61,7 +61,7 @@ func (e *Engine) NewScratch() *Scratch {
 	return &Scratch{own: own, s: own.NewSession(), at: make(map[string]struct{}), room: scratchRoom}
 }
 
-// Session is the session that works on the copies.
+// Session returns the session that works on the copies.
 func (c *Scratch) Session() *Session { return c.s }
 
 // Bytes returns the memory of the copies. A key is kept twice: as it was, and as it is

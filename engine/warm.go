@@ -55,7 +55,7 @@ type Sought struct {
 	Whole bool
 }
 
-// SoughtHold is the record of a hold, for WarmChecks.
+// SoughtHold returns the record of a hold, for WarmChecks.
 func (s *Session) SoughtHold(key []byte) Sought {
 	return Sought{Hash: s.e.hash(algo.HoldSpace, key), Len: len(key), Whole: true}
 }

@@ -106,8 +106,8 @@ func (t *descriptorCompiler) numbersOf(rate Rate) *Numbers {
 	return n
 }
 
-// windowRate is the rate of a counter. It counts even with 0 requests, so that a call of
-// 0 hits differs from others.
+// windowRate returns the rate of a counter. It counts even with 0 requests, so that a
+// call of 0 hits differs from others.
 func windowRate(requests int64, unit Unit, multiplier int64) Rate {
 	period, _ := unit.Period(multiplier)
 	return Rate{Amount: max(requests, 1), Period: period}

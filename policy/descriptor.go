@@ -80,6 +80,6 @@ func (p *Policy) Descriptors() *Descriptors { return p.descriptors }
 // not be changed.
 func (d *Descriptors) Rules() []*Rule { return d.rules }
 
-// Limit is the limit of all counters of descriptors, with the numbers of all rules and
-// those that requests bring.
+// Limit returns the limit of all counters of descriptors, with the numbers of all rules
+// and those that requests bring.
 func (d *Descriptors) Limit() *Limit { return &d.limit }

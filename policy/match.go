@@ -197,7 +197,7 @@ func (c *Call) appendKey(l *Limit) (from int, ok bool) {
 	return from, true
 }
 
-// missing is the result for a call that lacks an attribute of the limit's key.
+// missing returns the result for a call that lacks an attribute of the limit's key.
 func (c *Call) missing(l *Limit, a *Applied, now int64) Why {
 	if !l.MissingDenies {
 		return WhyMissing

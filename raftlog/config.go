@@ -238,7 +238,7 @@ func setDefault[T comparable](p *T, v T) {
 	}
 }
 
-// dir is the directory of the group's files.
+// dir returns the directory of the group's files.
 func (c *Config) dir() string { return groupDir(c.DataDir, c.GroupID) }
 
 func groupDir(dataDir string, group uint32) string {

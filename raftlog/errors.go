@@ -95,8 +95,8 @@ var (
 	ErrInvariant = errors.New("replication invariant violated")
 )
 
-// formatError is the error for data of another version than oldest to newest, which this
-// build knows.
+// formatError returns the error for data of another version than oldest to newest, which
+// this build knows.
 func formatError(what string, got, oldest, newest byte) error {
 	advice := "upgrade this node"
 	if got < oldest {

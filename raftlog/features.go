@@ -52,7 +52,7 @@ func checkFeatures(features []Formats) error {
 // supports returns the highest level that the build can read.
 func (c *Config) supports() uint32 { return uint32(len(c.Features)) }
 
-// levelError is the error of a build that cannot be part of the cluster.
+// levelError returns the error of a build that cannot be part of the cluster.
 func levelError(level, supported uint32) error {
 	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node, or wipe its data if a build from before the first release wrote it", ErrLevel, level, supported)
 }

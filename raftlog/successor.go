@@ -18,7 +18,7 @@ type Successor struct {
 	named  bool // the caller has chosen it
 }
 
-// ID is the node's.
+// ID returns the node's.
 func (s Successor) ID() string { return member.NodeOf(s.server.ID) }
 
 // Successor asks a voter whether it can lead: the one with the given id, or, if id is

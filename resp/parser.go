@@ -70,11 +70,11 @@ const spanSize = 16
 // an ordinary command, too little to matter on ten thousand connections.
 const spansKept = 16
 
-// Held is how many bytes the parser takes for the arguments, found so far, of a
+// Held returns how many bytes the parser takes for the arguments, found so far, of a
 // command that is still incomplete.
 func (p *Parser) Held() int { return spanSize * cap(p.spans) }
 
-// Needs is how long the buffer must be for the argument that is still incomplete, or
+// Needs returns how long the buffer must be for the argument that is still incomplete, or
 // 0 where that is not known.
 func (p *Parser) Needs() int {
 	if !p.active || p.bulk < 0 {

@@ -63,7 +63,7 @@ func FreePart(part []byte) {
 // caller looks at nothing that it has written, but by Len and Cut.
 func (w *Writer) Divide() { w.divided = w.MayDivide }
 
-// Len is the length of all that has been written.
+// Len returns the length of all that has been written.
 func (w *Writer) Len() int { return w.before + len(w.B) }
 
 // Head returns how the reply begins.

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// runnerOf is the Runner whose script has called a function of the table redis.
+// runnerOf returns the Runner whose script has called a function of the table redis.
 func runnerOf(t *lua.Thread) *Runner { return t.Host.(*Runner) }
 
 // Levels of redis.log.
@@ -32,7 +32,7 @@ const (
 	replAll     = replAOF | replReplica
 )
 
-// redisLibrary is the table redis, which gives its version as a text such as
+// redisLibrary returns the table redis, which gives its version as a text such as
 // 7.0.15.
 func redisLibrary(version string) *lua.Table {
 	return lua.NewLibrary(

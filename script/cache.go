@@ -51,7 +51,7 @@ const scriptOverhead = 1 << 10
 // Size returns an upper estimate of the script's memory, in bytes.
 func (s *Script) Size() int { return len(s.Body) + s.proto.Size() + scriptOverhead }
 
-// Digest is the SHA1 of text in lower-case hex.
+// Digest returns the SHA1 of text in lower-case hex.
 func Digest(text []byte) string {
 	sum := sha1.Sum(text)
 	return hex.EncodeToString(sum[:])

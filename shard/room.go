@@ -125,7 +125,7 @@ func (s *Shard) least(now int64) choice {
 	return c
 }
 
-// rank is the weight of a choice in eighths.
+// rank returns the weight of a choice in eighths.
 func (c *choice) rank() uint64 { return c.weight >> rankShift }
 
 // give evicts entries of s that matter no more than least, until the account fits n

@@ -48,7 +48,7 @@ func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slo
 	}
 }
 
-// alike is what the nodes should be configured alike in.
+// alike returns what the nodes should be configured alike in.
 func alike(c *config.Config) []cluster.Setting {
 	var list []cluster.Setting
 	for _, s := range c.Alike() {
@@ -70,7 +70,7 @@ func peerAddr(c *config.Config, l net.Listener) string {
 	return c.PeerListen
 }
 
-// clientTLS is how a node connects to others; nil without TLS.
+// clientTLS returns how a node connects to others; nil without TLS.
 func clientTLS(peers *certs.Reloader) func() *tls.Config {
 	if peers == nil {
 		return nil

@@ -47,7 +47,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 	return sc
 }
 
-// envoyConfig is what the gRPC front is configured with.
+// envoyConfig returns what the gRPC front is configured with.
 func envoyConfig(c *config.Config, front *server.Server, http *web.Server, asked *fronts.Counts) envoy.Config {
 	return envoy.Config{
 		Decider:    front.Caller(),

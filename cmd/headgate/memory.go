@@ -32,7 +32,7 @@ const (
 	slackShare = 4
 )
 
-// memoryLimit is where the runtime starts to collect more eagerly, in bytes: the
+// memoryLimit returns where the runtime starts to collect more eagerly, in bytes: the
 // memory that the process is promised to stay within.
 func memoryLimit(c *config.Config, machine int64) int64 {
 	most := machine / 100 * heapShare
@@ -121,7 +121,7 @@ func (c *collections) next() {
 	runtime.SetFinalizer(c, (*collections).next)
 }
 
-// growthPercent is how much a heap of live bytes may grow, in percent: gcPercent, or
+// growthPercent returns how much a heap of live bytes may grow, in percent: gcPercent, or
 // what makes it growth bytes.
 func growthPercent(live, growth int64) int {
 	return int(max(gcPercent, growth*100/max(live, 1<<20)))

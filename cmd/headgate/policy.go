@@ -141,7 +141,7 @@ func (f *policyFile) routes() (sets []*policy.Routes) {
 	return sets
 }
 
-// several is a number of things, whose plural ends with s.
+// several returns a number of things, whose plural ends with s.
 func several(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

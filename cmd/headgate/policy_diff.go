@@ -97,7 +97,7 @@ func (f *policyFile) record(name string) *policy.Record {
 	return nil
 }
 
-// title is what a record is called.
+// title returns what a record is called.
 func title(rec *policy.Record) string {
 	switch rec.Kind {
 	case policy.AttributesRecord:

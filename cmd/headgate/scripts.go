@@ -188,7 +188,7 @@ func (t *scriptsTold) print(out io.Writer) error {
 	return t.printEndless(out)
 }
 
-// name is what to call a script.
+// name returns what to call a script.
 func (t *scriptTold) name() string {
 	if t.Library != "" {
 		return t.Library
@@ -230,7 +230,7 @@ func percent(part, all int64) string {
 	return fmt.Sprintf("%d%%", 100*part/all)
 }
 
-// measured is a time in ns, "-" for none.
+// measured returns a time in ns, "-" for none.
 func measured(ns int64) string {
 	if ns == 0 {
 		return "-"

@@ -326,7 +326,7 @@ func multipleLog(l Limit, m *Limit, n int64) {
 	}
 }
 
-// secondPressure is the pressure of logs and slots, whose second word is the total.
+// secondPressure returns the pressure of logs and slots, whose second word is the total.
 func secondPressure(r *Rule, st State, _ int64) uint32 { return share(st.Second, uint64(r.Burst)) }
 
 func describeLog(r *Rule, _ State, list []byte, now int64) (u Usage) {

@@ -338,7 +338,7 @@ func multipleUnits(l Limit, m *Limit, n int64) {
 	m.Limit = int64(product(uint64(l.Limit), n, MaxCount))
 }
 
-// firstPressure is the pressure of a state whose first word counts.
+// firstPressure returns the pressure of a state whose first word counts.
 func firstPressure(r *Rule, st State, _ int64) uint32 { return share(st.First, uint64(r.Burst)) }
 
 // slidingPressure weighs the previous window in full. The result is at most twice too

@@ -82,7 +82,7 @@ func (c *container) record(ref int) int {
 	return c.heap() + p
 }
 
-// refOf is the inverse of record.
+// refOf returns the inverse of record.
 func (c *container) refOf(at int) int {
 	p := at - c.heap() + c.get(atBias)
 	if p >= wrap {
@@ -165,8 +165,8 @@ func (c *container) room(entries, size, freed int) error {
 	return nil
 }
 
-// slack is the extra room of n bytes that grow, so that they rarely grow: each byte moves
-// some eight times.
+// slack returns the extra room of n bytes that grow, so that they rarely grow: each byte
+// moves some eight times.
 func slack(n int) int { return n / 8 }
 
 // slideOrder moves a sorted set's places to the beginning.

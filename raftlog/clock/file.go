@@ -44,7 +44,7 @@ type Saved struct {
 	Unset bool `json:"unset,omitempty"`
 }
 
-// Offset is how far the cluster clock was ahead of the wall clock.
+// Offset returns how far the cluster clock was ahead of the wall clock.
 func (s *Saved) Offset() int64 { return s.Clock - s.Wall }
 
 // FileName is the name of the file in the directory of a group.

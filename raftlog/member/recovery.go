@@ -57,7 +57,7 @@ func Recover(s raft.StableStore, node string, voters []Voter) (raft.Configuratio
 	return conf, stable.SetText(s, clusterKey, cluster)
 }
 
-// recoveredData is the id of a voter's data after a recovery.
+// recoveredData returns the id of a voter's data after a recovery.
 func recoveredData(cluster, node string) string {
 	h := sha256.Sum256([]byte(cluster + " " + node))
 	return base32.StdEncoding.EncodeToString(h[:15])

@@ -169,7 +169,7 @@ func (p party) dial(c io.ReadWriter, purpose Purpose, node string) error {
 	return err
 }
 
-// refused is the dialler's error for an answer.
+// refused returns the dialler's error for an answer.
 func (p party) refused(s status, theirs versions) error {
 	switch s {
 	case statusVersion:

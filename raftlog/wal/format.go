@@ -110,7 +110,7 @@ type frame struct {
 	a, b   uint64
 }
 
-// size is the length of the frame in the file.
+// size returns the length of the frame in the file.
 func (f frame) size() int { return frameHeaderSize + (f.length+alignment-1)&^(alignment-1) }
 
 // put encodes the header into b.

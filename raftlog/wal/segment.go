@@ -25,7 +25,7 @@ type segment struct {
 	entries []position
 }
 
-// next is the index after the segment's last entry.
+// next returns the index after the segment's last entry.
 func (s *segment) next() uint64 { return s.base + uint64(len(s.entries)) }
 
 // fileName returns the name of the segment of a number.

@@ -54,7 +54,7 @@ func (c *compiler) index(e *indexExpr) operand {
 	return o
 }
 
-// known is the value of a constant key in a readonly table: redis.call,
+// known returns the value of a constant key in a readonly table: redis.call,
 // math.floor.
 func (c *compiler) known(object, key operand) (Value, bool) {
 	if !object.constant || !key.constant {

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Arg is argument i (from 0), nil if there is none.
+// Arg returns argument i (from 0), nil if there is none.
 func Arg(args []Value, i int) Value {
 	if i < len(args) {
 		return args[i]
@@ -46,7 +46,7 @@ func (t *Thread) CheckAny(args []Value, i int) Value {
 	return args[i]
 }
 
-// CheckNumber is argument i as a number; a string that is one counts.
+// CheckNumber returns argument i as a number; a string that is one counts.
 func (t *Thread) CheckNumber(args []Value, i int) float64 {
 	if i < len(args) {
 		if args[i].IsNumber() {
@@ -81,7 +81,7 @@ func (t *Thread) OptInt(args []Value, i int, d int64) int64 {
 	return t.CheckInt(args, i)
 }
 
-// CheckString is argument i as a string; a number is converted.
+// CheckString returns argument i as a string; a number is converted.
 func (t *Thread) CheckString(args []Value, i int) string {
 	if i < len(args) {
 		if args[i].IsString() {
@@ -103,7 +103,7 @@ func (t *Thread) OptString(args []Value, i int, d string) string {
 	return t.CheckString(args, i)
 }
 
-// CheckTable is argument i, which must be a table.
+// CheckTable returns argument i, which must be a table.
 func (t *Thread) CheckTable(args []Value, i int) *Table {
 	if i < len(args) {
 		if table := args[i].Table(); table != nil {
@@ -114,7 +114,7 @@ func (t *Thread) CheckTable(args []Value, i int) *Table {
 	return nil
 }
 
-// CheckFunction is argument i, which must be a function.
+// CheckFunction returns argument i, which must be a function.
 func (t *Thread) CheckFunction(args []Value, i int) *Function {
 	if i < len(args) {
 		if f := args[i].Function(); f != nil {

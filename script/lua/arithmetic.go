@@ -29,7 +29,7 @@ func (t *Thread) arith(op operator, a, b float64) float64 {
 	return arith(op, a, b)
 }
 
-// arithmetic is the operation of e on values that are not both numbers.
+// arithmetic returns the operation of e on values that are not both numbers.
 func (t *Thread) arithmetic(e *binaryExpr, a, b Value) Value {
 	x, okX := t.ToNumber(a)
 	y, okY := t.ToNumber(b)
@@ -75,7 +75,7 @@ func (c *compiler) binary(e *binaryExpr) operand {
 	return o
 }
 
-// withConstant is an operation whose right operand is a constant number.
+// withConstant returns an operation whose right operand is a constant number.
 func withConstant(e *binaryExpr, left eval, constant Value) eval {
 	n := constant.Number()
 	switch e.op {
@@ -122,7 +122,7 @@ func withConstant(e *binaryExpr, left eval, constant Value) eval {
 	}
 }
 
-// ofLocals is an operation of two locals.
+// ofLocals returns an operation of two locals.
 func ofLocals(e *binaryExpr, left, right int) eval {
 	switch e.op {
 	case opAdd:

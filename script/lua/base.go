@@ -310,7 +310,7 @@ func (t *Thread) load(text, name string) Value {
 	return (&Function{proto: compileFunction(t, t.env, main)}).Value()
 }
 
-// chunkID is the name of a text in error messages.
+// chunkID returns the name of a text in error messages.
 func chunkID(name string) string {
 	const size = 80
 	name = cString(name)

@@ -47,7 +47,7 @@ func (b *buffer) number(f float64) {
 	b.b = AppendNumber(b.b, f)
 }
 
-// value is the string, which takes over the buffer's bytes; a buffer much
+// value returns the string, which takes over the buffer's bytes; a buffer much
 // larger than its string is not kept.
 func (b *buffer) value() Value {
 	if len(b.b) <= 1 || cap(b.b)-len(b.b) > len(b.b)/4+64 {

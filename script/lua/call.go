@@ -32,7 +32,7 @@ func (c *compiler) call(e *callExpr, all bool) eval {
 	}
 }
 
-// calleeName is the name of a function in errors about its arguments.
+// calleeName returns the name of a function in errors about its arguments.
 func calleeName(e expression) string {
 	switch e := e.(type) {
 	case *localExpr:

@@ -130,7 +130,7 @@ func (c *compiler) comparison(e *binaryExpr) (test, bool) {
 	}, calm
 }
 
-// againstConstant is a comparison with a constant on the right: no metamethod
+// againstConstant returns a comparison with a constant on the right: no metamethod
 // can be involved. It is nil where the general form is needed.
 func againstConstant(e *binaryExpr, a eval, k Value) test {
 	line := e.line

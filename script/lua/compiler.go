@@ -119,7 +119,7 @@ func (c *compiler) entry() exec {
 	}
 }
 
-// argTable is the value of arg.
+// argTable returns the value of arg.
 func (t *Thread) argTable(varargs []Value) Value {
 	table := t.NewTable(len(varargs), 1)
 	copy(table.array, varargs)

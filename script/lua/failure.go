@@ -39,7 +39,7 @@ const chunkName = "user_script"
 // others for texts that loadstring compiled.
 const chunkShift = 32
 
-// position is a line as it begins error messages.
+// position returns a line as it begins error messages.
 func (t *Thread) position(line int) string {
 	name := chunkName
 	if i := line >> chunkShift; i > 0 {
@@ -48,7 +48,7 @@ func (t *Thread) position(line int) string {
 	return fmt.Sprintf("%s:%d: ", name, shownLine(line))
 }
 
-// shownLine is the number of a line within its text.
+// shownLine returns the number of a line within its text.
 func shownLine(line int) int { return line & (1<<chunkShift - 1) }
 
 // describe names an expression as Lua's errors do: "local 'x' ", or nothing for
@@ -77,7 +77,7 @@ func describe(e expression) string {
 	return fmt.Sprintf("%s '%s' ", kind, name)
 }
 
-// bare is an expression without parentheses around it.
+// bare returns an expression without parentheses around it.
 func bare(e expression) expression {
 	for {
 		p, ok := e.(*parenExpr)
@@ -107,7 +107,7 @@ func (t *Thread) orderError(a, b Value, line int) {
 	t.raise(line, "attempt to compare %s with %s", a.Kind(), b.Kind())
 }
 
-// address is what tostring gives for values that have only an identity.
+// address returns what tostring gives for values that have only an identity.
 func (v Value) address() string {
 	return fmt.Sprintf("%s: 0x%x", v.Kind(), uintptr(v.ref))
 }

@@ -43,7 +43,7 @@ func ShapeOf(text string) (shape Fingerprint, constants []Constant, err error) {
 	return shape, constants, nil
 }
 
-// String is the fingerprint in hex.
+// String returns the fingerprint in hex.
 func (f Fingerprint) String() string { return hex.EncodeToString(f[:]) }
 
 func fingerprintOf(text string, main *function) Fingerprint { return printed(text, main, nil) }

@@ -58,7 +58,7 @@ type Entry struct {
 	Value Value
 }
 
-// Func is an Entry for a Go function.
+// Func returns an Entry for a Go function.
 func Func(name string, f GoFunction) Entry { return Entry{name, NewFunction(f).Value()} }
 
 // NewLibrary makes a table of entries.

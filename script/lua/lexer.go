@@ -60,7 +60,7 @@ func (lx *lexer) fail(message, near string) {
 // failHere is an error at the current token.
 func (lx *lexer) failHere(message string) { lx.fail(message, lx.shown(lx.kind)) }
 
-// shown is a token in an error message: names and numbers as written, strings
+// shown returns a token in an error message: names and numbers as written, strings
 // as their value between their delimiters.
 func (lx *lexer) shown(k token) string {
 	switch k {
@@ -81,7 +81,7 @@ func (lx *lexer) shown(k token) string {
 	return k.String()
 }
 
-// raw is the text of the current token as far as it has been read.
+// raw returns the text of the current token as far as it has been read.
 func (lx *lexer) raw() string { return cString(lx.text[lx.start:lx.at]) }
 
 // cString ends s at its first NUL, as C's formatting does.
@@ -270,7 +270,7 @@ func (lx *lexer) separator() (level int, ok bool) {
 	return level, lx.current() == bracket
 }
 
-// long is a long string or comment, from its second bracket on.
+// long returns a long string or comment, from its second bracket on.
 func (lx *lexer) long(level int, comment bool) string {
 	lx.at++
 	if c := lx.current(); c == '\n' || c == '\r' {

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 )
 
-// bitLibrary is the table bit.
+// bitLibrary returns the table bit.
 func bitLibrary() *Table {
 	return NewLibrary(
 		Func("tobit", bitUnary(func(x uint32) uint32 { return x })),
@@ -23,7 +23,7 @@ func bitLibrary() *Table {
 	)
 }
 
-// checkBits is argument i modulo 2^32, rounded to even.
+// checkBits returns argument i modulo 2^32, rounded to even.
 func (t *Thread) checkBits(args []Value, i int) uint32 {
 	// Above this number a float has no bits for fractions, and its lowest 32 bits
 	// are those of the integer.

@@ -36,7 +36,7 @@ var jsonLocal = NewLocal()
 // jsonModule finds the settings of a module.
 type jsonModule func(t *Thread) *jsonSettings
 
-// cjsonLibrary is the table cjson.
+// cjsonLibrary returns the table cjson.
 func cjsonLibrary() *Table {
 	return jsonModule(func(t *Thread) *jsonSettings {
 		local := t.Local(jsonLocal)

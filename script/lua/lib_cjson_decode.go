@@ -144,7 +144,7 @@ func (d *jsonDecoder) array(table *Table) {
 	}
 }
 
-// byteAt is the byte at i; like C's strings the text ends with a zero byte.
+// byteAt returns the byte at i; like C's strings the text ends with a zero byte.
 func (d *jsonDecoder) byteAt(i int) byte {
 	if i < len(d.s) {
 		return d.s[i]
@@ -332,7 +332,7 @@ func (d *jsonDecoder) unicode(i int) (r, n int) {
 	return (r&0x3FF)<<10 + low&0x3FF + 0x10000, 12
 }
 
-// hex4 is the number of the four hexadecimal digits at i, or -1.
+// hex4 returns the number of the four hexadecimal digits at i, or -1.
 func (d *jsonDecoder) hex4(i int) int {
 	n := 0
 	for j := range 4 {

@@ -93,7 +93,7 @@ func (e *jsonEncoder) table(table *Table, depth int) {
 	e.slots -= 2
 }
 
-// arrayLength is the largest key of a table whose keys are all positive
+// arrayLength returns the largest key of a table whose keys are all positive
 // integers; 0 or less if it is to be an object.
 func (e *jsonEncoder) arrayLength(table *Table) int {
 	largest, items := int32(0), 0

@@ -8,7 +8,7 @@ import (
 // deeper becomes nil.
 const msgpackDepth = 16
 
-// cmsgpackLibrary is the table cmsgpack.
+// cmsgpackLibrary returns the table cmsgpack.
 func cmsgpackLibrary() *Table {
 	return NewLibrary(
 		Func("pack", msgpackPack),

@@ -2,7 +2,7 @@ package lua
 
 import "math"
 
-// mathLibrary is the table math, with Redis's random and randomseed.
+// mathLibrary returns the table math, with Redis's random and randomseed.
 func mathLibrary() *Table {
 	return NewLibrary(
 		Func("abs", mathAbs),
@@ -110,7 +110,7 @@ func mathFmod(t *Thread, args []Value) Value {
 
 var modulo = binary(math.Mod)
 
-// exponentOf is the exponent of a float as its bits have it.
+// exponentOf returns the exponent of a float as its bits have it.
 func exponentOf(f float64) int { return int(math.Float64bits(f) >> 52 & 0x7FF) }
 
 func mathAbs(t *Thread, args []Value) Value { return Number(math.Abs(t.CheckNumber(args, 0))) }
@@ -122,7 +122,7 @@ func mathPow(t *Thread, args []Value) Value {
 
 var zero float64
 
-// invalid is the NaN of an invalid operation, whose sign depends on the
+// invalid returns the NaN of an invalid operation, whose sign depends on the
 // processor; scripts see it.
 func invalid() float64 { return zero / zero }
 

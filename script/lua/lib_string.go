@@ -9,7 +9,7 @@ import (
 // with their arguments.
 const maxResults = 8000
 
-// stringLibrary is the table string. It has no dump: the evaluator has no
+// stringLibrary returns the table string. It has no dump: the evaluator has no
 // bytecode.
 func stringLibrary() *Table {
 	return NewLibrary(
@@ -234,7 +234,7 @@ func stringMatch(t *Thread, args []Value) Value {
 	return t.search(s, pattern, t.searchFrom(args, s), false)
 }
 
-// searchFrom is the index of the subject that the third argument means.
+// searchFrom returns the index of the subject that the third argument means.
 func (t *Thread) searchFrom(args []Value, s string) int {
 	from := fromEnd(t.OptInt(args, 2, 1), len(s)) - 1
 	return int(min(max(0, from), int64(len(s))))
@@ -273,7 +273,7 @@ func (t *Thread) search(s, pattern string, from int, where bool) Value {
 	return Nil
 }
 
-// capture is the value of capture i of a match from s to end. If the pattern
+// capture returns the value of capture i of a match from s to end. If the pattern
 // has no captures, the first is the whole match.
 func (m *matcher) capture(i, s, end int) Value {
 	if i >= m.level {

@@ -11,7 +11,7 @@ const (
 	structMaxAlign   = 8  // what '!' alone means
 )
 
-// structLibrary is the table struct.
+// structLibrary returns the table struct.
 func structLibrary() *Table {
 	return NewLibrary(
 		Func("pack", structPack),
@@ -79,7 +79,7 @@ func (l *layout) number(d int) int {
 	return n
 }
 
-// padding is how many bytes align a value of the option at a position.
+// padding returns how many bytes align a value of the option at a position.
 func (l *layout) padding(at int, option byte, size int) int {
 	if size == 0 || option == 'c' {
 		return 0

@@ -1,6 +1,6 @@
 package lua
 
-// tableLibrary is the table table.
+// tableLibrary returns the table table.
 func tableLibrary() *Table {
 	return NewLibrary(
 		Func("concat", tableConcat),

@@ -1,6 +1,6 @@
 package lua
 
-// metatableOf is the metatable of any value or nil.
+// metatableOf returns the metatable of any value or nil.
 func (t *Thread) metatableOf(v Value) *Table {
 	switch v.Kind() {
 	case KindTable:
@@ -97,7 +97,7 @@ func (t *Thread) rawSet(table *Table, key, value Value, line int) {
 	*table.place(t, key) = value
 }
 
-// Equal is a == b with metamethods.
+// Equal returns a == b with metamethods.
 func (t *Thread) Equal(a, b Value) bool { return t.equal(a, b, 0) }
 
 func (t *Thread) equal(a, b Value, line int) bool {
@@ -135,7 +135,7 @@ func (t *Thread) longPair(a, b Value) {
 	}
 }
 
-// Less is a < b with metamethods.
+// Less returns a < b with metamethods.
 func (t *Thread) Less(a, b Value) bool { return t.less(a, b, 0) }
 
 func (t *Thread) less(a, b Value, line int) bool {
@@ -169,7 +169,7 @@ func (t *Thread) lessEqual(a, b Value, line int) bool {
 	return false
 }
 
-// orderHandler is the metamethod that two values of a kind share.
+// orderHandler returns the metamethod that two values of a kind share.
 func (t *Thread) orderHandler(a, b Value, event string) Value {
 	if a.Kind() != b.Kind() {
 		return Nil

@@ -229,7 +229,7 @@ func (t *Thread) digits(s string, i int, form *notation) int {
 	return i
 }
 
-// roundingSteps is the price of rounding a decimal number of so many digits to
+// roundingSteps returns the price of rounding a decimal number of so many digits to
 // f, if that needs more than a product of two words. More than 19 digits may
 // need it; floats with fewer bits than others always do.
 func roundingSteps(f float64, digits int, exponent bool) int {
@@ -281,7 +281,7 @@ func (t *Thread) shorten(dst []byte, mantissa, exponent string, form *notation) 
 	return strconv.AppendInt(dst, t.exponent(exponent)+places*form.power, 10)
 }
 
-// exponent is the number after the mark of an exponent, 0 for none. It does not
+// exponent returns the number after the mark of an exponent, 0 for none. It does not
 // grow beyond the length of any text.
 func (t *Thread) exponent(s string) int64 {
 	const most = 1 << 40
@@ -410,7 +410,7 @@ func (t *Thread) parseInteger(s string, base int) (float64, bool) {
 	return float64(n), true
 }
 
-// digitValue is the value of c as a digit of base 36, or 36 if it is not one.
+// digitValue returns the value of c as a digit of base 36, or 36 if it is not one.
 func digitValue(c byte) int {
 	switch {
 	case isDecimal(c):

@@ -57,7 +57,7 @@ func (d *directive) unsigned(dst []byte, n uint64) []byte {
 	return d.integer(dst, "", "", strconv.AppendUint(buf[:0], n, 10))
 }
 
-// sign is what stands in front of a number.
+// sign returns what stands in front of a number.
 func (d *directive) sign(negative bool) string {
 	switch {
 	case negative:

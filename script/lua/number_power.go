@@ -16,14 +16,14 @@ const (
 // error of the first: about 105 bits.
 type pair struct{ hi, lo float64 }
 
-// sum is the exact sum of a and b.
+// sum returns the exact sum of a and b.
 func sum(a, b float64) pair {
 	s := a + b
 	v := s - a
 	return pair{s, (a - (s - v)) + (b - v)}
 }
 
-// product is the exact product of a and b.
+// product returns the exact product of a and b.
 func product(a, b float64) pair {
 	p := a * b
 	return pair{p, math.FMA(a, b, -p)}
@@ -77,7 +77,7 @@ func (x pair) exp() (p pair, k int) {
 	return p.add(pair{1, 0}), k
 }
 
-// log is the natural logarithm of x, which is positive and finite.
+// log returns the natural logarithm of x, which is positive and finite.
 func log(x float64) pair {
 	fraction, exponent := math.Frexp(x)
 	if fraction < math.Sqrt2/2 {
@@ -123,7 +123,7 @@ func exponential(x float64) float64 {
 	return p.scaled(k)
 }
 
-// logarithm is the natural logarithm.
+// logarithm returns the natural logarithm.
 func logarithm(x float64) float64 {
 	if x != x || x <= 0 || x > math.MaxFloat64 || x == 1 {
 		return math.Log(x)
@@ -132,7 +132,7 @@ func logarithm(x float64) float64 {
 	return p.hi + p.lo
 }
 
-// logarithm10 is the decimal logarithm by the formula of the C library. It is
+// logarithm10 returns the decimal logarithm by the formula of the C library. It is
 // exact for powers of ten, and otherwise up to a unit off, as in C.
 func logarithm10(x float64) float64 {
 	if x != x || x <= 0 || x > math.MaxFloat64 {

@@ -17,7 +17,7 @@ func constant(v Value) operand {
 	return operand{func(*frame) Value { return v }, true, v, -1, true}
 }
 
-// number is a constant number. All zeros of a function have the sign of the
+// number returns a constant number. All zeros of a function have the sign of the
 // first, since Lua 5.1 finds it again among the function's constants.
 func (c *compiler) number(f float64) Value {
 	if f != 0 {

@@ -54,7 +54,7 @@ func (p *parser) expressions() []expression {
 	return list
 }
 
-// operation is an expression of operators that bind more than limit.
+// operation returns an expression of operators that bind more than limit.
 func (p *parser) operation(limit int) expression {
 	p.enter()
 	var e expression
@@ -114,7 +114,7 @@ func fold(e *binaryExpr) expression {
 	return e
 }
 
-// constantTruth is the truth of a constant.
+// constantTruth returns the truth of a constant.
 func constantTruth(e expression) (isTrue, known bool) {
 	switch e := e.(type) {
 	case *nilExpr:
@@ -158,7 +158,7 @@ func (p *parser) simple() expression {
 	return e
 }
 
-// primary is what suffixes can follow: a name or something in parentheses.
+// primary returns what suffixes can follow: a name or something in parentheses.
 func (p *parser) primary() expression {
 	switch p.kind {
 	case tokName:
@@ -198,7 +198,7 @@ func (p *parser) suffixed() expression {
 	}
 }
 
-// key is an expression in brackets.
+// key returns an expression in brackets.
 func (p *parser) key() expression {
 	p.next()
 	e := p.expression()

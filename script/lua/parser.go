@@ -96,7 +96,7 @@ func (p *parser) block() []statement {
 	return list
 }
 
-// loopBlock is the block of a loop: break is allowed in it.
+// loopBlock returns the block of a loop: break is allowed in it.
 func (p *parser) loopBlock() []statement {
 	p.fn.loops++
 	list := p.block()

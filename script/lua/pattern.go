@@ -154,7 +154,7 @@ func (m *matcher) matchItems(s, p int) int {
 	return s
 }
 
-// at is the byte at s, zero after the end; before is the one ahead of it.
+// at returns the byte at s, zero after the end; before is the one ahead of it.
 func (m *matcher) at(s int) byte {
 	if s < len(m.subject) {
 		return m.subject[s]

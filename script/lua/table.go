@@ -56,7 +56,7 @@ func (th *Thread) NewTable(array, hash int) *Table {
 	return t
 }
 
-// ListSize is the size of the array part after the elements 1 to n were
+// ListSize returns the size of the array part after the elements 1 to n were
 // assigned one after the other.
 func ListSize(n int) int {
 	if n == 0 {
@@ -74,7 +74,7 @@ func (t *Table) makeNodes(n int) {
 	t.nodes, t.lastFree = make([]node, n), n
 }
 
-// Metatable is the table's metatable or nil.
+// Metatable returns the table's metatable or nil.
 func (t *Table) Metatable() *Table { return t.meta }
 
 // Freeze makes the table readonly for scripts, forever.
@@ -93,7 +93,7 @@ func hashText(s string) uint32 {
 	return h
 }
 
-// hashOf is the hash of a key that is not nil.
+// hashOf returns the hash of a key that is not nil.
 func hashOf(key Value) uint32 {
 	switch {
 	case key.IsString():
@@ -111,7 +111,7 @@ func hashOf(key Value) uint32 {
 	return uint32(key.bits - bitsFalse)
 }
 
-// position is the main position of a key in the hash part.
+// position returns the main position of a key in the hash part.
 func (t *Table) position(key Value, hash uint32) int32 {
 	n := uint32(len(t.nodes))
 	if key.IsString() || key.ref == nil && key.bits <= bitsTrue {
@@ -158,7 +158,7 @@ func (t *Table) findText(th *Thread, key string, hash uint32) *node {
 // than most chains have.
 const chainPiece = 32
 
-// collided is the price, in nodes passed, of finding that a key with the same
+// collided returns the price, in nodes passed, of finding that a key with the same
 // hash differs from a string of n bytes.
 func (th *Thread) collided(key Value, n int) int {
 	if len(key.Text()) == n {
@@ -371,7 +371,7 @@ func countInt(key Value, counts *[maxArrayBits + 1]int) int {
 	return 0
 }
 
-// arraySize is the largest power of two such that more than half of the places
+// arraySize returns the largest power of two such that more than half of the places
 // are used, and how many keys go there.
 func arraySize(counts *[maxArrayBits + 1]int, ints int) (size, used int) {
 	sum := 0
@@ -415,7 +415,7 @@ func (t *Table) resize(th *Thread, array, hash int) {
 	}
 }
 
-// Length is the border that # gives.
+// Length returns the border that # gives.
 func (t *Table) Length(th *Thread) int {
 	j := len(t.array)
 	if j > 0 && t.array[j-1].IsNil() {
@@ -464,7 +464,7 @@ func (t *Table) Next(th *Thread, key Value) (next, value Value, ok bool) {
 	return next, value, true
 }
 
-// turn is the number of key in the order of traversal, counted from one.
+// turn returns the number of key in the order of traversal, counted from one.
 func (t *Table) turn(th *Thread, key Value) (int, bool) {
 	if key.IsNil() {
 		return 0, true

@@ -197,7 +197,7 @@ func (t *Thread) Run(p *Proto) (results []Value, err error) {
 	return t.list(v), nil
 }
 
-// Steps is how many steps the run has taken.
+// Steps returns how many steps the run has taken.
 func (t *Thread) Steps() int64 { return t.run.taken + t.run.slice - t.steps }
 
 // Step charges n steps.
@@ -250,11 +250,11 @@ func (t *Thread) short(n int64) {
 // Throw raises an error of any value.
 func (t *Thread) Throw(v Value) { panic(&Error{v, shownLine(t.site.line)}) }
 
-// Line is the line of the script from which the running Go function was called,
+// Line returns the line of the script from which the running Go function was called,
 // 0 if another Go function called it.
 func (t *Thread) Line() int { return shownLine(t.site.line) }
 
-// where is the position of the caller on a level: 1 is who called the running
+// where returns the position of the caller on a level: 1 is who called the running
 // Go function, 2 who called that one. It is empty for Go functions and where a
 // tail call has taken the caller's place.
 func (t *Thread) where(level int) string {
@@ -310,7 +310,7 @@ func (t *Thread) list(v Value) []Value {
 	return t.results
 }
 
-// single is the first of the results after v.
+// single returns the first of the results after v.
 func (t *Thread) single(v Value) Value {
 	if v.ref == resultsMark.ref {
 		if len(t.results) == 0 {

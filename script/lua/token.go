@@ -56,7 +56,7 @@ var reserved = func() map[string]token {
 	return m
 }()
 
-// String is the token as error messages show it.
+// String returns the token as error messages show it.
 func (k token) String() string {
 	switch {
 	case k >= tokAnd:

@@ -53,7 +53,7 @@ var (
 	True  = Value{bits: bitsTrue}
 )
 
-// Boolean is the Value of b.
+// Boolean returns the Value of b.
 func Boolean(b bool) Value {
 	if b {
 		return True
@@ -61,7 +61,7 @@ func Boolean(b bool) Value {
 	return False
 }
 
-// Number is the Value of f. A float that was made from bytes of somebody else
+// Number returns the Value of f. A float that was made from bytes of somebody else
 // (struct.unpack, cmsgpack) goes through Canonical first.
 func Number(f float64) Value { return Value{bits: ^math.Float64bits(f)} }
 
@@ -73,13 +73,13 @@ func Canonical(f float64) float64 {
 	return f
 }
 
-// Int is the Value of n.
+// Int returns the Value of n.
 func Int(n int) Value { return Number(float64(n)) }
 
 // emptyString gives the empty string a ref.
 var emptyString [1]byte
 
-// String is the Value of s, whose bytes it refers to; nothing is charged. Use
+// String returns the Value of s, whose bytes it refers to; nothing is charged. Use
 // Thread.String and its like for strings that a script makes.
 func String(s string) Value {
 	p := unsafe.Pointer(unsafe.StringData(s))
@@ -89,7 +89,7 @@ func String(s string) Value {
 	return Value{ref: p, bits: uint64(KindString)<<kindShift | uint64(len(s))}
 }
 
-// Kind is the type of v.
+// Kind returns the type of v.
 func (v Value) Kind() Kind {
 	if v.ref != nil {
 		return Kind(v.bits >> kindShift)
@@ -112,17 +112,17 @@ func (v Value) Truth() bool { return v.ref != nil || v.bits > bitsFalse }
 // IsNumber reports whether v is a number; strings that look like one are not.
 func (v Value) IsNumber() bool { return v.ref == nil && v.bits > bitsTrue }
 
-// Number is the number in v, which must be one (see IsNumber).
+// Number returns the number in v, which must be one (see IsNumber).
 func (v Value) Number() float64 { return math.Float64frombits(^v.bits) }
 
 // IsString reports whether v is a string; numbers are not.
 func (v Value) IsString() bool { return v.bits>>kindShift == uint64(KindString) && v.ref != nil }
 
-// Text is the bytes of the string v, which must be one (see IsString). They
+// Text returns the bytes of the string v, which must be one (see IsString). They
 // are shared with v, binary, never changed.
 func (v Value) Text() string { return unsafe.String((*byte)(v.ref), int(v.bits&sizeMask)) }
 
-// Table is the table in v, or nil if v is not a table.
+// Table returns the table in v, or nil if v is not a table.
 func (v Value) Table() *Table {
 	if v.ref != nil && v.bits == uint64(KindTable)<<kindShift {
 		return (*Table)(v.ref)
@@ -138,7 +138,7 @@ func (v Value) Function() *Function {
 	return nil
 }
 
-// Userdata is the userdata in v, or nil if v is not one.
+// Userdata returns the userdata in v, or nil if v is not one.
 func (v Value) Userdata() *Userdata {
 	if v.ref != nil && v.bits == uint64(KindUserdata)<<kindShift {
 		return (*Userdata)(v.ref)
@@ -146,7 +146,7 @@ func (v Value) Userdata() *Userdata {
 	return nil
 }
 
-// coroutine is the coroutine in v, or nil if v is not one.
+// coroutine returns the coroutine in v, or nil if v is not one.
 func (v Value) coroutine() *coroutine {
 	if v.ref != nil && v.bits == uint64(KindCoroutine)<<kindShift {
 		return (*coroutine)(v.ref)
@@ -154,12 +154,12 @@ func (v Value) coroutine() *coroutine {
 	return nil
 }
 
-// Value is the Value of the table.
+// Value returns the Value of the table.
 func (t *Table) Value() Value {
 	return Value{ref: unsafe.Pointer(t), bits: uint64(KindTable) << kindShift}
 }
 
-// Value is the Value of the function.
+// Value returns the Value of the function.
 func (f *Function) Value() Value {
 	return Value{ref: unsafe.Pointer(f), bits: uint64(KindFunction) << kindShift}
 }
@@ -171,7 +171,7 @@ type Userdata struct {
 	meta    *Table
 }
 
-// Value is the Value of the userdata.
+// Value returns the Value of the userdata.
 func (u *Userdata) Value() Value {
 	return Value{ref: unsafe.Pointer(u), bits: uint64(KindUserdata) << kindShift}
 }
@@ -201,7 +201,7 @@ var bytes = func() (s [256]byte) {
 	return s
 }()
 
-// Byte is the string of the one byte b; it costs no memory.
+// Byte returns the string of the one byte b; it costs no memory.
 func Byte(b byte) Value {
 	return Value{ref: unsafe.Pointer(&bytes[b]), bits: uint64(KindString)<<kindShift | 1}
 }

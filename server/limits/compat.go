@@ -253,8 +253,8 @@ func gcraInterval(period float64, rate int64) int64 {
 	return max(int64(period*1e6/float64(rate)+0.5), 1)
 }
 
-// gcraOverflow is the error if 64 bits of µs do not suffice for Redis, or if max_burst
-// takes more than 100 years to refill.
+// gcraOverflow returns the error if 64 bits of µs do not suffice for Redis, or if
+// max_burst takes more than 100 years to refill.
 func gcraOverflow(name string) error {
 	return errors.New("ERR GCRA limiting uses microsecond accuracy. Combination of period, tokens_per_period and " + name + " would cause an overflow")
 }

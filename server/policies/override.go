@@ -352,7 +352,8 @@ func writeOverride(w *resp.Writer, set *policy.Set, o *policy.Override, now int6
 	p.Flush()
 }
 
-// callOf returns a call of p with the attributes of pairs. Secrets may be plain or printed.
+// callOf returns a call of p with the attributes of pairs. Secrets may be plain or
+// printed.
 func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
 	if len(pairs)%2 != 0 {
 		return nil, noValue(pairs[len(pairs)-1])
@@ -367,7 +368,7 @@ func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
 	return c, nil
 }
 
-// noValue is the error for an attribute's name without a value.
+// noValue returns the error for an attribute's name without a value.
 func noValue(name []byte) error {
 	return fmt.Errorf("ERR attribute '%s' has no value", command.Clip(name, command.ErrorClip))
 }

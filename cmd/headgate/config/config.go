@@ -218,7 +218,7 @@ func (c *Config) PeerTLS() bool { return c.PeerTLSCert != "" }
 // others may also join a node that knows nothing of them.
 func (c *Config) Several() bool { return len(c.Join) > 0 || c.BootstrapExpect > 1 }
 
-// OwnSecret is the secret in the node's data directory.
+// OwnSecret returns the secret in the node's data directory.
 func (c *Config) OwnSecret() string { return filepath.Join(c.DataDir, secret.FileName) }
 
 // findSecret sets PeerSecretFile to OwnSecret if that file exists, or if the node
@@ -245,7 +245,7 @@ func (c *Config) Guarded() bool { return c.PeerSecretFile != "" || c.PeerTLS() }
 // container has another host name after each restart.
 const soleNodeID = "n1"
 
-// Node is the name of this node.
+// Node returns the name of this node.
 func (c *Config) Node() string {
 	if c.NodeID == "" {
 		return soleNodeID
@@ -265,7 +265,7 @@ func (c *Config) FailurePolicy() string {
 	return FailureClosed
 }
 
-// PlainListen is the address for the Redis protocol without TLS, or "". With a
+// PlainListen returns the address for the Redis protocol without TLS, or "". With a
 // certificate, listen speaks TLS unless tls-listen names a port of its own.
 func (c *Config) PlainListen() string {
 	if c.TLS() && c.TLSListen == "" {
@@ -274,7 +274,7 @@ func (c *Config) PlainListen() string {
 	return c.Listen
 }
 
-// SecureListen is the address for the Redis protocol over TLS, or "".
+// SecureListen returns the address for the Redis protocol over TLS, or "".
 func (c *Config) SecureListen() string {
 	if !c.TLS() {
 		return ""

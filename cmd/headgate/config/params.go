@@ -36,7 +36,7 @@ type Param struct {
 	Value func(*Config) Value
 }
 
-// Env is the parameter's environment variable.
+// Env returns the parameter's environment variable.
 func (p *Param) Env() string {
 	return envPrefix + strings.ToUpper(strings.ReplaceAll(p.Name, "-", "_"))
 }

@@ -33,7 +33,7 @@ func NewStore(c Config) *Store {
 	return s
 }
 
-// Current is the configuration in force. It must not be modified.
+// Current returns the configuration in force. It must not be modified.
 func (s *Store) Current() *Config { return s.current.Load() }
 
 // OnChange has f called with the new configuration after every Set that changes

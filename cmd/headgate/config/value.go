@@ -394,7 +394,7 @@ func (v size) parse(s string) (n int64, percent int, err error) {
 	return int64(units) * unit, 0, nil
 }
 
-// String is the value as a user would write it again: a share as that.
+// String returns the value as a user would write it again: a share as that.
 func (v size) String() string {
 	if *v.p == Auto {
 		return auto

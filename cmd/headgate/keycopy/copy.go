@@ -42,7 +42,7 @@ func (cfg *Config) refuse(key string, why error) {
 	}
 }
 
-// Seen is the number of keys looked at.
+// Seen returns the number of keys looked at.
 func (t Totals) Seen() int {
 	return t.Copied + t.Gone + t.Kept + t.Unsupported + t.TooLarge + t.Failed
 }

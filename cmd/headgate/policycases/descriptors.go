@@ -69,7 +69,7 @@ func (r *reader) entries(n *yaml.Node, d *policy.Asked) error {
 	return nil
 }
 
-// request is what the step asks by descriptors.
+// request returns what the step asks by descriptors.
 func (s *Step) request() checks.TrialRequest {
 	return checks.TrialRequest{Policy: s.Policy, Hits: s.Hits, Descriptors: s.Descriptors}
 }
@@ -90,7 +90,7 @@ func ruled(s *Step, each []checks.TrialDescriptor) (lines []string) {
 	return lines
 }
 
-// entriesText is a descriptor as a case has it.
+// entriesText returns a descriptor as a case has it.
 func entriesText(d *policy.Asked) string {
 	var parts []string
 	for i := 0; i+1 < len(d.Entries); i += 2 {
@@ -99,7 +99,7 @@ func entriesText(d *policy.Asked) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// requestText is the request as a client sends it.
+// requestText returns the request as a client sends it.
 func (s *Step) requestText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "RL.DESCRIPTORS %s %d %d", s.Policy, s.Hits, len(s.Descriptors))

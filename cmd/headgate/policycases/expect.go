@@ -152,7 +152,7 @@ func duration(s string) (string, error) {
 	return policy.FormatDuration(ns), nil
 }
 
-// wait is a wait of an answer in ms, rounded up as in replies.
+// wait returns a wait of an answer in ms, rounded up as in replies.
 func wait(ns int64) string {
 	if ns < 0 {
 		return never

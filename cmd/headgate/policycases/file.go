@@ -56,7 +56,7 @@ const maxTimes = 1_000_000
 // errors.
 type reader struct{ file string }
 
-// fail is an error at a node.
+// fail returns an error at a node.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) error {
 	if n.Kind == yaml.AliasNode {
 		format, args = "aliases are not read, write the value again", nil

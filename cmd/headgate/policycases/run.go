@@ -107,7 +107,7 @@ func explain(t *checks.Trial, now int64, call checks.TrialCall, a *checks.TrialA
 	return lines
 }
 
-// said is what a limit says that applies.
+// said returns what a limit says that applies.
 func said(l *checks.TrialLimit) string {
 	verdict := "passes"
 	if !l.OK {
@@ -120,7 +120,7 @@ func said(l *checks.TrialLimit) string {
 	return s
 }
 
-// String is the call as a client sends it.
+// String returns the call as a client sends it.
 func (s *Step) String() string {
 	switch {
 	case s.Settles != "" && s.Cancels:
@@ -142,7 +142,7 @@ func (s *Step) String() string {
 	return b.String()
 }
 
-// quoted is a value as redis-cli takes it.
+// quoted returns a value as redis-cli takes it.
 func quoted(s string) string {
 	if s == "" || strings.ContainsAny(s, " \"'\\") || strings.ContainsFunc(s, func(c rune) bool { return c < ' ' }) {
 		return fmt.Sprintf("%q", s)
