@@ -456,7 +456,7 @@ var Params = []Param{
 	},
 	{
 		Name: "peer-tls-ca", Section: cluster, Default: "",
-		Doc:   "PEM file with the authorities that sign the nodes' certificates. Whoever has a certificate signed by them can act as a node.",
+		Doc:   "PEM file with the authorities that sign the nodes' certificates. The holder of any certificate signed by them can act as a node.",
 		Value: func(c *Config) Value { return file{text{&c.PeerTLSCA}} },
 	},
 
