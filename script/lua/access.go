@@ -68,8 +68,8 @@ func (c *compiler) known(object, key operand) (Value, bool) {
 	return v, !v.IsNil()
 }
 
-// table compiles a table constructor. List elements are stored fifty at a
-// time, so that they and keyed ones come in Lua's order.
+// table compiles a table constructor. It stores list elements fifty at a time, so that
+// they and keyed elements are stored in Lua's order.
 func (c *compiler) table(e *tableExpr) eval {
 	if len(e.fields) == 0 {
 		return func(fr *frame) Value { return fr.t.NewTable(0, 0).Value() }

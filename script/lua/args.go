@@ -125,8 +125,8 @@ func (t *Thread) CheckFunction(args []Value, i int) *Function {
 	return nil
 }
 
-// Integer truncates f toward zero; what does not fit is the smallest int64, as
-// on amd64.
+// Integer truncates f toward zero. A number that does not fit becomes the smallest int64,
+// as on amd64.
 func Integer(f float64) int64 {
 	if f >= -(1<<63) && f < 1<<63 {
 		return int64(f)
@@ -146,8 +146,8 @@ func (t *Thread) ToNumber(v Value) (float64, bool) {
 	return 0, false
 }
 
-// ToText converts strings and numbers, as concatenation does, and charges
-// memory for what it makes.
+// ToText converts strings and numbers, as concatenation does, and charges memory for the
+// result.
 func (t *Thread) ToText(v Value) (string, bool) {
 	if v.IsString() {
 		return v.Text(), true
@@ -161,7 +161,7 @@ func (t *Thread) ToText(v Value) (string, bool) {
 	return "", false
 }
 
-// stringOverhead is what a string costs beside its bytes.
+// stringOverhead is the memory of a string in addition to its bytes.
 const stringOverhead = 16
 
 // String copies b into a string of the script and charges it.
@@ -173,8 +173,8 @@ func (t *Thread) String(b []byte) Value {
 	return String(t.pool.text(b))
 }
 
-// Substring is s[from:to] as a value. It is a copy unless it is most of s, so
-// that a short string never keeps a long one alive.
+// Substring returns s[from:to] as a value. It copies the bytes unless they are most of s,
+// so that a short string never keeps a long one alive.
 func (t *Thread) Substring(s string, from, to int) Value {
 	n := to - from
 	switch {

@@ -21,7 +21,7 @@ func arith(op operator, a, b float64) float64 {
 	return Power(a, b)
 }
 
-// arith is the function arith where a script runs: it charges what takes long.
+// arith is the function arith for a running script: it charges for what takes long.
 func (t *Thread) arith(op operator, a, b float64) float64 {
 	if op == opPow {
 		t.Step(powerSteps)

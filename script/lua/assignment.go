@@ -35,8 +35,8 @@ func (c *compiler) localStatement(s *localStmt) exec {
 	}
 }
 
-// adjusted compiles expressions into n registers that it takes, with nil for
-// values that are missing.
+// adjusted compiles expressions into n registers, which it takes. Missing values become
+// nil.
 func (c *compiler) adjusted(list []expression, n int) func(fr *frame) {
 	at := c.free
 	if m := len(list); m > 0 && isMulti(list[m-1]) && m <= n {
@@ -212,8 +212,8 @@ func (c *compiler) assignOne(s *assignStmt) exec {
 	}
 }
 
-// assigns reports whether an open local is among targets that follow a use of it.
-// Lua then uses the value that it had before (see isOpen).
+// assigns reports whether an open local is among targets that follow a use of it. Lua
+// then uses the local's earlier value (see isOpen).
 func assigns(targets []expression, e expression) bool {
 	v := bare(e).(*localExpr).v
 	for _, target := range targets {
@@ -224,8 +224,8 @@ func assigns(targets []expression, e expression) bool {
 	return false
 }
 
-// assign is setIndex with the common case first: a key that a table without
-// metatable has.
+// assign is setIndex that first tries the usual case: the key exists in a table without
+// metatable.
 func (t *Thread) assign(object, key, value Value, line int, e expression) {
 	if table := object.Table(); table != nil && table.meta == nil && !table.frozen && !isLong(key) {
 		if p := table.slot(t, key); p != nil {

@@ -11,7 +11,7 @@ var nextFunction = NewFunction(baseNext).Value()
 // nextIndex is the iterator that ipairs gives.
 var nextIndex = NewFunction(baseNextIndex).Value()
 
-// openBase adds the basic functions that Redis leaves to scripts.
+// openBase adds the basic functions that Redis allows to scripts.
 func (e *Environment) openBase() {
 	for _, f := range []Entry{
 		Func("assert", baseAssert),
@@ -287,8 +287,8 @@ func baseLoad(t *Thread, args []Value) Value {
 	}
 }
 
-// The price of compiling: for a byte of text, to read it, and for an expression
-// or statement, to make closures of it.
+// The price of compiling: of reading a byte of text, and of making closures of an
+// expression or statement.
 const (
 	compileBytes = 64
 	readSteps    = 8

@@ -1,7 +1,7 @@
 package lua
 
-// call compiles a call. If all, the results are given back as a GoFunction
-// does; otherwise it is the first alone.
+// call compiles a call. With all, results are returned as by a GoFunction; otherwise only
+// the first.
 func (c *compiler) call(e *callExpr, all bool) eval {
 	if e.method != "" {
 		return c.methodCall(e, all)
@@ -51,8 +51,8 @@ func calleeName(e expression) string {
 	return ""
 }
 
-// callOther is callAny from a frame. If there are more arguments than the
-// frame has registers, what the function calls goes above them.
+// callOther is callAny from a frame. If there are more arguments than the frame has
+// registers, the called function's values go above them.
 func (t *Thread) callOther(fr *frame, f Value, base, n int, s *site, callee expression) Value {
 	end := base + n
 	if f.Function() == nil {
@@ -70,9 +70,8 @@ func (t *Thread) callOther(fr *frame, f Value, base, n int, s *site, callee expr
 	return v
 }
 
-// arguments compiles arguments into the registers from the free one on; it
-// gives their number when it runs. The registers are the compiler's to give
-// back.
+// arguments compiles arguments into the registers from the first free one on. The
+// compiled function returns their number. The compiler gives the registers back.
 func (c *compiler) arguments(list []expression) func(fr *frame) int {
 	n := len(list)
 	if n == 0 {

@@ -24,12 +24,12 @@ type Proto struct {
 	fingerprint Fingerprint
 }
 
-// Size is about the memory that the script takes beside its text, in bytes: no
-// less, and seldom more than three times as much.
+// Size returns an upper estimate of the script's memory beside its text, in bytes. It is
+// seldom more than three times too high.
 func (p *Proto) Size() int { return p.size }
 
-// compiledToken bounds the memory of closures for a token of the text, in
-// bytes; a call of two tokens such as f() takes most.
+// compiledToken bounds the memory of the closures for one token, in bytes. A call of two
+// tokens, such as f(), takes most.
 const compiledToken = 64
 
 // proto is a compiled function.
@@ -200,8 +200,8 @@ const (
 	workPerStep = 8
 )
 
-// charged returns s, or a statement that also charges for the part of its block
-// since the last charge. So a text without loops is looked at as it runs.
+// charged returns s, or a statement that also charges for the part of its block since the
+// last charge. So a text without loops is charged while it runs.
 func (c *compiler) charged(s exec) exec {
 	c.work++
 	if c.work < chargedWork {

@@ -14,7 +14,7 @@
 //
 // # Bounds
 //
-// Every loop, call and library function charges instructions, everything that
-// grows charges memory. A script that exceeds a bound, or is killed, ends with
-// an *Abort, which it cannot catch.
+// Every loop, call and library function charges instructions, and everything that grows
+// charges memory. A script that exceeds a bound, or is killed, ends with an *Abort, which
+// it cannot catch.
 package lua

@@ -5,8 +5,8 @@ import (
 	"runtime/debug"
 )
 
-// raise raises an error at a line of the script; at none if line is 0, which is
-// where a Go function did what failed.
+// raise raises an error at a line of the script. Line 0 is none: the error occurred in a
+// Go function.
 func (t *Thread) raise(line int, format string, args ...any) {
 	message := t.message(format, args)
 	if line == 0 {
@@ -15,8 +15,8 @@ func (t *Thread) raise(line int, format string, args ...any) {
 	panic(&Error{String(t.position(line) + message), shownLine(line)})
 }
 
-// message formats the text of an error and charges for it. Its texts end at their
-// first NUL, as they do in C.
+// message formats the text of an error and charges for it. Texts end at their first NUL,
+// as in C.
 func (t *Thread) message(format string, args []any) string {
 	size := 0
 	for i, a := range args {
@@ -35,8 +35,8 @@ func (t *Thread) message(format string, args []any) string {
 // chunkName is the name of all scripts in error messages.
 const chunkName = "user_script"
 
-// chunkShift is where a line has the number of its text: 0 for the script,
-// others for texts that loadstring compiled.
+// chunkShift is the position of the number of a text in a line: 0 for the script, others
+// for texts compiled by loadstring.
 const chunkShift = 32
 
 // position returns a line as it begins error messages.
@@ -112,7 +112,7 @@ func (v Value) address() string {
 	return fmt.Sprintf("%s: 0x%x", v.Kind(), uintptr(v.ref))
 }
 
-// internalError describes a panic that should not be.
+// internalError describes an unexpected panic.
 func internalError(r any) error {
 	return fmt.Errorf("internal error in a script: %v\n%s", r, debug.Stack())
 }

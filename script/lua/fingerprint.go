@@ -7,17 +7,16 @@ import (
 	"strconv"
 )
 
-// Fingerprint names what a script does, not how it looks. Texts have the same one
-// if they differ only in comments, white space, names of local variables or
-// parentheses that change nothing. The same holds for the spelling of a constant,
-// the case of a command in redis.call, and a local variable for an argument (see
-// plain.go). Everything else is in it: a hash of the tree, with the names of
-// globals and fields, the constants, and local variables by number. The zero
-// value belongs to a script without one.
+// Fingerprint identifies what a script does, not how it looks. It ignores comments, white
+// space, names of local variables, parentheses without effect, the spelling of constants,
+// the case of a command in redis.call, and local variables for arguments (see plain.go).
+// It includes everything else: it is a hash of the tree, with the names of globals and
+// fields, the constants, and local variables by number. The zero value means that there
+// is none.
 type Fingerprint [16]byte
 
-// maxPrinted is how long a text may be that has a fingerprint. Scripts of
-// limiters have some hundred bytes.
+// maxPrinted is the longest text with a fingerprint. Scripts of limiters have some
+// hundred bytes.
 const maxPrinted = 16 << 10
 
 // Fingerprint returns the script's fingerprint.

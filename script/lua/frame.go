@@ -2,8 +2,8 @@ package lua
 
 import "unsafe"
 
-// frame is a Lua function under way. Frames form a list that is kept and used
-// again, so that a call makes none.
+// frame is a running Lua function. Frames form a list that is kept and reused, so that a
+// call allocates none.
 type frame struct {
 	t          *Thread
 	regs       []Value // locals, then temporaries; part of the thread's stack
@@ -44,8 +44,8 @@ const (
 	maxDepth = 16380
 	// maxGoLevels is how deep Go functions can: LUAI_MAXCCALLS.
 	maxGoLevels = 200
-	// frameBytes is what a call of weight 1 takes beside its registers: mostly
-	// Go's stack.
+	// frameBytes is the memory of a call of weight 1 beside its registers: mostly Go's
+	// stack.
 	frameBytes = 2 << 10
 )
 

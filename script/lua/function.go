@@ -37,7 +37,7 @@ type Local int
 
 var locals Local
 
-// NewLocal makes one, at the start of the program.
+// NewLocal makes a Local, at the start of the program.
 func NewLocal() Local {
 	locals++
 	return locals - 1

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// pauseEvery is after how many tokens a pause is called: some 100 µs.
+// pauseEvery is the number of tokens between two calls of pause: some 100 µs.
 const pauseEvery = 512
 
 // lexer splits the text of a script into tokens, as Lua 5.1 does: its words,

@@ -8,8 +8,8 @@ import (
 // jsonNull is cjson.null: C's null pointer as a light userdata.
 var jsonNull = &Userdata{Address: "(nil)"}
 
-// jsonSettings are what the functions of a cjson module may change: for the
-// rest of the run.
+// jsonSettings are what the functions of a cjson module may change for the rest of the
+// run.
 type jsonSettings struct {
 	sparseConvert  bool
 	sparseRatio    int

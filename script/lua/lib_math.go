@@ -41,8 +41,8 @@ func mathLibrary() *Table {
 
 const degree = math.Pi / 180
 
-// unary makes a function of a number. NaN stays what it is, with its sign; f is
-// not called.
+// unary makes a function of a number. NaN stays unchanged, with its sign, and f is not
+// called.
 func unary(f func(x float64) float64) GoFunction {
 	return func(t *Thread, args []Value) Value {
 		x := t.CheckNumber(args, 0)
@@ -80,7 +80,7 @@ func unsigned(f func(x float64) float64) GoFunction {
 	}
 }
 
-// checkNumbers gives two numbers, and looks at the second first, as C does.
+// checkNumbers returns two numbers. It checks the second first, as C does.
 func (t *Thread) checkNumbers(args []Value) (x, y float64) {
 	y = t.CheckNumber(args, 1)
 	return t.CheckNumber(args, 0), y
@@ -174,9 +174,9 @@ const firstRandom = 0x1234ABCD330E
 // seeded has the state of the generator of a run that called randomseed.
 var seeded = NewLocal()
 
-// random returns a number in [0, 1) of Redis's generator for scripts, of 48
-// bits (that of drand48). As in Redis its sequence goes on from script to
-// script, so that scripts get different numbers; but a seed is the run's own.
+// random returns a number in [0, 1) of Redis's generator for scripts, of 48 bits (that of
+// drand48). As in Redis, its sequence continues from script to script, so that scripts
+// get different numbers. A seed applies only to its own run.
 func (t *Thread) random() float64 {
 	var state uint64
 	if own, ok := (*t.Local(seeded)).(*uint64); ok {

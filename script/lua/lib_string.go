@@ -199,8 +199,8 @@ func stringFind(t *Thread, args []Value) Value {
 // with the length of the searched text.
 const shortText = 63
 
-// indexText is strings.Index, charged. It looks for the beginning of a long text
-// and compares the rest where that is, as often as it has to.
+// indexText is strings.Index that charges. For a long text, it searches for the beginning
+// and compares the rest at each hit.
 func (t *Thread) indexText(s, text string) int {
 	beginning := text[:min(len(text), shortText)]
 	for at := 0; ; {

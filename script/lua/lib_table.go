@@ -177,8 +177,8 @@ func (s *sorter) swap(i, j int, atI, atJ Value) {
 	s.t.place(s.table, j, atI)
 }
 
-// sort sorts the elements from low to high: the smaller part by a call of
-// itself, the larger by going on.
+// sort sorts the elements from low to high. It calls itself for the smaller part, and
+// loops for the larger.
 func (s *sorter) sort(low, high int) {
 	for low < high {
 		// The first, the middle and the last are put in order.
@@ -214,8 +214,8 @@ func (s *sorter) sort(low, high int) {
 	}
 }
 
-// part moves what is before the pivot to the front and gives the place where
-// the rest begins.
+// part moves the elements before the pivot to the front, and returns where the rest
+// begins.
 func (s *sorter) part(low, high int, pivot Value) int {
 	i, j := low, high-1
 	for {

@@ -2,9 +2,8 @@ package lua
 
 import "unsafe"
 
-// count finds out how much the script holds, where it has allocated as much as
-// it may hold since the last count. It ends the run if that is too much with n
-// more bytes to come.
+// count counts what the script holds, once it has allocated as much since the last count
+// as it may hold. It ends the run if that is too much with n more bytes.
 //
 // It follows all that is reachable from the stack, the results, the frames and
 // the globals of the run. Values that a closure of the compiler holds while

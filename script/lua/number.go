@@ -42,8 +42,8 @@ func appendSpecial(dst []byte, f float64) []byte {
 	return append(dst, "inf"...)
 }
 
-// piece is how many bytes a function looks at between two charges, and pieceSteps
-// the charge.
+// piece is how many bytes a function processes between two charges, and pieceSteps the
+// charge.
 const (
 	piece      = 4096
 	pieceSteps = piece / 8
@@ -185,8 +185,8 @@ const (
 	// maxNumeral is the longest text that strconv reads; a longer one is
 	// shortened first. It loses the place of more than 800 digits.
 	maxNumeral = 800
-	// mostDigits is more digits than can decide to which float a number rounds,
-	// which is 767. Of those beyond it matters only whether one is not zero.
+	// mostDigits is more digits than can decide how a number rounds, which is 767. Of
+	// further digits, it only matters whether one is not zero.
 	mostDigits = 780
 )
 
