@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/demand"
 	"github.com/headgate-io/headgate/engine/reservation"
 	"github.com/headgate-io/headgate/shard"
 )
@@ -40,6 +41,9 @@ type Config struct {
 	// LogMaxEntries bounds the limit of the log algorithm, and the (timestamp, cost)
 	// pairs of a key; 0 is DefaultLogMaxEntries.
 	LogMaxEntries int
+	// LeaseShare is the part of a limit's capacity that may be out as leases, in 2^-32; 0
+	// is DefaultLeaseShare.
+	LeaseShare uint32
 	// TopK is how many keys each ranking of RL.TOP reports; 0 is DefaultTopK.
 	TopK int
 	// Clock is the time of every decision; nil is a clock anchored to the
@@ -57,6 +61,7 @@ type Engine struct {
 	reservations  reservations
 	clock         *Clock
 	logMaxEntries int
+	leaseShare    uint32
 	topK          int
 	tops          tops
 
@@ -76,6 +81,9 @@ type Engine struct {
 	// replaced counts the keys that counters of policies have replaced.
 	replaced atomic.Uint64
 
+	// demand is what holders of leases want.
+	demand *demand.Table
+
 	// endlessAt is where EndlessCounters goes on.
 	endlessAt atomic.Uint64
 }
@@ -83,7 +91,7 @@ type Engine struct {
 // New returns an engine. Call Run to reap expired keys and make the clock follow wall
 // time.
 func New(c Config) *Engine {
-	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, topK: c.TopK,
+	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, leaseShare: cmp.Or(c.LeaseShare, DefaultLeaseShare), topK: c.TopK,
 		maxBytes: c.MaxBytes, evict: c.Evict}
 	e.reservations.most = reservation.MaxReservations
 	if e.clock == nil {
@@ -103,6 +111,7 @@ func New(c Config) *Engine {
 		Release:  e.limits.gone,
 		Pressure: e.pressure,
 	})
+	e.demand = demand.New(e.table.Shards())
 	e.limits.charge = e.table.Charge
 	e.limits.limit(c.MaxBytes)
 	return e
@@ -251,10 +260,15 @@ type Stats struct {
 	shard.Stats
 	// Limits is how many distinct limits are known.
 	Limits int
+	// Blocks is how many blocks of leases are known, those that have ended and are not
+	// swept included.
+	Blocks int
 }
 
 // Stats returns current figures. Bytes includes the cost of limits.
-func (e *Engine) Stats() Stats { return Stats{Stats: e.table.Stats(), Limits: e.limits.len()} }
+func (e *Engine) Stats() Stats {
+	return Stats{Stats: e.table.Stats(), Limits: e.limits.len(), Blocks: e.table.SpaceLen(algo.BlockSpace)}
+}
 
 // SetMemory changes MaxBytes and Evict of Config. A sealed table has no bound: only the
 // leader evicts.

@@ -21,6 +21,8 @@ type Explanation struct {
 	// ExpiresAfter is the wait until the key is forgotten, unless it is Persistent.
 	ExpiresAfter int64
 	Persistent   bool
+	// Out is the units that are out as leases, of Holders blocks.
+	Out, Holders int64
 	// Bytes is the accounted memory of the key.
 	Bytes int
 
@@ -45,8 +47,19 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err er
 			x.ExpiresAfter = at - now
 		}
 		if x.Quota = it.Limit.Algorithm.HasQuota(); x.Quota {
-			x.Usage = it.Describe(load(ent), ent.State(), now)
-			x.forecast(it.Burst, func(cost int64) algo.Decision { return s.forecastOf(it, ent, now, cost) })
+			st := load(ent)
+			if it.Limit.Leased {
+				out := outstanding(s.e.table.At(s.hash(key)), s.hash(key), key, now)
+				st = out.Plain(&it.Rule, ent.Deadline(), ent.State(), now)
+				x.Out, x.Holders = out.Sum(now)
+				x.Limit.Leased = false
+			}
+			x.Usage = it.Describe(st, ent.State(), now)
+			x.forecast(it.Burst, func(cost int64) algo.Decision { return s.forecastOf(it, ent, st, now, cost) })
+			if x.Holders > 0 {
+				x.Fact("out", x.Out)
+				x.Fact("holders", x.Holders)
+			}
 		} else {
 			traitsOf(it.Limit.Algorithm).describe(&x, ent)
 		}
@@ -66,9 +79,9 @@ func (x *Explanation) forecast(capacity int64, ask func(cost int64) algo.Decisio
 }
 
 // forecastOf returns the decision of a call, or the zero value if it is an error.
-func (s *Session) forecastOf(it *interned, ent shard.Entry, now, cost int64) algo.Decision {
+func (s *Session) forecastOf(it *interned, ent shard.Entry, st algo.State, now, cost int64) algo.Decision {
 	p := plan{it: it, ent: ent, found: true, live: true}
-	if err := s.evaluate(&p, load(ent), now, cost, &algo.Options{Peek: true}); err != nil {
+	if err := s.evaluate(&p, st, now, cost, &algo.Options{Peek: true}); err != nil {
 		return algo.Decision{}
 	}
 	return p.d

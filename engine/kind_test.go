@@ -9,7 +9,7 @@ import (
 )
 
 func TestEveryKindHasWhatItNeeds(t *testing.T) {
-	for a := range algo.PolicySlots + 1 {
+	for a := range algo.BlockRecord + 1 {
 		k := traitsOf(a)
 		// Eviction and RL.EXPLAIN meet every kind.
 		require.Equal(t, a.HasQuota(), k.pressure == nil, a)

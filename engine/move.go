@@ -3,6 +3,7 @@ package engine
 import (
 	"errors"
 
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
 )
 
@@ -82,6 +83,14 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 	if l.Algorithm.IsPolicy() || taken && s.kind(there).IsPolicy() {
 		return false, ErrWrongType
 	}
+	// What is out stays with the name, and is forgotten as with DEL.
+	var st algo.State
+	leased := l.Leased
+	if leased {
+		out := outstanding(source, hashes[0], from, now)
+		st = out.Plain(&s.e.limits.get(ent.Meta()).Rule, ent.Deadline(), ent.State(), now)
+		l.Leased = false
+	}
 	l.DB = db
 	it, err := s.e.limits.acquire(l)
 	if err != nil {
@@ -91,6 +100,9 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 	// Making room may move or evict the source.
 	im := ent.Image()
 	im.Key, im.Meta, im.State = to, it.id, append([]byte(nil), im.State...)
+	if leased {
+		im.Deadline, im.State = st.Deadline, algo.PlainRecord(&it.Rule, st)
+	}
 	it.refer(target)
 	if err := target.Put(hashes[1], im, now); err != nil {
 		s.e.limits.gone(target, it.id)

@@ -96,6 +96,15 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 		}
 		c.at[name] = struct{}{}
 		c.keys = append(c.keys, broughtKey{main.db, []byte(name[1:]), was, watched})
+		if was.limit.Leased { // a decision reads what is out, too
+			db := main.db
+			main.Use(algo.LeaseSpace)
+			err := c.Bring(main, now, key)
+			main.Use(db)
+			if err != nil {
+				return err
+			}
+		}
 	}
 	c.s.Use(main.db)
 	return nil

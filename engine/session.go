@@ -32,6 +32,7 @@ type Session struct {
 	keys     keySet    // scratch of operations on several keys
 	holding  *records  // likewise, made for their first call
 	settling *settling // likewise, of Settle
+	leases   *Leases   // likewise, of Leases
 }
 
 // NewSession returns a session. Close gives back what it caches.
@@ -142,7 +143,9 @@ type plan struct {
 	write bool
 	// created is set if a chain made the record before it was charged.
 	created bool
-	d       algo.Decision
+	// leased is set if units of the limit are out, as the record beside the counter says.
+	leased bool
+	d      algo.Decision
 	// If write is set, next is the new state and words its number of words, 0 if nothing
 	// is left. For a log, next has only the deadline.
 	next  algo.State
@@ -163,20 +166,25 @@ func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *in
 	if live {
 		if p.ent.Meta() == it.id {
 			st = load(p.ent)
-		} else if st, err = s.adopted(p.ent, it, now); err != nil {
+		} else if st, err = p.adopted(s.e.limits.get(p.ent.Meta()), sh, now); err != nil {
 			return err
+		} else if p.leased && cost > 0 && (o == nil || !o.Peek) {
+			s.e.demand.Asked(s.e.table.Index(hash), hash, cost, now)
 		}
 	}
 	return s.evaluate(p, st, now, cost, o)
 }
 
-// adopted converts the state of a live entry, written under another limit, to this limit.
-func (s *Session) adopted(ent shard.Entry, it *interned, now int64) (algo.State, error) {
-	old := s.e.limits.get(ent.Meta())
-	if old.Limit.Algorithm != it.Limit.Algorithm {
+// adopted converts the state of p's entry, which is live and was written under old, to the
+// limit of p.
+func (p *plan) adopted(old *interned, sh *shard.Shard, now int64) (algo.State, error) {
+	if old.Limit.Algorithm != p.it.Limit.Algorithm {
 		return algo.State{}, ErrWrongType
 	}
-	return it.Adopt(&old.Rule, load(ent), now), nil
+	if old.Limit.Leased {
+		return p.unlease(sh, old, now), nil
+	}
+	return p.it.Adopt(&old.Rule, load(p.ent), now), nil
 }
 
 // evaluate decides on the found state, converted to the limit of p, or on the zero state
@@ -212,6 +220,9 @@ func (p *plan) list() []byte {
 // commit writes p. The shard's lock must be held, and p.ent must still be what Find
 // returns for the key.
 func (s *Session) commit(p *plan, sh *shard.Shard, now int64) error {
+	if p.leased {
+		return s.Leases().commit(p, sh, now)
+	}
 	if p.words == 0 {
 		// A refund has refilled the limit: nothing needs to be kept.
 		if p.found {

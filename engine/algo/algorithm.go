@@ -46,6 +46,11 @@ const (
 	// reservation takes slots, and its settlement gives them back.
 	PolicySlots
 
+	// LeaseRecord is what is out of a limit as leases, and BlockRecord what one holder has
+	// of it. They have no limit, and users cannot see them as keys.
+	LeaseRecord
+	BlockRecord
+
 	// blocked decides a limit of 0 units. No state has it.
 	blocked
 )
@@ -53,12 +58,15 @@ const (
 // Databases is the number of databases of a table. Each is a separate set of keys.
 const Databases = 16
 
-// Key spaces after the last database. They hold reservations and offenders, which no
-// command on keys sees. An offender's record has the same key as its counter.
+// Key spaces after the last database. They hold reservations, offenders, what is out of a
+// limit, and holders' blocks, which no command on keys sees. The records of offenders and
+// of what is out have the same keys as their counters.
 const (
 	HoldSpace    = Databases
 	OffenceSpace = Databases + 1
-	Spaces       = Databases + 2 // how many there are
+	LeaseSpace   = Databases + 2
+	BlockSpace   = Databases + 3
+	Spaces       = Databases + 4 // how many there are
 )
 
 // kind is what differs between kinds of state.
@@ -104,6 +112,8 @@ var kinds = [...]kind{
 	PolicyCalendar: {name: "calendar", redis: policyType, policy: true, decider: PolicyCalendar, units: true, algorithm: &calendarAlgorithm},
 	HoldRecord:     {name: "hold", space: HoldSpace},
 	OffenceRecord:  {name: "offences", space: OffenceSpace},
+	LeaseRecord:    {name: "lease", space: LeaseSpace},
+	BlockRecord:    {name: "block", space: BlockSpace},
 	PolicySlots:    {name: "policy-slots", redis: policyType, policy: true, decider: Slots, units: true, period: true, algorithm: &slotsAlgorithm},
 }
 

@@ -10,7 +10,7 @@ import (
 
 func TestEveryKindHasItsRow(t *testing.T) {
 	names := make(map[string]bool)
-	for a := algo.Token; a <= algo.PolicySlots; a++ {
+	for a := algo.Token; a <= algo.BlockRecord; a++ {
 		require.NotEqual(t, "unknown", a.String())
 		require.False(t, names[a.String()], a)
 		names[a.String()] = true
@@ -48,5 +48,5 @@ func TestEveryKindHasItsRow(t *testing.T) {
 		_, decides := algo.ParseAlgorithm(a.String())
 		require.True(t, decides)
 	}
-	require.Equal(t, "unknown", (algo.PolicySlots + 1).String())
+	require.Equal(t, "unknown", (algo.BlockRecord + 1).String())
 }

@@ -17,6 +17,7 @@ var (
 	errBurstAlgorithm = errors.New("burst applies to token and leaky only")
 	errAlignAlgorithm = errors.New("align applies to fixed and sliding only")
 	errEpoch          = errors.New("only limits of policies are reset and scaled")
+	errLeased         = errors.New("only token, fixed and sliding limits of database 0 are leased")
 	errRounding       = errors.New("rounding applies to token and leaky only")
 	errRate           = errors.New("rate must be at most 1000000000 per second")
 	errCapacity       = errors.New("burst must refill within 100 years at this rate")
@@ -59,6 +60,9 @@ type Limit struct {
 	// counts those that kept the used share instead of the used units. Other limits have
 	// 0.
 	Resets, Scalings uint16
+	// Leased is set in the limit of a counter of which units are out: see Outstanding. It
+	// changes no decision.
+	Leased bool
 	// Limit is the number of units per period; for a concurrency limit, the units that
 	// may be held at once. 0 denies every call without end, whatever its cost and
 	// options, and leaves the state alone.
@@ -99,6 +103,8 @@ func (l Limit) Validate() error {
 		return errDatabase
 	case !k.policy && l.Resets|l.Scalings != 0:
 		return errEpoch
+	case l.Leased && (k.algorithm == nil || l.Algorithm.IsPolicy() || l.Algorithm == Leaky || l.Algorithm == Log || l.Algorithm == Slots || l.DB != 0):
+		return errLeased
 	case !k.units:
 		return nil
 	case l.Limit < 0:

@@ -58,7 +58,7 @@ func TestLimitValidate(t *testing.T) {
 		{algo.Limit{Algorithm: algo.Slots, Limit: 0}, ""},
 		{algo.Limit{Algorithm: algo.Slots, Limit: -1}, "limit must be 0 or more"},
 		{algo.Limit{Algorithm: algo.Counter}, ""},
-		{algo.Limit{Algorithm: algo.PolicySlots + 1, Limit: 1, Period: 1}, "unknown algorithm"},
+		{algo.Limit{Algorithm: algo.BlockRecord + 1, Limit: 1, Period: 1}, "unknown algorithm"},
 		{algo.Limit{Algorithm: algo.PolicyCalendar, Limit: 1, Period: 1}, "the windows of a calendar have no period"},
 		{algo.Limit{Algorithm: algo.PolicyCalendar, Limit: 1}, ""},
 		{algo.Limit{Algorithm: algo.HoldRecord, DB: algo.HoldSpace}, ""},

@@ -75,7 +75,9 @@ func (d *Decoder) Short() []byte { return d.Bytes(d.Uvarint()) }
 
 // limit reads the output of AppendLimit. The limit may be invalid.
 func (d *Decoder) limit() (l algo.Limit) {
-	l.Algorithm, l.Rounding, l.Align = algo.Algorithm(d.Byte()), algo.Rounding(d.Byte()), algo.Align(d.Byte())
+	l.Algorithm, l.Rounding = algo.Algorithm(d.Byte()), algo.Rounding(d.Byte())
+	align := d.Byte()
+	l.Align, l.Leased = algo.Align(align&^leasedBit), align&leasedBit != 0
 	l.Limit, l.Period, l.Burst = d.Varint(), d.Varint(), d.Varint()
 	if l.Algorithm.IsPolicy() {
 		l.Resets, l.Scalings = uint16(d.UvarintMax(math.MaxUint16)), uint16(d.UvarintMax(math.MaxUint16))

@@ -197,9 +197,16 @@ func (enc *Encoder) Finish() [][]byte {
 	return enc.parts
 }
 
+// leasedBit marks a leased limit in the byte of its alignment.
+const leasedBit = 0x80
+
 // AppendLimit appends a limit without its database.
 func AppendLimit(b []byte, l algo.Limit) []byte {
-	b = append(b, byte(l.Algorithm), byte(l.Rounding), byte(l.Align))
+	align := byte(l.Align)
+	if l.Leased {
+		align |= leasedBit
+	}
+	b = append(b, byte(l.Algorithm), byte(l.Rounding), align)
 	b = binary.AppendVarint(b, l.Limit)
 	b = binary.AppendVarint(b, l.Period)
 	b = binary.AppendVarint(b, l.Burst)

@@ -41,7 +41,7 @@ func TestUnreadableEffects(t *testing.T) {
 	f("bad deletion", Newest, recordDeleteIn, 0)        // database 0 is not named
 	f("bad deletion", Newest, recordDeleteIn+algo.Spaces<<kindBits, 0)
 	f("limit:", Newest, recordLimit|algo.Databases<<kindBits, 0, 0, 0, 2, 2, 0)
-	f("limit:", Newest, recordLimit, byte(algo.PolicySlots+1), 0, 0, 2, 2, 0)
+	f("limit:", Newest, recordLimit, byte(algo.BlockRecord+1), 0, 0, 2, 2, 0)
 	f("bad system record", Newest, recordSystem, byte(SystemCharged), 1)
 	f("bad system record", Newest, recordSystem, byte(SystemCharged), 1, 'n', 3, 'v')
 	f("bad system record", Newest, recordSystem, byte(SystemCharged), 0, 0xff, 0xff, 0xff, 1)       // too large

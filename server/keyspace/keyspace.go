@@ -31,9 +31,9 @@ func keyCommands() []command.Spec {
 		{Name: "rl.reset", Arity: -2, Flags: command.Write | command.Fast | command.Long,
 			Keys: command.Keys{First: 1, Last: -1, Step: 1}, Categories: command.CatLimiter,
 			Group: "limiter", Complexity: "O(N), N the number of keys",
-			Summary: "Forgets the state of keys: their limits are full again.",
+			Summary: "Forgets the state of keys: their limits are full again, but for what is out as leases.",
 			Syntax:  "key [key ...]",
-			Handler: del},
+			Handler: reset},
 		{Name: "exists", Arity: -2, Flags: read | command.Long | command.Counter, Keys: many, Categories: command.CatKeyspace, Group: group,
 			Complexity: "O(N), N the number of keys", Summary: "Counts the keys that exist.",
 			Syntax: "key [key ...]", Handler: exists},
@@ -79,6 +79,10 @@ func keyCommands() []command.Spec {
 		{Name: "flushall", Arity: -1, Flags: command.Write | command.Long | command.Guarded, Categories: command.CatKeyspace | command.CatDangerous, Group: "server",
 			Complexity: "O(N)", Summary: "Deletes every key of all databases.", Syntax: "[ASYNC | SYNC]", Handler: flush((*engine.Session).Flush)},
 	}
+}
+
+func reset(call *command.Call) {
+	countKeys(call, func(s *engine.Session, now int64, key []byte) (bool, error) { return s.Leases().Reset(now, key) })
 }
 
 func del(call *command.Call) { countKeys(call, (*engine.Session).Delete) }

@@ -13,5 +13,5 @@ import (
 
 // Commands returns the commands of limits. RL.STATS calls totals.
 func Commands(totals func() Totals) []command.Spec {
-	return slices.Concat(compatCommands(), nativeCommands(), slotsCommands(), counterCommands(), statsCommands(totals))
+	return slices.Concat(compatCommands(), nativeCommands(), leaseCommands(), slotsCommands(), counterCommands(), statsCommands(totals))
 }

@@ -1,0 +1,264 @@
+package algo
+
+import (
+	"encoding/binary"
+	"math"
+	"math/bits"
+)
+
+// Bounds of a lease's time to live, in ns.
+const (
+	MinLease = 100_000_000
+	MaxLease = 60_000_000_000
+)
+
+// MaxBlocks is how many blocks one limit may have out.
+const MaxBlocks = 1024
+
+// leastBlock is the smallest block, in units: a smaller one saves no call.
+const leastBlock = 2
+
+// Block is what one holder has of a limit. It has spent any part of it, as the server
+// sees it.
+type Block struct {
+	Seq        uint64 // of the holder's last request
+	Generation uint64 // of the Outstanding that it is part of
+	Began      int64  // Unix ns: when the refill began
+	RefillEnds int64
+	Deadline   int64 // the holder spends nothing after it
+	Units      int64 // granted at once, or held before
+	Refill     int64 // due evenly from Began to RefillEnds
+}
+
+// blockWords is how many words a block's record has.
+const blockWords = 7
+
+// ReadBlock reads the words of a block's record.
+func ReadBlock(record []byte) Block {
+	return Block{
+		Seq: word(record, 0), Generation: word(record, 1), Began: int64(word(record, 2)), RefillEnds: int64(word(record, 3)),
+		Deadline: int64(word(record, 4)), Units: int64(word(record, 5)), Refill: int64(word(record, 6)),
+	}
+}
+
+// Append appends the record of b to a slice.
+func (b *Block) Append(record []byte) []byte {
+	for _, v := range [blockWords]uint64{
+		b.Seq, b.Generation, uint64(b.Began), uint64(b.RefillEnds), uint64(b.Deadline), uint64(b.Units), uint64(b.Refill),
+	} {
+		record = binary.LittleEndian.AppendUint64(record, v)
+	}
+	return record
+}
+
+// inflow returns the part of r's rate, in 2^-32, that the refill takes.
+func (b *Block) inflow(r *Rule) uint64 {
+	if b.Refill == 0 {
+		return 0
+	}
+	return shareOf(r, b.Refill, b.RefillEnds-b.Began)
+}
+
+// Out returns how many units the holder may still spend before the deadline.
+func (b *Block) Out() int64 { return b.Units + b.Refill }
+
+// has returns how many units the holder can have at now: the granted ones, and those of
+// the refill that are due.
+func (b *Block) has(now int64) int64 {
+	if b.Refill == 0 || now >= b.RefillEnds {
+		return b.Out()
+	}
+	q, _ := mulDiv(uint64(max(now-b.Began, 0)), uint64(b.Refill), uint64(b.RefillEnds-b.Began))
+	return b.Units + int64(q)
+}
+
+// Request is what a holder asks for. Units are those of the limit, times are ns.
+type Request struct {
+	Seq  uint64
+	Want int64 // what it would use within TTL
+	Held int64 // what it has left
+	Need int64 // what callers wait for now: all of it or a denial
+	TTL  int64
+	// Share is the part of the capacity that may be out, in 2^-32.
+	Share uint32
+	// Fair is the most that the holder may have.
+	Fair Fair
+}
+
+// Fair is the part of a limit that one holder may have, in 2^-32.
+type Fair struct {
+	Rate uint32 // of the rate
+	Out  uint32 // of what may be out
+	// Contended is set if the holder wants more than its part of the rate.
+	Contended bool
+}
+
+// Grant is the answer to a Request.
+type Grant struct {
+	// Decision is that of Need. What is left is as after all of the grant.
+	Decision
+	Granted int64       // units at once, Need included
+	Block   Block       // what the holder has from now on
+	Ends    bool        // the holder has no block, and must ask for each call
+	Out     Outstanding // what is out of the limit from now on
+	State   State       // of the limit, without leases
+}
+
+// Lease decides a request for units of r at now. st is the limit's state without leases:
+// see Outstanding.Plain. block is the holder's; known is false if it has none that counts.
+// o is consumed.
+func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64, q *Request) (g Grant, err error) {
+	now = Clamp(now)
+	most := portion(r.Burst, q.Share)
+	o.Forget(now)
+	held := q.Held
+	deadline := now + q.TTL
+	if known {
+		held = min(held, block.has(now))
+		deadline = max(deadline, block.Deadline)
+		o.remove(r, &block, now)
+	} else if held = min(held, most); held > 0 {
+		// The block is not known here, for example after a leader was lost. Its units are
+		// charged again.
+		var d Decision
+		if st, err = charge(r, st, now, held, &Options{Force: true}, &d); err != nil {
+			return g, err
+		}
+	}
+	out, blocks := o.Sum(now)
+
+	if st, err = charge(r, st, now, q.Need, &noOptions, &g.Decision); err != nil {
+		return g, err
+	}
+	g.Granted = g.Allowed
+	more, refill, lasts := divide(r, &g.Decision, q, held, most-out, now, &o)
+	if end := windowEnd(r, st, now); end > 0 {
+		deadline = min(deadline, end)
+	}
+	next := Block{Seq: q.Seq, Generation: o.Generation, Began: now, RefillEnds: now, Deadline: deadline, Units: held + more}
+	switch {
+	case next.Units+refill < leastBlock || blocks >= MaxBlocks || deadline <= now:
+		// What the holder has may still be spent: it may not hear this.
+		next.Units, g.Ends = held, true
+		if known {
+			next.Deadline = block.Deadline
+		}
+	default:
+		g.Granted += more
+		if more > 0 {
+			var d Decision
+			if st, err = charge(r, st, now, more, &Options{Force: true}, &d); err != nil {
+				return g, err
+			}
+		}
+		if refill > 0 {
+			next.Refill, next.RefillEnds = refill, now+lasts
+		}
+	}
+	g.Block = next
+	if next.Out() > 0 {
+		o.add(r, &next)
+	}
+	g.Out, g.State = o, o.Floor(r, st, now)
+	var left Decision
+	_, err = charge(r, g.State, now, 0, &noOptions, &left)
+	g.Remaining, g.ResetAfter = left.Remaining, left.ResetAfter
+	return g, err
+}
+
+// Return ends a block of r's at now. units is how many went back to the limit. o is
+// consumed.
+func Return(r *Rule, st State, o Outstanding, block Block, now, held int64) (next State, left Outstanding, units int64, err error) {
+	now = Clamp(now)
+	o.Forget(now)
+	units = min(held, block.has(now))
+	o.remove(r, &block, now)
+	if units > 0 {
+		var d Decision
+		if st, err = charge(r, st, now, -units, &noOptions, &d); err != nil {
+			return st, o, 0, err
+		}
+	}
+	return o.Floor(r, st, now), o, units, nil
+}
+
+// charge is Decide for a state without a list. next is st if nothing is written.
+func charge(r *Rule, st State, now, cost int64, o *Options, d *Decision) (next State, err error) {
+	in := Input{State: st, Now: now, Cost: cost, Options: o}
+	next, _, write, err := r.Decide(&in, d)
+	if err != nil || !write {
+		return st, err
+	}
+	return next, nil
+}
+
+// divide returns what a holder gets beside Need: units at once, and a refill that lasts
+// for a time. room is how many units may be out beside what is out of others.
+func divide(r *Rule, d *Decision, q *Request, held, room, now int64, o *Outstanding) (more, refill, lasts int64) {
+	fair := portion(portion(r.Burst, q.Share), q.Fair.Out)
+	most := min(max(q.Want-held, 0), room-held, fair-held)
+	if r.Decides != Token {
+		return max(min(most, d.Remaining), 0), 0, 0
+	}
+	// A refill covers at most the share of the capacity, and takes what others leave of
+	// the rate.
+	lasts = min(q.TTL, portion(int64(r.capacity.NS), q.Share))
+	rate := uint64(q.Fair.Rate)
+	if reserved := o.Reserved(now); reserved >= 1<<32 {
+		rate = 0
+	} else {
+		rate = min(rate, 1<<32-reserved)
+	}
+	flows := int64(Span{NS: uint64(portion(lasts, uint32(min(rate, math.MaxUint32))))}.fit(r.num, r.den))
+	if q.Fair.Contended {
+		most = min(most, flows-held)
+	}
+	if most <= 0 {
+		return 0, 0, 0
+	}
+	more = min(most, d.Remaining)
+	if refill = min(most-more, flows); refill <= 0 {
+		return more, 0, 0
+	}
+	if refill < flows { // at the fair rate, for less long
+		hi, lo := bits.Mul64(uint64(refill), uint64(lasts))
+		q, _ := bits.Div64(hi, lo, uint64(flows))
+		lasts = max(int64(q), 1)
+	}
+	return more, refill, lasts
+}
+
+// shareOf returns the part of the rate, in 2^-32, that units take within a time, rounded
+// up.
+func shareOf(r *Rule, units, lasts int64) uint64 {
+	span := times(uint64(units), r.num, r.den)
+	hi, lo := span.NS>>32, span.NS<<32|uint64(span.Frac)
+	if hi >= uint64(lasts) {
+		return maxInflow
+	}
+	q, rem := bits.Div64(hi, lo, uint64(lasts))
+	if rem > 0 {
+		q++
+	}
+	return min(q, maxInflow)
+}
+
+// windowEnd returns when the window of a state ends, 0 for a bucket.
+func windowEnd(r *Rule, st State, now int64) int64 {
+	switch r.Decides {
+	case Fixed:
+		return r.fixedAt(r.counts(st), now).Start + r.Period
+	case Sliding:
+		return r.slidingAt(r.counts(st), now).Start + r.Period
+	}
+	return 0
+}
+
+// portion returns whole*part/2^32, rounded down; MaxUint32 is all of it.
+func portion(whole int64, part uint32) int64 {
+	if part == math.MaxUint32 {
+		return whole
+	}
+	hi, lo := bits.Mul64(uint64(whole), uint64(part))
+	return int64(hi<<32 | lo>>32)
+}

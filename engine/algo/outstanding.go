@@ -1,0 +1,357 @@
+package algo
+
+import (
+	"encoding/binary"
+	"math/big"
+	"math/bits"
+)
+
+// # Leases
+//
+// A lease moves units of a limit to a holder, who spends them without asking. The units
+// of a block are charged when they are granted, and so is each unit of its refill when it
+// becomes due. Until the block's deadline they are out: what is left of the limit and
+// what is out never exceed the capacity. So whatever holders spend, and whenever, a
+// bucket that saw the spends themselves would have admitted them:
+//
+//   - What comes into the limit and into the blocks together never exceeds the rate.
+//   - What is left and what is out never exceed the capacity.
+//   - So what is left and what holders have is at most what that bucket would have.
+
+// MaxDue bounds the entries of an Outstanding.
+const MaxDue = 32
+
+// Outstanding is what is out of a limit, by when it ends. The zero value is a limit
+// without leases.
+type Outstanding struct {
+	// Generation tells blocks of this record from those of an earlier one.
+	Generation uint64
+	due        []Due // by At
+}
+
+// Due is what ends at one time: blocks, refills or both.
+type Due struct {
+	At     int64  // Unix ns
+	Units  int64  // out until then
+	Blocks int64  // how many they are of
+	Inflow uint64 // of the rate, in 2^-32, reserved until then
+}
+
+// maxInflow bounds Due.Inflow, so that it shares a word with Due.Blocks.
+const maxInflow = 1<<48 - 1
+
+const (
+	dueWords   = 3
+	dueHeader  = 1 // the generation
+	blocksBits = 16
+)
+
+// ReadOutstanding reads the output of Append.
+func ReadOutstanding(record []byte) (o Outstanding) {
+	n := len(record) / 8
+	if n < dueHeader {
+		return o
+	}
+	o.Generation = word(record, 0)
+	o.due = make([]Due, 0, MaxDue+2) // room for a block, before neighbours merge
+	for i := dueHeader; i+dueWords <= n; i += dueWords {
+		last := word(record, i+2)
+		o.due = append(o.due, Due{At: int64(word(record, i)), Units: int64(word(record, i+1)), Blocks: int64(last & (1<<blocksBits - 1)), Inflow: last >> blocksBits})
+	}
+	return o
+}
+
+// Words is the size of Append's output.
+func (o *Outstanding) Words() int { return dueHeader + dueWords*len(o.due) }
+
+// Append appends the record of o to b.
+func (o *Outstanding) Append(b []byte) []byte {
+	b = binary.LittleEndian.AppendUint64(b, o.Generation)
+	for _, d := range o.due {
+		b = binary.LittleEndian.AppendUint64(b, uint64(d.At))
+		b = binary.LittleEndian.AppendUint64(b, uint64(d.Units))
+		b = binary.LittleEndian.AppendUint64(b, uint64(d.Blocks)|d.Inflow<<blocksBits)
+	}
+	return b
+}
+
+// Live reports whether something is out, or reserved, after now.
+func (o *Outstanding) Live(now int64) bool { return len(o.due) > 0 && o.due[len(o.due)-1].At > now }
+
+// Sum returns what is out after now: units, and the blocks they are of.
+func (o *Outstanding) Sum(now int64) (units, blocks int64) {
+	for _, d := range o.due {
+		if d.At > now {
+			units, blocks = units+d.Units, blocks+d.Blocks
+		}
+	}
+	return units, blocks
+}
+
+// Reserved returns how much of the rate is reserved after now, in 2^-32.
+func (o *Outstanding) Reserved(now int64) (inflow uint64) {
+	for _, d := range o.due {
+		if d.At > now {
+			inflow += d.Inflow
+		}
+	}
+	return inflow
+}
+
+// inflow returns the time that refills have added to a bucket's use, from since to now.
+func (o *Outstanding) inflow(since, now int64) (sum Span) {
+	for _, d := range o.due {
+		if dt := min(now, d.At) - since; dt > 0 && d.Inflow > 0 {
+			hi, lo := bits.Mul64(d.Inflow, uint64(dt))
+			sum = shorter(sum.add(Span{hi<<32 | lo>>32, uint32(lo)}), endless)
+		}
+	}
+	return sum
+}
+
+// floor returns the least use of a bucket at now, if its state was last written at since:
+// what is out, and what was out at an end since then and has not flowed back yet.
+func (o *Outstanding) floor(r *Rule, since, now int64) (least Span) {
+	units, _ := o.Sum(since)
+	for _, d := range o.due {
+		if d.At > now {
+			break
+		}
+		if d.At > since {
+			then := filled(r, units).add(o.inflow(d.At, now))
+			least = longer(least, then.sub(Span{NS: uint64(now - d.At)}))
+			units -= d.Units
+		}
+	}
+	return longer(least, filled(r, units))
+}
+
+// filled returns the use of a bucket of which units are out. More than the capacity are
+// out after the limit was lowered: it is empty then, and refills as soon as they end.
+func filled(r *Rule, units int64) Span {
+	return shorter(times(uint64(units), r.num, r.den), r.capacity)
+}
+
+func longer(a, b Span) Span {
+	if a.less(b) {
+		return b
+	}
+	return a
+}
+
+// LeasedWords is how many words the record of a leased counter of r's has.
+func LeasedWords(r *Rule) int {
+	if r.Decides == Token {
+		return 3
+	}
+	return r.Decides.algorithm().words
+}
+
+// Leasable reports whether units of r can be given as leases.
+func Leasable(r *Rule) bool {
+	return r.Decides == Token || r.Decides == Fixed || r.Decides == Sliding
+}
+
+// Plain returns the state of a leased counter of r's as it is at now without leases: what
+// Decide reads. record is the counter's. Its words are the fraction of the TAT, the TAT,
+// and since when the TAT is right; windows are stored as without leases.
+func (o *Outstanding) Plain(r *Rule, deadline int64, record []byte, now int64) State {
+	now = Clamp(now)
+	if r.Decides != Token {
+		st := State{Deadline: deadline, First: word(record, 0)}
+		if len(record) > 8 {
+			st.Second = word(record, 1)
+		}
+		return o.Floor(r, st, now)
+	}
+	tat := tokenState{int64(word(record, 1)), uint32(word(record, 0))}
+	since := int64(word(record, 2))
+	used := tat.used(since).add(o.inflow(since, now)).sub(Span{NS: uint64(max(now-since, 0))})
+	used = longer(used, o.floor(r, since, now))
+	return shorter(used, Span{NS: uint64(latestInstant - now)}).after(now).stored()
+}
+
+// Floor returns st with at least as much in use as is out at now.
+func (o *Outstanding) Floor(r *Rule, st State, now int64) State {
+	units, _ := o.Sum(now)
+	units = min(units, r.Burst)
+	switch now = Clamp(now); r.Decides {
+	case Token:
+		least := shorter(filled(r, units), Span{NS: uint64(latestInstant - now)})
+		if used := st.bucket().used(now); used.less(least) {
+			return least.after(now).stored()
+		}
+	case Fixed:
+		if w := r.fixedAt(r.counts(st), now); w.Cur < units {
+			w.Cur = units
+			return r.stored(w)
+		}
+	case Sliding:
+		if w := r.slidingAt(r.counts(st), now); w.Cur < units {
+			w.Cur = units
+			return r.stored(w)
+		}
+	}
+	return st
+}
+
+// Store writes a state that is right at now, and has no leases in it, to a leased
+// counter's record of LeasedWords, and returns its deadline.
+func (o *Outstanding) Store(r *Rule, st State, record []byte, now int64) (deadline int64) {
+	now = Clamp(now)
+	if r.Decides != Token {
+		setWord(record, 0, st.First)
+		if len(record) > 8 {
+			setWord(record, 1, st.Second)
+		}
+		return max(st.Deadline, now)
+	}
+	tat := st.bucket()
+	if tat.TAT < now {
+		tat = tokenState{TAT: now}
+	}
+	setWord(record, 0, uint64(tat.Frac))
+	setWord(record, 1, uint64(tat.TAT))
+	setWord(record, 2, uint64(now))
+	return max(o.Ends(r, now), tat.used(now).add(o.inflow(now, maxInstant)).after(now).TAT+1)
+}
+
+// Ends returns when nothing that is out at now matters any more: the limit is full then,
+// if nothing else is charged.
+func (o *Outstanding) Ends(r *Rule, now int64) (at int64) {
+	at = now
+	for _, d := range o.due {
+		at = max(at, d.At)
+	}
+	if r.Decides != Token {
+		return at
+	}
+	units, _ := o.Sum(now)
+	for _, d := range o.due {
+		if d.At > now {
+			left := filled(r, units).add(o.inflow(d.At, maxInstant))
+			at = max(at, shorter(left, Span{NS: uint64(latestInstant - d.At)}).after(d.At).TAT+1)
+			units -= d.Units
+		}
+	}
+	return at
+}
+
+// Forget drops what has ended by now. The state must be written at now, too.
+func (o *Outstanding) Forget(now int64) {
+	n := 0
+	for n < len(o.due) && o.due[n].At <= now {
+		n++
+	}
+	o.due = o.due[n:]
+}
+
+// Adopt converts what is out to another limit. Units stay units.
+func (o *Outstanding) Adopt(r, old *Rule) {
+	if r.num == old.num && r.den == old.den || r.den == 0 || old.num == 0 {
+		return
+	}
+	up := new(big.Int).Mul(new(big.Int).SetUint64(r.num), new(big.Int).SetUint64(old.den))
+	down := new(big.Int).Mul(new(big.Int).SetUint64(r.den), new(big.Int).SetUint64(old.num))
+	for i := range o.due {
+		d := &o.due[i]
+		if d.Inflow == 0 {
+			continue
+		}
+		n := new(big.Int).Mul(new(big.Int).SetUint64(d.Inflow), up)
+		n.Div(n, down)
+		d.Inflow = maxInflow
+		if n.IsUint64() {
+			// Each block's share was rounded up: keep room for all of them.
+			d.Inflow = min(n.Uint64(), maxInflow-1<<blocksBits) + 1<<blocksBits
+		}
+	}
+}
+
+// add enters a block that has ended neither its refill nor itself.
+func (o *Outstanding) add(r *Rule, b *Block) {
+	if inflow := b.inflow(r); inflow > 0 {
+		o.enter(Due{At: b.RefillEnds, Inflow: inflow})
+	}
+	o.enter(Due{At: b.Deadline, Units: b.Out(), Blocks: 1})
+	for len(o.due) > MaxDue {
+		o.merge()
+	}
+}
+
+func (o *Outstanding) enter(d Due) {
+	i := o.from(d.At)
+	if i < len(o.due) && o.due[i].At == d.At {
+		at := &o.due[i]
+		at.Units, at.Blocks, at.Inflow = at.Units+d.Units, at.Blocks+d.Blocks, min(at.Inflow+d.Inflow, maxInflow)
+		return
+	}
+	o.due = append(o.due, Due{})
+	copy(o.due[i+1:], o.due[i:])
+	o.due[i] = d
+}
+
+// from returns the first entry that ends at a time or after it.
+func (o *Outstanding) from(at int64) int {
+	i := 0
+	for i < len(o.due) && o.due[i].At < at {
+		i++
+	}
+	return i
+}
+
+// merge moves the entry with the nearest successor into that one. Its units are then out
+// for longer than they need to be: callers are denied more, never less.
+func (o *Outstanding) merge() {
+	best := 0
+	for i := 0; i+1 < len(o.due); i++ {
+		if o.due[i+1].At-o.due[i].At < o.due[best+1].At-o.due[best].At {
+			best = i
+		}
+	}
+	from, to := o.due[best], &o.due[best+1]
+	to.Units, to.Blocks, to.Inflow = to.Units+from.Units, to.Blocks+from.Blocks, min(to.Inflow+from.Inflow, maxInflow)
+	o.due = append(o.due[:best], o.due[best+1:]...)
+}
+
+// remove takes out a block that has not ended at now. Entries only ever merge into later
+// ones, so what is the block's lies in the first entry that does not end before it.
+func (o *Outstanding) remove(r *Rule, b *Block, now int64) {
+	if i := o.from(b.Deadline); i < len(o.due) {
+		d := &o.due[i]
+		d.Units, d.Blocks = max(d.Units-b.Out(), 0), max(d.Blocks-1, 0)
+	}
+	// A refill that has ended may be gone. If it was merged, it ends with its entry.
+	if i := o.from(b.RefillEnds); b.RefillEnds > now && i < len(o.due) {
+		d := &o.due[i]
+		d.Inflow -= min(b.inflow(r), d.Inflow)
+	}
+	kept := o.due[:0]
+	for _, d := range o.due {
+		if d.Units > 0 || d.Blocks > 0 || d.Inflow > 0 {
+			kept = append(kept, d)
+		}
+	}
+	o.due = kept
+}
+
+// PlainRecord returns the record of a leasable counter without leases.
+func PlainRecord(r *Rule, st State) []byte {
+	record := make([]byte, 8*PlainWords(r))
+	setWord(record, 0, st.First)
+	if len(record) > 8 {
+		setWord(record, 1, st.Second)
+	}
+	return record
+}
+
+// PlainWords is how many words a leasable counter's record has without leases.
+func PlainWords(r *Rule) int { return r.Decides.algorithm().words }
+
+// PerSecond returns the rate of a leasable limit, in units a second.
+func PerSecond(r *Rule) float64 {
+	if r.Decides == Token {
+		return float64(r.den) / float64(r.num) * 1e9
+	}
+	return float64(r.Burst) / float64(r.Period) * 1e9
+}

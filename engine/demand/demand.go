@@ -1,0 +1,184 @@
+// Package demand divides limits between the holders of leases. The rate of a limit, and
+// what may be out of it, are divided by max-min fairness: a holder that wants less than an
+// equal part gets what it wants, and the others share the rest. Callers without a lease
+// count as one more, with the units that they have asked for lately.
+//
+// A Table is a node's own memory, which no promise depends on: it decides sizes only.
+package demand
+
+import (
+	"math"
+	"sync/atomic"
+
+	"github.com/headgate-io/headgate/engine/algo"
+)
+
+const (
+	// maxWants bounds the holders of all limits that are remembered: 24 bytes each. Beyond
+	// it, limits are forgotten at random.
+	maxWants = 1 << 20
+	// maxHolders bounds those of one limit.
+	maxHolders = algo.MaxBlocks
+	// measureEvery is how often the demand of callers without a lease is measured, in ns.
+	measureEvery = 250_000_000
+	// forgottenAfter is how long it takes to forget it.
+	forgottenAfter = 8 * measureEvery
+	// divideFor is for how long a division holds, in ns for each holder: it takes about a
+	// hundredth of that.
+	divideFor = 10_000
+)
+
+// Table is the demand of an engine's limits, by shard. What it has of a shard is guarded
+// by the shard's lock.
+type Table struct {
+	shards []map[uint64]*demand // by the hash of the counter
+	wants  atomic.Int64
+}
+
+// New returns a table for so many shards.
+func New(shards int) *Table { return &Table{shards: make([]map[uint64]*demand, shards)} }
+
+// demand is what is wanted of one limit.
+type demand struct {
+	wants []want
+	// plain is the rate of callers without a lease, in units a second. asked counts their
+	// units since began.
+	plain, asked float64
+	began        int64
+	// fair is the largest rate that a caller gets, and sum what all holders get together,
+	// computed at a time.
+	fair, sum float64
+	at        int64
+}
+
+// want is what a holder would use.
+type want struct {
+	id    uint64
+	rate  float64 // units a second
+	until int64   // forgotten then
+}
+
+// Asked notes units that a caller without a lease has asked for.
+func (t *Table) Asked(shard int, hash uint64, units, now int64) {
+	d := t.shards[shard][hash]
+	if d == nil {
+		return
+	}
+	if past := now - d.began; past >= measureEvery {
+		if past >= forgottenAfter {
+			d.plain, d.asked = 0, 0
+		}
+		d.plain = (d.plain + d.asked/float64(past)*1e9) / 2
+		d.asked, d.began = 0, now
+	}
+	d.asked += float64(units)
+}
+
+// Share notes that a holder would use wanted units a second until a time, and returns its
+// share of a limit that refills at rate.
+func (t *Table) Share(shard int, hash, id uint64, wanted, rate float64, until, now int64) algo.Fair {
+	d := t.of(shard, hash)
+	if d == nil {
+		return algo.Fair{Rate: math.MaxUint32, Out: math.MaxUint32, Contended: wanted > rate}
+	}
+	t.note(d, want{id, wanted, until}, now)
+	d.divide(rate, now)
+	fair := min(wanted, d.fair)
+	return algo.Fair{Rate: part(fair, rate), Out: part(fair, max(d.sum, fair)), Contended: wanted > d.fair}
+}
+
+// of returns the demand of a limit, nil if there is no room.
+func (t *Table) of(shard int, hash uint64) *demand {
+	in := &t.shards[shard]
+	if d := (*in)[hash]; d != nil {
+		return d
+	}
+	for other, d := range *in {
+		if t.wants.Load() < maxWants {
+			break
+		}
+		t.wants.Add(-int64(len(d.wants) + 1))
+		delete(*in, other)
+	}
+	if t.wants.Load() >= maxWants {
+		return nil
+	}
+	if *in == nil {
+		*in = make(map[uint64]*demand)
+	}
+	d := new(demand)
+	(*in)[hash] = d
+	t.wants.Add(1)
+	return d
+}
+
+// note puts what a holder wants in the place of what it wanted.
+func (t *Table) note(d *demand, w want, now int64) {
+	for i := range d.wants {
+		if d.wants[i].id == w.id {
+			d.wants[i] = w
+			return
+		}
+	}
+	kept := d.wants[:0]
+	for _, other := range d.wants {
+		if other.until > now {
+			kept = append(kept, other)
+		}
+	}
+	t.wants.Add(int64(len(kept) - len(d.wants)))
+	d.wants, d.at = kept, 0
+	if len(d.wants) < maxHolders {
+		d.wants = append(d.wants, w)
+		t.wants.Add(1)
+	}
+}
+
+// divide computes the fair rate.
+func (d *demand) divide(rate float64, now int64) {
+	if d.at != 0 && now-d.at < int64(len(d.wants))*divideFor {
+		return
+	}
+	d.at = now
+	if now-d.began >= forgottenAfter {
+		d.plain = 0
+	}
+	// A caller that wants no more than an equal part of what is left gets it. Then the
+	// parts of the others are larger.
+	d.fair = math.Inf(1)
+	for equal, others := 0.0, len(d.wants)+1; others > 0; {
+		level := equal
+		left := rate
+		others = 0
+		for i := -1; i < len(d.wants); i++ {
+			r := d.plain
+			if i >= 0 {
+				r = d.wants[i].rate
+			}
+			if r <= level {
+				left -= r
+			} else {
+				others++
+			}
+		}
+		if others == 0 {
+			break
+		}
+		if equal = left / float64(others); equal <= level*(1+1e-9) {
+			d.fair = level
+			break
+		}
+	}
+	d.sum = 0
+	for _, w := range d.wants {
+		d.sum += min(w.rate, d.fair)
+	}
+}
+
+// part returns a/b in 2^-32, at most all of it.
+func part(a, b float64) uint32 {
+	if a < b {
+		return uint32(a / b * (1 << 32))
+	}
+	return math.MaxUint32
+}

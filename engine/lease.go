@@ -1,0 +1,425 @@
+package engine
+
+import (
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/shard"
+)
+
+// # Leases
+//
+// A lease moves units of a limit to a holder: see algo.Outstanding. Three records change
+// in one step, and so travel in one cut:
+//
+//   - the counter. While units are out, its limit is Leased, which sends every decision on
+//     it through unleased. Other counters pay nothing.
+//   - what is out, under the counter's key in LeaseSpace: in its shard, under its lock.
+//     Only leases write it.
+//   - the holder's block, under the counter's key and the holder's id in BlockSpace.
+//
+// A counter that is deleted or evicted takes its leases along: the record of what is out
+// counts only while the counter's limit is Leased, and a block only while it has that
+// record's generation.
+
+// DefaultLeaseShare is a quarter.
+const DefaultLeaseShare = 1 << 30
+
+// MaxLeaseID bounds the id of a holder, in bytes.
+const MaxLeaseID = 128
+
+// Errors of leases.
+var (
+	// ErrLeaseID is returned for an id that is empty or longer than MaxLeaseID.
+	ErrLeaseID = errors.New("id must be 1 to 128 bytes")
+	// ErrLeaseSeq is returned for a request that is not newer than the holder's last one.
+	// Nothing has changed.
+	ErrLeaseSeq = errors.New("seq must be above that of the last request with this id")
+	// ErrLeaseBounds is returned for a request with a negative number, or a time to live
+	// that is not between algo.MinLease and algo.MaxLease.
+	ErrLeaseBounds = errors.New("want, held and need must be 0 or more, and ttl 100 ms to 60 s")
+)
+
+// Lease is a request of a holder.
+type Lease struct {
+	Key   []byte
+	Limit algo.Limit
+	ID    []byte
+	// Request is what is asked for. Take fills in what the holder may get at most.
+	algo.Request
+}
+
+// Leased is the answer to a Lease. Times are in ns.
+type Leased struct {
+	algo.Decision       // of Need
+	Granted       int64 // units at once, Need included
+	// TTL is for how long the units last, 0 if the holder must ask for each call.
+	TTL int64
+	// Refill units become due evenly over RefillTime.
+	Refill, RefillTime int64
+	Holders            int64 // blocks that are out
+}
+
+// Leases is what a session can do with leases.
+type Leases struct {
+	s     *Session
+	block []byte // the key of a block
+	words []byte // a record
+}
+
+// Leases returns the session's leases.
+func (s *Session) Leases() *Leases {
+	if s.leases == nil {
+		s.leases = &Leases{s: s}
+	}
+	return s.leases
+}
+
+// blockKey returns the key of a holder's block. The counter's key has its length before
+// it, so that no two counters and ids have the same one.
+func (l *Leases) blockKey(key, id []byte) []byte {
+	l.block = binary.AppendUvarint(l.block[:0], uint64(len(key)))
+	l.block = append(append(l.block, key...), id...)
+	return l.block
+}
+
+// besideHash returns the hash of the record of what is out of a counter.
+func besideHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.LeaseSpace) }
+
+// outstanding reads what is out of a leased counter. Its shard must be locked.
+func outstanding(sh *shard.Shard, hash uint64, key []byte, now int64) (o algo.Outstanding) {
+	if ent, found := sh.Find(besideHash(hash), key); found && !ent.Expired(now) {
+		o = algo.ReadOutstanding(ent.State())
+	}
+	return o
+}
+
+// unlease returns the state of p's counter at now, without leases and converted to the
+// limit of p. old is the limit of p's entry, which is leased.
+func (p *plan) unlease(sh *shard.Shard, old *interned, now int64) algo.State {
+	out := outstanding(sh, p.hash, p.key, now)
+	st := out.Plain(&old.Rule, p.ent.Deadline(), p.ent.State(), now)
+	p.leased = out.Live(now)
+	if !sameNumbers(old.Limit, p.it.Limit) {
+		st = p.it.Adopt(&old.Rule, st, now)
+		if algo.Leasable(&p.it.Rule) {
+			st = out.Floor(&p.it.Rule, st, now)
+		}
+	}
+	return st
+}
+
+// sameNumbers reports whether two limits differ in Leased at most.
+func sameNumbers(a, b algo.Limit) bool {
+	a.Leased = b.Leased
+	return a == b
+}
+
+// commit is Session.commit for a counter of which units are out.
+func (l *Leases) commit(p *plan, sh *shard.Shard, now int64) error {
+	if !algo.Leasable(&p.it.Rule) { // a limit of 0 units writes nothing
+		return nil
+	}
+	old := l.s.e.limits.get(p.ent.Meta())
+	out := outstanding(sh, p.hash, p.key, now)
+	if sameNumbers(old.Limit, p.it.Limit) {
+		return l.putCounter(p, sh, &out, p.next, now)
+	}
+	out.Forget(now)
+	out.Adopt(&p.it.Rule, &old.Rule)
+	if err := l.putOutstanding(p, sh, &out, now); err != nil {
+		return err
+	}
+	p.ent, p.found = sh.Find(p.hash, p.key)
+	return l.putCounter(p, sh, &out, p.next, now)
+}
+
+// putCounter writes the state of p's counter, which must be found, and of which out is
+// out. st is without leases.
+func (l *Leases) putCounter(p *plan, sh *shard.Shard, out *algo.Outstanding, st algo.State, now int64) error {
+	limit := p.it.Limit
+	limit.Leased = true
+	it, err := l.s.rule(limit)
+	if err != nil {
+		return err
+	}
+	q := plan{it: it, hash: p.hash, key: p.key, ent: p.ent, found: p.found, live: p.live}
+	var record [3 * 8]byte
+	words := algo.LeasedWords(&it.Rule)
+	deadline := out.Store(&it.Rule, st, record[:8*words], now)
+	if err := l.s.place(&q, sh, words, deadline, now); err != nil {
+		return err
+	}
+	copy(q.ent.State(), record[:8*words])
+	return nil
+}
+
+// putOutstanding writes what is out of p's counter, or deletes the record if nothing is.
+func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding, now int64) error {
+	q := plan{hash: besideHash(p.hash), key: p.key}
+	if l.s.step.isolated {
+		if err := l.s.enter(q.hash, q.key); err != nil {
+			return err
+		}
+	}
+	if !out.Live(now) {
+		remove(sh, &q)
+		return nil
+	}
+	l.words = out.Append(l.words[:0])
+	return l.put(&q, sh, algo.LeaseRecord, l.words, out.Ends(&p.it.Rule, now), now)
+}
+
+// putBlock writes a holder's block under the key of q, or deletes it if nothing of it is
+// out.
+func (l *Leases) putBlock(q *plan, b *algo.Block, now int64) error {
+	sh := l.s.e.table.At(q.hash)
+	if b.Out() == 0 || b.Deadline <= now {
+		remove(sh, q)
+		return nil
+	}
+	l.words = b.Append(l.words[:0])
+	return l.put(q, sh, algo.BlockRecord, l.words, b.Deadline, now)
+}
+
+// put writes a record of a kind without limits under the key of q.
+func (l *Leases) put(q *plan, sh *shard.Shard, a algo.Algorithm, record []byte, deadline, now int64) (err error) {
+	if q.it, err = l.s.rule(algo.Limit{Algorithm: a, DB: a.Space()}); err != nil {
+		return err
+	}
+	q.ent, q.found = sh.Find(q.hash, q.key)
+	if err := l.s.place(q, sh, len(record)/8, deadline, now); err != nil {
+		return err
+	}
+	state := q.ent.State()
+	clear(state[copy(state, record):]) // it could not be made smaller
+	return nil
+}
+
+func remove(sh *shard.Shard, q *plan) {
+	if ent, found := sh.Find(q.hash, q.key); found {
+		sh.Delete(ent)
+	}
+}
+
+// Take gives a holder units of a limit, as q says. Of a limit whose units cannot be leased,
+// or in a database other than 0, Need is decided like a call, and TTL is 0.
+//
+// Errors are those of Session.Decide, ErrLeaseID, ErrLeaseSeq, ErrLeaseBounds; nothing is
+// charged then.
+func (l *Leases) Take(now int64, q *Lease) (a Leased, err error) {
+	switch {
+	case len(q.ID) == 0 || len(q.ID) > MaxLeaseID:
+		return a, ErrLeaseID
+	case q.Want < 0 || q.Held < 0 || q.Need < 0 || q.TTL < algo.MinLease || q.TTL > algo.MaxLease:
+		return a, ErrLeaseBounds
+	}
+	s := l.s
+	limit := q.Limit
+	limit.DB = s.db
+	it, err := s.rule(limit)
+	if err != nil {
+		return a, err
+	}
+	if !algo.Leasable(&it.Rule) || s.db != 0 {
+		if a.Decision, err = s.Decide(now, q.Key, q.Limit, q.Need, nil); err == nil {
+			a.Granted = a.Allowed
+		}
+		return a, err
+	}
+	it.refs.Add(1) // the cache may drop it for the limit of a record
+	defer it.refs.Add(-1)
+	err = l.with(now, q.Key, q.ID, func(now int64, p, b *plan) error {
+		p.it = it
+		a, err = l.take(now, q, p, b)
+		return err
+	})
+	if err != nil {
+		return Leased{}, err
+	}
+	s.top.observe(now, q.Key, s.hash(q.Key), a.OK)
+	return a, nil
+}
+
+// with calls fn with the shards of a counter and of a holder's block locked. p and b have
+// their keys, and p has what is found.
+func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) error) error {
+	s := l.s
+	block := l.blockKey(key, id)
+	if len(block) > shard.MaxKeyLen {
+		return ErrKeyTooLong
+	}
+	p := plan{hash: s.hash(key), key: key}
+	b := plan{hash: s.e.hash(algo.BlockSpace, block), key: block}
+	step := &s.keys
+	step.begin(s, p.hash, key)
+	step.add(s, b.hash, block)
+	if err := step.lock(s); err != nil {
+		return err
+	}
+	defer step.unlock(s)
+	if s.e.sealed.Load() {
+		return ErrSealed
+	}
+	now = s.advance(step.shards, now)
+	p.ent, p.found = s.e.table.At(p.hash).Find(p.hash, key)
+	p.live = p.found && !p.ent.Expired(now)
+	return fn(now, &p, &b)
+}
+
+// counter returns the state of p's counter at now, without leases, and what is out.
+func (l *Leases) counter(now int64, p *plan) (st algo.State, out algo.Outstanding, err error) {
+	if !p.live {
+		return st, out, nil
+	}
+	sh := l.s.e.table.At(p.hash)
+	old := l.s.e.limits.get(p.ent.Meta())
+	if old.Limit.Leased {
+		out = outstanding(sh, p.hash, p.key, now)
+	}
+	if st, err = p.adopted(old, sh, now); err == nil && old.Limit.Leased && !sameNumbers(old.Limit, p.it.Limit) {
+		out.Forget(now)
+		out.Adopt(&p.it.Rule, &old.Rule)
+	}
+	return st, out, err
+}
+
+// known reads a holder's block. It reports whether there is one that counts.
+func (l *Leases) known(now int64, q *plan, out *algo.Outstanding) (b algo.Block, ok bool) {
+	ent, found := l.s.e.table.At(q.hash).Find(q.hash, q.key)
+	if !found || ent.Expired(now) {
+		return b, false
+	}
+	b = algo.ReadBlock(ent.State())
+	return b, b.Generation == out.Generation && out.Live(now)
+}
+
+// take is Take with both shards locked.
+func (l *Leases) take(now int64, q *Lease, p, b *plan) (a Leased, err error) {
+	st, out, err := l.counter(now, p)
+	if err != nil {
+		return a, err
+	}
+	block, known := l.known(now, b, &out)
+	if known && q.Seq <= block.Seq {
+		return a, ErrLeaseSeq
+	}
+	if !out.Live(now) {
+		out = algo.Outstanding{Generation: rand.Uint64()}
+	}
+	e := l.s.e
+	q.Share = e.leaseShare
+	wanted := float64(q.Want) / float64(q.TTL) * 1e9
+	q.Fair = e.demand.Share(e.table.Index(p.hash), p.hash, b.hash, wanted, algo.PerSecond(&p.it.Rule), now+2*q.TTL, now)
+	g, err := algo.Lease(&p.it.Rule, st, out, block, known, now, &q.Request)
+	if err != nil {
+		return a, err
+	}
+	// In this order a failure is harmless. Only a record that is new can find no room, and
+	// then what is out is more than what blocks and counter know of.
+	if err := l.write(now, p, b, &g.Out, &g.Block, g.State); err != nil {
+		return a, err
+	}
+	a.Decision, a.Granted = g.Decision, g.Granted
+	_, a.Holders = g.Out.Sum(now)
+	if !g.Ends {
+		a.TTL, a.Refill, a.RefillTime = g.Block.Deadline-now, g.Block.Refill, g.Block.RefillEnds-now
+	}
+	return a, nil
+}
+
+// write writes what is out, the block and the counter.
+func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo.Block, st algo.State) error {
+	sh := l.s.e.table.At(p.hash)
+	if err := l.putOutstanding(p, sh, out, now); err != nil {
+		return err
+	}
+	if err := l.putBlock(b, block, now); err != nil {
+		return err
+	}
+	p.ent, p.found = sh.Find(p.hash, p.key) // it may have moved
+	if out.Live(now) {
+		return l.putCounter(p, sh, out, st, now)
+	}
+	p.leased, p.next, p.words = false, st, 0
+	if st.Deadline > now {
+		p.words = algo.PlainWords(&p.it.Rule)
+	}
+	return l.s.commit(p, sh, now)
+}
+
+// Return ends a holder's block of key. held is what the holder has left. It returns the
+// units that went back to the limit: 0 if the block had ended.
+//
+// Errors: ErrLeaseID, ErrLeaseSeq, ErrLeaseBounds, ErrSealed; nothing is changed then.
+func (l *Leases) Return(now int64, key, id []byte, seq uint64, held int64) (units int64, err error) {
+	switch {
+	case len(id) == 0 || len(id) > MaxLeaseID:
+		return 0, ErrLeaseID
+	case held < 0:
+		return 0, ErrLeaseBounds
+	case l.s.db != 0:
+		return 0, nil
+	}
+	err = l.with(now, key, id, func(now int64, p, b *plan) (err error) {
+		if !p.live {
+			return nil
+		}
+		limit := l.s.e.limits.get(p.ent.Meta()).Limit
+		if !limit.Leased {
+			return nil
+		}
+		limit.Leased = false
+		if p.it, err = l.s.rule(limit); err != nil {
+			return err
+		}
+		p.it.refs.Add(1)
+		defer p.it.refs.Add(-1)
+		st, out, err := l.counter(now, p)
+		if err != nil {
+			return err
+		}
+		block, known := l.known(now, b, &out)
+		switch {
+		case !known:
+			return nil
+		case seq <= block.Seq:
+			return ErrLeaseSeq
+		}
+		st, out, back, err := algo.Return(&p.it.Rule, st, out, block, now, held)
+		if err != nil {
+			return err
+		}
+		units = back
+		return l.write(now, p, b, &out, &algo.Block{}, st)
+	})
+	return units, err
+}
+
+// Reset forgets the state of key (RL.RESET): its next call finds a full quota, except for
+// what is out as leases, which holders may still spend. It reports whether there was a
+// state. Errors are those of Session.Delete.
+func (l *Leases) Reset(now int64, key []byte) (bool, error) {
+	s := l.s
+	p := plan{hash: s.hash(key), key: key}
+	sh, err := s.lock(p.hash, key)
+	if err != nil {
+		return false, err
+	}
+	defer s.unlock(sh)
+	p.ent, p.found = sh.Find(p.hash, key)
+	if p.live = p.found && !p.ent.Expired(now); !p.live {
+		return false, nil
+	}
+	p.it = s.e.limits.get(p.ent.Meta())
+	if p.it.Limit.Leased {
+		if out := outstanding(sh, p.hash, key, now); out.Live(now) {
+			return true, l.putCounter(&p, sh, &out, out.Floor(&p.it.Rule, algo.State{}, now), now)
+		}
+	}
+	counted := s.counts(p.ent, now)
+	sh.Delete(p.ent)
+	return counted, nil
+}
