@@ -29,14 +29,9 @@ type lane struct {
 	// The last two commands found. Pipelines repeat or alternate their commands, and a
 	// comparison of a few bytes is cheaper than a hash.
 	last, before named
-	counted      *command.Spec // whose calls are being added up
-	counts       uint64        // how often a command was made the counted one
-	run          uint64        // consecutive calls of it that are not in counters yet
-	passed       uint64        // limits' decisions among them
-	denied       uint64
-	errors       uint64
-	refused      bool // the error being written is of a command that did not run
-	timed        bool // the running command, or the whole transaction, is timed
+	counting
+	refused bool // the error being written is of a command that did not run
+	timed   bool // the running command, or the whole transaction, is timed
 
 	left int  // units of work until the batch looks at the clock; see spend
 	done int  // units of work up to the last look
@@ -71,6 +66,16 @@ type lane struct {
 	posts  []post // guarded by mu
 	woken  bool   // guarded by mu: wake was called since the last runPosts
 	closed bool   // guarded by mu
+}
+
+// counting is the calls of one command that are not in counters yet.
+type counting struct {
+	counted *command.Spec // the command
+	counts  uint64        // how often a command was made the counted one
+	run     uint64        // consecutive calls of it
+	passed  uint64        // limits' decisions among them
+	denied  uint64
+	errors  uint64
 }
 
 // post is a function for the driver thread, for a connection or, if c is nil, for the lane.
