@@ -36,7 +36,7 @@ const (
 var larger = map[string]int{
 	// The kernels. Every command may need server's connection, lane, route and
 	// parking on its way. All operations of a Session share its lock, plan and step.
-	"server": 35, "server.conn": 126, "server.Server": 103, "server.lane": 42,
+	"server": 35, "server.conn": 126, "server.Server": 103,
 	"engine": 35, "engine.Session": 132,
 	// One lock, one idea: what can be done with the entries of a shard.
 	"shard.Shard": 84,
