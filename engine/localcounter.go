@@ -175,7 +175,7 @@ func (l *Local) copy(now int64, key []byte) error {
 	return nil
 }
 
-// count remembers the change of a counter, and the initial value of one that was absent.
+// count remembers the change of a counter. An absent counter had the value initial.
 // mu must be held.
 func (l *Local) count(now int64, name spender, was, is counted, initial int64) {
 	if was == is {

@@ -14,7 +14,7 @@ import (
 // Messages of channels, lines of MONITOR and invalidations wait in a connection's inbox.
 // Any goroutine puts them there. The connection's thread writes them, deliverTurn bytes
 // at a time, and only while little output waits for the socket. So a slow subscriber has
-// only views of messages, of which there is one copy for all. The connection's commands
+// only views of messages: all subscribers share one copy. The connection's commands
 // wait meanwhile. So a message that came before a command began is written before the
 // command's reply.
 

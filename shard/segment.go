@@ -28,7 +28,7 @@ const (
 
 // segment holds the slots of the keys whose tags begin with the depth top bits of prefix.
 // Slots are probed linearly from the tag's home and wrap around. A probe ends at an empty
-// slot, of which there is always one.
+// slot. A segment always has one.
 type segment struct {
 	slots  [segmentSlots]slot
 	prefix uint32 // top-aligned

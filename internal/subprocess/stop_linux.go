@@ -11,8 +11,8 @@ import (
 // stopPatience is how long awaitStop waits for a process that was sent SIGSTOP.
 const stopPatience = 10 * time.Second
 
-// awaitStop waits until all threads of a child have stopped. It leaves the child to whoever
-// waits for its end. A child that has ended is no error.
+// awaitStop waits until all threads of a child have stopped. Its end stays to be waited
+// for. A child that has ended is no error.
 func awaitStop(pid int) error {
 	for deadline := time.Now().Add(stopPatience); time.Now().Before(deadline); time.Sleep(100 * time.Microsecond) {
 		var info unix.Siginfo

@@ -36,7 +36,7 @@ const (
 // clock drifts by more than MaxDrift allows, the bound still follows within two windows.
 //
 // A bound of an earlier leader's clock does not count, however close: the next leader's
-// clock is behind it.
+// clock goes on from an earlier time.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one
