@@ -65,7 +65,7 @@ func (m *machine) feed(s string) {
 	}
 	m.settle()
 	m.lane.end()
-	for m.stall&stallTurn != 0 {
+	for m.stall&stallTurn != 0 && !m.gone {
 		m.lane.runPosts()
 	}
 }
