@@ -101,17 +101,17 @@ bench: ## measure against Redis and other peers, 45 minutes (BENCHFLAGS=-brief: 
 	$(GO) run ./bench $(BENCHFLAGS)
 
 clients: # the client libraries that need no more than Go, Node and Python
-	clients/run.sh go node python hiredis
+	clients/compat/run.sh go node python hiredis
 
 clients-brief: # those that unit does not run
-	clients/run.sh node python
+	clients/compat/run.sh node python
 
 test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first (1 min; the build of Traefik 10)
 	scripts/traefik.sh
 	$(GO) test -count=1 ./examples/...
 
 test-clients: ## every client library, Java and Rust included (minutes; it downloads them first)
-	clients/run.sh go node python hiredis java rust
+	clients/compat/run.sh go node python hiredis java rust
 
 test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate, about an hour; says which ports it needs, if one is not free
 	$(GO) run ./clients/dropin $(DROPINFLAGS)

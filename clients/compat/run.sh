@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Runs unchanged client libraries against real servers:
+#
+#	clients/compat/run.sh LANGUAGE...      go node python hiredis java rust
+#
+# A suite finds its servers in its environment. Go and hiredis start their own,
+# with the same package (internal/hgtest); for the others it is clients/compat/go/withservers
+# that starts three, on free ports of the loopback interface, and stops them:
+#
+#	HGTEST_BIN        the server's executable, for tests that start, kill and restart their own
+#	HGTEST_ADDR       host:port of a plain server
+#	HGTEST_AUTH_ADDR  host:port of a server with a password
+#	HGTEST_PASSWORD   that password
+#	HGTEST_TLS_ADDR   host:port of a server that speaks TLS
+#	HGTEST_TLS_CA     PEM file of the authority that signed its certificate
+#	HGTEST_CLUSTER    clients/compat/go/cluster, for tests that kill the leader of a cluster
+#
+# The server is built from this tree, or $HEADGATE_BIN. Libraries come from
+# their registries in the versions that the suites pin, into directories that git ignores.
+# Needs Go, and of the languages asked for: Node 20 with npm, Python 3.11 with venv, redis-cli and
+# redis-benchmark, JDK 17 with Maven, Rust with cargo.
+# The exit status is not 0 if any suite fails; the others run all the same.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+
+[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust ..." >&2; exit 2; }
+
+if [ -n "${HEADGATE_BIN:-}" ]; then
+	HGTEST_BIN=$(realpath "$HEADGATE_BIN")
+else
+	HGTEST_BIN=$PWD/bin/hgtest-headgate
+	go build -o "$HGTEST_BIN" ./cmd/headgate
+fi
+go build -o bin/hgtest-cluster ./clients/compat/go/cluster
+HGTEST_CLUSTER=$PWD/bin/hgtest-cluster
+export HGTEST_BIN HGTEST_CLUSTER
+# To the server it would be a parameter, and an unknown one.
+unset HEADGATE_BIN
+
+with_servers() { go run ./clients/compat/go/withservers "$@"; }
+
+# stale SOURCE STAMP: whether what was installed is older than what names it.
+stale() { [ ! -e "$2" ] || [ "$1" -nt "$2" ]; }
+
+# Every suite has a time limit: one that hangs is a failed one. The functions
+# check each step, since the shell does not where a caller takes the status.
+
+run_go() { timeout 180 go test -count=1 ./clients/compat/go/...; }
+
+run_hiredis() { timeout 180 go test -count=1 ./clients/compat/hiredis; }
+
+run_node() {
+	local dir=clients/compat/node
+	if stale $dir/package-lock.json $dir/node_modules/.package-lock.json; then
+		npm --prefix $dir ci || return
+	fi
+	with_servers timeout 180 npm --prefix $dir test
+}
+
+run_python() {
+	local dir=clients/compat/python
+	if stale $dir/requirements.txt $dir/.venv/installed; then
+		python3 -m venv $dir/.venv &&
+			$dir/.venv/bin/pip install -q -r $dir/requirements.txt &&
+			touch $dir/.venv/installed || return
+	fi
+	with_servers timeout 180 $dir/.venv/bin/python -m pytest -c $dir/pytest.ini $dir/tests
+}
+
+run_java() { with_servers timeout 900 mvn -B -ntp -f clients/compat/java/pom.xml test; }
+
+run_rust() { with_servers timeout 900 cargo test --locked --manifest-path clients/compat/rust/Cargo.toml; }
+
+failed=()
+for language; do
+	case $language in
+	go | hiredis | node | python | java | rust)
+		echo "== $language"
+		"run_$language" || failed+=("$language")
+		;;
+	*)
+		echo "clients/compat/run.sh: unknown language '$language'" >&2
+		exit 2
+		;;
+	esac
+done
+if [ ${#failed[@]} -gt 0 ]; then
+	echo "clients/compat/run.sh: failed: ${failed[*]}" >&2
+	exit 1
+fi
