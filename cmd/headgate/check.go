@@ -17,8 +17,8 @@ func checkCommand() *cobra.Command {
 secret and the policies, and starts nothing. It prints every parameter with the place
 that its value comes from; defaults are comments.
 
-What it prints is a configuration file. Secrets are replaced by stars: write them in
-again before you use it.`,
+What it prints is a configuration file. The values of secrets are left out: write them
+in before you use it.`,
 		Example: `  headgate check-config --data-dir /var/lib/headgate > headgate.yaml
   headgate serve --config headgate.yaml`,
 		Args: cobra.NoArgs,

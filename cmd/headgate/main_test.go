@@ -173,6 +173,7 @@ func TestCheckConfigAndVersion(t *testing.T) {
 	require.Regexp(t, `(?m)^maxclients: 77 +# flag --maxclients$`, string(out))
 	require.Regexp(t, `(?m)^# http-listen: "127.0.0.1:7380"$`, string(out))
 	require.NotContains(t, string(out), "hunter2")
+	require.Regexp(t, `(?m)^# requirepass: +# .*HEADGATE_REQUIREPASS; its value is not shown, write it in$`, string(out))
 
 	dir := t.TempDir()
 	cert, key, ca := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem"), filepath.Join(dir, "ca.pem")

@@ -9,8 +9,9 @@ import (
 )
 
 // Print writes the configuration as a file that Load would read. Defaults are
-// comments; other values have their origin beside them. Secrets are replaced by stars,
-// and the size that a share of the memory comes to is in the comment.
+// comments; other values have their origin beside them. The value of a secret is left
+// out, and its line is a comment. The size that a share of the memory comes to is in the
+// comment of its line.
 func (l *Loaded) Print(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i := range Params {
@@ -18,7 +19,8 @@ func (l *Loaded) Print(w io.Writer) error {
 		parsed := p.Value(&l.Config)
 		value := parsed.String()
 		if p.Secret && value != "" {
-			value = "********"
+			fmt.Fprintf(out, "# %s:\t# %s; its value is not shown, write it in\n", p.Name, l.Sources[p.Name])
+			continue
 		}
 		if value == "" || strings.ContainsAny(value, ":#*\"' ") {
 			value = strconv.Quote(value)
