@@ -32,6 +32,8 @@ var paths = []struct {
 	{access.RightRead, "POST", "/v1/acquire", `{"key":"k"}`},
 	{access.RightRead, "POST", "/v1/release", `{"key":"k"}`},
 	{access.RightRead, "POST", "/v1/extend", `{"key":"k"}`},
+	{access.RightRead, "POST", "/v1/lease", `{"key":"k"}`},
+	{access.RightRead, "POST", "/v1/return", `{"key":"k"}`},
 	{access.RightRead, "GET", "/v1/auth/p", ""},
 	{access.RightSee, "GET", "/metrics", ""},
 	{access.RightSee, "GET", "/v1/policies", ""},

@@ -72,6 +72,8 @@ var posts = map[string]func(*api, *exchange) *problem{
 	"/v1/acquire":      (*api).acquire,
 	"/v1/release":      (*api).release,
 	"/v1/extend":       (*api).extend,
+	"/v1/lease":        (*api).lease,
+	"/v1/return":       (*api).giveBack,
 }
 
 const pathBatch = "/v1/check:batch"

@@ -196,7 +196,7 @@ func (f *gateFront) ask(w *wanted) bool {
 }
 
 // errorStatus is the HTTP status of an error reply, by its code.
-var errorStatus = map[string]int{"ERR": 400, "NOPOLICY": 404, "NOHOLD": 404, "IDCONFLICT": 422}
+var errorStatus = map[string]int{"ERR": 400, "WRONGTYPE": 400, "NOPOLICY": 404, "NOHOLD": 404, "IDCONFLICT": 422}
 
 // status is the HTTP status that the reply stands for.
 func (w *wanted) status() int {

@@ -2,9 +2,6 @@ package web
 
 import (
 	"errors"
-	"strconv"
-
-	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/verdict"
@@ -55,13 +52,7 @@ func readLimit(r *jsonReader, field string, l *verdict.Asked) (err error) {
 	case "limit":
 		l.Limit, err = r.number()
 	case "period":
-		if r.d.PeekKind() == jsontext.KindString {
-			l.Period, err = r.text()
-			break
-		}
-		var n int64
-		n, err = r.number()
-		l.Period = strconv.FormatInt(n, 10)
+		l.Period, err = r.period()
 	case "algorithm":
 		l.Algorithm, err = r.text()
 	case "align":

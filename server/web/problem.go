@@ -59,6 +59,8 @@ func statusOf(reply *verdict.Error) int {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusBadRequest
+	case "WRONGTYPE": // the key has another kind of state
+		return http.StatusBadRequest
 	case "NOPOLICY", "NOHOLD":
 		return http.StatusNotFound
 	case "IDCONFLICT":

@@ -74,24 +74,15 @@ func (a *api) acquire(x *exchange) *problem {
 	if q.hasCost {
 		args = append(args, "COST", strconv.FormatInt(q.cost, 10))
 	}
-	reply, p := a.askSlots(x, args)
+	reply, p := a.askReply(x, args)
 	if p != nil {
 		return p
 	}
-	number := func(b []byte, name string) []byte {
-		b = append(append(append(b, ',', '"'), name...), `":`...)
-		f := reply.Field(name)
-		if f == nil {
-			return append(b, '0')
-		}
-		return strconv.AppendInt(b, f.Int, 10)
-	}
-	allowed, id := reply.Field("allowed"), reply.Field("id")
-	passes := allowed != nil && allowed.Int == 1
+	id, passes := reply.Field("id"), numberOf(reply, "allowed") == 1
 	x.result = fronts.Of(passes)
 	b := strconv.AppendBool(append(x.out[:0], `{"allowed":`...), passes)
 	for _, name := range [...]string{"limit", "remaining", "retry_after_ms", "ttl_ms"} {
-		b = number(b, name)
+		b = appendNumber(b, reply, name)
 	}
 	b = append(b, `,"id":`...)
 	if id == nil || id.Type == '_' {
@@ -130,7 +121,7 @@ func (a *api) changeHeld(x *exchange, done string, q *slotsRequest, args ...stri
 	if q.id == "" {
 		return badRequest(errSlotsID)
 	}
-	reply, p := a.askSlots(x, args)
+	reply, p := a.askReply(x, args)
 	if p != nil {
 		return p
 	}
@@ -152,8 +143,8 @@ func (x *exchange) readSlots(fields []string) (*slotsRequest, *problem) {
 	return q, nil
 }
 
-// askSlots runs a command and returns its reply, which is not an error.
-func (a *api) askSlots(x *exchange, args []string) (*resp.Reply, *problem) {
+// askReply runs a command and returns its reply, which is not an error.
+func (a *api) askReply(x *exchange, args []string) (*resp.Reply, *problem) {
 	x.commands = resp.AppendCommand(x.commands[:0], args)
 	if p := a.run(x, x.commands); p != nil {
 		return nil, p
@@ -166,4 +157,18 @@ func (a *api) askSlots(x *exchange, args []string) (*resp.Reply, *problem) {
 		return nil, problemOf(err)
 	}
 	return &reply, nil
+}
+
+// numberOf returns a number of a reply, 0 if the reply does not have it.
+func numberOf(reply *resp.Reply, name string) int64 {
+	if f := reply.Field(name); f != nil {
+		return f.Int
+	}
+	return 0
+}
+
+// appendNumber appends a number of a reply as a member of an object, not its first.
+func appendNumber(b []byte, reply *resp.Reply, name string) []byte {
+	b = append(append(append(b, ',', '"'), name...), `":`...)
+	return strconv.AppendInt(b, numberOf(reply, name), 10)
 }
