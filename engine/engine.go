@@ -83,6 +83,7 @@ type Engine struct {
 
 	// demand is what holders of leases want.
 	demand *demand.Table
+	leased leaseCounts
 
 	// endlessAt is where EndlessCounters goes on.
 	endlessAt atomic.Uint64
@@ -263,11 +264,16 @@ type Stats struct {
 	// Blocks is how many blocks of leases are known, those that have ended and are not
 	// swept included.
 	Blocks int
+	// LeaseGranted is the units of leases that this engine has granted, at once or as
+	// refill. LeaseReturned is those that went back: given back, or not due yet when a
+	// renewal or a return ended their refill.
+	LeaseGranted, LeaseReturned uint64
 }
 
 // Stats returns current figures. Bytes includes the cost of limits.
 func (e *Engine) Stats() Stats {
-	return Stats{Stats: e.table.Stats(), Limits: e.limits.len(), Blocks: e.table.SpaceLen(algo.BlockSpace)}
+	return Stats{Stats: e.table.Stats(), Limits: e.limits.len(), Blocks: e.table.SpaceLen(algo.BlockSpace),
+		LeaseGranted: e.leased.granted.Load(), LeaseReturned: e.leased.returned.Load()}
 }
 
 // SetMemory changes MaxBytes and Evict of Config. A sealed table has no bound: only the

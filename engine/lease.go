@@ -3,7 +3,9 @@ package engine
 import (
 	"encoding/binary"
 	"errors"
+	"math"
 	"math/rand/v2"
+	"sync/atomic"
 
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
@@ -27,8 +29,20 @@ import (
 // DefaultLeaseShare is a quarter.
 const DefaultLeaseShare = 1 << 30
 
+// LeaseShare converts a percentage, from 1 to 100, to Config.LeaseShare.
+func LeaseShare(percent int) uint32 {
+	return uint32(min(uint64(percent)<<32/100, math.MaxUint32)) // MaxUint32 is all
+}
+
 // MaxLeaseID bounds the id of a holder, in bytes.
 const MaxLeaseID = 128
+
+// leaseCounts are units of leases since the start. What is granted and did not go back
+// is spent, out, or was lost at a deadline.
+type leaseCounts struct {
+	granted  atomic.Uint64 // at once, or as refill
+	returned atomic.Uint64 // given back, or not due yet when a refill was ended
+}
 
 // Errors of leases.
 var (
@@ -322,9 +336,13 @@ func (l *Leases) take(now int64, q *Lease, p, b *plan) (a Leased, err error) {
 	if err := l.write(now, p, b, &g.Out, &g.Block, g.State); err != nil {
 		return a, err
 	}
+	if known {
+		e.leased.returned.Add(uint64(block.Undue(now)))
+	}
 	a.Decision, a.Granted = g.Decision, g.Granted
 	_, a.Holders = g.Out.Sum(now)
 	if !g.Ends {
+		e.leased.granted.Add(uint64(g.Granted + g.Block.Refill))
 		a.TTL, a.Refill, a.RefillTime = g.Block.Deadline-now, g.Block.Refill, g.Block.RefillEnds-now
 	}
 	return a, nil
@@ -392,8 +410,12 @@ func (l *Leases) Return(now int64, key, id []byte, seq uint64, held int64) (unit
 		if err != nil {
 			return err
 		}
+		if err := l.write(now, p, b, &out, &algo.Block{}, st); err != nil {
+			return err
+		}
 		units = back
-		return l.write(now, p, b, &out, &algo.Block{}, st)
+		l.s.e.leased.returned.Add(uint64(back + block.Undue(now)))
+		return nil
 	})
 	return units, err
 }

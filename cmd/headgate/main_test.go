@@ -409,7 +409,29 @@ func TestMetricsOfARun(t *testing.T) {
 	}
 	require.Contains(t, body, `headgate_build_info{goversion="go1.`)
 	require.Contains(t, body, `version="v0.0.0-test"} 1`)
+
+	require.Equal(t, "*11", c.do("RL.LEASE", "leased", "1000", "1s", "ID", "a", "SEQ", "1", "WANT", "100"))
+	for range 11 {
+		_, err := c.line()
+		require.NoError(t, err)
+	}
+	require.Contains(t, p.get(t, "/metrics"), "headgate_leases 1\n")
+	require.Equal(t, ":40", c.do("RL.RETURN", "leased", "ID", "a", "SEQ", "2", "HELD", "40"))
+	body = p.get(t, "/metrics")
+	for _, line := range []string{"headgate_leases 0", "headgate_leases_granted_units_total 101", "headgate_leases_returned_units_total 40"} {
+		require.Contains(t, body, line+"\n")
+	}
+	require.Contains(t, p.call(t, "INFO", "stats").Str, "leases:0\r\nleases_granted_units:101\r\nleases_returned_units:40\r\n")
 	require.Equal(t, 200, p.status("/debug/pprof/"))
+}
+
+// lease-share is how much of a limit may be out.
+func TestLeaseShareOfARun(t *testing.T) {
+	for share, most := range map[string]int64{"25": 250, "50": 500, "100": 1000} {
+		p := start(t, "--http-listen=", "--lease-share="+share)
+		granted := p.call(t, "RL.LEASE", "k", "1000", "1h", "ID", "a", "SEQ", "1", "WANT", "1000000", "NEED", "0").Field("granted").Int
+		require.Equal(t, most, granted, share)
+	}
 }
 
 func TestWithoutHTTP(t *testing.T) {

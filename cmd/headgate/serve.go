@@ -106,6 +106,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		MaxBytes:      c.MaxMemory,
 		Evict:         c.MaxMemoryPolicy == config.EvictReplenished,
 		LogMaxEntries: c.LogMaxEntries,
+		LeaseShare:    engine.LeaseShare(c.LeaseShare),
 		TopK:          c.TopK,
 	})
 	// The node before the first session of the engine, which then refuses to

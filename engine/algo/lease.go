@@ -72,6 +72,9 @@ func (b *Block) has(now int64) int64 {
 	return b.Units + int64(q)
 }
 
+// Undue returns how many units of the refill are not due at now.
+func (b *Block) Undue(now int64) int64 { return b.Out() - b.has(now) }
+
 // Request is what a holder asks for. Units are those of the limit, times are ns.
 type Request struct {
 	Seq  uint64

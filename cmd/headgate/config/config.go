@@ -69,6 +69,7 @@ type Config struct {
 	MaxMemoryClientsShare int   // as MaxMemoryShare
 	Shards                int
 	LogMaxEntries         int
+	LeaseShare            int // percent
 	TopK                  int
 	Policies              string
 

@@ -317,6 +317,11 @@ var Params = []Param{
 		Value: func(c *Config) Value { return integer{&c.LogMaxEntries, 1, engine.MaxLogMaxEntries} },
 	},
 	{
+		Name: "lease-share", Section: store, Default: "25", Alike: true,
+		Doc:   "Percent of a limit's capacity that may be out as leases.",
+		Value: func(c *Config) Value { return integer{&c.LeaseShare, 1, 100} },
+	},
+	{
 		Name: "top-k", Section: store, Default: strconv.Itoa(engine.DefaultTopK),
 		Doc:   "Keys that each ranking of RL.TOP follows.",
 		Value: func(c *Config) Value { return integer{&c.TopK, 1, engine.MaxTopK} },
