@@ -27,16 +27,18 @@ var (
 // zero value has no limit.
 //
 // A check that has read a policy just before it was replaced finishes with the old limit.
-// So a Ready may be used after Release, when its id may already name another limit. So a
-// check compares limits by pointer, under the lock of a record that refers to the limit.
-// It takes a reference before a record carries the id: see Session.claim.
+// So a Ready may be used after Release, when its id may already name another limit.
+// Therefore a check compares limits by pointer, under the lock of a record that refers to
+// the limit. The check takes a reference before a record carries the id: see
+// Session.claim.
 //
-// A reference for each check would be a cache line that all threads write. To release
-// references after a delay would rely on no thread sleeping longer.
+// If each check took a reference, all threads would write the same cache line. If
+// references were released after a delay, no thread could be allowed to sleep longer than
+// the delay.
 type Ready struct{ it *interned }
 
 // Ready interns a limit of a policy, in database 0, until Release. Only the number of
-// policies bounds the number of such limits. Errors: those of Limit.Validate, and
+// policies bounds the number of such limits. It returns the errors of Limit.Validate, and
 // ErrLogFull for a log above log-max-entries.
 func (e *Engine) Ready(l algo.Limit) (Ready, error) {
 	l.DB = 0
@@ -78,8 +80,8 @@ type Check struct {
 	Key   []byte
 	Hash  uint64
 	Limit Ready
-	// Cost is in units, 0 to 2^62-1; 0 only looks. For slots it is the number that
-	// Reserve takes. Check takes none, but reports whether there is room.
+	// Cost is in units, 0 to 2^62-1; 0 only looks. For slots it is the number of slots
+	// that Reserve takes. Check takes no slots, but reports whether there is room.
 	Cost int64
 	// Wait and Debt are as in Options.
 	Wait, Debt int64
@@ -91,11 +93,12 @@ type Check struct {
 	// TooMuch makes an enforced limit deny the call with Never: the call asks for more
 	// than it may.
 	TooMuch bool
-	// Window is set for a calendar's limit: the window that contains the time of the
-	// call, by today's rules of the zone. A counter whose window is open keeps its end.
+	// Window is set for a calendar's limit: the window that contains the time of the call,
+	// by today's rules of the zone. While a counter's window is open, the counter keeps
+	// the end of that window.
 	Window *algo.Window
 	// Penalty is the penalty of an enforced limit, nil for none. Only denials of enforced
-	// limits are strikes, and only they block.
+	// limits are strikes. Only enforced limits block callers.
 	Penalty *Penalty
 }
 
@@ -114,16 +117,17 @@ type CheckOptions struct {
 
 // Checked is the answer of one limit.
 //
-// If the call passed, it holds the limit's own decision, which may be a denial if the
-// limit is not enforced. If the call was denied, it holds the denial of a limit that
-// denies it; other limits report what they hold. Both include what CountAll has charged.
+// If the call passed, Decision is the limit's own. It may be a denial if the limit is not
+// enforced. If the call was denied, Decision is a denial for each limit that denies the
+// call. For other limits it is their present state. After a denied call, the numbers of
+// all limits include what CountAll has charged.
 type Checked struct {
 	algo.Decision
 	// Over is set if the call passed although this limit, which is not enforced, would
 	// have denied it.
 	Over bool
-	// Err is why a limit was not charged. It is set only for a limit that is not
-	// enforced, and for one that should count a denied call or a strike.
+	// Err is why a limit was not charged. It is set only for a limit that is not enforced,
+	// or that should count a denied call or a strike.
 	Err error
 }
 
@@ -138,8 +142,8 @@ type Verdict struct {
 	//     denied again. Slots bind only if no other limit denies.
 	//   - -1 if no enforced limit denies, or if the call passed and no enforced limit applies.
 	//
-	// A denied call gets the longest wait of all limits, also of those that had room
-	// before CountAll filled them.
+	// A denied call gets the longest wait of all limits. These include limits that had
+	// room before CountAll filled them.
 	Binding int
 	// Delay is the longest delay of the enforced limits, in ns.
 	Delay int64
@@ -156,13 +160,13 @@ type Verdict struct {
 // all. out must have room for each limit's answer, in order.
 //
 // The counters have kinds of their own. If the key of a counter holds another kind of
-// state, the first charge replaces it: see Engine.Replaced. If an edit has changed
-// Resets, the counter begins anew at its next charge. If it has changed Scalings, the
-// counter keeps its share then. Otherwise it is adopted as in Decide.
+// state, the first charge replaces it: see Engine.Replaced. If an edit has changed Resets,
+// the counter begins anew at its next charge. If an edit has changed Scalings, the counter
+// keeps its used share at its next charge. Otherwise the counter is adopted as in Decide.
 //
 // Errors: ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
 // ErrNotIsolated, ErrUndoFull. Enforced limits also return ErrFull, ErrOverflow,
-// ErrLogFull and ErrNoWindow. Nothing is changed then.
+// ErrLogFull and ErrNoWindow. After an error nothing has changed.
 func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	if len(checks) > MaxChecks {
 		return Verdict{}, ErrTooManyChecks
@@ -200,8 +204,8 @@ func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked
 	return v, nil
 }
 
-// Replaced returns how many keys counters of policies have replaced because they held
-// another kind of state.
+// Replaced returns the number of keys that held another kind of state and were replaced by
+// counters of policies.
 func (e *Engine) Replaced() uint64 { return e.replaced.Load() }
 
 // carried converts the state of a live entry, written under another limit, to the limit

@@ -11,8 +11,8 @@ import (
 //
 // A limit of a policy may block callers whom it has denied too often. The offences of a
 // caller, strikes and blocks, are a record beside the counter. It has the counter's key,
-// in a key space that no command on keys uses. So it is in the counter's shard, under its
-// lock. The first strike makes the record.
+// in a key space that no command on keys uses. So it is in the counter's shard, under the
+// shard's lock. The first strike makes the record.
 //
 // An edit of a policy touches no record: the penalty of the check decides what a record
 // means. So a block ends early once the penalty has become shorter.
@@ -33,8 +33,8 @@ type Penalty struct {
 	// they fall within Within of the first of them. Within 0 is the limit's period.
 	After         int64
 	Within, Block int64
-	// Factor, 1 or more, makes a block longer than the block before, if that ended less
-	// than Max ago. No block is longer than Max.
+	// A block is Factor times as long as the previous block, if the previous block ended
+	// less than Max ago. Factor is 1 or more. No block is longer than Max.
 	Factor, Max int64
 	// Epoch counts the edits that have forgiven all callers. Records of other epochs do
 	// not count.
@@ -44,16 +44,17 @@ type Penalty struct {
 // MaxPenalty bounds the times of a Penalty, in ns: 366 days.
 const MaxPenalty = 366 * 86_400_000_000_000
 
-// maxRepeats bounds the count of consecutive blocks. A factor of 2 takes 1 ns to
-// MaxPenalty in fewer.
+// maxRepeats bounds the count of consecutive blocks. Even a block of 1 ns with a factor of
+// 2 reaches MaxPenalty after fewer blocks.
 const maxRepeats = 63
 
-// offences is the record of a caller. The zero value is a caller without any.
+// offences is the record of a caller. The zero value is the record of a caller without
+// offences.
 type offences struct {
 	strikes uint32
 	first   int64 // when the first strike was
-	// began is when the last block began, and length how long it was to be, 0 for no
-	// block. repeats is how many consecutive blocks came before it.
+	// began is when the last block began. length is how long it was meant to last, 0 if
+	// there was no block. repeats is the number of consecutive blocks before it.
 	began, length int64
 	repeats       uint16
 	epoch         uint16
@@ -93,9 +94,8 @@ func (p *Penalty) length(repeats uint16) int64 {
 	return n
 }
 
-// until returns when the last block ends or has ended, 0 if there was none. If the
-// penalty has become shorter since, that is earlier than at the start of the block, and
-// never later.
+// until returns when the last block ends or has ended, 0 if there was no block. If an edit
+// has made the penalty shorter, the block ends earlier than planned. It never ends later.
 func (p *Penalty) until(o *offences) int64 {
 	if o.length == 0 {
 		return 0
@@ -129,8 +129,8 @@ func (p *Penalty) strike(o offences, now, within int64) offences {
 	return next
 }
 
-// deadline returns when the record stops counting: strikes when their time is over, a
-// block when it no longer lengthens the next one.
+// deadline returns when the record stops counting. Strikes stop when their time is over. A
+// block stops when it no longer lengthens the next block.
 func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 	if o.strikes > 0 {
 		at = o.first + within
@@ -145,8 +145,8 @@ func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 func offenderHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.OffenceSpace) }
 
 // offencesOf returns the offences of a counter's caller. The counter's shard must be
-// locked. For a record of a later edit than p it returns ErrStale, or with anew no
-// offences.
+// locked. If the record is of a later edit than p, offencesOf returns ErrStale. With anew
+// it returns no offences instead.
 func (e *Engine) offencesOf(now int64, hash uint64, key []byte, p *Penalty, anew bool) (offences, error) {
 	ent, found := e.table.At(hash).Find(offenderHash(hash), key)
 	if !found || ent.Expired(now) {
@@ -208,9 +208,9 @@ func (st *checking) suspect(s *Session, i int, c *Check, now int64) error {
 	return nil
 }
 
-// punish counts the strikes of a denied call. If a limit blocks the caller, now or since
-// before, the block replaces the limit's answer. If a record finds no room, the strike is
-// dropped.
+// punish counts the strikes of a denied call. If a limit blocks the caller, because of
+// this call or of earlier calls, the block replaces the limit's answer. If a record finds
+// no room, the strike is dropped.
 func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions, v *Verdict, out []Checked) {
 	for i := range st.suspects {
 		x := &st.suspects[i]
@@ -232,8 +232,8 @@ func (st *checking) punish(s *Session, now int64, checks []Check, o CheckOptions
 	}
 }
 
-// block makes the answer of limit i that of a block which lasts that much longer. The
-// limit is then reported for the call, unless another blocks for longer.
+// block replaces the answer of limit i: the limit blocks the caller for lasts ns more. The
+// call then reports this limit, unless another limit blocks for longer.
 func (v *Verdict) block(i int, lasts int64, out []Checked) {
 	d := &out[i].Decision
 	retry := lasts
@@ -274,7 +274,8 @@ func (e *Engine) Offender(now int64, key []byte, hash uint64, l algo.Limit, p *P
 }
 
 // Forgive forgets the offences of a counter's caller, and reports whether they counted
-// under p, the penalty of its limit, nil for none. Errors are those of Delete.
+// under p. p is the penalty of the counter's limit, nil if the limit has no penalty. It
+// returns the errors of Delete.
 func (s *Session) Forgive(now int64, key []byte, p *Penalty) (bool, error) {
 	hash := s.e.hash(algo.OffenceSpace, key)
 	sh, err := s.lock(hash, key)
@@ -340,10 +341,10 @@ const (
 	repeatedShare  = 2
 )
 
-// crowdedOffences is offencePressure beyond these shares; crowded is false within them.
-// Strikes are evicted first, then blocks, which rank from 1/512 of a limit used to 1/8.
-// Of two blocks, the one that followed fewer others goes first; of equals, the one that
-// ends first.
+// crowdedOffences replaces offencePressure while offence records take more than these
+// shares. While they take less, crowded is false. Strikes are evicted first, then blocks.
+// Blocks rank like limits of which 1/512 to 1/8 is used. Of two blocks, the block that
+// followed fewer blocks goes first. Of equal blocks, the block that ends first goes first.
 func (e *Engine) crowdedOffences(ent shard.Entry, now int64) (pressure uint32, crowded bool) {
 	o := readOffences(ent)
 	of := int64(offendersShare)

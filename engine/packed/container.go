@@ -125,9 +125,10 @@ func (c *container) add(e *entry, end int) error {
 	return nil
 }
 
-// grow makes room for entries more entries with size bytes of records, while freed bytes
-// become unused. It turns a small form that would have too many entries into a large one.
-// In a small form, whose contents end at end, reshape then makes the room.
+// grow makes room for entries more entries, whose records take size bytes. The same change
+// turns freed bytes of old records into garbage. A small form that would have too many
+// entries becomes a large one. In a small form, whose contents end at end, reshape then
+// makes the room.
 func (c *container) grow(entries, size, freed, end int) error {
 	n := c.len() + entries
 	switch {

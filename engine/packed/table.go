@@ -17,7 +17,8 @@ import (
 // The order has a place for each entry in order: the position of its record in the heap,
 // plus one. If an entry of a hash or set is removed, its place is 0 until the table is
 // rewritten, since the index refers to entries by place. A sorted set has no such holes.
-// Its index refers to entries by record, which stays where it is when scores change.
+// Its index refers to entries by record, because a record stays where it is when scores
+// change.
 //
 // Invariants: At most 3/4 of the slots are in use, so that a probe ends. Places outside
 // first … last are room. live counts the bytes of records in the order.
@@ -33,11 +34,12 @@ const (
 	headerSize
 )
 
-// minSlotBits serves more entries than maxSmall.
+// A table of 1<<minSlotBits slots has room for more than maxSmall entries.
 const minSlotBits = 7
 
-// wrap is the modulus of positions in the heap of a sorted set. The heap is shorter, so
-// positions are distinct, and so are positions plus one, in 21 bits.
+// wrap is the modulus of positions in the heap of a sorted set. The heap is shorter than
+// wrap, so positions modulo wrap are distinct. Positions plus one are distinct too, and
+// fit into 21 bits.
 const wrap = 1<<refBits - 1
 
 // slotBitsFor returns k for n entries.
@@ -72,8 +74,8 @@ func (c *container) moveOrder(at, from, to int) {
 }
 
 // record returns the offset of the record that ref stands for: its position in the heap
-// plus the bias, modulo wrap. Dropping bytes at the heap's start adds to the bias, and no
-// ref changes.
+// plus the bias, modulo wrap. If bytes at the heap's start are dropped, only the bias
+// grows: no ref changes.
 func (c *container) record(ref int) int {
 	p := ref - c.get(atBias)
 	if p < 0 {
@@ -126,7 +128,7 @@ func (c *container) freeRecord(at int) {
 // deadScore is a NaN.
 const deadScore = 1<<64 - 1
 
-// advanceStart moves the heap's start of a sorted set over garbage.
+// advanceStart moves the start of a sorted set's heap past garbage.
 func (c *container) advanceStart() {
 	start, end, heap := c.get(atStart), c.get(atEnd), c.heap()
 	for start < end && binary.LittleEndian.Uint64(c.v[heap+start:]) == deadScore {
@@ -135,8 +137,8 @@ func (c *container) advanceStart() {
 	c.set(atStart, min(start, end))
 }
 
-// room makes room for some more entries with size bytes of records, while freed bytes
-// become garbage.
+// room makes room for entries more entries, whose records take size bytes. The same change
+// turns freed bytes of old records into garbage.
 func (c *container) room(entries, size, freed int) error {
 	live := c.get(atLive) + size - freed
 	if size > maxContents || live > maxContents {
@@ -165,8 +167,8 @@ func (c *container) room(entries, size, freed int) error {
 	return nil
 }
 
-// slack returns the extra room of n bytes that grow, so that they rarely grow: each byte
-// moves some eight times.
+// slack returns the extra room that a heap of n bytes gets when it grows. Because of it
+// the heap grows rarely: each byte is moved about eight times in all.
 func slack(n int) int { return n / 8 }
 
 // slideOrder moves a sorted set's places to the beginning.
@@ -205,8 +207,8 @@ func (c *container) rebuild(n, size int) error {
 	return nil
 }
 
-// fill writes the large form of count records, in order, to c.v, which is long enough. It
-// returns false if a key occurs twice.
+// fill writes the large form of count records, in order, to c.v. c.v must be long enough.
+// It returns false if a key occurs twice.
 func (c *container) fill(k, count int, records []byte) bool {
 	clear(c.v[:headerSize+4<<k])
 	c.v[0], c.v[atSlots] = byte(c.kind), byte(k)

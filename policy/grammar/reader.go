@@ -26,16 +26,16 @@ type reader struct {
 // reference and the JSON Schema all use tables of entries.
 type entry[T any] struct {
 	key string
-	// value describes the possible values, none the default ("" for nothing), and about
-	// what the key does.
+	// value describes the possible values. none is the default, "" if there is none. about
+	// says what the key does.
 	value, none, about string
 	schema             schema
 	// later is the error for a word that is reserved for a later release.
 	later string
 	read  func(r *reader, n *yaml.Node, to *T)
-	// print returns the value in canonical form, "" if it is not set. A list or a mapping
-	// that is compared part by part has parts instead. If its parts take more than a line
-	// each, it has a block too.
+	// print returns the value in canonical form, "" if the value is not set. The entry of
+	// a list or mapping that is compared part by part has parts instead of print. If each
+	// part takes more than a line, the entry also has block.
 	print func(from *T) string
 	parts func(from *T) []Field
 	block func(w *writer, indent string, from *T)
@@ -69,7 +69,7 @@ func (r *reader) in(name string, f func()) {
 // yamlLine is how the parser of YAML begins an error that knows its line.
 var yamlLine = regexp.MustCompile(`^line (\d+): `)
 
-// scan scans a text, and reports to c where it can be cut. It returns false after an
+// scan scans a text, and reports to c where the text can be cut. It returns false after an
 // error.
 func (r *reader) scan(b []byte, c *cutter) bool {
 	refused := scan(b, c)
@@ -129,7 +129,7 @@ func (r *reader) tree(p *piece) *yaml.Node {
 }
 
 // guarded runs f and returns its panic as an error. Texts come from clients, and the YAML
-// parser is not ours. If it panics, the text is refused and the node continues.
+// parser is not ours. If the parser panics, the text is refused and the node continues.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -139,8 +139,8 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// plain moves the nodes of a piece to their places in the whole text. It also refuses
-// what scan refuses, if only YAML finds it.
+// plain moves the nodes of a piece to their places in the whole text. It also refuses the
+// kinds of nodes that scan refuses, in case scan has not recognised one.
 func (r *reader) plain(n *yaml.Node, p *piece) bool {
 	p.place(n)
 	switch {
@@ -279,7 +279,7 @@ func (r *reader) items(n *yaml.Node, want string) ([]*yaml.Node, bool) {
 	return n.Content, true
 }
 
-// word reads one of some words.
+// word reads a value that must be one of words, and stores its position in *to.
 func word[T ~uint8](r *reader, n *yaml.Node, words []string, to *T) {
 	known := words
 	if words[0] == "" { // the zero value has no word

@@ -13,12 +13,12 @@ const (
 	// that count as one.
 	MaxKey = 256
 	// Each of the stripes has up to stripeMost limits and callers. Lanes seldom meet in
-	// one.
+	// the same stripe.
 	stripes    = 16
 	stripeMost = 512
 	// maxASecond bounds the events of denials in a second. Denials beyond it are counted,
-	// and their number is in the next event of their limit and caller. If those are new,
-	// the denials are dropped.
+	// and their number is in the next event of their limit and caller. If there was no
+	// event of that limit and caller yet, the denials are dropped.
 	maxASecond = 1000
 
 	second = int64(time.Second)
