@@ -1,0 +1,145 @@
+package engine_test
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
+)
+
+// TestLeasesAreFair simulates holders that follow the client's rules, with a round trip
+// of 1 ms, and a caller without a lease, for 20 s. The limit is used up, each gets its
+// max-min share, within 10 %, and few calls go to the server.
+func TestLeasesAreFair(t *testing.T) {
+	t.Parallel()
+	const step, ttl = int64(1e6), int64(2e9)
+	for _, c := range []struct {
+		rate    float64   // units a second, and the capacity
+		demands []float64 // units a second of holders
+		plain   float64   // of the caller without a lease
+		shares  []float64
+		share   float64 // of the caller without a lease
+		asks    float64 // requests for a unit that was asked for, at most
+	}{
+		{1000, []float64{200, 200, 200, 200}, 0, []float64{200, 200, 200, 200}, 0, 0.1},
+		{1000, []float64{500, 500, 500, 500}, 500, []float64{200, 200, 200, 200}, 200, 0.1},
+		{1000, []float64{2000, 100, 100, 100}, 0, []float64{700, 100, 100, 100}, 0, 0.1},
+		{1000, []float64{900, 30, 30, 30}, 0, []float64{900, 30, 30, 30}, 0, 0.1},
+		{400, []float64{100, 100, 100, 100}, 0, []float64{100, 100, 100, 100}, 0, 0.1},
+		{4000, []float64{1000, 1000, 1000, 1000}, 0, []float64{1000, 1000, 1000, 1000}, 0, 0.02},
+		{40_000, []float64{10_000, 10_000, 10_000, 10_000}, 0, []float64{10_000, 10_000, 10_000, 10_000}, 0, 0.005},
+	} {
+		t.Run(fmt.Sprint(c.demands, c.plain), func(t *testing.T) {
+			limit := algo.Limit{Limit: int64(c.rate), Period: 1e9}
+			s := engine.New(engine.Config{Shards: 1}).NewSession()
+			now := int64(1_700_000_000_000_000_000)
+			clients := make([]*fairClient, len(c.demands))
+			for i := range clients {
+				clients[i] = &fairClient{leaseClient: leaseClient{id: fmt.Sprint(i), drift: 1}, demand: c.demands[i], got: map[bool]float64{}}
+			}
+			asks, plain, owed := 0, map[bool]float64{}, 0.0
+			const seconds = 20
+			for tick := range seconds * int64(1e9) / step {
+				now += step
+				counts := tick >= 5*int64(1e9)/step // when the shares have settled
+				for _, f := range clients {
+					f.owed += f.demand * float64(step) / 1e9
+					f.answer(now, step)
+					for f.owed >= 1 {
+						f.owed--
+						if now < f.deadline && f.has(now) > 0 {
+							f.stock--
+							f.got[counts]++
+						}
+					}
+					if f.due(now) && f.pending == nil {
+						held := int64(0)
+						if now < f.deadline {
+							held = f.has(now)
+						}
+						f.stock, f.refill, f.taken = held, 0, 0
+						f.seq++
+						q := engine.Lease{Key: []byte("k"), Limit: limit, ID: []byte(f.id),
+							Request: algo.Request{Seq: f.seq, Want: int64(f.demand * 2), Held: held, TTL: ttl}}
+						a, err := s.Leases().Take(now, &q)
+						require.NoError(t, err)
+						f.pending, f.sent, f.want = &a, now, q.Want-held
+						asks++
+					}
+				}
+				for owed += c.plain * float64(step) / 1e9; owed >= 1; owed-- {
+					d, err := s.Decide(now, []byte("k"), limit, 1, nil)
+					require.NoError(t, err)
+					if d.OK {
+						plain[counts]++
+					}
+				}
+			}
+			asked, got := c.plain, plain[true]/(seconds-5)
+			t.Logf("plain %.0f/s", got)
+			if c.share > 0 {
+				require.InEpsilon(t, c.share, got, 0.1, "the caller without a lease")
+			}
+			total := got
+			for i, f := range clients {
+				each := f.got[true] / (seconds - 5)
+				t.Logf("holder %d: %.0f/s of %.0f", i, each, f.demand)
+				require.InEpsilon(t, c.shares[i], each, 0.1, "holder %d", i)
+				asked, total = asked+f.demand, total+each
+			}
+			require.Greater(t, total, 0.97*min(asked, c.rate), "the use")
+			t.Logf("%d requests in %d s, %.2f %% of calls saved", asks, seconds, 100*(1-float64(asks)/asked/seconds))
+			require.Less(t, float64(asks), c.asks*asked*seconds, "requests")
+		})
+	}
+}
+
+// fairClient is a holder with a demand.
+type fairClient struct {
+	leaseClient
+	demand, owed float64
+	got          map[bool]float64
+	pending      *engine.Leased
+	sent, want   int64
+	granted      int64
+	next         int64 // without a lease, it asks for each unit
+}
+
+// due reports whether it is time to renew: at 40 % left or half of the refill's time;
+// with less than was wanted, only at 60 % of that.
+func (f *fairClient) due(now int64) bool {
+	if now >= f.deadline {
+		return now >= f.next
+	}
+	past, lasts := now-f.began, f.ends-f.began
+	if lasts > 0 {
+		if f.granted < f.want {
+			return past >= lasts*6/10
+		}
+		return past >= lasts/2
+	}
+	return f.has(now) <= f.granted*4/10
+}
+
+// answer takes an answer that has come.
+func (f *fairClient) answer(now, rtt int64) {
+	if f.pending == nil || now < f.sent+rtt {
+		return
+	}
+	a := f.pending
+	f.pending = nil
+	if now >= f.deadline {
+		f.stock = 0
+	}
+	if a.TTL == 0 {
+		f.stock, f.refill, f.deadline, f.granted = 0, 0, 0, 0
+		f.next = now + int64(1e9/f.demand)
+		return
+	}
+	f.stock += a.Granted
+	f.deadline, f.refill, f.taken, f.began, f.ends = f.sent+a.TTL, a.Refill, 0, now, now+a.RefillTime
+	f.granted = f.stock + a.Refill
+}
