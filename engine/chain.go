@@ -44,8 +44,8 @@ type chain struct {
 // In a denied call, limits that would have passed report OK and what they hold now, since
 // nothing was taken.
 //
-// Errors are those of Decide, ErrTooManySegments, ErrDuplicateKey and ErrAtMostCosts;
-// nothing is changed then.
+// It returns the errors of Decide, ErrTooManySegments, ErrDuplicateKey and ErrAtMostCosts.
+// After an error nothing has changed.
 func (s *Session) DecideAll(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	if len(segs) > MaxSegments {
 		return 0, ErrTooManySegments

@@ -179,7 +179,7 @@ type IncrOptions struct {
 	// By is the increment, Integer(1) without BYINT and BYFLOAT.
 	By Number
 	// Lower and Upper bound the result, inclusively, if HasLower and HasUpper are set.
-	// Otherwise the bounds are those of an int64 or a long double.
+	// Otherwise the result is bounded by the range of an int64 or a long double.
 	Lower, Upper       Number
 	HasLower, HasUpper bool
 	// Saturate stops a result at the bound that it would cross. Without it, a call that

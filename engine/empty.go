@@ -6,8 +6,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Empty decides as if nothing had ever been charged: every limit is full. Errors and
-// rules are those of a Session. It remembers nothing.
+// Empty decides as if nothing had ever been charged: every limit is full. It has the
+// errors and rules of a Session. It remembers nothing.
 //
 // Methods are safe for concurrent use. It is called too seldom to need more than one
 // lock.

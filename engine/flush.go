@@ -19,7 +19,7 @@ func (s *Session) Flush() error {
 // FlushDatabase forgets every key of the session's database. Database 0 has the counters
 // of policies, so with it all reservations and offences go too. If no other database has
 // keys, it is Flush. Otherwise it walks over the table, a few keys of a shard at a time:
-// keys that come meanwhile may stay or go. Errors are those of Flush.
+// keys that come meanwhile may stay or go. It returns the errors of Flush.
 func (s *Session) FlushDatabase() error {
 	alone := func() bool {
 		n := s.e.DatabaseLen(s.db)

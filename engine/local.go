@@ -87,8 +87,9 @@ func (l *Local) Begin(voters, rank int) {
 }
 
 // Decide is Session.DecideAll, or with one segment Session.Decide, on this node's shares.
-// All limits must be of one database. The decisions name the limits of the shares. Errors
-// are those of Session's methods and ErrNotLocal, which also replaces ErrFull.
+// All limits must be of one database. The decisions name the limits of the shares. It
+// returns the errors of Session's methods and ErrNotLocal. ErrNotLocal also replaces
+// ErrFull.
 func (l *Local) Decide(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

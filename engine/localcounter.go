@@ -247,7 +247,7 @@ func (c *Charge) expiry(leaders int64) int64 {
 }
 
 // Count runs a step on counters, such as INCR and EXPIRE, as if their keys were absent,
-// and forgets its changes. Its errors are those of Local.Count.
+// and forgets its changes. It returns the errors of Local.Count.
 func (m *Empty) Count(now int64, db uint8, keys [][]byte, fn func(*CountStep) error) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -8,8 +8,8 @@ import (
 
 // Check is Session.Check on this node's shares of the enforced limits. Other limits are
 // left out, as if they were full. A denied call charges nothing. A blocked caller stays
-// blocked; strikes are not counted. Errors are those of Session.Check and ErrNotLocal,
-// which also replaces ErrFull.
+// blocked; strikes are not counted. It returns the errors of Session.Check and
+// ErrNotLocal. ErrNotLocal also replaces ErrFull.
 func (l *Local) Check(now int64, checks []Check, o CheckOptions, out []Checked) (Verdict, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -52,9 +52,10 @@ func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 }
 
 // VoidCounters registers fn, which reports whether an edit has voided the use in a
-// policy's counter. resets is that of the limit under which the counter was charged.
-// Until it is charged again or expires, a void counter is absent, except in counts over
-// the whole table. fn must not call the engine, except for Ready and Release.
+// policy's counter. resets is Limit.Resets of the limit under which the counter was
+// charged. Until the counter is charged again or expires, a void counter is absent, except
+// in counts over the whole table. fn must not call the engine, except for Ready and
+// Release.
 func (e *Engine) VoidCounters(fn func(key []byte, resets uint16) bool) { e.policies.void.Store(&fn) }
 
 // void reports whether an entry is a policy's counter that an edit has voided.

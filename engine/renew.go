@@ -20,7 +20,7 @@ type Present struct {
 // Renewed is the answer of a renewal.
 type Renewed struct {
 	// Denied is set if a slot has ended and there is no room for it. Nothing has changed
-	// then. Name and Decision are those of the limit that denies.
+	// then. Name and Decision describe the limit that denies.
 	Denied bool
 	Name   string
 	algo.Decision

@@ -40,8 +40,8 @@ type Reserve struct {
 // Settle can correct it to the real cost. Check and record are one step, in one cut. A
 // denied call leaves no record.
 //
-// Errors are those of Check, ErrRepeated, and ErrFull if there is no room for the record.
-// Nothing is changed then.
+// It returns the errors of Check, ErrRepeated, and ErrFull if there is no room for the
+// record. After an error nothing has changed.
 func (s *Session) Reserve(now int64, checks []Check, o CheckOptions, out []Checked, r *Reserve) (Verdict, error) {
 	if len(checks) > MaxChecks {
 		return Verdict{}, ErrTooManyChecks

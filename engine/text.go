@@ -41,7 +41,8 @@ func appendText(dst []byte, ent shard.Entry) []byte {
 	return append(dst, state[8:8+n]...)
 }
 
-// SetOptions are those of SET. The zero value sets in any case, without a time to live.
+// SetOptions are the options of SET. The zero value sets in any case, without a time to
+// live.
 type SetOptions struct {
 	// Deadline is when the key expires, in ns of the engine's time; 0 is never. A
 	// deadline that has passed deletes the key.

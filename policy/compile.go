@@ -17,7 +17,7 @@ type compiler struct {
 	errs   Errors
 	own    map[string]Type     // types of the policy's own attributes
 	lists  map[string]*ListDef // the policy's own
-	// prefixes are those of the limits' keys, one after the other in memory.
+	// prefixes are the prefixes of the limits' keys, one after the other in memory.
 	prefixes []string
 }
 

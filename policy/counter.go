@@ -15,8 +15,8 @@ type Possible struct {
 // Counter appends to all the numbers that may decide calls on the counter of a key at a
 // time. If RL.OVERRIDE gives the key numbers, only those count. Otherwise they are the
 // numbers of each tier and each entry of `overrides` that the caller may have. It returns
-// false for a key that no call on the limit can have. pairs are those of ParseKey for the
-// key. The result is valid as long as the set.
+// false for a key that no call on the limit can have. pairs are what ParseKey returns for
+// the key. The result is valid as long as the set.
 func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Possible) ([]Possible, bool) {
 	c.Begin(l.Policy)
 	vague, ok := c.setPairs(l, pairs)

@@ -188,8 +188,8 @@ type GivenDef struct {
 	Place Place
 }
 
-// CalendarDef is the calendar of a limit. Its period is that of the rates, or 0 while all
-// rates are `unlimited` or `blocked`.
+// CalendarDef is the calendar of a limit. Its period is the period of the rates, or 0
+// while all rates are `unlimited` or `blocked`.
 type CalendarDef struct {
 	Rules calendar.Rules
 	Place Place

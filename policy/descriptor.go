@@ -25,7 +25,7 @@ const (
 // Descriptors is the compiled tree of a policy.
 type Descriptors struct {
 	top   level
-	limit Limit    // whose counters are those of all rules
+	limit Limit    // it has the counters of all rules
 	names []string // that rules have and replace, by number
 	rules []*Rule  // in the order of the text
 }
@@ -35,7 +35,7 @@ type level struct {
 	rule  *Rule // nil: no limit ends here
 	named map[string]*level
 	wild  []wildcard // in the order of the text
-	// key and value are those of the text, if all matching values share one counter.
+	// key and value are as in the text, if all matching values share one counter.
 	key, value string
 	share      bool
 }

@@ -10,7 +10,8 @@ import (
 // Meta is what belongs to a policy besides its text.
 type Meta struct {
 	Version uint64
-	// Epochs are those of its limits, by id: see diff.Revise. They are not copied.
+	// Epochs are the epochs of the policy's limits, by id: see diff.Revise. They are not
+	// copied.
 	Epochs map[string]LimitEpoch
 }
 

@@ -14,8 +14,8 @@ type Penalty struct {
 	// within Within of the first of them. Within 0 is the period of the caller's rate.
 	After         int64
 	Within, Block int64
-	// Factor makes a block longer than the block before, if that ended less than Max ago.
-	// No block is longer than Max.
+	// A block is Factor times as long as the previous block, if the previous block ended
+	// less than Max ago. No block is longer than Max.
 	Factor, Max int64
 	// Epoch counts the edits and resets that have forgiven all callers.
 	Epoch uint16

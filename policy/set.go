@@ -15,7 +15,7 @@ type Set struct {
 	names    []string // sorted
 	shared   *shared
 	routes   map[string]*Routes // by the names of their records
-	// overrides are those of RL.OVERRIDE, also of policies that do not exist.
+	// overrides are set by RL.OVERRIDE, also for policies that do not exist.
 	overrides *directory[overrides]
 	// gone has the epochs of policies that no longer exist.
 	gone map[string]map[string]LimitEpoch
@@ -23,8 +23,8 @@ type Set struct {
 
 // Config is what a set needs from its node.
 type Config struct {
-	// Seed is that of the engine's table, so that Applied.Hash is the hash of a counter's
-	// key in database 0.
+	// Seed is the seed of the engine's table, so that Applied.Hash is the hash of a
+	// counter's key in database 0.
 	Seed maphash.Seed
 	// Secret is the cluster's key, for attributes of type secret. If it is nil, a policy
 	// with such an attribute does not compile.

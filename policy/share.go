@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ShareRange is the share of callers to whom a limit applies: those whose place, 0 to 99,
-// is at least From and below To.
+// ShareRange is the share of callers to whom a limit applies: callers whose place, 0 to
+// 99, is at least From and below To.
 type ShareRange struct{ From, To uint8 }
 
 // Everybody is the share of a limit that sets none.

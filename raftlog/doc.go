@@ -2,9 +2,9 @@
 // with hashicorp/raft.
 //
 // It serves a state machine that decides first and replicates effects. The leader changes
-// its state in memory at once. The group's proposer cuts the changes into log entries,
-// each as soon as Raft has accepted the one before. The package handles bytes; only the
-// Machine knows what they mean.
+// its state in memory at once. The group's proposer cuts the changes into log entries. It
+// cuts each entry as soon as Raft has accepted the previous entry. The package handles
+// bytes; only the Machine knows what they mean.
 //
 // The types:
 //

@@ -28,7 +28,7 @@ type header struct {
 	part  uint64 // 0-based
 	parts uint64 // at least 1
 	clock int64  // cluster clock, unix ns
-	level uint32 // the cluster's feature level from this batch on, if it is above the one before
+	level uint32 // the cluster's feature level from this batch on, if it is above the level before
 }
 
 // last reports whether the entry completes its batch.

@@ -90,8 +90,8 @@ type Config struct {
 	// Backstop is how many times each limit partition.FailOpen admits at most; 0 means
 	// partition.DefaultBackstop.
 	Backstop int64
-	// ForwardTimeout is how long a command may take to reach the leader, and again how
-	// long the leader may take to answer. After that, OnFailure applies. 0 means
+	// ForwardTimeout is how long a command may take to reach the leader. The leader may
+	// then take as long again to answer. After these times, OnFailure applies. 0 means
 	// DefaultForwardTimeout.
 	ForwardTimeout time.Duration
 	// HandoverWait is how long commands wait for the next leader in a planned handover; 0

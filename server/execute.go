@@ -387,8 +387,8 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 	}()
 }
 
-// unblock takes the reply of a worker. ticket is that of a job that decided, and mode the
-// SYNC or ASYNC of its call.
+// unblock takes the reply of a worker. ticket is the ticket of a job that decided. mode is
+// the SYNC or ASYNC of the job's call.
 func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 	start := len(c.w.B)
 	c.job = nil

@@ -70,11 +70,11 @@ func (l *lane) enter(i uint8) {
 
 // # Routes
 //
-// A command's partition is that of its keys; without keys it is the first partition. As in
-// Redis Cluster, a command, a transaction and its watched keys belong to one partition.
-// Handlers do not know partitions: they have the session and the time of the portion that
-// the lane has entered. Whatever outlasts its command, such as a parked reply, a frame or a
-// job, keeps the index of its portion.
+// A command belongs to the partition of its keys. A command without keys belongs to the
+// first partition. As in Redis Cluster, a command, a transaction and its watched keys
+// belong to one partition. Handlers do not know partitions: they have the session and the
+// time of the portion that the lane has entered. Whatever outlasts its command, such as a
+// parked reply, a frame or a job, keeps the index of its portion.
 //
 // With one partition no slot is computed: execute only compares a length.
 

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// The undo buffer of a shard is a sequence of records: an encoded entry, one byte, and
-// the length of both in 4 bytes. The lowest bit of the byte says whether the key was
-// present; its spaceBits are those of the key's tag. The length comes last because undo
+// The undo buffer of a shard is a sequence of records: an encoded entry, one byte, and the
+// length of both in 4 bytes. The lowest bit of the byte says whether the key was present;
+// its spaceBits are the spaceBits of the key's tag. The length comes last because undo
 // records are read newest first.
 const undoTrailer = 1 + 4
 

@@ -127,8 +127,8 @@ func (a *arena) prefetchWhole(ref uint32, keyLen int) {
 // line is the size of a cache line.
 const line = 64
 
-// prefetchRoom prefetches the record that alloc would take next, if its class is that of
-// the last record: most keys are alike.
+// prefetchRoom prefetches the record that alloc would take next. It assumes the class of
+// the last record, since most keys are alike.
 func (a *arena) prefetchRoom() {
 	if n := a.class[a.lastClass].head; n != 0 {
 		ci := &a.info[n]

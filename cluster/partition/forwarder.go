@@ -148,10 +148,10 @@ func (f *forwarder) handingOver(prompt bool) bool {
 	return false
 }
 
-// handoverFor returns how long after a handover a frame waits as during it. Frames that
-// the failure policy can answer do not wait any longer once the next leader answers.
-// Otherwise, if that leader fell silent for a moment, callers would wait until it answers
-// again.
+// handoverFor returns for how long after a handover a frame still waits as during the
+// handover. Frames that the failure policy can answer do not wait any longer once the next
+// leader answers. Otherwise, if that leader fell silent for a moment, callers would wait
+// until it answers again.
 func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	if prompt && f.settled.Load() == f.epoch.Load()+1 {
 		return settledAfter

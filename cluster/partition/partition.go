@@ -24,8 +24,8 @@ type Front interface {
 	AwaitBatches(ctx context.Context) error
 	// Deposed reports that this node decides no longer.
 	Deposed()
-	// LeaderChanged reports another leader. old is the one before. The client addresses
-	// of both may be unknown.
+	// LeaderChanged reports another leader. old is the previous leader. The client
+	// addresses of both may be unknown.
 	LeaderChanged(old, leader TopologyNode)
 }
 

@@ -39,8 +39,8 @@ const failuresKept = 64
 // Has reports whether ticket is complete.
 func (c *Completed) Has(ticket uint64) bool { return ticket <= c.upTo }
 
-// Outcome reports whether ticket is complete. err is that of the latest failure among the
-// tickets from since to ticket.
+// Outcome reports whether ticket is complete. err is the error of the latest failure among
+// the tickets from since to ticket.
 func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
 	if ticket > c.upTo {
 		return false, nil

@@ -76,7 +76,7 @@ func runScripts(ctx context.Context, url string, count int, asJSON bool, out io.
 
 // scriptsTold is the reply of RL.SCRIPTS.
 type scriptsTold struct {
-	// Leader is where scripts run, if that is not the node that was asked.
+	// Leader is the node where scripts run, if another node was asked.
 	Leader string `json:"leader,omitempty"`
 	Known  int64  `json:"known"`
 	scriptTold

@@ -9,8 +9,8 @@ import (
 type Algorithm uint8
 
 // The zero value is Token, the default. Slots is the kind of RL.ACQUIRE. The kinds from
-// Counter to List are those of Redis's own commands. The numbers are stored in effects,
-// so they never change.
+// Counter to List belong to Redis's own commands. The numbers are stored in effects, so
+// they never change.
 const (
 	Token Algorithm = iota
 	Leaky

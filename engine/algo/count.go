@@ -11,7 +11,8 @@ package algo
 
 // Count is the charge of a call that does not fit.
 type Count struct {
-	// Next and Words are those of Decide. Write is set if there is something to store.
+	// Next and Words are as Decide returns them. Write is set if there is something to
+	// store.
 	Next  State
 	Words int
 	Write bool
@@ -21,10 +22,10 @@ type Count struct {
 	Forfeits bool
 }
 
-// Count plans the charge of a call that this or another limit denies. d holds this
-// limit's decision. Count replaces it by the decision that the same call would get next.
-// If the limit had room, d gets what the limit holds now and the wait of that next call.
-// The errors are those of Decide; nothing may be stored then.
+// Count plans the charge of a call that this or another limit denies. d holds this limit's
+// decision. Count replaces it by the decision that the same call would get next. If the
+// limit had room, d gets what the limit holds now and the wait of that next call. It
+// returns the errors of Decide. After an error nothing may be stored.
 func (r *Rule) Count(in *Input, d *Decision) (Count, error) {
 	count := r.Decides.algorithm().count
 	if count == nil { // a limit of 0 counts nothing

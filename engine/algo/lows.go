@@ -7,10 +7,10 @@ package algo
 // charges. So it is lowest just before one of the later charges, or now.
 //
 // The record of a marked bucket keeps these low points as a stack. A low has the use
-// before a charge, and the number of reservations that had been charged by then. A new
-// low first removes all lows that are not lower than it. So both numbers increase along
-// the stack. The lowest use since a reservation is that of the first low after it, or the
-// present use.
+// before a charge, and the number of reservations that had been charged by then. A new low
+// first removes all lows that are not lower than it. So both numbers increase along the
+// stack. The lowest use since a reservation is the use of the first low after it. If there
+// is no such low, it is the present use.
 //
 // A refund lowers all lows after its charge by the same amount. The record is then as if
 // the call had cost the settled amount from the start. So the order of settlements does

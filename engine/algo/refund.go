@@ -4,8 +4,8 @@ package algo
 //
 // A refund gives back only what the state still holds of the charge: time has given back
 // the rest. So a caller is never better off than without the call. The functions here
-// require that the counter's mark is that of the charge: then the state includes the
-// charge.
+// require that the counter still has the mark that it had at the charge: then the state
+// includes the charge.
 //
 // A bucket gives back the time that was charged, but at most the lowest use since then:
 // see lows.go. The result is as if the call had cost the settled amount from the start.
@@ -15,10 +15,10 @@ package algo
 
 // Receipt records what a limit was charged, and what is needed to give it back.
 type Receipt struct {
-	// Generation is that of the counter's mark, 0 for none.
+	// Generation is the generation in the counter's mark, 0 if it has no mark.
 	Generation uint32
 	// Taken is the charge: time for a bucket, otherwise units in ns. If Whole is set, as
-	// usual, the charge is that of the cost, and Taken is zero.
+	// usual, the charge is the whole cost, and Taken is zero.
 	Taken Span
 	Whole bool
 	// Stamp identifies the charge. For a bucket it is the number of the reservation among
@@ -29,7 +29,7 @@ type Receipt struct {
 
 // Refund is what is given back from a state.
 type Refund struct {
-	// Next and Words are those of Decide. Write is set if something is given back.
+	// Next and Words are as Decide returns them. Write is set if something is given back.
 	Next  State
 	Words int
 	Write bool
@@ -70,8 +70,8 @@ func (r *Rule) Excess(c *Receipt, cost, settled int64) Span {
 	return taken.sub(r.takes(settled))
 }
 
-// Refund plans to give back the excess of a charge, as far as it is still there. st is
-// the state in record, whose mark is that of the charge.
+// Refund plans to give back the excess of a charge, as far as it is still there. st is the
+// state in record. record must have the mark that it had at the charge.
 func (r *Rule) Refund(c *Receipt, st State, record []byte, now int64, excess Span) Refund {
 	if refund := r.Decides.algorithm().refund; refund != nil {
 		return refund(r, c, st, record, Clamp(now), excess)
@@ -185,8 +185,8 @@ func slidingCharged(r *Rule, _ *Mark, was, next State, now, _ int64) (taken, sta
 	return asSpan(after.Cur - before.Cur), asSpan(after.Start)
 }
 
-// refundSliding gives back from the count of the charge's window, the current one or the
-// one before.
+// refundSliding gives back from the count of the charge's window, the current window or
+// the previous one.
 func refundSliding(r *Rule, c *Receipt, st State, _ []byte, now int64, excess Span) Refund {
 	was, units := r.counts(st), int64(excess.NS)
 	next := r.slidingAt(was, now)

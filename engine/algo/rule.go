@@ -53,14 +53,14 @@ func Compile(l Limit) Rule {
 
 // Input is what a decision needs beside the limit.
 type Input struct {
-	// State is that of a live key, converted to the limit: see Rule.Adopt.
+	// State is the state of a live key, converted to the limit: see Rule.Adopt.
 	State State
 	// List is the record of a live key if Rule.HasList, otherwise nil. It is not changed.
 	List []byte
 	// Now is the time of the visit, Unix ns. Cost is the call's in units: 0 looks, below
 	// 0 is a refund.
 	Now, Cost int64
-	// Options are those of the call, nil for none.
+	// Options are the options of the call, nil for none.
 	Options *Options
 	// MaxEntries bounds the entries of a log.
 	MaxEntries int
@@ -157,7 +157,7 @@ func (r *Rule) Apply(list []byte, now, granted int64) {
 }
 
 // ApplyCount writes Count.Units to a list, which must have the words that Count returned.
-// debt is that of the options.
+// debt is Options.Debt.
 func (r *Rule) ApplyCount(list []byte, now, units, debt int64) {
 	r.Decides.algorithm().applyCount(r, list, now, units, debt)
 }

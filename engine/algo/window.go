@@ -269,8 +269,8 @@ func (r *Rule) windowLife() int64 {
 // adoptWindow converts st from old to r: a limit changed on a live key keeps its count.
 // With the same period and alignment, the windows stay too. Otherwise all units that
 // counted under old count in one new window. With Epoch, that is the aligned window that
-// contains now. With First, it starts when the old window did, if that is less than a
-// period ago.
+// contains now. With First, it starts when the old window did, if the old window began
+// less than a period ago.
 func (r *Rule) adoptWindow(st windowState, old *Rule, now int64) windowState {
 	now = Clamp(now)
 	used := int64(0)

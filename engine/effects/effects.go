@@ -55,10 +55,10 @@ func (f Formats) Check() error {
 //	              at the end of a snapshot: the clock up to which it may contain
 //	              batches after its index
 //
-// The database of a key is that of its limit: the upper six bits of a limit's first byte.
-// The upper six bits of a put's first byte are the number of state words. manyWords means
-// that many words, and as many more as the varint after the byte says. If a state has
-// more than smallState words and its kind has an encode, that writes it.
+// A key is in the database of its limit: the upper six bits of a limit's first byte. The
+// upper six bits of a put's first byte are the number of state words. manyWords means that
+// many words, and as many more as the varint after the byte says. If a state has more than
+// smallState words and its kind has an encode, that writes it.
 //
 // A key is written as the length that it shares with the key of the record before, and
 // the rest. The lengths of both are the halves of a byte. longLen in a half means that

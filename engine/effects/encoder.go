@@ -24,8 +24,8 @@ type Encoder struct {
 	parts   [][]byte
 	buf     []byte
 	dict    map[uint32]uint64
-	// The record before, as the next one refers to it: meta is that of the last put, if
-	// there was one.
+	// The previous record, to which the next record refers. meta is the meta of the last
+	// put, if there was a put.
 	key      []byte
 	deadline int64
 	meta     uint32
@@ -89,7 +89,7 @@ func (enc *Encoder) begin() int {
 }
 
 // full ends the payload before the record that begins at start, if that record has made
-// it too large and is not its only one.
+// the payload too large and is not the payload's only record.
 func (enc *Encoder) full(start int) bool {
 	if len(enc.buf) <= enc.max || start == 1 {
 		return false

@@ -50,8 +50,8 @@ func (c *container) len() int {
 }
 
 // found is the place of an entry. at is the offset of its record. In a large form, slot
-// and ref are those of the index. In a small form, ref is the entry's number, and last
-// the offset of the record before.
+// and ref are the entry's slot and ref in the index. In a small form, ref is the entry's
+// number, and last is the offset of the previous record.
 type found struct{ at, slot, ref, last int }
 
 // find looks for key. If a small form does not have it, f is the place at the end.

@@ -2,7 +2,7 @@ package packed
 
 import "math/bits"
 
-// Common operations of hashes and sets, whose order is that of adding.
+// Common operations of hashes and sets, which keep entries in the order of adding.
 
 // remove removes the entry of a key and reports whether it existed.
 func (c *container) remove(key []byte) bool {

@@ -62,8 +62,8 @@ type Record struct {
 	State State
 	// Charges is set if an unsettled reservation stays charged, and is not released.
 	Charges bool
-	// Ends is when it ends by itself, engine time in ns, and Keep how long it is kept
-	// once it is settled.
+	// Ends is when the reservation ends by itself, engine time in ns. Keep is how long it
+	// is kept once it is settled.
 	Ends, Keep int64
 	// Version and Applied belong to the caller: the engine keeps them.
 	Version uint64
@@ -126,7 +126,7 @@ type Settled struct {
 	algo.Decision
 	// Over is the overuse in units of the limit deepest in debt.
 	Over int64
-	// Version and Applied are those of the reservation.
+	// Version and Applied are the reservation's.
 	Version uint64
 	Applied int
 	// Limits are the reservation's. Each has the decision of each limit, Costs its charge

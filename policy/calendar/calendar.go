@@ -24,7 +24,7 @@ type span struct {
 	begin int64
 }
 
-// New returns the calendar of rules. The errors are those of Rules.Check.
+// New returns the calendar of rules. It returns the errors of Rules.Check.
 func New(r Rules) (*Calendar, error) {
 	if err := r.Check(); err != nil {
 		return nil, err

@@ -221,7 +221,7 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 	return false, corrupt(s.path, s.end, "the last frame is damaged, and no part of it is missing")
 }
 
-// whole reports whether the payload is that of its frame.
+// whole reports whether the payload belongs to its frame.
 func whole(f frame, payload []byte) bool {
 	if f.kind != kindEntries {
 		return true

@@ -229,9 +229,9 @@ func (t *Thread) digits(s string, i int, form *notation) int {
 	return i
 }
 
-// roundingSteps returns the price of rounding a decimal number of so many digits to
-// f, if that needs more than a product of two words. More than 19 digits may
-// need it; floats with fewer bits than others always do.
+// roundingSteps returns the price of rounding a decimal number of so many digits to f, if
+// rounding needs more than a product of two words. More than 19 digits may need it; floats
+// with fewer bits than others always do.
 func roundingSteps(f float64, digits int, exponent bool) int {
 	const least = 0x1p-1022 // of the floats that have all bits
 	steps := 0

@@ -48,7 +48,7 @@ func (g *Grants) gives(right Right) bool {
 type Shown struct {
 	// Address is the peer's address.
 	Address string
-	// User and Password are those of Authorization, if HasPassword. The user "" means any,
+	// User and Password come from Authorization, if HasPassword. The user "" means any,
 	// and the password may be a token.
 	User, Password string
 	HasPassword    bool

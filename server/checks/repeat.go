@@ -102,8 +102,8 @@ func (c *Checker) renew(call *command.Call, m *checkMemory, r *reservation.Recor
 }
 
 // present returns the current numbers of a limit whose slots a repeated call holds. They
-// are those of p, which is matched with the call, or the earlier ones if p has no such
-// limit.
+// are the numbers of p, which is matched with the call. If p has no such limit, they are
+// the earlier numbers.
 func (m *matched) present(p *policy.Policy, l *reservation.Held) engine.Present {
 	for i := range m.call.Applied {
 		if a := &m.call.Applied[i]; bytes.Equal(a.Key, l.Key) {

@@ -107,8 +107,8 @@ func (t *Tallies) attach(p, before *policy.Policy, room *int) {
 // at the same time use cache lines of their own, if there are at most as many lanes as
 // stripes.
 
-// counts are those of one stripe, one cache line. more is the cost beyond one unit of calls
-// that passed, modulo 2^64.
+// counts are the counts of one stripe, in one cache line. more is the cost beyond one unit
+// of calls that passed, modulo 2^64.
 type counts struct {
 	allowed, denied, penalty, shadow, soft, missing, near, more atomic.Uint64
 }

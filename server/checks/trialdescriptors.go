@@ -38,8 +38,8 @@ func ParseAskedLimit(s string) (policy.AskedLimit, error) {
 
 // Ask decides a request of descriptors at a time, as Check decides a call. The answer's
 // Name is the path of the rule, or the name of the limit, that stands for the request. Its
-// Limits are those that the descriptors meet. each is the result of each descriptor. It
-// returns ErrNoPolicy and the errors of RL.DESCRIPTORS.
+// Limits are the limits that the descriptors meet. each has the result of each descriptor.
+// Ask returns ErrNoPolicy and the errors of RL.DESCRIPTORS.
 func (t *Trial) Ask(now int64, r TrialRequest) (a TrialAnswer, each []TrialDescriptor, err error) {
 	p := t.set.Policy([]byte(r.Policy))
 	if p == nil {

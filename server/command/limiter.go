@@ -5,8 +5,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Limiter decides limits. Its methods are those of [engine.Session], which is the Limiter
-// of a node that decides. Without a leader the failure policy is the Limiter.
+// Limiter decides limits. It has methods of [engine.Session], which is the Limiter of a
+// node that decides. Without a leader the failure policy is the Limiter.
 type Limiter interface {
 	Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error)
 	DecideAll(now int64, segs []engine.Segment, o *algo.Options, out []algo.Decision) (binding int, err error)

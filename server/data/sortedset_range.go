@@ -206,8 +206,8 @@ func (q *rangeQuery) limited(from, to int) (int, int) {
 // two, unless flat is set.
 type pairs struct{ scores, flat bool }
 
-// write replies the members of ranks from, inclusive, to, exclusive. It returns false, and
-// has written nothing, if that is too long for a loop.
+// write replies the members of ranks from, inclusive, to, exclusive. If the reply is too
+// long for a loop, it writes nothing and returns false.
 func (p pairs) write(call *command.Call, z *packed.SortedSet, from, to int, reverse bool) bool {
 	w := call.W
 	start := len(w.B)

@@ -26,8 +26,8 @@ const (
 )
 
 // bounded is a listener with at most so many connections. When it is full, it closes the
-// connection that has been silent for longest, if that is silentAfter; otherwise it closes
-// the new one.
+// connection that has been silent for longest. If that connection has been silent for less
+// than silentAfter, it closes the new connection instead.
 type bounded struct {
 	net.Listener
 	most int

@@ -35,7 +35,7 @@ type Event struct {
 	Policy string `json:"policy,omitempty"`
 	Limit  string `json:"limit,omitempty"`
 	Key    string `json:"key,omitempty"`
-	// Reason is that of RL.CHECK: limit, missing, penalty or deny.
+	// Reason is as in RL.CHECK: limit, missing, penalty or deny.
 	Reason string `json:"reason,omitempty"`
 	// Count is how many calls were denied since the last event of the same limit, key and
 	// reason.
@@ -89,8 +89,8 @@ type Line struct {
 	JSON []byte
 }
 
-// New returns a log. Its ids are above those of an earlier log, unless that had more than a
-// million events a second.
+// New returns a log. Its ids are above those of an earlier log, unless the earlier log had
+// more than a million events per second.
 func New() *Log {
 	born := time.Now().UnixMicro()
 	return &Log{first: born, next: born, born: born, wake: make(chan struct{})}

@@ -130,8 +130,8 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 }
 
 // recordsOf returns the records that a change puts, and its edits of the set. The first
-// record is that of the revision; before is the record of the last revision. A text that
-// is already stored changes nothing.
+// record is the revision's; before is the record of the last revision. A text that is
+// already stored changes nothing.
 func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
 	revision := uint64(0)
 	if before != nil {

@@ -145,8 +145,8 @@ func (s *Scripts) eval(call *command.Call, bySHA bool) {
 	call.Host.Took(call, time.Since(began))
 }
 
-// evalText runs Lua: sc, or, if that is nil, the text of the call, which it compiles first,
-// on a worker if it is long. n is the number of keys.
+// evalText runs the Lua script sc. If sc is nil, it first compiles the text of the call,
+// on a worker if the text is long. n is the number of keys.
 func (s *Scripts) evalText(call *command.Call, sc *script.Script, n int, bySHA, long bool) {
 	switch {
 	case long:

@@ -153,7 +153,7 @@ func (r *scriptRuns) write(w *resp.Writer) {
 	p.Flush()
 }
 
-// writeRuns replies counts; times are those of the runs that were timed.
+// writeRuns replies counts. It counts times only for the runs that were timed.
 func writeRuns(p *command.Pairs, t *script.RunTotals) {
 	p.Int("runs", int64(t.Runs()))
 	p.Int("native", int64(t.Native))

@@ -215,8 +215,8 @@ func (s *Scripts) keep(sess *engine.Session, sc *script.Script) error {
 }
 
 const (
-	// strangersGone is how many unused texts make room at once, and strangersSeen how many
-	// are examined.
+	// strangersGone is how many unused texts make room at once. strangersSeen is how many
+	// texts are examined for this.
 	strangersGone = 64
 	strangersSeen = 1024
 )

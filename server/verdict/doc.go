@@ -3,7 +3,7 @@
 //
 // A front makes a [Call] or a [Settlement] from its client's request, and appends it to a
 // pipeline of commands. server.Caller runs the pipeline, and [Verdict.Read] reads each
-// reply. Commands and replies are those of the Redis protocol, so that nothing is decided,
+// reply. Commands and replies are in the Redis protocol, so that nothing is decided,
 // worded or rounded here.
 //
 // # Concurrency

@@ -8,8 +8,9 @@ import (
 
 // # Header fields of a verdict
 //
-// RateLimit and RateLimit-Policy are those of draft-ietf-httpapi-ratelimit-headers-10,
-// lists of RFC 9651. The next revision renames parameters; the names below are all.
+// RateLimit and RateLimit-Policy are the fields of
+// draft-ietf-httpapi-ratelimit-headers-10, lists of RFC 9651. The next revision renames
+// parameters; the names below are all.
 const (
 	fieldLimits    = "RateLimit"
 	fieldPolicies  = "RateLimit-Policy"

@@ -9,8 +9,8 @@ const (
 	typeAbuse    = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 
-// Problem returns the type and the title of the problem of a status. reason is that of a
-// verdict that denies, else nil.
+// Problem returns the type and the title of the problem of a status. reason is the reason
+// of a verdict that denies, otherwise nil.
 func Problem(status int, reason []byte) (kind, title string) {
 	switch {
 	case status == http.StatusServiceUnavailable:

@@ -15,9 +15,9 @@ type alias struct {
 
 func always(s string) func(*Config) string { return func(*Config) string { return s } }
 
-// aliases are names of Redis that are not in Params. They are settings that
-// have another name here, and features that Headgate lacks. For these the
-// answer is that of a Redis with the feature off.
+// aliases are names of Redis that are not in Params. They are settings that have another
+// name here, and features that Headgate lacks. For a missing feature the answer is what
+// Redis answers with the feature off.
 var aliases = []alias{
 	{"appendfsync", always("everysec")},
 	{"appendonly", always("no")},

@@ -34,8 +34,8 @@ type Step struct {
 	Policy     string
 	Attributes []policy.Pair // sorted by name
 	Cost       int64
-	// Descriptors are those of an Envoy request, in place of Attributes and Cost,
-	// and Hits is its hits_addend.
+	// Descriptors are the descriptors of an Envoy request, in place of Attributes and
+	// Cost. Hits is the request's hits_addend.
 	Descriptors []policy.Asked
 	Hits        int64
 	Times       int

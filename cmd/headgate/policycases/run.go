@@ -21,9 +21,10 @@ type Failure struct {
 	Limits []string
 }
 
-// Run decides the calls of a case on the policies of records. It returns how many
-// it has decided, and the first failure, or nil. The verdict is expected of every
-// call of a step, the rest of its last one. The error is one of the policies.
+// Run decides the calls of a case on the policies of records. It returns how many calls it
+// has decided, and the first failure, or nil. Every call of a step must have the step's
+// verdict. The other expectations are for the step's last call. The error is an error in
+// the policies.
 func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 	trial, err := checks.NewTrial(records)
 	if err != nil {

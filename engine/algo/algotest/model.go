@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Int, Mul, Add and Sub are those of big.Int without a receiver.
+// Int, Mul, Add and Sub are functions for the methods of big.Int.
 func Int(n int64) *big.Int { return big.NewInt(n) }
 
 func Mul(a, b *big.Int) *big.Int { return new(big.Int).Mul(a, b) }
