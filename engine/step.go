@@ -15,13 +15,13 @@ var ErrNotIsolated = errors.New("the key is not among those of this step")
 
 // Step is work of a session on several keys, which replicates in one batch: no cut tears
 // it. While it isolates keys, nobody else sees or changes them. Isolate, IsolateAll or
-// Join begins a step; Commit or Rollback ends it, and further calls of these do nothing.
-// Until then, all operations of the session are part of the step.
+// Join begins a step; Commit or Rollback ends it. After the end, Commit and Rollback do
+// nothing. Until the end, all operations of the session are part of the step.
 //
-// Steps nest, and end in reverse order. A step within one that isolates keys locks
+// Steps nest, and end in reverse order. A step within a step that isolates keys locks
 // nothing: it works on the keys of the outer step. A step within a Join locks its own
-// keys. Rollback undoes the changes of its own step. The outer step can still undo what
-// an inner step has committed.
+// keys. Rollback undoes the changes of its own step. The outer step can still undo what an
+// inner step has committed.
 type Step struct {
 	s     *Session // nil after the end
 	now   int64
@@ -78,7 +78,7 @@ func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 
 // IsolateAll is Isolate of all keys, existing or not. It stops all decisions until the
 // step ends. Eviction leaves the named keys alone meanwhile. Within a step that isolates
-// only some keys, it isolates only those.
+// only some keys, it isolates only these keys.
 func (s *Session) IsolateAll(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {
@@ -119,8 +119,9 @@ func (p *Step) join() {
 }
 
 // Commit ends the step. If the step has changed more than MaxStep, Commit rolls it back
-// and returns ErrStepTooLarge. Earlier steps committed within the same outer step count
-// too. Only a step with an undo is counted, and only the outermost of these.
+// and returns ErrStepTooLarge. Earlier steps that committed within the same outer step
+// count too. MaxStep applies only to a step with an undo. If such steps are nested, it
+// applies to the outermost only.
 func (p *Step) Commit() error {
 	if p.s == nil {
 		return nil
@@ -199,9 +200,10 @@ func (s *Session) leaveGate(t *xsync.RToken) {
 	}
 }
 
-// lock locks the shard of key for an operation that may change the key, unless the
-// session already holds the shard. hash is the key's. Errors, after which the shard is
-// not locked: ErrSealed on a node that does not decide now, ErrNotIsolated, ErrUndoFull.
+// lock locks the shard of key for an operation that may change the key, unless the session
+// already holds the shard. hash is the key's hash. After an error the shard is not locked.
+// The errors are ErrSealed on a node that does not decide now, ErrNotIsolated and
+// ErrUndoFull.
 func (s *Session) lock(hash uint64, key []byte) (*shard.Shard, error) {
 	sh := s.e.table.At(hash)
 	if !s.step.isolated {
@@ -243,8 +245,9 @@ func (s *Session) includes(hash uint64) bool {
 	return found || s.reach(i, at)
 }
 
-// reach locks one more shard for a step with an undo, unless somebody else holds it. The
-// shard belongs at place at. reach uses TryLock, so a deadlock is impossible.
+// reach locks one more shard for a step with an undo, unless somebody else holds it. at is
+// the place of the shard in the ordered list. reach uses TryLock, so a deadlock is
+// impossible.
 func (s *Session) reach(i, at int) bool {
 	if !s.step.undo.on || !s.e.table.Shard(i).TryLock() {
 		return false

@@ -23,7 +23,7 @@ const (
 	bufferKept = 4 << 20
 
 	// boundsRoom is how much more room than its own size an append of entries makes. A
-	// deletion needs some, and then frees more.
+	// deletion needs some of this room, and then frees more.
 	boundsRoom = 4 << 10
 
 	// markEvery is how many frames are written between two marks of the synced end. A
@@ -52,18 +52,18 @@ type Options struct {
 	// It must exist.
 	Dir string
 
-	// Stable remembers the last segment and the end of its frames: exactly after a close,
-	// otherwise as of the last opening. So a loss is noticed. It is used until Close has
-	// returned.
+	// Stable remembers the last segment and the end of its frames, so that a loss is
+	// noticed. After a Close the end is exact. Otherwise it is the end at the last
+	// opening. The log uses Stable until Close has returned.
 	Stable raft.StableStore
 
-	// NoSync leaves it to the operating system when data reaches the disk.
+	// With NoSync the operating system decides when data reaches the disk.
 	NoSync bool
 
 	// SegmentSize is 64 MiB when 0.
 	SegmentSize int64
 
-	// sync and syncDir replace the system's, in tests.
+	// sync and syncDir replace the calls of the system, in tests.
 	sync    func(*os.File) error
 	syncDir func(string) error
 }
@@ -86,7 +86,7 @@ type Log struct {
 	// remove serialises the removal of files, oldest first.
 	remove sync.Mutex
 
-	// mu guards the fields below. The segments' end and room belong to write.
+	// mu guards the fields below. write guards the segments' end and room.
 	mu       sync.RWMutex
 	segments []*segment // the last one is written to; changed with write held too
 	first    uint64
@@ -242,8 +242,8 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// append writes a frame, after it has put the frame's header into b, and returns where
-// the frame begins. It first syncs the frame before, so that only the last frame can be
+// append writes a frame, after it has put the frame's header into b, and returns where the
+// frame begins. It first syncs the previous frame, so that only the last frame can be
 // incomplete after a crash. write must be held.
 func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if err := l.syncLast(); err != nil {
@@ -284,8 +284,8 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	return at, nil
 }
 
-// noRoom returns ErrNoRoom if a full file system has refused zeros or a new file. The
-// frame was then not begun.
+// noRoom returns ErrNoRoom if a full file system has refused zeros or a new file. In that
+// case the frame was not begun.
 func noRoom(err error) error {
 	if diskspace.Full(err) {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
@@ -381,7 +381,7 @@ func (l *Log) bound(first, next uint64) {
 	}
 }
 
-// removeUnused removes the segments before the first that holds an entry of the
+// removeUnused removes the segments before the first segment that holds an entry of the
 // log. Each removal is made durable before the next, so that no gap can appear.
 func (l *Log) removeUnused() error {
 	l.remove.Lock()

@@ -16,8 +16,8 @@ type Spec struct {
 	Flags      Flag
 	Keys       Keys
 	Categories Category
-	// Channels are arguments that are not keys, but by whose slots clients of a cluster
-	// find the node.
+	// Channels are arguments that are not keys. Clients of a cluster hash them like keys
+	// to find the node.
 	Channels Keys
 
 	// Derived returns the keys of database 0 that the command touches at present and that
@@ -28,25 +28,25 @@ type Spec struct {
 	// Ahead prepares a command of a pipeline before the first of them runs. It finds the
 	// keys that the command will look up, and prefetches them. The Handler, which gets the
 	// same args in the same Round of the call, may use what Ahead leaves in the call's
-	// Memory. Ahead replies and changes nothing. It is nil for commands whose keys are
+	// Memory. Ahead replies and changes nothing. Ahead is nil for commands whose keys are
 	// arguments.
 	Ahead func(call *Call, args [][]byte)
 
-	// Headless returns how a call is answered without a leader. Every command with the flag
-	// Limit has it; for the others it is nil.
+	// Headless returns how a call is answered without a leader. It is set for every
+	// command with the flag Limit, and nil for all others.
 	Headless func(args [][]byte) Headless
 
-	// Sets is set for a command that sets its first argument to a value, whatever that had
-	// before. It reports whether the call leaves an existing value.
+	// Sets is set for a command that sets its first argument to a value, whatever value
+	// the key had before. It reports whether the call leaves an existing value.
 	Sets func(args [][]byte) (onlyNew bool)
 
 	// For COMMAND DOCS. Syntax is the part after the name, in the notation of redis.io:
 	// [optional], <one | another>, "name [name ...]", TOKEN value.
 	Group, Complexity, Summary, Syntax string
 
-	// Handler runs the command. For a container it runs the container's name alone; nil if
-	// that is an error, and then the arity is -2. The first argument of a container names
-	// one of Subs, to which NewTable adds HELP.
+	// Handler runs the command. For a container it runs the container's name without a
+	// subcommand. If the name alone is an error, Handler is nil and the arity is -2. The
+	// first argument of a container names one of Subs. NewTable adds HELP to Subs.
 	Handler Handler
 	Subs    []Spec
 
@@ -55,7 +55,8 @@ type Spec struct {
 	Secrets func(args [][]byte, at []int) []int
 
 	// Guards reports whether a call with these arguments is only for the user admin. With
-	// the flag Guarded all calls are. nil means that the arguments do not matter.
+	// the flag Guarded, all calls are only for admin. If Guards is nil, the arguments do
+	// not matter.
 	Guards func(args [][]byte) bool
 
 	// Set by NewTable.
@@ -96,7 +97,7 @@ func (cmd *Spec) Confirms() bool {
 	return cmd.Flags&flags == flags
 }
 
-// Slots returns the arguments by whose slots clients of a cluster find the node.
+// Slots returns the arguments whose slots tell clients of a cluster which node to ask.
 func (cmd *Spec) Slots() Keys {
 	if cmd.Channels.First != 0 {
 		return cmd.Channels
@@ -126,8 +127,8 @@ type Keys struct {
 	// Count, if not 0, is the position of the argument with the number of keys. The keys
 	// follow it.
 	Count int
-	// Find replaces all of these if positions depend on the arguments in another way: it
-	// appends the positions of the keys to at.
+	// Find replaces the fields above if positions depend on the arguments in another way.
+	// It appends the positions of the keys to at.
 	Find func(args [][]byte, at []int) []int
 }
 
@@ -135,7 +136,7 @@ type Keys struct {
 func (k Keys) movable() bool { return k.Find != nil || k.Count != 0 }
 
 // counted appends the positions of the keys that follow their number. If the number is
-// wrong, there are none, and the handler replies the error.
+// wrong, counted appends nothing, and the handler replies the error.
 func (k Keys) counted(args [][]byte, at []int) []int {
 	if len(args) <= k.Count {
 		return at
@@ -171,8 +172,8 @@ func (k Keys) Positions(args [][]byte, at []int) []int {
 	return at
 }
 
-// Many reports whether a command executes key by key, so that it may be executed in part. A
-// chain is all or nothing.
+// Many reports whether a command executes key by key, so that only a part of it may be
+// executed. A chain is executed whole or not at all.
 func (k Keys) Many(args [][]byte) bool {
 	return !k.movable() && k.Last != k.First && len(args) > k.First+1
 }

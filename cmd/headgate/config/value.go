@@ -18,7 +18,7 @@ import (
 
 // Value reads and writes one field of a Config as text.
 type Value interface {
-	// Set parses text into the field. Its errors are those of Redis's CONFIG SET;
+	// Set parses text into the field. Its errors are worded as in Redis's CONFIG SET.
 	// Allowed says more for a person who edits a file.
 	Set(text string) error
 	// String is the field in the form Set accepts.
@@ -61,8 +61,8 @@ func (v text) Redis() string      { return *v.p }
 func (v text) Type() string       { return "text" }
 func (v text) Allowed() string    { return "text" }
 
-// password is sent by clients as it is written. It refuses control characters: with the
-// newline that ends a file, it would be a password that nobody knows.
+// password is sent by clients as it is written. It refuses control characters. If the
+// newline at the end of a file were a part of it, nobody would know the password.
 type password struct{ text }
 
 func (v password) Set(s string) error {
@@ -317,8 +317,8 @@ func (v fileMode) Redis() string   { return v.String() }
 func (v fileMode) Type() string    { return "octal" }
 func (v fileMode) Allowed() string { return "permission bits in octal, from 0 to 777" }
 
-// sizeUnits are Redis's suffixes of memory values: k is 1000, kb is 1024.
-// Longer ones first, so that "kb" is not read as "b".
+// sizeUnits are Redis's suffixes of memory values: k is 1000, kb is 1024. Longer suffixes
+// come first, so that "kb" is not read as "b".
 var sizeUnits = []struct {
 	suffix string
 	bytes  int64
@@ -340,7 +340,7 @@ type size struct {
 	autoMeans   string
 }
 
-// Auto is a size that follows from others.
+// Auto stands for a size that follows from other parameters.
 const Auto = -1
 
 const auto = "auto"
@@ -394,7 +394,8 @@ func (v size) parse(s string) (n int64, percent int, err error) {
 	return int64(units) * unit, 0, nil
 }
 
-// String returns the value as a user would write it again: a share as that.
+// String returns the value as a user would write it again: a percentage stays a
+// percentage.
 func (v size) String() string {
 	if *v.p == Auto {
 		return auto
@@ -456,9 +457,9 @@ func (v size) Allowed() string {
 	return s
 }
 
-// duration is a time span within bounds. A bare number counts unit, as it does
-// in Redis's parameter of that name. A negative span, where least allows one,
-// switches the feature off.
+// duration is a time span within bounds. A bare number counts units of unit, as in Redis's
+// parameter of that name. A negative span switches the feature off, if least allows a
+// negative span.
 type duration struct {
 	p           *time.Duration
 	unit        time.Duration
