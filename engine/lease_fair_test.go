@@ -143,3 +143,17 @@ func (f *fairClient) answer(now, rtt int64) {
 	f.deadline, f.refill, f.taken, f.began, f.ends = f.sent+a.TTL, a.Refill, 0, now, now+a.RefillTime
 	f.granted = f.stock + a.Refill
 }
+
+// A holder that wants more than the rate still gets its part of what is there.
+func TestALoneHolderTakesFromAFullBucket(t *testing.T) {
+	s := engine.New(engine.Config{}).NewSession()
+	q := engine.Lease{Key: []byte("k"), Limit: algo.Limit{Limit: 1000, Period: 3600e9}, ID: []byte("a"),
+		Request: algo.Request{Seq: 1, Want: 100, Need: 1, TTL: 60e9}}
+	a, err := s.Leases().Take(1_700_000_000_000_000_000, &q)
+	require.NoError(t, err)
+	require.EqualValues(t, 101, a.Granted)
+	q.Seq, q.Want, q.Held = 2, 1000, 100
+	a, err = s.Leases().Take(1_700_000_000_000_000_000, &q)
+	require.NoError(t, err)
+	require.EqualValues(t, 151, a.Granted, "a quarter of the capacity may be out")
+}

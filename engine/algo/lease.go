@@ -213,13 +213,13 @@ func divide(r *Rule, d *Decision, q *Request, held, room, now int64, o *Outstand
 		rate = min(rate, 1<<32-reserved)
 	}
 	flows := int64(Span{NS: uint64(portion(lasts, uint32(min(rate, math.MaxUint32))))}.fit(r.num, r.den))
-	if q.Fair.Contended {
-		most = min(most, flows-held)
-	}
 	if most <= 0 {
 		return 0, 0, 0
 	}
 	more = min(most, d.Remaining)
+	if q.Fair.Contended { // a part of what is there, and of what flows
+		more, flows = min(more, portion(d.Remaining, q.Fair.Rate)), max(flows-held, 0)
+	}
 	if refill = min(most-more, flows); refill <= 0 {
 		return more, 0, 0
 	}
