@@ -9,8 +9,8 @@ import (
 
 // Flush forgets every key of all databases, in all shards at one instant. System records
 // stay. It replicates as one record, in one cut with the session's other decisions of the
-// same step. Errors, after which nothing has changed: ErrSealed, ErrUndoFull, and
-// ErrNotIsolated in a step that does not hold the whole table.
+// same step. After an error nothing has changed. The errors are ErrSealed, ErrUndoFull,
+// and ErrNotIsolated in a step that does not hold the whole table.
 func (s *Session) Flush() error {
 	_, err := s.flush(func() bool { return true })
 	return err

@@ -11,9 +11,9 @@ import (
 var ErrNoKey = errors.New("no such key")
 
 // Copy copies the key from of the session's database, of any kind, to the key to of
-// database db, with its time to live. If to exists and replace is not set, it does
-// nothing and returns false. Errors, after which nothing has changed: ErrNoKey if from is
-// missing, ErrWrongType if either is a policy's counter, ErrKeyTooLong, ErrFull,
+// database db, with its time to live. If to exists and replace is not set, it does nothing
+// and returns false. After an error nothing has changed. The errors are ErrNoKey if from
+// is missing, ErrWrongType if either is a policy's counter, ErrKeyTooLong, ErrFull,
 // ErrSealed, ErrNotIsolated, ErrUndoFull.
 func (s *Session) Copy(now int64, from, to []byte, db uint8, replace bool) (done bool, err error) {
 	return s.transfer(now, from, to, db, replace, false)

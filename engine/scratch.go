@@ -110,9 +110,9 @@ func (c *Scratch) Bring(main *Session, now int64, keys ...[]byte) error {
 	return nil
 }
 
-// Commit stores the copies that have changed. It returns false, and has stored nothing,
-// if a brought or watched key has changed in the table since. Errors, after which nothing
-// is stored either: ErrSealed, ErrFull, ErrStepTooLarge.
+// Commit stores the copies that have changed. It returns false, and has stored nothing, if
+// a brought or watched key has changed in the table since. After an error nothing is
+// stored either. The errors are ErrSealed, ErrFull, ErrStepTooLarge.
 func (c *Scratch) Commit(main *Session, now int64, watched []Watch) (bool, error) {
 	keys := make([][]byte, 0, len(c.keys)+len(watched))
 	for i := range c.keys {

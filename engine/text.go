@@ -57,8 +57,8 @@ type SetOptions struct {
 const largeValue = 32 << 10
 
 // Set makes value the string of key, in place of a value of any data type. It reports
-// whether it did: OnlyNew or OnlyOld may prevent it. Errors, after which nothing has
-// changed: ErrWrongType for a key of a limit or of slots, ErrValueTooLarge,
+// whether it did: OnlyNew or OnlyOld may prevent it. After an error nothing has changed.
+// The errors are ErrWrongType for a key of a limit or of slots, ErrValueTooLarge,
 // ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated.
 func (s *Session) Set(now int64, key, value []byte, o *SetOptions) (set bool, err error) {
 	if len(key) > shard.MaxKeyLen {
@@ -185,7 +185,7 @@ func (s *Session) countHeld(sh *shard.Shard, hash uint64, key []byte, it *intern
 }
 
 // Incr adds by to the integer of key and returns the sum. A missing key is 0. The time to
-// live stays. Errors, after which nothing has changed: ErrNotInteger,
+// live stays. After an error nothing has changed. The errors are ErrNotInteger,
 // ErrIncrDecrOverflow, ErrWrongType, ErrKeyTooLong, ErrFull, ErrSealed, ErrNotIsolated.
 func (s *Session) Incr(now int64, key []byte, by int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {

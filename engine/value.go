@@ -43,9 +43,9 @@ type Value struct {
 
 // Open begins a visit to the value of key. It locks the key's shard until Close, unless
 // the session already holds it. kind is the expected kind: Counter, Hash, Set, SortedSet
-// or List. now is in ns. Open allocates nothing. Errors, after which nothing is locked:
-// ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed, ErrNotIsolated,
-// ErrUndoFull.
+// or List. now is in ns. Open allocates nothing. After an error nothing is locked. The
+// errors are ErrWrongType for a key of another kind, ErrKeyTooLong, ErrSealed,
+// ErrNotIsolated, ErrUndoFull.
 func (s *Session) Open(now int64, key []byte, kind algo.Algorithm) (*Value, error) {
 	if len(key) > shard.MaxKeyLen {
 		return nil, ErrKeyTooLong

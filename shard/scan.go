@@ -20,8 +20,8 @@ const (
 // valid while the table grows and shrinks.
 //
 // A key that exists from the first call, with cursor 0, to the last is passed at least
-// once. A key that comes, goes or returns may be passed or not. Entries of a shard come
-// in the order of their tags, and those with equal tags in one call. Expired entries are
+// once. A key that comes, goes or returns may be passed or not. Entries of a shard come in
+// the order of their tags, and entries with equal tags in one call. Expired entries are
 // passed too. A call may pass no entry and not be the last.
 //
 // fn is called under the lock of the entry's shard. It may change the entry, but must not

@@ -17,7 +17,7 @@ import (
 	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
-// listeners are the ports of the server; those that are off are nil.
+// listeners are the ports of the server. Ports that are off are nil.
 type listeners struct {
 	plain, secure, unix, http, grpc, peers net.Listener
 }

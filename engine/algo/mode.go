@@ -4,7 +4,7 @@ package algo
 type Mode uint8
 
 const (
-	// Enforce denies calls, and is charged by those that pass.
+	// Enforce denies calls, and is charged by calls that pass.
 	Enforce Mode = iota
 	// Soft is charged by calls that pass, and reports where it would have denied them.
 	Soft

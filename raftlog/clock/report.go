@@ -33,13 +33,14 @@ func (r Report) Later(d int64) Report {
 // Resume finds the cluster clock from the reports of the voters that answered. last is
 // the clock of the last entry in the log.
 //
-//   - If voters have kept the clock, those that have heard the latest leader count. Each
-//     report is a lower bound, so the latest time of them counts.
+//   - If voters have kept the clock, the reports of voters that have
+//     heard the latest leader count. Each report is a lower bound, so the latest time of them counts.
 //   - Otherwise all voters that answered have booted since. For one voter alone, an hour
 //     without power looks like a wall clock that was corrected by an hour. So a majority of
 //     all voters must agree, within Agreement: in the offset that they saved, and in the
 //     cluster clock that their wall clocks give now. A wall clock that was wrong, or was set
-//     since, does not agree with the others. Of those that agree, the earliest time counts.
+//     since, does not agree with the others. Of the clocks that agree, the earliest time
+//     counts.
 //   - A cluster's only voter has no other to agree with. Its wall clock counts if the saved
 //     offset is within Agreement, so that the cluster clock followed the wall clock.
 //   - A wall clock that was set back does not count: it is before its saved value, or gives

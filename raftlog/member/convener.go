@@ -149,8 +149,9 @@ func (c *Convener) presence() presence {
 	return p
 }
 
-// ask presents the node to all others whose address it knows. It returns those that have
-// answered at the address that they advertise, how many of Config.Join have not, and why.
+// ask presents the node to all others whose address it knows. It returns the nodes that
+// have answered at the address that they advertise, how many of Config.Join have not, and
+// why.
 func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, failed []error) {
 	addrs := c.roll.recent(time.Now())
 	if f, _, _ := c.node.Identity().bound(); f != nil {

@@ -187,7 +187,7 @@ func (r *run) forget(c *coroutine) {
 	}
 }
 
-// stopCoroutines ends those that a run left suspended.
+// stopCoroutines ends the coroutines that a run left suspended.
 func (t *Thread) stopCoroutines() {
 	for _, c := range t.run.live {
 		c.stop()

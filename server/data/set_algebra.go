@@ -246,7 +246,8 @@ func members(s *packed.Set) [][]byte {
 	return list
 }
 
-// keep returns those members that a set has, or, without has, those that it lacks.
+// keep returns the members that a set has. Without has, it returns the members that the
+// set lacks.
 func keep(members [][]byte, s *packed.Set, has bool) (kept [][]byte) {
 	for _, m := range members {
 		if s.Has(m) == has {

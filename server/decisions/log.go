@@ -212,8 +212,8 @@ func (l *Log) write(r *record) {
 // Stats counts the lines written and, by reason, the calls that got none.
 type Stats struct {
 	Written uint64
-	// Beyond counts calls above the lines of a second, Full those that found the queue full
-	// or were too long, and Failed those that could not be written.
+	// Beyond counts calls above the lines of a second. Full counts calls that found the
+	// queue full or were too long. Failed counts calls that could not be written.
 	Beyond, Full, Failed uint64
 }
 

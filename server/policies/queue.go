@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// queue has the committed records, and those that are not in the view yet.
+// queue has the committed records, and the records that are not in the view yet.
 type queue struct {
 	mu      sync.Mutex
 	records map[string][]byte // without news

@@ -28,8 +28,8 @@ import (
 	"github.com/headgate-io/headgate/internal/cputime"
 )
 
-// Turns are the places, the steps that have one, and those that wait. Its methods may be
-// called by any goroutine.
+// Turns are the places, the steps that have a place, and the steps that wait. Its methods
+// may be called by any goroutine.
 type Turns struct {
 	jobs sync.WaitGroup
 	cpu  func() time.Duration // processor time of the process, 0 if unknown
@@ -41,11 +41,11 @@ type Turns struct {
 	of       map[string]*Share // by address
 	admitted int               // jobs that have a goroutine
 	free     int               // free places
-	under    []*Turn           // those that have begun and not ended
+	under    []*Turn           // steps that have begun and not ended
 	ready    []*Turn           // those of them that wait for a place
 	big      int               // free places for much memory
-	hungry   []*Turn           // those that wait for one of these
-	ending   int               // those that are being ended for others
+	hungry   []*Turn           // steps that wait for one of these
+	ending   int               // steps that are being ended for other steps
 }
 
 const (
@@ -456,7 +456,7 @@ func (t *Turns) Busy(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-// Close waits for all jobs. When ctx is done it drops those that still wait. Nobody may
+// Close waits for all jobs. When ctx is done it drops the jobs that still wait. Nobody may
 // submit any more.
 func (t *Turns) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {

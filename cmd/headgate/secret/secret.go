@@ -1,6 +1,6 @@
-// Package secret keeps what nodes prove to each other in step with its file.
-// New connections see a changed file within a second; those that are up stay. A
-// file that cannot be used leaves the secrets in force, and is logged.
+// Package secret keeps what nodes prove to each other in step with its file. New
+// connections see a changed file within a second; connections that are up stay. A file
+// that cannot be used leaves the secrets in force, and is logged.
 package secret
 
 import (
