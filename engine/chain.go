@@ -213,6 +213,12 @@ func (s *Session) reportDenied(now int64, segs []Segment, o *algo.Options, out [
 func (s *Session) commitAll(now int64, segs []Segment) error {
 	for i := range segs {
 		p := &s.chain.plans[i]
+		if p.write && p.leased {
+			if err := s.Leases().reserve(p); err != nil {
+				s.unreserve(i)
+				return err
+			}
+		}
 		if !p.write || p.words == 0 {
 			continue
 		}

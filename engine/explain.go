@@ -49,8 +49,8 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err er
 		if x.Quota = it.Limit.Algorithm.HasQuota(); x.Quota {
 			st := load(ent)
 			if it.Limit.Leased {
-				out := outstanding(s.e.table.At(s.hash(key)), s.hash(key), key, now)
-				st = out.Plain(&it.Rule, ent.Deadline(), ent.State(), now)
+				out := s.Leases().outstanding(s.e.table.At(s.hash(key)), s.hash(key), key, now)
+				st = out.Plain(&it.Rule, ent.State(), now)
 				x.Out, x.Holders = out.Sum(now)
 				x.Limit.Leased = false
 			}

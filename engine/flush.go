@@ -17,14 +17,14 @@ func (s *Session) Flush() error {
 }
 
 // FlushDatabase forgets every key of the session's database. Database 0 has the counters
-// of policies, so with it all reservations and offences go too. If no other database has
+// of policies and leased limits, so with it all reservations, offences and leases go too. If no other database has
 // keys, it is Flush. Otherwise it walks over the table, a few keys of a shard at a time:
 // keys that come meanwhile may stay or go. It returns the errors of Flush.
 func (s *Session) FlushDatabase() error {
 	alone := func() bool {
 		n := s.e.DatabaseLen(s.db)
-		if s.db == 0 {
-			n += s.e.DatabaseLen(algo.HoldSpace) + s.e.DatabaseLen(algo.OffenceSpace)
+		for space := uint8(algo.Databases); s.db == 0 && space < algo.Spaces; space++ {
+			n += s.e.DatabaseLen(space)
 		}
 		return n == s.e.Len()
 	}

@@ -28,6 +28,8 @@ var rows = [...]traits{
 	algo.List:          {sized: true, pressure: valuePressure, describe: describeCollection},
 	algo.HoldRecord:    {sized: true, pressure: valuePressure, describe: describeReservation},
 	algo.OffenceRecord: {pressure: offencePressure, describe: describeOffences},
+	algo.LeaseRecord:   {pressure: outPressure, describe: describeOut},
+	algo.BlockRecord:   {pressure: blockPressure, describe: describeBlock},
 }
 
 // bare is the row of all other kinds.

@@ -79,14 +79,15 @@ type Leased struct {
 // Leases is what a session can do with leases.
 type Leases struct {
 	s     *Session
-	block []byte // the key of a block
-	words []byte // a record
+	block []byte     // the key of a block
+	words []byte     // a record
+	due   []algo.Due // of what is out
 }
 
 // Leases returns the session's leases.
 func (s *Session) Leases() *Leases {
 	if s.leases == nil {
-		s.leases = &Leases{s: s}
+		s.leases = &Leases{s: s, due: make([]algo.Due, 0, algo.DueRoom)}
 	}
 	return s.leases
 }
@@ -102,19 +103,19 @@ func (l *Leases) blockKey(key, id []byte) []byte {
 // besideHash returns the hash of the record of what is out of a counter.
 func besideHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.LeaseSpace) }
 
-// outstanding reads what is out of a leased counter. Its shard must be locked.
-func outstanding(sh *shard.Shard, hash uint64, key []byte, now int64) (o algo.Outstanding) {
+// outstanding reads what is out of a leased counter. Its shard must be locked. The result
+// is valid until the next call.
+func (l *Leases) outstanding(sh *shard.Shard, hash uint64, key []byte, now int64) (o algo.Outstanding) {
 	if ent, found := sh.Find(besideHash(hash), key); found && !ent.Expired(now) {
-		o = algo.ReadOutstanding(ent.State())
+		o = algo.ReadOutstanding(ent.State(), l.due)
 	}
 	return o
 }
 
 // unlease returns the state of p's counter at now, without leases and converted to the
-// limit of p. old is the limit of p's entry, which is leased.
-func (p *plan) unlease(sh *shard.Shard, old *interned, now int64) algo.State {
-	out := outstanding(sh, p.hash, p.key, now)
-	st := out.Plain(&old.Rule, p.ent.Deadline(), p.ent.State(), now)
+// limit of p. old is the limit of p's entry, which is leased, and of which out is out.
+func (p *plan) unlease(out *algo.Outstanding, old *interned, now int64) algo.State {
+	st := out.Plain(&old.Rule, p.ent.State(), now)
 	p.leased = out.Live(now)
 	if !sameNumbers(old.Limit, p.it.Limit) {
 		st = p.it.Adopt(&old.Rule, st, now)
@@ -136,29 +137,58 @@ func (l *Leases) commit(p *plan, sh *shard.Shard, now int64) error {
 	if !algo.Leasable(&p.it.Rule) { // a limit of 0 units writes nothing
 		return nil
 	}
-	old := l.s.e.limits.get(p.ent.Meta())
-	out := outstanding(sh, p.hash, p.key, now)
-	if sameNumbers(old.Limit, p.it.Limit) {
-		return l.putCounter(p, sh, &out, p.next, now)
+	var old *interned
+	if p.found {
+		old = l.s.e.limits.get(p.ent.Meta())
 	}
-	out.Forget(now)
-	out.Adopt(&p.it.Rule, &old.Rule)
-	if err := l.putOutstanding(p, sh, &out, now); err != nil {
-		return err
+	if old == nil || !old.Limit.Leased {
+		// Another record of a chain has evicted it, and with it what is out.
+		p.leased = false
+		return l.s.commit(p, sh, now)
 	}
-	p.ent, p.found = sh.Find(p.hash, p.key)
-	return l.putCounter(p, sh, &out, p.next, now)
-}
-
-// putCounter writes the state of p's counter, which must be found, and of which out is
-// out. st is without leases.
-func (l *Leases) putCounter(p *plan, sh *shard.Shard, out *algo.Outstanding, st algo.State, now int64) error {
-	limit := p.it.Limit
-	limit.Leased = true
-	it, err := l.s.rule(limit)
+	it, err := l.leased(p)
 	if err != nil {
 		return err
 	}
+	defer it.refs.Add(-1)
+	out := l.outstanding(sh, p.hash, p.key, now)
+	if !sameNumbers(old.Limit, p.it.Limit) {
+		out.Forget(now)
+		out.Adopt(&p.it.Rule, &old.Rule)
+		if err := l.putOutstanding(p, sh, &out, now); err != nil {
+			return err
+		}
+		p.ent, p.found = sh.Find(p.hash, p.key)
+	}
+	return l.putCounter(p, it, sh, &out, p.next, now)
+}
+
+// reserve makes sure that commit can intern what it needs.
+func (l *Leases) reserve(p *plan) error {
+	if !algo.Leasable(&p.it.Rule) {
+		return nil
+	}
+	it, err := l.leased(p)
+	if err == nil {
+		it.refs.Add(-1)
+	}
+	return err
+}
+
+// leased returns the leased form of p's limit, with a reference for the caller.
+func (l *Leases) leased(p *plan) (*interned, error) {
+	limit := p.it.Limit
+	limit.Leased = true
+	it, err := l.s.rule(limit)
+	if err == nil {
+		it.refs.Add(1)
+	}
+	return it, err
+}
+
+// putCounter writes the state of p's counter, of which out is out, under its leased limit.
+// st is without leases.
+func (l *Leases) putCounter(p *plan, it *interned, sh *shard.Shard, out *algo.Outstanding, st algo.State, now int64) error {
 	q := plan{it: it, hash: p.hash, key: p.key, ent: p.ent, found: p.found, live: p.live}
 	var record [3 * 8]byte
 	words := algo.LeasedWords(&it.Rule)
@@ -280,6 +310,7 @@ func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) 
 	now = s.advance(step.shards, now)
 	p.ent, p.found = s.e.table.At(p.hash).Find(p.hash, key)
 	p.live = p.found && !p.ent.Expired(now)
+	_, b.found = s.e.table.At(b.hash).Find(b.hash, block)
 	return fn(now, &p, &b)
 }
 
@@ -290,14 +321,17 @@ func (l *Leases) counter(now int64, p *plan) (st algo.State, out algo.Outstandin
 	}
 	sh := l.s.e.table.At(p.hash)
 	old := l.s.e.limits.get(p.ent.Meta())
-	if old.Limit.Leased {
-		out = outstanding(sh, p.hash, p.key, now)
+	if !old.Limit.Leased || old.Limit.Algorithm != p.it.Limit.Algorithm {
+		st, err = l.s.adopted(p, old, sh, now)
+		return st, out, err
 	}
-	if st, err = p.adopted(old, sh, now); err == nil && old.Limit.Leased && !sameNumbers(old.Limit, p.it.Limit) {
+	out = l.outstanding(sh, p.hash, p.key, now)
+	st = p.unlease(&out, old, now)
+	if !sameNumbers(old.Limit, p.it.Limit) {
 		out.Forget(now)
 		out.Adopt(&p.it.Rule, &old.Rule)
 	}
-	return st, out, err
+	return st, out, nil
 }
 
 // known reads a holder's block. It reports whether there is one that counts.
@@ -307,7 +341,7 @@ func (l *Leases) known(now int64, q *plan, out *algo.Outstanding) (b algo.Block,
 		return b, false
 	}
 	b = algo.ReadBlock(ent.State())
-	return b, b.Generation == out.Generation && out.Live(now)
+	return b, b.Generation == out.Generation && b.Deadline > now && out.Live(now)
 }
 
 // take is Take with both shards locked.
@@ -331,8 +365,6 @@ func (l *Leases) take(now int64, q *Lease, p, b *plan) (a Leased, err error) {
 	if err != nil {
 		return a, err
 	}
-	// In this order a failure is harmless. Only a record that is new can find no room, and
-	// then what is out is more than what blocks and counter know of.
 	if err := l.write(now, p, b, &g.Out, &g.Block, g.State); err != nil {
 		return a, err
 	}
@@ -348,18 +380,43 @@ func (l *Leases) take(now int64, q *Lease, p, b *plan) (a Leased, err error) {
 	return a, nil
 }
 
-// write writes what is out, the block and the counter.
+// write writes what is out, the block and the counter. Only a record that is new or grows
+// can find no room, so the order is: a new block, what is out, an old block, the counter.
+// The first two are taken back. A counter grows only if it was not leased, and then the
+// other records do not count.
 func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo.Block, st algo.State) error {
-	sh := l.s.e.table.At(p.hash)
-	if err := l.putOutstanding(p, sh, out, now); err != nil {
+	it, err := l.leased(p)
+	if err != nil {
 		return err
 	}
-	if err := l.putBlock(b, block, now); err != nil {
+	defer it.refs.Add(-1)
+	sh, blocks := l.s.e.table.At(p.hash), l.s.e.table.At(b.hash)
+	if !l.s.step.isolated {
+		sh.Keep(p.hash) // what is out, too
+		blocks.Keep(b.hash)
+		defer sh.LetGo()
+		defer blocks.LetGo()
+	}
+	added := !b.found
+	if added {
+		if err := l.putBlock(b, block, now); err != nil {
+			return err
+		}
+	}
+	if err := l.putOutstanding(p, sh, out, now); err != nil {
+		if added {
+			remove(blocks, b)
+		}
 		return err
+	}
+	if !added {
+		if err := l.putBlock(b, block, now); err != nil {
+			return err
+		}
 	}
 	p.ent, p.found = sh.Find(p.hash, p.key) // it may have moved
 	if out.Live(now) {
-		return l.putCounter(p, sh, out, st, now)
+		return l.putCounter(p, it, sh, out, st, now)
 	}
 	p.leased, p.next, p.words = false, st, 0
 	if st.Deadline > now {
@@ -432,16 +489,36 @@ func (l *Leases) Reset(now int64, key []byte) (bool, error) {
 	}
 	defer s.unlock(sh)
 	p.ent, p.found = sh.Find(p.hash, key)
+	now = sh.Advance(now)
 	if p.live = p.found && !p.ent.Expired(now); !p.live {
 		return false, nil
 	}
 	p.it = s.e.limits.get(p.ent.Meta())
 	if p.it.Limit.Leased {
-		if out := outstanding(sh, p.hash, key, now); out.Live(now) {
-			return true, l.putCounter(&p, sh, &out, out.Floor(&p.it.Rule, algo.State{}, now), now)
+		if out := l.outstanding(sh, p.hash, key, now); out.Live(now) {
+			return true, l.putCounter(&p, p.it, sh, &out, out.Floor(&p.it.Rule, algo.State{}, now), now)
 		}
 	}
 	counted := s.counts(p.ent, now)
 	sh.Delete(p.ent)
 	return counted, nil
+}
+
+// outPressure and blockPressure are the pressure of the records of leases. What is out
+// stays for as long as an exhausted limit. A block goes before it: its holder says what it
+// has left, and is charged for that again.
+func outPressure(shard.Entry, int64) uint32   { return math.MaxUint32 }
+func blockPressure(shard.Entry, int64) uint32 { return math.MaxUint32 - 1 }
+
+func describeOut(x *Explanation, ent shard.Entry) {
+	out := algo.ReadOutstanding(ent.State(), nil)
+	x.Out, x.Holders = out.Sum(0)
+	x.Fact("out", x.Out)
+	x.Fact("holders", x.Holders)
+}
+
+func describeBlock(x *Explanation, ent shard.Entry) {
+	b := algo.ReadBlock(ent.State())
+	x.Out, x.Holders = b.Out(), 1
+	x.Fact("out", x.Out)
 }

@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -64,14 +65,15 @@ func TestLeasesNeverOverdraw(t *testing.T) {
 	if testing.Short() {
 		runs = 200
 	}
-	spent, blocks := int64(0), 0
+	spent, blocks, refused := int64(0), 0, 0
 	for seed := range runs {
 		r := &leaseRun{t: t, rnd: rand.New(rand.NewPCG(uint64(seed), 27)), seed: seed}
 		r.run()
-		spent, blocks = spent+r.spent, blocks+r.blocks
+		spent, blocks, refused = spent+r.spent, blocks+r.blocks, refused+r.refused
 	}
 	require.Greater(t, spent, int64(runs)*50, "units that holders spent")
 	require.Greater(t, blocks, runs*5, "blocks that were granted")
+	require.Greater(t, refused, runs/5, "requests for which there was no room")
 }
 
 type leaseRun struct {
@@ -87,6 +89,10 @@ type leaseRun struct {
 	blocks int
 	ids    int
 	share  uint32
+	// many is set for a limit with hundreds of holders, full for a table that is at times
+	// out of memory.
+	many, full bool
+	refused    int // requests for which there was no room
 }
 
 const leaseKey, oracleKey = "k", "o"
@@ -97,16 +103,31 @@ func (r *leaseRun) run() {
 	if r.limit.Algorithm == algo.Token {
 		r.limit.Burst = 5 + r.rnd.Int64N(200)
 	}
+	if r.many = r.seed%50 == 49; r.many {
+		r.limit.Limit *= 100
+		r.limit.Burst *= 100
+	}
+	r.full = r.seed%4 == 3
 	r.share = []uint32{1 << 30, 1 << 31, math.MaxUint32}[r.rnd.IntN(3)]
 	r.now = 1_700_000_000_000_000_000 + r.rnd.Int64N(1e9)
 	r.server, r.oracle = engine.New(engine.Config{Shards: 2, LeaseShare: r.share}).NewSession(), engine.New(engine.Config{Shards: 1}).NewSession()
+	most, pace := 5, int64(20e6)
+	if r.many {
+		most, pace = 300, int64(2e6)
+	}
+	if r.full {
+		r.server = engine.New(engine.Config{Shards: 2, LeaseShare: r.share, MaxBytes: 96 << 10}).NewSession()
+	}
 	var clients []*leaseClient
-	for range 1 + r.rnd.IntN(5) {
+	for range max(1+r.rnd.IntN(most), most/5) {
 		clients = append(clients, r.client())
 	}
 	end := r.now + int64(20e9)
 	for r.now < end {
-		r.now += r.rnd.Int64N(int64(20e6)) + 1
+		r.now += r.rnd.Int64N(pace) + 1
+		if r.full {
+			r.noise()
+		}
 		r.deliver()
 		i := r.rnd.IntN(len(clients))
 		c := clients[i]
@@ -117,10 +138,12 @@ func (r *leaseRun) run() {
 			r.giveBack(c)
 		case n < 29: // a crash
 			clients[i] = r.client()
+		case n < 30 && r.rnd.IntN(3) == 0:
+			r.giveUp()
 		case n < 40: // a plain caller, of a weight
 			cost := 1 + r.rnd.Int64N(4)
 			d, err := r.server.Decide(r.now, []byte(leaseKey), r.limit, cost, nil)
-			require.NoError(r.t, err)
+			r.allow(err, engine.ErrFull)
 			if d.OK {
 				r.real("a plain caller", cost)
 			}
@@ -138,6 +161,43 @@ func (r *leaseRun) run() {
 			}
 		}
 	}
+}
+
+// allow fails the test for errors other than ErrFull, of a full table, and also.
+func (r *leaseRun) allow(err, also error) {
+	if err != nil && (!r.full || !errors.Is(err, engine.ErrFull)) {
+		require.ErrorIs(r.t, err, also)
+	}
+}
+
+// noise fills the table, or makes room.
+func (r *leaseRun) noise() {
+	for range 4 {
+		key := fmt.Appendf(nil, "noise:%d", r.rnd.IntN(2000))
+		if r.rnd.IntN(3) == 0 {
+			_, err := r.server.Delete(r.now, key)
+			require.NoError(r.t, err)
+			continue
+		}
+		_, err := r.server.Set(r.now, key, make([]byte, r.rnd.IntN(300)), &engine.SetOptions{})
+		r.allow(err, nil)
+	}
+}
+
+// giveUp refunds units of plain callers, or resets the limit.
+func (r *leaseRun) giveUp() {
+	if r.rnd.IntN(10) == 0 {
+		_, err := r.server.Leases().Reset(r.now, []byte(leaseKey))
+		require.NoError(r.t, err)
+		_, err = r.oracle.Delete(r.now, []byte(oracleKey))
+		require.NoError(r.t, err)
+		return
+	}
+	units := -1 - r.rnd.Int64N(2*r.limit.Capacity())
+	_, err := r.server.Decide(r.now, []byte(leaseKey), r.limit, units, nil)
+	r.allow(err, nil)
+	_, err = r.oracle.Decide(r.now, []byte(oracleKey), r.limit, units, nil)
+	require.NoError(r.t, err)
 }
 
 func (r *leaseRun) client() *leaseClient {
@@ -227,13 +287,16 @@ func (r *leaseRun) deliver() {
 		case m.back:
 			_, err := r.server.Leases().Return(r.now, []byte(leaseKey), []byte(m.id), m.seq, m.held)
 			if err != nil {
-				require.ErrorIs(r.t, err, engine.ErrLeaseSeq)
+				r.allow(err, engine.ErrLeaseSeq)
 			}
 		default:
 			call := m.call
 			a, err := r.server.Leases().Take(r.now, &call)
 			if err != nil {
-				require.ErrorIs(r.t, err, engine.ErrLeaseSeq)
+				r.allow(err, engine.ErrLeaseSeq)
+				if errors.Is(err, engine.ErrFull) {
+					r.refused++
+				}
 				continue
 			}
 			if a.OK && call.Need > 0 {

@@ -87,8 +87,8 @@ func (s *Session) transferHeld(now int64, hashes [2]uint64, from, to []byte, db 
 	var st algo.State
 	leased := l.Leased
 	if leased {
-		out := outstanding(source, hashes[0], from, now)
-		st = out.Plain(&s.e.limits.get(ent.Meta()).Rule, ent.Deadline(), ent.State(), now)
+		out := s.Leases().outstanding(source, hashes[0], from, now)
+		st = out.Plain(&s.e.limits.get(ent.Meta()).Rule, ent.State(), now)
 		l.Leased = false
 	}
 	l.DB = db

@@ -22,9 +22,12 @@ const (
 func (e *Engine) pressure(ent shard.Entry, now int64) (crowded, alone uint32) {
 	r := &e.limits.get(ent.Meta()).Rule
 	a := r.Limit.Algorithm
-	if k := traitsOf(a); k.pressure != nil {
+	switch k := traitsOf(a); {
+	case k.pressure != nil:
 		alone = k.pressure(ent, now)
-	} else {
+	case r.Limit.Leased:
+		alone = math.MaxUint32 // forgetting it gives back what is out
+	default:
 		alone = r.Pressure(load(ent), now)
 	}
 	if a.Space() == algo.OffenceSpace {

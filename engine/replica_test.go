@@ -56,7 +56,10 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 	}
 	n.s.Use([]uint8{0, 0, 1, algo.Databases - 1}[rnd.IntN(4)])
 	defer n.s.Use(0)
-	switch rnd.IntN(28) {
+	switch rnd.IntN(32) {
+	case 28, 29, 30, 31:
+		n.s.Use(0)
+		n.lease(rnd, now, key(), limit())
 	case 25, 26, 27:
 		n.hold(rnd, now)
 	case 23, 24:
@@ -103,6 +106,24 @@ func (n *node) act(rnd *rand.Rand, now int64) {
 		_, _ = n.s.Extend(now, key(), fmt.Appendf(nil, "id%d", rnd.IntN(9)), 2*minute)
 	default:
 		_, _ = n.s.Decide(now, key(), limit(), 1+rnd.Int64N(3), &algo.Options{Force: rnd.IntN(9) == 0})
+	}
+}
+
+// lease takes, renews, returns or resets leases of a key.
+func (n *node) lease(rnd *rand.Rand, now int64, key []byte, l algo.Limit) {
+	id := fmt.Appendf(nil, "id%d", rnd.IntN(4))
+	switch rnd.IntN(6) {
+	case 0:
+		_, _ = n.s.Leases().Return(now, key, id, uint64(now), rnd.Int64N(9))
+	case 1:
+		_, _ = n.s.Leases().Reset(now, key)
+	default:
+		if rnd.IntN(2) == 0 { // most of them one limit, so that holders meet
+			key, l = []byte("key:1"), perMinute(algo.Token, 50)
+		}
+		_, _ = n.s.Leases().Take(now, &engine.Lease{Key: key, ID: id, Limit: l, Request: algo.Request{
+			Seq: uint64(now), Want: rnd.Int64N(20), Held: rnd.Int64N(5), Need: rnd.Int64N(3), TTL: algo.MinLease + rnd.Int64N(algo.MaxLease-algo.MinLease),
+		}})
 	}
 }
 

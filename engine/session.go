@@ -93,6 +93,9 @@ func (s *Session) rule(l algo.Limit) (*interned, error) {
 func cacheIndex(l *algo.Limit) uint64 {
 	h := uint64(l.Limit)*0x9e3779b97f4a7c15 ^ uint64(l.Period)*0xc2b2ae3d27d4eb4f ^
 		uint64(l.Burst)*0x165667b19e3779f9 ^ uint64(l.Algorithm)<<40 ^ uint64(l.DB)<<48
+	if l.Leased { // a decision on a leased key needs both forms
+		h ^= 1 << 56
+	}
 	return (h ^ h>>29) * 0x9e3779b97f4a7c15 >> 58
 }
 
@@ -166,7 +169,7 @@ func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *in
 	if live {
 		if p.ent.Meta() == it.id {
 			st = load(p.ent)
-		} else if st, err = p.adopted(s.e.limits.get(p.ent.Meta()), sh, now); err != nil {
+		} else if st, err = s.adopted(p, s.e.limits.get(p.ent.Meta()), sh, now); err != nil {
 			return err
 		} else if p.leased && cost > 0 && (o == nil || !o.Peek) {
 			s.e.demand.Asked(s.e.table.Index(hash), hash, cost, now)
@@ -177,12 +180,13 @@ func (s *Session) plan(p *plan, sh *shard.Shard, hash uint64, key []byte, it *in
 
 // adopted converts the state of p's entry, which is live and was written under old, to the
 // limit of p.
-func (p *plan) adopted(old *interned, sh *shard.Shard, now int64) (algo.State, error) {
+func (s *Session) adopted(p *plan, old *interned, sh *shard.Shard, now int64) (algo.State, error) {
 	if old.Limit.Algorithm != p.it.Limit.Algorithm {
 		return algo.State{}, ErrWrongType
 	}
 	if old.Limit.Leased {
-		return p.unlease(sh, old, now), nil
+		out := s.Leases().outstanding(sh, p.hash, p.key, now)
+		return p.unlease(&out, old, now), nil
 	}
 	return p.it.Adopt(&old.Rule, load(p.ent), now), nil
 }

@@ -120,9 +120,9 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 		held = min(held, block.has(now))
 		deadline = max(deadline, block.Deadline)
 		o.remove(r, &block, now)
-	} else if held = min(held, most); held > 0 {
+	} else if held = min(held, most, o.room(r, now)); held > 0 {
 		// The block is not known here, for example after a leader was lost. Its units are
-		// charged again.
+		// charged again, as long as no more than the capacity is out.
 		var d Decision
 		if st, err = charge(r, st, now, held, &Options{Force: true}, &d); err != nil {
 			return g, err
@@ -137,6 +137,9 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 	more, refill, lasts := divide(r, &g.Decision, q, held, most-out, now, &o)
 	if end := windowEnd(r, st, now); end > 0 {
 		deadline = min(deadline, end)
+		if known { // the period may have been edited since
+			deadline = max(deadline, block.Deadline)
+		}
 	}
 	next := Block{Seq: q.Seq, Generation: o.Generation, Began: now, RefillEnds: now, Deadline: deadline, Units: held + more}
 	switch {
@@ -158,8 +161,15 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 			next.Refill, next.RefillEnds = refill, now+lasts
 		}
 	}
-	g.Block = next
-	if next.Out() > 0 {
+	switch g.Block = next; {
+	case next.Out() == 0:
+	case blocks >= MaxBlocks:
+		// There is no room for its record. It is out until its deadline, whatever its holder
+		// says.
+		g.Block = Block{}
+		o.enter(Due{At: next.Deadline, Units: next.Units})
+		o.shrink()
+	default:
 		o.add(r, &next)
 	}
 	g.Out, g.State = o, o.Floor(r, st, now)

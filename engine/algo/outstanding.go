@@ -2,6 +2,7 @@ package algo
 
 import (
 	"encoding/binary"
+	"math"
 	"math/big"
 	"math/bits"
 )
@@ -46,15 +47,22 @@ const (
 	blocksBits = 16
 )
 
-// ReadOutstanding reads the output of Append.
-func ReadOutstanding(record []byte) (o Outstanding) {
+// DueRoom is how many entries an Outstanding may have for a moment: a block is entered
+// before neighbours merge.
+const DueRoom = MaxDue + 2
+
+// ReadOutstanding reads the output of Append, which zeros may follow. It keeps the entries
+// in due if that has DueRoom.
+func ReadOutstanding(record []byte, due []Due) (o Outstanding) {
 	n := len(record) / 8
 	if n < dueHeader {
 		return o
 	}
 	o.Generation = word(record, 0)
-	o.due = make([]Due, 0, MaxDue+2) // room for a block, before neighbours merge
-	for i := dueHeader; i+dueWords <= n; i += dueWords {
+	if o.due = due[:0]; cap(due) < DueRoom {
+		o.due = make([]Due, 0, DueRoom)
+	}
+	for i := dueHeader; i+dueWords <= n && word(record, i) != 0; i += dueWords {
 		last := word(record, i+2)
 		o.due = append(o.due, Due{At: int64(word(record, i)), Units: int64(word(record, i+1)), Blocks: int64(last & (1<<blocksBits - 1)), Inflow: last >> blocksBits})
 	}
@@ -144,7 +152,7 @@ func LeasedWords(r *Rule) int {
 	if r.Decides == Token {
 		return 3
 	}
-	return r.Decides.algorithm().words
+	return r.Decides.algorithm().words + 1
 }
 
 // Leasable reports whether units of r can be given as leases.
@@ -154,12 +162,14 @@ func Leasable(r *Rule) bool {
 
 // Plain returns the state of a leased counter of r's as it is at now without leases: what
 // Decide reads. record is the counter's. Its words are the fraction of the TAT, the TAT,
-// and since when the TAT is right; windows are stored as without leases.
-func (o *Outstanding) Plain(r *Rule, deadline int64, record []byte, now int64) State {
+// and since when the TAT is right. Those of windows are the same as without leases, then
+// their deadline: a block may end after the window, if the period was edited.
+func (o *Outstanding) Plain(r *Rule, record []byte, now int64) State {
 	now = Clamp(now)
 	if r.Decides != Token {
-		st := State{Deadline: deadline, First: word(record, 0)}
-		if len(record) > 8 {
+		words := PlainWords(r)
+		st := State{Deadline: int64(word(record, words)), First: word(record, 0)}
+		if words > 1 {
 			st.Second = word(record, 1)
 		}
 		return o.Floor(r, st, now)
@@ -200,11 +210,15 @@ func (o *Outstanding) Floor(r *Rule, st State, now int64) State {
 func (o *Outstanding) Store(r *Rule, st State, record []byte, now int64) (deadline int64) {
 	now = Clamp(now)
 	if r.Decides != Token {
+		// A refund may have ended the state, but not what is out of it.
+		st = o.Floor(r, st, now)
+		words := PlainWords(r)
 		setWord(record, 0, st.First)
-		if len(record) > 8 {
+		if words > 1 {
 			setWord(record, 1, st.Second)
 		}
-		return max(st.Deadline, now)
+		setWord(record, words, uint64(st.Deadline))
+		return max(st.Deadline, o.Ends(r, now))
 	}
 	tat := st.bucket()
 	if tat.TAT < now {
@@ -253,6 +267,7 @@ func (o *Outstanding) Adopt(r, old *Rule) {
 	}
 	up := new(big.Int).Mul(new(big.Int).SetUint64(r.num), new(big.Int).SetUint64(old.den))
 	down := new(big.Int).Mul(new(big.Int).SetUint64(r.den), new(big.Int).SetUint64(old.num))
+	_, blocks := o.Sum(math.MinInt64)
 	for i := range o.due {
 		d := &o.due[i]
 		if d.Inflow == 0 {
@@ -262,8 +277,9 @@ func (o *Outstanding) Adopt(r, old *Rule) {
 		n.Div(n, down)
 		d.Inflow = maxInflow
 		if n.IsUint64() {
-			// Each block's share was rounded up: keep room for all of them.
-			d.Inflow = min(n.Uint64(), maxInflow-1<<blocksBits) + 1<<blocksBits
+			// Each block's share is rounded up: keep room for all of them.
+			room := 2 * uint64(blocks+1)
+			d.Inflow = min(n.Uint64(), maxInflow-room) + room
 		}
 	}
 }
@@ -274,9 +290,20 @@ func (o *Outstanding) add(r *Rule, b *Block) {
 		o.enter(Due{At: b.RefillEnds, Inflow: inflow})
 	}
 	o.enter(Due{At: b.Deadline, Units: b.Out(), Blocks: 1})
+	o.shrink()
+}
+
+// shrink brings o within its bound.
+func (o *Outstanding) shrink() {
 	for len(o.due) > MaxDue {
 		o.merge()
 	}
+}
+
+// room returns how many more units can be out after now.
+func (o *Outstanding) room(r *Rule, now int64) int64 {
+	units, _ := o.Sum(now)
+	return max(r.Burst-units, 0)
 }
 
 func (o *Outstanding) enter(d Due) {
@@ -315,16 +342,23 @@ func (o *Outstanding) merge() {
 }
 
 // remove takes out a block that has not ended at now. Entries only ever merge into later
-// ones, so what is the block's lies in the first entry that does not end before it.
+// ones, so what is the block's lies in entries that do not end before it. If the first of
+// these has less, it was entered later, and the rest lies further on.
 func (o *Outstanding) remove(r *Rule, b *Block, now int64) {
-	if i := o.from(b.Deadline); i < len(o.due) {
+	units, blocks := b.Out(), int64(1)
+	for i := o.from(b.Deadline); i < len(o.due); i++ {
 		d := &o.due[i]
-		d.Units, d.Blocks = max(d.Units-b.Out(), 0), max(d.Blocks-1, 0)
+		u, n := min(units, d.Units), min(blocks, d.Blocks)
+		d.Units, d.Blocks = d.Units-u, d.Blocks-n
+		units, blocks = units-u, blocks-n
 	}
 	// A refill that has ended may be gone. If it was merged, it ends with its entry.
-	if i := o.from(b.RefillEnds); b.RefillEnds > now && i < len(o.due) {
-		d := &o.due[i]
-		d.Inflow -= min(b.inflow(r), d.Inflow)
+	if inflow := b.inflow(r); b.RefillEnds > now {
+		for i := o.from(b.RefillEnds); i < len(o.due); i++ {
+			d := &o.due[i]
+			n := min(inflow, d.Inflow)
+			d.Inflow, inflow = d.Inflow-n, inflow-n
+		}
 	}
 	kept := o.due[:0]
 	for _, d := range o.due {

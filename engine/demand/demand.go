@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// maxWants bounds the holders of all limits that are remembered: 24 bytes each. Beyond
-	// it, limits are forgotten at random.
+	// maxWants bounds the limits and the holders that are remembered, about 100 bytes each.
+	// Beyond it, limits are forgotten at random.
 	maxWants = 1 << 20
 	// maxHolders bounds those of one limit.
 	maxHolders = algo.MaxBlocks
@@ -26,6 +26,9 @@ const (
 	// divideFor is for how long a division holds, in ns for each holder: it takes about a
 	// hundredth of that.
 	divideFor = 10_000
+	// maxRounds bounds the steps of a division. Wants that would take more get a little less
+	// than their part.
+	maxRounds = 32
 )
 
 // Table is the demand of an engine's limits, by shard. What it has of a shard is guarded
@@ -33,10 +36,13 @@ const (
 type Table struct {
 	shards []map[uint64]*demand // by the hash of the counter
 	wants  atomic.Int64
+	most   int64 // maxWants
 }
 
 // New returns a table for so many shards.
-func New(shards int) *Table { return &Table{shards: make([]map[uint64]*demand, shards)} }
+func New(shards int) *Table {
+	return &Table{shards: make([]map[uint64]*demand, shards), most: maxWants}
+}
 
 // demand is what is wanted of one limit.
 type demand struct {
@@ -81,7 +87,7 @@ func (t *Table) Share(shard int, hash, id uint64, wanted, rate float64, until, n
 	if d == nil {
 		return algo.Fair{Rate: math.MaxUint32, Out: math.MaxUint32, Contended: wanted > rate}
 	}
-	t.note(d, want{id, wanted, until}, now)
+	t.note(shard, d, want{id, wanted, until}, now)
 	d.divide(rate, now)
 	fair := min(wanted, d.fair)
 	return algo.Fair{Rate: part(fair, rate), Out: part(fair, max(d.sum, fair)), Contended: wanted > d.fair}
@@ -93,14 +99,7 @@ func (t *Table) of(shard int, hash uint64) *demand {
 	if d := (*in)[hash]; d != nil {
 		return d
 	}
-	for other, d := range *in {
-		if t.wants.Load() < maxWants {
-			break
-		}
-		t.wants.Add(-int64(len(d.wants) + 1))
-		delete(*in, other)
-	}
-	if t.wants.Load() >= maxWants {
+	if !t.room(shard, nil) {
 		return nil
 	}
 	if *in == nil {
@@ -112,8 +111,23 @@ func (t *Table) of(shard int, hash uint64) *demand {
 	return d
 }
 
+// room reports whether there is room for one more. It forgets limits of the shard, but not
+// the one to be kept.
+func (t *Table) room(shard int, kept *demand) bool {
+	for hash, d := range t.shards[shard] {
+		if t.wants.Load() < t.most {
+			break
+		}
+		if d != kept {
+			t.wants.Add(-int64(len(d.wants) + 1))
+			delete(t.shards[shard], hash)
+		}
+	}
+	return t.wants.Load() < t.most
+}
+
 // note puts what a holder wants in the place of what it wanted.
-func (t *Table) note(d *demand, w want, now int64) {
+func (t *Table) note(shard int, d *demand, w want, now int64) {
 	for i := range d.wants {
 		if d.wants[i].id == w.id {
 			d.wants[i] = w
@@ -127,8 +141,8 @@ func (t *Table) note(d *demand, w want, now int64) {
 		}
 	}
 	t.wants.Add(int64(len(kept) - len(d.wants)))
-	d.wants, d.at = kept, 0
-	if len(d.wants) < maxHolders {
+	d.wants = kept
+	if len(d.wants) < maxHolders && t.room(shard, d) {
 		d.wants = append(d.wants, w)
 		t.wants.Add(1)
 	}
@@ -146,7 +160,7 @@ func (d *demand) divide(rate float64, now int64) {
 	// A caller that wants no more than an equal part of what is left gets it. Then the
 	// parts of the others are larger.
 	d.fair = math.Inf(1)
-	for equal, others := 0.0, len(d.wants)+1; others > 0; {
+	for round, equal, others := 0, 0.0, len(d.wants)+1; others > 0; round++ {
 		level := equal
 		left := rate
 		others = 0
@@ -164,7 +178,7 @@ func (d *demand) divide(rate float64, now int64) {
 		if others == 0 {
 			break
 		}
-		if equal = left / float64(others); equal <= level*(1+1e-9) {
+		if equal = left / float64(others); equal <= level*(1+1e-9) || round == maxRounds {
 			d.fair = level
 			break
 		}

@@ -59,6 +59,14 @@ func TestEffectsAreReadAsWritten(t *testing.T) {
 			l := algo.Limit{DB: db(), Algorithm: eachAlgorithm[rnd.IntN(len(eachAlgorithm))], Limit: 1 + int64(i), Period: minute}
 			if rnd.IntN(2) == 0 {
 				l.DB, l.Algorithm, l.Resets, l.Scalings = 0, l.Algorithm.OfPolicy(), uint16(rnd.Uint32()), uint16(rnd.Uint32())
+			} else if rnd.IntN(3) == 0 {
+				l = [...]algo.Limit{
+					{Algorithm: algo.Token, Limit: 1 + int64(i), Period: minute, Burst: 7, Leased: true},
+					{Algorithm: algo.Fixed, Limit: 1 + int64(i), Period: minute, Align: algo.First, Leased: true},
+					{Algorithm: algo.Sliding, Limit: 1 + int64(i), Period: minute, Leased: true},
+					{Algorithm: algo.LeaseRecord, DB: algo.LeaseSpace},
+					{Algorithm: algo.BlockRecord, DB: algo.BlockSpace},
+				}[rnd.IntN(5)]
 			}
 			ids[i] = limits.add(l)
 		}
