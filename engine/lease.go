@@ -82,6 +82,8 @@ type Leases struct {
 	block []byte     // the key of a block
 	words []byte     // a record
 	due   []algo.Due // of what is out
+	// counted and held are the records of the counter and of the block.
+	counted, held plan
 }
 
 // Leases returns the session's leases.
@@ -295,8 +297,10 @@ func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) 
 	if len(block) > shard.MaxKeyLen {
 		return ErrKeyTooLong
 	}
-	p := plan{hash: s.hash(key), key: key}
-	b := plan{hash: s.e.hash(algo.BlockSpace, block), key: block}
+	p, b := &l.counted, &l.held
+	*p = plan{hash: s.hash(key), key: key}
+	*b = plan{hash: s.e.hash(algo.BlockSpace, block), key: block}
+	defer func() { *p, *b = plan{}, plan{} }()
 	step := &s.keys
 	step.begin(s, p.hash, key)
 	step.add(s, b.hash, block)
@@ -311,7 +315,7 @@ func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) 
 	p.ent, p.found = s.e.table.At(p.hash).Find(p.hash, key)
 	p.live = p.found && !p.ent.Expired(now)
 	_, b.found = s.e.table.At(b.hash).Find(b.hash, block)
-	return fn(now, &p, &b)
+	return fn(now, p, b)
 }
 
 // counter returns the state of p's counter at now, without leases, and what is out.

@@ -12,15 +12,15 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// take takes a lease of key "k" that must not be an error. The ttl is 10 s if q has none.
-func take(t *testing.T, s *engine.Session, now int64, id string, l algo.Limit, q algo.Request) engine.Leased {
+// lend takes a lease of key "k" that must not be an error. The ttl is 10 s if q has none.
+func lend(t *testing.T, s *engine.Session, now int64, id string, l algo.Limit, q algo.Request) engine.Leased {
 	t.Helper()
-	a, err := tryTake(s, now, id, l, q)
+	a, err := tryLend(s, now, id, l, q)
 	require.NoError(t, err)
 	return a
 }
 
-func tryTake(s *engine.Session, now int64, id string, l algo.Limit, q algo.Request) (engine.Leased, error) {
+func tryLend(s *engine.Session, now int64, id string, l algo.Limit, q algo.Request) (engine.Leased, error) {
 	if q.TTL == 0 {
 		q.TTL = 10 * second
 	}
@@ -62,7 +62,7 @@ func forLeasable(t *testing.T, test func(t *testing.T, s *engine.Session, l algo
 
 func TestALeaseMovesUnits(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		a := take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10, Need: 2})
+		a := lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10, Need: 2})
 		require.True(t, a.OK)
 		require.EqualValues(t, 12, a.Granted, "all that it wants, and what it needs now")
 		require.EqualValues(t, 10*second, a.TTL)
@@ -82,7 +82,7 @@ func TestALeaseMovesUnits(t *testing.T) {
 func TestALeaseIsAtMostTheShare(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
 		for i, id := range []string{"a", "b", "c"} {
-			take(t, s, start+int64(i), id, l, algo.Request{Seq: 1, Want: 1 << 40})
+			lend(t, s, start+int64(i), id, l, algo.Request{Seq: 1, Want: 1 << 40})
 		}
 		units, _ := out(t, s, start)
 		require.Positive(t, units)
@@ -94,11 +94,11 @@ func TestALeaseIsRefusedOutsideItsBounds(t *testing.T) {
 	s, l := newTestSession(t, engine.Config{}), perMinute(algo.Token, 100)
 	for _, q := range []algo.Request{{Want: -1}, {Held: -1}, {Need: -1}, {TTL: algo.MinLease - 1}, {TTL: algo.MaxLease + 1}, {TTL: math.MinInt64}} {
 		q.Seq = 1
-		_, err := tryTake(s, start, "a", l, q)
+		_, err := tryLend(s, start, "a", l, q)
 		require.ErrorIs(t, err, engine.ErrLeaseBounds, "%+v", q)
 	}
 	for _, id := range []string{"", string(make([]byte, engine.MaxLeaseID+1))} {
-		_, err := tryTake(s, start, id, l, algo.Request{Seq: 1})
+		_, err := tryLend(s, start, id, l, algo.Request{Seq: 1})
 		require.ErrorIs(t, err, engine.ErrLeaseID)
 		_, err = s.Leases().Return(start, []byte("k"), []byte(id), 1, 0)
 		require.ErrorIs(t, err, engine.ErrLeaseID)
@@ -110,26 +110,26 @@ func TestALeaseIsRefusedOutsideItsBounds(t *testing.T) {
 
 func TestASeqThatIsNotNewerChangesNothing(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 7, Want: 10, Need: 1})
+		lend(t, s, start, "a", l, algo.Request{Seq: 7, Want: 10, Need: 1})
 		before := s.Engine().States(start)
 		for _, seq := range []uint64{0, 1, 6, 7} {
-			_, err := tryTake(s, start+second, "a", l, algo.Request{Seq: seq, Want: 20, Need: 1, Held: 3})
+			_, err := tryLend(s, start+second, "a", l, algo.Request{Seq: seq, Want: 20, Need: 1, Held: 3})
 			require.ErrorIs(t, err, engine.ErrLeaseSeq)
 			_, err = s.Leases().Return(start+second, []byte("k"), []byte("a"), seq, 3)
 			require.ErrorIs(t, err, engine.ErrLeaseSeq)
 		}
 		require.Equal(t, before, s.Engine().States(start))
-		take(t, s, start+second, "a", l, algo.Request{Seq: math.MaxUint64, Want: 10, Held: 10})
-		_, err := tryTake(s, start+second, "a", l, algo.Request{Seq: math.MaxUint64, Want: 10})
+		lend(t, s, start+second, "a", l, algo.Request{Seq: math.MaxUint64, Want: 10, Held: 10})
+		_, err := tryLend(s, start+second, "a", l, algo.Request{Seq: math.MaxUint64, Want: 10})
 		require.ErrorIs(t, err, engine.ErrLeaseSeq)
-		take(t, s, start+second, "b", l, algo.Request{Seq: 1, Want: 10})
+		lend(t, s, start+second, "b", l, algo.Request{Seq: 1, Want: 10})
 	})
 }
 
 func TestHeldIsNotBelieved(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
-		a := take(t, s, start, "a", l, algo.Request{Seq: 2, Want: 10, Held: math.MaxInt64})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		a := lend(t, s, start, "a", l, algo.Request{Seq: 2, Want: 10, Held: math.MaxInt64})
 		require.Zero(t, a.Granted)
 		units, _ := out(t, s, start)
 		require.EqualValues(t, 10, units, "it has no more than was granted")
@@ -145,7 +145,7 @@ func TestHeldIsWhatIsDue(t *testing.T) {
 	s := newTestSession(t, engine.Config{})
 	l := algo.Limit{Limit: 100, Period: 10 * second}
 	decide(t, s, start, "k", l, 100, algo.Options{})
-	a := take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10, TTL: 2 * second})
+	a := lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10, TTL: 2 * second})
 	require.EqualValues(t, 10, a.Refill)
 	require.Zero(t, a.Granted)
 	require.EqualValues(t, 5, giveBack(t, s, start+a.RefillTime/2, "a", 2, 9), "half of it is due")
@@ -154,16 +154,16 @@ func TestHeldIsWhatIsDue(t *testing.T) {
 // A client that has lost a reply goes on spending until the deadline that it knows.
 func TestARenewalNeverBringsADeadlineForward(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
-		a := take(t, s, start+second, "a", l, algo.Request{Seq: 2, Want: 10, Held: 10, TTL: algo.MinLease})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		a := lend(t, s, start+second, "a", l, algo.Request{Seq: 2, Want: 10, Held: 10, TTL: algo.MinLease})
 		require.EqualValues(t, 9*second, a.TTL)
-		a = take(t, s, start+2*second, "a", l, algo.Request{Seq: 3, Want: 0, Held: 1, TTL: algo.MinLease})
+		a = lend(t, s, start+2*second, "a", l, algo.Request{Seq: 3, Want: 0, Held: 1, TTL: algo.MinLease})
 		require.Zero(t, a.TTL, "it needs no block any more")
 		units, _ := out(t, s, start+9*second)
 		require.EqualValues(t, 1, units)
 		// The period of a window is edited, so that it ends before the block.
 		l.Period = 3 * second
-		take(t, s, start+2*second, "a", l, algo.Request{Seq: 4, Want: 10, Held: 1, TTL: algo.MinLease})
+		lend(t, s, start+2*second, "a", l, algo.Request{Seq: 4, Want: 10, Held: 1, TTL: algo.MinLease})
 		for _, at := range []int64{start + 3*second, start + 7*second, start + 10*second - 1} {
 			units, _ := out(t, s, at)
 			require.GreaterOrEqual(t, units, int64(1))
@@ -176,21 +176,21 @@ func TestARenewalNeverBringsADeadlineForward(t *testing.T) {
 // The block's record is lost, or the whole state.
 func TestAnUnknownBlockIsChargedAgain(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 5, Want: 20})
+		lend(t, s, start, "a", l, algo.Request{Seq: 5, Want: 20})
 		require.True(t, is(s.Delete(start, []byte("k"))))
 		require.EqualValues(t, 100, left(t, s, start, l))
-		a := take(t, s, start, "a", l, algo.Request{Seq: 2, Want: 20, Held: 20, Need: 1})
+		a := lend(t, s, start, "a", l, algo.Request{Seq: 2, Want: 20, Held: 20, Need: 1})
 		require.EqualValues(t, 1, a.Granted)
 		require.EqualValues(t, 79, left(t, s, start, l))
 		units, _ := out(t, s, start)
 		require.EqualValues(t, 20, units)
 
 		require.True(t, is(s.Delete(start, []byte("k"))))
-		take(t, s, start, "a", l, algo.Request{Seq: 3, Want: 20, Held: 80})
+		lend(t, s, start, "a", l, algo.Request{Seq: 3, Want: 20, Held: 80})
 		require.EqualValues(t, 75, left(t, s, start, l), "up to the share")
 
 		for i := range 1000 { // lies: no more than the capacity is ever out
-			take(t, s, start, fmt.Sprint("liar", i), l, algo.Request{Seq: 3, Want: 2, Held: math.MaxInt64})
+			lend(t, s, start, fmt.Sprint("liar", i), l, algo.Request{Seq: 3, Want: 2, Held: math.MaxInt64})
 		}
 		units, holders := out(t, s, start)
 		require.EqualValues(t, 100, units)
@@ -200,7 +200,7 @@ func TestAnUnknownBlockIsChargedAgain(t *testing.T) {
 
 func TestResetKeepsWhatIsOut(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
 		decide(t, s, start, "k", l, 50, algo.Options{})
 		require.True(t, is(s.Leases().Reset(start, []byte("k"))))
 		require.EqualValues(t, 90, left(t, s, start, l))
@@ -217,7 +217,7 @@ func TestResetKeepsWhatIsOut(t *testing.T) {
 // A refund gives back what plain callers have used, not what is out.
 func TestARefundKeepsWhatIsOut(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
 		decide(t, s, start, "k", l, 50, algo.Options{})
 		decide(t, s, start, "k", l, -1000, algo.Options{})
 		for _, at := range []int64{start, start + 1, start + second} {
@@ -239,7 +239,7 @@ func TestLimitsAreEditedWhileUnitsAreOut(t *testing.T) {
 				t.Run(fmt.Sprint(a, n, spends), func(t *testing.T) {
 					s := newTestSession(t, engine.Config{})
 					was, is := perMinute(a, 100), perMinute(a, n)
-					got := take(t, s, start, "a", was, algo.Request{Seq: 1, Want: 20, TTL: 20 * second})
+					got := lend(t, s, start, "a", was, algo.Request{Seq: 1, Want: 20, TTL: 20 * second})
 					require.EqualValues(t, 20, got.Granted)
 					decide(t, s, start, "k", was, 30, algo.Options{})
 					// 50 of 100 are used, 20 of them only out.
@@ -253,7 +253,7 @@ func TestLimitsAreEditedWhileUnitsAreOut(t *testing.T) {
 						require.LessOrEqual(t, left(t, s, at, is), max(n-20, 0), "rule 2")
 					}
 					if spends { // a renewal under the new limit
-						take(t, s, start+19*second, "a", is, algo.Request{Seq: 2, Want: 0, Held: 0})
+						lend(t, s, start+19*second, "a", is, algo.Request{Seq: 2, Want: 0, Held: 0})
 					}
 					end := start + 20*second
 					if a == algo.Token {
@@ -279,7 +279,7 @@ func TestManyEditsKeepTheRate(t *testing.T) {
 	for _, edits := range []int{0, 20_000} {
 		s := newTestSession(t, engine.Config{})
 		decide(t, s, start, "k", l, 100, algo.Options{})
-		a := take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 12, TTL: 2 * second})
+		a := lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 12, TTL: 2 * second})
 		require.Positive(t, a.Refill)
 		for range edits {
 			decide(t, s, start, "k", other, -1, algo.Options{})
@@ -297,20 +297,20 @@ func TestWhatCannotBeLeasedIsDecidedLikeACall(t *testing.T) {
 	for _, a := range []algo.Algorithm{algo.Leaky, algo.Log} {
 		s, l := newTestSession(t, engine.Config{}), perMinute(a, 3)
 		for i := range uint64(3) {
-			got := take(t, s, start, "a", l, algo.Request{Seq: i + 1, Want: 5, Need: 1})
+			got := lend(t, s, start, "a", l, algo.Request{Seq: i + 1, Want: 5, Need: 1})
 			require.True(t, got.OK)
 			require.EqualValues(t, []int64{1, 0, 0, 0}, []int64{got.Granted, got.TTL, got.Refill, got.Holders})
 		}
-		got := take(t, s, start, "a", l, algo.Request{Seq: 9, Want: 5, Need: 1})
+		got := lend(t, s, start, "a", l, algo.Request{Seq: 9, Want: 5, Need: 1})
 		require.False(t, got.OK)
 		require.Zero(t, got.Granted)
 	}
 	s, zero := newTestSession(t, engine.Config{}), perMinute(algo.Token, 0)
-	got := take(t, s, start, "a", zero, algo.Request{Seq: 1, Want: 5, Need: 1})
+	got := lend(t, s, start, "a", zero, algo.Request{Seq: 1, Want: 5, Need: 1})
 	require.False(t, got.OK)
 	require.Zero(t, got.TTL)
 	s.Use(3)
-	got = take(t, s, start, "a", perMinute(algo.Token, 100), algo.Request{Seq: 1, Want: 5, Need: 1})
+	got = lend(t, s, start, "a", perMinute(algo.Token, 100), algo.Request{Seq: 1, Want: 5, Need: 1})
 	require.True(t, got.OK)
 	require.Zero(t, got.TTL)
 	require.Zero(t, giveBack(t, s, start, "a", 2, 5))
@@ -318,13 +318,13 @@ func TestWhatCannotBeLeasedIsDecidedLikeACall(t *testing.T) {
 	require.EqualValues(t, 99, left(t, s, start, perMinute(algo.Token, 100)))
 	s.Use(0)
 	// A limit of 0 on a leased key.
-	take(t, s, start, "a", perMinute(algo.Token, 100), algo.Request{Seq: 1, Want: 5})
+	lend(t, s, start, "a", perMinute(algo.Token, 100), algo.Request{Seq: 1, Want: 5})
 	require.False(t, decide(t, s, start, "k", zero, 1, algo.Options{}).OK)
-	require.False(t, take(t, s, start, "b", zero, algo.Request{Seq: 1, Want: 5, Need: 1}).OK)
+	require.False(t, lend(t, s, start, "b", zero, algo.Request{Seq: 1, Want: 5, Need: 1}).OK)
 	require.EqualValues(t, 95, left(t, s, start, perMinute(algo.Token, 100)))
-	_, err := tryTake(s, start, "b", perMinute(algo.Fixed, 100), algo.Request{Seq: 1, Want: 5})
+	_, err := tryLend(s, start, "b", perMinute(algo.Fixed, 100), algo.Request{Seq: 1, Want: 5})
 	require.ErrorIs(t, err, engine.ErrWrongType)
-	_, err = tryTake(s, start, "b", algo.Limit{Limit: -1}, algo.Request{Seq: 1, Want: 5})
+	_, err = tryLend(s, start, "b", algo.Limit{Limit: -1}, algo.Request{Seq: 1, Want: 5})
 	require.Error(t, err)
 }
 
@@ -332,12 +332,12 @@ func TestWhatCannotBeLeasedIsDecidedLikeACall(t *testing.T) {
 func TestAKeyHasSoManyHolders(t *testing.T) {
 	s, l := newTestSession(t, engine.Config{}), perMinute(algo.Token, 1<<20)
 	for i := range algo.MaxBlocks {
-		a := take(t, s, start+int64(i), fmt.Sprint(i), l, algo.Request{Seq: 1, Want: 4, TTL: minute + int64(-i)*second/1024})
+		a := lend(t, s, start+int64(i), fmt.Sprint(i), l, algo.Request{Seq: 1, Want: 4, TTL: minute + int64(-i)*second/1024})
 		require.Positive(t, a.TTL, i)
 		require.EqualValues(t, i+1, a.Holders)
 	}
 	for i := range 3 * algo.MaxBlocks {
-		a := take(t, s, start+second, fmt.Sprint("more", i), l, algo.Request{Seq: 1, Want: 4, Need: 1, Held: int64(i % 3)})
+		a := lend(t, s, start+second, fmt.Sprint("more", i), l, algo.Request{Seq: 1, Want: 4, Need: 1, Held: int64(i % 3)})
 		require.True(t, a.OK)
 		require.EqualValues(t, []int64{1, 0, 0, algo.MaxBlocks}, []int64{a.Granted, a.TTL, a.Refill, a.Holders})
 	}
@@ -346,9 +346,9 @@ func TestAKeyHasSoManyHolders(t *testing.T) {
 	require.EqualValues(t, 4*algo.MaxBlocks+3*algo.MaxBlocks, units, "what they hold is out all the same")
 	require.Equal(t, algo.MaxBlocks, s.Engine().Stats().Blocks)
 	// A holder goes on, and one that ends makes room.
-	require.Positive(t, take(t, s, start+second, "9", l, algo.Request{Seq: 2, Want: 4, Held: 4}).TTL)
+	require.Positive(t, lend(t, s, start+second, "9", l, algo.Request{Seq: 2, Want: 4, Held: 4}).TTL)
 	giveBack(t, s, start+second, "9", 3, 4)
-	require.Positive(t, take(t, s, start+second, "more", l, algo.Request{Seq: 2, Want: 4}).TTL)
+	require.Positive(t, lend(t, s, start+second, "more", l, algo.Request{Seq: 2, Want: 4}).TTL)
 	units, holders = out(t, s, start+minute+second)
 	require.Zero(t, units)
 	require.Zero(t, holders)
@@ -360,7 +360,7 @@ func TestMergedBlocksGoBackInFull(t *testing.T) {
 	const n = 500
 	ttl := func(i int) int64 { return second + int64(i*7919%n)*second/20 }
 	for i := range n {
-		a := take(t, s, start, fmt.Sprint(i), l, algo.Request{Seq: 1, Want: int64(2 + i%7), TTL: ttl(i)})
+		a := lend(t, s, start, fmt.Sprint(i), l, algo.Request{Seq: 1, Want: int64(2 + i%7), TTL: ttl(i)})
 		require.Positive(t, a.TTL)
 	}
 	for i := range n {
@@ -374,7 +374,7 @@ func TestMergedBlocksGoBackInFull(t *testing.T) {
 
 func TestRenameAndCopyOfALeasedKey(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
 		decide(t, s, start, "k", l, 5, algo.Options{})
 		require.True(t, is(s.Copy(start, []byte("k"), []byte("copy"), 0, false)))
 		require.True(t, is(s.Copy(start, []byte("k"), []byte("copy"), 1, false)))
@@ -387,7 +387,7 @@ func TestRenameAndCopyOfALeasedKey(t *testing.T) {
 		require.EqualValues(t, 85, decide(t, s, start, "new", l, 0, algo.Options{}).Remaining)
 		require.Zero(t, giveBack(t, s, start, "a", 2, 10), "what was out is not of the new key")
 		// A key renamed to the name of a leased one.
-		take(t, s, start, "a", l, algo.Request{Seq: 3, Want: 10})
+		lend(t, s, start, "a", l, algo.Request{Seq: 3, Want: 10})
 		require.True(t, is(s.Rename(start, []byte("new"), []byte("k"), 0, true)))
 		require.EqualValues(t, 85, left(t, s, start, l))
 		require.Zero(t, giveBack(t, s, start, "a", 4, 10))
@@ -397,7 +397,7 @@ func TestRenameAndCopyOfALeasedKey(t *testing.T) {
 // A chain over leased keys, under other limits than those that they were leased under.
 func TestChainsOverLeasedKeys(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
 		smaller, other := l, perMinute(algo.Sliding, 50)
 		smaller.Limit = 50
 		chain := func(n int64) algo.Decision {
@@ -420,7 +420,7 @@ func TestChainsOverLeasedKeys(t *testing.T) {
 // A chain that cannot intern the limit of a leased key charges nothing.
 func TestAChainWithoutRoomForLimitsChargesNothing(t *testing.T) {
 	s, l := newTestSession(t, engine.Config{}), perMinute(algo.Token, 100)
-	take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 20})
+	lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 20})
 	edited := perMinute(algo.Token, 90)
 	_, err := s.Decide(start, []byte("other"), edited, 1, nil)
 	require.NoError(t, err)
@@ -431,14 +431,14 @@ func TestAChainWithoutRoomForLimitsChargesNothing(t *testing.T) {
 	require.ErrorIs(t, err, engine.ErrTooManyLimits)
 	_, err = s.Decide(start, []byte("k"), edited, 1, nil)
 	require.ErrorIs(t, err, engine.ErrTooManyLimits)
-	_, err = tryTake(s, start, "b", edited, algo.Request{Seq: 1, Want: 5})
+	_, err = tryLend(s, start, "b", edited, algo.Request{Seq: 1, Want: 5})
 	require.ErrorIs(t, err, engine.ErrTooManyLimits)
 	require.Equal(t, before, s.Engine().States(start))
 }
 
 func TestStepsOverLeasedKeys(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
 		edited := l
 		edited.Limit = 80
 		before := s.Engine().States(start)
@@ -465,13 +465,13 @@ func TestStepsOverLeasedKeys(t *testing.T) {
 
 		// A slow script works on copies.
 		require.True(t, is(s.Delete(start, []byte("k"))))
-		take(t, s, start, "a", l, algo.Request{Seq: 3, Want: 10})
+		lend(t, s, start, "a", l, algo.Request{Seq: 3, Want: 10})
 		for _, late := range []bool{false, true} {
 			c := s.Engine().NewScratch()
 			require.NoError(t, c.Bring(s, start, []byte("k")))
 			work(c.Session())
 			if late {
-				take(t, s, start, "b", edited, algo.Request{Seq: 1, Want: 0, Need: 1})
+				lend(t, s, start, "b", edited, algo.Request{Seq: 1, Want: 0, Need: 1})
 			}
 			require.Equal(t, !late, is(c.Commit(s, start, nil)))
 			c.Reset()
@@ -498,7 +498,7 @@ func TestLeasesAtTheBounds(t *testing.T) {
 				for _, ttl := range []int64{algo.MinLease, algo.MaxLease} {
 					for _, id := range []string{"a", "b", "c"} {
 						now := start + int64(seq)*second
-						got, err := tryTake(s, now, id, l, algo.Request{Seq: uint64(2*seq) + uint64(ttl/algo.MaxLease) + 1, Want: n, Held: n, Need: n / 2, TTL: ttl})
+						got, err := tryLend(s, now, id, l, algo.Request{Seq: uint64(2*seq) + uint64(ttl/algo.MaxLease) + 1, Want: n, Held: n, Need: n / 2, TTL: ttl})
 						if err != nil {
 							continue // an invalid limit, or a count that overflows
 						}
@@ -526,7 +526,7 @@ func TestALeaseWithoutRoomChargesNothing(t *testing.T) {
 	twin := newTestSession(t, engine.Config{Shards: 1})
 	for _, s := range []*engine.Session{full, twin} {
 		decide(t, s, start, "k", l, 100, algo.Options{})
-		require.EqualValues(t, 20, take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 20, TTL: 2 * second}).Refill)
+		require.EqualValues(t, 20, lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 20, TTL: 2 * second}).Refill)
 	}
 	// All room for records as large as the next block's is taken.
 	id := string(bytes.Repeat([]byte("b"), engine.MaxLeaseID))
@@ -540,7 +540,7 @@ func TestALeaseWithoutRoomChargesNothing(t *testing.T) {
 	now := start + 3*second
 	require.EqualValues(t, 10, left(t, twin, now, l))
 	before := full.Engine().States(now)
-	_, err := tryTake(full, now, id, l, algo.Request{Seq: 1, Want: 5, TTL: 2 * second})
+	_, err := tryLend(full, now, id, l, algo.Request{Seq: 1, Want: 5, TTL: 2 * second})
 	require.ErrorIs(t, err, engine.ErrFull)
 	require.Equal(t, before, full.Engine().States(now))
 	require.EqualValues(t, 10, left(t, full, now, l))
@@ -549,14 +549,14 @@ func TestALeaseWithoutRoomChargesNothing(t *testing.T) {
 // Keys with live blocks are evicted like exhausted limits.
 func TestLeasesAreUnderPressure(t *testing.T) {
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
-		take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 2})
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 2})
 		require.EqualValues(t, math.MaxUint32, pressureOf(t, s, start, "k"))
 		giveBack(t, s, start, "a", 2, 1)
 		require.InDelta(t, 0.01, float64(pressureOf(t, s, start, "k"))/math.MaxUint32, 1e-9)
 	})
 	// A flood evicts records of all kinds.
 	s, l := newTestSession(t, engine.Config{Shards: 2, MaxBytes: 1 << 20, Evict: true}), perMinute(algo.Token, 100)
-	take(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+	lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10})
 	for i := range 20_000 {
 		decide(t, s, start, fmt.Sprint("flood", i), l, 1, algo.Options{})
 	}
@@ -574,7 +574,7 @@ func TestLeasesAreUnderPressure(t *testing.T) {
 func TestRecordsOfLeasesAreNoKeys(t *testing.T) {
 	s, l := newTestSession(t, engine.Config{}), perMinute(algo.Token, 100)
 	for _, id := range []string{"a", "b"} {
-		take(t, s, start, id, l, algo.Request{Seq: 1, Want: 5})
+		lend(t, s, start, id, l, algo.Request{Seq: 1, Want: 5})
 	}
 	require.Equal(t, 1, s.Engine().DatabaseLen(0))
 	require.Equal(t, 1, s.Engine().DatabaseStats(start)[0].Keys)
@@ -620,15 +620,15 @@ func TestLeasesReplicate(t *testing.T) {
 		leader, follower, restored := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8}), newNode(t, engine.Config{Shards: 2})
 		l := perMinute(a, 100)
 		leader.r.Lead(start)
-		take(t, leader.s, start, "a", l, algo.Request{Seq: 1, Want: 10})
-		take(t, leader.s, start, "b", l, algo.Request{Seq: 1, Want: 5, Need: 1})
+		lend(t, leader.s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+		lend(t, leader.s, start, "b", l, algo.Request{Seq: 1, Want: 5, Need: 1})
 		require.NoError(t, follower.r.Apply(leader.cut(), start))
 		require.True(t, leader.l.Commit())
 		require.Equal(t, leader.e.Digest(start), follower.e.Digest(start))
 		committed := leader.table(start)
 
-		take(t, leader.s, start, "a", l, algo.Request{Seq: 2, Want: 20, Held: 3})
-		take(t, leader.s, start, "c", l, algo.Request{Seq: 1, Want: 2})
+		lend(t, leader.s, start, "a", l, algo.Request{Seq: 2, Want: 20, Held: 3})
+		lend(t, leader.s, start, "c", l, algo.Request{Seq: 1, Want: 2})
 		giveBack(t, leader.s, start, "b", 2, 5)
 		leader.cut()
 		decide(t, leader.s, start, "k", l, 9, algo.Options{})
@@ -644,10 +644,10 @@ func TestLeasesReplicate(t *testing.T) {
 			require.EqualValues(t, 84, left(t, n.s, start, l))
 			units, holders := out(t, n.s, start)
 			require.EqualValues(t, []int64{15, 2}, []int64{units, holders})
-			_, err := tryTake(n.s, start, "a", l, algo.Request{Seq: 1, Want: 10})
+			_, err := tryLend(n.s, start, "a", l, algo.Request{Seq: 1, Want: 10})
 			require.ErrorIs(t, err, engine.ErrLeaseSeq)
 			// The holder of a lost grant says what it has left of the committed one.
-			got := take(t, n.s, start, "a", l, algo.Request{Seq: 3, Want: 10, Held: 4})
+			got := lend(t, n.s, start, "a", l, algo.Request{Seq: 3, Want: 10, Held: 4})
 			require.EqualValues(t, 6, got.Granted)
 			require.EqualValues(t, 84, left(t, n.s, start, l)+6)
 			require.EqualValues(t, 5, giveBack(t, n.s, start, "b", 3, 5))
@@ -658,10 +658,48 @@ func TestLeasesReplicate(t *testing.T) {
 // Sealed tables give no leases.
 func TestASealedTableGivesNoLeases(t *testing.T) {
 	n := newNode(t, engine.Config{})
-	_, err := tryTake(n.s, start, "a", perMinute(algo.Token, 100), algo.Request{Seq: 1, Want: 5})
+	_, err := tryLend(n.s, start, "a", perMinute(algo.Token, 100), algo.Request{Seq: 1, Want: 5})
 	require.ErrorIs(t, err, engine.ErrSealed)
 	_, err = n.s.Leases().Return(start, []byte("k"), []byte("a"), 1, 0)
 	require.ErrorIs(t, err, engine.ErrSealed)
 	_, err = n.s.Leases().Reset(start, []byte("k"))
 	require.ErrorIs(t, err, engine.ErrSealed)
+}
+
+// At its deadline a block has ended. It takes nothing from what is out of others.
+func TestABlockEndsAtItsDeadline(t *testing.T) {
+	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 10, TTL: 6 * second})
+		b := lend(t, s, start, "b", l, algo.Request{Seq: 1, Want: 5, TTL: 20 * second}).Granted
+		require.Positive(t, b)
+		at := start + 6*second
+		units, holders := out(t, s, at)
+		require.EqualValues(t, []int64{b, 1}, []int64{units, holders})
+		require.Zero(t, giveBack(t, s, at, "a", 2, 10))
+		lend(t, s, at, "a", l, algo.Request{Seq: 3, Want: 0, Held: 10})
+		units, holders = out(t, s, at)
+		require.EqualValues(t, []int64{b + 10, 2}, []int64{units, holders})
+	})
+}
+
+// A key that a chain's other records have evicted is charged like one that is missing.
+func TestAChainThatEvictsALeasedKey(t *testing.T) {
+	l := perMinute(algo.Fixed, 1000)
+	for n := range 300 {
+		s := newTestSession(t, engine.Config{Shards: 1, MaxBytes: 128 << 10, Evict: true})
+		for i := range 600 + 5*n {
+			decide(t, s, start, fmt.Sprint("old", i), l, 1000, algo.Options{})
+		}
+		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 2})
+		segs := make([]engine.Segment, engine.MaxSegments)
+		for i := range segs {
+			segs[i] = engine.Segment{Key: fmt.Appendf(nil, "chain%d", i), Limit: l, Cost: 1}
+		}
+		segs[len(segs)-1].Key = []byte("k")
+		d := make([]algo.Decision, len(segs))
+		_, err := s.DecideAll(start, segs, &algo.Options{}, d)
+		require.NoError(t, err)
+		require.True(t, d[len(d)-1].OK)
+		s.Close()
+	}
 }

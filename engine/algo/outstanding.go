@@ -110,8 +110,7 @@ func (o *Outstanding) Reserved(now int64) (inflow uint64) {
 func (o *Outstanding) inflow(since, now int64) (sum Span) {
 	for _, d := range o.due {
 		if dt := min(now, d.At) - since; dt > 0 && d.Inflow > 0 {
-			hi, lo := bits.Mul64(d.Inflow, uint64(dt))
-			sum = shorter(sum.add(Span{hi<<32 | lo>>32, uint32(lo)}), endless)
+			sum = shorter(sum.add(flowed(d.Inflow, dt)), endless)
 		}
 	}
 	return sum
@@ -234,21 +233,29 @@ func (o *Outstanding) Store(r *Rule, st State, record []byte, now int64) (deadli
 // if nothing else is charged.
 func (o *Outstanding) Ends(r *Rule, now int64) (at int64) {
 	at = now
-	for _, d := range o.due {
+	var units, next int64
+	var rate uint64
+	var inflow Span // of the entries after i, from the end of i on
+	for i := len(o.due) - 1; i >= 0 && o.due[i].At > now; i-- {
+		d := &o.due[i]
 		at = max(at, d.At)
-	}
-	if r.Decides != Token {
-		return at
-	}
-	units, _ := o.Sum(now)
-	for _, d := range o.due {
-		if d.At > now {
-			left := filled(r, units).add(o.inflow(d.At, maxInstant))
-			at = max(at, shorter(left, Span{NS: uint64(latestInstant - d.At)}).after(d.At).TAT+1)
-			units -= d.Units
+		if r.Decides != Token {
+			break
 		}
+		if rate > 0 {
+			inflow = shorter(inflow.add(flowed(rate, next-d.At)), endless)
+		}
+		units, rate, next = units+d.Units, rate+d.Inflow, d.At
+		left := shorter(filled(r, units).add(inflow), Span{NS: uint64(latestInstant - d.At)})
+		at = max(at, left.after(d.At).TAT+1)
 	}
 	return at
+}
+
+// flowed returns what a part of the rate, in 2^-32, adds to a bucket's use within dt ns.
+func flowed(rate uint64, dt int64) Span {
+	hi, lo := bits.Mul64(rate, uint64(dt))
+	return Span{hi<<32 | lo>>32, uint32(lo)}
 }
 
 // Forget drops what has ended by now. The state must be written at now, too.
