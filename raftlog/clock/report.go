@@ -33,8 +33,8 @@ func (r Report) Later(d int64) Report {
 // Resume finds the cluster clock from the reports of the voters that answered. last is
 // the clock of the last entry in the log.
 //
-//   - If voters have kept the clock, the reports of voters that have
-//     heard the latest leader count. Each report is a lower bound, so the latest time of them counts.
+//   - If voters have kept the clock, the reports of voters that have heard the latest
+//     leader count. Each report is a lower bound, so the latest of their times counts.
 //   - Otherwise all voters that answered have booted since. For one voter alone, an hour
 //     without power looks like a wall clock that was corrected by an hour. So a majority of
 //     all voters must agree, within Agreement: in the offset that they saved, and in the
