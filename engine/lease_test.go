@@ -686,9 +686,9 @@ func TestABlockEndsAtItsDeadline(t *testing.T) {
 func TestAChainThatEvictsALeasedKey(t *testing.T) {
 	l := perMinute(algo.Fixed, 1000)
 	long := algo.Limit{Algorithm: algo.Fixed, Limit: 1000, Period: 60 * minute}
-	for n := range 40 {
+	for n := range 60 {
 		s := newTestSession(t, engine.Config{Shards: 1, MaxBytes: 128 << 10, Evict: true})
-		for i := range 600 + 30*n {
+		for i := range 1000 + 100*n {
 			decide(t, s, start, fmt.Sprint("old", i), long, 1000, algo.Options{})
 		}
 		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 2})
