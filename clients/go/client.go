@@ -1,0 +1,272 @@
+package headgate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"hash/maphash"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Doer sends one command to the server and returns its reply. It must be safe for
+// concurrent use. Arguments are strings and int64s. A reply is an int64, or a []any, a
+// map[string]any or a map[any]any of replies; an error of the server is an error.
+//
+// Do should not send a command again by itself: the server may have charged it.
+type Doer interface {
+	Do(ctx context.Context, args ...any) (any, error)
+}
+
+// DoerFunc is a function as a Doer.
+type DoerFunc func(ctx context.Context, args ...any) (any, error)
+
+// Do calls f.
+func (f DoerFunc) Do(ctx context.Context, args ...any) (any, error) { return f(ctx, args...) }
+
+// Options are the settings of a Client. The zero value has the defaults.
+type Options struct {
+	// LeaseTTL is for how long the client takes units: 100 ms to 60 s, 2 s by default. A
+	// process that is killed loses them for that long.
+	LeaseTTL time.Duration
+	// LeaseRate is how many calls a second a key needs before the client leases it: 20 by
+	// default.
+	LeaseRate float64
+	// MaxLeases bounds the keys that are leased at one time: 10,000 by default. With less
+	// than 0 the server is asked for each call.
+	MaxLeases int
+	// Timeout bounds one request for a lease: 500 ms by default. Plain calls end with the
+	// context of their caller.
+	Timeout time.Duration
+}
+
+// Errors of a Client. Those of the Doer are returned as they are.
+var (
+	// ErrClosed is returned after Close.
+	ErrClosed = errors.New("headgate: the client is closed")
+	// ErrTimeout is returned if a request for a lease had no reply within Options.Timeout.
+	// The server may have charged the call.
+	ErrTimeout = errors.New("headgate: the server did not answer in time")
+)
+
+const (
+	defaultTTL     = 2 * time.Second
+	defaultRate    = 20
+	defaultLeases  = 10_000
+	defaultTimeout = 500 * time.Millisecond
+
+	shards = 128
+	// watched is how many keys are measured for each that may be leased.
+	watched = 4
+	// leastWatched is how many keys of a shard are measured at least.
+	leastWatched = 16
+	// returning bounds the blocks that are given back at one time.
+	returning = 32
+)
+
+// Client asks a Headgate server, or decides from units that it holds. It is safe for
+// concurrent use. One process needs one Client.
+type Client struct {
+	do      Doer
+	options Options
+	began   time.Time
+	seed    maphash.Seed
+	shards  [shards]shard
+	leases  atomic.Int64 // keys that are leased
+	sent    atomic.Int64 // commands
+
+	returns chan struct{} // one place for each RL.RETURN under way
+	closing chan struct{}
+	closed  atomic.Bool
+	under   sync.WaitGroup // what is under way
+}
+
+// shard is a part of the keys.
+type shard struct {
+	mu      sync.Mutex
+	entries map[string]*entry
+	leased  list
+	others  list
+	local   int64 // calls that were admitted here
+	denied  int64 // and denied
+	_       [64]byte
+}
+
+// Stats are counts since New.
+type Stats struct {
+	Sent   int64 // commands that went to the server
+	Local  int64 // calls that were admitted from a lease
+	Denied int64 // calls that were denied without asking
+	Leases int64 // keys that are leased now
+}
+
+// New returns a client that sends its commands by d. Close it, so that what it holds goes
+// back to the limits at once. New panics if the options are out of bounds.
+func New(d Doer, o Options) *Client {
+	if o.LeaseTTL == 0 {
+		o.LeaseTTL = defaultTTL
+	}
+	if o.LeaseTTL < 100*time.Millisecond || o.LeaseTTL > time.Minute {
+		panic(fmt.Sprintf("headgate: LeaseTTL is %v, it must be 100ms to 60s", o.LeaseTTL))
+	}
+	if o.LeaseRate <= 0 {
+		o.LeaseRate = defaultRate
+	}
+	if o.MaxLeases == 0 {
+		o.MaxLeases = defaultLeases
+	}
+	if o.Timeout <= 0 {
+		o.Timeout = defaultTimeout
+	}
+	c := &Client{
+		do: d, options: o, began: time.Now(), seed: maphash.MakeSeed(),
+		returns: make(chan struct{}, returning), closing: make(chan struct{}),
+	}
+	for i := range c.shards {
+		c.shards[i].entries = make(map[string]*entry)
+	}
+	if o.MaxLeases > 0 {
+		c.under.Go(c.sweep)
+	}
+	return c
+}
+
+func (c *Client) now() instant { return time.Since(c.began) }
+
+func (c *Client) shard(key string) *shard {
+	return &c.shards[maphash.String(c.seed, key)%shards]
+}
+
+// Stats returns what the client has done.
+func (c *Client) Stats() Stats {
+	st := Stats{Sent: c.sent.Load(), Leases: c.leases.Load()}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		st.Local, st.Denied = st.Local+s.local, st.Denied+s.denied
+		s.mu.Unlock()
+	}
+	return st
+}
+
+// Allow asks for cost units of a key's limit. It decides without the server if it holds
+// enough units, or if a denial is remembered. A cost of 0 looks and takes nothing, and a
+// cost below 0 is a refund; both ask the server.
+//
+// Errors: ErrClosed, ErrTimeout, that of ctx, and those of the Doer. After an error the
+// call may have been charged.
+func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
+	if c.options.MaxLeases < 0 || cost < 1 {
+		return c.plain(ctx, key, limit, cost)
+	}
+	now := c.now()
+	s := c.shard(key)
+	s.mu.Lock()
+	e := c.entry(s, key, limit, now)
+	e.demand.ask(cost, now)
+	if d, ok := e.locally(cost, now); ok {
+		s.count(&d)
+		if e.pending == nil && e.id != "" && now >= e.askAlone && e.block.low(now) {
+			c.ask(s, e, now)
+		}
+		s.mu.Unlock()
+		return d, nil
+	}
+	if !c.lease(s, e, now) {
+		s.mu.Unlock()
+		return c.alone(ctx, key, limit, cost)
+	}
+	w := &waiter{cost: cost, done: make(chan outcome, 1)}
+	e.waiting = append(e.waiting, w)
+	if e.pending == nil {
+		c.ask(s, e, now)
+	}
+	s.mu.Unlock()
+	select {
+	case o := <-w.done:
+		if o.alone {
+			return c.alone(ctx, key, limit, cost)
+		}
+		return o.Decision, o.err
+	case <-ctx.Done():
+		s.mu.Lock()
+		w.gone = true
+		s.mu.Unlock()
+		return Decision{}, ctx.Err()
+	}
+}
+
+// count counts a call that was decided here.
+func (s *shard) count(d *Decision) {
+	if d.Allowed {
+		s.local++
+	} else {
+		s.denied++
+	}
+}
+
+// alone is plain, and remembers a denial.
+func (c *Client) alone(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
+	d, err := c.plain(ctx, key, limit, cost)
+	if err == nil && !d.Allowed {
+		now := c.now()
+		s := c.shard(key)
+		s.mu.Lock()
+		if e := s.entries[key]; e != nil && e.limit == limit {
+			e.deny(d, cost, now)
+		}
+		s.mu.Unlock()
+	}
+	return d, err
+}
+
+// plain asks the server by RL.LIMIT.
+func (c *Client) plain(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
+	args := limit.options(limit.arguments([]any{"RL.LIMIT", key}))
+	if cost != 1 {
+		args = append(args, "COST", cost)
+	}
+	reply, err := c.send(ctx, args)
+	if err != nil {
+		return Decision{}, err
+	}
+	return decisionOf(reply)
+}
+
+func (c *Client) send(ctx context.Context, args []any) (any, error) {
+	if c.closed.Load() {
+		return nil, ErrClosed
+	}
+	c.sent.Add(1)
+	return c.do.Do(ctx, args...)
+}
+
+// entry returns what is known of a key, as of the one that was used last. Keys without a
+// lease are bounded by MaxLeases too; the least recently used is forgotten.
+func (c *Client) entry(s *shard, key string, limit Limit, now instant) *entry {
+	e := s.entries[key]
+	if e != nil && e.limit != limit {
+		c.retire(s, e, now)
+		e = nil
+	}
+	if e == nil {
+		if s.others.len >= watched*c.options.MaxLeases/shards+leastWatched {
+			c.retire(s, s.others.last(), now)
+		}
+		e = &entry{key: key, limit: limit, demand: demand{began: now}}
+		s.entries[key] = e
+		s.others.push(e)
+	}
+	e.used = now
+	s.list(e).touch(e)
+	return e
+}
+
+// list returns the list that an entry of s is in.
+func (s *shard) list(e *entry) *list {
+	if e.id != "" {
+		return &s.leased
+	}
+	return &s.others
+}
