@@ -254,12 +254,12 @@ func (c *Client) entry(s *shard, key string, limit Limit, now instant) *entry {
 		if s.others.len >= watched*c.options.MaxLeases/shards+leastWatched {
 			c.retire(s, s.others.last(), now)
 		}
-		e = &entry{key: key, limit: limit, demand: demand{began: now}}
+		e = &entry{key: key, limit: limit, demand: demand{began: now}, moved: now}
 		s.entries[key] = e
 		s.others.push(e)
 	}
 	e.used = now
-	s.list(e).touch(e)
+	s.list(e).touch(e, now)
 	return e
 }
 

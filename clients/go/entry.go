@@ -12,11 +12,10 @@ const memory = time.Second
 
 // entry is what the client knows of a key. Its shard's mutex guards it.
 type entry struct {
-	key        string
-	limit      Limit
-	prev, next *entry // in a list of the shard
-	used       instant
-	demand     demand
+	key    string
+	limit  Limit
+	used   instant
+	demand demand
 
 	// id names the block at the server: it is empty while the key is not leased.
 	id      string
@@ -35,6 +34,9 @@ type entry struct {
 	capacity int64   // as the server said
 	resetAt  instant // when the limit is full
 	askAlone instant // no lease before then
+
+	prev, next *entry // in a list of the shard
+	moved      instant
 }
 
 // request is an RL.LEASE without a reply.
@@ -174,7 +176,7 @@ func (d *demand) rates(now instant) (calls, units float64) {
 
 // hot reports whether a key without a lease is asked for at least so many times a second.
 func (d *demand) hot(least float64) bool {
-	return d.calls >= least*span.Seconds() || d.callRate >= least
+	return d.calls > least*span.Seconds() || d.callRate >= least
 }
 
 // want returns how many units the process would use within ttl.
@@ -204,9 +206,13 @@ func (l *list) remove(e *entry) {
 	l.len--
 }
 
-// touch makes an entry the first one.
-func (l *list) touch(e *entry) {
-	if l.root.next != e {
+// lazy is how long an entry that is used stays in its place: to move one touches four.
+const lazy = 50 * time.Millisecond
+
+// touch makes an entry the first one, to within lazy.
+func (l *list) touch(e *entry, now instant) {
+	if now-e.moved >= lazy {
+		e.moved = now
 		l.remove(e)
 		l.push(e)
 	}

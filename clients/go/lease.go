@@ -270,19 +270,20 @@ func (c *Client) tend(s *shard) {
 	}
 }
 
-// look renews a block when three fifths of its time are over, or gives it back.
+// look renews a block when three fifths of its time are over. If it is hardly used any
+// more, it gives the block back shortly before its deadline.
 func (c *Client) look(s *shard, e *entry, now instant) {
-	if lasts := e.block.deadline - e.sent; now < e.sent+lasts*3/5 {
-		return
-	}
+	lasts := e.block.deadline - e.sent
 	calls, _ := e.demand.rates(now)
-	if e.used > e.sent && calls >= c.options.LeaseRate/2 {
+	switch {
+	case now < e.sent+lasts*3/5:
+	case e.used > e.sent && calls >= c.options.LeaseRate/2:
 		if now >= e.askAlone {
 			c.ask(s, e, now)
 		}
-		return
+	case now >= e.sent+lasts*4/5:
+		c.unlease(s, e, now)
 	}
-	c.unlease(s, e, now)
 }
 
 // Close gives all blocks back, and waits until the server has answered or ctx ends. Calls

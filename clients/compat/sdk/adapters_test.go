@@ -1,0 +1,131 @@
+package sdk_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+	"github.com/redis/rueidis"
+	"github.com/stretchr/testify/require"
+
+	headgate "github.com/headgate-io/headgate/clients/go"
+	"github.com/headgate-io/headgate/internal/hgtest"
+)
+
+// goRedis is a go-redis client as a headgate.Doer. It must be one that sends nothing a
+// second time.
+func goRedis(c redis.UniversalClient) headgate.Doer {
+	return headgate.DoerFunc(func(ctx context.Context, args ...any) (any, error) {
+		return c.Do(ctx, args...).Result()
+	})
+}
+
+func newGoRedis(addr, password string, tls *tls.Config, protocol int) *redis.Client {
+	return redis.NewClient(&redis.Options{
+		Addr: addr, Password: password, TLSConfig: tls, Protocol: protocol, MaxRetries: -1, ContextTimeoutEnabled: true,
+	})
+}
+
+// rueidisDoer is a rueidis client as a headgate.Doer.
+func rueidisDoer(c rueidis.Client) headgate.Doer {
+	return headgate.DoerFunc(func(ctx context.Context, args ...any) (any, error) {
+		words := make([]string, len(args))
+		for i, a := range args {
+			switch a := a.(type) {
+			case string:
+				words[i] = a
+			case int64:
+				words[i] = strconv.FormatInt(a, 10)
+			default:
+				return nil, fmt.Errorf("argument %d is a %T", i, a)
+			}
+		}
+		return c.Do(ctx, c.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()).ToAny()
+	})
+}
+
+// TestAdapters leases a key by each library, protocol and kind of server.
+func TestAdapters(t *testing.T) {
+	tlsConfig := func() *tls.Config { return &tls.Config{RootCAs: servers.Cert.Pool} }
+	for server, at := range map[string]struct {
+		addr, password string
+		tls            *tls.Config
+	}{
+		"plain": {addr: servers.Plain.Addr},
+		"auth":  {addr: servers.Auth.Addr, password: hgtest.Password},
+		"tls":   {addr: servers.TLS.Addr, tls: tlsConfig()},
+	} {
+		for _, protocol := range []int{2, 3} {
+			t.Run(fmt.Sprintf("go-redis/%s/RESP%d", server, protocol), func(t *testing.T) {
+				c := newGoRedis(at.addr, at.password, at.tls, protocol)
+				defer func() { _ = c.Close() }()
+				contract(t, goRedis(c))
+			})
+			t.Run(fmt.Sprintf("rueidis/%s/RESP%d", server, protocol), func(t *testing.T) {
+				c, err := rueidis.NewClient(rueidis.ClientOption{
+					InitAddress: []string{at.addr}, Password: at.password, TLSConfig: at.tls, AlwaysRESP2: protocol == 2,
+					DisableCache: true, DisableRetry: true, ForceSingleClient: true,
+				})
+				require.NoError(t, err)
+				defer c.Close()
+				contract(t, rueidisDoer(c))
+			})
+		}
+	}
+}
+
+// contract is what every Doer must get.
+func contract(t *testing.T, d headgate.Doer) {
+	ctx := context.Background()
+	c := headgate.New(d, headgate.Options{})
+	key := newKey()
+	limit := headgate.Limit{Units: 1000, Period: time.Hour, Burst: 1000}
+	for i := range int64(1000) {
+		dec, err := c.Allow(ctx, key, limit, 1)
+		require.NoError(t, err)
+		require.True(t, dec.Allowed, "call %d: %+v", i, dec)
+		require.Equal(t, int64(1000), dec.Limit)
+	}
+	dec, err := c.Allow(ctx, key, limit, 1)
+	require.NoError(t, err)
+	require.False(t, dec.Allowed, "%+v", dec)
+	require.Positive(t, dec.RetryAfter)
+	dec, err = c.Allow(ctx, key, limit, 1)
+	require.NoError(t, err)
+	require.Equal(t, headgate.Denied, dec.Source)
+	require.Less(t, c.Stats().Sent, int64(60), "commands for 1002 calls")
+
+	// All, of a leased key and another one.
+	key, other := newKey(), newKey()
+	for range 20 {
+		_, err = c.Allow(ctx, key, limit, 1)
+		require.NoError(t, err)
+	}
+	three := headgate.Limit{Units: 3, Period: time.Hour, Algorithm: headgate.Sliding}
+	for i := range 4 {
+		dec, err = c.All(ctx, []headgate.KeyLimit{{Key: key, Limit: limit, Cost: 1}, {Key: other, Limit: three, Cost: 1}})
+		require.NoError(t, err)
+		require.Equal(t, i < 3, dec.Allowed, "%+v", dec)
+	}
+	require.NoError(t, c.Close(ctx))
+	// All is back, but for what was spent.
+	reply, err := d.Do(ctx, "RL.LIMIT", key, int64(1000), "1h", "BURST", int64(1000), "PEEK")
+	require.NoError(t, err)
+	require.Equal(t, int64(1000-20-3), remaining(reply))
+}
+
+func remaining(reply any) int64 {
+	switch r := reply.(type) {
+	case []any:
+		return r[2].(int64)
+	case map[string]any:
+		return r["remaining"].(int64)
+	case map[any]any:
+		return r["remaining"].(int64)
+	}
+	return -1
+}
