@@ -20,6 +20,9 @@ FIRST    := ./server ./cmd/headgate ./engine ./raftlog ./faults
 GOTEST   := bin/gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-max-failures=3 \
 	--rerun-fails-run-root-test --rerun-fails-abort-on-data-race
 TESTARGS := -p 3 -vet=off # lint vets
+# The modules beside the main one: what applications import, and its tests with other
+# people's libraries.
+MODULES  := clients/go clients/compat/sdk
 
 # Programs of others that are for our sources, pinned in a module of their own.
 TOOLS    := bin/gotestsum bin/staticcheck bin/vale
@@ -46,6 +49,7 @@ quick: ## build, vet, tests that start no process, the race detector on a few pa
 
 vet:
 	$(GO) vet ./...
+	for m in $(MODULES); do (cd $$m && $(GO) vet ./...) || exit; done
 
 brief: # short forms of those that start no process
 	$(GO) test -short -vet=off -p 3 ./raftlog ./engine $$(scripts/quiet.sh)
@@ -66,9 +70,11 @@ deps: # the programs that tests start
 
 unit: server bin/gotestsum ## unit and black-box tests (5 min)
 	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
+	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS)) || exit; done
 
 race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (7 min)
 	$(GOTEST) --packages "$(FIRST) $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
+	cd clients/go && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS) -race -short
 
 # The program that tests start, built once for all of them. Not for mutate, which
 # builds its own ones.

@@ -476,6 +476,7 @@ func (l *Leases) Return(now int64, key, id []byte, seq uint64, held int64) (unit
 		}
 		units = back
 		l.s.e.leased.returned.Add(uint64(back + block.Undue(now)))
+		l.s.e.demand.Gone(l.s.e.table.Index(p.hash), p.hash, b.hash)
 		return nil
 	})
 	return units, err

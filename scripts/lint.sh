@@ -11,6 +11,9 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./...
 bin/staticcheck ./...
+for module in clients/go clients/compat/sdk; do
+	(cd $module && go vet ./... && "$OLDPWD/bin/staticcheck" ./...)
+done
 # Every program comment but those of the harness, and every document.
 git ls-files '*.go' | grep -vE '^(bench|clients|examples|faults)/' |
 	xargs bin/vale --config docs/style/vale.ini --output line *.md docs/*.md $(git ls-files '*DESIGN.md')

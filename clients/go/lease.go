@@ -144,11 +144,10 @@ func (c *Client) answer(s *shard, e *entry, r *request, g grant, err error) {
 	case g.ttl == 0:
 		e.resetAt, e.capacity = now+g.ResetAfter, g.Limit
 		c.serve(e, r, &g, now)
-		// What is held goes back: the server gives no lease now.
+		// What is held goes back: the server gives no lease now. The id stays, so that the
+		// server counts one holder.
 		e.askAlone = now + c.options.LeaseTTL/8
-		if !e.retired {
-			c.unlease(s, e, now)
-		}
+		c.giveBack(e, now)
 	default:
 		e.resetAt, e.capacity = now+g.ResetAfter, g.Limit
 		e.block.grant(&g, r.sent, now, r.need, r.want-r.held)
@@ -278,7 +277,7 @@ func (c *Client) look(s *shard, e *entry, now instant) {
 	switch {
 	case now < e.sent+lasts*3/5:
 	case e.used > e.sent && calls >= c.options.LeaseRate/2:
-		if now >= e.askAlone {
+		if lasts > 0 && now >= e.askAlone {
 			c.ask(s, e, now)
 		}
 	case now >= e.sent+lasts*4/5:

@@ -88,7 +88,7 @@ func (t *Table) Share(shard int, hash, id uint64, wanted, rate float64, until, n
 		return algo.Fair{Rate: math.MaxUint32, Out: math.MaxUint32, Contended: wanted > rate}
 	}
 	t.note(shard, d, want{id, wanted, until}, now)
-	d.divide(rate, now)
+	t.divide(d, rate, now)
 	fair := min(wanted, d.fair)
 	return algo.Fair{Rate: part(fair, rate), Out: part(fair, max(d.sum, fair)), Contended: wanted > d.fair}
 }
@@ -134,26 +134,46 @@ func (t *Table) note(shard int, d *demand, w want, now int64) {
 			return
 		}
 	}
-	kept := d.wants[:0]
-	for _, other := range d.wants {
-		if other.until > now {
-			kept = append(kept, other)
-		}
-	}
-	t.wants.Add(int64(len(kept) - len(d.wants)))
-	d.wants = kept
+	t.forget(d, now)
 	if len(d.wants) < maxHolders && t.room(shard, d) {
 		d.wants = append(d.wants, w)
 		t.wants.Add(1)
 	}
 }
 
+// forget drops what nobody wants any more.
+func (t *Table) forget(d *demand, now int64) {
+	kept := d.wants[:0]
+	for _, w := range d.wants {
+		if w.until > now {
+			kept = append(kept, w)
+		}
+	}
+	t.wants.Add(int64(len(kept) - len(d.wants)))
+	d.wants = kept
+}
+
+// Gone forgets a holder that wants nothing any more.
+func (t *Table) Gone(shard int, hash, id uint64) {
+	d := t.shards[shard][hash]
+	if d == nil {
+		return
+	}
+	for i := range d.wants {
+		if d.wants[i].id == id {
+			d.wants[i].until, d.at = 0, 0
+			return
+		}
+	}
+}
+
 // divide computes the fair rate.
-func (d *demand) divide(rate float64, now int64) {
+func (t *Table) divide(d *demand, rate float64, now int64) {
 	if d.at != 0 && now-d.at < int64(len(d.wants))*divideFor {
 		return
 	}
 	d.at = now
+	t.forget(d, now)
 	if now-d.began >= forgottenAfter {
 		d.plain = 0
 	}

@@ -121,3 +121,20 @@ func TestHostileWantsAreDividedInTime(t *testing.T) {
 	}
 	require.Less(t, time.Since(begin)/n, 400*time.Microsecond)
 }
+
+// A holder counts until it gives back, or until the time that it said, although others
+// go on asking.
+func TestWhoLeavesIsForgotten(t *testing.T) {
+	d := New(1)
+	rate := func(id uint64, now int64) float64 {
+		return float64(d.Share(0, 1, id, 2000, 1000, now+4*second, now).Rate) / (1 << 32) * 1000
+	}
+	rate(1, second)
+	require.InDelta(t, 500, rate(2, 2*second), 0.01)
+	require.InDelta(t, 500, rate(2, 4*second), 0.01)
+	require.InDelta(t, 1000, rate(2, 6*second), 0.01)
+	rate(3, 6*second)
+	require.InDelta(t, 500, rate(2, 7*second), 0.01)
+	d.Gone(0, 1, 3)
+	require.InDelta(t, 1000, rate(2, 7*second+1), 0.01)
+}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"syscall"
 	"testing"
 	"time"
 
@@ -84,8 +85,8 @@ func (c *caller) run() (r called, err error) {
 	return r, client.Close(ctx)
 }
 
-// start starts a process, and returns what waits for it.
-func (c *caller) start(t *testing.T) func() called {
+// start starts a process, and returns it and what waits for it.
+func (c *caller) start(t *testing.T) (*os.Process, func() called) {
 	do, err := json.Marshal(c)
 	require.NoError(t, err)
 	cmd := subprocess.Command(os.Args[0])
@@ -93,7 +94,7 @@ func (c *caller) start(t *testing.T) func() called {
 	var out, errs bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &errs
 	require.NoError(t, cmd.Start())
-	return func() (r called) {
+	return cmd.Process, func() (r called) {
 		require.NoError(t, cmd.Wait(), errs.String())
 		require.NoError(t, json.Unmarshal(out.Bytes(), &r))
 		return r
@@ -107,18 +108,21 @@ const (
 )
 
 // callers runs processes with rates on one limit, the last ones without leases, and
-// demands that no interval has more calls than the limit.
-func callers(t *testing.T, limit headgate.Limit, plain int, rates ...float64) []called {
+// demands that no interval has more calls than the limit. disturb may do harm to them.
+func callers(t *testing.T, limit headgate.Limit, plain int, disturb func([]*os.Process), rates ...float64) []called {
 	key := newKey()
 	from := time.Now().Add(500 * time.Millisecond)
+	var processes []*os.Process
 	var waits []func() called
 	for i, rate := range rates {
 		c := caller{
 			Addr: servers.Plain.Addr, Key: key, Limit: limit, Rate: rate, Plain: i >= len(rates)-plain,
 			From: from, For: warm + measured,
 		}
-		waits = append(waits, c.start(t))
+		p, wait := c.start(t)
+		processes, waits = append(processes, p), append(waits, wait)
 	}
+	disturb(processes)
 	var done []called
 	for _, wait := range waits {
 		done = append(done, wait())
@@ -129,8 +133,9 @@ func callers(t *testing.T, limit headgate.Limit, plain int, rates ...float64) []
 			sums[i] += n
 		}
 	}
-	// A bucket that drains evenly tells the fullest interval. A call may be noted a slot
-	// after it was admitted.
+	// A bucket that drains evenly tells the fullest interval. A call may be noted later than
+	// it was admitted, by less than late.
+	const late = 5 * slot
 	perSlot := float64(limit.Units) * slot.Seconds() / limit.Period.Seconds()
 	level, highest := 0.0, 0.0
 	for _, n := range sums {
@@ -138,7 +143,8 @@ func callers(t *testing.T, limit headgate.Limit, plain int, rates ...float64) []
 		highest = max(highest, level)
 	}
 	capacity := float64(max(limit.Burst, limit.Units))
-	assert.LessOrEqual(t, highest, capacity+2*perSlot, "calls beyond the refill of an interval")
+	t.Logf("the fullest interval had %.0f calls more than its refill, of %.0f", highest, capacity)
+	assert.LessOrEqual(t, highest, capacity+perSlot*float64(late/slot), "calls beyond the refill of an interval")
 	return done
 }
 
@@ -150,49 +156,51 @@ func (r *called) admitted() (rate float64) {
 	return rate / measured.Seconds()
 }
 
+// report logs what processes had, and returns how many calls a second were admitted and
+// the part of the calls that did not go to the server.
 func report(t *testing.T, done []called) (sum, saved float64) {
 	var asked, sent int64
+	const lasts = float64((warm + measured) / time.Second)
 	for i := range done {
 		r := &done[i]
 		sum, asked, sent = sum+r.admitted(), asked+r.Asked, sent+r.Stats.Sent
-		t.Logf("asked %.0f/s, admitted %.1f/s, sent %.1f/s, local %d, denied locally %d, worst call %v",
-			float64(r.Asked)/(warm+measured).Seconds(), r.admitted(), float64(r.Stats.Sent)/(warm+measured).Seconds(), r.Stats.Local, r.Stats.Denied, r.Worst)
+		t.Logf("asked %.0f/s, admitted %.1f/s, sent %.1f/s, admitted locally %d, denied locally %d, worst call %v",
+			float64(r.Asked)/lasts, r.admitted(), float64(r.Stats.Sent)/lasts, r.Stats.Local, r.Stats.Denied, r.Worst)
 	}
 	saved = 1 - float64(sent)/float64(asked)
 	t.Logf("together %.1f/s, %.2f %% of the calls saved", sum, 100*saved)
 	return sum, saved
 }
 
-// TestShares has more demand than a limit of 1000/s: each process gets its max-min share.
-func TestShares(t *testing.T) {
-	for name, test := range map[string]struct {
-		plain  int
-		rates  []float64
-		shares []float64
-	}{
-		"equal, one of them plain": {1, []float64{500, 500, 500, 500, 500}, []float64{200, 200, 200, 200, 200}},
-		"one wants more":           {0, []float64{2000, 100, 100, 100}, []float64{700, 100, 100, 100}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			done := callers(t, headgate.PerSecond(1000), test.plain, test.rates...)
-			sum, _ := report(t, done)
-			assert.Greater(t, sum, 970.0, "calls a second of 1000")
-			for i := range done {
-				assert.InEpsilon(t, test.shares[i], done[i].admitted(), 0.1, "share of process %d", i)
+// TestProcesses has processes share a limit of 1000/s. TestFairShares demands how, without
+// the other work of a machine.
+func TestProcesses(t *testing.T) {
+	t.Run("saved", func(t *testing.T) {
+		t.Parallel()
+		sum, saved := report(t, callers(t, headgate.PerSecond(1000), 0, func([]*os.Process) {}, 250, 250, 250, 250))
+		assert.Greater(t, sum, 900.0, "calls a second of 1000")
+		assert.Greater(t, saved, 0.9)
+	})
+	t.Run("shares", func(t *testing.T) {
+		t.Parallel()
+		done := callers(t, headgate.PerSecond(1000), 1, func([]*os.Process) {}, 500, 500, 500, 500, 500)
+		sum, _ := report(t, done)
+		assert.Greater(t, sum, 900.0, "calls a second of 1000")
+		for i := range done {
+			assert.InEpsilon(t, 200, done[i].admitted(), 0.2, "share of process %d", i)
+		}
+	})
+	// A process that stood still finds its units gone.
+	t.Run("stopped", func(t *testing.T) {
+		t.Parallel()
+		report(t, callers(t, headgate.PerSecond(1000), 0, func(p []*os.Process) {
+			time.Sleep(warm)
+			for range 2 {
+				assert.NoError(t, p[0].Signal(syscall.SIGSTOP))
+				time.Sleep(3 * time.Second)
+				assert.NoError(t, p[0].Signal(syscall.SIGCONT))
+				time.Sleep(time.Second)
 			}
-		})
-	}
-}
-
-// TestSaved has four processes on a limit of what they ask for.
-func TestSaved(t *testing.T) {
-	for _, test := range []struct{ rate, saved float64 }{{100, 0.90}, {1000, 0.98}} {
-		t.Run(fmt.Sprint(test.rate), func(t *testing.T) {
-			t.Parallel()
-			done := callers(t, headgate.PerSecond(int64(4*test.rate)), 0, test.rate, test.rate, test.rate, test.rate)
-			_, saved := report(t, done)
-			assert.Greater(t, saved, test.saved)
-		})
-	}
+		}, 500, 500, 500, 500))
+	})
 }
