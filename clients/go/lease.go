@@ -146,7 +146,7 @@ func (c *Client) answer(s *shard, e *entry, r *request, g grant, err error) {
 		c.serve(e, r, &g, now)
 		// What is held goes back: the server gives no lease now. The id stays, so that the
 		// server counts one holder.
-		e.askAlone = now + c.options.LeaseTTL/8
+		e.askAlone = now + c.options.LeaseTTL/40
 		c.giveBack(e, now)
 	default:
 		e.resetAt, e.capacity = now+g.ResetAfter, g.Limit

@@ -92,7 +92,8 @@ func virtually(t *testing.T, limit headgate.Limit, plain int, rates ...float64) 
 		n := newNode()
 		from := time.Now()
 		admitted := make([]int64, len(rates))
-		var asked, sent int64
+		var asked float64
+		var sent int64
 		var mu sync.Mutex
 		level, last := 0.0, from // of a bucket that drains
 		var callers sync.WaitGroup
@@ -103,6 +104,14 @@ func virtually(t *testing.T, limit headgate.Limit, plain int, rates ...float64) 
 			}
 			c := headgate.New(n, o)
 			rnd := rand.New(rand.NewPCG(uint64(i), 27))
+			callers.Go(func() {
+				time.Sleep(warm)
+				before := c.Stats().Sent
+				time.Sleep(measured)
+				mu.Lock()
+				sent += c.Stats().Sent - before
+				mu.Unlock()
+			})
 			callers.Go(func() {
 				var calls sync.WaitGroup
 				for time.Since(from) < warm+measured {
@@ -130,20 +139,16 @@ func virtually(t *testing.T, limit headgate.Limit, plain int, rates ...float64) 
 					})
 				}
 				calls.Wait()
-				st := c.Stats()
-				mu.Lock()
-				sent += st.Sent
-				mu.Unlock()
 				require.NoError(t, c.Close(context.Background()))
 			})
-			asked += int64(rate * (warm + measured).Seconds())
+			asked += rate * measured.Seconds()
 		}
 		callers.Wait()
 		for _, n := range admitted {
 			m.shares = append(m.shares, float64(n)/measured.Seconds())
 			m.sum += float64(n) / measured.Seconds()
 		}
-		m.saved = 1 - float64(sent)/float64(asked)
+		m.saved = 1 - float64(sent)/asked
 		t.Logf("%v a second on %d: admitted %.1f, together %.1f; %.2f %% of the calls saved; %v", rates, limit.Units, m.shares, m.sum, 100*m.saved, n.names)
 	})
 	return m
