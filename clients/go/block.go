@@ -92,6 +92,9 @@ func (b *block) grant(g *grant, sent, now instant, need, want int64) {
 const (
 	renewAt      = 50
 	renewShortAt = 60
+	// renewShortBy is when it is renewed in any case. Before, the client waits until it
+	// loses less than a quarter of the unit that is becoming due.
+	renewShortBy = 80
 )
 
 // low reports whether it is time to renew a settled block.
@@ -101,9 +104,16 @@ func (b *block) low(now instant) bool {
 	}
 	past := now - b.began
 	if b.short {
-		return past >= b.lasts*renewShortAt/100
+		return past >= b.lasts*renewShortBy/100 || past >= b.lasts*renewShortAt/100 && b.part(past) <= b.lasts/4
 	}
 	return past >= b.lasts*renewAt/100 || (b.stock+b.refill-b.taken)*10 <= b.size*4
+}
+
+// part returns the part of a unit that is becoming due, in b.lasts-ths.
+func (b *block) part(past time.Duration) time.Duration {
+	hi, lo := bits.Mul64(uint64(b.refill), uint64(past))
+	_, rem := bits.Div64(hi, lo, uint64(b.lasts))
+	return time.Duration(rem)
 }
 
 // exhausted reports whether the limit had nothing left when the server granted less than

@@ -202,7 +202,7 @@ func TestRefillComesDueEvenly(t *testing.T) {
 		spend()
 		r.equal("after 300 ms", spent, 29)
 		r.equal("requests", len(r.calls("RL.LEASE")), 1)
-		time.Sleep(310 * time.Millisecond)
+		time.Sleep(302 * time.Millisecond)
 		r.allow(1)
 		synctest.Wait()
 		r.equal("requests after 60 %", len(r.calls("RL.LEASE")), 2)
