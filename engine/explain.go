@@ -55,7 +55,7 @@ func (s *Session) Explain(now int64, key []byte) (x Explanation, ok bool, err er
 				x.Limit.Leased = false
 			}
 			x.Usage = it.Describe(st, ent.State(), now)
-			x.forecast(it.Burst, func(cost int64) algo.Decision { return s.forecastOf(it, ent, st, now, cost) })
+			x.forecast(it.Burst, func(cost int64) algo.Decision { return forecastOf(s, it, ent, st, now, cost) })
 			if x.Holders > 0 {
 				x.Fact("out", x.Out)
 				x.Fact("holders", x.Holders)
@@ -79,7 +79,7 @@ func (x *Explanation) forecast(capacity int64, ask func(cost int64) algo.Decisio
 }
 
 // forecastOf returns the decision of a call, or the zero value if it is an error.
-func (s *Session) forecastOf(it *interned, ent shard.Entry, st algo.State, now, cost int64) algo.Decision {
+func forecastOf(s *Session, it *interned, ent shard.Entry, st algo.State, now, cost int64) algo.Decision {
 	p := plan{it: it, ent: ent, found: true, live: true}
 	if err := s.evaluate(&p, st, now, cost, &algo.Options{Peek: true}); err != nil {
 		return algo.Decision{}
