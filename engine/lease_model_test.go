@@ -61,7 +61,7 @@ type leaseMessage struct {
 // what they can to admit too much, against a limit that is charged with the real spends.
 func TestLeasesNeverOverdraw(t *testing.T) {
 	t.Parallel()
-	runs := 1500
+	runs := 500
 	if testing.Short() {
 		runs = 200
 	}

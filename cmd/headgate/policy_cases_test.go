@@ -243,7 +243,7 @@ cases:
       - {descriptors: [{entries: {x: y}, limit: 1/minute*2}], expect: allow, limit: (request)}
       - {descriptors: [{entries: {x: y}, limit: 1/minute*2}], expect: deny, limit: (request)}
       - {policy: nobody, descriptors: [{a: b}], expect: error, error: no such policy}
-      - {attributes: {user: eve}, expect: error, error: ask it by RL.DESCRIPTORS}
+      - {attributes: {user: eve}, expect: error, error: ask it with RL.DESCRIPTORS}
   - name: entries as attributes
     domain: plain
     steps:
