@@ -54,10 +54,19 @@ func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal
 	}
 	g.cfg.Logger.Info("member is removed", "member", id, "forced", short != nil)
 	err = g.change(ctx, func(r *raft.Raft) raft.IndexFuture { return r.RemoveServer(s.ID, index, enqueueTimeout) })
-	if short != nil && (errors.Is(err, raft.ErrLeadershipLost) || errors.Is(err, context.DeadlineExceeded)) {
+	switch {
+	case overtaken(err): // by a new member that got its vote, for example
+		return g.Remove(ctx, id, force)
+	case short != nil && (errors.Is(err, raft.ErrLeadershipLost) || errors.Is(err, context.DeadlineExceeded)):
 		return Removal{Pending: short.Error()}, nil
 	}
 	return done, err
+}
+
+// overtaken reports whether Raft refused a change of the members because another change
+// came first. Raft has no error value for it.
+func overtaken(err error) bool {
+	return err != nil && strings.Contains(err.Error(), "configuration changed since")
 }
 
 // quorumWithout returns an ErrQuorum if the voters that remain after a removal could not
