@@ -14,13 +14,14 @@ import (
 // in a key space that no command on keys uses. So it is in the counter's shard, under the
 // shard's lock. The first strike makes the record.
 //
-// An edit of a policy touches no record: the penalty of the check decides what a record
-// means. So a block ends early once the penalty has become shorter.
+// An edit of a policy touches no record. Each check brings the present Penalty, and reads
+// the record by it. So a block ends early once the penalty has become shorter.
 //
-// The counter's own record cannot hold the offences: it is deleted when its limit is full
-// again, and a block may last longer. A step writes strikes last, after the counters,
-// because making room for a record may move or evict what weigh has found. If a strike
-// finds no room, the answer is still no error (Checked.Err).
+// The counter's own record cannot hold the offences: it is deleted when all units are
+// available again, and a block may last longer. A step writes strikes last, after the
+// counters, because making room may move or evict the records that weigh has found. A
+// strike that finds no room is dropped. The call gets its answer, and Checked.Err has the
+// reason.
 //
 // Without a leader, a node looks for blocks in its committed copy, and writes no strikes.
 // It has only a share of a limit, so a strike could hit callers who are within the limit.
@@ -29,8 +30,8 @@ import (
 // by this limit of a call that has a cost and may pass later. All times are in ns, from 1
 // to MaxPenalty.
 type Penalty struct {
-	// A caller with After strikes, 1 or more, is blocked for Block. The strikes count if
-	// they fall within Within of the first of them. Within 0 is the limit's period.
+	// A caller with After strikes, 1 or more, is blocked for Block. Strikes count together
+	// until Within has passed since the first. Within 0 is the limit's period.
 	After         int64
 	Within, Block int64
 	// A block is Factor times as long as the previous block, if the previous block ended

@@ -100,9 +100,8 @@ const (
 	// turnTime is how long a batch runs commands while others may wait for the thread.
 	turnTime = time.Millisecond
 	// A batch reads the clock after each unitsOfLook units of work, some 100 µs. A unit
-	// is 100 ns: an entry, or command.BytesOfEntry bytes of a command or a reply. A
-	// command counts as unitsOfCommand, which is more than most take, and less than the
-	// slowest fast one.
+	// stands for 100 ns of work: one entry of a value, or command.BytesOfEntry bytes of a
+	// command or a reply. A command counts as unitsOfCommand: most take less.
 	unitsOfLook    = command.InlineEntries
 	unitsOfCommand = 8
 	unitTime       = 100 * time.Nanosecond
@@ -202,7 +201,7 @@ func (l *lane) end() {
 	l.beat.Store(uint64(l.batches) << 1)
 }
 
-// named is a command under one of its names, in any case.
+// named is a command under one of its names, in upper or lower case.
 type named struct {
 	cmd  *command.Spec
 	name []byte
@@ -295,8 +294,8 @@ func (l *lane) sawError(c *conn, cmd *command.Spec, reply []byte) {
 }
 
 // takeOutput returns what the connection being served has written since the last call.
-// The bytes are valid until it writes again. Their commands are already counted, so that
-// a client that has its reply finds it in the metrics.
+// The bytes are valid until it writes again. The commands are counted before this
+// returns: a client that has a reply finds its command in the metrics.
 func (l *lane) takeOutput() []byte {
 	l.flushCount()
 	out := l.w.B

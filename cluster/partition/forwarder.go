@@ -17,8 +17,8 @@ import (
 // side has refused its commands because it does not lead. Otherwise, a command without a
 // reply is uncertain.
 //
-// A partition has two forwarders: slow commands, such as KEYS or WAIT, would take the
-// streams from the others.
+// A partition has two forwarders. One is for slow commands, such as KEYS or WAIT, because
+// these would otherwise take the streams of fast ones.
 type forwarder struct {
 	part    *Partition
 	streams int           // at most so many
@@ -56,8 +56,8 @@ const (
 	// there.
 	Streams     = 32
 	slowStreams = 8
-	// FrameQueue bounds the frames that wait for a stream. HandoverQueue bounds those
-	// that wait, also for the next leader, and one more for each stream. A connection has
+	// FrameQueue bounds the frames that wait for a stream. During a handover,
+	// HandoverQueue does. Both allow one more for each stream. A client's connection has
 	// at most one frame.
 	FrameQueue    = 1024
 	HandoverQueue = 16 << 10
@@ -67,9 +67,9 @@ const (
 	// another attempt to reach a leader that hands over: the handover may have failed.
 	forwardRetry  = 2 * time.Millisecond
 	handoverRetry = 50 * time.Millisecond
-	// For handoverAfter after a handover, frames wait as during it. Frames that the
-	// failure policy can answer do so only for settledAfter, if the next leader has
-	// answered one promptly.
+	// After a handover, frames keep waiting for the next leader for handoverAfter. If the
+	// next leader has answered one promptly, frames that the failure policy can answer
+	// wait only settledAfter.
 	handoverAfter = time.Second
 	settledAfter  = 100 * time.Millisecond
 	// pausedFrom is how late a wait must end to show that this process did not run.

@@ -71,8 +71,8 @@ const (
 
 // Buffer holds the bytes of one value. *engine.Value is one.
 type Buffer interface {
-	// Bytes returns the value, empty while it is absent; read-only. Zero to seven bytes
-	// of any content may follow the bytes made by Splice.
+	// Bytes returns the value, empty while it is absent; read-only. After
+	// Splice, up to seven extra bytes of any content may stand at its end.
 	Bytes() []byte
 	// Edit returns the same bytes for changes in place.
 	Edit() []byte
