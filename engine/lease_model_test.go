@@ -63,7 +63,7 @@ func TestLeasesNeverOverdraw(t *testing.T) {
 	t.Parallel()
 	runs := 500
 	if testing.Short() {
-		runs = 200
+		runs = 60
 	}
 	spent, blocks, refused := int64(0), 0, 0
 	for seed := range runs {

@@ -684,6 +684,9 @@ func TestABlockEndsAtItsDeadline(t *testing.T) {
 
 // A key that a chain's other records have evicted is charged like one that is missing.
 func TestAChainThatEvictsALeasedKey(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	l := perMinute(algo.Fixed, 1000)
 	long := algo.Limit{Algorithm: algo.Fixed, Limit: 1000, Period: 60 * minute}
 	for n := range 60 {
