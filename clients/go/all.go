@@ -18,7 +18,8 @@ type loan struct {
 // the server for the rest in one command. Each key may stand there once, and there are at
 // most 32 limits; with none the call is allowed.
 //
-// The decision is that of the limit that denied the call, or that has the least left.
+// The decision is about one limit: the one that denied the call, or else the one with the
+// fewest units left.
 //
 // Errors: those of Allow, and one for a key that stands there twice. What the client held
 // is put back then.

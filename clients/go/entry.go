@@ -218,7 +218,7 @@ func (l *list) touch(e *entry, now instant) {
 	}
 }
 
-// last returns the entry that was used least recently, nil if there is none.
+// last returns the least recently used entry, or nil if the list is empty.
 func (l *list) last() *entry {
 	if l.len == 0 {
 		return nil

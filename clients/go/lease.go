@@ -73,7 +73,8 @@ func (c *Client) giveBack(e *entry, now instant) {
 	}
 	e.seq++
 	args := []any{"RL.RETURN", e.key, "ID", e.id, "SEQ", int64(e.seq), "HELD", e.block.stock}
-	e.block = block{}
+	// What All has lent is spent: it must not come back into a later block.
+	e.block = block{lapses: e.block.lapses + 1}
 	c.sent.Add(1)
 	c.under.Go(func() {
 		c.returns <- struct{}{}
@@ -160,8 +161,8 @@ func (c *Client) answer(s *shard, e *entry, r *request, g grant, err error) {
 func (e *entry) failed(r *request, now instant, err error) {
 	e.askAlone = now + pause
 	for _, w := range r.waiters {
-		// After an error other than a timeout the server has decided nothing, or it is
-		// away: a plain call tells.
+		// After an error other than a timeout a plain call asks again. If the server had
+		// charged the first one, it charges twice: too little is admitted, never too much.
 		if err == ErrTimeout {
 			w.done <- outcome{err: err}
 		} else {

@@ -30,7 +30,7 @@ func (p *Partition) LeaderLost() {
 	}
 }
 
-// LastLeader returns the id of the last known leader, empty if there was none.
+// LastLeader returns the id of the last known leader, or "" if no leader was ever known.
 func (p *Partition) LastLeader() string {
 	if id := p.lastLeader.id.Load(); id != nil {
 		return *id

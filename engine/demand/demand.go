@@ -16,7 +16,7 @@ import (
 const (
 	// maxWants bounds the limits and the holders that are remembered, about 100 bytes each.
 	// Beyond it, limits are forgotten at random.
-	maxWants = 1 << 20
+	maxWants = 1 << 18
 	// maxHolders bounds those of one limit.
 	maxHolders = algo.MaxBlocks
 	// measureEvery is how often the demand of callers without a lease is measured, in ns.
