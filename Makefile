@@ -13,7 +13,7 @@ RACED     = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^[[:space:
 	xargs -n 1 dirname | sort -u | grep -vE '^./($(ALONE))')
 # The packages that take longest come first: none of them runs alone at the end.
 # Three run at a time, since many wait for other processes.
-FIRST    := ./server ./cmd/headgate ./engine ./raftlog ./faults
+FIRST    := ./server ./cmd/headgate ./engine ./script/lua ./raftlog ./shard ./faults
 # Tests start processes, elections and clocks: on a machine that stands still
 # for a second one may fail without a defect. It is run once more, alone, and
 # the summary names it; more than three of them, or a data race, are final.

@@ -72,7 +72,11 @@ func collections() []algo.Algorithm {
 // The leader's values have room, garbage and an index that grew; a follower's
 // have neither. Their tables are equal, and the follower goes on with its own.
 func TestFollowersBuildCollectionsOfTheirOwn(t *testing.T) {
-	for seed := range uint64(20) {
+	seeds := uint64(20)
+	if testing.Short() {
+		seeds = 5
+	}
+	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(11, seed))
 		leader, follower := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 		now := start

@@ -147,6 +147,9 @@ func TestTheClusterClockIsFollowed(t *testing.T) {
 }
 
 func TestDamagedSnapshots(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	n := newNode(t, engine.Config{})
 	n.r.Lead(start)
 	n.e.Clock().Set(start)

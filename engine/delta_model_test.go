@@ -388,7 +388,7 @@ func countDeltas(t *testing.T, payload []byte) (n int) {
 func TestDeltasFindWhatTheyAreFrom(t *testing.T) {
 	seeds := uint64(60)
 	if testing.Short() {
-		seeds = 10
+		seeds = 4
 	}
 	deltas := 0
 	for seed := range seeds {

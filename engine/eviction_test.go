@@ -49,6 +49,10 @@ func stepsFindRoom(t *testing.T, e *engine.Engine) {
 		_, err := flood.Set(start, fmt.Append(nil, "flood", i), make([]byte, 1+i%300), &engine.SetOptions{})
 		require.NoError(t, err)
 	}
+	steps := 300
+	if testing.Short() {
+		steps = 60
+	}
 	var wg sync.WaitGroup
 	for w := range 4 {
 		wg.Go(func() {
@@ -59,7 +63,7 @@ func stepsFindRoom(t *testing.T, e *engine.Engine) {
 				_, err := s.Set(start, key, make([]byte, 1+rnd.IntN(40<<10)), &engine.SetOptions{})
 				return err
 			}
-			for i := range 300 {
+			for i := range steps {
 				for range 100 { // which leaves few large values
 					if _, err := s.Incr(start, fmt.Append(nil, "n", rnd.IntN(100_000)), 1); err != nil {
 						t.Error(err)

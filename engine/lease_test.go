@@ -548,6 +548,9 @@ func TestALeaseWithoutRoomChargesNothing(t *testing.T) {
 
 // Keys with live blocks are evicted like exhausted limits.
 func TestLeasesAreUnderPressure(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
 		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 2})
 		require.EqualValues(t, math.MaxUint32, pressureOf(t, s, start, "k"))

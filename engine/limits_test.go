@@ -31,6 +31,9 @@ func TestInternerReusesIdsOnlyWhenNobodyRefersToThem(t *testing.T) {
 // The keys hold more than half of the limits that the bound allows. Their callers go on
 // changing them, between two ticks of the follower and while a node replays.
 func TestApplyFindsRoomForEveryLimit(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const bound, keys = 8 * engine.CollectAt, 5 * engine.CollectAt
 	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})
 	leader.e.BoundLimits(bound)

@@ -413,6 +413,9 @@ func TestEvictionSparesBlocks(t *testing.T) {
 // A flood of identities that are blocked once takes a part of the memory. It pushes out
 // neither the counters of others nor callers blocked again and again.
 func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	s := newTestSession(t, engine.Config{MaxBytes: 2 << 20, Shards: 1, Evict: true})
 	p := engine.Penalty{After: 1, Within: 60 * minute, Block: 24 * 60 * minute, Factor: 2, Max: 30 * 24 * 60 * minute}
 	now := int64(start)

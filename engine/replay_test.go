@@ -276,6 +276,9 @@ func TestTheOrderOfSettlementsDoesNotMatter(t *testing.T) {
 // A counter with more holds than lows gives back no more than the definition says, and
 // not much less.
 func TestManyHoldsOfABucket(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 3))
 		s := newTestSession(t, engine.Config{Shards: 1})

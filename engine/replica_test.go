@@ -304,7 +304,11 @@ func (n *node) cut() [][]byte {
 }
 
 func TestFollowersBecomeEqualAndTheDeposedGoBack(t *testing.T) {
-	for seed := range uint64(150) {
+	seeds := uint64(150)
+	if testing.Short() {
+		seeds = 20
+	}
+	for seed := range seeds {
 		rnd := rand.New(rand.NewPCG(7, seed))
 		leader, follower := newNode(t, engine.Config{Shards: 4}), newNode(t, engine.Config{Shards: 8})
 		now := start

@@ -128,6 +128,9 @@ func TestResultIsBounded(t *testing.T) {
 
 // A Runner that has run holds nothing of it: it may be idle for long.
 func TestRunnerLetsGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	env := script.NewEnvironment("7.0.15")
 	cache := script.NewCache(env, noStore{})
 	live := func() int64 {

@@ -501,6 +501,9 @@ func member(i int, domain string) string {
 // A list may have as many entries as the reference promises, much more than fit a record: on
 // every node, in snapshots, and as an earlier version.
 func TestListOfAsManyEntriesAsPromised(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	leader, follower, late := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following), newPolicyNode(t, partition.Following)
 	commit := func(want string, args ...string) {
 		t.Helper()

@@ -70,6 +70,7 @@ func TestBlocksOutlastTheLeader(t *testing.T) {
 	require.EqualValues(t, 1, next.call(t, "RL.POLICY", "RESET", "login", "user", "bob").Int)
 	require.Equal(t, "ok", check(next).Elems[7].Str)
 	leader.start(t)
+	require.Eventually(t, leader.ready, waitLimit, 10*time.Millisecond)
 	for _, want := range []string{"ok", "limit", "penalty"} {
 		require.Equal(t, want, check(leader).Elems[7].Str)
 	}

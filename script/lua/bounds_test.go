@@ -107,6 +107,9 @@ func TestHostileCalls(t *testing.T) {
 
 // TestHarmlessCalls are large calls within the bounds.
 func TestHarmlessCalls(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	env := lua.NewEnvironment()
 	thread := lua.NewThread(env)
 	for _, script := range []string{

@@ -344,6 +344,9 @@ func TestRandomBits(t *testing.T) {
 
 // TestRandomArguments calls every function with arguments of all types.
 func TestRandomArguments(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	o, r := newOracle(t), source(t)
 	functions := strings.Fields(`string.byte string.char string.find string.format string.gmatch string.gsub string.len string.lower string.match
 		string.reverse string.sub string.upper table.concat table.getn table.maxn table.remove table.foreach table.foreachi table.setn

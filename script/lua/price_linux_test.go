@@ -113,6 +113,9 @@ func (p *pricer) functions() (names []string) {
 // Every library function, with arguments of 1 MB and others, in a loop and in a
 // row, lets the run look at its limits.
 func TestFunctionsHaveAPrice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	p := newPricer(t)
 	const prelude = "local list, empty = {}, {} for i = 1, 1000 do list[i], empty[i] = i, i end for i = 1, 1000 do empty[i] = nil end list[1001] = X " +
 		"local function f(x) return x end "
@@ -173,6 +176,9 @@ func TestOperatorsHaveAPrice(t *testing.T) {
 
 // Some operations take surprisingly long.
 func TestOddOperationsHaveAPrice(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	p := newPricer(t)
 	for name, text := range map[string]string{
 		"a long body":          "local x = 0 while true do " + strings.Repeat("x = x + 1 ", 10_000) + " end",

@@ -9,6 +9,9 @@ import (
 // A script's Size is no less than the memory that it takes, and not much more,
 // for any text.
 func TestSizeIsWhatAScriptTakes(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	env := newEnvironment()
 	for _, statement := range []string{
 		"", "a=a ", "f()", "f() ", "f(a) ", "f(...) ", "f=f() ", "a:f() ", "a=a.b ", "a.b=a ", "a[a]=a[a] ", "a=a+1 ", "a=-a*a ", "a=a..a ",

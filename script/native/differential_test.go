@@ -295,7 +295,11 @@ func TestKnownScripts(t *testing.T) {
 		s := &subjects[i]
 		native.BySHA([]byte(s.sha)).Also(script.Digest([]byte(text(t, s))))
 	}
-	compareAll(t, text, 100, 1)
+	steps := 100
+	if testing.Short() {
+		steps = 40
+	}
+	compareAll(t, text, steps, 1)
 }
 
 // The same for the texts that libraries send, which the packages that they come

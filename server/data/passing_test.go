@@ -18,6 +18,9 @@ import (
 // TestWhatIsPassedOverDecides has commands that return little, or few entries, and
 // pass over much.
 func TestWhatIsPassedOverDecides(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	c := newCaller(t)
 	var err error
 	c.table, err = command.NewTable(slices.Concat(Commands(), keyspace.Commands()))

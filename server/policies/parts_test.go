@@ -63,6 +63,9 @@ func TestTextsInParts(t *testing.T) {
 // The earlier versions of a long list are bounded in bytes. The last one is always kept, and
 // the parts of deleted ones are deleted too.
 func TestEarlierLongListsAreBounded(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	b := newTestBook()
 	ed := NewEditor(b, slog.New(slog.DiscardHandler))
 	sess := b.engine.NewSession()
