@@ -106,6 +106,9 @@ type Check struct {
 type CheckOptions struct {
 	// Peek returns the answer that the call would get, and writes nothing.
 	Peek bool
+	// Force charges every limit, into debt if need be, whatever blocks the caller. A limit
+	// of 0 units still denies.
+	Force bool
 	// Denied makes the step deny the call whatever its limits say.
 	Denied bool
 	// Anew resets a counter that has been charged under a later edit, instead of

@@ -188,9 +188,9 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 	for k := range st.n { // in the order of the prefetch
 		i := st.position(k)
 		c, w := &checks[i], &st.weighed[i]
-		w.opts, w.anew = algo.Options{Peek: o.Peek, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
+		w.opts, w.anew = algo.Options{Peek: o.Peek, Force: o.Force, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
 		err := s.weigh(w, now, c)
-		if err == nil && c.Penalty != nil && c.Mode == algo.Enforce {
+		if err == nil && c.Penalty != nil && c.Mode == algo.Enforce && !o.Force {
 			err = st.suspect(s, i, c, now)
 		}
 		switch {

@@ -14,6 +14,7 @@ type checkArgs struct {
 	pairs [][]byte // names and values, alternating
 	units int64
 	peek  bool
+	force bool
 	sync  command.SyncMode
 	fail  policy.Failure
 	// holds reports that the call is RL.RESERVE. ttl is the hold's, in ns, 0 for the
@@ -37,6 +38,7 @@ const (
 	optionFail
 	optionTTL
 	optionID
+	optionForce
 )
 
 // once notes that an option is given. It returns an error if it was given before.
@@ -95,6 +97,8 @@ func (a *checkArgs) option(args [][]byte) (n int, err error) {
 		n = 2
 	case command.EqualFold(word, "peek"):
 		a.peek, err = true, a.once(optionPeek, "PEEK")
+	case command.EqualFold(word, "force"):
+		a.force, err = true, a.once(optionForce, "FORCE")
 	case command.EqualFold(word, "sync"):
 		if err = wire.SetSync(&a.sync, command.SyncCommit); err == nil {
 			err = a.once(optionSync, "SYNC")
@@ -135,8 +139,11 @@ func (a *checkArgs) parseNamed(args [][]byte, holds bool) error {
 	if err := a.read(args); err != nil {
 		return err
 	}
-	if a.id != nil && a.peek {
+	switch {
+	case a.id != nil && a.peek:
 		return errPeekID
+	case a.force && (a.peek || a.id != nil):
+		return errForce
 	}
 	return nil
 }
@@ -204,5 +211,6 @@ const maxID = 128
 var (
 	errID       = fmt.Errorf("ERR ID must be 1 to %d bytes", maxID)
 	errPeekID   = errors.New("ERR PEEK and ID exclude each other")
+	errForce    = errors.New("ERR FORCE, PEEK and ID exclude each other")
 	errConflict = "IDCONFLICT '%s' was given to another call"
 )

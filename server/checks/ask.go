@@ -57,7 +57,7 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 		l := &a.applied[i]
 		if l.Missing {
 			if l.Numbers.Mode == policy.Enforce && missing < 0 {
-				missing, o.Denied = i, true
+				missing, o.Denied = i, !o.Force
 			}
 			continue
 		}
@@ -68,8 +68,12 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 				return err
 			}
 		}
+		cost := l.Cost
+		if o.Force && l.Limit.Algorithm == policy.Concurrent { // nobody would give the slots back
+			cost = 0
+		}
 		m.checks = append(m.checks, engine.Check{
-			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: l.Cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
+			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
 			Mode: algo.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty),
 		})
 		m.at = append(m.at, i)

@@ -36,12 +36,12 @@ func (c *Checker) check(call *command.Call) {
 				return
 			}
 		}
-		if p.Slots { // it holds the slots that it takes
+		if p.Slots && !m.args.force { // it holds the slots that it takes
 			c.hold(call, m, set, p)
 			return
 		}
 		var a answer
-		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Anew: try > 0, Warm: ready}, &a)
+		err := m.decide(call, p, engine.CheckOptions{Peek: m.args.peek, Force: m.args.force, Anew: try > 0, Warm: ready}, &a)
 		ready = false
 		if errors.Is(err, engine.ErrStale) && try < 2 {
 			// The call was decided under a later version. If that is still missing here,

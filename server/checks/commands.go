@@ -17,7 +17,7 @@ func checkCommands(c *Checker) []command.Spec {
 		Name: "rl.check", Arity: -2, Flags: command.Write | command.DenyOOM | command.Fast | command.Limit | command.Databases,
 		Derived: c.keys, Ahead: c.ahead, Secrets: c.checkSecrets, Headless: c.headless, Categories: command.CatLimiter, Group: "limiter", Complexity: "O(N), N the number of limits of the policy",
 		Summary: "Checks a call against all limits of a policy that apply, as one atomic step, and charges them if it passes.",
-		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
+		Syntax:  "policy [attribute value ...] [COST units] [ID id] [PEEK | FORCE] [SYNC | ASYNC] [FAIL <OPEN | CLOSED | LOCAL>]",
 		Handler: c.check,
 	}}
 }

@@ -118,6 +118,10 @@ func (c *Checker) reserve(call *command.Call) {
 			return
 		}
 	}
+	if m.args.force {
+		call.Error("ERR FORCE is only for RL.CHECK")
+		return
+	}
 	c.hold(call, m, set, p)
 }
 

@@ -29,9 +29,10 @@ type Call struct {
 	Cost    int64
 	HasCost bool
 	// ID names the call, so that it can be repeated; "" for none.
-	ID   string
-	Peek bool
-	Sync Sync
+	ID string
+	// Peek and Force are options; RL.RESERVE has no FORCE.
+	Peek, Force bool
+	Sync        Sync
 	// Fail is open, closed or local; "" leaves it to the policy.
 	Fail string
 	// TTL is the hold's, in the form of RL.RESERVE; "" leaves it to the policy.
@@ -72,11 +73,10 @@ func (c *Call) append(dst []byte, command string) ([]byte, error) {
 			n += 2
 		}
 	}
-	if c.Peek {
-		n++
-	}
-	if c.Sync != SyncPolicy {
-		n++
+	for _, option := range [...]bool{c.Peek, c.Force, c.Sync != SyncPolicy} {
+		if option {
+			n++
+		}
 	}
 	dst = appendHeader(dst, '*', n)
 	dst = appendArgument(appendArgument(dst, command), c.Policy)
@@ -89,6 +89,9 @@ func (c *Call) append(dst []byte, command string) ([]byte, error) {
 	}
 	if c.Peek {
 		dst = appendArgument(dst, "PEEK")
+	}
+	if c.Force {
+		dst = appendArgument(dst, "FORCE")
 	}
 	dst = appendSync(dst, c.Sync)
 	if c.Fail != "" {

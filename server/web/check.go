@@ -27,7 +27,7 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 	if len(c.chain.Limits) > 0 {
 		return a.limit(x)
 	}
-	if c.chain.Force || c.chain.HasWait || c.chain.HasDebt {
+	if c.chain.HasWait || c.chain.HasDebt {
 		return badRequest(errOfLimits)
 	}
 	var err error

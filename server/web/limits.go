@@ -14,7 +14,7 @@ import (
 var limitFields = []string{"key", "limit", "period", "algorithm", "align", "burst", "cost"}
 
 var (
-	errOfLimits = errors.New("wait_ms, debt and force need limits in the call")
+	errOfLimits = errors.New("wait_ms and debt need limits in the call")
 	errOfPolicy = errors.New("a call with limits takes no policy, attributes, id or cost: each limit has its own cost")
 	errLimits   = errors.New("at least one limit is required")
 )
@@ -38,8 +38,6 @@ func readChain(r *jsonReader, field string, c *verdict.LimitCall) (err error) {
 	case "debt":
 		c.HasDebt = true
 		c.Debt, err = r.number()
-	case "force":
-		c.Force, err = r.boolean()
 	}
 	return err
 }
@@ -73,7 +71,7 @@ func (a *api) limit(x *exchange) *problem {
 	if c.Policy != "" || len(c.Attributes) > 0 || c.HasCost || c.ID != "" {
 		return badRequest(errOfPolicy)
 	}
-	c.chain.Peek, c.chain.Sync, c.chain.Fail = c.Peek, c.Sync, c.Fail
+	c.chain.Peek, c.chain.Force, c.chain.Sync, c.chain.Fail = c.Peek, c.Force, c.Sync, c.Fail
 	var err error
 	if x.commands, err = c.chain.AppendLimit(x.commands[:0]); err != nil {
 		return badRequest(err)

@@ -43,13 +43,14 @@ func TestBadRequests(t *testing.T) {
 	f(`{"policy":"p","respond":"yes"}`, 400, "respond: must be verdict or status")
 	f(`{"policy":"p","id":""}`, 400, "id: must have 1 to 128 bytes")
 	f(`{"policy":"p","id":"x","peek":true}`, 400, "PEEK and ID exclude each other")
+	f(`{"policy":"p","force":true,"peek":true}`, 400, "FORCE, PEEK and ID exclude each other")
 	f(`{"policy":"p","attributes":{"user":[]}}`, 400, "the value must be a string")
 	for _, twice := range []string{`"user":"a","user":"b"`, `"user":null,"user":"b"`, `"user":"b","user":null`, `"user":"","user":"b"`, `"x":null,"x":null`} {
 		f(`{"policy":"p","attributes":{`+twice+`}}`, 400, "duplicate object member name")
 	}
 	f(`{"policy":"p","attributes":{"Cost":null}}`, 400, `"Cost"`)
 	// The words of options are no attributes, whatever their case.
-	for _, word := range []string{"cost", "id", "peek", "sync", "async", "fail", "ttl", "COST", "Peek"} {
+	for _, word := range []string{"cost", "id", "peek", "force", "sync", "async", "fail", "ttl", "COST", "Peek"} {
 		f(`{"policy":"p","attributes":{"`+word+`":"open"}}`, 400, `"`+word+`"`)
 	}
 	f("{\"policy\":\"\xff\"}", 400, "invalid UTF-8")

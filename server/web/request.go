@@ -51,6 +51,8 @@ func (c *checkRequest) read(r *jsonReader, fields []string) error {
 			}
 		case "peek":
 			c.Peek, err = r.boolean()
+		case "force":
+			c.Force, err = r.boolean()
 		case "sync":
 			var wait bool
 			if wait, err = r.boolean(); wait {
