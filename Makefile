@@ -123,5 +123,5 @@ test-dropin: ## the tests of rate-limiting libraries made for Redis, against Red
 	$(GO) run ./clients/dropin $(DROPINFLAGS)
 	$(GO) test ./script/native -run TestPublished -published -count=1
 
-test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md
-	$(GO) run ./faults -all -doc docs/reliability.md $(FAULTSFLAGS)
+test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md and the results in docs/leases.md
+	$(GO) run ./faults -all -doc docs/reliability.md -leases-doc docs/leases.md $(FAULTSFLAGS)

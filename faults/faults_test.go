@@ -85,7 +85,7 @@ func TestDocumentation(t *testing.T) {
 
 	copied := filepath.Join(t.TempDir(), "copy.md")
 	require.NoError(t, os.WriteFile(copied, text, 0o644))
-	require.NoError(t, publish(copied, "the rows\n", "at once"))
+	require.NoError(t, publish(copied, part{resultsBegin, resultsEnd, when("at once") + "the rows\n"}))
 	written, err := os.ReadFile(copied)
 	require.NoError(t, err)
 	require.Contains(t, string(written), ", at once.\n\nthe rows\n\n"+resultsEnd)

@@ -55,7 +55,9 @@ func run(args []string, out io.Writer) error {
 	name := flags.String("run", "", "run these `scenarios`, separated by commas")
 	mode := flags.String("mode", "", "durability: async or sync (default both, where the scenario has both)")
 	seed := flags.Uint64("seed", 0, "seed of the run's random choices (default: from the clock)")
-	doc := flags.String("doc", "", "put the table of results into this Markdown `file`, between its marks")
+	var d docs
+	flags.StringVar(&d.results, "doc", "", "put the table of results into this Markdown `file`, between its marks")
+	flags.StringVar(&d.leases, "leases-doc", "", "put what leases admitted too much into this Markdown `file`, between its marks")
 	var o scenario.Options
 	flags.IntVar(&o.Rounds, "rounds", 0, "how often the harm is done (default: the scenario's own number)")
 	flags.BoolVar(&o.Brief, "brief", false, "do the harm a third as often as the scenarios say, but each kind of it once")
@@ -107,8 +109,11 @@ func run(args []string, out io.Writer) error {
 	}
 	o.Args = strings.Fields(*serve)
 	o.Log = func(line string) { fmt.Fprintln(out, line) }
-	return execute(chosen, *mode, o, of, *doc, out)
+	return execute(chosen, *mode, o, of, d, out)
 }
+
+// docs are files that results are put into; empty: none.
+type docs struct{ results, leases string }
 
 // sources names the commit that the working directory is of.
 func sources() string {
@@ -124,11 +129,12 @@ func sources() string {
 }
 
 // execute runs the scenarios, each in the given mode or in all of its modes; of is what the nodes were built from.
-func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of, doc string, out io.Writer) error {
+func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of string, d docs, out io.Writer) error {
 	violated := false
 	var again []string
 	begin := time.Now()
 	rows, fronts := scenario.TableHead, scenario.FrontsHead
+	var reports []*scenario.Report
 	for _, s := range chosen {
 		for _, m := range s.Modes {
 			if mode != "" && m != mode || mode == "" && !s.Runs(m, o.Brief) {
@@ -150,6 +156,7 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of, d
 				fmt.Fprintf(out, "== the machine had no time: %s, %s again\n", s.Name, m)
 				again = append(again, s.Name+" "+m)
 			}
+			reports = append(reports, report)
 			rows += report.Row()
 			fronts += report.Fronts()
 			violated = violated || !report.OK()
@@ -158,16 +165,23 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of, d
 	if fronts != scenario.FrontsHead {
 		rows += "\nWhat [gateways](#gateways) asked of nodes that ran:\n\n" + fronts
 	}
-	fmt.Fprint(out, rows)
-	if doc != "" {
-		how := fmt.Sprintf("%s, all in %v", of, time.Since(begin).Round(time.Second))
-		if o.Brief {
-			how += " with `-brief`"
+	leases := scenario.LeasesTable(reports)
+	fmt.Fprint(out, rows, leases)
+	how := fmt.Sprintf("%s, all in %v", of, time.Since(begin).Round(time.Second))
+	if o.Brief {
+		how += " with `-brief`"
+	}
+	if len(again) > 0 {
+		how += "; made again, since the machine had no time for them: " + strings.Join(again, ", ")
+	}
+	if d.results != "" {
+		if err := publish(d.results, part{scenariosBegin, scenariosEnd, scenario.Table()},
+			part{livenessBegin, livenessEnd, scenario.LivenessTable()}, part{resultsBegin, resultsEnd, when(how) + rows}); err != nil {
+			return err
 		}
-		if len(again) > 0 {
-			how += "; made again, since the machine had no time for them: " + strings.Join(again, ", ")
-		}
-		if err := publish(doc, rows, how); err != nil {
+	}
+	if d.leases != "" {
+		if err := publish(d.leases, part{resultsBegin, resultsEnd, when(how) + leases}); err != nil {
 			return err
 		}
 	}
@@ -187,22 +201,25 @@ const (
 	resultsEnd     = "<!-- end of results -->\n"
 )
 
-// publish replaces the list of scenarios, and the results, in a Markdown file.
-func publish(path, rows, how string) error {
+// part is what is written between two marks.
+type part struct{ begin, end, text string }
+
+// when says when and how results came about.
+func when(how string) string {
+	return fmt.Sprintf("%s, %d cores, %s, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), how)
+}
+
+// publish replaces parts of a Markdown file.
+func publish(path string, parts ...part) error {
 	text, err := os.ReadFile(path)
 	if err != nil {
 		return err
 	}
-	when := fmt.Sprintf("%s, %d cores, %s, %s.\n\n", time.Now().UTC().Format(time.DateOnly), runtime.NumCPU(), runtime.Version(), how)
-	doc, err := replace(string(text), scenariosBegin, scenariosEnd, scenario.Table())
-	if err == nil {
-		doc, err = replace(doc, livenessBegin, livenessEnd, scenario.LivenessTable())
-	}
-	if err == nil {
-		doc, err = replace(doc, resultsBegin, resultsEnd, when+rows)
-	}
-	if err != nil {
-		return fmt.Errorf("%s: %w", path, err)
+	doc := string(text)
+	for _, p := range parts {
+		if doc, err = replace(doc, p.begin, p.end, p.text); err != nil {
+			return fmt.Errorf("%s: %w", path, err)
+		}
 	}
 	return os.WriteFile(path, []byte(doc), 0o644)
 }

@@ -15,8 +15,7 @@ import (
 // Whenever the bucket is full, one is also taken for the call that ends first. If any schedule serves all units, this
 // one does. A unit whose call ends while the bucket is empty is one that no bucket had.
 func bucketExcess(limit, period, extra int64, calls []history.Call) int64 {
-	b := bucket{limit: limit, period: period, capacity: limit + extra}
-	b.level = b.capacity * period
+	b := newBucket(limit, period, extra)
 	for i := range calls {
 		c := &calls[i]
 		if !counts(c) {
@@ -27,6 +26,13 @@ func bucketExcess(limit, period, extra int64, calls []history.Call) int64 {
 	}
 	b.advance(math.MaxInt64)
 	return b.excess
+}
+
+// newBucket returns a full one.
+func newBucket(limit, period, extra int64) bucket {
+	b := bucket{limit: limit, period: period, capacity: limit + extra}
+	b.level = b.capacity * period
+	return b
 }
 
 // claim is a number of units to be taken until end.
@@ -54,6 +60,7 @@ type bucket struct {
 	now           int64
 	open          claims
 	excess        int64
+	missed        func(claim) // told of what no bucket had; may be nil
 }
 
 // advance takes units for the open claims until the time to.
@@ -75,6 +82,9 @@ func (b *bucket) advance(to int64) {
 		}
 		if !b.take(b.open[0].units) {
 			b.excess += b.open[0].units
+			if b.missed != nil {
+				b.missed(b.open[0])
+			}
 			heap.Pop(&b.open)
 		}
 	}

@@ -120,18 +120,7 @@ func rollingRestart(r *Run) error {
 		}
 		return c
 	})
-	err := r.rounds(func() error {
-		for _, n := range r.cluster.Nodes {
-			if err := r.stopNode(n); err != nil {
-				return err
-			}
-			if err := r.restart(n); err != nil {
-				return err
-			}
-			r.wait(time.Second)
-		}
-		return nil
-	})
+	err := r.rounds(r.restartAll)
 	if err == nil {
 		// Use up what is left.
 		time.Sleep(time.Duration(float64(quotas*limit/2) / r.Rate * float64(time.Second)))
@@ -140,6 +129,20 @@ func rollingRestart(r *Run) error {
 		return err
 	}
 	return r.quotasUsed(limit)
+}
+
+// restartAll restarts every node in order.
+func (r *Run) restartAll() error {
+	for _, n := range r.cluster.Nodes {
+		if err := r.stopNode(n); err != nil {
+			return err
+		}
+		if err := r.restart(n); err != nil {
+			return err
+		}
+		r.wait(time.Second)
+	}
+	return nil
 }
 
 // quotasUsed checks that the quotas were handed out, all and once.

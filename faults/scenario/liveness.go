@@ -111,7 +111,7 @@ func (r *Run) stalled() float64 {
 	return 0
 }
 
-// pids are the processes of the run's nodes.
+// pids are the processes of the run's nodes and clients.
 func (r *Run) pids() (pids []int) {
 	if r.cluster == nil {
 		return nil
@@ -119,6 +119,11 @@ func (r *Run) pids() (pids []int) {
 	for _, n := range r.cluster.Nodes {
 		if pid := n.PID(); pid != 0 {
 			pids = append(pids, pid)
+		}
+	}
+	if r.leases != nil {
+		for _, p := range r.leases.all {
+			pids = append(pids, p.PID())
 		}
 	}
 	return pids

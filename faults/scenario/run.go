@@ -76,6 +76,7 @@ type Run struct {
 	bills     *bills                   // in the load; may be nil
 	billers   int                      // of them; 0 is fewBillers
 	gateways  *gateways                // in the load; may be nil
+	leases    *leased                  // nil without
 	counted   map[oracle.Counter]int64 // by policies, in the end
 	flushed   history.Call             // of all keys, under load; zero if there was none
 	compared  int                      // times that the nodes' tables were compared under way

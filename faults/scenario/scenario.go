@@ -241,6 +241,18 @@ var All = []Scenario{
 			Why: "As leader-kills."},
 	},
 	{
+		Name: "leases", Modes: both, Rounds: 20, Kinds: 10, Rate: 500, run: leases,
+		Doc: "Processes with [leases](leases.md) hold back and spend all at once. Kill, stop and cut off one of them; kill and stop the leader; restart every node; let one lead that has nothing but a snapshot; reset, lower and delete the limit, in turn: nothing is admitted beyond it but what is stated, no unit is held that the server does not know of, and holders whose limit has room notice nothing.",
+		Live: Live{Async: within(0.1, 0.01, 0.05, 2.5, 1.6), Sync: within(0.1, 0.015, 0.08, 2.5, 1.6),
+			Why: "A leader is lost in two of ten rounds."},
+	},
+	{
+		Name: "leases-textbook", Modes: []string{Sync}, Rounds: 1, Rate: 500, Broken: []string{"leases"}, run: textbookLeases,
+		Doc: "The same with blocks that leave no room behind in the limit, as in textbooks: what is admitted too much must be seen.",
+		Live: Live{Sync: within(0.01, 0.01, 0.05, 0.5, 0.1),
+			Why: "A client is killed, which calls do not notice."},
+	},
+	{
 		Name: "local", Modes: []string{Async}, Rounds: 6, Kinds: 3, Rate: 1200, run: local,
 		Doc: "With on-failure local: cut all nodes from each other, kill two of three, cut one off from the others, in turn: none admits more than its share, and once healed, also when that is interrupted, what was admitted is charged once.",
 		Live: Live{Async: within(0.15, 0.03, 0.02, 14, 13),

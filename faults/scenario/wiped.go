@@ -21,16 +21,7 @@ func wiped(r *Run) error {
 			return err
 		}
 		follower := r.cluster.Nodes[(leader.Index+1)%3]
-		r.note("%s, the leader, writes a snapshot", leader.Name)
-		if err := r.snapshot(leader); err != nil {
-			return err
-		}
-		r.note("kill %s, a follower, and wipe its data", follower.Name)
-		r.down(follower.Index)
-		if err := follower.Kill(); err != nil {
-			return err
-		}
-		if err := r.rejoin(follower); err != nil {
+		if err := r.wipe(leader, follower); err != nil {
 			return err
 		}
 		if leader, err = r.leader(); err != nil {
@@ -50,4 +41,18 @@ func wiped(r *Run) error {
 		return err
 	})
 	return r.finish(l, keys, err)
+}
+
+// wipe writes a snapshot on the leader and wipes a follower, which gets it.
+func (r *Run) wipe(leader, follower *cluster.Node) error {
+	r.note("%s, the leader, writes a snapshot", leader.Name)
+	if err := r.snapshot(leader); err != nil {
+		return err
+	}
+	r.note("kill %s, a follower, and wipe its data", follower.Name)
+	r.down(follower.Index)
+	if err := follower.Kill(); err != nil {
+		return err
+	}
+	return r.rejoin(follower)
 }
