@@ -2,6 +2,7 @@
 # Runs unchanged client libraries against real servers:
 #
 #	clients/compat/run.sh LANGUAGE...      go node python hiredis java rust
+#	clients/compat/run.sh sdk-python       the quick tests of our own package for Python
 #
 # A suite finds its servers in its environment. Go and hiredis start their own,
 # with the same package (internal/hgtest); for the others it is clients/compat/go/withservers
@@ -23,7 +24,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-python ..." >&2; exit 2; }
 
 if [ -n "${HEADGATE_BIN:-}" ]; then
 	HGTEST_BIN=$(realpath "$HEADGATE_BIN")
@@ -67,6 +68,16 @@ run_python() {
 	with_servers timeout 180 $dir/.venv/bin/python -m pytest -c $dir/pytest.ini $dir/tests
 }
 
+run_sdk-python() {
+	local dir=clients/python
+	if stale $dir/requirements.txt $dir/.venv/installed; then
+		python3 -m venv $dir/.venv &&
+			$dir/.venv/bin/pip install -q -r $dir/requirements.txt &&
+			touch $dir/.venv/installed || return
+	fi
+	(cd $dir && .venv/bin/mypy && timeout 180 .venv/bin/python -m pytest -m "not slow")
+}
+
 run_java() { with_servers timeout 900 mvn -B -ntp -f clients/compat/java/pom.xml test; }
 
 run_rust() { with_servers timeout 900 cargo test --locked --manifest-path clients/compat/rust/Cargo.toml; }
@@ -74,7 +85,7 @@ run_rust() { with_servers timeout 900 cargo test --locked --manifest-path client
 failed=()
 for language; do
 	case $language in
-	go | hiredis | node | python | java | rust)
+	go | hiredis | node | python | java | rust | sdk-python)
 		echo "== $language"
 		"run_$language" || failed+=("$language")
 		;;
