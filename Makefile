@@ -110,7 +110,7 @@ clients: # the client libraries that need no more than Go, Node and Python
 	clients/compat/run.sh go node python hiredis
 
 clients-brief: # those that unit does not run
-	clients/compat/run.sh node python sdk-python
+	clients/compat/run.sh node python sdk-python sdk-typescript
 
 test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first (1 min; the build of Traefik 10)
 	scripts/traefik.sh

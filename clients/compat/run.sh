@@ -3,6 +3,7 @@
 #
 #	clients/compat/run.sh LANGUAGE...      go node python hiredis java rust
 #	clients/compat/run.sh sdk-python       the quick tests of our own package for Python
+#	clients/compat/run.sh sdk-typescript   and of the one for Node
 #
 # A suite finds its servers in its environment. Go and hiredis start their own,
 # with the same package (internal/hgtest); for the others it is clients/compat/go/withservers
@@ -24,7 +25,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-python ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-python|sdk-typescript ..." >&2; exit 2; }
 
 if [ -n "${HEADGATE_BIN:-}" ]; then
 	HGTEST_BIN=$(realpath "$HEADGATE_BIN")
@@ -78,6 +79,14 @@ run_sdk-python() {
 	(cd $dir && .venv/bin/mypy && timeout 180 .venv/bin/python -m pytest -m "not slow")
 }
 
+run_sdk-typescript() {
+	local dir=clients/typescript
+	if stale $dir/package-lock.json $dir/node_modules/.package-lock.json; then
+		npm --prefix $dir ci || return
+	fi
+	timeout 180 npm --prefix $dir test
+}
+
 run_java() { with_servers timeout 900 mvn -B -ntp -f clients/compat/java/pom.xml test; }
 
 run_rust() { with_servers timeout 900 cargo test --locked --manifest-path clients/compat/rust/Cargo.toml; }
@@ -85,7 +94,7 @@ run_rust() { with_servers timeout 900 cargo test --locked --manifest-path client
 failed=()
 for language; do
 	case $language in
-	go | hiredis | node | python | java | rust | sdk-python)
+	go | hiredis | node | python | java | rust | sdk-python | sdk-typescript)
 		echo "== $language"
 		"run_$language" || failed+=("$language")
 		;;
