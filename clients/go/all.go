@@ -2,6 +2,7 @@ package headgate
 
 import (
 	"context"
+	"errors"
 	"fmt"
 )
 
@@ -20,6 +21,9 @@ type loan struct {
 //
 // The decision is about one limit: the one that denied the call, or else the one with the
 // fewest units left.
+//
+// While the server is away, what the client holds is taken too, and OnFailure decides the
+// rest.
 //
 // Errors: those of Allow, and one for a key that stands there twice. What the client held
 // is put back then.
@@ -56,13 +60,20 @@ func (c *Client) All(ctx context.Context, limits []KeyLimit) (Decision, error) {
 		return least, nil
 	}
 	d, err := c.chain(ctx, rest)
+	if f := (*failure)(nil); errors.As(err, &f) {
+		parts := make([]asked, len(rest))
+		for i, l := range rest {
+			parts[i] = part(l.Key, l.Limit, l.Cost, f.known)
+		}
+		d, err = c.fall(parts...), nil
+	}
 	if err != nil {
 		c.settle(loans, false)
 		return Decision{}, err
 	}
 	c.settle(loans, d.Allowed)
-	if d.Allowed && !first && least.Remaining < d.Remaining {
-		least.Source, least.Delay = Server, d.Delay
+	if d.Allowed && !first && (least.Remaining < d.Remaining || d.Limit < 0) {
+		least.Source, least.Degraded, least.Delay = d.Source, d.Degraded, d.Delay
 		return least, nil
 	}
 	return d, nil
@@ -70,15 +81,17 @@ func (c *Client) All(ctx context.Context, limits []KeyLimit) (Decision, error) {
 
 // borrow decides one limit without the server, if it can.
 func (c *Client) borrow(l *KeyLimit) (d Decision, taken loan, known bool) {
-	if c.options.MaxLeases < 0 || l.Cost < 1 {
+	if l.Cost < 1 {
 		return d, taken, false
 	}
 	now := c.now()
 	s := c.shard(l.Key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	e := c.entry(s, l.Key, l.Limit, now)
-	e.demand.ask(l.Cost, now)
+	e := c.asked(s, l.Key, l.Limit, l.Cost, now)
+	if e == nil {
+		return d, taken, false
+	}
 	d, known = e.locally(l.Cost, now)
 	if known {
 		s.count(&d)
@@ -88,7 +101,7 @@ func (c *Client) borrow(l *KeyLimit) (d Decision, taken loan, known bool) {
 		taken = loan{e, e.id, e.block.lapses, l.Cost}
 	}
 	// A request brings units for calls to come. This one does not wait for it.
-	if c.lease(s, e, now) && e.pending == nil && (!known && e.block.stock < l.Cost || e.block.low(now)) {
+	if !c.breaker.open.Load() && c.lease(s, e, now) && e.pending == nil && (!known && e.block.stock < l.Cost || e.block.low(now)) {
 		c.ask(s, e, now)
 	}
 	return d, taken, known
@@ -118,7 +131,7 @@ func (c *Client) settle(loans []loan, spent bool) {
 }
 
 // chain asks the server for several limits.
-func (c *Client) chain(ctx context.Context, limits []*KeyLimit) (Decision, error) {
+func (c *Client) chain(ctx context.Context, limits []*KeyLimit) (d Decision, err error) {
 	args := make([]any, 0, 8*len(limits))
 	args = append(args, "RL.LIMIT")
 	for i, l := range limits {
@@ -130,9 +143,9 @@ func (c *Client) chain(ctx context.Context, limits []*KeyLimit) (Decision, error
 			args = append(args, "COST", l.Cost)
 		}
 	}
-	reply, err := c.send(ctx, args)
-	if err != nil {
-		return Decision{}, err
-	}
-	return decisionOf(reply)
+	err = c.request(ctx, c.options.Timeout, args, func(reply any) (err error) {
+		d, err = decisionOf(reply)
+		return err
+	})
+	return d, err
 }

@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"hash/maphash"
+	"log/slog"
+	"math/rand/v2"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -14,7 +16,9 @@ import (
 // concurrent use. Arguments are strings and int64s. A reply is an int64, or a []any, a
 // map[string]any or a map[any]any of replies; an error of the server is an error.
 //
-// Do should not send a command again by itself: the server may have charged it.
+// Do should not send a command again by itself: the server may have charged it. It should
+// end with its context. An error that wraps ErrNotSent, or is of a dial of package net, says
+// that the server has not got the command.
 type Doer interface {
 	Do(ctx context.Context, args ...any) (any, error)
 }
@@ -36,25 +40,33 @@ type Options struct {
 	// MaxLeases bounds the keys that are leased at one time: 10,000 by default. With less
 	// than 0 the server is asked for each call.
 	MaxLeases int
-	// Timeout bounds one request for a lease: 500 ms by default. Plain calls end with the
-	// context of their caller.
+	// Timeout is how long a call waits for the server: 50 ms by default. After that OnFailure
+	// decides.
 	Timeout time.Duration
+	// Processes is how many processes share the limits. While the server is away each of
+	// them decides that part of a limit by itself, and a fifth if it is not known.
+	Processes int
+	// Logger is told when the server goes away and comes back: slog.Default if it is not set.
+	Logger *slog.Logger
 }
 
-// Errors of a Client. Those of the Doer are returned as they are.
+// Errors of a Client. Those of the server are returned as they are.
 var (
 	// ErrClosed is returned after Close.
 	ErrClosed = errors.New("headgate: the client is closed")
-	// ErrTimeout is returned if a request for a lease had no reply within Options.Timeout.
-	// The server may have charged the call.
+	// ErrTimeout is in the log, and what Reset returns, if the server did not answer within
+	// Options.Timeout.
 	ErrTimeout = errors.New("headgate: the server did not answer in time")
+	// ErrNotSent is what a Doer wraps if it has not sent the command, for example since no
+	// connection was free.
+	ErrNotSent = errors.New("headgate: the command was not sent")
 )
 
 const (
 	defaultTTL     = 2 * time.Second
 	defaultRate    = 20
 	defaultLeases  = 10_000
-	defaultTimeout = 500 * time.Millisecond
+	defaultTimeout = 50 * time.Millisecond
 
 	shards = 128
 	// watched is how many keys are measured for each that may be leased.
@@ -75,6 +87,11 @@ type Client struct {
 	shards  [shards]shard
 	leases  atomic.Int64 // keys that are leased
 	sent    atomic.Int64 // commands
+
+	breaker  breaker
+	fallback fallback
+	counts   counts
+	random   func() float64 // 0 to 1
 
 	returns chan struct{} // one place for each RL.RETURN under way
 	closing chan struct{}
@@ -99,6 +116,18 @@ type Stats struct {
 	Local  int64 // calls that were admitted from a lease
 	Denied int64 // calls that were denied without asking
 	Leases int64 // keys that are leased now
+
+	Failures       int64 // commands that the server did not decide
+	Opened         int64 // times that the server was given up
+	Away           bool  // the server is given up now: nothing but probes is sent
+	Fallback       int64 // calls that OnFailure admitted
+	FallbackDenied int64 // and denied
+	ChargedBack    int64 // units that OnFailure had admitted and that the server has charged since
+}
+
+// counts are those that no shard has.
+type counts struct {
+	failures, opened, fallback, fallbackDenied, chargedBack atomic.Int64
 }
 
 // New returns a client that sends its commands by d. Close it, so that what it holds goes
@@ -121,8 +150,9 @@ func New(d Doer, o Options) *Client {
 	}
 	c := &Client{
 		do: d, options: o, began: time.Now(), seed: maphash.MakeSeed(),
-		returns: make(chan struct{}, returning), closing: make(chan struct{}),
+		returns: make(chan struct{}, returning), closing: make(chan struct{}), random: rand.Float64,
 	}
+	c.fallback.init(o.Processes)
 	for i := range c.shards {
 		c.shards[i].entries = make(map[string]*entry)
 	}
@@ -140,7 +170,11 @@ func (c *Client) shard(key string) *shard {
 
 // Stats returns what the client has done.
 func (c *Client) Stats() Stats {
-	st := Stats{Sent: c.sent.Load(), Leases: c.leases.Load()}
+	st := Stats{
+		Sent: c.sent.Load(), Leases: c.leases.Load(), Away: c.breaker.open.Load(),
+		Failures: c.counts.failures.Load(), Opened: c.counts.opened.Load(),
+		Fallback: c.counts.fallback.Load(), FallbackDenied: c.counts.fallbackDenied.Load(), ChargedBack: c.counts.chargedBack.Load(),
+	}
 	for i := range c.shards {
 		s := &c.shards[i]
 		s.mu.Lock()
@@ -151,31 +185,36 @@ func (c *Client) Stats() Stats {
 }
 
 // Allow asks for cost units of a key's limit. It decides without the server if it holds
-// enough units, or if a denial is remembered. A cost of 0 looks and takes nothing, and a
-// cost below 0 is a refund; both ask the server.
+// enough units, or if a denial is remembered. While the server is away, OnFailure of the
+// limit decides. A cost of 0 looks and takes nothing, and a cost below 0 is a refund; both
+// ask the server.
 //
-// Errors: ErrClosed, ErrTimeout, that of ctx, and those of the Doer. After an error the
-// call may have been charged.
+// Errors: ErrClosed, that of ctx, and the server's for a mistake of the caller. After an
+// error of ctx the call may have been charged.
 func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
-	if c.options.MaxLeases < 0 || cost < 1 {
-		return c.plain(ctx, key, limit, cost)
+	if cost < 1 {
+		return c.plain(ctx, c.options.Timeout, key, limit, cost)
 	}
 	now := c.now()
 	s := c.shard(key)
 	s.mu.Lock()
-	e := c.entry(s, key, limit, now)
-	e.demand.ask(cost, now)
+	e := c.asked(s, key, limit, cost, now)
+	if e == nil {
+		s.mu.Unlock()
+		return c.alone(ctx, c.options.Timeout, key, limit, cost)
+	}
+	away := c.breaker.open.Load()
 	if d, ok := e.locally(cost, now); ok {
 		s.count(&d)
-		if e.pending == nil && e.id != "" && now >= e.askAlone && e.block.low(now) {
+		if e.pending == nil && e.id != "" && !away && now >= e.askAlone && e.block.low(now) {
 			c.ask(s, e, now)
 		}
 		s.mu.Unlock()
 		return d, nil
 	}
-	if !c.lease(s, e, now) {
+	if away || !c.lease(s, e, now) {
 		s.mu.Unlock()
-		return c.alone(ctx, key, limit, cost)
+		return c.alone(ctx, c.options.Timeout, key, limit, cost)
 	}
 	w := &waiter{cost: cost, done: make(chan outcome, 1)}
 	e.waiting = append(e.waiting, w)
@@ -183,18 +222,40 @@ func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64)
 		c.ask(s, e, now)
 	}
 	s.mu.Unlock()
+	timer := time.NewTimer(c.options.Timeout)
+	defer timer.Stop()
 	select {
 	case o := <-w.done:
-		if o.alone {
-			return c.alone(ctx, key, limit, cost)
+		return c.become(ctx, o, now, key, limit, cost)
+	case <-timer.C:
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		select {
+		case o := <-w.done:
+			if !o.alone && !o.fell {
+				return o.Decision, nil
+			}
+		default:
+			w.gone = true
 		}
-		return o.Decision, o.err
+		return c.fall(part(key, limit, cost, !w.asked)), nil
 	case <-ctx.Done():
 		s.mu.Lock()
 		w.gone = true
 		s.mu.Unlock()
 		return Decision{}, ctx.Err()
 	}
+}
+
+// become returns what became of a call that has waited since then.
+func (c *Client) become(ctx context.Context, o outcome, since instant, key string, limit Limit, cost int64) (Decision, error) {
+	switch {
+	case o.fell:
+		return c.fall(part(key, limit, cost, o.known)), nil
+	case o.alone:
+		return c.alone(ctx, c.options.Timeout-(c.now()-since), key, limit, cost)
+	}
+	return o.Decision, nil
 }
 
 // count counts a call that was decided here.
@@ -207,39 +268,62 @@ func (s *shard) count(d *Decision) {
 }
 
 // alone is plain, and remembers a denial.
-func (c *Client) alone(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
-	d, err := c.plain(ctx, key, limit, cost)
-	if err == nil && !d.Allowed {
-		now := c.now()
-		s := c.shard(key)
-		s.mu.Lock()
-		if e := s.entries[key]; e != nil && e.limit == limit {
-			e.deny(d, cost, now)
-		}
-		s.mu.Unlock()
+func (c *Client) alone(ctx context.Context, within time.Duration, key string, limit Limit, cost int64) (Decision, error) {
+	d, err := c.plain(ctx, within, key, limit, cost)
+	if err == nil && !d.Allowed && d.Source == Server {
+		c.remember(key, limit, d, cost)
 	}
 	return d, err
 }
 
+// remember notes a denial by the server.
+func (c *Client) remember(key string, limit Limit, d Decision, cost int64) {
+	now := c.now()
+	s := c.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := c.entry(s, key, limit, now); cost <= e.deniedCost || now >= e.deniedUntil {
+		e.deny(d, cost, now)
+	}
+}
+
+// forget forgets a denial.
+func (c *Client) forget(key string) {
+	s := c.shard(key)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if e := s.entries[key]; e != nil {
+		e.deniedUntil = 0
+	}
+}
+
 // plain asks the server by RL.LIMIT.
-func (c *Client) plain(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
+func (c *Client) plain(ctx context.Context, within time.Duration, key string, limit Limit, cost int64) (d Decision, err error) {
 	args := limit.options(limit.arguments([]any{"RL.LIMIT", key}))
 	if cost != 1 {
 		args = append(args, "COST", cost)
 	}
-	reply, err := c.send(ctx, args)
-	if err != nil {
-		return Decision{}, err
+	err = c.request(ctx, within, args, func(reply any) (err error) {
+		d, err = decisionOf(reply)
+		return err
+	})
+	if f := (*failure)(nil); errors.As(err, &f) {
+		return c.fall(part(key, limit, cost, f.known)), nil
 	}
-	return decisionOf(reply)
+	return d, err
 }
 
-func (c *Client) send(ctx context.Context, args []any) (any, error) {
-	if c.closed.Load() {
-		return nil, ErrClosed
+// asked notes a call of a key. It returns nil if nothing is known of the key and nothing
+// has to be.
+func (c *Client) asked(s *shard, key string, limit Limit, cost int64, now instant) *entry {
+	if c.options.MaxLeases < 0 {
+		if e := s.entries[key]; e == nil || e.limit != limit {
+			return nil
+		}
 	}
-	c.sent.Add(1)
-	return c.do.Do(ctx, args...)
+	e := c.entry(s, key, limit, now)
+	e.demand.ask(cost, now)
+	return e
 }
 
 // entry returns what is known of a key, as of the one that was used last. Keys without a
@@ -251,7 +335,7 @@ func (c *Client) entry(s *shard, key string, limit Limit, now instant) *entry {
 		e = nil
 	}
 	if e == nil {
-		if s.others.len >= watched*c.options.MaxLeases/shards+leastWatched {
+		if s.others.len >= watched*c.keys()/shards+leastWatched {
 			c.retire(s, s.others.last(), now)
 		}
 		e = &entry{key: key, limit: limit, demand: demand{began: now}, moved: now}
@@ -261,6 +345,14 @@ func (c *Client) entry(s *shard, key string, limit Limit, now instant) *entry {
 	e.used = now
 	s.list(e).touch(e, now)
 	return e
+}
+
+// keys returns how many keys may be leased, or are remembered if none may.
+func (c *Client) keys() int {
+	if c.options.MaxLeases < 0 {
+		return defaultLeases / watched
+	}
+	return c.options.MaxLeases
 }
 
 // list returns the list that an entry of s is in.

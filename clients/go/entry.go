@@ -51,6 +51,7 @@ type request struct {
 type waiter struct {
 	cost  int64
 	again bool // denied as part of a larger sum before
+	asked bool // is part of a request whose outcome is not known
 	gone  bool // its caller does not wait any more
 	done  chan outcome
 }
@@ -58,8 +59,9 @@ type waiter struct {
 // outcome is what becomes of a waiter.
 type outcome struct {
 	Decision
-	err   error
 	alone bool // the caller asks for itself
+	fell  bool // the server is away
+	known bool // and has charged nothing
 }
 
 // newID returns 128 random bits. A process that is started again has other blocks.

@@ -99,7 +99,10 @@ type rig struct {
 func newRig(t *testing.T, o headgate.Options) *rig {
 	r := &rig{T: t, server: new(server)}
 	r.client = headgate.New(r.server, o)
-	t.Cleanup(func() { _ = r.client.Close(context.Background()) })
+	t.Cleanup(func() {
+		_ = r.client.Close(context.Background())
+		time.Sleep(time.Second) // the server does not heed contexts
+	})
 	return r
 }
 

@@ -15,7 +15,7 @@ func (c *Client) lease(s *shard, e *entry, now instant) bool {
 	if e.id != "" {
 		return true
 	}
-	if !e.limit.leasable() || !e.demand.hot(c.options.LeaseRate) || c.closed.Load() {
+	if c.options.MaxLeases < 0 || !e.limit.leasable() || !e.demand.hot(c.options.LeaseRate) || c.closed.Load() {
 		return false
 	}
 	if c.leases.Add(1) > int64(c.options.MaxLeases) {
@@ -75,13 +75,13 @@ func (c *Client) giveBack(e *entry, now instant) {
 	args := []any{"RL.RETURN", e.key, "ID", e.id, "SEQ", int64(e.seq), "HELD", e.block.stock}
 	// What All has lent is spent: it must not come back into a later block.
 	e.block = block{lapses: e.block.lapses + 1}
-	c.sent.Add(1)
+	if c.breaker.open.Load() {
+		return // the units come back at the deadline
+	}
 	c.under.Go(func() {
 		c.returns <- struct{}{}
 		defer func() { <-c.returns }()
-		ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
-		defer cancel()
-		_, _ = c.do.Do(ctx, args...) // the units come back at the deadline
+		_ = c.exchange(context.Background(), c.options.Timeout, args, func(any) error { return nil })
 	})
 }
 
@@ -93,6 +93,7 @@ func (c *Client) ask(s *shard, e *entry, now instant) {
 	r := &request{seq: e.seq, sent: now, held: e.block.held(), want: e.demand.want(c.options.LeaseTTL, now)}
 	for _, w := range e.waiting {
 		if !w.gone {
+			w.asked = true
 			r.waiters = append(r.waiters, w)
 			r.need += w.cost
 		}
@@ -102,29 +103,12 @@ func (c *Client) ask(s *shard, e *entry, now instant) {
 	args := append(e.limit.arguments([]any{"RL.LEASE", e.key}), "ID", e.id, "SEQ", int64(r.seq), "WANT", r.want, "HELD", r.held,
 		"NEED", r.need, "TTL", c.options.LeaseTTL.String())
 	args = e.limit.options(args)
-	c.sent.Add(1)
 	c.under.Go(func() {
-		// A Doer that does not heed its context does not hold the callers up.
-		ctx, cancel := context.WithTimeout(context.Background(), c.options.Timeout)
-		defer cancel()
-		c.under.Add(1)
-		late := context.AfterFunc(ctx, func() {
-			defer c.under.Done()
-			c.answer(s, e, r, grant{}, ErrTimeout)
-		})
-		defer func() {
-			if late() {
-				c.under.Done()
-			}
-		}()
 		var g grant
-		reply, err := c.do.Do(ctx, args...)
-		switch {
-		case errors.Is(err, context.DeadlineExceeded):
-			err = ErrTimeout
-		case err == nil:
+		err := c.request(context.Background(), c.options.Timeout, args, func(reply any) (err error) {
 			g, err = grantOf(reply)
-		}
+			return err
+		})
 		c.answer(s, e, r, g, err)
 	})
 }
@@ -139,6 +123,9 @@ func (c *Client) answer(s *shard, e *entry, r *request, g grant, err error) {
 	e.pending = nil
 	now := c.now()
 	e.block.settle(now)
+	if err == nil {
+		c.fallback.holders(subject{key: e.key, limit: e.limit}, g.holders, now)
+	}
 	switch {
 	case err != nil:
 		e.failed(r, now, err)
@@ -160,14 +147,13 @@ func (c *Client) answer(s *shard, e *entry, r *request, g grant, err error) {
 // failed ends a request without a grant.
 func (e *entry) failed(r *request, now instant, err error) {
 	e.askAlone = now + pause
+	o := outcome{alone: true} // a plain call gets the server's error, or an answer
+	if f := (*failure)(nil); errors.As(err, &f) && code(err) != "ERR" {
+		o = outcome{fell: true, known: f.known}
+	}
 	for _, w := range r.waiters {
-		// After an error other than a timeout a plain call asks again. If the server had
-		// charged the first one, it charges twice: too little is admitted, never too much.
-		if err == ErrTimeout {
-			w.done <- outcome{err: err}
-		} else {
-			w.done <- outcome{alone: true}
-		}
+		w.asked = !o.alone && !o.known
+		w.done <- o
 	}
 }
 
@@ -190,7 +176,7 @@ func (c *Client) serve(e *entry, r *request, g *grant, now instant) {
 			w.done <- outcome{Decision: e.local(now)}
 		case w.cost < r.need && w.cost <= left && !w.again:
 			left -= w.cost
-			w.again = true
+			w.again, w.asked = true, false
 			e.waiting = append(e.waiting, w)
 		default:
 			d := g.Decision
@@ -217,8 +203,10 @@ func (c *Client) proceed(s *shard, e *entry, now instant) {
 	waiting := e.waiting
 	e.waiting = nil
 	for _, w := range waiting {
+		if w.gone {
+			continue
+		}
 		switch d, ok := e.locally(w.cost, now); {
-		case w.gone:
 		case ok && !w.again || d.Allowed:
 			w.done <- outcome{Decision: d}
 			s.count(&d)
@@ -276,7 +264,7 @@ func (c *Client) look(s *shard, e *entry, now instant) {
 	lasts := e.block.deadline - e.sent
 	calls, _ := e.demand.rates(now)
 	switch {
-	case now < e.sent+lasts*3/5:
+	case now < e.sent+lasts*3/5 || c.breaker.open.Load():
 	case e.used > e.sent && calls >= c.options.LeaseRate/2:
 		if lasts > 0 && now >= e.askAlone {
 			c.ask(s, e, now)
