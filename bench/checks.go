@@ -192,7 +192,7 @@ func (b *bench) measureChecks(ctx context.Context, dir string) (*checkReport, er
 	if rep.Ceiling, err = b.measureCeiling(ctx, dir); err != nil {
 		return rep, err
 	}
-	measured, err := b.goBenchmark(ctx, "^BenchmarkCheck$", "limits")
+	measured, err := b.goBenchmark(ctx, "bench", 1, "^BenchmarkCheck$", "limits")
 	for _, m := range measured {
 		rep.Engine = append(rep.Engine, engineCheck{m.n, m.nanos, m.allocs})
 		b.logf("check in process, %d limits: %.0f ns", m.n, m.nanos)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 )
@@ -37,7 +38,7 @@ func (b *bench) measureDecisions(ctx context.Context) ([]decision, error) {
 	if b.quick {
 		pattern += "/^keys=[0-9]{1,6}$" // "$" of the name ends before ten million
 	}
-	all, err := b.goBenchmark(ctx, pattern, "keys")
+	all, err := b.goBenchmark(ctx, "bench", 1, pattern, "keys")
 	if err != nil {
 		return nil, err
 	}
@@ -53,25 +54,27 @@ func (b *bench) measureDecisions(ctx context.Context) ([]decision, error) {
 type benchmark struct {
 	n             int
 	nanos, allocs float64 // per operation
+	p99           float64 // in ns, where a benchmark reports it
 }
 
-// goBenchmark runs benchmarks of this package on one core, and returns the medians
+// goBenchmark runs benchmarks of a package on so many cores, and returns the medians
 // of their runs. They are named as label=number.
-func (b *bench) goBenchmark(ctx context.Context, pattern, label string) ([]benchmark, error) {
+func (b *bench) goBenchmark(ctx context.Context, dir string, cores int, pattern, label string) ([]benchmark, error) {
 	cmd := exec.CommandContext(ctx, "go", "test", "-run", "^$", "-bench", pattern, "-benchmem",
-		"-benchtime", b.runTime.String(), "-count", strconv.Itoa(b.runs), "-cpu", "1", "./bench")
-	cmd.Dir = b.root
+		"-benchtime", b.runTime.String(), "-count", strconv.Itoa(b.runs), "-cpu", strconv.Itoa(cores))
+	cmd.Dir = filepath.Join(b.root, dir)
 	out, err := cmd.CombinedOutput()
 	if err != nil {
 		return nil, fmt.Errorf("go test -bench: %w\n%s", err, lastLines(string(out), 10))
 	}
-	runs, order := parseBenchmarks(string(out), label)
+	runs, order := parseBenchmarks(string(out), label, cores)
 	var list []benchmark
 	for _, n := range order {
 		list = append(list, benchmark{
 			n:      n,
 			nanos:  median(runs[n], func(m benchmark) float64 { return m.nanos }),
 			allocs: median(runs[n], func(m benchmark) float64 { return m.allocs }),
+			p99:    median(runs[n], func(m benchmark) float64 { return m.p99 }),
 		})
 	}
 	if len(list) == 0 {
@@ -84,8 +87,9 @@ func (b *bench) goBenchmark(ctx context.Context, pattern, label string) ([]bench
 //
 //	BenchmarkDecide/keys=100000   23456789   77.5 ns/op   0 B/op   0 allocs/op
 //
-// into runs by the number of the label, in the order of their first line.
-func parseBenchmarks(out, label string) (runs map[int][]benchmark, order []int) {
+// into runs by the number of the label, in the order of their first line. Names of runs on
+// several cores end with their number.
+func parseBenchmarks(out, label string, cores int) (runs map[int][]benchmark, order []int) {
 	runs = make(map[int][]benchmark)
 	scanner := bufio.NewScanner(strings.NewReader(out))
 	for scanner.Scan() {
@@ -94,6 +98,9 @@ func parseBenchmarks(out, label string) (runs map[int][]benchmark, order []int) 
 			continue
 		}
 		_, value, ok := strings.Cut(fields[0], "/"+label+"=")
+		if cores > 1 {
+			value = strings.TrimSuffix(value, fmt.Sprint("-", cores))
+		}
 		n, err := strconv.Atoi(value)
 		if !ok || err != nil {
 			continue
@@ -109,6 +116,8 @@ func parseBenchmarks(out, label string) (runs map[int][]benchmark, order []int) 
 				m.nanos = v
 			case "allocs/op":
 				m.allocs = v
+			case "p99-ns":
+				m.p99 = v
 			}
 		}
 		if len(runs[n]) == 0 {

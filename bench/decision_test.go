@@ -68,8 +68,11 @@ BenchmarkDecide/keys=100000   	23456789	        77.5 ns/op	       0 B/op	       
 BenchmarkDecide/keys=100000   	23456789	        79.5 ns/op	       0 B/op	       1 allocs/op
 BenchmarkDecide/keys=10000000-2 	1	        190 ns/op
 BenchmarkDecide/keys=10000000 	1	        190 ns/op
-PASS`, "keys")
+PASS`, "keys", 1)
 	require.Equal(t, []int{100_000, 10_000_000}, order)
-	require.Equal(t, []benchmark{{100_000, 77.5, 0}, {100_000, 79.5, 1}}, runs[100_000])
+	require.Equal(t, []benchmark{{n: 100_000, nanos: 77.5}, {n: 100_000, nanos: 79.5, allocs: 1}}, runs[100_000])
 	require.Len(t, runs[10_000_000], 1, "-cpu 1 leaves no suffix; another count of cores is not this row")
+	runs, order = parseBenchmarks("BenchmarkLocal/keys=1-2 \t5000000\t 250.4 ns/op\t 2.000 cores\t 102.0 p50-ns\t 451.0 p99-ns\t 0 B/op\t 0 allocs/op", "keys", 2)
+	require.Equal(t, []int{1}, order)
+	require.Equal(t, []benchmark{{n: 1, nanos: 250.4, p99: 451}}, runs[1])
 }

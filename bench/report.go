@@ -33,6 +33,7 @@ type report struct {
 	Checks      *checkReport       `json:"checks,omitempty"`
 	Policies    *policiesReport    `json:"policies,omitempty"`
 	Holds       *holdsReport       `json:"holds,omitempty"`
+	Leases      *leasesReport      `json:"leases,omitempty"`
 	HTTP        *httpReport        `json:"http,omitempty"`
 	GRPC        *grpcReport        `json:"grpc,omitempty"`
 	Gateways    []*gatewayRow      `json:"gateways,omitempty"`
@@ -107,6 +108,9 @@ func (r *report) markdown() string {
 	}
 	for _, x := range r.Ends {
 		x.write(line)
+	}
+	if r.Leases != nil {
+		r.Leases.write(line)
 	}
 	if r.HTTP != nil {
 		r.HTTP.write(line)

@@ -40,6 +40,7 @@ type stream struct {
 	groups   uint64       // of keys; see streamGroup
 	conns    int          // connections
 	pipeline int          // commands that a connection writes at once
+	apart    bool         // no two connections have a key
 	end      time.Time    // see streamLeft
 	steps    atomic.Int64 // so far, over all runs
 }
@@ -177,6 +178,9 @@ func (s *stream) connection(ctx context.Context, seed uint64) (replies int64, er
 		for range s.pipeline {
 			if next == 0 {
 				key, now = rnd.Uint64N(s.keys), streamEpoch+uint64(s.steps.Add(1))
+				if n := uint64(s.conns); s.apart {
+					key = key/n*n + seed
+				}
 			}
 			out = s.append(out, &s.commands[next], key, now)
 			next = (next + 1) % len(s.commands)

@@ -86,6 +86,9 @@ func (r *report) targets() []target {
 	for _, x := range r.Ends {
 		list = append(list, x.target())
 	}
+	if r.Leases != nil {
+		list = append(list, r.Leases.targets()...)
+	}
 	if r.HTTP != nil {
 		list = append(list, r.HTTP.targets()...)
 	}

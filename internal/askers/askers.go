@@ -48,6 +48,7 @@ type Config struct {
 	Rate    float64       // calls per second of each client
 	Wave    time.Duration // 0: the calls come at random times; else see Waves
 	For     time.Duration // then the process ends; 0: when its standard input does
+	Warm    time.Duration // what is before is not in the Result
 	Log     string        // file for a Log; empty: none
 }
 

@@ -114,12 +114,18 @@ func (a *asker) run(ctx context.Context) error {
 	}
 	client := headgate.New(headgate.DoerFunc(a.do), o)
 	rnd := rand.New(rand.NewPCG(rand.Uint64(), 0))
+	var before headgate.Stats
+	warm := time.Now().Add(a.Warm)
 	rate, lasts := a.RateAt(askers.Now())
 	changes := time.Now().Add(lasts)
 	for at := time.Now(); ctx.Err() == nil; {
-		if now := time.Now(); !now.Before(changes) {
+		now := time.Now()
+		if !now.Before(changes) {
 			rate, lasts = a.RateAt(askers.Now())
 			at, changes = now, now.Add(lasts)
+		}
+		if !warm.IsZero() && !now.Before(warm) {
+			warm, before, a.Result = time.Time{}, client.Stats(), askers.Result{}
 		}
 		at = at.Add(time.Duration(rnd.ExpFloat64() / rate * float64(time.Second)))
 		if at.After(changes) {
@@ -134,7 +140,7 @@ func (a *asker) run(ctx context.Context) error {
 		a.call(ctx, client)
 	}
 	st := client.Stats()
-	a.Sent, a.Local = st.Sent, st.Local
+	a.Sent, a.Local = st.Sent-before.Sent, st.Local-before.Local
 	closing, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	if err := client.Close(closing); !errors.Is(err, context.DeadlineExceeded) {

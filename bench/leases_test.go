@@ -1,0 +1,61 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/askers"
+	"github.com/headgate-io/headgate/internal/hgtest"
+)
+
+func TestLeasesTargets(t *testing.T) {
+	rep := report{Leases: &leasesReport{
+		Lease: costs(1200, 600_000), Limit: costs(1000, 1_000_000),
+		Saved:  []savedRow{{Rate: 100, Asked: 1000, Sent: 60}, {Rate: 1000, Asked: 1000, Sent: 30}, {Rate: 10_000, Asked: 1000, Sent: 1}},
+		Leased: costs(100, 1), Plain: costs(9000, 1),
+		Local:   []benchmarkRow{{Keys: 1, P99: 90}, {Keys: 10_000, P99: 90, Allocs: 1}},
+		Schemes: []schemeRow{{Clients: 4, Block: 250, Textbook: excess{200, 20}, Ours: excess{100, 0}}, {Clients: 100, Block: 10, Ours: excess{100, 1}}},
+	}}
+	require.Equal(t, [][2]any{
+		{0.6, "pass"}, {94.0, "pass"}, {97.0, "miss"}, {99.9, "goal"}, {90.0, "pass"}, {90.0, "goal"}, {90.0, "miss"}, {0.0, "goal"}, {1.0, "miss"},
+	}, marks(rep.targets()))
+	require.Contains(t, rep.markdown(), "| 4 | 250 | 200 | 20 | 100 | 0 |")
+}
+
+// Holders get leases at pipeline 16, processes save calls, and the textbook's leases admit
+// too much where ours do not.
+func TestLeasesRowsOnHeadgate(t *testing.T) {
+	bin, err := hgtest.Binary()
+	require.NoError(t, err)
+	b := &bench{bin: paths{headgate: bin}, keys: 1000, effort: effort{runs: 1, runTime: 200 * time.Millisecond}, progress: t.Output()}
+	p, err := startHeadgate(t.TempDir(), bin)
+	require.NoError(t, err)
+	t.Cleanup(p.stop)
+	ctx := context.Background()
+	rep := &leasesReport{}
+	require.NoError(t, b.measureLeaseCalls(ctx, p, rep))
+	require.Len(t, rep.Lease, 3)
+	live, err := p.metric(ctx, "headgate_leases")
+	require.NoError(t, err)
+	require.EqualValues(t, leaseHolders, live)
+
+	asker, err := askers.Build(t.TempDir())
+	require.NoError(t, err)
+	c := askers.Config{Nodes: []string{p.addr}, Units: schemeUnits, Period: time.Second, Clients: 4, Rate: schemeLoad / 4, Block: schemeUnits / 4, Wave: schemeWave, For: 2 * schemeWave}
+	for _, c.Scheme = range []askers.Scheme{askers.Textbook, askers.Leases} {
+		c.Key, c.Log = fmt.Sprint("scheme", c.Scheme), filepath.Join(t.TempDir(), "log")
+		sum, by, err := asked(ctx, p, asker, 1, c)
+		require.NoError(t, err)
+		require.Greater(t, sum.Asked, 5*sum.Sent)
+		require.Positive(t, by.Rate)
+		e, err := excessOf(c.Log)
+		require.NoError(t, err)
+		require.Equal(t, sum.Admitted, e.Admitted)
+		require.Equal(t, c.Scheme == askers.Leases, e.TooMuch == 0, "%+v", e)
+	}
+}
