@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import socket
@@ -18,6 +19,7 @@ def free_port() -> int:
         return int(s.getsockname()[1])
 
 
+@functools.cache
 def binary() -> str:
     """The server of this tree, or the one that the suite has built."""
     given = os.environ.get("HGTEST_BIN")

@@ -319,12 +319,15 @@ class Core:
             reply = yield Send(args, start + self.timeout)
         return reply
 
-    def call(self, args: Args, read: Callable[[Any], T]) -> Steps[T | Failure]:
+    def call(self, args: Args, read: Callable[[Any], T], start: int | None = None) -> Steps[T | Failure]:
         """Sends a command, unless the breaker is open. The caller's mistakes are raised."""
         self.usable()
-        if self.open:
+        now = self.runtime.now()
+        if start is None:
+            start = now
+        if self.open or now - start >= self.timeout:
             return Failure("the server is away", False)
-        reply = yield from self.exchange(args, self.runtime.now())
+        reply = yield from self.exchange(args, start)
         result = self.judge(reply, read)
         if isinstance(result, ErrorReply):
             raise ServerError(result.text)
@@ -389,7 +392,7 @@ class Core:
                         return self.away(key, lambda: base_of(key, limit), limit, limit.on_failure, cost, maybe=maybe)
         base = base_of(key, limit)
         args = base if cost == 1 else (*base, "COST", str(cost))
-        result = yield from self.call(args, decision)
+        result = yield from self.call(args, decision, start)
         with self.lock:
             if isinstance(result, Failure):
                 return self.away(key, lambda: base, limit, limit.on_failure, cost, maybe=result.maybe)

@@ -1,0 +1,187 @@
+"""What the middleware of all frameworks does: keys, header fields and bodies."""
+
+from __future__ import annotations
+
+import ipaddress
+import json
+import logging
+import math
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, Generic, TypeVar, Union
+
+from ._core import Attributes
+from ._fallback import MOST, Bucket
+from ._values import Decision, Limit, Policy
+
+log = logging.getLogger("headgate_client")
+
+Request = TypeVar("Request")
+Rule = Union[Limit, Policy]
+Network = Union[ipaddress.IPv4Network, ipaddress.IPv6Network]
+
+PROBLEM: Final = "application/problem+json"
+TITLES: Final = {403: "Forbidden", 429: "Too Many Requests", 503: "Service Unavailable"}
+# How much more than its limit the backstop admits per address.
+BACKSTOP: Final = 10
+
+
+@dataclass(frozen=True)
+class Question:
+    """What a request asks: a key of a limit, or a policy with attributes."""
+
+    rule: Rule
+    key: str
+    attributes: Attributes
+    address: str
+
+
+class Rules(Generic[Request]):
+    """The options of a middleware.
+
+    - ``limit``: a Limit or a Policy, or a function that returns one of them for a request, or
+      None for a request without a limit.
+    - ``key``: a function that returns the key of a request. Without it, the key is the
+      client's address: of IPv6 the /64.
+    - ``attributes``: a function that returns a policy's attributes. Without it, ``ip``.
+    - ``trusted_proxies``: addresses or networks of the proxies in front of the application.
+      Only they may name the client, by X-Forwarded-For.
+    - ``backstop``: deny an address that sends ten times the limit, before anything else.
+    - ``max_retry_after``: seconds that Retry-After says at most.
+    - ``name``: of the limit, in header fields.
+    """
+
+    def __init__(
+        self, limit: Rule | Callable[[Request], Rule | None], *, key: Callable[[Request], str] | None = None,
+        attributes: Callable[[Request], Attributes] | None = None, trusted_proxies: Sequence[str] = (),
+        backstop: bool = False, max_retry_after: int | None = None, name: str = "default",
+    ) -> None:  # fmt: skip
+        if not isinstance(limit, (Limit, Policy)) and not callable(limit):
+            raise TypeError(f"limit is {limit!r}: use a Limit, a Policy or a function")
+        if isinstance(trusted_proxies, str):
+            raise TypeError("trusted_proxies is a text: use a list of addresses or networks")
+        self.limit, self.key, self.attributes = limit, key, attributes
+        self.proxies: list[Network] = [ipaddress.ip_network(p) for p in trusted_proxies]
+        self.backstop = Backstop() if backstop else None
+        self.max_retry_after, self.name = max_retry_after, name
+        self.told = False
+
+    def question(self, request: Request, peer: str | None, forwarded: Sequence[str]) -> Question | None:
+        """Returns what a request asks. forwarded are its fields X-Forwarded-For."""
+        rule = self.limit if isinstance(self.limit, (Limit, Policy)) else self.limit(request)
+        if rule is None:
+            return None
+        address = self.address(peer, forwarded)
+        if isinstance(rule, Policy):
+            attributes = self.attributes(request) if self.attributes is not None else {"ip": address}
+            return Question(rule, "", attributes, address)
+        key = self.key(request) if self.key is not None else f"ip:{network(address)}"
+        return Question(rule, key, {}, address)
+
+    def address(self, peer: str | None, forwarded: Sequence[str]) -> str:
+        """Returns the address of the client: the last one that no trusted proxy has."""
+        address = peer or "unknown"
+        if not self.proxies:
+            if forwarded and not self.told and self.key is None and self.attributes is None:
+                self.told = True
+                log.error(
+                    "a request has X-Forwarded-For, and trusted_proxies is not set: "
+                    "clients behind a proxy share one limit. Name the proxies, or a key"
+                )
+            return address
+        chain = [a.strip() for field in forwarded for a in field.split(",")]
+        # A peer without an address is a local socket, which only a proxy uses.
+        while chain and (peer is None or self.trusted(address)):
+            peer = address = chain.pop()
+        return address
+
+    def trusted(self, address: str) -> bool:
+        ip = parsed(address)
+        return ip is not None and any(ip.version == n.version and ip in n for n in self.proxies)
+
+    def refused(self, q: Question) -> Decision | None:
+        """Returns the backstop's denial, if there is one."""
+        if self.backstop is None:
+            return None
+        limit = q.rule if isinstance(q.rule, Limit) else q.rule.limit
+        return self.backstop.check(q.address, limit) if limit is not None else None
+
+    def headers(self, d: Decision, q: Question) -> list[tuple[str, str]]:
+        """Returns the header fields of an answer."""
+        out: list[tuple[str, str]] = []
+        if d.limit >= 0:
+            name, window = self.name, None
+            state = d.limits.get(d.name) if d.name else None
+            if d.name and state is not None:
+                name, window = d.name, state.window
+            elif isinstance(q.rule, Limit):
+                window = q.rule.window_ms / 1000
+            elif q.rule.limit is not None:
+                window = q.rule.limit.window_ms / 1000
+            wait = f";t={math.ceil(d.retry_after)}" if not d.allowed and d.retry_after >= 0 else ""
+            w = f";w={math.ceil(window)}" if window else ""
+            out = [
+                ("RateLimit", f'"{name}";r={d.remaining}{wait}'),
+                ("RateLimit-Policy", f'"{name}";q={d.limit}{w}'),
+                ("X-RateLimit-Limit", str(d.limit)),
+                ("X-RateLimit-Remaining", str(d.remaining)),
+                ("X-RateLimit-Reset", str(math.ceil(time.time() + d.reset_after))),
+            ]
+        if not d.allowed:
+            if d.retry_after >= 0:
+                seconds = max(math.ceil(d.retry_after), 1)
+                if self.max_retry_after is not None:
+                    seconds = min(seconds, self.max_retry_after)
+                out.append(("Retry-After", str(seconds)))
+            out.append(("Cache-Control", "no-store"))
+        return out
+
+    @staticmethod
+    def problem(d: Decision) -> bytes:
+        """Returns the body of a denial, of RFC 9457."""
+        body: dict[str, Any] = {"type": "about:blank", "title": TITLES.get(d.status, "Denied"), "status": d.status}
+        if d.retry_after >= 0:
+            body["retry_after_ms"] = math.ceil(round(d.retry_after * 1e6) / 1000)
+        return json.dumps(body, separators=(",", ":")).encode()
+
+
+def parsed(address: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        ip = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return None
+    return (ip.ipv4_mapped or ip) if isinstance(ip, ipaddress.IPv6Address) else ip
+
+
+def network(address: str) -> str:
+    """Returns what an address is counted by: of IPv6 the /64, since a client has all of it."""
+    ip = parsed(address)
+    if ip is None:
+        return address
+    return str(ipaddress.ip_network((ip, 64), strict=False)) if ip.version == 6 else str(ip)
+
+
+class Backstop:
+    """Buckets of addresses in this process, in front of everything."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.buckets: OrderedDict[str, Bucket] = OrderedDict()
+
+    def check(self, address: str, limit: Limit) -> Decision | None:
+        key, now = network(address), time.monotonic_ns()
+        with self.lock:
+            b = self.buckets.get(key)
+            if b is None or b.limit != limit:
+                if b is None and len(self.buckets) >= MOST:
+                    self.buckets.popitem(last=False)
+                b = self.buckets[key] = Bucket(limit, BACKSTOP, now)
+            self.buckets.move_to_end(key)
+            b.fill(now)
+            if b.has(1):
+                b.take(1)
+                return None
+            return replace(b.answer(1, False), source="backstop", degraded=False)

@@ -1,0 +1,127 @@
+"""Each middleware in its framework, at a real port, with the real server: header fields, and
+the server killed and stopped under load."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+
+import pytest
+import redis
+from load import App, Load
+from server import Server
+
+from headgate_client import Limit
+
+SLOW = pytest.mark.slow
+FRAMEWORKS = ["fastapi", "flask", *(pytest.param(n, marks=SLOW) for n in ("starlette", "django", "django_asgi"))]
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_fields_on_allow_and_deny(name: str, server: Server) -> None:
+    app = App(name, HEADGATE=server.addr, UNITS="2", PERIOD="3600")
+    try:
+        status, fields, body = app.get()
+        assert status == 200 and b"hello" in body
+        assert fields["ratelimit"] == '"default";r=1'
+        assert fields["ratelimit-policy"] == '"default";q=2;w=3600'
+        assert fields["x-ratelimit-limit"] == "2"
+        assert fields["x-ratelimit-remaining"] == "1"
+        assert 1795 <= int(fields["x-ratelimit-reset"]) - time.time() <= 1802
+        assert "retry-after" not in fields
+        assert app.get()[0] == 200
+        status, fields, body = app.get()
+        assert status == 429
+        assert fields["content-type"] == "application/problem+json"
+        problem = json.loads(body)
+        wait = problem.pop("retry_after_ms")
+        assert problem == {"type": "about:blank", "title": "Too Many Requests", "status": 429}
+        assert 1795000 < wait <= 1800000
+        assert 1795 < int(fields["retry-after"]) <= 1800
+        assert fields["ratelimit"] == f'"default";r=0;t={fields["retry-after"]}'
+        assert fields["x-ratelimit-remaining"] == "0"
+        assert fields["cache-control"] == "no-store"
+    finally:
+        app.stop()
+
+
+def outage(app: App, server: Server, most: float, stop: bool, away: float = 1.5) -> None:
+    """Takes the server away under load, and brings it back. most is what may be admitted."""
+    load = Load(app)
+    try:
+        time.sleep(0.5)
+        began = time.monotonic()
+        if stop:
+            server.signal(signal.SIGSTOP)
+        else:
+            server.kill()
+        time.sleep(away)
+        back = time.monotonic()
+        if stop:
+            server.signal(signal.SIGCONT)
+        else:
+            server.start()
+        time.sleep(2.7)
+        ended = time.monotonic()
+    finally:
+        load.stop()
+    assert not [a for a in load.answers if a[2] not in (200, 429)]
+    # 60 ms, plus the request's own time, which the time before the outage shows.
+    usual = sorted(a[1] for a in load.since(0, began))
+    own = usual[int(len(usual) * 0.99)]
+    slowest = max(a[1] for a in load.since(began, back))
+    assert slowest <= 0.060 + max(2 * own, 0.03), f"{slowest:.3f} s, of its own {own:.3f} s"
+    admitted = sum(a[2] == 200 for a in load.since(began + 0.1, back))
+    assert most / 2 < admitted <= most, admitted
+    assert [a for a in load.since(back + 2.4, ended) if a[2] == 200]
+    with redis.Redis(port=server.port, retry=None) as r:
+        stats = r.execute_command("RL.EXPLAIN", "ip:127.0.0.1")
+        assert stats
+
+
+@pytest.mark.parametrize(
+    ("name", "how"),
+    [
+        ("fastapi", "stopped"),
+        pytest.param("fastapi", "killed", marks=SLOW),
+        pytest.param("flask", "stopped", marks=SLOW),
+        ("flask", "killed"),
+    ],
+)
+def test_outage(name: str, how: str, server: Server) -> None:
+    """Of 100 per second, a process that the server has told to be the only holder admits 100
+    and 100 per second; one without leases a fifth of it."""
+    leases = name == "fastapi"
+    app = App(name, HEADGATE=server.addr, UNITS="100", PERIOD="1", LEASES="1" if leases else "0")
+    try:
+        outage(app, server, (100 + 150 + 25) * (1 if leases else 0.2), how == "stopped")
+    finally:
+        app.stop()
+
+
+@SLOW
+@pytest.mark.parametrize("name", ["starlette", "django", "django_asgi"])
+@pytest.mark.parametrize("how", ["killed", "stopped"])
+def test_outage_of_the_others(name: str, how: str, server: Server) -> None:
+    test_outage(name, how, server)
+
+
+def test_the_outage_is_charged_once(server: Server) -> None:
+    """What was admitted while the server was stopped is charged after it: no more, no less."""
+    limit = Limit(1000, 3600)
+    app = App("fastapi", HEADGATE=server.addr, UNITS="1000", PERIOD="3600")
+    try:
+        assert app.get()[0] == 200
+        server.signal(signal.SIGSTOP)
+        admitted = sum(app.get()[0] == 200 for _ in range(60))
+        assert admitted == 60
+        server.signal(signal.SIGCONT)
+        time.sleep(3)
+        with redis.Redis(port=server.port, retry=None, protocol=2) as r:
+            left = r.execute_command("RL.LIMIT", "ip:127.0.0.1", limit.units, 3600, "PEEK")[2] + 1
+        # The first five were sent, and their outcome is not known: the server has charged each
+        # or not, but nobody charges them again.
+        assert 1000 - 61 <= left <= 1000 - 56, left
+    finally:
+        app.stop()
