@@ -9,3 +9,5 @@ export {
 } from "./limit.js";
 export type { Runtime } from "./runtime.js";
 export type { Transport } from "./transport.js";
+export { addressKey } from "./address.js";
+export { Backstop } from "./backstop.js";

@@ -1,0 +1,81 @@
+// Real servers on free ports of the loopback interface.
+import { execFileSync, spawn, type ChildProcess } from "node:child_process";
+import { once } from "node:events";
+import { createConnection, createServer } from "node:net";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { fileURLToPath } from "node:url";
+
+let built: string | undefined;
+
+/** The server of this tree, or the one that the suite has built. */
+function binary(): string {
+  if (process.env.HGTEST_BIN) return process.env.HGTEST_BIN;
+  if (!built) {
+    built = join(tmpdir(), `headgate-sdk-${process.pid}`);
+    execFileSync("go", ["build", "-o", built, "./cmd/headgate"], { cwd: fileURLToPath(new URL("../../..", import.meta.url)) });
+  }
+  return built;
+}
+
+export async function freePort(): Promise<number> {
+  const s = createServer().listen(0, "127.0.0.1");
+  await once(s, "listening");
+  const { port } = s.address() as { port: number };
+  s.close();
+  await once(s, "close");
+  return port;
+}
+
+export const sleep = (ms: number): Promise<void> => new Promise((r) => setTimeout(r, ms));
+
+/** A server that can be stopped, killed and started again at the same port. */
+export class Server {
+  port = 0;
+  #process: ChildProcess | undefined;
+
+  static async start(...args: string[]): Promise<Server> {
+    const s = new Server();
+    s.port = await freePort();
+    await s.start(...args);
+    return s;
+  }
+
+  get url(): string {
+    return `redis://127.0.0.1:${this.port}`;
+  }
+
+  async start(...args: string[]): Promise<void> {
+    const env = Object.fromEntries(Object.entries(process.env).filter(([k]) => !k.startsWith("HEADGATE_")));
+    this.#process = spawn(binary(), ["serve", "--listen", `127.0.0.1:${this.port}`, "--http-listen", "", "--grpc-listen", "", ...args],
+      { env, stdio: "ignore" });
+    for (let i = 0; i < 1000; i++) {
+      if (await this.#answers()) return;
+      await sleep(10);
+    }
+    throw new Error("the server does not listen");
+  }
+
+  #answers(): Promise<boolean> {
+    return new Promise((resolve) => {
+      const s = createConnection(this.port, "127.0.0.1", () => s.write("PING\r\n"));
+      const end = (ok: boolean): void => {
+        s.destroy();
+        resolve(ok);
+      };
+      s.on("data", () => end(true)).on("error", () => end(false)).setTimeout(1000, () => end(false));
+    });
+  }
+
+  signal(name: "SIGSTOP" | "SIGCONT"): void {
+    this.#process!.kill(name);
+  }
+
+  async kill(): Promise<void> {
+    const p = this.#process;
+    this.#process = undefined;
+    if (!p || p.exitCode !== null || p.signalCode !== null) return;
+    p.kill("SIGKILL");
+    await once(p, "exit");
+  }
+}
