@@ -177,7 +177,7 @@ class Connections:
 async def usable(connection: AbstractConnection) -> bool:
     """Reports whether the server has neither closed a connection nor said something unasked."""
     try:
-        return connection.is_connected and not await connection.can_read_destructive()
+        return connection.is_connected and not await connection.can_read()
     except (RedisError, OSError, RuntimeError):
         return False
 
