@@ -27,8 +27,15 @@ type scenario struct {
 		Timeout   int64 `json:"timeout_ms"`
 		Processes int   `json:"processes"`
 		Leases    bool  `json:"leases"`
+		LeaseTTL  int64 `json:"lease_ttl_ms"`
 	} `json:"options"`
 	Steps []step `json:"steps"`
+
+	// A trace has these instead of steps.
+	Limit  *limit              `json:"limit"`
+	Calls  [][]json.RawMessage `json:"calls"`
+	Server [][]json.RawMessage `json:"server"`
+	Close  int64               `json:"close_ms"`
 }
 
 type step struct {
@@ -203,7 +210,13 @@ func TestConformance(t *testing.T) {
 		}
 		for _, s := range scenarios {
 			t.Run(filepath.Base(file)+"/"+s.Name, func(t *testing.T) {
-				synctest.Test(t, func(t *testing.T) { play(t, s) })
+				synctest.Test(t, func(t *testing.T) {
+					if s.Limit != nil {
+						replay(t, s)
+					} else {
+						play(t, s)
+					}
+				})
 			})
 		}
 	}
@@ -351,5 +364,95 @@ func (p *player) field(step int, name string, raw json.RawMessage, is any) {
 	}
 	if !reflect.DeepEqual(want, is) {
 		p.t.Errorf("step %d: %s is %v, not %v", step, name, is, want)
+	}
+}
+
+// recorded is a server that answers as a trace says.
+type recorded struct {
+	t     *testing.T
+	began time.Time
+	mu    sync.Mutex
+	to    [][]json.RawMessage
+	ids   map[string]string // of *1 and so on
+}
+
+func (r *recorded) Do(ctx context.Context, args ...any) (any, error) {
+	command := make([]string, len(args))
+	for i, a := range args {
+		command[i] = fmt.Sprint(a)
+	}
+	now := time.Since(r.began)
+	r.mu.Lock()
+	i := slices.IndexFunc(r.to, func(e []json.RawMessage) bool {
+		var at int64
+		var want []string
+		decode(r.t, e[0], &at)
+		decode(r.t, e[1], &want)
+		return ms(at) == now && slices.EqualFunc(want, command, func(want, is string) bool {
+			return want == is || want[0] == '*' && (r.ids[want] == is || r.ids[want] == "")
+		})
+	})
+	if i < 0 {
+		r.t.Errorf("sent %q at %v, expected %q", command, now, r.to[:min(3, len(r.to))])
+		r.mu.Unlock()
+		return nil, errors.New("ERR not expected")
+	}
+	e := r.to[i]
+	r.to = slices.Delete(r.to, i, i+1)
+	if i := slices.Index(command, "ID"); i > 0 {
+		var want []string
+		decode(r.t, e[1], &want)
+		r.ids[want[i+1]] = command[i+1]
+	}
+	r.mu.Unlock()
+	var delay *int64
+	decode(r.t, e[2], &delay)
+	if delay == nil {
+		<-ctx.Done()
+		return nil, ctx.Err()
+	}
+	time.Sleep(ms(*delay))
+	answer := reply(r.t, e[3])
+	if m, ok := answer.(map[string]any); ok {
+		return nil, errors.New(m["error"].(string))
+	}
+	return answer, nil
+}
+
+func decode(t *testing.T, raw json.RawMessage, to any) {
+	if err := json.Unmarshal(raw, to); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// replay makes the calls of a trace, and compares decisions and commands.
+func replay(t *testing.T, s scenario) {
+	r := &recorded{t: t, began: time.Now(), to: slices.Clone(s.Server), ids: make(map[string]string)}
+	c := headgate.New(r, headgate.Options{Timeout: ms(s.Options.Timeout), LeaseTTL: ms(s.Options.LeaseTTL), Logger: slog.New(slog.DiscardHandler)})
+	var callers sync.WaitGroup
+	for _, call := range s.Calls {
+		var at, cost int64
+		decode(t, call[0], &at)
+		decode(t, call[1], &cost)
+		time.Sleep(time.Until(r.began.Add(ms(at))))
+		synctest.Wait()
+		callers.Go(func() {
+			d, err := c.Allow(context.Background(), "k", s.Limit.limit(), cost)
+			got, _ := json.Marshal([]any{at, cost, time.Since(r.began).Milliseconds(), d.Allowed, d.Source.String(), d.Remaining, up(d.RetryAfter)})
+			want, _ := json.Marshal(call)
+			if err != nil || string(got) != string(want) {
+				t.Errorf("call %s, not %s (%v)", got, want, err)
+			}
+		})
+		synctest.Wait()
+	}
+	time.Sleep(time.Until(r.began.Add(ms(s.Close))))
+	synctest.Wait()
+	callers.Wait()
+	if err := c.Close(context.Background()); err != nil {
+		t.Error(err)
+	}
+	if len(r.to) > 0 {
+		t.Errorf("not sent: %q", r.to[:min(3, len(r.to))])
 	}
 }

@@ -184,7 +184,7 @@ func (d *demand) hot(least float64) bool {
 // want returns how many units the process would use within ttl.
 func (d *demand) want(ttl time.Duration, now instant) int64 {
 	_, units := d.rates(now)
-	return int64(min(math.Ceil(units*ttl.Seconds()), 1<<60))
+	return int64(min(math.Ceil(units*ttl.Seconds()-tiny), 1<<60))
 }
 
 // list is a ring of entries: next of its root is the one that was used last.

@@ -32,6 +32,11 @@ func newNode() *node {
 func (n *node) Do(_ context.Context, args ...any) (any, error) {
 	time.Sleep(500 * time.Microsecond)
 	defer time.Sleep(500 * time.Microsecond)
+	return n.decide(args)
+}
+
+// decide answers a command at once.
+func (n *node) decide(args []any) (any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := time.Now().UnixNano()
@@ -61,14 +66,22 @@ func (n *node) Do(_ context.Context, args ...any) (any, error) {
 		d, err := n.sess.Decide(now, key, limit, max(option("COST"), 1), nil)
 		return values(d, 0), err
 	}
+	ttl, err := time.ParseDuration(args[slices.Index(args, any("TTL"))+1].(string))
+	if err != nil {
+		return nil, err
+	}
+	need := option("NEED")
 	a, err := n.sess.Leases().Take(now, &engine.Lease{Key: key, Limit: limit, ID: id(), Request: algo.Request{
-		Seq: uint64(option("SEQ")), Want: option("WANT"), Held: option("HELD"), Need: option("NEED"), TTL: 2e9,
+		Seq: uint64(option("SEQ")), Want: option("WANT"), Held: option("HELD"), Need: need, TTL: int64(ttl),
 	}})
+	if need == 0 {
+		a.Decision.Allowed = 1
+	}
 	return append(values(a.Decision, 0), a.Granted, a.TTL/1e6, a.Refill, millis(a.RefillTime), a.Holders), err
 }
 
 func values(d algo.Decision, delay int64) []any {
-	return []any{d.Allowed, d.Limit, d.Remaining, millis(d.RetryAfter), millis(d.ResetAfter), millis(delay)}
+	return []any{min(d.Allowed, 1), d.Limit, d.Remaining, millis(d.RetryAfter), millis(d.ResetAfter), millis(delay)}
 }
 
 func millis(ns int64) int64 {
