@@ -94,6 +94,8 @@ export class Headgate {
   readonly #runtime: Runtime;
   readonly #timeout: number;
   readonly #log: (message: string) => void;
+  /** @internal The part of a limit that this process has while the server is away. */
+  readonly share: number;
   readonly #breaker: Breaker;
   readonly #denials = new Denials();
   readonly #debts = new Debts();
@@ -113,7 +115,7 @@ export class Headgate {
     this.#timeout = o.timeout === undefined ? 50 : whole("timeout", o.timeout, 1);
     this.#log = o.log ?? ((m) => console.warn(m));
     if (o.processes !== undefined) whole("processes", o.processes, 1);
-    const share = o.processes ? 1 / o.processes : defaultShare;
+    const share = (this.share = o.processes ? 1 / o.processes : defaultShare);
     this.#fallback = new Fallback((key, now) => {
       const h = this.#holders.size === 0 ? undefined : this.#holders.get(key);
       return h && now - h.at <= aMinute ? 1 / h.holders : share;

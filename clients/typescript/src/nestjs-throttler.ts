@@ -1,0 +1,36 @@
+import type { Headgate } from "./client.js";
+import { Counter } from "./hits.js";
+import { Limit } from "./limit.js";
+
+interface ThrottlerStorageRecord {
+  totalHits: number;
+  timeToExpire: number;
+  isBlocked: boolean;
+  timeToBlockExpire: number;
+}
+
+/** A `storage` of @nestjs/throttler. */
+export class HeadgateThrottlerStorage {
+  readonly #counter: Counter;
+
+  constructor(private readonly headgate: Headgate) {
+    this.#counter = new Counter(headgate);
+  }
+
+  async increment(key: string, ttl: number, limit: number, blockDuration: number, throttlerName: string): Promise<ThrottlerStorageRecord> {
+    const name = `throttler:${throttlerName}:${key}`;
+    // A block that outlasts the window has a key of its own. Otherwise it ends with the window.
+    const block = blockDuration > ttl ? new Limit(1, blockDuration, { leased: false }) : undefined;
+    const [{ hits, resetAfter }, blocked] = await Promise.all([
+      this.#counter.hit(name, ttl),
+      block && this.headgate.peek(`${name}:block`, block),
+    ]);
+    let left = hits > limit ? resetAfter : 0;
+    if (blocked && !blocked.allowed) left = blocked.retryAfter;
+    else if (block && hits > limit) {
+      await this.headgate.allow(`${name}:block`, block);
+      left = blockDuration;
+    }
+    return { totalHits: hits, timeToExpire: Math.ceil(resetAfter / 1000), isBlocked: left > 0, timeToBlockExpire: Math.ceil(left / 1000) };
+  }
+}
