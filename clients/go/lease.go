@@ -3,6 +3,7 @@ package headgate
 import (
 	"context"
 	"errors"
+	"io"
 	"time"
 )
 
@@ -274,8 +275,9 @@ func (c *Client) look(s *shard, e *entry, now instant) {
 	}
 }
 
-// Close gives all blocks back, and waits until the server has answered or ctx ends. Calls
-// that come later get ErrClosed. The error is that of ctx.
+// Close gives all blocks back, and waits until the server has answered or ctx ends. Then it
+// closes the Doer, if that is an io.Closer. Calls that come later get ErrClosed. The error is
+// that of ctx, or of the Doer.
 func (c *Client) Close(ctx context.Context) error {
 	if c.closed.Swap(true) {
 		return nil
@@ -294,10 +296,14 @@ func (c *Client) Close(ctx context.Context) error {
 		c.under.Wait()
 		close(done)
 	}()
+	var err error
 	select {
 	case <-done:
-		return nil
 	case <-ctx.Done():
-		return ctx.Err()
+		err = ctx.Err()
 	}
+	if d, ok := c.do.(io.Closer); ok {
+		err = errors.Join(err, d.Close())
+	}
+	return err
 }

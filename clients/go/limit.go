@@ -112,6 +112,15 @@ func (l Limit) capacity() int64 {
 	return l.Units
 }
 
+// Window returns the time in which the limit admits its capacity: the period, or the time in
+// which a bucket refills.
+func (l Limit) Window() time.Duration {
+	if l.Units > 0 && (l.Algorithm == Token || l.Algorithm == Leaky) {
+		return time.Duration(min(float64(l.capacity())/float64(l.Units)*float64(l.Period), 1<<62))
+	}
+	return l.Period
+}
+
 // lasting returns how long a charge counts at most.
 func (l Limit) lasting() time.Duration {
 	switch {
@@ -119,10 +128,8 @@ func (l Limit) lasting() time.Duration {
 		return 0
 	case l.Algorithm == Sliding:
 		return 2 * l.Period
-	case l.Algorithm == Token || l.Algorithm == Leaky:
-		return time.Duration(min(float64(l.capacity())/float64(l.Units)*float64(l.Period), 1<<62))
 	}
-	return l.Period
+	return l.Window()
 }
 
 // spell writes a duration: whole seconds or milliseconds if it can.
