@@ -202,6 +202,125 @@ def scenarios() -> list[Any]:
     return out
 
 
+class Trace:
+    """Calls that run beside each other, on a clock that goes from event to event."""
+
+    def __init__(self, spec: dict[str, Any]) -> None:
+        self.clock = self.number = 0
+        self.events: list[tuple[int, int, Callable[[], None]]] = []
+        self.ready: deque[Callable[[], None]] = deque()
+        self.server = list(spec["server"])
+        self.names: dict[str, str] = {}
+        self.decisions: dict[int, list[Any]] = {}
+        o = spec["options"]
+        self.core = Core(
+            self, timeout=o["timeout_ms"] / 1000, processes=0, leases=o["leases"], lease_ttl=o["lease_ttl_ms"] / 1000
+        )
+        limit = limit_of(spec["limit"])
+        for i, (at, cost, *_) in enumerate(spec["calls"]):
+            self.until(at * MS)
+            self.start(self.call(i, limit, at, cost))
+            self.settle()
+        self.until(spec["close_ms"] * MS)
+        self.core.close()
+        self.settle()
+        self.until(self.clock + 1000 * MS)
+        for i, want in enumerate(spec["calls"]):
+            assert self.decisions.get(i) == want, f"call {i}"
+        assert not self.server, "not sent"
+
+    def call(self, i: int, limit: Limit, at: int, cost: int) -> Steps[None]:
+        d = yield from self.core.allow("k", limit, cost)
+        retry = value_of(d, "retry_after_ms", 0)
+        self.decisions[i] = [at, cost, self.clock // MS, d.allowed, d.source, d.remaining, retry]
+
+    def now(self) -> int:
+        return self.clock
+
+    def random(self) -> float:
+        return 0.5
+
+    def later(self, delay: int, call: Callable[[], None]) -> None:
+        self.number += 1
+        heapq.heappush(self.events, (self.clock + delay, self.number, call))
+
+    def background(self, steps: Steps[None]) -> None:
+        self.ready.append(lambda: self.start(steps))
+
+    def until(self, at: int) -> None:
+        while self.events and self.events[0][0] <= at:
+            self.clock, _, call = heapq.heappop(self.events)
+            call()
+            self.settle()
+        self.clock = at
+
+    def settle(self) -> None:
+        while self.ready:
+            self.ready.popleft()()
+
+    def start(self, steps: Steps[None], result: Any = None) -> None:
+        """Runs steps until they wait."""
+        try:
+            op = steps.send(result)
+        except StopIteration:
+            return
+        if isinstance(op, Start):
+            self.background(op.steps)
+            self.start(steps)
+        elif isinstance(op, Send):
+            delay, reply = self.reply(op.args)
+            late = op.deadline - self.clock
+            if delay is None or delay * MS > late:
+                delay, reply = late / MS, Failure("no reply in time", True)
+            self.later(int(delay * MS), lambda: self.start(steps, reply))
+        elif isinstance(op, SendAll):
+            raise AssertionError("nothing is to be charged")
+        elif isinstance(op, Sleep):
+            self.later(op.time, lambda: self.start(steps))
+        else:
+            assert isinstance(op, Join)
+            went = [False]
+
+            def go() -> None:
+                if not went[0]:
+                    went[0] = True
+                    self.start(steps)
+
+            if self.core.attach(op.waiter, lambda: self.ready.append(go)):
+                self.later(op.deadline - self.clock, go)
+            else:
+                go()
+
+    def reply(self, args: tuple[Any, ...]) -> tuple[Any, Any]:
+        at = self.clock // MS
+        for i, (when, want, delay, reply) in enumerate(self.server):
+            if when == at and self.fits(want, args):
+                del self.server[i]
+                if isinstance(reply, dict) and "error" in reply:
+                    return delay, ErrorReply(reply["error"])
+                return delay, reply
+            if when > at:
+                break
+        raise AssertionError(f"at {at} ms {args} was sent; next is expected: {self.server[:2]}")
+
+    def fits(self, want: list[str], args: tuple[Any, ...]) -> bool:
+        if len(want) != len(args):
+            return False
+        for w, a in zip(want, args, strict=True):
+            if w.startswith("*"):
+                known = self.names.get(w)
+                if known is None and a not in self.names.values():
+                    self.names[w] = a
+                elif known != a:
+                    return False
+            elif w != a:
+                return False
+        return True
+
+
 @pytest.mark.parametrize("spec", scenarios())
 def test_scenario(spec: dict[str, Any]) -> None:
-    Scenario(spec)
+    if "calls" in spec:
+        Trace(spec)
+    else:
+        Scenario(spec)

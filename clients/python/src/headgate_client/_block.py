@@ -112,6 +112,8 @@ class Block:
 SPAN: Final = 500 * MS
 # The shortest time that a rate is taken from: fewer calls are chance.
 LEAST_SPAN: Final = 100 * MS
+# A part of a unit that is not looked at.
+TINY: Final = 1e-6
 
 
 class Demand:
@@ -153,7 +155,7 @@ class Demand:
 
     def want(self, ttl: int, now: int) -> int:
         """Returns how many units the process would use within ttl."""
-        return min(math.ceil(self.rates(now)[1] * (ttl / SECOND)), 1 << 60)
+        return min(math.ceil(self.rates(now)[1] * (ttl / SECOND) - TINY), 1 << 60)
 
 
 class Entry:
@@ -195,13 +197,14 @@ class Request:
 class Waiter:
     """A call that waits for a reply."""
 
-    __slots__ = ("again", "cost", "done", "gone", "wake")
+    __slots__ = ("again", "asked", "cost", "done", "gone", "wake")
 
     def __init__(self, cost: int) -> None:
         self.cost = cost
         self.again = False  # denied as part of a larger sum before
+        self.asked = False  # part of a request: the server may have charged it
         self.gone = False  # its caller does not wait any more
-        self.done: Decision | Failure | None = None  # ALONE: the caller asks for itself
+        self.done: Decision | Failure | None = None
         self.wake: Callable[[], None] | None = None
 
     def end(self, outcome: Decision | Failure) -> None:

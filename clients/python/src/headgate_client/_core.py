@@ -387,7 +387,7 @@ class Core:
                 if isinstance(outcome, Decision):
                     return outcome
                 if outcome is not ALONE:
-                    maybe = outcome is None or outcome.maybe
+                    maybe = waiter.asked if outcome is None else outcome.maybe
                     with self.lock:
                         return self.away(key, lambda: base_of(key, limit), limit, limit.on_failure, cost, maybe=maybe)
         base = base_of(key, limit)

@@ -7,7 +7,7 @@ from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
 from ._block import Block, Entry, Request, Waiter
-from ._ops import ErrorReply, Failure, Send, Steps
+from ._ops import ErrorReply, Failure, Steps
 from ._reply import Grant
 from ._values import MS, SECOND, Decision, Limit, duration
 
@@ -41,6 +41,7 @@ class Leases:
         self.others: OrderedDict[str, Entry] = OrderedDict()
         self.holders: OrderedDict[str, tuple[int, int]] = OrderedDict()  # by key: how many, when
         self.sweeping = False
+        self.began = core.runtime.now()
 
     def entry(self, key: str, limit: Limit, now: int) -> Entry:
         """Returns what is known of a key, as of the one that was used last."""
@@ -124,6 +125,7 @@ class Leases:
         r = Request(e, now, e.block.held(), e.demand.want(self.ttl, now))
         for w in e.waiting:
             if not w.gone:
+                w.asked = True
                 r.waiters.append(w)
                 r.need += w.cost
         e.waiting = []
@@ -139,8 +141,7 @@ class Leases:
         core = self.core
         reply: object = Failure("the client was stopped", True)
         try:
-            core.sent += 1
-            reply = yield Send(r.args, r.sent + core.timeout)
+            reply = yield from core.exchange(r.args, r.sent)
         finally:
             grant = core.judge(reply, Grant)
             with core.lock:
@@ -202,7 +203,7 @@ class Leases:
                 w.end(self.local(e, now))
             elif w.cost < r.need and w.cost <= left and not w.again:
                 left -= w.cost
-                w.again = True
+                w.again, w.asked = True, False
                 e.waiting.append(w)
             else:
                 one = d
@@ -264,7 +265,8 @@ class Leases:
     def sweep_later(self) -> None:
         if not self.sweeping:
             self.sweeping = True
-            self.core.runtime.later(min(self.ttl // 20, 100 * MS), self.sweep)
+            every, past = min(self.ttl // 20, 100 * MS), self.core.runtime.now() - self.began
+            self.core.runtime.later(every - past % every, self.sweep)
 
     def sweep(self) -> None:
         """Renews blocks that would lapse, gives back those that are not used any more, and
