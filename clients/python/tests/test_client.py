@@ -248,6 +248,7 @@ def test_wrong_type_is_an_error(make: Callable[..., Both], server: Server) -> No
     assert c.client.state == "closed"
 
 
+@pytest.mark.slow
 def test_name_server_hangs(make: Callable[..., Both], monkeypatch: pytest.MonkeyPatch) -> None:
     def hang(*args: Any, **kwargs: Any) -> Any:
         time.sleep(0.7)
@@ -380,6 +381,7 @@ def test_a_cancelled_caller_harms_nobody(server: Server) -> None:
     asyncio.run(run())
 
 
+@pytest.mark.slow
 def test_leases_admit_no_more_than_the_limit(make: Callable[..., Both], server: Server) -> None:
     """Two clients and plain calls, on one limit."""
     limit = Limit(400, 1)

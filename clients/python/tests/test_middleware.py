@@ -86,7 +86,7 @@ def outage(app: App, server: Server, most: float, stop: bool, away: float = 1.5)
         ("fastapi", "stopped"),
         pytest.param("fastapi", "killed", marks=SLOW),
         pytest.param("flask", "stopped", marks=SLOW),
-        ("flask", "killed"),
+        pytest.param("flask", "killed", marks=SLOW),
     ],
 )
 def test_outage(name: str, how: str, server: Server) -> None:

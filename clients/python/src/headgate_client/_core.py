@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, Union
 
-from ._block import MEMORY, Waiter
+from ._block import MEMORY, Entry, Waiter
 from ._fallback import ADMISSION, MOST, REFUSAL, SHARE, Bucket, Buckets, Debt, Semaphores, counts_for
 from ._leases import ALONE, Leases
 from ._ops import Args, ErrorReply, Failure, Join, Runtime, Send, SendAll, Sleep, Start, Steps
@@ -217,14 +217,15 @@ class Core:
             elif len(self.debts) < MOST:
                 self.debts[ident] = debt
 
-    def owe(self, ident: Hashable, base: Callable[[], Args], limit: Limit | None, units: int, now: int) -> None:
-        if units <= 0:
-            return
+    def owe(self, ident: Hashable, base: Args | None, limit: Limit | None, units: int, now: int) -> None:
         debt = self.debts.get(ident)
         if debt is None:
             if len(self.debts) >= MOST:
                 self.debts.popitem(last=False)
-            debt = self.debts[ident] = Debt(base(), counts_for(limit))
+            if base is None:
+                assert isinstance(ident, str) and limit is not None
+                base = base_of(ident, limit)
+            debt = self.debts[ident] = Debt(base, counts_for(limit))
         elif now - debt.at > debt.lasts:
             debt.units = 0
         debt.units += units
@@ -279,11 +280,11 @@ class Core:
         return self.share if share is None else share
 
     def away(
-        self, ident: Hashable, base: Callable[[], Args], limit: Limit | None, policy: OnFailure, cost: int, *,
+        self, ident: Hashable, base: Args | None, limit: Limit | None, policy: OnFailure, cost: int, *,
         peek: bool = False, maybe: bool = False,
     ) -> Decision:  # fmt: skip
-        """Decides a call without the server, under the lock. After maybe the server may have
-        charged it."""
+        """Decides a call without the server, under the lock. base is the command for it, or
+        None if ident is a key. After maybe the server may have charged the call."""
         self.fallbacks += 1
         now = self.runtime.now()
         if policy == "closed":
@@ -300,7 +301,7 @@ class Core:
             d = bucket.answer(cost, allowed)
             if peek:
                 bucket.tokens = before
-        if d.allowed and not maybe and not peek:
+        if d.allowed and cost and not maybe and not peek:
             self.owe(ident, base, limit, cost, now)
         return d
 
@@ -345,16 +346,15 @@ class Core:
         leases = self.leases
         with self.lock:
             if leases is not None and limit.leasable and cost:
-                e = leases.entry(key, limit, now)
-                e.demand.ask(cost, now)
-                d = leases.locally(e, cost, now)
+                e = leases.quick(key, limit, cost, now)
+                if e.__class__ is Decision:
+                    return e
+                assert isinstance(e, Entry)
+                d = self.recall(key, limit, cost, now) or leases.refuse(e, cost, now)
                 if d is not None:
-                    if d.allowed:
-                        self.locals += 1
-                    else:
-                        self.denied += 1
-                    if e.pending is None and e.id and now >= e.ask_alone and not self.open and e.block.low(now):
-                        self.runtime.background(leases.request(leases.ask(e, now)))
+                    self.denied += 1
+                    if e.id:
+                        leases.renew(e, now)
                     return d
             elif cost:
                 d = self.recall(key, limit, cost, now)
@@ -362,7 +362,7 @@ class Core:
                     self.denied += 1
                     return d
             if self.open:
-                return self.away(key, lambda: base_of(key, limit), limit, limit.on_failure, cost)
+                return self.away(key, None, limit, limit.on_failure, cost)
         return None
 
     def ask(self, key: str, limit: Limit, cost: int = 1) -> Steps[Decision]:
@@ -389,13 +389,13 @@ class Core:
                 if outcome is not ALONE:
                     maybe = waiter.asked if outcome is None else outcome.maybe
                     with self.lock:
-                        return self.away(key, lambda: base_of(key, limit), limit, limit.on_failure, cost, maybe=maybe)
+                        return self.away(key, None, limit, limit.on_failure, cost, maybe=maybe)
         base = base_of(key, limit)
         args = base if cost == 1 else (*base, "COST", str(cost))
         result = yield from self.call(args, decision, start)
         with self.lock:
             if isinstance(result, Failure):
-                return self.away(key, lambda: base, limit, limit.on_failure, cost, maybe=result.maybe)
+                return self.away(key, base, limit, limit.on_failure, cost, maybe=result.maybe)
             if not result.allowed and cost:
                 self.remember(key, limit, result, cost, self.runtime.now())
         return result
@@ -414,7 +414,7 @@ class Core:
         result = yield from self.call(args, decision)
         if isinstance(result, Failure):
             with self.lock:
-                return self.away(key, lambda: base, limit, limit.on_failure, cost, peek=True)
+                return self.away(key, base, limit, limit.on_failure, cost, peek=True)
         return result
 
     def wait(self, key: str, limit: Limit, cost: int = 1, at_most: float | None = None) -> Steps[Decision]:
@@ -496,8 +496,8 @@ class Core:
             if least is None or d.remaining < least.remaining:
                 least = d
         if not maybe:
-            for p in parts:
-                self.owe(p.key, lambda p=p: base_of(p.key, p.limit), p.limit, p.cost, now)  # type: ignore[misc]
+            for p in filter(lambda p: p.cost, parts):
+                self.owe(p.key, None, p.limit, p.cost, now)
         return least or ADMISSION
 
     def check(
@@ -521,7 +521,7 @@ class Core:
         result = yield from self.call(args, check)
         with self.lock:
             if isinstance(result, Failure):
-                return self.away(base, lambda: base, policy.limit, policy.stand_in, cost, maybe=result.maybe)
+                return self.away(base, base, policy.limit, policy.stand_in, cost, maybe=result.maybe)
             if not result.allowed and cost and id is None:
                 self.remember(base, None, result, cost, self.runtime.now())
         return result
@@ -543,7 +543,7 @@ class Core:
         if isinstance(result, Failure):
             base = ("RL.CHECK", policy.name, *attrs)
             with self.lock:
-                return self.away(base, lambda: base, policy.limit, policy.stand_in, cost, maybe=result.maybe)
+                return self.away(base, base, policy.limit, policy.stand_in, cost, maybe=result.maybe)
         return result
 
     def settle(self, hold: str | None, cost: int | None) -> Steps[Decision]:

@@ -8,7 +8,7 @@ from collections.abc import Hashable
 from typing import Final
 
 from ._ops import Args
-from ._values import MS, Decision, Limit
+from ._values import MS, Decision, Limit, fallen
 
 # Keys that are remembered at most.
 MOST: Final = 10_000
@@ -55,9 +55,7 @@ class Bucket:
             else:
                 wait = _ceil_ms((cost - self.tokens) / self.rate)
         reset = _ceil_ms((self.capacity - self.tokens) / self.rate) if self.rate > 0 else 0.0
-        left = int(self.tokens + TINY) if self.limit.units else 0
-        status = 200 if allowed else 429
-        return Decision(allowed, self.limit.capacity, left, wait, reset, 0.0, "fallback", True, status)
+        return fallen(allowed, self.limit.capacity, int(self.tokens + TINY) if self.limit.units else 0, wait, reset)
 
 
 # What open and closed answer.
