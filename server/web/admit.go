@@ -26,7 +26,8 @@ func (a *api) admits(r *http.Request) *problem {
 	return p
 }
 
-// admitsGateway is admits for a gateway, which may take a late answer as a yes.
+// admitsGateway does the same as admits for a gateway. It never waits, because a gateway
+// may take a late answer as a yes.
 func (a *api) admitsGateway(r *http.Request) *problem {
 	if a.open(access.RightRead) {
 		return nil
@@ -35,11 +36,12 @@ func (a *api) admitsGateway(r *http.Request) *problem {
 	return refusal(err)
 }
 
-// admit returns the client of a request that needs a right, or why it may not send it.
+// admit returns the client of a request that needs a right. It returns a problem if the
+// client may not send the request.
 func (a *api) admit(r *http.Request, right access.Right) (server.Client, *problem) {
 	who, err := a.decider.Admit(r.Context(), access.PortHTTP, a.shown(r), right)
 	if errors.Is(err, access.ErrGuesses) || r.Context().Err() != nil {
-		panic(http.ErrAbortHandler) // it closes the connection
+		panic(http.ErrAbortHandler) // closes the connection
 	}
 	if err != nil || !a.open(right) {
 		return who, refusal(err)
@@ -50,14 +52,14 @@ func (a *api) admit(r *http.Request, right access.Right) (server.Client, *proble
 	return who, a.rebound(r)
 }
 
-// shown returns a request's credentials and where it comes from.
+// shown returns the credentials of a request and the address that it comes from.
 func (a *api) shown(r *http.Request) *access.Shown {
 	shown := &access.Shown{Address: r.RemoteAddr, Local: a.local, Certificates: access.CertificateNames(r.TLS)}
 	shown.User, shown.Password, shown.HasPassword = credentials(r.Header.Get("Authorization"))
 	return shown
 }
 
-// refusal converts an error of admission to a problem, nil to nil.
+// refusal converts an error of admission to a problem. It converts nil to nil.
 func refusal(err error) *problem {
 	switch {
 	case err == nil:
@@ -72,8 +74,8 @@ func refusal(err error) *problem {
 var browsers = http.NewCrossOriginProtection()
 
 // foreign returns a problem for a change without credentials that a page in this machine's
-// browser may have sent. The page is of another origin, or has reached this machine by DNS
-// rebinding (see rebound).
+// browser may have sent. Such a page is of another origin, or has reached this machine by
+// DNS rebinding (see rebound).
 func foreign(r *http.Request) *problem {
 	host := hostOf(r)
 	err := browsers.Check(r)
@@ -84,9 +86,10 @@ func foreign(r *http.Request) *problem {
 }
 
 // rebound returns a problem for a request without credentials that a page in this machine's
-// browser may have sent by DNS rebinding. No other machine reaches the port, but Host is a
-// name with a dot, which was made to resolve to this machine. Names without a dot belong to
-// nobody. Gateways are exempt: they may pass on their clients' Host.
+// browser may have sent by DNS rebinding. It applies where only this machine reaches the
+// port. An attacker makes a name of theirs resolve to this machine, so Host is then a name
+// with a dot. A name without a dot cannot belong to an attacker. Gateways are exempt,
+// because they may pass on their clients' Host.
 func (a *api) rebound(r *http.Request) *problem {
 	host := hostOf(r)
 	if !a.local || strings.IndexByte(host, '.') < 0 || isAddress(host) || strings.HasSuffix(host, ".localhost") || host == "localhost.localdomain" {
@@ -95,7 +98,7 @@ func (a *api) rebound(r *http.Request) *problem {
 	return &problem{http.StatusForbidden, "NOPERM", "this port answers only to its address or localhost: to use another name, set http-read-token and http-see-token, and send them"}
 }
 
-// hostOf returns the name or address that a request is sent to, without the port.
+// hostOf returns the host in a request's Host field, without the port.
 func hostOf(r *http.Request) string {
 	if host, _, err := net.SplitHostPort(r.Host); err == nil {
 		return host
@@ -108,7 +111,7 @@ func isAddress(host string) bool {
 	return err == nil
 }
 
-// credentials reads Authorization. A bearer token has the user "".
+// credentials reads an Authorization field. For a bearer token, the user is "".
 func credentials(header string) (user, password string, ok bool) {
 	scheme, token, _ := strings.Cut(header, " ")
 	switch token = strings.TrimSpace(token); {

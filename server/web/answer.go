@@ -7,8 +7,8 @@ import (
 )
 
 // setFields sets the header fields of the verdict. key is a number that is constant for a
-// caller. The values belong to the exchange; net/http copies them when it writes the
-// header.
+// caller. The values share memory with the exchange; net/http copies them when it writes
+// the header.
 func (x *exchange) setFields(key uint64) {
 	h := x.w.Header()
 	x.fields = x.verdict.Fields(x.asked, key)
@@ -19,8 +19,8 @@ func (x *exchange) setFields(key uint64) {
 	}
 }
 
-// appendVerdict appends a verdict as JSON: the fields of RL.CHECK's reply, with true and
-// false for 1 and 0, and degraded.
+// appendVerdict appends a verdict as JSON. The fields are those of RL.CHECK's reply, with
+// true and false for 1 and 0, and also degraded.
 func appendVerdict(b []byte, v *verdict.Verdict) []byte {
 	b = appendDecision(append(b, '{'), &v.Decision)
 	b = appendName(append(b, `,"name":`...), v.Name)

@@ -24,17 +24,17 @@ import (
 type Decider interface {
 	// Pipeline runs commands and appends their replies in RESP3 to dst.
 	Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error)
-	// PipelineAs is Pipeline on behalf of a client.
+	// PipelineAs runs the commands of Pipeline on behalf of a client.
 	PipelineAs(ctx context.Context, who server.Client, dst, commands []byte) ([]byte, error)
-	// Routes returns a set of routes by the name of its record, or nil.
+	// Routes returns the set of routes with a name; nil if there is none.
 	Routes(name string) *policy.Routes
 	// Open reports whether a right needs no credentials. Seen reports whether a token or a
-	// certificate, beside the password, grants the right to see.
+	// certificate grants the right to see, apart from the password.
 	Open(port access.Port, right access.Right, local bool) bool
 	Seen(port access.Port) bool
 	// Admit returns the client of a request that needs a right.
 	Admit(ctx context.Context, port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
-	// AdmitAtOnce is Admit, but never waits before it answers.
+	// AdmitAtOnce does the same as Admit, but never waits before it answers.
 	AdmitAtOnce(port access.Port, shown *access.Shown, right access.Right) (server.Client, error)
 }
 
@@ -52,13 +52,13 @@ type api struct {
 	trusted []netip.Prefix
 	local   bool // see Config
 	now     func() time.Time
-	memory  budget // of batches and long bodies
+	memory  budget // for batches and long bodies
 	fronts  *fronts.Counts
 
 	admin           *admin.API
 	managing, heavy semaphore
 
-	streams streams // without a log there are none
+	streams streams // refuses clients if the node keeps no log of events
 }
 
 // posts are the handlers of POST requests, by path.
@@ -78,8 +78,8 @@ var posts = map[string]func(*api, *exchange) *problem{
 
 const pathBatch = "/v1/check:batch"
 
-// first answers the most frequent requests, and passes the others to next: a mux would take
-// as long as a decision.
+// first answers the most frequent requests, and passes the others to next. A mux would take
+// as long as a decision takes.
 func (a *api) first(next http.Handler) http.Handler {
 	next = a.gates(next)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -119,15 +119,15 @@ func (a *api) routes(mux *http.ServeMux) {
 	})))
 }
 
-// exchange is a request that is being answered, with its buffers.
+// exchange is a request that the server is answering, with its buffers.
 type exchange struct {
 	w        http.ResponseWriter
 	r        *http.Request
-	front    string // as in the decision log
+	front    string // the front's name in the decision log
 	conns    *connections
 	serving  *connection // set once the whole request has arrived
 	memory   *budget
-	taken    int // of memory
+	taken    int // bytes taken from api.memory
 	body     []byte
 	reader   jsonReader
 	commands []byte
@@ -135,20 +135,20 @@ type exchange struct {
 	out      []byte
 	check    checkRequest
 	settle   verdict.Settlement
-	// The request of a gateway's client, and its route.
+	// forwarded is the request of a gateway's client.
 	forwarded Forwarded
 	found     policy.Found
 	verdict   verdict.Verdict
 	fields    verdict.Fields
-	asked     time.Time // when the verdict was asked for
-	here      time.Time // when the request had arrived; zero before
+	asked     time.Time // when the exchange asked for the verdict
+	here      time.Time // when the whole request had arrived; zero before
 	result    fronts.Result
 }
 
-// exchanges are reused with their buffers.
+// exchanges keeps exchanges and their buffers for other requests.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
-// roomKept is the largest buffer that is reused.
+// roomKept is the size of the largest buffer that is reused.
 const roomKept = 64 << 10
 
 func (a *api) newExchange(w http.ResponseWriter, r *http.Request, front string) *exchange {
@@ -165,8 +165,8 @@ func (x *exchange) Origin() decisions.Origin {
 	return decisions.Origin{Front: x.front, Request: h.Get("X-Request-Id"), Trace: decisions.TraceID(h.Get("Traceparent"))}
 }
 
-// received notes that the whole request has arrived. From then on its connection is not
-// closed to make room for another, until it is answered.
+// received notes that the whole request has arrived. Until it is answered, its connection
+// is not closed to make room for a new connection.
 func (x *exchange) received() {
 	x.here = time.Now()
 	x.serving = x.conns.begin(x.r)
@@ -190,7 +190,7 @@ func (x *exchange) end() {
 	exchanges.Put(x)
 }
 
-// emptied returns b without its contents, nil if it is too large to reuse.
+// emptied returns b with length 0 for reuse; nil if b is too large to keep.
 func emptied(b []byte) []byte {
 	if cap(b) > roomKept {
 		return nil
@@ -198,7 +198,7 @@ func emptied(b []byte) []byte {
 	return b[:0]
 }
 
-// post answers a POST with a JSON body by calling answer.
+// post answers a POST with a JSON body. It calls answer to do so.
 func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *exchange) *problem) {
 	x := a.newExchange(w, r, fronts.NameHTTP)
 	defer x.end()
@@ -216,7 +216,7 @@ func (a *api) post(w http.ResponseWriter, r *http.Request, answer func(*api, *ex
 	a.fronts.HTTP.Count(x.result, x.here)
 }
 
-// checkPost returns a problem for a request that is not a POST with a JSON body.
+// checkPost returns a problem unless a request is a POST with a JSON body.
 func checkPost(w http.ResponseWriter, r *http.Request) *problem {
 	switch {
 	case r.Method != http.MethodPost:
@@ -228,7 +228,7 @@ func checkPost(w http.ResponseWriter, r *http.Request) *problem {
 	return nil
 }
 
-// isJSON reports whether a Content-Type is JSON's.
+// isJSON reports whether a Content-Type field names JSON.
 func isJSON(values []string) bool {
 	if len(values) != 1 {
 		return false
@@ -242,7 +242,7 @@ func isJSON(values []string) bool {
 
 var errNoBody = errors.New("the body is empty, a JSON object is expected")
 
-// read reads the body, up to most bytes, and parses it.
+// read reads the body, up to most bytes, and calls parse on it.
 func (x *exchange) read(most int, parse func(r *jsonReader) error) *problem {
 	if p := x.receive(most); p != nil {
 		return p
@@ -284,7 +284,7 @@ func tooLong(most int) *problem {
 	return &problem{status: http.StatusRequestEntityTooLarge, detail: fmt.Sprintf("the body is longer than %d bytes", most)}
 }
 
-// parse calls parse on the body.
+// parse calls parse on the body, and converts its error to a problem.
 func (x *exchange) parse(parse func(r *jsonReader) error) *problem {
 	if len(x.body) == 0 {
 		return badRequest(errNoBody)
@@ -301,8 +301,8 @@ func (x *exchange) parse(parse func(r *jsonReader) error) *problem {
 	return nil
 }
 
-// grow enlarges the body's buffer, up to most bytes. It depends only on the bytes that have
-// arrived, not on the length that a client announces.
+// grow enlarges the body's buffer, up to most bytes. The new size depends only on how many
+// bytes have arrived, not on the length that a client announces.
 func (x *exchange) grow(most int) *problem {
 	n := min(max(2*cap(x.body), 1<<10), most)
 	if n > maxBodyBytes+1 {

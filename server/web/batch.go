@@ -14,15 +14,17 @@ import (
 const (
 	// maxChecks bounds the checks of a batch.
 	maxChecks = 1000
-	// firstChunk is how many checks run at a time and are answered before the next run. It
-	// bounds the memory of a batch. If verdicts are short, up to maxChunk run at a time, so
-	// that about writePiece is written at a time.
+	// firstChunk is how many checks of a batch run first. The server writes their results
+	// before the next checks run, which bounds the memory of a batch. If the verdicts are
+	// short, the next chunks are larger, up to maxChunk, so that each chunk gives about
+	// writePiece bytes of results.
 	firstChunk = 16
 	maxChunk   = 100
-	// checkMemory bounds the memory of a check while it runs: its verdict, with 16 limits,
-	// as RESP3 and as JSON.
+	// checkMemory bounds the memory of a running check, in bytes: a verdict of 16 limits as
+	// RESP3 and as JSON.
 	checkMemory = 16 << 10
-	// bodyMemory bounds the memory for a byte of a body: itself, and its command.
+	// bodyMemory bounds the memory per byte of a body: the byte itself, and its part of the
+	// command.
 	bodyMemory = 4
 	// maxBatchMemory bounds the memory of all batches and long bodies together, in bytes.
 	// The first maxBodyBytes of each body do not count.
@@ -34,8 +36,9 @@ var (
 	errNoChecks   = errors.New("checks is missing")
 )
 
-// batch answers independent checks in their order, with status 200. Each check has the
-// status that /v1/check would have answered with respond=status.
+// batch runs independent checks and answers with their results in the same order, with
+// status 200. Each result has the status that /v1/check with respond=status would have
+// answered.
 func (a *api) batch(x *exchange) *problem {
 	if x.r.Header[fieldKey] != nil {
 		return &problem{status: http.StatusBadRequest, detail: "Idempotency-Key cannot name a batch: give each check an id"}
@@ -46,7 +49,7 @@ func (a *api) batch(x *exchange) *problem {
 	if p := x.take(bodyMemory*len(x.body) + firstChunk*checkMemory); p != nil {
 		return p
 	}
-	// The whole body must be right before any check runs.
+	// Read and check the whole body before any check runs.
 	var checks []batched
 	x.commands = x.commands[:0]
 	if p := x.parse(func(r *jsonReader) error {
@@ -105,8 +108,8 @@ func (a *api) batch(x *exchange) *problem {
 
 // batched is a check of a batch.
 type batched struct {
-	end   int      // of its command, among the commands of all
-	wrong *problem // the check does not run
+	end   int      // the end of the check's command among the commands of all checks
+	wrong *problem // if not nil, the check does not run
 }
 
 // answer runs the commands of some checks, and appends their results.
@@ -154,7 +157,8 @@ func appendResult(b []byte, v *verdict.Verdict, p *problem) []byte {
 
 // # The memory of batches
 
-// budget is the rest of a bound in bytes. What is taken is also reserved in an account.
+// budget is the rest of a bound in bytes. What is taken from the budget is also reserved in
+// an account.
 type budget struct {
 	left    atomic.Int64
 	account func(n int) bool // see Config.Memory
@@ -177,8 +181,9 @@ func (b *budget) give(n int) {
 var errNoMemory = &problem{http.StatusServiceUnavailable, "BUSY",
 	fmt.Sprintf("long bodies and batches take %d MiB, or all clients together take maxmemory-clients", maxBatchMemory>>20)}
 
-// take takes n bytes for the exchange, until its end. If too few are left, it closes the
-// connections that do not read their answers, so that the next batch may find room.
+// take takes n bytes for the exchange, until the exchange ends. If too few bytes are left,
+// take returns a problem and closes the connections of clients that do not read their
+// answers. The next batch may then find room.
 func (x *exchange) take(n int) *problem {
 	if !x.memory.take(n) {
 		x.conns.endStuck()
@@ -188,7 +193,7 @@ func (x *exchange) take(n int) *problem {
 	return nil
 }
 
-// giveBack gives back n of the bytes taken.
+// giveBack gives back n of the bytes that the exchange has taken.
 func (x *exchange) giveBack(n int) {
 	x.memory.give(n)
 	x.taken -= n

@@ -15,7 +15,8 @@ func (a *api) reserve(x *exchange) *problem {
 	return a.decide(x, reserveFields, (*verdict.Call).AppendReserve)
 }
 
-// decide answers a call with some fields. command appends it to a pipeline.
+// decide answers a call whose body may have some fields. command appends the call's command
+// to a pipeline.
 func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, []byte) ([]byte, error)) *problem {
 	c := &x.check
 	if p := x.read(maxBodyBytes, func(r *jsonReader) error { return c.read(r, fields) }); p != nil {
@@ -40,7 +41,7 @@ func (a *api) decide(x *exchange, fields []string, command func(*verdict.Call, [
 	return x.answer(c.Call.Key())
 }
 
-// answer answers the verdict. key is the number of the caller.
+// answer writes the verdict. key is the number of the caller for setFields.
 func (x *exchange) answer(key uint64) *problem {
 	v := &x.verdict
 	x.setFields(key)
@@ -61,7 +62,7 @@ func (a *api) cancel(x *exchange) *problem {
 	return a.settle(x, cancelFields, (*verdict.Settlement).AppendCancel)
 }
 
-// settle answers the settlement of a hold.
+// settle answers a request that settles a hold.
 func (a *api) settle(x *exchange, fields []string, command func(*verdict.Settlement, []byte) ([]byte, error)) *problem {
 	if p := x.read(maxBodyBytes, func(r *jsonReader) error { return readSettlement(r, fields, &x.settle) }); p != nil {
 		return p
@@ -79,7 +80,7 @@ func (a *api) settle(x *exchange, fields []string, command func(*verdict.Settlem
 	return nil
 }
 
-// fieldKey is the header field that sets the id of a call, of
+// fieldKey is the header field with the id of a call, as in
 // draft-ietf-httpapi-idempotency-key-header-07.
 const fieldKey = "Idempotency-Key"
 
@@ -88,7 +89,7 @@ var (
 	errTwoNames = errors.New("Idempotency-Key and id must be equal when both are given")
 )
 
-// nameCall gives a call the id in Idempotency-Key.
+// nameCall sets the id of a call to the value of Idempotency-Key.
 func nameCall(c *verdict.Call, values []string) error {
 	if len(values) == 0 {
 		return nil
@@ -107,8 +108,8 @@ func nameCall(c *verdict.Call, values []string) error {
 	return nil
 }
 
-// parseKey reads a string of RFC 9651. It also accepts text without quotes and spaces,
-// because many clients send that.
+// parseKey reads an RFC 9651 string. It also accepts text without quotes if the text has no
+// spaces, because many clients send such text.
 func parseKey(s string) (id string, ok bool) {
 	quoted := s != "" && s[0] == '"'
 	if quoted {

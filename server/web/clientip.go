@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// clientIP returns the address of the client of a request. That is the peer, unless the
-// peer is a trusted proxy. Then it is the rightmost address in X-Forwarded-For that is not
-// a trusted proxy, or the leftmost if all are. The lines of X-Forwarded-For are one list,
-// to which each proxy appends the address that it sees. Addresses further left are
-// unverified; those further right are proxies. It returns false if that is not an address,
-// or if a trusted peer sends no list.
+// clientIP returns the address of a request's client. If the peer is not a trusted proxy,
+// the peer is the client. Otherwise each proxy has appended to X-Forwarded-For the address
+// that it saw, and all lines of the field are one list. The client is then the rightmost
+// address in the list that is not a trusted proxy, or the leftmost if all are. Nobody has
+// verified the addresses further left. clientIP returns false if the list is missing or if
+// what it finds is not an address.
 func clientIP(peer string, forwarded []string, trusted []netip.Prefix) (netip.Addr, bool) {
 	addr, ok := parseIP(peer)
 	if !ok || !contains(trusted, addr) {
@@ -44,7 +44,7 @@ func trusts(peer string, trusted []netip.Prefix) bool {
 	return ok && contains(trusted, addr)
 }
 
-// contains reports whether one of the networks has an address.
+// contains reports whether addr is in one of the networks.
 func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	for _, n := range networks {
 		if n.Contains(addr) {
@@ -54,11 +54,11 @@ func contains(networks []netip.Prefix, addr netip.Addr) bool {
 	return false
 }
 
-// maxAddress is longer than every address with a port.
+// maxAddress is longer than every address with a port, in bytes.
 const maxAddress = 64
 
-// parseIP reads an address with or without port and brackets: proxies write all of these.
-// An IPv4 address in IPv6 becomes IPv4, and a zone is dropped.
+// parseIP reads an address with or without port and brackets, because proxies write all of
+// these. It converts an IPv4 address in IPv6 to IPv4, and drops a zone.
 func parseIP(s string) (netip.Addr, bool) {
 	if len(s) > maxAddress {
 		return netip.Addr{}, false
@@ -80,7 +80,7 @@ func parseIP(s string) (netip.Addr, bool) {
 	return addr.WithZone("").Unmap(), true
 }
 
-// callerIP is clientIP for a request.
+// callerIP returns clientIP of a request.
 func (a *api) callerIP(r *http.Request) (netip.Addr, bool) {
 	return clientIP(r.RemoteAddr, r.Header["X-Forwarded-For"], a.trusted)
 }

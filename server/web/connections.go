@@ -11,15 +11,15 @@ import (
 	"github.com/headgate-io/headgate/internal/accept"
 )
 
-// DefaultMaxClients keeps the HTTP port from using up the file descriptors that the clients
-// of the Redis protocol need.
+// DefaultMaxClients is the default bound of the HTTP port's connections. It leaves file
+// descriptors for the clients of the Redis protocol.
 const DefaultMaxClients = 1000
 
-// connections bounds the connections of a Server to most. When it is full, it closes the
-// connections that have not read their answers for stuckAfter. If there are none, it closes
-// the connection that has been without a request for longest. So a health check gets its
-// answer, however many clients do nothing. If all connections are being answered, the new
-// one is closed.
+// connections bounds the connections of a Server. When a connection arrives and the bound
+// is reached, connections makes room. First it closes every connection whose client has not
+// read its answer for stuckAfter. If there is none, it closes the connection that has been
+// without a request for longest. So a health check gets its answer, however many clients do
+// nothing. If every connection has a request in work, the new connection is closed.
 type connections struct {
 	most int
 	mu   sync.Mutex
@@ -29,7 +29,7 @@ type connections struct {
 // connection is the state of a connection. Times are in ns of the monotonic clock.
 type connection struct {
 	since   atomic.Int64 // when it was opened, or its last request was answered
-	serving atomic.Bool  // a request is being answered
+	serving atomic.Bool  // the server is answering a request
 	writing atomic.Int64 // when the write of the current piece of an answer began, or 0
 }
 
@@ -39,7 +39,7 @@ var epoch = time.Now()
 // monotonic returns the time since epoch.
 func monotonic() time.Duration { return time.Since(epoch) }
 
-// changed is http.Server.ConnState.
+// changed is the http.Server's ConnState.
 func (cs *connections) changed(c net.Conn, state http.ConnState) {
 	if state == http.StateClosed || state == http.StateHijacked {
 		cs.mu.Lock()
@@ -55,10 +55,10 @@ func (cs *connections) len() int {
 	return len(cs.all)
 }
 
-// connectionKey is the key of a request's connection in its context.
+// connectionKey is the key in a request's context whose value is the request's connection.
 type connectionKey struct{}
 
-// context is http.Server.ConnContext, which is called for each new connection.
+// context is the http.Server's ConnContext, which net/http calls for each new connection.
 func (cs *connections) context(ctx context.Context, c net.Conn) context.Context {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -75,8 +75,9 @@ func (cs *connections) context(ctx context.Context, c net.Conn) context.Context 
 	return context.WithValue(ctx, connectionKey{}, k)
 }
 
-// makeRoom closes the stuck connections, or else the one that has been without a request
-// for longest. It reports whether it closed any. mu must be held.
+// makeRoom closes the stuck connections. If there are none, it closes the connection that
+// has been without a request for longest. It reports whether it closed any connection. The
+// caller holds mu.
 func (cs *connections) makeRoom() bool {
 	if cs.closeStuck() {
 		return true
@@ -94,7 +95,7 @@ func (cs *connections) makeRoom() bool {
 	return true
 }
 
-// endStuck closes the stuck connections.
+// endStuck closes the connections whose clients do not read.
 func (cs *connections) endStuck() {
 	cs.mu.Lock()
 	defer cs.mu.Unlock()
@@ -102,7 +103,7 @@ func (cs *connections) endStuck() {
 }
 
 // closeStuck closes the connections whose clients have not read the current piece for
-// stuckAfter. It reports whether it closed any. mu must be held.
+// stuckAfter. It reports whether it closed any. The caller holds mu.
 func (cs *connections) closeStuck() bool {
 	late := int64(monotonic() - stuckAfter)
 	found := false
@@ -115,13 +116,14 @@ func (cs *connections) closeStuck() bool {
 	return found
 }
 
-// drop closes a connection without TLS's close message, which might block. mu must be held.
+// drop closes a connection without TLS's close message, because sending that message might
+// block. The caller holds mu.
 func (cs *connections) drop(c net.Conn) {
 	delete(cs.all, c)
 	_ = accept.Abandon(c)
 }
 
-// serving returns a handler that notes which connections have a request.
+// serving wraps h to note which connections have a request.
 func (cs *connections) serving(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		defer cs.end(cs.begin(r))
@@ -129,7 +131,8 @@ func (cs *connections) serving(h http.Handler) http.Handler {
 	})
 }
 
-// begin notes that a request is being answered, until end is called on the result.
+// begin notes that a request is being answered. The caller calls end on the result when the
+// request is answered.
 func (cs *connections) begin(r *http.Request) *connection {
 	k := connectionOf(r)
 	if k != nil {
@@ -153,29 +156,29 @@ func connectionOf(r *http.Request) *connection {
 // # Answers that are not read
 
 const (
-	// writePiece is how much of an answer must be sent within writePatience. A slower
-	// reader is cut off.
+	// writePiece is how many bytes of an answer the client must take within writePatience.
+	// The server cuts off a slower reader.
 	writePiece    = 64 << 10
 	writePatience = 5 * time.Second
-	// stuckAfter is how long a piece may take before its connection may be closed to make
-	// room.
+	// stuckAfter is how long the write of a piece may take. After that the server may close
+	// the connection to make room for another.
 	stuckAfter = time.Second
 )
 
-// writer writes an answer in pieces with a deadline each. It also sets one for what is left
-// in buffers when the handler ends.
+// writer writes an answer in pieces, each with a deadline. When the handler ends, writer
+// also sets a deadline for the bytes that are still in buffers.
 type writer struct {
 	http.ResponseWriter
-	conn    *connection // nil for none
+	conn    *connection // nil in tests without a connection
 	written int
 }
 
-// unsent is how much of an answer net/http buffers, whatever it writes to, until there is
-// more or the handler ends.
+// unsent is how many bytes of an answer net/http may keep in its own buffer until more
+// follow or the handler ends.
 const unsent = 2 << 10
 
-// patient returns a handler whose answers have a deadline for each piece instead of one for
-// the whole.
+// patient returns a handler whose answers have a deadline for each piece, not one deadline
+// for the whole answer.
 func (cs *connections) patient(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		pw := &writer{w, connectionOf(r), 0}
@@ -211,7 +214,7 @@ func (w *writer) FlushError() error {
 	return http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// began notes when a piece began; 0 means that none is being written.
+// began notes when the write of a piece began; 0 means that no piece is being written.
 func (w *writer) began(at time.Duration) {
 	if w.conn != nil {
 		w.conn.writing.Store(int64(at))

@@ -12,23 +12,24 @@ import (
 
 // # Streams of events
 //
-// A stream is Server-Sent Events. It has no queue: it reads the ring that all streams read,
-// at its own pace. A client that falls behind by more than the ring learns how many events
-// it lost. A client that does not read is cut off, as anywhere. When it reconnects with the
-// id of its last event, it also learns what it lost.
+// A stream consists of Server-Sent Events. A stream has no queue: all streams read the
+// log's ring of recent events, each at its own pace. A client that falls behind by more
+// than the ring learns how many events it lost. So does a client that reconnects with the
+// id of its last event. The server cuts off a client that does not read.
 
 const (
 	// maxStreams bounds the open streams.
 	maxStreams = 16
-	// streamPause is the longest time without output. Proxies close streams that are idle
-	// for a minute.
+	// streamPause is the longest time without output on a stream. Proxies close streams
+	// that are idle for a minute.
 	streamPause = 15 * time.Second
-	// streamEvents and streamBytes bound what is written at a time.
+	// streamEvents and streamBytes bound one write to a stream.
 	streamEvents = 256
 	streamBytes  = 64 << 10
 )
 
-// fieldLastEvent is how a browser that reconnects says which event it saw last.
+// fieldLastEvent is the header field in which a browser that reconnects sends the id of the
+// last event that it saw.
 const fieldLastEvent = "Last-Event-ID"
 
 var (
@@ -69,8 +70,8 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	_ = control.SetReadDeadline(time.Time{})
 	w.Header()["Content-Type"] = []string{"text/event-stream"}
 	w.Header()["Cache-Control"] = noStore
-	w.Header()["X-Accel-Buffering"] = []string{"no"} // nginx would buffer it
-	w.Header()["Connection"] = []string{"close"}     // a stop must not wait for another request on it
+	w.Header()["X-Accel-Buffering"] = []string{"no"} // otherwise nginx would buffer the stream
+	w.Header()["Connection"] = []string{"close"}     // otherwise a stop of the server would wait for another request on this connection
 	w.WriteHeader(http.StatusOK)
 	a.streams.serve(r, from, func(b []byte) error {
 		if _, err := w.Write(b); err != nil {
@@ -80,7 +81,8 @@ func (a *api) stream(w http.ResponseWriter, r *http.Request) {
 	})
 }
 
-// serve writes the events from an id on, until the client goes or streams must end.
+// serve writes the events from the id next on, until the client goes or the streams must
+// end.
 func (s *streams) serve(r *http.Request, next int64, write func([]byte) error) {
 	stop := s.log.Listen()
 	defer stop()
@@ -110,7 +112,7 @@ func (s *streams) serve(r *http.Request, next int64, write func([]byte) error) {
 	}
 }
 
-// ended reports whether streams must end.
+// ended reports whether the streams must end.
 func (s *streams) ended() bool {
 	select {
 	case <-s.ending:
@@ -120,7 +122,8 @@ func (s *streams) ended() bool {
 	}
 }
 
-// appendStream appends events in the stream's format, after the number of lost events.
+// appendStream appends events in the format of Server-Sent Events. Before them it appends
+// how many events were lost.
 func appendStream(b []byte, lines []events.Line, lost int64) []byte {
 	if lost > 0 {
 		b = append(b, "event: lost\ndata: {\"lost\":"...)

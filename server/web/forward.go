@@ -10,26 +10,26 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// forward answers a gateway that asks whether a request of its client may pass, by the
-// policy or the routes in the path. The answer is 200, or a problem with the status of the
-// limit that denies, usually 429.
+// forward answers a gateway that asks whether a request of its client may pass. The path
+// names the policy or the routes that decide. The answer is 200, or a problem with the
+// status of the limit that denies, usually 429.
 //
-// pathAuth403 is for nginx. It takes 200 to 299 as yes, and 401 and 403 as no. Anything
-// else is an error, after which its configuration may let the request pass. It keeps a
-// connection only if answers have no bodies. So there are no bodies here, and a denial is
-// 403. A wrong configuration is also 403, since an unknown policy must not open the gate.
-// If nobody can decide, the answer is 503.
+// pathAuth403 is for nginx, which takes 200 to 299 as yes, and 401 and 403 as no. nginx
+// takes any other status as an error, after which its configuration may let the request
+// pass. So a denial is 403. A wrong configuration is also 403, since an unknown policy must
+// not open the gate. If nobody can decide, the answer is 503. nginx keeps a connection only
+// if answers have no bodies, so these answers have none.
 //
-// pathAuthz is for Envoy's ext_authz. It answers as pathAuth does; for Envoy only 200
-// passes.
+// pathAuthz is for Envoy's ext_authz. Its answers are those of pathAuth. Envoy lets a
+// request pass only after 200.
 //
-// The body is never read, and the query is ignored: gateways pass on their client's query,
-// and some announce a body that they do not send.
+// forward never reads the body, because some gateways announce a body that they do not
+// send. It ignores the query, because gateways pass on their client's query.
 func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	h := w.Header()
 	if r.ContentLength != 0 {
-		// Without the body, nobody can tell where the next request begins. net/http would
-		// read it before it answers, unless the connection closes.
+		// The body stays unread, so nobody can tell where the next request begins. net/http
+		// would read the body before it answers, unless the connection closes.
 		h["Connection"] = []string{"close"}
 	}
 	x := a.newExchange(w, r, fronts.NameForwardAuth)
@@ -61,8 +61,8 @@ func (a *api) forward(w http.ResponseWriter, r *http.Request, gate string) {
 	a.fronts.ForwardAuth.Count(x.result, x.here)
 }
 
-// askForward asks for a verdict about the request that a gateway describes. asked is false,
-// without a problem, if the request passes without a call.
+// askForward asks for a verdict about the request that a gateway describes. If the request
+// passes without a call, asked is false and p is nil.
 func (a *api) askForward(x *exchange, gate string) (asked bool, p *problem) {
 	if p = a.admitsGateway(x.r); p != nil {
 		return false, p
@@ -93,8 +93,8 @@ func (a *api) askForward(x *exchange, gate string) (asked bool, p *problem) {
 	return true, a.ask(x)
 }
 
-// Problems of routes. Routes answer only known gateways, because they believe what the
-// gateway says about users.
+// Problems of routes. The server reads routes only for gateways in trusted-proxies, because
+// routes believe what a gateway says about users.
 var (
 	errNotAsked  = &problem{status: http.StatusForbidden, detail: "no route lets this request pass"}
 	errStranger  = &problem{status: http.StatusForbidden, detail: "the caller is not in trusted-proxies: routes answer only those"}
@@ -103,14 +103,15 @@ var (
 )
 
 // route fills in the exchange's call as the named routes say. ask is false if no call is
-// needed: the request passes, or there is a problem.
+// needed, because the request passes or because there is a problem.
 func (a *api) route(x *exchange, name string) (ask bool, p *problem) {
 	if !trusts(x.r.RemoteAddr, a.trusted) {
 		return false, errStranger
 	}
 	routes := a.decider.Routes(name)
 	if routes == nil {
-		// The command then replies as for a policy, and counts it.
+		// Then the call names a policy that does not exist, so its command replies with
+		// that error and counts it.
 		p = a.unknownRoutes(x, name)
 		return p == nil, p
 	}
@@ -129,8 +130,9 @@ func (a *api) route(x *exchange, name string) (ask bool, p *problem) {
 	return true, nil
 }
 
-// unknownRoutes returns nil if the leader does not know the routes either. A node that has
-// just started may not know all routes yet, and must not deny what they let pass.
+// unknownRoutes asks the leader for routes that this node does not know, and returns nil if
+// the leader does not know them either. A node that has just started may not know all
+// routes yet. It must not deny requests that the routes let pass.
 func (a *api) unknownRoutes(x *exchange, name string) *problem {
 	x.commands = resp.AppendCommand(x.commands[:0], []string{"RL.POLICY", "GET", name})
 	if p := a.run(x, x.commands); p != nil {

@@ -14,20 +14,20 @@ import (
 
 // Forwarded is a request of a gateway's client, as the gateway describes it.
 type Forwarded struct {
-	// IP is the client's address; the zero value if it is not known.
+	// IP is the client's address; the zero value if unknown.
 	IP           netip.Addr
 	Method, Host string
-	// Target is the path with the query, "" if it is not known.
+	// Target is the path with the query; "" if unknown.
 	Target string
 	// Header holds the fields that the gateway passes on or sets.
 	Header http.Header
 }
 
-// read reads what a gateway says of its client's request. At pathAuthz the gateway's own
-// request has the client's method and host, and the client's path after the policy.
-// Elsewhere header fields say these. Without them method and host are those of the
-// gateway's own request, and the target is not known. A field that is given twice is an
-// error: the first may come from the client.
+// read reads the description of a gateway's client's request. At pathAuthz the gateway
+// sends the client's method and host, and the client's path after the policy. At the other
+// paths, X-Forwarded-* fields describe the request. If these fields are missing, method and
+// host are those of the gateway's own request, and the target is unknown. A field that
+// occurs twice is an error, because one of the two may come from the client.
 func (f *Forwarded) read(r *http.Request, gate, below string) error {
 	*f = Forwarded{Method: r.Method, Host: r.Host, Header: r.Header}
 	if gate == pathAuthz {
@@ -48,7 +48,8 @@ func (f *Forwarded) read(r *http.Request, gate, below string) error {
 	return err
 }
 
-// one reads a header field, if it is set. It returns an error if the field is given twice.
+// one reads a header field into *to, if it is set. It returns an error if the field occurs
+// twice.
 func one(h http.Header, name string, to *string) error {
 	switch values := h[name]; {
 	case len(values) > 1:
@@ -66,8 +67,8 @@ func set(c *verdict.Call, name, value string) {
 	}
 }
 
-// describe adds the attributes of the request to a call: ip, method, host and path, as the
-// gateway spells them. Unknown ones are left out.
+// describe adds the attributes of the client's request to a call: ip, method, host and
+// path, as the gateway spells them. It leaves out unknown attributes.
 func (f *Forwarded) describe(c *verdict.Call) {
 	if f.IP.IsValid() {
 		set(c, "ip", f.IP.String())
@@ -78,11 +79,11 @@ func (f *Forwarded) describe(c *verdict.Call) {
 	set(c, "path", path)
 }
 
-// errNoTarget is returned for a request without a path, which routes need.
+// errNoTarget is the error for a request whose path is unknown. Routes need the path.
 var errNoTarget = errors.New("X-Forwarded-Uri is missing: routes need the path")
 
-// Route finds the route of the request. If that asks a policy, it fills in c, which must be
-// empty but may have room for attributes.
+// Route finds the route of the request. If the route asks a policy, Route fills in c. c
+// must be empty, but may have memory for attributes.
 func (f *Forwarded) Route(routes *policy.Routes, c *verdict.Call, found *policy.Found) error {
 	if f.Target == "" {
 		return errNoTarget
@@ -116,7 +117,7 @@ func (f *Forwarded) Route(routes *policy.Routes, c *verdict.Call, found *policy.
 	return nil
 }
 
-// value returns the value of an attribute that a route sets, "" for none.
+// value returns the value of an attribute that a route sets, "" if the request has none.
 func (f *Forwarded) value(g *policy.Given, found *policy.Found) (value string, err error) {
 	switch g.From {
 	case policy.Constant:
@@ -135,7 +136,7 @@ func (f *Forwarded) value(g *policy.Given, found *policy.Found) (value string, e
 	return value, err
 }
 
-// parameter returns the first parameter with a name in a query, "" for none.
+// parameter returns the first parameter with a name in a query, "" if there is none.
 func parameter(query, name string) string {
 	for pair := range strings.SplitSeq(query, "&") {
 		key, value, _ := strings.Cut(pair, "=")

@@ -15,15 +15,15 @@ import (
 
 // # Reading JSON
 
-// jsonReader reads a JSON text of a known shape, token by token. It accepts only what all
-// readers understand alike. jsontext refuses a name that is given twice in an object, and
-// text that is not UTF-8. Numbers must be whole, and never pass through a float64.
+// jsonReader reads a JSON text of a known shape, token by token. It accepts only texts that
+// all JSON readers understand alike. jsontext rejects a repeated name in an object, and
+// text that is not UTF-8. Numbers must be whole; they never pass through a float64.
 type jsonReader struct {
 	d    jsontext.Decoder
 	body bytes.Buffer
 }
 
-// begin sets the text to read, which must not change meanwhile.
+// begin sets the text to read. The text must not change until the reading ends.
 func (r *jsonReader) begin(text []byte) {
 	r.body = *bytes.NewBuffer(text)
 	r.d.Reset(&r.body)
@@ -34,7 +34,7 @@ func (r *jsonReader) wrong(format string, args ...any) error {
 	return fmt.Errorf("%s, at byte %d", fmt.Sprintf(format, args...), r.d.InputOffset())
 }
 
-// token returns the next token, or an error if it is of another kind.
+// token returns the next token, or an error if the token is of another kind.
 func (r *jsonReader) token(kind jsontext.Kind, what string) (jsontext.Token, error) {
 	if k := r.d.PeekKind(); k != kind && k != jsontext.KindInvalid {
 		return jsontext.Token{}, r.wrong("%s is expected", what)
@@ -54,7 +54,7 @@ func syntax(err error) error {
 	return errors.New(strings.TrimPrefix(err.Error(), "jsontext: "))
 }
 
-// end returns an error unless the text ends here.
+// end returns an error if the text has more tokens.
 func (r *jsonReader) end() error {
 	if _, err := r.d.ReadToken(); !errors.Is(err, io.EOF) {
 		return r.wrong("unexpected data after the JSON text")
@@ -62,7 +62,7 @@ func (r *jsonReader) end() error {
 	return nil
 }
 
-// array reads an array and calls each to read each value.
+// array reads an array, and calls each to read one value after the other.
 func (r *jsonReader) array(each func() error) error {
 	if _, err := r.token(jsontext.KindBeginArray, "an array"); err != nil {
 		return err
@@ -79,8 +79,8 @@ func (r *jsonReader) array(each func() error) error {
 	}
 }
 
-// members reads an object with any names, and calls each to read each value. The name is
-// valid during that call.
+// members reads an object with any names, and calls each to read each value. name is valid
+// only during the call.
 func (r *jsonReader) members(each func(name []byte) error) error {
 	if _, err := r.token(jsontext.KindBeginObject, "an object"); err != nil {
 		return err
@@ -107,8 +107,8 @@ func (r *jsonReader) members(each func(name []byte) error) error {
 	}
 }
 
-// object reads an object with some fields, and calls each with the number of the next field
-// to read its value. A field that is null counts as absent.
+// object reads an object with the given fields. It calls each with the number of the next
+// field, to read the field's value. A field whose value is null counts as absent.
 func (r *jsonReader) object(fields []string, each func(field int) error) error {
 	return r.members(func(name []byte) error {
 		field := slices.IndexFunc(fields, func(field string) bool { return field == string(name) })
@@ -138,7 +138,7 @@ func (r *jsonReader) boolean() (bool, error) {
 	return false, err
 }
 
-// digits reads a whole number and returns it as it is written.
+// digits reads a whole number and returns it unchanged.
 func (r *jsonReader) digits() (string, error) {
 	t, err := r.token(jsontext.KindNumber, "a whole number")
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 type leaseRequest struct {
 	key, limit, period string
 	id, seq            string
-	// options are the other arguments of the command.
+	// options are the command's arguments other than the name.
 	options []string
 }
 
@@ -33,7 +33,7 @@ var (
 	errLeaseSeq    = errors.New("seq is missing")
 )
 
-// read reads a body with some fields. The command finds wrong values.
+// read reads a body with the given fields. It leaves wrong values to the command.
 func (q *leaseRequest) read(r *jsonReader, fields []string) error {
 	return r.object(fields, func(field int) (err error) {
 		var value string
@@ -66,7 +66,7 @@ func (q *leaseRequest) read(r *jsonReader, fields []string) error {
 	})
 }
 
-// period reads a duration, which is a text, or a number of seconds.
+// period reads a duration: a text, or a number of seconds.
 func (r *jsonReader) period() (string, error) {
 	if r.d.PeekKind() == jsontext.KindString {
 		return r.text()
@@ -92,7 +92,7 @@ func (x *exchange) readLease(fields []string) (*leaseRequest, *problem) {
 	return q, nil
 }
 
-// leaseNumbers are the numbers of an answer, in their order.
+// leaseNumbers are the numbers in the answer, in the answer's order.
 var leaseNumbers = [...]string{"limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "granted", "ttl_ms", "refill", "refill_ms", "holders"}
 
 // lease takes units of a limit, or renews a lease.

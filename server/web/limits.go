@@ -9,7 +9,7 @@ import (
 
 // # Limits in the call
 //
-// In place of a policy, a call may have its limits itself, as in RL.LIMIT.
+// A call may bring its own limits instead of naming a policy, as in RL.LIMIT.
 
 var limitFields = []string{"key", "limit", "period", "algorithm", "align", "burst", "cost"}
 
@@ -19,7 +19,7 @@ var (
 	errLimits   = errors.New("at least one limit is required")
 )
 
-// readChain reads a field of a call with limits.
+// readChain reads a field of a call that brings its own limits.
 func readChain(r *jsonReader, field string, c *verdict.LimitCall) (err error) {
 	switch field {
 	case "limits":
@@ -42,7 +42,7 @@ func readChain(r *jsonReader, field string, c *verdict.LimitCall) (err error) {
 	return err
 }
 
-// readLimit reads a field of one limit. A period is a string, or a number of seconds.
+// readLimit reads a field of one limit. A period is a text, or a number of seconds.
 func readLimit(r *jsonReader, field string, l *verdict.Asked) (err error) {
 	switch field {
 	case "key":
@@ -65,7 +65,7 @@ func readLimit(r *jsonReader, field string, l *verdict.Asked) (err error) {
 	return err
 }
 
-// limit answers a call that has its limits itself.
+// limit answers a call that brings its own limits.
 func (a *api) limit(x *exchange) *problem {
 	c := &x.check
 	if c.Policy != "" || len(c.Attributes) > 0 || c.HasCost || c.ID != "" {

@@ -16,8 +16,9 @@ import (
 )
 
 const (
-	// maxManaged bounds the requests about policies at a time. maxHeavy bounds those with
-	// long bodies or answers: up to 16 MiB each, and some copies.
+	// maxManaged bounds the requests of the admin API that run at a time. maxHeavy bounds
+	// the requests with long bodies or answers, which may take up to 16 MiB each and some
+	// copies.
 	maxManaged = 32
 	maxHeavy   = 2
 )
@@ -25,7 +26,7 @@ const (
 // semaphore bounds the requests that run at a time.
 type semaphore chan struct{}
 
-// take takes a place and reports whether one was free; done gives it back.
+// take takes a place and reports whether a place was free. done gives the place back.
 func (s semaphore) take() bool {
 	select {
 	case s <- struct{}{}:
@@ -55,7 +56,7 @@ func (a *api) manage(mux *http.ServeMux, routes map[string]map[string]admin.Meth
 	}
 }
 
-// managed answers a request by a method.
+// managed answers a request to an admin path, by its HTTP method.
 func (a *api) managed(w http.ResponseWriter, r *http.Request, m *admin.Method) {
 	x := a.newExchange(w, r, fronts.NameHTTP)
 	defer x.end()
@@ -71,8 +72,8 @@ func (a *api) managed(w http.ResponseWriter, r *http.Request, m *admin.Method) {
 	}
 }
 
-// checkBody returns a problem for a request whose body is not of a type that its method
-// accepts.
+// checkBody returns a problem if the request's body has a content type that the method does
+// not accept.
 func checkBody(r *http.Request, m *admin.Method) *problem {
 	if m.Types == nil {
 		if r.ContentLength != 0 {
@@ -88,8 +89,8 @@ func checkBody(r *http.Request, m *admin.Method) *problem {
 	return &problem{status: http.StatusUnsupportedMediaType, detail: "the body must have Content-Type: " + strings.Join(m.Types, " or ")}
 }
 
-// perform reads the body and answers. It takes a place once the body has arrived, so that a
-// slow sender keeps nobody out.
+// perform reads the body and answers. It takes a place in the semaphore only after the body
+// has arrived, so a slow sender keeps nobody out.
 func (a *api) perform(x *exchange, who server.Client, m *admin.Method) *problem {
 	if m.Types == nil {
 		x.received()

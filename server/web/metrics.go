@@ -14,22 +14,22 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 )
 
-// Source supplies the metrics, once for each scrape. No two metrics of a reading have the
-// same name and labels, and clients must not be able to add any.
+// Source supplies the metrics, once per scrape. In a reading, no two metrics may have the
+// same name and the same labels. A client must not be able to add metrics.
 type Source interface {
 	Metrics() []Metric
 }
 
-// Metric is one number of a reading, or a distribution. All metrics of a name have the same
-// help text, kind and names of labels.
+// Metric is one number of a reading, or a distribution. All metrics with the same name must
+// have the same help text, kind and label names.
 type Metric struct {
 	Name, Help string
-	Counter    bool // it counts since the start; otherwise it is a gauge
+	Counter    bool // counts since the start; otherwise the metric is a gauge
 	Labels     map[string]string
 	Value      float64
 
-	// Count and Buckets belong to a distribution, whose sum is Value: the number of values,
-	// and by upper bound how many values are at most that.
+	// Count and Buckets describe a distribution; Value is then its sum. Count is the number
+	// of values. Buckets maps an upper bound to how many values are at most that bound.
 	Count   uint64
 	Buckets map[float64]uint64
 }
@@ -37,8 +37,8 @@ type Metric struct {
 // scrapeLog logs errors of scrapes.
 type scrapeLog struct{ log *slog.Logger }
 
-// Println implements promhttp.Logger. A client that has gone or does not read is not an
-// error.
+// Println implements promhttp.Logger. It leaves out the errors of clients that have gone or
+// do not read.
 func (l scrapeLog) Println(v ...any) {
 	level := slog.LevelError
 	for _, one := range v {
@@ -54,7 +54,7 @@ type number interface {
 	~int | ~int64 | ~uint64 | ~float64
 }
 
-// Counter returns a metric that counts since the start.
+// Counter returns a metric that counts since the node's start.
 func Counter[N number](name, help string, value N) Metric {
 	return Metric{Name: name, Help: help, Counter: true, Value: float64(value)}
 }
@@ -69,7 +69,7 @@ func Histogram(name, help string, count uint64, sum float64, buckets map[float64
 	return Metric{Name: name, Help: help, Value: sum, Count: count, Buckets: buckets}
 }
 
-// With returns m with one more label.
+// With returns a copy of m with one more label.
 func (m Metric) With(label, value string) Metric {
 	labels := map[string]string{label: value}
 	maps.Copy(labels, m.Labels)
@@ -94,8 +94,8 @@ func newRegistry(config Config) *prometheus.Registry {
 // collector turns readings of a Source into Prometheus metrics.
 type collector struct{ source Source }
 
-// Describe implements prometheus.Collector. The metrics differ from reading to reading, so
-// it describes none.
+// Describe implements prometheus.Collector. It describes no metrics, because they differ
+// from reading to reading.
 func (collector) Describe(chan<- *prometheus.Desc) {}
 
 // Collect implements prometheus.Collector.

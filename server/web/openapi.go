@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// openapi describes the api, and a test runs its examples.
+// openapi describes the API. A test runs its examples.
 //
 //go:embed openapi.yaml
 var openapi []byte

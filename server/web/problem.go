@@ -12,10 +12,10 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// problem is why a request gets no verdict, in the form of RFC 9457.
+// problem says why a request gets no verdict, in the form of RFC 9457.
 type problem struct {
 	status int
-	// code is the code of an error reply, or "".
+	// code is the code of an error reply; "" if there was none.
 	code   string
 	detail string
 }
@@ -59,7 +59,7 @@ func statusOf(reply *verdict.Error) int {
 			return http.StatusServiceUnavailable
 		}
 		return http.StatusBadRequest
-	case "WRONGTYPE": // the key has another kind of state
+	case "WRONGTYPE": // the key has a value of another type
 		return http.StatusBadRequest
 	case "NOPOLICY", "NOHOLD":
 		return http.StatusNotFound
@@ -70,7 +70,7 @@ func statusOf(reply *verdict.Error) int {
 	case "NOPERM":
 		return http.StatusForbidden
 	}
-	// CLUSTERDOWN, UNCERTAIN, TRYAGAIN, BUSY, OOM and other passing errors.
+	// All other errors pass: CLUSTERDOWN, UNCERTAIN, TRYAGAIN, BUSY, OOM and similar.
 	return http.StatusServiceUnavailable
 }
 
@@ -83,8 +83,8 @@ func (p *problem) append(b []byte) []byte {
 	return append(b, '}')
 }
 
-// openProblem appends the fields that all problems have. reason is that of a verdict, nil
-// for none.
+// openProblem appends the fields that all problems have. reason is the verdict's reason;
+// nil if there is no verdict.
 func openProblem(b []byte, status int, reason []byte, detail string) []byte {
 	kind, title := verdict.Problem(status, reason)
 	b = appendText(append(b, `{"type":`...), kind)
@@ -110,7 +110,7 @@ func appendDenial(b []byte, v *verdict.Verdict, status int) []byte {
 	return append(appendVerdict(append(b, `],"verdict":`...), v), '}')
 }
 
-// detailOf says for people why a call is denied.
+// detailOf returns a sentence for people that says why a call is denied.
 func detailOf(v *verdict.Verdict) string {
 	var b strings.Builder
 	switch string(v.Reason) {

@@ -11,9 +11,9 @@ import (
 // checkRequest is the body of /v1/check and /v1/reserve, and an element of a batch.
 type checkRequest struct {
 	verdict.Call
-	// chain holds the limits of a call that has them itself in place of a policy.
+	// chain holds the limits of a call that brings its own.
 	chain verdict.LimitCall
-	// respond reports that the HTTP status is the verdict's.
+	// respond reports that the HTTP status shows the verdict, for example 429.
 	respond bool
 }
 
@@ -33,7 +33,8 @@ var (
 	errEmptyTTL = errors.New(`must be a duration, such as "30s"`)
 )
 
-// read reads a call with some of checkFields or reserveFields.
+// read reads a call whose body may have the given fields: checkFields, reserveFields or a
+// part of them.
 func (c *checkRequest) read(r *jsonReader, fields []string) error {
 	*c = checkRequest{Call: verdict.Call{Attributes: c.Attributes[:0]}, chain: verdict.LimitCall{Limits: c.chain.Limits[:0]}}
 	return r.object(fields, func(field int) (err error) {
@@ -107,7 +108,7 @@ func readAttributes(r *jsonReader, list []verdict.Attribute) ([]verdict.Attribut
 	return list, err
 }
 
-// readSettlement reads a body with some of settleFields.
+// readSettlement reads a body with the given fields, which are some of settleFields.
 func readSettlement(r *jsonReader, fields []string, s *verdict.Settlement) error {
 	return r.object(fields, func(field int) (err error) {
 		switch settleFields[field] {

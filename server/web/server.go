@@ -25,8 +25,8 @@ import (
 	"github.com/headgate-io/headgate/internal/poll"
 )
 
-// Bounds of a connection. A request beyond them is no client's of ours. Each route that
-// reads a body has a bound of its own for it.
+// Bounds of a connection, which no usual client reaches. Each route that reads a body has
+// its own bound for the body.
 const (
 	readHeaderTimeout = 5 * time.Second
 	readTimeout       = 10 * time.Second
@@ -45,35 +45,35 @@ type Config struct {
 	Source Source
 	// Version is the version shown by headgate_build_info.
 	Version string
-	// Logger gets the errors of connections.
+	// Logger logs the errors of connections.
 	Logger *slog.Logger
 	// Pprof serves Go's profiles under /debug/pprof/.
 	Pprof bool
-	// Busy returns how long a thread that others wait for has been busy with the same
-	// commands. nil means never.
+	// Busy returns how long a thread that serves other clients has been busy with the same
+	// commands. If Busy is nil, no thread counts as busy.
 	Busy func() time.Duration
-	// Decider answers under /v1/; nil serves nothing there.
+	// Decider answers the requests under /v1/. If it is nil, nothing is served there.
 	Decider Decider
-	// View supplies the state of the node and its cluster. With nil, neither that nor
-	// policies are served.
+	// View supplies the state of the node and its cluster. If it is nil, the admin API is
+	// not served.
 	View admin.View
 	// Memory reserves n bytes in the account of all clients, and returns false if too few
-	// are left. A negative n gives them back. nil means no account.
+	// are left. A negative n gives bytes back. If Memory is nil, there is no account.
 	Memory func(n int) bool
-	// Local reports that only this machine reaches the port.
+	// Local reports that only this machine can reach the port.
 	Local bool
-	// Fronts counts the requests for verdicts under /v1/. The metrics include it. With nil,
-	// the server counts alone.
+	// Fronts counts the requests for verdicts under /v1/, and the metrics show the counts.
+	// If Fronts is nil, the server makes its own counts.
 	Fronts *fronts.Counts
 	// Events is the log that /v1/events serves; nil serves none.
 	Events *events.Log
-	// TrustedProxies are the networks of gateways. What they say of their clients is
-	// believed.
+	// TrustedProxies are the networks of gateways whose statements about their clients the
+	// server believes.
 	TrustedProxies []netip.Prefix
 	// MaxClients bounds the connections; 0 means DefaultMaxClients.
 	MaxClients int
-	// Fit returns why /readyz turns traffic away, whether or not the process is ready, or
-	// nil. A nil Fit never does.
+	// Fit returns why /readyz must turn traffic away even if the process is ready; nil if
+	// there is no reason. A nil Fit gives no reasons.
 	Fit func() error
 }
 
@@ -83,7 +83,7 @@ type Server struct {
 	conns    connections
 	ready    atomic.Bool
 	draining atomic.Bool
-	// ending is closed by end, when long answers must end.
+	// end closes ending when long answers must end.
 	ending chan struct{}
 	end    func()
 	fit    func() error
@@ -91,13 +91,13 @@ type Server struct {
 }
 
 const (
-	// unreadyAfter is how long a thread may be busy before /readyz turns traffic away, and
-	// unhealthyAfter before /healthz asks for a restart.
+	// If a thread is busy for unreadyAfter, /readyz turns traffic away. If it is busy for
+	// unhealthyAfter, /healthz asks for a restart.
 	unreadyAfter   = time.Second
 	unhealthyAfter = 5 * time.Second
 )
 
-// New returns a Server that listens nowhere yet.
+// New returns a Server. It listens on no port until Serve.
 func New(c Config) *Server {
 	s := &Server{fit: c.Fit, busy: c.Busy, ending: make(chan struct{})}
 	s.end = sync.OnceFunc(func() { close(s.ending) })
@@ -140,7 +140,7 @@ func New(c Config) *Server {
 		WriteTimeout:      writeTimeout,
 		IdleTimeout:       idleTimeout,
 		MaxHeaderBytes:    maxHeaderBytes,
-		// A broken handshake or request is the peer's affair.
+		// A broken handshake or request is the peer's fault, not worth a warning.
 		ErrorLog: slog.NewLogLogger(c.Logger.Handler(), slog.LevelDebug),
 	}
 	return s
@@ -151,7 +151,7 @@ func profiles() http.Handler {
 	mux := http.NewServeMux()
 	// Index also serves the named profiles, such as heap.
 	mux.HandleFunc("GET /debug/pprof/", pprof.Index)
-	// Without the arguments, because one of them may be the password.
+	// The command line appears without arguments, because one of them may be the password.
 	mux.HandleFunc("GET /debug/pprof/cmdline", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, os.Args[0]) })
 	mux.HandleFunc("GET /debug/pprof/profile", pprof.Profile)
 	mux.HandleFunc("GET /debug/pprof/symbol", pprof.Symbol)
@@ -171,15 +171,17 @@ func (s *Server) Serve(l net.Listener) error {
 // Handler answers requests as Serve does.
 func (s *Server) Handler() http.Handler { return s.http.Handler }
 
-// SetReady sets whether /readyz answers 200, unless Fit objects, or 503.
+// SetReady sets whether /readyz may answer 200. If ready is false, or Fit returns an error,
+// /readyz answers 503.
 func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 
-// drainTime is how long Drain waits for kept connections to end.
+// drainTime is how long Drain waits for idle connections to end.
 const drainTime = 250 * time.Millisecond
 
-// Drain makes the server unready, and each answer the last on its connection: the client
-// then connects anew, to this server or, better, to another. Drain returns when no
-// connection is left, after drainTime, or with ctx. The server still answers requests.
+// Drain makes the server unready, and makes each answer the last one on its connection. The
+// client must then connect again, to this server or, better, to another one. Drain returns
+// when no connection is left, after drainTime, or when ctx is done, whichever is first. The
+// server still answers requests after Drain.
 func (s *Server) Drain(ctx context.Context) {
 	s.SetReady(false)
 	s.draining.Store(true)
@@ -189,7 +191,7 @@ func (s *Server) Drain(ctx context.Context) {
 	_ = poll.Until(ctx, 5*time.Millisecond, func() bool { return s.conns.len() == 0 })
 }
 
-// parting returns a handler whose answers close their connections during Drain.
+// parting wraps h so that its answers close their connections during Drain.
 func (s *Server) parting(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if s.draining.Load() {
@@ -199,8 +201,8 @@ func (s *Server) parting(h http.Handler) http.Handler {
 	})
 }
 
-// Shutdown stops listening, waits for the requests in flight until ctx is done, and then
-// cuts them off.
+// Shutdown stops listening and waits for the requests in work. When ctx is done, it cuts
+// off the remaining requests.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.end()
 	err := s.http.Shutdown(ctx)

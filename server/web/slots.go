@@ -14,7 +14,7 @@ import (
 //
 // RL.ACQUIRE, RL.RELEASE and RL.EXTEND.
 
-// slotsRequest is the body of a call about the slots that an id holds.
+// slotsRequest is the body of a request about the slots that an id holds.
 type slotsRequest struct {
 	key, id, ttl string
 	limit, cost  int64
@@ -35,7 +35,7 @@ var (
 	errSlotsID    = errors.New("id is missing")
 )
 
-// read reads a body with some fields.
+// read reads a body that may have the given fields.
 func (q *slotsRequest) read(r *jsonReader, fields []string) error {
 	return r.object(fields, func(field int) (err error) {
 		switch fields[field] {
@@ -104,7 +104,7 @@ func (a *api) release(x *exchange) *problem {
 	return a.changeHeld(x, "released", q, "RL.RELEASE", q.key, q.id)
 }
 
-// extend gives the slots that an id holds a new ttl.
+// extend sets a new ttl for the slots that an id holds.
 func (a *api) extend(x *exchange) *problem {
 	q, p := x.readSlots(extendFields)
 	switch {
@@ -116,7 +116,7 @@ func (a *api) extend(x *exchange) *problem {
 	return a.changeHeld(x, "extended", q, "RL.EXTEND", q.key, q.id, q.ttl)
 }
 
-// changeHeld answers whether the id of a command held slots.
+// changeHeld runs a command about an id, and answers whether the id held slots.
 func (a *api) changeHeld(x *exchange, done string, q *slotsRequest, args ...string) *problem {
 	if q.id == "" {
 		return badRequest(errSlotsID)
@@ -143,7 +143,8 @@ func (x *exchange) readSlots(fields []string) (*slotsRequest, *problem) {
 	return q, nil
 }
 
-// askReply runs a command and returns its reply, which is not an error.
+// askReply runs a command and returns its reply. It returns a problem if the reply is an
+// error.
 func (a *api) askReply(x *exchange, args []string) (*resp.Reply, *problem) {
 	x.commands = resp.AppendCommand(x.commands[:0], args)
 	if p := a.run(x, x.commands); p != nil {
@@ -167,7 +168,8 @@ func numberOf(reply *resp.Reply, name string) int64 {
 	return 0
 }
 
-// appendNumber appends a number of a reply as a member of an object, not its first.
+// appendNumber appends a number of a reply to a JSON object, as a member that is not the
+// first.
 func appendNumber(b []byte, reply *resp.Reply, name string) []byte {
 	b = append(append(append(b, ',', '"'), name...), `":`...)
 	return strconv.AppendInt(b, numberOf(reply, name), 10)

@@ -51,7 +51,7 @@ type Request struct {
 type Answer struct {
 	Status int // 0 means 200
 	Type   string
-	// Version is the policy's, for ETag; 0 for none.
+	// Version is the policy's version, for ETag; 0 if the answer is about no policy.
 	Version int64
 	Body    []byte
 }
@@ -60,7 +60,8 @@ type Answer struct {
 type Error struct {
 	Status       int
 	Code, Detail string
-	// RetryAfter is when the request may be sent again, 0 if that does not help.
+	// RetryAfter is how long the client should wait before it sends the request again; 0 if
+	// waiting does not help.
 	RetryAfter time.Duration
 }
 
@@ -77,12 +78,13 @@ type Method struct {
 	// bytes.
 	Types   []string
 	MaxBody int
-	// Heavy reports that requests or answers are long: few may run at a time.
+	// Heavy reports that requests or answers of the method are long. The server runs few
+	// heavy methods at a time.
 	Heavy  bool
 	Handle func(*Request) (Answer, error)
 }
 
-// Bounds of bodies, in bytes: of small requests, of requests with a policy's text, and of
+// Bounds of request bodies, in bytes: small requests, requests with a policy's text, and
 // files of policies.
 const (
 	maxSmall  = 64 << 10
@@ -93,7 +95,8 @@ const (
 // Content types of bodies.
 var (
 	typesJSON = []string{"application/json"}
-	// typesText are those of a policy's text: JSON is YAML.
+	// typesText are the content types of a policy's text. They include JSON, because every
+	// JSON text is YAML.
 	typesText = []string{"application/yaml", "application/x-yaml", "text/yaml", "application/json"}
 )
 
@@ -150,12 +153,13 @@ func (a *API) ask(r *Request, args ...string) (resp.Reply, error) {
 	return reply, verdict.ErrorOf(&reply)
 }
 
-// name returns the policy in the path, where `:` stands for `/`.
+// name returns the name of the policy in the path. The path has `:` for each `/` of the
+// name.
 func (r *Request) name() string { return strings.ReplaceAll(r.PathValue("name"), ":", "/") }
 
 // query returns the parameters of the query. An unknown or repeated parameter is an error:
-// a mistyped dry_run must not make a change. A known name that ends with a dot allows all
-// names that begin with it.
+// a mistyped dry_run must not make a change. A name in known that ends with a dot allows
+// all names that begin with it.
 func (r *Request) query(known ...string) (url.Values, error) {
 	values, err := url.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -172,7 +176,7 @@ func (r *Request) query(known ...string) (url.Values, error) {
 	return values, nil
 }
 
-// flag reads a parameter that is true or false.
+// flag reads a parameter whose value is true or false.
 func flag(values url.Values, name string) (bool, error) {
 	switch value, given := values[name]; {
 	case !given || value[0] == "false":

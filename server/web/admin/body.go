@@ -38,7 +38,7 @@ const maxNesting = 32
 // twice.
 func checkNames(text []byte) error {
 	type level struct {
-		names map[string]bool // of an object
+		names map[string]bool // of the object that is open
 		key   bool            // a name is next
 	}
 	var levels []level
@@ -94,11 +94,11 @@ func checkNames(text []byte) error {
 	return nil
 }
 
-// attributes are those of a caller: strings, whole numbers, true and false.
+// attributes are the attributes of a caller: strings, whole numbers, true and false.
 type attributes map[string]any
 
-// pairs returns names and values, sorted by name. null and "" mean that the attribute is
-// absent.
+// pairs returns the names and values, sorted by name. It leaves out attributes whose value
+// is null or "".
 func (a attributes) pairs() ([]string, error) {
 	var names, list []string
 	for name := range a {
@@ -124,8 +124,8 @@ func (a attributes) pairs() ([]string, error) {
 	return list, nil
 }
 
-// checkNamesOf returns an error for pairs with a name that no attribute may have: a command
-// could read it as an option.
+// checkNamesOf returns an error if pairs has a name that no attribute may have. A command
+// could read such a name as an option.
 func checkNamesOf(pairs []string) error {
 	for i := 0; i < len(pairs); i += 2 {
 		if err := policy.CheckAttributeName(pairs[i]); err != nil {
@@ -135,7 +135,7 @@ func checkNamesOf(pairs []string) error {
 	return nil
 }
 
-// text returns the JSON of a value that always has one.
+// text returns the JSON of v, for values that json.Marshal cannot refuse.
 func text(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// putPolicy makes the body the policy in the path.
+// putPolicy sets the policy in the path to the text in the body.
 func (a *API) putPolicy(r *Request) (Answer, error) {
 	values, err := r.query("change", "dry_run")
 	if err != nil {
@@ -31,7 +31,7 @@ func (a *API) putPolicy(r *Request) (Answer, error) {
 	return changed(r.name(), &reply, dry, err)
 }
 
-// changed answers a change of one policy.
+// changed answers a request that changes one policy.
 func changed(name string, reply *resp.Reply, dry bool, err error) (Answer, error) {
 	switch {
 	case err != nil:
@@ -42,14 +42,15 @@ func changed(name string, reply *resp.Reply, dry bool, err error) (Answer, error
 	return Answer{Version: reply.Int, Body: text(listed{name, reply.Int})}, nil
 }
 
-// rehearsed answers what a change would do.
+// rehearsed answers a dry run: what the change would do.
 func rehearsed(reply *resp.Reply) (Answer, error) {
 	return answer(struct {
 		Changes []string `json:"changes"`
 	}{readLines(reply)})
 }
 
-// condition returns the option IF for the precondition of a change.
+// condition returns the option IF of a change, from the request's If-Match and
+// If-None-Match.
 func (a *API) condition(r *Request) ([]string, error) {
 	match, none := r.Header["If-Match"], r.Header["If-None-Match"]
 	switch {
@@ -72,7 +73,7 @@ func (a *API) condition(r *Request) ([]string, error) {
 	return nil, wrong(`If-Match is * or the ETag of a version, such as "3"`)
 }
 
-// present returns the option IF with the present version.
+// present returns the option IF with the policy's present version.
 func (a *API) present(r *Request) ([]string, error) {
 	reply, err := a.ask(r, "RL.POLICY", "GET", r.name())
 	if err != nil {
@@ -109,7 +110,7 @@ func (a *API) deletePolicy(r *Request) (Answer, error) {
 	return answer(listed{r.name(), reply.Int})
 }
 
-// loadPolicies loads a whole file as one change.
+// loadPolicies applies a whole file of policies as one change.
 func (a *API) loadPolicies(r *Request) (Answer, error) {
 	values, err := r.query("change", "dry_run")
 	if err != nil {
@@ -160,8 +161,8 @@ func (a *API) rollbackPolicy(r *Request) (Answer, error) {
 	return changed(r.name(), &reply, dry, err)
 }
 
-// resetPolicy resets the counters of the caller with the attributes, or, without any, of
-// all.
+// resetPolicy resets the counters of the caller with the attributes in the body. Without
+// attributes it resets the counters of all callers.
 func (a *API) resetPolicy(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err

@@ -6,10 +6,10 @@ import (
 	"strings"
 )
 
-// rankings are those of RL.TOP.
+// rankings are the rankings of RL.TOP.
 var rankings = []string{"denied", "allowed", "hot"}
 
-// top answers the busiest keys.
+// top answers with the busiest keys.
 func (a *API) top(r *Request) (Answer, error) {
 	values, err := r.query("by", "policy", "count")
 	if err != nil {
@@ -55,7 +55,8 @@ func (a *API) top(r *Request) (Answer, error) {
 	}{list})
 }
 
-// explained is what explain is asked about: one of the three, and attributes of a policy.
+// explained is the body of a request to explain: a key, a hold or a policy, and for a
+// policy the caller's attributes.
 type explained struct {
 	Key        *string    `json:"key"`
 	Hold       *string    `json:"hold"`
@@ -63,8 +64,8 @@ type explained struct {
 	Attributes attributes `json:"attributes"`
 }
 
-// explain answers the state of a key, what applies to a caller of a policy, or what a hold
-// was charged.
+// explain answers with one of these: the state of a key, the limits that apply to a caller
+// of a policy, or the charges of a hold.
 func (a *API) explain(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -76,7 +77,8 @@ func (a *API) explain(r *Request) (Answer, error) {
 	return a.explainThat(r, &body)
 }
 
-// explainQuery is explain of what the query of the address says.
+// explainQuery does the same as explain, for a request with parameters in the query instead
+// of a body.
 func (a *API) explainQuery(r *Request) (Answer, error) {
 	values, err := r.query("key", "hold", "policy", "attributes.")
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"time"
 )
 
-// Now is a node's state, with counts since its start.
+// Now is a node's state. Its counts begin at the node's start.
 type Now struct {
 	Node    string `json:"node"`
 	Version string `json:"version"`
-	// Started is the time of the start, in RFC 3339.
+	// Started is the time of the node's start, in RFC 3339.
 	Started  string `json:"started"`
 	Leader   bool   `json:"leader"`
 	Commands uint64 `json:"commands"`
@@ -30,9 +30,9 @@ type Now struct {
 	Revision    int64 `json:"policies_revision"`
 }
 
-// Rates are numbers a second.
+// Rates are numbers per second.
 type Rates struct {
-	// Over is the time that they were taken over, in ms.
+	// Over is the time between the two readings that the rates come from, in ms.
 	Over     int64   `json:"over_ms"`
 	Commands float64 `json:"commands"`
 	Allowed  float64 `json:"allowed"`
@@ -40,10 +40,10 @@ type Rates struct {
 	Degraded float64 `json:"degraded"`
 }
 
-// rateSpan is the least time that rates are taken over.
+// rateSpan is the least time between the two readings that rates come from.
 const rateSpan = time.Second
 
-// rates keeps earlier readings, to compute the rates of the next.
+// rates keeps earlier readings, to compute the rates of the next reading.
 type rates struct {
 	// mu guards the two readings below, which are at least rateSpan apart.
 	mu            sync.Mutex
@@ -51,7 +51,7 @@ type rates struct {
 	oldAt, lastAt time.Time
 }
 
-// of returns the rates up to a reading; nil for the first.
+// of returns the rates from an earlier reading to n; nil if n is the first.
 func (r *rates) of(n *Now, at time.Time) *Rates {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -64,7 +64,7 @@ func (r *rates) of(n *Now, at time.Time) *Rates {
 	}
 	took := at.Sub(r.oldAt)
 	per := func(now, before uint64) float64 {
-		if now < before { // after CONFIG RESETSTAT
+		if now < before { // CONFIG RESETSTAT has set the counts to 0
 			before = 0
 		}
 		return float64(now-before) / took.Seconds()
@@ -88,7 +88,7 @@ func (a *API) now(r *Request) (Answer, error) {
 type Cluster struct {
 	Node    string   `json:"node"`
 	State   string   `json:"state"`
-	Leader  string   `json:"leader"` // "" for none
+	Leader  string   `json:"leader"` // "" if the node knows no leader
 	Term    uint64   `json:"term"`
 	Commit  uint64   `json:"commit_index"`
 	Applied uint64   `json:"applied_index"`

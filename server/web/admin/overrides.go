@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	// maxOverrides is how many one import may have.
+	// maxOverrides bounds the overrides of one import.
 	maxOverrides = 1000
 	maxImport    = 1 << 20
 	// defaultList and maxList are how many overrides a list has by default and at most.
@@ -20,8 +20,8 @@ const (
 	maxList     = 100_000
 )
 
-// override is an override of a caller or, if it scales, of all callers, as RL.OVERRIDE
-// takes and replies it. ID, Over and Sleeps are only replied.
+// override is an override of one caller or, if it scales, of all callers. Its fields are
+// those of RL.OVERRIDE. ID, Over and Sleeps occur only in replies.
 type override struct {
 	ID         string     `json:"id,omitempty"`
 	Kind       string     `json:"kind,omitempty"`
@@ -87,11 +87,11 @@ func readOverride(r *resp.Reply) (o override) {
 	return o
 }
 
-// selectors are the parameters that name an override.
+// selectors are the query parameters that select an override.
 var selectors = []string{"limit", "tier", "scale", "attributes."}
 
-// selected returns the arguments for the override that a query names, nil for none: LIMIT
-// limit, TIER or SCALE, and attributes.
+// selected returns the arguments of RL.OVERRIDE for the override that a query selects:
+// LIMIT limit, TIER or SCALE, and attributes. It returns nil if the query selects none.
 func selected(values url.Values) ([]string, error) {
 	var args, pairs []string
 	for name, list := range values {
@@ -129,7 +129,7 @@ func selected(values url.Values) ([]string, error) {
 	return append(args, pairs...), nil
 }
 
-// getOverrides answers one override, or a list.
+// getOverrides answers with one override, or with a list of them.
 func (a *API) getOverrides(r *Request) (Answer, error) {
 	values, err := r.query(append([]string{"after", "count"}, selectors...)...)
 	if err != nil {
@@ -223,14 +223,16 @@ type imported struct {
 	Errors []importError `json:"errors"`
 }
 
-// importError is why one override was not set; Index is its place.
+// importError says why one override was not set. Index is the override's place in the body,
+// from 0.
 type importError struct {
 	Index  int    `json:"index"`
 	Code   string `json:"code"`
 	Detail string `json:"detail"`
 }
 
-// importOverrides sets many overrides, one by one. The status is 200 if all were set.
+// importOverrides sets many overrides, one after the other. The status is 200 if all were
+// set.
 func (a *API) importOverrides(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -242,7 +244,7 @@ func (a *API) importOverrides(r *Request) (Answer, error) {
 	if len(body.Overrides) > maxOverrides {
 		return Answer{}, wrong("at most %d overrides at a time", maxOverrides)
 	}
-	// All must be well-formed before any is set.
+	// Check all before the first is set.
 	var commands []byte
 	for i := range body.Overrides {
 		args, err := body.Overrides[i].set(r.name())

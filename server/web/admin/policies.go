@@ -16,7 +16,7 @@ type listed struct {
 	Version int64  `json:"version"`
 }
 
-// version is a version of a policy. The history leaves out Text.
+// version is a version of a policy. A policy's history leaves out Text.
 type version struct {
 	Name     string  `json:"name,omitempty"`
 	Version  int64   `json:"version"`
@@ -48,7 +48,7 @@ func (a *API) listPolicies(r *Request) (Answer, error) {
 	}{readListed(&reply)})
 }
 
-// readListed reads names with versions.
+// readListed reads a list of policies' names and versions.
 func readListed(r *resp.Reply) []listed {
 	list := make([]listed, len(r.Elems))
 	for i := range r.Elems {
@@ -58,8 +58,8 @@ func readListed(r *resp.Reply) []listed {
 	return list
 }
 
-// getPolicy answers a version of a policy as JSON, or as its text if the client prefers
-// that.
+// getPolicy answers with a version of a policy, as JSON or, if the client prefers that, as
+// the policy's text.
 func (a *API) getPolicy(r *Request) (Answer, error) {
 	values, err := r.query("version")
 	if err != nil {
@@ -90,8 +90,8 @@ func (a *API) getPolicy(r *Request) (Answer, error) {
 
 var noPolicy = &Error{Status: http.StatusNotFound, Code: "NOPOLICY", Detail: "there is no such policy, or no such version of it"}
 
-// takesYAML reports whether a request prefers a policy's text to JSON, because it names
-// YAML.
+// takesYAML reports whether the client prefers a policy's text to JSON, which it says by a
+// YAML type in Accept.
 func takesYAML(accept []string) bool {
 	for _, line := range accept {
 		for kind := range strings.SplitSeq(line, ",") {
@@ -127,7 +127,8 @@ func (a *API) policyHistory(r *Request) (Answer, error) {
 	}{versions})
 }
 
-// policyDiff answers the differences between version `from` and `to`, or the present one.
+// policyDiff answers with the differences between the versions `from` and `to`. Without
+// `to` it compares with the present version.
 func (a *API) policyDiff(r *Request) (Answer, error) {
 	values, err := r.query("from", "to")
 	if err != nil {
@@ -158,7 +159,7 @@ func readLines(r *resp.Reply) []string {
 	return lines
 }
 
-// checkPolicies answers the errors in a file of policies.
+// checkPolicies answers with the errors in a file of policies.
 func (a *API) checkPolicies(r *Request) (Answer, error) {
 	if _, err := r.query(); err != nil {
 		return Answer{}, err
@@ -172,7 +173,7 @@ func (a *API) checkPolicies(r *Request) (Answer, error) {
 	}{readLines(&reply)})
 }
 
-// same reports whether If-None-Match has the tag of a version.
+// same reports whether the tags of If-None-Match include the tag of a version.
 func same(tags []string, version int64) bool {
 	for _, line := range tags {
 		for tag := range strings.SplitSeq(line, ",") {
@@ -187,7 +188,7 @@ func same(tags []string, version int64) bool {
 // tagOf returns the entity tag of a version.
 func tagOf(version int64) string { return `"` + strconv.FormatInt(version, 10) + `"` }
 
-// ETag returns the entity tag of an answer, "" for none.
+// ETag returns the entity tag of an answer, "" if the answer has no version.
 func (a *Answer) ETag() string {
 	if a.Version == 0 {
 		return ""

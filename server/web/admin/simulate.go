@@ -17,20 +17,20 @@ import (
 // # Trials
 //
 // A trial plays a trace of calls on limits or policies. It decides as RL.LIMIT and RL.CHECK
-// do, on a table of its own and at the times of the trace. It neither reads nor changes
-// what is in force.
+// do, but on an empty table of its own and at the times that the trace says. A trial
+// neither reads nor changes the server's counters and policies.
 
 // Bounds of a trial.
 const (
-	maxTrial = 256 << 10 // bytes of its body
+	maxTrial = 256 << 10 // bytes of the body
 	maxSteps = 1000
 	maxTimes = 1000
 	maxCalls = 10_000
-	// trialPatience bounds the time of a trial.
+	// trialPatience bounds how long a trial runs.
 	trialPatience = 2 * time.Second
-	// lookEvery is the number of calls after which it looks at the time.
+	// lookEvery is the number of calls between two looks at the clock.
 	lookEvery = 64
-	// maxAt bounds the time of a step.
+	// maxAt bounds the time of a step, counted from the start of the trace.
 	maxAt = 10 * 365 * 24 * time.Hour
 )
 
@@ -44,19 +44,19 @@ type trial struct {
 	Limit *struct {
 		Limit  int64  `json:"limit"`
 		Period string `json:"period"`
-		Burst  int64  `json:"burst"` // for token and leaky; 0 means the limit
+		Burst  int64  `json:"burst"` // for token and leaky; 0 means the same as Limit
 	} `json:"limit"`
 	// Policies is the text of a file of policies.
 	Policies string `json:"policies"`
 	Trace    []step `json:"trace"`
 }
 
-// step is one call, or several at the same time.
+// step is one call, or several equal calls at the same time.
 type step struct {
-	AtMS  int64  `json:"at_ms"` // since the start; never before the previous step
+	AtMS  int64  `json:"at_ms"` // since the start of the trace; never before the previous step
 	Cost  *int64 `json:"cost"`  // 1 by default
 	Times int    `json:"times"` // 1 by default
-	// For policies.
+	// For trials of policies only.
 	Policy     string     `json:"policy"`
 	Attributes attributes `json:"attributes"`
 
@@ -125,7 +125,7 @@ func (a *API) simulate(r *Request) (Answer, error) {
 	return t.decide(ctx, start)
 }
 
-// check fills in defaults, and returns the start in Unix ns.
+// check fills in defaults, and returns the start of the trace in Unix ns.
 func (t *trial) check() (start int64, err error) {
 	if (t.Limit == nil) == (t.Policies == "") {
 		return 0, wrong("limit or policies is required")

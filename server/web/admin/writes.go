@@ -11,17 +11,18 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// The changes of one caller are limited by a token bucket: burst, and rate per second.
+// Each caller's changes are limited by a token bucket with this burst and rate per second.
 const (
 	writeBurst = 100
 	writeRate  = 10
-	// writesMemory bounds the memory for callers, in bytes. Callers whose bucket is full
-	// make room.
+	// writesMemory bounds the memory for the callers' buckets, in bytes. A full bucket is
+	// dropped to make room.
 	writesMemory = 1 << 20
 )
 
-// writes limits the changes of each caller. It has an engine of its own, so that neither
-// keys nor the cluster's log show anything of it. So each node limits alone.
+// writes limits the changes of each caller. Its buckets are in an engine of its own. So
+// each node limits alone, and neither the server's keys nor the cluster's log show the
+// buckets.
 type writes struct {
 	// mu guards the session.
 	mu      sync.Mutex
@@ -34,7 +35,8 @@ func newWrites() *writes {
 	return &writes{engine: e, session: e.NewSession()}
 }
 
-// limited wraps handle, which callers with too many changes do not reach.
+// limited returns a handler that refuses callers who make too many changes, and calls
+// handle for the others.
 func (w *writes) limited(handle func(*Request) (Answer, error)) func(*Request) (Answer, error) {
 	return func(r *Request) (Answer, error) {
 		if err := w.take(r); err != nil {
@@ -44,7 +46,8 @@ func (w *writes) limited(handle func(*Request) (Answer, error)) func(*Request) (
 	}
 }
 
-// take counts a change of a request's caller.
+// take charges one change to the caller of a request. It returns an error if the caller
+// makes too many.
 func (w *writes) take(r *Request) error {
 	host, _, err := net.SplitHostPort(r.Who.Addr)
 	if err != nil {
