@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// ArgOverhead is the memory of an argument beside its bytes, in bytes.
+// ArgOverhead is the memory per argument, in bytes, without the argument's own bytes.
 const ArgOverhead = 24
 
 // ArgsSize returns the memory of arguments in bytes.
@@ -47,10 +47,11 @@ func EqualFold(b []byte, s string) bool {
 // Clip returns at most n bytes of b, for an error's text.
 func Clip(b []byte, n int) []byte { return b[:min(len(b), n)] }
 
-// AddSpan returns base + n*unit, where unit is a second or a millisecond. It returns false
-// if the milliseconds since 1970 overflow an int64, which Redis refuses. Nanoseconds cannot
-// express times after the year 2262. These become the last time below the largest int64, so
-// that such a key still has an expiry. Times long past are all the same.
+// AddSpan returns base + n*unit in Unix ns, where unit is a second or a millisecond. It
+// returns false if the time in milliseconds since 1970 overflows an int64, which Redis
+// refuses too. A later time than nanoseconds can express (the year 2262) becomes the last
+// time below the largest int64, so the key still has an expiry. All times long past become
+// the same time.
 func AddSpan(base, n int64, unit time.Duration) (int64, bool) {
 	scale := int64(unit / time.Millisecond)
 	switch {

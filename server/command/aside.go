@@ -7,30 +7,32 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// # What is too long for a loop
+// # Commands that are too long for a loop
 //
-// The work of a command decides where it runs, not the length of its reply. The work is the
-// entries that it walks over or changes, and the bytes that it copies or moves. A handler
-// knows the work when it visits its key. It asks Long, and if that returns true it ends its
-// visit and returns.
+// A command that does much work leaves the thread of its loop and runs on a worker. The
+// work is the number of entries that the command walks over or changes, and the number of
+// bytes that it copies or moves. The length of the reply does not matter. A handler knows
+// the work when it visits its key, and passes it to Long. If Long returns true, the handler
+// ends its visit and returns.
 
 const (
-	// InlineEntries is how many entries of a collection, or arguments of a command, a loop
-	// handles itself, at 20 to 100 ns each. More go to a worker.
+	// InlineEntries is the most entries of a collection, or arguments of a command, that a
+	// call handles on a loop's thread, at 20 to 100 ns each. A call with more runs on a
+	// worker.
 	InlineEntries = 1000
-	// BytesOfEntry is how many bytes a loop copies in the time of an entry.
+	// BytesOfEntry is how many bytes a loop copies in the time that it takes for one entry.
 	BytesOfEntry = 256
 )
 
-// Long reports whether the call must leave its loop for a worker, since it has so many
-// entries to pass over: see Leave.
+// Long reports whether the call must leave its loop for a worker, because it has this many
+// entries to walk over. See Leave.
 func (c *Call) Long(entries int) bool {
 	c.Entries = entries
 	return entries > InlineEntries && (!c.InExec || c.Movable) && !c.OnWorker
 }
 
-// LongReply reports whether the call must leave its loop because its reply, which begins at
-// start of W, is long. If so, it removes the reply.
+// LongReply reports whether the call must leave its loop because its reply is long. The
+// reply begins at W.B[start]. If LongReply returns true, it has removed the reply.
 func (c *Call) LongReply(start int) bool {
 	if len(c.W.B)-start <= InlineEntries*BytesOfEntry || !c.Long((len(c.W.B)-start)/BytesOfEntry) {
 		return false
@@ -39,23 +41,23 @@ func (c *Call) LongReply(start int) bool {
 	return true
 }
 
-// LongKeys reports whether the call must leave its loop because it copies as much as keys
-// hold, and that is large.
+// LongKeys reports whether the call must leave its loop because it copies the values of
+// keys, and these are large.
 func (c *Call) LongKeys(keys ...[]byte) bool {
 	if c.OnWorker {
 		return false
 	}
 	bytes := 0
 	for _, key := range keys {
-		n, _, _ := c.Sess.Footprint(c.Now, key) // an error is replied when the call runs
+		n, _, _ := c.Sess.Footprint(c.Now, key) // the call replies the error when it runs
 		bytes += n
 	}
 	return c.Long(bytes / BytesOfEntry)
 }
 
-// Leave runs the call's handler again, on a worker and with a session of its own. Until
-// then the handler must have changed and replied nothing. If the call is part of a step
-// that can move, the whole step runs again.
+// Leave runs the call's handler again, on a worker and with a session of its own. Before it
+// calls Leave, the handler must not have changed or replied anything. If the call is part
+// of a step that can move to a worker, the whole step runs again.
 func (c *Call) Leave() {
 	if c.InExec {
 		c.Moves = true
@@ -79,23 +81,23 @@ func (c *Call) Leave() {
 }
 
 const (
-	// apartEntries is how many entries a call on a worker passes over with its key locked:
-	// some milliseconds.
+	// apartEntries is the most entries that a call on a worker walks over while its key is
+	// locked. It takes some milliseconds.
 	apartEntries = 64 * InlineEntries
-	// apartTries is how often a call with more entries works on a copy of its key.
+	// apartTries is how often a call with more entries tries to work on a copy of its key.
 	apartTries = 4
 )
 
-// apart runs a call on a worker, on a copy of its key, and stores the result. So nobody
-// waits for the key meanwhile. It returns false if others keep changing the key, or if
-// there is no memory for copies; then it has changed and replied nothing.
+// apart runs a call on a worker, on a copy of its key, and then stores the result. So other
+// calls need not wait for the key meanwhile. It returns false if other calls keep changing
+// the key, or if there is no memory for copies. It has then changed and replied nothing.
 func (c *Call) apart() bool {
 	main, start := c.Sess, len(c.W.B)
 	copies := main.Engine().NewScratch()
 	defer func() { c.Sess, c.InExec = main, false }()
 	for range apartTries {
 		if copies.Bring(main, c.Now, c.Args[1]) != nil {
-			return false // the error is found again without copies
+			return false // the call without copies finds and replies the error
 		}
 		c.Outcome, c.Sess, c.InExec = Outcome{}, copies.Session(), true
 		c.Spec.Handler(c)

@@ -14,40 +14,44 @@ import (
 // Handler runs a command: it writes exactly one reply to call.W.
 type Handler func(call *Call)
 
-// Call is one command being executed. The Host fills it in, runs Spec.Handler and reads the
-// Outcome. It uses one Call for many calls, without an allocation.
+// Call is one command being executed. The Host fills in the Call, runs Spec.Handler and
+// reads the Outcome. A Host uses one Call for many commands, so a command needs no
+// allocation.
 type Call struct {
 	Spec *Spec
-	// Args are views that are valid until the handler returns. The first is the command's
-	// name as the client wrote it; in a container the second is the subcommand's. Their
-	// number fits the arity.
+	// Args are the command's arguments. They are views that are valid until the handler
+	// returns. The first argument is the command's name as the client wrote it; in a
+	// container the second is the subcommand's name. The number of arguments fits the
+	// arity.
 	Args [][]byte
 	W    *resp.Writer
-	Now  int64 // engine time, Unix ns: a handler reads no clock
+	Now  int64 // engine time in Unix ns; handlers read no clock
 	Sess *engine.Session
-	// Limits decides limits: the session, or without a leader the failure policy. Degraded
-	// reports the latter, and the reply says so.
+	// Limits decides limits: the session or, without a leader, the failure policy. Degraded
+	// reports that the failure policy decides; the reply then says so.
 	Limits   Limiter
 	Degraded bool
 	Host     Host
-	// Chain is memory for a call of limits. Memory is what handlers reuse from one call to
-	// the next; nil at first.
+	// Chain is memory for a call with limits. Memory is what handlers keep from one call to
+	// the next; it is nil at first.
 	Chain  Chain
 	Memory any
-	// Tally holds a room's counts of this call and earlier ones of the thread; nil at
-	// first.
+	// Tally holds the counts of this call and of earlier calls of the same thread, for the
+	// package whose command this is. It is nil at first.
 	Tally Tally
-	// Round numbers the commands that are prepared together: see Spec.Ahead. What was
-	// prepared in another round belongs to other input.
+	// Round is the number of the current group of commands that are prepared together; see
+	// Spec.Ahead. A handler must ignore what was prepared in another round, because it
+	// belongs to other input.
 	Round uint64
-	// Ended is set by Spec.Ahead, or nil. It is called once, when the commands of the round
-	// have run.
+	// Ended is nil, or a function that Spec.Ahead has set. The Host calls it once, when the
+	// commands of the round have run.
 	Ended func()
-	// InExec reports that the call is part of a transaction, whose thread waits for it.
+	// InExec reports that the call is part of a transaction. The transaction's thread waits
+	// for the call.
 	InExec bool
-	// Movable reports that the call is part of a step that can be taken back and run on a
-	// worker. A handler with too much work for a loop sets Moves, replies nothing, and
-	// returns.
+	// Movable reports that the call is part of a step whose effects can be undone, so that
+	// the step can run again on a worker. A handler with too much work for a loop then sets
+	// Moves, replies nothing, and returns.
 	Movable bool
 	// OnWorker reports that the call runs on a worker. It may take long, and must not call
 	// Host.Block.
@@ -76,17 +80,18 @@ func (c *Call) Pattern(b []byte) (*glob.Pattern, bool) {
 }
 
 // NewSession returns a session in the call's database, for a job of Host.Block. The job
-// closes it. A session that was never used need not be closed.
+// must close the session. A session that was never used need not be closed.
 func (c *Call) NewSession() *engine.Session {
 	s := c.Sess.Engine().NewSession()
 	s.Use(c.Sess.Database())
 	return s
 }
 
-// Refused reports whether the engine was sealed under the call.
+// Refused reports whether the engine refused the call because it was sealed after the call
+// had begun.
 func (c *Call) Refused() bool { return c.Err != nil && errors.Is(c.Err, engine.ErrSealed) }
 
-// Decided counts the outcome of a limit's decision.
+// Decided counts the outcome of a limit's decision: ok if the limit passed the call.
 func (c *Call) Decided(ok bool) {
 	if ok {
 		c.Passed++
@@ -95,12 +100,12 @@ func (c *Call) Decided(ok bool) {
 	}
 }
 
-// heldTogether is how many keys a command isolates at a time: more would hold up too much
-// of the table.
+// heldTogether is the most keys that a command isolates at a time. More would block too
+// much of the table.
 const heldTogether = 64
 
-// Together runs fn, which visits some keys one by one. If the keys are not too many, it is
-// one step, and nobody sees half of it.
+// Together runs fn, which visits the keys one by one. If there are at most heldTogether
+// keys, fn runs as one step, and nobody sees a part of its changes.
 func (c *Call) Together(keys [][]byte, fn func()) {
 	if c.OnWorker || len(keys) < 2 || len(keys) > heldTogether {
 		fn()
@@ -111,35 +116,34 @@ func (c *Call) Together(keys [][]byte, fn func()) {
 	fn()
 }
 
-// Outcome is the result of a call beside its reply.
+// Outcome is the result of a call, without its reply.
 type Outcome struct {
-	// Err is the engine's error in the reply, nil for none.
+	// Err is the engine's error that the call replied, or nil.
 	Err error
-	// Moves: see Call.Movable.
+	// Moves is set by a handler that must run on a worker; see Call.Movable.
 	Moves bool
-	// Entries is how many entries the call has passed over: see Long. Its bytes do not
-	// count.
+	// Entries is how many entries the call has walked over; see Long. Bytes do not count.
 	Entries int
-	// Passed and Denied count the decisions of limits.
+	// Passed and Denied are how many decisions of limits passed and denied.
 	Passed, Denied uint32
-	// Sync is the SYNC or ASYNC of the call.
+	// Sync is the call's option SYNC or ASYNC.
 	Sync SyncMode
-	// Commit is the commit that the reply waits for.
+	// Commit is the commit that the reply must wait for.
 	Commit Commit
 }
 
-// SyncMode is the SYNC or ASYNC of a call: whether its reply waits until its effect is on a
-// majority of nodes. On a node without a cluster both have no effect.
+// SyncMode is a call's option SYNC or ASYNC. It says whether the reply waits until a
+// majority of nodes has the call's effect. On a node without a cluster both have no effect.
 type SyncMode uint8
 
-// The modes; the default is the partition's durability.
+// The modes. SyncDefault means the partition's durability.
 const (
 	SyncDefault SyncMode = iota
 	SyncCommit
 	SyncNone
 )
 
-// Strictest returns the mode of a reply to two calls with the modes m and other.
+// Strictest returns the mode for one reply to two calls, whose modes are m and other.
 func (m SyncMode) Strictest(other SyncMode) SyncMode {
 	switch {
 	case m == SyncCommit || other == SyncCommit:
@@ -150,17 +154,20 @@ func (m SyncMode) Strictest(other SyncMode) SyncMode {
 	return m
 }
 
-// Commit is the commit that a reply waits for: none if Ticket is 0.
+// Commit is the commit that a reply waits for. If Ticket, which numbers commits, is 0, the
+// reply does not wait.
 type Commit struct {
 	Ticket uint64
-	// Since is the earliest ticket whose failure concerns the reply, at most Ticket.
+	// Since is the earliest ticket whose failure concerns the reply. It is at most Ticket.
 	Since uint64
-	// Lenient reports that the reply is sent even if the commit fails.
+	// Lenient reports that the reply is sent even if the commit fails. A commit that is not
+	// lenient is strict.
 	Lenient bool
 }
 
-// Join makes the reply wait for other too. A transaction's reply waits for each of its
-// commands so: the latest ticket covers the others, and one strict commit makes all strict.
+// Join makes the reply wait for other too. A transaction's reply joins the commits of its
+// commands. The reply then waits for the latest ticket, which covers the earlier ones. If
+// one commit is strict, the joined commit is strict.
 func (c *Commit) Join(other Commit) {
 	switch {
 	case other.Ticket == 0:
@@ -173,41 +180,44 @@ func (c *Commit) Join(other Commit) {
 	}
 }
 
-// Tally counts calls of one batch. Flush adds its counts to those that others read, at the
-// end of the batch at the latest.
+// Tally holds the counts of the calls of one batch. Flush adds these counts to the counts
+// that others read. The Host calls Flush at the end of the batch or earlier.
 type Tally interface{ Flush() }
 
-// Host executes calls: it is a connection, or a caller within the process.
+// Host executes calls. A Host is a connection, or a caller within the process.
 type Host interface {
 	// Block runs job on a worker, for a call that may take more than 100 µs. job writes the
-	// reply. It must not touch the call or its arguments, but copies of them; keep is their
-	// size in bytes. In a transaction job runs at once.
+	// reply. job must not use the call or its arguments; it uses copies of the arguments,
+	// and keep is the size of these copies in bytes. In a transaction, Block runs job
+	// before it returns.
 	Block(call *Call, keep int, job func(w *resp.Writer))
-	// BlockSync is Block for a job that returns the durability of its reply. job takes its
-	// memory from spent. It has a turn if its command is a slow step; in a transaction it
-	// has none.
+	// BlockSync does the same as Block for a job that returns the durability of its reply.
+	// job reserves its memory from spent. If the command is a slow step, x is the turn that
+	// lets it run; in a transaction x is nil.
 	BlockSync(call *Call, keep int, job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) SyncMode)
-	// Took records how long the call has taken, if nobody else times it.
+	// Took records how long the call has taken, if the host does not time the call itself.
 	Took(call *Call, took time.Duration)
-	// Uncertain replies that the command may have been executed.
+	// Uncertain replies an error that says that the command may or may not have been
+	// executed.
 	Uncertain(w *resp.Writer)
-	// MostReply returns the longest reply in bytes.
+	// MostReply returns the longest allowed reply, in bytes.
 	MostReply() int
 	// Databases returns how many databases the client may use.
 	Databases() int
-	// Administers reports whether the client may run guarded commands.
+	// Administers reports whether the client may run commands with the flag Guarded.
 	Administers() bool
-	// Author names the client, for the record of a change: by its name, if it has one, and
-	// its address.
+	// Author names the client in the record of a change: by the client's name, if it has
+	// one, and by its address.
 	Author() string
 }
 
 const (
-	// ExecTime is how long a transaction may run before it starts no more slow commands:
-	// its thread has other connections.
+	// ExecTime bounds how long a transaction may run. After that it starts no more slow
+	// commands, because its thread serves other connections too.
 	ExecTime = 10 * time.Millisecond
 
-	// ErrNotYet answers a command that a leader of an older version does not know.
+	// ErrNotYet is the reply to a command that the leader does not know because the leader
+	// runs an older version.
 	ErrNotYet = "ERR not available until every node of the cluster is upgraded"
 
 	ErrExecTime = "BUSY the transaction has run too long to start another slow command"

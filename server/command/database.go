@@ -13,8 +13,8 @@ var (
 	errDatabaseInt = errors.New("ERR value is out of range, value must between " + strconv.Itoa(math.MinInt32) + " and " + strconv.Itoa(math.MaxInt32))
 )
 
-// ParseDatabase reads the number of one of count databases. Its errors are Redis's replies.
-// alone is the error for a database other than 0 if there is only one.
+// ParseDatabase reads the number of a database, from 0 to count-1. Its errors are Redis's
+// replies. If count is 1, alone is the error for any other database.
 func ParseDatabase(b []byte, count int, alone string) (uint8, error) {
 	n, ok := resp.ParseInt(b)
 	switch {

@@ -1,13 +1,14 @@
-// Package command defines commands. A [Spec] describes a command. A [Table] finds it by
-// name, and tells clients about it (COMMAND). A [Handler] runs a [Call] of it. It knows
-// no connection: a call's [Host] executes it, and its [Limiter] decides limits.
+// Package command defines commands. A [Spec] describes a command. A [Table] finds a command
+// by its name, and describes commands to clients (COMMAND). A [Handler] runs a [Call] of a
+// command. The package knows no connections: a call's [Host] executes the call, and the
+// call's [Limiter] decides limits.
 //
 // # How to add a command
 //
-// Write a file with a function that returns the commands as a plain slice, in the room that
-// they belong to (server/checks, server/keyspace; package server for commands about
-// connections and the process). Add that function to the room's Commands or to
-// Server.commandLists:
+// Write a file with a function that returns the commands as a slice. Put it into the
+// package that the commands belong to (server/checks, server/keyspace; package server for
+// commands about connections and the process). Add that function to the package's Commands
+// or to Server.commandLists:
 //
 //	func limitCommands() []command.Spec {
 //		return []command.Spec{{
@@ -31,12 +32,14 @@
 //		call.W.Int(…)
 //	}
 //
-// The table has already checked the arity. A handler writes exactly one reply to call.W.
-// All arguments are views that are valid until the handler returns. It runs on the thread
-// of a loop, so it must take well under 100 µs. A command that may take longer copies its
-// arguments and calls call.Host.Block. Its job runs on another thread: it must touch
-// neither the call nor its session. It may use the engine, as RL.TOP does
-// (call.Sess.Engine()). If a reply must wait for its commit whatever the durability, the
-// handler sets call.Sync. A command about its connection is a func(*conn, args) of
-// package server, wrapped in onConn.
+// The table checks the arity before the handler runs. A handler writes exactly one reply to
+// call.W. All arguments are views that are valid until the handler returns. The handler
+// runs on the thread of a loop, so it must take well under 100 µs. A command that may take
+// longer copies its arguments and calls call.Host.Block with a job, which runs on another
+// thread. The job must not use the call or the call's session. It may use the engine, as
+// RL.TOP does (call.Sess.Engine()).
+//
+// If a reply must wait for its commit whatever the durability is, the handler sets
+// call.Sync. A command about its connection is a func(*conn, args) of package server,
+// wrapped in onConn.
 package command

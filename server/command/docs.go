@@ -15,7 +15,8 @@ func (t *Table) WriteInfos(w *resp.Writer) {
 	}
 }
 
-// ByFullName finds "client" and "client|list".
+// ByFullName returns the command with a full name such as "client" or "client|list", or
+// nil.
 func (t *Table) ByFullName(name []byte) *Spec {
 	first, second, isSub := strings.Cut(string(name), "|")
 	cmd := lookup(t.byName, []byte(first))
@@ -26,15 +27,16 @@ func (t *Table) ByFullName(name []byte) *Spec {
 }
 
 // WriteInfo replies a command's entry of COMMAND INFO: name, arity, flags, first key, last
-// key, step, ACL categories, tips, key specifications, and, if subs is set, subcommands.
+// key, step, ACL categories, tips, key specifications and, if subs is set, subcommands.
 func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	w.Array(10)
 	w.BulkString(cmd.Full)
 	w.Int(int64(cmd.Arity))
 	flags := cmd.Flags
-	// If the first key has a fixed place, as in RL.LIMIT, it is enough to find the node.
-	// With movablekeys redis-py calls COMMAND GETKEYS before each call, on one node, and
-	// fails if that node is dead.
+	// If the first key has a fixed place, as in RL.LIMIT, clients can find the node by that
+	// key alone. So such a command does not have the flag movablekeys. For commands with
+	// this flag redis-py calls COMMAND GETKEYS before each call, always on the same node,
+	// and fails if that node is dead.
 	movable := ""
 	if cmd.Keys.movable() && cmd.Keys.First == 0 {
 		movable = "movablekeys"
@@ -70,8 +72,8 @@ func (cmd *Spec) WriteInfo(w *resp.Writer, subs bool) {
 	}
 }
 
-// writeTips replies Redis's tips for clients of a cluster, and one of Headgate's: that the
-// leader answers.
+// writeTips replies Redis's tips for clients of a cluster, and a tip of Headgate's own,
+// which says that the leader answers.
 func (cmd *Spec) writeTips(w *resp.Writer) {
 	tips := policyTips[cmd.Full]
 	if cmd.Flags&Leader != 0 {
@@ -83,8 +85,8 @@ func (cmd *Spec) writeTips(w *resp.Writer) {
 	}
 }
 
-// policyTips say to which nodes of a cluster a client sends a command, and how it combines
-// several replies, as in Redis 7:
+// policyTips say to which nodes of a cluster a client sends a command, and how the client
+// combines several replies. They are Redis 7's tips:
 // https://redis.io/docs/latest/develop/reference/command-tips/
 var policyTips = func() map[string][]string {
 	tips := make(map[string][]string)

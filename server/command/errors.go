@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// Errors of arguments. Texts carry their RESP prefix, as clients see them.
+// Errors of arguments. Their texts begin with the RESP code that clients see.
 var (
 	ErrSyntax     = errors.New("ERR syntax error")
 	ErrNotInteger = errors.New("ERR value is not an integer or out of range")
@@ -16,8 +16,8 @@ var (
 	errNotShared   = errors.New("CLUSTERDOWN no leader answers, and this command needs one")
 )
 
-// EngineError gives an error of the engine its RESP prefix, and Redis's text if there is
-// one.
+// EngineError returns an error of the engine with its RESP code in front, and with Redis's
+// text if Redis has such an error.
 func EngineError(err error) error {
 	switch {
 	case errors.Is(err, engine.ErrWrongType):
@@ -39,10 +39,10 @@ func ErrInvalidExpire(command string) error {
 	return errors.New("ERR invalid expire time in '" + command + "' command")
 }
 
-// ErrorClip is how many bytes an error message repeats of an argument.
+// ErrorClip is the most bytes of an argument that an error message repeats.
 const ErrorClip = 64
 
-// Bounds of one call about commands: the reply about each name is long, and a pattern takes
+// Bounds of one call of COMMAND. The reply about each name is long, and a pattern takes
 // time.
 const (
 	MaxNames    = 1024

@@ -2,10 +2,12 @@ package command
 
 import "slices"
 
-// Flag is a property of a command that the server or its clients act on.
+// Flag is a property of a command, or a set of properties. The server or its clients act on
+// it.
 type Flag uint32
 
-// Flags of commands: clients see those up to SkipSlowlog; the others are the server's.
+// Flags of commands. Clients see the flags up to SkipSlowlog; the later ones are internal
+// to the server.
 const (
 	Write       Flag = 1 << iota // may change a key
 	Readonly                     // reads keys and changes none
@@ -15,30 +17,30 @@ const (
 	NoScript                     // not from scripts
 	Loading                      // answered while state is being loaded
 	Stale                        // answered without a leader
-	Fast                         // O(1) or O(log n): not timed one by one
+	Fast                         // O(1) or O(log n): the server does not time each call
 	NoAuth                       // allowed before authentication
 	NoMulti                      // not allowed inside MULTI
 	SkipSlowlog                  // not in the slow log
 
-	Immediate  // runs inside MULTI instead of being queued
+	Immediate  // runs at once inside MULTI, is not queued
 	Subscribed // allowed while a RESP2 connection is subscribed
-	Unpaused   // does not wait for the end of CLIENT PAUSE
-	NoTable    // needs no lock of a shard: may run in an EXEC that holds some
+	Unpaused   // runs also during CLIENT PAUSE
+	NoTable    // locks no shard: may run in an EXEC that holds locks of shards
 	Exec       // is EXEC
 	Wait       // is WAIT
-	Limit      // asks a limit: the failure policy may answer
-	Counter    // is about counters, and deletes none: the failure policy may answer
-	OwnConn    // acts on its connection: never forwarded, where it would act on another
-	Local      // each node of a cluster answers for itself, though it is about keys
+	Limit      // asks a limit: without a leader, the failure policy may answer
+	Counter    // reads or changes counters, deletes none: without a leader, the failure policy may answer
+	OwnConn    // acts on its connection: never forwarded, because it would act on the forwarding connection
+	Local      // each node of a cluster answers itself, although the command has keys
 	Select     // is SELECT
-	Peers      // only nodes of the cluster may send it
+	Peers      // only other nodes of the cluster may send it
 	Long       // may take seconds: reads a whole table, any number of keys, or a file of policies
-	Leader     // only the leader answers: set for all other commands about keys
-	NeedsConn  // acts on its connection, or makes no sense without one: set if OwnConn or Peers is
-	Script     // runs a script: slow ones have workers of their own
-	Databases  // may touch another database than its connection's
+	Leader     // only the leader answers: set for all commands about keys that are not Local
+	NeedsConn  // acts on its connection, or needs one for another reason: set if OwnConn or Peers is
+	Script     // runs a script: slow scripts have workers of their own
+	Databases  // may touch other databases than the connection's
 	Forwarded  // other nodes may send it for their clients: set if Leader is and OwnConn is not
-	Guarded    // with admin-pass set, for the user admin only; never with Fast or Script
+	Guarded    // if admin-pass is set, for the user admin only; never together with Fast or Script
 )
 
 // flagNames are the flags that clients see, in Redis's words.
@@ -51,8 +53,8 @@ var flagNames = []struct {
 	{SkipSlowlog, "skip_slowlog"}, {Fast, "fast"}, {NoAuth, "no_auth"}, {NoMulti, "no_multi"},
 }
 
-// Category is a set of ACL categories. The table adds those that follow from flags (read,
-// write, admin, dangerous, pubsub, fast, slow, guarded).
+// Category is a set of ACL categories. NewTable adds the categories that follow from flags
+// (read, write, admin, dangerous, pubsub, fast, slow, guarded).
 type Category uint32
 
 // Categories, in the order of categoryNames.
@@ -110,7 +112,7 @@ func impliedCategories(f Flag) Category {
 	return c
 }
 
-// CategoryNamed returns the set of the category called name, in lower case; 0 for an
+// CategoryNamed returns the set with the one category called name, in lower case; 0 for an
 // unknown name.
 func CategoryNamed(name string) Category {
 	if i := slices.Index(categoryNames, name); i >= 0 {

@@ -2,13 +2,14 @@ package command
 
 import "github.com/headgate-io/headgate/policy"
 
-// Headless is how a command that asks limits is answered without a leader.
+// Headless says how a node answers a command that asks limits while there is no leader.
 type Headless struct {
-	// Failure is the failure policy that the call or its policy chooses.
+	// Failure is the failure policy that the call or the call's policy chooses.
 	Failure policy.Failure
-	// Backstop is how many times its limits `open` admits; 0 means the node's backstop.
+	// Backstop multiplies a limit: without a leader, `open` admits this many times the
+	// limit. 0 means the node's setting `backstop`.
 	Backstop int64
-	// Prompt reports whether the node may answer when the leader is late: the call asks for
-	// no commit, gives nothing back and forces nothing.
+	// Prompt reports whether the node may answer itself when the leader is late. It may if
+	// the call asks for no commit and does not give anything back or force a charge.
 	Prompt bool
 }

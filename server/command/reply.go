@@ -6,15 +6,15 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Pairs collects a reply of names and values, whose number is known at the end: a map in
-// RESP3, in RESP2 a flat array.
+// Pairs collects names and values for a reply whose length is known only at the end. The
+// reply is a map in RESP3 and a flat array in RESP2.
 type Pairs struct {
 	w *resp.Writer
 	n int
 	b resp.Writer
 }
 
-// NewPairs returns an empty reply. Flush writes it to w.
+// NewPairs returns an empty Pairs. Flush writes the reply to w.
 func NewPairs(w *resp.Writer) *Pairs { return &Pairs{w: w, b: resp.Writer{RESP3: w.RESP3}} }
 
 // Str adds a name and a string.
@@ -31,7 +31,8 @@ func (p *Pairs) Int(name string, v int64) {
 	p.b.Int(v)
 }
 
-// List adds a name and an array. Its n elements must be written to the returned writer.
+// List adds a name and an array of n elements. The caller must write the elements to the
+// returned writer.
 func (p *Pairs) List(name string, n int) *resp.Writer {
 	p.n++
 	p.b.BulkString(name)
@@ -53,7 +54,8 @@ func Truth(b bool) int64 {
 	return 0
 }
 
-// CeilUnits rounds a duration of 0 or more up to whole units; algo.Never stays -1.
+// CeilUnits returns a duration of at least 0 in whole units, rounded up. It returns -1 for
+// algo.Never.
 func CeilUnits(ns int64, unit time.Duration) int64 {
 	n := ns / int64(unit)
 	if ns%int64(unit) > 0 {
@@ -65,8 +67,8 @@ func CeilUnits(ns int64, unit time.Duration) int64 {
 	return n
 }
 
-// CeilMillis is CeilUnits for milliseconds: a client that waits that long waits long
-// enough.
+// CeilMillis returns a duration in milliseconds, rounded up. So a client that waits as many
+// milliseconds waits long enough.
 func CeilMillis(ns int64) int64 { return CeilUnits(ns, time.Millisecond) }
 
 // TTLPersistent is the TTL of a key that never expires.

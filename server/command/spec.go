@@ -10,68 +10,69 @@ import (
 // Spec describes one command or subcommand.
 type Spec struct {
 	Name string // lower case
-	// Arity is the number of arguments, including the name and the subcommand's; -n means
-	// at least n.
+	// Arity is the number of arguments, including the command's name and the subcommand's.
+	// A negative arity -n means at least n arguments.
 	Arity      int
 	Flags      Flag
 	Keys       Keys
 	Categories Category
-	// Channels are arguments that are not keys. Clients of a cluster hash them like keys
-	// to find the node.
+	// Channels says which arguments are channels. They are not keys, but clients of a
+	// cluster hash them as keys to find the node.
 	Channels Keys
 
-	// Derived returns the keys of database 0 that the command touches at present and that
-	// are not arguments; nil if it never has any. A step that isolates the command's keys
-	// isolates these too.
+	// Derived returns the keys of database 0 that the command touches at this time but that
+	// are not among its arguments. A step that isolates the command's keys also isolates
+	// these. Derived is nil if there are never such keys.
 	Derived func(args [][]byte, now int64) [][]byte
 
-	// Ahead prepares a command of a pipeline before the first of them runs. It finds the
-	// keys that the command will look up, and prefetches them. The Handler, which gets the
-	// same args in the same Round of the call, may use what Ahead leaves in the call's
-	// Memory. Ahead replies and changes nothing. Ahead is nil for commands whose keys are
-	// arguments.
+	// Ahead prepares a command of a pipeline before the pipeline's first command runs. It
+	// finds the keys that the command will look up, and prefetches them. The Handler gets
+	// the same args in the same Round of the call, and may use what Ahead leaves in the
+	// call's Memory. Ahead must not reply or change anything. Ahead is nil for commands
+	// whose keys are arguments.
 	Ahead func(call *Call, args [][]byte)
 
-	// Headless returns how a call is answered without a leader. It is set for every
-	// command with the flag Limit, and nil for all others.
+	// Headless returns how a call is answered without a leader. It is set for every command
+	// with the flag Limit, and nil for all others.
 	Headless func(args [][]byte) Headless
 
-	// Sets is set for a command that sets its first argument to a value, whatever value
-	// the key had before. It reports whether the call leaves an existing value.
+	// Sets is not nil for a command that sets its first argument to a value, whatever value
+	// the key had before. Sets reports whether the call leaves an existing value unchanged.
 	Sets func(args [][]byte) (onlyNew bool)
 
-	// For COMMAND DOCS. Syntax is the part after the name, in the notation of redis.io:
-	// [optional], <one | another>, "name [name ...]", TOKEN value.
+	// The texts for COMMAND DOCS. Syntax describes the arguments after the name, in the
+	// notation of redis.io: [optional], <one | another>, "name [name ...]", TOKEN value.
 	Group, Complexity, Summary, Syntax string
 
-	// Handler runs the command. For a container it runs the container's name without a
-	// subcommand. If the name alone is an error, Handler is nil and the arity is -2. The
-	// first argument of a container names one of Subs. NewTable adds HELP to Subs.
+	// Handler runs the command. A container is a command whose first argument names one of
+	// Subs. Its Handler runs the container's name without a subcommand. If the name alone
+	// is an error, Handler is nil and the arity is -2. NewTable adds HELP to Subs.
 	Handler Handler
 	Subs    []Spec
 
 	// Secrets appends to at the positions of arguments that MONITOR and SLOWLOG must not
-	// show. nil means none.
+	// show. A nil Secrets means that there are none.
 	Secrets func(args [][]byte, at []int) []int
 
-	// Guards reports whether a call with these arguments is only for the user admin. With
-	// the flag Guarded, all calls are only for admin. If Guards is nil, the arguments do
-	// not matter.
+	// Guards reports whether only the user admin may make a call with these arguments. If
+	// Guards is nil, the arguments do not matter. For a command with the flag Guarded, only
+	// admin may make any call.
 	Guards func(args [][]byte) bool
 
-	// Set by NewTable.
-	sub   bool   // of a container
+	// NewTable sets the fields below.
+	sub   bool   // is the subcommand of a container
 	Full  string // "client|setname"
 	Upper string // "CLIENT", for error texts
-	Index int    // position in counters
+	Index int    // position in the counters of commands
 	docs  []argument
 	bySub map[string]*Spec
 }
 
-// Redacted replaces arguments in Public that must not be shown.
+// Redacted is what Public shows in place of a secret argument.
 const Redacted = "(redacted)"
 
-// Public returns arguments as MONITOR, SLOWLOG and the decision log may show them.
+// Public returns a call's arguments without secrets, for MONITOR, SLOWLOG and the decision
+// log.
 func (cmd *Spec) Public(args [][]byte) [][]byte {
 	if cmd.Secrets == nil {
 		return args
@@ -83,7 +84,7 @@ func (cmd *Spec) Public(args [][]byte) [][]byte {
 	return shown
 }
 
-// ForAdmin reports whether a call with these arguments is only for the user admin.
+// ForAdmin reports whether only the user admin may make a call with these arguments.
 func (cmd *Spec) ForAdmin(args [][]byte) bool {
 	return cmd.Flags&Guarded != 0 || cmd.Guards != nil && cmd.Guards(args)
 }
@@ -91,13 +92,14 @@ func (cmd *Spec) ForAdmin(args [][]byte) bool {
 // HasKeys reports whether any argument can be a key.
 func (cmd *Spec) HasKeys() bool { return cmd.Keys.First != 0 || cmd.Keys.movable() }
 
-// Confirms reports whether the command begins or ends subscriptions.
+// Confirms reports whether the command begins or ends subscriptions, which it confirms by
+// messages.
 func (cmd *Spec) Confirms() bool {
 	const flags = PubSub | Subscribed
 	return cmd.Flags&flags == flags
 }
 
-// Slots returns the arguments whose slots tell clients of a cluster which node to ask.
+// Slots returns the arguments by whose hash slots the clients of a cluster find the node.
 func (cmd *Spec) Slots() Keys {
 	if cmd.Channels.First != 0 {
 		return cmd.Channels
@@ -105,8 +107,8 @@ func (cmd *Spec) Slots() Keys {
 	return cmd.Keys
 }
 
-// AboutTable reports whether the command may touch the whole table: its keys are unknown
-// before it runs.
+// AboutTable reports whether the command may touch any key of the table, because its keys
+// are unknown before it runs.
 func (cmd *Spec) AboutTable() bool {
 	return !cmd.HasKeys() && cmd.Derived == nil && cmd.Flags&NoTable == 0
 }
@@ -121,22 +123,23 @@ func (cmd *Spec) Accepts(n int) bool {
 
 // Keys says which arguments are keys. The zero value means none.
 type Keys struct {
-	// First and Last are positions, the name being 0; a negative Last counts
-	// from the end (-1 is the last argument). Step is the distance between keys.
+	// First and Last are positions of arguments; the command's name has position 0. A
+	// negative Last counts from the end: -1 is the last argument. Step is the distance
+	// between keys.
 	First, Last, Step int
-	// Count, if not 0, is the position of the argument with the number of keys. The keys
-	// follow it.
+	// Count is the position of the argument that says how many keys follow it; 0 if there
+	// is no such argument.
 	Count int
-	// Find replaces the fields above if positions depend on the arguments in another way.
-	// It appends the positions of the keys to at.
+	// Find replaces the fields above if the positions depend on the arguments in another
+	// way. It appends the positions of the keys to at.
 	Find func(args [][]byte, at []int) []int
 }
 
 // movable reports whether the positions of keys depend on the arguments.
 func (k Keys) movable() bool { return k.Find != nil || k.Count != 0 }
 
-// counted appends the positions of the keys that follow their number. If the number is
-// wrong, counted appends nothing, and the handler replies the error.
+// counted appends to at the positions of the keys that follow the number of keys. If the
+// number is wrong, counted appends nothing; the handler then replies the error.
 func (k Keys) counted(args [][]byte, at []int) []int {
 	if len(args) <= k.Count {
 		return at
@@ -151,7 +154,7 @@ func (k Keys) counted(args [][]byte, at []int) []int {
 	return at
 }
 
-// Positions appends the positions of the keys of args to at.
+// Positions appends to at the positions of the keys among args.
 func (k Keys) Positions(args [][]byte, at []int) []int {
 	if k.Find != nil {
 		return k.Find(args, at)
@@ -172,8 +175,8 @@ func (k Keys) Positions(args [][]byte, at []int) []int {
 	return at
 }
 
-// Many reports whether a command executes key by key, so that only a part of it may be
-// executed. A chain is executed whole or not at all.
+// Many reports whether a command works key by key, so that a failure may leave a part of it
+// done. A chain of limits is executed whole or not at all.
 func (k Keys) Many(args [][]byte) bool {
 	return !k.movable() && k.Last != k.First && len(args) > k.First+1
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// argument is a node of COMMAND DOCS' description of a command's arguments.
+// argument describes one argument of a command, or a group of them, for COMMAND DOCS.
 type argument struct {
 	name     string
 	kind     string // key, string, integer, pattern, pure-token, oneof, block
@@ -69,7 +69,7 @@ func (p *syntaxParser) next() string {
 	return t
 }
 
-// sequence parses up to a closing bracket or a bar. more reports that it ended
+// sequence parses until a closing bracket or a bar. more reports whether the sequence ended
 // in an ellipsis.
 func (p *syntaxParser) sequence() (args []argument, more bool, err error) {
 	for {
@@ -116,8 +116,8 @@ func (p *syntaxParser) word() argument {
 	return argument{name: strings.ToLower(t), kind: "pure-token", token: t}
 }
 
-// group parses the contents of a bracket and the closing one. repeats is how many arguments
-// end in an ellipsis.
+// group parses the contents of a bracket and the closing bracket. repeats is how many
+// arguments before the ellipsis repeat.
 func (p *syntaxParser) group(open string) (a argument, repeats int, err error) {
 	var choices []argument
 	for {
@@ -161,9 +161,9 @@ func (p *syntaxParser) group(open string) (a argument, repeats int, err error) {
 // blockName names a group after its first member, as Redis often does.
 func blockName(args []argument) string { return args[0].name }
 
-// repeatLast folds the group of n arguments a, which is optional and repeats, into the same
-// arguments before it: "key [key ...]" is one or more keys. A group with other names stays:
-// none or more.
+// repeatLast handles an optional group a that repeats. If the group repeats the last n
+// arguments before it, repeatLast makes these repeat: "key [key ...]" means one or more
+// keys. A group with other names stays, and means none or more.
 func repeatLast(args []argument, a argument, n int) ([]argument, error) {
 	members := []argument{a}
 	if a.kind == "block" {
@@ -180,7 +180,7 @@ func repeatLast(args []argument, a argument, n int) ([]argument, error) {
 	return append(slices.Clone(args[:len(args)-n]), a), nil
 }
 
-// write replies the argument as COMMAND DOCS has it.
+// write replies the argument in the form of COMMAND DOCS.
 func (a *argument) write(w *resp.Writer) {
 	fields := 2
 	if a.kind != "oneof" && a.kind != "block" {

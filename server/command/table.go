@@ -5,15 +5,14 @@ import (
 	"strings"
 )
 
-// maxName is longer than every command's name, so a longer word is unknown without a
-// look-up.
+// maxName is longer than every command's name. So Find need not look up a longer word.
 const maxName = 32
 
 // Table finds commands by name. It is immutable.
 type Table struct {
 	byName map[string]*Spec
-	list   []*Spec // in order of registration, containers without their subcommands
-	count  int     // of indexes, subcommands included
+	list   []*Spec // in the order of registration; containers without their subcommands
+	count  int     // number of indexes, including those of subcommands
 }
 
 func NewTable(lists ...[]Spec) (*Table, error) {
@@ -30,9 +29,9 @@ func NewTable(lists ...[]Spec) (*Table, error) {
 	return t, nil
 }
 
-// Forwarded returns the part of the table that other nodes may send: the commands that a
-// follower forwards. Commands that each node answers for itself, such as CONFIG, SHUTDOWN
-// or CLIENT KILL, are not in it.
+// Forwarded returns the part of the table that other nodes may send, because a follower
+// forwards these commands. Commands that each node answers itself, such as CONFIG, SHUTDOWN
+// or CLIENT KILL, are not in this part.
 func (t *Table) Forwarded() *Table {
 	return t.part(func(cmd *Spec) bool { return cmd.Flags&Forwarded != 0 })
 }
@@ -137,8 +136,8 @@ func lookup(names map[string]*Spec, name []byte) *Spec {
 	return names[string(lower[:len(name)])]
 }
 
-// Find returns the command of args: its subcommand if it is a container, nil if there is
-// none. NotFound says why.
+// Find returns the command that args call; if it is a container, the subcommand. It returns
+// nil for an unknown command, and NotFound then returns the error.
 func (t *Table) Find(args [][]byte) *Spec {
 	cmd := lookup(t.byName, args[0])
 	if cmd == nil || cmd.bySub == nil || len(args) < 2 {
@@ -147,7 +146,7 @@ func (t *Table) Find(args [][]byte) *Spec {
 	return lookup(cmd.bySub, args[1])
 }
 
-// NotFound returns the error for args that Find does not know, in Redis's words.
+// NotFound returns the error for args whose command Find does not know, in Redis's words.
 func (t *Table) NotFound(args [][]byte) string {
 	if cmd := lookup(t.byName, args[0]); cmd != nil {
 		return fmt.Sprintf("ERR unknown subcommand '%s'. Try %s HELP.", Clip(args[1], 128), cmd.Upper)
@@ -167,17 +166,18 @@ func (t *Table) NotFound(args [][]byte) string {
 	return b.String()
 }
 
-// WrongArity returns the error for a number of arguments that cmd does not take.
+// WrongArity returns the error for a wrong number of arguments to cmd.
 func WrongArity(cmd *Spec) string {
 	return "ERR wrong number of arguments for '" + cmd.Full + "' command"
 }
 
-// List returns the commands in order of registration, containers without their
-// subcommands. The caller must not change it.
+// List returns the commands in the order of registration, containers without their
+// subcommands. The caller must not change the list.
 func (t *Table) List() []*Spec { return t.list }
 
-// Count returns how many indexes commands and subcommands have.
+// Count returns the number of indexes of commands and subcommands (Spec.Index is below it).
 func (t *Table) Count() int { return t.count }
 
-// Alone reports whether a call's first argument names the command, whatever the others are.
+// Alone reports whether the first argument of a call is enough to find the command: it is
+// neither a container nor a subcommand.
 func (cmd *Spec) Alone() bool { return cmd.bySub == nil && !cmd.sub }
