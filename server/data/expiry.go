@@ -8,14 +8,15 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// expiry is the EX, PX, EXAT or PXAT of a command; the zero value is none.
+// expiry is the option EX, PX, EXAT or PXAT of a command. The zero value means that there
+// is no such option.
 type expiry struct {
 	option string // in lower case
 	value  []byte
 }
 
-// is notes an option's name, and reports whether it is one. As in Redis an option may be
-// repeated, but two different ones may not.
+// is notes the option called name, and reports whether it is one of expiry's options. As in
+// Redis, an option may be repeated, but two different ones are an error.
 func (e *expiry) is(name []byte) bool {
 	for _, option := range [...]string{"ex", "px", "exat", "pxat"} {
 		if command.EqualFold(name, option) {
@@ -29,8 +30,8 @@ func (e *expiry) is(name []byte) bool {
 	return false
 }
 
-// deadline returns when the key expires, in engine time; engine.NoExpiry without an option.
-// Its errors are replies.
+// deadline returns the engine time at which the key expires; engine.NoExpiry if there is no
+// option. Its errors are replies.
 func (e *expiry) deadline(call *command.Call) (int64, error) {
 	if e.option == "" {
 		return engine.NoExpiry, nil

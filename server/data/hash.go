@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of hashes. Texts carry their RESP prefix, as clients see them.
+// Errors of hashes. Their texts begin with the RESP code that clients see.
 var (
 	errHashNotInteger = errors.New("ERR hash value is not an integer")
 	errHashNotFloat   = errors.New("ERR hash value is not a float")
@@ -65,7 +65,7 @@ func hashCommands() []command.Spec {
 	}
 }
 
-// hset is HSET and HMSET, which replies OK.
+// hset handles HSET, and HMSET, which replies OK.
 func hset(call *command.Call) {
 	pairs := call.Args[2:]
 	if len(pairs)%2 != 0 {

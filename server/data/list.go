@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of lists. Texts carry their RESP prefix, as clients see them.
+// Errors of lists. Their texts begin with the RESP code that clients see.
 var (
 	errNoKey = errors.New("ERR no such key")
 	errIndex = errors.New("ERR index out of range")
@@ -18,20 +18,20 @@ var (
 
 const (
 	ofElements = "O(N), N the number of elements in the call"
-	// An index is found from the nearer end.
+	// A list is walked from its nearer end.
 	byWalking = "O(N), N the number of elements up to the nearer end of the list"
 	allOfList = "O(N), N the number of elements of the list"
 )
 
-// walked is how many times longer an element of a reply takes than one that is only walked
-// over or compared: see command.Call.Long.
+// walked is the time for an element of a reply, divided by the time for an element that is
+// only walked over or compared. See command.Call.Long.
 const walked = 8
 
-// steps returns the work to find an element of a list of n, in entries.
+// steps returns the work, in entries, to find an element of a list of n elements.
 func steps(index, n int) int { return min(index, n-index) / walked }
 
-// walking returns the work to read all elements of a list, or to move all its bytes, in
-// entries.
+// walking returns the work, in entries, to read all elements of a list or to move all its
+// bytes.
 func walking(list []byte) int { return packed.Len(list)/walked + len(list)/command.BytesOfEntry }
 
 // listCommand fills in the Spec of a command about one list.
@@ -176,8 +176,8 @@ func llen(call *command.Call) {
 	v.Close()
 }
 
-// parseIndex reads the index of an element of a list of n; ok is false if it is out of
-// range.
+// parseIndex reads the index of an element of a list of n elements. ok is false if the
+// index is out of range.
 func parseIndex(b []byte, n int) (index int, ok bool, err error) {
 	i, err := parseInt(b)
 	if err != nil {
@@ -269,16 +269,16 @@ func ltrim(call *command.Call) {
 	removeElements(v, &l, to, l.Len())
 	if v.Exists() {
 		removeElements(v, &l, 0, from)
-		v.Changed() // Redis counts it as written, however short the list was
+		v.Changed() // Redis counts the list as written even if nothing was removed
 	}
 	call.W.OK()
 }
 
-// trimming returns the work to keep a range of a list of n elements and size bytes, in
-// entries.
+// trimming returns the work, in entries, to keep a range of a list of n elements and size
+// bytes.
 func trimming(from, to, n, size int) int {
 	entries := steps(from, n) + steps(to, n)
-	if from < to && to-from < n/2 { // what stays is moved, to give back memory
+	if from < to && to-from < n/2 { // the elements that stay are moved, to give back memory
 		entries += size / command.BytesOfEntry
 	}
 	return entries
@@ -304,7 +304,7 @@ func lset(call *command.Call) {
 		call.Error(errIndex.Error())
 		return
 	}
-	// If the length changes, about the bytes up to the nearer end move.
+	// If the element's length changes, the bytes up to the nearer end are moved.
 	if at := steps(i, l.Len()); call.Long(at + at*walked*(v.Len()/l.Len())/command.BytesOfEntry) {
 		v.Close()
 		call.Leave()
@@ -318,7 +318,7 @@ func lset(call *command.Call) {
 }
 
 // walk begins a visit to the list of a call that reads its elements one by one. v is nil if
-// an error was replied, or a worker has the call.
+// walk has replied an error, or if the call now runs on a worker.
 func walk(call *command.Call) (v *engine.Value, l packed.List) {
 	if v = visit(call, call.Args[1], algo.List); v == nil {
 		return nil, l

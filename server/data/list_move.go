@@ -38,8 +38,8 @@ func lmove(call *command.Call) {
 }
 
 // moveElement moves the first or last element of one list to the start or end of another.
-// It adds the element before it removes it, so that an element that cannot be added stays
-// where it is.
+// It adds the element before it removes it. So an element that cannot be added stays in its
+// list.
 func moveElement(call *command.Call, fromFront, toFront bool) {
 	source, destination := call.Args[1], call.Args[2]
 	step := isolate(call, [][]byte{source, destination})
@@ -54,7 +54,7 @@ func moveElement(call *command.Call, fromFront, toFront bool) {
 		return
 	}
 	if bytes.Equal(source, destination) {
-		if call.Long(v.Len() / command.BytesOfEntry) { // its bytes are copied
+		if call.Long(v.Len() / command.BytesOfEntry) { // the list's bytes are copied
 			v.Close()
 			step.Commit()
 			call.Leave()

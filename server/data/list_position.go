@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of LPOS. Texts carry their RESP prefix, as clients see them.
+// Errors of LPOS. Their texts begin with the RESP code that clients see.
 var (
 	errRankZero = errors.New("ERR RANK can't be zero: use 1 to start from the first match, 2 from the second ... " +
 		"or use negative to start from the end of the list")
@@ -25,14 +25,14 @@ func listPositionCommands() []command.Spec {
 	}
 }
 
-// positions are the options of LPOS: the rank of the first match to reply, counted from
-// either end, how many matches, and how many elements to compare.
+// positions holds the options of LPOS: the rank of the first match to reply, counted from
+// either end; how many matches to reply; and how many elements to compare.
 type positions struct {
 	rank      int64
 	backwards bool
-	count     int64 // 0 is all
-	list      bool  // COUNT was given: a list is replied
-	most      int64 // 0 is all
+	count     int64 // 0 means all
+	list      bool  // COUNT was given: the reply is a list
+	most      int64 // 0 means all
 }
 
 func (p *positions) parse(args [][]byte) (err error) {
@@ -63,7 +63,7 @@ func (p *positions) parse(args [][]byte) (err error) {
 		}
 	}
 	switch {
-	case p.rank == math.MinInt64: // Redis cannot negate it either
+	case p.rank == math.MinInt64: // Redis refuses it too, because it cannot negate it
 		p.rank, p.backwards = 1, true
 	case p.rank < 0:
 		p.rank, p.backwards = -p.rank, true

@@ -31,8 +31,8 @@ func manyStringCommands() []command.Spec {
 	}
 }
 
-// mGet replies the values of a few keys as of one instant. With very many keys a worker
-// collects the values one after the other, each as it is then.
+// mGet replies the values of a few keys at one instant. If there are very many keys, a
+// worker reads them one after the other, each at a different instant.
 func mGet(call *command.Call) {
 	keys := call.Args[1:]
 	if call.Long(len(keys)) {
@@ -49,8 +49,8 @@ func mGet(call *command.Call) {
 	}
 }
 
-// collect replies the strings of keys. After an error, which may be errLeaves, it has
-// written nothing.
+// collect replies the strings of keys. If it returns an error, which may be errLeaves, it
+// has written nothing.
 func collect(call *command.Call, keys [][]byte) error {
 	w, most := call.W, call.Host.MostReply()
 	start, copied := len(w.B), 0
@@ -91,8 +91,8 @@ func collect(call *command.Call, keys [][]byte) error {
 	return nil
 }
 
-// yieldAfter is how many bytes a worker copies before it yields; without it, a worker would
-// keep its processor for ten milliseconds.
+// yieldAfter is how many bytes a worker copies before it yields. If it did not yield, it
+// would keep its processor for ten milliseconds.
 const yieldAfter = 1 << 20
 
 var (
@@ -100,14 +100,14 @@ var (
 	errLeaves     = errors.New("the values are too many bytes for a loop")
 )
 
-// errLargeStep answers a call that would write too much in one step.
+// errLargeStep is the reply to a call that would write too much in one step.
 const errLargeStep = "ERR a command may write at most 8388608 bytes: split it"
 
 func mSet(call *command.Call) { setPairs(call, false) }
 
 func mSetNX(call *command.Call) { setPairs(call, true) }
 
-// setPairs is MSET, or with onlyNew MSETNX.
+// setPairs handles MSET or, if onlyNew is set, MSETNX.
 func setPairs(call *command.Call, onlyNew bool) {
 	pairs := call.Args[1:]
 	if len(pairs)%2 != 0 {
@@ -139,9 +139,9 @@ func setPairs(call *command.Call, onlyNew bool) {
 	}
 }
 
-// storePairs sets keys to values; with onlyNew, if none of the keys exists. The keys must
-// be isolated. Errors in the arguments are found before anything is set. If memory runs out
-// at a key, the keys before it are set.
+// storePairs sets keys to values. If onlyNew is set, it does so only if none of the keys
+// exists. The keys must be isolated. An error in the arguments is found before any key is
+// set. If memory runs out at a key, the keys before it have been set.
 func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (done bool, err error) {
 	for i := 0; i < len(pairs); i += 2 {
 		kind, ok, err := s.Kind(now, pairs[i])
@@ -150,7 +150,7 @@ func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (don
 			return false, err
 		case ok && onlyNew:
 			return false, nil
-		case ok && kind < algo.Counter: // a limit or slots
+		case ok && kind < algo.Counter: // the key holds a limit or slots
 			return false, engine.ErrWrongType
 		case len(pairs[i+1]) > engine.MaxValueLen:
 			return false, engine.ErrValueTooLarge
@@ -164,7 +164,7 @@ func storePairs(s *engine.Session, now int64, pairs [][]byte, onlyNew bool) (don
 	return true, nil
 }
 
-// everySecond returns the keys of pairs.
+// everySecond returns the keys of pairs, which are every second element.
 func everySecond(pairs [][]byte) [][]byte {
 	keys := make([][]byte, 0, len(pairs)/2)
 	for i := 0; i < len(pairs); i += 2 {

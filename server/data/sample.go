@@ -18,16 +18,16 @@ var (
 	errLongReply     = errors.New("ERR the reply exceeds client-output-buffer-limit")
 )
 
-// sample is the arguments of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER: count different
-// entries, or, if repeats is set, count entries that may repeat.
+// sample holds the arguments of HRANDFIELD, SRANDMEMBER and ZRANDMEMBER: count different
+// entries or, if repeats is set, count entries that may repeat.
 type sample struct {
 	count   int
 	repeats bool
 	pairs   bool // with values or scores
 }
 
-// parseSample reads [count [word]]. word asks for pairs; it is "" if the command has no
-// such option.
+// parseSample reads [count [word]]. word asks for values or scores; word is "" if the
+// command has no such option.
 func parseSample(args [][]byte, word string) (s sample, err error) {
 	n, err := parseCount(args[0])
 	switch {
@@ -57,7 +57,7 @@ func parseCount(b []byte) (int64, error) {
 	return n, err
 }
 
-// parsePositive reads a number of 0 or more.
+// parsePositive reads a number of at least 0.
 func parsePositive(b []byte) (int64, error) {
 	n, err := parseInt(b)
 	if err != nil || n < 0 {
@@ -66,7 +66,7 @@ func parsePositive(b []byte) (int64, error) {
 	return n, nil
 }
 
-// header opens the reply of n entries.
+// header begins a reply of n entries.
 func (s *sample) header(w *resp.Writer, n int) {
 	if s.pairs && !w.RESP3 {
 		n *= 2
@@ -74,15 +74,15 @@ func (s *sample) header(w *resp.Writer, n int) {
 	w.Array(n)
 }
 
-// entry opens an entry of the reply.
+// entry begins an entry of the reply.
 func (s *sample) entry(w *resp.Writer) {
 	if s.pairs && w.RESP3 {
 		w.Array(2)
 	}
 }
 
-// repeat replies count entries of r, each chosen anew and written by write. It replies an
-// error if the reply becomes too long.
+// repeat replies count random entries of r, which may repeat. write writes one entry.
+// repeat replies an error if the reply becomes too long.
 func (s *sample) repeat(call *command.Call, r *reading, write func(w *resp.Writer)) {
 	w, most := call.W, call.Host.MostReply()
 	start := len(w.B)

@@ -11,21 +11,22 @@ import (
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-// HSCAN, SSCAN and ZSCAN reply a whole collection at once, as Redis does for a small one. A
-// value's size is bounded, so it fits a reply. A collection that is read in one step misses
-// and repeats nothing, whichever node answers. The cursor of the reply is 0, and the call's
-// is ignored.
+// HSCAN, SSCAN and ZSCAN reply a whole collection at once, as Redis does for a small one.
+// This is possible because a value's size is bounded, so the collection fits a reply. A
+// collection read in one step has no missing or repeated entries, even if another node
+// answers the next call. The cursor in the reply is 0, and the cursor in the call is
+// ignored.
 
-// stepsOfEntry is how many steps of matching, of a few nanoseconds each, take as long as an
-// entry.
+// stepsOfEntry is how many steps of matching a pattern take as long as one entry. A step
+// takes a few nanoseconds.
 const stepsOfEntry = 32
 
 var errCursor = errors.New("ERR invalid cursor")
 
 // scanCall is a call of HSCAN, SSCAN or ZSCAN that is being answered.
 type scanCall struct {
-	pattern *glob.Pattern // nil is any
-	w       resp.Writer   // the elements, whose number is known at the end
+	pattern *glob.Pattern // nil matches all
+	w       resp.Writer   // the elements; their number is known only at the end
 	n       int
 }
 
@@ -40,8 +41,8 @@ func (s *scanCall) add(b []byte) {
 	s.n++
 }
 
-// scanner returns the handler of a command that scans a kind of collection. collect adds
-// the matching entries to s.
+// scanner returns the handler of a command that scans a collection of the given kind.
+// collect adds the matching entries to s.
 func scanner(kind algo.Algorithm, collect func(s *scanCall, b packed.Buffer)) command.Handler {
 	return func(call *command.Call) {
 		if !isCursor(call.Args[2]) {
@@ -74,7 +75,7 @@ func scanner(kind algo.Algorithm, collect func(s *scanCall, b packed.Buffer)) co
 	}
 }
 
-// isCursor reports whether C's strtoul reads all of b as a number.
+// isCursor reports whether C's function strtoul would read all of b as one number.
 func isCursor(b []byte) bool {
 	if len(b) == 0 {
 		return true // strtoul reads an empty text as 0

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of scores. Texts carry their RESP prefix, as clients see them.
+// Errors of scores. Their texts begin with the RESP code that clients see.
 var (
 	errNotFloat = errors.New("ERR value is not a valid float")
 	errBounds   = errors.New("ERR min or max is not a float")
@@ -23,9 +23,9 @@ var (
 // its length. No number needs more.
 const maxScoreLen = 1024
 
-// parseScore reads the score of an element or its increment, as Redis does with strtod. It
-// is decimal or hexadecimal, or an infinity, within the range of a float64, and nothing may
-// surround it.
+// parseScore reads the score of an element, or its increment, in the same way as Redis with
+// strtod. The score is decimal or hexadecimal, or an infinity. It must be within the range
+// of a float64, without white space around it.
 func parseScore(b []byte) (float64, error) {
 	if n, ok := smallInt(b); ok {
 		return float64(n), nil
@@ -52,13 +52,13 @@ func smallInt(b []byte) (n int64, ok bool) {
 	return n, true
 }
 
-// strtod reads s, all of it and without white space. A number that is out of range becomes
-// an infinity or 0, with an error that differs from that of an invalid number.
+// strtod reads all of s, which must not contain white space. A number out of range becomes
+// an infinity or 0, with a different error than an invalid number.
 func strtod(s string) (float64, error) {
 	if len(s) > maxScoreLen || strings.Contains(s, "_") {
 		return 0, strconv.ErrSyntax
 	}
-	// C also reads a hexadecimal number without an exponent.
+	// C also accepts a hexadecimal number without an exponent.
 	if hex := strings.TrimLeft(s, "+-"); len(hex) > 2 && hex[0] == '0' && hex[1]|0x20 == 'x' && !strings.ContainsAny(hex, "pP") {
 		s += "p0"
 	}
@@ -72,8 +72,7 @@ func strtod(s string) (float64, error) {
 	return f, nil
 }
 
-// isZero reports whether the number s has no digit but zeros before its
-// exponent.
+// isZero reports whether the number s has only zeros before its exponent.
 func isZero(s string) bool {
 	s = strings.TrimLeft(s, "+-")
 	exponent := "eE"
@@ -86,7 +85,8 @@ func isZero(s string) bool {
 	return strings.Trim(s, "0.") == ""
 }
 
-// scoreRange is a range of scores from min to max. A bound is left out if its Ex is set.
+// scoreRange is a range of scores from min to max. minEx and maxEx exclude the bounds
+// themselves.
 type scoreRange struct {
 	min, max     float64
 	minEx, maxEx bool
@@ -101,8 +101,9 @@ func parseScoreRange(lower, upper []byte) (r scoreRange, err error) {
 	return r, err
 }
 
-// parseBound reads a bound of a range of scores. As in Redis it may begin with white space
-// and ends at a NUL. It may be out of the range of a float64, and is 0 if it is empty.
+// parseBound reads a bound of a range of scores. As in Redis, a bound may begin with white
+// space, and it ends at a NUL. It may be out of the range of a float64. An empty bound is
+// 0.
 func parseBound(b []byte) (f float64, exclusive bool, err error) {
 	if len(b) > 0 && b[0] == '(' {
 		b, exclusive = b[1:], true
@@ -128,14 +129,14 @@ func (r *scoreRange) empty() bool {
 	return r.min > r.max || r.min == r.max && (r.minEx || r.maxEx)
 }
 
-// lexBound is a bound of a range of members: infinite if sign is not 0.
+// lexBound is a bound of a range of members. If sign is not 0, the bound is infinite.
 type lexBound struct {
 	text      []byte
 	exclusive bool
 	sign      int // -1 is before all members, 1 after them
 }
 
-// parseLexBound reads -, +, or a member after ( or [.
+// parseLexBound reads a bound: -, +, or a member after ( or [.
 func parseLexBound(b []byte) (lexBound, error) {
 	switch {
 	case len(b) == 0:
@@ -158,8 +159,8 @@ func (l lexBound) compare(other lexBound) int {
 	return bytes.Compare(l.text, other.text)
 }
 
-// rank returns how many members of z, all of one score, come before the bound; with
-// included, also a member that equals it.
+// rank returns how many members of z come before the bound. All members of z have the same
+// score. If included is set, a member that equals the bound counts too.
 func (l lexBound) rank(z *packed.SortedSet, included bool) int {
 	switch {
 	case l.sign < 0:
@@ -170,7 +171,7 @@ func (l lexBound) rank(z *packed.SortedSet, included bool) int {
 	return z.Before(l.text, included)
 }
 
-// lexRange is a range of members of one score.
+// lexRange is a range of members that have the same score.
 type lexRange struct{ min, max lexBound }
 
 func parseLexRange(lower, upper []byte) (r lexRange, err error) {
@@ -187,8 +188,8 @@ func (r *lexRange) empty() bool {
 	return c > 0 || c == 0 && (r.min.exclusive || r.max.exclusive)
 }
 
-// ranks returns the positions that the bounds of a range select of n, from inclusive, to
-// exclusive. Negative bounds count from the end; -1 is the last.
+// ranks returns the positions from (inclusive) and to (exclusive) that a range selects
+// among n entries. A negative bound counts from the end: -1 is the last entry.
 func ranks(first, last int64, n int) (from, to int) {
 	count := int64(n)
 	if first < 0 {

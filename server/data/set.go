@@ -159,7 +159,7 @@ func spop(call *command.Call) {
 	}
 }
 
-// popMembers is SPOP with a count.
+// popMembers handles SPOP with a count.
 func popMembers(call *command.Call) {
 	if len(call.Args) > 3 {
 		call.Error(command.ErrSyntax.Error())
@@ -194,7 +194,7 @@ func popMembers(call *command.Call) {
 	for member := range s.Sample(n, rand.Uint64) {
 		popped = append(popped, member)
 	}
-	popped = command.CloneArgs(popped) // they are views of the value, which changes
+	popped = command.CloneArgs(popped) // they are views of the value, and the value changes
 	call.W.Set(n)
 	for _, member := range popped {
 		s.Remove(member)
@@ -247,8 +247,8 @@ func srandmember(call *command.Call) {
 	}
 }
 
-// smove adds the member to its new set before it removes it from the old one, so that a
-// member that cannot be added stays where it is.
+// smove adds the member to its new set before it removes it from the old set. So a member
+// that cannot be added stays in the old set.
 func smove(call *command.Call) {
 	source, destination, member := call.Args[1], call.Args[2], call.Args[3]
 	step := isolate(call, [][]byte{source, destination})

@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of SINTERCARD. Texts carry their RESP prefix, as clients see them.
+// Errors of SINTERCARD. Their texts begin with the RESP code that clients see.
 var (
 	errNumKeys     = errors.New("ERR numkeys should be greater than 0")
 	errFewKeys     = errors.New("ERR Number of keys can't be greater than number of args")
@@ -20,16 +20,16 @@ var (
 )
 
 const (
-	// algebraMost bounds the members of all sets of one command together, and algebraBytes
-	// their copies.
+	// algebraMost bounds the number of members of all sets of one command together.
+	// algebraBytes bounds the size of their copies.
 	algebraMost  = 1 << 20
 	algebraBytes = 64 << 20
-	// algebraTries is how often a command begins again because somebody has changed a set
-	// meanwhile. After that it isolates them.
+	// algebraTries is how often a command works on copies, and begins again because
+	// somebody has changed a set meanwhile. After that it isolates the sets.
 	algebraTries = 4
 )
 
-// setAlgebraCommands returns the commands that combine several sets in one step.
+// setAlgebraCommands returns the commands that combine several sets.
 func setAlgebraCommands() []command.Spec {
 	const ofAll = "O(N), N the number of members of all sets"
 	var list []command.Spec
@@ -51,11 +51,12 @@ func setAlgebraCommands() []command.Spec {
 	return append(list, card)
 }
 
-// combination returns the members of a combination of sets, which are copies.
+// combination returns the members of a combination of sets, such as their union. The
+// members are copies.
 type combination func(sets []packed.Set) (members [][]byte)
 
-// use takes the members that a combination has returned. It replies them, or returns a
-// function that stores them and replies; that is called with all keys of the call isolated.
+// use takes the members of a combination. It replies them, or it returns a function that
+// stores and replies them. That function is called while all keys of the call are isolated.
 type use func(members [][]byte) (store func())
 
 func (combine combination) reply(call *command.Call) {
@@ -77,11 +78,12 @@ func (combine combination) store(call *command.Call) {
 	})
 }
 
-// run combines the sets of keys and calls use with the members. It does not if it has
-// replied an error or a worker has the call. all are the keys of the call to isolate.
+// run combines the sets of keys and calls use with the members. It does not call use if it
+// has replied an error or if the call now runs on a worker. all holds the keys of the call
+// to isolate.
 //
-// A worker locks nothing while it works on its copies. It watches the sets, and begins
-// again if somebody has changed one.
+// On a worker, run works on copies and locks nothing. It watches the sets, and begins again
+// if somebody has changed a set.
 func (combine combination) run(call *command.Call, keys, all [][]byte, use use) {
 	if call.Long(len(keys)) {
 		call.Leave()
@@ -99,7 +101,7 @@ func (combine combination) run(call *command.Call, keys, all [][]byte, use use) 
 	combine.held(call, keys, all, use)
 }
 
-// held is run with all keys isolated.
+// held does the work of run while all keys are isolated.
 func (combine combination) held(call *command.Call, keys, all [][]byte, use use) {
 	step := isolate(call, all)
 	entries, ok := countMembers(call, keys)
@@ -121,8 +123,8 @@ func (combine combination) held(call *command.Call, keys, all [][]byte, use use)
 	}
 }
 
-// watching is run with nothing locked until the end. It returns false, and has replied
-// nothing, if somebody has changed a set meanwhile.
+// watching does the work of run without locks until the end. If somebody has changed a set
+// meanwhile, it returns false and has replied nothing.
 func (combine combination) watching(call *command.Call, keys, all [][]byte, use use) (done bool) {
 	watched := make([]engine.Watch, 0, len(keys))
 	defer func() {
@@ -167,9 +169,9 @@ func (combine combination) watching(call *command.Call, keys, all [][]byte, use 
 	return true
 }
 
-// storeSet makes value, a set of n members, the value of key, unless invalid is an error.
-// The key is isolated, and may hold a value of any data type. It replies the number of
-// members. A set without members deletes the key.
+// storeSet stores value, a set of n members, at key and replies n. If invalid is not nil,
+// it replies that error instead. The key must be isolated, and may hold a value of any data
+// type. If n is 0, the key is deleted.
 func storeSet(call *command.Call, key, value []byte, n int, invalid error) {
 	kind, exists, err := call.Sess.Kind(call.Now, key)
 	switch {
@@ -199,9 +201,9 @@ func storeSet(call *command.Call, key, value []byte, n int, invalid error) {
 	call.W.Int(int64(n))
 }
 
-// countMembers returns the work to pass over the sets of keys, in entries. It replies an
-// error if a key is of another kind, or if the sets have too many members together. It
-// reads all keys, so that a key of another kind is always an error.
+// countMembers returns the work, in entries, to walk over the sets of keys. It replies an
+// error if a key holds another type, or if the sets have too many members together. It
+// reads all keys, so a key of another type is always an error.
 func countMembers(call *command.Call, keys [][]byte) (entries int, ok bool) {
 	members, bytes := 0, 0
 	for _, key := range keys {
@@ -224,7 +226,7 @@ func countMembers(call *command.Call, keys [][]byte) (entries int, ok bool) {
 	return members + bytes/command.BytesOfEntry, true
 }
 
-// copySets returns copies of the sets of keys, or replies an error.
+// copySets returns copies of the sets of keys. If that fails, it replies an error.
 func copySets(call *command.Call, keys [][]byte) (sets []packed.Set, ok bool) {
 	for _, key := range keys {
 		v := visit(call, key, algo.Set)
@@ -246,8 +248,8 @@ func members(s *packed.Set) [][]byte {
 	return list
 }
 
-// keep returns the members that a set has. Without has, it returns the members that the
-// set lacks.
+// keep returns the members that are in s. If has is false, it returns the members that are
+// not in s.
 func keep(members [][]byte, s *packed.Set, has bool) (kept [][]byte) {
 	for _, m := range members {
 		if s.Has(m) == has {
@@ -258,7 +260,7 @@ func keep(members [][]byte, s *packed.Set, has bool) (kept [][]byte) {
 }
 
 func intersect(sets []packed.Set) [][]byte {
-	// The smallest set first: members outside of it need no look-up.
+	// Begin with the smallest set: members outside it need no look-up.
 	smallest := 0
 	for i := range sets {
 		if sets[i].Len() < sets[smallest].Len() {

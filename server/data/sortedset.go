@@ -11,15 +11,15 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// A sorted set is small in Redis if it has up to compactMembers members of up to compactLen
-// bytes each.
+// Redis calls a sorted set small if it has at most compactMembers members of at most
+// compactLen bytes each.
 const (
 	compactMembers = 128
 	compactLen     = 64
 )
 
-// compact reports whether a sorted set is small in Redis. In Redis a set that was ever
-// large stays large; here only its present size counts.
+// compact reports whether Redis would store a sorted set in its small form. In Redis, a set
+// that was once large stays in the large form; here only the present size counts.
 func compact(z *packed.SortedSet) bool {
 	if z.Len() > compactMembers {
 		return false
@@ -207,7 +207,7 @@ func zpop(highest bool) command.Handler {
 		if highest {
 			from, to = z.Len()-n, z.Len()
 		}
-		// Without a count, RESP3 also has a flat list.
+		// Without a count, the list is flat also in RESP3.
 		p := pairs{scores: true, flat: len(call.Args) == 2}
 		if !p.write(call, &z, from, to, highest) {
 			v.Close()
@@ -230,7 +230,7 @@ var zscan = scanner(algo.SortedSet, func(s *scanCall, b packed.Buffer) {
 			continue
 		}
 		s.add(member)
-		// Redis stores the scores of a small sorted set as integers if it can.
+		// Redis stores the scores of a small sorted set as integers where possible.
 		text := resp.AppendDouble(room[:0], score)
 		if integers && math.Abs(score) <= 1<<62 && score == math.Trunc(score) {
 			text = strconv.AppendInt(room[:0], int64(score), 10)

@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of ZADD. Texts carry their RESP prefix, as clients see them.
+// Errors of ZADD. Their texts begin with the RESP code that clients see.
 var (
 	errNXAndXX  = errors.New("ERR XX and NX options at the same time are not compatible")
 	errGTAndLT  = errors.New("ERR GT, LT, and/or NX options at the same time are not compatible")
@@ -20,7 +20,7 @@ var (
 // addOptions are the options of ZADD.
 type addOptions struct{ nx, xx, gt, lt, ch, incr bool }
 
-// take reads an option and reports whether a is one.
+// take reads one option and reports whether a is an option.
 func (o *addOptions) take(a []byte) bool {
 	switch {
 	case len(a) < 2 || len(a) > 4 || a[0] <= '9': // usually a score
@@ -43,8 +43,8 @@ func (o *addOptions) take(a []byte) bool {
 	return true
 }
 
-// parse reads the options at the start of args, and returns the pairs of a score and a
-// member after them.
+// parse reads the options at the start of args. It returns the rest: pairs of a score and a
+// member.
 func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 	for len(args) > 0 && o.take(args[0]) {
 		args = args[1:]
@@ -62,15 +62,15 @@ func (o *addOptions) parse(args [][]byte) (pairs [][]byte, err error) {
 	return args, nil
 }
 
-// addition is the result for a member.
+// addition is the result of ZADD for one member.
 type addition struct {
 	score          float64
 	added, changed bool
-	refused        bool // by the options
+	refused        bool // because of the options
 }
 
-// put sets the member's score, or with INCR adds to it, as far as the options allow. As in
-// a small sorted set of Redis's, -0 is stored as 0; adding 0 makes it so.
+// put sets the member's score or, with INCR, adds to it, if the options allow that. It
+// stores -0 as 0, as Redis does in a small sorted set: it adds 0 to the score.
 func (o *addOptions) put(z *packed.SortedSet, member []byte, score float64) (addition, error) {
 	if o.plain() {
 		added, err := z.Put(member, score+0)
@@ -92,12 +92,12 @@ func (o *addOptions) put(z *packed.SortedSet, member []byte, score float64) (add
 	return addition{score: score, added: added, changed: exists}, err
 }
 
-// plain reports whether the options do not depend on the old score.
+// plain reports whether the result is independent of the old score.
 func (o *addOptions) plain() bool { return *o == addOptions{} }
 
 func zadd(call *command.Call) { addScored(call, addOptions{}) }
 
-// zincrby is ZADD INCR in Redis, which reads options here too.
+// zincrby is the same as ZADD INCR. In Redis, ZINCRBY also reads ZADD's options.
 func zincrby(call *command.Call) { addScored(call, addOptions{incr: true}) }
 
 func addScored(call *command.Call, o addOptions) {
@@ -109,8 +109,8 @@ func addScored(call *command.Call, o addOptions) {
 	o.run(call, pairs)
 }
 
-// run adds pairs of a score and a member. It reads all scores before it visits the key, so
-// that an error changes nothing.
+// run adds pairs of a score and a member. It reads all scores before it visits the key. So
+// an invalid score changes nothing.
 func (o *addOptions) run(call *command.Call, pairs [][]byte) {
 	var room [8]float64
 	scores, size := room[:0], 0
@@ -164,8 +164,8 @@ func (o *addOptions) run(call *command.Call, pairs [][]byte) {
 	call.W.Int(n)
 }
 
-// reserve makes room for the members of pairs, of size bytes together, so that all are
-// added or none.
+// reserve makes room for the members of pairs, which have size bytes together. So either
+// all are added or none.
 func reserve(z *packed.SortedSet, pairs [][]byte, size int) error {
 	err := z.Reserve(len(pairs)/2, size)
 	if err == nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Errors of ranges. Texts carry their RESP prefix, as clients see them.
+// Errors of ranges. Their texts begin with the RESP code that clients see.
 var (
 	errLimitByRank = errors.New("ERR syntax error, LIMIT is only supported in combination with either BYSCORE or BYLEX")
 	errScoresByLex = errors.New("ERR syntax error, WITHSCORES not supported in combination with BYLEX")
@@ -20,7 +20,7 @@ const (
 	logRange         = "O(log N + M), N the number of members of the sorted set and M that of the range"
 )
 
-// order is the order of a range: by rank, score or member.
+// order says what a range is by: rank, score or member.
 type order uint8
 
 const (
@@ -36,7 +36,8 @@ func sortedSetRangeCommands() []command.Spec {
 	count := func(name, summary string, by order) command.Spec {
 		return sortedSetCommand(name, 4, readFlags, "O(log N)", "key min max", summary, zcount(by))
 	}
-	// Fast, unlike in Redis: a long one leaves the loop, and is timed there.
+	// These have the flag Fast, unlike in Redis: a long call leaves the loop, and is timed
+	// on its worker.
 	remove := func(name, syntax, summary string, by order) command.Spec {
 		return sortedSetCommand(name, 4, command.Write|command.Fast, logRange, syntax, summary, zremrange(by))
 	}
@@ -83,7 +84,7 @@ func parseInterval(by order, lower, upper []byte) (r interval, err error) {
 	return r, err
 }
 
-// in returns the ranks of z in the range, from inclusive, to exclusive.
+// in returns the ranks of z in the range: from (inclusive) and to (exclusive).
 func (r *interval) in(z *packed.SortedSet) (from, to int) {
 	switch {
 	case r.by == byRank:
@@ -98,9 +99,9 @@ func (r *interval) in(z *packed.SortedSet) (from, to int) {
 	return from, max(from, to)
 }
 
-// rangeQuery is a call of ZRANGE or one of its relatives.
+// rangeQuery is a call of ZRANGE or a similar command.
 type rangeQuery struct {
-	any     bool // options set the order and the direction
+	any     bool // the call's options set the order and the direction
 	by      order
 	reverse bool
 	scores  bool
@@ -108,7 +109,7 @@ type rangeQuery struct {
 	limit   int64
 }
 
-// handler returns the handler of the command whose name fixes what q has.
+// handler returns the handler of a command. The command's name fixes the fields that q has.
 func (q rangeQuery) handler() command.Handler {
 	return func(call *command.Call) {
 		q := q
@@ -138,8 +139,8 @@ func (q rangeQuery) handler() command.Handler {
 	}
 }
 
-// parse reads the bounds and the options after them. As in Redis an error in the options is
-// replied first.
+// parse reads the bounds and the options after them. As in Redis, an error in the options
+// is replied before an error in the bounds.
 func (q *rangeQuery) parse(args [][]byte) (r interval, err error) {
 	q.limit = -1
 	fixed := !q.any
@@ -175,7 +176,7 @@ func (q *rangeQuery) parse(args [][]byte) (r interval, err error) {
 	}
 	r, err = parseInterval(q.by, lower, upper)
 	if q.reverse && q.by == byRank {
-		// Ranks count from the other end: -1 is the first.
+		// Ranks count from the other end: -1 is then the first.
 		r.first, r.last = ^r.last, ^r.first
 	}
 	return r, err
@@ -202,12 +203,12 @@ func (q *rangeQuery) limited(from, to int) (int, int) {
 	return from, from + int(n)
 }
 
-// pairs is how members are replied: alone or with their scores. In RESP3 each is a list of
-// two, unless flat is set.
+// pairs says how members are replied: alone or with their scores. In RESP3, a member and
+// its score are a list of two, unless flat is set.
 type pairs struct{ scores, flat bool }
 
-// write replies the members of ranks from, inclusive, to, exclusive. If the reply is too
-// long for a loop, it writes nothing and returns false.
+// write replies the members with the ranks from (inclusive) to (exclusive). If the reply is
+// too long for a loop, write leaves nothing in the reply and returns false.
 func (p pairs) write(call *command.Call, z *packed.SortedSet, from, to int, reverse bool) bool {
 	w := call.W
 	start := len(w.B)
@@ -255,11 +256,11 @@ func zcount(by order) command.Handler {
 	}
 }
 
-// removing is how many times longer than an entry it takes to remove a member, which also
-// is in an index.
+// removing is the time to remove a member, divided by the time for an entry. A member is
+// also in an index.
 const removing = 2
 
-// zremrange returns the handler of a ZREMRANGE.
+// zremrange returns the handler of a ZREMRANGE command.
 func zremrange(by order) command.Handler {
 	return func(call *command.Call) {
 		r, err := parseInterval(by, call.Args[2], call.Args[3])

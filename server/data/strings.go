@@ -26,8 +26,8 @@ func stringCommand(name string, arity int, flags command.Flag, syntax, summary s
 	}
 }
 
-// setter fills in the Spec of a command that sets its key to a value, whatever value it
-// had before. onlyNew reports whether a call leaves an existing value.
+// setter fills in the Spec of a command that sets its key to a value, whatever value the
+// key had before. onlyNew reports whether a call leaves an existing value unchanged.
 func setter(onlyNew func(args [][]byte) bool, cmd command.Spec) command.Spec {
 	cmd.Sets = onlyNew
 	return cmd
@@ -63,7 +63,7 @@ func stringCommands() []command.Spec {
 	}
 }
 
-// open begins a visit to the string of a key. After an error, which it has replied, it
+// open begins a visit to the string of a key. If that fails, it replies an error and
 // returns nil.
 func open(call *command.Call, key []byte) *engine.Value {
 	v, err := call.Sess.Open(call.Now, key, algo.Counter)
@@ -74,7 +74,7 @@ func open(call *command.Call, key []byte) *engine.Value {
 	return v
 }
 
-// writeString replies the value of a visit, null if it is absent.
+// writeString replies the value of a visit; null if the key does not exist.
 func writeString(w *resp.Writer, v *engine.Value) {
 	if v.Exists() {
 		w.Bulk(v.Bytes())
@@ -94,8 +94,8 @@ func get(call *command.Call) {
 	}
 }
 
-// large reports whether a call that copies so many bytes of v is too long for a loop. If
-// so, it ends the visit, and a worker has the call.
+// large reports whether a call that copies this many bytes of v is too long for a loop. If
+// so, it ends the visit, and the call runs on a worker.
 func large(call *command.Call, v *engine.Value, bytes int) bool {
 	if !call.Long(bytes / command.BytesOfEntry) {
 		return false
@@ -122,8 +122,8 @@ func set(call *command.Call) {
 	o.run(call, call.Args[1], call.Args[2])
 }
 
-// setFor returns the handler of SETEX and PSETEX: SET with the expiry that
-// option names.
+// setFor returns the handler of SETEX or PSETEX, which do the same as SET with the expiry
+// option named here.
 func setFor(option string) command.Handler {
 	return func(call *command.Call) {
 		o := setOptions{expiry: expiry{option: option, value: call.Args[2]}}
@@ -141,11 +141,11 @@ func getSet(call *command.Call) {
 	o.run(call, call.Args[1], call.Args[2])
 }
 
-// setOptions are the options of SET, and how its relatives reply.
+// setOptions are the options of SET, and how similar commands reply.
 type setOptions struct {
 	nx, xx, get, keepTTL bool
 	expiry               expiry
-	truth                bool // reply 1 or 0
+	truth                bool // the reply is 1 or 0
 }
 
 // parse reads the options of SET, or replies an error.
@@ -199,7 +199,7 @@ func (o *setOptions) run(call *command.Call, key, value []byte) {
 	}
 }
 
-// exchange is run with GET: it replies the old value, which must be a string.
+// exchange does the same as run with GET: it replies the old value, which must be a string.
 func (o *setOptions) exchange(call *command.Call, key, value []byte, deadline int64) {
 	v := open(call, key)
 	if v == nil {

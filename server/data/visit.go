@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// visit begins a visit to the collection that a key holds. After an error, which it has
-// replied, it returns nil.
+// visit begins a visit to the collection that a key holds. If that fails, it replies an
+// error and returns nil.
 func visit(call *command.Call, key []byte, kind algo.Algorithm) *engine.Value {
 	v, err := call.Sess.Open(call.Now, key, kind)
 	if err != nil {
@@ -18,13 +18,13 @@ func visit(call *command.Call, key []byte, kind algo.Algorithm) *engine.Value {
 	return v
 }
 
-// isolate makes one step of the visits that follow, for a command on several keys.
+// isolate makes the visits that follow one step, for a command on several keys.
 func isolate(call *command.Call, keys [][]byte) engine.Step {
 	return call.Sess.Isolate(call.Now, keys, 0)
 }
 
 // moving returns the work, in entries, to add or remove members of a sorted set of size
-// bytes. Each moves up to half of the set's order.
+// bytes. Each member moves up to half of the set's order.
 func moving(members, size int) int { return members * (1 + size>>14) }
 
 // ofMany returns the handler of a command that takes any number of entries as arguments.
@@ -38,22 +38,24 @@ func ofMany(handler command.Handler) command.Handler {
 	}
 }
 
-// reading is a visit that changes nothing.
+// reading is a visit that does not change the value.
 type reading struct {
 	packed.Buffer
-	v *engine.Value // nil if it has ended
+	v *engine.Value // nil after the visit
 }
 
-// whole returns the work to pass over all of a value, in entries.
+// whole returns the work, in entries, to walk over all of a value.
 func whole(value []byte) int { return packed.Len(value) + len(value)/command.BytesOfEntry }
 
-// read begins a visit that reads all of a collection. ok is false if it has replied an
-// error or a worker has the call. The worker reads a copy, which holds nobody up.
+// read begins a visit that reads all of a collection. ok is false if read has replied an
+// error, or if the call now runs on a worker. On a worker, read reads a copy, so other
+// calls need not wait.
 func read(call *command.Call, key []byte, kind algo.Algorithm) (r reading, ok bool) {
 	return readSome(call, key, kind, whole)
 }
 
-// readSome is read for part of a collection; passes returns the work in entries.
+// readSome does the same as read for a part of a collection. passes returns the work in
+// entries.
 func readSome(call *command.Call, key []byte, kind algo.Algorithm, passes func(value []byte) int) (r reading, ok bool) {
 	v := visit(call, key, kind)
 	if v == nil {
@@ -80,8 +82,8 @@ func (r *reading) close() {
 	}
 }
 
-// scratch is a packed.Buffer outside of the table: a copy of a value that changes in
-// several steps and is then stored in one.
+// scratch is a packed.Buffer outside the table: a copy of a value. The copy changes in
+// several steps, and is then stored in one step.
 type scratch struct{ b []byte }
 
 func newScratch(value []byte) *scratch { return &scratch{append([]byte(nil), value...)} }

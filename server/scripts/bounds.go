@@ -11,48 +11,49 @@ import (
 
 // The bounds of a script; see run.go for how it runs.
 const (
-	// Bounds on a loop: 10,000 steps take about 100 µs. Some steps take twenty times as
-	// long as others, so the script also looks at the time now and then.
+	// Bounds of a run on a loop, where 10,000 steps take about 100 µs. Some steps take
+	// twenty times as long as others, so the script also looks at the clock now and then.
 	loopSteps  = 10_000
 	loopTime   = 200 * time.Microsecond
 	loopLook   = 512
 	loopMemory = 4 << 20
 	loopUndo   = 1 << 20
-	// loopReply bounds, on a loop, the reply of a command that a script calls, and
-	// loopMessages the bytes that it publishes.
+	// loopReply bounds, on a loop, the reply of a command that a script calls. loopMessages
+	// bounds the bytes that a script publishes there.
 	loopReply    = 1 << 20
 	loopMessages = 64 << 10
-	// Bounds on a worker. firstMemory is reserved before the script begins.
+	// Bounds of a run on a worker. firstMemory is reserved before the script begins.
 	slowSteps   = 1 << 40
 	firstMemory = 256 << 10
 	slowMemory  = 64 << 20
 	slowUndo    = 64 << 20
 	slowTime    = 5 * time.Second // if lua-time-limit is 0
-	// holdTime is how long a worker may hold locks.
+	// holdTime is how long a script on a worker may hold locks.
 	holdTime = 10 * time.Millisecond
-	// rounds is how often a script is run again on a loop with further keys. tries is how
-	// often it is run on a worker because its keys have changed.
+	// rounds is how often a script on a loop may run again because it touched a key that
+	// was not locked. tries is how often a script on a worker may run because its keys
+	// changed meanwhile.
 	rounds = 8
 	tries  = 4
 	// maxMessages is how many messages a script may publish.
 	maxMessages = 1024
 )
 
-// bounds are what a script may take.
+// bounds are the resources that a script may use.
 type bounds struct {
 	steps, memory int64
 	undo          int
 	time          time.Duration
-	every         int64 // steps between two looks; 0 is lua.LookEvery
+	every         int64 // steps between two looks at the clock; 0 means lua.LookEvery
 }
 
 var (
 	loopBounds = bounds{loopSteps, loopMemory, loopUndo, loopTime, loopLook}
-	execBounds = bounds{slowSteps, firstMemory, slowUndo, 0, 0} // its time is Config.Exec
+	execBounds = bounds{slowSteps, firstMemory, slowUndo, 0, 0} // the time is Config.Exec
 	slowBounds = bounds{slowSteps, firstMemory, slowUndo, slowTime, 0}
 )
 
-// look returns an error if the script must end. The script calls it now and then.
+// look returns an error if the script must end. The script's machine calls it now and then.
 func (r *run) look() error {
 	if err := r.ended.Load(); err != nil {
 		return *err
@@ -73,7 +74,7 @@ func (r *run) look() error {
 	switch {
 	case r.turn != nil:
 		late = r.turn.HasRun(r.bounds.time, now)
-	case late && r.bounds.time != loopTime: // within EXEC
+	case late && r.bounds.time != loopTime: // in EXEC
 		late = r.watch.Passed(r.bounds.time)
 	}
 	switch {
@@ -89,8 +90,8 @@ func (r *run) look() error {
 	return nil
 }
 
-// heldLong reports whether the script has held locks for longer than it may. As in turns,
-// only processor time that the process got counts; in a transaction, that of the thread.
+// heldLong reports whether the script has held locks for longer than it may. As in package
+// turns, only processor time counts: the process's or, in a transaction, the thread's.
 func (r *run) heldLong(now time.Time) bool {
 	if r.held.IsZero() || now.Sub(r.held) <= holdTime {
 		return false
@@ -102,7 +103,7 @@ func (r *run) heldLong(now time.Time) bool {
 	return cpu == 0 || cpu-r.heldCPU > holdTime
 }
 
-// grow reserves memory for what the script holds beyond its first memory.
+// grow reserves memory for what the script holds beyond firstMemory.
 func (r *run) grow(held int64) error {
 	if more := held - r.lua; more > 0 {
 		if !r.spent.Take(int(more)) {
@@ -111,7 +112,7 @@ func (r *run) grow(held int64) error {
 		r.lua = held
 	}
 	if held <= turns.SmallStep || r.turn == nil || !r.held.IsZero() {
-		return nil // it is little, or others wait for its keys and it ends soon
+		return nil // the rest is small, or others wait for the script's keys and it ends soon
 	}
 	return r.turn.Grow()
 }

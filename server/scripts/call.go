@@ -39,7 +39,7 @@ func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		}
 	} else if cmd.AboutTable() && r.locks() {
-		// INFO and its like lock the table themselves.
+		// INFO and similar commands lock the table themselves.
 		return nil, script.Refusal("This Redis command is not allowed after commands about keys from script")
 	}
 	w := r.w
@@ -108,13 +108,13 @@ func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
 			return nil, err
 		}
 	}
-	if bytes.HasPrefix(w.B, []byte("-UNCERTAIN ")) { // a flush that is too large to take back
+	if bytes.HasPrefix(w.B, []byte("-UNCERTAIN ")) { // a flush that is too large to undo
 		return nil, engine.ErrUndoFull
 	}
 	return w.B, nil
 }
 
-// find is the table's Find, with a cache of some names.
+// find does the same as the table's Find, with a cache of some names.
 func (r *run) find(args [][]byte) *command.Spec {
 	name := args[0]
 	if len(name) == 0 {
@@ -131,8 +131,8 @@ func (r *run) find(args [][]byte) *command.Spec {
 	return cmd
 }
 
-// counts reports whether a command may run in a step about counters: its keys are declared,
-// or it has none.
+// counts reports whether a command may run in a step about counters: either its keys are
+// declared, or it has no keys.
 func (r *run) counts(cmd *command.Spec, args [][]byte) bool {
 	if cmd.Flags&command.Leader == 0 {
 		return cmd.Flags&command.Select == 0
@@ -146,8 +146,8 @@ func (r *run) counts(cmd *command.Spec, args [][]byte) bool {
 	return cmd.Flags&command.Counter != 0
 }
 
-// publish replies how many would get a message. If there are any, it stores the message
-// until the script ends.
+// publish replies how many subscribers would get a message. If there are any, it keeps the
+// message until the script ends.
 func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 	channel, size := string(args[1]), len(args[1])+len(args[2])+pubsub.PayloadSize
 	msg := r.of.cfg.Hub.Refusal(channel)
@@ -179,8 +179,8 @@ func (r *run) publish(k pubsub.Kind, args [][]byte) error {
 
 const errMessages = "ERR the messages of one script together exceed proto-max-bulk-len"
 
-// waits sets how durable the script's reply is: as strict as the strictest of its commands
-// about keys. It is SYNC if one asks for SYNC, and ASYNC if all ask for ASYNC.
+// waits sets the durability of the script's reply to that of its strictest command about
+// keys. So it is SYNC if one command asks for SYNC, and ASYNC if all ask for ASYNC.
 func (r *run) waits(mode command.SyncMode) {
 	if !r.asked {
 		r.asked, r.outcome.Sync = true, mode

@@ -58,8 +58,8 @@ func (s *Scripts) Commands() []command.Spec {
 			},
 		},
 		{
-			// Functions are not supported, but Redis's clients and tests begin by deleting
-			// them.
+			// Functions are not supported. FUNCTION exists because Redis's clients and
+			// tests begin by deleting all functions.
 			Name: "function", Arity: -2, Group: group, Complexity: "Depends on subcommand.", Summary: "A container for commands about functions, which are not supported.",
 			Subs: []command.Spec{
 				sub("flush", -2, 0, "O(1)", "[ASYNC | SYNC]", "Returns OK: there are no functions.", functionFlush),
@@ -89,7 +89,7 @@ const (
 )
 
 // findScript returns the script that the first argument names, or nil. long reports that
-// the text is too long to be compiled on a loop.
+// the script's text is too long to compile on a loop.
 func (s *Scripts) findScript(call *command.Call, bySHA bool) (sc *script.Script, long bool) {
 	most := compileInline
 	if call.InExec {
@@ -102,8 +102,8 @@ func (s *Scripts) findScript(call *command.Call, bySHA bool) (sc *script.Script,
 	return sc, sc == nil && len(call.Args[1]) > most
 }
 
-// compileInline is the longest script that is compiled on a loop, in bytes: it takes some
-// 100 µs.
+// compileInline is the longest script that is compiled on a loop, in bytes. Such a script
+// takes some 100 µs.
 const compileInline = 4 << 10
 
 // scriptError replies why a script was not loaded.
@@ -115,7 +115,7 @@ func scriptError(w *resp.Writer, err error) {
 	w.Error("ERR " + err.Error())
 }
 
-// eval is EVAL and its like.
+// eval handles EVAL, EVALSHA and their read-only forms.
 func (s *Scripts) eval(call *command.Call, bySHA bool) {
 	if bySHA && len(call.Args[1]) != shaLength {
 		call.Error(errNoScript)
@@ -145,8 +145,8 @@ func (s *Scripts) eval(call *command.Call, bySHA bool) {
 	call.Host.Took(call, time.Since(began))
 }
 
-// evalText runs the Lua script sc. If sc is nil, it first compiles the text of the call,
-// on a worker if the text is long. n is the number of keys.
+// evalText runs the Lua script sc. If sc is nil, it first compiles the text of the call, on
+// a worker if long is set. n is the number of keys.
 func (s *Scripts) evalText(call *command.Call, sc *script.Script, n int, bySHA, long bool) {
 	switch {
 	case long:
@@ -198,8 +198,8 @@ func (s *Scripts) evalText(call *command.Call, sc *script.Script, n int, bySHA, 
 	}
 }
 
-// accept gives r the script to run. It refuses a script that may write if the command is
-// for scripts that only read.
+// accept sets the script that r runs. If the command is for scripts that only read and sc
+// may write, accept replies an error and returns false.
 func (r *run) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool {
 	readonly := cmd.Flags&command.Write == 0
 	if readonly && sc.Flags&(script.Declared|script.NoWrites) == script.Declared {
@@ -210,9 +210,9 @@ func (r *run) accept(sc *script.Script, cmd *command.Spec, w *resp.Writer) bool 
 	return true
 }
 
-// evalAside runs on a worker a script that takes too long on a loop. It was taken back
-// there, or, if sc is nil, it must be compiled first. n is the number of keys. shown is how
-// many of its commands MONITOR has been shown.
+// evalAside runs a script on a worker. Either the script took too long on a loop, where its
+// effects were undone, or sc is nil and the text must be compiled first. n is the number of
+// keys. shown is how many of the script's commands MONITOR has already shown.
 func (s *Scripts) evalAside(call *command.Call, sc *script.Script, n int, grip grip, shown int, bySHA bool) {
 	args := command.CloneArgs(call.Args)
 	cmd, db, e := call.Spec, call.Sess.Database(), call.Sess.Engine()
@@ -248,8 +248,8 @@ func (s *Scripts) evalAside(call *command.Call, sc *script.Script, n int, grip g
 	})
 }
 
-// aside calls do on a worker with a run, which has a turn and a session of its own at a
-// database. The run's memory is accounted in spent.
+// aside calls do on a worker. do gets a run with the turn x and with a session of its own
+// at database db. spent accounts for the run's memory.
 func (s *Scripts) aside(x *turns.Turn, e *engine.Engine, db uint8, spent *memory.Spending, do func(r *run)) {
 	defer s.cfg.Ended()
 	r := s.borrow()
@@ -264,8 +264,9 @@ func (s *Scripts) aside(x *turns.Turn, e *engine.Engine, db uint8, spent *memory
 	do(r)
 }
 
-// compileAside compiles, in turns, the text of an EVAL, or the one that an EVALSHA names.
-// It returns nil if that is no longer known.
+// compileAside compiles the text of an EVAL, or the text that an EVALSHA names. Between
+// parts of the work it calls pause, which lets other slow steps run. It returns nil if the
+// named text is no longer known.
 func (s *Scripts) compileAside(sess *engine.Session, name []byte, bySHA bool, pause func()) (*script.Script, error) {
 	if bySHA {
 		sc, _ := s.cache.BySHA(name, script.MaxBody)

@@ -9,7 +9,8 @@ import (
 )
 
 // Count runs a script without a leader, as a step about counters, and writes its reply. It
-// returns an error if the script does more than that, or takes more than a loop has for it.
+// returns an error if the script does anything else than count, or exceeds the bounds of a
+// loop.
 func (s *Scripts) Count(call *command.Call, step *engine.CountStep) error {
 	args := call.Args
 	n, ok := resp.ParseInt(args[2])
@@ -37,7 +38,7 @@ func (s *Scripts) Count(call *command.Call, step *engine.CountStep) error {
 		call.Error(errNoScript)
 		return nil
 	case sc == nil:
-		// Compiled on this node only: replicating the text takes a leader.
+		// The text is compiled on this node only, because only a leader can replicate it.
 		var err error
 		if sc, _, err = s.cache.Load(args[1], false); err != nil {
 			scriptError(call.W, err)

@@ -8,22 +8,23 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// nativeCall is a thread's memory for calls of known scripts, which run one at a time. What
-// a call leaves here the next one overwrites; very many arguments are dropped.
+// nativeCall is a thread's memory for calls of known scripts, which run one at a time.
+// Known scripts are those of popular libraries, for which package native has Go code. Each
+// call overwrites what the call before it left here.
 type nativeCall struct {
 	native.Call
-	// Consecutive runs of a script are added up and counted together, at the end of their
-	// batch at the latest.
+	// Consecutive runs of the same script are counted here, and added to the script's
+	// counts together, at the end of their batch or earlier.
 	runs   *script.Runs
 	ran    uint64
-	stripe uint8 // of the script's counts
-	// The script that was named last by its SHA1: pipelines repeat themselves, and a
-	// comparison is cheaper than a hash.
+	stripe uint8 // selects which of the script's counters to use
+	// The last script that was named by its SHA1. Pipelines often name the same script
+	// again, and a comparison is cheaper than a look-up.
 	sha  [shaLength]byte
 	last *native.Script
 }
 
-// argsKept is up to how many arguments the memory of a call is reused.
+// argsKept is the most arguments for which a call's memory is kept for reuse.
 const argsKept = 4096
 
 // nativeCall returns the nativeCall of a call's thread.
@@ -36,7 +37,7 @@ func (s *Scripts) nativeCall(call *command.Call) *nativeCall {
 	return c
 }
 
-// bySHA is native.BySHA with a cache of one script.
+// bySHA returns the same as native.BySHA, with a cache of one script.
 func (c *nativeCall) bySHA(sha []byte) *native.Script {
 	if c.last != nil && string(sha) == string(c.sha[:]) {
 		return c.last
@@ -49,8 +50,9 @@ func (c *nativeCall) bySHA(sha []byte) *native.Script {
 	return known
 }
 
-// findNative returns the known script that the first argument names, else what findScript
-// returns. A script that is known by its SHA1 need not have been sent.
+// findNative returns the known script that the first argument names. If there is none, it
+// returns what findScript returns. A client need not have sent a script that is known by
+// its SHA1.
 func (s *Scripts) findNative(call *command.Call, bySHA bool) (known *native.Script, sc *script.Script, long bool) {
 	if bySHA {
 		if known = s.nativeCall(call).bySHA(call.Args[1]); known != nil {
@@ -63,11 +65,11 @@ func (s *Scripts) findNative(call *command.Call, bySHA bool) (known *native.Scri
 	return known, sc, long
 }
 
-// evalNative runs a known script, whose first n arguments are keys, and reports whether it
-// did. If not, the script's text must run, if there is one.
+// evalNative runs a known script and reports whether it did. The first n arguments are
+// keys. If it returns false, the caller must run the script's text, if there is one.
 //
-// While MONITOR watches, it runs no known script: the text runs, and its commands are
-// shown.
+// While a client watches with MONITOR, evalNative runs nothing. The text runs instead, so
+// that MONITOR shows its commands.
 func (s *Scripts) evalNative(call *command.Call, known *native.Script, n int) bool {
 	if call.Spec.Flags&command.Write == 0 && !known.Reads || s.cfg.Hub.Watched() {
 		return false
@@ -86,7 +88,8 @@ func (s *Scripts) evalNative(call *command.Call, known *native.Script, n int) bo
 	return done
 }
 
-// run runs a known script, and counts the run if the script could run it.
+// run runs a known script in Go. It counts the run, unless the Go code could not handle the
+// call.
 func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
 	if runs != c.runs {
 		c.Flush()
@@ -110,7 +113,7 @@ func (c *nativeCall) run(known *native.Script, runs *script.Runs) bool {
 	return true
 }
 
-// Flush implements command.Tally: it counts the runs that were added up.
+// Flush implements command.Tally. It adds the runs counted here to the script's counts.
 func (c *nativeCall) Flush() {
 	if c.ran > 0 {
 		c.runs.Count(c.stripe, true, c.ran)

@@ -14,12 +14,13 @@ import (
 )
 
 const (
-	// scriptsDefault is how many scripts RL.SCRIPTS lists without COUNT, and scriptsMost
-	// the largest COUNT.
+	// scriptsDefault is how many scripts RL.SCRIPTS lists without COUNT. scriptsMost is the
+	// largest COUNT.
 	scriptsDefault = 10
 	scriptsMost    = 1000
-	// endlessLook is how many keys RL.SCRIPTS searches for counters that never expire: some
-	// milliseconds of a worker. endlessMost is how many of them it names.
+	// endlessLook is how many keys RL.SCRIPTS examines to find counters that never expire.
+	// This takes a worker some milliseconds. endlessMost is how many such counters it
+	// names.
 	endlessLook = 100_000
 	endlessMost = 10
 )
@@ -34,8 +35,8 @@ func (s *Scripts) reportCommand() command.Spec {
 	}
 }
 
-// scriptRuns is a script and its counts. The script was sent by clients, or is known, or
-// both if a known script ran as Lua.
+// scriptRuns is a script with its counts. The script is one that clients have sent, a known
+// one, or both, if a known script ran as Lua.
 type scriptRuns struct {
 	sent  *script.Script
 	known *native.Script
@@ -49,7 +50,8 @@ func (r *scriptRuns) sha() string {
 	return ""
 }
 
-// Runs returns the counts of all scripts together, including scripts no longer cached.
+// Runs returns the sum of the counts of all scripts, including scripts that are no longer
+// cached.
 func (s *Scripts) Runs() script.RunTotals {
 	total := s.cache.Runs()
 	for i := range s.known {
@@ -66,8 +68,8 @@ func (s *Scripts) ResetRuns() {
 	}
 }
 
-// mostRun returns the scripts with the most runs, at most most of them. A known script
-// counts as one, whatever its texts.
+// mostRun returns the scripts with the most runs, at most as many as most says. All texts
+// of a known script count as one script.
 func (s *Scripts) mostRun(most int) []scriptRuns {
 	var all []scriptRuns
 	known := make([]scriptRuns, len(s.known))
@@ -153,7 +155,7 @@ func (r *scriptRuns) write(w *resp.Writer) {
 	p.Flush()
 }
 
-// writeRuns replies counts. It counts times only for the runs that were timed.
+// writeRuns replies the counts of a script. Its times cover only the runs that were timed.
 func writeRuns(p *command.Pairs, t *script.RunTotals) {
 	p.Int("runs", int64(t.Runs()))
 	p.Int("native", int64(t.Native))

@@ -21,104 +21,106 @@ import (
 // # How a script runs
 //
 // A script is one atomic step. It runs on the loop of its client, and locks nothing until
-// its first command. Then it isolates its declared keys (engine.Session.Isolate) until it
-// ends. It writes to the table at once, and the session remembers the old values. So a
-// script can be taken back and run again, as long as nobody has seen its effects. If it
-// touches a key that is not isolated, it is taken back and run again with that key.
+// its first command about keys. Then it isolates its declared keys (engine.Session.Isolate)
+// until it ends. It writes to the table at once, and the session remembers the old values.
+// So the script's writes can be undone and the script can run again, because nobody has
+// seen its effects. If the script touches a key that is not isolated, its writes are
+// undone, and it runs again with that key isolated too.
 //
-// A script that takes more than a loop allows is taken back. It runs again on a worker, on
-// copies of its keys (engine.Scratch), with nothing locked. At its end the copies are
-// stored in one step, if nobody has changed a key meanwhile. Otherwise it runs again, a few
-// times. After that, a script that is quick enough may lock its keys, for holdTime at most.
-// A script that reads the whole table, which cannot be copied, also locks the table.
+// If a script takes more than a loop allows, its writes are undone. It runs again on a
+// worker, on copies of its keys (engine.Scratch), and locks nothing. At its end the copies
+// are stored in one step, unless somebody has changed a key meanwhile. In that case the
+// script runs again, a few times. After that, a script that is quick enough may lock its
+// keys, for holdTime at most. A script that reads the whole table, which cannot be copied,
+// also locks the table.
 //
 // On a worker, slow scripts take turns (package turns). A script that locks nothing lets
-// those go first that have had less.
+// scripts go first that have had less time.
 //
-// Within EXEC the transaction isolates the keys of all its commands, and nothing can run
-// again. A script that would be taken back there answers an error.
+// In EXEC, the transaction isolates the keys of all its commands, and a script cannot run
+// again. Where a script would have to run again, it replies an error instead.
 //
-// A script that exceeds its bounds, or is killed, is taken back and ends with an error.
-// After an error of the script itself its writes stay, as in Redis.
+// If a script exceeds its bounds, or somebody kills it, its writes are undone and it ends
+// with an error. After an error of the script itself its writes stay, as in Redis.
 
 // grip is how a script isolates its keys.
 type grip uint8
 
 const (
-	gripKeys     grip = iota // it locks them at its first command
+	gripKeys     grip = iota // the script locks them at its first command about keys
 	gripExec                 // an EXEC has locked them
-	gripCopies               // it works on copies
-	gripWhole                // it locks the whole table at its first command
-	gripCounters             // a step about counters isolates them, without a leader
+	gripCopies               // the script works on copies
+	gripWhole                // the script locks the whole table at its first command about keys
+	gripCounters             // without a leader: a step about counters isolates them
 )
 
-// message is a message that a script publishes when it ends.
+// message is a message that a script has published. It is sent when the script ends.
 type message struct {
 	kind    pubsub.Kind
 	channel string
 	text    []byte
 }
 
-// calledName is a name as a script wrote it, and its command.
+// calledName is a command's name in a script's spelling, and the command.
 type calledName struct {
 	name string
 	cmd  *command.Spec
 }
 
-// run runs one script at a time. It is the Caller of its Runner: it runs the commands that
-// the script calls.
+// run runs scripts, one at a time. It is the Caller of its Runner: the Runner executes Lua,
+// and run executes the commands that the script calls.
 type run struct {
 	of      *Scripts
 	runner  *script.Runner
-	looks   func() error    // look, for the runner
-	aside   Aside           // of the commands that are called
-	w       *resp.Writer    // takes their replies
-	call    command.Call    // of redis.call
+	looks   func() error    // the method look, for the runner
+	aside   Aside           // the connection that runs the script's commands
+	w       *resp.Writer    // takes the replies of the commands
+	call    command.Call    // the current redis.call
 	at      []int           // scratch: positions of keys
-	names   [32]calledName  // of commands that have been called
+	names   [32]calledName  // commands that scripts have called recently
 	named   [][]byte        // scratch: keys
 	scratch *engine.Scratch // nil until it is needed
 
-	// What is run.
+	// The script or transaction that runs.
 	script   *script.Script
-	tx       *Transaction // in place of the script
+	tx       *Transaction // if not nil, runs in place of the script
 	keys     [][]byte     // KEYS
 	argv     [][]byte
 	readonly bool
-	admin    bool            // it may call what is guarded
-	sess     *engine.Session // of the table
+	admin    bool            // the client may run guarded commands
+	sess     *engine.Session // the session at the table
 	db       uint8
-	addr     string // whose the commands are
+	addr     string // the client's address, for its commands
 	now      int64
 
-	// How it is run.
+	// How the script runs.
 	grip      grip
 	step      *engine.CountStep // for gripCounters
-	isolation engine.Step       // of an attempt that isolates keys
+	isolation engine.Step       // of the current attempt, if it isolates keys
 	bounds    bounds
 	turn      *turns.Turn           // on a worker; nil on a loop
-	hold      [][]byte              // for gripKeys: the declared keys, and those found out
+	hold      [][]byte              // for gripKeys: the declared keys, and the keys that earlier attempts touched
 	ended     atomic.Pointer[error] // an error from outside that ends the script
-	shown     int                   // commands of all attempts that MONITOR has been shown
+	shown     int                   // how many commands MONITOR has shown, over all attempts
 
-	// The present attempt.
+	// The current attempt.
 	began    time.Time
 	watch    cputime.Stopwatch // for gripExec
-	held     time.Time         // since when locks are held; zero if none are
-	heldCPU  time.Duration     // the process's processor time at that moment, on a worker
+	held     time.Time         // when the attempt began to hold locks; zero if it holds none
+	heldCPU  time.Duration     // the process's processor time at held, on a worker
 	messages []message         // published in this attempt
-	posted   int               // their bytes
-	asked    bool              // it has called a command about keys
-	calls    int               // commands that it has called
+	posted   int               // size of messages in bytes
+	asked    bool              // the script has called a command about keys
+	calls    int               // number of commands that the script has called
 	outcome  command.Outcome
 
-	// What it has reserved in the account.
+	// The memory reserved in the account.
 	spent  *memory.Spending
-	own    memory.Spending // in place of a job's, on a loop
+	own    memory.Spending // on a loop, where there is no job's Spending
 	lua    int64           // the part of spent for Lua
 	copies int64           // the part of spent for copies of keys
 
-	stripe uint8 // of counts
+	stripe uint8 // selects which counters to use
 }
 
 // luaAddress is the client's address that MONITOR shows for commands of scripts.
@@ -137,8 +139,8 @@ func (s *Scripts) newRun() *run {
 
 func (r *run) close() { r.aside.Close() }
 
-// onLoop runs the script on its client's thread. moves reports that it was taken back and
-// must run on a worker.
+// onLoop runs the script on its client's thread. moves reports that the script's writes
+// were undone and that it must run on a worker.
 func (r *run) onLoop(w *resp.Writer) (moves bool, err error) {
 	r.grip, r.bounds = gripKeys, loopBounds
 	r.begin()
@@ -151,8 +153,8 @@ func (r *run) onLoop(w *resp.Writer) (moves bool, err error) {
 		errors.Is(err, errScriptSlow) || errors.Is(err, engine.ErrNotIsolated), err
 }
 
-// inTransaction runs the script within EXEC. If the transaction is on the whole table, it
-// locks nothing, and the script locks its keys itself.
+// inTransaction runs the script in EXEC. A transaction on the whole table locks nothing;
+// the script then locks its keys itself.
 func (r *run) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.bounds.time = r.of.cfg.Exec()
@@ -165,7 +167,8 @@ func (r *run) inTransaction(w *resp.Writer) error {
 	return r.attempts(w)
 }
 
-// attempts runs the script, and runs it again each time that it touches a further key.
+// attempts runs the script. If the script touches a key that is not isolated, attempts runs
+// it again with that key isolated too.
 func (r *run) attempts(w *resp.Writer) error {
 	for range rounds {
 		if err := r.attempt(w); !errors.Is(err, engine.ErrNotIsolated) {
@@ -175,15 +178,15 @@ func (r *run) attempts(w *resp.Writer) error {
 	return errOvertaken
 }
 
-// counting runs the script in a step about counters: see degraded.go. It returns an error
-// if the script does more than that.
+// counting runs the script in a step about counters; see degraded.go. It returns an error
+// if the script does anything else than count.
 func (r *run) counting(step *engine.CountStep, w *resp.Writer) error {
 	r.grip, r.step, r.bounds = gripCounters, step, loopBounds
 	r.begin()
 	return r.attempt(w)
 }
 
-// onWorker runs the script on a worker, where it may take longer.
+// onWorker runs the script on a worker, where it may take longer than on a loop.
 func (r *run) onWorker(w *resp.Writer) error {
 	r.bounds = slowBounds
 	if t := r.of.cfg.Time(); t > 0 {
@@ -208,8 +211,8 @@ func (r *run) onWorker(w *resp.Writer) error {
 	return r.attempts(w)
 }
 
-// took returns how long the script has run, over all attempts, without the time in which
-// other slow steps had their turn.
+// took returns how long the script has run, over all attempts, without the time during
+// which other slow steps had their turn.
 func (r *run) took() time.Duration {
 	if r.turn != nil {
 		return r.turn.Ran(time.Now())
@@ -274,11 +277,10 @@ func (r *run) run(w *resp.Writer) (err error) {
 	return err
 }
 
-// letGo ends an attempt: it stores the writes, or takes them back if the attempt ended with
-// err.
+// letGo ends an attempt. It stores the writes, or undoes them if err is not nil.
 func (r *run) letGo(err error) error {
 	switch {
-	case r.call.Sess != r.sess: // it ran on copies
+	case r.call.Sess != r.sess: // the attempt ran on copies
 		if err == nil {
 			var stored bool
 			if stored, err = r.scratch.Commit(r.sess, r.now, r.watched()); err == nil && !stored {
@@ -296,7 +298,7 @@ func (r *run) letGo(err error) error {
 	return err
 }
 
-// take isolates or copies the keys of a command before it runs.
+// take isolates or copies the keys of a command before the command runs.
 func (r *run) take(cmd *command.Spec, args [][]byte) error {
 	table := cmd.AboutTable()
 	switch {
@@ -318,7 +320,7 @@ func (r *run) take(cmd *command.Spec, args [][]byte) error {
 	return nil
 }
 
-// locks reports whether locks of the table are held.
+// locks reports whether the script holds locks of the table.
 func (r *run) locks() bool {
 	return !r.held.IsZero() || r.grip == gripExec
 }
@@ -335,7 +337,7 @@ func (r *run) lock() {
 	}
 }
 
-// need notes the keys that a command touches and that were not isolated.
+// need notes the keys that a command touches although they are not isolated.
 func (r *run) need(cmd *command.Spec, args [][]byte) {
 	r.at = cmd.Keys.Positions(args, r.at[:0])
 	for _, i := range r.at {
@@ -358,7 +360,7 @@ func (r *run) bring(cmd *command.Spec, args [][]byte) error {
 	return r.copied()
 }
 
-// copied accounts for the copies.
+// copied updates the memory reserved for the copies.
 func (r *run) copied() error {
 	n := r.scratch.Bytes()
 	if n > turns.SmallStep {
@@ -405,7 +407,8 @@ func (r *run) dropMessages() {
 	r.messages = r.messages[:0]
 }
 
-// room reserves memory for the reply of a command that the script calls.
+// room reserves memory for a reply of n elements and length bytes, of a command that the
+// script calls. It returns false if there is too little.
 func (r *run) room(n, length int) bool {
 	if r.bounds.time == loopTime && length > loopReply {
 		return false // a worker allows more
@@ -414,18 +417,20 @@ func (r *run) room(n, length int) bool {
 }
 
 const (
-	// bufferKept is the largest buffer for replies that the next script reuses.
+	// bufferKept is the largest buffer for replies, in bytes, that is kept for the next
+	// script.
 	bufferKept = 128 << 10
-	// copiesStep is the change in the size of copies, in bytes, that is worth an update of
-	// the account.
+	// copiesStep is the least change in the size of the copies, in bytes, at which the
+	// account is updated.
 	copiesStep = 4 << 10
 )
 
-// keysKept is up to how many keys and messages the next script reuses the memory of a run.
+// keysKept is the most keys and messages for which a run's memory is kept for the next
+// script.
 const keysKept = 256
 
-// tally counts a run that has ended with a reply or with err. It times every slow run, and
-// a sample of the others.
+// tally counts a run, which has ended with a reply or with err. It measures the time of
+// every slow run, and of a sample of the others.
 func (r *run) tally(reply []byte, err error, slow bool) {
 	runs := &r.script.Runs
 	if slow || runs.Due(r.stripe, false, 0) {
@@ -441,10 +446,10 @@ func (r *run) tally(reply []byte, err error, slow bool) {
 	}
 }
 
-// fail replies why a script or a transaction was ended.
+// fail replies why a script or a transaction ended before its end.
 func (r *run) fail(w *resp.Writer, err error) {
 	switch {
-	case errors.Is(err, errHandedOver): // it has changed nothing
+	case errors.Is(err, errHandedOver): // the script has changed nothing
 		w.Error(partition.TextHandover)
 	case errors.Is(err, engine.ErrSealed): // the node was deposed
 		r.call.Host.Uncertain(w)
@@ -467,7 +472,8 @@ func (r *run) fail(w *resp.Writer, err error) {
 	}
 }
 
-// failWith replies an error of a script or, in its form, of a transaction.
+// failWith replies an error of a script. For a transaction it replies the error in the form
+// of EXEC's errors.
 func (r *run) failWith(w *resp.Writer, code, why string) {
 	if r.tx != nil {
 		w.Error("EXECABORT Transaction discarded: " + strings.TrimPrefix(why, "Script killed: "))

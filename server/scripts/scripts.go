@@ -17,44 +17,44 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// Scripts is a server's Lua: the scripts that clients have sent, and what runs them. All
-// methods may be called by any goroutine.
+// Scripts holds a server's Lua scripts: the texts that clients have sent, and the runs that
+// execute them. All methods are safe for concurrent use.
 type Scripts struct {
 	cfg   Config
 	table *command.Table
-	// PUBLISH and SPUBLISH, which take effect when the script ends.
+	// PUBLISH and SPUBLISH. In a script their messages are sent when the script ends.
 	publish, spublish *command.Spec
 
 	cache *script.Cache
 	env   *script.Environment
-	made  atomic.Uint32 // runs
-	calls atomic.Uint32 // threads with calls of known scripts
-	known []script.Runs // native ones, by native.Script's Index
+	made  atomic.Uint32 // number of runs made
+	calls atomic.Uint32 // number of threads that have called known scripts
+	known []script.Runs // counts of known scripts, by native.Script's Index
 
 	// mu guards the fields below.
 	mu     sync.Mutex
 	idle   []*run
-	closed bool // runs are no longer reused
-	// slow are the runs on workers.
+	closed bool // runs are no longer kept for reuse
+	// slow holds the runs that are on workers.
 	slow map[*run]struct{}
 }
 
 // Config configures Scripts. All fields must be set.
 type Config struct {
-	Engine  *engine.Engine  // stores texts beyond the life of this node
-	Hub     *pubsub.Hub     // takes what scripts publish, and shows what they call
+	Engine  *engine.Engine  // replicates the texts of scripts
+	Hub     *pubsub.Hub     // sends what scripts publish, and shows MONITOR what they call
 	Account *memory.Account // for the memory of runs
 	// Aside makes a connection without a client.
 	Aside func() Aside
 	// Version is the version of Redis that scripts see.
 	Version string
-	// MaxReply and MaxMessages bound a reply, and what a script publishes, in bytes.
+	// MaxReply bounds a reply, and MaxMessages bounds what one script publishes, in bytes.
 	MaxReply, MaxMessages int
-	// Time returns how long a script may compute; 0 is 5 s.
+	// Time returns how long a script may compute on a worker; 0 means 5 s.
 	Time func() time.Duration
-	// Exec returns how long a script within EXEC may run on its client's thread.
+	// Exec returns how long a script in EXEC may run on its client's thread.
 	Exec func() time.Duration
-	// Ended is called when a slow run has ended, which may have freed much memory.
+	// Ended is called after each slow run, which may have freed much memory.
 	Ended func()
 	// Ending is done when the server ends.
 	Ending context.Context
@@ -62,24 +62,25 @@ type Config struct {
 }
 
 // Aside is a connection without a client. It runs the commands that scripts call, and takes
-// their replies. One goroutine uses it at a time.
+// their replies. Only one goroutine may use it at a time.
 type Aside interface {
-	// Host is the host of the calls.
+	// Host returns the host of the calls.
 	Host() command.Host
-	// Writer takes the replies.
+	// Writer returns the writer that takes the replies.
 	Writer() *resp.Writer
-	// Begin begins an attempt at a time, in a database, for a client at an address.
+	// Begin begins an attempt at the time now, in Unix ns, in a database, on behalf of the
+	// client at addr.
 	Begin(now int64, db uint8, addr string)
-	// Speak chooses the protocol of the next replies.
+	// Speak sets the protocol of the next replies: RESP3 or RESP2.
 	Speak(resp3 bool)
-	// Database returns the connection's database: SELECT may have changed it.
+	// Database returns the connection's database, which SELECT may have changed.
 	Database() uint8
 	// Count counts a call that was run.
 	Count(call *command.Call, failed bool)
 	Close()
 }
 
-// New returns Scripts. Use makes it usable, Close ends it.
+// New returns Scripts. Call Use before anything else, and Close at the end.
 func New(c Config) *Scripts {
 	env := script.NewEnvironment(c.Version)
 	return &Scripts{
@@ -88,16 +89,16 @@ func New(c Config) *Scripts {
 	}
 }
 
-// Use makes scripts call the commands of a table, which may include those of Scripts.
+// Use sets the table of the commands that scripts may call. The table may include the
+// commands of Scripts.
 func (s *Scripts) Use(t *command.Table) {
 	s.table, s.publish, s.spublish = t, t.ByFullName([]byte("publish")), t.ByFullName([]byte("spublish"))
 }
 
-// idleRuns is how many runs are kept for reuse: about as many as there are loops and
-// workers.
+// idleRuns is how many unused runs are kept: about as many as there are loops and workers.
 const idleRuns = 16
 
-// borrow returns a run for use; give takes it back.
+// borrow returns a run for use. The caller returns it with give.
 func (s *Scripts) borrow() *run {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -120,8 +121,8 @@ func (s *Scripts) give(r *run) {
 	r.close()
 }
 
-// Close closes the idle runs. A Caller that Shutdown has cut off may still use one, which
-// closes when it is given back.
+// Close closes the unused runs. A caller that Shutdown has cut off may still use a run,
+// which closes when the caller gives it back.
 func (s *Scripts) Close() {
 	s.mu.Lock()
 	idle := s.idle
@@ -132,7 +133,7 @@ func (s *Scripts) Close() {
 	}
 }
 
-// begin notes that a run is on a worker, end that it no longer is.
+// begin notes that a run is now on a worker. end notes that it no longer is.
 func (s *Scripts) begin(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -143,21 +144,23 @@ func (s *Scripts) end(r *run) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.slow, r)
-	r.ended.Store(nil) // the run goes on to scripts on loops
+	r.ended.Store(nil) // a script on a loop may use the run next
 }
 
-// HandOver ends the scripts and transactions on workers: the leader hands over.
+// HandOver ends the scripts and transactions on workers, because this leader is about to
+// hand over.
 func (s *Scripts) HandOver() { s.endAll(errHandedOver) }
 
 // Kill ends the scripts and transactions on workers, and reports whether any were running.
 func (s *Scripts) Kill() bool { return s.endAll(errScriptKilled) }
 
-// endAll ends the scripts on workers with an error, and reports whether any were running.
+// endAll ends the scripts and transactions on workers with an error, and reports whether
+// any were running.
 func (s *Scripts) endAll(err error) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.slow {
-		r.ended.CompareAndSwap(nil, &err) // it keeps the first reason
+		r.ended.CompareAndSwap(nil, &err) // the first reason stays
 	}
 	return len(s.slow) > 0
 }
@@ -169,11 +172,11 @@ func (s *Scripts) Slow() int {
 	return len(s.slow)
 }
 
-// Cached returns how many scripts are cached, and their size in bytes.
+// Cached returns the number of cached scripts, and the size of their texts in bytes.
 func (s *Scripts) Cached() (n, bytes int) { return s.cache.Len(), s.cache.Bytes() }
 
-// store stores the texts of scripts beyond the life of this node, as replicated records of
-// the engine.
+// store keeps the texts of scripts in replicated records of the engine, so that they
+// outlive this node.
 type store struct{ e *engine.Engine }
 
 func (t store) Kept() bool            { return t.e.ScriptsKept() }
@@ -185,8 +188,8 @@ func (t store) Text(sha string) (body string, loaded, ok bool) {
 	return sc.Body, sc.Loaded, ok
 }
 
-// load compiles a text and stores it, here and on the other nodes. sess belongs to a node
-// that decides. load calls pause now and then, if it is not nil.
+// load compiles a text and stores it, here and on the other nodes. sess must belong to a
+// node that decides. If pause is not nil, load calls it now and then.
 func (s *Scripts) load(sess *engine.Session, body []byte, keep bool, pause func()) (*script.Script, error) {
 	sc, dropped, err := s.cache.LoadPausing(body, keep, pause)
 	if len(dropped) > 0 {
@@ -215,15 +218,16 @@ func (s *Scripts) keep(sess *engine.Session, sc *script.Script) error {
 }
 
 const (
-	// strangersGone is how many unused texts make room at once. strangersSeen is how many
-	// texts are examined for this.
+	// strangersGone is how many unused texts are removed at a time to make room.
+	// strangersSeen is how many texts are examined to find them.
 	strangersGone = 64
 	strangersSeen = 1024
 )
 
-// strangers returns some texts that an earlier leader stored and nobody has used since this
-// node leads, to make room. Texts from SCRIPT LOAD are chosen only if no others are found.
-// The cache's bound is below the store's, so such texts exist.
+// strangers returns some texts that can be removed to make room. An earlier leader has
+// stored them, and nobody has used them since this node became leader. It chooses texts
+// from SCRIPT LOAD only if it finds no others. The cache's bound is lower than the store's,
+// so there are always such texts when the store is full.
 func (s *Scripts) strangers(e *engine.Engine) []string {
 	var evaluated, loaded []string
 	seen := 0

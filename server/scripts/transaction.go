@@ -10,21 +10,22 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// Transaction is the contents of an EXEC that takes too long for its loop.
+// Transaction is the content of an EXEC that takes too long for its loop.
 type Transaction struct {
 	Commands [][][]byte // with their arguments
 	Watched  []engine.Watch
-	Database uint8 // in which it begins
+	Database uint8 // at the begin
 	RESP3    bool
-	Addr     string // of its client
+	Addr     string // the client's address
 	Admin    bool   // the client may run guarded commands
-	Shown    int    // how many commands MONITOR has been shown
-	// Keys returns the keys of all commands, as of a time, and the watched keys.
+	Shown    int    // how many commands MONITOR has already shown
+	// Keys returns the keys that the commands touch at a time in Unix ns, and the watched
+	// keys.
 	Keys func(now int64) [][]byte
 }
 
-// Exec runs a transaction on a worker, as a slow script: on copies of its keys, which are
-// stored at the end in one step.
+// Exec runs a transaction on a worker in the same way as a slow script: on copies of its
+// keys, which are stored at the end in one step.
 func (s *Scripts) Exec(e *engine.Engine, t *Transaction, w *resp.Writer, spent *memory.Spending, x *turns.Turn) {
 	w.Divide()
 	s.aside(x, e, t.Database, spent, func(r *run) {
@@ -37,8 +38,8 @@ func (s *Scripts) Exec(e *engine.Engine, t *Transaction, w *resp.Writer, spent *
 	})
 }
 
-// runTransaction runs the commands of a transaction and writes its reply, of at most most
-// bytes.
+// runTransaction runs the commands of a transaction and writes its reply. most bounds the
+// reply in bytes.
 func (r *run) runTransaction(w *resp.Writer, most int) error {
 	changed, err := r.changed()
 	if err != nil {
@@ -73,8 +74,8 @@ func (r *run) runTransaction(w *resp.Writer, most int) error {
 	return nil
 }
 
-// changed reports whether a watched key has changed. If not, the keys stay unchanged until
-// the attempt ends, or the attempt is repeated.
+// changed reports whether somebody has changed a watched key. If it returns false, the
+// watched keys stay unchanged until the attempt ends, or else the attempt is repeated.
 func (r *run) changed() (bool, error) {
 	if r.grip != gripCopies && r.held.IsZero() {
 		r.lock()
@@ -87,7 +88,7 @@ func (r *run) changed() (bool, error) {
 	return false, nil
 }
 
-// watched returns the keys that the transaction watches, if it is one.
+// watched returns the keys that the transaction watches; nil for a script.
 func (r *run) watched() []engine.Watch {
 	if r.tx == nil {
 		return nil
@@ -95,8 +96,8 @@ func (r *run) watched() []engine.Watch {
 	return r.tx.Watched
 }
 
-// yieldAfter is how many bytes a worker copies before it yields; without it, a worker would
-// keep its processor for ten milliseconds.
+// yieldAfter is how many bytes a worker copies before it yields. If it did not yield, it
+// would keep its processor for ten milliseconds.
 const yieldAfter = 1 << 20
 
 // errLongReply ends a transaction whose reply is too long.
