@@ -1,14 +1,15 @@
 // Package access decides who may do what, from the credentials of a request.
 //
-// HTTP and gRPC have three rights, which are granted separately. Each right has a token of
-// its own, and names of client certificates. Beside these, the passwords of the Redis
-// protocol are valid too.
+// HTTP and gRPC have three rights, which are granted separately. Each right has its own
+// token, and its own names of client certificates. The passwords of the Redis protocol
+// grant rights too.
 //
-// A right that nobody was granted is open to everyone, except for changes. Changes are then
-// open only on the loopback interface, and only if no credentials are configured at all.
+// If a right has no token and no certificate, it is open to everyone, except the right to
+// make changes. The right to make changes is then open only on the loopback interface, and
+// only if no credentials at all are configured.
 //
-// Guesses are bounded: over all clients (guard.go), and, where an answer cannot be late, by
-// address (guesses.go). The right password is never slowed down.
+// The number of wrong guesses is bounded: over all clients (guard.go) and, where an answer
+// must not be late, by address (guesses.go). A correct password is never delayed.
 package access
 
 import (
@@ -17,8 +18,8 @@ import (
 	"time"
 )
 
-// Gate admits the requests of ports, and the logins of the Redis protocol. All methods may
-// be called by any goroutine.
+// Gate admits the requests of ports, and the logins of the Redis protocol. All methods are
+// safe for concurrent use.
 type Gate struct {
 	cfg     Config
 	logins  loginGuard
@@ -27,7 +28,7 @@ type Gate struct {
 
 // Config configures a Gate. All fields must be set.
 type Config struct {
-	// Rules returns the present rules.
+	// Rules returns the rules that are in force now.
 	Rules func() Rules
 	// Wrong is called for each wrong password.
 	Wrong  func()
@@ -37,21 +38,21 @@ type Config struct {
 // New returns a Gate.
 func New(c Config) *Gate { return &Gate{cfg: c} }
 
-// Open reports whether a right needs no credentials. local is whether only this machine
-// reaches the port. If Open returns true, credentials are ignored: behind a gateway
-// Authorization belongs to the gateway's client.
+// Open reports whether a right needs no credentials. local says whether only this machine
+// can reach the port. If Open returns true, the caller should ignore credentials: in a
+// request through a gateway, Authorization belongs to the gateway's client.
 func (g *Gate) Open(port Port, right Right, local bool) bool {
 	rules := g.cfg.Rules()
 	return rules.open(port, right, local)
 }
 
-// Seen reports whether a token or a certificate grants the right to see, beside the
+// Seen reports whether a token or a certificate grants the right to see, apart from the
 // password.
 func (g *Gate) Seen(port Port) bool { return g.cfg.Rules().Grants[port].gives(RightSee) }
 
 // Admit returns the client of a request that needs a right. It returns ErrUnknownClient,
-// ErrNoRight, ErrGuesses, or the error of ctx. As for AUTH, an error about credentials is
-// late.
+// ErrNoRight, ErrGuesses, or the error of ctx. Admit delays an error about credentials, as
+// AUTH does.
 func (g *Gate) Admit(ctx context.Context, port Port, shown *Shown, right Right) (Client, error) {
 	who, err := g.admit(port, shown, right)
 	if err != ErrUnknownClient || !shown.HasPassword {
@@ -69,9 +70,10 @@ func (g *Gate) Admit(ctx context.Context, port Port, shown *Shown, right Right) 
 	}
 }
 
-// AdmitAtOnce is Admit for a client that does not wait, and may take a missing answer for a
-// yes. It returns ErrGuesses for an address that has guessed too often, whatever it shows
-// but a certificate.
+// AdmitAtOnce does the same as Admit for a client that does not wait, because such a client
+// may take a missing answer as a yes. If the client's address has guessed wrong too often,
+// it returns ErrGuesses, even for correct credentials. Only a certificate is still
+// accepted.
 func (g *Gate) AdmitAtOnce(port Port, shown *Shown, right Right) (Client, error) {
 	now, looked := time.Now(), *shown
 	looked.HasPassword = shown.HasPassword && g.guesses.left(shown, now)
@@ -88,14 +90,14 @@ func (g *Gate) AdmitAtOnce(port Port, shown *Shown, right Right) (Client, error)
 	return who, err
 }
 
-// Fail notes a wrong password, and returns how long its answer must wait. If ok is false,
-// that is too long, and the client must be disconnected without an answer.
+// Fail notes a wrong password, and returns how long the answer to it must wait. If ok is
+// false, that would be too long, and the client must be disconnected without an answer.
 func (g *Gate) Fail(client string, now time.Time) (wait time.Duration, ok bool) {
 	g.cfg.Wrong()
 	return g.logins.fail(g.cfg.Logger, client, now)
 }
 
-// admit is Admit without a wait and without a bound.
+// admit does the work of Admit, without a delay and without a bound of guesses.
 func (g *Gate) admit(port Port, shown *Shown, right Right) (Client, error) {
 	rules := g.cfg.Rules()
 	if rules.open(port, right, shown.Local) {

@@ -7,10 +7,10 @@ import (
 )
 
 const (
-	// LoginDelay is the least delay of the answer to a wrong password.
+	// LoginDelay is the shortest delay of the answer to a wrong password.
 	LoginDelay = 100 * time.Millisecond
-	// loginPace is the time between two such answers: all clients together have 50 guesses
-	// a second.
+	// loginPace is the time between two answers to wrong passwords. So all clients together
+	// have 50 guesses per second.
 	loginPace = 20 * time.Millisecond
 	// loginPatience is the longest delay. A client that would wait longer is
 	// disconnected.
@@ -19,14 +19,14 @@ const (
 	loginLogInterval = 10 * time.Second
 )
 
-// loginGuard slows down clients that guess passwords. It never slows down a right password,
-// so that guessing locks nobody out.
+// loginGuard slows down clients that guess passwords. It never delays a correct password,
+// so guessing locks nobody out.
 type loginGuard struct {
 	// mu guards the fields below.
 	mu     sync.Mutex
 	next   time.Time // when the next wrong password may be answered
 	logged time.Time
-	failed int // since then
+	failed int // wrong passwords since the last log line
 }
 
 // fail notes a wrong password and returns how long its answer must wait. ok is false if

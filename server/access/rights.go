@@ -13,7 +13,7 @@ import (
 // Right is a right that a request over HTTP or gRPC needs.
 type Right uint8
 
-// The rights. A client that may change policies may also see them, and nothing more.
+// The rights. The right to write includes the right to see, but not the right to read.
 const (
 	RightRead  Right = iota // checks, holds and slots
 	RightSee                // policies, counters, callers, activity
@@ -21,7 +21,7 @@ const (
 	RightCount
 )
 
-// Port is a front that has rights.
+// Port is a front whose requests need rights.
 type Port uint8
 
 // The ports.
@@ -31,49 +31,49 @@ const (
 	PortCount
 )
 
-// Grants say who may do what on a port, beside the users of the Redis protocol.
+// Grants says who may do what on a port, in addition to the users of the Redis protocol.
 type Grants struct {
-	// Tokens are the tokens by right, "" for none.
+	// Tokens are the tokens by right; "" if a right has none.
 	Tokens [RightCount]string
-	// Certificates are the names of clients by right.
+	// Certificates are the names of clients' certificates by right.
 	Certificates [RightCount][]string
 }
 
-// gives reports whether a right has a token or a name.
+// gives reports whether the grants have a token or a certificate's name for a right.
 func (g *Grants) gives(right Right) bool {
 	return g.Tokens[right] != "" || len(g.Certificates[right]) > 0
 }
 
-// Shown is the credentials of a request, and where it comes from.
+// Shown holds the credentials of a request, and where the request comes from.
 type Shown struct {
 	// Address is the peer's address.
 	Address string
-	// User and Password come from Authorization, if HasPassword. The user "" means any,
-	// and the password may be a token.
+	// User and Password come from Authorization; they are set if HasPassword is true. An
+	// empty User means any user, and the password may then be a token.
 	User, Password string
 	HasPassword    bool
-	// Certificates are the names in the peer's certificate, which is verified.
+	// Certificates are the names in the peer's certificate, which TLS has verified.
 	Certificates []string
-	// Local reports that only this machine reaches the port.
+	// Local reports that only this machine can reach the port.
 	Local bool
 }
 
-// Client is the sender of a command: a user, its own name, and its address.
+// Client is the sender of a command: its user, its own name, and its address.
 type Client = partition.Client
 
 // Errors of Admit.
 var (
-	// ErrUnknownClient is returned for a request with no credentials, or wrong ones.
+	// ErrUnknownClient means that a request has no credentials, or wrong ones.
 	ErrUnknownClient = errors.New("send a token or a password: Authorization: Bearer <token>")
-	// ErrNoRight is returned for a known client without the right.
+	// ErrNoRight means that the client is known but does not have the right.
 	ErrNoRight = errors.New("this token, password or certificate does not grant this right")
-	// ErrGuesses is returned after too many wrong passwords. Admit returns it for a wrong
-	// one, and the sender must be disconnected without an answer. AdmitAtOnce returns it
-	// for any.
+	// ErrGuesses means that there were too many wrong passwords. If Admit returns it, this
+	// password was wrong too, and the sender must be disconnected without an answer.
+	// AdmitAtOnce returns it whether or not the password is correct.
 	ErrGuesses = errors.New("too many wrong passwords")
 )
 
-// portNames are the names of clients of a port that give none themselves.
+// portNames are the names of a port's clients that give no name themselves.
 var portNames = [PortCount]string{"http", "grpc"}
 
 // Names of the users of the Redis protocol.
@@ -82,11 +82,13 @@ const (
 	UserAdmin   = "admin"
 )
 
-// Rules are the credentials that are valid now.
+// Rules are the credentials that are valid.
 type Rules struct {
-	// RequirePass is the password of the user default; empty admits everyone.
+	// RequirePass is the password of the user default. If it is empty, everyone is
+	// admitted.
 	RequirePass string
-	// AdminPass is the password of the user admin; without one that user does not exist.
+	// AdminPass is the password of the user admin. If it is empty, that user does not
+	// exist.
 	AdminPass string
 	// Grants are the grants by port.
 	Grants *[PortCount]Grants
@@ -104,8 +106,8 @@ func (r *Rules) open(port Port, right Right, local bool) bool {
 	return local && r.AdminPass == "" && !grants.gives(RightRead) && !grants.gives(RightSee)
 }
 
-// Login reports whether the password is the user's, and whether that is admin. If no
-// password is set, default takes any, and admin does not exist.
+// Login reports whether pass is the password of user, and whether that user is admin. If no
+// password is set, the user default accepts any password, and admin does not exist.
 func (r *Rules) Login(user, pass []byte) (ok, admin bool) {
 	want := r.RequirePass
 	admin = string(user) == UserAdmin && r.AdminPass != ""
@@ -118,7 +120,7 @@ func (r *Rules) Login(user, pass []byte) (ok, admin bool) {
 	return want == "" || passwordIs(pass, want), admin
 }
 
-// passwordIs compares in a time that does not depend on where the two differ.
+// passwordIs compares two passwords. The time does not depend on where they differ.
 func passwordIs(given []byte, want string) bool {
 	return subtle.ConstantTimeCompare(given, []byte(want)) == 1
 }
@@ -126,8 +128,8 @@ func passwordIs(given []byte, want string) bool {
 // allRights has a bit for each right.
 const allRights = 1<<RightCount - 1
 
-// rightsOf returns the client with some credentials, and a bit for each right that they
-// grant.
+// rightsOf returns the client that shows some credentials, and a bit for each right that
+// they grant.
 func (r *Rules) rightsOf(port Port, shown *Shown) (who Client, has uint8) {
 	grants := &r.Grants[port]
 	who.Addr = shown.Address
@@ -174,7 +176,7 @@ func (r *Rules) rightsOf(port Port, shown *Shown) (who Client, has uint8) {
 var tokenNames = [RightCount]string{"read", "see", "write"}
 
 // CertificateNames returns the names in the verified certificate of a TLS peer: its common
-// name and its DNS names. It returns none without a certificate or TLS.
+// name and its DNS names. Without TLS or a certificate it returns none.
 func CertificateNames(peer *tls.ConnectionState) []string {
 	if peer == nil || len(peer.VerifiedChains) == 0 {
 		return nil
@@ -183,7 +185,7 @@ func CertificateNames(peer *tls.ConnectionState) []string {
 	return append([]string{leaf.Subject.CommonName}, leaf.DNSNames...)
 }
 
-// NoPermission returns Redis's text for a command that a user may not run.
+// NoPermission returns Redis's error text for a command that a user may not run.
 func NoPermission(user, command string) string {
 	return fmt.Sprintf("User %s has no permissions to run the '%s' command", user, command)
 }

@@ -1,18 +1,18 @@
-// Package decisions writes a line of JSON for each of a sample of the calls about limits
-// that clients of a node make.
+// Package decisions writes a decision log: a line of JSON for each of a sample of the calls
+// about limits that the clients of a node make.
 //
-// The threads that serve clients hand commands with their replies to a [Log]. It copies
-// those in the sample into a queue, and a goroutine of its own writes their lines. So a
-// line depends only on the command and its reply, and not on who has decided it: this
-// node, the leader, or a failure policy.
+// The threads that serve clients pass commands with their replies to a [Log]. The Log
+// copies the calls of the sample into a queue, and a goroutine writes their lines. A line
+// depends only on the command and its reply. So it is the same whether this node, the
+// leader or a failure policy has decided the call.
 //
 // # Concurrency
 //
-// Everything may be called by any goroutine. Nothing waits for the writer: if the queue is
-// full, a call is dropped and counted.
+// All functions and methods are safe for concurrent use. No caller waits for the writing
+// goroutine: if the queue is full, a call is dropped and counted.
 //
 // # Caveats
 //
-// Values of attributes and keys of limits may be private. They are hashed unless the
-// operator has named them; values of secret attributes are never shown.
+// Values of attributes and keys of limits may be private. They are hashed, unless the
+// operator has named the attributes to show. Values of secret attributes are never shown.
 package decisions

@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// Results of a call in lines.
+// Results of a call, as lines show them.
 const (
 	resultAllowed = "allowed"
 	resultDenied  = "denied"
@@ -30,7 +30,7 @@ func (l *Log) line(r *record) slog.Record {
 	out := slog.NewRecord(r.at, slog.LevelInfo, "", 0)
 	out.AddAttrs(slog.String("front", r.origin.Front), slog.String("command", r.cmd.Upper))
 	reply, err := resp.DecodeReply(r.reply)
-	if err != nil { // not a reply of ours
+	if err != nil { // the reply is not in Headgate's form
 		reply = resp.Reply{Type: '-', Str: err.Error()}
 	}
 	switch r.cmd.Name {
@@ -58,7 +58,8 @@ func (l *Log) line(r *record) slog.Record {
 	return out
 }
 
-// verdict adds a result and the remaining units; for a denied call also its wait in ms.
+// verdict adds a result and the remaining units. For a denied call it also adds the wait in
+// ms.
 func verdict(out *slog.Record, result string, remaining, retry int64) {
 	out.AddAttrs(slog.String("result", result))
 	if remaining >= 0 {
@@ -120,8 +121,8 @@ func (l *Log) check(out *slog.Record, r *record, reply *resp.Reply) {
 	out.AddAttrs(slog.Group("attributes", attributes...))
 }
 
-// descriptors fills in the line of an RL.DESCRIPTORS: from the descriptor that stands for
-// it, else from the first whose limit is over.
+// descriptors fills in the line of an RL.DESCRIPTORS. The line describes the descriptor
+// that decides the request or, if there is none, the first whose limit is over.
 func (l *Log) descriptors(out *slog.Record, r *record, reply *resp.Reply) {
 	out.AddAttrs(slog.String("policy", string(r.args[1])))
 	at := 0
@@ -163,8 +164,8 @@ func (l *Log) descriptors(out *slog.Record, r *record, reply *resp.Reply) {
 	out.AddAttrs(slog.Any("descriptor", entries))
 }
 
-// plain fills in the line of a call with limits of its own: from the first limit that
-// denies it, else from the first.
+// plain fills in the line of a call that brings its own limits. The line describes the
+// first limit that denies the call or, if none does, the first limit.
 func (l *Log) plain(out *slog.Record, r *record, reply *resp.Reply) {
 	at := 0
 	if reply.Error() == "" {
@@ -195,7 +196,7 @@ func (l *Log) plain(out *slog.Record, r *record, reply *resp.Reply) {
 	}
 }
 
-// inMillis converts seconds to ms; below 0 there are none.
+// inMillis converts seconds to ms. A negative number, which means no wait, stays.
 func inMillis(seconds int64) int64 {
 	if seconds < 0 {
 		return -1

@@ -17,30 +17,30 @@ import (
 // Bounds of the queue.
 const (
 	maxQueued = 4096
-	// maxQueuedBytes bounds the memory of all records in the queue.
+	// maxQueuedBytes bounds the memory of all records in the queue, in bytes.
 	maxQueuedBytes = 8 << 20
-	// maxArg and maxArgs bound the kept bytes of an argument and of all arguments of a
-	// call. A call with a reply longer than maxReply gets no line.
+	// maxArg bounds the bytes that are kept of an argument, and maxArgs those of all
+	// arguments of a call. A call whose reply is longer than maxReply gets no line.
 	maxArg   = 256
 	maxArgs  = 8 << 10
 	maxReply = 64 << 10
-	// maxID is how many bytes of a request's id are shown.
+	// maxID is how many bytes of a request's id a line shows.
 	maxID = 128
 )
 
-// closeTime is how long Close waits for an output that does not read.
+// closeTime is how long Close waits for an output that accepts no lines.
 const closeTime = time.Second
 
 // Config configures a Log.
 type Config struct {
-	// Out takes the lines, one a Write.
+	// Out takes the lines, one line per Write.
 	Out io.Writer
-	// Logger logs that they cannot be written.
+	// Logger logs that lines cannot be written.
 	Logger *slog.Logger
-	// Plain are the names of attributes whose values are shown; * means all of them, and
-	// keys of limits too.
+	// Plain holds the names of attributes whose values lines show unhashed. * means all
+	// attributes, and also keys of limits.
 	Plain []string
-	// Key is the key of the hashes of all other values; nil means a random one.
+	// Key is the key with which all other values are hashed; nil means a random key.
 	Key []byte
 }
 
@@ -49,8 +49,8 @@ const Redis = "redis"
 
 // Origin is where a call comes from.
 type Origin struct {
-	Front string // Redis, or a front's name in metrics
-	// Request and Trace are ids in the client's request, "" for none.
+	Front string // Redis, or another front's name in metrics
+	// Request and Trace are ids from the client's request; "" if there are none.
 	Request, Trace string
 }
 
@@ -67,7 +67,7 @@ func TraceID(traceparent string) string {
 	return parts[1]
 }
 
-// Asker is a front's request for which commands run.
+// Asker is a request of a front, on whose behalf commands run.
 type Asker interface{ Origin() Origin }
 
 // Log is a decision log.
@@ -76,16 +76,16 @@ type Log struct {
 	lines  *slog.JSONHandler
 	redact redactor
 
-	denied atomic.Int64 // lines a second
-	oneIn  atomic.Int64 // of the calls that pass; 0 means none
+	denied atomic.Int64 // lines per second for denied and other notable calls
+	oneIn  atomic.Int64 // one line per that many calls that pass; 0 means no lines
 	ration events.PerSecond
 
 	records chan record
-	bytes   atomic.Int64 // of the records
+	bytes   atomic.Int64 // memory of the queued records
 	stop    chan struct{}
 	stopped sync.Once
 	done    chan struct{}
-	failing bool // the last line could not be written; only run uses it
+	failing bool // the last line could not be written; only the goroutine of run uses it
 
 	written, beyond, full, failed atomic.Uint64
 }
@@ -105,7 +105,7 @@ func (r *record) size() int64 {
 	return int64(command.ArgsSize(r.args) + len(r.reply) + len(r.origin.Request) + len(r.origin.Trace))
 }
 
-// New returns a Log that takes nothing until SetRates. Close ends it.
+// New returns a Log, which ignores calls until SetRates. Close ends it.
 func New(c Config) *Log {
 	l := &Log{
 		logger: c.Logger, redact: newRedactor(c.Plain, c.Key),
@@ -116,14 +116,15 @@ func New(c Config) *Log {
 	return l
 }
 
-// SetRates sets how many lines a second denied and other notable calls get, and that one in
-// oneIn of the calls that pass gets one. 0 means none.
+// SetRates sets the sample. denied is how many lines per second denied and other notable
+// calls get. Of the calls that pass, one in oneIn gets a line. 0 means no lines.
 func (l *Log) SetRates(denied, oneIn int64) {
 	l.denied.Store(denied)
 	l.oneIn.Store(oneIn)
 }
 
-// Note takes a command about limits with its reply, in either protocol. It keeps neither.
+// Note adds a command about limits and its reply, in RESP2 or RESP3. It copies what it
+// keeps of them.
 func (l *Log) Note(cmd *command.Spec, args [][]byte, reply []byte, from Origin) {
 	r := record{cmd: cmd, origin: from, oneIn: 1}
 	switch classOf(cmd.Name, reply) {
@@ -161,7 +162,7 @@ func (l *Log) Note(cmd *command.Spec, args [][]byte, reply []byte, from Origin) 
 	l.full.Add(1)
 }
 
-// clipped copies arguments, as far as they are kept.
+// clipped returns copies of arguments, cut to the kept length.
 func clipped(args [][]byte) [][]byte {
 	var out [][]byte
 	left := maxArgs
@@ -175,7 +176,7 @@ func clipped(args [][]byte) [][]byte {
 	return command.CloneArgs(out)
 }
 
-// run writes what is queued, until Close.
+// run writes the queued records, until Close.
 func (l *Log) run() {
 	defer close(l.done)
 	for {
@@ -192,7 +193,7 @@ func (l *Log) run() {
 	}
 }
 
-// write writes the line of a record. It logs once that this fails.
+// write writes the line of a record. If that fails repeatedly, it logs the failure once.
 func (l *Log) write(r *record) {
 	l.bytes.Add(-r.size())
 	err := l.lines.Handle(context.Background(), l.line(r))
@@ -212,12 +213,13 @@ func (l *Log) write(r *record) {
 // Stats counts the lines written and, by reason, the calls that got none.
 type Stats struct {
 	Written uint64
-	// Beyond counts calls above the lines of a second. Full counts calls that found the
-	// queue full or were too long. Failed counts calls that could not be written.
+	// Beyond counts calls above the number of lines per second. Full counts calls that
+	// found the queue full or were too long. Failed counts calls whose lines could not be
+	// written.
 	Beyond, Full, Failed uint64
 }
 
-// Stats returns the counts since the start. A nil Log has none.
+// Stats returns the counts since the node's start. It may be called on a nil Log.
 func (l *Log) Stats() Stats {
 	if l == nil {
 		return Stats{}
@@ -225,7 +227,7 @@ func (l *Log) Stats() Stats {
 	return Stats{l.written.Load(), l.beyond.Load(), l.full.Load(), l.failed.Load()}
 }
 
-// Close writes the queue for at most a second. A nil Log has none.
+// Close writes the queued records, for at most closeTime. It may be called on a nil Log.
 func (l *Log) Close() {
 	if l == nil {
 		return

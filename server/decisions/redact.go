@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// all is the name that stands for all attributes, and for keys of limits.
+// all is the name that means all attributes and also keys of limits.
 const all = "*"
 
 // redactor hides values unless the operator wants them shown.
@@ -31,12 +31,12 @@ func newRedactor(plain []string, key []byte) redactor {
 	return redactor{plain, key}
 }
 
-// hashLength is how many bytes of a hash are shown: enough to tell apart some four billion
-// callers.
+// hashLength is how many bytes of a hash lines show: enough to tell apart about four
+// billion callers.
 const hashLength = 8
 
-// value returns the value of an attribute as lines show it. A key of a limit has the name
-// "".
+// value returns the value of an attribute in the form that lines show. The name "" means a
+// key of a limit.
 func (r *redactor) value(name string, value []byte) string {
 	if string(value) == command.Redacted || slices.Contains(r.plain, all) || name != "" && slices.Contains(r.plain, name) {
 		return string(value)
@@ -49,7 +49,8 @@ func (r *redactor) value(name string, value []byte) string {
 // maxError is how many bytes of an error are shown.
 const maxError = 256
 
-// failure returns an error as lines show it: its text may quote a value.
+// failure returns an error in the form that lines show, because an error's text may quote a
+// private value.
 func (r *redactor) failure(text string) string {
 	if !slices.Contains(r.plain, all) {
 		text, _, _ = strings.Cut(text, " ")

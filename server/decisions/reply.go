@@ -7,20 +7,20 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// class is the kind of a reply, found at a glance.
+// class is a coarse kind of reply, which is quick to find.
 type class uint8
 
 const (
-	// none is no decision of a limit: the client must ask elsewhere, or later.
+	// none means that no limit has decided: the client must ask another node, or later.
 	none class = iota
 	passed
-	// told is a denial, an error, a pass although a limit is over that does not deny, or a
-	// reply without a leader.
+	// told means a notable reply: a denial, an error, a pass although a limit that does not
+	// deny is over, or a reply without a leader.
 	told
 )
 
-// classOf returns the class of a command's reply. If limits in shadow are in it, it reads
-// all.
+// classOf returns the class of a command's reply. If the reply contains limits in shadow,
+// classOf reads all of it.
 func classOf(name string, reply []byte) class {
 	if len(reply) == 0 {
 		return none
@@ -37,7 +37,7 @@ func classOf(name string, reply []byte) class {
 	}
 	first := firstValue(reply)
 	switch name {
-	case "cl.throttle", "rl.throttle", "gcra": // the first value is whether it is limited
+	case "cl.throttle", "rl.throttle", "gcra": // the first value says whether the call is limited
 		if string(first) != ":0" {
 			return told
 		}
@@ -47,7 +47,7 @@ func classOf(name string, reply []byte) class {
 			return told
 		}
 	case "rl.check", "rl.reserve":
-		if string(first) == ":0" || !bytes.HasSuffix(reply, []byte("*0\r\n")) || inShadow(reply) { // the soft limits are the end
+		if string(first) == ":0" || !bytes.HasSuffix(reply, []byte("*0\r\n")) || inShadow(reply) { // the list of soft limits is at the end
 			return told
 		}
 	default:
@@ -61,7 +61,7 @@ func classOf(name string, reply []byte) class {
 	return passed
 }
 
-// firstValue returns the first value of a collection: the text of a string, else the whole
+// firstValue returns the first value of a collection: a string's text, or else the whole
 // line.
 func firstValue(reply []byte) []byte {
 	line, rest := cutLine(reply)
@@ -92,7 +92,7 @@ func inShadow(reply []byte) bool {
 	return err == nil && len(wouldDeny(&r)) > 0
 }
 
-// Names of the values in replies, in their order in RESP2.
+// Names of the values in replies, in the order of RESP2.
 var (
 	checkNames    = []string{"allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "name", "reason", "hold", "version", "applied", "limits", "soft"}
 	limitNames    = []string{"name", "allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "cost", "mode"}
@@ -100,7 +100,7 @@ var (
 	statusNames   = []string{"code", "limit", "unit", "multiplier", "name", "remaining", "reset_ms", "retry_after_ms", "flags"}
 	decisionNames = []string{"allowed", "limit", "remaining", "retry_after_ms", "reset_after_ms", "delay_ms", "limits"}
 	acquireNames  = []string{"allowed", "limit", "remaining", "retry_after_ms"}
-	// Their times are in seconds.
+	// These replies have times in seconds.
 	cellNames = []string{"limited", "limit", "remaining", "retry_after"}
 	crabNames = []string{"allowed", "limit", "remaining", "reset_after", "retry_after"}
 )
@@ -111,7 +111,7 @@ type values struct {
 	names []string
 }
 
-// get returns a value, an empty one if it is missing.
+// get returns a value; an empty reply if it is missing.
 func (v values) get(name string) *resp.Reply {
 	if v.of.Type == '%' {
 		if r := v.of.Field(name); r != nil {

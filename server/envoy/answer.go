@@ -13,7 +13,8 @@ import (
 	"github.com/headgate-io/headgate/server/verdict"
 )
 
-// answer returns the answer to Envoy. asked is when the ruling was asked for.
+// answer returns the answer to Envoy. asked is the time when the exchange asked for the
+// ruling.
 func (x *exchange) answer(asked time.Time) message {
 	r := &x.ruling
 	b := appendVarint(make([]byte, 0, 256+64*len(r.Statuses)), responseCode, codeFor(r.Over))
@@ -36,9 +37,9 @@ func (x *exchange) answer(asked time.Time) message {
 	return x.appendMetadata(b)
 }
 
-// refuse returns a denial for a request that its policy cannot decide, such as one with an
-// attribute that is not an address. A client may have caused this, and with
-// failure_mode_deny false an error would let it pass.
+// refuse returns a denial for a request that its policy cannot decide, for example because
+// an attribute is not an address. A client may have caused this. An error would let the
+// client's request pass if Envoy's failure_mode_deny is false.
 func (x *exchange) refuse(why string) message {
 	x.ruling = verdict.Ruling{Binding: -1, Statuses: x.ruling.Statuses[:0]}
 	b := appendVarint(nil, responseCode, codeOverLimit)
@@ -51,11 +52,11 @@ func (x *exchange) refuse(why string) message {
 	return x.appendProblem(b, http.StatusBadRequest, why)
 }
 
-// headers are the names of fields that clients get, by their places in verdict.FieldNames.
-// Envoy has X-RateLimit of its own.
+// headers are the names of the header fields that clients get, by their positions in
+// verdict.FieldNames. Envoy adds fields X-RateLimit itself.
 var headers = [len(verdict.FieldNames)]string{0: "ratelimit-policy", 1: "ratelimit", 5: "retry-after"}
 
-// show converts the ruling to a verdict, for its header fields.
+// show converts the ruling to a verdict, from which the header fields are made.
 func (x *exchange) show() {
 	r, v := &x.ruling, &x.shown
 	*v = verdict.Verdict{Limits: v.Limits[:0]}
@@ -99,8 +100,8 @@ func (x *exchange) limitOf(i int) verdict.Limit {
 
 var modeEnforce, modeShadow = []byte("enforce"), []byte("shadow")
 
-// nameOf returns the name of a limit in header fields: its own, else the last key of its
-// descriptor, else the domain.
+// nameOf returns the name of a limit in header fields: the first plain name of the limit's
+// own name, the last key of its descriptor, and the domain.
 func (x *exchange) nameOf(i int) []byte {
 	if name := x.ruling.Statuses[i].Name; plain(name) {
 		return name
@@ -112,7 +113,7 @@ func (x *exchange) nameOf(i int) []byte {
 	return []byte(x.asked.Domain)
 }
 
-// plain reports whether a text can stand in a header field as it is.
+// plain reports whether a text can be written into a header field without a change.
 func plain(name []byte) bool {
 	for _, c := range name {
 		if c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -122,7 +123,7 @@ func plain(name []byte) bool {
 	return len(name) > 0
 }
 
-// key returns a number for the caller, from the descriptor that stands for the request.
+// key returns a number for the caller, from the descriptor that decides the request.
 func (x *exchange) key() uint64 {
 	c := verdict.Call{Policy: x.asked.Domain}
 	if x.ruling.Binding >= 0 {
@@ -131,8 +132,8 @@ func (x *exchange) key() uint64 {
 	return c.Key()
 }
 
-// problem is the body of a denial, in the form of RFC 9457. Envoy sends the status itself,
-// and over gRPC sends the whole body as a message.
+// problem is the body of a denial, in the form of RFC 9457. Envoy itself sends the status.
+// To a gRPC client Envoy sends the whole body as the message.
 type problem struct {
 	Type     string   `json:"type"`
 	Title    string   `json:"title"`
@@ -140,7 +141,7 @@ type problem struct {
 	Violated []string `json:"violated-policies,omitempty"`
 }
 
-// appendProblem appends the body of a denial, and its type.
+// appendProblem appends the body of a denial, and the body's content type.
 func (x *exchange) appendProblem(b []byte, status int, detail string) []byte {
 	p := problem{Detail: detail}
 	p.Type, p.Title = verdict.Problem(status, x.ruling.Reason)
@@ -157,8 +158,8 @@ func (x *exchange) appendProblem(b []byte, status int, detail string) []byte {
 	return appendText(b, responseBody, body)
 }
 
-// appendMetadata appends metadata for Envoy's access log, if there is any: for denials,
-// answers without a leader, and rules that have metadata.
+// appendMetadata appends metadata for Envoy's access log, if there is any. Denials, answers
+// without a leader, and rules with metadata have some.
 func (x *exchange) appendMetadata(b []byte) []byte {
 	r := &x.ruling
 	var rules []any
@@ -179,7 +180,7 @@ func (x *exchange) appendMetadata(b []byte) []byte {
 		told["metadata"] = rules
 	}
 	s, err := structpb.NewStruct(told)
-	if err != nil { // a name that is not UTF-8
+	if err != nil { // the metadata contains a name that is not UTF-8
 		return b
 	}
 	body, err := proto.Marshal(s)

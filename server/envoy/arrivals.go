@@ -16,12 +16,12 @@ import (
 
 const (
 	// maxArriving bounds the calls whose requests are incomplete. Each may have sent
-	// maxRequestBytes and maxHeaderBytes. Beyond the bound the connection with most of them
-	// is closed.
+	// maxRequestBytes and maxHeaderBytes. Beyond the bound, the connection with the most
+	// such calls is closed.
 	maxArriving = 2048
-	// callTimeout bounds calls that have no deadline, or a later one.
+	// callTimeout bounds the duration of calls that have no deadline, or a later one.
 	callTimeout = 10 * time.Second
-	// maxEndless bounds the running calls without an end of their own.
+	// maxEndless bounds the running calls that run until the client ends them.
 	maxEndless = 256
 )
 
@@ -30,22 +30,22 @@ var (
 	errEndless  = status.Error(codes.ResourceExhausted, "BUSY too many clients watch health or use reflection")
 )
 
-// endless are the methods whose calls have no end of their own.
+// endless holds the methods whose calls run until the client ends them.
 var endless = map[string]bool{
 	grpc_health_v1.Health_Watch_FullMethodName:                                   true,
 	grpc_reflection_v1.ServerReflection_ServerReflectionInfo_FullMethodName:      true,
 	grpc_reflection_v1alpha.ServerReflection_ServerReflectionInfo_FullMethodName: true,
 }
 
-// arrivals bounds the calls that clients begin and do not finish.
+// arrivals bounds the calls whose requests clients begin and do not finish.
 type arrivals struct {
 	mu sync.Mutex
-	// requests counts the calls whose requests are incomplete, without those of connections
-	// that were closed for them.
+	// requests counts the calls whose requests are incomplete. It leaves out the calls of
+	// connections that were closed for having too many.
 	requests int // guarded by mu
 
 	endless atomic.Int64
-	// running is done when calls without an end of their own must end.
+	// running is done when the endless calls must end.
 	running context.Context
 	end     context.CancelFunc
 }
@@ -56,12 +56,12 @@ func newArrivals() *arrivals {
 	return a
 }
 
-// arrivalKey is the key of a func() in a call's context. Calling it notes that the request
-// is complete.
+// arrivalKey is the key in a call's context of a func(). The call runs the function when
+// its request is complete.
 type arrivalKey struct{}
 
-// tap is called with the head of each call, by the goroutine that reads the connection. It
-// returns the context of the call.
+// tap returns the context of a new call. The goroutine that reads the connection calls tap
+// with the call's head.
 func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, error) {
 	if endless[info.FullMethodName] {
 		if a.endless.Add(1) > maxEndless {
@@ -95,8 +95,8 @@ func (a *arrivals) tap(ctx context.Context, info *tap.Info) (context.Context, er
 	}), nil
 }
 
-// begin counts a call of c. If that is one too many, it closes the connection with most. It
-// returns false if c is closed, now or before.
+// begin counts a call of c. If there are then too many calls, it closes the connection with
+// the most. It returns false if c is closed, whether now or before.
 func (a *arrivals) begin(c *connection) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -106,15 +106,15 @@ func (a *arrivals) begin(c *connection) bool {
 	c.arriving++
 	if a.requests++; a.requests > maxArriving {
 		busiest := c.of.closeBusiest(c)
-		// Its calls end a moment later, so it is marked: others that begin meanwhile close
-		// nobody.
+		// The closed connection's calls end a moment later. It is marked, so that calls
+		// that begin meanwhile close no other connection.
 		busiest.cut = true
 		a.requests -= busiest.arriving
 	}
 	return !c.cut
 }
 
-// leave removes a call that begin has counted.
+// leave removes a call that begin counted.
 func (a *arrivals) leave(c *connection) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -39,24 +39,24 @@ type service struct {
 
 // exchange is the memory for one call.
 type exchange struct {
-	body     []byte // the request
-	wrong    error  // the error in it, nil for none
+	body     []byte // the encoded request
+	wrong    error  // the request's error, or nil
 	asked    verdict.Descriptors
 	parts    []part              // of descriptors
-	entries  []verdict.Attribute // of all descriptors
+	entries  []verdict.Attribute // entries of all descriptors
 	commands []byte
 	replies  []byte
 	ruling   verdict.Ruling
 	shown    verdict.Verdict // the ruling as a verdict, for header fields
-	ctx      context.Context // of the call
+	ctx      context.Context // the call's context
 	here     time.Time       // when the request was complete; zero before
 	result   fronts.Result
 }
 
-// exchanges are reused with their memory.
+// exchanges keeps exchanges and their memory for other calls.
 var exchanges = sync.Pool{New: func() any { return new(exchange) }}
 
-// roomKept is the largest buffer that is reused, in bytes.
+// roomKept is the size of the largest buffer that is reused, in bytes.
 const roomKept = 64 << 10
 
 func (x *exchange) end() {
@@ -83,7 +83,8 @@ func (x *exchange) Origin() decisions.Origin {
 	return decisions.Origin{Front: fronts.NameGRPC, Request: first("x-request-id"), Trace: decisions.TraceID(first("traceparent"))}
 }
 
-// description is the service in grpc's form, with messages that the codec knows.
+// description describes the service to grpc. Its messages are types that only this
+// package's codec knows.
 var description = grpc.ServiceDesc{
 	ServiceName: rls.RateLimitService_ServiceDesc.ServiceName,
 	HandlerType: (*any)(nil),
@@ -93,7 +94,7 @@ var description = grpc.ServiceDesc{
 	Metadata: rls.RateLimitService_ServiceDesc.Metadata,
 }
 
-// shouldRateLimit answers a call, and counts it.
+// shouldRateLimit answers a call, and counts the call.
 func (s *service) shouldRateLimit(ctx context.Context, read func(any) error) (any, error) {
 	x := exchanges.Get().(*exchange)
 	defer x.end()
@@ -108,17 +109,18 @@ func (s *service) shouldRateLimit(ctx context.Context, read func(any) error) (an
 	return answer, nil
 }
 
-// decide decides a call. All descriptors of a request are one step.
+// decide decides a call. All descriptors of a request are decided in one step.
 func (s *service) decide(ctx context.Context, x *exchange, read func(any) error) (message, error) {
 	if err := s.admit(ctx); err != nil {
 		return nil, err
 	}
-	if err := read(x); err != nil { // it waits until the request is complete
+	if err := read(x); err != nil { // waits until the request is complete
 		return nil, err
 	}
 	arrived(ctx)
 	x.ctx, x.here = ctx, s.now()
-	// A call whose client has given up is not charged. The context may not show that yet.
+	// Charge nothing for a call whose client has given up. The context may not show yet
+	// that the deadline has passed.
 	if end, ok := ctx.Deadline(); ok && !s.now().Before(end) {
 		return nil, statusOf(context.DeadlineExceeded)
 	}

@@ -4,19 +4,19 @@ import (
 	"unsafe"
 
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // the codec's default
+	_ "google.golang.org/grpc/encoding/proto" // registers the default codec
 	"google.golang.org/grpc/mem"
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
 // # Messages
 //
-// Requests are decoded here, and answers encoded, rather than by generated code. Generated
-// code refuses text that is not UTF-8, but Envoy sends whatever bytes a client puts into a
-// header field. With failure_mode_deny false, the error would let the client's request
-// pass. Generated code also takes three times as long.
+// This package decodes requests and encodes answers itself, without generated code.
+// Generated code rejects text that is not UTF-8, but Envoy sends all bytes that a client
+// puts into a header field. The error would let the client's request pass if
+// failure_mode_deny is false. Generated code also takes three times as long.
 
-// codec is the codec of Protocol Buffers, except for the messages of the service.
+// codec is the codec of Protocol Buffers, with its own handling of this service's messages.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }
@@ -56,8 +56,8 @@ type field struct {
 	b      []byte
 }
 
-// each calls do with each field of a message that is a varint or bytes. No other field has
-// a meaning here.
+// each calls do with each field of a message that is a varint or bytes. Fields of other
+// types have no meaning here.
 func each(b []byte, do func(f field) error) error {
 	for len(b) > 0 {
 		number, kind, n := protowire.ConsumeTag(b)
@@ -85,7 +85,7 @@ func each(b []byte, do func(f field) error) error {
 	return nil
 }
 
-// is reports whether a field has a number and a kind.
+// is reports whether a field has a number and a type.
 func (f *field) is(number protowire.Number, kind protowire.Type) bool {
 	return f.number == number && f.kind == kind
 }
@@ -93,8 +93,8 @@ func (f *field) is(number protowire.Number, kind protowire.Type) bool {
 // text returns a view of the bytes.
 func (f *field) text() string { return unsafe.String(unsafe.SliceData(f.b), len(f.b)) }
 
-// A message within another is preceded by its length, which is known afterwards. begin
-// leaves a byte for the length, and end writes it.
+// An embedded message is preceded by its length, which is known only after it is written.
+// begin leaves one byte for the length, and end writes the length.
 func begin(b []byte, number protowire.Number) (into []byte, at int) {
 	b = append(protowire.AppendTag(b, number, protowire.BytesType), 0)
 	return b, len(b)
@@ -110,7 +110,7 @@ func end(b []byte, at int) []byte {
 	return b
 }
 
-// appendVarint appends a number, unless it is 0, which is the default.
+// appendVarint appends a number. It leaves out 0, which is the default.
 func appendVarint(b []byte, number protowire.Number, n uint64) []byte {
 	if n == 0 {
 		return b

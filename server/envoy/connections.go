@@ -17,17 +17,19 @@ import (
 )
 
 const (
-	// silentAfter is after how much silence a connection may be closed to make room.
+	// silentAfter is how long a connection must have been silent before it may be closed to
+	// make room.
 	silentAfter = time.Second
 	// writeTimeout is how long a client may leave an answer unread.
 	writeTimeout = 5 * time.Second
-	// readPiece bounds a read, in bytes: a hundred small frames, which take some 0.2 ms.
+	// readPiece bounds one read, in bytes. It is a hundred small frames, which take about
+	// 0.2 ms.
 	readPiece = 4 << 10
 )
 
-// bounded is a listener with at most so many connections. When it is full, it closes the
-// connection that has been silent for longest. If that connection has been silent for less
-// than silentAfter, it closes the new connection instead.
+// bounded is a listener that allows a limited number of connections. When it is full, it
+// closes the connection that has been silent for longest. If even that connection was heard
+// less than silentAfter ago, it closes the new connection instead.
 type bounded struct {
 	net.Listener
 	most int
@@ -42,11 +44,12 @@ type connection struct {
 	of *bounded
 	// heard is when the client last sent something, in Unix nanoseconds.
 	heard atomic.Int64
-	// arriving counts its calls whose requests are incomplete. cut reports that it was
-	// closed for having most of them. Both are guarded by arrivals.mu.
+	// arriving counts the connection's calls whose requests are incomplete. cut reports
+	// that the connection was closed for having the most. arrivals.mu guards both.
 	arriving int
 	cut      bool
-	// more reports that the last read has filled its buffer. Only the reader uses it.
+	// more reports that the last read filled its buffer. Only the reading goroutine uses
+	// it.
 	more bool
 }
 
@@ -66,7 +69,7 @@ func (l *bounded) Accept() (net.Conn, error) {
 	}
 }
 
-// add adds a connection, if there is room or room can be made.
+// add adds a connection. It returns false if there is no room and none can be made.
 func (l *bounded) add(c *connection) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -90,8 +93,9 @@ func (l *bounded) add(c *connection) bool {
 	return true
 }
 
-// closeBusiest closes the connection with most calls whose requests are incomplete, and
-// returns it. If none has more than c, that is c. The caller holds arrivals.mu.
+// closeBusiest closes the connection with the most calls whose requests are incomplete, and
+// returns it. If no connection has more than c, that is c itself. The caller holds
+// arrivals.mu.
 func (l *bounded) closeBusiest(c *connection) *connection {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -106,9 +110,9 @@ func (l *bounded) closeBusiest(c *connection) *connection {
 	return busiest
 }
 
-// Read implements net.Conn. It reads a piece, and yields to others before it reads another.
-// Without that, the goroutine of a flood would run for milliseconds at a time, and the
-// calls of other clients would wait.
+// Read implements net.Conn. It reads a piece, and lets other goroutines run before it reads
+// another. Otherwise the goroutine of a client that floods the server would run for
+// milliseconds at a time, and the calls of other clients would wait.
 func (c *connection) Read(b []byte) (int, error) {
 	if c.more {
 		runtime.Gosched()
@@ -130,7 +134,8 @@ func (c *connection) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// shaken are the credentials of connections that have no TLS, or whose handshakes are over.
+// shaken are the transport credentials for connections without TLS, or whose TLS handshake
+// is over.
 type shaken struct {
 	credentials.TransportCredentials
 }
@@ -150,7 +155,7 @@ func (shaken) ServerHandshake(nc net.Conn) (net.Conn, credentials.AuthInfo, erro
 
 var errNoHTTP2 = errors.New("the client does not ask for HTTP/2 in its TLS handshake (ALPN h2)")
 
-// address is the address of a peer, with its connection.
+// address is the address of a peer, together with the peer's connection.
 type address struct {
 	net.Addr
 	of *connection

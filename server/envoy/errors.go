@@ -32,7 +32,7 @@ func statusOf(err error) error {
 	return status.Error(code, err.Error())
 }
 
-// resultOf returns the result in metrics of a call with an error.
+// resultOf returns the result under which the metrics count a call with an error.
 func resultOf(err error) fronts.Result {
 	switch status.Code(err) {
 	case codes.InvalidArgument, codes.PermissionDenied, codes.Unauthenticated:
@@ -51,5 +51,5 @@ func codeOf(code string) codes.Code {
 	case "BUSY", "OOM":
 		return codes.ResourceExhausted
 	}
-	return codes.Unavailable // CLUSTERDOWN, UNCERTAIN, TRYAGAIN and other passing errors
+	return codes.Unavailable // CLUSTERDOWN, UNCERTAIN, TRYAGAIN and other errors that pass
 }

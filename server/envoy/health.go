@@ -12,14 +12,15 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// watchEvery is how soon a client that watches health learns of a change.
+// watchEvery is how often the server looks for a change of health. A client that watches
+// health learns of a change within that time.
 const watchEvery = 25 * time.Millisecond
 
-// healthService answers health checks, each by the present result of Fit.
+// healthService answers health checks. Each answer is the present result of Fit.
 type healthService struct {
 	health.UnimplementedHealthServer
 	fit    func() error // see Config
-	ending atomic.Bool  // the server stops
+	ending atomic.Bool  // the server is stopping
 	ended  chan struct{}
 }
 
@@ -27,7 +28,7 @@ func newHealthService(fit func() error) *healthService {
 	return &healthService{fit: fit, ended: make(chan struct{})}
 }
 
-// end makes the node unhealthy for good.
+// end makes the node unhealthy forever.
 func (h *healthService) end() {
 	if !h.ending.Swap(true) {
 		close(h.ended)
@@ -79,7 +80,7 @@ func (h *healthService) Watch(r *health.HealthCheckRequest, to grpc.ServerStream
 		select {
 		case <-tick.C:
 		case <-ended:
-			ended = nil // that stays so until the stream ends
+			ended = nil // the status does not change any more until the stream ends
 		case <-to.Context().Done():
 			return to.Context().Err()
 		}

@@ -71,9 +71,9 @@ func (x *exchange) parse(b []byte) error {
 	return nil
 }
 
-// part is the place of a descriptor's parts in the lists of all.
+// part says where the parts of one descriptor end in the lists of all descriptors.
 type part struct {
-	entries int // of this descriptor and those before
+	entries int // number of entries of this descriptor and of those before
 	limited bool
 	limit   verdict.RateLimit
 	refund  bool
@@ -116,8 +116,8 @@ func (x *exchange) descriptor(b []byte) error {
 	return err
 }
 
-// entry reads an entry of a descriptor. It cuts a value that is too long: an error would
-// let the client's request pass.
+// entry reads an entry of a descriptor. It cuts a value that is too long, because an error
+// would let the client's request pass.
 func (x *exchange) entry(b []byte) error {
 	var e verdict.Attribute
 	err := each(b, func(f field) error {
@@ -149,7 +149,7 @@ func override(b []byte, l *verdict.RateLimit) error {
 	})
 }
 
-// number reads the value of a wrapped number, 0 if it is absent.
+// number reads the value of a wrapped number; 0 if it is missing.
 func number(b []byte, set func(n uint64)) error {
 	set(0)
 	return each(b, func(f field) error {
@@ -160,8 +160,8 @@ func number(b []byte, set func(n uint64)) error {
 	})
 }
 
-// units are the names of units, by their numbers in requests and answers. A request cannot
-// have week.
+// units are the names of units, by their numbers in requests and answers. Requests cannot
+// have the unit week.
 var units = map[int32]string{1: "second", 2: "minute", 3: "hour", 4: "day", 5: "month", 6: "year", 7: "week"}
 
 var unitNumbers = func() map[string]uint64 {

@@ -59,12 +59,13 @@ func appendStatus(b []byte, s *verdict.Status) []byte {
 		}
 		b = end(b, at)
 	}
-	if !s.Over { // over: nothing remains for Envoy, whatever the call costs
+	if !s.Over { // if it is over, nothing remains for Envoy, whatever the call costs
 		b = appendVarint(b, statusRemaining, uint32Of(s.Remaining))
 	}
 	if s.Limited && s.ResetMS > 0 {
 		b, at = begin(b, statusReset)
-		// Envoy cuts fractions, so round up: clients would return too early.
+		// Envoy cuts off fractions. Round up, because clients would otherwise return too
+		// early.
 		b = end(appendVarint(b, durationSeconds, uint64(verdict.Seconds(s.ResetMS))), at)
 	}
 	return b

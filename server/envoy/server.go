@@ -17,25 +17,26 @@ import (
 )
 
 const (
-	// DefaultMaxClients is far above what gateways open: one connection a thread.
+	// DefaultMaxClients is the default bound of connections. Gateways open far fewer: one
+	// connection per thread.
 	DefaultMaxClients = 1000
-	// maxStreams bounds the calls of a connection at a time. Envoy opens another connection
-	// for more.
+	// maxStreams bounds the calls that run at the same time on a connection. For more,
+	// Envoy opens another connection.
 	maxStreams = 100
-	// maxRequestBytes bounds a request: several descriptors with all the header fields that
-	// Envoy accepts from a client, 60 KiB.
+	// maxRequestBytes bounds a request. It is enough for several descriptors with all the
+	// header fields that Envoy accepts from a client, 60 KiB.
 	maxRequestBytes = 256 << 10
 	// maxHeaderBytes bounds the metadata of a call.
 	maxHeaderBytes = 16 << 10
-	// streamWindow bounds what a client may send of a call that is not read yet, and
-	// connWindow of all calls of a connection. By default grpc enlarges them as the traffic
-	// grows.
+	// streamWindow bounds the bytes that a client may send of one call before they are
+	// read. connWindow bounds them for all calls of a connection. By default grpc enlarges
+	// both as the traffic grows.
 	streamWindow = 64 << 10
 	connWindow   = 512 << 10
-	// handshakeTimeout bounds the preface of HTTP/2.
+	// handshakeTimeout bounds the time for the preface of HTTP/2.
 	handshakeTimeout = 5 * time.Second
-	// Envoy may ask every 10 s whether an idle connection is alive. The server asks after a
-	// minute.
+	// leastPing allows Envoy to ask every 10 s whether an idle connection is alive. The
+	// server asks after a minute.
 	leastPing   = 10 * time.Second
 	pingAfter   = time.Minute
 	pingTimeout = 20 * time.Second
@@ -43,13 +44,15 @@ const (
 
 // Config configures a Server.
 type Config struct {
-	// Decider decides.
+	// Decider decides the requests.
 	Decider Decider
-	// Fronts counts the requests; with nil nobody sees the counts.
+	// Fronts counts the requests. If it is nil, the server makes its own counts, which
+	// nobody sees.
 	Fronts *fronts.Counts
-	// Fit returns why nothing can be decided now, or nil. Health checks answer it.
+	// Fit returns why the node can decide nothing now, or nil. Health checks answer with
+	// its result.
 	Fit func() error
-	// Local reports that only this machine reaches the port.
+	// Local reports that only this machine can reach the port.
 	Local bool
 	// MaxClients bounds the connections; 0 means DefaultMaxClients.
 	MaxClients int
@@ -63,7 +66,7 @@ type Server struct {
 	arriving *arrivals
 }
 
-// New returns a Server that listens nowhere yet.
+// New returns a Server. It listens on no port until Serve.
 func New(c Config) *Server {
 	s := &Server{health: newHealthService(c.Fit), most: cmp.Or(c.MaxClients, DefaultMaxClients), arriving: newArrivals()}
 	if c.Fronts == nil {
@@ -91,14 +94,14 @@ func New(c Config) *Server {
 	return s
 }
 
-// Serve answers the connections of l until Shutdown, and closes l. TLS handshakes are over
-// already.
+// Serve answers the connections of l until Shutdown, and closes l. TLS handshakes are
+// already over when l returns a connection.
 func (s *Server) Serve(l net.Listener) error {
 	return s.grpc.Serve(&bounded{Listener: l, most: s.most})
 }
 
-// Shutdown stops listening and tells health checks and clients to go elsewhere. It waits
-// for the calls in flight until ctx is done, and then cuts them off.
+// Shutdown stops listening, and tells health checks and clients to go elsewhere. It waits
+// for the calls in work. When ctx is done, it cuts off the remaining calls.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.health.end()
 	s.arriving.end()

@@ -9,30 +9,31 @@ import (
 
 // Bounds of Denials.
 const (
-	// MaxKey is how many bytes of a key are shown. Callers whose keys differ only after
-	// that count as one.
+	// MaxKey is how many bytes of a key an event shows. Callers whose keys differ only
+	// after these bytes count as one.
 	MaxKey = 256
-	// Each of the stripes has up to stripeMost limits and callers. Lanes seldom meet in
-	// the same stripe.
+	// stripeMost bounds the limits and callers that each stripe remembers. A stripe is a
+	// part of the memory with a lock of its own, so threads seldom wait for each other.
 	stripes    = 16
 	stripeMost = 512
-	// maxASecond bounds the events of denials in a second. Denials beyond it are counted,
-	// and their number is in the next event of their limit and caller. If there was no
-	// event of that limit and caller yet, the denials are dropped.
+	// maxASecond bounds the events of denials per second. Denials beyond it are counted,
+	// and the next event of their limit and caller shows their number. If that limit and
+	// caller had no event yet, the denials are dropped.
 	maxASecond = 1000
 
 	second = int64(time.Second)
 )
 
-// Denial is what denied some calls.
+// Denial describes what denied some calls.
 type Denial struct {
 	Type          Type // Denied or Shadow
 	Policy, Limit string
 	Reason        string
-	Key           []byte // of the counter, nil for none
+	Key           []byte // the counter's key; nil if there is none
 }
 
-// Denials makes events of denials: at most one a second for each limit, reason and key.
+// Denials makes events of denials. It makes at most one per second for each limit, reason
+// and key.
 type Denials struct {
 	log     *Log
 	seed    maphash.Seed
@@ -48,11 +49,11 @@ type stripe struct {
 	name    []byte // scratch
 }
 
-// counted are the denials of one limit, reason and key.
+// counted holds the denials of one limit, reason and key.
 type counted struct {
 	event Event
-	at    int64  // when the last event was made, engine time in ns
-	more  uint64 // denials since then
+	at    int64  // engine time in ns of the last event
+	more  uint64 // denials since the last event
 }
 
 // NewDenials returns Denials that post to a log.
@@ -70,7 +71,7 @@ func (d *Denials) Listening() bool { return d.log.Listening() }
 // Dropped returns how many denials were dropped.
 func (d *Denials) Dropped() uint64 { return d.dropped.Load() }
 
-// Note notes a denied call at a time, engine time in ns.
+// Note notes a denied call. now is the engine time in ns.
 func (d *Denials) Note(now int64, what *Denial) {
 	key := what.Key[:min(len(what.Key), MaxKey)]
 	s := &d.stripes[maphash.Bytes(d.seed, key)%stripes]
@@ -96,7 +97,7 @@ func (d *Denials) Note(now int64, what *Denial) {
 	d.tell(c, now)
 }
 
-// Begun posts that a limit has begun to block a caller, for lasts ns.
+// Begun posts an event that a limit has begun to block a caller, for lasts ns.
 func (d *Denials) Begun(now int64, policy, limit string, key []byte, lasts int64) {
 	if !d.may(now) {
 		d.dropped.Add(1)
@@ -108,18 +109,19 @@ func (d *Denials) Begun(now int64, policy, limit string, key []byte, lasts int64
 	})
 }
 
-// may reports whether another event may be made in this second, and counts it.
+// may reports whether another event may be made in this second. If so, it counts the event.
 func (d *Denials) may(now int64) bool { return d.made.May(now, maxASecond) }
 
-// tell posts an event with the counted denials. The stripe's mu must be held.
+// tell posts an event with the counted denials. The caller holds the stripe's mu.
 func (d *Denials) tell(c *counted, now int64) {
 	c.event.At, c.event.Count = now/1e6, c.more
 	d.log.Post(c.event)
 	c.at, c.more = now, 0
 }
 
-// Sweep posts what was counted a second ago or longer, and forgets callers without further
-// denials. With all it posts and forgets everything, because nobody listens any more.
+// Sweep posts events for denials that were counted at least a second ago, and forgets
+// callers without further denials. If all is set, because nobody listens any more, it posts
+// and forgets everything.
 func (d *Denials) Sweep(now int64, all bool) {
 	for i := range d.stripes {
 		s := &d.stripes[i]

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Type is what an event is about.
+// Type says what an event is about.
 type Type string
 
 // The types.
@@ -16,7 +16,7 @@ const (
 	Denied   Type = "denied"   // a limit or a list has denied calls
 	Shadow   Type = "shadow"   // a limit in shadow would have denied calls
 	Penalty  Type = "penalty"  // a limit has begun to block a caller
-	Policy   Type = "policy"   // a policy, or what policies share, has changed
+	Policy   Type = "policy"   // a policy, or a record that policies share, has changed
 	Override Type = "override" // an override has changed
 	Role     Type = "role"     // this node's role has changed
 	Leader   Type = "leader"   // another node leads
@@ -24,14 +24,14 @@ const (
 
 // Event is an event as JSON shows it.
 type Event struct {
-	// ID grows from event to event. Post sets it.
+	// ID is the event's id, which Post sets. A later event has a larger id.
 	ID int64 `json:"id"`
-	// At is when it happened, Unix ms.
+	// At is when the event happened, in Unix ms.
 	At   int64 `json:"at_ms"`
 	Type Type  `json:"type"`
 	// Policy, Limit and Key are set for denials and penalties. Policy is the policy's name;
-	// it is also set for changes. Limit is the limit's name, "" for a list. Key is the key
-	// of the counter, up to MaxKey bytes; secrets in it are hashed.
+	// it is also set for changes. Limit is the limit's name; "" for a list. Key is the
+	// counter's key, up to MaxKey bytes; secrets in it are hashed.
 	Policy string `json:"policy,omitempty"`
 	Limit  string `json:"limit,omitempty"`
 	Key    string `json:"key,omitempty"`
@@ -40,11 +40,11 @@ type Event struct {
 	// Count is how many calls were denied since the last event of the same limit, key and
 	// reason.
 	Count uint64 `json:"count,omitempty"`
-	// For is how long further calls of the caller are denied, in ms: until the block ends,
-	// or for the limit's own wait if that is longer.
+	// For is how long further calls of the caller are denied, in ms. It lasts until the
+	// block ends or, if that is longer, for the limit's own wait.
 	For int64 `json:"for_ms,omitempty"`
-	// Version, Author, Change and Deleted are set for changes. Change is an override as
-	// RL.OVERRIDE lists it, or the name of a record that policies have in common.
+	// Version, Author, Change and Deleted are set for changes. Change is an override in the
+	// form of RL.OVERRIDE LIST, or the name of a record that policies share.
 	Version uint64 `json:"version,omitempty"`
 	Author  string `json:"author,omitempty"`
 	Change  string `json:"change,omitempty"`
@@ -57,40 +57,41 @@ type Event struct {
 
 // Bounds of a Log.
 const (
-	// MaxEvents is how many events are kept, in up to MaxBytes of JSON.
+	// MaxEvents is how many events are kept. They also take at most MaxBytes of JSON.
 	MaxEvents = 8192
 	MaxBytes  = 4 << 20
-	// PollFor is how long a client that has asked once counts as listening.
+	// PollFor is how long a client counts as a listener after it has asked for events once.
 	PollFor = time.Minute
 )
 
 // Log keeps the newest events. Make one with New.
 type Log struct {
-	// listening is all that a denial reads while nobody listens.
+	// listening reports whether anybody listens. If it is false, a denial reads nothing
+	// else of the log.
 	listening atomic.Bool
 	unread    atomic.Uint64
 
 	// mu guards the fields below.
 	mu          sync.Mutex
-	ring        [MaxEvents]Line // an event is at its id modulo MaxEvents
-	first, next int64           // ids of the oldest event, and of the next one
+	ring        [MaxEvents]Line // an event's index is its id modulo MaxEvents
+	first, next int64           // ids of the oldest event, and of the event to come
 	bytes       int
-	wake        chan struct{} // closed with the next event
-	awaited     bool          // Read has returned wake
+	wake        chan struct{} // closed when the next event arrives
+	awaited     bool          // Read has returned wake to a reader
 	streams     int
 	polled      time.Time
 	born        int64
 }
 
-// Line is an event with its id, as JSON without an end of line.
+// Line is an event's id, and the event as JSON without a line end.
 type Line struct {
 	ID   int64
 	Type Type
 	JSON []byte
 }
 
-// New returns a log. Its ids are above those of an earlier log, unless the earlier log had
-// more than a million events per second.
+// New returns a log. Its ids are larger than those of an earlier log of this node, unless
+// the earlier log had more than a million events per second.
 func New() *Log {
 	born := time.Now().UnixMicro()
 	return &Log{first: born, next: born, born: born, wake: make(chan struct{})}
@@ -99,7 +100,8 @@ func New() *Log {
 // Listening reports whether anybody listens.
 func (l *Log) Listening() bool { return l.listening.Load() }
 
-// Listen notes a listener until stop is called, once.
+// Listen notes that somebody listens, until the caller calls stop. stop must be called
+// once.
 func (l *Log) Listen() (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +114,8 @@ func (l *Log) Listen() (stop func()) {
 	}
 }
 
-// Poll notes a client that has asked for events.
+// Poll notes that a client has asked for events. The client counts as a listener for
+// PollFor.
 func (l *Log) Poll() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -120,7 +123,7 @@ func (l *Log) Poll() {
 	l.listening.Store(true)
 }
 
-// Settle updates whether anybody still listens, and returns it.
+// Settle updates whether anybody still listens, and reports it.
 func (l *Log) Settle() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -150,11 +153,11 @@ func (l *Log) Post(e Event) {
 	}
 }
 
-// eventRoom is about how many bytes an event has as JSON.
+// eventRoom is the approximate size of an event as JSON, in bytes.
 const eventRoom = 192
 
-// appendJSON appends what json.Marshal returns for an event, at a fraction of its cost:
-// overrides may change by the hundred thousand.
+// appendJSON appends an event in the form of json.Marshal, at a fraction of its cost. This
+// matters when hundreds of thousands of overrides change.
 func (e *Event) appendJSON(b []byte) []byte {
 	number := func(name string, n uint64) {
 		if n != 0 {
@@ -186,7 +189,7 @@ func (e *Event) appendJSON(b []byte) []byte {
 	return append(b, '}')
 }
 
-// appendText appends a text as JSON has it.
+// appendText appends a text as a JSON string.
 func appendText(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' || c == '<' || c == '>' || c == '&' {
@@ -200,18 +203,19 @@ func appendText(b []byte, s string) []byte {
 	return append(append(append(b, '"'), s...), '"')
 }
 
-// Newest returns the id of the count-th newest event. With 0 it returns the id of the next
-// one.
+// Newest returns the id of the count-th newest event. If count is 0, it returns the id of
+// the event to come.
 func (l *Log) Newest(count int) int64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return max(l.first, l.next-int64(count))
 }
 
-// Read appends the events from an id on, up to count and to bytes of JSON, but at least one
-// if there is any. next is the id to continue with. lost is how many events since that id
-// are no longer kept, without those before the node started. more is closed when further
-// events exist, once all are read.
+// Read appends to dst the events from the id from on. It appends at most count events and
+// at most bytes of JSON, but at least one event if there is any. next is the id to continue
+// with. lost is how many events since from are no longer kept; events before the node's
+// start do not count. If Read has appended all events, more is a channel that is closed
+// when the next event arrives.
 func (l *Log) Read(dst []Line, from int64, count, bytes int) (lines []Line, next, lost int64, more <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -233,12 +237,12 @@ func (l *Log) Read(dst []Line, from int64, count, bytes int) (lines []Line, next
 	return dst, next, lost, l.wake
 }
 
-// Posted returns how many events were posted.
+// Posted returns how many events have been posted.
 func (l *Log) Posted() uint64 {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return uint64(l.next - l.born)
 }
 
-// Unread returns how many events were lost to readers.
+// Unread returns how many events readers have lost because they were no longer kept.
 func (l *Log) Unread() uint64 { return l.unread.Load() }

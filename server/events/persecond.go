@@ -2,14 +2,15 @@ package events
 
 import "sync/atomic"
 
-// PerSecond bounds the number of something in a second. The zero value has counted none.
+// PerSecond bounds how often something happens in a second. Its zero value is ready for
+// use.
 type PerSecond struct {
-	// window is the second that made counts in.
+	// made counts what happened in the second window.
 	window, made atomic.Int64
 }
 
-// May reports whether one more is allowed at a time in ns, and counts it. most is the bound
-// of a second.
+// May reports whether one more is allowed at the time now, in ns, and if so counts it. most
+// is the bound per second.
 func (p *PerSecond) May(now, most int64) bool {
 	if w := now / second; p.window.Load() != w && p.window.Swap(w) != w {
 		p.made.Store(0)

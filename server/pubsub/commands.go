@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/glob"
 )
 
-// On makes the handler of a command on a connection's Subscriber.
+// On makes a handler from a function on the connection's Subscriber.
 type On func(fn func(s *Subscriber, call *command.Call)) command.Handler
 
 // Commands returns the commands of Pub/Sub.
@@ -67,7 +67,7 @@ func Commands(h *Hub, on On) []command.Spec {
 		})
 }
 
-// subscribe adds names and confirms each. If one is refused, none is added.
+// subscribe adds names and confirms each. If it refuses one of them, it adds none.
 func (s *Subscriber) subscribe(call *command.Call, k Kind, names [][]byte) {
 	if len(names) > command.MaxNames {
 		call.Error(command.ErrNames)
@@ -112,7 +112,7 @@ func (s *Subscriber) subscribe(call *command.Call, k Kind, names [][]byte) {
 	s.subscribed()
 }
 
-// added returns how many subscriptions there would be after adding names.
+// added returns how many subscriptions there would be after names are added.
 func (s *subscriptions) added(k Kind, names [][]byte) int {
 	fresh := make(map[string]struct{})
 	for _, name := range names {
@@ -127,7 +127,8 @@ const errSubscriptions = "ERR at most 4096 channels and patterns on one connecti
 
 const errChannel = "ERR channel is longer than 1024 bytes"
 
-// unsubscribe ends subscriptions and confirms each. Without names it ends all of a kind.
+// unsubscribe ends subscriptions and confirms each end. Without names it ends all
+// subscriptions of the kind.
 func (s *Subscriber) unsubscribe(call *command.Call, k Kind, names [][]byte) {
 	if len(names) > command.MaxNames {
 		call.Error(command.ErrNames)
@@ -155,7 +156,8 @@ func (s *Subscriber) unsubscribe(call *command.Call, k Kind, names [][]byte) {
 	s.subscribed()
 }
 
-// confirm writes that a subscription has begun or ended, and how many there are now.
+// confirm writes that a subscription has begun or ended, and how many subscriptions there
+// are now.
 func (s *subscriptions) confirm(w *resp.Writer, k Kind, what string, name []byte) {
 	w.Push(3)
 	w.BulkString(what)
@@ -167,7 +169,7 @@ func (s *subscriptions) confirm(w *resp.Writer, k Kind, what string, name []byte
 	w.Int(int64(s.told(k)))
 }
 
-// Refusal returns why a message on a channel is refused, or "".
+// Refusal returns why clients may not publish on a channel; "" if they may.
 func (h *Hub) Refusal(channel string) string {
 	if len(channel) > maxChannel {
 		return errChannel

@@ -10,9 +10,10 @@ import (
 	"github.com/headgate-io/headgate/server/memory"
 )
 
-// Hub sends messages to their subscribers. It puts a message into the inbox of each. What
-// waits there counts against the limit of the output buffer, so a subscriber that falls
-// behind is closed, and memory is bounded. All methods may be called by any goroutine.
+// Hub sends messages to their subscribers. It puts a message into each subscriber's inbox.
+// Waiting messages count against the limit of the connection's output buffer. So a
+// subscriber that falls behind is closed, and memory is bounded. All methods are safe for
+// concurrent use.
 type Hub struct {
 	account              *memory.Account
 	own                  string
@@ -22,20 +23,20 @@ type Hub struct {
 	// mu guards the fields below.
 	mu     sync.RWMutex
 	topics [Kinds]map[string]*topic
-	// Matching a channel of n bytes with all patterns takes at most fixed + n*perByte
-	// steps.
+	// fixed and perByte bound the steps to match a channel of n bytes with all patterns: at
+	// most fixed + n*perByte.
 	fixed, perByte int
 }
 
 // Config configures a Hub. All fields must be set.
 type Config struct {
-	Account *memory.Account // of what waits in inboxes
+	Account *memory.Account // for the messages that wait in inboxes
 	// Own is the channel that clients may not publish to.
 	Own string
-	// Find returns the subscriber of a client, or nil.
+	// Find returns the subscriber of a client by the client's id, or nil.
 	Find func(id uint64) *Subscriber
-	// Watched is called after each change with whether MONITOR has watchers, and Tracked
-	// with whether BCAST has any.
+	// Watched is called after each change of whether any client watches with MONITOR.
+	// Tracked is called after each change of whether any client tracks with BCAST.
 	Watched, Tracked func(bool)
 }
 
@@ -49,7 +50,7 @@ func New(c Config) *Hub {
 	return h
 }
 
-// Kind is a kind of subscription. Each has names of its own.
+// Kind is a kind of subscription. Names of different kinds are independent.
 type Kind uint8
 
 const (
@@ -68,7 +69,7 @@ var allWords = [Kinds]kindWords{
 	{"subscribe", "unsubscribe", "message"}, {"psubscribe", "punsubscribe", "pmessage"}, {"ssubscribe", "sunsubscribe", "smessage"},
 }
 
-// topic is the subject of subscriptions: a channel, or the channels that match a pattern.
+// topic is what a subscription is about: a channel, or all channels that match a pattern.
 type topic struct {
 	kind        Kind
 	pattern     *glob.Pattern // nil for a channel
@@ -76,21 +77,23 @@ type topic struct {
 }
 
 const (
-	// maxChannel bounds the name of a channel, in bytes, and so the time to find the
-	// subscribers of a message.
+	// maxChannel bounds the name of a channel, in bytes. It thereby bounds the time to find
+	// the subscribers of a message.
 	maxChannel = 1 << 10
 
-	// maxSubscriptions bounds the channels and patterns of a connection. They all end with
-	// it, which takes its thread about 1 µs each.
+	// maxSubscriptions bounds the channels and patterns of a connection. When the
+	// connection closes, its thread ends all of them, at about 1 µs each.
 	maxSubscriptions = 4096
 
-	// publishInline is how many steps to find a message's subscribers a loop takes itself,
-	// and publishReach how many subscribers it serves itself: about 0.1 ms.
+	// publishInline is the most steps that a loop takes to find the subscribers of a
+	// message, and publishReach the most subscribers that it sends a message to. Both take
+	// about 0.1 ms. Beyond these bounds a worker sends the message.
 	publishInline = 10_000
 	publishReach  = 256
 )
 
-// subscriptions are the channels and patterns of a connection. They belong to its thread.
+// subscriptions are the channels and patterns of a connection. Only the connection's thread
+// uses them.
 type subscriptions struct {
 	names [Kinds]map[string]struct{}
 	size  int // bytes of the names
@@ -122,8 +125,8 @@ func (s *subscriptions) count() (n int) {
 	return n
 }
 
-// told returns the number in a kind's confirmations. As in Redis, sharded channels are
-// counted apart.
+// told returns the number of subscriptions that a confirmation shows. As in Redis, sharded
+// channels have a count of their own.
 func (s *subscriptions) told(k Kind) int {
 	n := s.counts()
 	if k == Shards {
@@ -132,7 +135,7 @@ func (s *subscriptions) told(k Kind) int {
 	return n[Channels] + n[Patterns]
 }
 
-// add makes s a subscriber of name. pattern is nil for a channel.
+// add makes s a subscriber of name. pattern is nil if name is a channel.
 func (h *Hub) add(k Kind, name string, pattern *glob.Pattern, s *Subscriber) {
 	s.subs.names[k][name] = struct{}{}
 	s.subs.size += subscriptionSize(name, pattern)
@@ -161,8 +164,8 @@ func (h *Hub) remove(k Kind, name string, s *Subscriber) {
 	}
 }
 
-// weigh adds a pattern to the work of matching, or removes it if sign is -1. mu must be
-// held.
+// weigh adds a pattern to the cost of matching or, if sign is -1, removes it. The caller
+// holds mu.
 func (h *Hub) weigh(p *glob.Pattern, sign int) {
 	if p != nil {
 		h.fixed += sign * p.Steps(0)
@@ -170,7 +173,7 @@ func (h *Hub) weigh(p *glob.Pattern, sign int) {
 	}
 }
 
-// subscriptionSize returns about the memory of a subscription.
+// subscriptionSize returns the approximate memory of a subscription, in bytes.
 func subscriptionSize(name string, pattern *glob.Pattern) int {
 	size := len(name) + subscriptionOverhead
 	if pattern != nil {
@@ -179,8 +182,8 @@ func subscriptionSize(name string, pattern *glob.Pattern) int {
 	return size
 }
 
-// wide reports whether a message takes long to send: its channel has many subscribers, or
-// many patterns must be matched.
+// wide reports whether a message takes long to send, because its channel has many
+// subscribers or because many patterns must be matched.
 func (h *Hub) wide(k Kind, channel string) bool {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -193,9 +196,9 @@ func (h *Hub) wide(k Kind, channel string) bool {
 	return h.fixed+len(channel)*h.perByte > publishInline
 }
 
-// Publish sends a message and returns how many subscriptions it met. It copies the message
-// if somebody gets it. It matches patterns outside of the lock, which subscribing needs.
-// The error is memory.ErrFull.
+// Publish sends a message and returns the number of subscriptions that get it. It copies
+// the message if anybody gets it. It matches patterns without holding the lock, because
+// clients need the lock to subscribe. The error is memory.ErrFull.
 func (h *Hub) Publish(k Kind, channel string, message []byte) (receivers int, err error) {
 	return h.send(k, channel, func() *payload {
 		p := newPayload(h.account, len(channel)+len(message))
@@ -206,12 +209,14 @@ func (h *Hub) Publish(k Kind, channel string, message []byte) (receivers int, er
 	})
 }
 
-// PublishOwn is Publish for a message that the hub may keep. It always finds room.
+// PublishOwn does the same as Publish with a message that the hub may keep without a copy.
+// It never fails for lack of memory.
 func (h *Hub) PublishOwn(k Kind, channel string, message []byte) {
 	_, _ = h.send(k, channel, func() *payload { return ownPayload(h.account, message) })
 }
 
-// send sends a message, which make makes once somebody gets it.
+// send sends a message. It calls make for the message's text when it knows that somebody
+// gets it.
 func (h *Hub) send(k Kind, channel string, make func() *payload) (receivers int, err error) {
 	var p *payload
 	for _, t := range h.reached(k, channel) {
@@ -229,8 +234,8 @@ func (h *Hub) send(k Kind, channel string, make func() *payload) (receivers int,
 	return receivers, nil
 }
 
-// PublishTo sends a message, which must not change, to subscribers of a channel by its
-// name.
+// PublishTo sends a message to the subscribers of a channel's name, not to patterns. The
+// message must not change afterwards.
 func (h *Hub) PublishTo(channel string, message []byte) {
 	h.mu.RLock()
 	t := h.topics[Channels][channel]
@@ -242,8 +247,8 @@ func (h *Hub) PublishTo(channel string, message []byte) {
 	}
 }
 
-// reached returns the topic of a channel, if it exists, and those of all patterns. Patterns
-// do not match sharded channels.
+// reached returns the topic of a channel, if it exists, and the topics of all matching
+// patterns. Patterns do not match sharded channels.
 func (h *Hub) reached(k Kind, channel string) []*topic {
 	h.mu.RLock()
 	defer h.mu.RUnlock()
@@ -281,7 +286,7 @@ func (h *Hub) sendTo(t *topic, channel string, p *payload) int {
 // subscriptionOverhead is the memory of a subscription's places in two maps.
 const subscriptionOverhead = 128
 
-// Receivers returns how many subscriptions a message on a channel would meet.
+// Receivers returns how many subscriptions would get a message on a channel.
 func (h *Hub) Receivers(k Kind, channel string) (n int) {
 	for _, t := range h.reached(k, channel) {
 		if t.pattern == nil || t.pattern.Match(channel) {
@@ -293,8 +298,8 @@ func (h *Hub) Receivers(k Kind, channel string) (n int) {
 	return n
 }
 
-// names returns the channels of a kind with subscribers that match pattern; nil
-// matches all.
+// names returns the channels of a kind that have subscribers and match pattern. A nil
+// pattern matches all.
 func (h *Hub) names(k Kind, pattern *glob.Pattern) []string {
 	h.mu.RLock()
 	out := slices.AppendSeq(make([]string, 0, len(h.topics[k])), maps.Keys(h.topics[k]))
@@ -305,7 +310,8 @@ func (h *Hub) names(k Kind, pattern *glob.Pattern) []string {
 	return slices.DeleteFunc(out, func(name string) bool { return !pattern.Match(name) })
 }
 
-// Subscribers returns how many connections are subscribed to a channel itself.
+// Subscribers returns how many connections are subscribed to a channel by its name, without
+// patterns.
 func (h *Hub) Subscribers(k Kind, channel string) int {
 	h.mu.RLock()
 	defer h.mu.RUnlock()

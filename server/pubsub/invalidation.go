@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// setTracking sets what the connection tracks.
+// setTracking changes the connection's CLIENT TRACKING.
 func (s *Subscriber) setTracking(t tracking) {
 	s.caching = false
 	was := &s.Shown().tracking
@@ -37,16 +37,17 @@ func (s *Subscriber) Tracks() bool {
 	return true
 }
 
-// EndCaching ends the effect of CLIENT CACHING, which lasts for one command or transaction.
-// cmd has just run.
+// EndCaching is called after each command cmd. It ends the effect of CLIENT CACHING, which
+// lasts for one command or transaction.
 func (s *Subscriber) EndCaching(cmd *command.Spec) {
 	if !strings.HasPrefix(cmd.Full, "client|") {
 		s.caching = false
 	}
 }
 
-// HasRead invalidates the keys that a command has read. later reports that a job is about
-// to read them, and Answered follows.
+// HasRead sends invalidations of the keys that a command has read, so that no client keeps
+// their values in a cache. later reports that a job is still about to read the keys;
+// Answered is then called afterwards.
 func (s *Subscriber) HasRead(cmd *command.Spec, args [][]byte, later bool) {
 	keys, tracked := readKeys(cmd, args), s.Tracks()
 	if later {
@@ -56,20 +57,19 @@ func (s *Subscriber) HasRead(cmd *command.Spec, args [][]byte, later bool) {
 	s.invalidate(keys, tracked)
 }
 
-// Answered invalidates the keys that a job has read.
+// Answered sends invalidations of the keys that a job has read.
 func (s *Subscriber) Answered() {
 	s.invalidate(s.read, s.readOwn)
 	s.read = nil
 }
 
-// ReadBy invalidates the keys that the leader has read for a command of the connection.
-// tracked is the result of Tracks when the command arrived.
+// ReadBy sends invalidations of the keys that the leader has read for a command of the
+// connection. tracked is the result of Tracks when the command arrived.
 func (s *Subscriber) ReadBy(cmd *command.Spec, args [][]byte, tracked bool) {
 	s.invalidate(readKeys(cmd, args), tracked)
 }
 
-// readKeys returns the keys that a command has read and whose values a client may have
-// cached.
+// readKeys returns the keys that a command has read and that a client may have cached.
 func readKeys(cmd *command.Spec, args [][]byte) (keys []string) {
 	if cmd.Flags&command.Readonly == 0 || !cmd.HasKeys() {
 		return nil
@@ -80,8 +80,8 @@ func readKeys(cmd *command.Spec, args [][]byte) (keys []string) {
 	return keys
 }
 
-// invalidate sends invalidations of keys that were read to the clients that may cache them.
-// tracked reports that the connection is one of them.
+// invalidate sends invalidations of keys that were read to all clients that may cache them.
+// tracked reports whether this connection is such a client.
 func (s *Subscriber) invalidate(keys []string, tracked bool) {
 	if len(keys) == 0 {
 		return
@@ -94,7 +94,7 @@ func (s *Subscriber) invalidate(keys []string, tracked bool) {
 	})
 }
 
-// concerned returns those keys that begin with a prefix of BCAST.
+// concerned returns the keys that begin with a prefix of BCAST.
 func (t *tracking) concerned(keys []string) []string {
 	if len(t.prefixes) == 0 {
 		return keys
@@ -108,9 +108,9 @@ func (t *tracking) concerned(keys []string) []string {
 	return out
 }
 
-// sendInvalidation sends keys to the connection, or to the one that it redirects to. RESP2
-// has no pushes: there it is a message to those who have subscribed. Any thread may call
-// it.
+// sendInvalidation sends an invalidation of keys to the connection, or to the connection
+// that it redirects to. RESP2 has no push messages; over RESP2 the invalidation is a
+// message to connections that have subscribed to its channel. Any thread may call it.
 func (s *Subscriber) sendInvalidation(keys []string) {
 	if len(keys) == 0 {
 		return

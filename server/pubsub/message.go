@@ -7,17 +7,18 @@ import (
 	"github.com/headgate-io/headgate/server/memory"
 )
 
-// PayloadSize is the memory of a waiting message beside its text, in bytes.
+// PayloadSize is the memory of a waiting message, in bytes, without its text.
 const PayloadSize = 128
 
-// Message is a message to a connection. It is a view: all connections that it waits for use
-// the same text.
+// Message is a message to a connection. All connections that get the message share its
+// text.
 //
-// A message without a payload has found no room: its connection must be closed.
+// A message without a payload is lost, because there was no memory for it. The receiving
+// connection must then be closed.
 type Message struct {
 	shared *payload
 	head   func(w *resp.Writer)
-	// Reply reports that it counts as a reply, which CLIENT REPLY OFF suppresses.
+	// Reply reports that the message counts as a reply, which CLIENT REPLY OFF suppresses.
 	Reply bool
 }
 
@@ -25,16 +26,16 @@ type Message struct {
 type payload struct {
 	account *memory.Account
 	text    []byte
-	size    int64 // in the account
+	size    int64 // bytes reserved in the account
 	refs    atomic.Int64
 
-	// For Frees.
-	look uint32 // the last look that has found it
+	// The fields below are for Frees.
+	look uint32 // the last look that has found the payload
 	gone int64  // how many of refs that look would release
 }
 
-// newPayload returns a payload of size bytes, or nil if there is no room. The caller drops
-// it.
+// newPayload returns a payload of size bytes, or nil if the account has no room. The caller
+// must drop it.
 func newPayload(account *memory.Account, size int) *payload {
 	p := &payload{account: account, size: int64(size) + PayloadSize}
 	if !account.Reserve(p.size) {
@@ -44,7 +45,7 @@ func newPayload(account *memory.Account, size int) *payload {
 	return p
 }
 
-// ownPayload returns a payload that takes over a text.
+// ownPayload returns a payload with a text, which the caller must not use again.
 func ownPayload(account *memory.Account, text []byte) *payload {
 	p := &payload{account: account, text: text, size: int64(len(text)) + PayloadSize}
 	account.Add(p.size)
@@ -59,26 +60,28 @@ func (p *payload) drop() {
 	}
 }
 
-// Lost reports whether the message has found no room.
+// Lost reports whether the message was lost, because there was no memory for it.
 func (m *Message) Lost() bool { return m.shared == nil }
 
-// Size returns the memory of the message, as if nobody shared it.
+// Size returns the memory of the message in bytes, as if only one connection had it.
 func (m *Message) Size() int64 { return m.shared.size }
 
-// Text returns the text, which the connection writes after the head; nil for none.
+// Text returns the text, which the connection writes after the head; nil if there is none.
 func (m *Message) Text() []byte { return m.shared.text }
 
-// Head writes what comes before the text, on the connection's thread.
+// Head writes the part of the message before the text. The connection's thread must call
+// it.
 func (m *Message) Head(w *resp.Writer) { m.head(w) }
 
 // Hold notes that one more connection has the message.
 func (m *Message) Hold() { m.shared.refs.Add(1) }
 
-// Drop takes back what Hold has noted.
+// Drop notes that a connection no longer has the message. It undoes Hold.
 func (m *Message) Drop() { m.shared.drop() }
 
-// Frees returns how many bytes are freed if this connection drops the message, as well as
-// those that the same look has asked for before. Only one look is made at a time.
+// Frees returns how many bytes become free if this connection drops the message too. It
+// assumes that the messages for which Frees was called before, in the same look, are also
+// dropped. Only one look may be made at a time.
 func (m *Message) Frees(look uint32) int64 {
 	p := m.shared
 	if p.look != look {

@@ -18,7 +18,7 @@ func (s *Subscriber) Monitor(call *command.Call) {
 	call.W.OK()
 }
 
-// stopMonitor ends it.
+// stopMonitor ends MONITOR of the connection.
 func (s *Subscriber) stopMonitor() {
 	if s.monitoring {
 		s.monitoring = false
@@ -30,8 +30,8 @@ func (s *Subscriber) stopMonitor() {
 // Watched reports whether somebody watches with MONITOR.
 func (h *Hub) Watched() bool { return h.monitors.any.Load() }
 
-// Feed shows a command to the watchers, unless it is for operators. addr is its client's
-// address, db its database.
+// Feed shows a command to the clients that watch with MONITOR, unless the command is for
+// operators. addr and db are the client's address and database.
 func (h *Hub) Feed(addr string, db uint8, cmd *command.Spec, args [][]byte) {
 	if cmd.Flags&command.Admin != 0 || !h.Watched() {
 		return

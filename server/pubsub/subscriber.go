@@ -7,47 +7,47 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Conn is a connection as this room sees it.
+// Conn is a connection, as this package uses it.
 type Conn interface {
-	// Put puts a message into the connection's inbox, or closes the connection if the
-	// message is lost. Any goroutine may call it.
+	// Put puts a message into the connection's inbox. If the message is lost, it closes the
+	// connection. Any goroutine may call it.
 	Put(m Message)
-	// CatchUpWhole writes the messages from before a subscription ended, so that they
-	// precede the confirmation.
+	// CatchUpWhole writes the messages that arrived before a subscription ended, so that
+	// they precede the confirmation of the end.
 	CatchUpWhole()
-	// Changed updates what depends on the Subscriber.
+	// Changed updates the parts of the connection that depend on the Subscriber's state.
 	Changed()
 }
 
-// Subscriber is what a connection has subscribed to. It belongs to the connection's thread,
-// except for Shown. Init makes it usable.
+// Subscriber holds what a connection has subscribed to. Only the connection's thread may
+// call its methods, except Shown. Call Init before the others.
 type Subscriber struct {
 	hub  *Hub
 	conn Conn
 
-	subs       *subscriptions // nil without any
+	subs       *subscriptions // nil if there are none
 	monitoring bool
 	caching    bool     // CLIENT CACHING applies to the next command
-	read       []string // keys that a job reads, to be invalidated after its reply
-	readOwn    bool     // they are tracked for the connection itself
+	read       []string // keys that a job reads; they are invalidated after the job's reply
+	readOwn    bool     // the connection itself tracks the keys of read
 
 	shown atomic.Pointer[Shown] // nil if nothing is shown
 }
 
-// Shown is what others see of a subscriber, such as CLIENT LIST.
+// Shown is the part of a subscriber's state that others read, for example CLIENT LIST.
 type Shown struct {
 	Subscriptions [Kinds]int
 	Monitoring    bool
 	tracking      tracking
 }
 
-// nothing is what most connections show.
+// nothing is the Shown of most connections, which subscribe to nothing.
 var nothing Shown
 
 // Init makes s the subscriber of a connection.
 func (s *Subscriber) Init(hub *Hub, conn Conn) { s.hub, s.conn = hub, conn }
 
-// Shown returns what others see. Any goroutine may call it.
+// Shown returns the state that others may read. Any goroutine may call it.
 func (s *Subscriber) Shown() *Shown {
 	if shown := s.shown.Load(); shown != nil {
 		return shown
@@ -55,21 +55,21 @@ func (s *Subscriber) Shown() *Shown {
 	return &nothing
 }
 
-// show replaces what others see with a changed copy.
+// show replaces the state that others read by a changed copy.
 func (s *Subscriber) show(change func(*Shown)) {
 	shown := *s.Shown()
 	change(&shown)
 	s.shown.Store(&shown)
 }
 
-// Subscribed reports whether there are subscriptions.
+// Subscribed reports whether the connection has any subscriptions.
 func (s *Shown) Subscribed() bool { return s.Subscriptions != [Kinds]int{} }
 
 // Tracking reports whether CLIENT TRACKING is on.
 func (s *Shown) Tracking() bool { return s.tracking.on }
 
-// Redirected returns the id of the client that gets the invalidations, 0 for the client
-// itself, or -1 for none.
+// Redirected returns the id of the client that gets the invalidations: 0 for this client
+// itself, -1 if there is no tracking.
 func (s *Shown) Redirected() int64 {
 	if !s.tracking.on {
 		return -1
@@ -81,10 +81,10 @@ func (s *Shown) Redirected() int64 {
 // messages.
 func (s *Subscriber) Listens() bool { return s.subs != nil || s.monitoring }
 
-// Subscribed reports whether there are subscriptions.
+// Subscribed reports whether the connection has any subscriptions.
 func (s *Subscriber) Subscribed() bool { return s.subs != nil }
 
-// Size returns about the memory of the subscriptions, in bytes.
+// Size returns the approximate memory of the subscriptions, in bytes.
 func (s *Subscriber) Size() int {
 	if s.subs == nil {
 		return 0
@@ -116,8 +116,8 @@ func (s *Subscriber) subscribed() {
 	s.conn.Changed()
 }
 
-// push sends a message of about size bytes to the connection alone. write writes it. Any
-// goroutine may call it.
+// push sends a message of about size bytes to this connection alone. The connection's
+// thread calls write, which writes the message. Any goroutine may call push.
 func (s *Subscriber) push(size int, write func(w *resp.Writer)) {
 	p := newPayload(s.hub.account, size)
 	if p == nil {
@@ -130,13 +130,13 @@ func (s *Subscriber) push(size int, write func(w *resp.Writer)) {
 
 // group is a set of subscribers.
 type group struct {
-	some func(bool) // is called with whether there are any
+	some func(bool) // called with whether the group has any subscribers
 	any  atomic.Bool
 	mu   sync.RWMutex
 	set  map[*Subscriber]struct{} // guarded by mu
 }
 
-// put adds a subscriber, or removes it.
+// put adds a subscriber if in is true, and removes it otherwise.
 func (g *group) put(s *Subscriber, in bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

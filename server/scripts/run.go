@@ -438,7 +438,7 @@ func (r *run) tally(reply []byte, err error, slow bool) {
 	}
 	runs.Count(r.stripe, false, 1)
 	switch {
-	case errors.Is(err, engine.ErrSealed): // the node was deposed
+	case errors.Is(err, engine.ErrSealed): // the node is no longer leader
 	case err != nil:
 		runs.Ended()
 	case len(reply) > 0 && reply[0] == '-':
@@ -451,7 +451,7 @@ func (r *run) fail(w *resp.Writer, err error) {
 	switch {
 	case errors.Is(err, errHandedOver): // the script has changed nothing
 		w.Error(partition.TextHandover)
-	case errors.Is(err, engine.ErrSealed): // the node was deposed
+	case errors.Is(err, engine.ErrSealed): // the node is no longer leader
 		r.call.Host.Uncertain(w)
 	case errors.Is(err, engine.ErrFull):
 		w.Error(command.EngineError(err).Error())

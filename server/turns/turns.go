@@ -1,19 +1,20 @@
-// Package turns lets slow steps, such as slow scripts, run on a few places by turns. A
-// server has one [Turns]; each step has a [Turn] in it. The client that has had the least
-// time of late goes first: first by address, then by connection. Between steps of one
-// connection the one that has run for the shortest time goes first. So a new step begins at
-// once, whatever else is running, and long ones advance by turns. An endless script costs
-// others only its part of the processors, and more connections give a client no more of
-// them.
+// Package turns lets slow steps, such as slow scripts, share a few places, which are
+// permissions to run. A server has one [Turns], and each step has a [Turn]. A step gives up
+// its place now and then, if another step should go first. The step goes first whose client
+// has recently run for the least time; clients are compared by address, and then by
+// connection. Among steps of one connection, the step goes first that has run for the
+// shortest time. So a new step begins at once, whatever else is running, and long steps
+// advance by turns. An endless script costs others only its part of the processors. A
+// client gets no larger part by opening more connections.
 //
-// The number of running steps is bounded, and so is the number of those that have taken
+// The number of running steps is bounded, and so is the number of steps that have taken
 // much memory. When there are too many, the step that has run longest is ended, if it has
-// run for a while. Otherwise the others wait, and the steps that have run longest go first,
-// to finish.
+// run for a while. Otherwise new steps wait, and the steps that have run longest go first,
+// so that they finish.
 //
-// A step's time is the time for which it has a place, but at most the processor time that
-// the process got meanwhile. So on a machine that is busy with other things nothing is
-// ended.
+// A step's time is the time during which it has a place, but at most the processor time
+// that the process got meanwhile. So on a machine that is busy with other work, no step is
+// ended too early.
 package turns
 
 import (
@@ -28,74 +29,77 @@ import (
 	"github.com/headgate-io/headgate/internal/cputime"
 )
 
-// Turns are the places, the steps that have a place, and the steps that wait. Its methods
-// may be called by any goroutine.
+// Turns holds the places, the steps that have a place, and the steps that wait. Its methods
+// are safe for concurrent use.
 type Turns struct {
 	jobs sync.WaitGroup
-	cpu  func() time.Duration // processor time of the process, 0 if unknown
-	// mu guards the fields below, and all fields of every turn but its channel.
+	cpu  func() time.Duration // processor time of the process; 0 if unknown
+	// mu guards the fields below. It also guards all fields of every Turn, except the
+	// channel wake.
 	mu sync.Mutex
-	// queue are the jobs that wait until a running one ends, at most most.
+	// queue holds the jobs that wait until a running job ends; most bounds their number.
 	queue    []queued
 	most     int
-	of       map[string]*Share // by address
+	of       map[string]*Share // shares by client address
 	admitted int               // jobs that have a goroutine
 	free     int               // free places
 	under    []*Turn           // steps that have begun and not ended
-	ready    []*Turn           // those of them that wait for a place
-	big      int               // free places for much memory
-	hungry   []*Turn           // steps that wait for one of these
-	ending   int               // steps that are being ended for other steps
+	ready    []*Turn           // steps of under that wait for a place
+	big      int               // free places for steps with much memory
+	hungry   []*Turn           // steps that wait for a place in big
+	ending   int               // number of steps that are being ended to make room
 }
 
 const (
-	// maxTurns bounds the running steps, and so their memory: each has up to SmallStep, and
-	// maxBig of them much more.
+	// maxTurns bounds the number of running steps, and so their memory. Each step has up to
+	// SmallStep bytes, and maxBig of them may have much more.
 	maxTurns = 64
 	maxBig   = 4
 	// SmallStep is the memory, in bytes, that a step may use without Grow.
 	SmallStep = 4 << 20
-	// turnSlice is how far a step may be ahead of a waiting one.
+	// turnSlice is how much more time than a waiting step a running step may have had
+	// before it must give up its place.
 	turnSlice = time.Millisecond
-	// shareUnit is how much less a client must have had to go before another. shareMost is
-	// the most that counts.
+	// shareUnit is the step in which shares are compared: a client must have had that much
+	// less time to go before another. shareMost is the largest share that counts.
 	shareUnit = 10 * time.Millisecond
 	shareMost = 10 * time.Second
-	// shareBack: as time passes, one part in shareBack of it is deducted from a client's
-	// share. So a client that uses less of a processor than that waits for nobody.
+	// shareBack is the part of passing time that is deducted from a client's share: one in
+	// shareBack. So a client that uses less of a processor than that part waits for nobody.
 	shareBack = 4
-	// sharesKept is how many addresses are remembered before those without recent use are
-	// forgotten.
+	// sharesKept is how many addresses are remembered. Beyond that number, addresses
+	// without recent use are forgotten.
 	sharesKept = 1024
-	// crowdedTime is how long a step must have run to be ended in favour of others.
+	// crowdedTime is how long a step must have run before it may be ended to make room for
+	// others.
 	crowdedTime = 100 * time.Millisecond
 )
 
 // ErrCrowded ends a step to make room for others.
 var ErrCrowded = errors.New("too many slow scripts and transactions are running, and this one ran longest")
 
-// Share is the time that an address or a connection has had of late. It is guarded by mu of
-// its turns.
+// Share is how much time an address or a connection has had recently. The mu of its Turns
+// guards it.
 type Share struct {
 	had time.Duration // at
 	at  time.Time
 }
 
-// add adds d to the share at a time.
+// add adds d to the share at the time now.
 func (s *Share) add(d time.Duration, now time.Time) {
 	s.had = min(max(s.had-now.Sub(s.at)/shareBack, 0)+d, shareMost)
 	s.at = now
 }
 
-// units returns the share at a time, in units of shareUnit.
+// units returns the share at the time now, in units of shareUnit.
 func (s *Share) units(now time.Time) time.Duration {
 	return max(s.had-now.Sub(s.at)/shareBack, 0) / shareUnit
 }
 
-// Client is the client of a step.
+// Client is the client of a step, as the shares of its address and of its connection.
 type Client struct{ address, connection *Share }
 
-// Client returns a client by its address and the share of its connection.
+// Client returns the client with an address. connection is the share of its connection.
 func (t *Turns) Client(address string, connection *Share) Client {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,7 +115,7 @@ func (t *Turns) Client(address string, connection *Share) Client {
 	return Client{a, connection}
 }
 
-// compare returns -1 if c has had less than other, 1 if it has had more, else 0.
+// compare returns -1 if c has had less time than other, 1 if it has had more, else 0.
 func (c Client) compare(other Client, now time.Time) int {
 	return cmp.Or(cmp.Compare(c.address.units(now), other.address.units(now)), cmp.Compare(c.connection.units(now), other.connection.units(now)))
 }
@@ -122,28 +126,28 @@ type queued struct {
 	job func()
 }
 
-// Turn is a step's part in turns. Its methods are for the step's goroutine.
+// Turn is the state of one step in a Turns. Only the step's goroutine may call its methods.
 type Turn struct {
 	of    *Turns
 	who   Client
-	paid  time.Time     // until when its time is added to its client's shares
-	took  time.Duration // with a place, until since
-	since time.Time     // when it got its place; zero without one
-	got   time.Duration // the process's processor time during took
-	cpu   time.Duration // the process's processor time at since
-	seen  time.Time     // when it asked last
-	large bool          // it has a place for much memory
-	ended bool          // it must end
+	paid  time.Time     // the step's time until then has been added to its client's shares
+	took  time.Duration // time with a place, until since
+	since time.Time     // when the step got its place; zero if it has none
+	got   time.Duration // processor time of the process during took
+	cpu   time.Duration // processor time of the process at since
+	seen  time.Time     // when the step last asked whether it may go on
+	large bool          // the step has a place for much memory
+	ended bool          // the step must end
 	wake  chan struct{} // capacity 1
 }
 
-// New returns Turns with so many places and a queue of so many jobs.
+// New returns Turns with a number of places, and with a queue for a number of jobs.
 func New(places, queue int) *Turns {
 	return &Turns{cpu: cputime.Process, most: queue, free: places, big: maxBig, of: make(map[string]*Share)}
 }
 
-// Submit runs a client's job on a goroutine of its own, now or when there is room. It
-// returns false if too many wait. job calls Take.
+// Submit runs a client's job on a goroutine of its own, at once or when there is room. It
+// returns false if too many jobs wait. job must call Take.
 func (t *Turns) Submit(who Client, job func()) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -165,8 +169,8 @@ func (t *Turns) Submit(who Client, job func()) bool {
 	return true
 }
 
-// next returns the job that continues on the goroutine of an ended one. It is a job of the
-// client that has had least, the one that has waited longest.
+// next returns the job to run next on the goroutine of a job that has ended. It is a job of
+// the client that has had the least time; among these, the job that has waited longest.
 func (t *Turns) next() (queued, bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -185,7 +189,7 @@ func (t *Turns) next() (queued, bool) {
 	return next, true
 }
 
-// Take begins a step: it waits for a place.
+// Take begins a step. It blocks until the step has a place.
 func (t *Turns) Take(who Client) *Turn {
 	x := &Turn{of: t, who: who, wake: make(chan struct{}, 1)}
 	t.mu.Lock()
@@ -195,7 +199,7 @@ func (t *Turns) Take(who Client) *Turn {
 	return x
 }
 
-// End ends a step, which has a place or was told to end.
+// End ends a step. The step must have a place, or was told to end.
 func (x *Turn) End() {
 	t := x.of
 	t.mu.Lock()
@@ -213,7 +217,8 @@ func (x *Turn) End() {
 	}
 }
 
-// pay adds the step's time since the last payment to its client's shares. mu must be held.
+// pay adds the step's time since the last payment to its client's shares. The caller holds
+// mu.
 func (x *Turn) pay(now time.Time) {
 	d := now.Sub(x.paid)
 	x.paid = now
@@ -221,8 +226,8 @@ func (x *Turn) pay(now time.Time) {
 	x.who.connection.add(d, now)
 }
 
-// Yield lets a step that has had less go first, and returns when this one may continue. The
-// error is ErrCrowded.
+// Yield lets another step go first, if that step has had less time. It returns when this
+// step may continue, or with ErrCrowded if it must end.
 func (x *Turn) Yield() error {
 	t := x.of
 	t.mu.Lock()
@@ -244,7 +249,7 @@ func (x *Turn) Yield() error {
 	return x.verdict()
 }
 
-// giveWay reports whether x, which has a place, must leave it to next. mu must be held.
+// giveWay reports whether x must leave its place to next. The caller holds mu.
 func (t *Turns) giveWay(x, next *Turn, now time.Time) bool {
 	if t.goesOn(next) {
 		return false
@@ -255,8 +260,8 @@ func (t *Turns) giveWay(x, next *Turn, now time.Time) bool {
 	return next.took+turnSlice <= x.wall(now)
 }
 
-// Grow asks for much memory, once. It waits until a place for that is free, and others run
-// meanwhile. The error is ErrCrowded.
+// Grow asks for permission to take much memory; a step calls it once. It blocks until a
+// place for much memory is free, while other steps run. The error is ErrCrowded.
 func (x *Turn) Grow() error {
 	t := x.of
 	t.mu.Lock()
@@ -275,7 +280,7 @@ func (x *Turn) Grow() error {
 	return x.verdict()
 }
 
-// large returns the steps that have a place for much memory. mu must be held.
+// large returns the steps that have a place for much memory. The caller holds mu.
 func (t *Turns) large() (list []*Turn) {
 	for _, x := range t.under {
 		if x.large {
@@ -293,7 +298,8 @@ func (x *Turn) wall(now time.Time) time.Duration {
 	return x.took + now.Sub(x.since)
 }
 
-// Ran returns the time of the step that counts: at most the processor time of the process.
+// Ran returns the step's time that counts: the time with a place, but at most the processor
+// time of the process.
 func (x *Turn) Ran(now time.Time) time.Duration {
 	got := x.got
 	if !x.since.IsZero() {
@@ -302,8 +308,8 @@ func (x *Turn) Ran(now time.Time) time.Duration {
 	return min(x.wall(now), got)
 }
 
-// processor returns the processor time of the process since the step got its place, or the
-// elapsed time if that is unknown.
+// processor returns the processor time of the process since the step got its place. If it
+// is unknown, it returns the elapsed time.
 func (x *Turn) processor(now time.Time) time.Duration {
 	cpu := x.of.cpu()
 	if cpu == 0 {
@@ -312,12 +318,14 @@ func (x *Turn) processor(now time.Time) time.Duration {
 	return cpu - x.cpu
 }
 
-// HasRun reports whether Ran is d or more. It asks the system only if it may be.
+// HasRun reports whether Ran is at least d. It asks the system for processor time only if
+// that can matter.
 func (x *Turn) HasRun(d time.Duration, now time.Time) bool {
 	return x.wall(now) >= d && x.Ran(now) >= d
 }
 
-// verdict reports whether the step may go on. mu must be held.
+// verdict returns nil if the step may go on, and ErrCrowded if it must end. The caller
+// holds mu.
 func (x *Turn) verdict() error {
 	if x.ended {
 		return ErrCrowded
@@ -325,7 +333,7 @@ func (x *Turn) verdict() error {
 	return nil
 }
 
-// leave gives up the step's place. mu must be held.
+// leave gives up the step's place. The caller holds mu.
 func (x *Turn) leave(now time.Time) {
 	x.pay(now)
 	x.took += now.Sub(x.since)
@@ -334,7 +342,8 @@ func (x *Turn) leave(now time.Time) {
 	x.of.pass()
 }
 
-// wait waits for a place, or to be ended. mu must be held; it is not meanwhile.
+// wait blocks until the step gets a place or is ended. The caller holds mu; wait releases
+// mu while it blocks.
 func (x *Turn) wait() {
 	t := x.of
 	if t.free > 0 {
@@ -352,13 +361,13 @@ func (x *Turn) sleep() {
 	x.of.mu.Lock()
 }
 
-// enter gives the step its place. mu must be held.
+// enter gives the step its place. The caller holds mu.
 func (x *Turn) enter() {
 	x.since, x.cpu = time.Now(), x.of.cpu()
 	x.seen, x.paid = x.since, x.since
 }
 
-// first returns the step that gets the next place, or nil. mu must be held.
+// first returns the step that gets the next place, or nil. The caller holds mu.
 func (t *Turns) first() *Turn {
 	var first *Turn
 	now := time.Now()
@@ -370,7 +379,7 @@ func (t *Turns) first() *Turn {
 	return first
 }
 
-// before reports whether a gets a place before b does. mu must be held.
+// before reports whether a gets a place before b does. The caller holds mu.
 func (t *Turns) before(a, b *Turn, now time.Time) bool {
 	switch c := a.who.compare(b.who, now); {
 	case c != 0:
@@ -381,11 +390,11 @@ func (t *Turns) before(a, b *Turn, now time.Time) bool {
 	return a.took < b.took
 }
 
-// goesOn reports whether jobs wait and x is not new. Among such steps the longest goes
-// first. mu must be held.
+// goesOn reports whether x should finish rather than take turns: jobs wait, and x is not
+// new. Among such steps the longest goes first. The caller holds mu.
 func (t *Turns) goesOn(x *Turn) bool { return len(t.queue) > 0 && x.took >= turnSlice }
 
-// pass gives a place to the next. mu must be held.
+// pass gives a free place to the step that is next. The caller holds mu.
 func (t *Turns) pass() {
 	x := t.first()
 	if x == nil {
@@ -397,8 +406,8 @@ func (t *Turns) pass() {
 	x.wake <- struct{}{}
 }
 
-// passBig gives a place for much memory to the step that has waited longest. mu must be
-// held.
+// passBig gives a place for much memory to the step that has waited longest. The caller
+// holds mu.
 func (t *Turns) passBig() {
 	if len(t.hungry) == 0 {
 		t.big++
@@ -416,8 +425,8 @@ func (t *Turns) passBig() {
 	t.ready = append(t.ready, x)
 }
 
-// makeRoom ends one of all: the step that has run longest, of the client that has had most,
-// if it has run for crowdedTime. mu must be held.
+// makeRoom ends one step of all, if it has run for crowdedTime: the step that has run
+// longest, of the client that has had the most time. The caller holds mu.
 func (t *Turns) makeRoom(all []*Turn) {
 	var longest *Turn
 	now := time.Now()
@@ -438,13 +447,14 @@ func (t *Turns) makeRoom(all []*Turn) {
 	}
 	longest.ended = true
 	t.ending++
-	if longest.since.IsZero() { // it waits: it ends now
+	if longest.since.IsZero() { // the step waits for a place, so it ends now
 		t.ready, t.hungry = without(t.ready, longest), without(t.hungry, longest)
 		longest.wake <- struct{}{}
 	}
 }
 
-// Busy returns the longest time for which a running step has not asked.
+// Busy returns the longest time for which a running step has not asked whether it may go
+// on.
 func (t *Turns) Busy(now time.Time) (longest time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -456,8 +466,8 @@ func (t *Turns) Busy(now time.Time) (longest time.Duration) {
 	return longest
 }
 
-// Close waits for all jobs. When ctx is done it drops the jobs that still wait. Nobody may
-// submit any more.
+// Close waits for all jobs. When ctx is done, it drops the jobs that still wait in the
+// queue. Nobody may call Submit any more.
 func (t *Turns) Close(ctx context.Context) {
 	stop := context.AfterFunc(ctx, func() {
 		t.mu.Lock()

@@ -8,13 +8,13 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Attribute is what a caller is known by.
+// Attribute is a name and a value that describe a caller.
 type Attribute struct{ Name, Value string }
 
-// Sync is what the answer to a call waits for.
+// Sync says what the answer to a call waits for.
 type Sync uint8
 
-// In order: what the policy says; the commit; nothing, if the policy allows that.
+// In this order: what the policy says; the commit; nothing, if the policy allows that.
 const (
 	SyncPolicy Sync = iota
 	SyncCommit
@@ -25,21 +25,22 @@ const (
 type Call struct {
 	Policy     string
 	Attributes []Attribute
-	// Cost is a number of units, if HasCost; else it is 1.
+	// Cost is a number of units, if HasCost is set; otherwise the cost is 1.
 	Cost    int64
 	HasCost bool
-	// ID names the call, so that it can be repeated; "" for none.
+	// ID names the call, so that the client can repeat it safely; "" if there is none.
 	ID string
 	// Peek and Force are options; RL.RESERVE has no FORCE.
 	Peek, Force bool
 	Sync        Sync
-	// Fail is open, closed or local; "" leaves it to the policy.
+	// Fail is open, closed or local. "" leaves the choice to the policy.
 	Fail string
-	// TTL is the hold's, in the form of RL.RESERVE; "" leaves it to the policy.
+	// TTL is how long the hold lasts, in the form of RL.RESERVE. "" leaves it to the
+	// policy.
 	TTL string
 }
 
-// Attribute returns the value of an attribute of the call, "" for none.
+// Attribute returns the value of an attribute of the call; "" if it has none.
 func (c *Call) Attribute(name string) string {
 	for i := range c.Attributes {
 		if c.Attributes[i].Name == name {
@@ -57,7 +58,7 @@ var errNoPolicyName = errors.New("policy is missing")
 // errors.
 func (c *Call) AppendCheck(dst []byte) ([]byte, error) { return c.append(dst, "RL.CHECK") }
 
-// AppendReserve is AppendCheck for RL.RESERVE.
+// AppendReserve does the same as AppendCheck with RL.RESERVE.
 func (c *Call) AppendReserve(dst []byte) ([]byte, error) { return c.append(dst, "RL.RESERVE") }
 
 func (c *Call) append(dst []byte, command string) ([]byte, error) {
@@ -106,8 +107,8 @@ func (c *Call) append(dst []byte, command string) ([]byte, error) {
 // Settlement is an RL.COMMIT or RL.CANCEL.
 type Settlement struct {
 	Hold string
-	// Attributes are the real costs of the call. Cost, if HasCost, is the cost of limits
-	// whose cost is a number. RL.CANCEL has neither.
+	// Attributes are the real costs of the call, by attribute. Cost, if HasCost is set, is
+	// the real cost for limits whose cost is a plain number. RL.CANCEL has neither.
 	Attributes []Attribute
 	Cost       int64
 	HasCost    bool

@@ -19,22 +19,23 @@ type Descriptors struct {
 	Descriptors []Descriptor
 	Peek        bool
 	Sync        Sync
-	// Fail is open, closed or local; "" leaves it to the policy.
+	// Fail is open, closed or local. "" leaves the choice to the policy.
 	Fail string
 }
 
 // Descriptor is one descriptor of a request.
 type Descriptor struct {
 	Entries []Attribute
-	// Hits are the descriptor's own, if HasHits; a negative number gives hits back.
+	// Hits is the descriptor's own number of hits, if HasHits is set. A negative number
+	// gives hits back.
 	Hits    int64
 	HasHits bool
-	// Limit replaces the policy's limit, nil for none.
+	// Limit replaces the policy's limit; nil keeps it.
 	Limit *RateLimit
 }
 
-// RateLimit is so many requests in a number of units: second, minute, hour, day, week,
-// month or year.
+// RateLimit allows a number of requests per Multiplier units. A unit is second, minute,
+// hour, day, week, month or year.
 type RateLimit struct {
 	Requests   uint32
 	Unit       string
@@ -49,7 +50,7 @@ var (
 	errUnit        = errors.New("the unit of a limit is second, minute, hour, day, week, month or year")
 )
 
-// maxHits bounds hits of a descriptor.
+// maxHits bounds the hits of a descriptor.
 const maxHits = 1<<62 - 1
 
 // Append appends the request as RL.DESCRIPTORS to a pipeline of commands. Hits are cut to
@@ -120,37 +121,40 @@ const UnlimitedRemaining = math.MaxUint32
 type Ruling struct {
 	// Over reports that the overall code is OVER_LIMIT.
 	Over bool
-	// Binding is the position of the descriptor that stands for the request, -1 for none.
-	// It is the last that denies it, else the one with the least remaining.
+	// Binding is the position of the descriptor whose numbers the answer shows; -1 if there
+	// is none. It is the last descriptor that denies the request, or else the one with the
+	// least remaining.
 	Binding  int
 	Reason   []byte
 	Version  int64
 	Statuses []Status // in the order of the descriptors
-	// Degraded reports that the failure policy has answered, without a leader.
+	// Degraded reports that the failure policy has answered, because there was no leader.
 	Degraded bool
 }
 
 // Status is the result of one descriptor.
 type Status struct {
-	Over bool // its code is OVER_LIMIT
-	// Limited reports that a limit counts, of Requests in Multiplier Units. Unit is nil if
-	// its period is not a whole number of any unit.
+	Over bool // the descriptor's code is OVER_LIMIT
+	// Limited reports that a limit counts the descriptor: Requests per Multiplier Units.
+	// Unit is nil if the limit's period is not a whole number of any unit.
 	Limited              bool
 	Requests, Multiplier int64
 	Unit                 []byte
-	Name                 []byte // of the limit, nil for none
+	Name                 []byte // the limit's name; nil if it has none
 	Remaining            int64
-	// ResetMS is the time until the window is over or the limit is full. RetryMS is the
-	// time until a denied request could pass, or Never. Both are 0 without a limit.
+	// ResetMS is the time until the window ends or the bucket is full. RetryMS is the time
+	// until a denied request could pass, or Never. Both are in ms, and 0 without a limit.
 	ResetMS, RetryMS int64
 	// Exceeded reports that there are more hits than the limit allows, whether or not that
 	// denies the request.
 	Unlimited, Shadow, Quota, Exceeded, Replaced, Unmatched bool
-	// Metadata is a JSON object of a rule that the descriptor matched, nil for none.
+	// Metadata is a JSON object from a rule that the descriptor matched; nil if there is
+	// none.
 	Metadata []byte
 }
 
-// Read takes the first reply off replies, as Verdict.Read does.
+// Read reads the first reply of replies and returns the rest, in the same way as
+// Verdict.Read.
 func (v *Ruling) Read(replies []byte) (rest []byte, err error) {
 	*v = Ruling{Binding: -1, Statuses: v.Statuses[:0]}
 	r := reader{b: replies}
@@ -184,7 +188,7 @@ func (v *Ruling) Read(replies []byte) (rest []byte, err error) {
 	return r.b, nil
 }
 
-// over reads a code.
+// over reads a code, and reports whether it is OVER_LIMIT.
 func (r *reader) over() bool { return string(r.text()) == "over_limit" }
 
 // status reads the result of one descriptor.
@@ -220,7 +224,8 @@ func (r *reader) status(s *Status) {
 	}
 }
 
-// flag sets the flag of a word. A leader of a later release may send unknown words.
+// flag sets the field that a word names. It ignores an unknown word, which a leader of a
+// later release may send.
 func (s *Status) flag(word []byte) {
 	switch string(word) {
 	case "unlimited":

@@ -3,10 +3,10 @@
 //
 // A front makes a [Call] or a [Settlement] from its client's request, and appends it to a
 // pipeline of commands. server.Caller runs the pipeline, and [Verdict.Read] reads each
-// reply. Commands and replies are in the Redis protocol, so that nothing is decided,
-// worded or rounded here.
+// reply. Commands and replies are in the Redis protocol, so this package neither decides
+// nor rounds anything.
 //
 // # Concurrency
 //
-// The types are values. A Verdict keeps views of the reply that it was read from.
+// The types are values. A Verdict refers to memory of the reply that it was read from.
 package verdict

@@ -12,16 +12,17 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Asked is a limit in a call, in the form of RL.LIMIT.
+// Asked is a limit that a call brings along, in the form of RL.LIMIT.
 type Asked struct {
 	Key string
-	// Limit is the number of units in Period, which is a duration such as 1m, or a number
+	// Limit is the number of units per Period. Period is a duration such as 1m, or a number
 	// of seconds.
 	Limit     int64
 	Period    string
-	Algorithm string // "" is token
-	Align     string // "" is epoch
-	// Burst is the capacity of a bucket, if HasBurst. Cost is 1 unless HasCost.
+	Algorithm string // "" means token
+	Align     string // "" means epoch
+	// Burst is the capacity of a bucket, if HasBurst is set. Cost is 1 unless HasCost is
+	// set.
 	Burst    int64
 	HasBurst bool
 	Cost     int64
@@ -32,14 +33,14 @@ type Asked struct {
 type LimitCall struct {
 	Limits      []Asked
 	Peek, Force bool
-	// Wait in ms and Debt in units are set if HasWait and HasDebt.
+	// Wait, in ms, counts if HasWait is set. Debt, in units, counts if HasDebt is set.
 	Wait, Debt       int64
 	HasWait, HasDebt bool
 	Sync             Sync
 	Fail             string // as in a Call
 }
 
-// Errors of limits that the command would read as options.
+// Errors of limits whose fields the command would read as options.
 var (
 	errNoLimits   = errors.New("limits is empty")
 	errNoKey      = errors.New("key is missing")
@@ -132,8 +133,8 @@ func (l *Asked) append(dst []byte) []byte {
 	return dst
 }
 
-// window returns the time in which the limit admits its capacity, in ms, 0 if it is not
-// known.
+// window returns the time, in ms, in which the limit admits its whole capacity; 0 if
+// unknown.
 func (l *Asked) window() int64 {
 	period, err := policy.ParseDuration(l.Period)
 	if seconds, notNumber := strconv.ParseInt(l.Period, 10, 32); notNumber == nil {
@@ -149,7 +150,7 @@ func (l *Asked) window() int64 {
 	return command.CeilMillis(algo.Limit{Algorithm: algorithm, Limit: l.Limit, Period: period, Burst: l.Burst}.Window())
 }
 
-// places are the names of limits without a name: their places in the call.
+// places are the names of limits that have no name: their positions in the call.
 var places = func() (names [engine.MaxSegments][]byte) {
 	for i := range names {
 		names[i] = strconv.AppendInt(nil, int64(i+1), 10)
@@ -163,8 +164,8 @@ var (
 	reasonLimit = []byte("limit")
 )
 
-// ReadLimits is Read for the reply to a LimitCall. Its limits are named by their places,
-// from 1.
+// ReadLimits does the same as Read for the reply to a LimitCall. It names the limits by
+// their positions in the call, from 1.
 func (v *Verdict) ReadLimits(replies []byte, c *LimitCall) (rest []byte, err error) {
 	if rest, err = v.Read(replies); err != nil {
 		return rest, err
@@ -189,7 +190,7 @@ func (v *Verdict) ReadLimits(replies []byte, c *LimitCall) (rest []byte, err err
 			}
 		}
 		d := l.Decision
-		if d.Delay = v.Delay; v.Name == nil && d == v.Decision { // in a chain it is the longest
+		if d.Delay = v.Delay; v.Name == nil && d == v.Decision { // in a chain the delay is the longest of its limits
 			v.Name = l.Name
 		}
 	}

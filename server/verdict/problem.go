@@ -9,7 +9,7 @@ const (
 	typeAbuse    = "https://iana.org/assignments/http-problem-types#abnormal-usage-detected"
 )
 
-// Problem returns the type and the title of the problem of a status. reason is the reason
+// Problem returns the type and the title of the problem for a status. reason is the reason
 // of a verdict that denies, otherwise nil.
 func Problem(status int, reason []byte) (kind, title string) {
 	switch {

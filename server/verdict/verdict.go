@@ -8,65 +8,66 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Never is the RetryAfter of a call that no wait helps.
+// Never is the RetryAfter of a call that can never pass, however long the caller waits.
 const Never = -1
 
-// Decision is the result of a limit: the six values of RL.LIMIT, in its units and in
-// milliseconds.
+// Decision is the result of a limit: the six values of RL.LIMIT, in the limit's units and
+// in milliseconds.
 type Decision struct {
 	Allowed                       bool
-	Limit, Remaining              int64 // -1 if no limit stands for the call
+	Limit, Remaining              int64 // -1 if no limit decides the call
 	RetryAfter, ResetAfter, Delay int64
 }
 
-// Limit is the part of a verdict about one limit that applies.
+// Limit is the part of a verdict about one of the limits that apply.
 type Limit struct {
 	Decision
 	Name []byte
 	Cost int64
 	Mode []byte
-	// Status is the HTTP status that stands for it, 200 if it passes.
+	// Status is the HTTP status of the limit's result; 200 if the limit passes the call.
 	Status int64
-	// Window is the time in which it admits Decision.Limit units; 0 if it has none, or it
-	// is not known.
+	// Window is the time, in ms, in which the limit admits Decision.Limit units; 0 if it
+	// has no window or the window is unknown.
 	Window int64
 }
 
 // Enforced reports whether the limit may deny a call.
 func (l *Limit) Enforced() bool { return string(l.Mode) == "enforce" }
 
-// Verdict is the reply of RL.CHECK and its like. Its byte slices are views of the reply.
+// Verdict is the reply of RL.CHECK or a similar command. Its byte slices refer to memory of
+// the reply.
 type Verdict struct {
 	Decision
-	Name    []byte // the limit that stands for the call, nil for none
+	Name    []byte // the limit that decides the call; nil if there is none
 	Reason  []byte
-	Hold    []byte // nil for none
+	Hold    []byte // nil if there is none
 	Version int64
 	Applied int64
 	Limits  []Limit
 	Soft    [][]byte
-	// Over is set for a settlement, if HasOver.
+	// Over is the reply of a settlement, if HasOver is set.
 	Over    int64
 	HasOver bool
-	// Degraded reports that the failure policy has answered, without a leader.
+	// Degraded reports that the failure policy has answered, because there was no leader.
 	Degraded bool
 }
 
 // Error is an error reply.
 type Error struct {
-	// Code is its first word, such as NOPOLICY; Text is the rest.
+	// Code is the first word of the error, such as NOPOLICY. Text is the rest.
 	Code, Text string
 }
 
 func (e *Error) Error() string { return e.Code + " " + e.Text }
 
-// TooEarly reports whether the command is right, but some node cannot take it yet, such as
-// a leader of an older release.
+// TooEarly reports whether the command is correct, but some node cannot run it yet, for
+// example a leader of an older release.
 func (e *Error) TooEarly() bool {
 	return e.Error() == command.ErrNotYet || e.Code == "ERR" && strings.HasPrefix(e.Text, "unknown command ")
 }
 
-// ErrorOf returns an error reply as an *Error, nil for other replies.
+// ErrorOf returns an error reply as an *Error. It returns nil for other replies.
 func ErrorOf(reply *resp.Reply) error {
 	text := reply.Error()
 	if text == "" {
@@ -76,8 +77,8 @@ func ErrorOf(reply *resp.Reply) error {
 	return &Error{code, rest}
 }
 
-// Binding returns the limit that stands for the call. It is nil if none does, or if the
-// reply has no limits.
+// Binding returns the limit that decides the call. It returns nil if there is none, or if
+// the reply has no limits.
 func (v *Verdict) Binding() *Limit {
 	if v.Name == nil {
 		return nil
@@ -90,8 +91,8 @@ func (v *Verdict) Binding() *Limit {
 	return nil
 }
 
-// Status returns the HTTP status that stands for the verdict: 200, that of the limit that
-// denies, or 403 if a list denies.
+// Status returns the HTTP status of the verdict: 200 if the call passes, the status of the
+// limit that denies, or 403 if a list denies.
 func (v *Verdict) Status() int {
 	if v.Allowed {
 		return 200
@@ -102,9 +103,9 @@ func (v *Verdict) Status() int {
 	return 403
 }
 
-// Read reads the first of some replies, which are complete, and returns the others. An
-// error reply is an *Error. A reply that is no verdict is resp.MalformedReply, and nothing
-// after it can be read. It overwrites v and reuses its memory.
+// Read reads the first of some complete replies, and returns the others. For an error reply
+// it returns an *Error. For a reply that is not a verdict it returns resp.MalformedReply;
+// then nothing after it can be read. Read overwrites v and reuses its memory.
 func (v *Verdict) Read(replies []byte) (rest []byte, err error) {
 	*v = Verdict{Limits: v.Limits[:0], Soft: v.Soft[:0]}
 	r := reader{b: replies}
@@ -146,14 +147,14 @@ func (v *Verdict) Read(replies []byte) (rest []byte, err error) {
 	return r.b, nil
 }
 
-// reader reads the parts of a reply. After an unexpected part it is malformed, and all
+// reader reads the parts of a reply. After an unexpected part, malformed is set and all
 // further parts are empty.
 type reader struct {
 	b         []byte
 	malformed bool
 }
 
-// failure reads an error reply; it returns nil for another reply.
+// failure reads an error reply; it returns nil for other replies.
 func (r *reader) failure() error {
 	if len(r.b) == 0 || r.b[0] != '-' {
 		return nil
@@ -162,10 +163,10 @@ func (r *reader) failure() error {
 	return &Error{code, text}
 }
 
-// fail ends the reading.
+// fail ends the reading because the reply is malformed.
 func (r *reader) fail() { r.b, r.malformed = nil, true }
 
-// line reads a line and returns it without its end.
+// line reads a line, and returns it without its line end.
 func (r *reader) line() []byte {
 	end := bytes.IndexByte(r.b, '\n')
 	if end < 1 || r.b[end-1] != '\r' {
@@ -189,7 +190,8 @@ func (r *reader) parse(digits []byte) int64 {
 	return n
 }
 
-// size reads the size of a collection of a type; each value takes more than a byte.
+// size reads the size of a collection whose type is kind. A size is malformed if it exceeds
+// the bytes that remain, because each value takes more than a byte.
 func (r *reader) size(kind byte) int {
 	line := r.line()
 	n := 0
@@ -212,7 +214,7 @@ func (r *reader) number() int64 {
 	return r.parse(line[1:])
 }
 
-// text reads a string, nil for null.
+// text reads a string; nil for null.
 func (r *reader) text() []byte {
 	line := r.line()
 	if line[0] == '_' {
@@ -251,7 +253,7 @@ func (r *reader) limit(l *Limit) {
 	}
 }
 
-// decision reads one of the six values by its name, and skips a value with another name.
+// decision reads one of the six values by its name. It skips a value with another name.
 func (r *reader) decision(d *Decision, name []byte) {
 	switch string(name) {
 	case "allowed":
@@ -271,7 +273,8 @@ func (r *reader) decision(d *Decision, name []byte) {
 	}
 }
 
-// skip skips a value of any kind: a leader of a later release may send more.
+// skip skips a value of any type, because a leader of a later release may send additional
+// values.
 func (r *reader) skip() {
 	n, err := resp.ReplyLen(r.b, len(r.b))
 	if err != nil || n == 0 {

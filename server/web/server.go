@@ -179,7 +179,7 @@ func (s *Server) SetReady(ready bool) { s.ready.Store(ready) }
 const drainTime = 250 * time.Millisecond
 
 // Drain makes the server unready, and makes each answer the last one on its connection. The
-// client must then connect again, to this server or, better, to another one. Drain returns
+// client must then connect again, to this server or, better, to a different server. Drain returns
 // when no connection is left, after drainTime, or when ctx is done, whichever is first. The
 // server still answers requests after Drain.
 func (s *Server) Drain(ctx context.Context) {
