@@ -1,8 +1,8 @@
-// Package fronts counts the requests over HTTP and gRPC, by front and by result, and times
-// the answers.
+// Package fronts counts the requests over HTTP and gRPC, by front and by result, and
+// measures the time of the answers.
 //
-// Everything may be called by any goroutine. There are twelve series and three histograms.
-// No client can add any.
+// All functions and methods are safe for concurrent use. There are twelve series and three
+// histograms. Clients cannot add any.
 package fronts
 
 import (
@@ -14,15 +14,15 @@ import (
 // Result is the result of a request.
 type Result int
 
-// The worst of several results is the largest.
+// The results. If a request has several results, the largest of them counts.
 const (
-	// Allowed also counts requests that have no verdict and were done.
+	// Allowed also counts requests that were done and have no verdict, such as settlements.
 	Allowed Result = iota
 	Denied
-	// Refused is a request that is wrong or not permitted.
+	// Refused is the result of a request that is invalid or not permitted.
 	Refused
-	// Failed is a right request without a verdict: nobody could decide, or the policy does
-	// not exist.
+	// Failed is the result of a valid request without a verdict: nobody could decide it, or
+	// the policy does not exist.
 	Failed
 	results
 )
@@ -37,7 +37,7 @@ const (
 	NameGRPC        = "grpc"
 )
 
-// Of returns the result of a verdict.
+// Of returns Allowed or Denied.
 func Of(allowed bool) Result {
 	if allowed {
 		return Allowed
@@ -45,8 +45,8 @@ func Of(allowed bool) Result {
 	return Denied
 }
 
-// buckets are bounds in seconds, for scrapers of text. One is 20 ms, Envoy's default
-// timeout.
+// buckets are the upper bounds in seconds, for scrapers of Prometheus's text format. One of
+// them is 20 ms, Envoy's default timeout.
 var buckets = []float64{0.00005, 0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 5}
 
 // Front counts the requests of one front.
@@ -55,8 +55,9 @@ type Front struct {
 	duration prometheus.Observer
 }
 
-// Count counts an answered request, which was complete at the time here. A zero here means
-// that the answer came before the request was complete: it is not timed.
+// Count counts an answered request. here is the time at which the whole request had
+// arrived. A zero here means that the answer came earlier than that; its time is then not
+// measured.
 func (f *Front) Count(r Result, here time.Time) {
 	f.requests[r].Inc()
 	if !here.IsZero() {

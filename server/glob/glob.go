@@ -1,11 +1,12 @@
 // Package glob matches names against patterns in Redis's form: * ? [abc] [^abc] [a-z] and \
-// before a literal character. As in Redis, an unclosed class ends with the pattern.
+// before a literal character. As in Redis, a class without a closing bracket ends at the
+// end of the pattern.
 //
-// Patterns and names come from clients, so time is bounded. Compiling takes time in
-// proportion to the pattern's length. Matching a name takes at most len(name) * (1 +
-// len(pattern)/64) steps of a few nanoseconds. Redis's own recursion takes exponential time
-// on patterns with many stars. A search that goes back to the last star still takes
-// len(name)*len(pattern).
+// Patterns and names come from clients, so the time is bounded. The time to compile a
+// pattern is proportional to the pattern's length. Matching a name takes at most len(name)
+// * (1 + len(pattern)/64) steps of a few nanoseconds. By contrast, Redis's recursion takes
+// exponential time on patterns with many stars. A search that backtracks to the last star
+// would take len(name)*len(pattern) steps.
 package glob
 
 import (
@@ -23,11 +24,11 @@ var ErrTooLong = errors.New("pattern is longer than 1024 bytes")
 // Pattern is a compiled pattern. It is immutable.
 type Pattern struct {
 	text     string
-	segments []segment // before, between and after the stars
+	segments []segment // the parts before, between and after the stars
 }
 
-// Compile returns the compiled form of a pattern of at most MaxPattern bytes,
-// else ErrTooLong.
+// Compile returns the compiled form of a pattern. It returns ErrTooLong for a pattern
+// longer than MaxPattern bytes.
 func Compile(pattern string) (*Pattern, error) {
 	if len(pattern) > MaxPattern {
 		return nil, ErrTooLong
@@ -46,7 +47,7 @@ func Compile(pattern string) (*Pattern, error) {
 // String returns the pattern as it was written.
 func (p *Pattern) String() string { return p.text }
 
-// Size returns about how many bytes the pattern takes in memory.
+// Size returns the approximate memory of the pattern, in bytes.
 func (p *Pattern) Size() int {
 	n := len(p.text)
 	for i := range p.segments {
@@ -55,7 +56,8 @@ func (p *Pattern) Size() int {
 	return n
 }
 
-// Steps bounds the steps, of a few nanoseconds each, to match a name of n bytes.
+// Steps returns a bound of the steps to match a name of n bytes. A step takes a few
+// nanoseconds.
 func (p *Pattern) Steps(n int) int {
 	steps := 1
 	for i := range p.segments {
@@ -67,7 +69,7 @@ func (p *Pattern) Steps(n int) int {
 // Light reports whether matching takes at most one step for each character of a name.
 func (p *Pattern) Light() bool { return p.Steps(1)-p.Steps(0) <= 1 }
 
-// segmentSize is the memory of a segment beside its bytes.
+// segmentSize is the memory of a segment in bytes, without the bytes of its text and masks.
 const segmentSize = 64
 
 // Match reports whether all of s matches.
@@ -84,8 +86,8 @@ func (p *Pattern) Match(s string) bool {
 		return false
 	}
 	s = s[:len(s)-last.length]
-	// The leftmost place of each segment is the best: it leaves most for the following
-	// ones.
+	// Take the leftmost place of each segment, because it leaves most of the name for the
+	// segments after it.
 	for i := 1; i < len(p.segments)-1; i++ {
 		end := p.segments[i].find(s)
 		if end < 0 {
@@ -124,8 +126,8 @@ func (e element) size() (n int) {
 	return n
 }
 
-// split parses the elements of pattern from a position to the next star or the end. It
-// returns the position after the star, -1 at the end.
+// split parses the elements of pattern from a position to the next star or to the end. next
+// is the position after the star; -1 at the end.
 func split(pattern string, from int) (elements []element, next int) {
 	for i := from; i < len(pattern); {
 		var e element
@@ -181,13 +183,13 @@ func (e *element) class(pattern string, i int) int {
 type segment struct {
 	length  int
 	literal string
-	// masks has, for each character, a bit for each element that the character matches, in
-	// words of 64. It is nil for a literal.
+	// masks has, for each character, a bit for each element that matches the character, in
+	// words of 64 bits. It is nil for a literal.
 	masks []uint64
 	words int
 }
 
-// maxWords is how many words the bits of the longest segment take.
+// maxWords is how many words of 64 bits the longest segment needs.
 const maxWords = MaxPattern / 64
 
 func newSegment(elements []element) segment {
@@ -203,8 +205,8 @@ func newSegment(elements []element) segment {
 		return g
 	}
 	g.masks = make([]uint64, 256*g.words)
-	// An element that most characters match, such as ?, is written as those that do not
-	// match. So a byte of a pattern never costs 256 steps.
+	// For an element that most characters match, such as ?, write the characters that do
+	// not match. So one byte of a pattern never costs 256 steps.
 	most := make([]uint64, g.words)
 	for i, e := range elements {
 		if e.size() > 128 {
@@ -229,7 +231,7 @@ func newSegment(elements []element) segment {
 	return g
 }
 
-// single returns the only character in the element, if it has exactly one.
+// single returns the element's character, if the element has exactly one.
 func (e *element) single() (c byte, ok bool) {
 	n := 0
 	for w, set := range e {
@@ -257,10 +259,11 @@ func (g *segment) at(s string) bool {
 	return true
 }
 
-// find returns the end of the leftmost place of the segment in s, -1 for none.
+// find returns the position after the leftmost place of the segment in s; -1 if there is no
+// such place.
 //
 // It is the Shift-And algorithm (Baeza-Yates and Gonnet, 1992): bit i of state is set if
-// the elements up to i match the characters up to here.
+// the elements up to i match the characters before the current position.
 func (g *segment) find(s string) int {
 	if g.masks == nil {
 		i := strings.Index(s, g.literal)

@@ -12,7 +12,7 @@ import (
 // ttlMissing is the TTL of a key that does not exist.
 const ttlMissing = -2
 
-// replyDeadline replies when a key expires, converted by fn.
+// replyDeadline replies when a key expires, after conversion by fn.
 func replyDeadline(call *command.Call, fn func(at int64) int64) {
 	at, persistent, ok, err := call.Sess.Deadline(call.Now, call.Args[1])
 	switch {
@@ -44,7 +44,7 @@ func pexpireTime(call *command.Call) {
 	replyDeadline(call, command.CeilMillis)
 }
 
-// expireCommand returns the handler of one of the four EXPIREs.
+// expireCommand returns the handler of EXPIRE, PEXPIRE, EXPIREAT or PEXPIREAT.
 func expireCommand(unit time.Duration, absolute bool) command.Handler {
 	return func(call *command.Call) {
 		args := call.Args

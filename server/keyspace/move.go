@@ -104,7 +104,7 @@ func move(call *command.Call) {
 	replyDone(call, moved, err)
 }
 
-// replyDone replies 1 or 0; a missing key is no error.
+// replyDone replies 1 if done, else 0. A missing key is not an error.
 func replyDone(call *command.Call, done bool, err error) {
 	if errors.Is(err, engine.ErrNoKey) {
 		err = nil

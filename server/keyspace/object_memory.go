@@ -30,7 +30,7 @@ func objectCommand() command.Spec {
 }
 
 func objectEncoding(call *command.Call) {
-	if call.LongKeys(call.Args[2]) { // it reads the key that it explains
+	if call.LongKeys(call.Args[2]) { // the command reads the key that it describes
 		call.Leave()
 		return
 	}
@@ -42,8 +42,8 @@ func objectRefCount(call *command.Call) {
 	replyIfExists(call, func() { call.W.Int(1) })
 }
 
-// objectIdleTime and objectFreq refuse, as Redis does with a policy that does not track
-// these.
+// objectIdleTime and objectFreq reply errors. Redis does the same under an eviction policy
+// that does not track these values.
 func objectIdleTime(call *command.Call) {
 	replyIfExists(call, func() { call.Error("ERR idle time is not tracked, see TTL for when a key expires") })
 }
@@ -95,7 +95,7 @@ func memoryCommand() command.Spec {
 	}
 }
 
-// memoryUsage accepts SAMPLES as Redis does, but measures the whole value.
+// memoryUsage accepts SAMPLES as Redis does, but always measures the whole value.
 func memoryUsage(call *command.Call) {
 	switch options := call.Args[3:]; {
 	case len(options) == 0:
@@ -117,8 +117,8 @@ func memoryUsage(call *command.Call) {
 	replyIf(call, ok, err, func() { call.W.Int(int64(bytes)) })
 }
 
-// memoryStats replies the fields of Redis that apply here, and then the parts of the
-// table.
+// memoryStats replies the fields of Redis that make sense here, and then the sizes of the
+// table's parts.
 func memoryStats(call *command.Call) {
 	st := call.Sess.Engine().Stats()
 	p := command.NewPairs(call.W)
@@ -139,7 +139,7 @@ func memoryDoctor(call *command.Call) {
 	call.W.Verbatim("txt", diagnoseMemory(call.Sess.Engine().Stats()))
 }
 
-// diagnoseMemory returns the most serious problem.
+// diagnoseMemory returns a text about the most serious problem with memory.
 func diagnoseMemory(st engine.Stats) string {
 	const nearly = 90 // percent
 	used := int64(0)

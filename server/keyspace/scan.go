@@ -17,15 +17,15 @@ import (
 const (
 	// scanDefault is Redis's default COUNT.
 	scanDefault = 10
-	// ScanInline is how many keys an event loop collects itself, at about 100 ns each. A
-	// larger COUNT, or a costly pattern, goes to a worker.
+	// ScanInline is the most keys that a call collects on an event loop, at about 100 ns
+	// each. A call with a larger COUNT, or with a costly pattern, runs on a worker.
 	ScanInline = 256
 	// scanBatch is how many keys are copied before they are matched. scanSteps bounds the
-	// steps of matching, and the bytes of keys, of one call.
+	// steps of matching, and also the bytes of keys, in one call.
 	scanBatch       = 16
 	scanSteps       = 4 << 20
 	scanStepsInline = 256 << 10
-	// ScanMost bounds the reply of one call, whatever COUNT is.
+	// ScanMost bounds the number of keys in one reply, whatever COUNT is.
 	ScanMost = 100_000
 )
 
@@ -33,11 +33,11 @@ const (
 type scanCall struct {
 	cursor  uint64
 	count   int
-	pattern *glob.Pattern // nil is any
-	kind    string        // "" is any
+	pattern *glob.Pattern // nil matches all
+	kind    string        // "" means all
 }
 
-// Errors begin with their code.
+// The errors begin with their codes.
 func parseScan(args [][]byte) (s scanCall, err error) {
 	s.count = scanDefault
 	cursor, ok := resp.ParseInt(args[0])
@@ -72,9 +72,9 @@ func parseScan(args [][]byte) (s scanCall, err error) {
 	return s, nil
 }
 
-// run collects the keys of one call. After too many steps it ends early, with a cursor to
-// continue from. It copies keys under the lock of their shard and matches them without
-// the lock. It replies an error of the engine, and returns it.
+// run collects the keys of one call. After too many steps it ends early; the reply's cursor
+// then continues from there. It copies keys under the lock of their shard, and matches them
+// without the lock. If the engine fails, run replies the error and returns it.
 func (s *scanCall) run(sess *engine.Session, now int64, most int, w *resp.Writer) error {
 	var keys, batch []string
 	cursor := s.cursor
@@ -104,7 +104,7 @@ func (s *scanCall) run(sess *engine.Session, now int64, most int, w *resp.Writer
 		if cursor == 0 {
 			break
 		}
-		// An empty stretch also costs a visit.
+		// Reading an empty part of the table costs a step too.
 		left -= max(seen, 1)
 	}
 	w.Array(2)
@@ -141,9 +141,9 @@ func scan(call *command.Call) {
 	})
 }
 
-// keys replies every matching key. It collects no more than fit into the output buffer,
-// beyond whose limit the client would be closed. A transaction blocks its thread, so in
-// one it gives up after command.ExecTime.
+// keys replies every matching key. It collects only as many keys as fit into the output
+// buffer, because a client above the buffer's limit is closed. A transaction blocks its
+// thread, so in a transaction keys gives up after command.ExecTime.
 func keys(call *command.Call) {
 	sess, now, most, inExec := call.Sess, call.Now, call.Host.MostReply(), call.InExec
 	pattern, err := glob.Compile(string(call.Args[1]))
@@ -193,7 +193,7 @@ func keys(call *command.Call) {
 }
 
 const (
-	// KeyOverhead is the memory of a key in a reply beside its bytes.
+	// KeyOverhead is the memory of a key in a reply, in bytes, without the key's own bytes.
 	KeyOverhead = 16
 	ErrManyKeys = "ERR the matching keys exceed client-output-buffer-limit, use SCAN"
 )

@@ -16,7 +16,8 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 )
 
-// Book has the policies of a node. It follows the committed records.
+// Book holds the policies of a node. It follows the committed records, which are the
+// replicated form of policies and overrides.
 type Book struct {
 	engine  *engine.Engine
 	log     *slog.Logger
@@ -25,29 +26,30 @@ type Book struct {
 	// noGateways is set if no gateway is a trusted proxy of this node.
 	noGateways bool
 
-	// view is what checks use. waits says what is committed but not in view yet.
+	// view holds the policies that checks use. waits says which committed records are not
+	// in view yet.
 	view  atomic.Pointer[view]
 	waits atomic.Uint32
 	queue queue
-	// making is held while the next view is made.
+	// making is locked while the next view is made.
 	making sync.Mutex
 
-	// file is this node's file, nil for none.
+	// file is this node's policy file; nil if it has none.
 	file atomic.Pointer[ownFile]
 }
 
-// view is what a node knows of policies at one moment. It is immutable.
+// view is the state of the policies that a node uses at one moment. It is immutable.
 type view struct {
 	set *policy.Set
-	// revision is the record of the last change, nil for none.
+	// revision is the record of the last change; nil if there was none.
 	revision []byte
-	// broken has the policies whose records this node cannot read, and why.
+	// broken holds the policies whose records this node cannot read, with the reasons.
 	broken map[string]error
 }
 
 // NewBook returns the policies of e, and follows e's records from then on. It attaches
-// tallies to the policies, and posts events to ev. With noGateways, the node serves no
-// routes by ip, since no gateway is a trusted proxy.
+// tallies to the policies, and posts events to ev. noGateways says that no gateway is a
+// trusted proxy; the node then does not serve routes by ip.
 func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool, ev *events.Log, tallies *checks.Tallies) *Book {
 	b := &Book{engine: e, log: log, events: ev, tallies: tallies, noGateways: noGateways}
 	b.queue.records, b.queue.most = make(map[string][]byte), newsMost
@@ -60,13 +62,13 @@ func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool, ev *events.Log
 // empty returns a set without policies.
 func (b *Book) empty() *policy.Set { return policy.NewSet(policy.Config{Seed: b.engine.Seed()}) }
 
-// Set returns the committed policies. It waits until a change that was just committed is
-// taken over. Usually that takes no longer than storing a pointer, because the node that
-// made the change has staged the set. It takes longer for overrides, and on a node that
-// has just become the leader.
+// Set returns the committed policies. It waits until the latest committed change is in the
+// view. Usually that takes no longer than storing a pointer, because the node that made the
+// change has staged the next set (staged.go). It takes longer for overrides, and on a node
+// that has just become the leader.
 func (b *Book) Set() *policy.Set { return b.current().set }
 
-// current is Set, but returns the view.
+// current does the same as Set, but returns the whole view.
 func (b *Book) current() *view {
 	if b.waits.Load() != 0 {
 		b.catchUp()
@@ -74,8 +76,8 @@ func (b *Book) current() *view {
 	return b.view.Load()
 }
 
-// texts returns a set with the committed texts, perhaps without the latest overrides. So
-// a client that sets many overrides need not wait for a new set each time.
+// texts returns a set with the committed texts, which may lack the latest overrides. So a
+// client that sets many overrides need not wait for a new set each time.
 func (b *Book) texts() *policy.Set {
 	if b.waits.Load()&waitsTexts != 0 {
 		b.catchUp()
@@ -83,9 +85,9 @@ func (b *Book) texts() *policy.Set {
 	return b.InForce()
 }
 
-// void implements engine.VoidCounters. It is called with a shard locked, so it waits only
-// for changes made on this node, which their clients must see at once. It may see other
-// changes a little later, as a follower does.
+// void implements engine.VoidCounters. The engine calls it while a shard is locked. So void
+// waits only for changes made on this node, whose clients must see the effect at once. It
+// may see other changes a little later, as a follower does.
 func (b *Book) void(key []byte, resets uint16) bool {
 	if b.waits.Load()&waitsOwn != 0 {
 		b.catchUp()
@@ -94,28 +96,28 @@ func (b *Book) void(key []byte, resets uint16) bool {
 }
 
 // Current returns the committed policies, but does not wait for a large change, such as a
-// file of thousands of policies. So no event loop of a follower stands still. behind
-// reports that such a change is pending.
+// file of thousands of policies. So it never blocks an event loop of a follower for long.
+// behind reports that such a change is committed but not in set.
 func (b *Book) Current() (set *policy.Set, behind bool) {
 	if waits := b.waits.Load(); waits == 0 {
 		return b.InForce(), false
 	} else if waits&waitsLong == 0 {
 		b.catchUp()
 	}
-	behind = b.waits.Load() != 0 // read it before the set, which may be replaced meanwhile
+	behind = b.waits.Load() != 0 // read waits before the set, because the set may be replaced meanwhile
 	return b.InForce(), behind
 }
 
-// InForce returns the policies that are in the view. It never waits.
+// InForce returns the policies of the present view. It never waits.
 func (b *Book) InForce() *policy.Set { return b.view.Load().set }
 
-// Stats are the figures of a Book.
+// Stats holds figures of a Book.
 type Stats struct {
-	// Policies is the number in force after the change numbered Revision. Overrides have
-	// no revision.
+	// Policies is the number of policies in force after the change with number Revision.
+	// Overrides have no revision.
 	Policies int
 	Revision uint64
-	// FileDiffers is set if the policies in force come from another file than this
+	// FileDiffers reports that the policies in force come from another file than this
 	// node's.
 	FileDiffers bool
 }
@@ -138,9 +140,9 @@ func (b *Book) DecidesAlone() bool {
 	return false
 }
 
-// Hide appends to at the positions of secret values among the pairs that begin at
-// args[from]. If this node does not know the policy or the last change, it hides all
-// values, since event loops cannot wait.
+// Hide appends to at the positions of secret values among the pairs of names and values
+// that begin at args[from]. If this node does not know the policy or the latest change,
+// Hide appends the positions of all values, because event loops cannot wait.
 func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 	set, behind := b.Current()
 	p := set.Policy(name)
@@ -155,7 +157,7 @@ func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 	return at
 }
 
-// Missing returns the error for a policy that Set does not have.
+// Missing returns the error for a policy that Set does not contain.
 func (b *Book) Missing(name []byte) string {
 	if err := b.trouble(string(name)); err != nil {
 		return "ERR policy '" + string(name) + "' cannot be read by this node: " + err.Error()
@@ -163,14 +165,14 @@ func (b *Book) Missing(name []byte) string {
 	return fmt.Sprintf("NOPOLICY there is no policy '%s'", command.Clip(name, command.ErrorClip))
 }
 
-// trouble returns why this node cannot read a policy's record, nil if it can.
+// trouble returns why this node cannot read a policy's record; nil if it can.
 func (b *Book) trouble(name string) error { return b.view.Load().broken[name] }
 
 // # Committed records
 
-// record returns the committed value of a record, nil for none.
+// record returns the committed value of a record; nil if there is none.
 func (b *Book) record(name string) []byte {
-	b.Set() // waits until what is committed is known
+	b.Set() // waits until the committed records are in the view
 	b.queue.mu.Lock()
 	defer b.queue.mu.Unlock()
 	return b.queue.records[name]
@@ -179,7 +181,7 @@ func (b *Book) record(name string) []byte {
 // stored returns the committed record of a name, with its text.
 func (b *Book) stored(name string) (st stored, ok bool) { return b.whole(name, name) }
 
-// head returns the record of any version, without a text that is in parts.
+// head returns a version's record, without the text if the text is in parts.
 func (b *Book) head(record string) (st stored, ok bool) {
 	value := b.record(record)
 	if value == nil {
@@ -189,9 +191,9 @@ func (b *Book) head(record string) (st stored, ok bool) {
 	return st, err == nil
 }
 
-// whole returns the record of any version, with its complete text.
+// whole returns a version's record with its complete text.
 func (b *Book) whole(name, record string) (st stored, ok bool) {
-	b.Set() // waits until what is committed is known
+	b.Set() // waits until the committed records are in the view
 	b.queue.mu.Lock()
 	value := b.queue.records[record]
 	parts := partsOf(name, value, b.queue.of)
@@ -217,7 +219,7 @@ func (b *Book) versionOf(name string, version uint64) (stored, bool) {
 // names returns the names of the committed records of policies, attributes and lists,
 // sorted.
 func (b *Book) names() []string {
-	b.Set() // waits until what is committed is known
+	b.Set() // waits until the committed records are in the view
 	b.queue.mu.Lock()
 	names := slices.Collect(maps.Keys(b.queue.records))
 	b.queue.mu.Unlock()

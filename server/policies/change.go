@@ -17,63 +17,65 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// change is a change of policies. It takes effect as a whole or not at all.
+// change is a change of policies. It takes effect completely or not at all.
 type change struct {
-	at     int64  // engine time, ns
+	at     int64  // engine time in ns
 	author string // see command.Host
 	edits  []edit
-	// from is the node's file that the change loads, nil for none. Its edits depend on
-	// earlier offers of files.
+	// from describes the node's file that the change loads; nil if it loads none. The edits
+	// of such a change depend on earlier offers of files.
 	from *ofFile
-	// revision is the number of the change, set once it is made.
+	// revision is the number of the change; it is set when the change is made.
 	revision uint64
-	// made runs after the records are put; nil does nothing.
+	// made runs after the change's records are put. It may be nil.
 	made func(sess *engine.Session, versions []uint64) error
-	// reply writes the reply. If it is nil, the version of the only edit is written.
+	// reply writes the reply. If it is nil, the reply is the version of the only edit.
 	reply func(w *resp.Writer, versions []uint64)
 }
 
 // edit is what a change does to one record.
 type edit struct {
 	name string
-	// text is the new text, nil to delete the record.
+	// text is the new text; nil deletes the record.
 	text   *string
-	record *policy.Record // the checked text
-	file   string         // the file that it comes from
-	// version is the required present version; -1 for any.
+	record *policy.Record // the parsed and checked text
+	file   string         // the file that the text comes from
+	// version is the version that the record must have now; -1 allows any.
 	version int64
-	// counters says what happens to the counters. void resets all of them.
+	// counters says which counters of the policy the change keeps. void resets all of them.
 	counters diff.Change
 	void     bool
-	// changed is set after the change if the record has a new version. was is the version
-	// before, 0 for none.
+	// changed is set after the change if the record has a new version. was is the earlier
+	// version; 0 if there was none.
 	changed bool
 	was     uint64
 }
 
-// Errors of changes. They carry their code.
+// Errors of changes. Their texts begin with their codes.
 var (
 	errVersion  = errors.New("VERSION the policy has another version")
 	errNoPolicy = errors.New("NOPOLICY there is no such policy")
 )
 
-// errMoved makes a change try again, because another change is not committed yet.
+// errMoved makes the editor try a change again, because another change was put and is not
+// committed yet.
 var errMoved = errors.New("records have changed meanwhile")
 
 const (
-	// changePatience is how long a change waits for the commit of the change before it,
-	// and changePoll how often it checks.
+	// changePatience is how long a change waits for the commit of the previous change.
+	// changePoll is how often it looks.
 	changePatience = 2 * time.Second
 	changePoll     = time.Millisecond
 )
 
-// commit makes a change: it puts the records, which take effect on every node once they
-// are committed. It returns the new versions of the edited records. A text that is
-// already stored changes nothing.
+// commit makes a change: it puts the records, which take effect on every node once they are
+// committed. It returns the new versions of the edited records. A text that is already
+// stored changes nothing.
 //
-// A change is tried on the committed policies, and put only if nothing else was put
-// since: two changes that each fit those policies may not fit together. So it waits for
-// the change before it, unless waits is false.
+// The editor tries a change on the committed policies, and puts it only if no other change
+// was put meanwhile. The reason is that two changes may each fit those policies, but not
+// together. So if another change was put, commit waits until it is committed and tries
+// again. If waits is false, commit returns an error instead.
 func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {
 		if versions, err = e.put(sess, c); !errors.Is(err, errMoved) {
@@ -85,8 +87,8 @@ func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions [
 	}
 }
 
-// put puts the records of a change and stages its set. It does so only if everything that
-// was put before is committed.
+// put puts the records of a change, and stages the set that contains the change. It does so
+// only if all changes that were put before are committed.
 func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err error) {
 	now := e.book.current()
 	base, before := now.set, now.revision
@@ -107,7 +109,7 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 	}
 	st, err := e.book.build(base, edits, puts[0].Value)
 	if err != nil {
-		// The policy that the change lacks may be put but not committed yet.
+		// The policy that this change does not find may be put already, but not committed.
 		if !bytes.Equal(e.book.engine.PolicyRecord(revisionRecord), before) {
 			return nil, errMoved
 		}
@@ -115,7 +117,7 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 	}
 	e.book.stage(st)
 	err = sess.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
-		if !bytes.Equal(get(revisionRecord), before) { // each change has a revision
+		if !bytes.Equal(get(revisionRecord), before) { // another change was put: each change has a revision
 			return nil, errMoved
 		}
 		return puts, nil
@@ -129,9 +131,9 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 	return versions, err
 }
 
-// recordsOf returns the records that a change puts, and its edits of the set. The first
-// record is the revision's; before is the record of the last revision. A text that is
-// already stored changes nothing.
+// recordsOf returns the records that a change puts, and the edits of the set that the
+// change makes. The first record is the revision's. before is the record of the last
+// revision. A text that is already stored changes nothing.
 func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
 	revision := uint64(0)
 	if before != nil {
@@ -167,7 +169,7 @@ func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord
 	return puts, edits, versions, nil
 }
 
-// engineError adds a code to an error of the engine; it returns ErrSealed as it is.
+// engineError adds a code to an error of the engine. It returns ErrSealed unchanged.
 func engineError(err error) error {
 	if errors.Is(err, engine.ErrSealed) {
 		return err
@@ -175,7 +177,7 @@ func engineError(err error) error {
 	return fmt.Errorf("ERR %w", err)
 }
 
-// revise returns the record that an edit makes from another; nil if nothing changes.
+// revise returns the record that an edit makes from the old record; nil if nothing changes.
 func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*stored, error) {
 	switch {
 	case ed.version >= 0 && uint64(ed.version) != old.present():
@@ -198,8 +200,8 @@ func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*sto
 	case !isPolicy(ed.name):
 		return next, nil
 	}
-	// An old text that cannot be read counts as none. Counters continue if they count in
-	// the same way.
+	// If the old text cannot be read, the policy counts as new. Counters continue if the
+	// new text counts in the same way as the old.
 	was, err := old.parsed(ed.name)
 	if err != nil {
 		was, err = nil, nil
@@ -220,10 +222,10 @@ func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*sto
 	return next, nil
 }
 
-// voids reports whether the edit keeps the text and voids the counters.
+// voids reports whether the edit keeps the text but resets the counters.
 func (ed *edit) voids(old *stored) bool { return ed.void && ed.text != nil && *ed.text == old.Text }
 
-// parsed returns the checked tree of a record, nil for a deleted one.
+// parsed returns the parsed text of a record; nil for a deleted record.
 func (st *stored) parsed(name string) (*policy.Record, error) {
 	if st.Gone {
 		return nil, nil
@@ -231,7 +233,7 @@ func (st *stored) parsed(name string) (*policy.Record, error) {
 	return grammar.ParseRecord(name, name, []byte(st.Text))
 }
 
-// present returns the present version, 0 for none.
+// present returns the present version; 0 for a deleted record.
 func (st *stored) present() uint64 {
 	if st.Gone {
 		return 0
@@ -239,9 +241,9 @@ func (st *stored) present() uint64 {
 	return st.Version
 }
 
-// replaced reads the record that a change replaces. If this node cannot read the record,
-// it takes what it can: otherwise nobody could ever replace it. revision is the number of
-// the change, which is above every version.
+// replaced reads the record that a change replaces. If this node cannot read all of the
+// record, replaced keeps the fields that it can read: otherwise nobody could ever replace
+// the record. revision is the number of the change, which is larger than every version.
 func (e *Editor) replaced(name string, value []byte, revision uint64) stored {
 	st, err := decodeStored(value)
 	if err == nil {

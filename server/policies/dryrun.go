@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// rehearse replies what a change would do, one text per line. If it may survey the table,
-// it adds which counters would deny a call.
+// rehearse replies what a change would do, one text per line. If surveys is set, it adds
+// which counters would deny a call.
 func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surveys bool) error {
 	now := e.book.current()
 	base, before := now.set, now.revision
@@ -32,7 +32,7 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 	for i := range c.edits {
 		ed := &c.edits[i]
 		old := e.replaced(ed.name, e.book.engine.PolicyRecord(ed.name), c.revision)
-		was, _ := old.parsed(ed.name) // a text that cannot be read counts as none
+		was, _ := old.parsed(ed.name) // a text that cannot be read counts as no text
 		for _, d := range diff.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
 		}

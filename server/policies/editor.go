@@ -19,7 +19,7 @@ import (
 type Editor struct {
 	book  *Book
 	audit *slog.Logger // see server.Config
-	// reading bounds the bytes of the texts that are being read and changed at the same
+	// reading bounds the size, in bytes, of all texts that are being read and changed at a
 	// time.
 	reading *semaphore.Weighted
 }
@@ -29,8 +29,8 @@ func NewEditor(book *Book, audit *slog.Logger) *Editor {
 	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile)}
 }
 
-// change makes a change on a worker. It replies the new versions once they are committed,
-// or, for a dry run, what would change.
+// change makes a change on a worker. It replies the new versions when they are committed.
+// For a dry run it replies what would change.
 func (e *Editor) change(call *command.Call, keep int, dry bool, of func() (*change, error)) {
 	at, author := call.Now, call.Host.Author()
 	run := func(sess *engine.Session, w *resp.Writer) error {
@@ -63,7 +63,7 @@ func (e *Editor) change(call *command.Call, keep int, dry bool, of func() (*chan
 		return nil
 	}
 	if !dry {
-		call.Sync = command.SyncCommit // after the reply, every node that may lead has it
+		call.Sync = command.SyncCommit // reply only when every node that may become leader has the change
 	}
 	if call.InExec {
 		call.Err = run(call.Sess, call.W)
@@ -112,9 +112,10 @@ func (c *change) writeVersions(w *resp.Writer, versions []uint64) {
 	}
 }
 
-// admit lets a text of size bytes be read until end is called. Long texts that are read
-// at the same time have at most grammar.MaxFile bytes together, since reading takes ten
-// times their size. Others wait, unless waits is false.
+// admit permits the caller to read a text of size bytes, until the caller calls end.
+// Reading a text takes ten times its size in memory. So all long texts that are read at a
+// time have at most grammar.MaxFile bytes together. If there is too little room, admit
+// waits or, if waits is false, returns an error.
 func (e *Editor) admit(size int, waits bool) (end func(), err error) {
 	if size <= grammar.MaxText {
 		return func() {}, nil
@@ -131,5 +132,5 @@ func (e *Editor) admit(size int, waits bool) (end func(), err error) {
 	return func() { e.reading.Release(n) }, nil
 }
 
-// oneLine removes line breaks, which a simple error cannot have.
+// oneLine replaces line breaks, because RESP's simple errors cannot contain them.
 func oneLine(s string) string { return strings.NewReplacer("\r", " ", "\n", " ").Replace(s) }

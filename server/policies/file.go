@@ -17,13 +17,13 @@ import (
 
 // # Files of nodes
 //
-// A node may have a file of policies. It offers the file to the cluster when it starts
-// and whenever the file has changed. The file is loaded if its text is new to the
-// cluster, or differs from what this node offered last. So a restart changes nothing, not
-// even with an old file during a rollout; but an old text that is put back on purpose is
-// loaded. Policies that the file no longer has are deleted.
+// A node may have a file of policies. It offers the file to the cluster when it starts and
+// whenever the file has changed. The cluster loads the file if its text is new to the
+// cluster, or differs from the text that this node offered last. So a restart changes
+// nothing, not even with an old file during a rollout. But if an operator puts an old text
+// back on purpose, it is loaded. Policies that are no longer in the file are deleted.
 
-// fileRecord is the name of the record of all offers.
+// fileRecord is the name of the record with all offers.
 const fileRecord = internalPrefix + "file"
 
 // Bounds of fileState. The oldest texts and nodes are forgotten.
@@ -32,15 +32,15 @@ const (
 	keptNodes = 256
 )
 
-// fileState says which file is in force and what nodes have offered. A text is identified
-// by its SHA-256.
+// fileState says which file is in force, and which files nodes have offered. It identifies
+// a text by its SHA-256.
 type fileState struct {
 	Format int    `json:"format"`
-	Text   string `json:"text"` // in force
+	Text   string `json:"text"` // of the file in force
 	Path   string `json:"path"`
-	Node   string `json:"node"` // the node that loaded it
-	// Nodes has the last offer of each node, Texts all texts that the cluster has seen.
-	// The latest are at the end.
+	Node   string `json:"node"` // the node that offered it
+	// Nodes holds the last offer of each node. Texts holds all texts that the cluster has
+	// seen. The latest are at the end.
 	Nodes []fileNode `json:"nodes"`
 	Texts []string   `json:"texts"`
 }
@@ -50,7 +50,8 @@ type fileNode struct {
 	Text string `json:"text"`
 }
 
-// decodeFileState reads the record; without one it is empty.
+// decodeFileState reads the record of offers. It returns the zero value if there is no
+// record.
 func decodeFileState(value []byte) (st fileState, err error) {
 	if value == nil {
 		return st, nil
@@ -75,14 +76,14 @@ func (st *fileState) encode() []byte {
 	return b
 }
 
-// offer takes a node's text. loads is set if the text must be loaded, noted if the record
-// changes.
+// offer notes a node's text. loads reports that the text must be loaded. noted reports that
+// the record of offers changes.
 func (st *fileState) offer(node, path, text string) (loads, noted bool) {
 	i := slices.IndexFunc(st.Nodes, func(n fileNode) bool { return n.ID == node })
 	known := slices.Contains(st.Texts, text)
 	switch {
 	case text == st.Text:
-	case i >= 0: // this node's file is unchanged, so another node's is newer
+	case i >= 0: // this node's file is unchanged, so the file in force is newer
 		loads = st.Nodes[i].Text != text
 	default:
 		loads = !known
@@ -109,17 +110,17 @@ func (st *fileState) offer(node, path, text string) (loads, noted bool) {
 type ofFile struct {
 	node, path, hash string
 	records          []*policy.Record
-	// state is the record of all offers after the change.
+	// state is the new state of offers, after the change.
 	state fileState
 	loads bool
 }
 
 // offered makes the edits of a change that loads a file, from the earlier offers. note is
-// the new record of all offers, nil if it does not change.
+// the new record of offers; nil if it does not change.
 func (e *Editor) offered(c *change) (note []byte) {
 	f, err := c.from, error(nil)
 	if f.state, err = decodeFileState(e.book.engine.PolicyRecord(fileRecord)); err != nil {
-		f.state = fileState{} // unreadable: it starts empty, since nobody could replace it
+		f.state = fileState{} // unreadable: begin with no offers, because otherwise nobody could replace the record
 	}
 	c.edits = nil
 	loads, noted := f.state.offer(f.node, f.path, f.hash)
@@ -132,8 +133,8 @@ func (e *Editor) offered(c *change) (note []byte) {
 	return f.state.encode()
 }
 
-// fileEdits returns the edits that make the stored records equal to the file.
-// Records of earlier files that it lacks are deleted.
+// fileEdits returns the edits that make the stored records equal to the file. They delete
+// records that came from earlier files and are not in this one.
 func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 	has := make(map[string]bool, len(f.records))
 	for _, rec := range f.records {
@@ -152,10 +153,10 @@ func (e *Editor) fileEdits(f *ofFile) (edits []edit) {
 	return edits
 }
 
-// errOfFile is returned for a change of a policy that is in a node's file.
+// errOfFile is the reply to a change of a policy that comes from a node's file.
 var errOfFile = errors.New("ERR the policy is in a node's policy file: change it there, or remove it from the file")
 
-// loadFile is RL.POLICY FILE. It replies whether the file was loaded, which file is in
+// loadFile handles RL.POLICY FILE. It replies whether the file was loaded, which file is in
 // force, and how many records have changed.
 func (e *Editor) loadFile(call *command.Call) {
 	f := &ofFile{node: string(call.Args[2]), path: string(call.Args[3])}

@@ -14,7 +14,7 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// catchUp takes over what is committed.
+// catchUp takes over the committed records.
 func (b *Book) catchUp() {
 	b.making.Lock()
 	defer b.making.Unlock()
@@ -27,7 +27,7 @@ func (b *Book) catchUp() {
 	b.view.Store(next)
 	b.tallies.Replace(swaps)
 	for _, s := range swaps {
-		if s.Was != nil { // checks that have loaded it still use it: see engine.Ready
+		if s.Was != nil { // checks that have loaded the old policy still use it: see engine.Ready
 			b.release(s.Was, s.Is)
 		}
 	}
@@ -35,7 +35,7 @@ func (b *Book) catchUp() {
 	b.done()
 }
 
-// next returns the view that a batch makes from another, and the policies that it
+// next returns the view that a batch makes from the old view, and the policies that it
 // replaces.
 func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
 	x := maker{Book: b, view: view{set: old.set, revision: old.revision, broken: maps.Clone(old.broken)}}
@@ -64,9 +64,9 @@ func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
 		x.set = st.next
 		return &x.view, st.swaps
 	}
-	// What policies have in common comes first.
+	// Records that policies share come first.
 	byRank := func(x, y bookEdit) int { return cmp.Compare(x.rank(), y.rank()) }
-	if !slices.IsSortedFunc(edits, byRank) { // a stable sort of many is slow
+	if !slices.IsSortedFunc(edits, byRank) { // sorting many with a stable sort is slow
 		slices.SortStableFunc(edits, byRank)
 	}
 	x.set = x.make(x.set, edits)
@@ -84,12 +84,12 @@ type maker struct {
 	view
 }
 
-// bookEdit is the effect of a record on the set. The record is a policy or something that
-// policies share (nil if deleted), or an override (gone if deleted), or the key for
-// secrets, which policies of the same batch need.
+// bookEdit is the effect of one record on the set. The record is one of these: a policy or
+// a record that policies share (nil if deleted); an override (gone if deleted); or the key
+// for secrets, which policies of the same batch need.
 type bookEdit struct {
 	name     string
-	key      []byte // the cluster's, for secrets
+	key      []byte // the cluster's key for secrets
 	record   *policy.Record
 	meta     policy.Meta
 	override *policy.Override
@@ -108,8 +108,8 @@ func (e *bookEdit) rank() int {
 	return 0
 }
 
-// policy returns the name of the policy that the edit changes. shared is set if it may
-// change all.
+// policy returns the name of the policy that the edit changes. shared reports that the edit
+// may change all policies.
 func (e *bookEdit) policy() (name string, shared bool) {
 	if e.override != nil {
 		return e.override.Policy, false
@@ -143,7 +143,7 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 		if e.gone = value == nil; e.gone {
 			value = r.was
 		}
-		if value == nil { // the record did not exist
+		if value == nil { // the record did not exist before
 			return e, false
 		}
 		o, err := policy.DecodeOverride(value)
@@ -176,9 +176,9 @@ func (x *maker) editOf(r heard) (e bookEdit, ok bool) {
 	return e, true
 }
 
-// overrideNamed returns the override in force whose record has the name, or nil. It
-// searches all overrides of the policy. It is needed only for records that this node
-// cannot read, which feature levels prevent.
+// overrideNamed returns the override in force that has the given record, or nil. It
+// searches all overrides of the policy. It is needed only for records that this node cannot
+// read; feature levels prevent such records.
 func (x *maker) overrideNamed(record string) *policy.Override {
 	name := strings.TrimPrefix(record, overridePrefix)
 	name = name[:max(0, strings.LastIndexByte(name, '/'))]
@@ -199,8 +199,8 @@ func (x *maker) breaks(name string, err error) {
 	x.log.Error("this node cannot read a policy: calls of it fail", "policy", name, "error", err)
 }
 
-// make returns the set that edits make from another. Committed edits were tried, so they
-// fit. If one does not fit here, the others are made without it.
+// make returns the set that edits make from base. The edits of committed changes were
+// tried, so they fit. If one does not fit on this node, the set is made without it.
 func (x *maker) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	if len(edits) == 0 {
 		return base
@@ -221,7 +221,7 @@ func (x *maker) make(base *policy.Set, edits []bookEdit) *policy.Set {
 	return next
 }
 
-// swapsOf returns the policies that edits have changed between two sets. With all, it
+// swapsOf returns the policies that edits have changed between two sets. If all is set, it
 // compares every policy.
 func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.Swap) {
 	var names []string
@@ -243,9 +243,9 @@ func swapsOf(old, next *policy.Set, edits []bookEdit, all bool) (swaps []checks.
 	return swaps
 }
 
-// ready readies new policies: the engine interns their limits, and they get their
-// tallies. It calls failed for a policy that the engine refuses. Numbers that the earlier
-// policy shares are already interned.
+// ready prepares new policies: it registers their limits with the engine, and attaches
+// their tallies. It calls failed for a policy that the engine refuses. It skips numbers
+// that the old policy also has, because they are registered.
 func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	for _, s := range swaps {
 		if s.Is == nil {
@@ -258,8 +258,8 @@ func (b *Book) ready(swaps []checks.Swap, failed func(name string, err error)) {
 	b.tallies.Attach(swaps)
 }
 
-// intern makes the engine intern the limits of a policy, except for numbers that are also
-// in other, which may be nil.
+// intern registers the limits of a policy with the engine, which keeps one copy of equal
+// limits. It skips numbers that are also in other. other may be nil.
 func (b *Book) intern(p, other *policy.Policy) (err error) {
 	for l, n := range notShared(p, other) {
 		r, wrong := b.engine.Ready(checks.EngineLimit(l, n))
@@ -272,7 +272,7 @@ func (b *Book) intern(p, other *policy.Policy) (err error) {
 	return err
 }
 
-// release releases what intern has interned, except for what other still uses.
+// release releases what intern has registered. It skips numbers that are also in other.
 func (b *Book) release(p, other *policy.Policy) {
 	for _, n := range notShared(p, other) {
 		if r, ok := n.Handle.(engine.Ready); ok {
@@ -281,7 +281,7 @@ func (b *Book) release(p, other *policy.Policy) {
 	}
 }
 
-// notShared yields the numbers of a policy that other, which may be nil, does not have.
+// notShared yields the numbers of a policy that are not in other. other may be nil.
 func notShared(p, other *policy.Policy) iter.Seq2[*policy.Limit, *policy.Numbers] {
 	if p.Shares(other) {
 		return p.OwnNumbers()

@@ -17,14 +17,14 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// overrideArgs name an override.
+// overrideArgs holds the arguments that name an override, and the override's values.
 type overrideArgs struct {
 	kind    policy.OverrideKind
 	limit   []byte
 	tier    string
 	rate    policy.Rate
 	percent int64
-	until   int64 // Unix ns, 0 for never
+	until   int64 // Unix ns; 0 means no end
 	pairs   [][]byte
 }
 
@@ -37,10 +37,11 @@ var (
 	errDescriptor   = errors.New("ERR a policy with descriptors takes no override but SCALE: for one caller, add a descriptor to the policy, such as {key: api_key, value: acme, rate_limit: ...}")
 )
 
-// maxOverrides bounds those of a policy.
+// maxOverrides bounds the overrides of a policy.
 const maxOverrides = 1_000_000
 
-// parseOverride reads the arguments after the name. sets is set if they include values.
+// parseOverride reads the arguments after the policy's name. sets says whether they include
+// values.
 func parseOverride(args [][]byte, sets bool) (a overrideArgs, err error) {
 	word := args[0]
 	args = args[1:]
@@ -88,7 +89,7 @@ func parseOverride(args [][]byte, sets bool) (a overrideArgs, err error) {
 	return a, err
 }
 
-// parsePercent reads 50%, or 50.
+// parsePercent reads a percentage, with or without %.
 func parsePercent(b []byte) (int64, error) {
 	n, err := strconv.ParseInt(strings.TrimSuffix(string(b), "%"), 10, 32)
 	if err != nil {
@@ -122,7 +123,7 @@ func (e *Editor) override(call *command.Call) (o policy.Override, err error) {
 	return overrideOf(p, &a)
 }
 
-// overrideOf returns the override of a policy that arguments describe.
+// overrideOf returns the override of policy p that the arguments describe.
 func overrideOf(p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	if a.kind != policy.OverrideScale && p.Descriptors() != nil {
 		return o, errDescriptor
@@ -148,7 +149,7 @@ func overrideOf(p *policy.Policy, a *overrideArgs) (o policy.Override, err error
 	return o, err
 }
 
-// setOverride is RL.OVERRIDE SET.
+// setOverride handles RL.OVERRIDE SET.
 func (e *Editor) setOverride(call *command.Call) {
 	o, err := e.override(call)
 	if err == nil && e.book.InForce().CountOverrides(o.Policy) >= maxOverrides {
@@ -164,8 +165,8 @@ func (e *Editor) setOverride(call *command.Call) {
 	call.W.OK()
 }
 
-// putOverride puts the record of an override; a nil value deletes it. It reports whether
-// it succeeded. If not, it has replied the error.
+// putOverride puts the record of an override; a nil value deletes the record. It reports
+// whether it succeeded. If it fails, it replies the error.
 func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byte) bool {
 	call.Sync = command.SyncCommit
 	name := overrideRecord(o)
@@ -195,7 +196,7 @@ func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err erro
 	set, name := e.book.Set(), string(call.Args[2])
 	o = policy.Override{Policy: name, Kind: a.kind}
 	if a.kind != policy.OverrideScale {
-		// The policy knows the types of attributes and the limit's id.
+		// Only the policy knows the types of attributes and the limit's id.
 		if o, err = e.identity(call, set.Policy(call.Args[2]), &a); err != nil {
 			return e.sleeping(set, name, &a, err)
 		}
@@ -205,14 +206,14 @@ func (e *Editor) found(call *command.Call) (o policy.Override, ok bool, err erro
 		return o, false, nil
 	}
 	stored, err := policy.DecodeOverride(value)
-	if err != nil { // o names it, so that it can be deleted
+	if err != nil { // o identifies the override, so it can be deleted
 		return o, true, fmt.Errorf("ERR %w", err)
 	}
 	return stored, true, nil
 }
 
-// identity returns an override with the identity of the named one, if the policy has its
-// limit or tier.
+// identity returns an override with only the identity of the override that a names. It
+// fails if the policy does not have the named limit or tier.
 func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs) (o policy.Override, err error) {
 	if p == nil {
 		return o, errors.New(e.book.Missing(call.Args[2]))
@@ -230,7 +231,7 @@ func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs)
 			tiers = append(tiers, p.Limits[i].Tiers()...)
 		}
 	}
-	for _, tier := range tiers { // any tier has the same identity
+	for _, tier := range tiers { // overrides of all tiers have the same identity
 		if o, err = c.TierOverride(tier, 0); err == nil {
 			break
 		}
@@ -241,8 +242,8 @@ func (e *Editor) identity(call *command.Call, p *policy.Policy, a *overrideArgs)
 	return o, err
 }
 
-// sleeping looks for an override that no longer fits its policy, by its attributes as
-// written. err says why its identity is unknown.
+// sleeping looks for a sleeping override, which no longer fits its policy. It compares the
+// attributes as they are written. err says why identity has failed.
 func (e *Editor) sleeping(set *policy.Set, name string, a *overrideArgs, err error) (policy.Override, bool, error) {
 	for o := range set.Overrides(name) {
 		pairs := o.Pairs()
@@ -262,7 +263,7 @@ func (e *Editor) sleeping(set *policy.Set, name string, a *overrideArgs, err err
 	return policy.Override{}, false, err
 }
 
-// getOverride is RL.OVERRIDE GET.
+// getOverride handles RL.OVERRIDE GET.
 func (e *Editor) getOverride(call *command.Call) {
 	o, ok, err := e.found(call)
 	switch {
@@ -275,7 +276,7 @@ func (e *Editor) getOverride(call *command.Call) {
 	}
 }
 
-// delOverride is RL.OVERRIDE DEL. It replies how many were deleted.
+// delOverride handles RL.OVERRIDE DEL. It replies how many overrides were deleted.
 func (e *Editor) delOverride(call *command.Call) {
 	o, ok, err := e.found(call)
 	if err != nil && !ok {
@@ -288,10 +289,10 @@ func (e *Editor) delOverride(call *command.Call) {
 	call.W.Int(command.Truth(ok))
 }
 
-// listMost is how many overrides RL.OVERRIDE LIST returns at most.
+// listMost is the most overrides that RL.OVERRIDE LIST returns.
 const listMost = 100_000
 
-// listOverrides is RL.OVERRIDE LIST.
+// listOverrides handles RL.OVERRIDE LIST.
 func (e *Editor) listOverrides(call *command.Call) {
 	after, most := "", int64(listMost)
 	for args := call.Args[3:]; len(args) > 0; args = args[2:] {
@@ -352,8 +353,8 @@ func writeOverride(w *resp.Writer, set *policy.Set, o *policy.Override, now int6
 	p.Flush()
 }
 
-// callOf returns a call of p with the attributes of pairs. Secrets may be plain or
-// printed.
+// callOf returns a call of p with the attributes in pairs. Values of secret attributes may
+// be plain, or in the hashed form that Headgate prints.
 func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
 	if len(pairs)%2 != 0 {
 		return nil, noValue(pairs[len(pairs)-1])
@@ -368,7 +369,7 @@ func callOf(p *policy.Policy, pairs [][]byte) (*policy.Call, error) {
 	return c, nil
 }
 
-// noValue returns the error for an attribute's name without a value.
+// noValue returns the error for an attribute whose value is missing.
 func noValue(name []byte) error {
 	return fmt.Errorf("ERR attribute '%s' has no value", command.Clip(name, command.ErrorClip))
 }

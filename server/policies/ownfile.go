@@ -3,7 +3,7 @@ package policies
 // ownFile is the file of this node.
 type ownFile struct{ path, hash string }
 
-// Own tells the book this node's file, so that it warns when another file replaces it.
+// Own sets this node's file. The book warns when another file replaces it.
 func (b *Book) Own(path string, text []byte) { b.file.Store(&ownFile{path, hashOf(text)}) }
 
 // fileDiffers reports whether the policies in force come from another file than this

@@ -9,44 +9,45 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// queue has the committed records, and the records that are not in the view yet.
+// queue holds the committed records, and the news: the records that are not in the view
+// yet.
 type queue struct {
 	mu      sync.Mutex
-	records map[string][]byte // without news
+	records map[string][]byte // the records, without news
 	news    []engine.PolicyRecord
-	bytes   int // of news, without those of anew
+	bytes   int // size of news, without the news of anew
 	most    int // bound of bytes
-	// anew is set if only the records in news exist. folded is set if news were too many
-	// and are already among the records.
+	// anew reports that only the records in news exist. folded reports that the queue was
+	// full, so that some news are already among the records.
 	anew, folded bool
 
-	// waits says what is queued, and taken what is being made into a view. Book.waits has
-	// both.
+	// waits says what is queued. taken says what a goroutine is making into a view.
+	// Book.waits has the bits of both.
 	waits, taken uint32
-	// staged is the set of a change that is about to be committed, nil for none.
+	// staged is the staged set of a change that is about to be committed, or nil.
 	staged *staged
-	// followed is set while a goroutine brings the view up to date.
+	// followed reports that a goroutine is bringing the view up to date.
 	followed bool
 }
 
-// What waits to be taken over.
+// Bits that say what waits to be taken over.
 const (
 	waitsAny   uint32 = 1 << iota
 	waitsTexts        // other records than overrides
 	waitsOwn          // the change that this node has staged
-	waitsLong         // much: the view takes a while
+	waitsLong         // so much that the next view takes a while to make
 )
 
 const (
 	// newsMost bounds queue.bytes, in bytes of names and values.
 	newsMost = 32 << 20
-	// briefNews is how many bytes of news an event loop may take over: a few policies.
+	// briefNews is the most bytes of news that an event loop may take over: a few policies.
 	briefNews = 64 << 10
 	// followPause is how long overrides may wait to be taken over if no check needs them.
 	followPause = 100 * time.Millisecond
 )
 
-// hear takes committed records. anew says that no other records exist.
+// hear queues committed records. anew reports that no other records exist.
 func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -69,7 +70,7 @@ func (q *queue) add(changes []engine.PolicyRecord, anew bool) {
 	q.news = append(q.news, changes...)
 	for i := range changes {
 		r := &changes[i]
-		if !anew { // all records: the engine has them too
+		if !anew { // if anew, these are all records, and the engine keeps them anyway
 			q.bytes += len(r.Name) + len(r.Value)
 		}
 		if !strings.HasPrefix(r.Name, overridePrefix) {
@@ -88,7 +89,7 @@ func (q *queue) add(changes []engine.PolicyRecord, anew bool) {
 	}
 }
 
-// follow brings the view up to date. It returns when nothing waits.
+// follow brings the view up to date. It returns when nothing is queued.
 func (b *Book) follow() {
 	for {
 		if b.waits.Load()&waitsTexts == 0 {
@@ -105,25 +106,25 @@ func (b *Book) follow() {
 	}
 }
 
-// heard is news of a record. was is the record's earlier value.
+// heard is a committed record. was is the record's earlier value.
 type heard struct {
 	engine.PolicyRecord
 	was []byte
-	// parts are the parts of a text that is in parts. over is set if a newer version
-	// exists, so that parts may be gone.
+	// parts holds the parts of a text that is in parts. over reports that a newer version
+	// exists, so parts may be missing.
 	parts [][]byte
 	over  bool
 }
 
-// batch is what is taken over at once.
+// batch holds the records that are taken over together.
 type batch struct {
 	news   []heard
 	anew   bool // no other records exist
 	staged *staged
 }
 
-// take returns everything in the queue, and moves it to the records. some is false if the
-// queue is empty.
+// take returns everything in the queue, and moves it to the records. some reports whether
+// there was anything.
 func (b *Book) take() (bt batch, some bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -148,7 +149,7 @@ func (b *Book) take() (bt batch, some bool) {
 	return bt, true
 }
 
-// done notes that the view has what was taken.
+// done notes that the view contains what was taken.
 func (b *Book) done() {
 	b.queue.mu.Lock()
 	defer b.queue.mu.Unlock()
@@ -156,7 +157,8 @@ func (b *Book) done() {
 	b.waits.Store(b.queue.waits)
 }
 
-// keep moves news to the records and returns them. anew is set if no other records exist.
+// keep moves the news to the records and returns them. anew reports that no other records
+// exist.
 func (q *queue) keep() (news []heard, anew bool) {
 	if anew = q.anew; anew {
 		clear(q.records)
@@ -174,5 +176,5 @@ func (q *queue) keep() (news []heard, anew bool) {
 	return news, anew
 }
 
-// of returns the value of a record that is taken over.
+// of returns the value of a record, without news.
 func (q *queue) of(record string) []byte { return q.records[record] }

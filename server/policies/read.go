@@ -10,7 +10,7 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// getPolicy is RL.POLICY GET.
+// getPolicy handles RL.POLICY GET.
 func (e *Editor) getPolicy(call *command.Call) {
 	name := string(call.Args[2])
 	st, ok := e.book.stored(name)
@@ -42,7 +42,7 @@ func (e *Editor) getPolicy(call *command.Call) {
 	p.Flush()
 }
 
-// write adds the fields of a record other than its text.
+// write adds the fields of a record to a reply, without the text.
 func (st *stored) write(p *command.Pairs) {
 	p.Int("version", int64(st.Version))
 	p.Int("revision", int64(st.Revision))
@@ -51,8 +51,8 @@ func (st *stored) write(p *command.Pairs) {
 	p.Str("file", st.File)
 }
 
-// listPolicies is RL.POLICY LIST: the name and the version of each policy, of attributes
-// and of lists.
+// listPolicies handles RL.POLICY LIST. It replies the names and versions of all policies,
+// attributes and lists.
 func (e *Editor) listPolicies(call *command.Call) {
 	type line struct {
 		name    string
@@ -73,7 +73,7 @@ func (e *Editor) listPolicies(call *command.Call) {
 	}
 }
 
-// history is RL.POLICY HISTORY.
+// history handles RL.POLICY HISTORY.
 func (e *Editor) history(call *command.Call) {
 	name := string(call.Args[2])
 	st, ok := e.book.head(name)
@@ -97,7 +97,7 @@ func (e *Editor) history(call *command.Call) {
 	}
 }
 
-// diff is RL.POLICY DIFF.
+// diff handles RL.POLICY DIFF.
 func (e *Editor) diff(call *command.Call) {
 	name := string(call.Args[2])
 	var sides [2]stored

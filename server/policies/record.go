@@ -15,9 +15,9 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Records of policies. The record of a policy, of attributes, of a list or of routes has
-// its name. Names that begin with internalPrefix, as no policy's name does, are defined
-// here: earlier versions, parts of long texts, the revision and overrides.
+// Names of records. The record of a policy, of attributes, of a list or of routes has the
+// same name as that. Other records have names that begin with internalPrefix, which no
+// policy's name does: earlier versions, parts of long texts, the revision and overrides.
 const (
 	internalPrefix = "~"
 	revisionRecord = internalPrefix + "revision"
@@ -27,18 +27,18 @@ const (
 	// secretRecord holds the cluster's key for attributes of type secret.
 	secretRecord = internalPrefix + "secret"
 
-	// keptVersions is how many earlier versions are kept.
+	// keptVersions is how many earlier versions of a record are kept.
 	keptVersions = 20
-	// keptBytes bounds the earlier versions of a name whose texts are in parts, in bytes.
-	// The latest of them always fits.
+	// keptBytes bounds the size, in bytes, of the earlier versions of a record whose texts
+	// are in parts. The latest of them always fits.
 	keptBytes = grammar.MaxFile
-	// storedFormat is the version of the encoding. A node refuses an unknown format. A
-	// newer format is written only from a feature level on (cluster/features.go).
-	// Otherwise it would depend on the leader which policies work.
+	// storedFormat is the version of the encoding. A node refuses an unknown format. So a
+	// leader writes a newer format only if the cluster has the feature level for it
+	// (cluster/features.go). Otherwise a change of leader could break policies.
 	storedFormat = 2
 	// partsFormat is the format of a record whose text is in parts.
 	partsFormat = 3
-	// partBytes is the length of each part but the last.
+	// partBytes is the length of each part except the last.
 	partBytes = 64 << 10
 )
 
@@ -47,48 +47,47 @@ func historyRecord(name string, version uint64) string {
 	return fmt.Sprintf("%s%s/%d", historyPrefix, name, version)
 }
 
-// partRecord returns the name of the record of one part of a version's text. The part
-// stays when the version becomes an earlier one, and is deleted with it.
+// partRecord returns the name of the record with one part of a version's text. The part
+// stays while the version is kept as an earlier version, and is deleted with it.
 func partRecord(name string, version uint64, part int) string {
 	return fmt.Sprintf("%s%s/%d/%d", partPrefix, name, version, part)
 }
 
-// overrideRecord returns the name of the record of an override. It has 128 bits of a
-// hash, since the override's identity may be longer than a name.
+// overrideRecord returns the name of the record of an override. The name has 128 bits of a
+// hash, because the override's identity may be longer than a name.
 func overrideRecord(o *policy.Override) string {
 	sum := sha256.Sum256([]byte(o.ID()))
 	return overridePrefix + o.Policy + "/" + hex.EncodeToString(sum[:16])
 }
 
-// isPolicy reports whether a record is a policy, not routes or something that policies
-// share.
+// isPolicy reports whether a record is a policy. Routes, attributes and lists are not.
 func isPolicy(name string) bool { return policy.KindOf(name) == policy.PolicyRecord }
 
 // stored is the record of a version of a policy, or of its deletion.
 type stored struct {
 	Format   int                          `json:"format"`
 	Version  uint64                       `json:"version"`
-	Revision uint64                       `json:"revision"` // of all changes
+	Revision uint64                       `json:"revision"` // the number of the change
 	At       int64                        `json:"at"`       // engine time in Unix ms
 	Author   string                       `json:"author,omitempty"`
-	File     string                       `json:"file,omitempty"` // from which it was loaded
-	Gone     bool                         `json:"gone,omitempty"` // deleted: its counters may continue
+	File     string                       `json:"file,omitempty"` // the file that the text was loaded from
+	Gone     bool                         `json:"gone,omitempty"` // the policy is deleted: its counters may continue in a later version
 	Epochs   map[string]policy.LimitEpoch `json:"epochs,omitempty"`
-	// Parts is the number of records with parts of the text, if it is too long for this
-	// one.
+	// Parts is how many further records contain the text, if it is too long for this
+	// record.
 	Parts int    `json:"parts,omitempty"`
 	Text  string `json:"text"`
 
-	// foreign is set if this node cannot read the record. The other fields are what it
-	// could read.
+	// foreign reports that this node cannot read the record. The other fields are those
+	// that it could read.
 	foreign bool
 }
 
-// meta returns what the set needs beside the text.
+// meta returns what the set needs besides the text.
 func (st *stored) meta() policy.Meta { return policy.Meta{Version: st.Version, Epochs: st.Epochs} }
 
-// records returns the records of a version: first the one with the name, then the parts of
-// a text that is too long for it.
+// records returns the records of a version: first the record with the name, then the parts
+// of a text that is too long for the first record.
 func (st *stored) records(name string) []engine.PolicyRecord {
 	if len(st.Text) <= engine.MaxPolicyRecord {
 		if value := st.encode(); len(value) <= engine.MaxPolicyRecord {
@@ -106,10 +105,10 @@ func (st *stored) records(name string) []engine.PolicyRecord {
 	return records
 }
 
-// inParts begins the value of a record whose text is in parts.
+// inParts is the start of a record whose text is in parts.
 var inParts = fmt.Appendf(nil, `{"format":%d,`, partsFormat)
 
-// partsOf returns the existing parts of the text of a name's version. value is the
+// partsOf returns the existing parts of the text of one version of name. value is the
 // version's record. It is fast, however long the text is.
 func partsOf(name string, value []byte, get func(string) []byte) (parts [][]byte) {
 	if !bytes.HasPrefix(value, inParts) {
@@ -126,7 +125,7 @@ func partsOf(name string, value []byte, get func(string) []byte) (parts [][]byte
 	return parts
 }
 
-// join joins the parts of a text that is in parts.
+// join sets the text to the joined parts.
 func (st *stored) join(parts [][]byte) error {
 	if len(parts) != st.Parts {
 		return fmt.Errorf("%w: its text has %d parts, and %d of them are here", errStored, st.Parts, len(parts))
@@ -142,8 +141,8 @@ func (st *stored) join(parts [][]byte) error {
 	return nil
 }
 
-// forgotten returns the deletions of a name's oldest versions when old becomes an earlier
-// version.
+// forgotten returns records that delete the oldest versions of name. old is the version
+// that has just become an earlier version.
 func forgotten(get func(string) []byte, name string, old *stored) (puts []engine.PolicyRecord) {
 	forget := func(version uint64) {
 		record := historyRecord(name, version)
@@ -182,11 +181,11 @@ func (st *stored) encode() []byte {
 	return b
 }
 
-// errStored is returned for a record that this version cannot read.
+// errStored is the error for a record that this release of Headgate cannot read.
 var errStored = errors.New("the record is of another version of Headgate")
 
-// decodeStored reads a record without its parts. An absent record is Gone and has no
-// version.
+// decodeStored reads a record without its parts. For a missing record it returns a stored
+// with Gone and without a version.
 func decodeStored(value []byte) (st stored, err error) {
 	if value == nil {
 		return stored{Gone: true}, nil

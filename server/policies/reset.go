@@ -11,9 +11,9 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// reset is RL.POLICY RESET. For a caller it forgets the caller's own counters and
-// penalties, and replies how many had anything. Without a caller it resets the whole
-// policy and replies the new version. Holds on forgotten counters end.
+// reset handles RL.POLICY RESET. For one caller, it deletes the counters and penalties that
+// belong to that caller alone, and replies how many keys had any. Without a caller, it
+// resets the whole policy and replies the new version. Holds on the deleted counters end.
 func (e *Editor) reset(call *command.Call) {
 	if len(call.Args) == 3 {
 		e.resetAll(call, string(call.Args[2]))
@@ -44,11 +44,12 @@ func (e *Editor) reset(call *command.Call) {
 }
 
 // callersKeys returns copies of the keys of a caller's own counters. If the policy has
-// descriptors, pairs are the entries of a descriptor, whose counter has the key.
+// descriptors, pairs are the entries of a descriptor, and the result is the key of its
+// counter.
 func callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
 	if p.Descriptors() != nil {
 		var matcher policy.Descriptor
-		matched, err := checks.MatchDescriptor(&matcher, p, pairs, 0) // no scale changes a key
+		matched, err := checks.MatchDescriptor(&matcher, p, pairs, 0) // a scale does not change the key
 		if err != nil || matched.Outcome != policy.Counted {
 			return nil, err
 		}
@@ -64,11 +65,11 @@ func callersKeys(p *policy.Policy, pairs [][]byte) (keys [][]byte, err error) {
 	return keys, nil
 }
 
-// forget ends the holds on some counters of a policy, deletes the counters, and forgives
-// their callers. It returns how many keys had something to forget. A hold that begins
+// forget ends the holds on some counters of a policy, deletes the counters, and ends the
+// callers' penalties. It returns how many keys had any of these. A hold that begins
 // meanwhile continues.
 func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n int64, err error) {
-	there := make([]bool, len(keys)) // ending holds may delete the slots' key
+	there := make([]bool, len(keys)) // because the end of a hold may delete the slots' key
 	for i, key := range keys {
 		if there[i], err = sess.Exists(now, key); err != nil {
 			return 0, err
@@ -98,10 +99,10 @@ func forget(sess *engine.Session, now int64, p *policy.Policy, keys [][]byte) (n
 	return n, err
 }
 
-// resetAll resets a policy: it makes a new version, under which all counters begin anew.
+// resetAll resets a policy: it makes a new version in which all counters begin at zero.
 // Holds of earlier versions end.
 func (e *Editor) resetAll(call *command.Call, name string) {
-	now := call.Now // the worker outlasts the call
+	now := call.Now // the worker may still run when call is reused
 	e.change(call, len(name), false, func() (*change, error) {
 		st, ok := e.book.stored(name)
 		if !ok || st.Gone {
@@ -122,7 +123,8 @@ func (e *Editor) resetAll(call *command.Call, name string) {
 // holdsOf returns the prefix of the keys of a policy's holds.
 func holdsOf(name string) []byte { return append(append([]byte(checks.HoldPrefix), name...), ';') }
 
-// penaltyOf returns the penalty of the limit that a counter's key belongs to, nil for none.
+// penaltyOf returns the penalty of the limit that a counter's key belongs to; nil if it has
+// none.
 func penaltyOf(p *policy.Policy, key []byte) *engine.Penalty {
 	_, id, _, ok := policy.ParseKey(key)
 	if l := p.LimitWithID(id); ok && l != nil {

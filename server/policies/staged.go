@@ -11,15 +11,15 @@ import (
 
 // # Staged sets
 //
-// Before a change is put, its editor makes the next set and interns the limits. To take
-// over the committed change then only takes storing a pointer, and checks need not wait
-// longer.
+// Before the editor puts a change, it makes the next set and registers the set's limits.
+// When the change is committed, the book only stores a pointer to take it over. So checks
+// need not wait longer than that.
 
-// staged is a set that is about to become the next one.
+// staged is a set of policies that becomes the next set when its change is committed.
 type staged struct {
 	base, next *policy.Set
 	swaps      []checks.Swap
-	revision   []byte // the record of the change
+	revision   []byte // the change's record of the revision
 }
 
 // is reports whether a record is the revision of the staged change.
@@ -27,8 +27,8 @@ func (st *staged) is(r *engine.PolicyRecord) bool {
 	return r.Name == revisionRecord && len(r.Value) > 0 && len(st.revision) > 0 && &r.Value[0] == &st.revision[0]
 }
 
-// fits reports whether news lead from old to the staged set: they are the staged change,
-// and no other change came with it. Changes come one at a time, but overrides may come
+// fits reports whether old and news together make the staged set. That is so if news are
+// the staged change without any other. Changes come one at a time, but overrides may come
 // with them.
 func (st *staged) fits(old *policy.Set, news []heard) bool {
 	mine := false
@@ -41,7 +41,8 @@ func (st *staged) fits(old *policy.Set, news []heard) bool {
 	return mine && st.base == old
 }
 
-// asleep returns how many overrides of a policy the change puts to sleep.
+// asleep returns how many overrides of a policy will sleep after the change, because they
+// no longer fit.
 func (st *staged) asleep(name string) (n int) {
 	for o := range st.next.Overrides(name) {
 		if st.next.Sleeps(&o) && !st.base.Sleeps(&o) {
@@ -51,8 +52,8 @@ func (st *staged) asleep(name string) (n int) {
 	return n
 }
 
-// build makes the set of a change and readies its limits. After an error nothing stays
-// interned.
+// build makes the set of a change and registers its limits. If it returns an error, no
+// limits stay registered.
 func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*staged, error) {
 	editor := base.Edit()
 	for i := range edits {
@@ -84,7 +85,7 @@ func (b *Book) build(base *policy.Set, edits []bookEdit, revision []byte) (*stag
 	return st, nil
 }
 
-// drop gives back the limits of a set that will not be used.
+// drop releases the limits of a set that will not be used.
 func (b *Book) drop(st *staged) {
 	for _, s := range st.swaps {
 		if s.Is != nil {
@@ -93,7 +94,7 @@ func (b *Book) drop(st *staged) {
 	}
 }
 
-// stage stores a set until its change is committed or another is staged.
+// stage stores a set, until its change is committed or another set is staged.
 func (b *Book) stage(st *staged) {
 	b.queue.mu.Lock()
 	before := b.queue.staged

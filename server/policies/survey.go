@@ -16,31 +16,32 @@ import (
 
 // # Surveys
 //
-// For a dry run, a survey counts which live counters would deny a call after the change.
-// It walks the table as SCAN does, in small batches under a shard's lock. It asks each
-// counter of a changed policy under its new limit, with a call that only looks.
+// For a dry run, a survey counts which existing counters would deny a call after the
+// change. It walks the table as SCAN does, in small batches under a shard's lock. It asks
+// each counter of a changed policy under the counter's new limit. The call only looks, and
+// charges nothing.
 //
-// A key shows whose counter it is, but not all attributes of a call. The numbers may
-// depend on a tier or on overrides that the key does not show. The survey then takes the
-// tier under which the counter was last charged. If that is not clear either, the counter
-// counts as perhaps over.
+// A key shows which limit the counter belongs to, but not all attributes of a call. The
+// limit's numbers may depend on a tier or on overrides that the key does not show. The
+// survey then takes the tier under which the counter was last charged. If even the tier is
+// not clear, the counter counts as perhaps over.
 
 const (
-	// surveyTime bounds the time of a survey. It is enough for some million keys.
+	// surveyTime bounds the duration of a survey. It is enough for some million keys.
 	surveyTime = time.Second
-	// surveyBatch is how many keys a walk takes at a time.
+	// surveyBatch is how many keys the survey reads at a time.
 	surveyBatch = 256
 )
 
-// survey is one walk.
+// survey is one walk over the table.
 type survey struct {
 	sess   *engine.Session // in database 0
 	now    int64
 	call   *policy.Call
 	limits map[string]*surveyed     // by the prefix of their keys, without @
-	trees  map[string]*surveyedTree // the same for descriptors
-	order  []*surveyed              // the order of the texts
-	looked int                      // keys
+	trees  map[string]*surveyedTree // descriptors, by the same prefix
+	order  []*surveyed              // in the order of the policies' texts
+	looked int                      // number of keys that the walk has seen
 	whole  bool                     // the walk has reached the end
 
 	// Scratch.
@@ -53,12 +54,13 @@ type survey struct {
 
 // surveyed is a limit and the counts of its counters.
 type surveyed struct {
-	name             string        // as a difference names it
+	name             string        // as RL.POLICY DIFF names the limit
 	was, is          *policy.Limit // was is nil for a new limit
 	live, over, open int
 }
 
-// surveyOf returns the lines of a survey of the named policies, from one set to the next.
+// surveyOf returns the lines of a survey of the named policies. The survey compares the
+// present set with the staged set.
 func surveyOf(sess *engine.Session, st *staged, names []string) ([]string, error) {
 	s := newSurvey(sess, st.base, st.next, names)
 	if s == nil {
@@ -74,8 +76,8 @@ func surveyOf(sess *engine.Session, st *staged, names []string) ([]string, error
 	return s.lines(), nil
 }
 
-// newSurvey returns a survey of policies that are in both sets and differ; nil if there
-// are none.
+// newSurvey returns a survey of the named policies that are in both sets and differ. It
+// returns nil if there are none.
 func newSurvey(sess *engine.Session, base, next *policy.Set, names []string) *survey {
 	s := &survey{sess: sess, now: sess.Engine().Now(), limits: make(map[string]*surveyed), trees: make(map[string]*surveyedTree)}
 	for _, name := range names {
@@ -138,7 +140,7 @@ func (s *survey) limit(key []byte) *surveyed {
 	return s.limits[string(head[1:])]
 }
 
-// ask asks and counts the counter of a key.
+// ask asks the counter of a key for a decision, and counts the result.
 func (s *survey) ask(key []byte) error {
 	if t := s.tree(key); t != nil {
 		return s.askRule(t, key)
@@ -149,7 +151,7 @@ func (s *survey) ask(key []byte) error {
 		return nil
 	}
 	if s.is, ok = s.call.Counter(l.is, key, pairs, s.now, s.is[:0]); !ok {
-		return nil // another `by`: no call will ask for it
+		return nil // the new limit counts by other attributes: no call will use this counter
 	}
 	if len(s.is) > 1 && l.was != nil {
 		if err := s.narrow(l, key, pairs); err != nil {
@@ -196,7 +198,7 @@ func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 		}
 		tier := p.Tier
 		if !slices.ContainsFunc(s.is, func(n policy.Possible) bool { return n.Tier == tier }) {
-			tier = "default" // it is deleted
+			tier = "default" // the tier is deleted
 		}
 		s.tierOfBoth = append(s.tierOfBoth, tier)
 	}
@@ -206,8 +208,9 @@ func (s *survey) narrow(l *surveyed, key []byte, pairs []policy.Pair) error {
 	return nil
 }
 
-// denies reports whether a call would be denied now under some numbers of a limit. The
-// call costs what the limit says, or one unit if the call sets the cost.
+// denies reports whether the counter would now deny a call under the given numbers of a
+// limit. The call costs what the limit says. If the call itself sets the cost, it is one
+// unit.
 func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, error) {
 	if n.Mode == policy.Off || n.Rate.Kind == policy.Unlimited {
 		return false, nil
@@ -223,13 +226,13 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 	if n.CostBy < 0 {
 		cost = max(n.Cost, 1)
 	}
-	// In shadow mode it returns the decision, and no denial is reported.
+	// A check in shadow mode returns the decision, but reports no denial.
 	s.checks[0] = engine.Check{Key: key, Hash: maphash.Bytes(s.sess.Engine().Seed(), key), Limit: ready, Cost: cost, Wait: l.Wait, Debt: l.Debt, Mode: algo.Shadow, Window: checks.Window(l, s.now)}
 	_, err := s.sess.Check(s.now, s.checks[:], engine.CheckOptions{Peek: true, Anew: true}, s.checked[:])
 	return s.checked[0].Over, err
 }
 
-// lines returns the counts, a limit a line, and says if the walk ended early.
+// lines returns the counts, one line per limit, and says if the walk ended early.
 func (s *survey) lines() (lines []string) {
 	for _, l := range s.order {
 		if l.live == 0 {

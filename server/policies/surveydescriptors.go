@@ -9,7 +9,7 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// surveyedTree is the descriptors of a policy, with the counts of each rule's counters.
+// surveyedTree holds the descriptors of a policy, with the counts of each rule's counters.
 type surveyedTree struct {
 	is      *policy.Policy
 	matcher policy.Descriptor
@@ -41,9 +41,9 @@ func (s *survey) tree(key []byte) *surveyedTree {
 }
 
 // askRule counts the counter of a descriptor. The counter is over if it would deny a
-// request of one hit. It skips counters that no request will use, because the new text
-// gives the descriptor another limit or none. It also skips counters whose key does not
-// show their descriptor.
+// request of one hit. askRule skips two kinds of counters: those that no request will use,
+// because the new text gives the descriptor another limit or none; and those whose key does
+// not show their descriptor.
 func (s *survey) askRule(t *surveyedTree, key []byte) error {
 	entries, ok := policy.DescriptorEntries(key)
 	if !ok {

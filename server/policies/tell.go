@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 )
 
-// tell posts events about a batch that was taken over and has made a set.
+// tell posts events about a batch that was taken over. set is the set after it.
 func (b *Book) tell(bt *batch, set *policy.Set) {
 	routes := false
 	for i := range bt.news {
@@ -25,11 +25,11 @@ func (b *Book) tell(bt *batch, set *policy.Set) {
 	}
 }
 
-// toldChanges is how many changes of one step become events of their own. Beyond it one
-// event has their number.
+// toldChanges is the most changes of one batch that get an event each. If there are more,
+// one event shows their number.
 const toldChanges = 100
 
-// tellChanges posts events about changed policies and what they have in common.
+// tellChanges posts events about changed policies and changed records that policies share.
 func (b *Book) tellChanges(news []heard) {
 	var changed []heard
 	for _, r := range news {

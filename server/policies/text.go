@@ -14,8 +14,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits/wire"
 )
 
-// checkText replies the errors of a file, one a line; none if it is right. Only a change
-// shows whether the text fits the existing policies.
+// checkText replies the errors of a file, one per line. It replies an empty list if the
+// file is valid. Only a real change shows whether the text fits the existing policies.
 func (e *Editor) checkText(call *command.Call) {
 	text := append([]byte(nil), call.Args[2]...)
 	call.Host.Block(call, len(text), func(w *resp.Writer) {
@@ -51,7 +51,7 @@ func (e *Editor) checkText(call *command.Call) {
 	})
 }
 
-// setPolicy is RL.POLICY SET. It replies the version.
+// setPolicy handles RL.POLICY SET. It replies the version.
 func (e *Editor) setPolicy(call *command.Call) {
 	last := len(call.Args) - 1
 	opts, err := parseChange(call.Args[3:last], withIf|withText)
@@ -63,7 +63,7 @@ func (e *Editor) setPolicy(call *command.Call) {
 	e.change(call, len(text), opts.dry, func() (*change, error) { return e.setting(name, text, opts) })
 }
 
-// setting returns the change that makes a text the policy of a name.
+// setting returns the change that sets the policy called name to a text.
 func (e *Editor) setting(name, text string, opts changeArgs) (*change, error) {
 	rec, err := grammar.ParseRecord(name, name, []byte(text))
 	if err != nil {
@@ -72,7 +72,8 @@ func (e *Editor) setting(name, text string, opts changeArgs) (*change, error) {
 	return &change{edits: []edit{{name: name, text: &text, record: rec, version: opts.version, counters: opts.counters, void: opts.void}}}, nil
 }
 
-// load is RL.POLICY LOAD. It replies the names of the file's records with their versions.
+// load handles RL.POLICY LOAD. It replies the names of the file's records with their
+// versions.
 func (e *Editor) load(call *command.Call) {
 	last := len(call.Args) - 1
 	opts, err := parseChange(call.Args[2:last], withText)
@@ -96,7 +97,7 @@ func (e *Editor) load(call *command.Call) {
 	})
 }
 
-// delPolicy is RL.POLICY DEL. It replies the version of the deletion.
+// delPolicy handles RL.POLICY DEL. It replies the version of the deletion.
 func (e *Editor) delPolicy(call *command.Call) {
 	opts, err := parseChange(call.Args[3:], withIf|withReset)
 	if err != nil {
@@ -109,7 +110,7 @@ func (e *Editor) delPolicy(call *command.Call) {
 	})
 }
 
-// rollback is RL.POLICY ROLLBACK.
+// rollback handles RL.POLICY ROLLBACK.
 func (e *Editor) rollback(call *command.Call) {
 	version, err := wire.ParseInteger(call.Args[3])
 	var opts changeArgs
@@ -131,7 +132,7 @@ func (e *Editor) rollback(call *command.Call) {
 
 // changeArgs are the options of a change, which come before its text.
 type changeArgs struct {
-	version  int64 // -1 for any
+	version  int64 // -1 allows any
 	counters diff.Change
 	void     bool
 	dry      bool
