@@ -11,13 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// acceptCheck is how soon the acceptor notices that its listener was closed elsewhere.
+// acceptCheck is how soon the acceptor notices that other code has closed its listener.
 // Shutdown wakes it at once.
 const acceptCheck = time.Second
 
 // acceptRaw accepts connections of a TCP listener and passes their descriptors to the
-// loops, so that they never enter the runtime's poller. It polls a duplicate of the
-// listener's descriptor, since the runtime lets no other code wait for its listeners.
+// loops. The descriptors never enter the Go runtime's poller. acceptRaw polls a duplicate
+// of the listener's descriptor, because the runtime lets no other code wait for its
+// listeners.
 func (s *Server) acceptRaw(ln *net.TCPListener) error {
 	raw, err := ln.SyscallConn()
 	if err != nil {
@@ -59,8 +60,8 @@ func (s *Server) acceptRaw(ln *net.TCPListener) error {
 	}
 }
 
-// watchable returns a duplicate of a listener's descriptor, and an eventfd that ends the
-// wait for it.
+// watchable returns a duplicate of a listener's descriptor, and an eventfd that wakes the
+// goroutine which waits for it.
 func watchable(raw syscall.RawConn) (watched, stop int, err error) {
 	if ctlErr := raw.Control(func(fd uintptr) {
 		watched, err = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0)
@@ -77,7 +78,7 @@ func watchable(raw syscall.RawConn) (watched, stop int, err error) {
 	return watched, stop, nil
 }
 
-// acceptReady accepts the connections that wait. Its error ends the acceptor.
+// acceptReady accepts the connections that wait. An error ends the acceptor.
 func (s *Server) acceptReady(raw syscall.RawConn, backoff *acceptBackoff) error {
 	for {
 		var fd int
@@ -114,8 +115,8 @@ func (s *Server) acceptReady(raw syscall.RawConn, backoff *acceptBackoff) error 
 	}
 }
 
-// setOptions prepares an accepted socket. After a failure the connection still works,
-// though less well, so it is not refused.
+// setOptions sets the options of an accepted socket. It ignores failures, because the
+// connection still works without the options, only less well.
 func (s *Server) setOptions(fd int) {
 	_ = unix.SetsockoptInt(fd, unix.IPPROTO_TCP, unix.TCP_NODELAY, 1)
 	if every := int(s.cfg.TCPKeepAlive / time.Second); every > 0 {

@@ -2,27 +2,27 @@ package server
 
 import "github.com/headgate-io/headgate/server/command"
 
-// lookahead is how many commands of a pipeline are parsed before the first of them runs.
-// A core can have about sixteen outstanding cache misses.
+// lookahead is how many commands of a pipeline are parsed before the first of them runs. A
+// processor core can have about sixteen cache misses in progress.
 const lookahead = 16
 
-// ahead is the scratch of runAhead: where each parsed command ends.
+// ahead is the scratch memory of runAhead. It notes where each parsed command ends.
 type ahead struct {
 	ends [lookahead]struct{ arg, byte int }
 	keys [][]byte
-	// scripts are the keys of scripts.
+	// scripts holds the keys of scripts.
 	scripts [][]byte
-	// derives is set if there are commands whose keys follow from their arguments, others
-	// if there are such commands or scripts.
+	// derives reports that some commands find their keys themselves (see
+	// command.Spec.Ahead). others reports that there are such commands or scripts.
 	others, derives bool
 }
 
-// runAhead parses several commands of a pipeline, prefetches the states of all their
-// keys, and then runs them. So the cache misses of a large table overlap. It returns how
-// many bytes it ran, or 0 if that would gain nothing, or the next input is not an
-// ordinary command.
+// runAhead parses several commands of a pipeline, prefetches the states of all their keys,
+// and then runs the commands. So the cache misses of a large table overlap. It returns how
+// many bytes of buf it has run. It returns 0 if this would gain nothing, or if the next
+// input is not an ordinary command.
 //
-// It runs only after authentication, which changes the limits of parsing.
+// It runs only after authentication, because authentication changes the limits of parsing.
 func (c *conn) runAhead(buf []byte) int {
 	l := c.lane
 	if !c.lane.sess.Cold() || c.mode&modeNoAuth != 0 {
@@ -68,7 +68,7 @@ func (c *conn) runAhead(buf []byte) int {
 			break
 		}
 	}
-	l.call.Round++ // the scratch is for the next commands
+	l.call.Round++ // from here on, the scratch is for other commands
 	if ended := l.call.Ended; ended != nil {
 		l.call.Ended = nil
 		ended()
@@ -106,8 +106,8 @@ func (l *lane) derive(args [][]byte, count int) {
 	}
 }
 
-// firstKeys appends the first key of a command. It notes the first two keys of a script,
-// and commands that find their keys themselves.
+// firstKeys appends the first key of a command. It also notes the first two keys of a
+// script, and commands that find their keys themselves.
 func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	if len(args) < 2 {
 		return keys
@@ -119,7 +119,7 @@ func (l *lane) firstKeys(keys, args [][]byte) [][]byte {
 	case cmd.Flags&command.Script != 0 && len(args) > 3:
 		a := &l.ahead
 		a.scripts, a.others = append(a.scripts, args[3]), true
-		if n := args[2]; len(args) > 4 && !(len(n) == 1 && n[0] == '1') { // prefetching an argument that is no key does no harm
+		if n := args[2]; len(args) > 4 && !(len(n) == 1 && n[0] == '1') { // prefetching an argument that is not a key does no harm
 			a.scripts = append(a.scripts, args[4])
 		}
 	case cmd.Ahead != nil && l.mode&modeElsewhere == 0:

@@ -6,11 +6,11 @@ import (
 	"github.com/headgate-io/headgate/server/scripts"
 )
 
-// aside is a line for scripts. It has no client. Its lane takes the replies of the
-// commands that scripts call.
+// aside is a line without a client, for the commands that scripts call. Its lane takes the
+// replies of these commands.
 type aside struct{ *line }
 
-// newAside is scripts.Config.Aside.
+// newAside implements scripts.Config.Aside.
 func (s *Server) newAside() scripts.Aside {
 	a := aside{s.newLine()}
 	a.inExec = true

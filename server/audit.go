@@ -8,19 +8,19 @@ import (
 
 // # Audit
 //
-// A command that changes more than counters is logged to Config.Audit on the node that
-// executes it: who, from where, and what. The Book logs changes of policies and
-// overrides, with their versions, when they are committed. Other guarded commands are
-// logged here after they have run: FLUSHALL, CONFIG SET, CLIENT KILL. Secret values are
-// left out, as in MONITOR.
+// A command that changes more than counters is logged to Config.Audit, on the node that
+// executes it: who, from where, and what. The Book of package policies logs the changes of
+// policies and overrides, with their versions, when they are committed. The code below logs
+// other guarded commands after they have run: FLUSHALL, CONFIG SET, CLIENT KILL. Secret
+// values are left out, as in MONITOR.
 
 const (
-	// auditArgs and auditBytes bound the part of a command in a line.
+	// auditArgs and auditBytes bound how much of a command a line shows.
 	auditArgs  = 16
 	auditBytes = 256
 )
 
-// audited makes guarded commands leave their line.
+// audited makes guarded commands write a line when they have run.
 func (s *Server) audited(lists [][]command.Spec) [][]command.Spec {
 	for _, list := range lists {
 		s.auditEach(list)
@@ -41,7 +41,7 @@ func (s *Server) auditEach(list []command.Spec) {
 				run(call)
 				return
 			}
-			args, who := auditText(call), call.Host.(*conn).client() // before the handler, which may end the connection
+			args, who := auditText(call), call.Host.(*conn).client() // before the handler, because it may end the connection
 			start := len(call.W.B)
 			run(call)
 			if !call.Moves {
@@ -52,7 +52,7 @@ func (s *Server) auditEach(list []command.Spec) {
 	}
 }
 
-// limiterGroup is the group of the commands whose changes the Book writes.
+// limiterGroup is the group of commands whose changes the Book logs.
 const limiterGroup = "limiter"
 
 // auditText returns a command without its secrets.

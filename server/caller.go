@@ -12,18 +12,19 @@ import (
 	"github.com/headgate-io/headgate/server/decisions"
 )
 
-// Caller runs commands without a socket, for other fronts and for scripts. They use the
-// same table, modes, durability, forwarding and failure policy as a client's.
-// [Server.Caller] returns it.
+// Caller runs commands without a socket, for other fronts and for scripts. The commands use
+// the same table, modes, durability, forwarding and failure policy as commands of a client.
+// [Server.Caller] returns the server's Caller.
 //
 // # How it works
 //
-// A call borrows a line: a connection with a lane of its own, whose driver is the calling
-// goroutine. Where a client would wait - for a commit, the leader, a worker, CLIENT PAUSE
-// - the goroutine waits for the posts that end the wait. Lines are made when needed, at
-// most maxLines, and kept until Shutdown.
+// A call borrows a line. A line is a connection without a socket and with a lane of its
+// own, and the calling goroutine drives it. Where a client would wait for a commit, the
+// leader, a worker or CLIENT PAUSE, the calling goroutine waits for posts, which are
+// functions that other goroutines send it. Lines are made when needed, at most maxLines,
+// and kept until Shutdown.
 //
-// All methods may be called by any goroutine.
+// All methods are safe for concurrent use.
 type Caller struct {
 	*access.Gate
 	srv *Server
@@ -33,15 +34,15 @@ type Caller struct {
 	free   []*line
 	made   int
 	closed bool
-	// gone is closed when the server ends and no line is borrowed.
+	// gone is closed when the server has ended and no line is borrowed.
 	gone chan struct{}
 
-	// cut is closed when the server ends without waiting for running calls.
+	// cut is closed when the server stops to wait for running calls.
 	cut chan struct{}
 }
 
 const (
-	// maxLines bounds the calls at a time.
+	// maxLines bounds the calls that run at a time.
 	maxLines = 1024
 	// lineKept is the largest buffer that a line keeps for its next call.
 	lineKept = 32 << 10
@@ -52,15 +53,15 @@ var (
 	// ErrBusy is returned if too many calls are running.
 	ErrBusy = errors.New("too many calls at a time")
 	// ErrNeedsConnection is returned for a command that acts on its connection, such as
-	// MULTI or SUBSCRIBE: a Caller has none.
+	// MULTI or SUBSCRIBE, because a Caller has no connection.
 	ErrNeedsConnection = errors.New("the command needs a connection")
 )
 
-// ErrCutOff is returned if Shutdown did not wait for a call. It may have been executed, or
-// may still be.
+// ErrCutOff is returned if Shutdown stopped waiting for a call. The command may have been
+// executed, or may still be executed.
 var ErrCutOff = errors.New("cut off by the end of the server")
 
-// ReplyError is an error reply in the form that a client gets; it begins with its code.
+// ReplyError is an error reply in the form that a client gets. It begins with its code.
 type ReplyError string
 
 func (e ReplyError) Error() string { return string(e) }
@@ -68,12 +69,14 @@ func (e ReplyError) Error() string { return string(e) }
 // Caller returns the server's Caller.
 func (s *Server) Caller() *Caller { return &s.caller }
 
-// Routes returns a set of routes by the name of its record, `routes/` and a name, or nil.
+// Routes returns the set of routes whose record is called name, or nil. name consists of
+// `routes/` and the routes' name.
 func (c *Caller) Routes(name string) *policy.Routes { return c.srv.policies.Routes(name) }
 
-// Do runs a command and returns its reply, in RESP3. It does not keep args. After ErrBusy,
-// ErrNeedsConnection, and ErrClosed after Shutdown, nothing was executed. It also returns
-// ErrCutOff and the error of ctx. The command's own errors are in the reply.
+// Do runs a command and returns its reply, in RESP3. It does not keep args. If it returns
+// ErrBusy, ErrNeedsConnection or, after Shutdown, ErrClosed, the command was not executed.
+// It also returns ErrCutOff and the error of ctx. An error of the command itself is in the
+// reply.
 func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	if len(args) == 0 {
 		return resp.Reply{}, errors.New("no command")
@@ -91,20 +94,21 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	return c.run(ctx, ln, args)
 }
 
-// Pipeline runs commands and appends their replies to dst, in RESP3 and in order.
-// commands are complete commands as a client would send them. They run like any pipeline:
-// they reach the leader together, and their replies wait together. Pipeline does not keep
-// commands. Commands that act on their connection are answered as unknown. The decision
-// log shows from, which may be nil.
+// Pipeline runs commands and appends their replies to dst, in RESP3 and in the same order.
+// commands holds complete commands, in the form that a client sends. They run as any
+// pipeline does: they reach the leader together, and their replies wait together for
+// commits. Pipeline does not keep commands. Commands that act on their connection are
+// answered as unknown commands. The decision log shows from, which may be nil.
 //
-// Its error is ErrBusy, ErrClosed, ErrCutOff or that of ctx, as for Do; dst is then
-// unchanged. On a node that leads, without waiting for commits, it allocates nothing if dst
-// has room and the replies are less than 32 KiB.
+// Its error is ErrBusy, ErrClosed, ErrCutOff or the error of ctx, as for Do; dst is then
+// unchanged. Pipeline allocates nothing if all of these are true: this node leads, no reply
+// waits for a commit, dst has room, and the replies are less than 32 KiB.
 func (c *Caller) Pipeline(ctx context.Context, from decisions.Asker, dst, commands []byte) ([]byte, error) {
 	return c.pipeline(ctx, from, Client{}, dst, commands)
 }
 
-// PipelineAs is Pipeline on behalf of a client, who becomes the author of changes.
+// PipelineAs runs the commands of Pipeline on behalf of a client. The client becomes the
+// author of changes.
 func (c *Caller) PipelineAs(ctx context.Context, who Client, dst, commands []byte) ([]byte, error) {
 	return c.pipeline(ctx, nil, who, dst, commands)
 }
@@ -118,7 +122,7 @@ func (c *Caller) pipeline(ctx context.Context, from decisions.Asker, who Client,
 		return dst, err
 	}
 	ln.behalf = who
-	if from != nil && mode(c.srv.mode.Load())&modeDecisions != 0 { // it may outlast the caller's interest
+	if from != nil && mode(c.srv.mode.Load())&modeDecisions != 0 { // the origin may be needed after the caller has given up
 		ln.origin = from.Origin()
 	}
 	ln.begin(func() { ln.input(commands) })
@@ -129,7 +133,7 @@ func (c *Caller) pipeline(ctx context.Context, from decisions.Asker, who Client,
 	return append(dst, ln.out...), nil
 }
 
-// run is Do on a line, which it gives back.
+// run does the work of Do on a line, and gives the line back.
 func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, error) {
 	ln.begin(func() {
 		ln.w.RESP3 = true
@@ -144,11 +148,11 @@ func (c *Caller) run(ctx context.Context, ln *line, args [][]byte) (resp.Reply, 
 	return resp.DecodeReply(ln.out)
 }
 
-// finish waits for the replies of a line. After an error the replies are dropped, and the
-// caller no longer owns the line.
+// finish waits for the replies of a line. If it returns an error, the replies are dropped,
+// and the caller no longer owns the line.
 func (c *Caller) finish(ctx context.Context, ln *line) error {
 	switch err := ln.wait(ctx); {
-	case errors.Is(err, ErrCutOff): // the line ends with the server
+	case errors.Is(err, ErrCutOff): // the line ends together with the server
 		return err
 	case err != nil:
 		go func() {
@@ -205,8 +209,8 @@ func (c *Caller) giveBack(ln *line) {
 	}
 }
 
-// close refuses further calls and waits for running ones until ctx is done. Then it ends
-// them.
+// close refuses further calls, and waits for running calls. When ctx is done, it ends
+// these.
 func (c *Caller) close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed, c.gone = true, make(chan struct{})
@@ -228,11 +232,11 @@ func (c *Caller) close(ctx context.Context) error {
 	}
 }
 
-// line is a connection without a socket. The goroutine that has borrowed it owns it, and is
-// its driver thread.
+// line is a connection without a socket. The goroutine that has borrowed the line owns it,
+// and is its driver thread.
 type line struct {
 	conn
-	origin decisions.Origin // of the call, while there is a decision log
+	origin decisions.Origin // of the call, if there is a decision log
 	out    []byte           // the reply
 	woken  chan struct{}    // capacity 1: something was posted
 }
@@ -281,21 +285,21 @@ func (ln *line) settle() {
 	}
 }
 
-// over reports whether the call has its whole reply.
+// over reports whether the call has its complete reply.
 func (ln *line) over() bool {
 	return ln.stall == 0 && len(ln.segments) == 0 && ln.frame == nil && ln.deferred == nil && ln.inOff == len(ln.in)
 }
 
 var errInterrupted = errors.New("interrupted")
 
-// wait runs posts until the call is over. Its error is errInterrupted if ctx is done, and
-// ErrCutOff if the server stops waiting.
+// wait runs posted functions until the call is over. It returns errInterrupted if ctx is
+// done, and ErrCutOff if the server stops waiting for calls.
 func (ln *line) wait(ctx context.Context) error {
 	for !ln.over() {
 		select {
 		case <-ln.woken:
 			ln.lane.runPosts()
-		case <-ctx.Done(): // only here, because it may allocate a channel
+		case <-ctx.Done(): // not earlier, because Done may allocate a channel
 			ln.giveUp()
 			return errInterrupted
 		case <-ln.srv.caller.cut:
@@ -306,7 +310,7 @@ func (ln *line) wait(ctx context.Context) error {
 	return nil
 }
 
-// giveUp ends what only waits for the call, and lets work continue.
+// giveUp ends waits that only this call needs. Work that has begun continues.
 func (ln *line) giveUp() {
 	if ln.cancel != nil {
 		ln.cancel()

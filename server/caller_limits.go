@@ -13,7 +13,8 @@ import (
 	"github.com/headgate-io/headgate/server/limits"
 )
 
-// LimitCall asks one limit, or several as one atomic step: it is RL.LIMIT as values.
+// LimitCall asks one limit, or several limits in one atomic step. It has the arguments of
+// RL.LIMIT as values.
 type LimitCall struct {
 	// Segs are the limits, from 1 to engine.MaxSegments. Their Rounding is
 	// algo.Exact.
@@ -24,18 +25,19 @@ type LimitCall struct {
 
 // LimitAnswer says how a LimitCall was decided.
 type LimitAnswer struct {
-	// Binding is the position of the limit that decided.
+	// Binding is the position of the limit that decided the call.
 	Binding int
-	// Degraded reports that the failure policy has answered, without a leader.
+	// Degraded reports that the failure policy has answered, because there was no leader.
 	Degraded bool
 }
 
-// Decide is RL.LIMIT on values. out takes the decision of each limit and must have room for
-// all. If another node has answered, or the call waited for a commit, times are whole
-// milliseconds, rounded up. Allowed is then 1 or 0 unless the call is AtMost.
+// Decide does the same as RL.LIMIT, with values instead of a command and a reply. It writes
+// the decision of each limit into out, which must have room for all. If another node has
+// answered, or the call waited for a commit, times are whole milliseconds, rounded up.
+// Allowed is then 1 or 0, except for a call with AtMost.
 //
-// Its error is one of Do's, or a ReplyError. On a node that leads, and without waiting for
-// commits, it allocates nothing.
+// Its error is an error of Do or a ReplyError. On a node that leads, a call that does not
+// wait for commits allocates nothing.
 func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []algo.Decision) (LimitAnswer, error) {
 	if err := limits.Check(q.Segs, &q.Opts); err != nil {
 		return LimitAnswer{}, ReplyError(err.Error())
@@ -64,8 +66,8 @@ func (c *Caller) Decide(ctx context.Context, q *LimitCall, out []algo.Decision) 
 	return readDecisions(&reply, out[:len(q.Segs)]), nil
 }
 
-// decide decides at once, if a client's command would also have gone the short way.
-// Otherwise ok is false, and nothing has happened.
+// decide decides at once, if a client's command would also have needed no extra steps (see
+// carefully). Otherwise ok is false, and decide has done nothing.
 func (ln *line) decide(q *LimitCall, out []algo.Decision) (binding int, ok bool, err error) {
 	l := ln.lane
 	l.begin()
@@ -109,7 +111,7 @@ func readDecisions(r *resp.Reply, out []algo.Decision) LimitAnswer {
 	}
 	bound := readDecision(r)
 	a.Binding = max(slices.IndexFunc(out, func(d algo.Decision) bool {
-		d.Delay = bound.Delay // in a chain it is the longest
+		d.Delay = bound.Delay // in a chain, the longest delay of all limits
 		return d == bound
 	}), 0)
 	return a

@@ -5,8 +5,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// chargeCommands returns the command by which nodes charge limits after a time without
-// leader.
+// chargeCommands returns the command with which a node charges limits at a new leader, for
+// calls that it decided while it had no leader.
 func chargeCommands() []command.Spec {
 	return []command.Spec{{
 		Name: "rl.charge", Arity: -11, Flags: command.Write | command.Admin | command.Leader | command.Peers | command.NoMulti | command.SkipSlowlog, Categories: command.CatLimiter,
@@ -17,8 +17,8 @@ func chargeCommands() []command.Spec {
 	}}
 }
 
-// cmdCharge answers when the charges are committed, whatever the durability. The node that
-// sent them then forgets them.
+// cmdCharge replies only when the charges are committed, whatever the durability is. The
+// node that sent them then forgets them.
 func cmdCharge(c *conn, call *command.Call) {
 	if !c.relayed {
 		c.error("NOPERM RL.CHARGE is for the nodes of a cluster")

@@ -13,38 +13,39 @@ import (
 )
 
 const (
-	// memoryStep is the change of a connection's memory that is worth an update of the
-	// total.
+	// memoryStep is the least change of a connection's memory at which the total is
+	// updated.
 	memoryStep = 4 << 10
-	// memoryPause is the least time between two searches for connections to close.
-	// Meanwhile closed connections release their memory.
+	// memoryPause is the shortest time between two searches for connections to close.
+	// During this time, closed connections release their memory.
 	memoryPause = 10 * time.Millisecond
 	// memoryLogInterval is the least time between two log lines.
 	memoryLogInterval = 10 * time.Second
 )
 
-// clientMemory is the account of clients' memory, and of who uses it. Large memory is
-// reserved before it is allocated. The rest of a connection's memory is weighed when the
-// connection settles. Above Runtime.ClientMemory those who use most lose it: a job is
-// ended, or a connection is closed. Clients with CLIENT NO-EVICT come last.
+// clientMemory is the account of clients' memory, with the connections and jobs that use
+// it. Large memory is reserved before it is allocated. The rest of a connection's memory is
+// measured when the connection settles. If the total exceeds Runtime.ClientMemory, the
+// largest users lose their memory: the server ends a job, or closes a connection. Clients
+// with CLIENT NO-EVICT come last.
 type clientMemory struct {
 	*memory.Account
 	scavenger *memory.Scavenger
-	looks     uint32 // of relieve
+	looks     uint32 // number of calls of relieve
 
 	mu   sync.Mutex
 	jobs map[*spending]struct{} // guarded by mu
 }
 
-// init prepares m. running returns how many slow steps have not ended.
+// init prepares m. running returns the number of slow steps that have not ended.
 func (m *clientMemory) init(s *Server, running func() int) {
 	m.scavenger = memory.NewScavenger(func() int { return running() + int(m.Total()/memory.ScavengeFrom) })
 	m.Account = memory.NewAccount(func() int64 { return s.runtime.Load().ClientMemory }, m.scavenger.Ask)
 	m.jobs = make(map[*spending]struct{})
 }
 
-// TakeMemory takes n bytes of the memory of clients for another front, or returns false if
-// too few are left. A negative n gives them back.
+// TakeMemory takes n bytes of the clients' memory for another front. It returns false if
+// too few are left. A negative n gives bytes back.
 func (s *Server) TakeMemory(n int) bool {
 	if n <= 0 {
 		s.memory.Add(int64(n))
@@ -53,28 +54,28 @@ func (s *Server) TakeMemory(n int) bool {
 	return s.memory.Fits(int64(n))
 }
 
-// spending is the memory of a connection's job until it ends, even if the connection is
-// closed before.
+// spending is the memory of a connection's job until the job ends. The connection may be
+// closed before that.
 type spending struct {
 	memory.Spending
 	in *clientMemory
 	of *conn
 
-	// For a job of workers, nil for others.
-	run     atomic.Pointer[func(x *turns.Turn)] // nil once it has begun or was dropped
-	dropped func()                              // replies in place of the job
-	reads   bool                                // it changes nothing
+	// The fields below are for jobs that run on workers.
+	run     atomic.Pointer[func(x *turns.Turn)] // nil after it has begun or was dropped
+	dropped func()                              // writes the reply if the job is dropped
+	reads   bool                                // the job changes nothing
 }
 
-// begin runs the job, unless it has been dropped.
+// begin runs the job, unless it was dropped.
 func (p *spending) begin(x *turns.Turn) {
 	if run := p.run.Swap(nil); run != nil {
 		(*run)(x)
 	}
 }
 
-// drop drops a job that has not begun, with all that it holds. It gives the memory back at
-// once: a look must not find it at the connection, which waits for the error.
+// drop drops a job that has not begun. It gives all memory of the job back at once, because
+// relieve must not find the memory at the connection, which still waits for the error.
 func (p *spending) drop() {
 	if p.run.Swap(nil) != nil {
 		p.End()
@@ -82,8 +83,8 @@ func (p *spending) drop() {
 	}
 }
 
-// abandon notes that nobody waits for the reply. As in Redis, a job that has begun
-// continues if it may change something.
+// abandon notes that nobody waits for the job's reply any more. As in Redis, a job that has
+// begun continues if it may change something.
 func (p *spending) abandon() {
 	p.drop()
 	if p.reads {
@@ -101,8 +102,9 @@ func (m *clientMemory) spend(of *conn) *spending {
 	return p
 }
 
-// handTo lets c hold the job's memory until c is weighed. The memory of a stopped job is
-// given back instead, as relieve expects. The next weigh includes what c keeps of it.
+// handTo makes c the holder of the job's memory until c is weighed. If the job was stopped,
+// its memory is given back instead, as relieve expects. The next weigh measures the part
+// that c keeps.
 func (p *spending) handTo(c *conn) {
 	if p.Stopped() {
 		p.End()
@@ -119,8 +121,8 @@ func (p *spending) end() {
 	delete(p.in.jobs, p)
 }
 
-// weigh updates the account of c. The driver calls it after it has settled c or let go of
-// it.
+// weigh updates the account of c. The driver calls it when it has settled c, and when it
+// has closed c.
 func (c *conn) weigh() {
 	n := cap(c.in) + c.parser.Held() + cap(c.parkedBytes) + cap(c.segments)*segmentSize + c.output + c.sent + c.watched.size + c.subscriber.Size()
 	if c.tx != nil {
@@ -137,8 +139,8 @@ func (c *conn) weigh() {
 	c.srv.memory.Add(d)
 }
 
-// reserve takes n bytes that c is about to allocate for input, or closes c. The next weigh
-// includes them.
+// reserve takes n bytes that c is about to allocate for input. If there are too few, it
+// closes c and returns false. The next weigh includes the bytes.
 func (c *conn) reserve(n int) bool {
 	if !c.srv.memory.Borrow(int64(n)) {
 		c.killForMemory()
@@ -149,7 +151,7 @@ func (c *conn) reserve(n int) bool {
 }
 
 func (c *conn) killForMemory() {
-	if !c.killed { // an earlier look has not closed it yet
+	if !c.killed { // an earlier search has not marked it yet
 		c.srv.stats.counts[countMemoryKills].Add(1)
 		c.kill()
 	}
@@ -178,24 +180,24 @@ func (m *clientMemory) run(s *Server) {
 			}
 			if n > 0 {
 				pause = memoryPause
-			} else { // those before have not ended yet
+			} else { // the connections closed before have not ended yet
 				pause = min(2*pause, time.Second)
 			}
 		}
 	}
 }
 
-// holder is a connection or a job that uses memory, as relieve has found it. It may
-// change meanwhile.
+// holder is a connection or a job that uses memory, as relieve found it. The connection or
+// job may change meanwhile.
 type holder struct {
 	c       *conn
-	job     *spending // nil for the connection itself
+	job     *spending // nil if the holder is the connection itself
 	noEvict bool
-	weight  int64 // including messages that others hold too
+	weight  int64 // bytes, including messages that other connections hold too
 }
 
-// holders returns those who use memory, in the order in which they lose it. ending is how
-// much will soon be released anyway.
+// holders returns the users of memory, in the order in which they lose it. ending is how
+// many bytes will soon be released anyway.
 func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 	for _, c := range s.clients.list() {
 		if weight := c.memory.Load() + c.inbox.size.Load(); weight >= memoryStep {
@@ -218,13 +220,14 @@ func (m *clientMemory) holders(s *Server) (all []holder, ending int64) {
 }
 
 // relieve closes connections, or ends their jobs, until enough memory will be released. n
-// is their number. freed is what they and earlier ones will release.
+// is how many it has ended. freed is how many bytes these and earlier ones will release.
 func (m *clientMemory) relieve(s *Server) (n int, freed int64) {
 	if m.Excess() == 0 {
 		return 0, 0
 	}
 	all, freed := m.holders(s)
-	// Only now: memory that came back meanwhile may be missing from freed.
+	// Read the excess after the search: memory that was released during the search may be
+	// missing from freed.
 	excess := m.Excess()
 	m.looks++
 	for _, h := range all {

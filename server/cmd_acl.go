@@ -9,8 +9,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// aclCommands returns ACL, which describes the existing users (user.go). Other users are
-// not supported, and its errors say so.
+// aclCommands returns ACL, which describes the two existing users (user.go). Other users
+// are not supported; the errors of ACL say so.
 func aclCommands() []command.Spec {
 	const flags = command.Loading | command.Stale | command.NoScript
 	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {

@@ -45,7 +45,8 @@ func clientCommands() []command.Spec {
 	}}
 }
 
-// maxClientInfo bounds the texts that each connection makes the server keep.
+// maxClientInfo bounds the texts that a client can make the server keep about a connection,
+// in bytes.
 const maxClientInfo = 1024
 
 // validClientInfo reports whether a name is at most maxClientInfo printable ASCII
@@ -107,7 +108,7 @@ func cmdClientInfo(c *conn, _ [][]byte) {
 }
 
 // describe appends a connection's line of CLIENT LIST. Any thread may call it. now is the
-// engine's time, wall the wall clock's.
+// engine's time, and wall is the time of the wall clock.
 func (c *conn) describe(b []byte, now int64, wall time.Time) []byte {
 	m := c.meta.Load()
 	heard := c.subscriber.Shown()
@@ -204,13 +205,14 @@ func cmdClientList(c *conn, args [][]byte) {
 	})
 }
 
-// clientFilter is a filter of CLIENT LIST and KILL; the zero value matches all.
+// clientFilter is a filter of CLIENT LIST and CLIENT KILL. The zero value matches all
+// connections.
 type clientFilter struct {
 	ids         map[uint64]struct{}
 	kind        string // normal or pubsub; none for kinds that never exist
 	addr, laddr string
 	user        string
-	maxAge      int64 // s
+	maxAge      int64 // seconds
 	skip        *conn
 }
 
@@ -329,8 +331,8 @@ func (f *clientFilter) parse(c *conn, option, value []byte) string {
 	return ""
 }
 
-// killMatching closes the connections that match f and returns how many. Any thread may
-// call it. c itself gets its reply first.
+// killMatching closes the connections that match f, and returns their number. Any thread
+// may call it. If c itself matches, it gets its reply first.
 func (c *conn) killMatching(f *clientFilter) int {
 	n := 0
 	for _, other := range c.srv.clients.list() {
@@ -399,7 +401,7 @@ func cmdClientPause(c *conn, args [][]byte) {
 	c.w.OK()
 }
 
-// maxPause bounds CLIENT PAUSE; a longer one is a mistake of units.
+// maxPause bounds CLIENT PAUSE. A longer pause is probably a mistake of units.
 const maxPause = 365 * 24 * time.Hour
 
 func cmdClientUnpause(c *conn, _ [][]byte) {

@@ -12,8 +12,7 @@ import (
 	"github.com/headgate-io/headgate/server/keyspace"
 )
 
-// clusterCommands returns the commands that show clients of Redis Cluster where the leader
-// is.
+// clusterCommands returns the commands by which clients of Redis Cluster find the leader.
 func clusterCommands() []command.Spec {
 	const flags = command.Loading | command.Stale
 	sub := func(name string, arity int, syntax, complexity, summary string, handler command.Handler) command.Spec {
@@ -57,7 +56,7 @@ func clusterCommands() []command.Spec {
 	}
 }
 
-// inCluster returns a handler that needs a cluster.
+// inCluster returns a handler that replies an error on a node without a cluster.
 func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
 		if c.srv.Partition().Alone() {
@@ -70,7 +69,8 @@ func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler 
 	})
 }
 
-// busPort is added to a port to get the port of the cluster bus, by Redis's rule.
+// busPort is the distance between a node's port and the port of its cluster bus, by Redis's
+// rule.
 const busPort = 10_000
 
 func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
@@ -102,7 +102,7 @@ func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
 
 func clusterMyID(c *conn, v *clusterView, _ [][]byte) { c.w.BulkString(hexID(v.Self)) }
 
-// shardID is the id of the only shard.
+// shardID is the id of the cluster's only shard.
 var shardID = hexID("headgate shard 0")
 
 func clusterMyShardID(c *conn, _ *clusterView, _ [][]byte) { c.w.BulkString(shardID) }
@@ -164,8 +164,8 @@ func clusterReplicas(c *conn, v *clusterView, args [][]byte) {
 	c.error("ERR Unknown node " + string(command.Clip(args[2], command.ErrorClip)))
 }
 
-// clusterSlotMap replies one range, its master first. Like Redis it leaves out replicas
-// that do not answer.
+// clusterSlotMap replies one range of slots with its nodes, the master first. Like Redis,
+// it leaves out replicas that do not answer.
 func clusterSlotMap(c *conn, v *clusterView, _ [][]byte) {
 	if v.master == nil {
 		c.w.Array(0)
@@ -181,7 +181,7 @@ func clusterSlotMap(c *conn, v *clusterView, _ [][]byte) {
 		c.w.BulkString(n.Host)
 		c.w.Int(int64(n.Port))
 		c.w.BulkString(hexID(n.ID))
-		c.w.Array(0) // metadata
+		c.w.Array(0) // no metadata
 	}
 }
 
@@ -246,7 +246,7 @@ func eachInSlot(e *engine.Engine, now int64, slot uint16, fn func(key []byte) bo
 	defer sess.Close()
 	more := true
 	for cursor := uint64(0); more; {
-		// Scan only fails in a session that isolates keys.
+		// Scan fails only in a session that isolates keys.
 		cursor, _ = sess.Scan(now, cursor, keyspace.ScanInline, func(key []byte, _ algo.Algorithm) {
 			if more && keySlot(key) == slot {
 				more = fn(key)

@@ -10,7 +10,8 @@ import (
 )
 
 func commandCommands() []command.Spec {
-	// Not within MULTI, where the long reply would be written on the loop.
+	// These are not allowed in MULTI, because their long replies would be written on the
+	// loop.
 	const long = command.NoMulti
 	sub := func(name string, arity int, extra command.Flag, syntax, summary string, handler command.Handler) command.Spec {
 		return command.Spec{
@@ -33,7 +34,7 @@ func commandCommands() []command.Spec {
 	}}
 }
 
-// cmdCommand and COMMAND DOCS write a hundred kilobytes, so they run on a worker.
+// cmdCommand, like COMMAND DOCS, writes a hundred kilobytes. So both run on a worker.
 func cmdCommand(c *conn, _ [][]byte) { c.block(c.srv.table.WriteInfos) }
 
 func cmdCommandCount(c *conn, _ [][]byte) { c.w.Int(int64(len(c.srv.table.List()))) }
@@ -54,7 +55,7 @@ func cmdCommandInfo(c *conn, args [][]byte) {
 	}
 	c.block(func(w *resp.Writer) {
 		w.Array(len(list))
-		told := make(map[*command.Spec]bool) // subcommands are listed once: they are many
+		told := make(map[*command.Spec]bool) // list each command with subcommands once, because these are many
 		for _, cmd := range list {
 			if cmd == nil {
 				w.Null()
@@ -85,8 +86,8 @@ func cmdCommandDocs(c *conn, args [][]byte) {
 	})
 }
 
-// named returns the commands with some names, each once, because a reply that is a map has
-// one entry for each.
+// named returns the commands with the given names. It returns each command once, because a
+// reply that is a map has one entry for each.
 func (s *Server) named(names [][]byte) []*command.Spec {
 	var list []*command.Spec
 	seen := make(map[*command.Spec]bool)
@@ -141,7 +142,8 @@ func cmdCommandGetKeysAndFlags(c *conn, args [][]byte) {
 	c.getKeys(args[2:], func(cmd *command.Spec) { cmd.WriteAccess(c.w) })
 }
 
-// getKeys replies the keys among args. If flags is not nil, it writes its part about each.
+// getKeys replies the keys among args. If flags is not nil, getKeys calls it for each key,
+// to write the key's flags.
 func (c *conn) getKeys(args [][]byte, flags func(cmd *command.Spec)) {
 	cmd := c.srv.table.Find(args)
 	switch {

@@ -55,11 +55,11 @@ func cmdConfigGet(c *conn, args [][]byte) {
 	c.block(func(w *resp.Writer) { writeSettings(w, settings, patterns, hidden) })
 }
 
-// adminSecrets are the parameters that only admin sees.
+// adminSecrets are the parameters that only the user admin can read.
 var adminSecrets = []string{"admin-pass", "http-write-token"}
 
-// writeSettings replies the parameters whose names match one of patterns, except hidden
-// ones.
+// writeSettings replies the parameters whose names match one of the patterns, except the
+// hidden ones.
 func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern, hidden []string) {
 	names := slices.Sorted(slices.Values(settings.Names()))
 	var pairs [][2]string
@@ -78,7 +78,7 @@ func writeSettings(w *resp.Writer, settings Settings, patterns []*glob.Pattern, 
 	}
 }
 
-// cmdConfigSet sets all parameters or none.
+// cmdConfigSet sets either all parameters or none.
 func cmdConfigSet(c *conn, call *command.Call) {
 	args := call.Args
 	if len(args)%2 != 0 {
@@ -107,7 +107,7 @@ func cmdConfigSet(c *conn, call *command.Call) {
 var secretEndings = []string{"pass", "-token"}
 
 // configSecrets hides the passwords and tokens of CONFIG SET. From the first unknown
-// parameter on it hides everything, since that may be the rest of a password.
+// parameter on it hides everything, because the rest may be part of a password.
 func (s *Server) configSecrets(args [][]byte, at []int) []int {
 	for i := 2; i < len(args); i += 2 {
 		name := strings.ToLower(string(args[i]))

@@ -7,7 +7,7 @@ import (
 )
 
 // redisVersion is the version of Redis whose protocol and commands clients may expect. Many
-// choose their commands by it.
+// clients choose their commands by this version.
 const redisVersion = "7.2.0"
 
 func connectionCommands() []command.Spec {
@@ -55,7 +55,7 @@ func connectionCommands() []command.Spec {
 	}
 }
 
-// ping and echo are so frequent that they do without onConn.
+// ping and echo are so frequent that they work without onConn.
 func ping(call *command.Call) {
 	w, args := call.W, call.Args
 	switch {
@@ -170,7 +170,8 @@ func cmdHello(c *conn, args [][]byte) {
 	c.writeHello()
 }
 
-// authSecrets hides all arguments of AUTH: in a malformed one any may be the password.
+// authSecrets hides all arguments of AUTH. In a malformed AUTH, each argument may be the
+// password.
 func authSecrets(args [][]byte, at []int) []int { return hideFrom(1, args, at) }
 
 // helloSecrets hides the user and the password of HELLO, and everything after a wrong

@@ -18,8 +18,8 @@ func (s *Server) eventCommands() []command.Spec {
 }
 
 const (
-	// eventsDefault is how many events RL.EVENTS replies without COUNT, and eventsMost with
-	// it, in up to eventsBytes.
+	// eventsDefault is how many events RL.EVENTS replies without COUNT. eventsMost is the
+	// largest COUNT. eventsBytes bounds the reply in bytes.
 	eventsDefault = 100
 	eventsMost    = 1000
 	eventsBytes   = 256 << 10
@@ -27,7 +27,7 @@ const (
 
 // eventsArgs are the parsed options of RL.EVENTS.
 type eventsArgs struct {
-	since int64 // the last known one, -1 for none
+	since int64 // id of the last event that the client knows; -1 for none
 	count int
 }
 
@@ -56,14 +56,14 @@ func parseEvents(args [][]byte) (a eventsArgs, err error) {
 	return a, nil
 }
 
-// tellEventsTo is RL.EVENTS.
+// tellEventsTo handles RL.EVENTS.
 func (s *Server) tellEventsTo(call *command.Call) {
 	a, err := parseEvents(call.Args[1:])
 	if err != nil {
 		call.Error(err.Error())
 		return
 	}
-	s.policies.Set() // waits until events of committed changes are posted
+	s.policies.Set() // waits until the events of committed changes are posted
 	s.events.Poll()
 	from := a.since + 1
 	if a.since < 0 {

@@ -43,7 +43,7 @@ type infoWriter struct{ strings.Builder }
 
 func (w *infoWriter) field(name string, value any) { fmt.Fprintf(w, "%s:%v\r\n", name, value) }
 
-// cmdInfo runs on a worker: it asks the runtime and the operating system.
+// cmdInfo runs on a worker, because it asks the Go runtime and the operating system.
 func cmdInfo(c *conn, args [][]byte) {
 	want := make(map[string]bool)
 	for _, a := range args[1:] {
@@ -132,8 +132,8 @@ func (s *Server) infoClients(w *infoWriter) {
 	w.field("pubsub_clients", subscribed)
 }
 
-// infoMemory shows the table's accounted memory as used_memory, which maxmemory bounds, and
-// the other memory of the process.
+// infoMemory shows the accounted memory of the table, which maxmemory bounds, as
+// used_memory. It then shows the other memory of the process.
 func (s *Server) infoMemory(w *infoWriter) {
 	st := s.engine.Stats()
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
@@ -160,7 +160,7 @@ func (s *Server) infoMemory(w *infoWriter) {
 	w.field("mem_allocator", "go")
 }
 
-// infoPersistence is for clients that wait until loading is 0.
+// infoPersistence is for clients that wait until the field loading is 0.
 func (s *Server) infoPersistence(w *infoWriter) {
 	w.field("loading", 0)
 	w.field("async_loading", 0)
@@ -210,7 +210,7 @@ func (s *Server) infoCPU(w *infoWriter) {
 	w.field("used_cpu_user", fmt.Sprintf("%.6f", user.Seconds()))
 }
 
-// infoCommands extrapolates the time of a command from its timed calls.
+// infoCommands estimates the total time of a command from the calls that were timed.
 func (s *Server) infoCommands(w *infoWriter) {
 	s.eachCalled(func(cmd *command.Spec, n callCounts) {
 		h := &s.stats.durations[cmd.Index]
@@ -223,7 +223,7 @@ func (s *Server) infoCommands(w *infoWriter) {
 	})
 }
 
-// infoErrors shows error replies by their codes.
+// infoErrors shows the number of error replies by code.
 func (s *Server) infoErrors(w *infoWriter) {
 	s.stats.errors.each(func(code string, n uint64) { w.field("errorstat_"+code, fmt.Sprintf("count=%d", n)) })
 }
@@ -237,8 +237,8 @@ func (s *Server) infoLatency(w *infoWriter) {
 	})
 }
 
-// callCounts are how often a command was run, refused without being run, and run with an
-// error reply.
+// callCounts says how often a command was run, was refused without being run, and was run
+// but replied an error.
 type callCounts struct{ calls, refused, failed uint64 }
 
 // eachCalled calls fn with every command that clients have sent, by name.
@@ -263,8 +263,8 @@ func (s *Server) infoCluster(w *infoWriter) {
 	w.field("cluster_enabled", command.Truth(s.redisMode() == "cluster"))
 }
 
-// infoKeyspace shows the databases that have keys. A limit's state also expires, once it no
-// longer matters.
+// infoKeyspace shows the databases that have keys. The state of a limit counts as a key
+// that expires, because it is deleted when it no longer matters.
 func (s *Server) infoKeyspace(w *infoWriter) {
 	for db, st := range s.engine.DatabaseStats(s.engine.Now()) {
 		if st.Keys > 0 {

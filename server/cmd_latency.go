@@ -86,7 +86,7 @@ func cmdSlowlogReset(c *conn, _ [][]byte) {
 
 func cmdLatencyNone(c *conn, _ [][]byte) { c.w.Array(0) }
 
-// cmdLatencyReset replies 0: no event has samples.
+// cmdLatencyReset replies 0, because no event has samples.
 func cmdLatencyReset(c *conn, args [][]byte) {
 	if len(args) == 2 {
 		c.srv.stats.resetDurations()
@@ -112,9 +112,9 @@ func cmdLatencyDoctor(c *conn, _ [][]byte) {
 	c.w.Verbatim("txt", text+"\n")
 }
 
-// cmdLatencyHistogram replies by command how many calls were timed, and how many of them
-// took at most so many microseconds. Of fast commands about one batch in sixty-four is
-// timed.
+// cmdLatencyHistogram replies, for each command, how many calls were timed, and how many of
+// these took at most a number of microseconds. For fast commands, about one batch in
+// sixty-four is timed.
 func cmdLatencyHistogram(c *conn, args [][]byte) {
 	var list []*command.Spec
 	if len(args) == 2 {
@@ -148,7 +148,7 @@ func cmdLatencyHistogram(c *conn, args [][]byte) {
 	}
 }
 
-// write replies a histogram: cumulative buckets, up to the last that is not empty.
+// write replies a histogram: cumulative buckets, up to the last bucket that is not empty.
 func (h *histogram) write(w *resp.Writer) {
 	upTo := h.cumulative()
 	total := upTo[len(upTo)-1]
@@ -167,8 +167,8 @@ func (h *histogram) write(w *resp.Writer) {
 	}
 }
 
-// percentile estimates, in µs, the time that a part p of the timed calls did not exceed. It
-// is the upper bound of a bucket.
+// percentile returns an estimate, in µs, of the time that a part p of the timed calls did
+// not exceed. The estimate is the upper bound of a bucket.
 func (h *histogram) percentile(p float64) string {
 	need := uint64(p * float64(h.count.Load()))
 	var seen uint64

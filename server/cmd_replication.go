@@ -29,7 +29,8 @@ func replicationCommands() []command.Spec {
 	}
 }
 
-// cmdRole replies as a Redis without replicas, or as a master or replica of the cluster.
+// cmdRole replies in Redis's form: without a cluster as a master without replicas, in a
+// cluster as a master or a replica.
 func cmdRole(c *conn, _ [][]byte) {
 	w := c.w
 	v := c.srv.view()
@@ -62,8 +63,8 @@ func cmdRole(c *conn, _ [][]byte) {
 	w.Int(0)
 }
 
-// cmdWait waits on a goroutine of its own, since the client sets the timeout. Within EXEC
-// it replies how many nodes have everything by now.
+// cmdWait waits on a goroutine of its own, because the client sets the timeout. In EXEC it
+// replies at once how many nodes have everything.
 func cmdWait(c *conn, args [][]byte) {
 	var values [2]int64
 	for i, name := range []string{"numreplicas", "timeout"} {
@@ -95,8 +96,8 @@ func cmdWaitAOF(c *conn, _ [][]byte) {
 	c.error("ERR WAITAOF is not supported: there is no append-only file, use WAIT")
 }
 
-// infoReplication shows a node's role in its cluster in Redis's words, and then in
-// Headgate's.
+// infoReplication shows a node's role in its cluster, first in Redis's fields and then in
+// Headgate's own.
 func (s *Server) infoReplication(w *infoWriter) {
 	if s.Partition().Alone() {
 		w.field("role", "master")

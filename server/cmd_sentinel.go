@@ -10,11 +10,11 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// masterName is the cluster's name in SENTINEL MASTERS. Any other name works too.
+// masterName is the cluster's name in SENTINEL MASTERS. Clients may use any other name too.
 const masterName = "headgate"
 
-// sentinelCommands returns the commands by which clients of Redis Sentinel ask any node for
-// the leader. Every node is a sentinel of the only master.
+// sentinelCommands returns the commands with which clients of Redis Sentinel ask a node for
+// the leader. Every node acts as a sentinel of the only master.
 func sentinelCommands() []command.Spec {
 	const flags = command.Loading | command.Stale
 	sub := func(name string, arity int, syntax, summary string, handler command.Handler) command.Spec {
@@ -39,8 +39,8 @@ func sentinelCommands() []command.Spec {
 	}}
 }
 
-// asSentinel returns a handler that needs a cluster. It remembers the requested name of the
-// master.
+// asSentinel returns a handler that replies an error on a node without a cluster. It notes
+// the name of the master that the client asked for.
 func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
 		if c.srv.Partition().Alone() {
@@ -52,17 +52,19 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler
 		}
 		v := c.srv.view()
 		if v.master != nil && !v.master.Addressed() {
-			// A client asks again, but would dial anything else.
+			// Without a master, a client asks again. Any address that it got instead it
+			// would dial.
 			v.master = nil
 		}
 		fn(c, v, args)
 	})
 }
 
-// yield is how long the leader delays its answer that it leads. Some clients, such as
-// go-redis, ask all sentinels at once and keep the one that answers first. If that is the
-// leader, its crash takes both away, and the client then asks a dead sentinel for two
-// seconds. yield must be longer than a loaded node takes to answer.
+// yield is how long the leader delays the answer that it is the leader. Some clients, such
+// as go-redis, ask all sentinels at once and keep the sentinel that answers first. If they
+// kept the leader, a crash would take away both the leader and their sentinel; such a
+// client would then ask the dead sentinel for two seconds. yield must be longer than a
+// loaded node takes to answer.
 const yield = 5 * time.Millisecond
 
 func sentinelAddr(c *conn, v *clusterView, _ [][]byte) {
@@ -104,11 +106,11 @@ func (s *sentinelState) write(c *conn) {
 	}
 }
 
-// downAfter is shown as Sentinel's down-after-milliseconds: about when a silent leader is
-// replaced.
+// downAfter is what Sentinel's field down-after-milliseconds shows. After about this time,
+// a silent leader is replaced.
 const downAfter = time.Second
 
-// instance returns the fields that every kind of instance has.
+// instance returns the fields that all kinds of instances have.
 func (v *clusterView) instance(name string, n *partition.TopologyNode, flags string) sentinelState {
 	if !n.Alive && n.ID != v.Self {
 		flags += ",s_down,disconnected"
@@ -128,7 +130,7 @@ func (v *clusterView) instance(name string, n *partition.TopologyNode, flags str
 	return s
 }
 
-// masterState returns the state of the master under a name.
+// masterState returns the state of the master, with the given name.
 func (v *clusterView) masterState(name string) sentinelState {
 	flags := "master"
 	if v.leader == nil {

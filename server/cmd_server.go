@@ -57,7 +57,7 @@ func cmdTime(c *conn, _ [][]byte) {
 	c.w.Bulk(strconv.AppendInt(scratch[:0], us%1e6, 10))
 }
 
-// cmdShutdown has no reply if it works: the connection ends.
+// cmdShutdown writes no reply if it succeeds: the connection ends.
 func cmdShutdown(c *conn, args [][]byte) {
 	for _, a := range args[1:] {
 		switch {
@@ -82,7 +82,7 @@ func cmdShutdown(c *conn, args [][]byte) {
 // maxSleep bounds DEBUG SLEEP.
 const maxSleep = time.Minute
 
-// cmdDebugSleep shows up in the slow log, which it is meant to try out.
+// cmdDebugSleep appears in the slow log, so that operators can try out the slow log.
 func cmdDebugSleep(c *conn, call *command.Call) {
 	args := call.Args
 	seconds, err := strconv.ParseFloat(string(command.Clip(args[2], 32)), 64)
@@ -102,9 +102,9 @@ func cmdDebugSleep(c *conn, call *command.Call) {
 	})
 }
 
-// cmdDebugDigest replies the digest of this node's table, whether it leads or follows. Keys
-// that have expired by the given time do not count, so that two nodes can be compared as of
-// the same time.
+// cmdDebugDigest replies the digest of this node's table, whether the node leads or
+// follows. It leaves out keys that have expired by the given time. So the digests of two
+// nodes for the same time can be compared.
 func cmdDebugDigest(c *conn, args [][]byte) {
 	e, now := c.srv.engine, c.now()
 	if options := args[2:]; len(options) > 0 {

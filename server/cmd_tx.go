@@ -88,11 +88,11 @@ func cmdWatch(c *conn, args [][]byte) {
 	c.w.OK()
 }
 
-// maxWatched bounds the keys of WATCH, which are compared one after the other, and again by
-// EXEC.
+// maxWatched bounds the keys of WATCH. WATCH compares each key with the others, and EXEC
+// looks at all again.
 const maxWatched = 1024
 
-// watchOverhead is the memory of a watched key beside its bytes.
+// watchOverhead is the memory of a watched key in bytes, without the key's own bytes.
 const watchOverhead = 256
 
 func cmdUnwatch(c *conn, _ [][]byte) {
@@ -100,9 +100,9 @@ func cmdUnwatch(c *conn, _ [][]byte) {
 	c.w.OK()
 }
 
-// cmdExec runs the queue as one atomic, isolated step: the shards of its keys and of the
-// watched keys stay locked meanwhile. A transaction that takes too long for that is taken
-// back and runs on a worker.
+// cmdExec runs the queued commands as one atomic, isolated step. The shards of the
+// commands' keys and of the watched keys stay locked meanwhile. If the transaction takes
+// too long for that, its effects are undone and it runs on a worker.
 func cmdExec(c *conn, _ [][]byte) {
 	tx, watched := c.tx, c.watched
 	if tx == nil {
@@ -123,8 +123,8 @@ func cmdExec(c *conn, _ [][]byte) {
 	watched.end()
 }
 
-// execInPlace runs a transaction on its loop. moves reports that it takes too long for
-// that; then it has changed and replied nothing.
+// execInPlace runs a transaction on its loop. moves reports that the transaction takes too
+// long for a loop; it has then changed and replied nothing.
 func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool) {
 	l := c.lane
 	var step engine.Step
@@ -172,14 +172,15 @@ func (c *conn) execInPlace(tx *transaction, watched []engine.Watch) (moves bool)
 	return moves
 }
 
-// errTableRead answers a command that locks the table, in a transaction that has locked it.
+// errTableRead is the reply to a command that would lock the table, in a transaction that
+// has locked the table itself.
 const errTableRead = "ERR this command cannot run in a transaction that watches keys"
 
-// execUndo bounds what an EXEC on a loop remembers for taking it back, in bytes.
+// execUndo bounds, in bytes, what an EXEC on a loop remembers in order to undo its effects.
 const execUndo = 1 << 20
 
-// runQueue runs the commands of a transaction, or those up to the one at which it must
-// move.
+// runQueue runs the commands of a transaction. If the transaction must move to a worker,
+// runQueue stops and returns true.
 func (c *conn) runQueue(tx *transaction) (moves bool) {
 	call, queued := &c.lane.call, &c.lane.queued
 	movable, whole := queued.Movable, c.lane.sess.IsolatedAll()
@@ -233,8 +234,8 @@ func (c *conn) runQueue(tx *transaction) (moves bool) {
 	return false
 }
 
-// callBounded runs a command of a transaction that cannot move. It takes the command back
-// if the transaction would then change more than a step may.
+// callBounded runs a command of a transaction that cannot move to a worker. It undoes the
+// command if the transaction would then have changed more than a step may.
 func (c *conn) callBounded(call *command.Call, q queued) {
 	sess, start := c.lane.sess, len(c.w.B)
 	var keys [][]byte
@@ -253,13 +254,13 @@ func (c *conn) callBounded(call *command.Call, q queued) {
 	}
 }
 
-// execWrites is how many times as long as command.ExecTime a transaction that cannot move
-// continues to run slow commands that write. It stops running scripts and slow commands that
-// only read sooner.
+// execWrites bounds, in units of command.ExecTime, how long a transaction that cannot move
+// still starts slow commands that write. It stops starting scripts, and slow commands that
+// only read, after one ExecTime.
 const execWrites = 10
 
-// boundOutput closes the connection and drops its output if that exceeds
-// client-output-buffer-limit, or finds no memory.
+// boundOutput closes the connection and drops its output, if the output exceeds
+// client-output-buffer-limit or there is no memory for it.
 func (c *conn) boundOutput() {
 	l := c.lane
 	if n := cap(l.w.B) - l.reserved; n > outputKept || c.pending+len(l.w.B) > c.srv.cfg.OutputBufferLimit {

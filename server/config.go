@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/server/decisions"
 )
 
-// Defaults of a Config's fields. For the other fields, comments say what their zero value
+// Defaults of a Config's fields. For other fields, their comments say what the zero value
 // means.
 const (
 	DefaultMaxArgs           = 1 << 20
@@ -25,97 +25,106 @@ const (
 	DefaultForwardTimeout    = 100 * time.Millisecond
 )
 
-// DefaultIOThreads is half of the processors that Go uses, at least 1.
+// DefaultIOThreads returns half of the number of processors that Go uses, but at least 1.
 func DefaultIOThreads() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
 // Config configures a Server.
 type Config struct {
-	// Logger receives log lines for the operator; nil discards them. Commands are not
-	// logged.
+	// Logger gets the log lines for the operator; nil discards them. It does not log
+	// clients' commands.
 	Logger *slog.Logger
-	// HandshakeErrors returns how many TLS handshakes of clients have failed, for INFO; nil
-	// without TLS.
+	// HandshakeErrors returns how many TLS handshakes of clients have failed, for INFO. It
+	// is nil without TLS.
 	HandshakeErrors func() uint64
-	// Audit receives a line for each change of more than counters; nil means Logger.
+	// Audit gets a line for each change of more than counters. If it is nil, Logger gets
+	// the lines.
 	Audit *slog.Logger
-	// Decisions receives the replies about limits; nil means none.
+	// Decisions gets the replies about limits; nil means that there is no decision log.
 	Decisions *decisions.Log
-	// Version is Headgate's version, for INFO and HELLO; empty is "dev".
+	// Version is Headgate's version, for INFO and HELLO; "" means "dev".
 	Version string
-	// Engine decides. Its clock is read once a batch. Required.
+	// Engine decides limits and stores keys. The server reads its clock once per batch of
+	// commands. Required.
 	Engine *engine.Engine
 
-	// IOThreads is how many event loops serve plain TCP; 0 means DefaultIOThreads.
+	// IOThreads is the number of event loops for plain TCP connections; 0 means
+	// DefaultIOThreads.
 	IOThreads int
-	// Workers is how many goroutines run long commands; 0 means 2.
+	// Workers is the number of goroutines that run long commands; 0 means 2.
 	Workers int
 
 	// Runtime is the initial runtime configuration; see [Server.Configure].
 	Runtime Runtime
 
-	// WriteTimeout is how long a peer may take none of its waiting output before its
-	// connection is closed; 0 means for ever.
+	// WriteTimeout is how long a peer may leave its output unread before its connection is
+	// closed; 0 means forever.
 	WriteTimeout time.Duration
-	// TCPKeepAlive is the interval of TCP's own probes; 0 means none.
+	// TCPKeepAlive is the interval of TCP's own probes; 0 means no probes.
 	TCPKeepAlive time.Duration
 
-	// MaxArgs bounds the arguments of a command; 0 means DefaultMaxArgs.
+	// MaxArgs bounds the number of a command's arguments; 0 means DefaultMaxArgs.
 	MaxArgs int
-	// MaxBulk bounds an argument in bytes; 0 means DefaultMaxBulk.
+	// MaxBulk bounds the size of an argument, in bytes; 0 means DefaultMaxBulk.
 	MaxBulk int
-	// QueryBufferLimit bounds the waiting input of a connection in bytes: half a command,
-	// or the queue of a transaction. 0 means DefaultQueryBufferLimit.
+	// QueryBufferLimit bounds the input of a connection that has not run, in bytes: an
+	// incomplete command, or the queued commands of a transaction. 0 means
+	// DefaultQueryBufferLimit.
 	QueryBufferLimit int
-	// OutputBufferSoft is the output in bytes from which on a connection runs no more
-	// commands until its peer has read. 0 means DefaultOutputBufferSoft.
+	// OutputBufferSoft is how many bytes of unread output a connection may have and still
+	// run commands. With more, it waits until the peer has read. 0 means
+	// DefaultOutputBufferSoft.
 	OutputBufferSoft int
-	// OutputBufferLimit is the output in bytes from which on a connection is closed: for a
-	// huge reply, or unread messages. 0 means DefaultOutputBufferLimit.
+	// OutputBufferLimit is how many bytes of unread output a connection may have. With
+	// more, from a huge reply or unread messages, the connection is closed. 0 means
+	// DefaultOutputBufferLimit.
 	OutputBufferLimit int
-	// MaxWaitingReplies is how many replies of a connection may wait for a commit before
-	// the connection stalls; 0 means DefaultMaxWaitingReplies.
+	// MaxWaitingReplies is how many replies of a connection may wait for a commit. Then the
+	// connection runs no more commands until some have left. 0 means
+	// DefaultMaxWaitingReplies.
 	MaxWaitingReplies int
 
-	// NoGateways reports that no gateway is trusted to name its clients, so that routes by
-	// the addresses of clients are refused.
+	// NoGateways reports that no gateway is trusted to say who its clients are. The server
+	// then refuses routes by the addresses of clients.
 	NoGateways bool
 
-	// Replication makes the server part of a cluster; nil means a node on its own.
+	// Replication makes the server part of a cluster; nil means a node without a cluster.
 	Replication partition.Replication
-	// Redirect is what a node that does not decide does with commands for the leader. The
+	// Redirect says what a node that does not decide does with commands for the leader. The
 	// zero value forwards them.
 	Redirect Redirect
-	// OnFailure is the failure policy.
+	// OnFailure is the failure policy: what a node answers without a leader.
 	OnFailure partition.OnFailure
-	// Backstop is how many times each limit partition.FailOpen admits at most; 0 means
-	// partition.DefaultBackstop.
+	// Backstop is how many times its limit each limit admits at most under
+	// partition.FailOpen; 0 means partition.DefaultBackstop.
 	Backstop int64
-	// ForwardTimeout is how long a command may take to reach the leader. The leader may
-	// then take as long again to answer. After these times, OnFailure applies. 0 means
+	// ForwardTimeout is how long a command may take to reach the leader, and how long the
+	// leader may then take to answer. If either takes longer, OnFailure applies. 0 means
 	// DefaultForwardTimeout.
 	ForwardTimeout time.Duration
 	// HandoverWait is how long commands wait for the next leader in a planned handover; 0
-	// means not at all.
+	// means that they do not wait.
 	HandoverWait time.Duration
 
-	// Settings answers CONFIG GET and SET; nil has no parameters.
+	// Settings handles CONFIG GET and SET; nil means that there are no parameters.
 	Settings Settings
-	// Info adds to INFO; may be nil.
+	// Info adds fields to INFO; it may be nil.
 	Info InfoSource
-	// Stop is called by SHUTDOWN, on a goroutine of its own; nil refuses the command.
+	// Stop is what SHUTDOWN calls, on a new goroutine. If it is nil, SHUTDOWN is refused.
 	Stop func()
 }
 
-// Settings are the parameters of CONFIG GET and SET. Their owner passes those of the server
-// to [Server.Configure]. Names are in lower case. Methods are called by any goroutine.
+// Settings holds the parameters of CONFIG GET and SET. It must pass changes of the server's
+// own parameters to [Server.Configure]. Names are in lower case. Any goroutine may call the
+// methods.
 type Settings interface {
-	// Names lists the parameters.
+	// Names returns the names of the parameters.
 	Names() []string
-	// Get returns a parameter's value.
+	// Get returns a parameter's value; ok is false if there is no such parameter.
 	Get(name string) (value string, ok bool)
-	// Set changes parameters, given as pairs of name and value, all or none. It returns
-	// when the changes are in force. Its error says why not, without a prefix, such as
-	// "argument must be a memory value". failed is the index of the wrong pair.
+	// Set changes parameters, given as pairs of name and value: either all or none. It
+	// returns when the changes are in force. Its error says why nothing was changed,
+	// without a prefix, such as "argument must be a memory value". failed is then the index
+	// of the invalid pair.
 	Set(pairs [][2]string) (failed int, err error)
 }
 
@@ -129,14 +138,14 @@ func (noSettings) Set([][2]string) (int, error) { return 0, errors.New("unknown 
 // InfoField is a line of INFO.
 type InfoField struct{ Name, Value string }
 
-// InfoSource adds fields to INFO. Its method is called by any goroutine.
+// InfoSource adds fields to INFO. Any goroutine may call its method.
 type InfoSource interface {
-	// Info returns the fields to add to a section; name is in lower case.
+	// Info returns the fields to add to a section. section is in lower case.
 	Info(section string) []InfoField
 }
 
-// withDefaults returns c with defaults in place of zero values, or an error that names an
-// invalid field.
+// withDefaults returns c with defaults instead of zero values. It returns an error that
+// names an invalid field.
 func (c Config) withDefaults() (Config, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
@@ -188,17 +197,17 @@ func (c Config) withDefaults() (Config, error) {
 	return c, nil
 }
 
-// minQueryBuffer is the least query buffer: the input of a client before it has
-// authenticated (10 arguments of 16 KiB), and one read more.
+// minQueryBuffer is the smallest allowed query buffer, in bytes. It has room for the input
+// of a client before authentication (10 arguments of 16 KiB) and for one more read.
 const minQueryBuffer = 256 << 10
 
-// Redirect is how a client of a node that does not decide gets to the leader.
+// Redirect says how a client of a node that does not decide reaches the leader.
 type Redirect uint8
 
 const (
-	// RedirectForward forwards commands to the leader and its replies back: any client may
-	// use any node.
+	// RedirectForward forwards commands to the leader, and the leader's replies back. So a
+	// client may use any node.
 	RedirectForward Redirect = iota
-	// RedirectMoved answers MOVED, for clients of Redis Cluster.
+	// RedirectMoved replies MOVED, for clients of Redis Cluster.
 	RedirectMoved
 )

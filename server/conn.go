@@ -11,18 +11,18 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// conn is a connection as a state machine: bytes in, commands, bytes out. It knows no
-// socket and starts no goroutine. A driver owns it: the epoll loop, or the goroutines of a
-// TLS or unix connection.
+// conn is a connection as a state machine: it takes bytes in, runs commands, and gives
+// bytes out. It knows no socket and starts no goroutine. A driver owns it: an epoll loop,
+// or the two goroutines of a TLS or unix connection.
 //
 // # Threads
 //
-// Every method and every field that is not atomic belongs to the connection's driver
-// thread: the goroutine of the loop, or the holder of a goroutine driver's lock. All
-// connections of one thread use the same lane. It holds what a batch needs and an idle
-// connection does not: the session, the time, scratch buffers. Another goroutine reaches a
-// connection only by posting a function to its thread (conn.post). A post to a closed
-// connection is dropped.
+// All methods, and all fields that are not atomic, belong to the connection's driver
+// thread. This is the goroutine of the loop, or the goroutine that holds a goroutine
+// driver's lock. All connections of one thread use the same lane. The lane holds what a
+// batch of commands needs and an idle connection does not: the session, the time, scratch
+// buffers. Another goroutine reaches a connection only by posting a function to its thread
+// (conn.post). A post to a closed connection is dropped.
 //
 // # The driver's side
 //
@@ -37,47 +37,48 @@ import (
 //	    if c.done()     close
 //	lane.end()
 //
-// Input that cannot run yet is copied into the connection's own buffer: half a command, or
-// all input while stalled. A connection that waits for its next command has no buffer.
-// While c.stall is not 0 the driver stops reading. So a client that is ahead of its replies
-// fills its own socket, not the server's memory.
+// Input that cannot run yet is copied into the connection's own buffer: an incomplete
+// command, or all input while the connection is stalled. A connection is stalled while
+// c.stall is not 0. A connection that waits for its next command has no buffer. While the
+// connection is stalled, the driver stops reading. So a client that sends faster than it
+// reads replies fills its own socket, not the server's memory.
 //
-// # Replies in order, parked or not
+// # Replies leave in the order of commands
 //
-// A handler writes one reply into c.w. It leaves with the batch, unless
+// A handler writes one reply into c.w. The reply is sent when the batch ends, with two
+// exceptions:
 //
-//   - the call waits for a commit (command.Commit): the effect is decided but
-//     not yet committed. The reply goes to c.parkedBytes as part of a segment with that
-//     ticket. The connection is then *parked*. It goes on parsing and deciding. Replies
-//     leave in command order, so every later reply queues behind: with its own ticket,
-//     or with ticket 0 if it only waits for its predecessors. Consecutive replies of
-//     one ticket are one segment. At max-waiting-replies the connection stalls
-//     (stallParked) until some leave.
-//   - the handler called block(job): the command takes too long for this
-//     thread and runs on a worker. The connection stalls (stallWorker), since
-//     the next command may depend on this one. The job's reply takes the
-//     command's place in the order.
+//   - The call waits for a commit (command.Commit): its effect is decided but not yet
+//     committed. The reply is then parked: it goes to c.parkedBytes, as part of a segment
+//     with the commit's ticket, which is the commit's number. The connection continues to
+//     parse and decide. Replies leave in the order of commands, so all later replies are
+//     parked too: with a ticket of their own, or with ticket 0 if they wait only for
+//     earlier replies. Consecutive replies with the same ticket are one segment. At
+//     max-waiting-replies the connection stalls (stallParked) until some replies have
+//     left.
+//   - The handler called block(job): the command takes too long for this thread and runs
+//     on a worker. The connection stalls (stallWorker), because the next command may
+//     depend on this one. The job's reply takes the command's place in the order.
 //
-// A batch ends after turnTime, once its current command is done: see lane.spend. Then the
-// connections that have more input stall (stallTurn) until the thread has served the
-// others. A connection whose last input was heavy (weighWork) stalls as soon as it has
-// more. A loop looks for light input between two heavy batches. A stream with heavy input
-// first takes one of the places of Server.heavy.
+// A batch ends after turnTime, when its current command is done; see lane.spend.
+// Connections that have more input then stall (stallTurn) until the thread has served the
+// others. A connection whose last input was much work (weighWork) stalls as soon as it has
+// more input. A loop looks for light input between two heavy batches. A stream with heavy
+// input first takes one of the places in Server.heavy.
 //
-// Partition.Release(upTo, err) completes every ticket up to upTo. Released segments join
-// the output. After an error each reply of a segment that has a ticket is replaced by that
-// error; a segment knows how many it holds. Replies in between that wait for no ticket stay
-// as they are.
+// Partition.Release(upTo, err) completes every ticket up to upTo. Segments with these
+// tickets join the output. If err is not nil, it replaces each reply in a segment that has
+// a ticket; a segment knows how many replies it has. Replies with ticket 0 stay unchanged.
 //
-// A ticket may complete before its reply is parked. The settle that follows finds it; see
-// Partition.Release for why none is missed.
+// A ticket may be complete before its reply is parked. The settle that follows finds the
+// reply; Partition.Release says why no reply is missed.
 //
 // # The end
 //
-// closes: the connection runs no more commands, and closes once all replies have left
-// (QUIT, an error of the protocol, an end of input). Before that a connection may depart,
-// which loses nothing that has arrived: see departure.go. kill: it closes now, and drops
-// everything.
+// If a connection is set to closes, it runs no more commands, and closes when all replies
+// have left. QUIT, a protocol error and the end of input do this. A connection may also
+// depart: it then closes without losing input that has arrived; see departure.go. kill
+// closes the connection at once, and drops everything.
 type conn struct {
 	srv  *Server
 	lane *lane
@@ -89,124 +90,125 @@ type conn struct {
 	onWorker
 	parking
 
-	share turns.Share // the time that its slow steps have had of late: see turns
+	share turns.Share // the time that its slow steps have recently had; see turns
 
-	frame   *frame // commands on their way to the leader
-	relayed bool   // the peer is a node that forwards its clients' commands
-	behalf  Client // the client, if another node or the caller of a line has named it
+	frame   *frame // commands that are on their way to the leader
+	relayed bool   // the peer is a node, which forwards its clients' commands
+	behalf  Client // the client, if another node or the caller of a line has named one
 
 	// The present state.
 	stall   stall
-	heavy   uint8 // for so many more batches its input waits for that of others
+	heavy   uint8 // for so many more batches, its input waits until that of others has run
 	mode    mode
-	db      uint8 // the database of its commands
+	db      uint8 // the database that its commands use
 	resp3   bool
 	inExec  bool
-	eof     bool // the peer sends no more
-	killed  bool // close now
-	closed  bool // the driver has let go
+	eof     bool // the peer sends nothing more
+	killed  bool // close at once
+	closed  bool // the driver has closed it
 	ending  ending
 	pending int // output bytes that wait for the socket
-	output  int // memory of the driver for output, in bytes
-	sent    int // memory of the frame, while there is one
+	output  int // the driver's memory for output, in bytes
+	sent    int // size of the frame in bytes, while there is one
 
 	tx         *transaction       // after MULTI
-	cancel     context.CancelFunc // ends a WAIT, if there is one
+	cancel     context.CancelFunc // ends a WAIT that runs
 	watched    watches
 	subscriber pubsub.Subscriber
 
-	// Any thread reads meta and the activity, for CLIENT LIST.
+	// Other threads read meta and the activity, for CLIENT LIST.
 	meta       atomic.Pointer[clientMeta]
 	lastCmd    atomic.Pointer[command.Spec]
-	lastActive atomic.Int64 // lane.now of its last batch
-	memory     atomic.Int64 // what clientMemory has accounted
+	lastActive atomic.Int64 // lane.now of the last batch
+	memory     atomic.Int64 // bytes that clientMemory has accounted
 	inbox      inbox
 }
 
-// identity names a connection. It does not change once others see it.
+// identity names a connection. It does not change once other threads can see it.
 type identity struct {
-	id      uint64 // 0 for a Caller's line
+	id      uint64 // 0 for a line of a Caller
 	addr    string
 	laddr   string
 	fd      int
 	created int64 // Unix ns of the wall clock
 }
 
-// kept is the input of a connection that has not run.
+// kept is the input of a connection that has not run yet.
 type kept struct {
 	parser   resp.Parser
 	limits   *resp.Limits
-	in       []byte // input that has not run, from inOff on
+	in       []byte // the input, from inOff on
 	inOff    int
-	deferred [][]byte // a parsed command that must wait, before in
-	unrun    bool     // it, or input, was kept because of a stall, not because it is half a command
+	deferred [][]byte // a parsed command that must wait; it comes before in
+	unrun    bool     // input or deferred was kept because of a stall, not because a command is incomplete
 }
 
-// onWorker is the command of a connection that runs on a worker.
+// onWorker describes a connection's command that runs on a worker.
 type onWorker struct {
 	job        *spending // runs on a worker, or waits for one
-	jobArgs    [][]byte  // of the command on the worker, for the slow log
-	jobPortion uint8     // the index of the portion in the lane
-	jobSince   uint64    // the portion's since of its batch, if it decides; else 0
-	jobCommits bool      // its reply waits for its commit
-	jobStrict  bool      // and is an error if that fails, whatever the durability
-	muteJob    bool      // its reply is suppressed (CLIENT REPLY)
+	jobArgs    [][]byte  // the command's arguments, for the slow log
+	jobPortion uint8     // the index in the lane of the portion that the job uses
+	jobSince   uint64    // if the job decides, since of the portion's batch; else 0
+	jobCommits bool      // the job's reply waits for its commit
+	jobStrict  bool      // and the reply is an error if the commit fails, whatever the durability is
+	muteJob    bool      // the job's reply is suppressed (CLIENT REPLY)
 }
 
-// parking holds the replies of a connection that wait for their commit: see park.
+// parking holds the replies of a connection that wait for their commit; see park.
 type parking struct {
 	parkedBytes   []byte
 	segments      []segment
 	parkedReplies int
-	parkedAt      int // position in lane.parked, from 1; 0 if it is not in it
+	parkedAt      int // position in lane.parked, from 1; 0 if it is not there
 }
 
-// driver is what a connection needs from its driver.
+// driver is what a connection calls of its driver.
 type driver interface {
-	// settle moves output out and lets stalled input run; see conn. It must be called on
-	// the driver thread.
+	// settle writes output and lets stalled input run; see conn. Only the driver thread may
+	// call it.
 	settle()
 }
 
-// stall is a set of reasons why a connection runs no further commands.
+// stall is a set of reasons why a connection does not run further commands now.
 type stall uint8
 
 const (
-	stallWorker stall = 1 << iota // a command of it runs on a worker
+	stallWorker stall = 1 << iota // a command of the connection runs on a worker
 	stallParked                   // max-waiting-replies are parked
 	stallOutput                   // the peer reads its replies too slowly
 	stallPause                    // CLIENT PAUSE
-	stallLeader                   // commands of it are on their way to the leader
-	stallTurn                     // others of its thread go first
+	stallLeader                   // commands of the connection are on their way to the leader
+	stallTurn                     // other connections of the thread go first
 )
 
-// mode is a set of reasons why a command needs more than a call of its handler. The
-// server's own bits (MONITOR, …) are in lane.mode.
+// mode is a set of reasons why a command needs more than a call of its handler. The bits
+// that are about the server and not about a connection (MONITOR and others) are in
+// lane.mode.
 type mode uint32
 
 const (
-	modeNoAuth     mode = 1 << iota // requirepass, and no password yet
+	modeNoAuth     mode = 1 << iota // requirepass is set, and the client has not authenticated
 	modeMulti                       // between MULTI and EXEC
 	modeSubscribed                  // RESP2 with subscriptions: few commands are allowed
 	modeReplyOff                    // CLIENT REPLY OFF
-	modeReplySkip                   // CLIENT REPLY SKIP: this command's reply
-	modeSkipNext                    // CLIENT REPLY SKIP: the next command's reply
-	modeFramed                      // commands before this one are in a frame
-	modeDatabase                    // its database is not 0
+	modeReplySkip                   // CLIENT REPLY SKIP: drop this command's reply
+	modeSkipNext                    // CLIENT REPLY SKIP: drop the next command's reply
+	modeFramed                      // earlier commands are in a frame, which goes to the leader
+	modeDatabase                    // the connection's database is not 0
 	modeTracking                    // CLIENT TRACKING ON
-	modeRefusing                    // a stream of another node: a command was refused
-	modeDeaf                        // it may wait for messages of another node: see greets
+	modeRefusing                    // the peer is another node, and a command of it was refused
+	modeDeaf                        // the client may be about to wait for messages of another node; see greets
 
 	modeMonitors  // somebody watches with MONITOR
 	modePaused    // CLIENT PAUSE is on
-	modeTimeAll   // slowlog-log-slower-than is too low to time slow commands only
-	modeSample    // this batch's first command is timed
+	modeTimeAll   // slowlog-log-slower-than is so low that fast commands are timed too
+	modeSample    // the first command of this batch is timed
 	modeDecisions // the decision log is on
 
 	modeElsewhere // this node does not decide: see leader.go
 	modeWaiting   // every reply about keys waits for its commit
 	modeDurable   // every reply without ASYNC waits for its commit
-	modeCrossing  // the command's keys are of several partitions
+	modeCrossing  // the command's keys belong to several partitions
 )
 
 // now returns the engine's time of this batch in Unix nanoseconds.
@@ -215,12 +217,12 @@ func (c *conn) now() int64 { return c.lane.now }
 // error replies an error; msg begins with its code.
 func (c *conn) error(msg string) { c.w.Error(msg) }
 
-// post runs fn on the connection's driver thread, soon, unless it is closed by then. Any
-// goroutine may call it. It does not wait.
+// post runs fn soon on the connection's driver thread, unless the connection is closed by
+// then. Any goroutine may call post, which does not wait.
 func (c *conn) post(fn func()) { c.lane.post(c, fn) }
 
-// input takes bytes from the peer and runs the commands that they complete.
-// data may be reused afterwards.
+// input takes bytes from the peer and runs the commands that are now complete. The caller
+// may reuse data afterwards.
 func (c *conn) input(data []byte) {
 	if c.ending == closes {
 		return
@@ -240,7 +242,7 @@ func (c *conn) input(data []byte) {
 	}
 }
 
-// keep appends input that cannot run yet.
+// keep copies input that cannot run yet.
 func (c *conn) keep(data []byte) {
 	if c.inOff > 0 {
 		c.in = c.in[:copy(c.in, c.in[c.inOff:])]
@@ -264,13 +266,13 @@ func (c *conn) keep(data []byte) {
 	c.in = append(c.in, data...)
 }
 
-// keepFactor bounds the room of a long argument: so many times the bytes that have arrived.
-// So these are copied once or twice, and a client that only announces an argument gets
-// little.
+// keepFactor bounds the buffer for a long argument: at most that many times the bytes that
+// have arrived. So the bytes are copied once or twice, and a client that only announces a
+// long argument gets little memory.
 const keepFactor = 8
 
-// endOfInput notes that the peer sends no more. What it has sent still runs, and its
-// replies are still sent.
+// endOfInput notes that the peer sends nothing more. The input that has arrived still runs,
+// and its replies are still sent.
 func (c *conn) endOfInput() {
 	c.eof = true
 	if c.stall == 0 {
@@ -312,8 +314,8 @@ func (c *conn) resume() {
 	}
 }
 
-// run executes the complete commands of buf until something stalls or closes the
-// connection. It returns how many bytes are done.
+// run executes the complete commands of buf until the connection stalls or closes. It
+// returns how many bytes it has executed.
 func (c *conn) run(buf []byte) int {
 	l := c.lane
 	l.w.RESP3 = c.resp3
@@ -328,7 +330,7 @@ func (c *conn) run(buf []byte) int {
 			l.args = args
 		}
 		if err != nil && c.frame != nil {
-			// The error comes after the replies of the leader.
+			// The leader's replies come before the error.
 			c.stall |= stallLeader
 			break
 		}
@@ -349,11 +351,11 @@ func (c *conn) run(buf []byte) int {
 	c.weighWork(l.work() - work)
 	if c.mode&modeDeaf != 0 {
 		c.mode &^= modeDeaf
-		if n == last && n == len(buf) { // nobody waits for another reply
+		if n == last && n == len(buf) { // no reply of another command is waiting
 			c.ending = closes
 		}
 	}
-	if l.counts != counts { // else the counted command may be another connection's
+	if l.counts != counts { // otherwise the counted command may belong to another connection
 		c.lastCmd.Store(l.counted)
 	}
 	if c.ending == closes {
@@ -363,7 +365,7 @@ func (c *conn) run(buf []byte) int {
 	return n
 }
 
-// weighWork notes the work of a batch of input.
+// weighWork notes how much work a batch of input was.
 func (c *conn) weighWork(units int) {
 	if units > unitsOfLight {
 		c.heavy = heavyBatches
@@ -372,7 +374,7 @@ func (c *conn) weighWork(units int) {
 	}
 }
 
-// runOne runs a parsed command of size bytes. An empty one does nothing.
+// runOne runs a parsed command of size bytes. An empty command does nothing.
 func (c *conn) runOne(args [][]byte, size int) {
 	if len(args) == 0 {
 		return
@@ -388,7 +390,7 @@ func (c *conn) runOne(args [][]byte, size int) {
 	}
 }
 
-// endTurn stalls the connection until the other connections of its thread are served.
+// endTurn stalls the connection until the thread has served its other connections.
 func (c *conn) endTurn() {
 	if c.stall&stallTurn != 0 {
 		return
@@ -398,8 +400,8 @@ func (c *conn) endTurn() {
 	c.lane.rouseForTurns()
 }
 
-// queued sets how many bytes of output wait for the socket. It ends stallOutput once half
-// of the soft limit has gone.
+// queued sets how many bytes of output wait for the socket. It ends stallOutput when at
+// most half of the soft limit waits.
 func (c *conn) queued(n int) {
 	c.pending = n
 	if c.inbox.behind {
@@ -421,7 +423,7 @@ func (c *conn) killForOutput() {
 	}
 }
 
-// kill closes the connection now. Replies that have not left are lost.
+// kill closes the connection at once. Replies that have not left are lost.
 func (c *conn) kill() { c.killed, c.ending = true, closes }
 
 // done reports whether the driver must close the connection.
@@ -429,7 +431,7 @@ func (c *conn) done() bool {
 	return c.killed || c.ending == closes && c.pending == 0 && len(c.segments) == 0 && c.stall&(stallWorker|stallLeader) == 0
 }
 
-// idleLimit returns how long the connection may be idle; 0 means for ever.
+// idleLimit returns how long the connection may be idle; 0 means forever.
 func (c *conn) idleLimit() time.Duration {
 	if c.relayed {
 		return relayedIdle
@@ -437,9 +439,10 @@ func (c *conn) idleLimit() time.Duration {
 	return c.srv.runtime.Load().Timeout
 }
 
-// expired reports whether the connection has been idle for too long. With waiting output it
-// reports whether the peer has taken none since waitingSince for too long. Subscribers, and
-// clients that wait for the server, are not idle.
+// expired reports whether the driver should close the connection because of a timeout. With
+// waiting output, that is so if the peer has read nothing since waitingSince for too long.
+// Otherwise it is so if the connection has been idle for too long. Subscribers, and clients
+// that wait for the server, are not idle.
 func (c *conn) expired(now, waitingSince int64) bool {
 	if t := c.srv.cfg.WriteTimeout; t > 0 && c.pending > 0 && now-waitingSince > int64(t) {
 		c.srv.stats.counts[countTimeoutKills].Add(1)
@@ -453,7 +456,7 @@ func (c *conn) expired(now, waitingSince int64) bool {
 	return true
 }
 
-// release gives back what the connection holds, once its driver has closed it.
+// release gives back what the connection holds, after its driver has closed it.
 func (c *conn) release() {
 	c.closed = true
 	c.lane.recycle(c.in)
@@ -475,15 +478,15 @@ func (c *conn) release() {
 	c.srv.forget(c)
 }
 
-// clientMeta is what CLIENT LIST shows and commands do not need. It is replaced as a whole,
-// so that any thread may read it.
+// clientMeta is what CLIENT LIST shows and what commands do not need. It is only replaced
+// as a whole, so any thread may read it.
 type clientMeta struct {
 	name, libName, libVersion string
 	resp3                     bool
 	noEvict, noTouch          bool
 	multi                     bool
 	db                        uint8
-	admin                     bool // of the user admin
+	admin                     bool // the client is the user admin
 }
 
 // setMeta replaces the meta with a changed copy.
@@ -493,8 +496,8 @@ func (c *conn) setMeta(change func(*clientMeta)) {
 	c.meta.Store(&m)
 }
 
-// resetSession gives the connection the state of a new one, including its name, but not its
-// id.
+// resetSession gives the connection the state of a new connection, including its name, but
+// keeps its id.
 func (c *conn) resetSession() {
 	c.tx = nil
 	c.watched.end()

@@ -8,11 +8,11 @@ import (
 
 // # Databases
 //
-// A connection works in one of the engine's databases, at first 0 (SELECT). The sessions
-// of its lane work in database 0. A connection in another database has modeDatabase. That
-// sends its commands through carefully, and execute switches the lane's session while a
-// command runs. So commands in database 0 need not look. Whatever outlasts its command
-// stores its database: a frame, a job's session, a watched key.
+// A connection works in one of the engine's databases; SELECT changes it from 0. The
+// sessions of a lane work in database 0. A connection in another database has modeDatabase,
+// so its commands pass through carefully. There execute switches the lane's session while
+// the command runs. So commands in database 0 need no check. Objects that outlast a command
+// store its database: a frame, a job's session, a watched key.
 
 // use switches the portion's session to a database.
 func (p *portion) use(db uint8) {
@@ -35,7 +35,7 @@ func (c *conn) enterDatabase(db uint8) {
 	c.setMeta(func(m *clientMeta) { m.db = db })
 }
 
-// Databases implements command.Host. Clients of a Redis Cluster have one.
+// Databases implements command.Host. Clients of a Redis Cluster have only one database.
 func (c *conn) Databases() int {
 	if !c.relayed && c.srv.redisMode() == "cluster" {
 		return 1
@@ -43,8 +43,8 @@ func (c *conn) Databases() int {
 	return algo.Databases
 }
 
-// ofDatabase decides limits in a database without a session; a session has its own
-// database.
+// ofDatabase decides limits in a database for a Limiter without a session. A session has a
+// database itself.
 type ofDatabase struct {
 	command.Limiter
 	db uint8
@@ -80,7 +80,8 @@ func (c *conn) parseDatabase(b []byte) (db uint8, err error) {
 	return command.ParseDatabase(b, c.Databases(), "ERR SELECT is not allowed in cluster mode")
 }
 
-// selects returns the database in which a transaction ends that begins in the connection's.
+// selects returns the database that is in use after a transaction which begins in the
+// connection's database.
 func (tx *transaction) selects(c *conn) uint8 {
 	db := c.db
 	for _, q := range tx.queue {

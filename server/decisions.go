@@ -7,11 +7,11 @@ import (
 
 // # The decision log
 //
-// Commands about limits that clients of this node send are passed to Config.Decisions,
-// with their replies. This happens in carefully, so it costs nothing without a decision
-// log. If a command is forwarded, the forwarding node logs it.
+// Commands about limits from clients of this node are passed to Config.Decisions, together
+// with their replies. This happens in carefully, so it costs nothing if there is no
+// decision log. If a command is forwarded, the forwarding node logs it.
 
-// tellDecision logs a command with its reply, if it is about limits.
+// tellDecision logs a command with its reply, if the command is about limits.
 func (c *conn) tellDecision(cmd *command.Spec, args [][]byte, reply []byte) {
 	if cmd.Flags&command.Limit == 0 || c.relayed {
 		return

@@ -12,15 +12,16 @@ import (
 
 // # Without a leader
 //
-// With on-failure open or local, a node answers some commands itself: those about limits,
-// and those that count, such as INCR and EXPIRE, with transactions and scripts of only
-// these. For limits, Call.Limits is then not the session but a limiter of the failure
-// policy; with open, a multiple of each limit bounds it (engine.Backstop). Commands about
-// counters run their handlers on a session of another engine, with copies of the counters
-// or without any (engine.Local, engine.Empty).
+// If on-failure is open or local, a node without a leader answers some commands itself:
+// commands about limits, and commands that count, such as INCR and EXPIRE. It also answers
+// transactions and scripts that contain only such commands. For commands about limits,
+// Call.Limits is then a limiter of the failure policy instead of the session. Under open, a
+// multiple of each limit bounds what this limiter admits (engine.Backstop). For commands
+// about counters, the handlers run on a session of another engine, with copies of the
+// counters or without any (engine.Local, engine.Empty).
 
-// answerDegraded lets the failure policy answer, and reports whether it has. tx is the
-// transaction of an EXEC.
+// answerDegraded lets the failure policy answer, and reports whether it did. tx is the
+// transaction if cmd is EXEC.
 func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction, sent bool) bool {
 	c.watched.astray = len(c.watched.keys) > 0
 	switch {
@@ -63,10 +64,11 @@ func (c *conn) answerDegraded(cmd *command.Spec, args [][]byte, tx *transaction,
 	return true
 }
 
-// limits reports whether all the transaction's commands for the leader are about limits.
+// limits reports whether all commands of the transaction that are for the leader are about
+// limits.
 func (tx *transaction) limits() bool { return tx.only(command.Limit) }
 
-// counts reports whether all commands count, in one database.
+// counts reports whether all commands of the transaction count, in the same database.
 func (tx *transaction) counts() bool {
 	for _, q := range tx.queue {
 		if q.cmd.Flags&command.Select != 0 {
@@ -76,7 +78,7 @@ func (tx *transaction) counts() bool {
 	return tx.only(command.Counter)
 }
 
-// only reports whether all commands for the leader have a flag.
+// only reports whether all commands of the transaction that are for the leader have a flag.
 func (tx *transaction) only(flag command.Flag) bool {
 	for _, q := range tx.queue {
 		if q.cmd.Flags&command.Leader != 0 && q.cmd.Flags&flag == 0 {
@@ -95,8 +97,9 @@ func keysOf(cmd *command.Spec, args [][]byte) [][]byte {
 	return keys
 }
 
-// decideDegraded runs the handler of a limit's command without the leader. If no share has
-// an answer and the command was sent, the leader may have executed it.
+// decideDegraded runs the handler of a limit's command without the leader. If the failure
+// policy has no answer and the command was sent, the reply says that the leader may have
+// executed it.
 func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	l := c.lane
 	l.turnTo(cmd)
@@ -107,7 +110,7 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	case by == nil && sent:
 		c.srv.uncertain(c.w)
 		return
-	case by == nil: // a check in a transaction whose policy fails closed
+	case by == nil: // in a transaction, a check of a policy that fails closed
 		c.error(errNoLeader)
 		return
 	}
@@ -125,8 +128,8 @@ func (c *conn) decideDegraded(cmd *command.Spec, args [][]byte, sent bool) {
 	call.Outcome = command.Outcome{}
 }
 
-// Decides returns nil if a leader or a failure policy decides now, otherwise the reason
-// why not.
+// Decides returns nil if a leader or a failure policy decides now. Otherwise it returns the
+// reason why nobody does.
 func (s *Server) Decides() error {
 	p := s.parts[0]
 	role := p.Role()
@@ -137,8 +140,8 @@ func (s *Server) Decides() error {
 	return nil
 }
 
-// headless returns how a command is answered without a leader: as the call says,
-// otherwise its policy, otherwise the node.
+// headless returns how a command is answered without a leader. The call chooses, or else
+// the call's policy, or else the node.
 func (c *conn) headless(cmd *command.Spec, args [][]byte) (by partition.OnFailure, h command.Headless) {
 	if cmd.Headless != nil {
 		h = cmd.Headless(args)
@@ -154,8 +157,9 @@ func (c *conn) headless(cmd *command.Spec, args [][]byte) (by partition.OnFailur
 	return c.lane.part.OnFailure(), h
 }
 
-// countDegraded runs a step about counters, which writes its reply, without the leader. If
-// the node has no answer and the command was sent, the leader may have executed it.
+// countDegraded runs a step about counters without the leader. The step writes its reply.
+// If the node has no answer and the command was sent, the reply says that the leader may
+// have executed it.
 func (c *conn) countDegraded(keys [][]byte, sent bool, fn func(step *engine.CountStep) error) {
 	l, start := c.lane, len(c.w.B)
 	c.srv.stats.counts[countDegraded].Add(1)
@@ -172,7 +176,7 @@ func (c *conn) countDegraded(keys [][]byte, sent bool, fn func(step *engine.Coun
 	c.error(command.EngineError(err).Error())
 }
 
-// count runs one command of a step about counters. An error ends the step.
+// count runs one command of a step about counters. If it returns an error, the step ends.
 func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
 	l := c.lane
 	l.turnTo(cmd)
@@ -192,7 +196,7 @@ func (c *conn) count(step *engine.CountStep, cmd *command.Spec, args [][]byte) e
 }
 
 // countScript runs a script as a step about counters. It returns an error if the script
-// does more than that, or is too slow for an event loop.
+// does anything else than count, or is too slow for an event loop.
 func (c *conn) countScript(step *engine.CountStep, cmd *command.Spec, args [][]byte) error {
 	c.lane.turnTo(cmd)
 	call := &c.lane.call

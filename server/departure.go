@@ -8,41 +8,41 @@ import (
 
 // # Connections that depart
 //
-// A node that stops closes its clients' connections. So does a node with redirect moved
-// that no longer leads. A client assumes that a command without a reply may have been
-// executed. So a connection departs: it stays until its client has all replies, takes the
-// input that has arrived meanwhile, and then closes. A command that the client sends at
-// that moment is not executed, and the client cannot know that, since the protocol has no
-// message for it. Other nodes do know: see partition.TextClosing.
+// A node that stops closes the connections of its clients. A node with redirect moved does
+// the same when it is no longer leader. A client must assume that a command without a reply
+// may have been executed. So a connection departs before it closes: it waits until its
+// client has all replies, runs the input that has arrived meanwhile, and then closes. A
+// command that the client sends at the moment of closing is not executed. The client cannot
+// know that, because the protocol has no message for it. Other nodes do know; see
+// partition.TextClosing.
 
-// ending is how a connection ends.
+// ending says how a connection ends.
 type ending uint8
 
 const (
 	staysOpen    ending = iota
-	closesAtRest        // departs, once its client is in no transaction or command
-	closesSoon          // departs
+	closesAtRest        // departs when its client is not in a transaction or command
+	closesSoon          // departs now
 	closes              // runs no more commands, and closes when all output is written
 )
 
 const (
-	// lastLook is how long a departing connection with goroutines waits for input that is
-	// still in the kernel.
+	// lastLook is how long a departing connection of the goroutine driver waits for input
+	// that is still in the kernel.
 	lastLook = 5 * time.Millisecond
-	// lastLooks is how often a departing connection of a loop may find input before it
-	// closes anyway. A client that waits for replies sends everything in one or two
-	// writes.
+	// lastLooks is how often a departing connection of a loop may find more input before it
+	// closes anyway. A client that waits for replies sends everything in one or two writes.
 	lastLooks = 16
 )
 
-// depart lets the connection close as soon as e allows it. The caller must settle it
-// afterwards.
+// depart lets the connection close as soon as e allows. The caller must settle the
+// connection afterwards.
 func (c *conn) depart(e ending) { c.ending = max(c.ending, e) }
 
 // departing reports whether the connection departs.
 func (c *conn) departing() bool { return c.ending == closesAtRest || c.ending == closesSoon }
 
-// departs reports whether a departing connection may close if it has no more input.
+// departs reports whether a departing connection may close when it has no more input.
 func (c *conn) departs() bool {
 	switch {
 	case !c.departing(), c.killed, c.eof,
@@ -62,12 +62,12 @@ func (c *conn) leave() {
 	}
 }
 
-// sendAway closes clients' connections after this node has lost its leadership and the
-// tickets that were not committed have failed. With RedirectForward they stay: their
-// commands go to the next leader from now on, and replies say which outcomes are unknown.
-// With RedirectMoved they are closed at the end of a batch once all replies have left, so
-// that pools reconnect and find the leader. Streams of other nodes stay; their commands are
-// refused.
+// sendAway closes clients' connections when this node is no longer leader and the tickets
+// that were not committed have failed. Under RedirectForward the connections stay: their
+// commands go to the next leader, and replies say which outcomes are unknown. Under
+// RedirectMoved they are closed at the end of a batch when all replies have left, so that
+// connection pools reconnect and find the leader. Streams of other nodes stay; their
+// commands are refused.
 func (s *Server) sendAway() {
 	if s.cfg.Redirect != RedirectMoved {
 		return

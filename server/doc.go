@@ -1,29 +1,29 @@
-// Package server is the Redis-protocol front: it accepts connections, parses commands, runs
-// them against an engine and writes the replies.
+// Package server is the front for the Redis protocol. It accepts connections, parses
+// commands, runs them against an engine and writes the replies.
 //
 // [New] makes a [Server] from a [Config]. [Server.Serve] and [Server.ServeStreams] accept
 // connections. [Server.Configure] changes a [Runtime] configuration, and [Server.Shutdown]
 // ends the server in good order. [Server.Stats] and [Server.Decisions] return its counts.
-// [Server.Caller] runs commands without a socket, for other fronts. [Server.Partition] is
-// the seam to replication: it says who decides, and completes the commits that replies wait
-// for.
+// [Server.Caller] runs commands without a socket, for other fronts. [Server.Partition]
+// connects the server to replication: it says who decides, and completes the commits that
+// replies wait for.
 //
 // Inside, a connection (conn) is a state machine without sockets: bytes in, commands, bytes
-// out. Event loops (loop) drive plain TCP on Linux; two goroutines for each connection
-// (stream) drive everything else. A lane is what the connections of one driver thread use
-// while they run, its command.Call among it. Commands about connections, the process and
-// the cluster are plain slices in the files cmd_*.go. Commands about keys, values, limits
-// and scripts know no connection. They are in server/keyspace, server/data, server/limits,
+// out. Event loops (loop) drive plain TCP on Linux. Two goroutines per connection (stream)
+// drive all other connections. A lane holds what the connections of one driver thread use
+// while they run, for example the command.Call. Commands about connections, the process and
+// the cluster are slices in the files cmd_*.go. Commands about keys, values, limits and
+// scripts know no connection. They are in server/keyspace, server/data, server/limits,
 // server/checks, server/policies and server/scripts. Subscriptions are in server/pubsub.
 // Package server/command says how to add a command.
 //
 // # Concurrency
 //
 // The methods of Server are safe for concurrent use. A connection and its lane belong to
-// one driver thread; others reach them by posting functions.
+// one driver thread; other goroutines reach them by posting functions.
 //
 // # Caveats
 //
 // ACL users and keyspace notifications do not exist, and clients must not cache what they
-// read. The commands for these answer so that clients work.
+// read. The commands for these features exist, and their answers let clients work.
 package server

@@ -11,42 +11,43 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// stream drives one connection with two goroutines, a reader and a writer: for TLS, unix
-// sockets, and systems without epoll. Its lock stands for the driver thread: the goroutine
-// that holds it may touch the connection and its lane, which is the connection's alone.
+// stream drives one connection with two goroutines, a reader and a writer. It is for TLS,
+// unix sockets, and systems without epoll. A lock takes the role of the driver thread: the
+// goroutine that holds the lock may use the connection and its lane, which no other
+// connection uses.
 //
-// Output is written without the lock, so that a peer who does not read holds up nobody.
-// Posts run on a short-lived goroutine of their own.
+// The writer writes without the lock, so a peer who does not read blocks nobody else.
+// Posted functions run on short-lived goroutines.
 //
 // Streams compete for the processors, as the connections of a loop compete for a thread.
-// Streams with heavy input run it on half of the processors, so that light input finds one:
-// a goroutine that becomes ready waits behind all others that are ready.
+// Streams with heavy input may use only half of the processors, so that light input finds a
+// free one: a goroutine that becomes ready waits behind all others that are ready.
 //
-// For a node's commands the reader writes the output itself. A node sends nothing until it
-// has its replies, and waking the writer would also wake an idle processor.
+// If the peer is another node, the reader writes the output itself. Such a peer sends
+// nothing until it has its replies, and waking the writer would also wake an idle
+// processor.
 type stream struct {
 	conn
 	nc net.Conn
 
 	mu       sync.Mutex
-	changed  sync.Cond // mu: the writer or the waiting reader has something to do
-	out      []byte    // guarded by mu: output that nobody is writing yet
-	later    parts     // guarded by mu: output after out
+	changed  sync.Cond // wakes the writer or the reader; uses mu
+	out      []byte    // guarded by mu: output that nobody writes yet
+	later    parts     // guarded by mu: output that comes after out
 	inFlight int       // guarded by mu: bytes that are being written
-	flying   int       // guarded by mu: the capacity of their buffer
+	flying   int       // guarded by mu: the capacity of the buffer of inFlight
 	spare    []byte    // guarded by mu
 	writes   bool      // guarded by mu: the reader writes what is put out
-	waits    bool      // guarded by mu: the reader waits for changed
+	waits    bool      // guarded by mu: the reader writes the output
 }
 
-// streamKept is the largest buffer that a connection with a lane of its own keeps for its
-// next output.
+// streamKept is the largest buffer, in bytes, that a stream keeps for its next output.
 const streamKept = 32 << 10
 
-// streamReadSize is the read buffer of a stream: a TLS record.
+// streamReadSize is the size of a stream's read buffer in bytes: one TLS record.
 const streamReadSize = 16 << 10
 
-// serveStream serves st.nc until it is closed. The connection has been admitted.
+// serveStream serves st.nc until it is closed. The connection must already be admitted.
 func (s *Server) serveStream(st *stream) {
 	nc := st.nc
 	st.changed.L = &st.mu
@@ -74,13 +75,13 @@ func (s *Server) serveStream(st *stream) {
 	l.close()
 }
 
-// read feeds the connection until it is closed.
+// read passes the input to the connection until the connection is closed.
 func (st *stream) read() {
 	buf := make([]byte, streamReadSize)
 	for {
 		st.mu.Lock()
 		st.limitRead()
-		heavy := st.heavy > 0 && !st.relayed // other streams wait behind a node's
+		heavy := st.heavy > 0 && !st.relayed // other streams wait until a node's input has run
 		st.mu.Unlock()
 		n, err := st.nc.Read(buf)
 		if heavy {
@@ -131,8 +132,8 @@ func (st *stream) read() {
 	}
 }
 
-// limitRead sets the reader's deadline: how long the connection may be idle, or how long a
-// departing one looks for input. mu must be held.
+// limitRead sets the reader's deadline: how long the connection may be idle or, if it
+// departs, how long it looks for input. The caller holds mu.
 func (st *stream) limitRead() {
 	var deadline time.Time // none
 	if t := st.idleLimit(); t > 0 {
@@ -157,10 +158,11 @@ func (st *stream) write() {
 	}
 }
 
-// writable reports whether there is output that nobody is writing. mu must be held.
+// writable reports whether there is output that nobody writes yet. The caller holds mu.
 func (st *stream) writable() bool { return len(st.out) > 0 && st.inFlight == 0 && !st.closed }
 
-// writeOut writes the present output. mu must be held, and is released meanwhile.
+// writeOut writes the present output. The caller holds mu; writeOut releases mu while it
+// writes.
 func (st *stream) writeOut() {
 	b := st.out
 	st.out, st.spare = st.spare[:0], nil
@@ -188,14 +190,16 @@ func (st *stream) writeOut() {
 	st.lane.end()
 }
 
-// wake wakes the writer or the waiting reader, if it has something to do. mu must be held.
+// wake wakes the writer or the waiting reader, if there is work for it. The caller holds
+// mu.
 func (st *stream) wake() {
 	if st.closed || st.waits || !st.writes && st.writable() {
 		st.changed.Broadcast()
 	}
 }
 
-// runPosts runs the posts of the lane, and resumes the connection if it has ended its turn.
+// runPosts runs the functions posted to the lane. If the connection has ended its turn,
+// runPosts resumes it.
 func (st *stream) runPosts() {
 	st.mu.Lock()
 	defer st.mu.Unlock()
@@ -208,7 +212,7 @@ func (st *stream) runPosts() {
 	st.lane.runPosts()
 }
 
-// settle implements driver. mu must be held.
+// settle implements driver. The caller holds mu.
 func (st *stream) settle() {
 	if st.closed {
 		return
@@ -226,13 +230,13 @@ func (st *stream) settle() {
 		st.resume()
 	}
 	if st.departing() {
-		st.limitRead() // the reader decides
+		st.limitRead() // the reader decides when to close
 	}
 	if st.done() {
 		st.release()
 		st.out = nil
 		st.later.free()
-		// The reader and the writer return from the socket with an error.
+		// The close makes the reader and the writer return from the socket with an error.
 		st.nc.Close()
 	} else {
 		st.weigh()
@@ -240,8 +244,8 @@ func (st *stream) settle() {
 	st.wake()
 }
 
-// take appends output to the output that is not being written yet. It keeps a large buffer,
-// which nobody else uses any more: see takeOutput.
+// take appends b to the output that nobody writes yet. It may keep a large buffer without a
+// copy, because nobody else uses it any more; see takeOutput.
 func (st *stream) take(b []byte) {
 	if len(st.out) == 0 && len(st.later.all) > 0 {
 		st.out = st.later.first()
@@ -264,7 +268,7 @@ func (st *stream) take(b []byte) {
 	st.output = cap(st.out) + st.later.held + st.flying + cap(st.spare) + cap(w.B)
 }
 
-// stop lets the connection finish what it has received.
+// stop lets the connection finish the input that it has received, and then ends it.
 func (st *stream) stop() {
 	st.mu.Lock()
 	defer st.mu.Unlock()

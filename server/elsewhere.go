@@ -7,18 +7,20 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// answerElsewhere answers a command that only the leader may execute, on another node.
+// answerElsewhere answers a command that only the leader may execute, on a node that is not
+// the leader.
 func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	switch {
 	case cmd.Flags&command.Exec != 0 && len(c.watched.keys) > 0:
-		// Its watches can neither be checked here nor sent along.
+		// Its watched keys can neither be compared here nor sent to the leader.
 		c.endTransaction()
 		c.w.NullArray()
 	case l.role == partition.Stalled && c.mode&modeRefusing == 0:
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errStalled)
 	case c.relayed:
-		// A command is never forwarded twice. The node that forwarded it may try another.
+		// A command is never forwarded twice. The node that forwarded it here may try
+		// another node.
 		c.takeTx(cmd)
 		if l.role == partition.Handover {
 			c.error(partition.TextHandover)
@@ -49,8 +51,7 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 	}
 }
 
-// takeTx ends the transaction of an EXEC and returns it; for another command it returns
-// nil.
+// takeTx ends the transaction of an EXEC and returns it. For other commands it returns nil.
 func (c *conn) takeTx(cmd *command.Spec) *transaction {
 	if cmd.Flags&command.Exec == 0 {
 		return nil
@@ -61,7 +62,8 @@ func (c *conn) takeTx(cmd *command.Spec) *transaction {
 }
 
 // unforwardable returns the name of a queued command that acts on its own connection or
-// node, which on the leader would be another; empty if there is none.
+// node, because the leader would run it on a different one. It returns "" if there is no
+// such command.
 func (tx *transaction) unforwardable() string {
 	for _, q := range tx.queue {
 		if q.cmd.Flags&command.Forwarded == 0 || q.cmd.Flags&command.OwnConn != 0 {
@@ -71,10 +73,11 @@ func (tx *transaction) unforwardable() string {
 	return ""
 }
 
-// referral returns the error of a command with keys inside MULTI if clients are sent to the
-// leader, else "". As in Redis Cluster they learn of it before EXEC. Sharded channels are
-// refused too: a publisher must find the node of the subscribers. They do not wait for a
-// handover at a node that may not become the leader: nobody would end the subscription.
+// referral returns the error for a command with keys in MULTI if clients are sent to the
+// leader; otherwise "". As in Redis Cluster, clients learn where the leader is before EXEC.
+// referral also refuses sharded channels, because a publisher must find the node of the
+// subscribers. At a node that may not become leader, subscriptions do not wait for the end
+// of a handover: nobody would end the subscription there.
 func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	sharded := len(cmd.Channels.Positions(args, nil)) > 0
 	if !sharded && (c.tx == nil || !cmd.HasKeys()) || c.relayed || !c.redirects() ||
@@ -91,27 +94,28 @@ func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	return ""
 }
 
-// greets reports whether a connection whose last batch ended with last, nil for none, has
-// only greeted. If its next command, alone in its batch, asks for sharded channels that are
-// elsewhere, the connection is closed. go-redis ignores MOVED where it subscribes, and would
-// listen on it for ever. When the connection ends, go-redis connects again by the topology.
+// greets reports whether a connection has only greeted the server so far. last is the last
+// command of its last batch, or nil. If the next command is alone in its batch and
+// subscribes to sharded channels of another node, the connection is closed. The reason is
+// that go-redis ignores MOVED where it subscribes, and would wait for messages forever.
+// After the close it connects again to the right node.
 func greets(last *command.Spec) bool {
 	return last == nil || last.Categories&command.CatConnection != 0
 }
 
-// awaitsLeader reports whether clients cannot be sent to the leader yet, because leadership
-// is being handed over. Their commands wait, and are forwarded.
+// awaitsLeader reports whether clients cannot be sent to the leader now, because leadership
+// is being handed over. Their commands wait, and are then forwarded.
 func (c *conn) awaitsLeader() bool {
 	return c.lane.role == partition.Handover || c.lane.role == partition.Following && c.srv.view().leads()
 }
 
-// redirects reports whether the client is told where the leader is. A Caller's commands are
+// redirects reports whether clients are told where the leader is. Commands of a Caller are
 // always forwarded.
 func (c *conn) redirects() bool { return c.srv.cfg.Redirect == RedirectMoved && c.id != 0 }
 
-// sendsAway reports whether redirect answers a command: its keys tell the client where to
-// go, or it reads without naming a key. A command that writes without naming a key, such as
-// RL.CHECK, is forwarded: a client may send it to any node.
+// sendsAway reports whether redirect answers a command. It does if the command has keys,
+// which tell the client where to go, or if it only reads. A command that writes and has no
+// keys, such as RL.CHECK, is forwarded, because a client may send it to any node.
 func (c *conn) sendsAway(cmd *command.Spec) bool {
 	if !c.redirects() || c.awaitsLeader() {
 		return false
@@ -122,14 +126,14 @@ func (c *conn) sendsAway(cmd *command.Spec) bool {
 	return cmd.HasKeys() || cmd.Flags&(command.Write|command.Wait) == 0
 }
 
-// redirect answers as a replica of Redis Cluster.
+// redirect answers a command in the way of a replica of Redis Cluster.
 func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
 	addr, ok := c.srv.leaderAddr()
 	switch {
 	case !ok:
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.Flags&command.Exec != 0:
-		// The leader changed after commands were queued.
+		// The leader has changed after commands were queued.
 		q := c.takeTx(cmd).firstWithKeys()
 		c.error(moved(q.cmd, q.args, addr))
 	case cmd.HasKeys():
@@ -159,8 +163,8 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 }
 
 // answerUndecided answers a command that no leader has answered, as the failure policy
-// says. tx is the transaction of an EXEC. sent reports that the leader may have executed
-// it; down is the error otherwise.
+// says. tx is the transaction if cmd is EXEC. sent reports that the leader may have
+// executed the command. If it is false, down is the error to reply.
 func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
 	if by, _ := c.headless(cmd, args); by != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent) {
 		return

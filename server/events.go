@@ -12,33 +12,34 @@ import (
 
 // # Events
 //
-// Events go to a ring (package events). RL.EVENTS, streams over HTTP, and a goroutine that
-// publishes to a channel read it.
+// The node's events are in a ring (package events). Three readers read it: RL.EVENTS,
+// streams over HTTP, and a goroutine that publishes the events to a channel.
 
 const (
-	// eventsChannel is the channel of Pub/Sub with the events of this node. Only
-	// subscribers of its name get them: a pattern may be meant for the channels of an
-	// application.
+	// eventsChannel is the Pub/Sub channel with the events of this node. Only clients that
+	// subscribe to it by name get the events. A pattern that matches it may be meant for
+	// the channels of an application.
 	eventsChannel = "__headgate__:events"
-	// eventsInterval is how often the goroutine looks for listeners and for the role.
+	// eventsInterval is how often the goroutine looks for subscribers and for a change of
+	// the role.
 	eventsInterval = 100 * time.Millisecond
-	// publishedMost is how many events it publishes before it looks again.
+	// publishedMost is how many events the goroutine publishes before it looks again.
 	publishedMost = 256
 )
 
 // Events returns the log of this node's events.
 func (s *Server) Events() *events.Log { return s.events }
 
-// DroppedEvents returns how many denials are in no event, because there were too many.
+// DroppedEvents returns how many denials have no event because there were too many.
 func (s *Server) DroppedEvents() uint64 { return s.checks.Denials().Dropped() }
 
-// tellEvents publishes events, posts changes of the role, and sweeps denials that were
-// counted together, until Shutdown.
+// tellEvents publishes events, posts changes of the role, and posts the denials that were
+// counted together. It runs until Shutdown.
 func (s *Server) tellEvents() {
 	t := time.NewTicker(eventsInterval)
 	defer t.Stop()
 	role, listened := partition.Starting, false
-	var stop func() // ends listening; nil while there are no subscribers
+	var stop func() // stops listening; nil while there are no subscribers
 	var next int64
 	var more <-chan struct{}
 	var lines []events.Line
@@ -73,7 +74,8 @@ func (s *Server) tellEvents() {
 	}
 }
 
-// tellRole posts the role of this node of a cluster if it has changed, and returns it.
+// tellRole posts an event if this node's role in the cluster has changed, and returns the
+// role.
 func (s *Server) tellRole(was partition.Role) partition.Role {
 	if s.cfg.Replication == nil {
 		return was
@@ -85,7 +87,7 @@ func (s *Server) tellRole(was partition.Role) partition.Role {
 	return is
 }
 
-// tellLeader posts who leads now.
+// tellLeader posts an event about who is leader now.
 func (s *Server) tellLeader(leader partition.TopologyNode) {
 	e := events.Event{At: s.engine.Now() / 1e6, Type: events.Leader}
 	if leader.Addressed() {

@@ -14,9 +14,9 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// execute runs one command: the hot path. A plain command costs one lookup, one call and a
-// few predictable branches. Every exception (authentication, MULTI, MONITOR, timing, …) has
-// a bit in a mode and goes through carefully.
+// execute runs one command; it is the hot path. A plain command costs one lookup, one call
+// and a few predictable branches. Every exception (authentication, MULTI, MONITOR, timing
+// and so on) has a bit in a mode, and passes through carefully.
 func (c *conn) execute(args [][]byte) {
 	l := c.lane
 	cmd := l.find(args)
@@ -48,15 +48,15 @@ func (c *conn) execute(args [][]byte) {
 	}
 }
 
-// handle runs a command's handler as call.
+// handle runs a command's handler, with call as its Call.
 func (c *conn) handle(call *command.Call, cmd *command.Spec, args [][]byte) {
 	call.Spec, call.Args, call.Host = cmd, args, c
 	call.Outcome = command.Outcome{}
 	cmd.Handler(call)
 }
 
-// carefully runs a command for which execute has no short way. The order of the checks is
-// Redis's.
+// carefully runs a command that execute cannot run in the short way. It makes the checks in
+// the same order as Redis.
 func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	m := c.mode | l.mode
@@ -129,7 +129,8 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 	}
 }
 
-// notFound returns the error for args that this connection has no command for.
+// notFound returns the error for an unknown command. A command is also unknown if this
+// connection may not use it.
 func (c *conn) notFound(args [][]byte) string {
 	if c.relayed {
 		return fmt.Sprintf("NOPERM '%s' %s", command.Clip(args[0], 128), errNotForwarded)
@@ -139,8 +140,8 @@ func (c *conn) notFound(args [][]byte) string {
 
 const errNotForwarded = "is not accepted from another node"
 
-// refuse replies an error to a command that is not run. Within MULTI it spoils the
-// transaction.
+// refuse replies an error to a command that is not run. In MULTI, the error also makes the
+// transaction fail.
 func (c *conn) refuse(msg string) {
 	if c.tx != nil {
 		c.tx.spoiled = true
@@ -150,9 +151,9 @@ func (c *conn) refuse(msg string) {
 	c.error(msg)
 }
 
-// call runs a command that has passed every check. It times the command if it is not fast,
-// if this batch is sampled, or if the slow log asks for all. A script counts as fast: eval
-// times interpreted ones, unless call does.
+// call runs a command that has passed all checks. It measures the command's time in three
+// cases: the command is not fast, this batch is sampled, or the slow log asks for all. A
+// script counts as fast; if call does not measure an interpreted script, eval does.
 func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	l.count(cmd)
@@ -191,14 +192,14 @@ func (c *conn) call(call *command.Call, cmd *command.Spec, args [][]byte) {
 	}
 }
 
-// securityRisk reports whether a browser that is made to post to this port would send this
-// command name first.
+// securityRisk reports whether name is the first word that a browser would send if a web
+// page made it post to this port.
 func securityRisk(name []byte) bool {
 	return command.EqualFold(name, "post") || command.EqualFold(name, "host:")
 }
 
-// withholdReply drops the reply that a command has written from start on, as CLIENT REPLY
-// asks. Confirmations of subscriptions are no replies.
+// withholdReply drops the reply that a command has written from start on, because of CLIENT
+// REPLY. Confirmations of subscriptions are not replies.
 func (c *conn) withholdReply(cmd *command.Spec, start int) {
 	confirmed := cmd != nil && cmd.Confirms() && len(c.w.B) > start && c.w.B[start] != '-'
 	if c.mode&(modeReplyOff|modeReplySkip) != 0 && !confirmed {
@@ -212,13 +213,13 @@ func (c *conn) withholdReply(cmd *command.Spec, start int) {
 }
 
 // block runs job on a worker, for a command that may take more than 100 µs. job writes the
-// reply. The connection executes nothing until then; all others continue. job must not
-// touch the connection, its session, or the command's arguments, but copies of them. Within
-// EXEC it runs at once.
+// reply. Until then the connection executes nothing; other connections continue. job must
+// not use the connection or its session. It must use copies of the command's arguments. In
+// EXEC, block runs job before it returns.
 func (c *conn) block(job func(w *resp.Writer)) { c.blockKeeping(0, job) }
 
-// refused handles the reply of a job that found no memory: it becomes an error. A client
-// whose command writes must not learn more than that its outcome is unknown, so its
+// refused handles the reply of a job that found no memory. The reply becomes an error. If
+// the command writes, the client may learn only that the outcome is unknown, so its
 // connection is closed.
 func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
 	switch {
@@ -231,7 +232,7 @@ func (c *conn) refused(cmd *command.Spec, w *resp.Writer) {
 	}
 }
 
-// turnClient returns the connection's client for the turns of slow steps.
+// turnClient returns the connection's client, for the turns of slow steps.
 func (c *conn) turnClient() turns.Client {
 	address, _, err := net.SplitHostPort(c.addr)
 	if err != nil {
@@ -268,11 +269,12 @@ func (c *conn) Uncertain(w *resp.Writer) { c.srv.uncertain(w) }
 // MostReply implements command.Host.
 func (c *conn) MostReply() int { return c.srv.cfg.OutputBufferLimit }
 
-// largeJob is the size of a command from which on its job may have taken much memory: a
-// file of policies takes ten times its length. Its end asks the scavenger.
+// largeJob is the size of a command, in bytes, from which on its job may have taken much
+// memory: a file of policies takes ten times its length. When such a job ends, it asks the
+// scavenger to run.
 const largeJob = 1 << 20
 
-// blockKeeping is block for a job that holds size bytes of its command.
+// blockKeeping does the same as block for a job that keeps size bytes of its command.
 func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 	c.blockSync(size, func() {}, func(w *resp.Writer, _ *memory.Spending, _ *turns.Turn) command.SyncMode {
 		job(w)
@@ -280,11 +282,12 @@ func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 	})
 }
 
-// blockSync is blockKeeping for a job that returns the durability of its reply. job takes
-// its memory from spent, and has a turn if its command is a slow step. over is called when
-// the job has ended or will never begin, because the connection is closed, or the job is
-// dropped or refused. All waiting jobs hold at most client-query-buffer-limit together,
-// since one client may have many connections with a job each.
+// blockSync does the same as blockKeeping for a job that returns the durability of its
+// reply. job reserves its memory from spent. If the command is a slow step, job has the
+// turn x. over is called when the job has ended. It is also called when the job will never
+// begin, because the connection is closed or the job is dropped or refused. All waiting
+// jobs together hold at most client-query-buffer-limit, because one client may have many
+// connections with a job each.
 func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {
 	p, spent := c.srv.workers, c.srv.memory.spend(c)
 	refuse := func(msg string) {
@@ -312,7 +315,7 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 	cmd, part := c.lane.call.Spec, c.lane.part
 	decides := c.decides(cmd)
 	held := len(c.segments) > 0 || decides && c.lane.mode&(modeWaiting|modeDurable) != 0
-	c.lastCmd.Store(cmd) // the job may list it
+	c.lastCmd.Store(cmd) // the job may list this connection
 	reply := func(mode command.SyncMode, took time.Duration) {
 		over()
 		ticket := uint64(0)
@@ -339,7 +342,7 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 		begin := time.Now()
 		mode := job(w, &spent.Spending, x)
 		if held || decides && mode == command.SyncCommit {
-			w.Join() // here, and not on the loop
+			w.Join() // on the worker, not on the loop
 		}
 		reply(mode, max(time.Since(begin), 1))
 	}
@@ -363,8 +366,8 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 }
 
 // blockAside runs job on a goroutine of its own, for a command that waits rather than
-// works. ctx ends with the connection or the server. Within EXEC it has ended, and job runs
-// at once.
+// works. ctx ends with the connection or the server. In EXEC, ctx has already ended, and
+// blockAside runs job before it returns.
 func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 	ctx, cancel := context.WithCancel(context.Background())
 	if c.inExec {
@@ -387,8 +390,8 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 	}()
 }
 
-// unblock takes the reply of a worker. ticket is the ticket of a job that decided. mode is
-// the SYNC or ASYNC of the job's call.
+// unblock takes the reply of a job. ticket is the ticket of its commit, if the job decided.
+// mode is the SYNC or ASYNC of the job's call.
 func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 	start := len(c.w.B)
 	c.job = nil
@@ -412,7 +415,7 @@ func (c *conn) unblock(w *resp.Writer, ticket uint64, mode command.SyncMode) {
 	case len(w.Parts) > 0:
 		c.lane.parts = append(append(c.lane.parts, c.w.B), w.Parts...)
 		c.w.B, start = w.B, 0
-	case start == 0 && cap(w.B) > outputKept: // nobody else uses it any more
+	case start == 0 && cap(w.B) > outputKept: // nobody else uses the buffer any more
 		c.w.B = w.B
 	default:
 		c.w.B = append(c.w.B, w.B...)

@@ -8,26 +8,27 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// frame is a run of the connection's commands on their way to the leader. The
-// connection's thread builds it, and sends it when the batch ends (sendFrame). Then it
-// belongs to the partition, which posts it back to takeFrame. A connection has at most
-// one frame, and executes nothing meanwhile (stallLeader). A command that is not for the
-// leader waits for the frame, so that replies keep the order of commands.
+// frame is a group of the connection's consecutive commands on their way to the leader. The
+// connection's thread fills the frame, and sends it when the batch ends (sendFrame). Then
+// the frame belongs to the partition, which returns it by a post that calls takeFrame. A
+// connection has at most one frame, and executes nothing while the frame is away
+// (stallLeader). A command that is not for the leader waits for the frame, so that replies
+// keep the order of commands.
 type frame struct {
 	partition.Frame
 	of      *conn
-	take    func() // calls takeFrame on it
-	portion uint8  // of the lane, to whose leader it goes
+	take    func() // calls takeFrame with this frame
+	portion uint8  // index in the lane of the portion whose leader gets the frame
 	items   []item
-	scripts bool // a script begins it
+	scripts bool // the frame begins with a script
 	sent    bool
-	refused bool      // too many frames wait
-	spent   *spending // for large replies; nil before
+	refused bool      // too many frames are waiting
+	spent   *spending // memory for large replies; nil before there are any
 }
 
 const (
-	// spareFrames is how many empty frames a loop keeps, and frameKept the memory that each
-	// may hold, in bytes.
+	// spareFrames is how many empty frames a loop keeps. frameKept is how many bytes of
+	// memory each may hold.
 	spareFrames = 64
 	frameKept   = 4 << 10
 )
@@ -51,9 +52,9 @@ func (l *lane) frame() *frame {
 	return f
 }
 
-// reuse keeps a frame for the next connection of the loop, if the leader has answered all
-// its commands: its arguments are then unused. A stream keeps no frame, because idle
-// connections keep no buffers.
+// reuse keeps a frame for the next connection of the loop. It does so only if the leader
+// has answered all commands, because nobody then uses their arguments. A stream keeps no
+// frame, because idle connections keep no buffers.
 func (c *conn) reuse(f *frame) {
 	if c.fd < 0 || len(c.lane.frames) >= spareFrames || f.Footprint() > frameKept || (c.mode|c.lane.mode)&modeTracking != 0 {
 		return
@@ -67,13 +68,13 @@ func (c *conn) reuse(f *frame) {
 // item is a command of a frame.
 type item struct {
 	cmd  *command.Spec
-	mute bool         // its reply is suppressed (CLIENT REPLY)
-	tx   *transaction // of an EXEC
+	mute bool         // the command's reply is suppressed (CLIENT REPLY)
+	tx   *transaction // the transaction, if the command is EXEC
 
-	tracked bool // the connection tracks its keys
+	tracked bool // the connection tracks the command's keys
 }
 
-// Bounds of a frame: it keeps the leader busy for well under a millisecond.
+// Bounds of a frame. A frame takes the leader well under a millisecond.
 const (
 	frameCommands = 512
 	frameBytes    = 64 << 10
@@ -82,26 +83,26 @@ const (
 // needsLeader reports whether only the leader may execute cmd now.
 func (c *conn) needsLeader(cmd *command.Spec) bool {
 	if cmd.Flags&command.Leader == 0 || cmd.Flags&command.Peers != 0 && !c.relayed {
-		return false // commands of nodes are refused here, not forwarded
+		return false // commands of other nodes are refused here, not forwarded
 	}
 	return cmd.Flags&command.Exec == 0 || c.tx != nil && !c.tx.spoiled && (c.tx.leader || len(c.watched.keys) > 0)
 }
 
-// isSlow reports whether a command may take, or wait, long.
+// isSlow reports whether a command may work or wait for a long time.
 func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
-// joins reports whether a command may follow those in the connection's frame. An EXEC is
-// sent alone, and so is a command whose single reply is suppressed. Each frame goes to
-// one leader.
+// joins reports whether a command may follow the commands in the connection's frame. An
+// EXEC is sent in a frame of its own, and so is a command whose single reply is suppressed.
+// All commands of a frame go to the same leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
 		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion &&
 		!c.sendsAway(cmd)
 }
 
-// takes reports whether a command may be in the frame. No command may wait for a slow
-// one. But fast commands may follow a script, which is rarely slow: if replies wait for
-// commits, each frame takes a round.
+// takes reports whether a command may be in the frame. A command must not wait for a slow
+// command. But fast commands may follow a script, because scripts are rarely slow.
+// Otherwise, if replies wait for commits, each script would cost a round to the leader.
 func (f *frame) takes(cmd *command.Spec) bool {
 	if f.scripts {
 		return !isSlow(cmd) || cmd.Flags&command.Script != 0
@@ -109,8 +110,8 @@ func (f *frame) takes(cmd *command.Spec) bool {
 	return isSlow(cmd) == f.Slow
 }
 
-// addToFrame appends a command, or the whole transaction of an EXEC, to the connection's
-// frame.
+// addToFrame appends a command to the connection's frame. For EXEC it appends the whole
+// transaction.
 func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	f := c.frame
 	if f == nil {
@@ -144,7 +145,7 @@ func (c *conn) addToFrame(cmd *command.Spec, args [][]byte) {
 	}
 }
 
-// sendFrame hands the frame that the batch has built to the forwarder.
+// sendFrame passes the frame that the batch has filled to the forwarder.
 func (c *conn) sendFrame() {
 	f := c.frame
 	if f == nil || f.sent {
@@ -158,7 +159,8 @@ func (c *conn) sendFrame() {
 	}
 }
 
-// frameDone hands a frame, answered by the leader or not, back to the connection's thread.
+// frameDone returns a frame to the connection's thread, whether the leader has answered or
+// not.
 func (c *conn) frameDone(f *frame) {
 	if f.End() == partition.Answered {
 		c.srv.stats.counts[countForwarded].Add(uint64(len(f.items)))
@@ -183,8 +185,8 @@ func (c *conn) endFrame() {
 	c.unrun = c.unrun || len(c.in) > c.inOff || c.deferred != nil
 }
 
-// takeFrame passes on the replies of a frame. The failure policy, or this node itself,
-// answers the rest.
+// takeFrame passes on the leader's replies to the commands of a frame. The failure policy,
+// or this node itself, answers the commands without a reply.
 func (c *conn) takeFrame(f *frame) {
 	c.endFrame()
 	c.lane.enter(f.portion)
@@ -213,7 +215,7 @@ func (c *conn) takeFrame(f *frame) {
 }
 
 // fromLeader converts a leader's reply for a client. A leader of an older version does not
-// know every command that this node forwards.
+// know all commands that this node forwards.
 func fromLeader(reply []byte) []byte {
 	if bytes.HasPrefix(reply, []byte("-NOPERM '")) && bytes.HasSuffix(reply, []byte("' "+errNotForwarded+"\r\n")) {
 		return []byte("-" + command.ErrNotYet + "\r\n")
@@ -221,8 +223,8 @@ func fromLeader(reply []byte) []byte {
 	return reply
 }
 
-// followFrame applies on this connection what item i of a frame, which has its reply, has
-// done on the leader's.
+// followFrame makes the changes to this connection that item i of a frame has made to the
+// leader's connection. The item must have its reply.
 func (c *conn) followFrame(f *frame, i int) {
 	it := &f.items[i]
 	if it.tx != nil && f.Selects && f.Reply(i)[0] == '*' {
@@ -239,8 +241,8 @@ func (c *conn) followFrame(f *frame, i int) {
 	}
 }
 
-// frameReply calls write to write the reply of item i of a frame, and sends, parks or drops
-// it.
+// frameReply calls write to write the reply of item i of a frame. Then it sends, parks or
+// drops the reply.
 func (c *conn) frameReply(f *frame, i int, write func()) {
 	it, start := &f.items[i], len(c.w.B)
 	write()
@@ -259,8 +261,8 @@ func (c *conn) frameReply(f *frame, i int, write func()) {
 	}
 }
 
-// takeBack puts commands that were not sent back to the start of the connection's input:
-// this node decides now.
+// takeBack puts commands that were not sent back in front of the connection's input,
+// because this node decides now.
 func (c *conn) takeBack(f *frame) {
 	var in []byte
 	first := &f.items[f.Replied()]
@@ -281,7 +283,7 @@ func (c *conn) takeBack(f *frame) {
 	in = append(in, c.in[c.inOff:]...)
 	c.lane.recycle(c.in)
 	c.in, c.inOff = in, 0
-	// The start of the input has changed, so the parser must forget it.
+	// The start of the input has changed, so the parser must begin again.
 	c.parser = resp.Parser{}
 	c.unrun = true
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/cluster/partition"
 )
 
-// front is the server as its partition sees it.
+// front is the server in the form that its partition calls.
 type front struct{ s *Server }
 
 var _ partition.Front = front{}

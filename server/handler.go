@@ -5,17 +5,18 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// onConn makes the handler of a command about its connection.
+// onConn returns the handler of a command about its connection.
 func onConn(fn func(c *conn, args [][]byte)) command.Handler {
 	return func(call *command.Call) { fn(call.Host.(*conn), call.Args) }
 }
 
-// onCall is onConn for a handler that needs more of its call than arguments.
+// onCall does the same as onConn for a handler that needs its whole call, not only the
+// arguments.
 func onCall(fn func(c *conn, call *command.Call)) command.Handler {
 	return func(call *command.Call) { fn(call.Host.(*conn), call) }
 }
 
-// onSubscriber is onConn for a command of package pubsub.
+// onSubscriber does the same as onConn for a command of package pubsub.
 func onSubscriber(fn func(s *pubsub.Subscriber, call *command.Call)) command.Handler {
 	return func(call *command.Call) { fn(&call.Host.(*conn).subscriber, call) }
 }

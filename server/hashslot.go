@@ -5,8 +5,9 @@ import "bytes"
 // clusterSlots is how many hash slots Redis Cluster has.
 const clusterSlots = 16384
 
-// keySlot returns the hash slot of a key: CRC16 of the key, or of its hash tag, which is
-// the text between the first { and the next } if that is not empty.
+// keySlot returns the hash slot of a key: the CRC16 of the key's hash tag or, without one,
+// of the whole key. The hash tag is the text between the first { and the next }, if it is
+// not empty.
 func keySlot(key []byte) uint16 {
 	if i := bytes.IndexByte(key, '{'); i >= 0 {
 		if n := bytes.IndexByte(key[i+1:], '}'); n > 0 {

@@ -8,19 +8,21 @@ import (
 const (
 	// heartbeatInterval is how often heartbeat checks the lanes.
 	heartbeatInterval = 100 * time.Millisecond
-	// longJob is how long a job of the long kind may take before it counts as busy.
+	// longJob is how long a job with the flag command.Long may take before it counts as
+	// busy.
 	longJob = time.Minute
 )
 
-// heartbeat measures how long the driver threads have been in the same batch. They only
-// write lane.beat, which costs a batch a nanosecond. It ignores lines: of a thousand
-// calls at a time, some do not run for seconds, and only their own callers wait for them.
+// heartbeat measures how long the driver threads have been in the same batch. The threads
+// only write lane.beat, which costs a nanosecond per batch. heartbeat ignores lines: there
+// may be a thousand calls at a time, some of them do not run for seconds, and only their
+// own callers wait for them.
 type heartbeat struct {
 	longest atomic.Int64 // ns, of the running batches
 	stop    chan struct{}
 }
 
-// beatenLane is a batch that was running at the first look.
+// beatenLane is a lane whose batch was already running at the previous look.
 type beatenLane struct {
 	beat  uint64
 	since time.Time
@@ -56,10 +58,10 @@ func (h *heartbeat) run(s *Server) {
 	}
 }
 
-// Busy returns the longest time for which a driver thread has run one batch, or a worker
-// one job: microseconds, unless something is wrong. A job that may take seconds counts from
-// its second minute on. Calls of a [Caller] do not count. The result lags by a tenth of a
-// second.
+// Busy returns the longest time for which a driver thread has been running one batch, or a
+// worker one job. It is microseconds, unless something is wrong. A job that may take
+// seconds counts from its second minute on. Calls of a [Caller] do not count. The result
+// lags by a tenth of a second.
 func (s *Server) Busy() time.Duration {
 	return max(time.Duration(s.beat.longest.Load()), s.workers.busy(time.Now()))
 }

@@ -12,40 +12,40 @@ import (
 // # Messages
 //
 // Messages of channels, lines of MONITOR and invalidations wait in a connection's inbox.
-// Any goroutine puts them there. The connection's thread writes them, deliverTurn bytes
-// at a time, and only while little output waits for the socket. So a slow subscriber has
-// only views of messages: all subscribers share one copy. The connection's commands
-// wait meanwhile. So a message that came before a command began is written before the
-// command's reply.
+// Any goroutine may put them there. The connection's thread writes them, deliverTurn bytes
+// at a time, and only while little output waits for the socket. So a slow subscriber holds
+// only references to messages: all subscribers share one copy. While messages wait, the
+// connection's commands wait too. So a message that arrived before a command began is
+// written before the command's reply.
 
 const (
-	// deliverTurn is how many bytes of messages a connection writes before the others of
-	// its thread are served.
+	// deliverTurn is how many bytes of messages a connection writes before the thread
+	// serves its other connections.
 	deliverTurn = 64 << 10
-	// deliverAhead bounds the output that waits for a socket when more messages are
-	// written.
+	// deliverAhead is the most output, in bytes, that may wait for a socket while more
+	// messages are written.
 	deliverAhead = 64 << 10
-	// deliverySize is the memory of a message in an inbox without its text.
+	// deliverySize is the memory of a message in an inbox, in bytes, without its text.
 	deliverySize = 64
 )
 
 type inbox struct {
 	account *memory.Account
-	size    atomic.Int64 // the memory of the messages, each as if nobody shared it
+	size    atomic.Int64 // bytes of the messages, each as if nobody shared it
 
 	mu     sync.Mutex
 	queue  []pubsub.Message // guarded by mu
 	posted bool             // guarded by mu: deliver is posted, or the connection is behind
-	closed bool             // guarded by mu: no more messages
+	closed bool             // guarded by mu: the inbox takes no more messages
 
 	// The fields below belong to the connection's thread.
-	written int  // bytes of the first message's text that are written, if parts
+	written int  // if parts, how many bytes of the first message's text are written
 	parts   bool // the first message is written in parts
 	behind  bool // messages wait for the socket
-	posts   bool // deliver is posted for them
+	posts   bool // deliver is posted because of behind
 }
 
-// Put implements pubsub.Conn. A connection that does not take its messages is closed.
+// Put implements pubsub.Conn. It closes a connection that does not read its messages.
 func (c *conn) Put(m pubsub.Message) {
 	if m.Lost() {
 		c.post(c.killForMemory)
@@ -72,7 +72,7 @@ func (c *conn) Put(m pubsub.Message) {
 	}
 }
 
-// first returns the next message to write. Only the connection's thread removes any.
+// first returns the next message to write. Only the connection's thread removes messages.
 func (b *inbox) first() (m pubsub.Message, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -93,14 +93,14 @@ func (b *inbox) pop() {
 	b.forget(&m)
 }
 
-// forget removes from the account a message that is no longer in the queue.
+// forget removes a message, which is no longer in the queue, from the account.
 func (b *inbox) forget(m *pubsub.Message) {
 	b.size.Add(-m.Size() - deliverySize)
 	b.account.Add(-deliverySize)
 	m.Drop()
 }
 
-// close drops all messages, including later ones.
+// close drops all messages. It also drops messages that arrive later.
 func (b *inbox) close() {
 	b.mu.Lock()
 	queue := b.queue
@@ -111,8 +111,8 @@ func (b *inbox) close() {
 	}
 }
 
-// frees returns how many bytes closing the inbox would free, in addition to those counted
-// earlier in the same search.
+// frees returns how many bytes would be freed if the inbox is closed, in addition to the
+// bytes counted earlier in the same search.
 func (b *inbox) frees(look uint32) (n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -127,15 +127,15 @@ func (c *conn) deliver() {
 	l := c.lane
 	start := len(l.w.B)
 	c.inbox.posts, c.inbox.behind = false, false
-	l.call.Host = c // the output is its: see lane.room
+	l.call.Host = c // the output belongs to c; see lane.room
 	c.writeMessages()
 	if l.left -= (len(l.w.B) - start) / command.BytesOfEntry; l.left < 0 {
 		l.overdue()
 	}
 }
 
-// writeMessages writes messages until deliverTurn bytes are written or enough output waits
-// for the socket.
+// writeMessages writes messages until it has written deliverTurn bytes, or until enough
+// output waits for the socket.
 func (c *conn) writeMessages() {
 	b, l := &c.inbox, c.lane
 	start := len(l.w.B)
@@ -160,13 +160,13 @@ func (c *conn) writeMessages() {
 			c.writeWhole(&m)
 		}
 	}
-	// Commands wait for the messages, since their replies come after them.
+	// Commands wait for the messages, because their replies come after the messages.
 	b.behind = true
 	c.stall |= stallOutput
 }
 
-// Changed implements pubsub.Conn. It sets the modes, and closes a connection whose
-// subscriptions exceed its query buffer's limit.
+// Changed implements pubsub.Conn. It updates the modes, and closes a connection whose
+// subscriptions take more memory than its query buffer may.
 func (c *conn) Changed() {
 	c.mode &^= modeSubscribed | modeTracking
 	if c.subscriber.Subscribed() && !c.resp3 {
@@ -185,8 +185,8 @@ func (c *conn) Changed() {
 func (c *conn) show(cmd *command.Spec, args [][]byte) { c.srv.pubsub.Feed(c.addr, c.db, cmd, args) }
 
 // catchUp writes the messages in the inbox, so that the connection's next output comes
-// after them. It reports whether all are written. If not, the connection is stalled until
-// they are.
+// after them. It reports whether it has written all. If not, the connection is stalled
+// until they are written.
 func (c *conn) catchUp() bool {
 	if c.inbox.size.Load() == 0 {
 		return true
