@@ -11,8 +11,9 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 import redis.asyncio
-from redis.asyncio.connection import AbstractConnection, async_timeout  # type: ignore[attr-defined]
+from redis.asyncio.connection import AbstractConnection
 from redis.exceptions import AuthenticationError, RedisError, ResponseError
+from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from . import _redis
 from ._core import Attributes, Core, KeyLimit, Stats
@@ -24,6 +25,21 @@ if TYPE_CHECKING:
     Handed = redis.asyncio.Redis
 
 T = TypeVar("T")
+
+
+async def within(steps: Coroutine[Any, Any, None], deadline: int) -> BaseException | None:
+    """Runs steps until the deadline, and returns their error. It does not wait for them to end:
+    asyncio.wait_for of Python 3.11 may lose a cancellation."""
+    task = asyncio.get_running_loop().create_task(steps)
+    try:
+        await asyncio.wait((task,), timeout=max((deadline - time.monotonic_ns()) / SECOND, 0))
+    finally:
+        if not task.done():
+            task.cancel()
+            task.add_done_callback(lambda t: None if t.cancelled() else t.exception() and None)
+    if not task.done():
+        return RedisTimeoutError("the deadline has passed")
+    return asyncio.CancelledError() if task.cancelled() else task.exception()
 
 
 class Attempt:
@@ -55,19 +71,16 @@ class Connections:
         where, connection = got
         results: list[Any] = []
         try:
-            async with async_timeout(max((deadline - time.monotonic_ns()) / SECOND, 0)):
-                await self.exchange(connection, commands, results)
-        except (asyncio.TimeoutError, RedisError, OSError, RuntimeError) as e:
-            abandon(connection)
-            await drop(connection)
-            await self.moved(where)
-            timeout = isinstance(e, asyncio.TimeoutError)
-            results.append(Failure("no reply in time", True) if timeout else _redis.failure(e, True))
-        except BaseException:
+            error = await within(self.exchange(connection, commands, results), deadline)
+        except asyncio.CancelledError:
             abandon(connection)
             raise
-        else:
+        if error is None:
             await self.give(where, connection)
+        else:
+            abandon(connection)
+            await self.moved(where)
+            results.append(_redis.failure(error, True))
         if len(results) < len(commands):
             results += [Failure("the connection broke", True)] * (len(commands) - len(results))
         return results
@@ -207,22 +220,19 @@ class HandedOver:
         pass
 
     async def send(self, commands: list[Args], deadline: int) -> list[Any]:
-        left = max((deadline - time.monotonic_ns()) / SECOND, 0)
-        try:
-            return await asyncio.wait_for(self.execute(commands), left)
-        except asyncio.TimeoutError:
-            return [Failure("no reply in time", True)] * len(commands)
-        except (RedisError, OSError) as e:
-            return [_redis.failure(e, True)] * len(commands)
+        results: list[Any] = []
+        error = await within(self.execute(commands, results), deadline)
+        return results if error is None else [_redis.failure(error, True)] * len(commands)
 
-    async def execute(self, commands: list[Args]) -> list[Any]:
+    async def execute(self, commands: list[Args], results: list[Any]) -> None:
         if len(commands) == 1:
-            return [await self.client.execute_command(*commands[0])]
+            results.append(await self.client.execute_command(*commands[0]))
+            return
         pipe = self.client.pipeline(transaction=False)
         for args in commands:
             pipe.execute_command(*args)
         replies = await pipe.execute(raise_on_error=False)
-        return [_redis.failure(r, True) if isinstance(r, Exception) else r for r in replies]
+        results += [_redis.failure(r, True) if isinstance(r, Exception) else r for r in replies]
 
     async def close(self) -> None:
         pass  # it is the application's
