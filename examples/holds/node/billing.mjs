@@ -1,9 +1,9 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-// charge charges the units of an order to an account, and returns whether it has as many.
-// It asks until it is answered, or so many ms are over: under the order's name they are
-// charged once, by whichever try, of whichever process. So an order whose outcome is not
-// known is charged by calling it again.
+// charge charges the units of an order to an account, and returns whether the account had
+// enough. It repeats the call until it gets an answer or the time ms is over. Under the name
+// of the order the units are charged only once, even by several processes. So if the outcome
+// of an order is not known, call charge again.
 export async function charge(redis, account, order, units, ms = 30_000) {
   for (const end = Date.now() + ms; ; await sleep(100)) {
     try {
@@ -15,6 +15,6 @@ export async function charge(redis, account, order, units, ms = 30_000) {
   }
 }
 
-// unknown tells whether an error leaves open what became of a call: all do but the
-// server's replies to one that is wrong.
+// unknown reports whether the outcome of a call is unknown after this error. That is true
+// for all errors except those with which the server refuses a wrong call.
 const unknown = ({ name, message }) => name !== "ReplyError" || /^(CLUSTERDOWN|UNCERTAIN|TRYAGAIN|BUSY) /.test(message);

@@ -1,16 +1,17 @@
 import { setTimeout as sleep } from "node:timers/promises";
 
-// LimitedError is that of an export for which there is no slot, or no quota.
+// LimitedError means that there is no slot or no quota for an export.
 export class LimitedError extends Error {
   constructor(limit, retryMs) {
     super(`over ${limit}, retry after ${retryMs} ms`);
-    this.retryMs = retryMs; // at most, as a slot may be free sooner; below 0 no wait helps
+    this.retryMs = retryMs; // a slot may be free sooner; below 0: no wait helps
   }
 }
 
-// run does an export in a slot, which it keeps for as long as that takes; ttlMs is that of
-// the policy. job names it: a job that is run again, as its process has died, has its slot
-// and its place in the quota still. work is given a signal that tells that the slot was lost.
+// run runs an export in a slot, and keeps the slot while the export runs. ttlMs is the ttl of
+// the policy. job is the name of the export: if its process dies and the job is run again, it
+// still has its slot and is not charged again. work gets a signal that aborts if the slot is
+// lost.
 export async function run(redis, tenant, job, ttlMs, work) {
   const hold = await take(redis, tenant, job);
   const done = new AbortController();
@@ -20,8 +21,8 @@ export async function run(redis, tenant, job, ttlMs, work) {
     return await work(lost.signal);
   } finally {
     done.abort();
-    await renewing; // behind the commit it would take a slot anew
-    await redis.call("RL.COMMIT", hold).catch(() => {}); // unheard, the slot ends by itself
+    await renewing; // a renewal after the commit would take a new slot
+    await redis.call("RL.COMMIT", hold).catch(() => {}); // if this fails, the slot ends after its ttl
   }
 }
 
@@ -39,7 +40,7 @@ async function renew(redis, tenant, job, ttlMs, done, lost) {
   }
 }
 
-// take takes the slot of a job, or gives it its time anew.
+// take takes a slot for a job, or renews the slot that the job has.
 async function take(redis, tenant, job) {
   const [allowed, , , retryMs, , , limit, , hold] = await redis.call("RL.CHECK", "exports", "tenant", tenant, "ID", job);
   if (!allowed) throw new LimitedError(limit, retryMs);

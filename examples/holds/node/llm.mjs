@@ -1,19 +1,19 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
-// LimitedError is that of a call for which there are not enough tokens.
+// LimitedError means that there are not enough tokens for a call.
 export class LimitedError extends Error {
   constructor(limit, retryMs) {
     super(`over ${limit}, retry after ${retryMs} ms`);
-    this.retryMs = retryMs; // below 0 no wait helps
+    this.retryMs = retryMs; // below 0: no wait helps
   }
 }
 
-// stream passes an answer on as it comes, and charges what it took, however it ends:
-// also by an error, or by a reader who has gone. Each chunk of the answer has its text, and the tokens
-// that the call has taken up to there, the prompt's included.
+// stream passes an answer on while it comes. At its end, after an error, or when the reader
+// leaves, it charges the tokens that the call has taken. Each chunk of the answer has its
+// text, and the tokens that the call has taken up to there, with those of the prompt.
 export async function* stream(redis, { key, model, promptTokens, maxTokens }, answer) {
-  // With an ID ioredis may repeat it: it holds once.
+  // With an ID, ioredis can repeat the command, and it still reserves only once.
   const [allowed, , , retryMs, , , limit, , hold] = await redis.call(
     "RL.RESERVE", "llm", "key", key, "model", model, "tokens", promptTokens + maxTokens, "ID", randomUUID());
   if (!allowed) throw new LimitedError(limit, retryMs);
@@ -24,12 +24,12 @@ export async function* stream(redis, { key, model, promptTokens, maxTokens }, an
       yield text;
     }
   } finally {
-    if (hold !== null) await settle(redis, hold, took); // there is none if the policy answered without a leader
+    if (hold !== null) await settle(redis, hold, took); // no hold if the policy answered without a leader
   }
 }
 
-// settle tells what a call took until it is answered: the first settlement stands, and to
-// repeat it charges nothing.
+// settle settles the tokens that a call took. It repeats the command until it gets an
+// answer: only the first settlement charges.
 async function settle(redis, hold, tokens) {
   for (const end = Date.now() + 30_000; ; await sleep(100)) {
     try {

@@ -5,10 +5,10 @@ from redis.exceptions import ClusterDownError, TryAgainError
 
 
 def charge(r, account, order, units, seconds=30):
-    """Charges the units of an order to an account, and returns whether it has as many. It
-    asks until it is answered, or the time is over: under the order's name they are charged
-    once, by whichever try, of whichever process. So an order whose outcome is not known is
-    charged by calling it again."""
+    """Charges the units of an order to an account, and returns whether the account had
+    enough. Repeats the call until it gets an answer or the time is over. Under the name of
+    the order the units are charged only once, even by several processes. So if the outcome
+    of an order is not known, call charge again."""
     end = time.monotonic() + seconds
     while True:
         try:
@@ -21,7 +21,7 @@ def charge(r, account, order, units, seconds=30):
 
 
 def unknown(error):
-    """Whether an error leaves open what became of a call: all do but the server's replies
-    to one that is wrong."""
+    """Reports whether the outcome of a call is unknown after this error. That is true for
+    all errors except those with which the server refuses a wrong call."""
     return (not isinstance(error, redis.ResponseError) or isinstance(error, (ClusterDownError, TryAgainError))
             or str(error).startswith(("UNCERTAIN", "BUSY")))

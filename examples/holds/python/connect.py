@@ -5,8 +5,8 @@ from redis.sentinel import Sentinel
 
 
 def connect(*nodes):
-    """Returns a client of one server, or of a cluster of which some nodes are named, as
-    (host, port). It follows the leader."""
+    """Returns a client of one server, or of a cluster. Of a cluster, name some nodes as
+    (host, port): the client follows the leader."""
     options = {"protocol": 2, "decode_responses": True, "socket_timeout": 1, "retry": Retry(NoBackoff(), 1)}
     if len(nodes) == 1:
         return redis.Redis(*nodes[0], **options)

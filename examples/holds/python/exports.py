@@ -6,18 +6,18 @@ import redis
 
 
 class LimitedError(Exception):
-    """That of an export for which there is no slot, or no quota."""
+    """There is no slot or no quota for an export."""
 
     def __init__(self, limit, retry_ms):
         super().__init__(f"over {limit}, retry after {retry_ms} ms")
-        self.retry_ms = retry_ms  # at most, as a slot may be free sooner; below 0 no wait helps
+        self.retry_ms = retry_ms  # a slot may be free sooner; below 0: no wait helps
 
 
 def run(r, tenant, job, ttl, export):
-    """Does an export in a slot, which it keeps for as long as that takes; ttl is that of
-    the policy, in seconds. job names it: a job that is run again, as its process has died,
-    has its slot and its place in the quota still. export is given an event that is set
-    when the slot was lost."""
+    """Runs an export in a slot, and keeps the slot while the export runs. ttl is the ttl of
+    the policy, in seconds. job is the name of the export: if its process dies and the job is
+    run again, it still has its slot and is not charged again. export gets an event that is
+    set if the slot is lost."""
     hold = take(r, tenant, job)
     done, lost = threading.Event(), threading.Event()
     renewing = threading.Thread(target=renew, args=(r, tenant, job, ttl, done, lost))
@@ -26,8 +26,8 @@ def run(r, tenant, job, ttl, export):
         return export(lost)
     finally:
         done.set()
-        renewing.join()  # behind the commit it would take a slot anew
-        with contextlib.suppress(redis.RedisError):  # unheard, the slot ends by itself
+        renewing.join()  # a renewal after the commit would take a new slot
+        with contextlib.suppress(redis.RedisError):  # if this fails, the slot ends after its ttl
             r.execute_command("RL.COMMIT", hold)
 
 
@@ -48,7 +48,7 @@ def renew(r, tenant, job, ttl, done, lost):
 
 
 def take(r, tenant, job):
-    """Takes the slot of a job, or gives it its time anew."""
+    """Takes a slot for a job, or renews the slot that the job has."""
     allowed, _, _, retry_ms, _, _, limit, _, hold, *_ = r.execute_command(
         "RL.CHECK", "exports", "tenant", tenant, "ID", job)
     if not allowed:

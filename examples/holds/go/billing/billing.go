@@ -9,10 +9,10 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Charge charges the units of an order to an account, if it has as many. It asks until it
-// is answered, or the context ends: under the order's name they are charged once, by
-// whichever try, of whichever process. So an order whose outcome is not known is charged
-// by calling Charge again.
+// Charge charges the units of an order to an account, and reports whether the account had
+// enough. It repeats the call until it gets an answer or the context ends. Under the name of
+// the order the units are charged only once, even by several processes. So if the outcome
+// of an order is not known, call Charge again.
 func Charge(ctx context.Context, rdb redis.UniversalClient, account, order string, units int) (bool, error) {
 	for {
 		r, err := rdb.Do(ctx, "RL.CHECK", "billing", "account", account, "COST", units, "ID", order).Slice()
@@ -30,8 +30,8 @@ func Charge(ctx context.Context, rdb redis.UniversalClient, account, order strin
 	}
 }
 
-// unknown reports whether an error leaves open what became of a call. Others are of a call
-// that is wrong.
+// unknown reports whether the outcome of a call is unknown after this error. The other
+// errors mean that the call is wrong.
 func unknown(err error) bool {
 	var reply redis.Error
 	if !errors.As(err, &reply) {

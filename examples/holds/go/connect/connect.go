@@ -7,8 +7,8 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// To returns a client of one server, or of a cluster of which some nodes are named. It
-// follows the leader.
+// To returns a client of one server, or of a cluster. Of a cluster, name some nodes: the
+// client finds the others and follows the leader.
 func To(addrs ...string) redis.UniversalClient {
 	if len(addrs) == 1 {
 		return redis.NewClient(&redis.Options{Addr: addrs[0], Protocol: 2, ReadTimeout: time.Second})

@@ -11,34 +11,34 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// ErrSlotLost is the cause for which the context of an export ends that has no slot any more.
+// ErrSlotLost is why the context of an export ends when the export has lost its slot.
 var ErrSlotLost = errors.New("the slot was lost")
 
-// LimitedError is that of an export for which there is no slot, or no quota.
+// LimitedError means that there is no slot or no quota for an export.
 type LimitedError struct {
 	Limit string
-	Retry time.Duration // at most, as a slot may be free sooner; below 0 no wait helps
+	Retry time.Duration // a slot may be free sooner; below 0: no wait helps
 }
 
 func (e *LimitedError) Error() string {
 	return fmt.Sprintf("over %s, retry after %v", e.Limit, e.Retry)
 }
 
-// Run does an export in a slot, which it keeps for as long as that takes; ttl is that of
-// the policy. job names it: a job that is run again, as its process has died, has its slot
-// and its place in the quota still.
+// Run runs an export in a slot, and keeps the slot while the export runs. ttl is the ttl of
+// the policy. job is the name of the export: if its process dies and the job is run again, it
+// still has its slot and is not charged again.
 func Run(ctx context.Context, rdb redis.UniversalClient, tenant, job string, ttl time.Duration, export func(context.Context) error) error {
 	hold, err := take(ctx, rdb, tenant, job)
 	if err != nil {
 		return err
 	}
-	defer rdb.Do(context.WithoutCancel(ctx), "RL.COMMIT", hold) // unheard, the slot ends by itself
+	defer rdb.Do(context.WithoutCancel(ctx), "RL.COMMIT", hold) // if this fails, the slot ends after its ttl
 	ctx, lost := context.WithCancelCause(ctx)
 	defer lost(nil)
 	done := make(chan struct{})
 	var renewing sync.WaitGroup
 	renewing.Go(func() { renew(ctx, rdb, tenant, job, ttl, done, lost) })
-	defer renewing.Wait() // behind the commit it would take a slot anew
+	defer renewing.Wait() // a renewal after the commit would take a new slot
 	defer close(done)
 	return export(ctx)
 }
@@ -62,7 +62,7 @@ func renew(ctx context.Context, rdb redis.UniversalClient, tenant, job string, t
 	}
 }
 
-// take takes the slot of a job, or gives it its time anew.
+// take takes a slot for a job, or renews the slot that the job has.
 func take(ctx context.Context, rdb redis.UniversalClient, tenant, job string) (hold string, err error) {
 	r, err := rdb.Do(ctx, "RL.CHECK", "exports", "tenant", tenant, "ID", job).Slice()
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/redis/go-redis/v9"
 )
 
-// Call is one of a model, and what it may take at most.
+// Call is a call of a model, and the most that it can take.
 type Call struct {
 	Key, Model              string
 	PromptTokens, MaxTokens int
@@ -21,22 +21,23 @@ type Call struct {
 // Chunk is a piece of an answer.
 type Chunk struct {
 	Text   string
-	Tokens int // that the call has taken up to here, the prompt's included
+	Tokens int // taken by the call up to here, with those of the prompt
 }
 
-// LimitedError is that of a call for which there are not enough tokens.
+// LimitedError means that there are not enough tokens for a call.
 type LimitedError struct {
 	Limit string
-	Retry time.Duration // below 0 no wait helps
+	Retry time.Duration // below 0: no wait helps
 }
 
 func (e *LimitedError) Error() string {
 	return fmt.Sprintf("over %s, retry after %v", e.Limit, e.Retry)
 }
 
-// Stream sends an answer on as it comes, and charges what it took, however it ends.
+// Stream passes an answer on while it comes. At its end, or after an error, it charges the
+// tokens that the call has taken.
 func Stream(ctx context.Context, rdb redis.UniversalClient, c Call, answer iter.Seq2[Chunk, error], send func(text string) error) (err error) {
-	// With an ID go-redis may repeat it: it holds once.
+	// With an ID, go-redis can repeat the command, and it still reserves only once.
 	r, err := rdb.Do(ctx, "RL.RESERVE", "llm", "key", c.Key, "model", c.Model,
 		"tokens", c.PromptTokens+c.MaxTokens, "ID", rand.Text()).Slice()
 	if err != nil {
@@ -47,7 +48,7 @@ func Stream(ctx context.Context, rdb redis.UniversalClient, c Call, answer iter.
 		return &LimitedError{name, time.Duration(r[3].(int64)) * time.Millisecond}
 	}
 	took := 0
-	if hold, ok := r[8].(string); ok { // there is none if the policy answered without a leader
+	if hold, ok := r[8].(string); ok { // no hold if the policy answered without a leader
 		defer func() { err = errors.Join(err, settle(rdb, hold, took)) }()
 	}
 	for chunk, err := range answer {
@@ -62,8 +63,9 @@ func Stream(ctx context.Context, rdb redis.UniversalClient, c Call, answer iter.
 	return nil
 }
 
-// settle tells what a call took until it is answered: the first settlement stands, and to
-// repeat it charges nothing. The caller's context may have ended, so it has its own.
+// settle settles the tokens that a call took. It repeats the command until it gets an
+// answer: only the first settlement charges. The caller's context may have ended, so settle
+// has its own.
 func settle(rdb redis.UniversalClient, hold string, tokens int) error {
 	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
 	defer cancel()
