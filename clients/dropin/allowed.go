@@ -18,15 +18,15 @@ type allowance struct {
 
 // Reasons that several suites have.
 const (
-	whyAbsent    = "The command, or its subcommand, is not there."
-	whyOneUser   = "There are no users beside `default` and `admin`, so `ACL` makes none, and says nothing of their rights."
+	whyAbsent    = "Headgate does not have the command or its subcommand."
+	whyOneUser   = "The only users are `default` and `admin`: `ACL` cannot create users, and does not show their rights."
 	whyOwnConfig = "`CONFIG` has Headgate's own parameters and bounds."
-	whyLarge     = "A value is at most 1 MiB."
+	whyLarge     = "A value has at most 1 MiB."
 	whyFar       = "A time to live ends in the year 2262 at the latest."
 	whyScan      = "`HSCAN`, `SSCAN` and `ZSCAN` answer everything in one reply."
 	whySwap      = "`SWAPDB` is not supported."
-	whyIdle      = "`OBJECT` tells neither idle times nor frequencies."
-	whyKeyFlags  = "`COMMAND GETKEYSANDFLAGS` says of all keys of a command what it does to any."
+	whyIdle      = "`OBJECT` shows neither idle times nor frequencies."
+	whyKeyFlags  = "`COMMAND GETKEYSANDFLAGS` gives all keys of a command the flags of the whole command."
 	whyMemory    = "`maxmemory` is at least 1 MiB."
 )
 

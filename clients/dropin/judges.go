@@ -19,14 +19,14 @@ func later(file, told string, allowed ...allowance) suite {
 var (
 	fakeredisIncrex   = later("test/test_mixins/test_specific_redis_versions/test_redis_8_8_increx.py", "redis_version=8.8.0")
 	fakeredisThrottle = later("test/test_dragonfly/test_cl_throttle.py", "dragonfly_version=df-v1.30.0",
-		allowance{"A limit is no string: `GET` of it is `WRONGTYPE`, and `CL.THROTTLE` of a string is `WRONGTYPE` too, whatever it holds.", []string{
+		allowance{"A limit is not a string: `GET` of a limit answers `WRONGTYPE`, and so does `CL.THROTTLE` of any string.", []string{
 			"*test_cl_throttle_stores_expiring_key*", "*test_cl_throttle_wrong_type*",
 		}},
 		allowance{"An error says which argument of `CL.THROTTLE` is out of range.", []string{
 			"*test_cl_throttle_zero_rates*", "*test_cl_throttle_invalid_args[*-args0]", "*test_cl_throttle_invalid_args[*-args1]",
 			"*test_cl_throttle_invalid_args[*-args2]", "*test_cl_throttle_invalid_args[*-args3]",
 		}},
-		allowance{"A negative quantity gives back, as in redis-cell.", []string{"*test_cl_throttle_invalid_args[*-args4]"}},
+		allowance{"A negative quantity gives units back, as in redis-cell.", []string{"*test_cl_throttle_invalid_args[*-args4]"}},
 	)
 )
 
@@ -126,6 +126,6 @@ var redisPyDiffers = []allowance{
 	{whyLarge, []string{"*test_large_responses"}},
 	{whyFar, of("*TestRedisCommands test_", "expiretime", "pexpiretime")},
 	{whyIdle, of("*TestRedisCommands test_", "object")},
-	{"A single node answers `READONLY` with OK, as one of a cluster does.", of("*TestRedisCommands test_", "readonly_invalid_cluster_state")},
+	{"A single node answers `READONLY` with OK, like a node of a cluster.", of("*TestRedisCommands test_", "readonly_invalid_cluster_state")},
 	{whyKeyFlags, of("*TestRedisCommands test_", "command_getkeysandflags")},
 }

@@ -39,18 +39,18 @@ var (
 var (
 	tclServerFail = []allowance{
 		{whyMemory, of("scripting: ", "Script - disallow write on OOM", "allow-oom shebang flag", "reject script do not cause a Lua stack leak", "Consistent eval error reporting")},
-		{"A slow script holds up nobody: others get no `BUSY`, and `lua-time-limit` ends it.", of("",
+		{"A slow script delays no other client: other clients get no `BUSY`, and `lua-time-limit` ends the script.", of("",
 			"multi: MULTI and script timeout", "multi: EXEC and script timeout", "multi: MULTI-EXEC body and script timeout", "multi: just EXEC and script timeout",
 			"scripting: Timedout read-only scripts can be killed by SCRIPT KILL*", "scripting: Timedout script does not cause a false dead client",
 			"scripting: Timedout script link is still usable after Lua returns",
 		)},
 		{whyIdle, of("introspection-2: ", "TTL, TYPE and EXISTS do not alter the last access time of a key", "TOUCH alters the last access time of a key")},
-		{"`CLIENT LIST` tells no sizes of a client's buffers.", of("introspection: ", "CLIENT LIST", "CLIENT INFO")},
+		{"`CLIENT LIST` does not show the sizes of a client's buffers.", of("introspection: ", "CLIENT LIST", "CLIENT INFO")},
 		{"No keyspace notifications are published.", of("pubsub: ", "Keyspace notifications*")},
 		{whyOwnConfig, of("introspection: ", "CONFIG SET with multiple args", "CONFIG SET rollback on apply error", "CONFIG SET rollback on set error", "CONFIG GET hidden configs", "CONFIG GET multiple args")},
 		{whyOwnConfig, of("scripting: ", "not enough good replicas")},
 		{whyOneUser, of("scripting: ", "Script ACL check")},
-		{"`string.dump` refuses; in Redis what loads its result does.", of("scripting: ", "Binary code loading failed")},
+		{"`string.dump` is refused. In Redis, to load its result is refused.", of("scripting: ", "Binary code loading failed")},
 	}
 	tclServerNotRun = []allowance{
 		{whyAbsent, of("keyspace: ", "COPY basic usage for stream*", "MOVE basic usage*", "MOVE against key existing*" /* on what those leave */)},
@@ -69,7 +69,7 @@ var (
 			"EXEC with only read commands should not be rejected when OOM", "EXEC with at least one use-memory command should fail")},
 		{whySwap, of("multi: ", "SWAPDB is able to touch the watched keys that*")},
 		{"`DEBUG SLEEP` is refused in a transaction.", of("slowlog: ", "SLOWLOG - EXEC is not logged, just executed commands")},
-		{"A script that declares `no-writes` waits, too, while `CLIENT PAUSE` holds up writes.", of("pause: ", "Test read-only scripts in mutli-exec are not blocked by pause RO")},
-		{"Keys expire while `CLIENT PAUSE` holds up writes.", of("pause: ", "Test both active and passive expires are skipped during client pause")},
+		{"While `CLIENT PAUSE` delays writes, a script that declares `no-writes` waits too.", of("pause: ", "Test read-only scripts in mutli-exec are not blocked by pause RO")},
+		{"Keys expire also while `CLIENT PAUSE` delays writes.", of("pause: ", "Test both active and passive expires are skipped during client pause")},
 	}
 )

@@ -1,7 +1,7 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
-// LimitedError means that there are not enough tokens for a call.
+// LimitedError means that a call wants more tokens than are left.
 export class LimitedError extends Error {
   constructor(limit, retryMs) {
     super(`over ${limit}, retry after ${retryMs} ms`);

@@ -5,7 +5,7 @@ import redis
 
 
 class LimitedError(Exception):
-    """There are not enough tokens for a call."""
+    """A call wants more tokens than are left."""
 
     def __init__(self, limit, retry_ms):
         super().__init__(f"over {limit}, retry after {retry_ms} ms")

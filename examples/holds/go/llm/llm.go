@@ -24,7 +24,7 @@ type Chunk struct {
 	Tokens int // taken by the call up to here, with those of the prompt
 }
 
-// LimitedError means that there are not enough tokens for a call.
+// LimitedError means that a call wants more tokens than are left.
 type LimitedError struct {
 	Limit string
 	Retry time.Duration // below 0: no wait helps
