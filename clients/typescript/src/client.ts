@@ -152,12 +152,13 @@ export class Headgate {
       const now = this.#runtime.now();
       const d = this.#here(key, limit, cost, now);
       if (d) return d;
-      const leased = this.#leases?.wait(key, limit, cost, now, options.signal);
+      const leased = this.#leases?.wait(key, limit, cost, now, this.#timeout, options.signal);
       if (leased) {
         const o = await leased;
         this.#usable(options.signal);
         if (o.decision) return o.decision;
         if (o.failed) return this.#fall([asked(key, limit, cost)], o.unknown);
+        return this.#plain(key, limit, cost, false, options.signal, now + this.#timeout - this.#runtime.now());
       }
     }
     return this.#plain(key, limit, cost, false, options.signal);
@@ -255,8 +256,16 @@ export class Headgate {
   /** Asks for a call that has the attributes, by a policy of the server. */
   async check(policy: Policy | string, attributes: Attributes, options: CheckOptions = {}): Promise<Decision> {
     const call = this.#policyCall("RL.CHECK", policy, attributes, options);
+    const plain = options.id === undefined && call.cost > 0;
+    const known = plain ? this.#denials.recall(call.key, undefined, call.cost, this.#runtime.now()) : undefined;
+    if (known) {
+      this.#denied++;
+      return known;
+    }
     const o = await this.#ask(call.args, checkReply, options.signal);
-    return "error" in o ? this.#fallPolicy(call, o.unknown) : o.value;
+    if ("error" in o) return this.#fallPolicy(call, o.unknown);
+    if (plain && !o.value.allowed) this.#denials.remember(call.key, undefined, call.cost, o.value, this.#runtime.now());
+    return o.value;
   }
 
   /** Is `check` by an estimate of the cost. It holds what it charged until it is settled. */
@@ -334,10 +343,10 @@ export class Headgate {
     return d;
   }
 
-  async #plain(key: string, limit: Limit, n: number, peek: boolean, signal: AbortSignal | undefined): Promise<Decision> {
+  async #plain(key: string, limit: Limit, n: number, peek: boolean, signal: AbortSignal | undefined, timeout?: number): Promise<Decision> {
     const args = cost(limit.command("RL.LIMIT", key), n);
     if (peek) args.push("PEEK");
-    const o = await this.#ask(args, limitReply, signal);
+    const o = await this.#ask(args, limitReply, signal, timeout);
     if ("error" in o) return this.#fall([asked(key, limit, n)], o.unknown, peek);
     if (!o.value.allowed && !peek && n > 0) this.#denials.remember(key, limit, n, o.value, this.#runtime.now());
     return o.value;
@@ -350,7 +359,8 @@ export class Headgate {
     const d = this.#fallback.decide(calls, now, peek);
     if (d.allowed && !peek && !unknown) {
       for (const { key, limit, cost: n } of calls) {
-        this.#debts.add(key, limit, n, now, (sum) => cost(limit!.command("RL.LIMIT", key), sum).concat("FORCE"));
+        const args = limit!.command("RL.LIMIT", key);
+        this.#debts.add(args.join("\0"), limit, n, now, (sum) => cost(args, sum).concat("FORCE"));
       }
     }
     return d;
@@ -363,13 +373,12 @@ export class Headgate {
     const pairs = Object.keys(attributes).sort().flatMap((name) => [name, String(attributes[name])]);
     const args = cost([command, policy.name, ...pairs], n);
     if (o.id !== undefined) args.push("ID", o.id);
-    return { policy, args, pairs, cost: n };
+    return { policy, args, pairs, cost: n, key: ["\0policy", policy.name, ...pairs].join("\0") };
   }
 
-  #fallPolicy({ policy, pairs, cost: n }: PolicyCall, unknown: boolean): Decision {
+  #fallPolicy({ policy, pairs, cost: n, key }: PolicyCall, unknown: boolean): Decision {
     this.#fell++;
     const now = this.#runtime.now();
-    const key = ["\0policy", policy.name, ...pairs].join("\0");
     const d = this.#fallback.decide([{ key, limit: policy.limit, onFailure: policy.onFailure, cost: n }], now);
     if (d.allowed && !unknown) {
       this.#debts.add(key, policy.limit, n, now, (sum) => cost(["RL.CHECK", policy.name, ...pairs], sum).concat("FORCE"));
@@ -378,12 +387,13 @@ export class Headgate {
   }
 
   /** ask sends a command unless the breaker is open. It throws the caller's mistakes only. */
-  async #ask<T>(args: string[], parse: (reply: unknown) => T, signal: AbortSignal | undefined): Promise<{ value: T } | Failure> {
+  async #ask<T>(args: string[], parse: (reply: unknown) => T, signal: AbortSignal | undefined, timeout?: number): Promise<{ value: T } | Failure> {
     if (this.#breaker.open) return { error: new NotSentError("the server is away"), unknown: false, again: false };
-    return this.#request(args, parse, signal);
+    return this.#request(args, parse, signal, timeout);
   }
 
-  #request<T>(args: string[], parse: (reply: unknown) => T, signal?: AbortSignal, probe = false): Promise<{ value: T } | Failure> {
+  #request<T>(args: string[], parse: (reply: unknown) => T, signal?: AbortSignal, timeout = this.#timeout,
+    probe = false): Promise<{ value: T } | Failure> {
     return new Promise((resolve, reject) => {
       let sent = false;
       let done = false;
@@ -404,7 +414,7 @@ export class Headgate {
       const abort = (): void => {
         if (end()) reject(signal!.reason as Error);
       };
-      const cancel = this.#runtime.timer(this.#timeout, () => {
+      const cancel = this.#runtime.timer(timeout, () => {
         const error = new Error(`headgate: ${args[0]} had no answer within ${this.#timeout} ms`);
         fail({ error, unknown: sent, again: false });
       }, false);
@@ -442,9 +452,9 @@ export class Headgate {
   }
 
   async #ping(): Promise<boolean> {
-    const o = await this.#request(["PING"], plainReply, undefined, true).catch((error: Error) => ({ error }));
+    const o = await this.#request(["PING"], plainReply, undefined, this.#timeout, true).catch((error: Error) => ({ error }));
     if ("value" in o && o.value === "PONG") return true;
-    this.#transport.renew?.();
+    if (!this.#closed) this.#transport.renew?.();
     return false;
   }
 
@@ -486,6 +496,8 @@ interface PolicyCall {
   args: string[];
   pairs: string[];
   cost: number;
+  /** Names the policy and the attributes. */
+  key: string;
 }
 
 /** Whether the failure policy `closed` denied the call: the answer of HTTP is 503 then. */

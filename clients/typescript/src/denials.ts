@@ -7,7 +7,8 @@ export const memory = 1000;
 
 interface Denial {
   decision: Decision;
-  limit: Limit;
+  /** Undefined for a policy. */
+  limit: Limit | undefined;
   cost: number;
   at: number;
   until: number;
@@ -17,7 +18,7 @@ interface Denial {
 export class Denials {
   readonly #known = new Lru<Denial>(10_000);
 
-  remember(key: string, limit: Limit, cost: number, d: Decision, now: number): void {
+  remember(key: string, limit: Limit | undefined, cost: number, d: Decision, now: number): void {
     const wait = d.retryAfter < 0 ? memory : Math.min(d.retryAfter, memory);
     this.#known.put(key, { decision: d, limit, cost, at: now, until: now + wait });
   }
@@ -32,10 +33,10 @@ export class Denials {
     return !d || now >= d.until || cost <= d.cost;
   }
 
-  recall(key: string, limit: Limit, cost: number, now: number): Decision | undefined {
+  recall(key: string, limit: Limit | undefined, cost: number, now: number): Decision | undefined {
     if (this.#known.size === 0) return undefined;
     const d = this.#known.get(key);
-    if (!d || cost < d.cost || !limit.equals(d.limit)) return undefined;
+    if (!d || cost < d.cost || (limit !== d.limit && !(limit && d.limit && limit.equals(d.limit)))) return undefined;
     if (now >= d.until) {
       this.#known.delete(key);
       return undefined;
@@ -43,6 +44,7 @@ export class Denials {
     const past = now - d.at;
     const was = d.decision;
     return decision(false, was.limit, was.remaining, was.retryAfter > 0 ? Math.max(Math.ceil(was.retryAfter - past), 1) : was.retryAfter,
-      Math.max(Math.ceil(was.resetAfter - past), 0), 0, "denied", was.degraded);
+      Math.max(Math.ceil(was.resetAfter - past), 0), 0, "denied", was.degraded, was.name, was.reason, null,
+      was.limits);
   }
 }

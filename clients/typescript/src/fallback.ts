@@ -5,7 +5,7 @@ const most = 10_000;
 /** The wait of a denial that only the server can shorten. */
 const aSecond = 1000;
 // Sums of shares are not exact.
-const tiny = 1e-9;
+const tiny = 1e-6;
 
 /** Lru is a map of at most so many entries. The one that was used longest ago goes first. */
 export class Lru<V> extends Map<string, V> {
@@ -161,7 +161,7 @@ export class Debts {
       for (const [key, d] of this.#debts) {
         if (batch.length >= atOnce) break;
         this.#debts.delete(key);
-        if (d.limit && now() - d.at > counts(d.limit)) {
+        if (now() - d.at > counts(d.limit)) {
           this.dropped += d.cost;
           continue;
         }
@@ -175,6 +175,7 @@ export class Debts {
 }
 
 /** counts returns how long a charge makes a difference. */
-function counts(l: Limit): number {
+function counts(l: Limit | undefined): number {
+  if (!l) return 60_000;
   return l.algorithm === "sliding" ? 2 * l.period : l.window;
 }

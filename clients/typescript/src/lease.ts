@@ -135,21 +135,28 @@ export class Leases {
   }
 
   /** wait asks for units with a lease, if the key is leased. take has been asked before. */
-  wait(key: string, limit: Limit, cost: number, now: number, signal: AbortSignal | undefined): Promise<Outcome> | undefined {
+  wait(key: string, limit: Limit, cost: number, now: number, timeout: number, signal: AbortSignal | undefined): Promise<Outcome> | undefined {
     const e = limit.leased ? this.#entries.get(key) : undefined;
     if (!e || !this.#io.ready() || !this.#lease(e, now)) return undefined;
     return new Promise((resolve, reject) => {
-      const abort = (): void => {
+      const leave = (): void => {
         w.gone = true;
+        cancel();
+        signal?.removeEventListener("abort", abort);
+      };
+      const abort = (): void => {
+        leave();
         reject(signal!.reason as Error);
       };
       const w: Waiter = {
         cost, again: false, gone: false,
         done: (o) => {
-          signal?.removeEventListener("abort", abort);
+          leave();
           resolve(o);
         },
       };
+      // A call waits so long in all, whatever it waits for.
+      const cancel = this.#runtime.timer(timeout, () => w.done({ failed: true, unknown: !e.waiting.includes(w) }), false);
       signal?.addEventListener("abort", abort, { once: true });
       e.waiting.push(w);
       if (!e.pending) this.#ask(e, now);
@@ -339,8 +346,9 @@ export class Leases {
     const now = this.#runtime.now();
     e.block.settle(now);
     e.askAlone = now + pause;
-    // After an error of the server that is the caller's, the plain call tells it.
-    for (const w of r.waiters) w.done(failure ? { failed: true, unknown: failure.unknown } : { unknown: false });
+    // After an error of the server that may be the caller's, the plain call tells it.
+    const plain = !failure || failure.error.message.startsWith("ERR ");
+    for (const w of r.waiters) w.done(plain ? { unknown: false } : { failed: true, unknown: failure.unknown });
     this.#proceed(e, now);
   }
 
@@ -383,10 +391,10 @@ export class Leases {
         if (d.retryAfter > 0) {
           // The wait was for the sum of all who waited.
           const less = (e.limit.period / e.limit.units) * (r.need - w.cost);
-          d = { ...d, retryAfter: Math.max(Math.ceil(d.retryAfter - less), 1) };
+          d = { ...d, retryAfter: Math.max(d.retryAfter - less, 1) };
         }
         if (this.#denials.weaker(e.key, w.cost, now)) this.#denials.remember(e.key, e.limit, w.cost, d, now);
-        w.done({ decision: d, unknown: false });
+        w.done({ decision: { ...d, retryAfter: Math.ceil(d.retryAfter) }, unknown: false });
       }
     }
   }
@@ -496,6 +504,7 @@ export class Demand {
 
   /** want returns how many units the process would use within ttl. */
   want(ttl: number, now: number): number {
-    return Math.min(Math.ceil((this.rates(now)[1] * ttl) / 1000), 2 ** 52);
+    // Rates are not exact.
+    return Math.max(Math.min(Math.ceil(this.rates(now)[1] * (ttl / 1000) - 1e-6), 2 ** 52), 0);
   }
 }

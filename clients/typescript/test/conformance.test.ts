@@ -1,8 +1,8 @@
 // The scenarios that every SDK runs: clients/conformance.
 import assert from "node:assert/strict";
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { test } from "node:test";
-import { Headgate, Limit, Policy, type Algorithm, type Decision, type OnFailure, type Reservation, type Slot } from "../dist/esm/index.js";
+import { Headgate, Limit, Policy, ServerError, type Algorithm, type Decision, type OnFailure, type Reservation, type Slot } from "../dist/esm/index.js";
 import { Clock, Script, settle, type Expectation } from "./virtual.js";
 
 interface LimitJson { units: number; period_ms: number; algorithm?: Algorithm; burst?: number; on_failure?: OnFailure; leased?: boolean }
@@ -63,11 +63,11 @@ function compare(got: unknown, want: unknown, where: string): void {
   }
 }
 
-for (const file of ["core.json", "leases.json"]) {
-  const path = new URL(`../../conformance/${file}`, import.meta.url);
-  if (file === "leases.json" && !existsSync(path)) continue;
-  for (const s of JSON.parse(readFileSync(path, "utf8")) as Scenario[]) {
-    test(`${file}: ${s.name}`, async () => {
+const read = (file: string): unknown => JSON.parse(readFileSync(new URL(`../../conformance/${file}`, import.meta.url), "utf8"));
+
+{
+  for (const s of read("core.json") as Scenario[]) {
+    test(`core.json: ${s.name}`, async () => {
       const clock = new Clock();
       const server = new Script();
       const h = new Headgate(server, {
@@ -102,4 +102,55 @@ for (const file of ["core.json", "leases.json"]) {
       finish(where);
     });
   }
+}
+
+interface Trace {
+  name: string; options: { timeout_ms: number; lease_ttl_ms: number }; limit: LimitJson; close_ms: number;
+  calls: [number, number, number, boolean, string, number, number][];
+  server: [number, string[], number | null, unknown][];
+}
+
+for (const t of read("leases.json") as Trace[]) {
+  test(`leases.json: ${t.name}`, async () => {
+    const clock = new Clock();
+    const ids = new Map<string, string>();
+    const wrong: string[] = [];
+    const expected = [...t.server];
+    const matches = (want: string, got: string): boolean => {
+      if (!want.startsWith("*")) return want === got;
+      if (!ids.has(want) && ![...ids.values()].includes(got)) ids.set(want, got);
+      return ids.get(want) === got;
+    };
+    const h = new Headgate({
+      send(args) {
+        // What different callers send at one moment has no order.
+        const now = expected.filter(([at]) => at === clock.now());
+        const e = now.find(([, command]) => command.length === args.length && command.every((a, i) => a.startsWith("*") || a === args[i]) &&
+          command.every((a, i) => matches(a, args[i]!)));
+        if (!e) wrong.push(`sent at ${clock.now()}: ${args.join(" ")}, expected ${JSON.stringify(now.length ? now : expected[0])}`);
+        else expected.splice(expected.indexOf(e), 1);
+        const [, , delay, reply] = e ?? [-1, [], null, undefined];
+        return new Promise((resolve, reject) => {
+          if (delay === null) return;
+          const { error } = (reply ?? {}) as { error?: string };
+          clock.timer(delay, () => (error ? reject(new ServerError(error)) : resolve(reply)));
+        });
+      },
+    }, { timeout: t.options.timeout_ms, leaseTtl: t.options.lease_ttl_ms, runtime: clock, log: () => {} });
+    const got: unknown[][] = [];
+    for (const [i, [at, cost]] of t.calls.entries()) {
+      await clock.advance(at, true);
+      void h.allow("k", limitOf(t.limit), cost).then((d) => (got[i] = [at, cost, clock.now(), d.allowed, d.source, d.remaining, d.retryAfter]),
+        (e: unknown) => wrong.push(`call ${i}: ${String(e)}`));
+      await settle();
+      assert.deepEqual(wrong, [], `call ${i}`);
+    }
+    await clock.advance(t.close_ms, true);
+    void h.close();
+    await settle();
+    while (await clock.step()) ;
+    assert.deepEqual(wrong, []);
+    assert.deepEqual(expected, [], "not sent");
+    assert.deepEqual(got, t.calls);
+  });
 }

@@ -5,6 +5,7 @@ import { createConnection, createServer } from "node:net";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { fileURLToPath } from "node:url";
+import { perMinute, type Headgate } from "../dist/esm/index.js";
 
 let built: string | undefined;
 
@@ -29,6 +30,12 @@ export async function freePort(): Promise<number> {
 
 export const sleep = (ms: number): Promise<void> => new Promise((r) => setTimeout(r, ms));
 
+/** Waits until the server answers in time: a machine that is busy may take longer for the first calls. */
+export async function ready<T extends Pick<Headgate, "peek">>(h: T): Promise<T> {
+  for (let i = 0; i < 300 && (await h.peek("ready", perMinute(1))).source !== "server"; i++) await sleep(10);
+  return h;
+}
+
 /** A server that can be stopped, killed and started again at the same port. */
 export class Server {
   port = 0;
@@ -49,6 +56,8 @@ export class Server {
     const env = Object.fromEntries(Object.entries(process.env).filter(([k]) => !k.startsWith("HEADGATE_")));
     this.#process = spawn(binary(), ["serve", "--listen", `127.0.0.1:${this.port}`, "--http-listen", "", "--grpc-listen", "", ...args],
       { env, stdio: "ignore" });
+    const p = this.#process;
+    process.once("exit", () => p.kill("SIGKILL"));
     for (let i = 0; i < 1000; i++) {
       if (await this.#answers()) return;
       await sleep(10);

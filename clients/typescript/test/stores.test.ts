@@ -21,13 +21,13 @@ import { connect } from "../dist/esm/ioredis.js";
 import { HeadgateThrottlerStorage } from "../dist/esm/nestjs-throttler.js";
 import { HeadgateStore } from "../dist/esm/store.js";
 import { request, type Answer, type App } from "./outage.js";
-import { Server, sleep } from "./server.js";
+import { ready, Server, sleep } from "./server.js";
 
 let server: Server;
 let h: Headgate;
 before(async () => {
   server = await Server.start();
-  h = connect(server.url, { log: () => {}, processes: 2 });
+  h = await ready(connect(server.url, { log: () => {}, processes: 2 }));
 });
 after(async () => {
   await h.close();
