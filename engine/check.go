@@ -220,6 +220,8 @@ func (s *Session) carried(w *weighed, old *interned, now int64) (algo.State, err
 	switch {
 	case !was.Algorithm.IsPolicy():
 		w.foreign = true
+	case was.Leased:
+		return s.Leases().carried(w, old, now)
 	case was.Resets != is.Resets:
 		if int16(was.Resets-is.Resets) > 0 && !w.anew { // counts may begin again
 			return algo.State{}, ErrStale

@@ -14,7 +14,7 @@ func (st *checking) commit(s *Session, now int64, checks []Check, passed bool) e
 	marked := false
 	for i := range st.weighed {
 		w := &st.weighed[i]
-		if !w.write || w.found && w.ent.Words() == w.words {
+		if !w.write || w.found && w.ent.Words() == w.words && !w.leased {
 			continue
 		}
 		marked = true

@@ -190,6 +190,9 @@ func (st *checking) judge(s *Session, now int64, checks []Check, o CheckOptions,
 		c, w := &checks[i], &st.weighed[i]
 		w.opts, w.anew = algo.Options{Peek: o.Peek, Force: o.Force, Wait: c.Wait, Debt: c.Debt, Window: c.Window}, o.Anew
 		err := s.weigh(w, now, c)
+		if w.leased && c.Cost > 0 && !o.Peek {
+			s.e.demand.Asked(s.e.table.Index(w.hash), w.hash, c.Cost, now)
+		}
 		if err == nil && c.Penalty != nil && c.Mode == algo.Enforce && !o.Force {
 			err = st.suspect(s, i, c, now)
 		}

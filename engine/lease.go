@@ -17,7 +17,7 @@ import (
 // in one step, and so travel in one cut:
 //
 //   - the counter. While units are out, its limit is Leased, which sends every decision on
-//     it through unleased. Other counters pay nothing.
+//     it through unlease. Other counters pay nothing.
 //   - what is out, under the counter's key in LeaseSpace: in its shard, under its lock.
 //     Only leases write it.
 //   - the holder's block, under the counter's key and the holder's id in BlockSpace.
@@ -84,6 +84,10 @@ type Leases struct {
 	due   []algo.Due // of what is out
 	// counted and held are the records of the counter and of the block.
 	counted, held plan
+	// each, parts and offers are scratch of leases of policies.
+	each   []*lent
+	parts  []algo.Part
+	offers []algo.Offer
 }
 
 // Leases returns the session's leases.
@@ -118,7 +122,7 @@ func (l *Leases) outstanding(sh *shard.Shard, hash uint64, key []byte, now int64
 // limit of p. old is the limit of p's entry, which is leased, and of which out is out.
 func (p *plan) unlease(out *algo.Outstanding, old *interned, now int64) algo.State {
 	st := out.Plain(&old.Rule, p.ent.State(), now)
-	p.leased = out.Live(now)
+	p.leased = true
 	if !sameNumbers(old.Limit, p.it.Limit) {
 		st = p.it.Adopt(&old.Rule, st, now)
 		if algo.Leasable(&p.it.Rule) {
@@ -128,14 +132,28 @@ func (p *plan) unlease(out *algo.Outstanding, old *interned, now int64) algo.Sta
 	return st
 }
 
+// loaded returns the state of p's entry at now, whose limit is it, without leases.
+func loaded(s *Session, p *plan, it *interned, now int64) algo.State {
+	if p.leased = it.Limit.Leased; !p.leased {
+		return load(p.ent)
+	}
+	out := s.Leases().outstanding(s.e.table.At(p.hash), p.hash, p.key, now)
+	return out.Plain(&it.Rule, p.ent.State(), now)
+}
+
 // sameNumbers reports whether two limits differ in Leased at most.
 func sameNumbers(a, b algo.Limit) bool {
 	a.Leased = b.Leased
 	return a == b
 }
 
-// commit is Session.commit for a counter of which units are out.
+// commit is Session.commit for a leased counter.
 func (l *Leases) commit(p *plan, sh *shard.Shard, now int64) error {
+	return l.commitMarked(p, sh, &leasedState{}, now)
+}
+
+// commitMarked writes p, whose counter is leased, with the mark of x.
+func (l *Leases) commitMarked(p *plan, sh *shard.Shard, x *leasedState, now int64) error {
 	if !algo.Leasable(&p.it.Rule) { // a limit of 0 units writes nothing
 		return nil
 	}
@@ -143,26 +161,55 @@ func (l *Leases) commit(p *plan, sh *shard.Shard, now int64) error {
 	if p.found {
 		old = l.s.e.limits.get(p.ent.Meta())
 	}
-	if old == nil || !old.Limit.Leased {
-		// Another record of a chain has evicted it, and with it what is out.
-		p.leased = false
-		return l.s.commit(p, sh, now)
-	}
-	it, err := l.leased(p)
-	if err != nil {
-		return err
-	}
-	defer it.refs.Add(-1)
-	out := l.outstanding(sh, p.hash, p.key, now)
-	if !sameNumbers(old.Limit, p.it.Limit) {
-		out.Forget(now)
-		out.Adopt(&p.it.Rule, &old.Rule)
-		if err := l.putOutstanding(p, sh, &out, now); err != nil {
-			return err
+	if old != nil && old.Limit.Leased { // else another record of the step has evicted it, and what is out
+		x.out = l.outstanding(sh, p.hash, p.key, now)
+		if !sameNumbers(old.Limit, p.it.Limit) {
+			it, err := l.leased(p) // putCounter needs it
+			if err != nil {
+				return err
+			}
+			defer it.refs.Add(-1)
+			x.out.Forget(now)
+			x.out.Adopt(&p.it.Rule, &old.Rule)
+			if err := l.putOutstanding(p, sh, &x.out, now); err != nil {
+				return err
+			}
+			p.ent, p.found = sh.Find(p.hash, p.key)
 		}
-		p.ent, p.found = sh.Find(p.hash, p.key)
 	}
-	return l.putCounter(p, it, sh, &out, p.next, now)
+	x.st = p.next
+	return l.putCounter(p, sh, x, now)
+}
+
+// storeWeighed is Session.storeCheck for a leased counter.
+func (l *Leases) storeWeighed(w *weighed, sh *shard.Shard, now int64) error {
+	it := l.s.claim(w)
+	defer it.refs.Add(-1)
+	return l.commitMarked(&w.plan, sh, &leasedState{mark: w.mark, noted: true, reserves: w.reserves}, now)
+}
+
+// carried is Session.carried for a leased counter. What is out stays counted, also if the
+// counter begins anew.
+func (l *Leases) carried(w *weighed, old *interned, now int64) (st algo.State, err error) {
+	was, is := &old.Limit, &w.it.Limit
+	fresh := was.Algorithm != is.Algorithm
+	if was.Resets != is.Resets {
+		if fresh = true; int16(was.Resets-is.Resets) > 0 && !w.anew {
+			return st, ErrStale
+		}
+	}
+	out := l.outstanding(l.s.e.table.At(w.hash), w.hash, w.key, now)
+	switch {
+	case fresh:
+		w.live = false
+	case was.Scalings != is.Scalings:
+		st, _ = w.it.Scale(&old.Rule, out.Plain(&old.Rule, w.ent.State(), now), nil, now)
+	default:
+		st = w.unlease(&out, old, now)
+	}
+	// Another algorithm has no leases. A leaky bucket is charged what is out.
+	w.leased = algo.Leasable(&w.it.Rule)
+	return out.Floor(&w.it.Rule, st, now), nil
 }
 
 // reserve makes sure that commit can intern what it needs.
@@ -182,23 +229,80 @@ func (l *Leases) leased(p *plan) (*interned, error) {
 	limit := p.it.Limit
 	limit.Leased = true
 	it, err := l.s.rule(limit)
-	if err == nil {
+	switch {
+	case err == nil:
 		it.refs.Add(1)
+	case limit.Algorithm.IsPolicy(): // only the number of policies bounds that of their limits
+		return l.s.e.limits.acquireReplicated(limit), nil
 	}
 	return it, err
 }
 
-// putCounter writes the state of p's counter, of which out is out, under its leased limit.
-// st is without leases.
-func (l *Leases) putCounter(p *plan, it *interned, sh *shard.Shard, out *algo.Outstanding, st algo.State, now int64) error {
-	q := plan{it: it, hash: p.hash, key: p.key, ent: p.ent, found: p.found, live: p.live}
-	var record [3 * 8]byte
-	words := algo.LeasedWords(&it.Rule)
-	deadline := out.Store(&it.Rule, st, record[:8*words], now)
+// leasedState is the state of a counter with leases, and what becomes of its mark.
+type leasedState struct {
+	st   algo.State // without leases
+	out  algo.Outstanding
+	mark algo.Mark // without a generation: none
+	// noted is set if the mark has noted a charge. Otherwise it has the peak: see
+	// algo.Outstanding.Peak. reserves is as in weighed.
+	noted, reserves bool
+	peak            int64
+}
+
+// putCounter writes the state of p's counter, under its leased limit while something is
+// out, or while a peak must be kept.
+func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64) error {
+	q := plan{it: p.it, hash: p.hash, key: p.key, ent: p.ent, found: p.found, live: p.live}
+	live := x.out.Live(now)
+	if !live && x.st.Deadline <= now {
+		if q.found {
+			sh.Delete(q.ent)
+		}
+		return nil
+	}
+	head := 0
+	if live = live || x.peak > 0; live {
+		it, err := l.leased(p)
+		if err != nil {
+			return err
+		}
+		defer it.refs.Add(-1)
+		q.it, head = it, algo.LeasedHead(&it.Rule)
+	}
+	r := &q.it.Rule
+	words := head + algo.PlainWords(r)
+	var was []byte // the plain part of the record, with its mark
+	switch marks := x.mark.Generation != 0; {
+	case marks && q.found:
+		was = plainPart(l.s, q.ent)
+	case marks:
+		x.mark.Forget()
+	}
+	if x.noted && x.mark.Generation != 0 {
+		words += x.mark.Words(r)
+	} else if was != nil {
+		words = head + len(was)/8
+	}
+	l.words = append(l.words[:0], make([]byte, 8*words)...)
+	copy(l.words[8*head:], was)
+	deadline := x.st.Deadline
+	if live {
+		deadline = x.out.Store(r, x.st, l.words, x.peak, now)
+	} else {
+		algo.PutPlain(r, x.st, l.words)
+	}
+	switch {
+	case x.mark.Generation == 0:
+	case x.noted:
+		x.mark.PutCharge(r, l.words[8*head:], x.reserves)
+	default:
+		x.mark.Put(r, l.words[8*head:])
+	}
 	if err := l.s.place(&q, sh, words, deadline, now); err != nil {
 		return err
 	}
-	copy(q.ent.State(), record[:8*words])
+	state := q.ent.State()
+	clear(state[copy(state, l.words):]) // it could not be made smaller
 	return nil
 }
 
@@ -419,14 +523,7 @@ func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo
 		}
 	}
 	p.ent, p.found = sh.Find(p.hash, p.key) // it may have moved
-	if out.Live(now) {
-		return l.putCounter(p, it, sh, out, st, now)
-	}
-	p.leased, p.next, p.words = false, st, 0
-	if st.Deadline > now {
-		p.words = algo.PlainWords(&p.it.Rule)
-	}
-	return l.s.commit(p, sh, now)
+	return l.putCounter(p, sh, &leasedState{st: st, out: *out}, now)
 }
 
 // Return ends a holder's block of key. held is what the holder has left. It returns the
@@ -501,7 +598,7 @@ func (l *Leases) Reset(now int64, key []byte) (bool, error) {
 	p.it = s.e.limits.get(p.ent.Meta())
 	if p.it.Limit.Leased {
 		if out := l.outstanding(sh, p.hash, key, now); out.Live(now) {
-			return true, l.putCounter(&p, p.it, sh, &out, out.Floor(&p.it.Rule, algo.State{}, now), now)
+			return true, l.putCounter(&p, sh, &leasedState{st: out.Floor(&p.it.Rule, algo.State{}, now), out: out}, now)
 		}
 	}
 	counted := s.counts(p.ent, now)

@@ -15,7 +15,7 @@ func (s *Session) keeps(w *weighed) bool {
 		return false
 	}
 	old := s.e.limits.get(w.ent.Meta())
-	return old == w.it || w.it.Keeps(&old.Rule)
+	return old == w.it || w.it.Keeps(&old.Rule) || w.leased && sameNumbers(old.Limit, w.it.Limit)
 }
 
 // unmark removes the mark of a counter whose state does not change.
@@ -23,10 +23,10 @@ func (s *Session) unmark(w *weighed) {
 	if !w.live {
 		return
 	}
-	if m := w.it.Mark(w.ent.State()); m.Generation != 0 {
+	if m := w.it.Mark(plainPart(s, w.ent)); m.Generation != 0 {
 		s.e.table.At(w.hash).Touch(w.ent)
 		m.Generation = 0
-		m.Put(&w.it.Rule, w.ent.State())
+		m.Put(&w.it.Rule, plainPart(s, w.ent))
 	}
 }
 
@@ -35,28 +35,54 @@ func (s *Session) unmark(w *weighed) {
 func (s *Session) noteMark(w *weighed, now int64) {
 	w.mark = algo.Mark{}
 	if w.found && s.keeps(w) {
-		w.mark = w.it.Mark(w.ent.State())
+		w.mark = w.it.Mark(plainPart(s, w.ent))
 	}
 	if w.reserves && (w.mark.Generation == 0 || w.mark.Held == math.MaxUint32) {
 		w.mark = algo.Mark{Generation: rand.Uint32() | 1}
 	}
 	if w.mark.Held > 0 {
-		w.mark.Note(w.ent.State(), w.st, now)
+		note(s, w, now)
 	}
 }
 
 // need returns how many words the record of w will have.
 func (w *weighed) need() int {
-	if w.mark.Generation == 0 || w.words == 0 {
-		return w.words
+	words := w.words
+	if w.leased {
+		words = algo.LeasedWords(&w.it.Rule)
 	}
-	return w.words + w.mark.Words(&w.it.Rule)
+	if w.mark.Generation == 0 || words == 0 {
+		return words
+	}
+	return words + w.mark.Words(&w.it.Rule)
+}
+
+// note plans how the charge of w changes its mark. Of a leased counter, what is out is no
+// use that may be given back.
+func note(s *Session, w *weighed, now int64) {
+	st := w.st
+	if w.leased {
+		out := s.Leases().outstanding(s.e.table.At(w.hash), w.hash, w.key, now)
+		st = out.Above(&w.it.Rule, w.ent.State(), st, now)
+	}
+	w.mark.Note(plainPart(s, w.ent), st, now)
+}
+
+// plainPart returns the part of a counter's record that it has without leases too.
+func plainPart(s *Session, ent shard.Entry) []byte {
+	if it := s.e.limits.get(ent.Meta()); it.Limit.Leased {
+		return algo.PlainPart(&it.Rule, ent.State())
+	}
+	return ent.State()
 }
 
 // storeMarked is storeCheck for a limit that may have a mark, or have moved.
 func (st *checking) storeMarked(s *Session, w *weighed, sh *shard.Shard, now int64) error {
 	st.findAgain(s, w, sh)
 	st.moved = st.moved || !w.found || w.ent.Words() != w.need()
+	if w.leased {
+		return s.Leases().storeWeighed(w, sh, now)
+	}
 	if w.mark.Generation == 0 {
 		return s.storeCheck(w, sh, now)
 	}

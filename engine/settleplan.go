@@ -57,11 +57,17 @@ func (x *settling) planRefund(l *reservation.Held, e *settlingLimit) {
 		return
 	}
 	c := &l.Receipt
-	if e.mark = it.Mark(e.ent.State()); e.mark.Generation == 0 || e.mark.Generation != c.Generation {
+	if e.mark = it.Mark(plainPart(x.s, e.ent)); e.mark.Generation == 0 || e.mark.Generation != c.Generation {
 		return
 	}
 	e.it, e.live, e.refunds = it, true, true
-	e.refund = it.Refund(c, load(e.ent), e.ent.State(), x.now, it.Excess(c, l.Cost, e.cost))
+	if excess := it.Excess(c, l.Cost, e.cost); it.Limit.Leased {
+		e.leased = true
+		out := x.s.Leases().outstanding(sh, e.hash, e.key, x.now)
+		e.refund = out.Refund(&it.Rule, c, e.ent.State(), x.now, excess)
+	} else {
+		e.refund = it.Refund(c, load(e.ent), e.ent.State(), x.now, excess)
+	}
 	e.write = e.refund.Write
 }
 
@@ -91,7 +97,13 @@ func (x *settling) planCharge(l *reservation.Held, e *settlingLimit, more int64)
 	st, err := s.find(&e.weighed, sh, x.now)
 	if errors.Is(err, ErrStale) { // already charged under a later edit
 		e.it = s.e.limits.get(e.ent.Meta())
-		st, err = load(e.ent), nil
+		st, err = loaded(s, &e.plan, e.it, x.now), nil
+		if limit := e.it.Limit; e.leased {
+			limit.Leased = false
+			e.taken.refs.Add(-1)
+			e.taken = s.e.limits.acquireReplicated(limit)
+			e.it = e.taken
+		}
 	}
 	if err != nil {
 		return err

@@ -142,7 +142,14 @@ func (x *settling) write(e *settlingLimit) error {
 	case e.full:
 		e.ent.SetDeadline(max(e.ent.Deadline(), e.it.Force(e.ent.State(), x.now, e.units)))
 	default:
-		deadline, left := e.it.Give(&e.refund, &e.mark, e.ent.State())
+		var deadline int64
+		var left bool
+		if e.leased {
+			out := x.s.Leases().outstanding(sh, e.hash, e.key, x.now)
+			deadline, left = out.Give(&e.it.Rule, &e.refund, &e.mark, e.ent.State(), x.now)
+		} else {
+			deadline, left = e.it.Give(&e.refund, &e.mark, e.ent.State())
+		}
 		if !left {
 			sh.Delete(e.ent)
 			return nil
@@ -168,14 +175,14 @@ func (x *settling) tell(l *reservation.Held, e *settlingLimit) {
 	}
 	e.d = algo.Decision{}
 	var st algo.State
-	p := plan{ent: ent, found: own != nil, live: own != nil}
+	p := plan{hash: e.hash, key: e.key, ent: ent, found: own != nil, live: own != nil}
 	if own == nil {
 		if own = e.taken; own == nil {
 			own = s.e.limits.acquireReplicated(l.Limit)
 			e.taken = own
 		}
 	} else {
-		st = load(ent)
+		st = loaded(s, &p, own, x.now)
 	}
 	p.it, e.window = own, own.Window
 	if err := s.evaluate(&p, st, x.now, 0, &algo.Options{Peek: true}); err == nil {

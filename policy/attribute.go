@@ -41,7 +41,7 @@ func (t Type) String() string {
 }
 
 // reserved are the words that are options of RL.CHECK and similar commands.
-var reserved = []string{"async", "cost", "fail", "force", "id", "peek", "sync", "ttl"}
+var reserved = []string{"async", "cost", "fail", "force", "held", "id", "need", "peek", "seq", "sync", "ttl", "want"}
 
 // IsWord reports whether s can be the name of an attribute or a limit.
 func IsWord(s string) bool {

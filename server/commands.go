@@ -24,7 +24,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		latencyCommands(),
 		keyspace.Commands(),
 		data.Commands(),
-		limits.Commands(s.totals),
+		limits.Commands(s.totals, s.checks),
 		s.checks.Commands(),
 		policies.NewEditor(s.policies, s.cfg.Audit).Commands(),
 		replicationCommands(),

@@ -18,6 +18,9 @@ const MaxBlocks = 1024
 // leastBlock is the smallest block, in units: a smaller one saves no call.
 const leastBlock = 2
 
+// WorthA reports whether so many units are worth a block.
+func WorthA(units int64) bool { return units >= leastBlock }
+
 // Block is what one holder has of a limit. It has spent any part of it, as the server
 // sees it.
 type Block struct {
@@ -134,7 +137,8 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 		return g, err
 	}
 	g.Granted = g.Allowed
-	more, refill, lasts := divide(r, &g.Decision, q, held, most-out, now, &o)
+	offers := [...]Offer{r.offer(g.Remaining, q, held, most-out, now, &o)}
+	more, refill, lasts := Join(offers[:])
 	if end := windowEnd(r, st, now); end > 0 {
 		deadline = min(deadline, end)
 		if known { // the period may have been edited since
@@ -205,40 +209,87 @@ func charge(r *Rule, st State, now, cost int64, o *Options, d *Decision) (next S
 	return next, nil
 }
 
-// divide returns what a holder gets beside Need: units at once, and a refill that lasts
-// for a time. room is how many units may be out beside what is out of others.
-func divide(r *Rule, d *Decision, q *Request, held, room, now int64, o *Outstanding) (more, refill, lasts int64) {
+// Offer is what a limit can give to a holder beside Need. Units are those of the limit.
+type Offer struct {
+	Most  int64 // of both together
+	More  int64 // at once
+	Flow  int64 // as refill within Lasts ns; without a refill both are 0
+	Lasts int64
+}
+
+// offer returns what r can give to a holder that has held units. room is how many units may
+// be out beside what is out of others.
+func (r *Rule) offer(remaining int64, q *Request, held, room, now int64, o *Outstanding) (f Offer) {
 	fair := portion(portion(r.Burst, q.Share), q.Fair.Out)
-	most := min(max(q.Want-held, 0), room-held, fair-held)
+	f.Most = max(min(max(q.Want-held, 0), room-held, fair-held), 0)
+	f.More = max(min(f.Most, remaining), 0)
 	if r.Decides != Token {
-		return max(min(most, d.Remaining), 0), 0, 0
+		return f
 	}
 	// A refill covers at most the share of the capacity, and takes what others leave of
 	// the rate.
-	lasts = min(q.TTL, portion(int64(r.capacity.NS), q.Share))
+	f.Lasts = min(q.TTL, portion(int64(r.capacity.NS), q.Share))
 	rate := uint64(q.Fair.Rate)
 	if reserved := o.Reserved(now); reserved >= 1<<32 {
 		rate = 0
 	} else {
 		rate = min(rate, 1<<32-reserved)
 	}
-	flows := int64(Span{NS: uint64(portion(lasts, uint32(min(rate, math.MaxUint32))))}.fit(r.num, r.den))
-	if most <= 0 {
-		return 0, 0, 0
-	}
-	more = min(most, d.Remaining)
+	f.Flow = int64(Span{NS: uint64(portion(f.Lasts, uint32(min(rate, math.MaxUint32))))}.fit(r.num, r.den))
 	if q.Fair.Contended { // a part of what is there, and of what flows
-		more, flows = min(more, portion(d.Remaining, q.Fair.Rate)), max(flows-held, 0)
+		f.More, f.Flow = min(f.More, portion(remaining, q.Fair.Rate)), max(f.Flow-held, 0)
+	}
+	return f
+}
+
+// Join returns what several limits can give together: units at once, and a refill that
+// lasts for a time.
+func Join(offers []Offer) (more, refill, lasts int64) {
+	most := int64(math.MaxInt64)
+	more, lasts = most, most
+	for i := range offers {
+		f := &offers[i]
+		most, more = min(most, f.Most), min(more, f.More)
+		if f.Lasts > 0 {
+			lasts = min(lasts, f.Lasts)
+		}
+	}
+	flows := int64(math.MaxInt64)
+	for i := range offers {
+		flows = min(flows, offers[i].beside(more, lasts))
 	}
 	if refill = min(most-more, flows); refill <= 0 {
 		return more, 0, 0
 	}
-	if refill < flows { // at the fair rate, for less long
+	if refill < flows { // at this rate, for less long
 		hi, lo := bits.Mul64(uint64(refill), uint64(lasts))
-		q, _ := bits.Div64(hi, lo, uint64(flows))
-		lasts = max(int64(q), 1)
+		q, rem := bits.Div64(hi, lo, uint64(flows))
+		if rem > 0 {
+			q++
+		}
+		lasts = int64(q)
+		for i := range offers {
+			refill = min(refill, offers[i].beside(more, lasts))
+		}
+		if refill <= 0 {
+			return more, 0, 0
+		}
 	}
 	return more, refill, lasts
+}
+
+// beside returns how many units the limit can give within a time beside more at once: as
+// refill, and from what is there. The time is at most that of the offer.
+func (f *Offer) beside(more, lasts int64) int64 { return f.More - more + f.flow(lasts) }
+
+// flow returns how much of a refill can come from the rate within a time.
+func (f *Offer) flow(lasts int64) int64 {
+	if f.Lasts == 0 {
+		return 0
+	}
+	hi, lo := bits.Mul64(uint64(f.Flow), uint64(lasts))
+	q, _ := bits.Div64(hi, lo, uint64(f.Lasts))
+	return int64(q)
 }
 
 // shareOf returns the part of the rate, in 2^-32, that units take within a time, rounded

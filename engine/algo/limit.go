@@ -103,7 +103,7 @@ func (l Limit) Validate() error {
 		return errDatabase
 	case !k.policy && l.Resets|l.Scalings != 0:
 		return errEpoch
-	case l.Leased && (k.algorithm == nil || l.Algorithm.IsPolicy() || l.Algorithm == Leaky || l.Algorithm == Log || l.Algorithm == Slots || l.DB != 0):
+	case l.Leased && (!leasable(l.Algorithm.Decider()) || l.DB != 0):
 		return errLeased
 	case !k.units:
 		return nil

@@ -146,35 +146,39 @@ func longer(a, b Span) Span {
 	return a
 }
 
-// LeasedWords is how many words the record of a leased counter of r's has.
-func LeasedWords(r *Rule) int {
+// LeasedHead is how many words the record of a leased counter of r's has before its plain
+// part, which is what the record has without leases: the state, and the mark. A bucket has
+// the TAT, since when that is right, and the peak (see Peak). A window has the deadline of
+// its state: a block may end after the window, if the period was edited.
+func LeasedHead(r *Rule) int {
 	if r.Decides == Token {
 		return 3
 	}
-	return r.Decides.algorithm().words + 1
+	return 1
 }
+
+// LeasedWords is how many words the record of a leased counter of r's has without a mark.
+func LeasedWords(r *Rule) int { return LeasedHead(r) + PlainWords(r) }
 
 // Leasable reports whether units of r can be given as leases.
-func Leasable(r *Rule) bool {
-	return r.Decides == Token || r.Decides == Fixed || r.Decides == Sliding
-}
+func Leasable(r *Rule) bool { return leasable(r.Decides) }
+
+func leasable(a Algorithm) bool { return a == Token || a == Fixed || a == Sliding }
 
 // Plain returns the state of a leased counter of r's as it is at now without leases: what
-// Decide reads. record is the counter's. Its words are the fraction of the TAT, the TAT,
-// and since when the TAT is right. Those of windows are the same as without leases, then
-// their deadline: a block may end after the window, if the period was edited.
+// Decide reads. record is the counter's: see LeasedHead.
 func (o *Outstanding) Plain(r *Rule, record []byte, now int64) State {
 	now = Clamp(now)
+	head := LeasedHead(r)
 	if r.Decides != Token {
-		words := PlainWords(r)
-		st := State{Deadline: int64(word(record, words)), First: word(record, 0)}
-		if words > 1 {
-			st.Second = word(record, 1)
+		st := State{Deadline: int64(word(record, 0)), First: word(record, head)}
+		if PlainWords(r) > 1 {
+			st.Second = word(record, head+1)
 		}
 		return o.Floor(r, st, now)
 	}
-	tat := tokenState{int64(word(record, 1)), uint32(word(record, 0))}
-	since := int64(word(record, 2))
+	tat := tokenState{int64(word(record, 0)), uint32(word(record, head))}
+	since := int64(word(record, 1))
 	used := tat.used(since).add(o.inflow(since, now)).sub(Span{NS: uint64(max(now-since, 0))})
 	used = longer(used, o.floor(r, since, now))
 	return shorter(used, Span{NS: uint64(latestInstant - now)}).after(now).stored()
@@ -185,7 +189,7 @@ func (o *Outstanding) Floor(r *Rule, st State, now int64) State {
 	units, _ := o.Sum(now)
 	units = min(units, r.Burst)
 	switch now = Clamp(now); r.Decides {
-	case Token:
+	case Token, Leaky: // a policy's limit may be edited from one to the other
 		least := shorter(filled(r, units), Span{NS: uint64(latestInstant - now)})
 		if used := st.bucket().used(now); used.less(least) {
 			return least.after(now).stored()
@@ -205,27 +209,25 @@ func (o *Outstanding) Floor(r *Rule, st State, now int64) State {
 }
 
 // Store writes a state that is right at now, and has no leases in it, to a leased
-// counter's record of LeasedWords, and returns its deadline.
-func (o *Outstanding) Store(r *Rule, st State, record []byte, now int64) (deadline int64) {
+// counter's record, and returns its deadline. The mark is not written.
+func (o *Outstanding) Store(r *Rule, st State, record []byte, peak, now int64) (deadline int64) {
 	now = Clamp(now)
+	head := LeasedHead(r)
 	if r.Decides != Token {
 		// A refund may have ended the state, but not what is out of it.
 		st = o.Floor(r, st, now)
-		words := PlainWords(r)
-		setWord(record, 0, st.First)
-		if words > 1 {
-			setWord(record, 1, st.Second)
-		}
-		setWord(record, words, uint64(st.Deadline))
+		setWord(record, 0, uint64(st.Deadline))
+		PutPlain(r, st, record[8*head:])
 		return max(st.Deadline, o.Ends(r, now))
 	}
 	tat := st.bucket()
 	if tat.TAT < now {
 		tat = tokenState{TAT: now}
 	}
-	setWord(record, 0, uint64(tat.Frac))
-	setWord(record, 1, uint64(tat.TAT))
-	setWord(record, 2, uint64(now))
+	setWord(record, 0, uint64(tat.TAT))
+	setWord(record, 1, uint64(now))
+	setWord(record, 2, uint64(peak))
+	setWord(record, head, uint64(tat.Frac))
 	return max(o.Ends(r, now), tat.used(now).add(o.inflow(now, maxInstant)).after(now).TAT+1)
 }
 
@@ -379,11 +381,16 @@ func (o *Outstanding) remove(r *Rule, b *Block, now int64) {
 // PlainRecord returns the record of a leasable counter without leases.
 func PlainRecord(r *Rule, st State) []byte {
 	record := make([]byte, 8*PlainWords(r))
+	PutPlain(r, st, record)
+	return record
+}
+
+// PutPlain writes the state of a leasable counter without leases to its record.
+func PutPlain(r *Rule, st State, record []byte) {
 	setWord(record, 0, st.First)
-	if len(record) > 8 {
+	if PlainWords(r) > 1 {
 		setWord(record, 1, st.Second)
 	}
-	return record
 }
 
 // PlainWords is how many words a leasable counter's record has without leases.

@@ -26,6 +26,8 @@ type checkArgs struct {
 	given        checkOption // the options that were given
 	// printed reports that a secret may be given as its printed form.
 	printed bool
+	// lease has the options of RL.LEASE and RL.RETURN, nil for another command.
+	lease *wire.LeaseArgs
 }
 
 // checkOption is a set of options.
@@ -82,11 +84,18 @@ func (a *checkArgs) read(args [][]byte) error {
 // option.
 func (a *checkArgs) option(args [][]byte) (n int, err error) {
 	word := args[0]
+	if a.lease != nil {
+		if is, err := a.lease.Option(args); is {
+			return 2, err
+		}
+	}
 	if !mayBeOption(word) {
 		return 0, nil
 	}
 	n = 1
 	switch {
+	case a.lease != nil && (command.EqualFold(word, "cost") || command.EqualFold(word, "peek") || command.EqualFold(word, "force")):
+		return 0, errLeaseCost
 	case command.EqualFold(word, "cost"):
 		if len(args) < 2 {
 			return 0, command.ErrSyntax
@@ -209,6 +218,8 @@ var errNamed = errors.New("ERR ID is only for RL.CHECK and RL.RESERVE")
 const maxID = 128
 
 var (
+	errLeaseCost = errors.New("ERR COST, PEEK and FORCE are not for leases: NEED says what is asked for now")
+
 	errID       = fmt.Errorf("ERR ID must be 1 to %d bytes", maxID)
 	errPeekID   = errors.New("ERR PEEK and ID exclude each other")
 	errForce    = errors.New("ERR FORCE, PEEK and ID exclude each other")

@@ -51,37 +51,9 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 	if cap(m.out) < 2*n {
 		m.out = make([]engine.Checked, 2*policy.MaxLimits)
 	}
-	m.checks, m.at = m.checks[:0], m.at[:0]
-	missing := -1
-	for i := range a.applied {
-		l := &a.applied[i]
-		if l.Missing {
-			if l.Numbers.Mode == policy.Enforce && missing < 0 {
-				missing, o.Denied = i, !o.Force
-			}
-			continue
-		}
-		ready, ok := l.Numbers.Handle.(engine.Ready)
-		if !ok { // the numbers come from a SCALE
-			var err error
-			if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
-				return err
-			}
-		}
-		cost := l.Cost
-		if o.Force && l.Limit.Algorithm == policy.Concurrent { // nobody would give the slots back
-			cost = 0
-		}
-		m.checks = append(m.checks, engine.Check{
-			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
-			Mode: algo.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty),
-		})
-		m.at = append(m.at, i)
-	}
-	if a.policy.Calendars {
-		for j, i := range m.at {
-			m.checks[j].Window = Window(a.applied[i].Limit, call.Now)
-		}
+	missing, err := m.collect(call, a.applied, &o)
+	if err != nil {
+		return err
 	}
 	checked, each := m.out[:len(m.checks)], m.out[len(m.checks):len(m.checks)+n]
 	v, err := call.Limits.Check(call.Now, m.checks, o, checked)
@@ -112,6 +84,45 @@ func (m *checkMemory) ask(call *command.Call, o engine.CheckOptions, a *answer) 
 		a.reason = reasonNone
 	}
 	return nil
+}
+
+// collect makes the checks of the limits that apply. missing is the first enforced limit
+// that denies because the call lacks an attribute, -1 for none.
+func (m *checkMemory) collect(call *command.Call, applied []policy.Applied, o *engine.CheckOptions) (missing int, err error) {
+	m.checks, m.at, missing = m.checks[:0], m.at[:0], -1
+	calendars := false
+	for i := range applied {
+		l := &applied[i]
+		if l.Missing {
+			if l.Numbers.Mode == policy.Enforce && missing < 0 {
+				missing, o.Denied = i, !o.Force
+			}
+			continue
+		}
+		ready, ok := l.Numbers.Handle.(engine.Ready)
+		if !ok { // the numbers come from a SCALE
+			var err error
+			if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
+				return missing, err
+			}
+		}
+		cost := l.Cost
+		if o.Force && l.Limit.Algorithm == policy.Concurrent { // nobody would give the slots back
+			cost = 0
+		}
+		m.checks = append(m.checks, engine.Check{
+			Key: l.Key, Hash: l.Hash, Limit: ready, Cost: cost, Wait: l.Limit.Wait, Debt: l.Limit.Debt,
+			Mode: algo.Mode(l.Numbers.Mode), CountAll: l.Limit.CountAll, Penalty: (*engine.Penalty)(l.Limit.Penalty),
+		})
+		m.at = append(m.at, i)
+		calendars = calendars || l.Limit.Calendar != nil
+	}
+	if calendars {
+		for j, i := range m.at {
+			m.checks[j].Window = Window(applied[i].Limit, call.Now)
+		}
+	}
+	return missing, nil
 }
 
 // fillIn puts the results of the limits that were asked into their places. It adds those of

@@ -70,9 +70,14 @@ func (c *Checker) setOf(call *command.Call) *policy.Set {
 // match matches the parsed call with its policy in a set. After an error, which it has
 // replied, it returns nil.
 func (c *Checker) match(call *command.Call, m *checkMemory, set *policy.Set) *policy.Policy {
-	p := set.Policy(call.Args[1])
+	return c.matchNamed(call, m, set, call.Args[1])
+}
+
+// matchNamed is match with the policy of a name.
+func (c *Checker) matchNamed(call *command.Call, m *checkMemory, set *policy.Set, name []byte) *policy.Policy {
+	p := set.Policy(name)
 	if p == nil {
-		c.refuseUnknown(call)
+		c.refuseUnknown(call, name)
 		return nil
 	}
 	if err := m.match(p, call.Now); err != nil {
@@ -112,9 +117,9 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 }
 
 // refuseUnknown refuses a check of a policy that does not exist.
-func (c *Checker) refuseUnknown(call *command.Call) {
+func (c *Checker) refuseUnknown(call *command.Call, name []byte) {
 	c.unknown.Add(1)
-	call.Error(c.book.Missing(call.Args[1]))
+	call.Error(c.book.Missing(name))
 }
 
 // durability returns the stricter of what the policy and the call ask for.

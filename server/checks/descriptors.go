@@ -87,7 +87,7 @@ func (c *Checker) descriptors(call *command.Call) {
 	for try := 0; ; try++ {
 		p := c.setOf(call).Policy(call.Args[1])
 		if p == nil {
-			c.refuseUnknown(call)
+			c.refuseUnknown(call, call.Args[1])
 			return
 		}
 		err := x.decide(call, p, engine.CheckOptions{Peek: x.args.options.peek, Anew: try > 0})

@@ -2,8 +2,13 @@ package checks
 
 // hideInCheck is Book.Hide for arguments with options of RL.CHECK in between.
 func (c *Checker) hideInCheck(name []byte, args [][]byte, from int, at []int) []int {
+	return c.hide(name, args, from, at, checkArgs{holds: true, names: true})
+}
+
+// hide is hideInCheck for the options of as.
+func (c *Checker) hide(name []byte, args [][]byte, from int, at []int, as checkArgs) []int {
 	for i := from; i < len(args); {
-		a := checkArgs{holds: true, names: true}
+		a := as
 		n, err := a.option(args[i:])
 		switch {
 		case n > 0:

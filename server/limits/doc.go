@@ -11,7 +11,8 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Commands returns the commands of limits. RL.STATS calls totals.
-func Commands(totals func() Totals) []command.Spec {
-	return slices.Concat(compatCommands(), nativeCommands(), leaseCommands(), slotsCommands(), counterCommands(), statsCommands(totals))
+// Commands returns the commands of limits. RL.STATS calls totals, and commands about leases
+// of policies call policies.
+func Commands(totals func() Totals, policies PolicyLeases) []command.Spec {
+	return slices.Concat(compatCommands(), nativeCommands(), leaseCommands(policies), slotsCommands(), counterCommands(), statsCommands(totals))
 }

@@ -15,7 +15,7 @@ import (
 // A call that asks for a commit, gives units back or forces a charge waits for the leader. The
 // call's own FAIL comes before the node's failure policy.
 func TestHeadless(t *testing.T) {
-	specs := limits.Commands(nil)
+	specs := limits.Commands(nil, nil)
 	f := func(want command.Headless, line string) {
 		t.Helper()
 		var args [][]byte

@@ -1,0 +1,60 @@
+package algo
+
+// # Holds of a leased counter
+//
+// A refund gives back at most the lowest use since the charge: see lows.go. While units
+// are out, what is out is not part of that use. The bucket stays at least that full without
+// the charge too, so time gives back only what is used above it. The lows of a leased
+// counter are therefore of the use above what is out.
+//
+// Between two charges blocks may end, and the use above what is out is then lowest just
+// before such an end. So the most that was out since the last low is taken off: the peak.
+// A refund may thus be smaller than possible, and is never too large.
+
+// Peak returns the most that has been out of a leased bucket since its last low. o is what
+// its record was written with.
+func (o *Outstanding) Peak(r *Rule, record []byte) int64 {
+	if r.Decides != Token {
+		return 0
+	}
+	units, _ := o.Sum(int64(word(record, 1)))
+	return max(units, int64(word(record, 2)))
+}
+
+// Above returns st, the state of a leased counter at now, less what was out of it since
+// its last low.
+func (o *Outstanding) Above(r *Rule, record []byte, st State, now int64) State {
+	if r.Decides != Token {
+		return st
+	}
+	now = Clamp(now)
+	return st.bucket().used(now).sub(filled(r, o.Peak(r, record))).after(now).stored()
+}
+
+// Refund is Rule.Refund for a leased counter, whose whole record is given.
+func (o *Outstanding) Refund(r *Rule, c *Receipt, record []byte, now int64, excess Span) Refund {
+	now = Clamp(now)
+	st := o.Plain(r, record, now)
+	f := r.Refund(c, o.Above(r, record, st, now), PlainPart(r, record), now, excess)
+	if r.Decides == Token {
+		f.Next, f.Words = st.bucket().used(now).sub(f.given).after(now).stored(), 1
+	}
+	return f
+}
+
+// Give is Rule.Give for a leased counter, whose whole record is given.
+func (o *Outstanding) Give(r *Rule, f *Refund, m *Mark, record []byte, now int64) (deadline int64, left bool) {
+	if f.Words == 0 && !o.Live(now) {
+		return 0, false
+	}
+	deadline = o.Store(r, o.Floor(r, f.Next, now), record, o.Peak(r, record), now)
+	plain := PlainPart(r, record)
+	m.Put(r, plain)
+	if r.Decides == Token {
+		lowerLows(plain, f.place, f.given)
+	}
+	return deadline, true
+}
+
+// PlainPart returns the part of a leased counter's record that it has without leases too.
+func PlainPart(r *Rule, record []byte) []byte { return record[8*LeasedHead(r):] }

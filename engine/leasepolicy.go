@@ -1,0 +1,442 @@
+package engine
+
+import (
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/shard"
+)
+
+// # Leases of policies
+//
+// A lease of a policy is of all its limits that apply, in one step: see algo.Lending. The
+// block is one record, under the policy's name and the holder's id. It has a part for each
+// counter, which names the counter by the generation of what is out of it.
+//
+// The step isolates all counters and the block, and can be taken back. In it, each counter
+// is written three times at most: what is left of the old block stays out, Check decides
+// Need, and the new part is charged. So a check decides Need and knows of no lease.
+
+// leaseUndo is how many bytes a lease of a policy may use to remember earlier states.
+const leaseUndo = 1 << 20
+
+// PolicyLease is a request of a holder for the limits of a policy.
+type PolicyLease struct {
+	Policy string
+	ID     []byte
+	algo.Request
+	// Whole is set if a unit of the lease is a unit of each limit, and none counts denied
+	// calls. Otherwise there is no block.
+	Whole bool
+}
+
+// lent is one limit of a lease of a policy.
+type lent struct {
+	weighed
+	algo.Lending
+	due []algo.Due // room of Out
+	at  int        // position in the checks
+}
+
+// policyBlockKey returns the key of a holder's block of a policy. No key of a counter is as
+// long as its first number says.
+func (l *Leases) policyBlockKey(name string, id []byte) []byte {
+	l.block = binary.AppendUvarint(l.block[:0], math.MaxUint32)
+	l.block = binary.AppendUvarint(l.block, uint64(len(name)))
+	l.block = append(append(l.block, name...), id...)
+	return l.block
+}
+
+// TakeAll gives a holder units of the limits of a policy. Checks are those of a call of
+// Need units. It decides them as Check does, and returns what Check returns. If the limits
+// cannot be leased, or none is enforced, TTL is 0.
+//
+// Errors are those of Check, ErrLeaseID, ErrLeaseSeq, ErrLeaseBounds. Nothing is changed
+// then.
+func (l *Leases) TakeAll(now int64, q *PolicyLease, checks []Check, o CheckOptions, out []Checked) (v Verdict, a Leased, err error) {
+	switch {
+	case len(q.ID) == 0 || len(q.ID) > MaxLeaseID:
+		return v, a, ErrLeaseID
+	case q.Want < 0 || q.Held < 0 || q.Need < 0 || q.TTL < algo.MinLease || q.TTL > algo.MaxLease:
+		return v, a, ErrLeaseBounds
+	}
+	s := l.s
+	if o.Denied || !q.Whole || !leasable(checks) {
+		if v, err = s.Check(now, checks, o, out); err == nil && v.OK {
+			a.Granted = q.Need
+		}
+		return v, a, err
+	}
+	block := l.policyBlockKey(q.Policy, q.ID)
+	step, err := l.isolate(now, checks, block)
+	if err != nil {
+		return v, a, err
+	}
+	v, a, err = l.takeAll(now, q, checks, o, out, block)
+	if err != nil {
+		step.Rollback()
+		return Verdict{}, Leased{}, err
+	}
+	if err := step.Commit(); err != nil {
+		return Verdict{}, Leased{}, err
+	}
+	return v, a, nil
+}
+
+// leasable reports whether all limits can be leased, and one of them is enforced.
+func leasable(checks []Check) (ok bool) {
+	for i := range checks {
+		c := &checks[i]
+		if c.Mode == algo.Off {
+			continue
+		}
+		if !algo.Leasable(&c.Limit.it.Rule) || c.CountAll {
+			return false
+		}
+		ok = ok || c.Mode == algo.Enforce
+	}
+	return ok
+}
+
+// isolate begins the step of a lease, which can be taken back.
+func (l *Leases) isolate(now int64, checks []Check, block []byte) (Step, error) {
+	s := l.s
+	keys := [][]byte{block}
+	for i := range checks {
+		if len(checks[i].Key) > shard.MaxKeyLen {
+			return Step{}, ErrKeyTooLong
+		}
+		keys = append(keys, checks[i].Key)
+	}
+	if len(checks) > MaxChecks {
+		return Step{}, ErrTooManyChecks
+	}
+	return s.Isolate(now, keys, leaseUndo), nil
+}
+
+// begin returns the limits of a step that apply, and the holder's block: found is false if
+// there is none, or it has ended. parts are those of the block.
+func (l *Leases) begin(now int64, checks []Check, key []byte, b *plan) (each []*lent, block algo.Block, parts []algo.Part, found bool, err error) {
+	s := l.s
+	*b = plan{hash: s.e.hash(algo.BlockSpace, key), key: key}
+	if err := s.enter(b.hash, b.key); err != nil {
+		return nil, block, nil, false, err
+	}
+	if b.ent, b.found = s.e.table.At(b.hash).Find(b.hash, b.key); b.found && !b.ent.Expired(now) {
+		block = algo.ReadBlock(b.ent.State())
+		l.parts = algo.AppendParts(l.parts[:0], b.ent.State())
+		parts, found = l.parts, block.Deadline > now
+	}
+	for i := range checks {
+		if c := &checks[i]; c.Mode != algo.Off {
+			if len(each) == len(l.each) {
+				l.each = append(l.each, &lent{due: make([]algo.Due, 0, algo.DueRoom)})
+			}
+			x := l.each[len(each)]
+			*x = lent{due: x.due, at: i}
+			x.hash, x.key = c.Hash, c.Key
+			x.Binds = c.Mode == algo.Enforce
+			each = l.each[:len(each)+1]
+		}
+	}
+	return each, block, parts, found, nil
+}
+
+// open reads the state of a limit, and what is out of it.
+func (l *Leases) open(x *lent, c *Check, anew bool, now int64) (err error) {
+	s := l.s
+	sh := s.e.table.At(x.hash)
+	x.plan = plan{it: c.Limit.it, hash: c.Hash, key: c.Key}
+	x.anew, x.foreign = anew, false
+	if x.State, err = s.find(&x.weighed, sh, now); err != nil {
+		return err
+	}
+	x.st, x.Rule, x.Out = x.State, &x.it.Rule, algo.Outstanding{}
+	if x.leased {
+		if ent, found := sh.Find(besideHash(x.hash), x.key); found && !ent.Expired(now) {
+			x.Out = algo.ReadOutstanding(ent.State(), x.due)
+		}
+		if old := s.e.limits.get(x.ent.Meta()); !sameNumbers(old.Limit, x.it.Limit) {
+			x.Out.Forget(now)
+			x.Out.Adopt(x.Rule, &old.Rule)
+		}
+	}
+	if !x.Out.Live(now) {
+		x.Out = algo.Outstanding{Generation: rand.Uint64() | 1}
+	}
+	return nil
+}
+
+// partOf returns the part of a generation.
+func partOf(parts []algo.Part, generation uint64) (algo.Part, bool) {
+	for _, p := range parts {
+		if p.Generation == generation {
+			return p, true
+		}
+	}
+	return algo.Part{}, false
+}
+
+// put writes what open has read and the lease has changed. charged is set if units were
+// charged at once.
+func (l *Leases) putLent(x *lent, charged bool, now int64) error {
+	s, sh := l.s, l.s.e.table.At(x.hash)
+	if !charged && !x.leased && !x.Out.Live(now) {
+		return nil
+	}
+	if err := s.enter(x.hash, x.key); err != nil {
+		return err
+	}
+	if x.foreign {
+		s.e.replaced.Add(1)
+	}
+	it := s.claim(&x.weighed)
+	defer it.refs.Add(-1)
+	state := leasedState{st: x.State, out: x.Out, noted: charged}
+	if x.found && s.keeps(&x.weighed) {
+		if state.mark = x.it.Mark(plainPart(s, x.ent)); state.mark.Generation != 0 {
+			x.mark = state.mark
+			switch {
+			case charged && x.mark.Held > 0:
+				note(s, &x.weighed, now)
+				state.mark = x.mark
+			case !charged && x.leased:
+				was := l.outstanding(sh, x.hash, x.key, now)
+				state.peak = was.Peak(x.Rule, x.ent.State())
+			}
+		}
+	}
+	if err := l.putOutstanding(&x.plan, sh, &x.Out, now); err != nil {
+		return err
+	}
+	x.ent, x.found = sh.Find(x.hash, x.key) // it may have moved
+	return l.putCounter(&x.plan, sh, &state, now)
+}
+
+// takeAll is TakeAll within its step.
+func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptions, out []Checked, key []byte) (v Verdict, a Leased, err error) {
+	s, e := l.s, l.s.e
+	if e.sealed.Load() {
+		return v, a, ErrSealed
+	}
+	now = s.advance(s.step.shards, now)
+	var b plan
+	each, block, parts, found, err := l.begin(now, checks, key, &b)
+	if err != nil {
+		return v, a, err
+	}
+	held, spent := q.Held, int64(0)
+	switch {
+	case found && q.Seq <= block.Seq:
+		return v, a, ErrLeaseSeq
+	case found:
+		has := block.Has(now)
+		held = min(held, has)
+		spent = has - held
+	default:
+		block = algo.Block{Began: now, RefillEnds: now, Deadline: now + q.TTL}
+	}
+	q.Share = e.leaseShare
+	again := int64(0) // what was charged again
+	for _, x := range each {
+		if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
+			return v, a, err
+		}
+		known := false
+		if x.Part, known = partOf(parts, x.Out.Generation); !found {
+			known = false
+		}
+		charged, err := x.Begin(&block, known, now, held, spent, &q.Request)
+		if err != nil {
+			return v, a, err
+		}
+		if known || charged {
+			if err := l.putLent(x, charged, now); err != nil {
+				return v, a, err
+			}
+		}
+		if x.Binds {
+			again = max(again, x.Part.Units)
+		}
+	}
+	if !found {
+		held = min(held, again)
+	}
+	if v, err = s.Check(now, checks, o, out); err != nil {
+		return v, a, err
+	}
+	next, ends, err := l.grant(now, q, checks, o, each, &block, held, found, v.Penalty)
+	if err != nil {
+		return v, a, err
+	}
+	more := next.Units - held
+	record := next.Append(nil)
+	for _, x := range each {
+		var d algo.Decision
+		charged, err := x.Give(&next, now, more, &d)
+		if err != nil {
+			return v, a, err
+		}
+		if err := l.putLent(x, charged, now); err != nil {
+			return v, a, err
+		}
+		if x.Part.Units+x.Part.Refill > 0 {
+			record = algo.AppendPart(record, x.Part)
+		}
+		answer := &out[x.at].Decision
+		answer.Remaining, answer.ResetAfter = d.Remaining, d.ResetAfter
+		if _, holders := x.Out.Sum(now); x.Binds {
+			a.Holders = max(a.Holders, holders)
+		}
+	}
+	if err := l.putPolicyBlock(&b, &next, record, now); err != nil {
+		return v, a, err
+	}
+	if v.OK {
+		v.Binding, v.Delay = -1, 0
+		v.bind(checks, out)
+		a.Granted = q.Need
+	}
+	if found {
+		e.leased.returned.Add(uint64(block.Undue(now)))
+	}
+	if a.Granted += more; !ends {
+		e.leased.granted.Add(uint64(a.Granted + next.Refill))
+		a.TTL, a.Refill, a.RefillTime = next.Deadline-now, next.Refill, next.RefillEnds-now
+	}
+	return v, a, nil
+}
+
+// grant decides what a holder gets beside Need, and returns its block from now on. ends is
+// set if it gets none: then the block is what it has left.
+func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions, each []*lent, block *algo.Block, held int64, found, blocked bool) (next algo.Block, ends bool, err error) {
+	e := l.s.e
+	deadline := now + q.TTL
+	l.offers = l.offers[:0]
+	wanted := float64(q.Want) / float64(q.TTL) * 1e9
+	for _, x := range each {
+		part := x.Part
+		if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
+			return next, false, err
+		}
+		x.Part = part
+		if x.Binds {
+			q.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, e.hash(algo.BlockSpace, l.block), wanted, algo.PerSecond(x.Rule), now+2*q.TTL, now)
+		}
+		if err := x.Resume(block, now, held, &q.Request); err != nil {
+			return next, false, err
+		}
+		if x.Binds {
+			l.offers = append(l.offers, x.Offer)
+			ends = ends || x.Full(now)
+			if end := x.WindowEnd(now); end > 0 {
+				deadline = min(deadline, end)
+			}
+		}
+	}
+	if found {
+		deadline = max(deadline, block.Deadline)
+	}
+	next = algo.Block{Seq: q.Seq, Began: now, RefillEnds: now, Deadline: deadline, Units: held}
+	more, refill, lasts := algo.Join(l.offers)
+	if ends = ends || blocked || deadline <= now || !algo.WorthA(held+more+refill); ends {
+		// What the holder has may still be spent: it may not hear this.
+		if found {
+			next.Deadline = block.Deadline
+		}
+		return next, true, nil
+	}
+	if next.Units += more; refill > 0 {
+		next.Refill, next.RefillEnds = refill, now+lasts
+	}
+	return next, false, nil
+}
+
+// putPolicyBlock writes a holder's block of a policy, or deletes it if nothing is out.
+func (l *Leases) putPolicyBlock(b *plan, block *algo.Block, record []byte, now int64) error {
+	sh := l.s.e.table.At(b.hash)
+	if block.Out() == 0 || block.Deadline <= now {
+		remove(sh, b)
+		return nil
+	}
+	return l.put(b, sh, algo.BlockRecord, record, block.Deadline, now)
+}
+
+// ReturnAll ends a holder's block of a policy. checks are those of a call. It returns the
+// units that the holder gave back: 0 if the block had ended. What is out of limits that no
+// longer apply stays out until the deadline.
+//
+// Errors: ErrLeaseID, ErrLeaseSeq, ErrLeaseBounds, ErrSealed, and those of Check; nothing is
+// changed then.
+func (l *Leases) ReturnAll(now int64, policy string, id []byte, seq uint64, left int64, checks []Check) (units int64, err error) {
+	switch {
+	case len(id) == 0 || len(id) > MaxLeaseID:
+		return 0, ErrLeaseID
+	case left < 0:
+		return 0, ErrLeaseBounds
+	}
+	key := l.policyBlockKey(policy, id)
+	step, err := l.isolate(now, checks, key)
+	if err != nil {
+		return 0, err
+	}
+	if units, err = l.returnAll(now, seq, left, checks, key); err != nil {
+		step.Rollback()
+		return 0, err
+	}
+	return units, step.Commit()
+}
+
+// returnAll is ReturnAll within its step.
+func (l *Leases) returnAll(now int64, seq uint64, left int64, checks []Check, key []byte) (units int64, err error) {
+	s := l.s
+	if s.e.sealed.Load() {
+		return 0, ErrSealed
+	}
+	now = s.advance(s.step.shards, now)
+	var b plan
+	each, block, parts, found, err := l.begin(now, checks, key, &b)
+	switch {
+	case err != nil || !found:
+		return 0, err
+	case seq <= block.Seq:
+		return 0, ErrLeaseSeq
+	}
+	units = min(left, block.Has(now))
+	spent := block.Has(now) - units
+	for _, x := range each {
+		if err := l.open(x, &checks[x.at], false, now); err != nil {
+			return 0, err
+		}
+		known := false
+		if x.Part, known = partOf(parts, x.Out.Generation); !known {
+			continue
+		}
+		if _, err := x.Return(&block, now, spent); err != nil {
+			return 0, err
+		}
+		if err := l.putLent(x, false, now); err != nil {
+			return 0, err
+		}
+		s.e.demand.Gone(s.e.table.Index(x.hash), x.hash, b.hash)
+	}
+	remove(s.e.table.At(b.hash), &b)
+	s.e.leased.returned.Add(uint64(units + block.Undue(now)))
+	return units, nil
+}
+
+// OutOf returns what is out of a counter of a policy: units, and the holders that have them.
+func (l *Leases) OutOf(now int64, key []byte, hash uint64) (units, holders int64, err error) {
+	sh, err := l.s.look(hash)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer l.s.unlock(sh)
+	if ent, found := sh.Find(hash, key); found && !ent.Expired(now) && l.s.e.limits.get(ent.Meta()).Limit.Leased {
+		out := l.outstanding(sh, hash, key, now)
+		units, holders = out.Sum(now)
+	}
+	return units, holders, nil
+}
