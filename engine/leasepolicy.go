@@ -15,9 +15,9 @@ import (
 // block is one record, under the policy's name and the holder's id. It has a part for each
 // counter, which names the counter by the generation of what is out of it.
 //
-// The step isolates all counters and the block, and can be taken back. In it, each counter
-// is written three times at most: what is left of the old block stays out, Check decides
-// Need, and the new part is charged. So a check decides Need and knows of no lease.
+// The step isolates all counters and the block, and can be taken back. In it, the old block
+// ends, Check decides Need as for any call, and the new block is charged. Between these,
+// what is left of the old block is charged and not out, which nobody sees.
 
 // leaseUndo is how many bytes a lease of a policy may use to remember earlier states.
 const leaseUndo = 1 << 20
@@ -36,8 +36,9 @@ type PolicyLease struct {
 type lent struct {
 	weighed
 	algo.Lending
-	due []algo.Due // room of Out
-	at  int        // position in the checks
+	due     []algo.Due // room of Out
+	at      int        // position in the checks
+	charged bool       // at once, since it was read
 }
 
 // policyBlockKey returns the key of a holder's block of a policy. No key of a counter is as
@@ -179,11 +180,10 @@ func partOf(parts []algo.Part, generation uint64) (algo.Part, bool) {
 	return algo.Part{}, false
 }
 
-// put writes what open has read and the lease has changed. charged is set if units were
-// charged at once.
-func (l *Leases) putLent(x *lent, charged bool, now int64) error {
+// putLent writes what open has read and the lease has changed.
+func (l *Leases) putLent(x *lent, now int64) error {
 	s, sh := l.s, l.s.e.table.At(x.hash)
-	if !charged && !x.leased && !x.Out.Live(now) {
+	if !x.charged && !x.leased && !x.Out.Live(now) {
 		return nil
 	}
 	if err := s.enter(x.hash, x.key); err != nil {
@@ -194,15 +194,15 @@ func (l *Leases) putLent(x *lent, charged bool, now int64) error {
 	}
 	it := s.claim(&x.weighed)
 	defer it.refs.Add(-1)
-	state := leasedState{st: x.State, out: x.Out, noted: charged}
+	state := leasedState{st: x.State, out: x.Out, noted: x.charged}
 	if x.found && s.keeps(&x.weighed) {
 		if state.mark = x.it.Mark(plainPart(s, x.ent)); state.mark.Generation != 0 {
 			x.mark = state.mark
 			switch {
-			case charged && x.mark.Held > 0:
+			case x.charged && x.mark.Held > 0:
 				note(s, &x.weighed, now)
 				state.mark = x.mark
-			case !charged && x.leased:
+			case !x.charged && x.leased:
 				was := l.outstanding(sh, x.hash, x.key, now)
 				state.peak = was.Peak(x.Rule, x.ent.State())
 			}
@@ -252,8 +252,8 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 		if err != nil {
 			return v, a, err
 		}
-		if known || charged {
-			if err := l.putLent(x, charged, now); err != nil {
+		if x.charged = charged; q.Need > 0 && (known || charged) {
+			if err := l.putLent(x, now); err != nil {
 				return v, a, err
 			}
 		}
@@ -279,7 +279,8 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 		if err != nil {
 			return v, a, err
 		}
-		if err := l.putLent(x, charged, now); err != nil {
+		x.charged = x.charged || charged
+		if err := l.putLent(x, now); err != nil {
 			return v, a, err
 		}
 		if x.Part.Units+x.Part.Refill > 0 {
@@ -317,15 +318,16 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 	l.offers = l.offers[:0]
 	wanted := float64(q.Want) / float64(q.TTL) * 1e9
 	for _, x := range each {
-		part := x.Part
-		if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
-			return next, false, err
+		if q.Need > 0 { // Check has written it
+			if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
+				return next, false, err
+			}
+			x.charged = false
 		}
-		x.Part = part
 		if x.Binds {
 			q.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, e.hash(algo.BlockSpace, l.block), wanted, algo.PerSecond(x.Rule), now+2*q.TTL, now)
 		}
-		if err := x.Resume(block, now, held, &q.Request); err != nil {
+		if err := x.Ask(now, held, &q.Request); err != nil {
 			return next, false, err
 		}
 		if x.Binds {
@@ -417,7 +419,7 @@ func (l *Leases) returnAll(now int64, seq uint64, left int64, checks []Check, ke
 		if _, err := x.Return(&block, now, spent); err != nil {
 			return 0, err
 		}
-		if err := l.putLent(x, false, now); err != nil {
+		if err := l.putLent(x, now); err != nil {
 			return 0, err
 		}
 		s.e.demand.Gone(s.e.table.Index(x.hash), x.hash, b.hash)

@@ -53,9 +53,9 @@ type Lending struct {
 	Offer Offer
 }
 
-// Begin ends the limit's part of a block, of which held units are left and spent are not.
-// What is left stays out, until Give. known is false if the limit has no such part: held
-// is charged again, as far as there is room. charged is set if something was.
+// Begin ends the limit's part of a block, of which held units are left and spent units are
+// spent. What is left stays charged. known is false if the limit has no such part: held is
+// charged again, as far as there is room. charged is set if something was.
 func (l *Lending) Begin(block *Block, known bool, now, held, spent int64, q *Request) (charged bool, err error) {
 	now = Clamp(now)
 	r := l.Rule
@@ -82,21 +82,13 @@ func (l *Lending) Begin(block *Block, known bool, now, held, spent int64, q *Req
 		}
 	}
 	l.Part.Refill = 0
-	if l.Part.Units > 0 {
-		l.Out.enter(Due{At: block.Deadline, Units: l.Part.Units, Blocks: 1})
-		l.Out.shrink()
-	}
 	return charged, nil
 }
 
-// Resume continues after Begin, when Need was decided. It takes what Begin has left out of
-// what is out, and sets Offer.
-func (l *Lending) Resume(block *Block, now, held int64, q *Request) error {
+// Ask sets Offer, after Begin, and when Need was decided.
+func (l *Lending) Ask(now, held int64, q *Request) error {
 	now = Clamp(now)
 	r := l.Rule
-	if l.Part.Units > 0 {
-		l.Out.remove(r, &Block{Deadline: block.Deadline, Units: l.Part.Units}, now)
-	}
 	var d Decision
 	_, err := charge(r, l.State, now, 0, &noOptions, &d)
 	out, _ := l.Out.Sum(now)
