@@ -711,3 +711,15 @@ func TestAChainThatEvictsALeasedKey(t *testing.T) {
 		s.Close()
 	}
 }
+
+// A refill stays charged after the record of what is out has gone, until the bucket is full.
+func TestARefillIsChargedForGood(t *testing.T) {
+	s, l := newTestSession(t, engine.Config{}), algo.Limit{Limit: 1000, Period: 100 * second}
+	decide(t, s, start, "k", l, 1000, algo.Options{})
+	a := lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 20, TTL: 2 * second})
+	require.EqualValues(t, 20, a.Refill)
+	for _, after := range []int64{2, 4, 5, 10, 30, 90} {
+		require.EqualValues(t, after*10-20, left(t, s, start+after*second, l), "after %d s", after)
+	}
+	require.EqualValues(t, 1000, left(t, s, start+102*second, l))
+}

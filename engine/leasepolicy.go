@@ -203,8 +203,7 @@ func (l *Leases) putLent(x *lent, now int64) error {
 				note(s, &x.weighed, now)
 				state.mark = x.mark
 			case !x.charged && x.leased:
-				was := l.outstanding(sh, x.hash, x.key, now)
-				state.peak = was.Peak(x.Rule, x.ent.State())
+				state.peak = algo.Peak(x.Rule, x.ent.State())
 			}
 		}
 	}
@@ -238,7 +237,7 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 	default:
 		block = algo.Block{Began: now, RefillEnds: now, Deadline: now + q.TTL}
 	}
-	q.Share = e.leaseShare
+	q.Share = e.leaseShare // for Begin and Ask
 	again := int64(0) // what was charged again
 	for _, x := range each {
 		if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
@@ -314,9 +313,8 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 // set if it gets none: then the block is what it has left.
 func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions, each []*lent, block *algo.Block, held int64, found, blocked bool) (next algo.Block, ends bool, err error) {
 	e := l.s.e
-	deadline := now + q.TTL
-	l.offers = l.offers[:0]
 	wanted := float64(q.Want) / float64(q.TTL) * 1e9
+	deadline := now + q.TTL
 	for _, x := range each {
 		if q.Need > 0 { // Check has written it
 			if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
@@ -324,18 +322,23 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 			}
 			x.charged = false
 		}
-		if x.Binds {
-			q.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, e.hash(algo.BlockSpace, l.block), wanted, algo.PerSecond(x.Rule), now+2*q.TTL, now)
+		if end := x.WindowEnd(now); x.Binds && end > 0 {
+			deadline = min(deadline, end)
 		}
-		if err := x.Ask(now, held, &q.Request); err != nil {
+	}
+	ask := q.Request
+	ask.TTL = deadline - now
+	l.offers = l.offers[:0]
+	for _, x := range each {
+		if x.Binds {
+			ask.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, e.hash(algo.BlockSpace, l.block), wanted, algo.PerSecond(x.Rule), now+2*q.TTL, now)
+		}
+		if err := x.Ask(now, held, &ask); err != nil {
 			return next, false, err
 		}
 		if x.Binds {
 			l.offers = append(l.offers, x.Offer)
 			ends = ends || x.Full(now)
-			if end := x.WindowEnd(now); end > 0 {
-				deadline = min(deadline, end)
-			}
 		}
 	}
 	if found {

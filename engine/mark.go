@@ -62,8 +62,7 @@ func (w *weighed) need() int {
 func note(s *Session, w *weighed, now int64) {
 	st := w.st
 	if w.leased {
-		out := s.Leases().outstanding(s.e.table.At(w.hash), w.hash, w.key, now)
-		st = out.Above(&w.it.Rule, w.ent.State(), st, now)
+		st = algo.Above(&w.it.Rule, w.ent.State(), st, now)
 	}
 	w.mark.Note(plainPart(s, w.ent), st, now)
 }

@@ -11,31 +11,30 @@ package algo
 // before such an end. So the most that was out since the last low is taken off: the peak.
 // A refund may thus be smaller than possible, and is never too large.
 
-// Peak returns the most that has been out of a leased bucket since its last low. o is what
-// its record was written with.
-func (o *Outstanding) Peak(r *Rule, record []byte) int64 {
+// Peak returns the most that has been out of a leased bucket since its last low: as its
+// record was written, or before.
+func Peak(r *Rule, record []byte) int64 {
 	if r.Decides != Token {
 		return 0
 	}
-	units, _ := o.Sum(int64(word(record, 1)))
-	return max(units, int64(word(record, 2)))
+	return int64(word(record, 2))
 }
 
 // Above returns st, the state of a leased counter at now, less what was out of it since
 // its last low.
-func (o *Outstanding) Above(r *Rule, record []byte, st State, now int64) State {
+func Above(r *Rule, record []byte, st State, now int64) State {
 	if r.Decides != Token {
 		return st
 	}
 	now = Clamp(now)
-	return st.bucket().used(now).sub(filled(r, o.Peak(r, record))).after(now).stored()
+	return st.bucket().used(now).sub(filled(r, Peak(r, record))).after(now).stored()
 }
 
 // Refund is Rule.Refund for a leased counter, whose whole record is given.
 func (o *Outstanding) Refund(r *Rule, c *Receipt, record []byte, now int64, excess Span) Refund {
 	now = Clamp(now)
 	st := o.Plain(r, record, now)
-	f := r.Refund(c, o.Above(r, record, st, now), PlainPart(r, record), now, excess)
+	f := r.Refund(c, Above(r, record, st, now), PlainPart(r, record), now, excess)
 	if r.Decides == Token {
 		f.Next, f.Words = st.bucket().used(now).sub(f.given).after(now).stored(), 1
 	}
@@ -47,7 +46,7 @@ func (o *Outstanding) Give(r *Rule, f *Refund, m *Mark, record []byte, now int64
 	if f.Words == 0 && !o.Live(now) {
 		return 0, false
 	}
-	deadline = o.Store(r, o.Floor(r, f.Next, now), record, o.Peak(r, record), now)
+	deadline = o.Store(r, o.Floor(r, f.Next, now), record, Peak(r, record), now)
 	plain := PlainPart(r, record)
 	m.Put(r, plain)
 	if r.Decides == Token {

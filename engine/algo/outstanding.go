@@ -148,11 +148,13 @@ func longer(a, b Span) Span {
 
 // LeasedHead is how many words the record of a leased counter of r's has before its plain
 // part, which is what the record has without leases: the state, and the mark. A bucket has
-// the TAT, since when that is right, and the peak (see Peak). A window has the deadline of
-// its state: a block may end after the window, if the period was edited.
+// the TAT, since when that is right, the peak (see Peak), and the time that refills add to
+// its use from then on. The last one counts when the record of what is out has gone before
+// the bucket is full. A window has the deadline of its state: a block may end after the
+// window, if the period was edited.
 func LeasedHead(r *Rule) int {
 	if r.Decides == Token {
-		return 3
+		return 4
 	}
 	return 1
 }
@@ -179,7 +181,11 @@ func (o *Outstanding) Plain(r *Rule, record []byte, now int64) State {
 	}
 	tat := tokenState{int64(word(record, 0)), uint32(word(record, head))}
 	since := int64(word(record, 1))
-	used := tat.used(since).add(o.inflow(since, now)).sub(Span{NS: uint64(max(now-since, 0))})
+	inflow := Span{NS: word(record, 3)}
+	if len(o.due) > 0 {
+		inflow = o.inflow(since, now)
+	}
+	used := tat.used(since).add(inflow).sub(Span{NS: uint64(max(now-since, 0))})
 	used = longer(used, o.floor(r, since, now))
 	return shorter(used, Span{NS: uint64(latestInstant - now)}).after(now).stored()
 }
@@ -226,9 +232,12 @@ func (o *Outstanding) Store(r *Rule, st State, record []byte, peak, now int64) (
 	}
 	setWord(record, 0, uint64(tat.TAT))
 	setWord(record, 1, uint64(now))
-	setWord(record, 2, uint64(peak))
+	units, _ := o.Sum(now)
+	inflow := o.inflow(now, maxInstant)
+	setWord(record, 2, uint64(max(units, peak)))
+	setWord(record, 3, uint64(inflow.ceil()))
 	setWord(record, head, uint64(tat.Frac))
-	return max(o.Ends(r, now), tat.used(now).add(o.inflow(now, maxInstant)).after(now).TAT+1)
+	return max(o.Ends(r, now), tat.used(now).add(inflow).after(now).TAT+1)
 }
 
 // Ends returns when nothing that is out at now matters any more: the limit is full then,
