@@ -202,14 +202,16 @@ func (l *Leases) carried(w *weighed, old *interned, now int64) (st algo.State, e
 	switch {
 	case fresh:
 		w.live = false
+		st = out.Anew(&w.it.Rule, now)
 	case was.Scalings != is.Scalings:
 		st, _ = w.it.Scale(&old.Rule, out.Plain(&old.Rule, w.ent.State(), now), nil, now)
 	default:
 		st = w.unlease(&out, old, now)
 	}
-	// Another algorithm has no leases. A leaky bucket is charged what is out.
-	w.leased = algo.Leasable(&w.it.Rule)
-	return out.Floor(&w.it.Rule, st, now), nil
+	if w.leased = algo.Leasable(&w.it.Rule); w.leased {
+		st = out.Floor(&w.it.Rule, st, now)
+	}
+	return st, nil
 }
 
 // reserve makes sure that commit can intern what it needs.

@@ -195,7 +195,7 @@ func (o *Outstanding) Floor(r *Rule, st State, now int64) State {
 	units, _ := o.Sum(now)
 	units = min(units, r.Burst)
 	switch now = Clamp(now); r.Decides {
-	case Token, Leaky: // a policy's limit may be edited from one to the other
+	case Token:
 		least := shorter(filled(r, units), Span{NS: uint64(latestInstant - now)})
 		if used := st.bucket().used(now); used.less(least) {
 			return least.after(now).stored()
@@ -392,6 +392,31 @@ func PlainRecord(r *Rule, st State) []byte {
 	record := make([]byte, 8*PlainWords(r))
 	PutPlain(r, st, record)
 	return record
+}
+
+// Anew returns the state of a counter that begins anew. What is out stays counted, and what
+// has ended and counts still, since nobody knows when the counter began anew. For a limit
+// without leases only a bucket counts it.
+func (o *Outstanding) Anew(r *Rule, now int64) (st State) {
+	now = Clamp(now)
+	since := int64(0)
+	switch r.Decides {
+	case Token, Leaky:
+		if used := shorter(o.floor(r, since, now), Span{NS: uint64(latestInstant - now)}); used != (Span{}) {
+			st = used.after(now).stored()
+		}
+		return st
+	case Fixed:
+		since = r.fixedAt(windowState{}, now).Start
+	case Sliding:
+		since = r.slidingAt(windowState{}, now).Start
+	default:
+		return st
+	}
+	if units, _ := o.Sum(since); units > 0 {
+		st = r.stored(windowState{Start: since, Cur: min(units, r.Burst)})
+	}
+	return st
 }
 
 // PutPlain writes the state of a leasable counter without leases to its record.
