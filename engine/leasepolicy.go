@@ -238,7 +238,7 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 		block = algo.Block{Began: now, RefillEnds: now, Deadline: now + q.TTL}
 	}
 	q.Share = e.leaseShare // for Begin and Ask
-	again := int64(0) // what was charged again
+	again := int64(0)      // what was charged again
 	for _, x := range each {
 		if err := l.open(x, &checks[x.at], o.Anew, now); err != nil {
 			return v, a, err

@@ -74,9 +74,9 @@ type policyRun struct {
 	// before may be out. Then a new one begins with what is in use.
 	oracle *engine.Session
 	net    []policyMessage
-	holds       []policyHold
-	ids         int
-	full        bool
+	holds  []policyHold
+	ids    int
+	full   bool
 }
 
 // modelLimit is a limit of the policy.
