@@ -11,7 +11,7 @@ if [ -n "$unformatted" ]; then
 fi
 go vet ./...
 bin/staticcheck ./...
-for module in clients/go clients/compat/sdk; do
+for module in $(sed -n "s/^MODULES *:= //p" Makefile); do
 	(cd $module && go vet ./... && "$OLDPWD/bin/staticcheck" ./...)
 done
 # Every program comment but those of the harness, and every document.

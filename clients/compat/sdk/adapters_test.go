@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
@@ -13,38 +12,16 @@ import (
 	"github.com/stretchr/testify/require"
 
 	headgate "github.com/headgate-io/headgate/clients/go"
+	"github.com/headgate-io/headgate/clients/go/goredis"
+	adapter "github.com/headgate-io/headgate/clients/go/rueidis"
 	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
-// goRedis is a go-redis client as a headgate.Doer. It must be one that sends nothing a
-// second time.
-func goRedis(c redis.UniversalClient) headgate.Doer {
-	return headgate.DoerFunc(func(ctx context.Context, args ...any) (any, error) {
-		return c.Do(ctx, args...).Result()
-	})
-}
+func goRedis(c redis.UniversalClient) headgate.Doer { return goredis.Doer(c, nil) }
 
 func newGoRedis(addr, password string, tls *tls.Config, protocol int) *redis.Client {
 	return redis.NewClient(&redis.Options{
 		Addr: addr, Password: password, TLSConfig: tls, Protocol: protocol, MaxRetries: -1, ContextTimeoutEnabled: true,
-	})
-}
-
-// rueidisDoer is a rueidis client as a headgate.Doer.
-func rueidisDoer(c rueidis.Client) headgate.Doer {
-	return headgate.DoerFunc(func(ctx context.Context, args ...any) (any, error) {
-		words := make([]string, len(args))
-		for i, a := range args {
-			switch a := a.(type) {
-			case string:
-				words[i] = a
-			case int64:
-				words[i] = strconv.FormatInt(a, 10)
-			default:
-				return nil, fmt.Errorf("argument %d is a %T", i, a)
-			}
-		}
-		return c.Do(ctx, c.B().Arbitrary(words[0]).Keys(words[1]).Args(words[2:]...).Build()).ToAny()
 	})
 }
 
@@ -72,7 +49,7 @@ func TestAdapters(t *testing.T) {
 				})
 				require.NoError(t, err)
 				defer c.Close()
-				contract(t, rueidisDoer(c))
+				contract(t, adapter.Doer(c))
 			})
 		}
 	}

@@ -5,6 +5,8 @@ go 1.26.0
 require (
 	github.com/headgate-io/headgate v0.0.0
 	github.com/headgate-io/headgate/clients/go v0.0.0
+	github.com/headgate-io/headgate/clients/go/goredis v0.0.0
+	github.com/headgate-io/headgate/clients/go/rueidis v0.0.0
 	github.com/redis/go-redis/v9 v9.23.0
 	github.com/redis/rueidis v1.0.79
 	github.com/stretchr/testify v1.12.1
@@ -21,4 +23,7 @@ require (
 replace (
 	github.com/headgate-io/headgate => ../../..
 	github.com/headgate-io/headgate/clients/go => ../../go
+	github.com/headgate-io/headgate/clients/go/goredis => ../../go/goredis
+	github.com/headgate-io/headgate/clients/go/grpclimit => ../../go/grpclimit
+	github.com/headgate-io/headgate/clients/go/rueidis => ../../go/rueidis
 )

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"os"
 	"syscall"
@@ -30,6 +31,8 @@ type caller struct {
 	Plain bool      // asks for each call
 	From  time.Time // when it begins
 	For   time.Duration
+
+	Timeout time.Duration
 }
 
 // slot is how finely callers tell when their calls were admitted.
@@ -62,7 +65,7 @@ func (c *caller) run() (r called, err error) {
 	ctx := context.Background()
 	conn := newGoRedis(c.Addr, "", nil, 3)
 	defer func() { _ = conn.Close() }()
-	options := headgate.Options{Timeout: 2 * time.Second} // the machine may stand still
+	options := headgate.Options{Timeout: c.Timeout, Logger: slog.New(slog.DiscardHandler)}
 	if c.Plain {
 		options.MaxLeases = -1
 	}
@@ -117,7 +120,7 @@ func callers(t *testing.T, limit headgate.Limit, plain int, disturb func([]*os.P
 	for i, rate := range rates {
 		c := caller{
 			Addr: servers.Plain.Addr, Key: key, Limit: limit, Rate: rate, Plain: i >= len(rates)-plain,
-			From: from, For: warm + measured,
+			From: from, For: warm + measured, Timeout: 2 * time.Second, // the machine may stand still
 		}
 		p, wait := c.start(t)
 		processes, waits = append(processes, p), append(waits, wait)
