@@ -17,12 +17,12 @@ func TestLeasesTargets(t *testing.T) {
 	rep := report{Leases: &leasesReport{
 		Lease: costs(1200, 600_000), Limit: costs(1000, 1_000_000),
 		Saved:  []savedRow{{Rate: 100, Asked: 1000, Sent: 60}, {Rate: 1000, Asked: 1000, Sent: 30}, {Rate: 10_000, Asked: 1000, Sent: 1}},
-		Leased: costs(100, 1), Plain: costs(9000, 1),
+		Second: costs(600, 1), Minute: costs(90, 1), Plain: costs(9000, 1),
 		Local:   []benchmarkRow{{Keys: 1, P99: 90}, {Keys: 10_000, P99: 90, Allocs: 1}},
 		Schemes: []schemeRow{{Clients: 4, Block: 250, Textbook: excess{200, 20}, Ours: excess{100, 0}}, {Clients: 100, Block: 10, Ours: excess{100, 1}}},
 	}}
 	require.Equal(t, [][2]any{
-		{0.6, "pass"}, {94.0, "pass"}, {97.0, "miss"}, {99.9, "goal"}, {90.0, "pass"}, {90.0, "goal"}, {90.0, "miss"}, {0.0, "goal"}, {1.0, "miss"},
+		{0.6, "pass"}, {94.0, "pass"}, {97.0, "miss"}, {99.9, "goal"}, {15.0, "miss"}, {100.0, "goal"}, {90.0, "goal"}, {90.0, "miss"}, {0.0, "goal"}, {1.0, "miss"},
 	}, marks(rep.targets()))
 	require.Contains(t, rep.markdown(), "| 4 | 250 | 200 | 20 | 100 | 0 |")
 }

@@ -108,7 +108,7 @@ func (a *asker) run(ctx context.Context) error {
 		},
 	})
 	defer a.conn.Close()
-	o := headgate.Options{LeaseTTL: a.TTL}
+	o := headgate.Options{LeaseTTL: a.TTL, Timeout: 500 * time.Millisecond}
 	if a.Scheme == askers.Plain {
 		o.MaxLeases = -1
 	}
@@ -137,7 +137,7 @@ func (a *asker) run(ctx context.Context) error {
 		} else if -wait > time.Second { // it stood still: what was due meanwhile is gone
 			at = time.Now()
 		}
-		a.call(ctx, client)
+		a.call(client)
 	}
 	st := client.Stats()
 	a.Sent, a.Local = st.Sent-before.Sent, st.Local-before.Local
@@ -149,12 +149,15 @@ func (a *asker) run(ctx context.Context) error {
 	return nil // the node that it would return to is away
 }
 
-func (a *asker) call(ctx context.Context, client *headgate.Client) {
-	ctx, cancel := context.WithTimeout(ctx, time.Second)
+func (a *asker) call(client *headgate.Client) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	s := askers.Span{From: askers.Now()}
-	d, err := client.Allow(ctx, a.Key, headgate.Limit{Units: a.units.Load(), Period: a.Period}, 1)
+	d, err := client.Allow(ctx, a.Key, headgate.Limit{Units: a.units.Load(), Period: a.Period, OnFailure: headgate.Closed}, 1)
 	s.To = askers.Now()
+	if err == nil && d.Degraded {
+		err = headgate.ErrTimeout
+	}
 	a.log.Call(s, d.Allowed, err)
 	a.Asked++
 	a.Worst = max(a.Worst, time.Duration(s.To-s.From))
