@@ -1,0 +1,80 @@
+"""Runs the README's examples word for word. test-sdks.sh runs this with the package installed;
+elsewhere the sources are tested."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from server import Server, free_port
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+
+
+def run(example: str, where: Path, server: Server, *args: str) -> subprocess.Popen[str]:
+    (where / "example.py").write_text(example)
+    env = {**os.environ, "HEADGATE": server.addr}
+    if not os.environ.get("HEADGATE_INSTALLED"):
+        env["PYTHONPATH"] = str(ROOT / "src")
+    return subprocess.Popen([sys.executable, *args], cwd=where, env=env, stdout=subprocess.PIPE, text=True)
+
+
+def test_the_first_example(tmp_path: Path, server: Server) -> None:
+    process = run(EXAMPLES[0], tmp_path, server, "example.py")
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert out.splitlines()[-1] == "at least 100 allowed: True - some without the server: True"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("state", ["killed", "stopped"])
+def test_the_first_example_in_an_outage(state: str, tmp_path: Path, server: Server) -> None:
+    """It ends, and soon."""
+    server.kill() if state == "killed" else server.signal(19)
+    process = run(EXAMPLES[0], tmp_path, server, "example.py")
+    out, _ = process.communicate(timeout=20)
+    assert process.returncode == 0
+    assert "denied, try again after" in out
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", range(1, len(EXAMPLES)))
+def test_applications(number: int, tmp_path: Path, server: Server) -> None:
+    """Each application answers, with the header fields, and also after the server was killed."""
+    port = str(free_port())
+    if "FastAPI()" in EXAMPLES[number]:
+        args = ["-m", "uvicorn", "example:app", "--port", port, "--log-level", "warning"]
+    else:
+        args = ["-m", "flask", "--app", "example", "run", "--port", port]
+    process = run(EXAMPLES[number], tmp_path, server, *args)
+    try:
+        connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=5)
+        until = time.monotonic() + 20
+        while True:
+            try:
+                connection.request("GET", "/")
+                break
+            except OSError:
+                connection.close()
+                assert time.monotonic() < until and process.poll() is None
+                time.sleep(0.05)
+        answer = connection.getresponse()
+        assert answer.status == 200 and b"hello" in answer.read()
+        assert int(answer.getheader("X-RateLimit-Remaining") or "") == int(answer.getheader("X-RateLimit-Limit") or "") - 1
+        server.kill()
+        for _ in range(8):
+            connection.close()
+            connection.request("GET", "/")
+            answer = connection.getresponse()
+            answer.read()
+            assert answer.status in (200, 429)
+    finally:
+        process.kill()
+        process.wait()
