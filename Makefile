@@ -30,7 +30,7 @@ TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 .DEFAULT_GOAL := help
 .PHONY: help build run cluster quick test test-long prepare deps unit race server brief brief-race vet \
 	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
-	clients clients-brief test-gateways test-clients test-dropin test-faults
+	clients clients-brief test-gateways test-clients test-sdks test-dropin test-faults
 
 help: ## list the targets, with how long each takes on two cores and warm caches
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -60,7 +60,7 @@ brief-race: # where goroutines meet, in few seconds
 test: ## everything a change must pass; installs what it needs (15 min)
 	scripts/stages.sh prepare unit race fuzz-brief mutate-brief clients-brief
 
-test-long: mutate fuzz test-clients test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
+test-long: mutate fuzz test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
 
 prepare: # one downloads, the other compiles
 	$(MAKE) --no-print-directory -j2 deps lint
@@ -118,6 +118,9 @@ test-gateways: deps ## the examples for gateways, each run by its program in fro
 
 test-clients: ## every client library, Java and Rust included (minutes; it downloads them first)
 	clients/compat/run.sh go node python hiredis java rust
+
+test-sdks: ## our own packages: long tests, and each built and installed in an empty project (minutes)
+	clients/python/test-sdks.sh
 
 test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate, about an hour; says which ports it needs, if one is not free
 	$(GO) run ./clients/dropin $(DROPINFLAGS)

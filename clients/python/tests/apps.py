@@ -13,7 +13,11 @@ from headgate_client import AsyncClient, Client, Limit
 
 SERVER = os.environ.get("HEADGATE", "127.0.0.1:7379")
 LIMIT = Limit(int(os.environ.get("UNITS", "5")), float(os.environ.get("PERIOD", "3600")))
-OPTIONS: Any = {"processes": int(os.environ.get("PROCESSES", "0")), "leases": os.environ.get("LEASES", "1") == "1"}
+OPTIONS: Any = {
+    "processes": int(os.environ.get("PROCESSES", "0")),
+    "leases": os.environ.get("LEASES", "1") == "1",
+    "timeout": float(os.environ.get("TIMEOUT", "0.05")),
+}
 
 
 def fastapi_app() -> Any:
@@ -123,7 +127,7 @@ def flask_limiter_app() -> Any:
     app = Flask(__name__)
     limiter = Limiter(
         get_remote_address, app=app, default_limits=["200 per day", "50 per hour"],
-        storage_uri=f"headgate://{SERVER}", headers_enabled=True,
+        storage_uri=f"headgate://{SERVER}", headers_enabled=True, storage_options={"timeout": OPTIONS["timeout"]},
     )  # fmt: skip
 
     @app.route("/")
@@ -150,7 +154,10 @@ def slowapi_app() -> Any:
 
     import headgate_client.limits  # noqa: F401
 
-    limiter = Limiter(key_func=get_remote_address, storage_uri=f"headgate://{SERVER}", headers_enabled=True)
+    limiter = Limiter(
+        key_func=get_remote_address, storage_uri=f"headgate://{SERVER}", headers_enabled=True,
+        storage_options={"timeout": OPTIONS["timeout"]},
+    )  # fmt: skip
     app = FastAPI()
     app.state.limiter = limiter
     app.add_exception_handler(RateLimitExceeded, _rate_limit_exceeded_handler)  # type: ignore[arg-type]

@@ -26,7 +26,7 @@ class App:
             [sys.executable, str(HERE / "apps.py"), name, str(self.port)],
             env={**os.environ, "PYTHONPATH": str(HERE.parent / "src"), **env},
         )
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while time.monotonic() < until:
             try:
                 socket.create_connection(("127.0.0.1", self.port), 1).close()

@@ -46,8 +46,8 @@ class Server:
             [binary(), "serve", "--listen", self.addr, "--http-listen", "", "--grpc-listen", "", *self.args],
             env=env, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
-        until = time.monotonic() + 10
-        while time.monotonic() < until:
+        until = time.monotonic() + 60
+        while time.monotonic() < until and self.process.poll() is None:
             try:
                 with socket.create_connection(("127.0.0.1", self.port), 1) as s:
                     s.sendall(b"PING\r\n")

@@ -34,10 +34,10 @@ def test_strategies(kind: str, strategy: str, server: Server) -> None:
     loop = asyncio.new_event_loop()
     limiter: Any
     if kind == "sync":
-        storage: Any = storage_from_string(f"headgate://{server.addr}")
+        storage: Any = storage_from_string(f"headgate://{server.addr}", timeout=1)
         limiter = strategies.STRATEGIES[strategy](storage)
     else:
-        storage = storage_from_string(f"async+headgate://{server.addr}")
+        storage = storage_from_string(f"async+headgate://{server.addr}", timeout=1)
         limiter = Awaited(aio.strategies.STRATEGIES[strategy](storage), loop)
     ten = parse("10 per hour")
     began = time.time()
@@ -65,6 +65,20 @@ def test_strategies(kind: str, strategy: str, server: Server) -> None:
     loop.close()
 
 
+def test_a_storage_knows_nothing_of_another(server: Server) -> None:
+    other = Server()
+    try:
+        ten = parse("10 per hour")
+        for addr, cost in ((server.addr, 4), (other.addr, 1)):
+            storage: Any = storage_from_string(f"headgate://{addr}", timeout=1)
+            limiter = strategies.FixedWindowRateLimiter(storage)
+            assert limiter.get_window_stats(ten, "k").remaining == 10
+            assert limiter.hit(ten, "k", cost=cost)
+            assert limiter.get_window_stats(ten, "k").remaining == 10 - cost
+    finally:
+        other.stop()
+
+
 def test_an_outage_is_no_error() -> None:
     limiter = strategies.FixedWindowRateLimiter(storage_from_string("headgate://127.0.0.1:1"))  # type: ignore[arg-type]
     ten = parse("10 per minute")
@@ -75,7 +89,7 @@ def test_an_outage_is_no_error() -> None:
 
 @pytest.mark.parametrize("name", ["flask_limiter", pytest.param("slowapi", marks=pytest.mark.slow)])
 def test_documented_example(name: str, server: Server) -> None:
-    app = App(name, HEADGATE=server.addr, UNITS="2", PERIOD="60")
+    app = App(name, HEADGATE=server.addr, UNITS="2", PERIOD="60", TIMEOUT="1")
     try:
         for left in ("1", "0"):
             status, fields, _ = app.get()

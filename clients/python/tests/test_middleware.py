@@ -21,7 +21,7 @@ FRAMEWORKS = ["fastapi", "flask", *(pytest.param(n, marks=SLOW) for n in ("starl
 
 @pytest.mark.parametrize("name", FRAMEWORKS)
 def test_fields_on_allow_and_deny(name: str, server: Server) -> None:
-    app = App(name, HEADGATE=server.addr, UNITS="2", PERIOD="3600")
+    app = App(name, HEADGATE=server.addr, UNITS="2", PERIOD="3600", TIMEOUT="1")
     try:
         status, fields, body = app.get()
         assert status == 200 and b"hello" in body

@@ -96,4 +96,4 @@ def test_nothing_is_denied(how: Callable[[str, int], list[int]], limited: App) -
     time.sleep(1)  # the limit is full again
     began = time.monotonic()
     assert how(f"http://127.0.0.1:{limited.port}/", 20) == [200] * 20
-    assert 0.9 < time.monotonic() - began < 4
+    assert 0.9 < time.monotonic() - began < 15

@@ -27,9 +27,12 @@ def run(example: str, where: Path, server: Server, *args: str) -> subprocess.Pop
 
 
 def test_the_first_example(tmp_path: Path, server: Server) -> None:
-    process = run(EXAMPLES[0], tmp_path, server, "example.py")
-    out, _ = process.communicate(timeout=20)
-    assert process.returncode == 0
+    for _ in range(4):  # a machine that stands still for 50 ms takes the server for away
+        process = run(EXAMPLES[0], tmp_path, server, "example.py")
+        out, _ = process.communicate(timeout=60)
+        assert process.returncode == 0
+        if "True - some" in out:
+            break
     assert out.splitlines()[-1] == "at least 100 allowed: True - some without the server: True"
 
 
@@ -39,7 +42,7 @@ def test_the_first_example_in_an_outage(state: str, tmp_path: Path, server: Serv
     """It ends, and soon."""
     server.kill() if state == "killed" else server.signal(19)
     process = run(EXAMPLES[0], tmp_path, server, "example.py")
-    out, _ = process.communicate(timeout=20)
+    out, _ = process.communicate(timeout=60)
     assert process.returncode == 0
     assert "denied, try again after" in out
 
@@ -56,7 +59,7 @@ def test_applications(number: int, tmp_path: Path, server: Server) -> None:
     process = run(EXAMPLES[number], tmp_path, server, *args)
     try:
         connection = http.client.HTTPConnection("127.0.0.1", int(port), timeout=5)
-        until = time.monotonic() + 20
+        until = time.monotonic() + 60
         while True:
             try:
                 connection.request("GET", "/")

@@ -31,7 +31,7 @@ SECONDS: Final = {name: t.seconds for name, t in TIME_TYPES.items()}
 # The limit of a counter whose key does not name one.
 UNKNOWN: Final = 2**53
 
-_last: contextvars.ContextVar[tuple[str, float, Decision] | None] = contextvars.ContextVar("headgate", default=None)
+_last: contextvars.ContextVar[tuple[Keys, str, float, Decision] | None] = contextvars.ContextVar("headgate", default=None)
 
 
 def addresses(uri: str | None) -> list[str]:
@@ -41,7 +41,8 @@ def addresses(uri: str | None) -> list[str]:
 
 
 class Keys:
-    """Limits by the keys of the library, which end in ``amount/multiples/granularity``."""
+    """Limits by the keys of the library, which end in ``amount/multiples/granularity``, and the
+    last decision of this task or thread."""
 
     def __init__(self, on_failure: OnFailure) -> None:
         self.on_failure = on_failure
@@ -54,16 +55,15 @@ class Keys:
             expiry = int(parts[-2]) * SECONDS.get(parts[-1], 0)
         return Limit(amount if amount is not None else UNKNOWN, expiry or 60, algorithm, on_failure=self.on_failure)
 
+    def keep(self, key: str, d: Decision) -> Decision:
+        _last.set((self, key, time.monotonic(), d))
+        return d
 
-def keep(key: str, d: Decision) -> Decision:
-    _last.set((key, time.monotonic(), d))
-    return d
-
-
-def kept(key: str) -> Decision | None:
-    """Returns the decision on a key that this task or thread has just got."""
-    last = _last.get()
-    return last[2] if last is not None and last[0] == key and time.monotonic() - last[1] < FRESH else None
+    def kept(self, key: str) -> Decision | None:
+        """Returns the decision on a key that this task or thread has just got."""
+        last = _last.get()
+        fresh = last is not None and last[0] is self and last[1] == key and time.monotonic() - last[2] < FRESH
+        return last[3] if last is not None and fresh else None
 
 
 def used(d: Decision, limit: Limit) -> int:
@@ -84,7 +84,7 @@ def window(d: Decision, limit: Limit) -> tuple[float, int]:
 
 
 def sliding(d: Decision, limit: Limit) -> tuple[int, float, int, float]:
-    return 0, 0.0, used(d, limit), min(d.reset_after, limit.period_ms / 1000)
+    return 0, 0.0, used(d, limit), d.reset_after % (limit.period_ms / 1000)
 
 
 class Storage(LimitsStorage, MovingWindowSupport, SlidingWindowCounterSupport):
@@ -102,11 +102,11 @@ class Storage(LimitsStorage, MovingWindowSupport, SlidingWindowCounterSupport):
         return HeadgateError
 
     def look(self, key: str, limit: Limit) -> Decision:
-        return kept(key) or keep(key, self.client.peek(key, limit, 0))
+        return self.keys.kept(key) or self.keys.keep(key, self.client.peek(key, limit, 0))
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         limit = self.keys.limit(key, "fixed", expiry)
-        return hits(keep(key, self.client.allow(key, limit, amount)), limit)
+        return hits(self.keys.keep(key, self.client.allow(key, limit, amount)), limit)
 
     def get(self, key: str) -> int:
         limit = self.keys.limit(key, "fixed")
@@ -116,14 +116,14 @@ class Storage(LimitsStorage, MovingWindowSupport, SlidingWindowCounterSupport):
         return time.time() + self.look(key, self.keys.limit(key, "fixed")).reset_after
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return keep(key, self.client.allow(key, self.keys.limit(key, "log", expiry, limit), amount)).allowed
+        return self.keys.keep(key, self.client.allow(key, self.keys.limit(key, "log", expiry, limit), amount)).allowed
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         rule = self.keys.limit(key, "log", expiry, limit)
         return window(self.look(key, rule), rule)
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return keep(key, self.client.allow(key, self.keys.limit(key, "sliding", expiry, limit), amount)).allowed
+        return self.keys.keep(key, self.client.allow(key, self.keys.limit(key, "sliding", expiry, limit), amount)).allowed
 
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         rule = self.keys.limit(key, "sliding", expiry)
@@ -158,11 +158,11 @@ class AsyncStorage(AsyncLimitsStorage, AsyncMovingWindow, AsyncSlidingWindow):
         return HeadgateError
 
     async def look(self, key: str, limit: Limit) -> Decision:
-        return kept(key) or keep(key, await self.client.peek(key, limit, 0))
+        return self.keys.kept(key) or self.keys.keep(key, await self.client.peek(key, limit, 0))
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         limit = self.keys.limit(key, "fixed", expiry)
-        return hits(keep(key, await self.client.allow(key, limit, amount)), limit)
+        return hits(self.keys.keep(key, await self.client.allow(key, limit, amount)), limit)
 
     async def get(self, key: str) -> int:
         limit = self.keys.limit(key, "fixed")
@@ -172,14 +172,14 @@ class AsyncStorage(AsyncLimitsStorage, AsyncMovingWindow, AsyncSlidingWindow):
         return time.time() + (await self.look(key, self.keys.limit(key, "fixed"))).reset_after
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return keep(key, await self.client.allow(key, self.keys.limit(key, "log", expiry, limit), amount)).allowed
+        return self.keys.keep(key, await self.client.allow(key, self.keys.limit(key, "log", expiry, limit), amount)).allowed
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         rule = self.keys.limit(key, "log", expiry, limit)
         return window(await self.look(key, rule), rule)
 
     async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return keep(key, await self.client.allow(key, self.keys.limit(key, "sliding", expiry, limit), amount)).allowed
+        return self.keys.keep(key, await self.client.allow(key, self.keys.limit(key, "sliding", expiry, limit), amount)).allowed
 
     async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         rule = self.keys.limit(key, "sliding", expiry)
