@@ -298,7 +298,14 @@ func (c *Client) forget(key string) {
 }
 
 // plain asks the server by RL.LIMIT.
-func (c *Client) plain(ctx context.Context, within time.Duration, key string, limit Limit, cost int64) (d Decision, err error) {
+func (c *Client) plain(ctx context.Context, within time.Duration, key string, limit Limit, cost int64) (Decision, error) {
+	if c.breaker.open.Load() && !c.closed.Load() && ctx.Err() == nil {
+		return c.fall(part(key, limit, cost, true)), nil
+	}
+	return c.sendLimit(ctx, within, key, limit, cost)
+}
+
+func (c *Client) sendLimit(ctx context.Context, within time.Duration, key string, limit Limit, cost int64) (d Decision, err error) {
 	args := limit.options(limit.arguments([]any{"RL.LIMIT", key}))
 	if cost != 1 {
 		args = append(args, "COST", cost)

@@ -6,9 +6,14 @@
 // more than the limit. Keys that are asked for rarely, and limits that cannot be leased,
 // cost one RL.LIMIT a call.
 //
+// The server need not be there: a call waits 50 ms at most, and after five failures in a row
+// no call waits. [OnFailure] of a limit decides then. By default each process admits its
+// share of the limit, and what it has admitted is charged when the server is back. An error
+// is always a mistake of the caller, or its cancelled context.
+//
 // A process that ends without [Client.Close] loses what it holds for [Options.LeaseTTL]. A
 // machine that is suspended with its process may spend its block late.
 //
-// The package needs a connection to the server, a [Doer]: go-redis and rueidis are one with
-// a few lines. See the README.
+// The package needs a connection to the server, a [Doer]. The modules goredis and rueidis,
+// below this one, make it.
 package headgate

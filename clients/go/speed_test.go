@@ -3,6 +3,7 @@ package headgate_test
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"runtime"
 	"slices"
 	"sync"
@@ -44,6 +45,19 @@ func TestLocalDecisionsDoNotAllocate(t *testing.T) {
 	}
 }
 
+func TestDecisionsWithoutAServerDoNotAllocate(t *testing.T) {
+	ctx := context.Background()
+	c := headgate.New(headgate.DoerFunc(func(context.Context, ...any) (any, error) { return nil, headgate.ErrNotSent }),
+		headgate.Options{Logger: slog.New(slog.DiscardHandler)})
+	defer func() { _ = c.Close(ctx) }()
+	for range 5 {
+		_, _ = c.Allow(ctx, "k", perSecond, 1)
+	}
+	if n := testing.AllocsPerRun(1000, func() { _, _ = c.Allow(ctx, "k", perSecond, 1) }); n != 0 {
+		t.Errorf("%v allocations for a decision", n)
+	}
+}
+
 // BenchmarkLocal decides from leases on all cores: one key, and 10,000. The p99 has the
 // time of two clock readings in it.
 func BenchmarkLocal(b *testing.B) {
@@ -77,6 +91,42 @@ func BenchmarkLocal(b *testing.B) {
 			b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
 			b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
 			b.ReportMetric(float64(runtime.GOMAXPROCS(0)), "cores")
+		})
+	}
+}
+
+// BenchmarkAway decides by the fallback while the breaker is open.
+func BenchmarkAway(b *testing.B) {
+	for _, keys := range []int{1, 10_000} {
+		b.Run(fmt.Sprint("keys=", keys), func(b *testing.B) {
+			c := headgate.New(headgate.DoerFunc(func(context.Context, ...any) (any, error) { return nil, headgate.ErrNotSent }),
+				headgate.Options{Logger: slog.New(slog.DiscardHandler)})
+			defer func() { _ = c.Close(context.Background()) }()
+			ctx := context.Background()
+			names := make([]string, keys)
+			for i := range names {
+				names[i] = fmt.Sprint("user:", i)
+			}
+			limit := headgate.PerSecond(1 << 40)
+			for range 5 {
+				_, _ = c.Allow(ctx, names[0], limit, 1)
+			}
+			b.ReportAllocs()
+			b.ResetTimer()
+			took := make([]time.Duration, 0, 1<<20)
+			for i := 0; b.Loop(); i += 7919 {
+				began := time.Now()
+				d, err := c.Allow(ctx, names[i%len(names)], limit, 1)
+				if n := time.Since(began); len(took) < cap(took) {
+					took = append(took, n)
+				}
+				if err != nil || !d.Allowed || d.Source != headgate.Fallback {
+					b.Fatalf("%+v, %v", d, err)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2]), "p50-ns")
+			b.ReportMetric(float64(took[len(took)*99/100]), "p99-ns")
 		})
 	}
 }
