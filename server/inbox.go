@@ -195,9 +195,9 @@ func (c *conn) catchUp() bool {
 	return !c.inbox.behind
 }
 
-// CatchUpWhole implements pubsub.Conn. It is catchUp for a command that has just ended a
-// subscription and cannot wait: it writes all messages since the command began, however
-// many. Within EXEC it writes nothing, because no message may be inside a reply.
+// CatchUpWhole implements pubsub.Conn. It is for a command that has just ended a
+// subscription and cannot wait: it writes all messages that have arrived since the command
+// began, however many. In EXEC it writes nothing, because no message may be inside a reply.
 func (c *conn) CatchUpWhole() {
 	for c.inbox.size.Load() != 0 && !c.inExec && !c.killed {
 		m, ok := c.inbox.first()
@@ -221,13 +221,13 @@ func (c *conn) writeWhole(m *pubsub.Message) {
 	c.inbox.pop()
 }
 
-// quiet reports whether only deliver writes to the connection while that stalls its
-// commands.
+// quiet reports whether nothing but deliver may write to the connection now, because
+// waiting messages stall its commands.
 func (c *conn) quiet() bool {
 	return c.stall&(stallWorker|stallLeader) == 0 && c.frame == nil && len(c.segments) == 0
 }
 
-// writePart writes up to most bytes of the rest of the first message's text.
+// writePart writes at most most bytes of the rest of the first message's text.
 func (c *conn) writePart(text []byte, most int) {
 	b := &c.inbox
 	part := text[b.written:min(len(text), b.written+most)]
@@ -239,8 +239,8 @@ func (c *conn) writePart(text []byte, most int) {
 	}
 }
 
-// goOn continues with the messages that wait for the socket. n is how many bytes of output
-// wait.
+// goOn continues to write the messages that wait for the socket. n is how many bytes of
+// output wait.
 func (c *conn) goOn(n int) {
 	if b := &c.inbox; !b.posts && n < deliverAhead {
 		b.posts = true

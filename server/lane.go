@@ -13,54 +13,57 @@ import (
 
 // lane is the part of the server that belongs to one driver thread. The connections of an
 // event loop, or a single connection with its own goroutines, use it while a batch of
-// commands runs. Except for post, only that thread uses it.
+// commands runs. Only the driver thread uses it, except for post.
 type lane struct {
 	srv      *Server
-	table    *command.Table // the server's, or the part that a node may send
-	w        resp.Writer    // the output of the connection being served
-	reserved int            // bytes of its growth that are reserved: see room
-	parts    [][]byte       // of a job's long reply, before w: see takeParts
-	args     [][]byte       // scratch of the parser
-	ahead    ahead          // scratch of runAhead
-	mode     mode           // the server's bits for every connection
+	table    *command.Table // the server's table, or the part that the peer may use if it is a node
+	w        resp.Writer    // the output of the connection that is being served
+	reserved int            // bytes of the output's growth that are reserved; see room
+	parts    [][]byte       // pieces of a job's long reply, which come before w; see takeParts
+	args     [][]byte       // scratch memory of the parser
+	ahead    ahead          // scratch memory of runAhead
+	mode     mode           // the server's bits, for all connections
 	batches  uint32
 	counters *counters
 
-	// The last two commands found. Pipelines repeat or alternate their commands, and a
-	// comparison of a few bytes is cheaper than a hash.
+	// The last two commands that were found. Pipelines repeat commands, or alternate two of
+	// them, and a comparison of a few bytes is cheaper than a hash.
 	last, before named
 	counting
-	refused bool // the error being written is of a command that did not run
-	timed   bool // the running command, or the whole transaction, is timed
+	refused bool // the error being written belongs to a command that did not run
+	timed   bool // the time of the running command, or of the whole transaction, is measured
 
 	left int  // units of work until the batch looks at the clock; see spend
 	done int  // units of work up to the last look
-	late bool // the batch has taken turnTime: connections with more input wait
-	// turns are the connections that wait until the others of the thread are served.
+	late bool // the batch has taken turnTime: connections with more input must wait
+	// turns holds the connections that have ended their turn. They wait until the other
+	// connections of the thread are served.
 	turns []*conn
-	looks bool // the driver looks at turns itself and need not be woken
-	// events is set while a loop serves all sockets that epoll has named.
+	looks bool // the driver looks at turns itself, so nobody need wake it
+	// events is set while a loop serves all sockets that epoll has returned.
 	events bool
 
 	call   command.Call // the running command
 	queued command.Call // the running command of a transaction, while call is its EXEC
 
-	// Who decides; see leader.go and route.go.
+	// portions holds the state of each partition for the current batch; see leader.go and
+	// route.go.
 	portions []portion
-	*portion               // the one that commands run on
-	at       uint8         // the index of the portion
-	asked    bool          // Await was called since the driver's last look
-	beat     atomic.Uint64 // odd within a batch, and never the same in two batches
-	called   bool          // the lane is a line's; guarded by srv.lanesMu
+	*portion               // the portion that commands run on
+	at       uint8         // the index of that portion
+	asked    bool          // partition.Await was called since the driver last looked
+	beat     atomic.Uint64 // odd during a batch, and different in all batches
+	called   bool          // the lane belongs to a line; guarded by srv.lanesMu
 
-	frames []*frame // empty ones, for commands that the leader executes
+	frames []*frame // empty frames, for commands that the leader executes
 	spare  [][]byte // buffers for kept input and parked replies
-	parked []*conn  // connections with parked replies
+	parked []*conn  // connections that have parked replies
 
-	waiting atomic.Int64 // len(parked), for recheck and Stats
+	waiting atomic.Int64 // len(parked), which other threads read
 
-	// wake makes the driver thread call runPosts soon. mu must be held, so that no call
-	// comes after close: by then the descriptor that wakes the loop may have a new owner.
+	// wake makes the driver thread call runPosts soon. The caller must hold mu, so that
+	// nobody calls wake after close: the descriptor that wakes the loop may then have a new
+	// owner.
 	wake   func()
 	mu     sync.Mutex
 	posts  []post // guarded by mu
@@ -68,50 +71,51 @@ type lane struct {
 	closed bool   // guarded by mu
 }
 
-// counting is the calls of one command that are not in counters yet.
+// counting holds the calls of one command that are not yet in counters.
 type counting struct {
 	counted *command.Spec // the command
-	counts  uint64        // how often a command was made the counted one
-	run     uint64        // consecutive calls of it
-	passed  uint64        // limits' decisions among them
+	counts  uint64        // how often counted has changed
+	run     uint64        // consecutive calls of counted
+	passed  uint64        // decisions of limits in these calls that passed
 	denied  uint64
 	errors  uint64
 }
 
-// post is a function for the driver thread, for a connection or, if c is nil, for the lane.
+// post is a function that the driver thread must run. It is for the connection c or, if c
+// is nil, for the lane.
 type post struct {
 	c     *conn
 	fn    func()
-	spent *spending // ends with it; nil for most
+	spent *spending // ends with the post; nil for most posts
 }
 
 const (
-	// bufferSize is the capacity of a fresh buffer for kept input: usually the tail of a
-	// pipeline, one command at most.
+	// bufferSize is the capacity of a new buffer for kept input, in bytes. Usually the
+	// input is the rest of a pipeline, at most one incomplete command.
 	bufferSize = 4 << 10
-	// bufferKept is the largest buffer that is reused, and spareBuffers how many a lane
-	// keeps.
+	// bufferKept is the largest buffer, in bytes, that is kept for reuse. spareBuffers is
+	// how many a lane keeps.
 	bufferKept   = 128 << 10
 	spareBuffers = 64
-	// argsKept is the largest argument scratch kept after a batch.
+	// argsKept is the most arguments for which the scratch memory is kept after a batch.
 	argsKept = 4096
-	// outputKept is the largest output scratch kept after a batch.
+	// outputKept is the largest output buffer, in bytes, that is kept after a batch.
 	outputKept = 1 << 20
 	// turnTime is how long a batch runs commands while others may wait for the thread.
 	turnTime = time.Millisecond
-	// A batch reads the clock after each unitsOfLook units of work, some 100 µs. A unit
-	// stands for 100 ns of work: one entry of a value, or command.BytesOfEntry bytes of a
-	// command or a reply. A command counts as unitsOfCommand: most take less.
+	// A batch reads the clock after each unitsOfLook units of work, which is about 100 µs.
+	// A unit stands for 100 ns of work: one entry of a value, or command.BytesOfEntry bytes
+	// of a command or a reply. A command counts as unitsOfCommand; most take less.
 	unitsOfLook    = command.InlineEntries
 	unitsOfCommand = 8
 	unitTime       = 100 * time.Nanosecond
-	// unitsOfLight is the most work of light input: some 20 commands. A connection with
+	// unitsOfLight is the most work of light input: about 20 commands. A connection with
 	// more work is heavy for heavyBatches: its input waits until the input of light
 	// connections has run.
 	unitsOfLight = 200
 	heavyBatches = 8
-	// sampleEvery is how many batches pass between two timed ones. Two clock reads in 64
-	// batches cost nothing that shows.
+	// sampleEvery is how many batches pass between two whose time is measured. The cost of
+	// two clock reads in 64 batches is not measurable.
 	sampleEvery = 64
 )
 
@@ -126,7 +130,7 @@ func (s *Server) newLane(wake func()) *lane {
 	return l
 }
 
-// close ends the lane, after its last connection. Later posts are dropped.
+// close ends the lane, after its last connection has closed. Later posts are dropped.
 func (l *lane) close() {
 	l.end()
 	l.mu.Lock()
@@ -153,7 +157,7 @@ func (s *Server) eachLane(fn func(*lane)) {
 	}
 }
 
-// begin opens a batch: it reads the clock of each partition once, and the server's modes.
+// begin begins a batch. It reads the clock of each partition once, and the server's modes.
 func (l *lane) begin() {
 	l.mode = mode(l.srv.mode.Load())
 	l.batches++
@@ -168,7 +172,8 @@ func (l *lane) begin() {
 	l.enter(0)
 }
 
-// spend counts the time of a command of the batch.
+// spend subtracts a command's measured time from the work that is left until the batch
+// looks at the clock.
 func (l *lane) spend(d time.Duration) { l.left -= int(d / unitTime) }
 
 // work returns how many units of work the batch has done.
@@ -182,7 +187,7 @@ func (l *lane) overdue() bool {
 	return l.late
 }
 
-// end closes a batch and publishes its counts.
+// end ends a batch and publishes its counts.
 func (l *lane) end() {
 	l.flushCount()
 	if l.errors > 0 {
@@ -201,13 +206,13 @@ func (l *lane) end() {
 	l.beat.Store(uint64(l.batches) << 1)
 }
 
-// named is a command under one of its names, in upper or lower case.
+// named is a command, with one of its names in upper or lower case.
 type named struct {
 	cmd  *command.Spec
 	name []byte
 }
 
-// find is table.find with a cache of two names.
+// find does the same as table.find, with a cache of two names.
 func (l *lane) find(args [][]byte) *command.Spec {
 	if l.last.cmd != nil && string(args[0]) == string(l.last.name) {
 		return l.last.cmd
@@ -215,7 +220,7 @@ func (l *lane) find(args [][]byte) *command.Spec {
 	return l.findOther(args)
 }
 
-// findOther is find for a command other than the last one.
+// findOther does the same as find for a command that is not the last one.
 func (l *lane) findOther(args [][]byte) *command.Spec {
 	if l.before.cmd != nil && string(args[0]) == string(l.before.name) {
 		l.last, l.before = l.before, l.last
@@ -229,14 +234,14 @@ func (l *lane) findOther(args [][]byte) *command.Spec {
 	return cmd
 }
 
-// count counts a call. Consecutive calls of one command are added up and reach the shared
-// counters together.
+// count counts a call. It adds up consecutive calls of the same command, which reach the
+// shared counters together.
 func (l *lane) count(cmd *command.Spec) {
 	l.turnTo(cmd)
 	l.run++
 }
 
-// turnTo makes cmd the counted command.
+// turnTo makes cmd the command whose calls are being counted.
 func (l *lane) turnTo(cmd *command.Spec) {
 	l.counts++
 	if cmd != l.counted {
@@ -273,8 +278,8 @@ func (l *lane) countDecisions(call *command.Call) {
 	l.denied += uint64(call.Denied)
 }
 
-// sawError counts a reply to c that begins with an error. cmd is nil for an unknown
-// command. After a refusal the stream refuses the following commands too: see
+// sawError counts a reply to c that is an error. cmd is nil for an unknown command. If the
+// peer is a node and the error is a refusal, its following commands are refused too; see
 // partition.Refuses.
 func (l *lane) sawError(c *conn, cmd *command.Spec, reply []byte) {
 	if c.relayed && partition.Refuses(reply) {
@@ -293,9 +298,9 @@ func (l *lane) sawError(c *conn, cmd *command.Spec, reply []byte) {
 	}
 }
 
-// takeOutput returns what the connection being served has written since the last call.
-// The bytes are valid until it writes again. The commands are counted before this
-// returns: a client that has a reply finds its command in the metrics.
+// takeOutput returns what the connection being served has written since the last call. The
+// bytes are valid until the connection writes again. takeOutput first publishes the counts
+// of the commands, so that a client that has a reply finds its command in the metrics.
 func (l *lane) takeOutput() []byte {
 	l.flushCount()
 	out := l.w.B
@@ -305,26 +310,27 @@ func (l *lane) takeOutput() []byte {
 	}
 	l.w.Refused = false
 	if l.reserved > 0 {
-		l.srv.memory.Add(-int64(l.reserved)) // the driver accounts for what it keeps
+		l.srv.memory.Add(-int64(l.reserved)) // the driver accounts for the output that it keeps
 		l.reserved = 0
 	}
 	return out
 }
 
-// takeParts returns the parts of a long reply, which precede takeOutput. The driver owns
-// them.
+// takeParts returns the pieces of a long reply, which come before takeOutput. The driver
+// owns them from then on.
 func (l *lane) takeParts() [][]byte {
 	parts := l.parts
 	l.parts = nil
 	return parts
 }
 
-// room reserves n more bytes of output while it is written; length is its length by then.
-// If memory is missing or the output is too long, the connection is closed.
+// room reserves n more bytes for output that is being written. length is the output's
+// length with these bytes. If there is too little memory or the output is too long, room
+// closes the connection and returns false.
 func (l *lane) room(n, length int) bool {
 	c, ok := l.call.Host.(*conn)
 	switch {
-	case !ok: // nothing was executed yet
+	case !ok: // no command has been executed yet
 		return true
 	case c.killed:
 		return false
@@ -349,15 +355,15 @@ func (l *lane) buffer() []byte {
 	return make([]byte, 0, bufferSize)
 }
 
-// recycle takes a buffer for reuse.
+// recycle keeps a buffer for reuse.
 func (l *lane) recycle(b []byte) {
 	if cap(b) > 0 && cap(b) <= bufferKept && len(l.spare) < spareBuffers {
 		l.spare = append(l.spare, b[:0])
 	}
 }
 
-// park notes that c has parked replies. Tickets that are complete already are found when c
-// is settled, after this; see Partition.Release.
+// park notes that c has parked replies. If their tickets are already complete, the settle
+// of c that follows finds this; see Partition.Release.
 func (l *lane) park(c *conn) {
 	if c.parkedAt != 0 {
 		return
@@ -367,7 +373,7 @@ func (l *lane) park(c *conn) {
 	l.waiting.Store(int64(len(l.parked)))
 }
 
-// unpark forgets c.
+// unpark notes that c has no parked replies any more.
 func (l *lane) unpark(c *conn) {
 	if c.parkedAt == 0 {
 		return
@@ -381,10 +387,10 @@ func (l *lane) unpark(c *conn) {
 	l.waiting.Store(int64(last))
 }
 
-// passOn tells the parked connections which tickets are complete.
+// passOn lets all connections with parked replies check which tickets are complete.
 func (l *lane) passOn() {
-	// A copy, since a connection that has all its replies leaves the list, and one that
-	// resumes may come back to it.
+	// Use a copy: a connection that has all its replies leaves the list, and one that
+	// resumes may be added again.
 	for _, c := range slices.Clone(l.parked) {
 		if !c.closed {
 			c.drv.settle()
@@ -392,11 +398,12 @@ func (l *lane) passOn() {
 	}
 }
 
-// post runs fn on the lane's thread. If c is not nil, it is settled afterwards, and fn does
-// not run once it is closed.
+// post runs fn on the lane's thread. If c is not nil, c is settled afterwards; fn does not
+// run if c is closed by then.
 func (l *lane) post(c *conn, fn func()) { l.postSpent(c, fn, nil) }
 
-// postSpent is post for the end of a job. spent ends afterwards, whether fn has run or not.
+// postSpent does the same as post for the end of a job. spent ends afterwards, whether fn
+// has run or not.
 func (l *lane) postSpent(c *conn, fn func(), spent *spending) {
 	p := post{c, fn, spent}
 	l.mu.Lock()
@@ -409,7 +416,7 @@ func (l *lane) postSpent(c *conn, fn func(), spent *spending) {
 	l.rouse()
 }
 
-// rouse wakes the driver. mu must be held.
+// rouse wakes the driver. The caller holds mu.
 func (l *lane) rouse() {
 	if !l.woken && !l.closed {
 		l.woken = true
@@ -417,8 +424,8 @@ func (l *lane) rouse() {
 	}
 }
 
-// runPosts runs the posts, and then the connections that have ended their turn. It must be
-// called on the driver thread, outside of a batch.
+// runPosts runs the posts, and then the connections that have ended their turn. The driver
+// thread must call it, outside of a batch.
 func (l *lane) runPosts() {
 	l.mu.Lock()
 	posts := l.posts
@@ -455,7 +462,7 @@ func (l *lane) runBatch(posts []post) {
 	l.end()
 }
 
-// putOff leaves posts to the next runPosts, before all others.
+// putOff leaves posts to the next runPosts, which runs them before all others.
 func (l *lane) putOff(posts []post) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -472,8 +479,8 @@ func (l *lane) rouseForTurns() {
 	}
 }
 
-// runTurns resumes connections that have ended their turn, in the order in which they did,
-// for turnTime.
+// runTurns resumes connections that have ended their turn, in the order in which they ended
+// it. It runs for turnTime.
 func (l *lane) runTurns() {
 	n, over := 0, int64(0)
 	for ; n < len(l.turns) && (n == 0 || l.portions[0].now < over); n++ {
@@ -493,7 +500,7 @@ func (l *lane) runTurns() {
 	}
 }
 
-// end ends what the post's job has spent.
+// end ends the spending of the post's job.
 func (p *post) end() {
 	if p.spent != nil {
 		p.spent.end()

@@ -13,29 +13,32 @@ import (
 
 // # Commands that only the leader may decide
 //
-// A command that reads or writes keys has command.Leader. On a node on its own it just
-// runs. In a cluster each batch begins with one look at the node's role:
+// A command that reads or writes keys has command.Leader. On a node without a cluster it
+// just runs. In a cluster, each batch begins with one look at the node's role:
 //
-//   - Leading, replies not durable: as on a node on its own.
-//   - Waiting, or durable replies (modeWaiting, modeDurable): after each such command
-//     durability parks its reply until everything decided so far is committed. That includes
-//     denials and peeks, since they may depend on an effect that could still be lost. A reply
-//     that is not durable is parked for pace only, and sent even if its commit fails.
-//   - Any other role (modeElsewhere): answerElsewhere sends the command to the leader,
-//     or says where the leader is, or lets the failure policy answer.
+//   - Leading, and replies need not be durable: the command just runs.
+//   - Waiting, or replies must be durable (modeWaiting, modeDurable): after each such
+//     command, the function durability parks the reply until everything decided so far is
+//     committed. That includes denials and peeks, because they may depend on an effect
+//     that could still be lost. If a reply need not be durable, it is parked only to slow
+//     the client down, and sent even if its commit fails.
+//   - Any other role (modeElsewhere): answerElsewhere sends the command to the leader, or
+//     says where the leader is, or lets the failure policy answer.
 //
 // # Leadership lost within a batch
 //
-// The engine seals itself before it takes anything back. A session that meets the seal
-// executes nothing and returns ErrSealed. durability takes its ticket first and then looks
-// at the seal: a ticket from before the seal is among those that the deposed leader fails.
-// A node may lose its leadership and win it again in between. Then the failed tickets show
-// it. A segment (a run of parked replies, see park.go) keeps the ticket with which its batch
-// began. It fails if any ticket from that one to its own has failed
-// (partition.Completed.Outcome). A job on a worker may outlast its
-// batch, so it takes its ticket when it ends.
+// Before a deposed leader's engine undoes anything, it seals itself. A session of a sealed
+// engine executes nothing and returns ErrSealed. The function durability takes its ticket
+// first and then checks for the seal. So a ticket from before the seal is among the tickets
+// that the deposed leader fails.
+//
+// A node may lose its leadership and win it again within a batch. The failed tickets show
+// this. A segment (consecutive parked replies, see park.go) keeps the ticket with which its
+// batch began. The segment fails if any ticket between that one and its own has failed
+// (partition.Completed.Outcome). A job on a worker may take longer than its batch, so it
+// takes its ticket when it ends.
 
-// Errors of a cluster: the command was certainly not executed.
+// Errors of a cluster. They say that the command was certainly not executed.
 const (
 	errNoLeader     = "CLUSTERDOWN no leader is known"
 	errLeaderSilent = "CLUSTERDOWN the leader does not answer"
@@ -43,7 +46,7 @@ const (
 	errStalled      = "CLUSTERDOWN the followers are too far behind"
 )
 
-// decides reports whether this node decides the running command for the whole cluster.
+// decides reports whether this node decides the command for the whole cluster.
 func (c *conn) decides(cmd *command.Spec) bool {
 	return cmd.Flags&command.Leader != 0 && c.lane.role.Decides()
 }
@@ -60,7 +63,7 @@ func (l *lane) commits(call *command.Call) bool {
 }
 
 // durability makes the reply of a call wait, if it must, until everything decided so far is
-// committed. If that fails, a strict reply becomes an error.
+// committed. If the commit fails, a strict reply becomes an error.
 func (l *lane) durability(call *command.Call) {
 	if !l.commits(call) {
 		return
@@ -75,9 +78,9 @@ func (l *lane) durability(call *command.Call) {
 	l.await = true
 }
 
-// jobTicket returns the ticket of a job that has decided and ends now. A handover waits for
-// it, whether or not a client does: the outcome of the job is known before the table is
-// sealed.
+// jobTicket returns the ticket of a job that has decided and is about to end. A handover
+// waits for this ticket, even if no client does. So the outcome of the job is known before
+// the table is sealed.
 func jobTicket(p *partition.Partition) uint64 {
 	ticket := p.TakeTicket()
 	if ticket != partition.TicketLost {
@@ -86,9 +89,10 @@ func jobTicket(p *partition.Partition) uint64 {
 	return ticket
 }
 
-// jobReply returns what the reply of a job that has decided waits for. The job ended under
-// ticket; its command's batch began under jobSince. The reply waits for its commit if
-// jobCommits is set. Otherwise it becomes an error only if its effect is known to be lost.
+// jobReply returns the commit for which the reply of a job waits. The job has decided and
+// ended with ticket; the batch of its command began with the ticket jobSince. If jobCommits
+// is set, the reply waits for the commit. Otherwise it becomes an error only if its effect
+// is known to be lost.
 func (c *conn) jobReply(w *resp.Writer, ticket uint64) command.Commit {
 	p, since := c.lane.part, c.jobSince
 	completed := p.Completed()
@@ -103,11 +107,12 @@ func (c *conn) jobReply(w *resp.Writer, ticket uint64) command.Commit {
 	return command.Commit{}
 }
 
-// batchPoll is how often awaitBatches checks. Batches take microseconds.
+// batchPoll is how often awaitBatches looks. Batches take microseconds.
 const batchPoll = 200 * time.Microsecond
 
-// awaitBatches waits until the running batches have ended, and the jobs that they gave to
-// workers have decided. Batches that begin later see the role that was set before the call.
+// awaitBatches waits until all batches that are running have ended, and until the jobs that
+// they gave to workers have decided. Batches that begin later see the role that the caller
+// has set before.
 func (s *Server) awaitBatches(ctx context.Context) error {
 	under := make(map[*lane]uint64)
 	s.eachLane(func(l *lane) {
@@ -132,12 +137,13 @@ func (s *Server) awaitBatches(ctx context.Context) error {
 	})
 }
 
-// scriptGrace is how long a handover waits for slow scripts and transactions, which
-// change nothing before they end. After that they end with TRYAGAIN.
+// scriptGrace is how long a handover waits for slow scripts and transactions, which change
+// nothing before their end. After that they end with the error TRYAGAIN.
 const scriptGrace = 100 * time.Millisecond
 
-// overtaken replaces what a command has written since start after the engine was sealed
-// under it. The rest of the batch finds a node that does not decide.
+// overtaken replaces what a command has written since start, because the engine was sealed
+// while the command ran. The other commands of the batch then run on a node that does not
+// decide.
 func (c *conn) overtaken(call *command.Call, start int) {
 	l := c.lane
 	cmd, args := call.Spec, call.Args
@@ -154,7 +160,7 @@ func (c *conn) overtaken(call *command.Call, start int) {
 	}
 }
 
-// uncertain replies that the command may have been executed.
+// uncertain replies an error that says that the command may have been executed.
 func (s *Server) uncertain(w *resp.Writer) {
 	s.stats.counts[countUncertain].Add(1)
 	w.Error(partition.ErrUncertain.Error())

@@ -8,8 +8,7 @@ import (
 	"time"
 )
 
-// lifetime holds the listeners and streams that a server serves until Shutdown, and ends
-// them.
+// lifetime holds the listeners and streams that a server serves until Shutdown.
 type lifetime struct {
 	endMu     sync.Mutex
 	ended     bool                  // guarded by endMu
@@ -19,10 +18,10 @@ type lifetime struct {
 	streamsWG sync.WaitGroup
 	end       chan struct{} // closed when Shutdown begins
 	ending    context.Context
-	cancel    context.CancelFunc // of ending
+	cancel    context.CancelFunc // ends the context ending
 }
 
-// open prepares l; it has not ended.
+// open prepares l.
 func (l *lifetime) open() {
 	l.listeners, l.streams = make(map[net.Listener]bool), make(map[*stream]bool)
 	l.end = make(chan struct{})
@@ -30,7 +29,7 @@ func (l *lifetime) open() {
 }
 
 // Serve accepts plain connections from ln until Shutdown, and then returns ErrClosed. On
-// Linux the event loops serve TCP; goroutines serve everything else.
+// Linux, the event loops serve TCP connections. Goroutines serve all other connections.
 func (s *Server) Serve(ln net.Listener) error {
 	return s.serve(ln, func() error {
 		if handled, err := s.acceptOnLoops(ln); handled {
@@ -82,11 +81,11 @@ func (s *Server) removeStream(st *stream) {
 	delete(s.streams, st)
 }
 
-// Shutdown ends the server. It accepts nothing more, lets every connection finish the
-// commands that it has received, and closes each when its replies are written. If ctx is
-// done first, it closes the rest at once and returns ctx's error. It waits abandonAfter for
-// a command that does not end, and then abandons it: its goroutine runs until the process
-// ends.
+// Shutdown ends the server. It accepts no more connections, lets each connection finish the
+// commands that it has received, and closes it when its replies are written. If ctx is done
+// first, Shutdown closes the remaining connections at once and returns ctx's error. It then
+// waits abandonAfter for commands that do not end. The goroutines of such commands run
+// until the process ends.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.endMu.Lock()
 	if s.ended {
@@ -121,7 +120,7 @@ const abandonAfter = time.Second
 // finish is the part of Shutdown that waits.
 func (s *Server) finish(ctx context.Context) error {
 	defer close(s.beat.stop)
-	// No acceptor may hand over a connection after its loop has stopped.
+	// Wait first: an acceptor must not pass a connection to a loop that has stopped.
 	s.serving.Wait()
 	s.unpause()
 	s.eachStream((*stream).stop)
@@ -150,7 +149,7 @@ func (s *Server) finish(ctx context.Context) error {
 	return err
 }
 
-// eachStream calls fn with every stream, without holding the lock.
+// eachStream calls fn with every stream. It does not hold the lock during the calls.
 func (s *Server) eachStream(fn func(*stream)) {
 	s.endMu.Lock()
 	all := make([]*stream, 0, len(s.streams))

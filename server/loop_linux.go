@@ -13,17 +13,17 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// loop drives plain TCP connections with epoll, on one goroutine. It is level triggered:
-// in each round, a readable connection gets one read, one batch and one write. A loop is
-// a lane and the sockets that it serves.
+// loop drives plain TCP connections with epoll, on one goroutine. epoll is level triggered:
+// in each round, a readable connection gets one read, one batch and one write. A loop
+// consists of a lane and the sockets that it serves.
 //
-// Reads and writes on non-blocking sockets never wait, so they skip the scheduler's
-// bookkeeping around system calls (syscall.RawSyscall).
+// Reads and writes on non-blocking sockets never wait, so they skip the scheduler's work
+// around system calls (syscall.RawSyscall).
 type loop struct {
 	srv      *Server
 	lane     *lane
 	epfd     int
-	evfd     int // eventfd: a post has arrived
+	evfd     int // eventfd that signals a post
 	sockets  []*socket
 	open     int
 	stopping bool
@@ -31,39 +31,40 @@ type loop struct {
 	events   [256]unix.EpollEvent
 	lastTick int64
 	done     chan struct{}
-	// keepsProcessor is set if there are more processors than loops.
+	// keepsProcessor reports that there are more processors than loops.
 	keepsProcessor bool
 	first          bool   // see wakeful
-	heard          uint64 // batches of other nodes, at the last look
+	heard          uint64 // batches of other nodes, when the loop last looked
 }
 
 // socket is a connection of a loop.
 type socket struct {
 	conn
 	loop     *loop
-	out      []byte // output that the kernel has not taken, from outOff on
+	out      []byte // output from outOff on that the kernel has not taken
 	outOff   int
-	later    parts // after out
+	later    parts // output after out
 	interest uint32
-	unread   uint8 // how often epoll has named it while it waits to be read
-	waiting  int64 // lane.now since which output has made no progress
+	unread   uint8 // how often epoll has returned it while it waits to be read
+	waiting  int64 // lane.now when output last made progress
 }
 
 const (
-	// readSize bounds a read. A pipeline of 16 short commands is under 2 KiB; a larger
-	// buffer would only spill the cache.
+	// readSize bounds one read, in bytes. A pipeline of 16 short commands is less than 2
+	// KiB; a larger buffer would only evict other data from the cache.
 	readSize = 64 << 10
-	// writeSize bounds a write of waiting output. Otherwise a client that reads meanwhile
-	// would keep the loop busy.
+	// writeSize bounds one write of waiting output, in bytes. Otherwise a client that reads
+	// meanwhile could keep the loop busy.
 	writeSize = 256 << 10
-	// tickEvery is how often it checks timeouts, in ns.
+	// tickEvery is how often the loop checks timeouts, in ns.
 	tickEvery = int64(1e9)
 	// busyWait is how many ms a loop waits without giving up its processor. It is the
-	// least possible, and far longer than the pauses of a busy server.
+	// shortest time that epoll allows, and far longer than the pauses of a busy server.
 	busyWait = 1
 
-	// namedOften is how often epoll may name a socket that waits to be read. After that the
-	// loop stops watching it: two calls of epoll_ctl cost more than a few namings.
+	// namedOften is how often epoll may return a socket that waits to be read. After that
+	// the loop stops watching the socket: two calls of epoll_ctl cost more than a few
+	// returned events.
 	namedOften = 4
 
 	readable = unix.EPOLLIN | unix.EPOLLRDHUP
@@ -89,7 +90,7 @@ func (s *Server) newLoop() (*loop, error) {
 	lp.keepsProcessor = s.cfg.IOThreads < runtime.GOMAXPROCS(0)
 	lp.lane = s.newLane(func() {
 		one := [8]byte{1}
-		// It fails only if the counter is full, and then the loop is awake.
+		// The write fails only if the eventfd's counter is full; then the loop is awake.
 		_, _ = unix.Write(evfd, one[:])
 	})
 	lp.lane.looks = true
@@ -118,14 +119,14 @@ func (lp *loop) run() {
 			var count [8]byte
 			rawRead(lp.evfd, count[:])
 		}
-		// Posts run after all events of the round, because one of them may add a socket
-		// whose descriptor an event of this round still names. After them come the
-		// connections that have ended their turn.
+		// Run posts after all events of the round. A post may add a socket whose descriptor
+		// is the same as that of an older event in this round. Connections that have ended
+		// their turn come last.
 		lp.lane.runPosts()
 		lp.tick(n == 0)
 		if lp.lane.asked {
-			// The goroutine that makes the commit is now runnable on the processor that
-			// this loop is about to wait with.
+			// The goroutine that commits is now ready to run, on the processor that this
+			// loop would keep while it waits.
 			lp.lane.asked = false
 			runtime.Gosched()
 		}
@@ -135,15 +136,14 @@ func (lp *loop) run() {
 	unix.Close(lp.epfd)
 }
 
-// wait returns the number of events, at once if there are any, otherwise after at most a
-// tick.
+// wait returns the number of events. If there are none, it waits for at most a tick.
 //
-// A busy loop waits at most some microseconds for its next event. If it gave up its
-// processor each time, the runtime's monitor would wake to give the processor to another
-// goroutine. That cost 15 % of the processor time at one command per read. So the loop
+// A busy loop waits only some microseconds for its next event. If it gave up its processor
+// each time, the Go runtime's monitor would wake to give the processor to another
+// goroutine. This cost 15 % of the processor time at one command per read. So the loop
 // first waits for a moment without giving up its processor. The runtime's signal for a
-// garbage collection ends that wait, and other goroutines have another processor. Only
-// then does the loop wait in the way that gives up the processor.
+// garbage collection ends that wait, and other goroutines have another processor. Then the
+// loop waits in the usual way, which gives up the processor.
 func (lp *loop) wait() int {
 	most := int(tickEvery / 1e6)
 	if len(lp.lane.turns) > 0 {
@@ -169,10 +169,10 @@ func (lp *loop) wait() int {
 }
 
 // wakeful reports whether a loop without events keeps its processor. Only the first loop
-// does, while other nodes send commands, which goroutines serve. If none of these runs
-// for a moment and all processors are idle, the runtime's monitor goes to sleep. Waking
-// it for each batch took a third of the processor time of a leader without clients of its
-// own.
+// does, and only while other nodes send commands, which goroutines serve. Without it, all
+// processors may be idle for a moment, and the Go runtime's monitor goes to sleep. Waking
+// the monitor for each batch took a third of the processor time of a leader without clients
+// of its own.
 func (lp *loop) wakeful() bool {
 	if !lp.first {
 		return false
@@ -182,7 +182,7 @@ func (lp *loop) wakeful() bool {
 	return lp.heard != last
 }
 
-// add takes over a connected, non-blocking descriptor.
+// add adds a connected, non-blocking descriptor to the loop.
 func (lp *loop) add(fd int, addr, laddr string) {
 	if lp.stopping {
 		lp.srv.leave()
@@ -205,8 +205,8 @@ func (lp *loop) add(fd int, addr, laddr string) {
 	lp.open++
 }
 
-// stop closes every connection as soon as its input is answered, and ends the loop after
-// the last.
+// stop closes every connection when its input is answered, and ends the loop after the
+// last.
 func (lp *loop) stop() {
 	lp.stopping = true
 	for _, sk := range lp.sockets {
@@ -217,7 +217,7 @@ func (lp *loop) stop() {
 	}
 }
 
-// kill closes every connection.
+// kill closes every connection at once.
 func (lp *loop) kill() {
 	for _, sk := range lp.sockets {
 		if sk != nil {
@@ -227,7 +227,7 @@ func (lp *loop) kill() {
 	}
 }
 
-// ready serves a socket that epoll has named.
+// ready serves a socket that epoll has returned.
 func (sk *socket) ready(events uint32) {
 	l := sk.lane
 	l.begin()
@@ -248,8 +248,8 @@ func (sk *socket) ready(events uint32) {
 		case sk.unread > 0 && sk.unread < namedOften:
 			sk.unread++
 		default:
-			// Only now that input has arrived while the connection is stalled: most clients
-			// wait for their reply, and that saves two calls of epoll_ctl.
+			// Stop watching only when input arrives while the connection is stalled. Most
+			// clients wait for their reply, so this saves two calls of epoll_ctl.
 			sk.watch(sk.interest &^ readable)
 		}
 	}
@@ -306,7 +306,7 @@ func (sk *socket) settle() {
 	}
 }
 
-// advance moves output out and lets stalled input run, until nothing moves.
+// advance writes output and lets stalled input run, until neither is possible.
 func (sk *socket) advance() {
 	for {
 		sk.unpark()
@@ -324,7 +324,7 @@ func (sk *socket) advance() {
 	}
 }
 
-// takeLast lets a departing connection close once the kernel has no more input of it.
+// takeLast lets a departing connection close when the kernel has no more input from it.
 func (sk *socket) takeLast() {
 	for range lastLooks {
 		if !sk.departs() {
@@ -344,7 +344,8 @@ func (sk *socket) takeLast() {
 	}
 }
 
-// send writes b after the waiting output, and keeps what the kernel does not take.
+// send writes b after the waiting output, and keeps the bytes that the kernel does not
+// take.
 func (sk *socket) send(b []byte) {
 	if sk.killed {
 		return
@@ -370,7 +371,7 @@ func (sk *socket) send(b []byte) {
 	}
 	if sk.out == nil && len(b) > 0 {
 		n := sk.write(b[:min(len(b), outputKept)])
-		if n < len(b) && cap(b) > outputKept { // nobody else uses it any more: see takeOutput
+		if n < len(b) && cap(b) > outputKept { // nobody else uses b any more; see takeOutput
 			sk.out, sk.outOff, sk.waiting = b, n, sk.lane.now
 			n = len(b)
 		}
@@ -390,7 +391,7 @@ func (sk *socket) send(b []byte) {
 	sk.queued(len(sk.out) - sk.outOff + sk.later.size)
 }
 
-// write writes what the kernel takes at once.
+// write writes the bytes that the kernel takes at once, and returns their number.
 func (sk *socket) write(b []byte) int {
 	n, errno := rawWrite(sk.fd, b)
 	if errno != 0 {
@@ -429,10 +430,10 @@ func (sk *socket) close() {
 	unix.Close(sk.fd)
 }
 
-// tick closes, once a second, connections that have been idle or have refused output for
-// too long.
+// tick runs once per second. It closes connections that have been idle for too long, or
+// whose peers have not read output for too long.
 //
-// idle is set if nothing has happened in this round, so that the time of the last batch is
+// idle says that nothing has happened in this round, so that the time of the last batch is
 // old.
 func (lp *loop) tick(idle bool) {
 	if idle {

@@ -49,7 +49,7 @@ func (s *Server) waitLoops() {
 	}
 }
 
-// connectionGone reports whether an error of accept is about the connection, not the
+// connectionGone reports whether an error of accept concerns the connection and not the
 // listener.
 func connectionGone(err error) bool {
 	return errors.Is(err, unix.EINTR) || errors.Is(err, unix.ECONNABORTED) || errors.Is(err, unix.EPROTO)

@@ -8,8 +8,7 @@ import (
 	"syscall"
 )
 
-// loop does not exist on this system: every connection has goroutines of its
-// own.
+// loop does not exist on this system: goroutines serve all connections.
 type loop struct{}
 
 func (s *Server) startLoops() error { return nil }
@@ -22,6 +21,6 @@ func (s *Server) killLoops() {}
 
 func (s *Server) waitLoops() {}
 
-// connectionGone reports whether an error of accept is about the connection, not the
+// connectionGone reports whether an error of accept concerns the connection and not the
 // listener.
 func connectionGone(err error) bool { return errors.Is(err, syscall.ECONNABORTED) }

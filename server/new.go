@@ -19,11 +19,11 @@ import (
 	"github.com/headgate-io/headgate/server/scripts"
 )
 
-// New returns a server with running loops and workers, and no listener yet. Shutdown must
-// be called to end them.
+// New returns a server with running loops and workers, and without listeners. The caller
+// must call Shutdown to end them.
 func New(cfg Config) (*Server, error) { return newServer(cfg, nil) }
 
-// newServer is New with more commands.
+// newServer does the same as New, with additional commands.
 func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {

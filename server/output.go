@@ -2,15 +2,15 @@ package server
 
 import "github.com/headgate-io/headgate/resp"
 
-// parts is output of a connection that waits behind other output: the pieces of long
-// replies, which are not copied again.
+// parts is output of a connection that comes after other output: the pieces of long
+// replies, which are not copied.
 type parts struct {
 	all  [][]byte
 	size int // bytes
-	held int // their memory
+	held int // memory of the pieces, in bytes
 }
 
-// add adds pieces, which the list owns from then on.
+// add adds pieces. The list owns them from then on.
 func (p *parts) add(pieces ...[]byte) {
 	for _, b := range pieces {
 		if len(b) > 0 {

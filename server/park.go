@@ -7,30 +7,31 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// segment is a run of consecutive parked replies that wait for the same ticket.
+// segment is a group of consecutive parked replies that wait for the same ticket.
 type segment struct {
-	ticket  uint64 // 0: waits for the segments before it only
-	since   uint64 // the earliest ticket whose failure concerns it; see leader.go
+	ticket  uint64 // 0: waits only for the segments before it
+	since   uint64 // the earliest ticket whose failure concerns the segment; see leader.go
 	replies int
 	size    int // bytes in conn.parkedBytes
-	// lenient replies are sent even if their commit fails: they were parked only for
-	// pace, and async promises no more.
+	// lenient reports that the replies are sent even if their commit fails. They were
+	// parked only to slow the client down, and ASYNC promises no durability.
 	lenient bool
-	portion uint8 // of the lane, whose ticket it is
-	// until is when a lenient reply is sent although its commit is open, in engine time;
-	// 0 means not before the node stalls. If the failure policy could answer, a reply
-	// must not wait long.
+	portion uint8 // index in the lane of the portion that the ticket belongs to
+	// until is the engine time at which a lenient reply is sent even if its commit is still
+	// open. This keeps the reply from waiting long where the failure policy could answer. 0
+	// means that the reply waits until the node stalls.
 	until int64
 }
 
 // segmentSize is the memory of a segment, in bytes.
 const segmentSize = int(unsafe.Sizeof(segment{}))
 
-// finish takes the bytes written since start as one reply, and parks them if they must wait
-// for their commit or for replies before them.
+// finish ends a reply: the bytes written since start. It parks the reply if it must wait
+// for its commit, or for earlier replies.
 func (c *conn) finish(start int, commit command.Commit) { c.park(start, 1, commit) }
 
-// park is finish for a number of replies: 0 for an out-of-band message.
+// park does the same as finish for several replies, or for a message that is not a reply
+// (replies is then 0).
 func (c *conn) park(start, replies int, commit command.Commit) {
 	l := c.lane
 	ticket, since, lenient := commit.Ticket, commit.Since, commit.Lenient
@@ -70,8 +71,8 @@ func (c *conn) park(start, replies int, commit command.Commit) {
 	}
 }
 
-// unpark moves the replies of every released segment into the output, up to the first that
-// must still wait.
+// unpark moves the replies of completed segments into the output, up to the first segment
+// that must still wait.
 func (c *conn) unpark() {
 	if len(c.segments) == 0 {
 		return
@@ -116,8 +117,8 @@ func (c *conn) unpark() {
 	}
 }
 
-// segmentsKept is the capacity in segments that a connection keeps when none is parked:
-// enough for an ordinary pipeline, and little for an idle connection.
+// segmentsKept is how many segments a connection's memory keeps room for when none is
+// parked. It is enough for an ordinary pipeline, and little for an idle connection.
 const segmentsKept = 4
 
 // recheck makes every lane check the replies that it has parked.

@@ -7,18 +7,18 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// pauses is the state of CLIENT PAUSE: clients' commands wait until it ends.
+// pauses is the state of CLIENT PAUSE. Clients' commands wait until the pause ends.
 type pauses struct {
 	mu        sync.Mutex
 	timer     *time.Timer // guarded by mu
 	until     time.Time   // guarded by mu
 	writeOnly bool        // guarded by mu
-	// waiting are the connections that have been put off; guarded by mu.
+	// waiting holds the connections whose commands wait; guarded by mu.
 	waiting map[*conn]struct{}
 }
 
-// pause stops commands for d: only those that write, or all. It does not shorten a
-// present pause.
+// pause stops commands for d: all commands, or only those that write. It never shortens a
+// pause that has begun.
 func (s *Server) pause(d time.Duration, writeOnly bool) {
 	p := &s.pauses
 	p.mu.Lock()
@@ -36,7 +36,8 @@ func (s *Server) pause(d time.Duration, writeOnly bool) {
 	s.setMode(modePaused, true)
 }
 
-// endPause ends the pause that ends at until, unless it was extended at that moment.
+// endPause ends the pause whose end is until. It does nothing if the pause was extended
+// meanwhile.
 func (s *Server) endPause(until time.Time) {
 	s.endPauseIf(func(p *pauses) bool { return p.until.Equal(until) })
 }
@@ -46,8 +47,8 @@ func (s *Server) unpause() {
 	s.endPauseIf(func(*pauses) bool { return true })
 }
 
-// endPauseIf ends the present pause, if ends returns true, and lets the waiting connections
-// run. It calls ends with mu held.
+// endPauseIf ends the present pause if ends returns true, and lets the waiting connections
+// run. It calls ends while it holds mu.
 func (s *Server) endPauseIf(ends func(*pauses) bool) {
 	p := &s.pauses
 	p.mu.Lock()
@@ -66,7 +67,7 @@ func (s *Server) endPauseIf(ends func(*pauses) bool) {
 	}
 }
 
-// leave forgets c, which has been closed.
+// leave removes c, which has been closed.
 func (p *pauses) leave(c *conn) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -81,7 +82,7 @@ func (p *pauses) count() int {
 }
 
 // mustPause reports whether cmd must wait now, and notes that c waits. CLIENT and HELP
-// never wait, so that UNPAUSE works.
+// never wait, so that CLIENT UNPAUSE works.
 func (c *conn) mustPause(cmd *command.Spec) bool {
 	if cmd.Flags&command.Unpaused != 0 {
 		return false

@@ -7,21 +7,22 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// PolicyFile is the result of offering a node's file of policies.
+// PolicyFile is the reply of the cluster to a node that offers its file of policies.
 type PolicyFile struct {
-	// Loaded is set if the offer has put the text into force. It has changed Changed
-	// policies, attributes and lists.
+	// Loaded reports that the offer has put the text into force. Changed is then the number
+	// of policies, attributes and lists that have changed.
 	Loaded  bool
 	Changed int64
-	// InForce is set if the text is in force. Path and Node name the file in force, and
-	// its node.
+	// InForce reports that the text is in force. Path and Node name the file that is in
+	// force, and the node that offered it.
 	InForce    bool
 	Path, Node string
 }
 
 // OfferPolicies offers the text of a node's file of policies to the cluster, which loads
-// it if it is new. From then on, the server warns when another node's file replaces it.
-// After an error the offer failed or its outcome is unknown; it can be repeated.
+// the file if it is new. From then on, the server logs a warning when another node's file
+// replaces this file. After an error, the offer has failed or its outcome is unknown; the
+// caller can repeat it.
 func (s *Server) OfferPolicies(ctx context.Context, node, path string, text []byte) (PolicyFile, error) {
 	reply, err := s.caller.Do(ctx, []byte("RL.POLICY"), []byte("FILE"), []byte(node), []byte(path), text)
 	switch {

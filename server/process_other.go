@@ -2,5 +2,5 @@
 
 package server
 
-// processRSS is not known on this system.
+// processRSS returns 0, because the resident memory is not known on this system.
 func processRSS() int64 { return 0 }

@@ -8,7 +8,7 @@ import (
 	"strconv"
 )
 
-// processRSS returns the resident memory of this process in bytes, or 0 without /proc.
+// processRSS returns the resident memory of this process in bytes; 0 if there is no /proc.
 func processRSS() int64 {
 	b, err := os.ReadFile("/proc/self/statm")
 	if err != nil {

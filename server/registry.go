@@ -5,17 +5,17 @@ import (
 	"sync/atomic"
 )
 
-// registry holds the connections that others see, by id. Its methods may be called by any
-// goroutine.
+// registry holds, by id, the connections that other threads can see. Its methods are safe
+// for concurrent use.
 type registry struct {
-	admitted atomic.Int64 // admitted and not yet gone
+	admitted atomic.Int64 // clients that were admitted and have not gone
 	nextID   atomic.Uint64
 
 	mu  sync.Mutex
 	all map[uint64]*conn // guarded by mu
 }
 
-// add gives a connection its id. From then on others see it.
+// add gives a connection its id. From then on other threads can see the connection.
 func (r *registry) add(c *conn) {
 	c.id = r.nextID.Add(1)
 	r.mu.Lock()

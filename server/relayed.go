@@ -8,19 +8,19 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// relayedIdle is how long a stream of another node stays without traffic and without a
-// running command: twice as long as the other node keeps it idle. A node that disappears
-// leaves its streams open.
+// relayedIdle is how long a stream of another node stays open without traffic and without a
+// running command. It is twice as long as the other node keeps an idle stream open. If the
+// other node disappears, its streams stay open.
 const relayedIdle = 2 * partition.StreamIdle
 
-// ServeForwarded accepts streams of other nodes, on which they send commands of their
-// clients, until Shutdown, and then returns ErrClosed. ln must admit nobody else, and bound
-// their number: the streams need no password and do not count against maxclients. Their
-// buffers have the bounds of a client's. They are closed after relayedIdle, whatever the
-// timeout of clients is.
+// ServeForwarded accepts streams of other nodes until Shutdown, and then returns ErrClosed.
+// On these streams, nodes send commands of their clients. ln must admit only nodes, and
+// bound the number of streams, because streams need no password and do not count against
+// maxclients. Their buffers have the same bounds as those of clients. They are closed after
+// relayedIdle, whatever the timeout of clients is.
 //
-// A stream takes only commands that nodes forward (command.Forwarded). Such a command is
-// not forwarded again: a node that is not the leader answers TRYAGAIN.
+// A stream accepts only commands that nodes forward (command.Forwarded). Such a command is
+// not forwarded again: a node that is not the leader replies TRYAGAIN.
 func (s *Server) ServeForwarded(ln net.Listener) error {
 	return s.serve(ln, func() error {
 		return s.acceptEach(ln, func(nc net.Conn) {
@@ -29,7 +29,7 @@ func (s *Server) ServeForwarded(ln net.Listener) error {
 	})
 }
 
-// relayedCommands returns the command by which nodes name their clients.
+// relayedCommands returns the command with which a node names its client.
 func relayedCommands() []command.Spec {
 	return []command.Spec{{
 		Name: "rl.client", Arity: 4, Flags: command.Fast | command.NoTable | command.NoScript | command.NoMulti | command.SkipSlowlog |

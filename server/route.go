@@ -6,20 +6,20 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// portion is a lane's part of a partition: a session of its engine, and the partition's
-// state at the start of the batch.
+// portion is what a lane keeps of a partition: a session of the partition's engine, and the
+// partition's state at the start of the batch.
 type portion struct {
 	part  *partition.Partition
 	sess  *engine.Session
 	role  partition.Role
-	since uint64 // the ticket at the start
+	since uint64 // the partition's ticket at the start of the batch
 	now   int64  // engine time, Unix ns
-	mode  mode   // of deciding
-	db    uint8  // the database of sess: 0 between commands
+	mode  mode   // the bits in deciding
+	db    uint8  // the database of sess; 0 between commands
 	await bool   // a reply of this batch waits for its commit
 }
 
-// deciding are the modes that depend on a partition.
+// deciding holds the modes that depend on a partition.
 const deciding = modeElsewhere | modeWaiting | modeDurable | modeCrossing
 
 // newPortions returns a portion of each partition of the server.
@@ -31,7 +31,7 @@ func (s *Server) newPortions() []portion {
 	return all
 }
 
-// begin reads who decides in this batch.
+// begin reads the partition's role for this batch.
 func (p *portion) begin() {
 	now := p.part.Standing()
 	p.role, p.since = now.Role, now.Ticket
@@ -44,12 +44,12 @@ func (p *portion) begin() {
 	case now.Durable:
 		p.mode = modeDurable
 	}
-	// After the role: a node that begins to lead sets its clock first, far forward if
-	// nobody has kept the time.
+	// Read the clock after the role: a node that becomes leader sets its clock first, far
+	// forward if nobody has kept the time.
 	p.now = p.part.Engine().Now()
 }
 
-// lose makes this node one that does not decide for the portion, until the batch ends.
+// lose makes the portion behave as on a node that does not decide, until the batch ends.
 func (p *portion) lose() {
 	p.mode = modeElsewhere
 	if p.role = p.part.Role(); p.role.Decides() {
@@ -58,7 +58,7 @@ func (p *portion) lose() {
 	}
 }
 
-// enter makes a portion the one that commands run on.
+// enter makes portion i the portion that commands run on.
 func (l *lane) enter(i uint8) {
 	p := &l.portions[i]
 	l.portion, l.at = p, i
@@ -71,17 +71,18 @@ func (l *lane) enter(i uint8) {
 // # Routes
 //
 // A command belongs to the partition of its keys. A command without keys belongs to the
-// first partition. As in Redis Cluster, a command, a transaction and its watched keys
-// belong to one partition. Handlers do not know partitions: they have the session and the
-// time of the portion that the lane has entered. Whatever outlasts its command, such as a
-// parked reply, a frame or a job, keeps the index of its portion.
+// first partition. As in Redis Cluster, all keys of a command belong to one partition; so
+// do all keys of a transaction and its watched keys. Handlers do not know partitions: they
+// use the session and the time of the portion that the lane has entered. Objects that
+// outlast a command, such as a parked reply, a frame or a job, keep the index of their
+// portion.
 //
-// With one partition no slot is computed: execute only compares a length.
+// With one partition, no slot is computed: execute only compares a length.
 
 const errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
 
-// route enters the portion of a command. If its keys belong to several, it sets
-// modeCrossing.
+// route enters the portion of a command. If the command's keys belong to several
+// partitions, it sets modeCrossing.
 func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	at, crossing := uint8(0), false
@@ -125,7 +126,8 @@ func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint8, crossing b
 	return at, false
 }
 
-// binding is the portion to which a transaction is bound, if it is.
+// binding is the portion of a transaction, if a command has already bound the transaction
+// to one.
 type binding struct {
 	at  uint8
 	set bool

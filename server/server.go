@@ -25,16 +25,16 @@ import (
 // ErrClosed is returned by Serve after Shutdown.
 var ErrClosed = errors.New("server closed")
 
-// Server is the Redis-protocol front: connections, commands, replies. New makes one, Serve
-// gives it listeners, and Shutdown ends it.
+// Server is the front for the Redis protocol: connections, commands, replies. New makes a
+// Server, Serve gives it listeners, and Shutdown ends it.
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
 	engine    *engine.Engine
-	parts     []*partition.Partition // by their slots
+	parts     []*partition.Partition // in the order of their slots
 	table     *command.Table
-	fromNodes *command.Table // the part of it that other nodes may send
-	// unconnected is the part of it that a Caller may run.
+	fromNodes *command.Table // the part of table that other nodes may send
+	// unconnected is the part of table that a Caller may run.
 	unconnected *command.Table
 	limitSpec   *command.Spec // RL.LIMIT
 
@@ -50,13 +50,13 @@ type Server struct {
 	loops    []*loop
 	nextLoop atomic.Uint64
 	heard    atomic.Uint64 // batches that other nodes have sent
-	heavy    chan struct{} // holds the streams that run heavy input: see stream
+	heavy    chan struct{} // holds the streams that run heavy input; see stream
 
 	// State that Configure and commands change while commands run.
-	mode    atomic.Uint32 // bits of mode that apply to every connection
+	mode    atomic.Uint32 // bits of mode for all connections
 	runtime atomic.Pointer[Runtime]
 
-	limits resp.Limits // after authentication
+	limits resp.Limits // for clients that have authenticated
 	stats  serverStats
 	slow   slowlog
 	gate   *access.Gate
@@ -78,7 +78,7 @@ type Server struct {
 	lifetime
 }
 
-// Policies returns which policies are in force.
+// Policies returns figures about the policies in force.
 func (s *Server) Policies() policies.Stats { return s.policies.Stats() }
 
 // PolicyCounts returns how often the limits of policies were asked on this node.
@@ -87,15 +87,15 @@ func (s *Server) PolicyCounts() []checks.LimitCount { return s.checks.Counts() }
 // UnknownPolicies returns how many checks named a policy that does not exist.
 func (s *Server) UnknownPolicies() uint64 { return s.checks.Unknown() }
 
-// ScriptRuns returns the counts of script runs on this node, including scripts no longer
-// cached, and how many are cached.
+// ScriptRuns returns the counts of script runs on this node, including scripts that are no
+// longer cached, and the number of cached scripts.
 func (s *Server) ScriptRuns() (runs script.RunTotals, known int) {
 	known, _ = s.scripts.Cached()
 	return s.scripts.Runs(), known
 }
 
-// Partition returns the first partition of the server's keys. Today it is the only one. The
-// cluster's node tells it about changes of the role.
+// Partition returns the first partition of the server's keys. Today there is only this one.
+// The cluster's node tells it about changes of the role.
 func (s *Server) Partition() *partition.Partition { return s.parts[0] }
 
 func (s *Server) closePartitions() {
@@ -120,7 +120,7 @@ func (s *Server) acceptEach(ln net.Listener, use func(net.Conn)) error {
 	}
 }
 
-// acceptStreams accepts connections for goroutines.
+// acceptStreams accepts connections that goroutines serve.
 func (s *Server) acceptStreams(ln net.Listener) error {
 	return s.acceptEach(ln, func(nc net.Conn) {
 		if refusal := s.admit(loopback(nc.RemoteAddr())); refusal != "" {
@@ -132,7 +132,7 @@ func (s *Server) acceptStreams(ln net.Listener) error {
 }
 
 // refuseStream writes why a connection is not served. It runs on a goroutine and has a
-// deadline, since the client may not read.
+// deadline, because the client may not read.
 func refuseStream(nc net.Conn, refusal string) {
 	_ = nc.SetDeadline(time.Now().Add(time.Second))
 	_, _ = nc.Write([]byte(refusal))
@@ -144,7 +144,7 @@ func loopback(a net.Addr) bool {
 	return !ok || tcp.IP.IsLoopback()
 }
 
-// Texts for clients that are not served, from Redis.
+// Redis's texts for clients that are not served.
 const (
 	refusedFull   = "-ERR max number of clients reached\r\n"
 	refusedDenied = "-DENIED Headgate is running in protected mode because protected mode is enabled and no password is set for the default user. " +
@@ -154,8 +154,8 @@ const (
 		"if the server is not reachable from the internet.\r\n"
 )
 
-// admit counts a new client, or returns why it is refused. leave must be called when an
-// admitted client has gone.
+// admit counts a new client, or returns why it is refused. The caller must call leave when
+// an admitted client has gone.
 func (s *Server) admit(local bool) (refusal string) {
 	s.stats.counts[countReceived].Add(1)
 	r := s.runtime.Load()
@@ -174,13 +174,14 @@ func (s *Server) admit(local bool) (refusal string) {
 // leave stops counting a client.
 func (s *Server) leave() { s.clients.admitted.Add(-1) }
 
-// acceptBackoff grows with each failure in a row.
+// acceptBackoff is a pause that grows with each consecutive failure.
 type acceptBackoff struct{ wait time.Duration }
 
 func (b *acceptBackoff) reset() { b.wait = 0 }
 
-// acceptFailed returns nil if accepting should continue. It returns at once if a connection
-// was gone before it was accepted, and after a pause if descriptors or memory have run out.
+// acceptFailed returns nil if the acceptor should continue. If a connection was gone before
+// it was accepted, acceptFailed returns at once. If descriptors or memory have run out, it
+// returns after a pause.
 func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 	select {
 	case <-s.end:
@@ -206,14 +207,14 @@ func (s *Server) acceptFailed(err error, b *acceptBackoff) error {
 	}
 }
 
-// initConn prepares a new connection, which its driver has admitted. fd is -1 for a
-// connection without a descriptor of its own. From then on others see it.
+// initConn prepares a new connection that was admitted. fd is -1 for a connection without a
+// descriptor of its own. From then on other threads can see the connection.
 func (s *Server) initConn(c *conn, l *lane, d driver, fd int, addr, laddr string) {
 	s.bindConn(c, l, d, fd, addr, laddr)
 	s.clients.add(c)
 }
 
-// bindConn is initConn for a connection that others do not see.
+// bindConn does the same as initConn for a connection that other threads do not see.
 func (s *Server) bindConn(c *conn, l *lane, d driver, fd int, addr, laddr string) {
 	c.srv, c.lane, c.drv, c.w = s, l, d, &l.w
 	c.addr, c.laddr = addr, laddr
@@ -234,7 +235,7 @@ func (s *Server) forget(c *conn) {
 	}
 }
 
-// subscriber is pubsub.Config.Find.
+// subscriber implements pubsub.Config.Find.
 func (s *Server) subscriber(id uint64) *pubsub.Subscriber {
 	if c := s.clients.get(id); c != nil {
 		return &c.subscriber

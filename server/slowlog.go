@@ -15,9 +15,9 @@ const (
 	slowlogMaxString = 128
 )
 
-// timeAllBelow is the threshold below which every fast command is timed. Fast commands only
-// reach a higher threshold if something is very wrong, and then the slow commands and the
-// samples show it.
+// timeAllBelow is the threshold of the slow log below which the time of every fast command
+// is measured. A fast command reaches a higher threshold only if something is very wrong,
+// and then slow commands and samples show it too.
 const timeAllBelow = time.Millisecond
 
 // slowlog holds the latest slow commands.
@@ -25,9 +25,9 @@ type slowlog struct {
 	mu     sync.Mutex
 	maxLen int   // guarded by mu
 	nextID int64 // guarded by mu
-	// entries is a ring once it has maxLen entries; guarded by mu.
+	// entries becomes a ring when it has maxLen entries; guarded by mu.
 	entries []slowEntry
-	oldest  int // position in entries; guarded by mu
+	oldest  int // position of the oldest in entries; guarded by mu
 }
 
 type slowEntry struct {
@@ -39,7 +39,7 @@ type slowEntry struct {
 	name string
 }
 
-// observe adds a command if it took long enough.
+// observe adds a command to the log if it took long enough.
 func (sl *slowlog) observe(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
 	t := c.srv.runtime.Load().SlowlogThreshold
 	if t < 0 || took < t || cmd.Flags&command.SkipSlowlog != 0 {
@@ -71,14 +71,14 @@ func (sl *slowlog) setMaxLen(n int) {
 	sl.maxLen, sl.entries, sl.oldest = n, kept, 0
 }
 
-// latest returns up to n entries, newest first; n < 0 means all.
+// latest returns at most n entries, the newest first. A negative n means all.
 func (sl *slowlog) latest(n int) []slowEntry {
 	sl.mu.Lock()
 	defer sl.mu.Unlock()
 	return sl.newest(n)
 }
 
-// newest is latest with mu held.
+// newest does the work of latest. The caller holds mu.
 func (sl *slowlog) newest(n int) []slowEntry {
 	have := len(sl.entries)
 	if n < 0 || n > have {

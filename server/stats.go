@@ -12,11 +12,11 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Stats are counts since the start or CONFIG RESETSTAT, and present states.
+// Stats holds counts since the start or CONFIG RESETSTAT, and present states.
 type Stats struct {
 	Clients          int    // connected now
 	Received         uint64 // connections accepted, including refused ones
-	Rejected         uint64 // connections refused: maxclients, protected mode
+	Rejected         uint64 // connections refused because of maxclients or protected mode
 	AcceptErrors     uint64 // failures of accept, such as no descriptors left
 	Commands         uint64 // commands run
 	ErrorReplies     uint64
@@ -25,33 +25,33 @@ type Stats struct {
 	BytesOut         uint64
 	ProtocolErrors   uint64
 	AuthFailures     uint64
-	QueryBufferKills uint64 // clients closed for their query buffer's limit
+	QueryBufferKills uint64 // clients closed because of their query buffer's limit
 	MemoryKills      uint64 // clients closed because all clients took too much memory
 	ClientMemory     int64  // memory of all clients, in bytes
-	OutputKills      uint64 // clients closed for their output buffer's limit
-	TimeoutKills     uint64 // clients closed for idleness or refusing output
+	OutputKills      uint64 // clients closed because of their output buffer's limit
+	TimeoutKills     uint64 // clients closed because they were idle or did not read output
 	Held             int    // connections with replies that wait for a commit
 	Forwarded        uint64 // commands answered by the leader for clients of this node
-	Degraded         uint64 // calls of limits and of counters that the failure policy answered
-	BackstopDenied   uint64 // those of them that on-failure open denied, beyond its multiple of a limit
-	BackstopFull     uint64 // keys that it forgot, and calls that it did not count, for lack of memory
-	Undecided        uint64 // commands refused for lack of a leader
+	Degraded         uint64 // calls of limits and counters that the failure policy answered
+	BackstopDenied   uint64 // calls of Degraded that on-failure open denied, beyond its multiple of a limit
+	BackstopFull     uint64 // keys that on-failure open forgot, and calls that it did not count, for lack of memory
+	Undecided        uint64 // commands refused because there was no leader
 	Uncertain        uint64 // commands answered UNCERTAIN
 }
 
-// streamStripes is how many sets of counters the connections with goroutines of their own
-// use: enough that they seldom meet in one.
+// streamStripes is how many sets of counters the streams share. It is enough that two
+// streams seldom use the same set at the same time.
 const streamStripes = 4
 
-// counters are one stripe of the counts of batches. Each event loop has its own, so that no
-// two write to the same cache line.
+// counters is one stripe of the counts of batches. Each event loop has its own, so that no
+// two loops write to the same cache line.
 type counters struct {
 	commands atomic.Uint64
 	errors   atomic.Uint64
 	rejected atomic.Uint64
 	bytesIn  atomic.Uint64
 	bytesOut atomic.Uint64
-	calls    []atomic.Uint64 // by command.index, like the next four
+	calls    []atomic.Uint64 // by command.Spec.Index, like the next four
 	refused  []atomic.Uint64 // error replies of commands that were not run
 	failed   []atomic.Uint64 // error replies of commands that were run
 	passed   []atomic.Uint64 // decisions of limits
@@ -59,7 +59,7 @@ type counters struct {
 	_        [64]byte
 }
 
-// count is the index of a count of rare events, which have no stripes.
+// count is the index of a count of rare events, which has no stripes.
 type count int
 
 const (
@@ -76,7 +76,7 @@ const (
 	countDegraded
 	countUndecided
 	countUncertain
-	counts // the number of counts
+	counts // number of counts
 )
 
 // serverStats are the server's counts.
@@ -95,8 +95,8 @@ type errorCounts struct {
 }
 
 const (
-	// maxErrorCodes bounds the codes, because scripts make their own. Errors with further
-	// codes, or codes that are not one word, count as otherErrors.
+	// maxErrorCodes bounds the number of codes, because scripts invent their own. An error
+	// with a further code, or with a code that is not one word, counts under otherErrors.
 	maxErrorCodes = 128
 	maxErrorCode  = 32
 	otherErrors   = "OTHER"
@@ -127,7 +127,7 @@ func (e *errorCounts) count(text []byte) {
 	*n++
 }
 
-// isErrorCode reports whether a word can be shown in a line of INFO.
+// isErrorCode reports whether INFO can show a word as an error's code.
 func isErrorCode(word []byte) bool {
 	for _, b := range word {
 		if b != '_' && b != '-' && (b < '0' || b > '9') && (b < 'A' || b > 'Z') && (b < 'a' || b > 'z') {
@@ -137,7 +137,7 @@ func isErrorCode(word []byte) bool {
 	return 0 < len(word) && len(word) <= maxErrorCode
 }
 
-// each calls fn with every code in order.
+// each calls fn with every code, in order.
 func (e *errorCounts) each(fn func(code string, n uint64)) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -170,7 +170,7 @@ func (s *Server) stripe() *counters {
 	return s.stats.stripes[s.stats.nextStripe.Add(1)%uint64(len(s.stats.stripes))]
 }
 
-// sum adds up one counter over the stripes.
+// sum returns the sum of one counter over all stripes.
 func (st *serverStats) sum(pick func(*counters) *atomic.Uint64) uint64 {
 	var n uint64
 	for _, c := range st.stripes {
@@ -212,13 +212,13 @@ func (s *Server) Stats() Stats {
 	}
 }
 
-// Decisions are the outcomes of a command's limit decisions.
+// Decisions holds how many decisions of limits a command has made, by outcome.
 type Decisions struct {
 	Command         string
 	Allowed, Denied uint64
 }
 
-// Decisions returns the outcomes by command, for commands that have any.
+// Decisions returns the outcomes by command, for the commands that have any.
 func (s *Server) Decisions() []Decisions {
 	var out []Decisions
 	s.table.Each(func(cmd *command.Spec) {
@@ -234,7 +234,7 @@ func (s *Server) Decisions() []Decisions {
 	return out
 }
 
-// decisions returns the outcomes of all commands.
+// decisions returns the sums over all commands.
 func (st *serverStats) decisions() (passed, denied uint64) {
 	for _, c := range st.stripes {
 		for i := range c.calls {
@@ -273,12 +273,12 @@ func (st *serverStats) resetDurations() {
 	}
 }
 
-// durationBuckets is the number of buckets of a histogram. The last counts durations of
-// over 18 minutes.
+// durationBuckets is the number of buckets of a histogram. The last bucket counts durations
+// of more than 18 minutes.
 const durationBuckets = 32
 
-// histogram counts durations in buckets of powers of two microseconds, as LATENCY HISTOGRAM
-// shows them.
+// histogram counts durations in buckets whose bounds are powers of two in µs, as LATENCY
+// HISTOGRAM shows them.
 type histogram struct {
 	count   atomic.Uint64
 	sum     atomic.Uint64 // ns
@@ -293,7 +293,8 @@ func (h *histogram) add(d time.Duration) {
 	h.buckets[min(i, len(h.buckets)-1)].Add(1)
 }
 
-// cumulative returns for each bucket how many durations are in it and those below.
+// cumulative returns, for each bucket, how many durations are in that bucket and in lower
+// ones.
 func (h *histogram) cumulative() (upTo [durationBuckets]uint64) {
 	var total uint64
 	for i := range h.buckets {
@@ -311,8 +312,8 @@ func (h *histogram) reset() {
 	}
 }
 
-// record records how long a command took. It also shows EXEC to MONITOR, after its
-// commands.
+// record notes how long a command took. It also shows EXEC to MONITOR, after the commands
+// of the transaction.
 func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Duration) {
 	s.stats.durations[cmd.Index].add(took)
 	s.slow.observe(c, cmd, args, took)
@@ -321,14 +322,14 @@ func (s *Server) record(c *conn, cmd *command.Spec, args [][]byte, took time.Dur
 	}
 }
 
-// Durations are the durations of a command. Every call counts if the command is not fast,
-// else the first call of about one batch in sixty-four. LATENCY RESET and CONFIG RESETSTAT
-// reset them.
+// Durations holds the durations of a command's calls. For a command that is not fast, every
+// call counts. For a fast command, the first call of about one batch in sixty-four counts.
+// LATENCY RESET and CONFIG RESETSTAT reset the durations.
 type Durations struct {
 	Command string
 	Count   uint64
 	Sum     time.Duration
-	// UpTo[i] is how many took at most 2^i µs.
+	// UpTo[i] is how many calls took at most 2^i µs.
 	UpTo []uint64
 }
 
@@ -345,11 +346,11 @@ func (s *Server) Durations() []Durations {
 	return out
 }
 
-// rate converts a running total to a rate between two readings. It costs nothing while
+// rate computes the rate of a running total between two readings. It costs nothing while
 // nobody reads.
 type rate struct {
 	mu   sync.Mutex
-	at   time.Time // guarded by mu, as the rest
+	at   time.Time // guarded by mu, like the fields below
 	n    uint64
 	last float64
 }
@@ -367,6 +368,6 @@ func (r *rate) perSecond(n uint64) int64 {
 	return int64(r.last)
 }
 
-// rateWindow is the shortest time to measure over. More frequent readers see the same
-// figure.
+// rateWindow is the shortest time over which rates are computed. More frequent readers get
+// the same figure.
 const rateWindow = time.Second

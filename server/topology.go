@@ -14,16 +14,16 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// clusterView is a topology as commands show it: one shard with every slot, the leader as
-// its master, the others as its replicas.
+// clusterView is a topology in the form that commands show: one shard with all slots, the
+// leader as its master, the other nodes as its replicas.
 type clusterView struct {
 	partition.Topology
 	self   *partition.TopologyNode // nil while the node does not know its own address
 	leader *partition.TopologyNode // nil while no leader is known
-	// master is the leader, or the last one known. As in Redis, clients see the last one
-	// until there is another.
+	// master is the leader or, while there is none, the last known leader. As in Redis,
+	// clients see the last leader until there is a new one.
 	master *partition.TopologyNode
-	// lost is for how long clients have seen no leader.
+	// lost is how long clients have seen no leader.
 	lost     time.Duration
 	electing time.Duration // how long an election may take
 }
@@ -54,8 +54,8 @@ func (s *Server) view() *clusterView {
 // leads reports whether this node is the leader.
 func (v *clusterView) leads() bool { return v.leader != nil && v.leader.ID == v.Self }
 
-// replicas returns the nodes other than the master that have an address for clients; with
-// alive only those that answer.
+// replicas returns the nodes other than the master that have an address for clients. If
+// alive is set, it returns only nodes that answer.
 func (v *clusterView) replicas(alive bool) []*partition.TopologyNode {
 	var out []*partition.TopologyNode
 	for i := range v.Nodes {
@@ -79,20 +79,22 @@ func (v *clusterView) voters() (all, alive int) {
 	return all, alive
 }
 
-// quorum returns how many voters elect a leader.
+// quorum returns how many voters must agree to elect a leader.
 func (v *clusterView) quorum() int {
 	all, _ := v.voters()
 	return all/2 + 1
 }
 
-// electing bounds an election: it takes one or two seconds, and again if it fails.
+// electing bounds the time of an election. An election takes one or two seconds, and is
+// repeated if it fails.
 const electing = 10 * time.Second
 
-// standIn makes this node the master while a new leader is being elected, or has no
-// address yet. This node answers, by its failure policy and then by forwarding, but the
-// last leader does not. Without standIn, clients that read the topology now would dial a
-// dead node until they read it again. Without a majority, or if no election ends this (as
-// on a removed node), the last leader stays: clients may still reach it.
+// standIn makes this node the master in the view while a new leader is being elected, or
+// has no address yet. The last leader does not answer, but this node does: by its failure
+// policy, and later by forwarding. Without standIn, clients that read the topology now
+// would dial a dead node until they read it again. If there is no majority, or no election
+// ends this state (as on a removed node), the last leader stays, because clients may still
+// reach it.
 func (v *clusterView) standIn() {
 	if v.master == nil || v.self == nil || !v.self.Addressed() {
 		return
@@ -103,15 +105,14 @@ func (v *clusterView) standIn() {
 	}
 }
 
-// hexID returns an id for a node's id in the form that clients of Redis expect: 40 hex
-// digits.
+// hexID converts a node's id to the form that clients of Redis expect: 40 hex digits.
 func hexID(id string) string {
 	sum := sha1.Sum([]byte(id))
 	return hex.EncodeToString(sum[:])
 }
 
-// replicationID names a leader's term, as master_replid names a master's history. It is the
-// same on every node.
+// replicationID returns an id of a leader's term, as Redis's master_replid is the id of a
+// master's history. It is the same on every node.
 func (v *clusterView) replicationID() string {
 	id := ""
 	if v.master != nil {
@@ -120,8 +121,8 @@ func (v *clusterView) replicationID() string {
 	return hexID(fmt.Sprintf("%s in term %d", id, v.Term))
 }
 
-// leaderAddr returns where the leader's clients connect, if another node is known to lead
-// and has an address.
+// leaderAddr returns the address at which clients reach the leader. ok is false if no other
+// node is known to lead, or it has no address.
 func (s *Server) leaderAddr() (addr string, ok bool) {
 	v := s.view()
 	if v.leader == nil || v.leads() || !v.leader.Addressed() {
@@ -130,14 +131,14 @@ func (s *Server) leaderAddr() (addr string, ok bool) {
 	return net.JoinHostPort(v.leader.Host, strconv.Itoa(v.leader.Port)), true
 }
 
-// masterNames are the names that SENTINEL was asked for. Clients look for their name in the
-// announcement of a new leader, so each name gets one.
+// masterNames holds the names for which clients have asked SENTINEL. When there is a new
+// leader, each name gets an announcement, because clients look for their name in it.
 type masterNames struct {
 	mu    sync.Mutex
 	names []string // guarded by mu
 }
 
-// masterNamesKept bounds the names; a deployment has one.
+// masterNamesKept bounds the number of names. A deployment usually has one.
 const masterNamesKept = 16
 
 func (m *masterNames) add(name string) {
@@ -165,7 +166,7 @@ func (m *masterNames) each(fn func(name string)) {
 const switchMaster = "+switch-master"
 
 // announceMaster publishes a new leader to the subscribers of +switch-master. old may be
-// empty.
+// the zero value.
 func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 	if !leader.Addressed() {
 		return
@@ -178,7 +179,8 @@ func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 	})
 }
 
-// redisMode returns cluster if clients must find the leader themselves, else standalone.
+// redisMode returns "cluster" if clients must find the leader themselves, else
+// "standalone".
 func (s *Server) redisMode() string {
 	if !s.Partition().Alone() && s.cfg.Redirect == RedirectMoved {
 		return "cluster"

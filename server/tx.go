@@ -5,18 +5,18 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// transaction is the queue of a MULTI.
+// transaction holds the queued commands of a MULTI.
 type transaction struct {
 	queue   []queued
-	size    int  // memory of the arguments
+	size    int  // memory of the arguments, in bytes
 	written int  // bytes of the arguments of commands that write
-	spoiled bool // a command was refused: EXEC aborts
+	spoiled bool // a command was refused, so EXEC aborts
 	writes  bool
-	guarded bool // some command is
-	leader  bool // some command is for the leader
-	heavy   bool // some command may take longer than a loop has
-	fixed   bool // some command cannot run on copies of its keys
-	shown   int  // how many commands MONITOR has been shown
+	guarded bool // a queued command is guarded
+	leader  bool // a queued command is for the leader
+	heavy   bool // a queued command may take longer than a loop allows
+	fixed   bool // a queued command cannot run on copies of its keys
+	shown   int  // how many commands MONITOR has shown
 	bound   binding
 }
 
@@ -26,15 +26,16 @@ type queued struct {
 	args [][]byte
 }
 
-// lightQueue is how many fast commands a transaction may have without being heavy: each may
-// reply the largest value possible.
+// lightQueue is how many fast commands a transaction may have and not be heavy, because
+// each of them may reply the largest possible value.
 const lightQueue = 16
 
-// queuedOverhead is the memory of a queued command beside its bytes.
+// queuedOverhead is the memory of a queued command in bytes, without the command's own
+// bytes.
 const queuedOverhead = 64
 
-// maxQueued bounds the commands of a transaction: they run one after the other while others
-// wait.
+// maxQueued bounds the commands of a transaction, which run one after the other while other
+// clients wait.
 const maxQueued = 32768
 
 // enqueue queues a command for EXEC.
@@ -74,20 +75,21 @@ func (c *conn) enqueue(cmd *command.Spec, args [][]byte) {
 	c.w.Simple("QUEUED")
 }
 
-// errLargeTransaction answers a command whose arguments are too much for its transaction,
-// which travels as one entry: all later decisions wait for it.
+// errLargeTransaction is the reply to a command whose arguments would make its transaction
+// too large. A transaction is one entry of the cluster's log, and all later decisions wait
+// for it.
 const errLargeTransaction = "ERR a transaction may write at most 8388608 bytes: split it"
 
-// onlyInPlace are the flags of commands that a transaction only runs on its loop. They need
-// the connection, or act on more than keys of one database.
+// onlyInPlace holds the flags of commands that a transaction must run on its loop. Such
+// commands need the connection, or act on more than keys of one database.
 const onlyInPlace = command.NoScript | command.Script | command.Select | command.Databases | command.Limit | command.NeedsConn
 
-// watches are the keys of WATCH.
+// watches holds the keys of WATCH.
 type watches struct {
 	keys []engine.Watch
-	size int // about their memory, in bytes
-	// astray reports that the failure policy has answered meanwhile; the table does not
-	// know of that.
+	size int // their approximate memory in bytes
+	// astray reports that the failure policy has answered a command since WATCH. The table
+	// does not show the effects of such answers.
 	astray bool
 	bound  binding
 }
@@ -100,10 +102,10 @@ func (w *watches) end() {
 	*w = watches{}
 }
 
-// isolable reports whether the shards of the transaction's keys may be locked while it
-// runs. A command on the whole table (FLUSHALL, DBSIZE, …) would wait for them. A
-// transaction with such a command locks the whole table if it watches keys; else its
-// commands run one by one.
+// isolable reports whether the shards of the transaction's keys may be locked while the
+// transaction runs. A command on the whole table (FLUSHALL, DBSIZE and others) would wait
+// for these locks. A transaction with such a command locks the whole table if it watches
+// keys; otherwise its commands run one by one.
 func (tx *transaction) isolable() bool {
 	for _, q := range tx.queue {
 		if q.cmd.AboutTable() {
@@ -113,7 +115,7 @@ func (tx *transaction) isolable() bool {
 	return true
 }
 
-// keys returns the present keys of all queued commands, and of watched.
+// keys returns the keys that the queued commands touch at this time, and the watched keys.
 func (tx *transaction) keys(watched []engine.Watch, now int64) [][]byte {
 	var keys [][]byte
 	var at []int
@@ -144,22 +146,24 @@ func (c *conn) leaveMulti() {
 	c.setMeta(func(m *clientMeta) { m.multi = false })
 }
 
-// execHoldsUp reports whether EXEC may hold its loop for longer than turnTime. Such a
-// connection waits behind the sockets that epoll has named. So all other sockets are served
-// between two of them, however many connections send them.
+// execHoldsUp reports whether EXEC may block its loop for longer than turnTime. A
+// connection with such an EXEC waits until the sockets that epoll has returned are served.
+// So between two such EXECs all other sockets are served, however many connections send
+// them.
 func (c *conn) execHoldsUp(m mode) bool {
 	return c.tx.heavy && (c.tx.fixed || m&modeTracking != 0 || !c.tx.isolable())
 }
 
-// mayChangeMuch reports whether a command may change more than its arguments. Other
-// commands change counters, or few entries of one key, which travel as a difference.
+// mayChangeMuch reports whether a command may change more than the size of its arguments.
+// Other commands change counters, or few entries of one key, of which the log gets only the
+// difference.
 func mayChangeMuch(cmd *command.Spec) bool {
 	return cmd.Flags&(command.Write|command.Script) == command.Write && cmd.Derived == nil &&
 		(cmd.Flags&command.Fast == 0 || cmd.Flags&command.Databases != 0 || cmd.Keys.Last == 2) // such as RENAMENX
 }
 
-// mayTakeLong reports whether a command may take long. A transaction that has run too long moves
-// before such a command, or refuses it.
+// mayTakeLong reports whether a command may take long. A transaction that has run for too
+// long moves to a worker before such a command, or refuses the command.
 func mayTakeLong(cmd *command.Spec) bool {
 	return cmd.Flags&command.Fast == 0 || cmd.Flags&command.Long != 0
 }

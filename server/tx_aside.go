@@ -8,7 +8,7 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// execAside runs a transaction on a worker. Its watches end with it.
+// execAside runs a transaction on a worker. The watches end with the transaction.
 func (c *conn) execAside(tx *transaction, watched watches) {
 	s, e := c.srv, c.lane.sess.Engine()
 	t := &scripts.Transaction{

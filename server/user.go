@@ -9,26 +9,28 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// Client is the sender of a command: a user, its own name, and its address.
+// Client is the sender of a command: its user, its own name, and its address.
 type Client = access.Client
 
 // # Users
 //
-// There is one user, default, whose password is requirepass. With admin-pass set there is
-// another, admin, and only admin may run guarded commands (command.Guarded). A connection
-// has one of these users. The right to run a command is checked on the connection that
-// sends it, when it arrives. If it runs later, it is checked again: at EXEC, after an AUTH
-// in the transaction, and when a script calls it. So a change of admin-pass applies at once
-// to open connections, and those of admin stay admin's.
+// There is one user, default, whose password is requirepass. If admin-pass is set, there is
+// a second user, admin, and only admin may run guarded commands (command.Guarded). Each
+// connection has one of these users. The connection that sends a command checks the right
+// to run it when the command arrives. If the command runs later, the right is checked
+// again: at EXEC, after an AUTH in the transaction, and when a script calls the command. So
+// a change of admin-pass applies at once to open connections. Connections of admin stay
+// connections of admin.
 //
-// A node checks what it forwards for a client, and the leader does not check again. But
-// only the node that runs a script knows which commands it calls, and only the client's
-// node knows the user. So it sends RL.CLIENT before scripts of admin's, and before changes,
-// whose author would otherwise be the node.
+// A node checks the commands that it forwards for a client, and the leader does not check
+// them again. But only the node that runs a script knows which commands the script calls,
+// and only the client's node knows the user. So the client's node sends RL.CLIENT before
+// scripts of admin. It also sends RL.CLIENT before changes, because otherwise the node
+// would be their author.
 //
-// A Caller is trusted as the process is, and names the client itself.
+// A Caller is trusted in the same way as the process, and names the client itself.
 
-// password returns the default user's password; empty admits everyone.
+// password returns the default user's password. If it is empty, everyone is admitted.
 func (s *Server) password() string { return s.runtime.Load().RequirePass }
 
 // guards reports whether the user admin exists.
@@ -42,13 +44,13 @@ func (s *Server) users() []string {
 	return []string{access.UserDefault}
 }
 
-// accessRules returns the credentials that are valid now.
+// accessRules returns the credentials that are valid.
 func (s *Server) accessRules() access.Rules {
 	r := s.runtime.Load()
 	return access.Rules{RequirePass: r.RequirePass, AdminPass: r.AdminPass, Grants: &r.Access}
 }
 
-// login authenticates as a user, and reports whether it did.
+// login authenticates the client as a user, and reports whether it succeeded.
 func (c *conn) login(user, pass []byte) bool {
 	rules := c.srv.accessRules()
 	ok, admin := rules.Login(user, pass)
@@ -59,15 +61,16 @@ func (c *conn) login(user, pass []byte) bool {
 	return ok
 }
 
-// guessable reports whether there is a password.
+// guessable reports whether any password is set.
 func (s *Server) guessable() bool { return s.password() != "" || s.guards() }
 
 // errWrongPass is the text of a failed login, from Redis.
 const errWrongPass = "WRONGPASS invalid username-password pair or user is disabled."
 
-// rejectLogin answers a wrong password, late. The connection runs nothing until then.
+// rejectLogin replies to a wrong password, after a delay. The connection runs nothing until
+// then.
 func (c *conn) rejectLogin() {
-	if !c.srv.guessable() { // a wrong user, and nothing to guess
+	if !c.srv.guessable() { // a wrong user, and there is no password to guess
 		c.srv.stats.counts[countAuthFailures].Add(1)
 		c.error(errWrongPass)
 		return
@@ -86,7 +89,7 @@ func (c *conn) rejectLogin() {
 	})
 }
 
-// become makes the connection one of admin's, or of default's.
+// become sets the connection's user to admin or default.
 func (c *conn) become(admin bool) {
 	c.setMeta(func(m *clientMeta) { m.admin = admin })
 }
@@ -99,7 +102,7 @@ func (m *clientMeta) user() string {
 	return access.UserDefault
 }
 
-// authenticated lifts the restrictions of a client without password.
+// authenticated removes the restrictions of a client that has not authenticated.
 func (c *conn) authenticated() {
 	c.limits = &c.srv.limits
 	c.mode &^= modeNoAuth
@@ -108,14 +111,15 @@ func (c *conn) authenticated() {
 // Administers implements command.Host.
 func (c *conn) Administers() bool { return c.meta.Load().admin || !c.srv.guards() }
 
-// permitted reports whether the client may run a command, or the queue of its transaction.
+// permitted reports whether the client may run a command or, for EXEC, all commands of its
+// transaction.
 func (c *conn) permitted(cmd *command.Spec, args [][]byte) bool {
 	guarded := cmd.ForAdmin(args) || cmd.Flags&command.Exec != 0 && c.tx != nil && c.tx.guarded
 	return !guarded || c.relayed || c.Administers()
 }
 
-// deny answers a command that the client may not run. A transaction with such commands in
-// its queue ends.
+// deny replies an error to a command that the client may not run. If the command is in a
+// transaction, the transaction ends.
 func (c *conn) deny(cmd *command.Spec) {
 	if cmd.Flags&command.Exec == 0 {
 		c.refuse(c.noPermission(cmd))
@@ -150,7 +154,7 @@ func (c *conn) client() Client {
 	return Client{User: m.user(), Name: m.name, Addr: c.addr}
 }
 
-// author returns who has made a change: "admin deploy at 10.0.0.1:5000".
+// author returns a text about who has made a change: "admin deploy at 10.0.0.1:5000".
 func author(user, name, addr string) string {
 	if name != "" {
 		user += " " + name
@@ -158,8 +162,9 @@ func author(user, name, addr string) string {
 	return user + " at " + addr
 }
 
-// speaksFor notes in a frame who sends a command, if the leader must know: for the author
-// of a change, and for admin, whose scripts may call guarded commands.
+// speaksFor notes in a frame who sends a command, if the leader must know it. That is so
+// for a change, because of its author, and for a script of admin, which may call guarded
+// commands.
 func (f *frame) speaksFor(c *conn, cmd *command.Spec) {
 	const runs = command.Script | command.Exec
 	tells := cmd.Flags&command.Guarded != 0 || c.tx != nil && c.tx.guarded ||

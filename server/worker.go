@@ -10,25 +10,26 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// workers runs jobs that would take too long on a driver thread. It has a fixed number of
-// goroutines and a bounded queue for each kind: jobs of milliseconds, and jobs that may
-// take seconds. So INFO does not wait for KEYS. Scripts and transactions take turns
-// (package turns). A connection has at most one job at a time.
+// workers runs jobs that would take too long on a driver thread. There are two kinds of
+// jobs with a queue: jobs that take milliseconds, and jobs that may take seconds. Each kind
+// has a fixed number of goroutines and a bounded queue, so INFO does not wait for KEYS.
+// Scripts and transactions are a third kind, which takes turns (package turns). A
+// connection has at most one job at a time.
 type workers struct {
 	kinds [workQueues]chan func()
 	turns *turns.Turns
 	wg    sync.WaitGroup
 
-	// mu guards closed, and that nobody submits once it is set.
+	// mu guards closed. After closed is set, nobody may submit jobs.
 	mu     sync.RWMutex
 	closed bool
 
-	// began holds when the job of each goroutine began, Unix ns, or 0: first the brief
-	// kind's, then the others'.
+	// began holds when the job of each goroutine began, in Unix ns; 0 if it has none. The
+	// goroutines of the brief kind come first.
 	began []atomic.Int64
-	// kept is how many bytes of commands the jobs that have not ended hold.
+	// kept is the size, in bytes, of the commands that all unfinished jobs keep.
 	kept atomic.Int64
-	// deciding counts the jobs that decide for a cluster and have not ended.
+	// deciding counts the unfinished jobs that decide for a cluster.
 	deciding atomic.Int64
 }
 
@@ -36,9 +37,9 @@ type workers struct {
 const (
 	workBrief = iota
 	workLong
-	workQueues // how many kinds have a queue
+	workQueues // number of kinds that have a queue
 
-	workTurns = workQueues // slow steps that take turns
+	workTurns = workQueues // slow steps, which take turns
 )
 
 // workKind returns the kind of a command's job.
@@ -52,12 +53,12 @@ func workKind(cmd *command.Spec) int {
 	return workBrief
 }
 
-// workerQueue bounds the waiting jobs of a kind. Beyond it a command is refused rather than
-// put off without end.
+// workerQueue bounds the waiting jobs of a kind. Beyond it, a command is refused, because
+// it would wait too long.
 const workerQueue = 1024
 
-// newWorkers returns n goroutines for each kind of jobs, and n places for steps that take
-// turns.
+// newWorkers returns workers with n goroutines for each kind that has a queue, and n places
+// for steps that take turns.
 func newWorkers(n int) *workers {
 	p := &workers{began: make([]atomic.Int64, workQueues*n), turns: turns.New(n, workerQueue)}
 	for kind := range p.kinds {
@@ -78,7 +79,8 @@ func work(jobs <-chan func(), began *atomic.Int64) {
 	}
 }
 
-// busy returns the longest time of a running job, without the time that its kind may take.
+// busy returns the longest time for which a running job has exceeded the time that its kind
+// may take.
 func (p *workers) busy(now time.Time) (longest time.Duration) {
 	for i := range p.began {
 		began := p.began[i].Load()
@@ -94,13 +96,14 @@ func (p *workers) busy(now time.Time) (longest time.Duration) {
 	return max(longest, p.turns.Busy(now))
 }
 
-// submit queues job. It returns false if too many of its kind wait, or after close. decides
-// reports that the job decides for a cluster.
+// submit queues job. It returns false after close, or if too many jobs of the kind wait.
+// decides reports that the job decides for a cluster.
 func (p *workers) submit(kind int, decides bool, job func()) bool {
 	return p.submitOf(turns.Client{}, kind, decides, func(*turns.Turn) { job() })
 }
 
-// submitOf is submit for a client's job. The job has a turn if its kind takes turns.
+// submitOf does the same as submit for a job of a client. The job gets a turn if its kind
+// takes turns.
 func (p *workers) submitOf(who turns.Client, kind int, decides bool, job func(x *turns.Turn)) bool {
 	p.mu.RLock()
 	defer p.mu.RUnlock()
@@ -130,12 +133,13 @@ func (p *workers) submitOf(who turns.Client, kind int, decides bool, job func(x 
 	return accepted
 }
 
-// keptAlways is how many bytes of its command a job may always hold. The number of jobs
-// bounds these, and small commands never wait for large ones.
+// keptAlways is how many bytes of its command each job may keep. The number of jobs bounds
+// these bytes, and a small command never waits for large ones.
 const keptAlways = 8 << 10
 
-// keep notes that a job holds size bytes of its command. It returns false if all jobs would
-// hold more than most. One job always may, and so may small commands.
+// keep notes that a job keeps size bytes of its command. It returns false if all jobs
+// together would keep more than most. Small commands are always allowed, and so is one job
+// alone.
 func (p *workers) keep(size, most int) bool {
 	total := p.kept.Add(int64(size))
 	if size > keptAlways && total > int64(most) && total > int64(size) {
@@ -145,11 +149,11 @@ func (p *workers) keep(size, most int) bool {
 	return true
 }
 
-// letGo takes back what keep has noted.
+// letGo undoes keep.
 func (p *workers) letGo(size int) { p.kept.Add(-int64(size)) }
 
-// close runs what is queued, drops what still waits when ctx is done, and ends the
-// goroutines after their jobs. Callers that ctx has cut off may still submit: their jobs
+// close runs the queued jobs. When ctx is done, it drops the jobs that still wait. It ends
+// the goroutines after their jobs. Callers that were cut off may still submit jobs, which
 // are refused.
 func (p *workers) close(ctx context.Context) {
 	p.mu.Lock()
