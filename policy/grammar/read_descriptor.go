@@ -26,42 +26,42 @@ const (
 // descriptorEntries is the dialect's table of a descriptor. The table refers to itself,
 // so init adds the last row.
 var descriptorEntries = []entry[policy.DescriptorDef]{
-	{key: "key", value: "text", about: "the key of an entry", schema: textSchema,
+	{key: "key", value: "text", about: "the key of the entry that this descriptor matches", schema: textSchema,
 		read: func(r *reader, n *yaml.Node, d *policy.DescriptorDef) {
 			d.Key = r.entryText(n, "a key", policy.MaxEntryKey)
 		},
 		print: func(d *policy.DescriptorDef) string { return policy.Quote(d.Key) }},
-	{key: "value", value: "text, * for any run of characters", none: "any value", about: "its value; a text wins over patterns, which go in the order of the text, and these over no value", schema: textSchema,
+	{key: "value", value: "text, * for any run of characters", none: "any value", about: "the value of the entry, or a pattern. An exact value is tried first, then patterns in the order of the text, then a descriptor without a value", schema: textSchema,
 		read: func(r *reader, n *yaml.Node, d *policy.DescriptorDef) {
 			d.Value = r.entryText(n, "a value", policy.MaxValue)
 		},
 		print: func(d *policy.DescriptorDef) string { return said(d.Value != "", policy.Quote(d.Value)) }},
-	{key: "rate_limit", value: "{unit, requests_per_unit, unlimited, name, replaces}", none: "no limit ends here", about: "the limit of a request's descriptor that ends here", schema: refTo("rate_limit"),
+	{key: "rate_limit", value: "{unit, requests_per_unit, unlimited, name, replaces}", none: "no limit ends here", about: "the limit for requests whose last entry matches here", schema: refTo("rate_limit"),
 		read:  func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Rate = r.rateLimit(n) },
 		print: func(d *policy.DescriptorDef) string { return rateLimitText(d.Rate) }},
-	{key: "shadow_mode", value: "true | false", none: "false", about: "counts, and denies nothing", schema: truthSchema,
+	{key: "shadow_mode", value: "true | false", none: "false", about: "the limit counts, and denies nothing", schema: truthSchema,
 		read:  func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Shadow = r.truth(n) },
 		print: func(d *policy.DescriptorDef) string { return said(d.Shadow, truths[1]) }},
-	{key: "quota_mode", value: "true | false", none: "false", about: "denies only where all limits of a request that have it do", schema: truthSchema,
+	{key: "quota_mode", value: "true | false", none: "false", about: "such limits deny only if the request exceeds all of its limits with quota_mode", schema: truthSchema,
 		read:  func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Quota = r.truth(n) },
 		print: func(d *policy.DescriptorDef) string { return said(d.Quota, truths[1]) }},
-	{key: "share_threshold", value: "true | false", none: "false", about: "with a pattern: all values that match it share one counter", schema: truthSchema,
+	{key: "share_threshold", value: "true | false", none: "false", about: "with a pattern: all values that match the pattern share one counter", schema: truthSchema,
 		read:  func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Share = r.truth(n) },
 		print: func(d *policy.DescriptorDef) string { return said(d.Share, truths[1]) }},
-	{key: "detailed_metric", value: "true | false", none: "false", about: "the limit's metrics have the values of the request", schema: truthSchema,
+	{key: "detailed_metric", value: "true | false", none: "false", about: "metrics of the limit have the values of the request", schema: truthSchema,
 		read:  func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Detailed = r.truth(n) },
 		print: func(d *policy.DescriptorDef) string { return said(d.Detailed, truths[1]) }},
-	{key: "value_to_metric", value: "true | false", none: "false", about: "metrics of limits here and below have the value of this entry", schema: truthSchema,
+	{key: "value_to_metric", value: "true | false", none: "false", about: "metrics of the limits here and below have the value of this entry", schema: truthSchema,
 		read:  func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Valued = r.truth(n) },
 		print: func(d *policy.DescriptorDef) string { return said(d.Valued, truths[1]) }},
-	{key: "metadata", value: "{name: value, …}", about: "goes with the answer where the limit passes", schema: schema{"type": "object"},
+	{key: "metadata", value: "{name: value, …}", about: "is sent with the answer if the limit passes", schema: schema{"type": "object"},
 		read:  func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Metadata = r.metadata(n) },
 		print: func(d *policy.DescriptorDef) string { return d.Metadata }},
 }
 
 func init() {
 	descriptorEntries = append(descriptorEntries, entry[policy.DescriptorDef]{
-		key: "descriptors", value: "[descriptor, …]", about: "what is asked of the next entry", schema: schema{"type": "array", "items": refTo("descriptor")},
+		key: "descriptors", value: "[descriptor, …]", about: "descriptors that match the next entry", schema: schema{"type": "array", "items": refTo("descriptor")},
 		read: func(r *reader, n *yaml.Node, d *policy.DescriptorDef) { d.Below = r.descriptors(n, d.Level+1) },
 		block: func(w *writer, indent string, d *policy.DescriptorDef) {
 			if len(d.Below) > 0 {
@@ -72,23 +72,23 @@ func init() {
 }
 
 var rateLimitEntries = []entry[policy.RateLimitDef]{
-	{key: "unit", value: "second | minute | hour | day | week | month | year", about: "windows begin at multiples of it since 1970; a month has 30 days, a year 365", schema: schema{"type": "string", "pattern": "(?i)^(second|minute|hour|day|week|month|year)$"},
+	{key: "unit", value: "second | minute | hour | day | week | month | year", about: "the length of a window. Windows begin at multiples of it since 1970. A month has 30 days, a year 365", schema: schema{"type": "string", "pattern": "(?i)^(second|minute|hour|day|week|month|year)$"},
 		read:  func(r *reader, n *yaml.Node, l *policy.RateLimitDef) { l.Unit = r.unit(n) },
 		print: func(l *policy.RateLimitDef) string { return l.Unit.String() }},
-	{key: "requests_per_unit", value: "0 to 4294967295", none: "0", about: "how much: 0 denies every call", schema: schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": math.MaxUint32},
+	{key: "requests_per_unit", value: "0 to 4294967295", none: "0", about: "the number of requests in a window; 0 denies every call", schema: schema{"type": []string{"integer", "string"}, "minimum": 0, "maximum": math.MaxUint32},
 		read: func(r *reader, n *yaml.Node, l *policy.RateLimitDef) {
 			l.Requests, l.Given = r.whole(n, 0, math.MaxUint32)
 		},
 		print: func(l *policy.RateLimitDef) string { return said(!l.Unlimited, strconv.FormatInt(l.Requests, 10)) }},
-	{key: "unlimited", value: "true | false", none: "false", about: "admits all and counts nothing", schema: truthSchema,
+	{key: "unlimited", value: "true | false", none: "false", about: "admits every request and counts nothing", schema: truthSchema,
 		read:  func(r *reader, n *yaml.Node, l *policy.RateLimitDef) { l.Unlimited = r.truth(n) },
 		print: func(l *policy.RateLimitDef) string { return said(l.Unlimited, truths[1]) }},
-	{key: "name", value: "text", about: "what others replace it by", schema: textSchema,
+	{key: "name", value: "text", about: "the name by which `replaces` of other limits can name this one", schema: textSchema,
 		read: func(r *reader, n *yaml.Node, l *policy.RateLimitDef) {
 			l.Name = r.entryText(n, "a name", policy.MaxEntryKey)
 		},
 		print: func(l *policy.RateLimitDef) string { return said(l.Name != "", policy.Quote(l.Name)) }},
-	{key: "replaces", value: "[{name: text}, …]", about: "limits that do not count in a request that this one is for", schema: schema{"type": "array", "items": refTo("replaced")},
+	{key: "replaces", value: "[{name: text}, …]", about: "limits that do not count in a request to which this limit applies", schema: schema{"type": "array", "items": refTo("replaced")},
 		read:  func(r *reader, n *yaml.Node, l *policy.RateLimitDef) { l.Replaces = r.replaces(n) },
 		print: func(l *policy.RateLimitDef) string { return replacesText(l.Replaces) }},
 }

@@ -11,18 +11,18 @@ import (
 )
 
 var holdEntries = []entry[policy.Hold]{
-	{key: "ttl", value: "duration, 1s to 1h", none: "2m", about: "for how long RL.RESERVE holds, unless the call says so", schema: durationSchema,
+	{key: "ttl", value: "duration, 1s to 1h", none: "2m", about: "how long a hold lasts, unless the call has a TTL", schema: durationSchema,
 		read: func(r *reader, n *yaml.Node, h *policy.Hold) {
 			h.TTL = r.between(n, policy.MinHoldTTL, policy.MaxHoldTTL)
 		},
 		print: func(h *policy.Hold) string { return duration(h.TTL) }},
-	{key: "expiry", value: "release | charge", none: "release", about: "what becomes of a hold that nobody settles: what it took is given back, or stays charged", schema: wordsOf(expiries...),
+	{key: "expiry", value: "release | charge", none: "release", about: "release: if nobody settles a hold, its units are given back. charge: they stay charged", schema: wordsOf(expiries...),
 		read:  func(r *reader, n *yaml.Node, h *policy.Hold) { wordBool(r, n, expiries, &h.Charges) },
 		print: func(h *policy.Hold) string { return said(h.Charges, expiries[1]) }},
-	{key: "keep", value: "duration, 1s to 24h", none: "10m", about: "for how long a settled hold is known: its settlement can be repeated, and an expired one committed late", schema: durationSchema,
+	{key: "keep", value: "duration, 1s to 24h", none: "10m", about: "how long a hold is kept after its settlement or its end: its settlement can be repeated, or come late", schema: durationSchema,
 		read:  func(r *reader, n *yaml.Node, h *policy.Hold) { h.Keep = r.between(n, minHoldKeep, maxHoldKeep) },
 		print: func(h *policy.Hold) string { return duration(h.Keep) }},
-	{key: "share", value: "1% to 100%", none: "100%", about: "how much of a limit's capacity one hold may take at most", schema: schema{"type": "string", "pattern": `^\d{1,3}%$`},
+	{key: "share", value: "1% to 100%", none: "100%", about: "the largest part of a limit's capacity that one hold can take", schema: schema{"type": "string", "pattern": `^\d{1,3}%$`},
 		read:  func(r *reader, n *yaml.Node, h *policy.Hold) { h.Share = r.percent(n) },
 		print: func(h *policy.Hold) string { return said(h.Share != 0, strconv.Itoa(h.Share)+"%") }},
 }
@@ -70,19 +70,19 @@ func (r *reader) percent(n *yaml.Node) int {
 }
 
 var penaltyEntries = []entry[policy.Penalty]{
-	{key: "after", value: "number", about: "how many denials lead to a block; needed", schema: wholeSchema(1),
+	{key: "after", value: "number", about: "the number of denials that leads to a block; needed", schema: wholeSchema(1),
 		read:  func(r *reader, n *yaml.Node, p *policy.Penalty) { p.After, _ = r.whole(n, 1, mostStrikes) },
 		print: func(p *policy.Penalty) string { return number(p.After) }},
-	{key: "within", value: "duration", none: "the period of the rate", about: "from the first of them on, the time in which they count together", schema: durationSchema,
+	{key: "within", value: "duration", none: "the period of the rate", about: "the time, from the first denial on, in which denials count together", schema: durationSchema,
 		read:  func(r *reader, n *yaml.Node, p *policy.Penalty) { p.Within = r.between(n, leastPenalty, mostPenalty) },
 		print: func(p *policy.Penalty) string { return duration(p.Within) }},
-	{key: "block", value: "duration", about: "how long the caller is blocked then; needed", schema: durationSchema,
+	{key: "block", value: "duration", about: "how long the caller is then blocked; needed", schema: durationSchema,
 		read:  func(r *reader, n *yaml.Node, p *policy.Penalty) { p.Block = r.between(n, leastPenalty, mostPenalty) },
 		print: func(p *policy.Penalty) string { return duration(p.Block) }},
-	{key: "factor", value: "number", none: "1", about: "how many times as long the next block is, if it begins within `max` of the end of the one before", schema: wholeSchema(1),
+	{key: "factor", value: "number", none: "1", about: "how many times as long as the last block the next one is, if it begins within `max` after the end of the last", schema: wholeSchema(1),
 		read:  func(r *reader, n *yaml.Node, p *policy.Penalty) { p.Factor, _ = r.whole(n, 1, mostFactor) },
 		print: func(p *policy.Penalty) string { return number(p.Factor) }},
-	{key: "max", value: "duration", none: "24h", about: "how long a block may be, and for how long one is remembered", schema: durationSchema,
+	{key: "max", value: "duration", none: "24h", about: "the longest block, and the time for which a block is remembered", schema: durationSchema,
 		read:  func(r *reader, n *yaml.Node, p *policy.Penalty) { p.Max = r.between(n, leastPenalty, mostPenalty) },
 		print: func(p *policy.Penalty) string { return duration(p.Max) }},
 }
