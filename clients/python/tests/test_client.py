@@ -171,9 +171,10 @@ def test_half_open(make: Callable[..., Both], greet: bool) -> None:
     fake.close()
 
 
-def test_answers_after_60_ms(make: Callable[..., Both]) -> None:
+@pytest.mark.parametrize("seconds", [0.3, pytest.param(0.06, marks=pytest.mark.slow)])
+def test_answers_too_late(make: Callable[..., Both], seconds: float) -> None:
     """A late answer is not taken for that to another call."""
-    fake = Fake(slow(0.06, ADMITTED))
+    fake = Fake(slow(seconds, ADMITTED))
     assert slowest(make(fake.addr)) < SLOWEST
     fake.close()
 
