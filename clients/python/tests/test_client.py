@@ -412,3 +412,35 @@ def test_close_returns_what_is_held(make: Callable[..., Both], server: Server) -
     c.close()
     time.sleep(0.1)
     assert make(server.addr, timeout=1, leases=False).peek("k", limit).remaining == 1000 - 100 - 1
+
+
+@pytest.mark.slow
+def test_threads(server: Server) -> None:
+    """Eight threads share a client, a busy key and a small one."""
+    busy, small = Limit(5000, 1), Limit(50, 1)
+    admitted = {"busy": 0, "small": 0}
+    lock = threading.Lock()
+    with Client(server.addr, timeout=1) as c:
+        began = time.monotonic()
+
+        def run() -> None:
+            mine = {"busy": 0, "small": 0}
+            while time.monotonic() - began < 3:
+                mine["busy"] += c.allow("busy", busy, 2).allowed
+                mine["small"] += c.allow("small", small).allowed
+            with lock:
+                for k in mine:
+                    admitted[k] += mine[k]
+
+        threads = [threading.Thread(target=run) for _ in range(8)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(30)
+            assert not t.is_alive()
+        took = time.monotonic() - began
+        stats = c.stats()
+    assert stats.fallback == 0, stats
+    assert 0 < admitted["busy"] * 2 <= 5000 * (1 + took)
+    assert 50 < admitted["small"] <= 50 * (1 + took)
+    assert stats.local > 0

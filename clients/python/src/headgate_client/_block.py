@@ -34,13 +34,11 @@ class Block:
     """
 
     __slots__ = (
-        "answered", "began", "deadline", "lapses", "lasts", "left", "lent", "refill", "short", "size", "stock", "taken",
+        "answered", "began", "deadline", "lasts", "left", "refill", "short", "size", "stock", "taken",
     )  # fmt: skip
 
-    def __init__(self, lapses: int = 0) -> None:
+    def __init__(self) -> None:
         self.stock = 0  # units to spend now
-        self.lent = 0  # taken by all(), which may put them back
-        self.lapses = lapses  # how often a deadline has passed: what was lent before is gone
         self.deadline = 0
         self.refill = 0  # units that become due evenly from began, for a time
         self.taken = 0  # of refill, the units that are part of stock
@@ -54,9 +52,7 @@ class Block:
     def settle(self, now: int) -> None:
         """Brings what is due into the stock, and forgets the block at its deadline."""
         if now >= self.deadline:
-            if self.stock or self.lent or self.refill:
-                self.stock = self.lent = self.refill = self.taken = 0
-                self.lapses += 1
+            self.stock = self.refill = self.taken = 0
             return
         if self.refill > self.taken and now > self.began:
             past = now - self.began
@@ -67,9 +63,9 @@ class Block:
 
     def held(self) -> int:
         """Ends the refill of a settled block, and returns what the client tells the server that
-        it has. The units of an all() count: it puts them back, or has spent them."""
+        it has."""
         self.refill = self.taken = 0
-        return self.stock + self.lent
+        return self.stock
 
     def grant(self, g: Grant, sent: int, now: int, need: int, want: int) -> None:
         """Puts the reply to a request into a settled block. need is what callers waited for,

@@ -137,18 +137,13 @@ class Leases:
         if not e.id:
             return
         e.block.settle(now)
-        refill = e.block.refill > e.block.taken
-        e.block.held()
-        stock = e.block.stock
-        # What all() has lent is spent: it must not come back into a later block.
-        lapses = e.block.lapses
-        if stock == 0 and not refill or self.core.open:
-            if self.core.open:
-                e.block = Block(lapses + 1)
+        refill, held = e.block.refill > e.block.taken, e.block.held()
+        if held == 0 and not refill:
             return
         e.seq += 1
-        e.block = Block(lapses + 1)
-        self.core.returned(("RL.RETURN", e.key, "ID", e.id, "SEQ", str(e.seq), "HELD", str(stock)))
+        e.block = Block()
+        if not self.core.open:  # otherwise the units come back at the deadline
+            self.core.returned(("RL.RETURN", e.key, "ID", e.id, "SEQ", str(e.seq), "HELD", str(held)))
 
     def ask(self, e: Entry, now: int) -> Request:
         """Returns a request for a lease of a key without one under way. It asks for all that
