@@ -84,6 +84,7 @@ export interface Stats {
   state: "closed" | "open";
 }
 
+const away: Failure = { error: new NotSentError("the server is away"), unknown: false, again: false };
 const aMinute = 60_000;
 const defaultShare = 0.2;
 const most = 10_000;
@@ -388,7 +389,7 @@ export class Headgate {
 
   /** ask sends a command unless the breaker is open. It throws the caller's mistakes only. */
   async #ask<T>(args: string[], parse: (reply: unknown) => T, signal: AbortSignal | undefined, timeout?: number): Promise<{ value: T } | Failure> {
-    if (this.#breaker.open) return { error: new NotSentError("the server is away"), unknown: false, again: false };
+    if (this.#breaker.open) return away;
     return this.#request(args, parse, signal, timeout);
   }
 

@@ -7,29 +7,75 @@ const aSecond = 1000;
 // Sums of shares are not exact.
 const tiny = 1e-6;
 
-/** Lru is a map of at most so many entries. The one that was used longest ago goes first. */
-export class Lru<V> extends Map<string, V> {
-  constructor(private readonly most: number) {
-    super();
+interface Node<V> {
+  key: string;
+  value: V;
+  prev: Node<V>;
+  next: Node<V>;
+}
+
+/**
+ * Lru is a map of at most so many entries. The one that was used longest ago goes first. The entries are a ring:
+ * to delete a key of a Map and set it again, which moves it to the end, becomes slow if it is always the same key.
+ */
+export class Lru<V> {
+  readonly #map = new Map<string, Node<V>>();
+  /** The one that was used last. */
+  #head: Node<V> | undefined;
+
+  constructor(private readonly most: number) {}
+
+  get size(): number {
+    return this.#map.size;
   }
+
+  get(key: string): V | undefined {
+    return this.#map.get(key)?.value;
+  }
+
   /** use returns the value of a key, as the one that was used last. */
   use(key: string): V | undefined {
-    const v = super.get(key);
-    if (v !== undefined) {
-      super.delete(key);
-      super.set(key, v);
+    const n = this.#map.get(key);
+    if (n && n !== this.#head) {
+      this.#leave(n);
+      this.#lead(n);
     }
-    return v;
+    return n?.value;
   }
-  put(key: string, v: V): void {
-    super.delete(key);
-    if (this.size >= this.most) {
-      for (const first of this.keys()) {
-        super.delete(first);
-        break;
-      }
+
+  put(key: string, value: V): void {
+    const n = this.#map.get(key);
+    if (n) {
+      n.value = value;
+      this.use(key);
+      return;
     }
-    super.set(key, v);
+    if (this.#map.size >= this.most) this.delete(this.#head!.prev.key);
+    const made = { key, value } as Node<V>;
+    this.#map.set(key, made);
+    this.#lead(made);
+  }
+
+  delete(key: string): void {
+    const n = this.#map.get(key);
+    if (!n) return;
+    this.#map.delete(key);
+    this.#leave(n);
+  }
+
+  #leave(n: Node<V>): void {
+    if (this.#head === n) this.#head = n.next === n ? undefined : n.next;
+    n.prev.next = n.next;
+    n.next.prev = n.prev;
+  }
+
+  #lead(n: Node<V>): void {
+    const h = this.#head ?? n;
+    n.next = h;
+    n.prev = h === n ? n : h.prev;
+    n.prev.next = n;
+    h.prev = n;
+    this.#head = n;
   }
 }
 
