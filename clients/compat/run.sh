@@ -3,7 +3,7 @@
 #
 #	clients/compat/run.sh LANGUAGE...      go node python hiredis java rust
 #	clients/compat/run.sh sdk-python       the quick tests of our own package for Python
-#	clients/compat/run.sh sdk-typescript   and of the one for Node
+#	clients/compat/run.sh sdk-typescript   and of the one for Node; sdk-typescript-long runs all of them
 #
 # A suite finds its servers in its environment. Go and hiredis start their own,
 # with the same package (internal/hgtest); for the others it is clients/compat/go/withservers
@@ -25,7 +25,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-python|sdk-typescript ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-python|sdk-typescript|sdk-typescript-long ..." >&2; exit 2; }
 
 if [ -n "${HEADGATE_BIN:-}" ]; then
 	HGTEST_BIN=$(realpath "$HEADGATE_BIN")
@@ -84,8 +84,10 @@ run_sdk-typescript() {
 	if stale $dir/package-lock.json $dir/node_modules/.package-lock.json; then
 		npm --prefix $dir ci || return
 	fi
-	timeout 180 npm --prefix $dir test
+	timeout 240 npm --prefix $dir test
 }
+
+run_sdk-typescript-long() { LONG=1 run_sdk-typescript; }
 
 run_java() { with_servers timeout 900 mvn -B -ntp -f clients/compat/java/pom.xml test; }
 
@@ -94,7 +96,7 @@ run_rust() { with_servers timeout 900 cargo test --locked --manifest-path client
 failed=()
 for language; do
 	case $language in
-	go | hiredis | node | python | java | rust | sdk-python | sdk-typescript)
+	go | hiredis | node | python | java | rust | sdk-python | sdk-typescript | sdk-typescript-long)
 		echo "== $language"
 		"run_$language" || failed+=("$language")
 		;;

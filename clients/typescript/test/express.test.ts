@@ -7,7 +7,7 @@ import { Limit, perMinute, Policy, type Decision, type Headgate } from "../dist/
 import * as ioredis from "../dist/esm/ioredis.js";
 import * as nodeRedis from "../dist/esm/node-redis.js";
 import { ofOutage, outage, request, type App } from "./outage.js";
-import { freePort, ready, Server } from "./server.js";
+import { freePort, patient, ready, Server } from "./server.js";
 
 async function app(h: Headgate, o: GuardOptions<express.Request>, proxy?: string): Promise<App> {
   const a = express();
@@ -36,7 +36,7 @@ for (const how of ["SIGKILL", "SIGSTOP"] as const) {
 for (const [name, { connect }] of Object.entries({ ioredis, "node-redis": nodeRedis })) {
   test(`${name}: header fields of answers`, async () => {
     const server = await Server.start();
-    const h = await ready(connect(server.url));
+    const h = await ready(connect(server.url, patient));
     const a = await app(h, { limit: new Limit(2, "1h"), name: "api", maxRetryAfter: 60 });
     const first = await request(a.url);
     assert.equal(first.status, 200);
@@ -67,7 +67,7 @@ for (const [name, { connect }] of Object.entries({ ioredis, "node-redis": nodeRe
 
 test("closed is 503, a policy that is missing an error, and a proxy without a name too", async () => {
   const server = await Server.start();
-  const h = await ready(ioredis.connect(server.url));
+  const h = await ready(ioredis.connect(server.url, patient));
   const policy = await app(h, { limit: new Policy("pay") });
   const missing = await request(policy.url);
   assert.equal(missing.status, 500);

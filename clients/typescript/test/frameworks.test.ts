@@ -15,7 +15,7 @@ import { Limit, type Headgate } from "../dist/esm/index.js";
 import { connect } from "../dist/esm/ioredis.js";
 import { HeadgateGuard } from "../dist/esm/nestjs.js";
 import { ofOutage, outage, request, type App } from "./outage.js";
-import { ready, Server } from "./server.js";
+import { patient, ready, Server } from "./server.js";
 
 type Make = (h: Headgate, o: GuardOptions<any>) => Promise<App>;
 
@@ -59,7 +59,7 @@ const makers: Record<string, Make> = {
 for (const [name, make] of Object.entries(makers)) {
   test(`${name}: header fields of answers`, async () => {
     const server = await Server.start();
-    const h = await ready(connect(server.url));
+    const h = await ready(connect(server.url, patient));
     const app = await make(h, { limit: new Limit(1, "1h"), maxRetryAfter: 60 });
     const first = await request(app.url);
     assert.equal(first.status, 200);

@@ -1,9 +1,8 @@
 // What a service does while its server is killed or stopped under load.
 import assert from "node:assert/strict";
 import { Agent, get, type IncomingHttpHeaders } from "node:http";
-import { monitorEventLoopDelay } from "node:perf_hooks";
 import { Limit, perHour, type Headgate, type Options } from "../dist/esm/index.js";
-import { ready, Server, sleep } from "./server.js";
+import { lateness, ready, Server, sleep } from "./server.js";
 
 export interface App {
   url: string;
@@ -15,17 +14,20 @@ export interface Answer {
   headers: IncomingHttpHeaders;
   body: string;
   took: number;
+  /** How much of that this process was late. */
+  late: number;
 }
 
 const agent = new Agent({ keepAlive: true });
 
 export function request(url: string, headers: Record<string, string> = {}): Promise<Answer> {
   return new Promise((resolve, reject) => {
+    const late = lateness();
     const began = performance.now();
     get(url, { agent, headers }, (res) => {
       let body = "";
       res.setEncoding("utf8").on("data", (s: string) => (body += s)).on("end", () => {
-        resolve({ status: res.statusCode!, headers: res.headers, body, took: performance.now() - began });
+        resolve({ status: res.statusCode!, headers: res.headers, body, took: performance.now() - began, late: lateness() - late });
       });
     }).on("error", reject);
   });
@@ -43,7 +45,6 @@ export async function outage(connect: (url: string, o: Options) => Headgate, app
   const service = await app(headgate);
   try {
     const answers: Answer[] = [];
-    const delay = monitorEventLoopDelay({ resolution: 5 });
     let under = true;
     const load = (async () => {
       const all: Promise<unknown>[] = [];
@@ -56,10 +57,11 @@ export async function outage(connect: (url: string, o: Options) => Headgate, app
     await sleep(300);
     assert.deepEqual(new Set(answers.map((a) => a.status)), new Set([200]), "before");
     const before = { admitted: answers.length, ...headgate.stats() };
-    delay.enable();
     if (how === "SIGKILL") await server.kill();
     else server.signal("SIGSTOP");
-    await sleep(1800);
+    // A busy machine makes fewer requests in the time.
+    const [since, seen] = [performance.now(), answers.length];
+    while (performance.now() - since < 1800 || (answers.length - seen < 500 && performance.now() - since < 20_000)) await sleep(10);
     assert.equal(headgate.state, "open");
     const away = headgate.stats();
     if (how === "SIGKILL") await server.start();
@@ -70,20 +72,20 @@ export async function outage(connect: (url: string, o: Options) => Headgate, app
     await sleep(200);
     under = false;
     await load;
-    delay.disable();
     await sleep(100);
 
     const { fallback, failures, chargedBack } = headgate.stats();
     const statuses = new Set(answers.map((a) => a.status));
     assert.deepEqual([...statuses].filter((s) => s !== 200 && s !== 429), [], "no other answer than 200 and 429");
-    const slowest = Math.max(...answers.map((a) => a.took));
-    assert.ok(slowest <= 60 + 2 * (delay.max / 1e6), `the slowest answer took ${slowest} ms, the process was busy for ${delay.max / 1e6}`);
-    assert.ok(away.fallback - before.fallback > 100, `${away.fallback} decisions without the server`);
+    // A busy machine makes the service itself slow.
+    const slowest = Math.max(...answers.map((a) => a.took - a.late));
+    assert.ok(slowest <= 70, `the slowest answer took ${slowest} ms`);
+    assert.ok(away.fallback - before.fallback > 400, `${away.fallback} decisions without the server`);
     // On a busy machine the breaker may open for less than this outage too.
     const { opened, state } = headgate.stats();
     assert.equal(told.length, 2 * opened - (state === "open" ? 1 : 0), `told once each: ${told}`);
     assert.ok(chargedBack <= 0.2 * ofOutage.capacity + 5, `${chargedBack} admitted by a share of 400`);
-    assert.ok(chargedBack > 100, `${chargedBack} charged`);
+    assert.ok(chargedBack > 300, `${chargedBack} charged`);
     const admitted = answers.filter((a) => a.status === 200).length - (how === "SIGKILL" ? before.admitted : 0);
     const used = ofOutage.capacity - (await headgate.peek("default:me", ofOutage)).remaining;
     // Calls without a known outcome may be charged or not, and time refills some units.

@@ -30,6 +30,22 @@ export async function freePort(): Promise<number> {
 
 export const sleep = (ms: number): Promise<void> => new Promise((r) => setTimeout(r, ms));
 
+process.setMaxListeners(0); // each server that is started has one
+
+/** Options of tests in which the server decides: a machine that is busy may take longer than 50 ms. */
+export const patient = { timeout: 2000 };
+
+let late = 0;
+let last = performance.now();
+setInterval(() => {
+  const now = performance.now();
+  late += Math.max(now - last - 5, 0);
+  last = now;
+}, 5).unref();
+
+/** How much this process was late since it began, in milliseconds: it did something else, or was not run. */
+export const lateness = (): number => late + Math.max(performance.now() - last - 5, 0);
+
 /** Waits until the server answers in time: a machine that is busy may take longer for the first calls. */
 export async function ready<T extends Pick<Headgate, "peek">>(h: T): Promise<T> {
   for (let i = 0; i < 300 && (await h.peek("ready", perMinute(1))).source !== "server"; i++) await sleep(10);

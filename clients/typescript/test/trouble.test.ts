@@ -9,7 +9,7 @@ import { Redis } from "ioredis";
 import { HeadgateError, Limit, perHour, perMinute, type Decision, type Headgate } from "../dist/esm/index.js";
 import * as ioredis from "../dist/esm/ioredis.js";
 import * as nodeRedis from "../dist/esm/node-redis.js";
-import { freePort, ready, Server, sleep } from "./server.js";
+import { freePort, lateness, patient, ready, Server, sleep } from "./server.js";
 
 const clients = { ioredis, "node-redis": nodeRedis };
 const quiet = { log: () => {}, maxLeases: 0 };
@@ -53,15 +53,15 @@ function fake(f: (args: string[], reply: (text: string) => void) => void): TcpSe
   });
 }
 
-/** Makes calls, and checks that none takes 10 ms longer than a timer of 50 ms, which is late if the process is busy. */
+/** Makes calls, and checks that none takes longer than 60 ms, unless the process was late. */
 async function calls(h: Headgate, n: number, limit: Limit): Promise<Decision[]> {
   const of: Decision[] = [];
   for (let i = 0; i < n; i++) {
+    const late = lateness();
     const began = performance.now();
-    const timer = sleep(50).then(() => performance.now() - began);
     of.push(await h.allow("k", limit));
-    const took = performance.now() - began;
-    if (took > 60) assert.ok(took <= (await timer) + 10, `a call took ${took} ms`);
+    const took = performance.now() - began - (lateness() - late);
+    assert.ok(took <= 60, `a call took ${took} ms`);
   }
   return of;
 }
@@ -107,7 +107,6 @@ for (const [name, { connect }] of Object.entries(clients)) {
     }));
     const told: string[] = [];
     const h = await ready(connect(proxy.url, { log: (m) => told.push(m), maxLeases: 0 }));
-    assert.equal((await h.allow("k", perHour(20))).source, "server");
     for (const [c, up] of pairs) {
       c.removeAllListeners("data").pause();
       up.removeAllListeners("data").pause();
@@ -116,8 +115,8 @@ for (const [name, { connect }] of Object.entries(clients)) {
     const began = performance.now();
     while (h.state === "open" && performance.now() - began < 3000) await sleep(10);
     assert.equal(h.state, "closed", "a new connection is made");
-    const d = await h.allow("other", perHour(20));
-    assert.equal(d.source, "server", JSON.stringify([d, h.stats(), told]));
+    await ready(h);
+    assert.equal(h.state, "closed", String(told));
     await h.close();
     proxy.close();
     await server.kill();
@@ -126,7 +125,10 @@ for (const [name, { connect }] of Object.entries(clients)) {
   test(`${name}: the server answers after 60 ms`, o, async () => {
     const s = await listen(fake((_, reply) => setTimeout(() => reply("*6\r\n:1\r\n:9\r\n:9\r\n:0\r\n:0\r\n:0\r\n"), 60)));
     const h = connect(s.url, quiet);
-    await away(h);
+    const late = lateness();
+    const of = await calls(h, 8, perHour(20));
+    // A reply that has come by the time at which a busy process looks is taken.
+    if (lateness() - late < 5) assert.deepEqual(new Set(of.map((d) => d.source)), new Set(["fallback"]));
     await h.close();
     s.close();
   });
@@ -154,7 +156,7 @@ for (const [name, { connect }] of Object.entries(clients)) {
       await away(h);
       await h.close();
     }
-    const h = await ready(connect(server.url.replace("//", "//:secret@"), quiet));
+    const h = await ready(connect(server.url.replace("//", "//:secret@"), { ...quiet, ...patient }));
     assert.equal((await h.allow("k", perMinute(2))).source, "server");
     await h.close();
     await server.kill();
@@ -162,7 +164,7 @@ for (const [name, { connect }] of Object.entries(clients)) {
 
   test(`${name}: the caller's mistakes are errors`, o, async () => {
     const server = await Server.start();
-    const h = await ready(connect(server.url, quiet));
+    const h = await ready(connect(server.url, { ...quiet, ...patient }));
     await h.allow("k", perMinute(2));
     for (const call of [() => h.allow("k", new Limit(2, "1m", { algorithm: "log" })), () => h.check("none", {}), () => h.allow("r", new Limit(2_000_000, 1))]) {
       await assert.rejects(call(), (e: Error) => e instanceof HeadgateError);
@@ -190,7 +192,7 @@ for (const [name, { connect }] of Object.entries(clients)) {
 test("clients that are handed over are used, stay open, and have warnings", async () => {
   const server = await Server.start();
   const told: string[] = [];
-  const o = { log: (m: string) => told.push(m), maxLeases: 0 };
+  const o = { ...patient, log: (m: string) => told.push(m), maxLeases: 0 };
   const redis = new Redis(server.url);
   let h = ioredis.fromClient(redis, o);
   assert.equal(told.length, 4, String(told));
