@@ -23,7 +23,7 @@ type ClockSet struct {
 
 // errClockBackward is returned because the log never lets the clock go back: a follower
 // that becomes leader would jump forward again.
-var errClockBackward = errors.New("the cluster clock is ahead of the leader's wall clock and cannot be set back; restart all nodes with empty data directories, or wait until wall time has caught up")
+var errClockBackward = errors.New("the cluster clock is ahead of the leader's wall clock and cannot be set back; wait until the wall clock has caught up, or restart all nodes with empty data directories")
 
 // setClock runs on the leader.
 func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {

@@ -11,33 +11,38 @@ import (
 // backstopBytes bounds the memory in which a Backstop counts: some 200 000 keys.
 const backstopBytes = 16 << 20
 
-// Backstop answers as Empty does, but admits at most a multiple of each limit. It counts
-// the calls that it has admitted on an engine of its own, the overlay, in bounded memory.
-// If that is full, it forgets the keys that have used the least of their limit. It admits
-// a call that it cannot count.
+// Backstop answers as Empty does, as if limits were unused, but admits at most a multiple
+// of each limit. It counts the calls that it admits on an engine of its own, the overlay,
+// in bounded memory. If the overlay is full, it forgets the keys that have used the least
+// of their limit. If it cannot count a call, it admits the call.
 //
-// It does not bound counters, slots, or slots of policies. A counter states no limit. A
-// slot is released at a leader, so counted slots would stay taken for their whole time to
-// live, and deny everybody.
+// It does not bound counters such as those of INCR, because they have no limit. It does
+// not bound slots either. A slot is released at a leader. So on the overlay it would stay
+// taken for its whole time to live, and all later callers would be denied.
 //
-// The bounds, and why:
+// The bounds are, with n for the multiple:
 //
-//   - A window has n times the limit. A bucket of n times the rate and burst would admit 2n
-//     times the limit in one window: it may be full at the start, and refills until the end.
-//   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the overlay
-//     would delay calls, or deny the second of two, although both are far below n times the
-//     limit.
-//   - A log becomes a bucket of half of n times the limit, which refills once in a period. So
-//     no period admits more than n times the limit, and a key takes one word. A log takes 16
-//     bytes per call: at n = 10, a hundred callers with a limit of 1000 would fill the
-//     overlay. With n = 1 it stays a log, since a call that costs the whole limit must fit.
-//   - A key is named by 128 bits of hashes under two seeds of this process. SHA-256 would take
-//     30 µs for 64 KiB, 32 times in a chain.
-//   - A full overlay evicts the keys that have used the least. So a flood of keys makes it
-//     forget callers far from their bound, not those at it. If it stopped counting new keys
-//     instead, the flood would pass.
-//   - The owner drops it a minute after the last call, once there is a leader. Otherwise a
-//     leader that comes and goes would hand out the whole bound each time.
+//   - A window admits n times its limit. It stays a window. As a bucket it could admit 2n
+//     times the limit in one window: a bucket may be full at the start, and refills until
+//     the end.
+//   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the
+//     overlay would delay or deny calls that are far below n times the limit.
+//   - A log becomes a bucket of half of n times the limit, which refills once in a
+//     period. So no period admits more than n times the limit, and a key takes one word.
+//     A log takes 16 bytes per call: with n = 10, a hundred callers with a limit of 1000
+//     would fill the overlay.
+//   - With n = 1 a log stays a log, because a call that costs the whole limit must fit.
+//
+// The names of keys are 128 bits of hashes, under two seeds of this process. SHA-256
+// would take 30 µs for 64 KiB, up to 32 times in a chain of limits.
+//
+// If a flood of new keys fills the overlay, it forgets callers that are far from their
+// bound, and keeps those at their bound. If it stopped counting new keys instead, the
+// flood would pass.
+//
+// A minute after the last call, if there is a leader again, the owner drops the Backstop.
+// If it did so at once, a leader that comes and goes would let callers use the whole
+// bound each time.
 //
 // Methods are safe for concurrent use.
 type Backstop struct {

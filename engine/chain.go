@@ -34,18 +34,18 @@ type chain struct {
 	plans [MaxSegments]plan
 }
 
-// DecideAll checks every segment and charges all of them or none, as one atomic step. It
-// locks the shards of all keys in index order. out receives each limit's decision, in
-// order.
+// DecideAll decides a call on several limits, as one atomic step: it charges all segments
+// or none. It locks the shards of all keys in the order of their indexes. out receives
+// each limit's decision, in order.
 //
-// binding is the index of the decision to report for the call. If the call is denied, it
-// is the limit with the longest wait: an earlier retry would be denied again. If it
-// passes, it is the limit with the least remaining. Of equal ones, the first is reported.
-// In a denied call, limits that would have passed report OK and what they hold now, since
-// nothing was taken.
+// binding is the index of the decision to report for the call. If the call is denied,
+// that is the limit with the longest wait, because an earlier retry would be denied
+// again. If the call passes, it is the limit with the least remaining units. Among equals
+// it is the first. If the call is denied, limits that would have passed report OK and
+// their present state, because nothing was charged.
 //
-// It returns the errors of Decide, ErrTooManySegments, ErrDuplicateKey and ErrAtMostCosts.
-// After an error nothing has changed.
+// It returns the errors of Decide, ErrTooManySegments, ErrDuplicateKey and
+// ErrAtMostCosts. After an error nothing has changed.
 func (s *Session) DecideAll(now int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	if len(segs) > MaxSegments {
 		return 0, ErrTooManySegments

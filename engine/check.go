@@ -26,15 +26,15 @@ var (
 // Ready is a limit that is compiled and interned, so that a check needs no look-up. The
 // zero value has no limit.
 //
-// A check that has read a policy just before it was replaced finishes with the old limit.
-// So a Ready may be used after Release, when its id may already name another limit.
-// Therefore a check compares limits by pointer, under the lock of a record that refers to
-// the limit. The check takes a reference before a record carries the id: see
-// Session.claim.
+// If a policy is replaced while a check runs, the check finishes with the old limit. So
+// the check may use a Ready after Release, when its id may already be the id of another
+// limit. Therefore a check compares limits by pointer, under the lock of a record that
+// refers to the limit. Before the check writes the id into a record, it takes a
+// reference: see Session.claim.
 //
-// If each check took a reference, all threads would write the same cache line. If
-// references were released after a delay, no thread could be allowed to sleep longer than
-// the delay.
+// Two alternatives were rejected. If each check took a reference, all threads would write
+// the same cache line. If references were released after a delay, no thread could be
+// allowed to sleep longer than that delay.
 type Ready struct{ it *interned }
 
 // Ready interns a limit of a policy, in database 0, until Release. Only the number of
@@ -158,14 +158,17 @@ type Verdict struct {
 }
 
 // Check decides a call on the limits of policies, as one atomic step. The call passes if
-// all enforced limits pass, and is then charged to all limits. A denied call takes
-// nothing, except for CountAll and strikes. A call of a blocked caller takes nothing at
-// all. out must have room for each limit's answer, in order.
+// all enforced limits pass; it is then charged to all limits. A denied call is charged to
+// no limit, except that CountAll and strikes count it. A call of a blocked caller is not
+// counted at all. out must have room for each limit's answer, in order.
 //
 // The counters have kinds of their own. If the key of a counter holds another kind of
-// state, the first charge replaces it: see Engine.Replaced. If an edit has changed Resets,
-// the counter begins anew at its next charge. If an edit has changed Scalings, the counter
-// keeps its used share at its next charge. Otherwise the counter is adopted as in Decide.
+// state, the first charge replaces that state: see Engine.Replaced. A counter that was
+// written before an edit of the policy changes at its next charge:
+//
+//   - If the edit has changed Resets, the counter starts again from zero.
+//   - If the edit has changed Scalings, the counter keeps its used share.
+//   - After other edits, it is adopted as in Decide.
 //
 // Errors: ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
 // ErrNotIsolated, ErrUndoFull. Enforced limits also return ErrFull, ErrOverflow,

@@ -22,22 +22,25 @@ const (
 )
 
 // Local decides on a node's share of each limit while there is no leader. It never
-// changes the replicated table. When a key is first used, it reads what is left of the
-// limit and takes one voter's share. That refills at the same share of the rate. Local
-// remembers the units that it admits; the leader is charged with them later: see Take and
-// Session.ChargeOnce.
+// changes the replicated table. When a key is first used, Local reads how much is left of
+// the limit, and takes one voter's share of that. The share refills at one voter's part
+// of the rate. Local remembers the units that it admits. The leader is charged with them
+// later: see Take and Session.ChargeOnce.
 //
-// If all N voters are cut off from each other, they admit together at most what was left
-// plus what refills. Beside a live leader, k of them admit at most limit*(1+k/N). A limit
-// below N cannot be shared: one voter, chosen by the key, has all of it, and the others
-// deny.
+// Let N be the number of voters. If all voters are cut off from each other, they admit
+// together at most what was left of the limit, plus the refill. If k of them are cut off
+// and the others have a leader, all together admit at most limit*(1+k/N).
 //
-// A cost above the share is not decided, even if the whole limit could hold it: Never
-// would be wrong once there is a leader. A share of a token limit has N times the period
-// and 1/N of the burst, a share of a window 1/N of the limit. N and the rank are fixed
-// when the gap begins.
+// A limit below N cannot be divided. One voter, chosen by the key, has the whole limit,
+// and the others deny.
 //
-// Methods are safe for concurrent use. One lock is enough, since a gap is rare and short.
+// If a cost is above the share but the whole limit could hold it, Local returns
+// ErrNotLocal. The answer Never would be wrong as soon as there is a leader. A share of a
+// token limit has N times the period and 1/N of the burst. A share of a window has 1/N of
+// the limit. N and this voter's rank are fixed when the time without a leader begins.
+//
+// Methods are safe for concurrent use. One lock is enough, because such a time is rare
+// and short.
 type Local struct {
 	e *Engine
 

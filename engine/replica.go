@@ -15,15 +15,15 @@ import (
 // decisions. Nothing was executed; ask the leader.
 var ErrSealed = errors.New("this node does not decide now")
 
-// Replica replicates an engine's table: it decides first and replicates effects. Sessions
-// change the table at once and mark keys dirty. Cut collects the state of every dirty key
-// in one batch for the log, and Apply replaces those keys on other nodes. A batch that is
-// not yet committed can be undone. The ledger keeps the undo; its package comment follows
-// a decision to its reply.
+// Replica replicates an engine's table. The leader decides first and replicates the
+// effects. Its sessions change the table at once and mark the changed keys dirty. Cut
+// collects the states of all dirty keys as one batch for the log. On other nodes, Apply
+// replaces the states of these keys. A batch that is not committed yet can be undone. The
+// ledger keeps the data for that; its package comment follows a decision to its reply.
 //
-// A new replica is sealed: sessions refuse to decide. Lead opens the table. Depose seals
-// it again and undoes what is not committed. So on every node, at any time, table =
-// applied log prefix + own uncommitted effects.
+// A new replica is sealed: sessions refuse to decide. Lead lets them decide. Depose seals
+// the replica again, and undoes what is not committed. So on every node, at any time, the
+// table has what the log has applied, and the node's own uncommitted effects.
 //
 // The log calls the exported methods down to Restore, one at a time.
 type Replica struct {

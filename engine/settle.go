@@ -32,18 +32,18 @@ type Settlement struct {
 // settlement has changed it. The first settlement ends it.
 const settleTries = 8
 
-// Settle settles the reservation under a key, as one step. The charge becomes the real
-// cost of the call. If that is less, Settle gives back the difference that time has not
-// given back already. If it is more, it charges the difference even without room. The
-// reservation's slots end.
+// Settle settles the reservation under a key, as one step: the charge becomes the real
+// cost of the call. If the real cost is less, Settle gives the difference back, except
+// what time has already given back. If it is more, Settle charges the difference even if
+// the limits have no room. The reservation's slots end.
 //
-// The first settlement stands. Later ones return its answer, and only end slots that were
-// taken anew since. A reservation that has ended by itself may still be settled in this
-// way, all or nothing.
+// Only the first settlement changes the charge. Later ones return its answer, and end
+// slots that were taken again since. A reservation whose time is over has ended without a
+// settlement. It may still be settled, all or nothing.
 //
 // The returned limits and their decisions are valid until the next call. Errors:
-// ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, and ErrFull if there is no room for
-// a counter that is gone. Nothing is changed then.
+// ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, and ErrFull if a counter is gone and
+// there is no memory for a new one. After an error nothing has changed.
 func (s *Session) Settle(now int64, key []byte, how Settlement) (reservation.Settled, error) {
 	if s.settling == nil {
 		s.settling = &settling{s: s}

@@ -131,7 +131,7 @@ func (f *Found) Param(i int) string { return f.params.Param(i) }
 
 // ErrEncodedSlash is returned for a path that servers read differently, if its route
 // depends on how they read it.
-var ErrEncodedSlash = errors.New("the path has %2F, and its route depends on whether that is a slash or a part of a segment; set encoded_slash to how the application reads it")
+var ErrEncodedSlash = errors.New("the path has %2F, and its route depends on how the application reads that: as a slash, or as part of a segment; set encoded_slash to separator or segment")
 
 // Find returns the route of a request, by its method, host and target, a path with a
 // query, as the gateway reports them. See [route.Table.Match] for the order of patterns.

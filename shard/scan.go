@@ -15,14 +15,15 @@ const (
 	scanLooks = 1024
 )
 
-// Scan calls fn for about count entries from cursor on. It returns the next cursor, 0 at
-// the end. A cursor is a shard and a 31-bit hash prefix within it, below 2^53. It stays
-// valid while the table grows and shrinks.
+// Scan calls fn for about count entries from cursor on. It returns the next cursor, or 0
+// at the end. A cursor is a shard and a prefix of 31 bits of a hash, and is below 2^53.
+// It stays valid while the table grows and shrinks.
 //
-// A key that exists from the first call, with cursor 0, to the last is passed at least
-// once. A key that comes, goes or returns may be passed or not. Entries of a shard come in
-// the order of their tags, and entries with equal tags in one call. Expired entries are
-// passed too. A call may pass no entry and not be the last.
+// Let a caller scan from cursor 0 until Scan returns 0. fn gets every key that exists for
+// all of that time at least once. A key that is added or deleted meanwhile may be left
+// out. The entries of a shard come in the order of their tags. Entries with equal tags
+// come in one call of Scan. Expired entries are included. A call may return a cursor and
+// have found no entry.
 //
 // fn is called under the lock of the entry's shard. It may change the entry, but must not
 // call into the table.

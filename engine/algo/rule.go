@@ -66,19 +66,19 @@ type Input struct {
 	MaxEntries int
 }
 
-// Decide decides a call, and changes nothing. d must be zero and receives the answer;
-// after an error it means nothing.
+// Decide decides a call, and changes nothing. d must be zero, and receives the answer.
+// After an error, d has no meaning.
 //
-// If write is true, next is the state to store, and words the size of its record. words
-// is 0 if nothing is left and the key can be deleted. For a list, next has only the
-// deadline: Apply writes the list itself.
+// If write is true, the caller must store next in a record of the given words. If words
+// is 0, the limit is unused again, and the key can be deleted. For a list, next has only
+// the deadline: Apply writes the list itself.
 //
 // Errors: ErrOverflow, ErrLogFull, ErrSlotsFull, ErrNoWindow, ErrUndecided.
 //
-// d is not a result: that would be copied through memory, and the copy would wait for the
-// stores before it. This is the one switch over algorithms: with functions in the rows of
-// kinds, in and d would escape to the heap. Every decision would allocate, and take more
-// than twice the time (BenchmarkDecide).
+// d is a pointer because a result would be copied through memory, and the copy would wait
+// for the stores before it. Decide has the only switch over algorithms. With a function
+// for each algorithm, in the rows of kinds, in and d would escape to the heap. Every
+// decision would allocate, and take more than twice the time (BenchmarkDecide).
 func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
 	o := in.Options
 	if o == nil {

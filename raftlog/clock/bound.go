@@ -22,21 +22,21 @@ const (
 	silence = int64(10 * time.Second)
 )
 
-// Bound is a lower bound of the clock of the term's leader, in the time since this node's
-// boot. It is immutable.
+// Bound is a lower bound of the clock of the term's leader, as a function of the time
+// since this node's boot. It is immutable.
 //
-// Each entry shows that the leader's clock was at least so much when the entry came. The
-// best of these bounds is kept. It sinks by the most by which the leader's clock can have
-// run slower than this node's time since. Otherwise a bound that was once close would
-// never loosen. A leader that takes over from it would make the cluster's clock jump
-// forward by the drift of the whole term, and so grant quota.
+// When an entry comes, the leader's clock is at least the entry's clock. The best of
+// these bounds is kept. From then on it advances with this node's time, less the most by
+// which the leader's clock can be slower (MaxDrift). Without that, a bound that was once
+// close would never loosen. A leader that takes over would then move the cluster's clock
+// forward by the drift of the whole term. Limits would refill by that time.
 //
-// The best bound is not always that of the last entry. After an outage, entries that a
-// dead leader has sent may still come, and give a lower bound than earlier entries. If a
-// clock drifts by more than MaxDrift allows, the bound still follows within two windows.
+// The last entry does not always give the best bound. After an outage, entries that a
+// dead leader has sent may still come, with an old clock. If a clock drifts by more than
+// MaxDrift allows, the bound follows within two windows.
 //
-// A bound of an earlier leader's clock does not count, however close: the next leader's
-// clock goes on from an earlier time.
+// A bound of an earlier leader's clock does not count, however close it is. The next
+// leader's clock continues from an earlier time.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one

@@ -31,20 +31,20 @@ func (r Report) Later(d int64) Report {
 }
 
 // Resume finds the cluster clock from the reports of the voters that answered. last is
-// the clock of the last entry in the log.
+// the clock of the last entry in the log. The first of these rules that applies gives the
+// clock:
 //
-//   - If voters have kept the clock, the reports of voters that have heard the latest
-//     leader count. Each report is a lower bound, so the latest of their times counts.
-//   - Otherwise all voters that answered have booted since. For one voter alone, an hour
-//     without power looks like a wall clock that was corrected by an hour. So a majority of
-//     all voters must agree, within Agreement: in the offset that they saved, and in the
-//     cluster clock that their wall clocks give now. A wall clock that was wrong, or was set
-//     since, does not agree with the others. Of the clocks that agree, the earliest time
-//     counts.
-//   - A cluster's only voter has no other to agree with. Its wall clock counts if the saved
-//     offset is within Agreement, so that the cluster clock followed the wall clock.
-//   - A wall clock that was set back does not count: it is before its saved value, or gives
-//     a time before last.
+//   - At least one voter has kept the clock. Of the reports with the latest term, the one
+//     with the latest time counts, because each is a lower bound.
+//   - A majority of all voters agrees, within Agreement, in two values: the saved offset,
+//     and the cluster clock that follows from the wall clock now. One voter alone cannot
+//     tell an hour without power from a wall clock that was set forward by an hour. Of
+//     the clocks that agree, the earliest counts.
+//   - The cluster has only one voter, and its saved offset is within Agreement: the
+//     cluster clock followed the wall clock. The wall clock counts.
+//
+// A wall clock does not count if it was set back: if it is before its saved value, or
+// gives a time before last. If no rule applies, known is false, and the clock is last.
 func Resume(reports []Report, voters int, last int64) (clock int64, known bool) {
 	var kept *Report
 	for i := range reports {

@@ -16,21 +16,23 @@ import (
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
-// Log stands between Raft and its log:
+// Log stands between Raft and the log on disk. It adds the following:
 //
-//   - It reports the first failed write through fatal. Otherwise, while the disk fails,
-//     Raft's leader would step down and win again (hashicorp/raft #614). A follower whose
-//     write fails after a truncation would be stuck.
-//   - It reports how long the write in progress has taken. A leader whose disk hangs still
-//     sends heartbeats, so no other node would take over (#503).
-//   - It lets the disk write a leader's batches while they are on their way to the followers
-//     (ownSync).
-//   - It counts bytes, for the snapshot trigger and for the trailing logs.
+//   - It reports the first failed write through fatal. Without that, a leader with a
+//     failing disk would step down and win the next election (hashicorp/raft #614). A
+//     follower whose write fails after a truncation would be stuck.
+//   - It reports how long the write in progress has taken. A leader whose disk hangs
+//     still sends heartbeats, so no other node would take over (#503).
+//   - It lets the disk write a leader's batches while they are on their way to the
+//     followers (ownSync).
+//   - It counts bytes. They decide when a snapshot is due, and how much of the log stays
+//     after it.
 //   - It notes when entries arrive, for the cluster clock.
-//   - It keeps in memory what a full disk cannot take, if there is no other node (tail).
+//   - If this is the only node, it keeps entries in memory for which the disk has no room
+//     (tail).
 //   - It declares itself monotonic, so that an installed snapshot replaces the whole log.
-//     Otherwise Raft would keep the old tail, including uncommitted entries, and a later
-//     leader could send those to others (#697).
+//     Otherwise Raft would keep the old end of the log, with uncommitted entries. A later
+//     leader could send these to other nodes (#697).
 type Log struct {
 	inner  raft.LogStore
 	self   raft.ServerID

@@ -269,7 +269,7 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 		failed = c.exchange(ctx, f)
 	}
 	if waits := id.waitsFor(); waits != "" {
-		failed = append(failed, fmt.Errorf("this node has agreed to found a cluster, and the outcome is undecided: %s. These nodes may have founded it: start them. Only if they are gone for good, wipe this node's data directory", waits))
+		failed = append(failed, fmt.Errorf("this node has agreed to found a cluster, and does not know the outcome: %s. Start all founders, because they may have founded the cluster. Only if they are gone for good, wipe this node's data directory", waits))
 	}
 	return failed
 }

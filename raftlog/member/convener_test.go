@@ -224,7 +224,7 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 				nodes = append(nodes, net.node(id, six...))
 			}
 			net.runAll(nodes...)
-			nodes[0].says("bootstrap-expect 3 is not more than half of the 6 nodes")
+			nodes[0].says("bootstrap-expect is 3, and must be more than half of the 6 nodes")
 			for _, n := range nodes {
 				require.Empty(t, n.id.Cluster())
 			}
@@ -245,7 +245,7 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 			_, err := n.convener.Answer(Greeting{presence{founder: f.Founders[0]}, &word{f, "n0", nil}})
 			require.NoError(t, err)
 			time.Sleep(waitingInterval)
-			n.says("is undecided", "proposed by n0", "to be heard [n0 (n0) n1")
+			n.says("does not know the outcome", "proposed by n0", "no answer yet from [n0 (n0) n1")
 			again, err := Open(n.store, "n2", false, slog.New(slog.DiscardHandler))
 			require.NoError(t, err)
 			require.Equal(t, "x", again.Founding(), "it has promised that")

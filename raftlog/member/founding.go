@@ -259,5 +259,5 @@ func (p pledge) waitsFor() string {
 			silent = append(silent, fmt.Sprintf("%s (%s)", f.ID, f.Addr))
 		}
 	}
-	return fmt.Sprintf("founders %v, proposed by %s, to be heard %v", all, p.Founding.Proposer, silent)
+	return fmt.Sprintf("founders %v, proposed by %s; no answer yet from %v", all, p.Founding.Proposer, silent)
 }

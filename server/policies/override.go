@@ -34,7 +34,7 @@ var (
 	errPercent      = errors.New("ERR SCALE must be a percentage such as 50%")
 	errUntil        = errors.New("ERR UNTIL must be a time such as 2026-12-31T23:00:00Z, or Unix seconds")
 	errOverridden   = errors.New("ERR a policy may have at most 1000000 overrides")
-	errDescriptor   = errors.New("ERR a policy with descriptors takes no override but SCALE: for one caller, add a descriptor to the policy, such as {key: api_key, value: acme, rate_limit: ...}")
+	errDescriptor   = errors.New("ERR SCALE is the only override for a policy with descriptors: to limit one caller, add a descriptor to the policy, such as {key: api_key, value: acme, rate_limit: ...}")
 )
 
 // maxOverrides bounds the overrides of a policy.

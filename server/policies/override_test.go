@@ -194,7 +194,7 @@ func TestOverridesOfDescriptors(t *testing.T) {
 	r := rig.New(t, engine.Config{})
 	r.SetPolicy("edge", "{descriptors: [{key: api_key, rate_limit: {unit: hour, requests_per_unit: 1}}]}")
 	for _, line := range []string{"LIMIT api_key RATE 5/h api_key k1", "LIMIT descriptors RATE 5/h api_key k1", "TIER gold api_key k1", "LIMIT nosuch RATE 5/h"} {
-		require.Contains(t, r.Raw(strings.Fields("RL.OVERRIDE SET edge "+line)...), "-ERR a policy with descriptors takes no override but SCALE: for one caller, add a descriptor", line)
+		require.Contains(t, r.Raw(strings.Fields("RL.OVERRIDE SET edge "+line)...), "-ERR SCALE is the only override for a policy with descriptors: to limit one caller, add a descriptor", line)
 	}
 	r.Is("RL.OVERRIDE SET edge SCALE 200%", "OK")
 	r.Is("RL.OVERRIDE DEL edge SCALE", "1")

@@ -166,9 +166,9 @@ func (c *Config) unguarded() error {
 	}
 	when := "when there are several nodes (join, bootstrap-expect)"
 	if !c.Several() {
-		when = "on this node: it was one of several at its first start, without a secret, or it has lost its " + secret.FileName
+		when = "on this node, which was one of several nodes at its first start and had no secret, or has lost its " + secret.FileName
 	}
-	return errors.New(name + " needs peer-secret-file or peer-tls-cert " + when + ": without them the peer port bypasses the password. " +
+	return errors.New(name + " needs peer-secret-file or peer-tls-cert " + when + ". Otherwise anybody who reaches the peer port gets past the password. " +
 		"Make a secret and copy it to every node: head -c 32 /dev/urandom | base64 > peer.secret; chmod 600 peer.secret")
 }
 
