@@ -125,7 +125,8 @@ export class Headgate {
     if (o.maxLeases !== 0) {
       this.#leases = new Leases(o, this.#runtime, this.#denials, {
         lease: (args) => this.#request(args, grantReply),
-        give: (args) => this.#request(args, countReply),
+        // While the server is away, a block ends at its deadline.
+        give: async (args) => (this.#breaker.open ? undefined : this.#request(args, countReply)),
         ready: () => !this.#breaker.open && !this.#closed,
         holders: (key, holders, now) => this.#holders.put(key, { holders: Math.max(holders, 1), at: now }),
       });
@@ -327,7 +328,7 @@ export class Headgate {
   close(): Promise<void> {
     return (this.#closed ??= (async () => {
       this.#breaker.close();
-      if (this.#leases) await this.#leases.close(!this.#breaker.open);
+      await this.#leases?.close();
       await this.#transport.close?.();
     })());
   }

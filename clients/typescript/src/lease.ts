@@ -204,14 +204,13 @@ export class Leases {
     }
   }
 
-  /** close gives all blocks back if the server is there, and waits until it has answered. */
-  async close(there: boolean): Promise<void> {
+  /** close gives all blocks back, and waits until the server has answered. */
+  async close(): Promise<void> {
     this.#closed = true;
     this.#sweep?.();
     const now = this.#runtime.now();
     for (const e of [...this.#entries.values()]) this.#retire(e, now);
-    if (!there) this.#gifts.length = 0;
-    while (there && this.#under.size > 0) await Promise.all(this.#under);
+    while (this.#under.size > 0) await Promise.all(this.#under);
   }
 
   /** entry returns what is known of a key, as of the one that was used last. */

@@ -222,6 +222,7 @@ test("clients that are handed over are used, stay open, and have warnings", asyn
   while (redis.status === "ready") await sleep(5);
   h = ioredis.fromClient(redis, o);
   assert.equal((await h.allow("k", perMinute(10))).source, "fallback");
+  assert.equal((redis as unknown as { offlineQueue: unknown[] }).offlineQueue.length, 0);
   redis.disconnect();
   safe.disconnect();
   client.destroy();
