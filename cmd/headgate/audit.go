@@ -7,13 +7,14 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
-// auditFile is the file of audit-log, nil for none: lines go to the log then.
+// auditFile is the file of audit-log. A nil auditFile means that there is none; the lines
+// then go to the log.
 type auditFile struct {
 	lines  *lineFile
-	failed atomic.Uint64 // lines
+	failed atomic.Uint64 // lines that could not be written
 }
 
-// openAudit opens the file of c.
+// openAudit opens the audit log's file, if c has one.
 func openAudit(c *config.Config, log *slog.Logger) (*auditFile, error) {
 	if c.AuditLog == "" {
 		return nil, nil
@@ -25,7 +26,8 @@ func openAudit(c *config.Config, log *slog.Logger) (*auditFile, error) {
 	return &auditFile{lines: lines}, nil
 }
 
-// logger returns a logger that writes lines of JSON into the file, or log.
+// logger returns a logger that writes lines of JSON into the file. If there is no file, it
+// returns log.
 func (a *auditFile) logger(log *slog.Logger) *slog.Logger {
 	if a == nil {
 		return log.With("audit", true)
@@ -33,7 +35,8 @@ func (a *auditFile) logger(log *slog.Logger) *slog.Logger {
 	return slog.New(slog.NewJSONHandler(a, nil))
 }
 
-// Write implements io.Writer. It logs a line that does not fit on the disk.
+// Write implements io.Writer. If a line does not fit on the disk, Write logs the line
+// instead.
 func (a *auditFile) Write(line []byte) (int, error) {
 	n, err := a.lines.Write(line)
 	if err != nil {
@@ -43,7 +46,7 @@ func (a *auditFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// lost returns how many lines are not in the file since the start.
+// lost returns how many lines since the start are not in the file.
 func (a *auditFile) lost() uint64 {
 	if a == nil {
 		return 0
@@ -51,7 +54,7 @@ func (a *auditFile) lost() uint64 {
 	return a.failed.Load()
 }
 
-// reload opens the file anew.
+// reload closes the file and opens it again.
 func (a *auditFile) reload() {
 	if a != nil {
 		a.lines.reload()

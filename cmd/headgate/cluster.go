@@ -69,7 +69,7 @@ func clusterCommand() *cobra.Command {
 // clusterRun does a command's work with a client, and prints the result.
 type clusterRun func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error
 
-// command returns a command that ends with the first answer.
+// command returns a command whose whole run must end within --timeout.
 func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run clusterRun) *cobra.Command {
 	return f.long(use, short, args, func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
 		ctx, cancel := context.WithTimeout(ctx, f.timeout)
@@ -78,8 +78,7 @@ func (f *clusterFlags) command(use, short string, args cobra.PositionalArgs, run
 	})
 }
 
-// long returns a command that asks more than once, and bounds each of its
-// questions.
+// long returns a command that asks the node several times. --timeout bounds each question.
 func (f *clusterFlags) long(use, short string, args cobra.PositionalArgs, run clusterRun) *cobra.Command {
 	return &cobra.Command{Use: use, Short: short, Args: args, RunE: func(cmd *cobra.Command, args []string) error {
 		client, err := f.client()
@@ -90,7 +89,7 @@ func (f *clusterFlags) long(use, short string, args cobra.PositionalArgs, run cl
 	}}
 }
 
-// explain adds to err what an operator should look at.
+// explain adds to err a hint for the operator.
 func (f *clusterFlags) explain(ctx context.Context, c *cluster.Client, err error) error {
 	switch {
 	case errors.Is(err, raftlog.ErrNotLeader):
@@ -110,8 +109,8 @@ func (f *clusterFlags) explain(ctx context.Context, c *cluster.Client, err error
 	return err
 }
 
-// secretFile returns the file of the secret that nodes share, as serve finds
-// it; "" for none.
+// secretFile returns the file of the secret that nodes share, in the same way as serve
+// finds it; "" if there is none.
 func (f *clusterFlags) secretFile() string {
 	if f.secret == "" && f.dataDir != "" && f.tls.CA == "" {
 		return filepath.Join(f.dataDir, secret.FileName)
@@ -139,7 +138,7 @@ func (f *clusterFlags) client() (*cluster.Client, error) {
 	return cluster.NewClient(cluster.Dialer(clientTLS(files.peers)), files.secrets()), nil
 }
 
-// act returns the run of a command whose only result is that it was done.
+// act returns the run of a command that prints only that it has succeeded.
 func (f *clusterFlags) act(done string, run func(context.Context, *cluster.Client, []string) error) clusterRun {
 	return func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
 		if err := run(ctx, c, args); err != nil {

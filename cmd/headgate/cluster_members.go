@@ -15,7 +15,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// memberCommands are the commands that change who is a member.
+// memberCommands returns the commands that change the members of a cluster.
 func (f *clusterFlags) memberCommands() []*cobra.Command {
 	return []*cobra.Command{
 		f.command("join <node-id> <peer-address>", "Take a node in; it gets a vote when it has kept up for a while, unless it is a nonvoter",
@@ -33,8 +33,8 @@ func (f *clusterFlags) join(ctx context.Context, c *cluster.Client, args []strin
 	return c.Join(ctx, f.peer, args[0], args[1])
 }
 
-// promote refuses a node that is far behind: as a voter it would delay every
-// commit until it has caught up.
+// promote makes a node a voter. It refuses a node that is far behind, because such a voter
+// would delay every commit until it has caught up.
 func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, args []string) error {
 	s, err := c.Status(ctx, f.peer)
 	if err != nil {
@@ -112,8 +112,8 @@ func (f *clusterFlags) replaceCommand() *cobra.Command {
 	return cmd
 }
 
-// replaceTimeout bounds a replacement unless --timeout does: a new node may have
-// much to read before it has caught up.
+// replaceTimeout bounds a replacement if --timeout is not set. A new node may have much to
+// read before it has caught up.
 const replaceTimeout = 10 * time.Minute
 
 func checkMember(id, addr string) error {

@@ -63,8 +63,8 @@ func recoverCommand() *cobra.Command {
 	return cmd
 }
 
-// parseVoters reads the values of --voter; none means self. They must give self
-// the address of its configuration.
+// parseVoters reads the values of --voter. Without values, self is the only voter. self
+// must have the address that its configuration says.
 func parseVoters(voters []string, self member.Voter) (peers []member.Voter, err error) {
 	if len(voters) == 0 {
 		return []member.Voter{self}, nil

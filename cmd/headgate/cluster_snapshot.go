@@ -13,8 +13,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// snapshotCommand waits for the end of a snapshot, and reports meanwhile that
-// it is under way.
+// snapshotCommand waits for the end of a snapshot. Meanwhile it reports that the snapshot
+// is being written.
 func (f *clusterFlags) snapshotCommand() *cobra.Command {
 	var cmd *cobra.Command
 	cmd = f.long("snapshot", "Have the asked node write a snapshot and shorten its log", cobra.NoArgs,

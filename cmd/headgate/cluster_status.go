@@ -23,7 +23,7 @@ func (f *clusterFlags) status(ctx context.Context, c *cluster.Client, out io.Wri
 	return printStatus(out, &s)
 }
 
-// printStatus writes a line for the node asked and a table of all.
+// printStatus writes a line about the node that was asked, and a table of all nodes.
 func printStatus(out io.Writer, s *raftlog.Status) error {
 	leader := "none"
 	if s.LeaderID != "" {
@@ -58,7 +58,8 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 	return w.Flush()
 }
 
-// featureLevel says which formats the nodes may write, and why not newer ones.
+// featureLevel says which formats the nodes may write, and why they may not write newer
+// ones.
 func featureLevel(s *raftlog.Status) string {
 	if len(s.HeldBack) == 0 {
 		return fmt.Sprintf("feature level %d", s.Level)
@@ -66,8 +67,8 @@ func featureLevel(s *raftlog.Status) string {
 	return fmt.Sprintf("feature level %d; level %d is held back: %s", s.Level, s.NewestLevel, heldBack(s))
 }
 
-// heldBack names the members that hold the feature level back, with the reason
-// for each; empty for none.
+// heldBack names the members because of which the feature level cannot rise, with the
+// reason for each. It returns "" if there are none.
 func heldBack(s *raftlog.Status) string {
 	var why []string
 	for _, h := range s.HeldBack {
@@ -76,8 +77,7 @@ func heldBack(s *raftlog.Status) string {
 	return strings.Join(why, "; ")
 }
 
-// levels are the feature levels that a node supports; empty before it has been
-// heard.
+// levels returns the feature levels that a node supports; "" until the node has answered.
 func levels(supports uint32) string {
 	if supports == 0 {
 		return ""
@@ -107,7 +107,7 @@ func state(m *raftlog.Member) string {
 	return "down" + age(m.Seen)
 }
 
-// measures returns the columns that only make sense for a node that answers.
+// measures returns the table's columns that are known only for a node that answers.
 func measures(m *raftlog.Member) string {
 	if m.Self || !m.Up {
 		return "-\t-\t-\t-"
@@ -115,7 +115,7 @@ func measures(m *raftlog.Member) string {
 	return fmt.Sprintf("%d\t%v\t%+v\t%v", m.Lag, m.LagTime.Round(time.Millisecond), m.Skew.Round(time.Millisecond), m.RTT.Round(time.Microsecond))
 }
 
-// age returns how long ago t was, after a space, or "" for the zero time.
+// age returns the time since t, after a space; "" for the zero time.
 func age(t time.Time) string {
 	if t.IsZero() {
 		return ""

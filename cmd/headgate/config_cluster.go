@@ -11,8 +11,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// clusterConfig is the part of c that the node is configured with. fatal is
-// called with the reason why the node cannot go on.
+// clusterConfig returns the node's part of c. The node calls fatal with the reason if it
+// cannot continue.
 func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slog.Logger, fatal func(error)) cluster.Config {
 	client := c.Advertise
 	if client == "" {
@@ -48,7 +48,7 @@ func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slo
 	}
 }
 
-// alike returns what the nodes should be configured alike in.
+// alike returns the parameters that all nodes should have in common.
 func alike(c *config.Config) []cluster.Setting {
 	var list []cluster.Setting
 	for _, s := range c.Alike() {
@@ -57,9 +57,9 @@ func alike(c *config.Config) []cluster.Setting {
 	return list
 }
 
-// peerAddr returns the address at which other nodes reach l. It is peer-listen
-// as written, since a name outlives an address, unless the system has chosen
-// the port.
+// peerAddr returns the address at which other nodes reach l. That is peer-listen unchanged,
+// because a name stays valid longer than an address. If the system has chosen the port, it
+// is l's address.
 func peerAddr(c *config.Config, l net.Listener) string {
 	if c.PeerAdvertise != "" {
 		return c.PeerAdvertise
@@ -70,7 +70,8 @@ func peerAddr(c *config.Config, l net.Listener) string {
 	return c.PeerListen
 }
 
-// clientTLS returns how a node connects to others; nil without TLS.
+// clientTLS returns the TLS configuration with which a node connects to others; nil without
+// TLS.
 func clientTLS(peers *certs.Reloader) func() *tls.Config {
 	if peers == nil {
 		return nil

@@ -11,8 +11,7 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// serverConfig is the part of c that the Redis front is configured with. node
-// is nil without replication.
+// serverConfig returns the Redis front's part of c. node is nil without replication.
 func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 	sc := server.Config{
 		Version:           buildVersion(),
@@ -47,7 +46,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 	return sc
 }
 
-// envoyConfig returns what the gRPC front is configured with.
+// envoyConfig returns the configuration of the gRPC front.
 func envoyConfig(c *config.Config, front *server.Server, http *web.Server, asked *fronts.Counts) envoy.Config {
 	return envoy.Config{
 		Decider:    front.Caller(),
@@ -63,7 +62,7 @@ func envoyConfig(c *config.Config, front *server.Server, http *web.Server, asked
 	}
 }
 
-// runtimeConfig is the part of c that the Redis front takes while it runs.
+// runtimeConfig returns the part of c that can change while the Redis front runs.
 func runtimeConfig(c *config.Config) server.Runtime {
 	return server.Runtime{
 		RequirePass:      c.RequirePass,
@@ -81,13 +80,13 @@ func runtimeConfig(c *config.Config) server.Runtime {
 	}
 }
 
-// grpcAccess says who may do what over gRPC, which has checks only.
+// grpcAccess returns who may do what over gRPC, which can only ask for decisions.
 func grpcAccess(c *config.Config) (a access.Grants) {
 	a.Tokens[access.RightRead], a.Certificates[access.RightRead] = c.GRPCReadToken, c.GRPCReadCerts
 	return a
 }
 
-// httpAccess is who may what over HTTP.
+// httpAccess returns who may do what over HTTP.
 func httpAccess(c *config.Config) (a access.Grants) {
 	for right, of := range map[access.Right]struct {
 		token string

@@ -15,7 +15,7 @@ import (
 // copyInterval is the time between two reports of a copy's progress.
 const copyInterval = time.Second
 
-// copyNamed bounds the keys that are named because they could not be copied.
+// copyNamed is how many keys are printed at most because they could not be copied.
 const copyNamed = 1000
 
 func copyCommand() *cobra.Command {
@@ -106,7 +106,7 @@ func copyClient(url string) (*redis.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	o.Protocol = 2 // HGETALL in the order of the server
+	o.Protocol = 2 // so that HGETALL keeps the server's order
 	o.MaxRetries = -1
 	o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute
 	return redis.NewClient(o), nil

@@ -9,8 +9,8 @@ import (
 	"github.com/headgate-io/headgate/server/decisions"
 )
 
-// openDecisions opens the decision log: a nil Log if none is configured, and a nil file if
-// the log does not go to a file.
+// openDecisions opens the decision log. It returns a nil Log if none is configured, and a
+// nil file if the log does not go to a file.
 func openDecisions(c *config.Config, stderr io.Writer, log *slog.Logger) (*decisions.Log, *lineFile, error) {
 	dc := decisions.Config{Logger: log, Plain: c.DecisionLogPlain, Key: []byte(c.DecisionLogHashKey)}
 	var file *lineFile

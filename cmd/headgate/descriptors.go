@@ -10,43 +10,42 @@ import (
 
 // # Descriptors
 //
-// The system lets a process open so many descriptors. The node keeps some for itself:
-// its log, snapshots, certificates, other nodes, and clients that are still in their
-// handshakes. The rest bounds the clients of the ports: any number of them leaves the
-// node its own files.
+// The system limits how many file descriptors a process may open. The node keeps some of
+// them for itself: its log, snapshots, certificates, other nodes, and clients whose
+// handshakes are not complete. The rest bounds the clients of the ports. So even if the
+// ports are full of clients, the node can open its files.
 
 const (
-	// ownDescriptors are for files, loops and listeners. A data directory takes
-	// soloDescriptors more. Connections between nodes take peerDescriptors more: some
-	// 50 for each other node.
+	// ownDescriptors are for files, loops and listeners. A node with a data directory needs
+	// soloDescriptors more. For connections between nodes it needs peerDescriptors more,
+	// about 50 per other node.
 	ownDescriptors  = 48
 	soloDescriptors = 32
 	peerDescriptors = 256
 )
 
-// descriptors bounds the clients of c, if the process may have limit
-// descriptors; 0 is no limit.
+// descriptors returns c with fewer clients, so that the node needs at most limit
+// descriptors. A limit of 0 means that there is no limit.
 func descriptors(c *config.Config, limit int) (fitted config.Config) {
 	fitted = *c
 	if limit == 0 {
 		return fitted
 	}
-	// At least a quarter is for clients, even if the limit is too small for
-	// anything.
+	// Clients get at least a quarter, even if the limit is too small.
 	left := max(limit-reserved(c), limit/4)
 	if c.MaxClients+httpClients(c)+grpcClients(c) <= left {
 		return fitted
 	}
-	// HTTP and gRPC get a quarter each at most: when full, they close a connection
-	// to make room.
+	// HTTP and gRPC get at most a quarter each, because a full HTTP or gRPC port closes a
+	// connection to make room.
 	fitted.HTTPMaxClients = min(c.HTTPMaxClients, max(1, left/4))
 	fitted.GRPCMaxClients = min(c.GRPCMaxClients, max(1, left/4))
 	fitted.MaxClients = min(c.MaxClients, max(1, left-httpClients(&fitted)-grpcClients(&fitted)))
 	return fitted
 }
 
-// reserved returns how many descriptors are not for clients that have completed
-// their handshake.
+// reserved returns how many descriptors are not available for clients with a complete
+// handshake.
 func reserved(c *config.Config) int {
 	n := ownDescriptors + 4*runtime.GOMAXPROCS(0)
 	ports := 0
@@ -82,7 +81,7 @@ func grpcClients(c *config.Config) int {
 	return c.GRPCMaxClients
 }
 
-// warnDescriptors warns when there are fewer descriptors than c means to use.
+// warnDescriptors logs a warning if there are fewer descriptors than c needs.
 func warnDescriptors(log *slog.Logger, c, fitted *config.Config, limit int) {
 	if c.MaxClients != fitted.MaxClients || c.HTTPMaxClients != fitted.HTTPMaxClients || c.GRPCMaxClients != fitted.GRPCMaxClients {
 		log.Warn("too few file descriptors for all clients, fewer are admitted; raise the limit (ulimit -n), or lower maxclients, http-maxclients and grpc-maxclients",

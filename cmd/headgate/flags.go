@@ -23,9 +23,9 @@ func helpOf(cmd *cobra.Command) string {
 	return "--help"
 }
 
-// addConfigFlags gives cmd a flag for each parameter. The help text shows the flags
-// that cmd has already, then the parameters that matter first; with --help-all it
-// shows all parameters, by section.
+// addConfigFlags adds a flag for each parameter to cmd. The help text shows the flags that
+// cmd already has, and then the most important parameters. With --help-all, it shows all
+// parameters by section.
 func addConfigFlags(cmd *cobra.Command) {
 	own := ""
 	if cmd.HasExample() {

@@ -52,8 +52,8 @@ standard input. Nothing is printed if a file is wrong.`,
 	return cmd
 }
 
-// readEnvoy reads files of the service. It prints the errors of wrong files,
-// and returns an error that counts them.
+// readEnvoy reads configuration files of Envoy's rate limit service. It prints the errors
+// of invalid files, and returns an error that says how many there are.
 func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*policy.Record, err error) {
 	wrong := 0
 	tell := func(err error) error {
@@ -102,7 +102,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 	return records, nil
 }
 
-// reportEnvoy prints what was imported, and the differences from the service.
+// reportEnvoy prints what was imported, and how it differs from Envoy's service.
 func reportEnvoy(out io.Writer, records []*policy.Record) {
 	for _, rec := range records {
 		u := grammar.UseOf(rec)

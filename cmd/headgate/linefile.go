@@ -9,21 +9,21 @@ import (
 	"syscall"
 )
 
-// lineFile is a file that lines are added to.
+// lineFile is a file to which lines are appended.
 type lineFile struct {
-	parameter string // that names it
+	parameter string // the parameter that names the file
 	name      string
 	log       *slog.Logger
 
-	// mu guards what follows.
+	// mu guards the fields below.
 	mu   sync.Mutex
 	file *os.File
-	torn bool // the file ends within a line
+	torn bool // the file ends in the middle of a line
 }
 
 var _ io.Writer = (*lineFile)(nil)
 
-// openLines opens the file of a parameter.
+// openLines opens the file that a parameter names.
 func openLines(parameter, name string, log *slog.Logger) (*lineFile, error) {
 	f := &lineFile{parameter: parameter, name: name, log: log}
 	file, err := f.open()
@@ -34,13 +34,14 @@ func openLines(parameter, name string, log *slog.Logger) (*lineFile, error) {
 	return f, nil
 }
 
-// open opens the file of the name. It returns an error for a named pipe that nobody
-// reads, instead of waiting for a reader.
+// open opens the file. For a named pipe that nobody reads, it returns an error and does not
+// wait for a reader.
 func (f *lineFile) open() (*os.File, error) {
 	return os.OpenFile(f.name, os.O_APPEND|os.O_CREATE|os.O_WRONLY|syscall.O_NONBLOCK, 0o600)
 }
 
-// isTorn reports whether a file ends within a line, as a full disk or a crash leaves it.
+// isTorn reports whether a file ends in the middle of a line, as after a crash or on a full
+// disk.
 func isTorn(name string) bool {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() || info.Size() == 0 {
@@ -56,8 +57,8 @@ func isTorn(name string) bool {
 	return err == nil && last[0] != '\n'
 }
 
-// Write adds a line. A line without room on the disk is an error, and the part of it
-// in the file becomes a line of its own.
+// Write appends a line. If the disk has no room for the line, Write returns an error, and
+// the written part becomes a line of its own.
 func (f *lineFile) Write(line []byte) (int, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -74,7 +75,7 @@ func (f *lineFile) Write(line []byte) (int, error) {
 	return n, err
 }
 
-// reload opens the name again, which may belong to another file now. It does
+// reload opens the file again, because its name may now belong to another file. It does
 // nothing on a nil lineFile.
 func (f *lineFile) reload() {
 	if f == nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
-// listeners are the ports of the server. Ports that are off are nil.
+// listeners holds the ports of the server. A port that is off is nil.
 type listeners struct {
 	plain, secure, unix, http, grpc, peers net.Listener
 }
@@ -25,7 +25,7 @@ type listeners struct {
 func (l *listeners) close() {
 	for _, one := range []net.Listener{l.plain, l.secure, l.unix, l.http, l.grpc, l.peers} {
 		if one != nil {
-			// An error means that its server has closed it.
+			// An error means that the port's server has closed it.
 			_ = one.Close()
 		}
 	}
@@ -43,13 +43,13 @@ func (l *listeners) each(fn func(name string, port net.Listener)) {
 	}
 }
 
-// attrs are the addresses for the log.
+// attrs returns the addresses of the ports, for the log.
 func (l *listeners) attrs() (attrs []any) {
 	l.each(func(name string, port net.Listener) { attrs = append(attrs, name, port.Addr().String()) })
 	return attrs
 }
 
-// handshakeErrors calls fn with each TLS port, and its number of failed handshakes.
+// handshakeErrors calls fn with each TLS port and with the number of its failed handshakes.
 func (l *listeners) handshakeErrors(fn func(port string, failed uint64)) {
 	l.each(func(name string, port net.Listener) {
 		if secure, ok := port.(*accept.Listener); ok {
@@ -69,9 +69,9 @@ func (l *listeners) clientHandshakeErrors() (n uint64) {
 	return n
 }
 
-// failedHandshakes returns a function that logs failed TLS handshakes of a port. Those
-// of clients matter to the clients; a node that cannot reach this one matters to an
-// operator.
+// failedHandshakes returns a function that logs failed TLS handshakes of a port. A client's
+// failure is the client's problem and is only a debug line; an operator must know if
+// another node cannot connect.
 func failedHandshakes(log *slog.Logger, peers bool) func(net.Addr, error) {
 	if !peers {
 		return func(from net.Addr, err error) { log.Debug("TLS handshake failed", "remote", from, "error", err) }
@@ -79,14 +79,14 @@ func failedHandshakes(log *slog.Logger, peers bool) func(net.Addr, error) {
 	refused := &logdedup.Filter{MaxLines: 16}
 	return func(from net.Addr, err error) {
 		if errors.Is(err, io.EOF) {
-			return // the other end has just gone
+			return // the other end has closed the connection
 		}
 		host, _, _ := net.SplitHostPort(from.String())
 		refused.Warn(log, host, "refuse peer connection", "remote", from, "error", err)
 	}
 }
 
-// listen opens every port of c, or none. Errors name the parameter.
+// listen opens either all ports of c or none. Its errors name the parameter.
 func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, err error) {
 	l := new(listeners)
 	defer func() {
@@ -96,10 +96,10 @@ func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, 
 	}()
 	keepalive := net.ListenConfig{KeepAlive: c.TCPKeepalive}
 	if c.TCPKeepalive == 0 {
-		keepalive.KeepAlive = -1 // where 0 is a default of 15 seconds
+		keepalive.KeepAlive = -1 // in net.ListenConfig, 0 would mean a default of 15 seconds
 	}
-	// Probes between nodes are frequent: a node that dies silently leaves
-	// connections behind, and Raft's would otherwise never end.
+	// Probe connections between nodes often. A node that dies silently leaves connections
+	// open, and those of Raft would otherwise never end.
 	peers := net.ListenConfig{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 15 * time.Second, Interval: 5 * time.Second, Count: 3}}
 	var errs []error
 	secureName := "listen"
@@ -151,9 +151,9 @@ func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, 
 	return l, errors.Join(errs...)
 }
 
-// listenUnix opens a unix socket with the permission bits perm (0: the
-// umask's). A socket that a killed server left is replaced. A socket that
-// answers, or a file that is not a socket, is not.
+// listenUnix opens a unix socket with the permission bits perm; 0 leaves them to the umask.
+// It replaces a socket that a killed server has left. It returns an error for a socket that
+// answers, and for a file that is not a socket.
 func listenUnix(name string, perm fs.FileMode) (net.Listener, error) {
 	switch info, err := os.Lstat(name); {
 	case errors.Is(err, fs.ErrNotExist):

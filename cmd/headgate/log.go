@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
-// newLogger returns the logger of the server, and its level, which CONFIG SET
-// log-level changes.
+// newLogger returns the server's logger and the logger's level. CONFIG SET log-level
+// changes the level.
 func newLogger(w io.Writer, c *config.Config) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.LogLevel)
@@ -19,11 +19,11 @@ func newLogger(w io.Writer, c *config.Config) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
-// setLevel takes a value of the parameter log-level.
+// setLevel sets the level to a value of the parameter log-level.
 func setLevel(level *slog.LevelVar, name string) {
 	var l slog.Level
 	if err := l.UnmarshalText([]byte(name)); err != nil {
-		panic("log-level: " + err.Error()) // the parameter's enum is not slog's
+		panic("log-level: " + err.Error()) // slog does not know a word of the parameter's enum
 	}
 	level.Set(l)
 }

@@ -32,8 +32,8 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 		Short:         "A rate-limit server that speaks the Redis protocol",
 		Long:          "Headgate is a rate-limit server that speaks the Redis protocol.\nWithout a command it serves.",
 		Version:       versionText(),
-		SilenceErrors: true, // main prints them, once
-		SilenceUsage:  true, // pages of usage would hide an error of the configuration
+		SilenceErrors: true, // main prints errors, once
+		SilenceUsage:  true, // long usage texts would hide an error of the configuration
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetOut(stdout)
@@ -51,7 +51,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) error {
 	return root.ExecuteContext(ctx)
 }
 
-// refuseOthers makes a word that does not name a command of parent an error.
+// refuseOthers makes parent return an error for a word that is not one of its commands.
 // Without a word, parent prints its help text.
 func refuseOthers(parent *cobra.Command) {
 	parent.Args = unknownCommand
@@ -70,8 +70,9 @@ func unknownCommand(parent *cobra.Command, words []string) error {
 	return fmt.Errorf("unknown command %q for %q%s", words[0], parent.CommandPath(), policy.Nearest(words[0], names))
 }
 
-// explainFlag adds to the error of an unknown flag the flag that was probably meant.
-// A misspelt command is reported first: it makes all flags after it unknown.
+// explainFlag adds the flag that was probably meant to the error for an unknown flag. If a
+// command is misspelt, that is reported instead, because it makes all flags after it
+// unknown.
 func explainFlag(cmd *cobra.Command, err error) error {
 	if cmd.HasSubCommands() {
 		if err := unknownCommand(cmd, cmd.Flags().Args()); err != nil {
@@ -88,8 +89,8 @@ func explainFlag(cmd *cobra.Command, err error) error {
 	return fmt.Errorf("%w%s", err, cmp.Or(near, "; "+cmd.CommandPath()+" "+helpOf(cmd)+" lists the flags"))
 }
 
-// withCommand puts the default command, serve, in front of arguments that do not
-// begin with a command.
+// withCommand inserts the default command, serve, if the arguments do not begin with a
+// command.
 func withCommand(args []string) []string {
 	switch {
 	case len(args) == 0:

@@ -12,28 +12,30 @@ import (
 )
 
 const (
-	// gcPercent is how much the heap may grow before it is collected. Keys are
-	// most of it and hold no pointers: a collection reads little, and a check
-	// allocates nothing. So collections can come twice as often as by default.
-	// While keys come and go, the process stays at 1.5 times the accounted memory
-	// instead of 2.
+	// gcPercent is how much the heap may grow before a garbage collection. Most of the heap
+	// is keys, which have no pointers. So a collection reads little, and checks allocate
+	// nothing. Collections can therefore run twice as often as by default. While keys come
+	// and go, the process takes 1.5 times the accounted memory instead of 2 times.
 	gcPercent = 50
-	// minGrowth is the least that the heap may grow, in bytes, unless it is more than
-	// a growthShare-th of the machine. Requests over HTTP and gRPC allocate: a heap
-	// of a few megabytes would be collected 50 times a second for them.
+	// minGrowth is the least growth of the heap, in bytes, before a collection. On a small
+	// machine it is one growthShare-th of the memory instead. Requests over HTTP and gRPC
+	// allocate memory: without minGrowth, a heap of a few megabytes would be collected 50
+	// times per second because of them.
 	minGrowth   = 64 << 20
 	growthShare = 32
-	// heapShare of the machine is where the runtime starts to collect more
-	// eagerly at the latest, in percent: maxmemory's default of 60 % and its growth.
+	// heapShare is the largest heap, in percent of the machine's memory, at which the Go
+	// runtime begins to collect more often. It is maxmemory's default of 60 % and its
+	// growth.
 	heapShare = 90
-	// slack and a slackShare-th of maxmemory and maxmemory-clients is how much more
-	// than these the process takes: what clients are lent, garbage, stacks and code.
+	// The process takes more memory than maxmemory and maxmemory-clients: memory that
+	// clients may borrow, garbage, stacks and code. slack is the fixed part of it, in
+	// bytes. The other part is one slackShare-th of maxmemory and maxmemory-clients.
 	slack      = 128 << 20
 	slackShare = 4
 )
 
-// memoryLimit returns where the runtime starts to collect more eagerly, in bytes: the
-// memory that the process is promised to stay within.
+// memoryLimit returns the size, in bytes, at which the Go runtime begins to collect more
+// often, so that the process stays below it.
 func memoryLimit(c *config.Config, machine int64) int64 {
 	most := machine / 100 * heapShare
 	if sum := c.MaxMemory + c.ClientMemory(); c.MaxMemory > 0 && c.ClientMemory() > 0 && sum < most {
@@ -42,8 +44,8 @@ func memoryLimit(c *config.Config, machine int64) int64 {
 	return most
 }
 
-// limitMemory sets the garbage collector for a process whose heap is mostly
-// keys, unless the environment (GOGC, GOMEMLIMIT) sets it. It returns a function for
+// limitMemory configures the garbage collector for a process whose heap is mostly keys. It
+// leaves alone what the environment sets (GOGC, GOMEMLIMIT). The caller calls changed after
 // each change of the configuration.
 func limitMemory(log *slog.Logger, c *config.Config) (changed func(*config.Config)) {
 	machine := config.TotalMemory()
@@ -64,14 +66,14 @@ func limitMemory(log *slog.Logger, c *config.Config) (changed func(*config.Confi
 	return changed
 }
 
-// heapLimit is the runtime's limit of memory.
+// heapLimit is the Go runtime's memory limit.
 type heapLimit struct {
 	mu       sync.Mutex
-	promised int64 // guarded by mu; 0 where the environment has set the limit
-	set      int64 // guarded by mu: the one in force
+	promised int64 // guarded by mu; 0 if the environment sets the limit
+	set      int64 // guarded by mu: the limit in force
 }
 
-// promise puts another limit into force.
+// promise changes the limit.
 func (h *heapLimit) promise(limit int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -81,27 +83,28 @@ func (h *heapLimit) promise(limit int64) {
 	}
 }
 
-// fit raises the limit if it is too close to a heap of live bytes: the runtime
-// would collect without end. It lowers it again later.
+// fit raises the limit if the heap of live bytes comes close to it, because the runtime
+// would then collect all the time. It lowers the limit again later.
 func (h *heapLimit) fit(live int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.promised == 0 {
 		return
 	}
-	// Setting it stops the process for a moment: not for a little.
+	// Setting it stops the process for a moment, so ignore small changes.
 	if least := max(h.promised, live+live/4); live+live/8 > h.set || least < h.set-h.set/8 {
 		h.put(least)
 	}
 }
 
-// put puts a limit into force. mu must be held.
+// put puts a limit into force. The caller holds mu.
 func (h *heapLimit) put(limit int64) {
 	h.set = limit
 	debug.SetMemoryLimit(limit)
 }
 
-// collections is garbage, so that each collection finds it, and next runs.
+// collections is an object that becomes garbage at once. Each collection therefore
+// finalizes it, which calls next.
 type collections struct {
 	limit   *heapLimit
 	growth  int64
@@ -113,7 +116,7 @@ type collections struct {
 func (c *collections) next() {
 	metrics.Read(c.live)
 	c.limit.fit(int64(c.live[0].Value.Uint64()))
-	// Setting it stops the process for a moment: not for a little.
+	// Setting it stops the process for a moment, so ignore small changes.
 	if percent := growthPercent(int64(c.live[0].Value.Uint64()), c.growth); percent*8 < c.percent*7 || percent*7 > c.percent*8 {
 		c.percent = percent
 		debug.SetGCPercent(percent)
@@ -121,8 +124,8 @@ func (c *collections) next() {
 	runtime.SetFinalizer(c, (*collections).next)
 }
 
-// growthPercent returns how much a heap of live bytes may grow, in percent: gcPercent, or
-// what makes it growth bytes.
+// growthPercent returns how much a heap of live bytes may grow, in percent. It is
+// gcPercent, or more if gcPercent would be less than growth bytes.
 func growthPercent(live, growth int64) int {
 	return int(max(gcPercent, growth*100/max(live, 1<<20)))
 }

@@ -100,12 +100,12 @@ func (s *source) Metrics() []web.Metric {
 	return metrics
 }
 
-// droppedEvents counts what no reader of events was told.
+// droppedEvents returns the metric of events that no reader got.
 func droppedEvents(why string, n uint64) web.Metric {
 	return web.Counter("headgate_events_dropped_total", "Denials without an event, and events that a reader was too late for.", n).With("why", why)
 }
 
-// unloggedDecisions counts what decision-log has no line of.
+// unloggedDecisions returns the metric of calls that have no line in the decision log.
 func unloggedDecisions(why string, n uint64) web.Metric {
 	return web.Counter("headgate_decision_log_dropped_total", "Denials beyond decision-log-denied, and calls whose line found no room or could not be written.", n).With("why", why)
 }
@@ -124,8 +124,8 @@ func (s *source) scriptMetrics() []web.Metric {
 	}
 }
 
-// durationMetric has the buckets from 1 µs, about the time of a check, to 1 s in
-// steps of four.
+// durationMetric returns a command's durations, with buckets from 1 µs (about the time of a
+// check) to 1 s. Each bucket's bound is four times the bound before.
 func durationMetric(d *server.Durations) web.Metric {
 	buckets := make(map[float64]uint64)
 	for i := 0; i <= 20; i += 2 {

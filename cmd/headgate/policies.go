@@ -14,26 +14,27 @@ import (
 	"github.com/headgate-io/headgate/server"
 )
 
-// policiesFile is the node's file of policies, which it offers to its cluster. One
-// without a path offers nothing.
+// policiesFile is the node's file of policies. The node offers the file to its cluster.
+// Without a path, there is nothing to offer.
 type policiesFile struct {
 	path, node string
 	noGateways bool // no gateway is a trusted proxy
 	log        *slog.Logger
-	changed    chan struct{} // capacity 1: text is a new one
+	changed    chan struct{} // capacity 1: there is a new text
 
-	// mu guards text, which is the latest that could be read and is right.
+	// mu guards text, the latest valid text that could be read.
 	mu   sync.Mutex
 	text []byte
 }
 
-// How long an offer waits after a failure, for example without a leader.
+// How long the node waits after an offer has failed, for example because there is no
+// leader.
 const (
 	offerDelay     = 200 * time.Millisecond
 	offerDelayMost = 10 * time.Second
 )
 
-// openPolicies reads the file of policies of c, if it has one.
+// openPolicies reads the file of policies that c names, if any.
 func openPolicies(c *config.Config, log *slog.Logger) (*policiesFile, error) {
 	noGateways := len(c.TrustedProxies) == 0
 	text, err := checkedPolicies(c.Policies, noGateways)
@@ -43,9 +44,9 @@ func openPolicies(c *config.Config, log *slog.Logger) (*policiesFile, error) {
 	return &policiesFile{path: c.Policies, noGateways: noGateways, node: c.Node(), log: log, changed: make(chan struct{}, 1), text: text}, nil
 }
 
-// checkedPolicies reads a file of policies and checks it; without a path there is
-// nothing to do. If no gateway is a trusted proxy, routes by ip are refused. The
-// server checks routes to policies that are not in the file.
+// checkedPolicies reads a file of policies and checks it. If path is "", it does nothing.
+// If no gateway is a trusted proxy, it refuses routes by ip. It does not check that the
+// policies of routes exist, because they need not be in the file; the server does.
 func checkedPolicies(path string, noGateways bool) ([]byte, error) {
 	if path == "" {
 		return nil, nil
@@ -71,7 +72,7 @@ func checkedPolicies(path string, noGateways bool) ([]byte, error) {
 	return text, nil
 }
 
-// reload reads the file again. One that is wrong leaves all as it is.
+// reload reads the file again. If the file is invalid, nothing changes.
 func (p *policiesFile) reload() {
 	if p.path == "" {
 		return
@@ -111,8 +112,8 @@ func (p *policiesFile) offer(ctx context.Context, front *server.Server) error {
 	return nil
 }
 
-// run offers the file until it is taken, and again whenever it has changed, until
-// ctx is done.
+// run offers the file until the cluster accepts it, and again after each change of the
+// file. It ends when ctx is done.
 func (p *policiesFile) run(ctx context.Context, front *server.Server) {
 	for p.path != "" && ctx.Err() == nil {
 		p.insist(ctx, front)
@@ -123,7 +124,7 @@ func (p *policiesFile) run(ctx context.Context, front *server.Server) {
 	}
 }
 
-// insist offers the file until that comes to something.
+// insist repeats the offer until it succeeds or ctx is done.
 func (p *policiesFile) insist(ctx context.Context, front *server.Server) {
 	said := ""
 	for delay := offerDelay; ; delay = min(2*delay, offerDelayMost) {

@@ -55,15 +55,15 @@ fail.`,
 	}
 }
 
-// policyFile is a file of policies that is right.
+// policyFile is a valid file of policies.
 type policyFile struct {
 	name    string
 	records []*policy.Record
 	set     *policy.Set
 }
 
-// readPolicies reads and compiles a file. It prints the errors of a wrong file,
-// and returns an error that counts them.
+// readPolicies reads and compiles a file. It prints the errors of an invalid file, and
+// returns an error that says how many there are.
 func readPolicies(cmd *cobra.Command, name string) (*policyFile, error) {
 	f := &policyFile{name: name}
 	text, err := readText(cmd, name)
@@ -90,8 +90,8 @@ func readPolicies(cmd *cobra.Command, name string) (*policyFile, error) {
 	return nil, fmt.Errorf("%s: %s", name, several(len(errs.List)+errs.More, "error"))
 }
 
-// readText reads a file, or with "-" the standard input, to one byte beyond what
-// a file may have.
+// readText reads a file, or the standard input if name is "-". It reads one byte more than
+// a file may have, so that a longer file is noticed.
 func readText(cmd *cobra.Command, name string) ([]byte, error) {
 	in := cmd.InOrStdin()
 	if name != "-" {
@@ -105,8 +105,8 @@ func readText(cmd *cobra.Command, name string) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(in, grammar.MaxFile+1))
 }
 
-// compilePolicies makes a set of the records of a file. Secret attributes are
-// hashed with a key that no cluster has.
+// compilePolicies returns the set of a file's records. It hashes secret attributes with a
+// key that no cluster uses.
 func compilePolicies(records []*policy.Record) (*policy.Set, error) {
 	e := policy.NewSet(policy.Config{Seed: maphash.MakeSeed(), Secret: []byte("headgate policy")}).Edit()
 	for _, rec := range records {
@@ -115,7 +115,7 @@ func compilePolicies(records []*policy.Record) (*policy.Set, error) {
 	return e.Finish(1)
 }
 
-// count says what is in the file.
+// count returns a text that says how many policies and other records are in the file.
 func (f *policyFile) count() string {
 	limits := 0
 	for _, name := range f.set.Names() {
@@ -141,7 +141,7 @@ func (f *policyFile) routes() (sets []*policy.Routes) {
 	return sets
 }
 
-// several returns a number of things, whose plural ends with s.
+// several returns a text such as "2 limits". The thing's plural must end with s.
 func several(n int, thing string) string {
 	if n == 1 {
 		return "1 " + thing

@@ -71,7 +71,7 @@ func runCases(out io.Writer, f *policyFile, file string, cases []policycases.Cas
 	return nil
 }
 
-// printFailure prints which call was not answered as expected.
+// printFailure prints the call that was not answered as expected.
 func printFailure(out io.Writer, file string, c *policycases.Case, f *policycases.Failure) {
 	s := f.Step
 	fmt.Fprintf(out, "      %s:%d: at %s, %s", file, s.Line, policy.FormatDuration(int64(s.At)), c.Start.Add(s.At).Format(time.RFC3339Nano))

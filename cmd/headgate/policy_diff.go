@@ -51,7 +51,7 @@ takes --change reset, or another id.`,
 	return cmd
 }
 
-// diffPolicies writes what differs between two files.
+// diffPolicies writes the differences between two files.
 func diffPolicies(out io.Writer, old, edited *policyFile, change diff.Change) error {
 	var refused []error
 	differ := false
@@ -87,7 +87,7 @@ func diffPolicies(out io.Writer, old, edited *policyFile, change diff.Change) er
 	return errors.Join(refused...)
 }
 
-// record returns the record of a name, or nil.
+// record returns the record with a name, or nil.
 func (f *policyFile) record(name string) *policy.Record {
 	for _, rec := range f.records {
 		if rec.Name == name {
@@ -97,7 +97,7 @@ func (f *policyFile) record(name string) *policy.Record {
 	return nil
 }
 
-// title returns what a record is called.
+// title returns a record's kind and name, for people.
 func title(rec *policy.Record) string {
 	switch rec.Kind {
 	case policy.AttributesRecord:
@@ -110,14 +110,14 @@ func title(rec *policy.Record) string {
 	return "policy " + rec.Name
 }
 
-// printGone prints a record that the new file lacks.
+// printGone prints a record that is missing in the new file.
 func printGone(out io.Writer, rec *policy.Record) {
 	fmt.Fprintf(out, "%s is gone\n", title(rec))
 	fmt.Fprintf(out, "  a node with the file as its policies deletes it; RL.POLICY LOAD leaves it: RL.POLICY DEL %s ends it\n", rec.Name)
 }
 
-// printDifferences writes the differences of one record, and under those of a
-// limit what happens to its counters.
+// printDifferences writes the differences of one record. After the differences of a limit,
+// it writes what happens to the limit's counters.
 func printDifferences(out io.Writer, found []diff.Difference, change diff.Change) {
 	for len(found) > 0 {
 		n := 1
@@ -134,8 +134,8 @@ func printDifferences(out io.Writer, found []diff.Difference, change diff.Change
 	}
 }
 
-// ofLimit returns the name that a limit has after the edit, or "" if the
-// difference is not about a limit that stays.
+// ofLimit returns the name that a limit has after the edit. It returns "" if the difference
+// is not about a limit that stays.
 func ofLimit(d *diff.Difference) string {
 	rest, ok := strings.CutPrefix(d.Path, "limits.")
 	switch name, _, isField := strings.Cut(rest, "."); {
@@ -176,14 +176,14 @@ func inWords(d *diff.Difference) string {
 	return what + ": " + d.Old + " -> " + d.New
 }
 
-// countersFate says what happens to the counters of a limit, or of anything
-// else, with these differences;
+// countersFate returns what happens to the counters of a limit, or of a whole record,
+// because of these differences.
 func countersFate(found []diff.Difference, change diff.Change) string {
 	first := &found[0]
 	var most grammar.Effect
 	for i := range found {
 		if strings.HasSuffix(found[i].Path, ".id") && ofLimit(&found[i]) != "" {
-			most = grammar.NewKeys // whatever else it changes, nothing was counted under that id
+			most = grammar.NewKeys // the limit has a new id, so there are no counters under it
 			break
 		}
 		most = max(most, found[i].Effect)

@@ -15,16 +15,18 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// reloaders are the files of the ports: of TLS, and the peers' secret. Those
-// that are off are nil.
+// reloaders holds the files of the ports: TLS files, and the secret that nodes share. A
+// port that is off has nil.
 type reloaders struct {
 	clients, peers *certs.Reloader
-	// http and grpc are those ports' own files, or clients if they have none.
+	// http and grpc are the ports' own files. If a port has none, it uses the files of
+	// clients.
 	http, grpc *certs.Reloader
 	secret     *secret.File
 }
 
-// portFiles loads the files of c. A secret that the node makes later is left out.
+// portFiles loads the files that c names. It leaves out a secret that the node will make
+// later.
 func portFiles(c *config.Config, log *slog.Logger) (reloaders, error) {
 	if err := checkDataDir(c.DataDir); err != nil {
 		return reloaders{}, err
@@ -44,7 +46,7 @@ func checkDataDir(dir string) error {
 	return nil
 }
 
-// lacksSecret reports whether the node makes its own secret.
+// lacksSecret reports whether the node must make its own secret.
 func lacksSecret(c *config.Config) bool {
 	if !c.Replicated() || c.Several() || c.PeerSecretFile != c.OwnSecret() {
 		return false
@@ -53,7 +55,7 @@ func lacksSecret(c *config.Config) bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// openSecret opens the file of the secret that nodes share, if there is one.
+// openSecret opens the file of the secret that nodes share, if c names one.
 func (r *reloaders) openSecret(c *config.Config, log *slog.Logger) (err error) {
 	if c.Replicated() && c.PeerSecretFile != "" {
 		r.secret, err = secret.Open(c.PeerSecretFile, log)
@@ -61,9 +63,9 @@ func (r *reloaders) openSecret(c *config.Config, log *slog.Logger) (err error) {
 	return err
 }
 
-// makeSecret makes the secret of a node on its own. It does so once the ports
-// are open: a start that fails leaves no trace. It warns if the peer port is
-// unguarded.
+// makeSecret makes the secret of a node without others. The caller calls it after the ports
+// are open, so that a failed start leaves no file behind. makeSecret logs a warning if the
+// peer port is unguarded.
 func (r *reloaders) makeSecret(c *config.Config, log *slog.Logger) error {
 	if c.Replicated() && !c.Guarded() {
 		log.Warn("anybody who reaches the peer port controls this node: give the nodes a peer-secret-file, or TLS between them", "peer_listen", c.PeerListen)
@@ -81,7 +83,7 @@ func (r *reloaders) makeSecret(c *config.Config, log *slog.Logger) error {
 	return r.openSecret(c, log)
 }
 
-// secrets are what nodes prove; nil for nothing.
+// secrets returns the secrets by which nodes prove their membership; nil if there are none.
 func (r reloaders) secrets() peer.Secrets {
 	if r.secret == nil {
 		return nil
@@ -120,7 +122,8 @@ func (r reloaders) reload() {
 	r.each((*certs.Reloader).Reload)
 }
 
-// each calls fn with the TLS files of the ports, once where ports share them.
+// each calls fn with the TLS files of the ports. If ports share files, it calls fn once for
+// them.
 func (r reloaders) each(fn func(*certs.Reloader)) {
 	var seen []*certs.Reloader
 	for _, files := range []*certs.Reloader{r.clients, r.http, r.grpc, r.peers} {
@@ -131,31 +134,31 @@ func (r reloaders) each(fn func(*certs.Reloader)) {
 	}
 }
 
-// clientAuth is what the modes of tls-auth-clients ask for.
+// clientAuth maps the modes of tls-auth-clients to those of crypto/tls.
 var clientAuth = map[string]tls.ClientAuthType{
 	config.AuthRequired: tls.RequireAndVerifyClientCert,
 	config.AuthOptional: tls.VerifyClientCertIfGiven,
 	config.AuthNone:     tls.NoClientCert,
 }
 
-// tlsFiles are the files of the clients' ports.
+// tlsFiles returns the files of the Redis port.
 func tlsFiles(c *config.Config) certs.Files {
 	return certs.Files{Parameters: "tls", Cert: c.TLSCert, Key: c.TLSKey, CA: c.TLSCA, ClientAuth: clientAuth[c.TLSAuthClients]}
 }
 
-// httpTLSFiles are the files of the HTTP port's own.
+// httpTLSFiles returns the HTTP port's own files.
 func httpTLSFiles(c *config.Config) certs.Files {
 	cert, key := c.HTTPPair()
 	return certs.Files{Parameters: "http-tls", Cert: cert, Key: key, CA: c.HTTPTLSCA, ClientAuth: clientAuth[c.HTTPTLSAuthClients]}
 }
 
-// grpcTLSFiles are the files of the gRPC port's own.
+// grpcTLSFiles returns the gRPC port's own files.
 func grpcTLSFiles(c *config.Config) certs.Files {
 	return certs.Files{Parameters: "grpc-tls", Cert: c.GRPCTLSCert, Key: c.GRPCTLSKey, CA: c.GRPCTLSCA, ClientAuth: clientAuth[c.GRPCTLSAuthClients]}
 }
 
-// peerFiles are the files of the peer port. Both ends of a connection between
-// nodes show a certificate.
+// peerFiles returns the files of the peer port. Both ends of a connection between nodes
+// must show a certificate.
 func peerFiles(c *config.Config) certs.Files {
 	return certs.Files{Parameters: "peer-tls", Cert: c.PeerTLSCert, Key: c.PeerTLSKey, CA: c.PeerTLSCA, ClientAuth: tls.RequireAndVerifyClientCert}
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// replicationMetrics reads the metrics of a node.
+// replicationMetrics returns the metrics of a node's replication.
 func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 	s := n.Status()
 	snapshotAge := -1.0
@@ -74,7 +74,7 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 	return metrics
 }
 
-// peerMetrics returns the metrics of another node as this one sees it.
+// peerMetrics returns what this node knows of another node, as metrics.
 func peerMetrics(m *raftlog.Member) []web.Metric {
 	metrics := []web.Metric{
 		web.Gauge("headgate_peer_up", "1 if the node answered within the last seconds.", bit(m.Up)),
@@ -98,7 +98,7 @@ func bit(b bool) float64 {
 	return 0
 }
 
-// nodeInfo adds what the node knows to INFO.
+// nodeInfo adds the fields of the cluster's node to INFO.
 type nodeInfo struct{ node *cluster.Node }
 
 var _ server.InfoSource = (*nodeInfo)(nil)

@@ -108,7 +108,7 @@ func (t *routeTest) run(ctx context.Context, cmd *cobra.Command, request string)
 
 var errNoRequest = errors.New("want a method and a URL, such as 'GET https://api.example.com/v1/users/7'")
 
-// request reads the request as a gateway would report it.
+// request reads the request in the form in which a gateway would report it.
 func (t *routeTest) request(s string) (*web.Forwarded, error) {
 	method, target, _ := strings.Cut(s, " ")
 	_, rest, ok := strings.Cut(target, "://")
@@ -117,7 +117,7 @@ func (t *routeTest) request(s string) (*web.Forwarded, error) {
 		return nil, errNoRequest
 	}
 	f := &web.Forwarded{Method: method, Host: u.Host, Target: "/", Header: http.Header{}}
-	if at := strings.IndexAny(rest, "/?"); at >= 0 { // as it is written
+	if at := strings.IndexAny(rest, "/?"); at >= 0 { // keep the path as it is written
 		f.Target = "/" + strings.TrimPrefix(rest[at:], "/")
 	}
 	if t.ip != "" {
@@ -135,7 +135,7 @@ func (t *routeTest) request(s string) (*web.Forwarded, error) {
 	return f, nil
 }
 
-// choose returns the name of the record of routes to use.
+// choose returns the name of the routes to use.
 func (t *routeTest) choose(names []string) (string, error) {
 	if t.set != "" {
 		return "routes/" + strings.TrimPrefix(t.set, "routes/"), nil
@@ -200,7 +200,7 @@ func (t *routeTest) ofServer(ctx context.Context, server *redis.Client) (*policy
 	return rec.Routes.Set, nil
 }
 
-// printRoute prints the policy and the attributes of a request.
+// printRoute prints the policy and the attributes that the routes choose for a request.
 func printRoute(w io.Writer, routes *policy.Routes, call *verdicts.Call, found *policy.Found) {
 	r := found.Route
 	pattern := r.Pattern
@@ -233,7 +233,7 @@ func printRoute(w io.Writer, routes *policy.Routes, call *verdicts.Call, found *
 	}
 }
 
-// printVerdict prints what a server would answer.
+// printVerdict asks a server for the verdict and prints it.
 func printVerdict(ctx context.Context, w io.Writer, server *redis.Client, call *verdicts.Call) error {
 	args := []any{"RL.CHECK", call.Policy}
 	for _, a := range call.Attributes {

@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// scriptsTimeout bounds the connection and the answer of headgate scripts.
+// scriptsTimeout bounds the time to connect and the time to answer of headgate scripts.
 const scriptsTimeout = 10 * time.Second
 
 func scriptsCommand() *cobra.Command {
@@ -76,7 +76,7 @@ func runScripts(ctx context.Context, url string, count int, asJSON bool, out io.
 
 // scriptsTold is the reply of RL.SCRIPTS.
 type scriptsTold struct {
-	// Leader is the node where scripts run, if another node was asked.
+	// Leader is the node that runs the scripts, if the reply is from another node.
 	Leader string `json:"leader,omitempty"`
 	Known  int64  `json:"known"`
 	scriptTold
@@ -87,7 +87,7 @@ type scriptsTold struct {
 	WithoutTTL         []endlessTold `json:"without_ttl"`
 }
 
-// scriptTold is what became of a script, or of all.
+// scriptTold holds the counts of one script, or of all scripts.
 type scriptTold struct {
 	SHA1        string `json:"sha1,omitempty"`
 	Library     string `json:"library,omitempty"`
@@ -113,7 +113,7 @@ type endlessTold struct {
 
 var errScriptsReply = errors.New("the server's answer to RL.SCRIPTS cannot be read; is it of another version?")
 
-// read reads the reply in RESP3.
+// read reads the reply, which must be in RESP3.
 func (t *scriptsTold) read(reply any) error {
 	m, ok := reply.(map[any]any)
 	if !ok {
@@ -161,11 +161,11 @@ func (t *scriptTold) read(m map[any]any) {
 	}
 }
 
-// number reads a number of a map, if it is there.
+// number reads a number in a map. If the map lacks it, to becomes 0.
 func number(m map[any]any, name string, to *int64) { *to, _ = m[name].(int64) }
 
-// print writes a line for all scripts, a table of the scripts that ran most,
-// and what to do about them.
+// print writes a line about all scripts, a table of the scripts with the most runs, and
+// advice.
 func (t *scriptsTold) print(out io.Writer) error {
 	if t.Leader != "" {
 		fmt.Fprintf(out, "This node does not lead: scripts run on the leader, at %s. These are the runs of this node.\n", t.Leader)
@@ -188,7 +188,7 @@ func (t *scriptsTold) print(out io.Writer) error {
 	return t.printEndless(out)
 }
 
-// name returns what to call a script.
+// name returns the name of a script for the table.
 func (t *scriptTold) name() string {
 	if t.Library != "" {
 		return t.Library
@@ -196,7 +196,7 @@ func (t *scriptTold) name() string {
 	return dash(t.Text)
 }
 
-// printInstead writes the calls of Headgate that say what scripts do.
+// printInstead writes the Headgate commands that can replace the scripts.
 func (t *scriptsTold) printInstead(out io.Writer) {
 	title, told := "\nThe same in one call of Headgate:\n", map[string]bool{}
 	for i := range t.Scripts {
@@ -210,7 +210,7 @@ func (t *scriptsTold) printInstead(out io.Writer) {
 	}
 }
 
-// printEndless writes what never expires.
+// printEndless writes the counters that never expire.
 func (t *scriptsTold) printEndless(out io.Writer) error {
 	fmt.Fprintf(out, "\n%d of %d counters never expire, of %d keys looked at\n", t.CountersWithoutTTL, t.Counters, t.KeysLookedAt)
 	for _, k := range t.WithoutTTL {
@@ -222,7 +222,7 @@ func (t *scriptsTold) printEndless(out io.Writer) error {
 	return nil
 }
 
-// percent returns a share of all, or "-" if all is 0.
+// percent returns part as a percentage of all; "-" if all is 0.
 func percent(part, all int64) string {
 	if all == 0 {
 		return "-"
@@ -230,7 +230,7 @@ func percent(part, all int64) string {
 	return fmt.Sprintf("%d%%", 100*part/all)
 }
 
-// measured returns a time in ns, "-" for none.
+// measured returns a time in ns as text; "-" if there is none.
 func measured(ns int64) string {
 	if ns == 0 {
 		return "-"

@@ -42,26 +42,27 @@ func serveCommand() *cobra.Command {
 	return cmd
 }
 
-// serve runs a server until ctx is done, a signal or SHUTDOWN asks it to stop,
-// or a part of it fails. It starts what the next part needs, and stops in the
-// reverse order.
+// serve runs a server until ctx is done, until a signal or SHUTDOWN asks it to stop, or
+// until a part of it fails. It starts the parts in the order in which they need each other,
+// and stops them in the reverse order.
 func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
-	// First, since a signal that comes before this line ends the process
-	// where nothing needs to be put in order yet. After the first signal,
-	// release gives the second its default effect: to end the process at once.
+	// Do this first: a signal that arrives earlier ends the process, which has nothing to
+	// put in order yet. After the first signal, release restores the default effect of the
+	// second signal: it ends the process at once.
 	ctx, release := signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 	defer release()
 	hangup := make(chan os.Signal, 1)
 	signal.Notify(hangup, syscall.SIGHUP)
 	defer signal.Stop(hangup)
-	// A log that nobody reads any more must not end the server.
+	// If nobody reads the log any more, the server must still continue.
 	signal.Ignore(syscall.SIGPIPE)
 
 	log, level := newLogger(stderr, &c)
 	fitMemory := limitMemory(log, &c)
 	spareProcessors(&c)
 
-	// Before the ports, so that unusable files leave no trace.
+	// Load the files before the ports open, so that a start with unusable files leaves
+	// nothing behind.
 	files, err := portFiles(&c, log)
 	if err != nil {
 		return err
@@ -81,8 +82,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	defer told.Close()
 
-	// All ports before anything runs: a port in use is the commonest mistake,
-	// and clients that connect from here on wait instead of being refused.
+	// Open all ports before any part runs. A port in use is the most common mistake.
+	// Clients that connect from now on wait instead of being refused.
 	ports, err := listen(&c, files, log)
 	if err != nil {
 		return err
@@ -98,9 +99,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 
-	failed := make(chan error, 8) // one for each part: nobody reads after the first
+	failed := make(chan error, 8) // room for one error of each part, because only the first is read
 
-	// The engine before the server, which decides from its first byte on.
+	// Make the engine before the server, which needs it from the first byte on.
 	decisions := engine.New(engine.Config{
 		Shards:        c.Shards,
 		MaxBytes:      c.MaxMemory,
@@ -109,8 +110,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		LeaseShare:    engine.LeaseShare(c.LeaseShare),
 		TopK:          c.TopK,
 	})
-	// The node before the first session of the engine, which then refuses to
-	// decide until the node leads.
+	// Make the node before the engine's first session. The node makes the engine refuse to
+	// decide until the node is leader.
 	var node *cluster.Node
 	if c.Replicated() {
 		peers := clusterConfig(&c, ports, files, log, func(err error) {
@@ -123,12 +124,12 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	}
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopEngine() // the stop waits for it; an error before does not
+	defer stopEngine() // stop waits for this; a return before the parts run does not
 	engineDone := make(chan struct{})
 	go func() { defer close(engineDone); decisions.Run(engineCtx) }()
 
 	store := config.NewStore(c)
-	stop, shutdown := context.WithCancel(ctx) // done by SHUTDOWN as well
+	stop, shutdown := context.WithCancel(ctx) // SHUTDOWN calls shutdown
 	defer shutdown()
 	frontConfig := serverConfig(&fitted, node)
 	frontConfig.Logger, frontConfig.Audit = log, audit.logger(log)
@@ -153,8 +154,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		}
 	})
 
-	// The policies of a node on its own before its ports answer: no call may miss
-	// them. Those of a cluster come to it when it has a leader.
+	// A node without others loads its policies before its ports answer, because no call may
+	// miss them. A node of a cluster gets the policies when there is a leader.
 	if node == nil {
 		if err := policies.offer(ctx, front); err != nil {
 			return err
@@ -166,8 +167,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	defer stopOffering()
 	offers.Go(func() { policies.run(offering, front) })
 
-	// HTTP before the Redis protocol, so that a waiting orchestrator sees a live
-	// process. It reports "not ready" until the others serve.
+	// Serve HTTP before the Redis protocol, so that an orchestrator that waits sees a
+	// running process. /readyz reports "not ready" until the other ports serve.
 	watched, asked := &source{front, decisions, node, audit, ports, files}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
@@ -194,7 +195,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if node != nil {
 		run(node.Forwarded(), front.ServeForwarded)
 	}
-	// With the addresses: ports may have been chosen by the system.
+	// Log the addresses, because the system may have chosen the ports.
 	log.Info("listening", append(ports.attrs(), "version", buildVersion(), "maxmemory", config.HumanSize(c.MaxMemory))...)
 	ready := func() {
 		webFront.SetReady(true)
@@ -204,8 +205,8 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if node == nil {
 		ready()
 	} else if err := node.Start(front.Partition()); err != nil {
-		// After the ports: until there is a leader, clients get an error that says
-		// so.
+		// Join the cluster after the ports serve. Until there is a leader, clients get an
+		// error that says so.
 		failed <- err
 	} else {
 		go func() {
@@ -234,7 +235,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	release()
 	if delay := store.Current().ShutdownDelay; err == nil && delay > 0 {
-		// All parts still answer: clients and load balancers that ask for readiness
+		// All parts still answer. Clients and load balancers that ask for readiness can
 		// leave first.
 		webFront.SetReady(false)
 		log.Info("stopping soon", "delay", delay.String())

@@ -9,9 +9,9 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/config"
 )
 
-// suggest writes to a terminal what to type next. The log of a service gets no such
-// line: nobody types there, and programs that read the log expect log lines only. So
-// stderr must be a terminal, and the log must not be JSON.
+// suggest prints on a terminal what to type next. The log of a service gets no such line:
+// nobody types there, and programs that read the log expect only log lines. So suggest does
+// nothing unless stderr is a terminal and the log is not JSON.
 func suggest(stderr io.Writer, c *config.Config, plain net.Listener) {
 	f, ok := stderr.(*os.File)
 	if !ok || plain == nil || c.LogFormat == config.FormatJSON {
@@ -28,6 +28,6 @@ func suggest(stderr io.Writer, c *config.Config, plain net.Listener) {
 	if c.RequirePass != "" {
 		at = "--askpass " + at
 	}
-	// An error means that the terminal has gone; the log meets it too.
+	// An error means that the terminal has gone; the log then fails too.
 	_, _ = fmt.Fprintf(f, "try: redis-cli %s RL.LIMIT user:42 10 1s\n", at)
 }

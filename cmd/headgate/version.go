@@ -10,11 +10,11 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 )
 
-// version and commit are set by the linker in a build by make.
+// The linker sets version and commit in a build by make.
 var version, commit string
 
-// buildVersion returns the version of this binary: the one that the linker set, or
-// the module's (go install …@v1.2.3), or "devel".
+// buildVersion returns the version of this binary. It is the version that the linker has
+// set, the module's version (go install …@v1.2.3), or "devel".
 func buildVersion() string {
 	if version != "" {
 		return version
@@ -29,13 +29,13 @@ func versionText() string {
 	return fmt.Sprintf("headgate %s (%s, %s/%s)", buildVersion(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }
 
-// build is what version --json prints.
+// build is the output of version --json.
 type build struct {
 	Version string `json:"version"`
-	// Commit is empty if neither make nor go build knew it.
+	// Commit is "" if neither make nor go build knew it.
 	Commit string `json:"commit"`
 	Go     string `json:"go"`
-	// FeatureLevel is the highest level of a cluster that this build can be part of.
+	// FeatureLevel is the highest feature level of clusters in which this build can run.
 	FeatureLevel int `json:"feature_level"`
 }
 

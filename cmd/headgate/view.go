@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/server/web/admin"
 )
 
-// view shows the node and its cluster over HTTP.
+// view supplies the state of the node and its cluster to the admin API.
 type view struct {
 	*source
 	id string

@@ -1,7 +1,7 @@
-// Package certs keeps the TLS configuration of a server in step with its PEM
-// files. New handshakes see changed files within a second; connections that
-// are up keep what they were made with. Files that cannot be used leave the
-// configuration in force, and are logged.
+// Package certs keeps the TLS configuration of a server up to date with its PEM files. New
+// handshakes use changed files within a second; existing connections keep what they were
+// made with. If a changed file cannot be used, the configuration in force stays, and the
+// error is logged.
 package certs
 
 import (
@@ -15,27 +15,27 @@ import (
 	"time"
 )
 
-// checkEvery bounds how often the files are looked at: three stat calls a
-// second at most, whatever the rate of handshakes.
+// checkEvery is the shortest time between two checks of the files. So there are at most
+// three stat calls per second, whatever the rate of handshakes.
 const checkEvery = time.Second
 
-// Files are the PEM files of a server, or of a node among its peers.
+// Files names the PEM files of a server, or of a node for connections between nodes.
 type Files struct {
-	// Parameters is the prefix of the parameters that name the files, for
-	// errors: "tls" or "peer-tls".
+	// Parameters is the prefix of the parameters that name the files, for errors: "tls" or
+	// "peer-tls".
 	Parameters string
 	// Cert and Key are the certificate chain and its private key.
 	Cert, Key string
-	// CA holds the authorities of client certificates; "" if there are none.
+	// CA holds the authorities that sign client certificates; "" if there are none.
 	CA string
-	// ClientAuth is what is asked of clients when there is a CA.
+	// ClientAuth says whether clients must show a certificate, if there is a CA.
 	ClientAuth tls.ClientAuthType
 }
 
 // Reloader serves the TLS configuration made from files that may change.
 //
-// Looking at the files during handshakes needs no goroutine, and unlike file
-// notifications sees through the symbolic links that Kubernetes swaps.
+// It checks the files during handshakes, so it needs no goroutine. Unlike file
+// notifications, this also notices when Kubernetes replaces symbolic links.
 type Reloader struct {
 	files   Files
 	log     *slog.Logger
@@ -50,25 +50,25 @@ type Reloader struct {
 // loaded is the result of loading the files.
 type loaded struct {
 	config  *tls.Config
-	http2   *tls.Config // config for HTTP/2 alone
+	http2   *tls.Config // config with HTTP/2 as its only protocol
 	expires []Expiry
 }
 
-// Expiry says until when a file can be used.
+// Expiry says when a file expires.
 type Expiry struct {
 	Parameter, File string
-	// At is when the first certificate of a chain expires, or the last authority.
+	// At is when the first certificate of a chain expires, or the last of the authorities.
 	At time.Time
 }
 
-// soon is how long before it expires a file causes a warning.
+// soon is how long before its expiry a file causes a warning.
 const soon = 14 * 24 * time.Hour
 
-// stamp distinguishes versions of a file.
+// stamp identifies a version of a file.
 type stamp struct {
 	modified time.Time
 	size     int64
-	info     os.FileInfo // nil if the file cannot be seen
+	info     os.FileInfo // nil if the file cannot be read
 }
 
 func (a stamp) equal(b stamp) bool {
@@ -78,10 +78,11 @@ func (a stamp) equal(b stamp) bool {
 	return a.modified.Equal(b.modified) && a.size == b.size && os.SameFile(a.info, b.info)
 }
 
-// New loads files. Its errors name the file that is wrong.
+// New loads files. Its errors name the invalid file.
 func New(files Files, log *slog.Logger) (*Reloader, error) {
 	r := &Reloader{files: files, log: log, checked: time.Now()}
-	// The stamps come before the files: a change in between is seen later.
+	// Take the stamps before the files are read. So a change meanwhile is noticed at the
+	// next check.
 	r.stamps = files.stamps()
 	c, err := files.load()
 	if err != nil {
@@ -92,11 +93,10 @@ func New(files Files, log *slog.Logger) (*Reloader, error) {
 	return r, nil
 }
 
-// Expires returns until when the files in force can be used.
+// Expires returns when the files in force expire.
 func (r *Reloader) Expires() []Expiry { return r.current.Load().expires }
 
-// Warn looks at the files, and warns of those in force that have expired or expire
-// soon.
+// Warn checks the files, and warns of files in force that have expired or will expire soon.
 func (r *Reloader) Warn() {
 	r.check()
 	r.warn()
@@ -113,13 +113,13 @@ func (r *Reloader) warn() {
 	}
 }
 
-// TLS returns the configuration for listeners. Each handshake uses the files
-// as they were at most checkEvery ago.
+// TLS returns the configuration for listeners. Each handshake uses the files in their state
+// of at most checkEvery ago.
 func (r *Reloader) TLS() *tls.Config {
 	return r.listening(func(l *loaded) *tls.Config { return l.config })
 }
 
-// HTTP2 is TLS for a listener of HTTP/2.
+// HTTP2 returns the same as TLS for a listener of HTTP/2.
 func (r *Reloader) HTTP2() *tls.Config {
 	return r.listening(func(l *loaded) *tls.Config { return l.http2 })
 }
@@ -134,16 +134,15 @@ func (r *Reloader) listening(of func(*loaded) *tls.Config) *tls.Config {
 	}
 }
 
-// Client returns the configuration to connect to a peer that holds a
-// certificate of the same CA. It is valid for connections made now. The caller
-// sets ServerName.
+// Client returns the configuration for a connection to a peer whose certificate is from the
+// same CA. It is valid for connections made now. The caller sets ServerName.
 func (r *Reloader) Client() *tls.Config {
 	r.check()
 	c := r.current.Load().config
 	return &tls.Config{MinVersion: c.MinVersion, Certificates: c.Certificates, RootCAs: c.ClientCAs}
 }
 
-// Reload reads the files now, changed or not, and logs the outcome.
+// Reload reads the files now, even if they have not changed, and logs the outcome.
 func (r *Reloader) Reload() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -151,8 +150,8 @@ func (r *Reloader) Reload() {
 	r.reload()
 }
 
-// check reloads the files if they have changed. If one handshake is checking,
-// others use the configuration in force.
+// check reloads the files if they have changed. If another handshake is already checking,
+// it does nothing.
 func (r *Reloader) check() {
 	if !r.mu.TryLock() {
 		return
@@ -172,7 +171,7 @@ func (r *Reloader) check() {
 	}
 }
 
-// reload must be called with mu held.
+// reload reads the files and puts them into force. The caller holds mu.
 func (r *Reloader) reload() {
 	c, err := r.files.load()
 	if err != nil {
@@ -193,9 +192,8 @@ func (f Files) stamps() (stamps [3]stamp) {
 	return stamps
 }
 
-// load reads the files into a configuration. Every load makes one with ticket
-// keys of its own, so that a session cannot be resumed past a change of the
-// authorities.
+// load makes a configuration from the files. Each configuration has its own keys for
+// session tickets, so that a session cannot be resumed after a change of the authorities.
 func (f Files) load() (*loaded, error) {
 	chain, certPEM, err := f.read("cert", f.Cert)
 	if err != nil {

@@ -12,18 +12,18 @@ import (
 
 var (
 	errNoCertificate = errors.New("no certificate in the file")
-	// errCut is for a file that somebody may be writing.
+	// errCut is the error for a file that somebody may be writing at this moment.
 	errCut = errors.New("the file is cut or garbled")
 
 	mark = regexp.MustCompile(`^-----(BEGIN|END) ([^-]+)-----\s*$`)
 )
 
-// parse returns the certificates of a PEM file. It returns all certificates of the
-// file or none. With half of a file, clients of the authorities in the other half
-// would be shut out, and no library would report it. Text between blocks is a comment,
-// unless it looks like the remains of a block.
+// parse returns the certificates of a PEM file. It returns either all certificates of the
+// file or none. With half of a file, clients of the authorities in the other half could not
+// connect, and no library would report it. Text between blocks is a comment, unless it
+// looks like part of a block.
 func parse(data []byte) (list []*x509.Certificate, err error) {
-	var block []byte // the part read so far
+	var block []byte // the part of the block read so far
 	var kind string
 	var begin, n int
 	lines := bytes.SplitAfter(data, []byte("\n"))
@@ -67,7 +67,8 @@ func parse(data []byte) (list []*x509.Certificate, err error) {
 	return list, nil
 }
 
-// isRemains reports whether the last line of a file may be the first one of a block.
+// isRemains reports whether line, the last line of a file, may be the cut first line of a
+// block.
 func isRemains(line []byte, last bool) bool {
 	line = bytes.TrimSpace(line)
 	return last && len(line) > 0 && bytes.HasPrefix([]byte("-----BEGIN"), line)

@@ -10,8 +10,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// Config is a resolved configuration. The fields are documented in the table
-// of parameters, under the name of the flag.
+// Config is a complete configuration. The table of parameters ([Params]) documents the
+// fields, under the names of their flags.
 type Config struct {
 	Listen         string
 	HTTPListen     string
@@ -63,10 +63,10 @@ type Config struct {
 	MaxWaitingReplies           int
 
 	MaxMemory             int64
-	MaxMemoryShare        int // percent, if maxmemory was given so, else 0
+	MaxMemoryShare        int // percent, if maxmemory is a percentage; else 0
 	MaxMemoryPolicy       string
-	MaxMemoryClients      int64 // or Auto: see ClientMemory
-	MaxMemoryClientsShare int   // as MaxMemoryShare
+	MaxMemoryClients      int64 // bytes or Auto; see ClientMemory
+	MaxMemoryClientsShare int   // percent, if maxmemory-clients is a percentage; else 0
 	Shards                int
 	LogMaxEntries         int
 	LeaseShare            int // percent
@@ -114,7 +114,7 @@ type Config struct {
 	SlowlogMaxLen        int
 	Pprof                bool
 
-	hints [len(hints)]string // empty for the value that Redis starts with
+	hints [len(hints)]string // "" means the value that a new Redis has
 }
 
 // Eviction policies of maxmemory-policy.
@@ -136,13 +136,13 @@ const (
 	DurabilitySync  = "sync"
 )
 
-// What a follower does with a command.
+// What a follower does with a command for the leader.
 const (
 	RedirectForward = "forward"
 	RedirectMoved   = "moved"
 )
 
-// What answers calls of limits without a leader.
+// Who answers calls of limits without a leader.
 const (
 	FailureDefault = "default"
 	FailureOpen    = "open"
@@ -179,7 +179,7 @@ func defaults() Config {
 	return c
 }
 
-// ClientMemory is maxmemory-clients in bytes; 0 is no limit.
+// ClientMemory returns maxmemory-clients in bytes; 0 means no limit.
 func (c *Config) ClientMemory() int64 {
 	if c.MaxMemoryClients != Auto {
 		return c.MaxMemoryClients
@@ -191,14 +191,14 @@ func (c *Config) ClientMemory() int64 {
 	return min(tenth, c.MaxMemory)
 }
 
-// TLS reports whether the Redis protocol is spoken over TLS.
+// TLS reports whether clients of the Redis protocol can use TLS.
 func (c *Config) TLS() bool { return c.TLSCert != "" }
 
-// HTTPTLS reports whether the HTTP port has TLS files of its own.
+// HTTPTLS reports whether the HTTP port has its own TLS files.
 func (c *Config) HTTPTLS() bool { return c.HTTPTLSCert != "" || c.HTTPTLSCA != "" }
 
-// HTTPPair are the certificate and the key of those: tls-cert and tls-key, unless there
-// are others.
+// HTTPPair returns the certificate and the key of the HTTP port: its own, or else tls-cert
+// and tls-key.
 func (c *Config) HTTPPair() (cert, key string) {
 	if c.HTTPTLSCert != "" {
 		return c.HTTPTLSCert, c.HTTPTLSKey
@@ -206,26 +206,26 @@ func (c *Config) HTTPPair() (cert, key string) {
 	return c.TLSCert, c.TLSKey
 }
 
-// GRPCTLS reports whether the gRPC port has TLS files of its own.
+// GRPCTLS reports whether the gRPC port has its own TLS files.
 func (c *Config) GRPCTLS() bool { return c.GRPCTLSCert != "" }
 
 // Replicated reports whether the node keeps a log, alone or in a cluster.
 func (c *Config) Replicated() bool { return c.DataDir != "" }
 
-// PeerTLS reports whether the peer port speaks TLS.
+// PeerTLS reports whether connections between nodes use TLS.
 func (c *Config) PeerTLS() bool { return c.PeerTLSCert != "" }
 
-// Several reports whether the node is configured to be one of several. The
-// others may also join a node that knows nothing of them.
+// Several reports whether the configuration makes the node one of several. Even if it
+// returns false, other nodes may join this node later.
 func (c *Config) Several() bool { return len(c.Join) > 0 || c.BootstrapExpect > 1 }
 
-// OwnSecret returns the secret in the node's data directory.
+// OwnSecret returns the file name of the secret in the node's data directory.
 func (c *Config) OwnSecret() string { return filepath.Join(c.DataDir, secret.FileName) }
 
-// findSecret sets PeerSecretFile to OwnSecret if that file exists, or if the node
-// makes it: a node on its own does at its first start. At a later start it may
-// have become one of several, whatever its configuration says, and a new secret
-// would shut it out. With TLS between nodes no secret is needed.
+// findSecret sets PeerSecretFile to OwnSecret if that file exists, or if the node will make
+// it. A node without others makes the secret at its first start only. Before a later start,
+// other nodes may have joined it, and a new secret would lock the node out. With TLS
+// between nodes, no secret is needed.
 func (c *Config) findSecret() {
 	if !c.Replicated() || c.PeerSecretFile != "" || c.PeerTLS() {
 		return
@@ -238,12 +238,12 @@ func (c *Config) findSecret() {
 // hasRun reports whether the node has been started before.
 func (c *Config) hasRun() bool { return raftlog.HasRun(c.DataDir, 0) }
 
-// Guarded reports whether the peer port lets in only nodes and tools that prove
-// their membership.
+// Guarded reports whether the peer port admits only nodes and tools that prove their
+// membership.
 func (c *Config) Guarded() bool { return c.PeerSecretFile != "" || c.PeerTLS() }
 
-// soleNodeID is the default name of a node. It is fixed, and not the host's: a
-// container has another host name after each restart.
+// soleNodeID is the default name of a node. It is fixed rather than the host's name,
+// because a container gets a new host name at each restart.
 const soleNodeID = "n1"
 
 // Node returns the name of this node.
@@ -254,7 +254,7 @@ func (c *Config) Node() string {
 	return c.NodeID
 }
 
-// FailurePolicy returns what answers without a leader: the default follows from
+// FailurePolicy returns who answers without a leader. The default depends on the
 // durability.
 func (c *Config) FailurePolicy() string {
 	switch {
@@ -266,8 +266,8 @@ func (c *Config) FailurePolicy() string {
 	return FailureClosed
 }
 
-// PlainListen returns the address for the Redis protocol without TLS, or "". With a
-// certificate, listen speaks TLS unless tls-listen names a port of its own.
+// PlainListen returns the address for the Redis protocol without TLS, or "". If there is a
+// certificate, the address `listen` uses TLS, unless tls-listen is set.
 func (c *Config) PlainListen() string {
 	if c.TLS() && c.TLSListen == "" {
 		return ""
@@ -286,9 +286,9 @@ func (c *Config) SecureListen() string {
 	return c.TLSListen
 }
 
-// ProtectClients reports whether the server must refuse clients from other
-// machines while there is no password. The one exception to protected-mode is a
-// configuration that lets them in by certificate only.
+// ProtectClients reports whether the server must refuse clients from other machines while
+// there is no password. That is so under protected-mode, unless every client must show a
+// certificate.
 func (c *Config) ProtectClients() bool {
 	return c.ProtectedMode && !c.certified()
 }
@@ -296,8 +296,8 @@ func (c *Config) ProtectClients() bool {
 // certified reports whether clients of the TLS port must show a certificate.
 func (c *Config) certified() bool { return c.TLSCA != "" && c.TLSAuthClients == AuthRequired }
 
-// httpGuarded reports whether every HTTP client must show something: a
-// password, a certificate, or the token or name for each right.
+// httpGuarded reports whether every HTTP client must show credentials: a password, a
+// certificate, or for each right a token or a certificate's name.
 func (c *Config) httpGuarded() bool {
 	certified := c.certified()
 	if c.HTTPTLS() {
@@ -308,8 +308,8 @@ func (c *Config) httpGuarded() bool {
 	return certified || c.RequirePass != "" || read && see
 }
 
-// grpcClients are the authority of client certificates of the gRPC port, and whether
-// they must be shown.
+// grpcClients returns the authority of client certificates at the gRPC port, and whether
+// clients must show a certificate.
 func (c *Config) grpcClients() (ca, auth string) {
 	if c.GRPCTLS() {
 		return c.GRPCTLSCA, c.GRPCTLSAuthClients
@@ -324,7 +324,7 @@ func (c *Config) grpcGuarded() bool {
 	return ca != "" && auth == AuthRequired || c.RequirePass != "" || c.GRPCReadToken != "" || len(c.GRPCReadCerts) > 0
 }
 
-// httpAsksForCertificates reports whether clients can show a certificate over HTTP.
+// httpAsksForCertificates reports whether clients can show certificates at the HTTP port.
 func (c *Config) httpAsksForCertificates() bool {
 	if c.HTTPTLS() {
 		return c.HTTPTLSCA != "" && c.HTTPTLSAuthClients != AuthNone

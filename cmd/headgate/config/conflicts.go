@@ -9,11 +9,11 @@ import (
 	"github.com/headgate-io/headgate/cmd/headgate/secret"
 )
 
-// conflicts reports values that are fine alone and wrong together.
+// conflicts returns an error for values that are valid alone but not together.
 func (l *Loaded) conflicts() error {
 	err := l.Config.conflicts()
-	// Without data-dir these have no effect. An operator who sets more than the
-	// default would believe that they do.
+	// Without data-dir these parameters have no effect. An operator who changes one of them
+	// would believe that it has an effect.
 	unasked := defaults()
 	for _, name := range needDataDir {
 		value := find(name).Value
@@ -21,8 +21,8 @@ func (l *Loaded) conflicts() error {
 			err = errors.Join(err, fmt.Errorf("%s needs data-dir: without it nothing is replicated or kept", name))
 		}
 	}
-	// The default of tls-auth-clients is harmless without tls-ca. An operator who
-	// sets it would believe that clients are checked.
+	// The default of tls-auth-clients does no harm without tls-ca. An operator who sets it
+	// would believe that clients are checked.
 	for _, tls := range []struct{ name, clients, ca string }{{"tls", l.TLSAuthClients, l.TLSCA}, {"http-tls", l.HTTPTLSAuthClients, l.HTTPTLSCA}, {"grpc-tls", l.GRPCTLSAuthClients, l.GRPCTLSCA}} {
 		if _, asked := l.Sources[tls.name+"-auth-clients"]; asked && tls.clients != AuthNone && tls.ca == "" {
 			err = errors.Join(err, fmt.Errorf("%s-auth-clients %s needs %s-ca: there is no authority to check client certificates against", tls.name, tls.clients, tls.name))
@@ -31,7 +31,7 @@ func (l *Loaded) conflicts() error {
 	return err
 }
 
-// needDataDir are the parameters that mean nothing without data-dir.
+// needDataDir lists the parameters that have no effect without data-dir.
 var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "nonvoter", "durability", "redirect", "on-failure", "backstop",
 	"max-unacked", "forward-timeout", "handover-wait", "raft-profile", "stall-timeout", "no-fsync", "snapshot-log-size", "snapshot-log-entries",
 	"peer-secret-file", "peer-tls-cert", "peer-tls-key", "peer-tls-ca"}
@@ -97,7 +97,7 @@ func (c *Config) conflicts() error {
 	return errors.Join(errs...)
 }
 
-// httpConflicts is the part of conflicts about the HTTP port's own TLS.
+// httpConflicts reports the conflicts about the HTTP port's own TLS files.
 func (c *Config) httpConflicts(report func(string, ...any)) {
 	if (c.HTTPTLSCert == "") != (c.HTTPTLSKey == "") {
 		report("http-tls-cert and http-tls-key need each other: only one is set")
@@ -110,7 +110,7 @@ func (c *Config) httpConflicts(report func(string, ...any)) {
 	}
 }
 
-// grpcConflicts is the part of conflicts about the gRPC port's own TLS.
+// grpcConflicts reports the conflicts about the gRPC port's own TLS files.
 func (c *Config) grpcConflicts(report func(string, ...any)) {
 	if (c.GRPCTLSCert == "") != (c.GRPCTLSKey == "") {
 		report("grpc-tls-cert and grpc-tls-key need each other: only one is set")
@@ -123,7 +123,7 @@ func (c *Config) grpcConflicts(report func(string, ...any)) {
 	}
 }
 
-// clusterConflicts is the part of conflicts that matters with a data-dir.
+// clusterConflicts reports the conflicts that matter only with a data-dir.
 func (c *Config) clusterConflicts(report func(string, ...any)) {
 	if c.PeerListen == "" {
 		report("data-dir needs peer-listen, for headgate cluster and for nodes that join")
@@ -154,8 +154,8 @@ func (c *Config) clusterConflicts(report func(string, ...any)) {
 	}
 }
 
-// unguarded returns an error if there is a password, and clients of the peer
-// port need not know it.
+// unguarded returns an error if a password is set but connections to the peer port need no
+// credentials.
 func (c *Config) unguarded() error {
 	name := "requirepass"
 	switch {
@@ -174,7 +174,7 @@ func (c *Config) unguarded() error {
 
 const protected = "%s %s is open to other machines without a password: set requirepass, or protected-mode no if the network is trusted"
 
-// overlap reports whether two host:port addresses cannot both be listened on.
+// overlap reports whether it is impossible to listen on both of two host:port addresses.
 func overlap(a, b string) bool {
 	if a == "" || b == "" {
 		return false
@@ -192,8 +192,8 @@ func everywhere(host string) bool {
 	return host == "" || err == nil && ip.IsUnspecified()
 }
 
-// Loopback reports whether only this machine can reach a host:port address. A
-// name other than localhost counts as open: what it resolves to may change.
+// Loopback reports whether only this machine can reach a host:port address. It returns
+// false for all names other than localhost, because the address of a name may change.
 func Loopback(address string) bool {
 	host, _, _ := net.SplitHostPort(address)
 	if host == "localhost" {

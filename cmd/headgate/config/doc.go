@@ -1,13 +1,13 @@
-// Package config is the configuration of the headgate server, as one table of
-// parameters ([Params]). Each is a flag, a key of the YAML file, an environment
-// variable and a name of CONFIG GET.
+// Package config is the configuration of the headgate server. It is one table of parameters
+// ([Params]). Each parameter is a flag, a key of the YAML file, an environment variable and
+// a name of CONFIG GET.
 //
-// [Load] resolves them into a [Config] in the order flag, environment, file,
-// default. It reports every unknown key, bad value and conflict, not only the
-// first. A [Config] is plain data and is copied by value. A [Store] holds the
-// one in force and changes it for CONFIG SET.
+// [Load] makes a [Config] from these sources. A flag goes before the environment, the
+// environment before the file, and the file before the default. Load reports all unknown
+// keys, invalid values and conflicts, not only the first. A [Config] is plain data and is
+// copied by value. A [Store] holds the Config in force and changes it for CONFIG SET.
 //
 // # Concurrency
 //
-// A Store is safe for concurrent use. Everything else belongs to one goroutine.
+// A Store is safe for concurrent use. Other values must be used by one goroutine at a time.
 package config

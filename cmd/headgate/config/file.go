@@ -12,14 +12,14 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// setFile sets the parameters of a YAML file: one mapping of names to scalars.
-// The scalars' text is used as written, so that `no` stays the word and `0700`
-// the digits.
+// setFile sets the parameters in a YAML file. The file is one mapping of names to scalars.
+// setFile uses the text of each scalar as it is written, so that `no` stays the word no and
+// `0700` keeps its digits.
 func (l *Loaded) setFile(name string, data []byte) []error {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var doc yaml.Node
 	switch err := decoder.Decode(&doc); {
-	case errors.Is(err, io.EOF): // nothing but comments
+	case errors.Is(err, io.EOF): // the file has only comments
 		return nil
 	case err != nil:
 		return []error{fmt.Errorf("%s: %w", name, err)}

@@ -7,14 +7,15 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// The configuration file is named beside the parameters: it cannot name itself.
+// The flag of the configuration file. It is not a parameter, because the file cannot name
+// itself.
 const (
 	fileFlag = "config"
 	fileEnv  = envPrefix + "CONFIG"
 )
 
-// flag keeps the text of one parameter until Load applies it after the other
-// sources. A bad value is reported when the command line is parsed.
+// flag keeps the text of one parameter until Load applies it, after the other sources. An
+// invalid value is reported when the command line is parsed.
 type flag struct {
 	param *Param
 	text  string
@@ -33,8 +34,8 @@ func (f *flag) Set(s string) error {
 func (f *flag) String() string { return f.text }
 func (f *flag) Type() string   { return f.param.Value(new(Config)).Type() }
 
-// AddFlags adds --config and every parameter to fs. A switch needs no value:
-// --no-fsync is --no-fsync=yes.
+// AddFlags adds --config and a flag for each parameter to fs. A yes/no parameter needs no
+// value: --no-fsync means --no-fsync=yes.
 func AddFlags(fs *pflag.FlagSet) {
 	fs.String(fileFlag, "", "YAML `path` with parameters by these names (environment "+fileEnv+")")
 	for i := range Params {
@@ -46,14 +47,14 @@ func AddFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// isSwitch reports whether the parameter is yes or no.
+// isSwitch reports whether the parameter's value is yes or no.
 func (p *Param) isSwitch() bool {
 	_, ok := p.Value(new(Config)).(yesNo)
 	return ok
 }
 
-// JoinSwitches returns args with each switch and its value joined: --no-fsync no
-// becomes --no-fsync=no. A flag that needs no value takes one only in that form.
+// JoinSwitches returns args in which each yes/no flag and its value are joined: --no-fsync
+// no becomes --no-fsync=no. The flag package reads the value only in that form.
 func JoinSwitches(args []string) []string {
 	var joined []string
 	for i := 0; i < len(args); i++ {
@@ -68,7 +69,7 @@ func JoinSwitches(args []string) []string {
 	return joined
 }
 
-// first are the parameters that a new user decides about, in the order of the help text.
+// first lists the parameters that matter to a new user, in the order of the help text.
 var first = []string{"listen", "http-listen", "requirepass", "maxmemory", "policies", "data-dir"}
 
 // FirstUsage returns the help text of --config and of the parameters that matter first.

@@ -15,20 +15,20 @@ import (
 
 const envPrefix = "HEADGATE_"
 
-// seeHelp ends the error of an unknown name that is near to no parameter.
+// seeHelp is the end of the error for an unknown name that resembles no parameter.
 const seeHelp = "; headgate serve --help-all lists the parameters"
 
 // Loaded is a configuration and where each of its values comes from.
 type Loaded struct {
 	Config
-	// Sources names, by parameter, the origin of a value that is not the
-	// default: "flag --x", "environment HEADGATE_X" or "file:line".
+	// Sources says where the value of a parameter comes from, by the parameter's name:
+	// "flag --x", "environment HEADGATE_X" or "file:line". Defaults are not in it.
 	Sources map[string]string
 }
 
-// Load resolves the configuration from parsed flags (see [AddFlags]) and from
-// the environment, in the form of os.Environ. The error joins everything that
-// is wrong, one line each, with the name of the parameter and where it was set.
+// Load makes the configuration from parsed flags (see [AddFlags]) and from the environment,
+// in the form of os.Environ. The error has one line for each invalid value, with the name
+// of the parameter and where it was set.
 func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 	l := Loaded{Config: defaults(), Sources: map[string]string{}}
 	env, errs := readEnv(environ)
@@ -53,7 +53,7 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 			errs = append(errs, l.set(p, f.Value.String(), "flag --"+p.Name))
 		}
 	}
-	// If a value is wrong, conflicts with it would only confuse.
+	// After invalid values, reports of conflicts would only confuse.
 	if err := errors.Join(errs...); err != nil {
 		return l, err
 	}
@@ -62,7 +62,7 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 	return l, errors.Join(err, l.unguarded())
 }
 
-// set gives p a value; from names the origin.
+// set sets p to a value. from says where the value comes from.
 func (l *Loaded) set(p *Param, value, from string) error {
 	v := p.Value(&l.Config)
 	switch err := v.Set(value); {
@@ -75,14 +75,13 @@ func (l *Loaded) set(p *Param, value, from string) error {
 	return nil
 }
 
-// serviceLink matches the variables that Kubernetes and Docker links put into
-// the environment of every container when a service is called headgate or
-// headgate-something. Nobody meant them as settings.
+// serviceLink matches the variables that Kubernetes and Docker set in every container if a
+// service is called headgate or headgate-something. They are not meant as settings.
 var serviceLink = regexp.MustCompile(`^HEADGATE(_\w+)?_(SERVICE_(HOST|PORT(_\w+)?)|PORT_\d+_(TCP|UDP|SCTP)(_(PROTO|PORT|ADDR))?)$`)
 
-// readEnv picks the variables of headgate out of environ.
+// readEnv returns the variables in environ that set parameters, by name.
 func readEnv(environ []string) (map[string]string, []error) {
-	// Without the prefix: it would make every two names near to each other.
+	// Remove the prefix, because with it all names would resemble each other.
 	variables := []string{strings.TrimPrefix(fileEnv, envPrefix)}
 	known := map[string]bool{fileEnv: true}
 	for i := range Params {

@@ -18,21 +18,21 @@ import (
 
 // Param is one row of the table of parameters.
 type Param struct {
-	// Name is the flag, the YAML key and the name of CONFIG GET.
+	// Name is the parameter's flag, its key in the YAML file and its name in CONFIG GET.
 	Name string
 	// Section groups parameters in the help text.
 	Section string
-	// Default is the value without any setting, as a user would write it.
+	// Default is the default value, in the form that a user would write.
 	Default string
-	// Doc is one sentence or two for the help text.
+	// Doc is the help text: one or two sentences.
 	Doc string
 	// Mutable parameters can be changed by CONFIG SET.
 	Mutable bool
-	// Secret values are not printed.
+	// Secret parameters have values that are never printed.
 	Secret bool
 	// Alike parameters should have the same value on all nodes of a cluster.
 	Alike bool
-	// Value is the parameter's field of a Config.
+	// Value returns access to the parameter's field of a Config.
 	Value func(*Config) Value
 }
 
@@ -57,7 +57,7 @@ const (
 	gib = 1 << 30
 )
 
-// Params is the table of parameters, in the order of the help text. It is not
+// Params is the table of parameters, in the order of the help text. It must not be
 // modified.
 var Params = []Param{
 	{
@@ -547,7 +547,7 @@ func names() (list []string) {
 	return list
 }
 
-// find returns the parameter of that name, or nil.
+// find returns the parameter with a name, or nil.
 func find(name string) *Param {
 	for i := range Params {
 		if Params[i].Name == name {

@@ -8,10 +8,10 @@ import (
 	"text/tabwriter"
 )
 
-// Print writes the configuration as a file that Load would read. Defaults are
-// comments; other values have their origin beside them. The value of a secret is left
-// out, and its line is a comment. The size that a share of the memory comes to is in the
-// comment of its line.
+// Print writes the configuration in the form of a file that Load can read. Default values
+// are in comments. After other values, a comment says where they come from. The value of a
+// secret is left out, and its line is a comment. If a value is a percentage of the memory,
+// the comment says its size.
 func (l *Loaded) Print(w io.Writer) error {
 	out := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for i := range Params {

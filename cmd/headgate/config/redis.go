@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// alias is a name of redis.conf that tools and clients ask CONFIG GET for. It
-// is answered from a Config and cannot be changed.
+// alias is a parameter name of redis.conf that tools and clients read with CONFIG GET. Its
+// value is computed from a Config and cannot be changed.
 type alias struct {
 	name  string
 	value func(*Config) string
@@ -15,9 +15,9 @@ type alias struct {
 
 func always(s string) func(*Config) string { return func(*Config) string { return s } }
 
-// aliases are names of Redis that are not in Params. They are settings that have another
-// name here, and features that Headgate lacks. For a missing feature the answer is what
-// Redis answers with the feature off.
+// aliases lists Redis's parameter names that are not in Params. Some are settings that have
+// another name here. Others are features that Headgate lacks; their value is the value that
+// Redis has when the feature is off.
 var aliases = []alias{
 	{"appendfsync", always("everysec")},
 	{"appendonly", always("no")},
@@ -38,18 +38,17 @@ var aliases = []alias{
 	{"tls-port", func(c *Config) string { _, port := split(c.SecureListen()); return port }},
 }
 
-// clusterEnabled is yes where nodes are a Redis Cluster to their clients, as in
-// INFO.
+// clusterEnabled returns yes if clients see the nodes as a Redis Cluster, as INFO does.
 func clusterEnabled(c *Config) string {
 	on := c.Replicated() && c.Redirect == RedirectMoved
 	return yesNo{&on}.String()
 }
 
-// redisLevels are Redis's words for the values of log-level.
+// redisLevels maps the values of log-level to Redis's words.
 var redisLevels = map[string]string{"debug": "debug", "info": "notice", "warn": "warning", "error": "warning"}
 
-// split takes apart the first address that is not empty. Port 0 is Redis's
-// "not listening".
+// split returns the host and the port of the first address that is not empty. As in Redis,
+// port 0 means that the server does not listen.
 func split(addresses ...string) (host, port string) {
 	for _, a := range addresses {
 		if a != "" {
@@ -69,12 +68,12 @@ func findAlias(name string) *alias {
 	return nil
 }
 
-// hint is a setting by which Redis chooses how it stores values. Any number is
-// accepted, and returned again. It has no effect, since Headgate has one form
-// for each type.
+// hint is a setting that tells Redis how to store values. Any number is accepted, and
+// CONFIG GET returns it. The setting has no effect, because Headgate has one form for each
+// type.
 type hint struct {
-	name, former string // former is the name before Redis 7, or empty
-	value        string // in a new Redis
+	name, former string // former is the name before Redis 7; "" if it was the same
+	value        string // the value in a new Redis
 }
 
 var hints = [...]hint{
@@ -87,7 +86,7 @@ var hints = [...]hint{
 	{"zset-max-listpack-value", "zset-max-ziplist-value", "64"},
 }
 
-// findHint returns the index of a hint, or -1.
+// findHint returns the index of the hint with a name, or -1.
 func findHint(name string) int {
 	return slices.IndexFunc(hints[:], func(h hint) bool { return name != "" && (name == h.name || name == h.former) })
 }

@@ -9,42 +9,42 @@ import (
 	"sync/atomic"
 )
 
-// Store is the configuration of a running server, for CONFIG GET and SET.
-// Names are in lower case.
+// Store holds the configuration of a running server, for CONFIG GET and SET. Names are in
+// lower case.
 type Store struct {
 	current atomic.Pointer[Config]
 
-	// mu guards changed and makes one Set wait for another.
+	// mu guards changed. Set holds it, so only one Set runs at a time.
 	mu      sync.Mutex
 	changed []func(*Config)
 }
 
-// These errors are returned by Set, in Redis's words.
+// Errors of Set, in Redis's words.
 var (
 	errUnknown   = errors.New("unknown parameter")
 	errImmutable = errors.New("can't set immutable config")
 	errDuplicate = errors.New("duplicate parameter")
 )
 
-// NewStore returns a Store that starts with c.
+// NewStore returns a Store whose first configuration is c.
 func NewStore(c Config) *Store {
 	s := new(Store)
 	s.current.Store(&c)
 	return s
 }
 
-// Current returns the configuration in force. It must not be modified.
+// Current returns the configuration in force. The caller must not modify it.
 func (s *Store) Current() *Config { return s.current.Load() }
 
-// OnChange has f called with the new configuration after every Set that changes
-// it, one call at a time and before Set returns.
+// OnChange registers a function. Set calls f with the new configuration after each change
+// and before it returns, one call at a time.
 func (s *Store) OnChange(f func(*Config)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.changed = append(s.changed, f)
 }
 
-// Names lists the parameters and the names of Redis for them.
+// Names returns the names of the parameters, and Redis's names for them.
 func (s *Store) Names() []string {
 	names := make([]string, 0, len(Params)+len(aliases))
 	for _, p := range Params {
@@ -62,7 +62,7 @@ func (s *Store) Names() []string {
 	return names
 }
 
-// Get returns a parameter as CONFIG GET answers it.
+// Get returns a parameter's value in the form of CONFIG GET.
 func (s *Store) Get(name string) (value string, ok bool) {
 	c := *s.Current()
 	if p := find(name); p != nil {
@@ -77,15 +77,15 @@ func (s *Store) Get(name string) (value string, ok bool) {
 	return "", false
 }
 
-// Set changes parameters, given as pairs of name and value, all or none, and
-// calls the functions given to OnChange. An error comes with the index of the
-// pair that it is about. An immutable parameter may be set to the value that it
-// has: tools that switch persistence off do so whether it is on or not.
+// Set changes parameters, given as pairs of name and value: either all or none. Then it
+// calls the functions registered with OnChange. If it returns an error, failed is the index
+// of the pair that the error is about. Set accepts an immutable parameter if the value is
+// the present value, because tools that switch persistence off do so even where it is off.
 func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	next := *s.Current()
-	last := -1 // the last pair that changes something
+	last := -1 // index of the last pair that changes something
 	for i, p := range pairs {
 		if slices.ContainsFunc(pairs[:i], func(q [2]string) bool { return q[0] == p[0] }) {
 			return i, errDuplicate
@@ -102,7 +102,7 @@ func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 		return 0, nil
 	}
 	if err := errors.Join(next.conflicts(), next.unguarded()); err != nil {
-		// An error reply is one line.
+		// An error reply must be one line.
 		return last, errors.New(strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	s.current.Store(&next)
@@ -112,7 +112,7 @@ func (s *Store) Set(pairs [][2]string) (failed int, err error) {
 	return 0, nil
 }
 
-// set gives a parameter a value and reports whether the value has changed.
+// set sets a parameter and reports whether its value has changed.
 func (c *Config) set(name, value string) (changed bool, err error) {
 	if i := findHint(name); i >= 0 {
 		if _, err := strconv.ParseInt(value, 10, 64); err != nil {
@@ -138,7 +138,7 @@ func (c *Config) set(name, value string) (changed bool, err error) {
 		return false, err
 	}
 	if !p.Mutable {
-		// As Get answers it, which may be less than exact.
+		// Compare in the form of Get, which may be less exact.
 		if after.Redis() != before.Redis() {
 			return false, errImmutable
 		}

@@ -18,17 +18,17 @@ import (
 
 // Value reads and writes one field of a Config as text.
 type Value interface {
-	// Set parses text into the field. Its errors are worded as in Redis's CONFIG SET.
-	// Allowed says more for a person who edits a file.
+	// Set parses text into the field. Its errors have the words of Redis's CONFIG SET.
+	// Allowed has more for a person who edits a file.
 	Set(text string) error
-	// String is the field in the form Set accepts.
+	// String returns the field in the form that Set accepts.
 	String() string
-	// Redis is the field as CONFIG GET answers it: sizes in bytes, durations
-	// as a bare number of the parameter's unit.
+	// Redis returns the field in the form of CONFIG GET: sizes in bytes, durations as a
+	// number of the parameter's unit.
 	Redis() string
-	// Type names the kind of value in the help text.
+	// Type returns the name of the kind of value, for the help text.
 	Type() string
-	// Allowed says which values Set accepts, to follow "want".
+	// Allowed says which values Set accepts; an error shows it after the word "want".
 	Allowed() string
 }
 
@@ -61,8 +61,9 @@ func (v text) Redis() string      { return *v.p }
 func (v text) Type() string       { return "text" }
 func (v text) Allowed() string    { return "text" }
 
-// password is sent by clients as it is written. It refuses control characters. If the
-// newline at the end of a file were a part of it, nobody would know the password.
+// password is a text that clients must send exactly as it is written. It refuses control
+// characters: if the newline at the end of a file became part of the password, nobody would
+// know the password.
 type password struct{ text }
 
 func (v password) Set(s string) error {
@@ -73,7 +74,8 @@ func (v password) Set(s string) error {
 }
 func (v password) Allowed() string { return "text without newlines and other control characters" }
 
-// token is sent by clients in a header field, which loses blanks at its ends.
+// token is a password that clients send in a header field. It refuses blanks at the ends,
+// because header fields lose them.
 type token struct{ password }
 
 func (v token) Set(s string) error {
@@ -113,7 +115,7 @@ func (v name) Allowed() string {
 	return fmt.Sprintf("up to %d printable ASCII characters without spaces, commas and =", member.MaxNodeID)
 }
 
-// address is host:port; empty means "do not listen".
+// address is host:port; "" means that the server does not listen.
 type address struct{ text }
 
 func (v address) Set(s string) error {
@@ -132,7 +134,7 @@ func (v address) Set(s string) error {
 func (v address) Type() string    { return "host:port" }
 func (v address) Allowed() string { return `host:port with a port from 0 to 65535, or "" for none` }
 
-// networks is a list of CIDRs and addresses, separated by commas.
+// networks is a list of networks (CIDR) and addresses, separated by commas.
 type networks struct{ p *[]netip.Prefix }
 
 func (v networks) Set(s string) error {
@@ -210,7 +212,7 @@ func (v certNames) Redis() string   { return v.String() }
 func (v certNames) Type() string    { return "name,..." }
 func (v certNames) Allowed() string { return "common or DNS names, separated by commas" }
 
-// attributeNames is a list of names of attributes, separated by commas; * is all.
+// attributeNames is a list of attributes' names, separated by commas; * means all.
 type attributeNames struct{ p *[]string }
 
 func (v attributeNames) Set(s string) error {
@@ -232,7 +234,7 @@ func (v attributeNames) Redis() string   { return v.String() }
 func (v attributeNames) Type() string    { return "name,..." }
 func (v attributeNames) Allowed() string { return "names without blanks, separated by commas, or *" }
 
-// enum is one of a fixed list of words, in any case.
+// enum is one word of a fixed list. Upper and lower case are the same.
 type enum struct {
 	p     *string
 	words []string
@@ -251,8 +253,8 @@ func (v enum) Redis() string   { return *v.p }
 func (v enum) Type() string    { return strings.Join(v.words, "|") }
 func (v enum) Allowed() string { return "one of " + strings.Join(v.words, ", ") }
 
-// yesNo is a switch, written as Redis writes it. YAML's and Go's spellings of
-// a truth value are understood too.
+// yesNo is yes or no, as in Redis. It also accepts the spellings of truth values in YAML
+// and Go.
 type yesNo struct{ p *bool }
 
 func (v yesNo) Set(s string) error {
@@ -301,7 +303,7 @@ func (v integer) Allowed() string {
 	return fmt.Sprintf("a whole number from %d to %d", v.least, v.most)
 }
 
-// fileMode is permission bits in octal; 0 leaves them to the umask.
+// fileMode is a file's permission bits in octal; 0 leaves the permission to the umask.
 type fileMode struct{ p *uint32 }
 
 func (v fileMode) Set(s string) error {
@@ -327,20 +329,20 @@ var sizeUnits = []struct {
 	{"g", 1e9}, {"m", 1e6}, {"k", 1e3}, {"b", 1},
 }
 
-// size is a number of bytes within bounds, with Redis's suffixes. With zeroMeans, 0
-// is allowed too. With total, a percentage is a share of total(). With auto, the word
-// auto is stored as Auto.
+// size is a number of bytes within bounds, with Redis's suffixes. If zeroMeans is set, 0 is
+// allowed too. If total is set, a percentage means that share of total(). If auto is set,
+// the word auto is allowed and stored as Auto.
 type size struct {
 	p           *int64
-	share       *int // percent of total that it was set to, if it was; may be nil
+	share       *int // the percentage of total, if one was set; may be nil
 	least, most int64
 	zeroMeans   string
 	total       func() int64
-	auto        func() int64 // the size that auto stands for
+	auto        func() int64 // returns the size that auto means
 	autoMeans   string
 }
 
-// Auto stands for a size that follows from other parameters.
+// Auto means a size that depends on other parameters.
 const Auto = -1
 
 const auto = "auto"
@@ -394,7 +396,7 @@ func (v size) parse(s string) (n int64, percent int, err error) {
 	return int64(units) * unit, 0, nil
 }
 
-// String returns the value as a user would write it again: a percentage stays a
+// String returns the value in the form that a user would write: a percentage stays a
 // percentage.
 func (v size) String() string {
 	if *v.p == Auto {
@@ -406,7 +408,7 @@ func (v size) String() string {
 	return formatSize(*v.p)
 }
 
-// formatSize writes n in the largest power-of-1024 unit that divides it.
+// formatSize returns n in the largest unit, a power of 1024, that divides n.
 func formatSize(n int64) string {
 	for _, u := range sizeUnits[:3] {
 		if n != 0 && n%u.bytes == 0 {
@@ -416,8 +418,8 @@ func formatSize(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// HumanSize returns n bytes for a person to read, such as 4.7 GiB. As in maxmemory,
-// 0 is no limit.
+// HumanSize returns n bytes in a form for people, such as 4.7 GiB. 0 means no limit, as in
+// maxmemory.
 func HumanSize(n int64) string {
 	if n == 0 {
 		return "no limit"
@@ -429,7 +431,7 @@ func HumanSize(n int64) string {
 	return strconv.FormatFloat(math.Round(unit*10)/10, 'f', -1, 64) + " " + names[0]
 }
 
-// inBytes returns the size that is in force.
+// inBytes returns the size in force, in bytes.
 func (v size) inBytes() int64 {
 	if *v.p == Auto {
 		return v.auto()
@@ -457,9 +459,9 @@ func (v size) Allowed() string {
 	return s
 }
 
-// duration is a time span within bounds. A bare number counts units of unit, as in Redis's
-// parameter of that name. A negative span switches the feature off, if least allows a
-// negative span.
+// duration is a duration within bounds. A number without a unit counts in the parameter's
+// unit, as in Redis's parameter of the same name. If least is negative, a negative duration
+// is allowed and switches the feature off.
 type duration struct {
 	p           *time.Duration
 	unit        time.Duration

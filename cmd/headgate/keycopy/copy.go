@@ -11,29 +11,29 @@ import (
 // Config says what to copy.
 type Config struct {
 	From, To *redis.Client
-	// Match is the pattern of SCAN; empty for all keys of the database.
+	// Match is a pattern of SCAN; "" means all keys of the database.
 	Match string
-	// Replace overwrites keys that the target has; else they are kept.
+	// Replace overwrites keys that exist at the target. Without Replace, these are kept.
 	Replace bool
-	// Refused is called for each key that is not copied and was neither gone nor
-	// kept; it may be nil.
+	// Refused is called for each key that could not be copied, except for keys that were
+	// gone or kept. It may be nil.
 	Refused func(key string, why error)
 	// Progress is called after each page of keys; it may be nil.
 	Progress func(Totals)
 }
 
-// Totals count keys.
+// Totals counts keys by what happened to them.
 type Totals struct {
-	Copied int // as they were at the source
+	Copied int // with the source's value
 	Gone   int // expired or deleted between their listing and their reading
-	Kept   int // were at the target already
-	// Unsupported and TooLarge cannot be held by the target: their type, or
-	// more than Headgate's bounds (engine/packed).
+	Kept   int // existed at the target
+	// Unsupported and TooLarge count keys that the target cannot hold, because of their
+	// type or because they exceed Headgate's bounds (engine/packed).
 	Unsupported, TooLarge int
-	Failed                int // the target answered an error
+	Failed                int // the target replied an error
 }
 
-// Refused counts the keys that Config.Refused is called for.
+// Refused returns the number of keys for which Config.Refused is called.
 func (t Totals) Refused() int { return t.Unsupported + t.TooLarge + t.Failed }
 
 func (cfg *Config) refuse(key string, why error) {
@@ -50,18 +50,18 @@ func (t Totals) Seen() int {
 const (
 	// page is how many keys are listed, read and written at a time.
 	page = 256
-	// batch is how many elements, or 16 bytes of strings, are in memory at a time,
-	// except for a larger value, which travels alone.
+	// batch bounds what is in memory at a time: that many elements, or 16 bytes of a string
+	// for each. A larger value is copied alone.
 	batch = 16384
 	// chunk is how many elements one command writes.
 	chunk = 1000
 )
 
-// Copy copies the keys that match, in pages. A key that changes meanwhile may be
-// copied as it was before or after: stop its writers first, or copy again with
-// Replace. A key expires at the same moment at both ends, if their clocks agree,
-// however long the copy takes. It ends at the first error of a connection, of the source, or of
-// ctx; what was copied until then stays.
+// Copy copies the keys that match, in pages. A key that changes meanwhile may be copied in
+// the state before or after the change. To avoid that, stop the writers first, or copy
+// again with Replace. However long the copy takes, a key expires at the same time at both
+// servers, if their clocks agree. Copy ends at the first error of a connection, of the
+// source or of ctx. The keys that were copied until then stay.
 func Copy(ctx context.Context, cfg Config) (Totals, error) {
 	var t Totals
 	var cursor uint64
@@ -82,8 +82,8 @@ func Copy(ctx context.Context, cfg Config) (Totals, error) {
 	}
 }
 
-// copyPage copies some keys: it sorts out what cannot be carried, reads the rest
-// and writes it.
+// copyPage copies some keys. It leaves out the keys that cannot be copied, and reads and
+// writes the others.
 func (cfg *Config) copyPage(ctx context.Context, keys []string, t *Totals) error {
 	items, err := cfg.describe(ctx, keys, t)
 	if err != nil {
@@ -110,7 +110,7 @@ func (cfg *Config) copyPage(ctx context.Context, keys []string, t *Totals) error
 	return nil
 }
 
-// absent leaves out what the target has.
+// absent returns the items whose keys do not exist at the target.
 func (cfg *Config) absent(ctx context.Context, items []item, t *Totals) ([]item, error) {
 	if cfg.Replace || len(items) == 0 {
 		return items, nil
@@ -136,14 +136,15 @@ func (cfg *Config) absent(ctx context.Context, items []item, t *Totals) ([]item,
 	return left, nil
 }
 
-// write writes the items. A key that expired on the way is gone after its
+// write writes the items. If a key has expired meanwhile, it is gone after the item's
 // transaction.
 func (cfg *Config) write(ctx context.Context, items []item, t *Totals) error {
 	results := make([][]*redis.Cmd, len(items))
 	_, err := cfg.To.Pipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range items {
 			it := &items[i]
-			// Replies in a transaction are QUEUED, whatever the command.
+			// In a transaction, each reply is QUEUED, so the type of do's result does not
+			// matter.
 			do := func(args ...any) { results[i] = append(results[i], p.Do(ctx, args...)) }
 			do("MULTI")
 			do("DEL", it.key)
@@ -171,8 +172,8 @@ func (cfg *Config) write(ctx context.Context, items []item, t *Totals) error {
 	return nil
 }
 
-// firstError returns the error of a transaction, which is that of a refused
-// command or of a command that failed within EXEC.
+// firstError returns the error of a transaction: of a command that was refused, or of a
+// command that failed in EXEC.
 func firstError(cmds []*redis.Cmd) error {
 	for _, c := range cmds {
 		if err := c.Err(); err != nil {

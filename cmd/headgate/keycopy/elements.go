@@ -20,7 +20,7 @@ func chunks[T any](s []T, n int) iter.Seq[[]T] {
 	}
 }
 
-// values are the elements of a reply.
+// values returns the elements of a reply.
 func values(reply redis.Cmder) []any {
 	strs := reply.(*redis.StringSliceCmd).Val()
 	all := make([]any, len(strs))
@@ -30,7 +30,7 @@ func values(reply redis.Cmder) []any {
 	return all
 }
 
-// pairs are the fields and values of HGETALL, in RESP2 an array.
+// pairs returns the fields and values of HGETALL; in RESP2 the reply is an array.
 func pairs(reply any) []any {
 	all, ok := reply.([]any)
 	if !ok {

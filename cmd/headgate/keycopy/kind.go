@@ -10,27 +10,27 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// item is a key on its way.
+// item is a key that is being copied.
 type item struct {
 	key   string
 	kind  *kind
-	size  int64       // elements, or 16 bytes of a string
-	value redis.Cmder // the reply that has the value
-	ends  int64       // Unix ms by the source's clock; 0 for never
+	size  int64       // elements, or units of 16 bytes of a string
+	value redis.Cmder // the reply with the value
+	ends  int64       // Unix ms by the source's clock; 0 means never
 }
 
-// kind says how to copy the values of a type.
+// kind says how to copy the values of one type.
 type kind struct {
-	// size asks for the number of elements, or of a string's bytes; most is
-	// the largest that the target has room for.
+	// size asks for the number of elements, or of a string's bytes. most is the largest
+	// size that the target can hold.
 	size func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd
 	most int64
 	read func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder
-	// write calls do with each command that makes the value.
+	// write calls do with each command that writes the value.
 	write func(it *item, do func(args ...any))
 }
 
-// kinds are the types that travel, by the name that TYPE replies.
+// kinds holds the types that can be copied, by the name that TYPE replies.
 var kinds = map[string]*kind{
 	"string": {
 		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.StrLen(ctx, key) },
@@ -43,7 +43,7 @@ var kinds = map[string]*kind{
 	"hash": {
 		size: func(ctx context.Context, p redis.Pipeliner, key string) *redis.IntCmd { return p.HLen(ctx, key) },
 		most: packed.MaxEntries,
-		// In the order of the source, which a map would lose.
+		// The reply keeps the source's order, which a Go map would lose.
 		read: func(ctx context.Context, p redis.Pipeliner, key string) redis.Cmder { return p.Do(ctx, "HGETALL", key) },
 		write: func(it *item, do func(args ...any)) {
 			for part := range chunks(pairs(it.value.(*redis.Cmd).Val()), 2*chunk) {
@@ -89,7 +89,7 @@ var kinds = map[string]*kind{
 	},
 }
 
-// describe finds the types of keys and leaves out what the target cannot hold.
+// describe finds the types of keys, and leaves out the keys that the target cannot hold.
 func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]item, error) {
 	types := make([]*redis.StatusCmd, len(keys))
 	if _, err := cfg.From.Pipelined(ctx, func(p redis.Pipeliner) error {
@@ -139,11 +139,12 @@ func (cfg *Config) describe(ctx context.Context, keys []string, t *Totals) ([]it
 	return left, nil
 }
 
-// read reads values and times to live, each key's in one step.
+// read reads values and times to live. It reads both of a key in one step.
 func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, error) {
-	ttls := make([]*redis.Cmd, len(items)) // a time.Duration has not room for all
+	ttls := make([]*redis.Cmd, len(items)) // a time.Duration cannot hold every value
 	times := make([]*redis.TimeCmd, len(items))
-	// One transaction a page: a value and its time to live belong together.
+	// Use one transaction per page, because a value and its time to live must be of the
+	// same instant.
 	if _, err := cfg.From.TxPipelined(ctx, func(p redis.Pipeliner) error {
 		for i := range items {
 			items[i].value = items[i].kind.read(ctx, p, items[i].key)
@@ -156,14 +157,14 @@ func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, e
 	}
 	left := items[:0]
 	for i, it := range items {
-		// -2 is the answer for a key that is not there, whose value may have
-		// been read as an empty one.
+		// -2 means that the key does not exist; its value may have been read as an empty
+		// one.
 		ttl, _ := ttls[i].Int64()
 		if it.value.Err() != nil || ttl == -2 {
 			t.Gone++
 			continue
 		}
-		if ttl > 0 { // PEXPIRETIME would say so, from Redis 7 on
+		if ttl > 0 { // PEXPIRETIME would return the end, but only from Redis 7 on
 			it.ends = times[i].Val().UnixMilli() + ttl
 		}
 		left = append(left, it)
@@ -171,8 +172,7 @@ func (cfg *Config) read(ctx context.Context, items []item, t *Totals) ([]item, e
 	return left, nil
 }
 
-// changed reports whether err means that the key is gone, or has another type
-// now.
+// changed reports whether err means that the key no longer exists or now has another type.
 func changed(err error) bool {
 	return errors.Is(err, redis.Nil) || redis.HasErrorPrefix(err, "WRONGTYPE")
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// descriptor reads one descriptor of a request into a step. It is a mapping of its
-// entries, {api_key: k1, path: /a}. With hits or a limit of its own it is {entries:
-// {api_key: k1}, hits_addend: 2, limit: 10/minute}.
+// descriptor reads one descriptor of a request into a step. Usually it is a mapping of its
+// entries: {api_key: k1, path: /a}. If the descriptor has hits or a limit of its own, it is
+// {entries: {api_key: k1}, hits_addend: 2, limit: 10/minute}.
 func (r *reader) descriptor(n *yaml.Node, s *Step) error {
 	var d policy.Asked
 	err := r.entries(n, &d)
@@ -39,7 +39,7 @@ func (r *reader) descriptor(n *yaml.Node, s *Step) error {
 	return err
 }
 
-// isWhole reports whether a descriptor is written with its entries apart.
+// isWhole reports whether a descriptor is written in the second form, with a key `entries`.
 func isWhole(n *yaml.Node) bool {
 	if n.Kind != yaml.MappingNode {
 		return false
@@ -52,8 +52,8 @@ func isWhole(n *yaml.Node) bool {
 	return false
 }
 
-// entries reads the entries of a descriptor, in the order of the text. A key may be
-// there twice.
+// entries reads the entries of a descriptor, in the order of the text. A key may occur
+// twice.
 func (r *reader) entries(n *yaml.Node, d *policy.Asked) error {
 	if n.Kind != yaml.MappingNode {
 		return r.fail(n, "a descriptor must be a mapping of keys to values")
@@ -69,12 +69,12 @@ func (r *reader) entries(n *yaml.Node, d *policy.Asked) error {
 	return nil
 }
 
-// request returns what the step asks by descriptors.
+// request returns the request of a step with descriptors.
 func (s *Step) request() checks.TrialRequest {
 	return checks.TrialRequest{Policy: s.Policy, Hits: s.Hits, Descriptors: s.Descriptors}
 }
 
-// ruled returns a line for the rule of each descriptor.
+// ruled returns, for each descriptor, a line about the rule that applied.
 func ruled(s *Step, each []checks.TrialDescriptor) (lines []string) {
 	for i := range each {
 		d := &each[i]
@@ -90,7 +90,7 @@ func ruled(s *Step, each []checks.TrialDescriptor) (lines []string) {
 	return lines
 }
 
-// entriesText returns a descriptor as a case has it.
+// entriesText returns a descriptor in the form of a case.
 func entriesText(d *policy.Asked) string {
 	var parts []string
 	for i := 0; i+1 < len(d.Entries); i += 2 {
@@ -99,7 +99,7 @@ func entriesText(d *policy.Asked) string {
 	return "{" + strings.Join(parts, ", ") + "}"
 }
 
-// requestText returns the request as a client sends it.
+// requestText returns the request in the form that a client sends.
 func (s *Step) requestText() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "RL.DESCRIPTORS %s %d %d", s.Policy, s.Hits, len(s.Descriptors))

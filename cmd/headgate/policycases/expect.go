@@ -14,18 +14,18 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// Expectation is what a case says about the answer to a call. Fields that it
-// does not set do not matter.
+// Expectation is what a case expects of the answer to a call. It ignores the fields of the
+// answer that the case does not mention.
 type Expectation struct {
-	verdict string // allow, deny or error; "" is any
-	failure string // a part of the error
+	verdict string // allow, deny or error; "" accepts any
+	failure string // a part of the error's text
 	checks  []check
 }
 
-// check is one key of a step about the answer.
+// check compares one key of a step with the answer.
 type check struct {
 	key, want string
-	// got returns what the answer has, as want would say it.
+	// got returns the answer's value, in the same form as want.
 	got func(a *checks.TrialAnswer) string
 }
 
@@ -38,10 +38,10 @@ const (
 	fails = "error"
 )
 
-// none is the word for a limit or a wait that does not exist.
+// none is the word for a limit that does not exist, and never for a wait that does not end.
 const none, never = "none", "never"
 
-// expectation adds the keys of a step that are about the answer.
+// expectation adds to known the keys of a step that are about the answer.
 func (r *reader) expectation(e *Expectation, known keys) {
 	text := func(key string, parse func(s string) (string, error), got func(a *checks.TrialAnswer) string) {
 		known[key] = r.parsed(func(s string) error {
@@ -91,8 +91,8 @@ func (r *reader) expectation(e *Expectation, known keys) {
 	known["remaining"] = r.remaining(e)
 }
 
-// remaining reads the remaining units: a number for the limit that decides the
-// call, or one for each of some limits.
+// remaining reads the expected remaining units: one number for the limit that decides the
+// call, or a number for each of several limits.
 func (r *reader) remaining(e *Expectation) func(n *yaml.Node) error {
 	return func(n *yaml.Node) error {
 		add := func(key, name string) func(n *yaml.Node) error {
@@ -115,8 +115,8 @@ func (r *reader) remaining(e *Expectation) func(n *yaml.Node) error {
 	}
 }
 
-// left returns the remaining units of a limit, or with "" of the one that
-// decides the call.
+// left returns the remaining units of a limit. If name is "", it is the limit that decides
+// the call.
 func left(a *checks.TrialAnswer, name string) string {
 	if name == "" {
 		return fmt.Sprint(a.Remaining)
@@ -137,7 +137,7 @@ func whole(s string) (string, error) {
 	return fmt.Sprint(n), err
 }
 
-// duration reads a wait, and returns it in the longest unit.
+// duration reads a wait, and returns it in the largest unit.
 func duration(s string) (string, error) {
 	if s == never {
 		return s, nil
@@ -152,7 +152,7 @@ func duration(s string) (string, error) {
 	return policy.FormatDuration(ns), nil
 }
 
-// wait returns a wait of an answer in ms, rounded up as in replies.
+// wait returns an answer's wait in ms, rounded up as in replies.
 func wait(ns int64) string {
 	if ns < 0 {
 		return never
@@ -168,7 +168,7 @@ func nameOf(limit string) string {
 	return limit
 }
 
-// check refuses what cannot be met.
+// check returns an error for an expectation that no answer can meet.
 func (e *Expectation) check() error {
 	switch {
 	case e.failure != "" && e.verdict == "":
@@ -182,8 +182,8 @@ func (e *Expectation) check() error {
 	return nil
 }
 
-// differs returns a line for each difference from the expectation, or only for
-// that of the verdict.
+// differs returns a line for each difference between the answer and the expectation. If all
+// is false, it compares only the verdict.
 func (e *Expectation) differs(a *checks.TrialAnswer, err error, all bool) (lines []string) {
 	verdict := deny
 	switch {

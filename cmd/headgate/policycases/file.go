@@ -15,11 +15,11 @@ import (
 // MaxFile bounds the length of a file of cases, in bytes.
 const MaxFile = 16 << 20
 
-// defaultStart is when cases begin that do not say it: a midnight of UTC, and no
-// end of a month.
+// defaultStart is when a case begins if it does not say so: midnight in UTC, not at the end
+// of a month.
 var defaultStart = time.Date(2026, time.January, 1, 0, 0, 0, 0, time.UTC)
 
-// Case is a list of calls on counters that are empty at first.
+// Case is a list of calls. The counters are empty at the start of each case.
 type Case struct {
 	Name  string
 	Line  int
@@ -27,23 +27,23 @@ type Case struct {
 	Steps []Step
 }
 
-// Step is a call, or several of one kind at one time.
+// Step is a call, or several equal calls at the same time.
 type Step struct {
 	Line       int
-	At         time.Duration // since the start of the case
+	At         time.Duration // from the start of the case
 	Policy     string
 	Attributes []policy.Pair // sorted by name
 	Cost       int64
-	// Descriptors are the descriptors of an Envoy request, in place of Attributes and
-	// Cost. Hits is the request's hits_addend.
+	// Descriptors holds the descriptors of an Envoy request; Attributes and Cost are then
+	// not used. Hits is the request's hits_addend.
 	Descriptors []policy.Asked
 	Hits        int64
 	Times       int
 	Expect      Expectation
-	// Hold is what the case calls the hold of the call, "" for nothing.
+	// Hold is the name that the case gives to the call's hold; "" if it gives none.
 	Hold string
-	// Settles is the hold that the step settles, in place of a call: it commits, or
-	// cancels it. A commit gets Attributes, and Cost if Costs.
+	// Settles is the name of the hold that the step settles by a commit or a cancel; the
+	// step is then not a call. A commit has Attributes and, if Costs is set, Cost.
 	Settles string
 	Cancels bool
 	Costs   bool
@@ -52,11 +52,10 @@ type Step struct {
 // maxTimes bounds the calls of a step.
 const maxTimes = 1_000_000
 
-// reader reads YAML node by node: errors have places, and unknown keys are
-// errors.
+// reader reads YAML node by node. So its errors can say where, and unknown keys are errors.
 type reader struct{ file string }
 
-// fail returns an error at a node.
+// fail returns an error with the position of a node.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) error {
 	if n.Kind == yaml.AliasNode {
 		format, args = "aliases are not read, write the value again", nil
@@ -64,7 +63,7 @@ func (r *reader) fail(n *yaml.Node, format string, args ...any) error {
 	return fmt.Errorf("%s:%d:%d: %s", r.file, n.Line, n.Column, fmt.Sprintf(format, args...))
 }
 
-// keys maps the keys of a mapping to the readers of their values.
+// keys maps the keys of a mapping to functions that read their values.
 type keys map[string]func(n *yaml.Node) error
 
 // mapping reads a mapping, in the order of the text.
@@ -103,7 +102,7 @@ func (r *reader) list(n *yaml.Node, what string, read func(n *yaml.Node) error) 
 	return nil
 }
 
-// text reads a scalar, whatever YAML takes it for, into to.
+// text returns a function that reads a scalar into to, as text of any YAML type.
 func (r *reader) text(to *string) func(n *yaml.Node) error {
 	return func(n *yaml.Node) error {
 		if n.Kind != yaml.ScalarNode {
@@ -114,7 +113,7 @@ func (r *reader) text(to *string) func(n *yaml.Node) error {
 	}
 }
 
-// parsed parses what text reads.
+// parsed returns a function that reads a scalar and calls parse with its text.
 func (r *reader) parsed(parse func(s string) error) func(n *yaml.Node) error {
 	return func(n *yaml.Node) error {
 		var s string
@@ -155,7 +154,7 @@ func Parse(file string, text []byte) (cases []Case, err error) {
 	if err == nil && len(cases) == 0 {
 		err = fmt.Errorf("%s: there are no cases", file)
 	}
-	for i := range cases { // `start` may come behind
+	for i := range cases { // `start` may come after the steps
 		if cases[i].Start.IsZero() {
 			cases[i].Start = start
 		}

@@ -9,28 +9,28 @@ import (
 	"github.com/headgate-io/headgate/server/checks"
 )
 
-// Failure is the first step of a case that was not as expected.
+// Failure describes the first step of a case whose answer was not as expected.
 type Failure struct {
 	Step *Step
 	// Call is the number of the call within the step, from 1.
 	Call int
 	// Differs has a line for each difference from the expectation.
 	Differs []string
-	// Limits has a line for each limit of the policy: what it says of the call, or
-	// why it does not apply.
+	// Limits has a line for each limit of the policy. The line says what the limit decided,
+	// or why the limit did not apply.
 	Limits []string
 }
 
-// Run decides the calls of a case on the policies of records. It returns how many calls it
-// has decided, and the first failure, or nil. Every call of a step must have the step's
-// verdict. The other expectations are for the step's last call. The error is an error in
+// Run decides the calls of a case with the policies in records. It returns how many calls
+// it has decided, and the first failure or nil. Every call of a step must have the step's
+// verdict. The other expectations apply to the step's last call only. err is an error in
 // the policies.
 func Run(records []*policy.Record, c *Case) (calls int, f *Failure, err error) {
 	trial, err := checks.NewTrial(records)
 	if err != nil {
 		return 0, nil, err
 	}
-	start := max(c.Start.UnixNano(), 1) // 0 is no time of an engine
+	start := max(c.Start.UnixNano(), 1) // an engine's time is never 0
 	holds := map[string]string{}
 	for i := range c.Steps {
 		s := &c.Steps[i]
@@ -75,7 +75,7 @@ func (s *Step) settle(t *checks.Trial, now int64, hold string) error {
 	return t.Commit(now, hold, s.costs()...)
 }
 
-// costs are the arguments that RL.COMMIT is given after the hold.
+// costs returns the arguments of RL.COMMIT after the hold.
 func (s *Step) costs() (args []string) {
 	for _, p := range s.Attributes {
 		args = append(args, p.Name, p.Value)
@@ -86,7 +86,7 @@ func (s *Step) costs() (args []string) {
 	return args
 }
 
-// explain returns what each limit says.
+// explain returns a line for each limit, which says what the limit decided.
 func explain(t *checks.Trial, now int64, call checks.TrialCall, a *checks.TrialAnswer) (lines []string) {
 	findings, err := t.Explain(now, call)
 	if err != nil {
@@ -108,7 +108,7 @@ func explain(t *checks.Trial, now int64, call checks.TrialCall, a *checks.TrialA
 	return lines
 }
 
-// said returns what a limit says that applies.
+// said returns what a limit decided, for a limit that applied.
 func said(l *checks.TrialLimit) string {
 	verdict := "passes"
 	if !l.OK {
@@ -121,7 +121,7 @@ func said(l *checks.TrialLimit) string {
 	return s
 }
 
-// String returns the call as a client sends it.
+// String returns the call in the form that a client sends.
 func (s *Step) String() string {
 	switch {
 	case s.Settles != "" && s.Cancels:
@@ -143,7 +143,7 @@ func (s *Step) String() string {
 	return b.String()
 }
 
-// quoted returns a value as redis-cli takes it.
+// quoted returns a value in the form that redis-cli reads.
 func quoted(s string) string {
 	if s == "" || strings.ContainsAny(s, " \"'\\") || strings.ContainsFunc(s, func(c rune) bool { return c < ' ' }) {
 		return fmt.Sprintf("%q", s)

@@ -43,8 +43,8 @@ func (r *reader) testCase(n *yaml.Node) (c Case, err error) {
 	})
 }
 
-// step reads a step: own is what the case says of all, at the time of the one
-// before.
+// step reads a step. own holds the defaults that the case has for all steps, and at is the
+// time of the previous step.
 func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 	s := own
 	s.Line, s.At = n.Line, at
@@ -89,7 +89,7 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 		}),
 	}
 	known["hold"] = r.text(&s.Hold)
-	known["commit"], known["cancel"] = r.text(&s.Settles), r.text(&s.Settles) // handled above, named in errors
+	known["commit"], known["cancel"] = r.text(&s.Settles), r.text(&s.Settles) // step reads them, but errors about unknown keys must name them too
 	maps.Copy(known, timing)
 	r.expectation(&s.Expect, known)
 	if err := r.mapping(n, "a step", known); err != nil {
@@ -115,8 +115,8 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 	return s, nil
 }
 
-// settlement reads a step that settles a hold, in place of a call. The defaults
-// that the case gives its steps do not apply: RL.COMMIT takes costs alone.
+// settlement reads a step that settles a hold and is not a call. The case's defaults for
+// steps do not apply, because RL.COMMIT takes only costs.
 func (r *reader) settlement(n *yaml.Node, s *Step, how string, known keys) error {
 	s.Policy, s.Attributes = "", nil
 	known[how] = r.text(&s.Settles)
@@ -131,12 +131,12 @@ func (r *reader) settlement(n *yaml.Node, s *Step, how string, known keys) error
 	return r.mapping(n, "a step that commits", known)
 }
 
-// maxSpan bounds how long a case takes in its own time.
+// maxSpan bounds the time of a step, counted from the start of its case.
 const maxSpan = 10 * 365 * 24 * time.Hour
 
-// attributes reads attributes into a list that may have some, those of the
-// case: steps add to them or change them. An empty value means an absent
-// attribute.
+// attributes returns a function that reads attributes into a list. The list may already
+// have the case's attributes, and a step adds attributes or changes their values. An empty
+// value means that the attribute is absent.
 func (r *reader) attributes(to *[]policy.Pair) func(n *yaml.Node) error {
 	return func(n *yaml.Node) error {
 		if n.Kind != yaml.MappingNode {
@@ -163,7 +163,7 @@ func (r *reader) attributes(to *[]policy.Pair) func(n *yaml.Node) error {
 	}
 }
 
-// number parses a whole number of a range.
+// number returns a function that parses a whole number from least to most.
 func number(to *int64, least, most int64) func(s string) error {
 	return func(s string) (err error) {
 		if *to, err = strconv.ParseInt(strings.ReplaceAll(s, "_", ""), 10, 64); err != nil || *to < least || *to > most {

@@ -4,5 +4,5 @@ package secret
 
 import "io/fs"
 
-// ownerOf knows nothing: the system has no permission bits to go with it.
+// ownerOf returns known as false, because this system has no permission bits.
 func ownerOf(fs.FileInfo) (user int, known bool) { return 0, false }

@@ -1,6 +1,6 @@
-// Package secret keeps what nodes prove to each other in step with its file. New
-// connections see a changed file within a second; connections that are up stay. A file
-// that cannot be used leaves the secrets in force, and is logged.
+// Package secret keeps the secrets that nodes share up to date with their file. New
+// connections use a changed file within a second; existing connections stay open. If a
+// changed file cannot be used, the secrets in force stay, and the error is logged.
 package secret
 
 import (
@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// FileName is the name of the secret that a node on its own makes in its data
+// FileName is the name of the secret that a node without others makes in its data
 // directory.
 const FileName = "peer.secret"
 
@@ -29,11 +29,11 @@ const (
 	maxLength = 1 << 10
 )
 
-// maxLines bounds the secrets in a file: the one to connect with, and a second
-// that is accepted while secrets are being replaced.
+// maxLines bounds the secrets in a file. The node connects with the first; it also accepts
+// the second, while secrets are being replaced.
 const maxLines = 2
 
-// maxFile is longer than every file that is right.
+// maxFile is longer than every valid file, in bytes.
 const maxFile = maxLines*maxLength + 1<<10
 
 // Permissions that a secret's file must not give.
@@ -42,7 +42,7 @@ const (
 	groupRead = 0o040
 )
 
-// checkEvery bounds how often the file is read: it is short.
+// checkEvery is the shortest time between two reads of the file.
 const checkEvery = time.Second
 
 // File is a file of secrets that may change.
@@ -54,10 +54,10 @@ type File struct {
 	// mu guards the fields below.
 	mu      sync.Mutex
 	checked time.Time
-	failure string // of the last look, logged
+	failure string // error of the last look, which has been logged
 }
 
-// Open reads a file. Its errors name it.
+// Open reads a file. Its errors name the file.
 func Open(name string, log *slog.Logger) (*File, error) {
 	secrets, err := read(name)
 	if err != nil {
@@ -68,8 +68,8 @@ func Open(name string, log *slog.Logger) (*File, error) {
 	return f, nil
 }
 
-// Secrets returns the secrets of the file as it was at most checkEvery ago, the
-// one to connect with first. They must not be modified.
+// Secrets returns the secrets of the file, in its state of at most checkEvery ago. The node
+// connects with the first. The caller must not modify them.
 func (f *File) Secrets() [][]byte {
 	if f.mu.TryLock() {
 		if time.Since(f.checked) >= checkEvery {
@@ -88,7 +88,7 @@ func (f *File) Reload() {
 	f.look()
 }
 
-// look must be called with mu held.
+// look reads the file and updates the secrets. The caller holds mu.
 func (f *File) look() {
 	f.checked = time.Now()
 	secrets, err := read(f.name)
@@ -107,7 +107,7 @@ func (f *File) look() {
 
 // read returns the secrets of a file.
 func read(name string) ([][]byte, error) {
-	// First: to open a pipe may take for ever.
+	// Check this before the file is opened, because opening a pipe may block forever.
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("peer secret %s is not a regular file", name)
 	}
@@ -135,10 +135,9 @@ func read(name string) ([][]byte, error) {
 	return secrets, nil
 }
 
-// exposed reports whether others than the user of this process may read or
-// write a file. The group may read a file of root, because a process of another
-// user could not read it otherwise. Kubernetes mounts secrets like that
-// (fsGroup).
+// exposed reports whether users other than the user of this process may read or write a
+// file. A file of root may be readable by its group, because otherwise a process of another
+// user could not read it. Kubernetes mounts secrets like that (fsGroup).
 func exposed(mode os.FileMode, owner, user int) bool {
 	if owner == 0 && user != 0 {
 		mode &^= groupRead
@@ -146,7 +145,7 @@ func exposed(mode os.FileMode, owner, user int) bool {
 	return mode&othersMay != 0
 }
 
-// parse splits the text of a file.
+// parse returns the secrets in the text of a file.
 func parse(text []byte) (secrets [][]byte, err error) {
 	if len(text) > maxFile {
 		return nil, fmt.Errorf("more than %d bytes", maxFile)
@@ -169,13 +168,14 @@ func parse(text []byte) (secrets [][]byte, err error) {
 	return secrets, nil
 }
 
-// Create makes a file with a random secret that only its owner may read, unless
-// there is one of that name.
+// Create makes a file with a random secret that only the file's owner may read. If a file of
+// that name exists, Create does nothing.
 func Create(name string) (err error) {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	// Complete under another name first: a crash leaves no half of a secret.
+	// Write the whole file under another name first, so that a crash leaves no half-written
+	// secret.
 	file, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-*")
 	if err != nil {
 		return fmt.Errorf("make peer secret: %w", err)
