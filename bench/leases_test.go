@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/askers"
@@ -46,16 +48,23 @@ func TestLeasesRowsOnHeadgate(t *testing.T) {
 
 	asker, err := askers.Build(t.TempDir())
 	require.NoError(t, err)
-	c := askers.Config{Nodes: []string{p.addr}, Units: schemeUnits, Period: time.Second, Clients: 4, Rate: schemeLoad / 4, Block: schemeUnits / 4, Wave: schemeWave, For: 2 * schemeWave}
-	for _, c.Scheme = range []askers.Scheme{askers.Textbook, askers.Leases} {
-		c.Key, c.Log = fmt.Sprint("scheme", c.Scheme), filepath.Join(t.TempDir(), "log")
-		sum, by, err := asked(ctx, p, asker, 1, c)
-		require.NoError(t, err)
-		require.Greater(t, sum.Asked, 5*sum.Sent)
-		require.Positive(t, by.Rate)
-		e, err := excessOf(c.Log)
-		require.NoError(t, err)
-		require.Equal(t, sum.Admitted, e.Admitted)
-		require.Equal(t, c.Scheme == askers.Leases, e.TooMuch == 0, "%+v", e)
+	dir := t.TempDir()
+	var wg sync.WaitGroup
+	for _, scheme := range []askers.Scheme{askers.Textbook, askers.Leases} {
+		wg.Go(func() {
+			c := askers.Config{
+				Nodes: []string{p.addr}, Key: fmt.Sprint("scheme", scheme), Units: schemeUnits, Period: time.Second, Scheme: scheme, Block: schemeUnits / 4,
+				Clients: 4, Rate: schemeLoad / 4, Wave: schemeWave, For: 2 * schemeWave, Log: filepath.Join(dir, fmt.Sprint("log", scheme)),
+			}
+			sum, by, err := asked(ctx, p, asker, 1, c)
+			assert.NoError(t, err)
+			assert.Greater(t, sum.Asked, 5*sum.Sent)
+			assert.Positive(t, by.Rate)
+			e, err := excessOf(c.Log)
+			assert.NoError(t, err)
+			assert.Equal(t, sum.Admitted, e.Admitted)
+			assert.Equal(t, scheme == askers.Leases, e.TooMuch == 0, "%q: %+v", scheme, e)
+		})
 	}
+	wg.Wait()
 }
