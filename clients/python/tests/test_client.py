@@ -171,10 +171,9 @@ def test_half_open(make: Callable[..., Both], greet: bool) -> None:
     fake.close()
 
 
-@pytest.mark.parametrize("seconds", [0.3, pytest.param(0.06, marks=pytest.mark.slow)])
-def test_answers_too_late(make: Callable[..., Both], seconds: float) -> None:
+def test_answers_too_late(make: Callable[..., Both]) -> None:
     """A late answer is not taken for that to another call."""
-    fake = Fake(slow(seconds, ADMITTED))
+    fake = Fake(slow(0.3, ADMITTED))
     assert slowest(make(fake.addr)) < SLOWEST
     fake.close()
 
