@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Dialer returns a function that connects to peers, with the TLS configuration that
-// tlsConfig returns for each connection. A nil tlsConfig is plain TCP.
+// Dialer returns a function that connects to peers. It calls tlsConfig for the TLS
+// configuration of each connection. If tlsConfig is nil, it uses plain TCP.
 func Dialer(tlsConfig func() *tls.Config) peer.DialFunc {
 	var d net.Dialer
 	if tlsConfig == nil {
@@ -37,8 +37,8 @@ var ErrRemoved = errors.New("has been removed from the cluster: ask another node
 // Client asks running nodes, from outside the cluster.
 type Client struct{ raftlog.Caller }
 
-// NewClient returns a client that connects with dial and proves secrets. They are nil if
-// the nodes have no secret.
+// NewClient returns a client that connects with dial, and proves to the nodes that it knows
+// secrets. secrets is nil if the nodes have no secret.
 func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
 	d := peer.Dialer{Dial: dial, Secrets: secrets}
 	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
@@ -46,9 +46,9 @@ func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
 	}}}
 }
 
-// Snapshot makes the node at addr write a snapshot, or waits for the snapshot that it is
-// writing. meanwhile is called every few seconds with its progress. timeout is for each
-// answer.
+// Snapshot makes the node at addr write a snapshot, or waits for the snapshot that the node
+// is already writing. It calls meanwhile every few seconds with the progress. timeout
+// bounds each answer.
 func (c *Client) Snapshot(ctx context.Context, addr string, timeout time.Duration, meanwhile func(raftlog.SnapshotRun)) (raftlog.SnapshotRun, error) {
 	for run := int64(0); ; {
 		asked, cancel := context.WithTimeout(ctx, timeout)
@@ -62,7 +62,7 @@ func (c *Client) Snapshot(ctx context.Context, addr string, timeout time.Duratio
 	}
 }
 
-// SetClock sets the cluster clock to the leader's wall clock. addr is any node of the
+// SetClock sets the cluster clock to the leader's wall clock. addr may be any node of the
 // cluster.
 func (c *Client) SetClock(ctx context.Context, addr string) (set ClockSet, err error) {
 	err = c.Call(ctx, addr, opSetClock, nil, &set)

@@ -44,7 +44,7 @@ func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 	moved := clock.Step()
 	now := time.Unix(0, clock.Now())
 	n.log.Warn("cluster clock set by an operator", "moved", moved.String())
-	// Every batch carries the clock; an idle leader cuts one per second.
+	// Every batch carries the clock. An idle leader writes a batch once per second.
 	err := poll.Until(ctx, pulseInterval, func() bool {
 		serving, _ := n.group.Serving()
 		return serving != term || n.group.Clock() >= now.UnixNano()

@@ -26,8 +26,8 @@ type Config struct {
 	Listener net.Listener
 	// Dial connects to another node's Listener.
 	Dial peer.DialFunc
-	// Secrets are what nodes prove to know to each other. It is nil if their connections
-	// use mutual TLS, or there is nothing to guard.
+	// Secrets are what a node must know to connect to another node. It is nil if the
+	// connections use mutual TLS, or if there is nothing to guard.
 	Secrets peer.Secrets
 	// ClientAddr is where clients reach this node: host:port.
 	ClientAddr string
@@ -35,11 +35,12 @@ type Config struct {
 	Fatal func(error)
 	// Logger receives what an operator should know.
 	Logger *slog.Logger
-	// Audit receives a line for each change of the cluster; nil is Logger.
+	// Audit gets a line for each change of the cluster. If it is nil, Logger gets the
+	// lines.
 	Audit *slog.Logger
 
-	// PeerAddr is where other nodes reach Listener. If empty, it is Listener's own
-	// address.
+	// PeerAddr is the address at which other nodes reach Listener. If it is empty, that is
+	// Listener's own address.
 	PeerAddr string
 	// Join, BootstrapExpect and Nonvoter are as in raftlog.Config.
 	Join            []string
@@ -52,8 +53,8 @@ type Config struct {
 
 	// Durable makes replies wait for their commit unless a call has ASYNC.
 	Durable bool
-	// MaxUnacked is the age of the oldest uncommitted effect from which the failure
-	// policy answers; 0 is the leader's lease.
+	// MaxUnacked is how old the oldest uncommitted effect may become. When it is older, the
+	// failure policy answers. 0 means the duration of the leader's lease.
 	MaxUnacked time.Duration
 	// HandoverWait is how long this node waits for the next leader after a leader has
 	// announced its stop.
@@ -70,37 +71,38 @@ type Config struct {
 
 // Front is what a node calls on its partition. Only AwaitBatches may block.
 type Front interface {
-	// AwaitBatches returns when every batch of commands that has begun has ended,
-	// including its jobs on workers, and Await has been called for its replies. If ctx is
+	// AwaitBatches waits until all batches of commands that have begun have ended,
+	// including their jobs on workers, and have called Await for their replies. If ctx is
 	// done first, it returns ctx's error.
 	AwaitBatches(ctx context.Context) error
-	// Release completes the tickets up to upTo: their replies leave, or are replaced by
-	// err.
+	// Release completes the tickets up to upTo. A ticket numbers a commit: the replies that
+	// wait for these tickets are sent, or are replaced by err if it is not nil.
 	Release(upTo uint64, err error)
-	// Recheck sends replies that have been held back for pace for long enough. It is
-	// called repeatedly while the role is Waiting or Stalled.
+	// Recheck sends replies that were delayed only to slow clients down, if they have
+	// waited for long enough. The node calls it repeatedly while its role is Waiting or
+	// Stalled.
 	Recheck()
-	// Deposed reports to the server that this node no longer decides. It forwards
+	// Deposed tells the server that this node no longer decides. The server then forwards
 	// commands to the next leader, or sends clients there.
 	Deposed()
-	// LeaderChanged reports another leader: commands go to it from now on. old is the one
-	// before, empty for the first. If the leader's address for clients is empty, another
-	// call reports it later.
+	// LeaderChanged reports another leader, which gets the commands from now on. old is the
+	// previous leader; it is empty if there was none. If the new leader's address for
+	// clients is empty, another call reports the address later.
 	LeaderChanged(old, leader partition.TopologyNode)
 	// LeaderLost reports that no leader is known any more.
 	LeaderLost()
-	// NoteHandover notes that a leader is about to hand over: commands on their way to it
-	// wait for the outcome.
+	// NoteHandover notes that a leader is about to hand over. Commands on their way to this
+	// leader wait for the outcome.
 	NoteHandover()
 }
 
 const (
-	// pace is the least time between two batches that no client waits for. If a key has
-	// several calls in that time, only one state is sent. Every batch, however small,
-	// costs the three nodes processor time. With 2 ms between batches, and the log in
-	// bbolt, that was over a millisecond: a decision on one of a million keys took the
-	// three nodes 3.8 µs instead of 2.6. It has not been measured with the present log. A
-	// lost leader loses its decisions of one pace and one commit.
+	// pace is the shortest time between two batches that no client waits for. If a key is
+	// charged several times in that time, only its last state is sent. Every batch, even a
+	// small one, costs the three nodes processor time. With 2 ms between batches, and the
+	// log in bbolt, this was more than a millisecond: a decision on one of a million keys
+	// took the three nodes 3.8 µs instead of 2.6. It has not been measured with the present
+	// log. If the leader is lost, the decisions of one pace and one commit are lost.
 	pace = 20 * time.Millisecond
 	// paceShare limits pace to this fraction of MaxUnacked.
 	paceShare = 8
@@ -113,15 +115,15 @@ const (
 	idleInterval = 5 * time.Millisecond
 	idleBeats    = 50
 
-	// leastSleep is the shortest suspension of the machine, in ns, that counts as a
-	// pause. It is well above the error of a reading.
+	// leastSleep is the shortest suspension of the machine, in ns, that counts as a pause.
+	// It is well above the error of reading two clocks.
 	leastSleep = int64(time.Millisecond)
 
 	// replyTimeout is the longest time for which a reply waits for its commit.
 	replyTimeout = time.Second
 
-	// refreshInterval is the time between two renewals of the view of the cluster when
-	// nothing happens. Before the node has caught up, it is startInterval, and
+	// refreshInterval is the time between two updates of the node's view of the cluster if
+	// nothing happens. Before the node has caught up, the time is startInterval, and
 	// startTimeout bounds the wait for the leader's answer.
 	refreshInterval = 500 * time.Millisecond
 	startInterval   = 50 * time.Millisecond

@@ -1,6 +1,6 @@
 // Package cluster makes a process's engine a node of a replicated limiter. It runs the
-// engine's replica under a Raft group, and tells the server what this node may do and
-// which replies may leave.
+// engine's replica in a Raft group. It tells the server what this node may do, and which
+// replies may be sent.
 //
 // The types:
 //
@@ -10,6 +10,6 @@
 //
 // # Concurrency
 //
-// All methods of Node except Start and Close may be called concurrently. Those that the
-// server calls for a batch of commands take no lock.
+// All methods of Node except Start and Close are safe for concurrent use. Methods that the
+// server calls for each batch of commands take no lock.
 package cluster

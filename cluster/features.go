@@ -5,15 +5,15 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// levels are the feature levels of the clusters that this build can be part of, from
-// level 1 on. Each lists the formats that nodes may write. The cluster's level rises when
-// every member can read the next one (see raftlog.Config.Features).
+// levels holds the feature levels of the clusters in which this build can run, beginning
+// with level 1. Each level lists the formats that nodes may write. The cluster's level
+// rises when every member can read the formats of the next level (see
+// raftlog.Config.Features).
 //
-// To add a format, such as a kind of record, raise the newest version of the format that
-// contains it, and add a level. A build reads every version that it knows, and writes
-// those that the level permits. A level of a release is never changed or removed. Until
-// the first release, formats change in place at level 1, and data of older builds is
-// refused.
+// To add something to a format, such as a kind of record, raise the format's newest version
+// and add a level. A build reads every version that it knows, and writes the versions that
+// the level permits. A level of a release is never changed or removed. Until the first
+// release, formats change without a new level, and a build refuses data of older builds.
 var levels = []struct {
 	log   raftlog.Formats
 	state effects.Formats

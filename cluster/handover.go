@@ -15,7 +15,7 @@ import (
 // opHandover announces that the leader hands over, or that it has given up doing so.
 const opHandover = "handover"
 
-// opPrepare announces that a node is about to lead. A node that does not know the
+// opPrepare announces that a node is about to become leader. A node that does not know this
 // operation becomes leader without preparation, which is slower.
 const opPrepare = "prepare"
 
@@ -35,10 +35,11 @@ const flushAhead = 50 * time.Millisecond
 // announceTimeout bounds the wait for peers that may be gone.
 const announceTimeout = 200 * time.Millisecond
 
-// Handover gives leadership to node to or, if to is empty, to the most caught-up node. It
-// tells the peers, stops deciding, commits all decisions, and sends the replies that wait
-// for them. Then it makes the next leader. If it fails, the node leads on. It does
-// nothing if this node does not lead, or there is no other voter.
+// Handover makes another node the leader: the node with id to or, if to is empty, the node
+// that has the most of the log. It announces the handover to the peers, stops deciding,
+// commits all decisions, and sends the replies that wait for them. Then it transfers
+// leadership. If it fails, this node stays leader. If this node is not leader, or there is
+// no other voter, it does nothing.
 func (n *Node) Handover(ctx context.Context, to string) error {
 	if !n.deciding() || !n.hasSuccessor() {
 		return nil
@@ -48,14 +49,14 @@ func (n *Node) Handover(ctx context.Context, to string) error {
 		return fmt.Errorf("hand leadership over: %w", err)
 	}
 	n.prepare(ctx, next.ID())
-	// Commit before commands begin to wait. They then wait only for the commit of the
-	// last moment, with none in flight before it. flushAhead bounds this: if the disk
-	// stands still, the leader would stall while it decides.
+	// Commit before commands begin to wait. They then wait only for the commit of the last
+	// moment. flushAhead bounds this commit: while the leader still decides, a hanging disk
+	// would make it stall.
 	ahead, cancel := context.WithTimeout(ctx, flushAhead)
 	_ = n.flush(ahead)
 	cancel()
-	// Announce at the same time, since commands wait. A peer that has not heard it yet
-	// finds out when it forwards a command.
+	// Announce at the same time, because commands wait. A peer that has not heard the
+	// announcement yet notices the handover when it forwards a command.
 	announced := make(chan struct{})
 	go func() {
 		defer close(announced)
@@ -133,8 +134,8 @@ func (n *Node) hasSuccessor() bool {
 // asked before.
 func mayAnswer(m *raftlog.Member) bool { return m.Up || m.Seen.IsZero() }
 
-// prepare makes all nodes get ready for next as the leader. No command waits for it. A
-// node that it does not reach finds out later, from the announcement or the leader's
+// prepare makes all nodes prepare for next as the leader. No command waits for it. A node
+// that does not get the message finds out later, from the announcement or from the leader's
 // answers.
 func (n *Node) prepare(ctx context.Context, next string) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
@@ -169,8 +170,8 @@ func (n *Node) prepared(ctx context.Context, raw json.RawMessage) (any, error) {
 	return nil, nil
 }
 
-// getReady makes the connections that this node needs when next leads, and makes commands
-// on their way to the leader wait for the outcome.
+// getReady opens the connections that this node needs when next is the leader. It also
+// makes commands on their way to the leader wait for the outcome.
 func (n *Node) getReady(ctx context.Context, next string) {
 	n.front.NoteHandover()
 	for _, m := range n.group.Members() {
@@ -224,8 +225,8 @@ func (n *Node) announced(_ context.Context, raw json.RawMessage) (any, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	s := &n.situation
-	// The sender may have led so briefly that this node does not know it yet. If another
-	// leader has followed, nothing changes while that one leads.
+	// The sender may have been leader so briefly that this node does not know it as leader.
+	// If another leader has followed, nothing changes while that leader is in office.
 	s.handoverFrom, s.handoverUntil = args.From, time.Now().Add(n.cfg.HandoverWait)
 	if args.Cancel {
 		s.handoverUntil = time.Time{}

@@ -9,8 +9,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Recover makes voters the whole cluster of a node that has lost its majority for good,
-// with the data in dataDir: see raftlog.Recover. addr is where the others reach the node.
+// Recover turns the data in dataDir into that of a new cluster whose only members are
+// voters, for a node whose cluster has lost its majority for good: see raftlog.Recover.
+// addr is the address at which the other nodes reach the node.
 func Recover(nodeID, dataDir, addr string, voters []member.Voter, log *slog.Logger) error {
 	e := engine.New(engine.Config{})
 	m := &machine{ // it never leads

@@ -30,12 +30,12 @@ type Replacement struct {
 	Tell     func(string)  // told each step when it begins, and how a long one stands
 }
 
-// Replace adds the new node, waits until it has caught up (and has a vote, if the old one
-// had), and removes the old node, which may be dead. After each step the cluster decides,
-// and the members alone determine the next step. So Replace may be interrupted and
-// repeated. It refuses a new node that already has a vote: it may be any voter, and the
-// cluster would lose one. addr is any node of the cluster. When ctx ends, its cause is
-// part of the error.
+// Replace replaces a member by a new node. It adds the new node, waits until that node has
+// caught up and, if the old node had a vote, has a vote too. Then it removes the old node,
+// which may be dead. After each step, the members alone determine the next step, so Replace
+// may be interrupted and repeated. It refuses a new node that already has a vote, because
+// that may be any voter, and the cluster would lose one. addr is any node of the cluster.
+// When ctx ends, the error contains ctx's cause.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
 		return fmt.Errorf("the new node needs an id of its own; if %s has only lost its data, start it: the cluster takes it in again", r.Old)
@@ -121,9 +121,9 @@ func find(s *raftlog.Status, id string) *raftlog.Member {
 	return nil
 }
 
-// leaderStatus asks the leader for its status. It finds the leader through any of the
-// known addresses. It returns ErrNotLeader if there is no leader, and ErrRemoved if all
-// nodes that answer have been removed.
+// leaderStatus asks the leader for its status. It finds the leader through the known
+// addresses. It returns ErrNotLeader if there is no leader, and ErrRemoved if all nodes
+// that answer have been removed.
 func (c *Client) leaderStatus(ctx context.Context, known *[]string, timeout time.Duration) (s raftlog.Status, err error) {
 	var failed []error
 	for _, addr := range *known {

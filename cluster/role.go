@@ -33,7 +33,8 @@ type situation struct {
 	leaving            bool          // this node is handing its leadership over
 	ousted             bool          // this node was deposed, and Raft has not named a leader since
 
-	// A leader has announced its stop: commands wait for the next one.
+	// A leader has announced that it hands over or stops. Commands wait for the next
+	// leader.
 	handoverFrom  string
 	handoverUntil time.Time
 }
@@ -51,8 +52,8 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 	case s.serving:
 		return partition.Leading
 	case s.leader == self && !s.ousted:
-		// This node was elected. It serves once it has applied the log of its
-		// predecessors, or it loses its lease.
+		// This node was elected. It decides when it has applied the log of the earlier
+		// leaders, unless it loses its lease first.
 		return partition.Handover
 	case awaited && (s.leader == "" || s.leader == s.handoverFrom):
 		return partition.Handover
@@ -69,11 +70,12 @@ func (n *Node) publishRole() {
 	n.role.Store(uint32(n.situation.role(n.cfg.NodeID, n.cfg.MaxUnacked, time.Now())))
 }
 
-// Role implements partition.Replication. The engine is sealed before anything is undone,
-// so the seal takes precedence over Raft's state. A leader whose own pulse has stopped,
-// because the process was paused or starved, may have been replaced: it is stalled until
-// it has asked. Go's clock does not see a suspension of the whole machine. Then the
-// leader is stalled from the next pulse on.
+// Role implements partition.Replication. If the engine is sealed, the node does not decide,
+// whatever Raft says, because the engine is sealed before anything is undone. A leader
+// whose own pulse has stopped, because the process was paused or got no processor, may have
+// been replaced; its role is Stalled until it has asked the other nodes. Go's clock does
+// not show a suspension of the whole machine; in that case the role is Stalled from the
+// next pulse on.
 func (n *Node) Role() partition.Role {
 	r := partition.Role(n.role.Load())
 	switch {
@@ -108,7 +110,7 @@ func (n *Node) led() {
 // deposed is called by the ledger, under the log's mutex.
 func (n *Node) deposed(upTo uint64) {
 	n.mu.Lock()
-	// Commands that wait for a next leader wait long, and a leader without followers
+	// Commands that wait for the next leader may wait long, and a leader without followers
 	// cannot hand over.
 	n.situation.serving, n.situation.ousted = false, true
 	n.publishRole()

@@ -12,8 +12,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// Setting is a parameter that should have the same value on all nodes of a cluster. Of a
-// secret, the nodes send each other only a digest.
+// Setting is a parameter that should have the same value on all nodes of a cluster. Nodes
+// send each other only a digest of a secret value.
 type Setting struct {
 	Name, Value string
 	Secret      bool
@@ -22,15 +22,15 @@ type Setting struct {
 // metaSetting precedes the names of settings in a node's metadata.
 const metaSetting = "setting."
 
-// digestBytes is how much of a secret's digest is sent: enough to see that two
-// differ, and too little to confirm a guess.
+// digestBytes is how many bytes of a secret's digest are sent. It is enough to see that two
+// secrets differ, and too little to confirm a guess.
 const digestBytes = 4
 
 // noSecret is sent for an empty secret.
 const noSecret = "none"
 
-// told returns what the node sends about a setting. It is empty while there is no cluster
-// whose id is the key of a secret's digest.
+// told returns what the node sends about a setting. For a secret it is "" until there is a
+// cluster, because the cluster's id is the key of the digest.
 func (s Setting) told(clusterID string) string {
 	switch {
 	case !s.Secret:

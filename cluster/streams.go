@@ -11,12 +11,12 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// leastAhead is the least number of connections that a node makes to the next leader. A
-// node that leads itself has none to count.
+// leastAhead is the least number of connections that a node opens to the next leader. A
+// node that is leader itself has no connections to count.
 const leastAhead = 4
 
-// streams are the connections on which this node forwards commands. Those to the next
-// leader are made before it leads, since commands wait for it.
+// streams holds the connections on which this node forwards commands. The connections to
+// the next leader are opened before it becomes leader, because commands wait for it.
 type streams struct {
 	// mu guards the fields below.
 	mu     sync.Mutex
@@ -63,8 +63,8 @@ func (s *streams) take(addr string) net.Conn {
 	return c
 }
 
-// keep keeps conns, which lead to addr, for take. After some time it closes those that
-// are left. It closes earlier ones at once.
+// keep keeps conns, which are connected to addr, for take. After d it closes those that
+// nobody has taken. It closes the connections of an earlier keep at once.
 func (s *streams) keep(addr string, conns []net.Conn, d time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -133,8 +133,8 @@ func (n *Node) dial(ctx context.Context, addr string) (net.Conn, error) {
 // done.
 func (n *Node) dialAhead(ctx context.Context, addr string) {
 	var conns []net.Conn
-	// One after another, because commands are decided meanwhile. A connection that fails
-	// is tried again when that node leads.
+	// Open them one after the other, because this node still decides commands. A connection
+	// that fails is tried again when that node is leader.
 	for range n.streams.wanted() {
 		c, err := n.dial(ctx, addr)
 		if err != nil {

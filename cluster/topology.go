@@ -53,8 +53,8 @@ func (n *Node) watch(ctx context.Context) {
 		led = known
 		goal = n.follow(ctx, &s, goal)
 		if s.Serving {
-			// The next leader would continue from here: each handover would cost the
-			// cluster clock the travel time of its last entry.
+			// The next leader would continue the clock from here. Otherwise each handover
+			// would set the cluster clock back by the travel time of its last entry.
 			n.engine.Clock().Discipline()
 		}
 		alarms.check(n, &s)
@@ -89,12 +89,12 @@ func topology(s *raftlog.Status) *partition.Topology {
 	return t
 }
 
-// ClientAddr returns where the clients of a node connect, or empty if unknown.
+// ClientAddr returns the address for the clients of a node; "" if it is unknown.
 func ClientAddr(m *raftlog.Member) string { return m.Meta[metaClient] }
 
-// follow finds out when the start-up replay is done. A follower learns only from the
-// leader what is committed. So this node must have applied what the leader had when it
-// was first asked. That is the goal, 0 if unknown.
+// follow finds out when the replay at the start is complete. A follower learns only from
+// the leader what is committed. So this node must have applied everything that the leader
+// had when it was first asked. goal is that index; 0 if unknown.
 func (n *Node) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint64 {
 	select {
 	case <-n.caughtUp:
@@ -124,8 +124,8 @@ func (n *Node) Topology() partition.Topology { return *n.topology.Load() }
 
 var errRemoved = errors.New("this node has been removed from the cluster")
 
-// Fit returns an error if this node was removed from the cluster: it can answer only by
-// its failure policy.
+// Fit returns an error if this node was removed from the cluster, because it can then
+// answer only by its failure policy.
 func (n *Node) Fit() error {
 	if n.removed.Load() {
 		return errRemoved
@@ -133,8 +133,8 @@ func (n *Node) Fit() error {
 	return nil
 }
 
-// Status returns what the node knows about itself and the cluster. It is zero before
-// Start.
+// Status returns what the node knows about itself and the cluster. Before Start it returns
+// the zero value.
 func (n *Node) Status() raftlog.Status {
 	select {
 	case <-n.opened:
@@ -144,8 +144,7 @@ func (n *Node) Status() raftlog.Status {
 	}
 }
 
-// Disk returns the size and the free bytes of the file system of the data
-// directory.
+// Disk returns the free bytes and the size of the file system with the data directory.
 func (n *Node) Disk() (free, size uint64, err error) { return diskspace.Of(n.cfg.DataDir) }
 
 // MaxUnacked returns the age of the oldest uncommitted effect at which the failure policy
@@ -175,8 +174,8 @@ func (n *Node) deciding() bool {
 // askInterval is how often AwaitReplicas asks the other nodes.
 const askInterval = 20 * time.Millisecond
 
-// AwaitReplicas implements partition.Replication. A commit proves a majority, which
-// includes this node; it asks the other nodes for more.
+// AwaitReplicas implements partition.Replication. A commit proves that a majority, which
+// includes this node, has everything. For more nodes, AwaitReplicas asks them.
 func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	if !n.deciding() {
 		return 0
@@ -201,7 +200,8 @@ func (n *Node) AwaitReplicas(ctx context.Context, replicas int) int {
 	}
 	have := voters / 2
 	has := make([]bool, len(others))
-	// An error is the end of ctx. The answer is the number of replicas by then.
+	// The only error is the end of ctx. The reply is then the number of replicas at that
+	// time.
 	_ = poll.Until(ctx, askInterval, func() bool {
 		if have < min(replicas, len(others)) {
 			have = max(have, n.ask(ctx, others, has, s.CommitIndex))

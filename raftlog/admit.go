@@ -11,9 +11,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// join adds a node that asks to join, or that an operator names. The node may already be
-// a member that has a new address, or has lost its data. It must answer at its address,
-// and must not hold data of another cluster.
+// join adds a node that asks to join, or that an operator names. The node may already be a
+// member, with a new address or without its data. It must answer at its address, and must
+// not have data of another cluster.
 func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader
@@ -30,8 +30,8 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if _, full := g.DiskFull(); full {
 		return ErrDiskFull
 	}
-	// An added node must be able to read what is written from now on. So the level does
-	// not change meanwhile.
+	// An added node must be able to read what is written from now on. So hold the feature
+	// level until the node is added.
 	if !g.admission.acquire(ctx) {
 		return ctx.Err()
 	}
@@ -126,10 +126,10 @@ func (g *Group) statusAt(ctx context.Context, m memberArgs) (Status, error) {
 	return s, nil
 }
 
-// readmit makes a node that has lost its data begin again, as a nonvoter at addr. It
-// first removes the former member, since the node does not know what it voted and
-// acknowledged. If the leader fails in between, the node asks to join. admission must be
-// held.
+// readmit makes a node that has lost its data a nonvoter at addr. It first removes the
+// former member, because the node no longer knows its votes and what it has acknowledged.
+// If the leader fails between the two steps, the node asks to join again. The caller holds
+// admission.
 func (g *Group) readmit(ctx context.Context, was raft.Server, id raft.ServerID, addr string) error {
 	g.cfg.Logger.Warn("member has lost its data; it gets its vote back when it has caught up", "member", member.NodeOf(id))
 	servers, index := g.configuration()

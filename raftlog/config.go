@@ -25,14 +25,14 @@ type Timeouts struct {
 	Lease     time.Duration // silence of a majority after which a leader steps down
 }
 
-// Heartbeats wait for a follower's disk writes (see DESIGN.md), so the timeouts must be
-// well above a slow fsync.
+// Heartbeats wait for a follower's disk writes (see DESIGN.md). So the timeouts must be
+// much longer than a slow fsync.
 var (
-	// Fast is for machines in one data center with decent disks: after a crash, a new
-	// leader serves in about 1.0 s (p90 1.3 s).
+	// Fast is for machines in one data center with fast disks. After a crash, a new leader
+	// decides after about 1.0 s (p90 1.3 s).
 	Fast = Timeouts{Heartbeat: 500 * time.Millisecond, Election: 500 * time.Millisecond, Lease: 250 * time.Millisecond}
 
-	// Slow is for slow disks and long distances: after a crash, a new leader serves in
+	// Slow is for slow disks and long distances. After a crash, a new leader decides after
 	// about 2.0 s (p90 2.5 s).
 	Slow = Timeouts{Heartbeat: time.Second, Election: time.Second, Lease: 500 * time.Millisecond}
 )
@@ -46,8 +46,8 @@ type Config struct {
 	// GroupID distinguishes the groups of a process, on the wire and on disk.
 	GroupID uint32
 
-	// NodeID names this node for ever: at most 64 bytes. A node that has lost its data
-	// may come back under its name; its old vote is then withdrawn first.
+	// NodeID is this node's name forever, of at most 64 bytes. A node that has lost its
+	// data may return under the same name; first its old vote is withdrawn.
 	NodeID string
 
 	// DataDir holds the group's files, in a directory named after the group.
@@ -56,64 +56,65 @@ type Config struct {
 	// Mux carries the peer connections. The caller closes it, after the group.
 	Mux *peer.Mux
 
-	// Advertise is the address under which peers reach this node; if empty, it is the
-	// mux's own.
+	// Advertise is the address at which peers reach this node. If it is empty, that is the
+	// mux's own address.
 	Advertise string
 
-	// BootstrapExpect is how many voters found a new cluster. 0 means 1 if Join is empty;
-	// with Join, it means that this node never founds a cluster. It is ignored once the
-	// node has state, so the same value is right for first start, restart and growth.
+	// BootstrapExpect is how many voters found a new cluster. 0 means 1 if Join is empty.
+	// With Join, 0 means that this node never founds a cluster. A node that has state
+	// ignores BootstrapExpect, so the same value is right for the first start, a restart
+	// and growth.
 	BootstrapExpect int
 
 	// Join lists peers' addresses; the node's own may be among them.
 	Join []string
 
-	// Nonvoter makes the node a spare: it follows, but is not promoted to voter
-	// automatically.
+	// Nonvoter makes the node a spare: it follows, but never becomes a voter automatically.
 	Nonvoter bool
 
-	// Features are the feature levels that this build can read and write, level 1 first,
-	// and what each permits. A level of a release never changes. If empty, there is one
-	// level with the oldest formats.
+	// Features lists the feature levels that this build can read and write, level 1 first,
+	// and what each level permits. A level of a release never changes. If Features is
+	// empty, there is one level with the oldest formats.
 	Features []Formats
 
-	// Meta is what this node tells its peers about itself, such as its addresses for
-	// clients: see Member. Group.SetMeta replaces it.
+	// Meta is what this node tells its peers about itself, such as its address for clients;
+	// see Member. Group.SetMeta replaces it.
 	Meta map[string]string
 
 	// Timeouts is Fast when zero.
 	Timeouts Timeouts
 
-	// Ledger is shared with the machine. It may be nil for a machine that makes no cuts,
-	// as in Recover.
+	// Ledger is the ledger that the group shares with the machine. It may be nil for a
+	// machine that makes no cuts, as in Recover.
 	Ledger *ledger.Ledger
 
-	// Pace is the least time between two cuts, at most 20 ms. With 0, the next cut is
-	// made as soon as Raft has accepted the batch before. A cut that somebody waits for
-	// (Ledger.Flush) does not wait for the pace.
+	// Pace is the shortest time between two cuts, at most 20 ms. A cut takes all effects
+	// that are not yet in the log and makes a batch of them. If Pace is 0, the next cut is
+	// made when Raft has accepted the previous batch. A cut that somebody waits for
+	// (Ledger.Flush) ignores the pace.
 	Pace time.Duration
 
 	// MaxEntry bounds one log entry, header included; 256 KiB when 0.
 	MaxEntry int
 
-	// NoSync leaves log writes to the operating system: they survive a crash of the
-	// process, but not of the machine. After a power loss the node must be wiped and
-	// joined again.
+	// NoSync leaves the writing of the log to the operating system. Log entries then
+	// survive a crash of the process, but not a crash of the machine. After a power loss,
+	// the node's data must be wiped, and the node must join again.
 	NoSync bool
 
-	// SnapshotEntries and SnapshotBytes are how much log is written before the next
-	// snapshot. The entries are checked every two to four minutes, the bytes every
-	// second. 0 means 65536 entries and 256 MiB.
+	// SnapshotEntries and SnapshotBytes say how much log is written before the next
+	// snapshot. The entries are counted every two to four minutes, the bytes every second.
+	// 0 means 65536 entries and 256 MiB.
 	SnapshotEntries uint64
 	SnapshotBytes   int64
 
 	// PromoteAfter is how long a joined node must have kept up before it gets a vote; 0
-	// is 10 s.
+	// means 10 s.
 	PromoteAfter time.Duration
 
-	// StallTimeout bounds the age of a serving leader's oldest uncommitted batch. After
-	// it, the leader hands over, or stops if it cannot. It also bounds a log write on any
-	// node, which then stops. 0 is 10 s.
+	// StallTimeout bounds the age of the oldest uncommitted batch of a leader. Beyond it,
+	// the leader hands over, or stops if it cannot. StallTimeout also bounds a log write on
+	// any node; beyond it, the node stops. 0 means 10 s.
 	StallTimeout time.Duration
 
 	// OnLeader is called after the known leader has changed; id and addr are empty while
@@ -124,14 +125,15 @@ type Config struct {
 	// over the group's own operations.
 	Handlers map[string]Handler
 
-	// Fatal is called once, on a goroutine of its own, when the node cannot continue. The
-	// group has then deposed itself, applies nothing more, and takes no part in the
-	// cluster. Exit, or call Close and then Open again.
+	// Fatal is called once, on a new goroutine, when the node cannot continue. The group
+	// has then deposed itself. It applies nothing more, and takes no part in the cluster.
+	// Fatal should end the process, or call Close and then Open again.
 	Fatal func(error)
 
 	// Logger is slog.Default when nil.
 	Logger *slog.Logger
-	// Audit receives a line for each requested change of the cluster; nil is Logger.
+	// Audit gets a line for each requested change of the cluster. If it is nil, Logger gets
+	// the lines.
 	Audit *slog.Logger
 
 	// wrapLog lets tests put a failing disk under the log.
@@ -156,10 +158,10 @@ const (
 	maxPace     = 20 * time.Millisecond
 	minMaxEntry = 1 << 10
 
-	// At most one batch is cut and not yet committed. What is decided meanwhile waits in
-	// memory, and makes the next batch larger. Each batch, however small, costs every
-	// disk a write and a sync, and wakes up every node. With two in flight, batches are
-	// smaller and more numerous. That gave 0.6 to 1.0 of the rate of sync decisions
+	// At most one batch is cut and not yet committed. Decisions made meanwhile wait in
+	// memory and make the next batch larger. Each batch, even a small one, costs every disk
+	// a write and a sync, and wakes every node. With two batches in flight, batches are
+	// smaller and more numerous. This gave 0.6 to 1.0 times the rate of sync decisions
 	// (three nodes on one disk, 50 connections, pipeline 16).
 	maxInflightBatches = 1
 	maxInflightBytes   = 8 << 20

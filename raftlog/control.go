@@ -14,8 +14,8 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// A control connection carries requests and answers in turn: a length in 4 bytes, then a
-// JSON object. Unknown fields are ignored.
+// A control connection carries a request, its answer, the next request, and so on. Each
+// consists of a length in 4 bytes and a JSON object. Unknown fields are ignored.
 const (
 	maxFrame = 1 << 20
 
@@ -44,8 +44,8 @@ type response struct {
 	Result    json.RawMessage `json:"result,omitempty"`
 }
 
-// The group's own operations. A follower passes those in leaderOps on to the leader,
-// once.
+// The group's own operations. A follower passes the operations in leaderOps on to the
+// leader, once.
 const (
 	opStatus   = "status"
 	opFound    = "found"
@@ -83,16 +83,16 @@ type snapshotArgs struct {
 	Run int64 `json:"run,omitempty"` // 0 starts a snapshot, or joins the one being written
 }
 
-// Caller sends control requests to nodes of a group. It also works in a process that is
-// not a node. The zero Group is a valid group.
+// Caller sends control requests to nodes of a group. It also works in a process that is not
+// a node. Its zero Group is a valid group.
 type Caller struct {
 	// Dial opens a control connection, for example with Dialer.Open.
 	Dial func(ctx context.Context, addr string) (net.Conn, error)
 }
 
-// Call asks the node at addr to execute op and decodes its result, unless result is nil.
-// Errors of the far side come back as text, except for ErrNotLeader, ErrQuorum, ErrSilent
-// and ErrUnknownOp.
+// Call asks the node at addr to execute op, and decodes its result into result, unless that
+// is nil. Errors of the other node become plain texts, except for ErrNotLeader, ErrQuorum,
+// ErrSilent and ErrUnknownOp.
 func (c Caller) Call(ctx context.Context, addr, op string, args, result any) error {
 	raw, err := json.Marshal(args)
 	if err != nil {
@@ -185,9 +185,10 @@ func (c Caller) Join(ctx context.Context, addr, id, nodeAddr string) error {
 	return c.Call(ctx, addr, opJoin, memberArgs{ID: id, Addr: nodeAddr}, nil)
 }
 
-// Snapshot returns the state of the snapshot that the node at addr is writing. If run is
-// 0 and none is being written, it starts one. It returns within a few seconds, even if
-// the snapshot is not done: ask again with its SnapshotRun.Run.
+// Snapshot returns the state of the snapshot that the node at addr is writing. If run is 0
+// and the node is not writing one, it starts one. Snapshot returns within a few seconds,
+// even if the snapshot is not complete. The caller then asks again, with run set to
+// SnapshotRun.Run.
 func (c Caller) Snapshot(ctx context.Context, addr string, run int64) (s SnapshotRun, err error) {
 	return s, c.Call(ctx, addr, opSnapshot, snapshotArgs{run}, &s)
 }
@@ -199,8 +200,8 @@ func (g *Group) Caller() Caller {
 	}}
 }
 
-// Call executes op on the node at addr: one of the group's own, or one of
-// Config.Handlers there.
+// Call executes op on the node at addr. op is one of the group's own operations, or one of
+// the node's Config.Handlers.
 func (g *Group) Call(ctx context.Context, addr, op string, args, result any) error {
 	return g.Caller().Call(ctx, addr, op, args, result)
 }

@@ -25,8 +25,8 @@ var _ member.Node = convenerNode{}
 // Identity implements member.Node.
 func (n convenerNode) Identity() *member.Identity { return n.g.cur.Load().id }
 
-// Settled implements member.Node. It reports whether the node is a member under the
-// address that it advertises, or has no other node to ask.
+// Settled implements member.Node. It reports whether there is nothing more to do: the node
+// is a member under the address that it advertises, or it has no other node to ask.
 func (n convenerNode) Settled() bool {
 	servers, _ := n.g.configuration()
 	s, ok := findServer(servers, n.g.cfg.NodeID)
@@ -72,8 +72,8 @@ func (g *Group) greeted(raw json.RawMessage) (a member.Answer, err error) {
 	return g.convener.Answer(args)
 }
 
-// lookAtPeers reports which addresses of Config.Join belong to another cluster, until
-// each has answered. A node that was first started without its peers has founded its own
+// lookAtPeers reports which addresses in Config.Join belong to another cluster, until each
+// has answered. If a node was first started without its peers, it has founded its own
 // cluster, and does not join theirs.
 func (g *Group) lookAtPeers(ctx context.Context) {
 	t := time.NewTicker(strangerInterval)

@@ -8,8 +8,8 @@ import (
 )
 
 // The first byte of every log entry is a version: see Formats. A node stops at a version
-// that it does not know. If it skipped the entry, its state would silently differ from
-// its peers'.
+// that it does not know. If it skipped the entry, its state would differ from the state of
+// its peers, and nobody would notice.
 const (
 	entryOldest = 2 // oldest version that this build reads
 	entryNewest = 2 // newest version that it reads; it writes it if the level permits

@@ -10,12 +10,12 @@ import (
 
 // These errors are returned by calls on a Group.
 var (
-	// ErrNotLeader is returned if the call needs the serving leader and this node is not
-	// the leader. Nothing was executed.
+	// ErrNotLeader is returned if a call needs the leader and this node is not leader.
+	// Nothing was executed.
 	ErrNotLeader = errors.New("not the leader")
 
-	// ErrNoAnswer is returned by a Caller if the far end of a connection does not answer
-	// like a node.
+	// ErrNoAnswer is returned by a Caller if the other end of a connection does not answer
+	// in the way of a node.
 	ErrNoAnswer = errors.New("no answer")
 
 	// ErrClosed is returned once Close has begun.
@@ -35,8 +35,8 @@ var (
 	// address.
 	ErrSilent = errors.New("the node does not answer")
 
-	// ErrUnknownOp is returned by a Caller when the node does not know the
-	// operation: it is of another version.
+	// ErrUnknownOp is returned by a Caller if the node does not know the operation, because
+	// the node is of another version.
 	ErrUnknownOp = errors.New("unknown operation")
 
 	// ErrNoTarget is returned by Transfer when no other voter is reachable and
@@ -47,8 +47,8 @@ var (
 // These errors are returned while a data directory is opened, or stop a running
 // node through Config.Fatal.
 var (
-	// ErrVersion is returned when a log entry or a snapshot was written by a
-	// version this build does not know.
+	// ErrVersion is returned if a log entry or a snapshot has a version that this build
+	// does not know.
 	ErrVersion = errors.New("unknown format version")
 
 	// ErrLevel is returned if the cluster's feature level is above the levels that this
@@ -70,13 +70,13 @@ var (
 	// another id.
 	ErrOtherNode = member.ErrOtherNode
 
-	// ErrSetBack is reported to Config.Fatal if a peer remembers that this node held more
-	// than it does now. The data directory is an older copy, or the disk has lost
-	// acknowledged data.
+	// ErrSetBack is reported to Config.Fatal if a peer remembers that this node had more
+	// data than it has now. Either the data directory is an older copy, or the disk has
+	// lost acknowledged data.
 	ErrSetBack = errors.New("data directory is older than what this node has acknowledged")
 
-	// ErrDataGone is reported to Config.Fatal if the data directory was deleted or
-	// replaced while the node runs: its writes would be lost.
+	// ErrDataGone is reported to Config.Fatal if the data directory was deleted or replaced
+	// while the node runs. The node's writes would be lost.
 	ErrDataGone = errors.New("the data directory has been deleted or replaced while this node runs")
 
 	// ErrDisk is reported to Config.Fatal when the log cannot be written.

@@ -14,18 +14,18 @@ import (
 	"github.com/headgate-io/headgate/raftlog/stable"
 )
 
-// Formats are the versions in which nodes write at a feature level.
+// Formats holds the versions in which nodes write at a feature level.
 type Formats struct {
 	Entry    byte // of log entries
 	Snapshot byte // of snapshots, without the machine's part
 }
 
-// A cluster has a feature level, which says what its nodes may write. The level is part
-// of every snapshot, and of the log, where an entry raises it. It is never lowered. The
-// leader raises it after every member, voter or nonvoter, has just answered that its
-// build can read the next level. So no node meets a format that it cannot read, under any
-// leader. A member that is down holds the level back. A node whose build cannot read the
-// level does not start on the cluster's data, and cannot join.
+// A cluster has a feature level, which says in which formats its nodes may write. The level
+// is part of every snapshot, and of the log, where an entry raises it. It is never lowered.
+// The leader raises the level after every member, voter or nonvoter, has just answered that
+// its build can read the next level. So no node ever gets a format that it cannot read,
+// under any leader. A member that is down keeps the level from rising. A node whose build
+// cannot read the level does not start on the cluster's data, and cannot join.
 //
 // Levels are numbered from 1, the level of every new cluster. Config.Features lists the
 // levels of a build.
@@ -57,9 +57,9 @@ func levelError(level, supported uint32) error {
 	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node, or wipe its data if a build from before the first release wrote it", ErrLevel, level, supported)
 }
 
-// openLevel makes the fsm keep its level in values, and begin with the level stored
-// there. The log has reached that level. So its formats are known without a leader,
-// before the log is replayed. It returns an error for a level that the build cannot read.
+// openLevel makes the fsm store its level in values, and begin with the level stored there.
+// The log has reached that level, so its formats are known without a leader and before the
+// log is replayed. It returns an error if the build cannot read the level.
 func (f *fsm) openLevel(values raft.StableStore) error {
 	seen, err := seenLevel(values)
 	if err != nil {
@@ -96,7 +96,7 @@ func noteLevel(values raft.StableStore, level uint32) error {
 	return nil
 }
 
-// raise raises the level as far as all members can read it, if this node serves.
+// raise raises the level to the highest that all members can read, if this node decides.
 // Meanwhile it holds the admission of nodes.
 func (g *Group) raise(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
@@ -113,7 +113,7 @@ func (g *Group) raise(ctx context.Context) {
 		return
 	}
 	defer g.admission.release()
-	// An earlier answer may date from before a restart with an older build.
+	// Ask again: an earlier answer may be from before a restart with an older build.
 	goal := g.askSupported(ctx)
 	if goal <= level {
 		return
@@ -217,7 +217,7 @@ func (s *Status) setFeatures(level, supports uint32) {
 	}
 }
 
-// HeldBack says why the feature level is below the newest level that some member can
+// HeldBack says why the feature level is lower than the highest level that some member can
 // read.
 type HeldBack struct {
 	ID  string `json:"id"`
@@ -229,8 +229,8 @@ func (h HeldBack) String() string { return h.ID + " " + h.Why }
 
 // The fsm's part: the log determines which level is reached.
 
-// raise proposes a level with the next batch, and with those after it until a batch is
-// committed, while this node serves.
+// raise proposes a level with the next batch. It repeats this with each batch until one is
+// committed, while this node decides.
 func (f *fsm) raise(level uint32) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

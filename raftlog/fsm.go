@@ -14,16 +14,16 @@ import (
 	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
-// fsm is what Raft sees of the machine. It decides which entries count, assembles batches
-// from their parts, and orders all calls of the machine.
+// fsm is the machine from Raft's view. It decides which entries count, assembles batches
+// from their parts, and makes all calls of the machine one after the other.
 //
-// The log alone determines which entries count, so every node and every replay agrees:
+// The log alone determines which entries count, so all nodes and all replays agree:
 //
 //  1. An entry counts only if the term in its header is the term in which Raft stored
-//     it. A leader that lost leadership and regained it may still have had a batch under
+//     it. A leader that lost leadership and regained it may still have a batch on its
 //     way. It decided that batch on a state that no longer exists.
-//  2. Within a term, parts and batches count only in unbroken order, from batch 1 part 0
-//     on.
+//  2. Within a term, parts and batches count only in unbroken order, beginning with
+//     batch 1 part 0.
 //  3. A batch counts when its last part does. The first entry of a later term drops an
 //     incomplete batch.
 type fsm struct {
@@ -48,8 +48,8 @@ type fsm struct {
 	arrived  func(index uint64) (at int64, ok bool)
 	restored func() (index uint64)
 
-	// Fields that others read without waiting for the machine. They are written with mu
-	// held.
+	// Other goroutines read these fields without waiting for the machine. They are written
+	// while mu is held.
 	serving atomic.Uint64 // term being served, 0 = none
 	last    atomic.Uint64 // last entry that the machine has; some entries never reach the fsm
 	fenced  atomic.Uint64 // entries dropped by rules 1 and 2
@@ -101,8 +101,8 @@ func (f *fsm) Apply(l *raft.Log) any {
 	return nil
 }
 
-// ApplyBatch implements raft.BatchingFSM. It also receives configuration entries. So Raft
-// can advance the index of the next snapshot on an otherwise idle cluster.
+// ApplyBatch implements raft.BatchingFSM. It also gets configuration entries. So Raft can
+// advance the index of the next snapshot even on a cluster without other entries.
 func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -123,7 +123,7 @@ func (f *fsm) entry(l *raft.Log) {
 			f.fail(fmt.Errorf("%w: entry %d of term %d after the barrier of term %d", ErrInvariant, l.Index, l.Term, term))
 			return
 		}
-		// A later leader's entry can come before the news that leadership is lost.
+		// A later leader's entry can arrive before the notice that leadership is lost.
 		f.depose()
 	}
 	if l.Type == raft.LogConfiguration {
@@ -276,9 +276,10 @@ type ownBatch struct {
 	parts       [][]byte
 }
 
-// cut takes the next batch from the serving machine. With tick, it returns an empty batch
-// if nothing is dirty. It always does so for the first batch of a term. ok is false if
-// there is nothing to propose, or this node does not serve.
+// cut takes the next batch from the machine, if this node decides. If tick is set, it
+// returns an empty batch when there are no effects. For the first batch of a term, it
+// always does so. ok is false if there is nothing to propose, or if this node does not
+// decide.
 func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -288,7 +289,7 @@ func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 		return ownBatch{}, false
 	}
 	level, raises := f.nextLevel()
-	// All batches that count in a term are the serving leader's own.
+	// All batches that count in this term are from this leader.
 	batch := uint64(flights) + 1
 	if f.cursor.term == term {
 		batch += f.cursor.batch
@@ -322,8 +323,7 @@ func (f *fsm) Snapshot() (raft.FSMSnapshot, error) {
 	return &snapshot{state: s, header: snapshotHeader{f.group, f.cursor}.append(nil, f.formats().Snapshot)}, nil
 }
 
-// Restore implements raft.FSM. After a restore that has failed half-way, nothing can be
-// applied.
+// Restore implements raft.FSM. If it fails half-way, nothing can be applied afterwards.
 func (f *fsm) Restore(rc io.ReadCloser) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -360,9 +360,9 @@ func (f *fsm) restoredTo(index uint64) {
 	}
 }
 
-// clockNow returns a lower bound of the cluster clock, and the term of the leader whose
-// clock it follows. ok is false until an entry has been applied that was new when it
-// came. It is true before that if the clock was saved in this boot of the machine.
+// clockNow returns a lower bound of the cluster clock, and the term of the leader that
+// keeps this clock. ok is true when an entry has been applied that was new when it arrived,
+// or when the clock was saved since the machine's last boot.
 func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	b := f.bound.Load()
 	if b == nil {

@@ -19,8 +19,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Group is one node's part in one Raft group. All methods may be called
-// concurrently.
+// Group is one node's part in one Raft group. All methods are safe for concurrent use.
 type Group struct {
 	cfg       Config
 	fsm       *fsm
@@ -74,8 +73,8 @@ type instance struct {
 // in a disk write.
 const shutdownTimeout = 5 * time.Second
 
-// New prepares a group. Before Start, it only makes the group's directory. The machine
-// must be empty.
+// New prepares a group. Before Start, the group only makes its directory. The machine must
+// be empty.
 func New(cfg Config, m Machine) (*Group, error) {
 	cfg, err := cfg.withDefaults()
 	if err != nil {
@@ -115,9 +114,9 @@ func New(cfg Config, m Machine) (*Group, error) {
 }
 
 // Start opens or creates the group's data and begins to take part in the cluster. The
-// machine gets the newest snapshot, and then the log after it. It may lead before Start
-// returns. The group founds or joins its cluster in the background. After an error there
-// is nothing to close.
+// machine gets the newest snapshot, and then the log after it. The machine may become
+// leader before Start returns. The group founds or joins its cluster in the background. If
+// Start returns an error, nothing need be closed.
 func (g *Group) Start() (err error) {
 	if err := g.start(); err != nil {
 		g.cancel()
@@ -210,8 +209,8 @@ func (g *Group) start() (err error) {
 	return nil
 }
 
-// stopInstance ends one life of Raft. It closes the connections first: Raft waits for
-// RPCs in progress, and a stalled snapshot transfer has no deadline.
+// stopInstance ends one instance of Raft. It closes the connections first, because Raft
+// waits for RPCs in progress, and the transfer of a snapshot that hangs has no deadline.
 func (g *Group) stopInstance(in *instance) {
 	if in == nil {
 		return
@@ -253,10 +252,10 @@ func (in *instance) shutdown() raft.Future {
 	return in.ended
 }
 
-// conflict is called if an installed snapshot contradicts the log: the entries after it
-// were never committed. Raft deletes them on disk but keeps them in memory. It would
-// reject every append and fetch the snapshot again, for ever (hashicorp/raft #697). So a
-// new instance starts from the disk.
+// conflict is called if an installed snapshot contradicts the log, so that the entries
+// after it were never committed. Raft deletes these entries on disk but keeps them in
+// memory. It would reject every append and fetch the snapshot again, forever
+// (hashicorp/raft #697). So conflict starts a new instance of Raft from the disk.
 func (g *Group) conflict() {
 	g.cfg.Logger.Warn("snapshot of the leader contradicts the log; restarting raft from the snapshot")
 	go func() {
@@ -299,8 +298,8 @@ func (g *Group) halt(err error) {
 	}()
 }
 
-// Close leaves the cluster for now. A serving leader first waits, until ctx is done, for
-// everything dirty to be committed, and hands leadership over. The mux stays open.
+// Close leaves the cluster until the next start. A leader first waits, until ctx is done,
+// until all its effects are committed, and hands leadership over. The mux stays open.
 func (g *Group) Close(ctx context.Context) error {
 	if g.closing.Swap(true) {
 		return ErrClosed
@@ -322,8 +321,8 @@ func (g *Group) Close(ctx context.Context) error {
 	return err
 }
 
-// DiskFull reports whether this node is alone and its disk is full, so that it keeps its
-// decisions in memory only. since is when that began.
+// DiskFull reports whether this node is its cluster's only member and its disk is full, so
+// that its new decisions are only in memory. since is when this state began.
 func (g *Group) DiskFull() (since time.Time, full bool) {
 	if in := g.cur.Load(); in != nil {
 		return in.log.InMemory()
@@ -344,15 +343,14 @@ func (g *Group) shutdown() {
 
 func (g *Group) raft() *raft.Raft { return g.cur.Load().raft }
 
-// await calls f and waits for the future that it returns. f may block until Raft's main
-// loop is free. If the future never returns (hashicorp/raft #498), the goroutine is left
-// behind.
+// await calls f and waits for the future that f returns. f may block until Raft's main loop
+// is free. If the future never returns (hashicorp/raft #498), the goroutine stays behind.
 func await[F raft.Future](ctx context.Context, f func() F) error {
 	return within(ctx, func() error { return f().Error() })
 }
 
-// within returns the result of f, or an error if ctx is done first. It then leaves behind
-// f, which may never return.
+// within returns the result of f. If ctx is done first, it returns an error, and f stays
+// behind, because it may never return.
 func within(ctx context.Context, f func() error) error {
 	done := make(chan error, 1)
 	go func() { done <- f() }()
@@ -380,8 +378,8 @@ func (g *Group) Serving() (term uint64, ok bool) {
 	return term, term != 0
 }
 
-// Leader returns the node that Raft believes to lead, empty if none is known. It may not
-// serve yet.
+// Leader returns the node that Raft believes to be leader; "" if none is known. That node
+// may not decide yet.
 func (g *Group) Leader() (id, addr string) {
 	a, i := g.raft().LeaderWithID()
 	return member.NodeOf(i), string(a)
@@ -390,8 +388,8 @@ func (g *Group) Leader() (id, addr string) {
 // Clock returns the cluster clock of the last entry applied, in unix ns.
 func (g *Group) Clock() int64 { return g.fsm.clock.Load() }
 
-// Unacked returns the age of the serving leader's oldest uncommitted effect. It is 0 if
-// all are committed, and on other nodes.
+// Unacked returns the age of the oldest uncommitted effect of this leader. It is 0 if all
+// are committed, and on nodes that do not decide.
 func (g *Group) Unacked() time.Duration {
 	if g.fsm.serving.Load() == 0 {
 		return 0
@@ -399,7 +397,7 @@ func (g *Group) Unacked() time.Duration {
 	return g.ledger.Unacked()
 }
 
-// Progress is how far the serving leader's cuts are, in tickets of the ledger.
+// Progress says how far this leader's cuts have come, in tickets of the ledger.
 type Progress struct {
 	Open    uint64 // the ticket of the next cut
 	Settled uint64 // the last one under which nothing is uncommitted
@@ -407,7 +405,8 @@ type Progress struct {
 	Unacked time.Duration
 }
 
-// Progress reads the progress of the serving leader; zero on other nodes.
+// Progress returns the progress of this leader. On nodes that do not decide, it returns the
+// zero value.
 func (g *Group) Progress() Progress {
 	if g.fsm.serving.Load() == 0 {
 		return Progress{}
@@ -425,8 +424,9 @@ func (g *Group) Snapshot(ctx context.Context) error {
 	return err
 }
 
-// writeSnapshot makes Raft write a snapshot, and another if the feature level has risen
-// meanwhile: a machine may write a whole snapshot in the formats with which it began.
+// writeSnapshot makes Raft write a snapshot. If the feature level has risen meanwhile, it
+// writes another, because a machine may write a whole snapshot in the formats with which it
+// began.
 func (g *Group) writeSnapshot(ctx context.Context) error {
 	for {
 		level := g.fsm.level.Load()
@@ -441,8 +441,8 @@ func (g *Group) writeSnapshot(ctx context.Context) error {
 // reading the disk.
 const logCacheEntries = 512
 
-// damaged turns a panic into an error, since Raft panics on data that it cannot read. An
-// operator needs the file's name, not a stack trace.
+// damaged turns a panic into an error. Raft panics on data that it cannot read, but an
+// operator needs the file's name and not a stack trace.
 func damaged(path string, err *error) {
 	if p := recover(); p != nil {
 		*err = fmt.Errorf("%w: %s: %v", ErrCorrupt, path, p)

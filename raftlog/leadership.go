@@ -12,8 +12,8 @@ import (
 )
 
 const (
-	// barrierTries is how many barriers in a row may fail on a node that still leads.
-	// Then the node hands leadership over, since it cannot serve.
+	// barrierTries is how many barriers in a row may fail while the node is still leader.
+	// Then the node hands leadership over, because it cannot decide.
 	barrierTries = 3
 
 	// resumeInterval is how often a leader whose handover failed asks Raft whether it
@@ -30,7 +30,7 @@ const (
 )
 
 // leadership follows Raft's leader channel for one instance. The channel keeps only the
-// latest change, so two "true" in a row mean that leadership was lost and regained.
+// latest change. So two "true" in a row mean that leadership was lost and regained.
 func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.Observation) {
 	g.leaderChanged() // a leader may have been known before seen was watched
 	for {
@@ -49,8 +49,8 @@ func (g *Group) leadership(ctx context.Context, r *raft.Raft, seen <-chan raft.O
 	}
 }
 
-// takeOver begins to serve once everything committed before this term has been applied.
-// Raft announces leadership even before the first entry of the term is stored.
+// takeOver makes the machine decide when everything committed before this term has been
+// applied. Raft announces leadership even before the first entry of the term is stored.
 func (g *Group) takeOver(ctx context.Context, r *raft.Raft) {
 	term := r.CurrentTerm()
 	stillLeader := func() bool {
@@ -110,10 +110,10 @@ func (g *Group) Transfer(ctx context.Context, id string) error {
 	return g.TransferTo(ctx, next)
 }
 
-// TransferTo hands leadership over. It first waits until everything dirty is committed.
-// Decisions made meanwhile are cut only if the transfer fails. If it succeeds, Depose
-// undoes them, so the caller should hold decisions back. If the term has ended, the
-// machine is deposed when TransferTo returns.
+// TransferTo transfers leadership. It first waits until all effects are committed.
+// Decisions made after that are written to the log only if the transfer fails. If it
+// succeeds, Depose undoes them, so the caller should hold decisions back. If the term has
+// ended, the machine is deposed when TransferTo returns.
 func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	defer g.fsm.settle()
 	term, ok := g.Serving()
@@ -123,7 +123,7 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 	if err := g.drain(ctx, term); err != nil {
 		return fmt.Errorf("commit what is dirty: %w", err)
 	}
-	// Nothing is proposed from here on: Raft would reject it without a trace.
+	// From here on, nothing may be proposed: Raft would reject it silently.
 	if !g.proposing.acquire(ctx) {
 		return ctx.Err()
 	}
@@ -143,9 +143,9 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 		g.proposing.release()
 		return nil
 	}
-	// Raft has given up, but the chosen successor may still be elected. Decisions of this
-	// leader would then be lost. The outcome is known when the term ends, or when this
-	// leader commits again.
+	// Raft has given up, but the chosen successor may still be elected, and this leader's
+	// decisions would be lost. The outcome is known when the term ends, or when this leader
+	// commits again.
 	known := make(chan struct{})
 	g.wg.Go(func() {
 		defer close(known)
@@ -162,8 +162,8 @@ func (g *Group) TransferTo(ctx context.Context, next Successor) error {
 }
 
 // resume releases proposing after a failed transfer. Raft still rejects entries for a
-// while. A batch that vanished would leave a gap. So the proposer may continue only after
-// Raft has accepted a barrier.
+// while, and a batch that disappeared would leave a gap. So the proposer may continue only
+// after Raft has accepted a barrier.
 func (g *Group) resume(term uint64) {
 	defer g.proposing.release()
 	for g.fsm.serving.Load() == term && g.ctx.Err() == nil {
@@ -181,7 +181,7 @@ func (g *Group) resume(term uint64) {
 func (g *Group) drain(ctx context.Context, term uint64) error {
 	goal := g.ledger.Open()
 	g.ledger.Flush()
-	// Cut at once, rather than wait for the proposer: if nothing is dirty, there is
+	// Cut at once instead of waiting for the proposer: if there are no effects, there is
 	// nothing to wait for.
 	g.proposeOne(ctx, false)
 	err := g.poll(ctx, func() bool { return g.ledger.Settled() >= goal || g.fsm.serving.Load() != term })

@@ -4,41 +4,43 @@ import "io"
 
 // Machine is the replicated state.
 //
-// Permit, Apply, Committed, Lead, Depose, Cut, Snapshot and Restore are called one at a
-// time, in the order in which they take effect. Now may be called at any time. None of
-// them may call the group. The machine shares Config.Ledger with the group, which reports
-// commits there.
+// The group calls Permit, Apply, Committed, Lead, Depose, Cut, Snapshot and Restore one at
+// a time, in the order in which they take effect. It may call Now at any time. None of the
+// methods may call the group. The machine shares Config.Ledger with the group, which
+// reports commits there.
 type Machine interface {
-	// Permit says which feature level the cluster has reached. It determines which
-	// formats every machine may write from here on, in Cut and in snapshots. It is called
-	// first, with the level of a new cluster, and only with levels of Config.Features.
+	// Permit says which feature level the cluster has reached. The level determines in
+	// which formats every machine may write from here on, in Cut and in snapshots. Permit
+	// is called before all other methods, with the level of a new cluster, and only with
+	// levels of Config.Features.
 	Permit(level uint32)
 
-	// Apply applies a committed batch by replacement. Batches arrive in log order, each
-	// with all its parts, once the last part is committed. A batch that this node has cut
-	// in the term that it still serves is committed in the ledger instead. An error, such
-	// as an unknown version, stops the node: nothing more is applied, and Config.Fatal
-	// gets the error.
+	// Apply applies a committed batch, which replaces the states of its keys. Batches
+	// arrive in log order. Each has all its parts, and arrives when its last part is
+	// committed. A batch that this node has cut in the present term is committed in the
+	// ledger instead. If Apply returns an error, for example for an unknown version, the
+	// node stops: nothing more is applied, and Config.Fatal gets the error.
 	Apply(b Batch) error
 
 	// Committed reports that the oldest batch in flight is committed, with or without
-	// effects. This node has cut it in the term that it serves. clock is the batch's
-	// clock, as in Apply.
+	// effects. This node has cut the batch in the present term. clock is the batch's clock,
+	// as in Apply.
 	Committed(clock int64)
 
-	// Lead starts deciding: everything committed before this term has been applied. clock
-	// is the cluster clock (unix ns) to continue from: the last applied clock, plus the
-	// time that has passed on this node since.
+	// Lead makes the machine decide. Everything committed before this term has been
+	// applied. clock is the cluster clock, in Unix ns, from which the machine continues:
+	// the last applied clock, and the time that has passed on this node since.
 	Lead(clock int64)
 
-	// Depose stops deciding. The machine undoes what is dirty, and then the ledger's
-	// flights, newest first. Its state then equals the applied log prefix. The group
-	// drops the flights afterwards.
+	// Depose makes the machine stop deciding. The machine undoes the effects that are in no
+	// batch, and then the batches in the ledger, the newest first. Its state then equals
+	// the applied part of the log. The group drops the ledger's batches afterwards.
 	Depose()
 
-	// Cut takes one atomic cut of everything dirty, in parts of at most max bytes each.
-	// It adds the cut to the ledger, with its undo. If nothing is dirty, it reports that
-	// to the ledger and ok is false. The caller owns the parts.
+	// Cut takes all effects that are in no batch, at one instant, in parts of at most max
+	// bytes each. It adds the batch to the ledger, with the old states that undo it. If
+	// there are no effects, it reports that to the ledger and returns false. The caller
+	// owns the parts.
 	Cut(max int) (parts [][]byte, ok bool)
 
 	// Now returns the cluster clock in unix ns, for the header of the entries of the last
@@ -49,7 +51,7 @@ type Machine interface {
 	// happens in Snapshot.Persist.
 	Snapshot() (Snapshot, error)
 
-	// Restore replaces the whole state by a snapshot's. clock is the last
+	// Restore replaces the whole state by the state in a snapshot. clock is the last
 	// applied cluster clock.
 	Restore(r io.Reader, clock int64) error
 }

@@ -15,9 +15,9 @@ import (
 const (
 	maintainInterval = 250 * time.Millisecond
 
-	// Log kept after a snapshot, so that a follower that was away for a moment needs no
-	// snapshot: about trailingBytes of entries of recent size. A fixed number of large
-	// entries could alone exceed SnapshotBytes.
+	// How much log stays after a snapshot, so that a follower that was away for a moment
+	// needs no snapshot: about trailingBytes of entries of recent size. A fixed number of
+	// large entries could exceed SnapshotBytes.
 	trailingBytes = 64 << 20
 	minTrailing   = 128
 	maxTrailing   = 8192
@@ -25,12 +25,12 @@ const (
 	// snapshotRetry is the pause after a snapshot by bytes has failed.
 	snapshotRetry = 10 * time.Second
 
-	// roomToGoOn is how much must be free on a disk that was full, in addition to a
-	// snapshot of the last one's size.
+	// roomToGoOn is how many bytes must be free on a disk that was full, in addition to the
+	// size of the last snapshot.
 	roomToGoOn = 4 << 20
 
-	// pausedFrom is how late a tick must be for this process to count as paused: it was
-	// stopped, or its virtual machine was.
+	// pausedFrom is how late a tick must be for this process to count as paused. The
+	// process, or its virtual machine, was then stopped.
 	pausedFrom = time.Second
 
 	// handoverTimeout bounds the attempt to hand over a stalled leadership.
@@ -70,8 +70,8 @@ func (g *Group) maintain(ctx context.Context) {
 	}
 }
 
-// lookAtData stops a node whose files are no longer in its data directory. It would
-// otherwise vote and acknowledge with files that end with its process.
+// lookAtData stops a node whose files are no longer in its data directory. Otherwise the
+// node would vote and acknowledge with files that disappear with its process.
 func (g *Group) lookAtData() {
 	err := g.cur.Load().store.Stable.Missing()
 	if errors.Is(err, os.ErrNotExist) || errors.Is(err, stable.ErrReplaced) {
@@ -80,7 +80,8 @@ func (g *Group) lookAtData() {
 }
 
 // snapshotDue reports whether the log has grown enough for a snapshot. While the disk is
-// full, it reports whether there seems to be room for a snapshot, which ends that state.
+// full, it reports whether there seems to be room for a snapshot, because a snapshot ends
+// that state.
 func (g *Group) snapshotDue() bool {
 	in := g.cur.Load()
 	if _, full := in.log.InMemory(); !full {
@@ -95,8 +96,9 @@ func (g *Group) snapshotDue() bool {
 	return err != nil || free >= need
 }
 
-// presence is since when this process has run without a pause. A longer wait for the disk
-// does not count: while the process did not run, the disk may not have hung.
+// presence is the time since which this process has run without a pause. A wait for the
+// disk that began earlier does not count, because the disk may not have hung while the
+// process did not run.
 type presence struct{ since time.Time }
 
 // waited notes a wait for the ticker.
@@ -111,10 +113,10 @@ func (p presence) of(d time.Duration, now time.Time) time.Duration {
 	return min(d, now.Sub(p.since))
 }
 
-// watch stops a node whose log write hangs, leader or not. If a leader commits nothing
-// although its followers answer, it ends that leadership by a handover or a stop. A
-// leader without followers loses its lease long before. But a leader whose own disk hangs
-// still sends heartbeats (hashicorp/raft #503).
+// watch stops a node whose log write hangs, whether it is leader or not. If a leader
+// commits nothing although its followers answer, watch ends its leadership by a handover or
+// a stop. A leader without followers loses its lease long before. But a leader whose own
+// disk hangs still sends heartbeats (hashicorp/raft #503).
 func (g *Group) watch(ctx context.Context, run presence) {
 	now := time.Now()
 	writing := run.of(g.cur.Load().log.Stalled(), now)

@@ -22,9 +22,9 @@ func checkServers(servers []raft.Server) error {
 	return nil
 }
 
-// configuration returns the latest membership, and the index of the latest committed one,
-// so that a change cannot overtake another. The slice is a copy, since Raft owns its
-// result.
+// configuration returns the latest membership, and the index of the latest committed one.
+// With the index, a change cannot overtake another change. The slice is a copy, because
+// Raft owns its result.
 func (g *Group) configuration() (servers []raft.Server, committed uint64) {
 	f := g.raft().GetConfiguration() // answered from memory, never blocks
 	if f.Error() != nil {
@@ -60,9 +60,9 @@ func (g *Group) change(ctx context.Context, f func(r *raft.Raft) raft.IndexFutur
 	return notLeader(await(ctx, func() raft.IndexFuture { return f(r) }))
 }
 
-// addNonvoter adds a node that follows. Unless it is configured as a nonvoter, it gets a
-// vote once it has kept up for Config.PromoteAfter. Raft's AddVoter would count an empty
-// voter at once, which would hold up every commit.
+// addNonvoter adds a node as a follower without a vote. Unless the node is configured as a
+// nonvoter, it gets a vote when it has kept up for Config.PromoteAfter. Raft's AddVoter
+// would count a voter without data at once, which would delay every commit.
 func (g *Group) addNonvoter(ctx context.Context, id raft.ServerID, addr string) error {
 	servers, index := g.configuration()
 	for _, s := range servers {
@@ -87,8 +87,8 @@ func (g *Group) Promote(ctx context.Context, id string) error {
 	})
 }
 
-// correctOwnAddr makes the serving leader put its own address into the membership, if
-// that has another address. No other node can do so.
+// correctOwnAddr makes this leader put its own address into the membership, if the
+// membership has a different address for it. No other node can do so.
 func (g *Group) correctOwnAddr(ctx context.Context) {
 	if _, ok := g.Serving(); !ok {
 		return
@@ -114,13 +114,13 @@ func (g *Group) correctOwnAddr(ctx context.Context) {
 	g.cfg.Logger.Info("the leader's own address is corrected", "was", servers[i].Address, "is", addr, "error", err)
 }
 
-// nowhere begins the address of a member whose address now belongs to another member. It
-// has no port, so nobody dials it. The member's id makes it unique.
+// nowhere is the start of the recorded address of a member whose address now belongs to
+// another member. It has no port, so nobody dials it. The member's id makes it unique.
 const nowhere = "unknown-address-of-"
 
 // vacate takes an address away from the member that is recorded for it, because another
-// node answers there. Raft refuses a membership with an address twice. When the first
-// member is back, it reports its address to the leader or to peers.
+// node answers there. Raft refuses a membership in which an address occurs twice. When the
+// first member returns, it reports its new address to the leader or to peers.
 func (g *Group) vacate(ctx context.Context, node, addr string) error {
 	servers, _ := g.configuration()
 	for _, s := range servers {

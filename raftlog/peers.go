@@ -25,13 +25,13 @@ const (
 	pollTimeout  = 500 * time.Millisecond // for one answer
 )
 
-// PromoteLag is how many entries a caught-up node may be behind the leader: about a
-// second of full batches.
+// PromoteLag is how many entries a node may be behind the leader and still count as caught
+// up. It is about a second of full batches.
 const PromoteLag = 256
 
 // peers holds the last answer of every member. Each node asks all others. So a new leader
-// knows at once which members have caught up. A node without a leader still knows where
-// its peers serve clients.
+// knows at once which members have caught up, and a node without a leader still knows at
+// which addresses its peers serve clients.
 type peers struct {
 	g *Group
 
@@ -48,11 +48,11 @@ type peers struct {
 
 	member bool // this process has seen the node in a membership of its log
 
-	// Where members answer that do not answer at their recorded address: they have moved,
-	// and the membership does not know it yet.
+	// Addresses of members that have moved: they do not answer at their recorded address,
+	// and the membership does not know the new one yet.
 	found map[raft.ServerID]string
 
-	// The address of a peer that knows a wrong address of this node, or empty.
+	// The address of a peer that has a wrong address for this node; "" if there is none.
 	misled string
 }
 
@@ -69,8 +69,8 @@ type peerState struct {
 	foreign bool      // it answered with data of another cluster
 	lost    bool      // it answered with other data than the member's
 
-	// The highest term and the last applied entry of all its answers with the member's
-	// data. Both are durable there.
+	// The highest term and the last applied entry in all answers of the member with its
+	// present data. The member has stored both durably.
 	heldTerm, heldIndex uint64
 }
 
@@ -96,8 +96,7 @@ func (p *peers) run(ctx context.Context) {
 			p.g.correctOwnAddr(ctx)
 			p.tellAddr(ctx)
 		}
-		// At every turn: neither a cluster whose members have just met nor a node that
-		// was just founded waits for a poll.
+		// Try this at every turn, so that a new cluster need not wait for the next poll.
 		p.g.raise(ctx)
 		select {
 		case <-ctx.Done():
@@ -140,7 +139,7 @@ func (p *peers) poll(ctx context.Context) {
 	servers, _ = p.g.configuration() // one may have been removed meanwhile
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	// A single peer that lags may not know yet that this node was added.
+	// A single peer that is behind may not know yet that this node was added.
 	gone := p.without > max(p.with, p.g.membershipIndex())
 	if gone && !p.gone.Load() {
 		p.g.cfg.Logger.Error(member.ErrRemoved.Error())
@@ -188,8 +187,8 @@ func (p *peers) elsewhere(servers []raft.Server) (addrs []string) {
 	return slices.DeleteFunc(slices.Compact(addrs), func(a string) bool { return slices.Contains(asked, a) })
 }
 
-// locate notes at which address a member has answered, if it does not answer where it was
-// asked last. The leader corrects the membership, but that member must find the leader
+// locate notes at which address a member has answered, if that is not the address where it
+// was asked last. The leader corrects the membership, but the member must find the leader
 // first.
 func (p *peers) locate(s *Status, addr string) {
 	id := member.ServerID(s.NodeID, s.DataID)
@@ -218,8 +217,8 @@ func (p *peers) place(id raft.ServerID, recorded raft.ServerAddress) string {
 	return cmp.Or(p.found[id], string(recorded))
 }
 
-// tellAddr sends this node's address to the cluster if a peer has a wrong address for it,
-// or none. The leader cannot do this, since it does not reach this node.
+// tellAddr sends this node's address to the cluster if a peer has a wrong address for this
+// node, or none. The leader cannot do this, because it does not reach this node.
 func (p *peers) tellAddr(ctx context.Context) {
 	p.mu.Lock()
 	to := p.misled
@@ -298,8 +297,8 @@ func (p *peers) ask(ctx context.Context, srv raft.Server) bool {
 	return true
 }
 
-// learn takes from a peer's answer what this node cannot know alone: that it was removed
-// while it heard nobody, or that its data is an older copy.
+// learn takes from a peer's answer two facts that this node cannot find out alone: that
+// this node was removed while it heard nobody, and that its data is an older copy.
 func (p *peers) learn(s *Status, addr string) {
 	in := p.g.cur.Load()
 	if in.id.Cluster() == "" || s.ClusterID != in.id.Cluster() {

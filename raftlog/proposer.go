@@ -5,10 +5,11 @@ import (
 	"time"
 )
 
-// propose runs the proposer until ctx ends. It does not use Raft's futures, which may
-// never return (hashicorp/raft #498, #145). The FSM reports a commit. A rejection means
-// that leadership is lost, which Raft's leader channel or a later leader's entry reports.
-// Raft also rejects during a leadership transfer, which therefore holds g.proposing.
+// propose runs the proposer until ctx ends. It does not use Raft's futures, because they
+// may never return (hashicorp/raft #498, #145). The FSM reports a commit. If Raft rejects
+// an entry, leadership is lost, and Raft's leader channel or a later leader's entry reports
+// that. Raft also rejects entries during a transfer of leadership, so a transfer holds
+// g.proposing.
 func (g *Group) propose(ctx context.Context) {
 	timer := time.NewTimer(tickInterval)
 	defer timer.Stop()
@@ -57,9 +58,9 @@ func (g *Group) proposeOne(ctx context.Context, tick bool) bool {
 			return true // deposed: the machine has undone the batch
 		}
 		h.part = uint64(i)
-		// Without a timeout, Apply returns once Raft's main loop has taken the entry, so
-		// entries are stored in the order of these calls. While Raft syncs the entry
-		// before, this call waits and the next batch fills.
+		// Without a timeout, Apply returns when Raft's main loop has taken the entry. So
+		// entries are stored in the order of these calls. While Raft syncs the previous
+		// entry, this call waits and the next batch becomes larger.
 		g.raft().Apply(encodeEntry(b.version, h, p), 0)
 	}
 	return true

@@ -14,14 +14,14 @@ import (
 )
 
 // Recover rewrites the membership of a node whose cluster has lost its majority for good.
-// Everything in the node's log counts as committed, since no remaining node knows better.
-// Afterwards the node holds a snapshot of that state, an empty log, and the given voters.
-// The group must not be open. The machine cannot be used again: open the group with a new
-// one.
+// Everything in the node's log counts as committed, because no remaining node knows better.
+// Afterwards the node has a snapshot of that state, an empty log, and the given voters. The
+// group must not be open. The machine cannot be used again; open the group with a new
+// machine.
 //
-// To continue with one survivor, recover it with itself as the only voter. Then wipe the
-// other nodes and let them join. The new cluster ignores nodes of the old one that were
-// not recovered.
+// To continue with one survivor, recover it as the only voter. Then wipe the other nodes
+// and let them join. The new cluster ignores nodes of the old cluster that were not
+// recovered.
 func Recover(cfg Config, m Machine, voters []member.Voter) (err error) {
 	cfg, err = cfg.withDefaults()
 	if err != nil {

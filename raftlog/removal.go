@@ -17,19 +17,20 @@ import (
 
 // Removal is the result of a removal.
 type Removal struct {
-	// Pending is set after a forced removal that a majority of the remaining voters has
-	// not confirmed. It says what the removal waits for; until then nothing is decided.
+	// Pending is set after a forced removal that a majority of the remaining voters has not
+	// confirmed. It says what the removal waits for. Until then, the cluster decides
+	// nothing.
 	Pending string `json:"pending,omitempty"`
 }
 
 // forcedTimeout bounds the wait for the commit of a removal without a majority.
 const forcedTimeout = 2 * time.Second
 
-// Remove takes a member out of the cluster. The removed node keeps running. It follows
-// nobody and never stands for election. It does not stop by itself, since it may only be
-// replaying an old removal. The error is ErrQuorum if too few of the remaining voters
-// answer now; force skips that check. A leader hands leadership over first, and the next
-// leader removes it.
+// Remove removes a member from the cluster. The removed node continues to run, but follows
+// nobody and never stands for election. It does not stop itself, because it may only be
+// replaying an old removal. Remove returns ErrQuorum if too few of the remaining voters
+// answer now; force skips this check. If the leader itself is removed, it first hands
+// leadership over, and the next leader removes it.
 func (g *Group) Remove(ctx context.Context, id string, force bool) (done Removal, err error) {
 	term, ok := g.Serving()
 	if !ok {

@@ -27,8 +27,8 @@ func (g *Group) clockReport() clock.Report {
 	return r
 }
 
-// resumption is the cluster clock at a moment, by the voters' reports. A leader that has
-// heard no other leader since its start continues from it.
+// resumption is the cluster clock at a moment, from the voters' reports. A leader that has
+// heard no other leader since its start continues the clock from it.
 type resumption struct {
 	clock, at int64 // at the time of this boot
 	known     bool  // otherwise clock is the last value in the log
@@ -38,16 +38,16 @@ type resumption struct {
 type clockKeeper struct {
 	resumed atomic.Pointer[resumption] // by this node, when it was elected last
 
-	// unset is set if the clock continued from its last value because no node knew how
-	// much time had passed, and has been behind wall time since. Followers take it from
-	// the leader, and all nodes save it with the clock: a restart of all processes does
-	// not set the clock.
+	// unset reports that the clock continued from its last value because no node knew how
+	// much time had passed, and that it has been behind wall time since. Followers copy
+	// unset from the leader, and all nodes save it with the clock. So a restart of all
+	// processes does not clear it.
 	unset atomic.Bool
 }
 
-// resumeClock gives the fsm the clock before the fsm leads, in a term that this node is
-// about to serve. A node that has heard a leader since its start knows the clock. Other
-// nodes ask the voters, until a majority, including this node, has answered, or
+// resumeClock sets the fsm's clock before the fsm leads, in a term in which this node is
+// about to decide. A node that has heard a leader since its start knows the clock. Other
+// nodes ask the voters, until a majority has answered (including this node) or
 // clockPatience has passed.
 func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	g.keeper.resumed.Store(nil)
@@ -55,8 +55,8 @@ func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 	if b := g.fsm.bound.Load(); b != nil && !b.Saved() {
 		return
 	}
-	// Without a batch in the log the cluster is new. Its clock begins with this node's
-	// wall clock.
+	// If there is no batch in the log, the cluster is new. Its clock begins with this
+	// node's wall clock.
 	if last == 0 {
 		g.keeper.resumed.Store(&resumption{g.clocks.Wall(), g.fsm.now(), true})
 		return
@@ -131,8 +131,8 @@ func (g *Group) resumed() int64 {
 	return r.clock + g.fsm.now() - r.at
 }
 
-// saveResumed saves the clock with which this node is about to serve a term, if it has
-// not kept the clock itself.
+// saveResumed saves the clock with which this node is about to decide in a term, if the
+// node has not kept the clock itself.
 func (g *Group) saveResumed(term uint64) {
 	if g.keeper.resumed.Load() == nil {
 		return
@@ -165,9 +165,9 @@ func (g *Group) saveClock() {
 	}
 }
 
-// keptClock returns the cluster clock as this node keeps it, and the term of the leader
-// whose clock it follows. It is exact on the serving leader, and a lower bound elsewhere.
-// ok is false on a node that has heard no leader since its machine booted.
+// keptClock returns the cluster clock that this node keeps, and the term of the leader
+// whose clock it follows. The clock is exact on the leader, and a lower bound on other
+// nodes. ok is false on a node that has heard no leader since its machine booted.
 func (g *Group) keptClock() (clock int64, term uint64, ok bool) {
 	if term, ok := g.Serving(); ok {
 		return g.fsm.machine.Now(), term, true

@@ -13,12 +13,12 @@ import (
 	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
-// raftLogger lets Raft log through slog. Raft's levels are one step too loud for a
-// server's log. The routine of elections and pipelines is Info, and a peer that is down
-// is an Error several times per second. So Info becomes Debug and Error becomes Warn; the
-// group itself reports what matters to an operator. Warnings of a normal start, and of a
-// follower that catches up, become Debug too. A warning about the same peer is logged
-// once in logdedup.Interval, with the number of skipped ones.
+// raftLogger lets Raft log through slog. Raft's levels are one step too high for a server's
+// log: routine work of elections and pipelines is Info, and a peer that is down is an Error
+// several times per second. So Info becomes Debug, and Error becomes Warn. The group itself
+// reports what matters to an operator. Warnings of a normal start, and of a follower that
+// catches up, become Debug too. A warning about the same peer is logged once per
+// logdedup.Interval, with the number of skipped warnings.
 type raftLogger struct {
 	l       *slog.Logger
 	name    string
@@ -29,8 +29,8 @@ type raftLogger struct {
 // peerArgs are the names of the peer in Raft's warnings.
 var peerArgs = []any{"peer", "server-id", "target", "from", "candidate"}
 
-// routine are warnings of Raft that belong to a normal start or election. Those about an
-// unreachable peer or a lost leader are not among them.
+// routine lists warnings of Raft that belong to a normal start or election. Warnings about
+// an unreachable peer or a lost leader are not in the list.
 var routine = []string{
 	"no known peers, aborting election",
 	"not part of stable configuration, aborting election",
@@ -60,8 +60,8 @@ func isRoutine(msg string, args []any) bool {
 	return slices.Contains(routine, msg)
 }
 
-// taken are keys that all our lines have. Raft's own get a prefix: parsers disagree about
-// a JSON object that has a key twice.
+// taken lists the keys that all log lines have. Raft's own keys of the same name get a
+// prefix, because parsers disagree about a JSON object in which a key occurs twice.
 var taken = []any{slog.TimeKey, slog.LevelKey, slog.MessageKey, "node", "group"}
 
 var _ hclog.Logger = (*raftLogger)(nil)

@@ -22,8 +22,9 @@ const (
 	// snapshotBuffer is for Raft's file store, which makes a system call per 4 KiB.
 	snapshotBuffer = 256 << 10
 
-	// maxSnapshotHeader bounds what a node allocates because of a damaged length. The
-	// header has the committed parts of a batch whose last part is not committed yet.
+	// maxSnapshotHeader bounds, in bytes, what a node allocates because of a damaged
+	// length. The header contains the committed parts of a batch whose last part is not
+	// committed yet.
 	maxSnapshotHeader = 1 << 30
 )
 

@@ -9,8 +9,8 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// snapshotPatience bounds how long a question about a snapshot waits for its end. It is
-// shorter than a request may take, so that the caller can report progress.
+// snapshotPatience bounds how long a request about a snapshot waits for the snapshot's end.
+// It is shorter than a request may take, so that the caller can report progress.
 const snapshotPatience = 2 * time.Second
 
 // SnapshotRun is the state of a requested snapshot.
@@ -26,8 +26,8 @@ type SnapshotRun struct {
 // errUnknownRun is returned for a snapshot that this process is not writing.
 var errUnknownRun = errors.New("this node is not writing that snapshot: it has restarted, or writes another one; status shows the last one")
 
-// snapshotRuns holds the last requested snapshot. It continues when nobody waits for it,
-// since a large snapshot takes longer than any request.
+// snapshotRuns holds the last requested snapshot. The snapshot continues when nobody waits
+// for it, because a large snapshot takes longer than any request.
 type snapshotRuns struct {
 	// mu guards the fields below.
 	mu    sync.Mutex

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Status describes a node and what it knows of its cluster. It travels as JSON.
+// Status describes a node, and what the node knows of its cluster. It is sent as JSON.
 type Status struct {
 	GroupID   uint32            `json:"group"`
 	NodeID    string            `json:"node"`
@@ -38,16 +38,17 @@ type Status struct {
 	SnapshotTime  time.Time `json:"snapshot_time"`  // zero without a snapshot
 	SinceSnapshot int64     `json:"since_snapshot"` // bytes of log written since, in this process
 
-	// DiskFull is set if the node is its cluster's only member and keeps its decisions in
-	// memory only, because its disk is full.
+	// DiskFull reports that the node is its cluster's only member and that its disk is
+	// full, so that its new decisions are only in memory.
 	DiskFull      bool      `json:"disk_full"`
 	DiskFullSince time.Time `json:"disk_full_since"` // zero unless DiskFull
 
 	Clock int64 `json:"clock"` // cluster clock of the last applied entry, unix ns
 	Wall  int64 `json:"wall"`  // this node's wall clock, unix ns
 
-	// ClockUnset is set if the cluster clock continued from its last value, because no
-	// node knew how long the cluster was down. It is behind until an operator sets it.
+	// ClockUnset reports that the cluster clock continued from its last value, because no
+	// node knew how long the cluster was down. The clock is behind until an operator sets
+	// it.
 	ClockUnset  bool         `json:"clock_unset"`
 	ClockReport clock.Report `json:"clock_report"`
 
@@ -90,15 +91,15 @@ type Member struct {
 
 	Supports uint32 `json:"supports"` // levels 1 to Supports are its build's; 0 until it has answered
 
-	// The highest term and entry that this node has seen it have, since that node was
-	// started.
+	// The highest term and entry that this node has seen the member have, since this node
+	// was started.
 	HeldTerm  uint64 `json:"held_term"`
 	HeldIndex uint64 `json:"held_index"`
 }
 
-// applied returns the last entry that the machine has. Raft's AppliedIndex is ahead of it
-// by the entries in the fsm's queue, which are thousands during a replay. Entries that
-// never reach the fsm count once Raft has passed them.
+// applied returns the last entry that the machine has applied. Raft's AppliedIndex is
+// higher by the entries in the fsm's queue, which are thousands during a replay. Entries
+// that never reach the fsm count when Raft has passed them.
 func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {
@@ -110,7 +111,7 @@ func (g *Group) applied(in *instance) uint64 {
 	return done
 }
 
-// Status reads the node's state. It blocks neither on Raft nor on the machine.
+// Status returns the node's state. It waits neither for Raft nor for the machine.
 func (g *Group) Status() Status {
 	in := g.cur.Load()
 	r, sums := in.raft, g.ledger.Totals()

@@ -12,7 +12,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Successor is a voter to which leadership may be handed: it has just answered.
+// Successor is a voter that may become leader. It has just answered.
 type Successor struct {
 	server raft.Server
 	named  bool // the caller has chosen it
@@ -21,17 +21,17 @@ type Successor struct {
 // ID returns the node's.
 func (s Successor) ID() string { return member.NodeOf(s.server.ID) }
 
-// Successor asks a voter whether it can lead: the one with the given id, or, if id is
-// empty, the most caught-up reachable voter. It is called before decisions wait for the
-// handover.
+// Successor asks a voter whether it can become leader: the voter with the given id or, if
+// id is empty, the reachable voter that has the most of the log. It is called before
+// decisions wait for the handover.
 func (g *Group) Successor(ctx context.Context, id string) (Successor, error) {
 	target, err := g.peers.transferTarget(ctx, id)
 	return Successor{target, id != ""}, err
 }
 
-// transferTarget chooses the next leader: the given member, or the most caught-up voter.
-// It must answer now. Raft would also offer leadership to a dead node, and accept nothing
-// until that times out.
+// transferTarget chooses the next leader: the given member, or the voter that has the most
+// of the log. The next leader must answer now. Raft would also offer leadership to a dead
+// node, and accept nothing until that times out.
 func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, error) {
 	servers, _ := p.g.configuration()
 	if id != "" {
@@ -62,12 +62,12 @@ func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, err
 	return raft.Server{}, ErrNoTarget
 }
 
-// caughtUp returns the node to lead next, once nothing is proposed any more. It is next,
-// or, if next is empty, another voter that has acknowledged the last entry. Raft sends
-// the last entry to a node, and on another connection tells it to stand for election. A
-// node without that entry gets no vote but its own, and the cluster then has no leader
-// for an election timeout. If no voter has the entry after an election timeout, caughtUp
-// returns next.
+// caughtUp returns the node that should become leader, when nothing is proposed any more.
+// It is next or, if next is empty, another voter that has acknowledged the last entry. Raft
+// sends the last entry to a node, and tells the node on another connection to stand for
+// election. A node without that entry gets no vote except its own, and the cluster then has
+// no leader for an election timeout. If no voter has the entry after an election timeout,
+// caughtUp returns next.
 func (g *Group) caughtUp(ctx context.Context, next Successor) raft.Server {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeouts.Election)
 	defer cancel()
@@ -125,9 +125,9 @@ func (a *acks) have(id raft.ServerID, term, index uint64) bool {
 	return a.term == term && a.last[id] >= index
 }
 
-// Prepare makes this node, which is about to lead, connect to all other members with as
-// many connections as a leader uses. So votes and the first entry need not wait for a
-// connection. It returns when that is done, or ctx is.
+// Prepare makes this node, which is about to become leader, open as many connections to all
+// other members as a leader uses. So votes and the first entry need not wait for a
+// connection. It returns when that is done, or when ctx is done.
 func (g *Group) Prepare(ctx context.Context) {
 	if !g.preparing.CompareAndSwap(false, true) {
 		return
@@ -146,8 +146,8 @@ func (g *Group) Prepare(ctx context.Context) {
 			}
 			for range raftPool {
 				wg.Go(func() {
-					// An append of term 0 is answered, and changes nothing. If it cannot
-					// be sent, the next user of the connection finds out.
+					// A member answers an append of term 0, which changes nothing. If it
+					// cannot be sent, the next user of the connection notices.
 					_ = in.trans.AppendEntries(s.ID, s.Address, &raft.AppendEntriesRequest{RPCHeader: header}, &raft.AppendEntriesResponse{})
 				})
 			}

@@ -17,9 +17,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// Raft's own default numbers of connections. Two appends are in flight per follower; more
-// hurt the tail latency (hashicorp/raft #541). Three connections are pooled. An answer
-// may take 10 s, and longer for snapshots.
+// Raft's own default numbers of connections. At most two appends are in flight per
+// follower; more would make the slowest answers slower (hashicorp/raft #541). Three
+// connections are pooled. An answer may take 10 s, and longer for snapshots.
 const (
 	raftPool     = 3
 	raftInFlight = 2
@@ -29,13 +29,14 @@ const (
 // transport is Raft's network transport with these changes:
 //
 //   - It notes what members acknowledge (acks).
-//   - A request does not reach another member that now has the address of its target (reach).
+//   - If another member now has the address of a request's target, the request does not
+//     reach that member (reach).
 //   - Pipelines do not deadlock.
-//   - Peers hear of a commit only after this node has synced it (disk.Log).
-//   - A broken connection costs no vote (again).
-//   - Heartbeats go through Raft's main loop. On Raft's fast path, they change the term on
-//     the connection's goroutine, while the main loop may be storing entries of the old term
-//     (hashicorp/raft #695, open). A transport may ignore SetHeartbeatHandler.
+//   - Peers hear of a commit only after this node has synced the entry (disk.Log).
+//   - A broken connection does not cost a vote (again).
+//   - Heartbeats pass through Raft's main loop. On Raft's fast path, they change the term
+//     on the connection's goroutine, while the main loop may be storing entries of the
+//     old term (hashicorp/raft #695, open). A transport may ignore SetHeartbeatHandler.
 type transport struct {
 	*raft.NetworkTransport
 	log   *disk.Log
@@ -81,11 +82,10 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 	return again(func() error { return t.NetworkTransport.TimeoutNow(id, t.reach(id, target), args, resp) })
 }
 
-// again repeats a request if its connection turns out to be broken, as pooled connections
-// are after a member has restarted. Appends are soon repeated anyway. But a vote would be
-// missing for a whole election, and a handover would fail. If the member has already
-// answered the first request, it grants the same vote again, or stands for election
-// again.
+// again repeats a request if its connection is broken, as pooled connections are after a
+// member has restarted. Appends are repeated anyway. But a vote would be missing for a
+// whole election, and a handover would fail. If the member has already answered the first
+// request, it grants the same vote again, or stands for election again.
 func again(request func() error) error {
 	for range raftPool {
 		if err := request(); !brokenConn(err) {
@@ -95,8 +95,8 @@ func again(request func() error) error {
 	return request()
 }
 
-// brokenConn reports whether err comes from a connection and not from an answer. The
-// codec hides errors of reading, other than io.EOF, from errors.Is.
+// brokenConn reports whether err comes from a connection and not from an answer. The codec
+// hides read errors other than io.EOF from errors.Is.
 func brokenConn(err error) bool {
 	if codec, ok := err.(interface{ Cause() error }); ok {
 		err = codec.Cause()
@@ -104,17 +104,18 @@ func brokenConn(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
-// reach returns the address of a member, or where a moved member was found, together with
-// the id of its data, which Dial passes on. Raft uses this to identify its connections.
+// reach returns the address of a member together with the id of its data, which Dial sends.
+// If the member has moved, it is the address where it was found. Raft uses the result to
+// identify its connections.
 func (t transport) reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(t.peers.where(id, target) + "=" + member.DataOf(id))
 }
 
 // AppendEntriesPipeline implements raft.Transport. It always reads the answers, so that
 // Raft's pipeline cannot deadlock. When a follower rejects an append, Raft stops reading
-// answers but may still send: send and answer then wait for each other. The follower
-// would get heartbeats and no entries until the leader changes (hashicorp/raft #612), and
-// Shutdown would hang.
+// answers but may still send. In Raft's own pipeline, sending and answering would then wait
+// for each other. The follower would get heartbeats but no entries until the leader changes
+// (hashicorp/raft #612), and Shutdown would hang.
 func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAddress) (raft.AppendPipeline, error) {
 	inner, err := t.NetworkTransport.AppendEntriesPipeline(id, t.reach(id, target))
 	if err != nil {
@@ -125,8 +126,8 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	return p, nil
 }
 
-// pipelineAnswers is how many answers may wait for Raft. For each answer that it leaves,
-// Raft chooses at random between one more send and the end of the pipeline.
+// pipelineAnswers is how many answers may wait for Raft. For each answer that Raft does not
+// read, it chooses at random between one more send and the end of the pipeline.
 const pipelineAnswers = 128
 
 // pipeline moves answers from Raft's pipeline into a buffer.
@@ -172,8 +173,8 @@ func (p *pipeline) Close() error {
 	return p.AppendPipeline.Close()
 }
 
-// streams is Raft's view of the mux. It tracks dialled connections as well as accepted
-// ones, so that closing the listener ends every RPC of the group at once.
+// streams is the mux from Raft's view. It tracks dialled connections as well as accepted
+// ones, so that closing the listener ends all RPCs of the group at once.
 type streams struct {
 	*peer.Listener
 	addr     advertised
@@ -200,9 +201,9 @@ type advertised string
 func (advertised) Network() string  { return "tcp" }
 func (a advertised) String() string { return string(a) }
 
-// admitMembers judges Raft's connections. It refuses all peers until asked is closed: by
-// then the peers have been asked what they know of this node. After that it admits peers
-// that name this cluster and this node's data.
+// admitMembers decides about Raft's connections. It refuses all peers until asked is
+// closed: by then this node has asked the peers what they know of it. After that it admits
+// peers that name this cluster and this node's data.
 func admitMembers(id *member.Identity, asked <-chan struct{}) peer.Admit {
 	return func(ctx context.Context, p peer.Purpose, from net.Addr) error {
 		select {

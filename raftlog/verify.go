@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// verifier shares one check between all callers that ask before it starts, since Raft
-// sends a round of heartbeats for each VerifyLeader.
+// verifier lets callers share a check, if they ask before the check starts. The reason is
+// that Raft sends a round of heartbeats for each VerifyLeader.
 type verifier struct {
 	check func(context.Context) error
 	ring  chan struct{} // capacity 1
@@ -66,8 +66,8 @@ func (v *verifier) join(ctx context.Context, closed <-chan struct{}) error {
 	}
 }
 
-// Verify confirms with a majority that this node still leads the term that it serves.
-// Callers that arrive before a round of heartbeats starts share it.
+// Verify confirms with a majority that this node is still leader in the term in which it
+// decides. Callers that arrive before a round of heartbeats starts share the round.
 func (g *Group) Verify(ctx context.Context) error { return g.verifier.join(ctx, g.ctx.Done()) }
 
 func (g *Group) verifyOnce(ctx context.Context) error {

@@ -10,37 +10,39 @@ import (
 
 // # How long a forwarded command waits
 //
-// ForwardTimeout bounds every wait for the leader: until a frame is sent, and again for
-// its answer. With one bound for both, a frame that needs a new connection to a distant
-// leader would end uncertain just before its answer. It would take the connection with
-// it, and the next frame would fare as badly.
+// A frame is a group of commands on their way to the leader. ForwardTimeout bounds two
+// waits: until a frame is sent, and then until the leader answers. With one bound for both,
+// a frame that needs a new connection to a distant leader would end as uncertain just
+// before its answer. The connection would then be closed, and the next frame would have the
+// same problem.
 //
-// Calls that the failure policy can answer (Frame.Prompt) wait for a shorter time,
-// counted from when they were read: as long as the leader usually takes, and some more.
-// So a silent leader is noticed after some milliseconds instead of ForwardTimeout, and
-// later calls are answered at once (forwarder.suspect). The price: a leader that is late
-// only once may count calls that this node has answered.
+// Calls that the failure policy can answer (Frame.Prompt) wait for a shorter time, counted
+// from when the node read them: as long as the leader usually takes, and some more. So a
+// node notices a silent leader after some milliseconds instead of ForwardTimeout, and
+// answers later calls at once (forwarder.suspect). The disadvantage: if the leader is late
+// only once, it may count calls that this node has also answered.
 //
-// Everything else waits for ForwardTimeout: commands without another answer, and calls
-// that wait for their commit, which takes a disk's time.
+// All other commands wait for ForwardTimeout: commands that the failure policy cannot
+// answer, and calls that wait for their commit, which takes a disk's time.
 
 const (
-	// promptAnswer is the shortest wait. It is longer than PacedFor, and longer than a
-	// busy leader's loop or garbage collector takes. It is below the 20 ms in which
-	// callers expect an answer.
+	// promptAnswer is the shortest wait for an answer. It is longer than PacedFor, and
+	// longer than a busy leader's loop or garbage collector takes. It is shorter than the
+	// 20 ms in which callers expect an answer.
 	promptAnswer = 12 * time.Millisecond
 	// nearby is the mean answer time below which a slow leader is late rather than far
 	// away.
 	nearby = promptAnswer / 3
-	// PacedFor bounds how long a reply waits for pace if the failure policy can answer.
-	// No reply may wait long, above all not the node's own.
+	// PacedFor bounds how long a reply is delayed to slow a client down, if the failure
+	// policy could answer. No such reply may wait long, least of all a reply of this node
+	// itself.
 	PacedFor = 8 * time.Millisecond
 )
 
 // answerTimes estimates how long the leader takes to answer, from a mean and a mean
-// deviation, as TCP estimates round trips (RFC 6298). The wait grows after each late
-// answer, until an answer is in time. Unlike TCP's, it grows by a quarter instead of
-// doubling, since calls are promised an answer within 20 ms.
+// deviation, as TCP estimates round trips (RFC 6298). After each late answer the wait
+// grows, until an answer is in time. TCP doubles its wait; here it grows by a quarter,
+// because callers are promised an answer within 20 ms.
 type answerTimes struct {
 	// mu guards the fields below.
 	mu        sync.Mutex
@@ -86,8 +88,8 @@ func (t *answerTimes) forgive() {
 	t.missed = 0
 }
 
-// wait returns how long the next answer may take, at most most. Twice the mean leaves
-// room if times hardly deviate, as over a long distance.
+// wait returns how long to wait for the next answer; most bounds the result. It is at least
+// twice the mean, which leaves room if times hardly deviate, as over a long distance.
 func (t *answerTimes) wait(most time.Duration) time.Duration {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,17 +118,18 @@ func (f *forwarder) retryFor(fr *Frame) time.Duration {
 	return min(f.wait(fr), f.part.cfg.ForwardTimeout)
 }
 
-// gone reports whether the leader is so silent that a frame need not be sent. Frames that
-// are not prompt give it ForwardTimeout, from the first frame without an answer.
+// gone reports whether the leader has been silent for so long that a frame need not be
+// sent. For frames that are not prompt, that is ForwardTimeout after the first frame
+// without an answer.
 func (f *forwarder) gone(fr *Frame) bool {
 	return f.silent.Load() == f.epoch.Load()+1 &&
 		(fr.Prompt || time.Since(f.begun) >= time.Duration(f.silentFrom.Load())+f.part.cfg.ForwardTimeout)
 }
 
-// suspect notes that the leader of an epoch has not answered a frame. From then on,
-// frames that the failure policy can answer end unsent at once, instead of each after its
-// own timeout. If the leader was more than late, so do all other frames. This ends when
-// the leader greets a new stream, or another leader is known.
+// suspect notes that the leader of an epoch has not answered a frame. From then on, prompt
+// frames end unsent at once, instead of each after its own timeout. If the leader was more
+// than late, all other frames end unsent too. The state ends when the leader accepts a new
+// stream, or when another leader is known.
 func (f *forwarder) suspect(epoch uint64, fr *Frame, err error) {
 	if f.part.cfg.OnFailure == FailClosed {
 		return

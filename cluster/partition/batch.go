@@ -4,25 +4,26 @@ import "time"
 
 // # Batches of frames
 //
-// A frame sent alone costs both nodes two system calls and some six switches between
-// goroutines, far more than its decision. So a carrier takes every waiting frame, writes
-// all at once, and passes their replies on when all have come. The fewer carriers take
-// frames, the more frames are sent together. So the number of carriers that take frames
-// is bounded (places), and a frame that comes meanwhile waits for one of them. If the
-// replies of a batch take long, because they wait for their commit, the batch gives its
-// place to another carrier.
+// A frame that is sent alone costs both nodes two system calls and about six switches
+// between goroutines, far more than its decision costs. So a carrier, which is the
+// goroutine of one stream, takes every waiting frame and writes all at once. It passes
+// their replies on when all have arrived. The fewer carriers take frames, the more frames
+// are sent together. So the number of carriers that may take frames is bounded (places),
+// and a frame that arrives meanwhile waits for a place. If a batch waits long for its
+// replies, because they wait for their commit, the batch gives its place to another
+// carrier.
 //
-// While the leader is late, frames are sent one by one: a late answer makes all frames
-// that were sent together uncertain.
+// While the leader is late, frames are sent one by one, because a late answer makes all
+// frames that were sent together uncertain.
 //
-// A batch is sent once. Those of its frames that were not executed are sent again one by
+// A batch is sent once. Frames of the batch that were not executed are sent again one by
 // one, each by its own carrier.
 
 const (
 	// places bounds the batches under way whose replies are not late.
 	places = 2
-	// lateBatch is how long a batch keeps its place: well above the time of a leader that
-	// does not wait for a commit.
+	// lateBatch is how long a batch keeps its place. It is well above the time in which a
+	// leader answers without waiting for a commit.
 	lateBatch = 2 * time.Millisecond
 	// batchFrames and batchBytes bound a batch, except for its first frame.
 	batchFrames = 64
@@ -64,8 +65,8 @@ func (fr *Frame) joins() bool {
 // together reports whether a frame may be sent with others now.
 func (f *forwarder) together(fr *Frame) bool { return fr.joins() && !f.answers.late() }
 
-// gather takes the waiting frames that may be sent with first, if first may be sent with
-// others. It puts the frame after them back.
+// gather takes the waiting frames that may be sent together with first, if first may be
+// sent with others. It stops at the first frame that may not, and puts that frame back.
 func (c *carrier) gather(first *Frame) []*Frame {
 	batch := append(c.batch[:0], first)
 	for size := len(first.buf); len(batch) < batchFrames && size < batchBytes; {
@@ -112,8 +113,8 @@ func (fr *Frame) merge(batch []*Frame) {
 	}
 }
 
-// split gives each frame of a batch its result in fr. It returns the frames to send
-// again: if fr has not ended, those that lack replies.
+// split copies the results of the batch's frame fr into the frames of the batch. It returns
+// the frames to send again. If fr has not ended, these are the frames that lack replies.
 func (fr *Frame) split(batch []*Frame, ended bool) (open []*Frame) {
 	first := 0 // item
 	for _, part := range batch {

@@ -12,20 +12,20 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// RL.CHARGE begins with chargeHead arguments: its name, node, number. chargeFields
-// describe one charge: key, algorithm, rounding, align, limit, period in ns, burst,
-// units, initial value, deadline in ns. The number of the align has the database from bit
-// chargeDB on.
+// RL.CHARGE begins with chargeHead arguments: its name, the node, a number. Then
+// chargeFields arguments describe each charge: key, algorithm, rounding, align, limit,
+// period in ns, burst, units, initial value, deadline in ns. The number of the align
+// contains the database, from bit chargeDB on.
 //
 // Some fields have another meaning for some kinds:
 //
-//   - A counter has a deadline; its units and value may be negative. Its period is the time at
-//     which it had expired when the node copied it.
-//   - A policy's limit has its resets and scalings in place of initial value and deadline.
-//   - A calendar has no period, but the end of the window in which the calls were admitted.
+//   - A counter has a deadline; its units and value may be negative. Its period is the
+//     time at which it had expired when the node copied it.
+//   - A policy's limit has its resets and scalings instead of initial value and deadline.
+//   - A calendar's period is the end of the window in which the calls were admitted.
 //
-// If all charges are of limits, the last two fields may be left out. A plus sign before
-// the number says that they are there.
+// If all charges are about limits, the last two fields may be left out. A plus sign before
+// the number says that they are present.
 const (
 	chargeHead   = 3
 	chargeFields = 10
@@ -115,8 +115,8 @@ func ParseCharges(args [][]byte) (node string, number int64, charges []engine.Ch
 	return string(args[1]), number, charges, nil
 }
 
-// ChargeOnce charges with sess what node has admitted without a leader, and logs how much
-// is lost.
+// ChargeOnce charges, with sess, the calls that node has admitted without a leader. It logs
+// how much is lost.
 func (p *Partition) ChargeOnce(sess *engine.Session, now int64, node string, number int64, charges []engine.Charge) error {
 	lost, err := sess.ChargeOnce(now, node, number, charges)
 	if lost > 0 {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// dialing is a stream to the leader that is being made. It continues after the frame that
-// needed it has ended, for the next frame: to a distant leader, a dial takes longer than
-// an answer.
+// dialing is a stream to the leader that is being opened. If the frame that needed the
+// stream ends first, the opening continues for the next frame, because a dial to a distant
+// leader takes longer than an answer.
 type dialing struct {
 	epoch  uint64
 	cancel context.CancelFunc
@@ -61,9 +61,9 @@ func (d *dialing) abandon() {
 	}
 }
 
-// connect makes sure that there is a stream to the present leader, and that its server
-// answers. If the stream is not ready by the deadline, its making continues for the next
-// frame.
+// connect makes sure that there is a stream to the present leader, and that the leader's
+// server answers. If the stream is not ready by the deadline, connect returns an error, and
+// the opening continues for the next frame.
 func (c *carrier) connect(deadline time.Time) error {
 	epoch := c.f.epoch.Load()
 	if c.dialing != nil {

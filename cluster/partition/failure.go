@@ -5,16 +5,16 @@ import (
 	"fmt"
 )
 
-// ErrUncertain answers a command that may or may not have been executed: its effect may
-// be lost, or survive in the next leader's log. Its text is a RESP error.
+// ErrUncertain is the reply to a command that may or may not have been executed. Its effect
+// may be lost, or may survive in the next leader's log. Its text is a RESP error.
 var ErrUncertain = errors.New("UNCERTAIN the decision may have been taken")
 
-// ErrUnverified is an ErrUncertain without a loss: no majority has confirmed in time that
-// this node still leads.
+// ErrUnverified is an ErrUncertain where nothing is known to be lost: no majority has
+// confirmed in time that this node is still leader.
 var ErrUnverified = fmt.Errorf("%w", ErrUncertain)
 
-// ErrUnstored answers a decision that is in force, but only in the memory of one node,
-// because its disk is full. Nothing is lost while the node runs.
+// ErrUnstored is the reply to a decision that is in force, but only in the memory of one
+// node, because the node's disk is full. Nothing is lost while the node runs.
 var ErrUnstored error = unstored{}
 
 type unstored struct{}
@@ -28,16 +28,17 @@ func (unstored) Unwrap() error { return ErrUnverified }
 type OnFailure uint8
 
 const (
-	// FailClosed answers CLUSTERDOWN to commands that were certainly not executed,
-	// and UNCERTAIN to the rest.
+	// FailClosed replies CLUSTERDOWN to commands that were certainly not executed, and
+	// UNCERTAIN to other commands.
 	FailClosed OnFailure = iota
-	// FailOpen answers every call of a limit as if the limit were full, up to a multiple
-	// of it (Config.Backstop), and flags the answer as degraded. It counts as if counters
-	// were absent. Other commands get the answers of FailClosed.
+	// FailOpen answers each call of a limit as if the limit had no charges, up to a
+	// multiple of the limit (Config.Backstop). Its answers say that they are degraded. It
+	// runs commands about counters as if no counter existed. Other commands get the answers
+	// of FailClosed.
 	FailOpen
-	// FailLocal decides limits on this node's share, and flags the answers as degraded.
-	// It counts on this node's copies of counters. Everything else, such as refunds and
-	// slots, gets the answers of FailClosed.
+	// FailLocal decides limits on this node's share of them. Its answers say that they are
+	// degraded. It runs commands about counters on this node's copies. All other commands,
+	// such as refunds and those about slots, get the answers of FailClosed.
 	FailLocal
 )
 
@@ -47,7 +48,7 @@ const (
 	TextNotLeader = "TRYAGAIN not the leader"
 	// TextHandover: another node is about to lead.
 	TextHandover = "TRYAGAIN the next leader is not there yet"
-	// TextClosing is the last word on a stream: no command without reply has
-	// been executed.
+	// TextClosing is the last message on a stream. It says that no command without a reply
+	// has been executed.
 	TextClosing = "CLOSING this node stops"
 )

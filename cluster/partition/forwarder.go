@@ -8,17 +8,17 @@ import (
 	"time"
 )
 
-// forwarder carries frames to the leader over a bounded pool of streams. Each stream has
+// forwarder carries frames to the leader over a bounded number of streams. Each stream has
 // a goroutine, which sends all waiting frames as one batch (see batch.go) and waits for
-// its replies. A stream is made when frames wait, and ends when none has come for a
-// while.
+// their replies. A stream is opened when frames wait, and closed when none has arrived for
+// a while.
 //
-// A frame is sent again until its deadline if no byte of it was written, or if the other
-// side has refused its commands because it does not lead. Otherwise, a command without a
-// reply is uncertain.
+// Until its deadline, a frame is sent again in two cases: no byte of it was written, or the
+// other node has refused its commands because that node is not leader. In all other cases,
+// a command without a reply is uncertain.
 //
-// A partition has two forwarders. One is for slow commands, such as KEYS or WAIT, because
-// these would otherwise take the streams of fast ones.
+// A partition has two forwarders. The second is for slow commands, such as KEYS or WAIT,
+// which would otherwise occupy the streams of fast commands.
 type forwarder struct {
 	part    *Partition
 	streams int           // at most so many
@@ -31,14 +31,14 @@ type forwarder struct {
 	cancel context.CancelFunc
 	// epoch counts changes of the leader. A stream of an earlier epoch is not used again.
 	epoch atomic.Uint64
-	// silent is the epoch, plus 1, whose leader does not answer, and silentFrom when that
-	// began, in ns since begun: see suspect.
+	// silent is 1 plus the epoch whose leader does not answer. silentFrom is when the
+	// silence began, in ns since begun. See suspect.
 	silent     atomic.Uint64
 	silentFrom atomic.Int64
 	begun      time.Time
 	answers    answerTimes
-	// noted is when a frame last found that leadership is being handed over, in ns since
-	// begun; 0 is never. settled is the epoch, plus 1, whose leader has answered a prompt
+	// noted is when a frame last noticed that leadership is being handed over, in ns since
+	// begun; 0 means never. settled is 1 plus the epoch whose leader has answered a prompt
 	// frame. See handingOver.
 	noted   atomic.Int64
 	settled atomic.Uint64
@@ -52,24 +52,24 @@ type forwarder struct {
 }
 
 const (
-	// Streams and slowStreams bound the streams to the leader. Each is a connection
-	// there.
+	// Streams and slowStreams bound the streams to the leader. Each stream is a connection
+	// at the leader.
 	Streams     = 32
 	slowStreams = 8
-	// FrameQueue bounds the frames that wait for a stream. During a handover,
-	// HandoverQueue does. Both allow one more for each stream. A client's connection has
-	// at most one frame.
+	// FrameQueue bounds the frames that wait for a stream. During a handover, HandoverQueue
+	// bounds them. For each stream, one more frame may wait. A client's connection has at
+	// most one frame.
 	FrameQueue    = 1024
 	HandoverQueue = 16 << 10
 	// StreamIdle is how long a stream is kept without frames.
 	StreamIdle = 30 * time.Second
 	// forwardRetry is the pause before another attempt. handoverRetry is the pause before
-	// another attempt to reach a leader that hands over: the handover may have failed.
+	// another attempt to reach a leader that hands over, because the handover may have
+	// failed.
 	forwardRetry  = 2 * time.Millisecond
 	handoverRetry = 50 * time.Millisecond
-	// After a handover, frames keep waiting for the next leader for handoverAfter. If the
-	// next leader has answered one promptly, frames that the failure policy can answer
-	// wait only settledAfter.
+	// After a handover, frames keep waiting for the next leader for handoverAfter. When the
+	// next leader has answered a prompt frame, prompt frames wait only for settledAfter.
 	handoverAfter = time.Second
 	settledAfter  = 100 * time.Millisecond
 	// pausedFrom is how late a wait must end to show that this process did not run.
@@ -77,9 +77,9 @@ const (
 	// slowTimeout is the timeout of slow commands, unless ForwardTimeout is
 	// longer.
 	slowTimeout = 10 * time.Second
-	// formerWait bounds the wait for a slow command's answer once another leader, or
-	// none, is known, unless ForwardTimeout is longer. A former leader that can be
-	// reached answers at once when it is deposed.
+	// formerWait bounds the wait for a slow command's answer after the leader has changed
+	// or is lost, unless ForwardTimeout is longer. A former leader that can be reached
+	// answers at once when it is deposed.
 	formerWait = 500 * time.Millisecond
 )
 
@@ -133,9 +133,9 @@ func (f *forwarder) noteHandover() {
 	f.noted.Store(int64(time.Since(f.begun)))
 }
 
-// handingOver reports whether a frame must wait for the next leader: during a handover,
-// and for some time after it, while streams are made and the leader is busy with frames
-// that waited.
+// handingOver reports whether a frame must wait for the next leader. It must during a
+// handover, and for some time afterwards, while streams are opened and the leader is busy
+// with frames that have waited.
 func (f *forwarder) handingOver(prompt bool) bool {
 	switch f.part.Role() {
 	case Handover:
@@ -148,10 +148,9 @@ func (f *forwarder) handingOver(prompt bool) bool {
 	return false
 }
 
-// handoverFor returns for how long after a handover a frame still waits as during the
-// handover. Frames that the failure policy can answer do not wait any longer once the next
-// leader answers. Otherwise, if that leader fell silent for a moment, callers would wait
-// until it answers again.
+// handoverFor returns how long after a handover a frame still waits as during the handover.
+// For prompt frames, this ends early when the next leader answers. Otherwise, if that
+// leader became silent for a moment, callers would wait until it answers again.
 func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	if prompt && f.settled.Load() == f.epoch.Load()+1 {
 		return settledAfter
@@ -159,10 +158,11 @@ func (f *forwarder) handoverFor(prompt bool) time.Duration {
 	return handoverAfter
 }
 
-// outlast reports whether a frame whose wait is over waits longer for its replies. A
-// frame that was sent before a handover was noticed waits as long as a frame that came
-// during it: the leader is about to answer. If this process did not run for a while,
-// replies that came meanwhile still have to be read.
+// outlast reports whether a frame whose wait is over should wait longer for its replies.
+// There are two reasons. A frame that was sent before a handover was noticed waits as long
+// as a frame that arrives during the handover, because the leader is about to answer. And
+// if this process did not run for a while, it must first read the replies that arrived
+// meanwhile.
 func (f *forwarder) outlast(fr *Frame) bool {
 	if !fr.handover && f.handingOver(fr.Prompt) {
 		fr.awaitNext(f.part.cfg.HandoverWait)
@@ -187,7 +187,7 @@ func (fr *Frame) awaitNext(d time.Duration) {
 }
 
 // leaderChanged stops frames from using streams to a former leader. It waits for slow
-// commands sent to that leader, at most formerWait.
+// commands that were sent to that leader, but at most for formerWait.
 func (f *forwarder) leaderChanged() {
 	f.epoch.Add(1)
 	f.answers.forgive()
@@ -196,10 +196,10 @@ func (f *forwarder) leaderChanged() {
 	f.curtail(f.lastAnswer())
 }
 
-// leaderLost stops waiting for slow commands if no leader is known for formerWait.
-// Commands after them on their connections, and commands that wait for a stream, have an
-// answer without a leader. A leader that is heard again by then may still answer. If it
-// is lost again, the wait begins anew.
+// leaderLost stops waiting for slow commands if no leader has been known for formerWait.
+// Other commands wait behind them, on their connections or for a stream, and these have an
+// answer without a leader. If the leader returns before that, it may still answer. If it is
+// lost again, the time starts again.
 func (f *forwarder) leaderLost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -7,9 +7,9 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// Frame is a run of commands on their way to the leader. It knows no connection. Its
-// owner fills it, passes it to Partition.Forward, and does not touch it until Done is
-// called. Each of its items has one reply.
+// Frame is a group of commands on their way to the leader. It does not know the connection
+// that they come from. The frame's owner fills it, passes it to Partition.Forward, and must
+// not touch it until Done is called. Each item of the frame has one reply.
 type Frame struct {
 	// RESP3 is the protocol of the replies.
 	RESP3 bool
@@ -21,13 +21,14 @@ type Frame struct {
 	Slow bool
 	// Prompt is set if the failure policy can answer all commands.
 	Prompt bool
-	// Client is the sender of the commands, if the leader needs to know it: see Client.
+	// Client is the sender of the commands. It is set only if the leader needs to know the
+	// sender.
 	Client Client
 	// Done is called once, by any goroutine, when End is known.
 	Done func()
-	// Room, if not nil, reports whether the replies may grow by so many bytes. It is
-	// called for large growth only, by any goroutine, before Done. A reply without room
-	// is replaced by an error.
+	// Room, if not nil, reports whether the replies may grow by this many bytes. Any
+	// goroutine may call it before Done, and only for large growth. If it returns false,
+	// the reply is replaced by an error.
 	Room func(bytes int) bool
 
 	buf   []byte
@@ -50,8 +51,8 @@ type Frame struct {
 	end     End
 }
 
-// Client is the sender of a frame's commands: its user, the name that it has given
-// itself, and its address. The zero value is an unknown sender.
+// Client is the sender of a frame's commands: its user, the name that the client has given
+// itself, and its address. The zero value means an unknown sender.
 type Client struct{ User, Name, Addr string }
 
 // frameItem is one command, or one transaction.
@@ -75,8 +76,8 @@ const (
 	Ours
 )
 
-// Reset empties a frame for the next commands, after Done was called. Earlier replies and
-// arguments become invalid.
+// Reset empties a frame for other commands. It may be called after Done. The frame's
+// earlier replies and arguments become invalid.
 func (fr *Frame) Reset() {
 	*fr = Frame{Done: fr.Done, Room: fr.Room, buf: fr.buf[:0], items: fr.items[:0], out: fr.out[:0]}
 }
@@ -105,8 +106,7 @@ func (fr *Frame) bound(start int) {
 	fr.out = append(append(make([]byte, 0, start+2*len(TextNoRoom)), fr.out[:start]...), "-"+TextNoRoom+"\r\n"...)
 }
 
-// Begin begins an item for which the leader sends drop replies before the one that
-// counts.
+// Begin begins an item. The leader sends drop replies before the item's own reply.
 func (fr *Frame) Begin(drop int) {
 	fr.items = append(fr.items, frameItem{start: len(fr.buf), drop: drop})
 }
@@ -120,13 +120,13 @@ func (fr *Frame) Size() int { return len(fr.buf) }
 // End returns the result of the items without a reply.
 func (fr *Frame) End() End { return fr.end }
 
-// Replied returns how many items, from the first on, have a reply.
+// Replied returns how many items have a reply. These are the first items.
 func (fr *Frame) Replied() int { return fr.replied }
 
 // Reply returns the reply of item i.
 func (fr *Frame) Reply(i int) []byte { return fr.out[fr.replyStart(i):fr.items[i].reply] }
 
-// From returns the commands from item i on, as they were appended.
+// From returns the commands from item i on, in the form in which they were appended.
 func (fr *Frame) From(i int) []byte { return fr.buf[fr.items[i].start:] }
 
 // Args parses the first command of item i.

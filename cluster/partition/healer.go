@@ -15,9 +15,9 @@ const (
 	healEvery = 100 * time.Millisecond
 	// chargeBatch bounds the keys of one batch.
 	chargeBatch = 256
-	// chargeBytes bounds the bytes of a batch's keys, except for the last one. With its
-	// keys and limits, a batch is then below the least QueryBufferLimit that the leader
-	// may have.
+	// chargeBytes bounds the bytes of the keys in a batch, without the last key. With its
+	// keys and limits, a batch is then smaller than the smallest QueryBufferLimit that the
+	// leader may have.
 	chargeBytes = 64 << 10
 	// chargeTimeout bounds the wait for a commit when this node itself leads.
 	chargeTimeout = 2 * time.Second
@@ -25,9 +25,10 @@ const (
 	chargePoll = 5 * time.Millisecond
 )
 
-// healer charges the leader with the calls that this node's share has admitted without a
-// leader. Charges are sent in numbered batches, each as a frame of one RL.CHARGE. A batch
-// without an answer is sent again under its number. The leader charges each number once.
+// healer charges the leader with the calls that this node has admitted on its share without
+// a leader. It sends the charges in numbered batches. Each batch is a frame with one
+// RL.CHARGE. If a batch gets no answer, healer sends it again with the same number. The
+// leader charges each number once.
 type healer struct {
 	part    *Partition
 	share   *share
@@ -79,8 +80,8 @@ func (h *healer) heal() {
 		if h.pending == nil {
 			h.pending = h.take()
 			if h.pending == nil {
-				// This node's copy may be behind. Without the charge, its share would be
-				// admitted twice.
+				// This node's copy may be older than the charge. If the charge were dropped
+				// now, the share would be admitted twice.
 				if h.part.engine.Charged(h.part.Topology().Self) >= h.number {
 					h.share.leave()
 				}
@@ -122,7 +123,7 @@ func (h *healer) charge(role Role) error {
 // chargeHere charges the batch on this node, which leads.
 func (h *healer) chargeHere() error {
 	p := h.part
-	// If this node was deposed and elected again meanwhile, it has undone the charge.
+	// If this node was deposed and elected again meanwhile, the charge has been undone.
 	since := p.Ticket()
 	if err := p.ChargeOnce(h.session, p.engine.Now(), p.Topology().Self, h.number, h.pending); err != nil {
 		return err

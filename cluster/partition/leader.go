@@ -11,8 +11,8 @@ type lastLeader struct {
 	lost atomic.Int64 // when it was lost, ns since the partition's begin; 0 while a leader is known
 }
 
-// LeaderChanged reports that another node leads: commands go to it from now on. old may
-// be empty.
+// LeaderChanged reports that another node is leader, which gets the commands from now on.
+// old may be empty.
 func (p *Partition) LeaderChanged(old, leader TopologyNode) {
 	p.lastLeader.id.Store(&leader.ID)
 	p.lastLeader.lost.Store(0)
@@ -30,7 +30,7 @@ func (p *Partition) LeaderLost() {
 	}
 }
 
-// LastLeader returns the id of the last known leader, or "" if no leader was ever known.
+// LastLeader returns the id of the last known leader; "" if none was ever known.
 func (p *Partition) LastLeader() string {
 	if id := p.lastLeader.id.Load(); id != nil {
 		return *id
@@ -38,8 +38,8 @@ func (p *Partition) LastLeader() string {
 	return ""
 }
 
-// Leaderless returns for how long there has been no leader. known reports whether one is
-// known now. The time counts from the first call without a leader.
+// Leaderless returns how long there has been no leader. known says whether a leader is
+// known now. The time counts from the first call with known false.
 func (p *Partition) Leaderless(known bool) time.Duration {
 	if known {
 		p.lastLeader.lost.Store(0)

@@ -12,13 +12,12 @@ import (
 // DefaultBackstop is how many times each limit FailOpen admits at most.
 const DefaultBackstop = 10
 
-// openQuiet is how long after the last decision counts are forgotten, once there is a
-// leader. So a leader that comes and goes in less time gives nobody the whole backstop
-// again.
+// openQuiet is how long after the last decision the counts are forgotten, if there is a
+// leader. So if a leader comes and goes in less time, nobody gets the whole backstop again.
 const openQuiet = time.Minute
 
-// open decides as if limits were full, up to a backstop, while no leader answers. Its
-// counts stay in its memory: no other node learns of them.
+// open decides, while no leader answers, as if limits had no charges, up to a backstop. Its
+// counts stay in this node's memory; no other node learns them.
 type open struct {
 	part     *Partition
 	log      *slog.Logger
@@ -106,7 +105,7 @@ func (b bounded) Acquire(now int64, key []byte, n, ttl int64, id []byte, cost in
 	return b.backstop.Acquire(now, key, n, ttl, id, cost)
 }
 
-// Count implements Limiter. It has no bound, since a counter states no limit.
+// Count implements Limiter. It has no bound, because a counter says nothing about a limit.
 func (b bounded) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error {
 	return b.backstop.Count(now, db, keys, fn)
 }

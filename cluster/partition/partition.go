@@ -13,19 +13,20 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// Front is the server as a partition sees it. Only AwaitBatches may block.
+// Front is what a partition calls on its server. Only AwaitBatches may block.
 type Front interface {
-	// Recheck makes the front look at its parked replies again: tickets are complete, or
-	// some replies have been held back for pace for long enough.
+	// Recheck makes the front check its parked replies again. Either tickets are complete,
+	// or some replies have waited for long enough that were delayed only to slow clients
+	// down.
 	Recheck()
-	// AwaitBatches returns when every batch of commands that has begun has ended,
-	// including its jobs on workers, and Await has been called for its replies. If ctx is
+	// AwaitBatches waits until all batches of commands that have begun have ended,
+	// including their jobs on workers, and have called Await for their replies. If ctx is
 	// done first, it returns ctx's error.
 	AwaitBatches(ctx context.Context) error
 	// Deposed reports that this node decides no longer.
 	Deposed()
-	// LeaderChanged reports another leader. old is the previous leader. The client
-	// addresses of both may be unknown.
+	// LeaderChanged reports another leader. old is the previous leader. The addresses for
+	// clients of both may be unknown.
 	LeaderChanged(old, leader TopologyNode)
 }
 
@@ -35,8 +36,8 @@ type Config struct {
 	Slots Slots
 	// Engine decides while this node leads.
 	Engine *engine.Engine
-	// Replication is this node's part in the cluster. Nil is a node in no cluster, which
-	// always leads.
+	// Replication is this node's part in the cluster. nil means a node without a cluster,
+	// which is always leader.
 	Replication Replication
 	Front       Front
 	// Logger receives what an operator should know.
@@ -44,33 +45,32 @@ type Config struct {
 
 	// OnFailure says what answers while no leader does.
 	OnFailure OnFailure
-	// Backstop is the multiple of each limit that FailOpen admits at most; 0 is
+	// Backstop is the multiple of each limit that FailOpen admits at most; 0 means
 	// DefaultBackstop.
 	Backstop int64
-	// ForwardTimeout bounds how long a command takes to reach the leader, and again how
-	// long the leader takes to answer. After that, OnFailure applies.
+	// ForwardTimeout bounds how long a command takes to reach the leader, and how long the
+	// leader then takes to answer. If either takes longer, OnFailure applies.
 	ForwardTimeout time.Duration
-	// HandoverWait is how long commands wait for the next leader of a planned
-	// handover.
+	// HandoverWait is how long commands wait for the next leader in a planned handover.
 	HandoverWait time.Duration
-	// MostReply bounds a reply of the leader that is passed on, in bytes.
+	// MostReply is the largest reply of the leader, in bytes, that is passed on.
 	MostReply int
 	// MaxArgs bounds the arguments of one command that the leader takes.
 	MaxArgs int
 }
 
-// Slots is a range of hash slots, of the 16384 of Redis Cluster.
+// Slots is a range of hash slots. Like Redis Cluster, there are 16384.
 type Slots struct{ First, Last uint16 }
 
 // Has reports whether slot is in the range.
 func (s Slots) Has(slot uint16) bool { return s.First <= slot && slot <= s.Last }
 
-// Partition is a range of hash slots as this node sees it. It says who decides for the
-// range. While this node decides, it says which replies may leave. While another node
-// decides, it forwards commands there.
+// Partition is a range of hash slots from the view of this node. It says which node decides
+// for the range. While this node decides, the partition says which replies may be sent.
+// While another node decides, the partition forwards commands to that node.
 //
-// All methods may be called by any goroutine. Those called for a batch of commands take
-// no lock.
+// All methods are safe for concurrent use. Methods that are called for each batch of
+// commands take no lock.
 type Partition struct {
 	Replication
 	Front
@@ -109,8 +109,8 @@ func New(cfg Config) *Partition {
 	return p
 }
 
-// Close ends the partition's goroutines; commands whose replies they wait for are
-// uncertain. Forward must not be called any more.
+// Close ends the partition's goroutines. Commands whose replies they wait for become
+// uncertain. Forward must not be called afterwards.
 func (p *Partition) Close() {
 	p.degradedMu.Lock()
 	healer, open := p.healer, p.open
@@ -128,7 +128,8 @@ func (p *Partition) Close() {
 }
 
 // Forward sends a frame to the leader. It calls the frame's Done when the leader has
-// answered or failed to. It returns false, without calling Done, if too many frames wait.
+// answered, or when no answer can be expected. If too many frames wait, it returns false
+// and does not call Done.
 func (p *Partition) Forward(fr *Frame) bool {
 	fr.started = time.Now()
 	if fr.Slow {
@@ -137,8 +138,8 @@ func (p *Partition) Forward(fr *Frame) bool {
 	return p.fast.submit(fr)
 }
 
-// NoteHandover notes that a handover begins. Commands under way, and those that follow
-// soon, wait for its outcome instead of ForwardTimeout.
+// NoteHandover notes that a handover begins. Commands on their way, and commands that
+// follow soon, then wait for its outcome instead of ForwardTimeout.
 func (p *Partition) NoteHandover() {
 	if !p.alone {
 		p.fast.noteHandover()
@@ -149,12 +150,12 @@ func (p *Partition) NoteHandover() {
 // HandingOver reports whether commands must wait for the next leader.
 func (p *Partition) HandingOver() bool { return p.fast.handingOver(false) }
 
-// Degraded returns the limiter that decides without a leader, by the failure policy, or
-// nil if the policy refuses.
+// Degraded returns the limiter that decides without a leader, according to the failure
+// policy. It returns nil if the policy refuses to decide.
 func (p *Partition) Degraded() Limiter { return p.DegradedBy(p.cfg.OnFailure, 0) }
 
-// DegradedBy is Degraded for another failure policy, with its own backstop unless that is
-// 0. It must not be called after Close.
+// DegradedBy does the same as Degraded for another failure policy. backstop replaces the
+// configured backstop, unless it is 0. It must not be called after Close.
 func (p *Partition) DegradedBy(f OnFailure, backstop int64) Limiter {
 	p.degradedMu.Lock()
 	defer p.degradedMu.Unlock()
@@ -216,8 +217,8 @@ func (p *Partition) Standing() Standing {
 
 var errAlone = errors.New("this node is in no cluster")
 
-// alone is the replication of a node in no cluster: it always leads and waits for
-// nothing. Its tickets are 0, which means no ticket.
+// alone is the replication of a node without a cluster. Such a node is always leader and
+// waits for nothing. Its tickets are 0, which means no ticket.
 type alone struct{}
 
 func (alone) Role() Role                                   { return Leading }

@@ -11,15 +11,17 @@ const (
 	Starting Role = iota
 	// Leading decides. Replies leave at once unless they are durable.
 	Leading
-	// Waiting decides, but its followers are behind: every reply waits for its commit.
+	// Waiting: the node decides, but its followers are behind, so every reply waits for its
+	// commit.
 	Waiting
-	// Stalled leads, but its followers are so far behind that the failure policy answers.
+	// Stalled: the node is leader, but its followers are so far behind that the failure
+	// policy answers.
 	Stalled
 	// Following means that another node decides.
 	Following
 	// Orphaned means that no leader is known.
 	Orphaned
-	// Handover means that there is no leader, but the last one has announced another.
+	// Handover: there is no leader, but the last leader has announced its successor.
 	Handover
 )
 

@@ -20,9 +20,10 @@ type Limiter interface {
 	Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error
 }
 
-// share decides on this node's share of the limits while no leader answers. A gap begins
-// with the first such decision. It ends when a leader has charged everything that was
-// admitted, this node's copy has those charges, and there was no decision for gapQuiet.
+// share decides on this node's share of the limits while no leader answers. A gap is the
+// time from the first such decision until three things are true: a leader has charged
+// everything that was admitted, this node's copy has these charges, and there was no
+// decision for gapQuiet.
 type share struct {
 	part  *Partition
 	log   *slog.Logger
@@ -71,7 +72,7 @@ func (s *share) Check(now int64, checks []engine.Check, o engine.CheckOptions, o
 	return s.local.Check(now, checks, o, out)
 }
 
-// Count implements Limiter. A counter has no share: it counts on this node's copy.
+// Count implements Limiter. A counter has no share, so it counts on this node's copy.
 func (s *share) Count(now int64, db uint8, keys [][]byte, fn func(*engine.CountStep) error) error {
 	if err := s.enter(); err != nil {
 		return err

@@ -15,17 +15,17 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// These errors say that the other side has executed none of the commands that have no
-// reply: it is not the leader, it becomes or ceases to be the leader, or it stops.
+// These errors say that the other node has executed none of the commands without a reply.
+// It is not leader, is becoming leader, is no longer leader, or stops.
 var (
 	errRefusedByPeer = errors.New(TextNotLeader)
 	errHandingOver   = fmt.Errorf("%w: %s", errRefusedByPeer, TextHandover)
 	errPeerCloses    = fmt.Errorf("%w: %s", errRefusedByPeer, TextClosing)
 )
 
-// leaderStream is a connection to the leader, as a client of its server. A goroutine
-// watches it while it is idle. So its end is noticed before a frame is written: after a
-// write, the frame would be uncertain.
+// leaderStream is a connection to the leader, on which this node acts as a client of the
+// leader's server. While the connection is idle, a goroutine watches it. So its end is
+// noticed before a frame is written; after a write, the frame would be uncertain.
 type leaderStream struct {
 	nc    net.Conn
 	r     *bufio.Reader
@@ -37,22 +37,22 @@ type leaderStream struct {
 	buf   []byte      // scratch
 	stop  func() bool // stops the forwarder's end from closing the stream
 
-	// readable receives nil when bytes have come, or the reason why none will. After
-	// that, the watcher does not use the reader until resume.
+	// readable receives nil when bytes have arrived, or the reason why none will arrive.
+	// After that, the watcher does not use the reader until resume.
 	readable chan error
 	resume   chan struct{}
 
 	// mu guards the fields below. curtailed is when the wait for replies ends, whatever a
-	// frame says; 0 is never. asked is the frame under way. longer may extend the wait
-	// for it.
+	// frame says; 0 means never. asked is the frame that waits now. longer may extend its
+	// wait.
 	mu        sync.Mutex
 	curtailed time.Time
 	asked     *Frame
 	longer    func(*Frame) bool
 }
 
-// Read reads from the connection until the end of the wait for a reply, which may be
-// extended.
+// Read reads from the connection until the wait for a reply ends. The wait may be extended
+// meanwhile.
 func (s *leaderStream) Read(p []byte) (n int, err error) {
 	for {
 		n, err = s.nc.Read(p)
@@ -164,10 +164,10 @@ func (s *leaderStream) close() {
 	close(s.resume)
 }
 
-// exchange sends the items of fr that have no reply yet and reads their replies, of at
-// most most bytes. sent reports whether anything may have reached the leader. After an
-// error other than errHandingOver, the stream cannot be used. When the wait ends, longer
-// may extend it, and reports whether it has.
+// exchange sends the items of fr that have no reply yet, and reads their replies of at most
+// most bytes. sent reports whether anything may have reached the leader. After an error
+// other than errHandingOver, the stream cannot be used any more. When the wait ends,
+// exchange calls longer, which may extend the wait and reports whether it has.
 func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (sent bool, err error) {
 	_ = s.nc.SetWriteDeadline(fr.answer)
 	s.buf = s.buf[:0]
@@ -180,7 +180,7 @@ func (s *leaderStream) exchange(fr *Frame, most int, longer func(*Frame) bool) (
 	if err != nil && n == 0 {
 		return false, fmt.Errorf("write: %w", err)
 	}
-	// After a partial write, the other side may still have sent its last word.
+	// After a partial write, the other node may still have sent its last message.
 	s.ask(fr, longer)
 	defer s.ask(nil, nil)
 	if err := <-s.readable; err != nil {
@@ -243,15 +243,16 @@ const (
 	lastWord  = "-" + TextClosing
 )
 
-// Refuses reports whether a node's reply says that it has not executed a command of
-// another node, because it does not lead. Until RL.CLIENT comes on the stream, the node
-// refuses everything. So it executes no command of a frame after one that it has refused.
+// Refuses reports whether a node's reply says that it has not executed a command because it
+// is not leader. After such a reply, the node refuses all commands on the stream until
+// RL.CLIENT. So if it refuses a command of a frame, it executes no later command of that
+// frame.
 func Refuses(reply []byte) bool {
 	return string(reply) == notLeader || string(reply) == handover
 }
 
-// replies reads the replies of fr's remaining items. If the leader has refused them from
-// some item on, replies returns errRefusedByPeer, and those items count as not sent.
+// replies reads the replies to fr's remaining items. If the leader has refused all items
+// from some item on, replies returns errRefusedByPeer, and these items count as not sent.
 func (s *leaderStream) replies(fr *Frame, most int) error {
 	refused := -1 // the first refused item
 	for i := fr.replied; i < len(fr.items); i++ {

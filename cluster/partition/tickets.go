@@ -5,12 +5,13 @@ import (
 	"slices"
 )
 
-// TicketLost is the ticket of a decision by a node that no longer leads: its commit
-// cannot be awaited.
+// TicketLost is the ticket of a decision by a node that is no longer leader. Nobody can
+// wait for its commit.
 const TicketLost = 1<<64 - 1
 
 // TakeTicket returns the ticket of all decisions so far. It takes the ticket before it
-// looks at the seal, so a deposed leader fails every ticket read before the seal.
+// checks whether the engine is sealed. So a deposed leader fails every ticket that was read
+// before the seal.
 func (p *Partition) TakeTicket() uint64 {
 	ticket := p.Ticket()
 	if p.engine.Sealed() {
@@ -19,7 +20,7 @@ func (p *Partition) TakeTicket() uint64 {
 	return ticket
 }
 
-// Completed is what is known of completed tickets at one moment. It is immutable.
+// Completed says which tickets are complete at one moment. It is immutable.
 type Completed struct {
 	upTo   uint64
 	failed []failure // in order of tickets
@@ -31,16 +32,16 @@ type failure struct {
 	err      error
 }
 
-// failuresKept bounds the memory of failures. A reply is held within the batch that took
-// its ticket. Only a batch that outlasts so many later failures could take a failure for
-// a success.
+// failuresKept bounds how many failures are remembered. A reply is parked within the batch
+// that took its ticket. Only a batch that takes longer than so many later failures could
+// take a failure for a success.
 const failuresKept = 64
 
 // Has reports whether ticket is complete.
 func (c *Completed) Has(ticket uint64) bool { return ticket <= c.upTo }
 
-// Outcome reports whether ticket is complete. err is the error of the latest failure among
-// the tickets from since to ticket.
+// Outcome reports whether ticket is complete. err is the latest failure among the tickets
+// from since to ticket; nil if none has failed.
 func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
 	if ticket > c.upTo {
 		return false, nil
@@ -53,7 +54,7 @@ func (c *Completed) Outcome(since, ticket uint64) (complete bool, err error) {
 	return true, nil
 }
 
-// Lost reports whether effects under tickets from since to ticket may have been undone.
+// Lost reports whether effects of the tickets from since to ticket may have been undone.
 func (c *Completed) Lost(since, ticket uint64) bool {
 	return slices.ContainsFunc(c.failed, func(f failure) bool {
 		return !errors.Is(f.err, ErrUnverified) && ticket > f.from && since <= f.to
@@ -63,12 +64,13 @@ func (c *Completed) Lost(since, ticket uint64) bool {
 // Completed returns what is known now.
 func (p *Partition) Completed() *Completed { return p.completed.Load() }
 
-// Release completes every ticket up to and including upTo. If err is nil, the replies
-// that wait for them are sent. Otherwise each is replaced by err, whose text is a RESP
-// error with its code ("UNCERTAIN …"). It does not wait for connections.
+// Release completes all tickets up to upTo, inclusive. If err is nil, the replies that wait
+// for these tickets are sent. Otherwise each is replaced by err, whose text must be a RESP
+// error with its code ("UNCERTAIN …"). Release does not wait for connections.
 //
-// No release is missed. The owner of a reply first marks that it waits, then looks at the
-// completed tickets. Release stores the tickets before Front.Recheck looks for the mark.
+// No reply misses its release. The owner of a reply first marks that it waits, and then
+// looks at the completed tickets. Release first stores the completed tickets, and then
+// Front.Recheck looks for the mark.
 func (p *Partition) Release(upTo uint64, err error) {
 	p.mu.Lock()
 	old := p.completed.Load()

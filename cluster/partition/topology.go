@@ -7,8 +7,7 @@ type Topology struct {
 	Nodes []TopologyNode
 }
 
-// TopologyNode is one node of a cluster. Host and Port are where its clients
-// connect.
+// TopologyNode is one node of a cluster. Host and Port are the address for its clients.
 type TopologyNode struct {
 	ID     string
 	Host   string
@@ -16,11 +15,11 @@ type TopologyNode struct {
 	Leader bool
 	Voter  bool
 	Alive  bool
-	// LagEntries and LagMillis are how far the node's log is behind the leader's.
+	// LagEntries and LagMillis say how far the node's log is behind the leader's log.
 	LagEntries uint64
 	LagMillis  int64
 }
 
-// Addressed reports whether the address for clients of n is known. It is unknown in the
-// first second after a node was met.
+// Addressed reports whether the node's address for clients is known. It is unknown in the
+// first second after this node has met the other.
 func (n *TopologyNode) Addressed() bool { return n.Port != 0 }

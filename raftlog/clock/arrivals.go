@@ -10,10 +10,10 @@ import (
 // later.
 const arrivalsKept = 256
 
-// Arrivals remembers when new entries were written. An entry's clock is the leader's
-// clock before the entry arrived. Only entries of the term in progress are new. Others
-// say nothing about the time: the tail of an older term, which a new leader passes on,
-// and entries that were in the log when the node started.
+// Arrivals remembers when new entries were written. An entry contains the leader's clock at
+// a time before the entry arrived. Only entries of the current term are new. Older entries
+// say nothing about the time: a new leader may pass on entries of an older term, and others
+// were in the log when the node started.
 type Arrivals struct {
 	// mu guards the fields below.
 	mu   sync.Mutex
@@ -27,7 +27,7 @@ type arrival struct {
 	at          int64 // time since boot; 0 if they were not new
 }
 
-// Note is called with entries about to be written, in the given term.
+// Note is called before entries are written, with the current term.
 func (a *Arrivals) Note(logs []*raft.Log, term uint64, now int64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -45,7 +45,7 @@ func (a *Arrivals) Note(logs []*raft.Log, term uint64, now int64) {
 	}
 }
 
-// Of returns when the entry arrived. ok is false if it was not new, or is no longer
+// Of returns when the entry arrived. ok is false if the entry was not new, or is no longer
 // remembered.
 func (a *Arrivals) Of(index uint64) (at int64, ok bool) {
 	a.mu.Lock()

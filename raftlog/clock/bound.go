@@ -4,20 +4,20 @@ import "time"
 
 const (
 	// MaxDrift bounds how much slower the leader's cluster clock may run than this node's
-	// time, as a divisor: 1/500 is 2000 ppm. On either side, Linux's NTP discipline
-	// changes a machine's frequency by up to 500 ppm. The leader also slews the cluster
-	// clock by up to 500 ppm.
+	// time, as a divisor: 1/500 is 2000 ppm. Linux's NTP discipline changes a machine's
+	// frequency by up to 500 ppm, on both nodes. The leader also adjusts the cluster clock
+	// by up to 500 ppm.
 	MaxDrift = 500
 
-	// Beat is the least time between two entries of a window, and the longest time
-	// between two entries of an idle leader.
+	// Beat is the shortest time between two entries of a window. It is also the longest
+	// time between two entries of an idle leader.
 	Beat = time.Second
 
 	// windowBeats is how many entries, at least Beat apart, make a window. The best of
 	// the last two windows counts.
 	windowBeats = 4
 
-	// silence is how long after a leader's last entry the bound continues to sink. After
+	// silence is how long after a leader's last entry the bound continues to fall. After
 	// that, no node keeps a clock that the bound could be ahead of.
 	silence = int64(10 * time.Second)
 )
@@ -62,12 +62,12 @@ func (b *Bound) of(s sighting, at int64) int64 {
 // Term returns the term of the leader whose clock is bounded.
 func (b *Bound) Term() uint64 { return b.term }
 
-// Saved reports whether the bound is from an earlier process on this machine, and nothing
+// Saved reports whether the bound is from an earlier process on this machine, and no leader
 // has been heard since.
 func (b *Bound) Saved() bool { return b.saved }
 
-// Heard returns the bound after an entry with a term and a clock has come at a time. b
-// may be nil.
+// Heard returns the bound after an entry has arrived. The entry has a term and a clock, and
+// arrived at the time at. b may be nil.
 func (b *Bound) Heard(term uint64, clock, at int64) *Bound {
 	s := sighting{clock, at}
 	if b == nil || b.saved || term != b.term {

@@ -12,13 +12,12 @@ import (
 	"github.com/headgate-io/headgate/internal/boottime"
 )
 
-// File remembers across restarts what the cluster clock was when this node's other clocks
-// were at saved times. If only the process has restarted, the time since boot says how
-// much time has passed. If the machine has restarted, only the wall clock and the reports
-// of others help: see Resume.
+// File remembers across restarts which cluster clock belonged to which times of this node's
+// other clocks. If only the process has restarted, the time since the machine's boot says
+// how much time has passed. If the machine has restarted, only the wall clock and the
+// reports of other nodes help: see Resume.
 //
-// The file is not synced: a node that has lost it does not take part in finding the
-// clock.
+// The file is not synced. A node that has lost it does not take part in finding the clock.
 type File struct {
 	path       string
 	wall, boot func() int64
@@ -30,7 +29,7 @@ type File struct {
 	known bool
 }
 
-// Saved is the file's content: one moment by every clock, in ns.
+// Saved is the file's content: the same moment by each clock, in ns.
 type Saved struct {
 	Format int    `json:"format"`
 	Clock  int64  `json:"clock_ns"` // the cluster's
@@ -39,12 +38,12 @@ type Saved struct {
 	Boot   int64  `json:"boot_ns"` // since the boot of that id
 	BootID string `json:"boot_id"`
 
-	// Unset is set if no node knew how long the cluster was down. An operator must then
+	// Unset reports that no node knew how long the cluster was down. An operator must then
 	// set the clock.
 	Unset bool `json:"unset,omitempty"`
 }
 
-// Offset returns how far the cluster clock was ahead of the wall clock.
+// Offset returns how far the cluster clock was ahead of the wall clock, in ns.
 func (s *Saved) Offset() int64 { return s.Clock - s.Wall }
 
 // FileName is the name of the file in the directory of a group.
@@ -58,8 +57,8 @@ const (
 	slack = int64(time.Millisecond)
 )
 
-// Open reads the file in dir, if it exists. wall reads the wall clock in unix ns; nil is
-// the system's.
+// Open reads the file in dir, if it exists. wall returns the wall clock in Unix ns; nil
+// means the system's clock.
 func Open(dir string, wall func() int64, log *slog.Logger) (*File, error) {
 	if wall == nil {
 		wall = func() int64 { return time.Now().UnixNano() }
@@ -87,16 +86,16 @@ func Open(dir string, wall func() int64, log *slog.Logger) (*File, error) {
 // Wall is this node's wall clock, unix ns.
 func (c *File) Wall() int64 { return c.wall() }
 
-// Last returns what was saved last; ok is false if nothing was.
+// Last returns what was saved last. ok is false if nothing was ever saved.
 func (c *File) Last() (s Saved, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.saved, c.known
 }
 
-// Bound returns a lower bound of the cluster clock if the clock was saved in this boot of
-// the machine, otherwise nil. It does not sink, since no leader has been heard since the
-// start.
+// Bound returns a lower bound of the cluster clock if the clock was saved since the
+// machine's last boot, otherwise nil. This bound does not fall with time, because no leader
+// has been heard since the start.
 func (c *File) Bound() *Bound {
 	s, ok := c.Last()
 	if !ok || c.bootID == "" || s.BootID != c.bootID || s.Boot > c.boot() {
@@ -106,8 +105,8 @@ func (c *File) Bound() *Bound {
 	return &Bound{term: s.Term, best: at, next: at, heard: s.Boot - silence, saved: true}
 }
 
-// Save remembers that the cluster clock, kept by the leader of a term, is at clock now,
-// and whether it is unset.
+// Save remembers that the cluster clock is at clock now, and whether it is unset. term is
+// the term of the leader that keeps the clock.
 func (c *File) Save(clock int64, term uint64, unset bool) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()

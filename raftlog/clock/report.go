@@ -2,28 +2,28 @@ package clock
 
 import "time"
 
-// Agreement is how close clocks must be to agree, in ns. A leader slews a gap of up to as
-// much.
+// Agreement is how much two clocks may differ and still agree, in ns. A leader corrects a
+// gap of up to this size slowly, without a jump.
 const Agreement = int64(time.Second)
 
 // Report is what a node knows of the cluster clock, for a new leader that does not know
 // the time itself. Times are in unix ns.
 type Report struct {
-	// Kept is set if the node has heard a leader since its machine booted. Now is then a
-	// lower bound of the cluster clock, as the leader of Term keeps it.
+	// Kept reports that the node has heard a leader since its machine booted. Now is then a
+	// lower bound of the cluster clock, which the leader of Term keeps.
 	Kept bool   `json:"kept"`
 	Term uint64 `json:"term,omitempty"`
 	Now  int64  `json:"now,omitempty"`
 
-	// Saved is set if the node has a saved clock: at its wall time SavedWall, the cluster
-	// clock was Offset ahead of that. Wall is the node's wall clock now.
+	// Saved reports that the node has a saved clock. When its wall clock was at SavedWall,
+	// the cluster clock was ahead of it by Offset. Wall is the node's wall clock now.
 	Saved     bool  `json:"saved"`
 	Offset    int64 `json:"offset,omitempty"`
 	SavedWall int64 `json:"saved_wall,omitempty"`
 	Wall      int64 `json:"wall"`
 }
 
-// Later returns the report after d more has passed on each running clock.
+// Later returns the report after d ns more have passed on each running clock.
 func (r Report) Later(d int64) Report {
 	r.Now += d
 	r.Wall += d

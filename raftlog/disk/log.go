@@ -56,13 +56,13 @@ type Log struct {
 	snapIndex, snapTerm uint64
 }
 
-// NewLog returns a Log that stores in inner. fatal is called with the reason why the
-// node cannot go on, and must not block.
+// NewLog returns a Log that stores its entries in inner. It calls fatal with the reason if
+// the node cannot continue. fatal must not block.
 func NewLog(inner raft.LogStore, fatal func(error), logger *slog.Logger) *Log {
 	return &Log{inner: inner, fatal: fatal, logger: logger}
 }
 
-// Run says which Raft stores here from now on, and its server id.
+// Run sets the Raft that uses the log from now on, and that Raft's server id.
 func (s *Log) Run(r *raft.Raft, self raft.ServerID) {
 	s.self = self
 	s.raft.Store(r)
@@ -77,8 +77,8 @@ func (s *Log) Writes() (last, mean time.Duration) {
 	return time.Duration(s.last.Load()), time.Duration(s.mean.Load())
 }
 
-// InMemory reports whether the end of the log is only in memory, because the disk is
-// full. since is when that began.
+// InMemory reports whether the end of the log is only in memory, because the disk is full.
+// since is when this state began.
 func (s *Log) InMemory() (since time.Time, ok bool) { return s.tail.exists() }
 
 var (
@@ -114,7 +114,7 @@ func (s *Log) LastIndex() (uint64, error) {
 	return s.inner.LastIndex()
 }
 
-// Find is GetLog that does not stop the node on an error.
+// Find does the same as GetLog, but does not stop the node on an error.
 func (s *Log) Find(index uint64, log *raft.Log) error {
 	if s.tail.get(index, log) {
 		return nil
@@ -140,7 +140,7 @@ func since(at int64) time.Duration {
 }
 
 // StoreLogs implements raft.LogStore. It returns when the entries are synced. For a
-// leader's own batches it returns when they are written.
+// leader's own batches, it returns when they are written.
 func (s *Log) StoreLogs(logs []*raft.Log) error {
 	if err := s.Await(math.MaxUint64); err != nil {
 		return err
@@ -204,9 +204,9 @@ func (s *Log) stored(err error, begin int64, entries int, n int64) error {
 }
 
 // DeleteRange removes a prefix (compaction), a suffix (a conflict with the leader's log),
-// or everything (an installed snapshot). In the last case, if the log agrees with the
-// snapshot, it keeps the entries after the snapshot's last: this node has acknowledged
-// them (Raft's figure 13, rule 6).
+// or all entries (an installed snapshot). When it removes all, and the log agrees with the
+// snapshot, it keeps the entries after the snapshot's last entry, because this node has
+// acknowledged them (Raft's figure 13, rule 6).
 func (s *Log) DeleteRange(min, max uint64) error {
 	s.mu.Lock()
 	index, term := s.snapIndex, s.snapTerm
@@ -227,12 +227,13 @@ func (s *Log) DeleteRange(min, max uint64) error {
 	return err
 }
 
-// snapshotDone records a finished snapshot. It reports whether the log contradicts the
-// snapshot. Such a log was never committed, and a restart must drop it from Raft's
-// memory.
+// snapshotDone records a finished snapshot. conflict reports that the log contradicts the
+// snapshot. The contradicting entries were never committed. A restart of Raft must then
+// remove them from Raft's memory.
 func (s *Log) snapshotDone(index, term uint64) (conflict bool, err error) {
 	s.mu.Lock()
-	// A snapshot of this node may be finished after a newer one was installed.
+	// A snapshot that this node has written may be finished after a newer one was
+	// installed.
 	if index > s.snapIndex {
 		s.snapIndex, s.snapTerm = index, term
 	}

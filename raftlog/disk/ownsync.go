@@ -8,20 +8,21 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ownSync lets a leader sync its log while its followers receive and sync the same
-// entries (Ongaro's thesis, 10.2.1). Raft's leader syncs first and then sends. It counts
-// itself among the nodes that have an entry as soon as StoreLogs returns. So here
-// StoreLogs returns as soon as a batch is written. Until the batch is synced:
+// ownSync lets a leader sync its log while its followers receive and sync the same entries
+// (Ongaro's thesis, 10.2.1). Raft's leader stores first and then sends, and it counts
+// itself among the nodes that have an entry when StoreLogs returns. Here StoreLogs returns
+// when a batch is written. Until the batch is synced, these rules hold:
 //
-//   - the entry is not applied here, and no node hears of its commit (see Await);
-//   - no follower hears that it is committed, or applies it (transport): if the leader lost
-//     it in a power failure, a majority could continue without it;
-//   - this node acknowledges it to no later leader: before it obeys a leader or votes, it
-//     writes the term or the vote, and that write waits (Votes);
-//   - nothing else is written to the log (Log).
+//   - This node does not apply the entry, and tells no node that the entry is committed
+//     (see Await).
+//   - No follower hears that the entry is committed, or applies it (transport). If the
+//     leader lost the entry in a power failure, a majority could continue without it.
+//   - This node acknowledges the entry to no later leader. Before it obeys a leader or
+//     votes, it writes the term or the vote, and that write waits for the sync (Votes).
+//   - Nothing else is written to the log (Log).
 //
-// So a committed entry is on this disk and on those of enough followers, as without the
-// overlap.
+// So a committed entry is on this node's disk and on the disks of enough followers, as it
+// would be without the overlap.
 type ownSync struct {
 	// first is the first entry whose sync has not ended, 0 for none. It stays set after a
 	// failed sync.
@@ -48,8 +49,8 @@ func (o *ownSync) begin(first uint64, sync func() error) {
 	o.mu.Unlock()
 	o.first.Store(first)
 	go func() {
-		// Let the senders to the followers run first: they are about to become runnable
-		// on this processor, which the sync would keep.
+		// Let the goroutines that send to the followers run first. They are about to become
+		// ready on this processor, which the sync would occupy.
 		runtime.Gosched()
 		err := sync()
 		o.mu.Lock()
@@ -76,7 +77,7 @@ func (o *ownSync) Await(index uint64) error {
 	return o.err
 }
 
-// Capped returns args with the commit index lowered to the last synced entry.
+// Capped returns args with the commit index lowered to at most the last synced entry.
 func (o *ownSync) Capped(args *raft.AppendEntriesRequest) *raft.AppendEntriesRequest {
 	first := o.first.Load()
 	if first == 0 || args.LeaderCommitIndex < first {

@@ -7,9 +7,9 @@ import (
 )
 
 // Reconcile checks, before Raft starts, that log and snapshots form one history. A crash
-// while a snapshot is installed may leave a log whose entries were never committed; it
-// drops that log. fresh is set if log, term and vote have just been created. readable
-// reads the beginning of a snapshot, and returns why this build cannot use it.
+// while a snapshot is installed may leave a log whose entries were never committed;
+// Reconcile drops such a log. fresh says that log, term and vote have just been created.
+// readable reads the beginning of a snapshot, and returns why this build cannot use it.
 func Reconcile(snaps *Snapshots, logs *Log, fresh bool, readable func(io.Reader) error, log *slog.Logger) error {
 	first, err := logs.FirstIndex()
 	if err != nil {
@@ -40,8 +40,8 @@ func Reconcile(snaps *Snapshots, logs *Log, fresh bool, readable func(io.Reader)
 		err = readable(rc)
 		rc.Close()
 		if err != nil {
-			// Otherwise Raft would go back to an older snapshot, from before entries that
-			// the log no longer has.
+			// Otherwise Raft would use an older snapshot. The log no longer has the entries
+			// that follow that one.
 			return fmt.Errorf("snapshot %s: %w", m.ID, err)
 		}
 		if first > m.Index+1 {

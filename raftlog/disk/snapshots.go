@@ -22,18 +22,20 @@ const (
 	// snapshotsKept: the newest, and one for the case that its checksum is wrong.
 	snapshotsKept = 2
 
-	// sealFile is the file in a snapshot's directory with the checksum of Raft's
-	// description of the snapshot. Raft stores no such checksum. An index with one wrong
-	// digit would skip entries of the log.
+	// sealFile is a file in a snapshot's directory. It has the checksum of Raft's
+	// description of the snapshot, because Raft stores none. An index with one wrong digit
+	// would skip entries of the log.
 	sealFile = "seal"
 )
 
-// Snapshots stands between Raft and its snapshots:
+// Snapshots is a layer between Raft and its snapshots:
 //
-//   - It reports every finished snapshot, own or installed, to the log.
-//   - It seals what Raft writes about each, and leaves out those that have changed since.
-//   - It syncs what Raft does not: the names of a snapshot's files, and the names in the
-//     directory of all snapshots.
+//   - It tells the log about every finished snapshot, whether this node has written or
+//     installed it.
+//   - It adds a checksum to Raft's description of each snapshot. It leaves out snapshots
+//     whose description has changed since.
+//   - It syncs what Raft does not sync: the names of a snapshot's files, and the names in
+//     the directory of all snapshots.
 type Snapshots struct {
 	raft.SnapshotStore
 	dir      string // of all snapshots
@@ -45,9 +47,9 @@ type Snapshots struct {
 	membership atomic.Uint64 // index of the membership in the newest snapshot
 }
 
-// OpenSnapshots opens or creates the snapshots in a group's directory, which nobody else
-// may have open. It removes unfinished snapshots that a crash has left. conflict is
-// called if the log contradicts a snapshot, and must not block.
+// OpenSnapshots opens or creates the snapshots in a group's directory. Nobody else may have
+// the directory open. It removes unfinished snapshots that a crash has left. It calls
+// conflict if the log contradicts a snapshot; conflict must not block.
 func OpenSnapshots(dir string, log *Log, logger *slog.Logger, raftLogger hclog.Logger, conflict func()) (*Snapshots, error) {
 	group := dir
 	dir = filepath.Join(group, snapshotsDir)
@@ -62,7 +64,7 @@ func OpenSnapshots(dir string, log *Log, logger *slog.Logger, raftLogger hclog.L
 	if err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
-	// The names may not be on the disk yet, and the log is about to rely on them.
+	// The names may not be on the disk yet, and the log is about to depend on them.
 	if err := errors.Join(syncDir(dir), syncDir(group)); err != nil {
 		return nil, fmt.Errorf("open snapshots: %w", err)
 	}
@@ -101,7 +103,7 @@ func (s *Snapshots) List() ([]*raft.SnapshotMeta, error) {
 	return good, nil
 }
 
-// Damaged returns the highest index of a snapshot that is not among the good ones, or 0.
+// Damaged returns the highest index of a snapshot that is not in good; 0 if there is none.
 func (s *Snapshots) Damaged(good []*raft.SnapshotMeta) (index uint64, err error) {
 	entries, err := os.ReadDir(s.dir)
 	if err != nil {

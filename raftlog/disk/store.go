@@ -120,8 +120,8 @@ func lockDir(dir string) (*os.File, error) {
 // errHeld is returned by tryLock when another process holds the lock.
 var errHeld = errors.New("lock is held")
 
-// MakeDir creates the group's directory. Unless the directory has been used before, it
-// makes its name, and those of all directories above it, durable.
+// MakeDir creates the group's directory. If the directory has never been used, MakeDir
+// makes its name durable, and also the names of all directories above it.
 func MakeDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -153,12 +153,12 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Votes holds term and vote. If they cannot be written, Raft would panic; Votes stops the
-// node with a message instead. It also writes no new term or vote before the log is
-// synced: see ownSync.
+// Votes stores term and vote. If they cannot be written, Raft would panic; Votes stops the
+// node with a message instead. It also writes no new term or vote before the log is synced:
+// see ownSync.
 //
-// Raft first writes a vote's term, and then its candidate. Votes writes both as one
-// change. So it needs half of the syncs, and no crash leaves the new term with the old
+// Raft first writes a vote's term, and then its candidate. Votes writes both as one change.
+// So it needs half of the syncs, and a crash never leaves the new term with the old
 // candidate (hashicorp/raft #661). Raft promises nothing before the second write.
 type Votes struct {
 	*stable.Store

@@ -13,23 +13,23 @@ import (
 	"github.com/headgate-io/headgate/raftlog/wal"
 )
 
-// tailBytes bounds the tail's entries that are applied but in no snapshot yet. It is more
-// than the log grows while a snapshot is written.
+// tailBytes bounds the entries of the tail that are applied but not yet in a snapshot, in
+// bytes. It is more than the log grows while a snapshot is written.
 const tailBytes = 64 << 20
 
-// tail is the end of a log for which the disk has no room. Only the only member of a
-// cluster has a tail: it continues to decide, and keeps its decisions in memory. In a
-// larger cluster, other nodes that can write take over.
+// tail is the end of a log for which the disk has no room. Only a cluster with a single
+// member has a tail: that member continues to decide, and keeps its decisions in memory. In
+// a larger cluster, other nodes that can write take over.
 //
-// The tail begins with the entries of a write that finds no room. It ends with a snapshot
-// that reaches into it: the log on disk is emptied, and the rest of the tail is written
-// after the snapshot. So on disk each entry follows the entry before it, or a snapshot
-// that has that entry. A process that is killed at any time starts from the log as it was
-// before the tail, or from the snapshot. Reconcile drops a log that ends before its
-// snapshot.
+// The tail begins with the entries of a write that finds no room. It ends when a snapshot
+// includes its first entries: then the log on disk is emptied, and the rest of the tail is
+// written after the snapshot. So on disk each entry follows the entry before it, or a
+// snapshot that includes that entry. If the process is killed at any time, it starts from
+// the log as it was before the tail, or from the snapshot. Reconcile drops a log that ends
+// before its snapshot.
 //
 // Applied entries may be dropped from the beginning of the tail. A snapshot that ends
-// before the rest of the tail does not end the tail, but a later one may.
+// before the remaining entries does not end the tail, but a later one may.
 type tail struct {
 	since atomic.Int64 // unix ns, 0: no tail
 

@@ -25,22 +25,22 @@ const (
 	// yet.
 	waitingInterval = 10 * time.Second
 
-	// takeoverAfter is how long a node waits for each node of a lower id to propose a
-	// founding, before it proposes one itself.
+	// takeoverAfter is how long a node waits, for each node with a lower id, until that
+	// node proposes a founding. After that it proposes one itself.
 	takeoverAfter = 2 * time.Second
 
 	// proposerSilent is how long a founder hears nothing from the proposer before it asks
 	// the others.
 	proposerSilent = 1500 * time.Millisecond
 
-	// How long the proposer, and the other founders, wait for all to accept before they
-	// vote to abandon. The others wait longer.
+	// How long the proposer waits for all to accept before it votes to abandon the
+	// founding. The other founders wait longer.
 	proposerPatience = 3 * time.Second
 	founderPatience  = 6 * time.Second
 )
 
-// Greeting is how nodes that wait for a cluster present themselves, and talk about its
-// founding.
+// Greeting is the message by which nodes that wait for a cluster introduce themselves, and
+// talk about its founding.
 type Greeting struct {
 	From presence `json:"from"`
 	Word *word    `json:"word,omitempty"`
@@ -57,8 +57,8 @@ type Node interface {
 	// Identity returns the node's present identity, which a restart of Raft replaces.
 	Identity() *Identity
 
-	// Settled reports whether the node is a member under the address that it advertises,
-	// or has no other node to ask.
+	// Settled reports whether there is nothing more to do: the node is a member under the
+	// address that it advertises, or it has no other node to ask.
 	Settled() bool
 
 	// Greet presents the node to the node at addr.
@@ -81,9 +81,9 @@ type ConvenerConfig struct {
 	Logger *slog.Logger
 }
 
-// Convener makes a node part of a cluster: it joins the cluster of its peers or, if there
-// is none, founds one with them. Joining comes first, and a node with data founds
-// nothing. So the same configuration is right for first start, restart and growth.
+// Convener makes a node part of a cluster. The node joins the cluster of its peers or, if
+// there is none, founds one with them. It tries to join first, and a node with data founds
+// nothing. So the same configuration is right for the first start, a restart and growth.
 type Convener struct {
 	cfg  ConvenerConfig
 	node Node
@@ -101,7 +101,7 @@ func NewConvener(cfg ConvenerConfig, n Node) *Convener {
 	return &Convener{cfg: cfg, node: n, wake: make(chan struct{}, 1)}
 }
 
-// Run tries until the node is a member, or ctx ends. It returns true if the node has
+// Run tries until the node is a member, or until ctx ends. It returns true if the node has
 // settled, and false if a leader is about to add it.
 func (c *Convener) Run(ctx context.Context) (settled bool) {
 	t := time.NewTimer(0)
@@ -149,9 +149,9 @@ func (c *Convener) presence() presence {
 	return p
 }
 
-// ask presents the node to all others whose address it knows. It returns the nodes that
-// have answered at the address that they advertise, how many of Config.Join have not, and
-// why.
+// ask introduces the node to all other nodes whose address it knows. It returns the nodes
+// that have answered at the address that they advertise, and how many addresses of
+// Config.Join have not answered, and why.
 func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, failed []error) {
 	addrs := c.roll.recent(time.Now())
 	if f, _, _ := c.node.Identity().bound(); f != nil {
@@ -233,8 +233,8 @@ func (c *Convener) tryJoin(ctx context.Context, answered []presence) (joined boo
 	return false, failed
 }
 
-// step advances a founding: the one to which the node is bound, or one that it proposes.
-// It returns what is in the way.
+// step advances a founding: the founding to which the node is bound, or one that the node
+// proposes. It returns the reason why the founding cannot advance.
 func (c *Convener) step(ctx context.Context, answered []presence, silent int) (failed []error) {
 	id := c.node.Identity()
 	_, free := id.free()
@@ -352,8 +352,7 @@ func (c *Convener) tell(ctx context.Context, f *founding, to founder, args Greet
 	return err
 }
 
-// Answer answers a node that presents itself and may have something to say about a
-// founding.
+// Answer answers a node that introduces itself and may bring news about a founding.
 func (c *Convener) Answer(args Greeting) (Answer, error) {
 	if err := CheckNodeID(args.From.ID); err != nil {
 		return Answer{}, err
@@ -381,7 +380,7 @@ func (c *Convener) Wake() {
 }
 
 // enter makes the node part of the founded cluster. Every founder begins its log with the
-// same configuration, so any of them may be the first.
+// same configuration. So any of them may do so first.
 func (c *Convener) enter(ctx context.Context) error {
 	id := c.node.Identity()
 	f, s, _ := id.bound()

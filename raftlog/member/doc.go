@@ -1,17 +1,16 @@
-// Package member says who belongs to a group of nodes, and how a node comes to belong to
-// one.
+// Package member says which nodes belong to a group, and how a node becomes a member.
 //
 // The types:
 //
-//   - Identity says whose data a directory holds: of which node, and of which cluster. It
-//     decides which peers the node hears.
-//   - Convener makes a node part of a cluster: it joins one, or founds one with others. Node
-//     is what it needs from its node.
+//   - Identity says which node's and which cluster's data a directory holds. It decides
+//     with which peers the node talks.
+//   - Convener makes a node part of a cluster: it joins one, or founds one with other
+//     nodes. Node is what a Convener needs from its node.
 //   - Voter is a node of a cluster after a recovery: see Recover.
 //
-// A member is a node with its data. A node that has lost its data is another member: see
-// ServerID. The founders of a cluster decide its founding in two votes. founding.go has
-// the transitions, without input and output.
+// A member is a node together with its data. A node that has lost its data is a different
+// member: see ServerID. The founders of a cluster decide its founding in two votes.
+// founding.go has the steps, without input and output.
 //
-// All methods may be called concurrently.
+// All methods are safe for concurrent use.
 package member

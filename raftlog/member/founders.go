@@ -20,14 +20,14 @@ type presence struct {
 
 func (p presence) String() string { return fmt.Sprintf("%s (%s)", p.ID, p.Addr) }
 
-// founders returns the nodes with which own should found a cluster, including own: some
-// of the waiting nodes that have just answered. before is how many waiting nodes with
-// lower ids should propose first. If there are too few nodes, or there is a cluster, it
-// returns nil, and why says what is in the way. silent is the number of addresses that
-// have not answered.
+// founders returns the nodes with which own should found a cluster, including own. They are
+// some of the waiting nodes that have just answered. before is how many waiting nodes have
+// lower ids and should propose first. silent is the number of addresses that have not
+// answered. If there are too few nodes, or there already is a cluster, set is nil, and why
+// is the reason.
 //
-// A founding needs more than half of all possible nodes. Any two such majorities have a
-// node in common, and a node is bound to one founding.
+// A founding needs more than half of all possible nodes. Two such majorities always have a
+// node in common, and a node is bound to only one founding.
 func founders(own presence, answered []presence, silent int) (set []founder, before int, why []error) {
 	all := 1 + silent
 	waiting := []presence{own}

@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// A founding is proposed by one of its founders. All founders decide it in two votes.
+// One of the founders proposes a founding. All founders decide it in two votes.
 //
 //	free --> accepted --> confirmed --> founded
 //	  ^          |             |
@@ -14,23 +14,23 @@ import (
 //	  +------ abandoned        |
 //	  +------------------------+
 //
-// First every founder accepts. From then on it takes part in no other founding and joins
-// no cluster, until this founding is decided. A founder that knows that all have accepted
-// confirms. A founder that has waited for too long votes to abandon instead. No founder
-// votes twice. The founding takes place when a majority has confirmed. It is over when so
-// many have abandoned that no majority can confirm. It is also over when one founder is
-// not bound to it, because that founder never will be.
+// First every founder accepts. A founder that has accepted takes part in no other founding
+// and joins no cluster, until this founding is decided. A founder that knows that all have
+// accepted confirms. A founder that has waited for too long votes to abandon instead. No
+// founder votes twice. The founding takes place when a majority has confirmed. The founding
+// fails when so many have abandoned that no majority can confirm. It also fails when one
+// founder is not bound to it, because that founder will never be.
 //
-// A node is bound to one founding at a time, and its promise is on disk before any node
-// hears of it. A founding takes place only with all of its founders. So of two foundings
-// that share a founder, at most one takes place.
+// A node is bound to one founding at a time, and its promise is on disk before any other
+// node hears of it. A founding takes place only with all of its founders. So of two
+// foundings that share a founder, at most one takes place.
 //
-// No particular node is needed. What founders have said stays true for ever, in any order
-// and any number of times, and any of them can pass it on. A node must wait only while
-// the nodes that answer cannot know the outcome.
+// The procedure depends on no particular node. What founders have said stays true forever,
+// in any order and even if it is repeated, and any of them can pass it on. A node must wait
+// only while the nodes that answer cannot know the outcome.
 //
-// This file does no input or output; Convener and Identity do, and the model in
-// founding_test.go runs these functions through all interleavings.
+// This file does no input or output; Convener and Identity do. The model in
+// founding_test.go runs these functions in all possible orders.
 
 // stage is how far a founder is in a founding. A later stage replaces an earlier one.
 type stage int
@@ -49,13 +49,13 @@ type founder struct {
 	ID   string `json:"id"`
 	Addr string `json:"addr"`
 
-	// Data is the id of its data directory. A founder that has lost its data has
-	// forgotten what it accepted, and is not asked.
+	// Data is the id of the founder's data directory. A founder that has lost its data has
+	// forgotten what it accepted. Nobody asks it any more.
 	Data string `json:"data"`
 
 	// Token is what a proposal must show to be accepted. A node makes a new token after
-	// each start, proposal and refusal. So it never accepts later what it has once
-	// refused, or was released from.
+	// each start, proposal and refusal. So it never accepts a proposal later that it has
+	// refused, or from which it was released.
 	Token string `json:"token"`
 }
 
@@ -101,9 +101,9 @@ type word struct {
 	Stages   []stage  `json:"stages"` // by founder
 }
 
-// pledge is what a node has promised about the founding of its cluster. Its exported
-// fields are stored on disk. The methods that change it return the next state, which must
-// be on disk before any node hears of it. fresh is an unused token.
+// pledge is what a node has promised about the founding of its cluster. Its exported fields
+// are stored on disk. The methods that change a pledge return the next pledge, which must
+// be on disk before any other node hears of it. fresh is an unused token.
 type pledge struct {
 	Founding *founding `json:"founding,omitempty"` // nil: free
 	Stage    stage     `json:"stage,omitempty"`
@@ -153,9 +153,10 @@ func (p pledge) propose(f founding, fresh string) pledge {
 	return p.bind(f, fresh)
 }
 
-// hear takes note of another node's word, and returns this node's word on the same
-// founding, nil if it is not a founder. It accepts only the proposer's own word that
-// shows this node's token. size is how many founders this node expects.
+// hear notes another node's statement about a founding. It returns this node's statement
+// about the same founding, or nil if this node is not a founder. It accepts a founding only
+// if the statement comes from the proposer itself and shows this node's token. size is how
+// many founders this node expects.
 func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
 	me := w.Founding.founder(p.data)
 	if me < 0 {

@@ -15,7 +15,8 @@ const MaxNodeID = 64
 // read from a peer.
 const MaxRandomID = 64
 
-// Why a node is not heard or not added, and why data is not accepted.
+// Errors that say why a node is not accepted as a peer or not added, and why data is not
+// accepted.
 var (
 	// ErrOtherCluster is returned to a node with data of another cluster. Wipe the data
 	// before the node can join.
@@ -33,7 +34,7 @@ var (
 	// ErrRemoved is what a removed node reports about itself.
 	ErrRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
 
-	// ErrOtherData is returned to a node that expects data which this node has lost.
+	// ErrOtherData is returned to a node that expects data that this node has lost.
 	ErrOtherData = errors.New("this node does not have the data that the peer expects")
 )
 
@@ -46,11 +47,11 @@ func CheckNodeID(id string) error {
 	return nil
 }
 
-// ServerID is Raft's name for a member: the node's id and the id of its data. A node that
-// has lost its data is another member, which is not in the membership. Until a leader has
-// added it, it gets no requests for the former member, does not stand for election, and
-// gets no votes. So what the lost data has acknowledged or voted counts for no other
-// member.
+// ServerID returns Raft's name for a member: the node's id and the id of its data. A node
+// that has lost its data is a different member, which is not in the membership. Until a
+// leader has added it, it gets no requests for the former member, does not stand for
+// election, and gets no votes. So what the lost data has acknowledged or voted counts only
+// for the former member.
 func ServerID(node, data string) raft.ServerID { return raft.ServerID(node + "=" + data) }
 
 // NodeOf returns the node's id in a member's id.

@@ -29,15 +29,15 @@ var (
 // foreignInterval is the least time between two messages about nodes of other clusters.
 const foreignInterval = 10 * time.Second
 
-// Identity says whose data a directory holds. A member of the cluster is a node with its
-// data: see ServerID.
+// Identity says which node's data a directory holds. A member of the cluster is a node
+// together with its data: see ServerID.
 //
-// Raft knows its peers by address, and compares logs by index and term alone. Two logs of
-// different clusters look the same if they have the same length. So each connection's
-// handshake has the random id of the cluster, and the id of the data that it wants to
-// reach: nodes of different clusters do not hear each other. A node gets the cluster's id
-// with the founding or from the leader that adds it, and a new id with a recovery.
-// Without an id, it hears no node.
+// Raft knows its peers by address, and compares logs by index and term alone. So two logs
+// of different clusters look the same if they have the same length. To prevent a mix-up,
+// each connection's handshake contains the random id of the cluster, and the id of the data
+// that the dialling node wants to reach. Nodes of different clusters refuse each other. A
+// node gets the cluster's id with the founding, or from the leader that adds it. A recovery
+// makes a new id. Without an id, a node accepts no peers.
 type Identity struct {
 	node  string
 	data  string // see Data
@@ -54,7 +54,7 @@ type Identity struct {
 	reported      time.Time // a refusal was last logged
 }
 
-// Open reads the identity of a node's data. holds says whether there is any data.
+// Open reads the identity of a node's data. holds says whether the node has any data.
 func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Identity, error) {
 	owner, err := stable.TextOr(s, nodeKey, node)
 	if err != nil {
@@ -118,9 +118,9 @@ func (i *Identity) Cluster() string {
 // Server returns the member that this node is, if the cluster has added it.
 func (i *Identity) Server() raft.ServerID { return ServerID(i.node, i.data) }
 
-// Meet decides whether to hear a node of the given cluster that wants to reach the given
-// data. A node that wants other data is refused: it does not know yet that this data is
-// lost, and relies on it.
+// Meet decides whether to accept a connection from a node of a cluster that wants to reach
+// certain data. If the data is not this node's, the connection is refused: the other node
+// does not know yet that the data is lost, and depends on it.
 func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()

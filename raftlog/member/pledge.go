@@ -32,8 +32,8 @@ func loadPledge(s raft.StableStore, data string) (pledge, error) {
 	return p, nil
 }
 
-// keep makes next the node's pledge. It stores a promise, or its end, before any node
-// hears of it. mu must be held.
+// keep makes next the node's pledge. It stores the pledge before any other node hears of
+// it. The caller holds mu.
 func (i *Identity) keep(next pledge) error {
 	if next.Founding != i.pledge.Founding || next.Stage != i.pledge.Stage {
 		raw, err := json.Marshal(next)
@@ -83,7 +83,7 @@ func (i *Identity) hear(w word, size int) ([]stage, error) {
 	return stages, nil
 }
 
-// Adopt makes the node part of a cluster whose leader adds it.
+// Adopt makes the node part of the cluster whose leader adds it.
 func (i *Identity) Adopt(cluster string) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -106,9 +106,9 @@ func (i *Identity) Adopt(cluster string) error {
 	return i.keep(next)
 }
 
-// bound returns the founding that the node has accepted, its stage, and when its proposer
-// was last heard. It returns nil if there is none, or the node is already part of the
-// cluster.
+// bound returns the founding that the node has accepted, its stage, and when the node last
+// heard from the proposer. It returns nil if there is no founding, or if the node is
+// already part of the cluster.
 func (i *Identity) bound() (*founding, stage, time.Time) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -156,9 +156,9 @@ func (i *Identity) waitsFor() string {
 	return i.pledge.waitsFor()
 }
 
-// enter makes the node part of the cluster that it has founded. bootstrap puts the
-// founders into Raft's log. The cluster's id is on disk before there is a log, and other
-// nodes hear it only after that.
+// enter makes the node part of the cluster that it has founded. bootstrap writes the
+// founders into Raft's log. The cluster's id is on disk before there is a log. Other nodes
+// hear the id only after that.
 func (i *Identity) enter(f *founding, bootstrap func() error) error {
 	if err := stable.SetText(i.store, clusterKey, f.ID); err != nil {
 		return err

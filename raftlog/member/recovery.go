@@ -19,9 +19,9 @@ type Voter struct {
 	Addr string `json:"addr"`
 }
 
-// Recover makes the data in s that of the node's member of a new cluster, which the
-// voters form, and returns the membership. All voters compute the same ids, even if the
-// recovery is repeated before the node has run again.
+// Recover makes the data in s the data of a member of a new cluster, which the voters form.
+// It returns the new membership. All voters compute the same ids, even if the recovery is
+// repeated before the node has run again.
 func Recover(s raft.StableStore, node string, voters []Voter) (raft.Configuration, error) {
 	var conf raft.Configuration
 	owner, err := stable.Text(s, nodeKey)

@@ -23,8 +23,8 @@ type heardOf struct {
 // rollRecent is how long a node is asked after it was last heard.
 const rollRecent = 30 * time.Second
 
-// note records that a node was heard, under each address. If there are too many
-// addresses, the one that was heard longest ago makes room.
+// note records that a node was heard, under each of its addresses. If there are too many
+// addresses, the address that was heard least recently is dropped.
 func (r *roll) note(id string, addrs ...string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -13,9 +13,9 @@ var (
 )
 
 // HoldsState reports whether a node has anything to lose: a log, a snapshot, or a term in
-// which it has voted. A founding may have been interrupted between its two writes, the
-// first term and the first entry. Only that leaves the first term alone, so HoldsState
-// removes it.
+// which it has voted. A founding that was interrupted between its two writes, the first
+// term and the first entry, leaves only the first term. HoldsState removes such a term, and
+// reports false.
 func HoldsState(log raft.LogStore, values raft.StableStore, snaps raft.SnapshotStore) (bool, error) {
 	holds, err := raft.HasExistingState(log, values, snaps)
 	if err != nil || !holds {

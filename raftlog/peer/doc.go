@@ -1,15 +1,15 @@
-// Package peer is the port on which nodes reach each other. One listener serves
-// all kinds of connections, Raft's and others, of all groups of a process.
+// Package peer is the port on which nodes reach each other. One listener serves all kinds
+// of connections, Raft's and others, of all groups of a process.
 //
 // The types:
 //
 //   - Mux listens on the port, and passes each connection to the Listener of its kind and
 //     group.
-//   - Dialer opens connections to other nodes' muxes, also for a process that is not a node.
-//     Purpose says what a connection is for.
+//   - Dialer opens connections to other nodes' muxes, also for a process that is not a
+//     node. Purpose says what a connection is for.
 //   - Secrets are what both ends prove to know in the handshake of each connection
 //     (handshake.go), unless the connections use mutual TLS.
 //
-// Connections are bounded: those in their handshake, those of one peer, and those of one
-// kind.
+// The connections are bounded in three ways: those whose handshake is not complete, those
+// of one peer, and those of one kind.
 package peer

@@ -12,24 +12,25 @@ import (
 
 // # The handshake of a peer connection
 //
-// Every connection between nodes, or from an operator's tool to a node, begins with it.
-// It costs one round trip:
+// Every connection between nodes, or from an operator's tool to a node, begins with this
+// handshake. It costs one round trip:
 //
 //	dialler:  hello    versions, kind, flags, group, nonce, hint, ids
 //	acceptor: answer   status, version, versions, nonce, proof
 //	dialler:  proof    and at once what the connection is for
 //
 // Each side proves that it knows a shared secret by an HMAC-SHA256 over the hello, the
-// answer and its role. Hello and answer each have a fresh nonce, so a recording cannot be
-// replayed or sent back. The hint is an HMAC over the hello. It tells the acceptor which
-// secret the dialler uses. It also keeps the acceptor from proving anything to a
-// stranger, who could try passwords on the proof. If neither side has a secret, there is
-// no proof: the connections use mutual TLS, or there is nothing to guard.
+// answer and its role. Hello and answer each contain a fresh nonce, so a recording cannot
+// be replayed or sent back. The hint is an HMAC over the hello. It tells the acceptor which
+// secret the dialler uses. It also keeps the acceptor from proving anything to a stranger,
+// who could try passwords on the proof. If neither side has a secret, there is no proof:
+// either the connections use mutual TLS, or there is nothing to guard.
 //
-// The versions are the lowest and the highest protocol that a side speaks. After the
-// handshake both speak the highest that they share. Hello and answer have the same layout
-// in all versions, but a hello may grow at its end. A side ignores what it does not know
-// there, but includes it in its proof.
+// The versions are the lowest and the highest version of the protocol that a side speaks.
+// After the handshake, both sides speak the highest version that they share. Hello and
+// answer have the same layout in all versions, but a hello may become longer at its end. A
+// side ignores the part of a hello that it does not know, but includes this part in its
+// proof.
 const (
 	handshakeMagic = "HGP\xff"
 
@@ -190,11 +191,12 @@ func (p party) refused(s status, theirs versions) error {
 
 // These errors are returned when a connection between nodes is refused.
 var (
-	// ErrSecret is returned if the two do not share a secret, or only one of them has
-	// any.
+	// ErrSecret is returned if the two sides do not share a secret, or if only one of them
+	// has any.
 	ErrSecret = errors.New("peer secret")
 
-	// ErrVersion is returned if the two speak no common version of the peer protocol.
+	// ErrVersion is returned if the two sides have no version of the peer protocol in
+	// common.
 	ErrVersion = errors.New("no common version of the peer protocol")
 
 	// ErrNotServed is returned if there is no listener for the kind and group.
@@ -204,10 +206,10 @@ var (
 	ErrTooMany = errors.New("the node has too many connections")
 )
 
-// accept does the acceptor's part. serves reports whether there is room for the
-// connection. It is called once the dialler has shown that it knows a secret. A replayed
-// hello also shows that: only a nil error means that the dialler is the node it claims to
-// be.
+// accept does the acceptor's part of a handshake. It calls serves, which reports whether
+// there is room for the connection, after the dialler has shown that it knows a secret. A
+// replayed hello shows that too. So only a nil error means that the dialler is the node
+// that it claims to be.
 func (p party) accept(c io.ReadWriter, serves func(*hello) status) (*hello, error) {
 	h, err := readHello(c)
 	if h == nil {

@@ -22,9 +22,9 @@ type hello struct {
 	raw      []byte // as it was sent
 }
 
-// helloEnd ends a line of Redis and a header of HTTP. A server of another protocol then
-// takes the hello for a bad request and answers at once. So the dialler learns what it
-// has reached.
+// helloEnd is the end of a line in the Redis protocol and of a header in HTTP. A server of
+// another protocol therefore takes the hello for a bad request and answers at once. So the
+// dialler learns what it has reached.
 const helloEnd = "\r\n\r\n"
 
 // newHello returns a hello with a fresh nonce, signed with secret unless that
@@ -75,8 +75,8 @@ func (h *hello) chosen(secrets [][]byte) (secret []byte) {
 // connection does.
 var errNotPeer = errors.New("not a peer connection")
 
-// readHello reads a hello and not a byte more. If it has read the head, it returns the
-// hello with the versions, even if it does not understand the rest.
+// readHello reads a hello, and no byte more. If it has read the head, it returns the hello
+// with the versions, even if it does not understand the rest.
 func readHello(r io.Reader) (*hello, error) {
 	var head [helloHead]byte
 	if _, err := io.ReadFull(r, head[:]); err != nil {

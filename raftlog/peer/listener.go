@@ -8,22 +8,22 @@ import (
 )
 
 const (
-	// maxPerPeer bounds the open connections of a kind from one node, or from the tools
-	// of one host. A node has at most some 43 streams with commands, and about six
-	// connections of Raft. Beyond the bound the oldest is closed: a node whose link
-	// breaks repeatedly leaves connections behind, which only TCP's keep-alive probes
-	// end.
+	// maxPerPeer bounds the open connections of a kind from one node, or from the tools of
+	// one host. A node has at most about 43 streams with commands, and about six
+	// connections of Raft. Beyond the bound, the oldest connection is closed. A node whose
+	// link breaks repeatedly leaves connections behind, which otherwise only TCP's
+	// keep-alive probes end.
 	maxPerPeer = 64
 
 	// maxPerKind bounds the connections of a kind. Further ones are refused.
 	maxPerKind = 64 * maxPerPeer
 )
 
-// Admit decides about a connection whose other end has proved itself, by its purpose. An
-// error closes it. ctx ends with the listener.
+// Admit decides about a connection, by its purpose. The other end has already proved what
+// it is. If Admit returns an error, the connection is closed. ctx ends with the listener.
 type Admit func(ctx context.Context, p Purpose, from net.Addr) error
 
-// Listener is the net.Listener of one kind and group. Closing it closes its connections,
+// Listener is the net.Listener of one kind and group. Its Close closes its connections,
 // accepted and dialled.
 type Listener struct {
 	mux     *Mux
@@ -81,8 +81,8 @@ func (l *Listener) drain() {
 	}
 }
 
-// Dial opens a connection to the listener of the same kind and group at addr. Close
-// closes it too. cluster and data are as in Purpose.
+// Dial opens a connection to the listener of the same kind and group at addr. The
+// Listener's Close also closes this connection. cluster and data are as in Purpose.
 func (l *Listener) Dial(ctx context.Context, cluster, data, addr string) (net.Conn, error) {
 	c, err := l.mux.Dial(ctx, Purpose{l.route.kind, l.route.group, cluster, data}, addr)
 	if err != nil {
@@ -156,15 +156,15 @@ func (l *Listener) Accept() (net.Conn, error) {
 // Addr implements net.Listener.
 func (l *Listener) Addr() net.Addr { return l.mux.Addr() }
 
-// Refuse stops accepting: peers are refused, and Accept returns net.ErrClosed. Accepted
-// connections stay open until Close.
+// Refuse stops accepting connections: peers are refused, and Accept returns net.ErrClosed.
+// Accepted connections stay open until Close.
 func (l *Listener) Refuse() {
 	l.cancel()
 	l.drain()
 }
 
-// Close implements net.Listener. It releases the route and closes the listener's
-// connections.
+// Close implements net.Listener. It frees the kind and group for another Listener, and
+// closes the listener's connections.
 func (l *Listener) Close() error {
 	l.mu.Lock()
 	if l.closed {

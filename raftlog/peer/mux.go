@@ -60,10 +60,10 @@ type MuxConfig struct {
 	Dial DialFunc
 
 	// Secrets are what both ends of a connection prove to know. It is nil if the
-	// connections use mutual TLS, or there is nothing to guard.
+	// connections use mutual TLS, or if there is nothing to guard.
 	Secrets Secrets
 
-	// NodeID is this node's id, for the log lines and bounds of the other end.
+	// NodeID is this node's id, which the other end uses in log lines and bounds.
 	NodeID string
 
 	// Logger is slog.Default when nil.
@@ -131,9 +131,9 @@ func (m *Mux) Close() error {
 	return err
 }
 
-// Listen returns the listener for one kind and group, of which only one may exist at a
-// time. Closing it closes its connections: nothing else ends a stalled snapshot transfer.
-// admit may be nil.
+// Listen returns the listener for one kind and group. Only one may exist at a time. Closing
+// the listener closes its connections, because nothing else ends the transfer of a snapshot
+// that hangs. admit may be nil.
 func (m *Mux) Listen(kind Kind, group uint32, admit Admit) (*Listener, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -160,8 +160,8 @@ func (m *Mux) Dial(ctx context.Context, p Purpose, addr string) (net.Conn, error
 	return Dialer{Dial: m.cfg.Dial, Secrets: m.cfg.Secrets, NodeID: m.cfg.NodeID}.Open(ctx, p, addr)
 }
 
-// accept accepts connections until the listener is closed. Errors such as a lack of
-// descriptors pass, so it retries after a pause.
+// accept accepts connections until the listener is closed. Other errors, such as a lack of
+// descriptors, pass; after these it pauses and tries again.
 func (m *Mux) accept() {
 	defer m.wg.Done()
 	const minDelay, maxDelay = 5 * time.Millisecond, time.Second
@@ -184,8 +184,8 @@ func (m *Mux) accept() {
 			c.Close()
 			return
 		}
-		// A flood of strangers must not take all descriptors. The oldest is closed: a
-		// node needs only a round trip.
+		// A flood of strangers must not use up all descriptors. Close the oldest: a node
+		// completes its handshake in one round trip.
 		if len(m.strangers) >= accept.Strangers() {
 			oldest := m.strangers[0]
 			m.strangers = slices.Delete(m.strangers, 0, 1)

@@ -31,8 +31,8 @@ var (
 	// ErrVersion is returned when a file is of another format.
 	ErrVersion = errors.New("values of another format")
 
-	// ErrNotFound is returned for a key that has no value. Its text is part of
-	// Raft's contract.
+	// ErrNotFound is returned for a key that has no value. Raft's contract requires this
+	// text.
 	ErrNotFound = errors.New("not found")
 
 	// ErrReplaced is returned by Missing if another file has the name.
@@ -46,7 +46,7 @@ var (
 	le         = binary.LittleEndian
 )
 
-// Store is a raft.StableStore. After a failed write it refuses all further writes, since
+// Store is a raft.StableStore. After a failed write it refuses all further writes, because
 // it cannot know what is on the disk.
 type Store struct {
 	file *os.File
@@ -62,9 +62,9 @@ type Store struct {
 
 var _ raft.StableStore = (*Store)(nil)
 
-// Open opens or creates the file at path. fresh is set if it did not exist. The caller
-// must ensure that nobody else has it open. noSync leaves it to the operating system when
-// data reaches the disk.
+// Open opens or creates the file at path. fresh reports that the file did not exist. The
+// caller must ensure that nobody else has the file open. noSync leaves it to the operating
+// system when data reaches the disk.
 func Open(path string, noSync bool) (s *Store, fresh bool, err error) {
 	sync := syncFile
 	if noSync {
@@ -235,8 +235,8 @@ func (s *Store) Get(key []byte) ([]byte, error) {
 	return slices.Clone(v), nil
 }
 
-// PutUint64 changes a value, which the next Set makes durable in the same change. A crash
-// before that leaves neither.
+// PutUint64 changes a value in memory. The next Set makes it durable, together with its own
+// change. A crash before that leaves neither change.
 func (s *Store) PutUint64(key []byte, value uint64) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -266,7 +266,8 @@ func (s *Store) GetUint64(key []byte) (uint64, error) {
 	return le.Uint64(v), nil
 }
 
-// Missing returns an error if the file is no longer at its path, or another file is.
+// Missing returns an error if the file is no longer at its path, or if another file is
+// there.
 func (s *Store) Missing() error {
 	at, err := os.Stat(s.path)
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"syscall"
 )
 
-// syncFile makes the content of f durable. It need not sync the file's times:
-// every write changes them, and they would cost a commit of the file system's
-// journal.
+// syncFile makes the content of f durable. It need not sync the file's times: every write
+// changes them, and to sync them would cost a commit of the file system's journal.
 func syncFile(f *os.File) error {
 	info, err := f.Stat()
 	if err != nil {

@@ -33,7 +33,7 @@ func SetText(s raft.StableStore, key []byte, value string) error {
 	return nil
 }
 
-// TextOr returns the text that s has under key. If there is none, it stores value and
+// TextOr returns the text stored in s under key. If there is none, it stores value and
 // returns it.
 func TextOr(s raft.StableStore, key []byte, value string) (string, error) {
 	v, err := Text(s, key)

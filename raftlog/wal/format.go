@@ -64,9 +64,9 @@ func readSegmentHeader(b []byte) (h segmentHeader, v byte, ok bool) {
 	return segmentHeader{number: le.Uint64(b[8:]), nonce: le.Uint64(b[16:]), previous: le.Uint64(b[24:])}, b[len(magic)], true
 }
 
-// pad is what a segment's frames are XORed with: random bytes, made from its nonce, that
-// repeat with every sector. So no sector of a frame is all zeros, whatever an entry
-// holds.
+// pad is XORed with a segment's frames. It consists of random bytes, made from the
+// segment's nonce, and repeats with every sector. So no sector of a frame is all zeros,
+// whatever an entry contains.
 type pad [sector]byte
 
 func newPad(nonce uint64) *pad {
@@ -170,8 +170,8 @@ func entrySize(b []byte) int {
 	return n
 }
 
-// readEntry decodes the entry that fills b, except for its index. l refers to b. ok is
-// false if b is damaged.
+// readEntry decodes the entry that b contains, without its index. l refers to memory of b.
+// ok is false if b is damaged.
 func readEntry(b []byte, l *raft.Log) (ok bool) {
 	if len(b) == 0 || entrySize(b) != len(b) {
 		return false

@@ -2,8 +2,8 @@ package wal
 
 import "errors"
 
-// Frames returns where each frame of a segment's file begins, and where the last one
-// ends. It is for programs that damage a log on purpose. The file is not changed.
+// Frames returns where each frame of a segment's file begins, and where the last one ends.
+// It is for programs that damage a log on purpose. It does not change the file.
 func Frames(path string) (at []int64, err error) {
 	s, _, err := openSegment(path, 0)
 	if err != nil {

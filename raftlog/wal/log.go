@@ -22,8 +22,8 @@ const (
 	// bufferKept is the largest buffer kept from one append to the next.
 	bufferKept = 4 << 20
 
-	// boundsRoom is how much more room than its own size an append of entries makes. A
-	// deletion needs some of this room, and then frees more.
+	// boundsRoom is how many bytes more than its own size an append of entries requires to
+	// be free. A deletion needs some of this room, and then frees more.
 	boundsRoom = 4 << 10
 
 	// markEvery is how many frames are written between two marks of the synced end. A
@@ -36,8 +36,8 @@ var (
 	ErrCorrupt = errors.New("damaged log")
 	ErrVersion = errors.New("log of another format")
 
-	// ErrNoRoom is returned when the file system is full. Nothing has been stored, and
-	// the log may still be used.
+	// ErrNoRoom is returned if the file system is full. Nothing has been stored, and the
+	// log may still be used.
 	ErrNoRoom = errors.New("no room for the log")
 	errClosed = errors.New("log is closed")
 )
@@ -48,12 +48,12 @@ func corrupt(path string, at int64, what string) error {
 
 // Options configure a Log.
 type Options struct {
-	// Dir holds the segments, and nothing else whose name begins with "log-".
-	// It must exist.
+	// Dir is the directory of the segments. It must exist, and no other file in it may have
+	// a name that begins with "log-".
 	Dir string
 
-	// Stable remembers the last segment and the end of its frames, so that a loss is
-	// noticed. After a Close the end is exact. Otherwise it is the end at the last
+	// Stable remembers the last segment and the end of the segment's frames, so that a loss
+	// is noticed. After a Close, this end is exact. Otherwise it is the end at the last
 	// opening. The log uses Stable until Close has returned.
 	Stable raft.StableStore
 
@@ -68,8 +68,8 @@ type Options struct {
 	syncDir func(string) error
 }
 
-// Log is a raft.LogStore. After a failed write, other than ErrNoRoom, it refuses all
-// further writes, since it cannot know what is on the disk.
+// Log is a raft.LogStore. After a failed write other than ErrNoRoom, it refuses all further
+// writes, because it cannot know what is on the disk.
 type Log struct {
 	opts    Options
 	sync    func(*os.File) error
@@ -153,9 +153,9 @@ func (l *Log) StoreLog(e *raft.Log) error { return l.StoreLogs([]*raft.Log{e}) }
 // each other.
 func (l *Log) StoreLogs(logs []*raft.Log) error { return l.store(logs, true) }
 
-// Write is StoreLogs without the sync. The entries can be read, and survive a crash of
-// the process. They survive a crash of the machine after Sync, or after the next append
-// or deletion, which syncs first.
+// Write does the same as StoreLogs without the sync. The entries can be read at once, and
+// survive a crash of the process. They survive a crash of the machine only after Sync, or
+// after the next append or deletion, which syncs first.
 func (l *Log) Write(logs []*raft.Log) error { return l.store(logs, false) }
 
 // Sync makes what Write has written durable. Appends and deletions wait for it.
@@ -242,9 +242,9 @@ func (l *Log) fail(err error) error {
 	return err
 }
 
-// append writes a frame, after it has put the frame's header into b, and returns where the
-// frame begins. It first syncs the previous frame, so that only the last frame can be
-// incomplete after a crash. write must be held.
+// append puts the frame's header into b, writes the frame, and returns where the frame
+// begins. It first syncs the previous frame, so that only the last frame can be incomplete
+// after a crash. The caller holds write.
 func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	if err := l.syncLast(); err != nil {
 		return 0, err
@@ -284,8 +284,8 @@ func (l *Log) append(f frame, b []byte) (at int64, err error) {
 	return at, nil
 }
 
-// noRoom returns ErrNoRoom if a full file system has refused zeros or a new file. In that
-// case the frame was not begun.
+// noRoom returns ErrNoRoom if a full file system has refused zeros or a new file. The frame
+// was then not begun.
 func noRoom(err error) error {
 	if diskspace.Full(err) {
 		return fmt.Errorf("%w: %w", ErrNoRoom, err)
@@ -381,8 +381,8 @@ func (l *Log) bound(first, next uint64) {
 	}
 }
 
-// removeUnused removes the segments before the first segment that holds an entry of the
-// log. Each removal is made durable before the next, so that no gap can appear.
+// removeUnused removes the segments before the first segment that has an entry of the log.
+// It makes each removal durable before the next, so that no gap can appear.
 func (l *Log) removeUnused() error {
 	l.remove.Lock()
 	defer l.remove.Unlock()

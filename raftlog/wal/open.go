@@ -22,9 +22,9 @@ type logEnd struct {
 	closed bool   // nothing follows
 }
 
-// remember records that a segment is the last one, and where its frames end. Unless
-// closed is set, more may follow. A segment is remembered before anything is written to
-// it.
+// remember records that a segment is the last one, and where the segment's frames end. If
+// closed is false, more frames may follow. A segment is remembered before anything is
+// written to it.
 func (l *Log) remember(s *segment, closed bool) error {
 	b := le.AppendUint64(le.AppendUint64(nil, s.header.number), uint64(s.end))
 	if closed {
@@ -37,7 +37,7 @@ func (l *Log) remember(s *segment, closed bool) error {
 func remembered(s raft.StableStore) (e logEnd, err error) {
 	b, err := s.Get(endKey)
 	switch {
-	case err != nil && err.Error() == "not found", err == nil && len(b) == 0: // that text is part of Raft's contract
+	case err != nil && err.Error() == "not found", err == nil && len(b) == 0: // Raft's contract requires this text
 		return logEnd{}, nil
 	case err != nil:
 		return logEnd{}, err
@@ -202,10 +202,10 @@ func (l *Log) load(number uint64, known logEnd) error {
 	return l.remember(s, false)
 }
 
-// settle makes the last segment durable as it was read, with zeros after its frames. A
-// killed process may have written the last frame without a sync; that frame counts from
-// now on. It is written again first: after a failed sync, the system may treat its pages
-// as clean, and never write them.
+// settle makes the last segment durable in the state that was read, with zeros after its
+// frames. A killed process may have written the last frame without a sync; from now on that
+// frame counts. settle writes the frame again first, because after a failed sync the system
+// may regard the file's pages as written, and never write them.
 func (l *Log) settle(s *segment, lastFrame int64) error {
 	b := make([]byte, s.end-lastFrame)
 	if _, err := s.file.ReadAt(b, lastFrame); err != nil {

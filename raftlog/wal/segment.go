@@ -33,8 +33,8 @@ func fileName(dir string, number uint64) string {
 	return filepath.Join(dir, fmt.Sprintf("log-%016x", number))
 }
 
-// createSegment makes an empty segment durable. It replaces a file of the same name,
-// which a crash during an earlier creation has left.
+// createSegment makes an empty segment durable. It replaces a file of the same name, which
+// a crash during an earlier creation may have left.
 func (l *Log) createSegment(number, previous uint64) (s *segment, err error) {
 	path := fileName(l.opts.Dir, number)
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o644)
@@ -99,8 +99,8 @@ func writeZeros(f *os.File, from, to int64) error {
 
 var zeros [chunk]byte
 
-// openSegment reads the header of a segment. number 0 accepts any number. fresh is true,
-// and the segment nil, if the creation of the segment was not finished.
+// openSegment reads the header of a segment. If number is 0, it accepts any number. If the
+// creation of the segment was not finished, fresh is true and the segment is nil.
 func openSegment(path string, number uint64) (s *segment, fresh bool, err error) {
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
@@ -132,9 +132,9 @@ func openSegment(path string, number uint64) (s *segment, fresh bool, err error)
 	return newSegment(f, path, h, info.Size()), false, nil
 }
 
-// scan reads and verifies the frames. It calls use with each, and with where the payload
-// begins. torn is set if a write broke off after the last frame. Anything else after it
-// is an error.
+// scan reads and verifies the frames. It calls use with each frame and with the offset of
+// the frame's payload. torn reports that a write broke off after the last frame. Any other
+// bytes after it are an error.
 func (s *segment) scan(use func(f frame, payload []byte, at int64) error) (torn bool, err error) {
 	data := make([]byte, s.room)
 	if _, err := s.file.ReadAt(data, 0); err != nil {
@@ -202,8 +202,8 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 	next := min(s.end/sector*sector+sector, s.room) // a file that was cut short ends anywhere
 	f, ok := s.frameAt(data, s.end)
 	if !ok {
-		// The frame's header, or its part from the next sector on, was not written. So
-		// the frame's length is unknown.
+		// The frame's header, or the part of it in the next sector, was not written. So the
+		// frame's length is unknown.
 		if allZero(data[s.end:next]) || s.end+frameHeaderSize > next && allZero(data[next:min(next+sector, s.room)]) {
 			return true, nil
 		}
