@@ -241,7 +241,7 @@ var All = []Scenario{
 			Why: "As leader-kills."},
 	},
 	{
-		Name: "leases", Modes: both, Rounds: 20, Kinds: 10, Rate: 500, run: leases,
+		Name: "leases", Modes: both, Rounds: 10, Kinds: 10, Rate: 500, run: leases,
 		Doc: "Processes with [leases](leases.md) hold back and spend all at once. Kill, stop and cut off one of them; kill and stop the leader; restart every node; let one lead that has nothing but a snapshot; reset, lower and delete the limit, in turn: nothing is admitted beyond it but what is stated, no unit is held that the server does not know of, and holders whose limit has room notice nothing.",
 		Live: Live{Async: within(0.1, 0.01, 0.05, 2.5, 1.6), Sync: within(0.1, 0.015, 0.08, 2.5, 1.6),
 			Why: "A leader is lost in two of ten rounds."},
