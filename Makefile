@@ -122,6 +122,7 @@ test-clients: ## every client library, Java and Rust included (minutes; it downl
 test-sdks: ## our own packages: long tests, and each built and installed in an empty project (minutes)
 	clients/python/test-sdks.sh
 	clients/compat/run.sh sdk-typescript-long
+	cd clients/compat/sdk && $(GO) test -count=1 -timeout 20m . -run TestReadme -packed
 
 test-dropin: ## the tests of rate-limiting libraries made for Redis, against Redis and against Headgate, about an hour; says which ports it needs, if one is not free
 	$(GO) run ./clients/dropin $(DROPINFLAGS)

@@ -293,8 +293,15 @@ func (c *Client) chargeBack() {
 			}
 			sent.Go(func() {
 				defer func() { <-places }()
-				if err := c.request(context.Background(), c.options.Timeout, args, func(any) error { return nil }); err == nil {
+				switch err := c.request(context.Background(), c.options.Timeout, args, func(any) error { return nil }); err {
+				case nil:
 					c.counts.chargedBack.Add(units)
+				case error(errAway): // the breaker has opened meanwhile, and nothing was sent
+					f.mu.Lock()
+					if f.records[r.subject] == r {
+						f.owe(r, units, r.last)
+					}
+					f.mu.Unlock()
 				}
 			})
 		}

@@ -8,8 +8,8 @@ import (
 // Algorithm is how a limit counts. docs/algorithms.md compares them.
 type Algorithm uint8
 
-// The algorithms. Only Token, Fixed and Sliding can be leased; a limit with another one
-// asks the server for each call.
+// The algorithms. Only Token, Fixed and Sliding can be leased; a limit of Leaky or Log asks
+// the server for each call.
 const (
 	Token   Algorithm = iota // a bucket that refills evenly: the default
 	Leaky                    // a queue that empties evenly; see Decision.Delay

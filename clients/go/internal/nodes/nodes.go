@@ -9,8 +9,8 @@ import (
 	"sync/atomic"
 )
 
-// Nodes are addresses, one of which is dialled. It is another one after a connection could
-// not be made, or was closed without a reply to what was sent.
+// Nodes are addresses, one of which is dialled. The next one is dialled after a connection
+// could not be made, or was closed without a reply to what was sent.
 type Nodes struct {
 	addresses []string
 	at        atomic.Uint32
