@@ -268,12 +268,15 @@ type Stats struct {
 	// refill. LeaseReturned is those that went back: given back, or not due yet when a
 	// renewal or a return ended their refill.
 	LeaseGranted, LeaseReturned uint64
+	// LeaseLapsed is units that were out at their deadline, as far as the next lease of
+	// their limit has noticed it.
+	LeaseLapsed uint64
 }
 
 // Stats returns current figures. Bytes includes the cost of limits.
 func (e *Engine) Stats() Stats {
 	return Stats{Stats: e.table.Stats(), Limits: e.limits.len(), Blocks: e.table.SpaceLen(algo.BlockSpace),
-		LeaseGranted: e.leased.granted.Load(), LeaseReturned: e.leased.returned.Load()}
+		LeaseGranted: e.leased.granted.Load(), LeaseReturned: e.leased.returned.Load(), LeaseLapsed: e.leased.lapsed.Load()}
 }
 
 // SetMemory changes MaxBytes and Evict of Config. A sealed table has no bound: only the

@@ -42,6 +42,9 @@ const MaxLeaseID = 128
 type leaseCounts struct {
 	granted  atomic.Uint64 // at once, or as refill
 	returned atomic.Uint64 // given back, or not due yet when a refill was ended
+	// lapsed were out at their deadline: spent, or lost with their holder. They are counted
+	// when what is out of their limit is next written, and not at all if it never is.
+	lapsed atomic.Uint64
 }
 
 // Errors of leases.
@@ -315,6 +318,9 @@ func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding,
 		if err := l.s.enter(q.hash, q.key); err != nil {
 			return err
 		}
+	}
+	if ent, found := sh.Find(q.hash, q.key); found {
+		l.s.e.leased.lapsed.Add(uint64(algo.Lapsed(ent.State(), now)))
 	}
 	if !out.Live(now) {
 		remove(sh, &q)

@@ -1,9 +1,12 @@
 package engine
 
 import (
+	"bytes"
+	"cmp"
 	"encoding/binary"
 	"math"
 	"math/rand/v2"
+	"slices"
 
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/shard"
@@ -444,4 +447,55 @@ func (l *Leases) OutOf(now int64, key []byte, hash uint64) (units, holders int64
 		units, holders = out.Sum(now)
 	}
 	return units, holders, nil
+}
+
+// Holding is the block of one holder.
+type Holding struct {
+	// Key is that of the counter, or the name of the policy if Policy is set.
+	Key, ID []byte
+	Policy  bool
+	Units   int64 // out
+	Until   int64 // the deadline, engine time in ns
+}
+
+// Holders returns the blocks for which want returns true and of which most units are out,
+// the largest first. It reads the whole table, in parts.
+func (e *Engine) Holders(now int64, count int, want func(*Holding) bool) (top []Holding) {
+	const part = 1 << 14
+	for cursor := uint64(0); ; {
+		cursor = e.table.ScanIf(cursor, part, false, func(ent shard.Entry) bool {
+			if e.limits.get(ent.Meta()).Limit.DB != algo.BlockSpace || ent.Expired(now) {
+				return false
+			}
+			b := algo.ReadBlock(ent.State())
+			h, ok := holdingOf(ent.Key())
+			if h.Units, h.Until = b.Out(), b.Deadline; !ok || h.Until <= now || !want(&h) {
+				return false
+			}
+			at, _ := slices.BinarySearchFunc(top, h.Units, func(x Holding, units int64) int { return cmp.Compare(units, x.Units) })
+			if at < count {
+				h.Key, h.ID = bytes.Clone(h.Key), bytes.Clone(h.ID)
+				top = slices.Insert(top, at, h)
+				top = top[:min(len(top), count)]
+			}
+			return true
+		})
+		if cursor == 0 {
+			return top
+		}
+	}
+}
+
+// holdingOf reads the key of a block.
+func holdingOf(key []byte) (h Holding, ok bool) {
+	length, n := binary.Uvarint(key)
+	if h.Policy = length == math.MaxUint32; h.Policy {
+		key = key[n:]
+		length, n = binary.Uvarint(key)
+	}
+	if n <= 0 || length > uint64(len(key)-n) {
+		return h, false
+	}
+	h.Key, h.ID = key[n:n+int(length)], key[n+int(length):]
+	return h, true
 }

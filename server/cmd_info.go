@@ -184,6 +184,7 @@ func (s *Server) infoStats(w *infoWriter) {
 	w.field("leases", keys.Blocks)
 	w.field("leases_granted_units", keys.LeaseGranted)
 	w.field("leases_returned_units", keys.LeaseReturned)
+	w.field("leases_lapsed_units", keys.LeaseLapsed)
 	w.field("pubsub_channels", s.pubsub.Count(pubsub.Channels))
 	w.field("pubsub_patterns", s.pubsub.Count(pubsub.Patterns))
 	w.field("pubsubshard_channels", s.pubsub.Count(pubsub.Shards))

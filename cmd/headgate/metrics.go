@@ -78,6 +78,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_leases", "Leases that are known, ended ones included until they are swept.", keys.Blocks),
 		web.Counter("headgate_leases_granted_units_total", "Units granted as leases: at once, or as refill.", keys.LeaseGranted),
 		web.Counter("headgate_leases_returned_units_total", "Units of leases that went back to their limits: given back, or not due yet when a refill was ended.", keys.LeaseReturned),
+		web.Counter("headgate_leases_lapsed_units_total", "Units of leases that were out at their deadline, spent or lost, counted by the next lease of their limit.", keys.LeaseLapsed),
 		web.Counter("headgate_events_total", "Events.", s.front.Events().Posted()),
 		droppedEvents("flood", s.front.DroppedEvents()),
 		droppedEvents("late", s.front.Events().Unread()),

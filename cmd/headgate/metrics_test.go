@@ -142,7 +142,7 @@ func TestMetrics(t *testing.T) {
 		"connections_closed_totalmap[limit:clients_memory]": 10, "clients_memory_bytes": 0,
 		"keys": 10, "memory_limit_bytes": 64 << 20, "evicted_keys_total": 0, "expired_keys_total": 0, "events_total": 0, "events_dropped_totalmap[why:flood]": 0, "events_dropped_totalmap[why:late]": 0,
 		"scripts": 3, "script_runs_totalmap[by:lua]": 14, "script_runs_totalmap[by:native]": 12, "script_moves_total": 3, "script_ends_total": 2,
-		"leases": 0, "leases_granted_units_total": 0, "leases_returned_units_total": 0, "holds": 0, "holds_evicted_total": 0, "offenders": 0, "offenders_evicted_total": 0, "policies": 0, "policies_revision": 0, "policies_unknown_total": 11, "policies_file_differs": 0, "policy_keys_replaced_total": 0,
+		"leases": 0, "leases_granted_units_total": 0, "leases_returned_units_total": 0, "leases_lapsed_units_total": 0, "holds": 0, "holds_evicted_total": 0, "offenders": 0, "offenders_evicted_total": 0, "policies": 0, "policies_revision": 0, "policies_unknown_total": 11, "policies_file_differs": 0, "policy_keys_replaced_total": 0,
 	}, values)
 }
 

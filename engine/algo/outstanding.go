@@ -69,6 +69,16 @@ func ReadOutstanding(record []byte, due []Due) (o Outstanding) {
 	return o
 }
 
+// Lapsed returns how many units of a record were out at an end that has come by now.
+func Lapsed(record []byte, now int64) (units int64) {
+	for i := dueHeader; i+dueWords <= len(record)/8 && word(record, i) != 0; i += dueWords {
+		if int64(word(record, i)) <= now {
+			units += int64(word(record, i+1))
+		}
+	}
+	return units
+}
+
 // Words is the size of Append's output.
 func (o *Outstanding) Words() int { return dueHeader + dueWords*len(o.due) }
 

@@ -70,8 +70,8 @@ func inspectCommands(c *Checker) []command.Spec {
 	}, {
 		Name: "rl.top", Arity: -1, Flags: command.Readonly | command.Local, Categories: command.CatLimiter,
 		Group: "limiter", Complexity: "O(K log K), K the number of keys followed",
-		Summary: "Ranks keys by recent calls that passed, were denied, or both.",
-		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT] [COUNT count] [RESET]",
+		Summary: "Ranks keys by recent calls that passed, were denied, or both; or the holders of leases.",
+		Syntax:  "[POLICY name] [ALLOWED | DENIED | HOT | HOLDERS] [COUNT count] [RESET]",
 		Handler: c.top,
 		// RESET clears what operators look at, so it is guarded.
 		Guards: func(args [][]byte) bool { t, _ := parseTop(args[1:]); return t.reset },

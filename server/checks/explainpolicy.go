@@ -86,6 +86,10 @@ func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) 
 			if x, ok := offenderOf(call.Sess.Engine(), f.Limit, f.Numbers, f.Key, call.Now); ok {
 				explainOffender(line, &x, call.Now)
 			}
+			if units, holders, err := call.Sess.Leases().OutOf(call.Now, f.Key, f.Hash); err == nil && holders > 0 {
+				line.Int("out", units)
+				line.Int("holders", holders)
+			}
 		}
 		line.Flush()
 	}

@@ -93,6 +93,10 @@ func (c *Checker) top(call *command.Call) {
 	}
 	e, now := call.Sess.Engine(), call.Now
 	call.Host.Block(call, 0, func(w *resp.Writer) {
+		if t.holders {
+			t.writeHolders(w, e, now)
+			return
+		}
 		ranked := t.ranked(e)
 		if t.reset {
 			e.ResetTop()
@@ -115,6 +119,26 @@ func (c *Checker) top(call *command.Call) {
 	})
 }
 
+// writeHolders replies [[key, units, ttl_ms, id], …], the holders of leases that have most.
+// The key of a policy's lease is what the keys of its counters begin with.
+func (t *topArgs) writeHolders(w *resp.Writer, e *engine.Engine, now int64) {
+	top := e.Holders(now, t.count, func(h *engine.Holding) bool {
+		return t.policy == "" || h.Policy && string(h.Key) == t.policy
+	})
+	w.Array(len(top))
+	for i := range top {
+		h := &top[i]
+		if h.Policy {
+			h.Key = []byte(policy.KeyPrefix(string(h.Key)))
+		}
+		w.Array(4)
+		w.Bulk(h.Key)
+		w.Int(h.Units)
+		w.Int(command.CeilMillis(h.Until - now))
+		w.Bulk(h.ID)
+	}
+}
+
 // ranked returns the keys to list.
 func (t *topArgs) ranked(e *engine.Engine) []engine.TopKey {
 	if t.policy == "" {
@@ -131,6 +155,7 @@ const topDefault = 10
 type topArgs struct {
 	policy  string // of whose counters, "" for all keys
 	ranking engine.Ranking
+	holders bool // of leases, instead of keys
 	count   int
 	reset   bool
 }
@@ -141,6 +166,8 @@ func parseTop(args [][]byte) (t topArgs, err error) {
 	for ; len(args) > 0; args = args[1:] {
 		ranking, isRanking := parseRanking(args[0])
 		switch {
+		case command.EqualFold(args[0], "holders") && !ranked:
+			t.holders, ranked = true, true
 		case isRanking && !ranked:
 			t.ranking, ranked = ranking, true
 		case command.EqualFold(args[0], "reset"):

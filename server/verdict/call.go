@@ -65,7 +65,7 @@ func (c *Call) append(dst []byte, command string) ([]byte, error) {
 	if c.Policy == "" {
 		return dst, errNoPolicyName
 	}
-	if err := checkAttributes(c.Attributes); err != nil {
+	if err := CheckAttributes(c.Attributes); err != nil {
 		return dst, err
 	}
 	n := 2 + 2*len(c.Attributes)
@@ -122,7 +122,7 @@ func (s *Settlement) AppendCommit(dst []byte) ([]byte, error) {
 	if s.Hold == "" {
 		return dst, errNoHold
 	}
-	if err := checkAttributes(s.Attributes); err != nil {
+	if err := CheckAttributes(s.Attributes); err != nil {
 		return dst, err
 	}
 	n := 2 + 2*len(s.Attributes)
@@ -145,7 +145,8 @@ func (s *Settlement) AppendCancel(dst []byte) ([]byte, error) {
 	return appendArgument(appendArgument(appendHeader(dst, '*', 2), "RL.CANCEL"), s.Hold), nil
 }
 
-func checkAttributes(attributes []Attribute) error {
+// CheckAttributes returns an error for a name that cannot be one of an attribute.
+func CheckAttributes(attributes []Attribute) error {
 	if len(attributes) > policy.MaxAttributes {
 		return fmt.Errorf("at most %d attributes in a call", policy.MaxAttributes)
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 
 	"github.com/headgate-io/headgate/server/fronts"
+	"github.com/headgate-io/headgate/server/verdict"
 )
 
 // # Leases
@@ -18,19 +19,24 @@ import (
 // leaseRequest is the body of a call about a lease.
 type leaseRequest struct {
 	key, limit, period string
+	policy             string
+	attributes         []verdict.Attribute
 	id, seq            string
-	// options are the command's arguments other than the name.
+	// options are the command's arguments other than the name. ofLimit is set if one is about the
+	// limit of a key.
 	options []string
+	ofLimit bool
 }
 
 var (
-	leaseFields  = []string{"key", "limit", "period", "id", "seq", "want", "held", "need", "ttl", "algorithm", "burst", "align", "sync", "fail"}
-	returnFields = []string{"key", "id", "seq", "held"}
+	leaseFields  = []string{"policy", "attributes", "key", "limit", "period", "id", "seq", "want", "held", "need", "ttl", "algorithm", "burst", "align", "sync", "fail"}
+	returnFields = []string{"policy", "attributes", "key", "id", "seq", "held"}
 )
 
 var (
 	errLeasePeriod = errors.New("period is missing")
 	errLeaseSeq    = errors.New("seq is missing")
+	errLeaseBoth   = errors.New("policy and attributes exclude key, limit, period, algorithm, burst and align")
 )
 
 // read reads a body with the given fields. It leaves wrong values to the command.
@@ -40,6 +46,10 @@ func (q *leaseRequest) read(r *jsonReader, fields []string) error {
 		switch name := fields[field]; name {
 		case "key":
 			q.key, err = r.text()
+		case "policy":
+			q.policy, err = r.text()
+		case "attributes":
+			q.attributes, err = readAttributes(r, q.attributes)
 		case "id":
 			q.id, err = r.text()
 		case "period":
@@ -50,6 +60,7 @@ func (q *leaseRequest) read(r *jsonReader, fields []string) error {
 			q.seq, err = r.digits()
 		case "want", "held", "need", "burst":
 			value, err = r.digits()
+			q.ofLimit = q.ofLimit || name == "burst"
 			q.options = append(q.options, strings.ToUpper(name), value)
 		case "sync":
 			var sync bool
@@ -60,6 +71,7 @@ func (q *leaseRequest) read(r *jsonReader, fields []string) error {
 			}
 		default:
 			value, err = r.text()
+			q.ofLimit = q.ofLimit || name == "algorithm" || name == "align"
 			q.options = append(q.options, strings.ToUpper(name), value)
 		}
 		return err
@@ -81,15 +93,35 @@ func (x *exchange) readLease(fields []string) (*leaseRequest, *problem) {
 	if p := x.read(maxBodyBytes, func(r *jsonReader) error { return q.read(r, fields) }); p != nil {
 		return nil, p
 	}
+	ofKey := q.key != "" || q.limit != "" || q.period != "" || q.ofLimit
 	switch {
-	case q.key == "":
+	case (q.policy != "" || q.attributes != nil) && ofKey:
+		return nil, badRequest(errLeaseBoth)
+	case q.policy == "" && q.key == "":
 		return nil, badRequest(errSlotsKey)
 	case q.id == "":
 		return nil, badRequest(errSlotsID)
 	case q.seq == "":
 		return nil, badRequest(errLeaseSeq)
 	}
+	if q.policy != "" {
+		if err := verdict.CheckAttributes(q.attributes); err != nil {
+			return nil, badRequest(err)
+		}
+	}
 	return q, nil
+}
+
+// command returns the arguments of a command. limit are those of the limit of a key.
+func (q *leaseRequest) command(name string, limit ...string) []string {
+	args := append([]string{name, q.key}, limit...)
+	if q.policy != "" {
+		args = []string{name, "POLICY", q.policy}
+		for _, a := range q.attributes {
+			args = append(args, a.Name, a.Value)
+		}
+	}
+	return append(append(args, "ID", q.id, "SEQ", q.seq), q.options...)
 }
 
 // leaseNumbers are the numbers in the answer, in the answer's order.
@@ -101,12 +133,12 @@ func (a *api) lease(x *exchange) *problem {
 	switch {
 	case p != nil:
 		return p
-	case q.limit == "":
+	case q.policy == "" && q.limit == "":
 		return badRequest(errSlotsLimit)
-	case q.period == "":
+	case q.policy == "" && q.period == "":
 		return badRequest(errLeasePeriod)
 	}
-	reply, p := a.askReply(x, append([]string{"RL.LEASE", q.key, q.limit, q.period, "ID", q.id, "SEQ", q.seq}, q.options...))
+	reply, p := a.askReply(x, q.command("RL.LEASE", q.limit, q.period))
 	if p != nil {
 		return p
 	}
@@ -127,7 +159,7 @@ func (a *api) giveBack(x *exchange) *problem {
 	if p != nil {
 		return p
 	}
-	reply, p := a.askReply(x, append([]string{"RL.RETURN", q.key, "ID", q.id, "SEQ", q.seq}, q.options...))
+	reply, p := a.askReply(x, q.command("RL.RETURN"))
 	if p != nil {
 		return p
 	}

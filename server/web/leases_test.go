@@ -148,3 +148,26 @@ func (r *randomCalls) lease() (args []string, fields []string) {
 	}
 	return args, fields
 }
+
+func TestLeasesOfPolicies(t *testing.T) {
+	clock, set := engine.NewManualClock(1_800_000_000_000_000_000)
+	r := newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, web.Config{})
+	r.run("RL.POLICY", "SET", "p", `{limits: {user: {by: user, rate: 100/1m}, all: {rate: 1000/1m}}}`)
+	require.JSONEq(t, `{"allowed":true,"limit":100,"remaining":74,"retry_after_ms":0,"reset_after_ms":15600,"delay_ms":0,
+		"granted":26,"ttl_ms":2000,"refill":0,"refill_ms":0,"holders":1,"degraded":false}`,
+		r.post("/v1/lease", `{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":1,"want":100}`).ok(t, 200).body)
+	set(1_800_000_000_100_000_000)
+	require.JSONEq(t, `{"returned":20}`, r.post("/v1/return", `{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":2,"held":20}`).ok(t, 200).body)
+	for body, detail := range map[string]string{
+		`{"policy":"p","key":"k","id":"a","seq":3,"want":1}`:                         "exclude key",
+		`{"policy":"p","burst":5,"id":"a","seq":3,"want":1}`:                         "exclude key",
+		`{"attributes":{"user":"eve"},"key":"k","id":"a","seq":3,"want":1}`:          "exclude key",
+		`{"policy":"p","attributes":{"want":"eve"},"id":"a","seq":3,"want":1}`:       "is an option",
+		`{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":3}`:                "wrong number of arguments",
+		`{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":3,"held":3}`:       "needs ID, SEQ and WANT",
+		`{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":3,"want":1,"x":1}`: `unknown field`,
+	} {
+		require.Contains(t, r.post("/v1/lease", body).ok(t, 400).body, detail, body)
+	}
+	require.Contains(t, r.post("/v1/lease", `{"policy":"q","id":"a","seq":3,"want":1}`).ok(t, 404).body, "q")
+}
