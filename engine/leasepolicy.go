@@ -197,24 +197,28 @@ func (l *Leases) putLent(x *lent, now int64) error {
 	}
 	it := s.claim(&x.weighed)
 	defer it.refs.Add(-1)
-	state := leasedState{st: x.State, out: x.Out, noted: x.charged}
+	state := leasedState{st: x.State, out: x.Out, noted: true}
+	peak := int64(0)
+	x.mark = algo.Mark{}
 	if x.found && s.keeps(&x.weighed) {
-		if state.mark = x.it.Mark(plainPart(s, x.ent)); state.mark.Generation != 0 {
-			x.mark = state.mark
-			switch {
-			case x.charged && x.mark.Held > 0:
-				note(s, &x.weighed, now)
-				state.mark = x.mark
-			case !x.charged && x.leased:
-				state.peak = algo.Peak(x.Rule, x.ent.State())
+		if x.mark = x.it.Mark(plainPart(s, x.ent)); x.mark.Held > 0 {
+			note(s, &x.weighed, now)
+			if x.leased {
+				peak = algo.Peak(x.Rule, x.ent.State())
 			}
 		}
+		state.mark = x.mark
 	}
 	if err := l.putOutstanding(&x.plan, sh, &x.Out, now); err != nil {
 		return err
 	}
 	x.ent, x.found = sh.Find(x.hash, x.key) // it may have moved
-	return l.putCounter(&x.plan, sh, &state, now)
+	err := l.putCounter(&x.plan, sh, &state, now)
+	if err != nil && !x.charged && x.mark.Held > 0 { // there is no room for a low
+		state.noted, state.peak = false, peak
+		err = l.putCounter(&x.plan, sh, &state, now)
+	}
+	return err
 }
 
 // takeAll is TakeAll within its step.

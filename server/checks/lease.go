@@ -22,10 +22,7 @@ type leaser struct {
 // Check implements command.Limiter.
 func (l *leaser) Check(now int64, checks []engine.Check, o engine.CheckOptions, out []engine.Checked) (v engine.Verdict, err error) {
 	if len(checks) == 0 { // a list decides, or no limit applies
-		if v, err = l.Limiter.Check(now, checks, o, out); err == nil && v.OK {
-			l.got.Granted = l.req.Need
-		}
-		return v, err
+		return l.Limiter.Check(now, checks, o, out)
 	}
 	v, l.got, err = l.sess.Leases().TakeAll(now, &l.req, checks, o, out)
 	return v, err
@@ -94,9 +91,6 @@ func (c *Checker) Lease(call *command.Call, args [][]byte) {
 			m.fail(call, err)
 			return
 		}
-		if call.Degraded && a.ok {
-			l.got.Granted = l.req.Need
-		}
 		c.answerLease(call, m, &a, &l.got)
 		return
 	}
@@ -112,6 +106,9 @@ func (c *Checker) answerLease(call *command.Call, m *checkMemory, a *answer, got
 		got.RetryAfter = algo.Never
 	}
 	got.Delay = a.delay
+	if got.TTL == 0 {
+		got.Granted = m.args.units * command.Truth(a.ok)
+	}
 	wire.WriteLease(call, got)
 	call.Decided(a.ok)
 	call.Sync = durability(a.policy, m.args.sync)

@@ -163,7 +163,7 @@ func TestLeasesOfPolicies(t *testing.T) {
 		`{"policy":"p","burst":5,"id":"a","seq":3,"want":1}`:                         "exclude key",
 		`{"attributes":{"user":"eve"},"key":"k","id":"a","seq":3,"want":1}`:          "exclude key",
 		`{"policy":"p","attributes":{"want":"eve"},"id":"a","seq":3,"want":1}`:       "is an option",
-		`{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":3}`:                "wrong number of arguments",
+		`{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":3}`:                "needs ID, SEQ and WANT",
 		`{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":3,"held":3}`:       "needs ID, SEQ and WANT",
 		`{"policy":"p","attributes":{"user":"eve"},"id":"a","seq":3,"want":1,"x":1}`: `unknown field`,
 	} {
