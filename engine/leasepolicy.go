@@ -464,7 +464,7 @@ type Holding struct {
 
 // Holders returns the blocks for which want returns true and of which most units are out,
 // the largest first. It reads the whole table, in parts.
-func (e *Engine) Holders(now int64, count int, want func(*Holding) bool) (top []Holding) {
+func Holders(e *Engine, now int64, count int, want func(*Holding) bool) (top []Holding) {
 	const part = 1 << 14
 	for cursor := uint64(0); ; {
 		cursor = e.table.ScanIf(cursor, part, false, func(ent shard.Entry) bool {

@@ -122,7 +122,7 @@ func (c *Checker) top(call *command.Call) {
 // writeHolders replies [[key, units, ttl_ms, id], …], the holders of leases that have most.
 // The key of a policy's lease is what the keys of its counters begin with.
 func (t *topArgs) writeHolders(w *resp.Writer, e *engine.Engine, now int64) {
-	top := e.Holders(now, t.count, func(h *engine.Holding) bool {
+	top := engine.Holders(e, now, t.count, func(h *engine.Holding) bool {
 		return t.policy == "" || h.Policy && string(h.Key) == t.policy
 	})
 	w.Array(len(top))
