@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// Ledger accounts for one machine's cuts. All methods may be called concurrently. The
-// methods that move a cut along (Lead, Begin, Add, Encoded, Empty, Tick, Commit, Depose)
-// are called by the log, one at a time.
+// Ledger keeps account of one machine's cuts. All methods are safe for concurrent use. Only
+// the log calls the methods that move a cut forward (Lead, Begin, Add, Encoded, Empty,
+// Tick, Commit, Depose), one at a time.
 type Ledger struct {
 	hooks Hooks
 
@@ -17,9 +17,9 @@ type Ledger struct {
 	// settled is the last ticket under which nothing is uncommitted.
 	settled atomic.Uint64
 
-	// Requests since the last cut began. dirtyAt is when the first effect was marked, 0
-	// for none. flush is set if the cut must not wait for its pace, awaited if replies
-	// are parked under its ticket.
+	// Requests since the last cut began. dirtyAt is when the first effect was marked; 0 if
+	// none was. flush reports that the cut must not wait for its pace. awaited reports that
+	// replies are parked under the cut's ticket.
 	dirtyAt atomic.Int64
 	flush   atomic.Bool
 	awaited atomic.Bool
@@ -41,11 +41,11 @@ type Ledger struct {
 	totals    Totals
 }
 
-// Hooks are told what becomes of tickets. They are called without a lock of the ledger,
-// and must not block.
+// Hooks are called when tickets are released. The ledger holds no lock during the calls.
+// They must not block.
 type Hooks struct {
-	// Release completes every incomplete ticket up to upTo. err is nil, or the error
-	// given to Verified.
+	// Release completes every incomplete ticket up to upTo. err is nil, or the error given
+	// to Verified.
 	Release func(upTo uint64, err error)
 	// Deposed ends a term: the outcome of every incomplete ticket up to upTo is unknown.
 	Deposed func(upTo uint64)
@@ -103,7 +103,7 @@ type Cut struct {
 	awaited bool
 }
 
-// Begin begins a cut. The caller then collects what is dirty, and calls Add or Empty.
+// Begin begins a cut. The caller then collects the dirty keys, and calls Add or Empty.
 func (l *Ledger) Begin() Cut {
 	c := Cut{awaited: l.awaited.Swap(false)}
 	l.flush.Store(false)
@@ -114,8 +114,8 @@ func (l *Ledger) Begin() Cut {
 	return c
 }
 
-// Add turns the result of a cut into a flight. undo is kept until the flight is committed
-// or the term ends. Call Encoded next.
+// Add makes the result of a cut a flight. undo is kept until the flight is committed or the
+// term ends. The caller must call Encoded next.
 func (l *Ledger) Add(c Cut, undo Undo) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -200,8 +200,8 @@ func (l *Ledger) Commit() bool {
 	return true
 }
 
-// Depose ends a term. By then the machine is sealed and has undone the flights. So a
-// ticket that was read before the seal is among those that end here.
+// Depose ends a term. By then the machine has sealed itself and has undone the flights. So
+// every ticket that was read before the seal ends here.
 func (l *Ledger) Depose() {
 	upTo := l.open.Add(1) - 1
 	l.mu.Lock()
@@ -213,8 +213,8 @@ func (l *Ledger) Depose() {
 	l.hooks.Deposed(upTo)
 }
 
-// Flights calls fn with the flights, oldest first. They do not change meanwhile. fn must
-// not keep them.
+// Flights calls fn with the flights, the oldest first. They do not change during the call.
+// fn must not keep them.
 func (l *Ledger) Flights(fn func([]Flight)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -5,16 +5,16 @@ import "time"
 // Open returns the ticket that covers everything decided so far.
 func (l *Ledger) Open() uint64 { return l.open.Load() }
 
-// Mark says that something may be dirty. Except at the first call after a cut, it costs
-// one atomic load.
+// Mark says that some key may be dirty. It costs one atomic load, except for the first call
+// after a cut.
 func (l *Ledger) Mark() {
 	if l.dirtyAt.Load() == 0 && l.dirtyAt.CompareAndSwap(0, monotonic()) {
 		l.Ring()
 	}
 }
 
-// Flush is Mark for a caller that waits for Settled: the next cut does not wait for its
-// pace.
+// Flush does the same as Mark for a caller that waits for Settled: the next cut does not
+// wait for its pace.
 func (l *Ledger) Flush() {
 	l.Mark()
 	if !l.flush.Swap(true) {
@@ -22,8 +22,8 @@ func (l *Ledger) Flush() {
 	}
 }
 
-// Await is Flush for a parked reply: the ticket that an earlier Open returned will be
-// released, even if nothing is dirty.
+// Await does the same as Flush for a parked reply: the ticket that an earlier Open returned
+// will be released, even if no key is dirty.
 func (l *Ledger) Await() {
 	l.awaited.Store(true)
 	l.Flush()
@@ -32,8 +32,8 @@ func (l *Ledger) Await() {
 // Due rings when there may be something to cut.
 func (l *Ledger) Due() <-chan struct{} { return l.due }
 
-// Ring rings Due, unless there is a flight. The commit of a flight rings if something is
-// dirty by then.
+// Ring sends to Due, unless there is a flight. If something is dirty when a flight is
+// committed, the commit sends to Due.
 func (l *Ledger) Ring() {
 	if !l.Flying() {
 		ring(l.due)
@@ -52,7 +52,7 @@ func (l *Ledger) Flushing() bool { return l.flush.Load() }
 // Settled returns the last ticket under which nothing is uncommitted.
 func (l *Ledger) Settled() uint64 { return l.settled.Load() }
 
-// Unacked returns the age of the oldest uncommitted effect, 0 if there is none.
+// Unacked returns the age of the oldest uncommitted effect; 0 if there is none.
 func (l *Ledger) Unacked() time.Duration {
 	at := l.oldest.Load()
 	if at == 0 {

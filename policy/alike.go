@@ -2,10 +2,10 @@ package policy
 
 import "sync"
 
-// alike has parts that many policies have: thousands of policies are made from a few
-// templates. Shared parts stay in the processor's caches, although few policies do, and
-// save memory. It is a cache: nothing depends on its contents. It is safe for concurrent
-// use.
+// alike keeps parts that many policies have in common, because thousands of policies are
+// often made from a few templates. Shared parts save memory, and stay in the processor's
+// caches although few policies do. alike is only a cache: nothing depends on its contents.
+// It is safe for concurrent use.
 type alike struct {
 	mu         sync.Mutex
 	attributes map[string]*attributes

@@ -10,13 +10,13 @@ import (
 	"unicode/utf8"
 )
 
-// Type says how the values of an attribute are converted before use. It is a set: Lower
-// and Secret may be combined.
+// Type says how the values of an attribute are converted before use. It is a set of bits:
+// Lower and Secret may be combined.
 type Type uint8
 
 const (
-	// IP is an address. It is printed in its canonical form, and ::ffff: before an IPv4
-	// address is dropped.
+	// IP is an address. It is printed in its canonical form. An IPv4 address in IPv6 is
+	// printed without the ::ffff: before it.
 	IP Type = 1 << iota
 	// Lower is a text in Unicode's lower case.
 	Lower
@@ -105,8 +105,8 @@ func (a *attributes) index(name []byte) int {
 	}
 }
 
-// add returns the index of a name, which must not be empty, and adds it if it is new. ok
-// is false if there are already MaxAttributes.
+// add returns the index of a name, and adds the name if it is new. The name must not be
+// empty. ok is false if there are already MaxAttributes names.
 func (a *attributes) add(name string, t Type) (int, bool) {
 	if i := a.index([]byte(name)); i >= 0 {
 		return i, true

@@ -15,7 +15,7 @@ const (
 	MaxAttributes = 32
 	// MaxName is the length of a policy's name, in bytes.
 	MaxName = 64
-	// MaxWord is the length of the name of an attribute, a limit or a list.
+	// MaxWord is the longest name of an attribute, a limit or a list, in bytes.
 	MaxWord = 32
 	// MaxValue is the length of an attribute's value in a call, in bytes.
 	MaxValue = 4 << 10

@@ -19,18 +19,18 @@ var (
 	errManyUnits         = fmt.Errorf("COST must be at most %d", int64(MaxUnits))
 )
 
-// Call has the attributes of one check after another, and finds the limits that apply. It
-// is made once and reused: after its buffers have grown, only errors and Explain
+// Call holds the attributes of a check, and finds the limits that apply. One Call is used
+// for one check after another. When its buffers have grown, only errors and Explain
 // allocate.
 type Call struct {
-	// Units is the COST of the call, 0 to 2^62-1; Begin sets it to 1. With 0, the cost
-	// for every limit is 0.
+	// Units is the COST of the call, from 0 to 2^62-1. Begin sets it to 1. If it is 0, the
+	// cost for every limit is 0.
 	Units int64
-	// Applied has the limits that apply, in their order, after a Match that
-	// answered Decide.
+	// Applied holds the limits that apply, in the policy's order, after Match has returned
+	// Decide.
 	Applied []Applied
-	// Skipped has bit i set if limit i did not apply because an attribute that it needs
-	// is missing.
+	// Skipped has bit i set if limit i did not apply because an attribute that the limit
+	// needs is missing.
 	Skipped uint32
 	// Rule is the index of the entry of `deny` or `allow` that matched.
 	Rule int
@@ -46,8 +46,8 @@ type Call struct {
 	unknown [][]byte                  // names that the policy does not know
 
 	keys []byte // of Applied, one after the other
-	// tails are the places in keys of the part that limits of the same `by` share,
-	// indexed by Limit.like. tailed are the tails that exist.
+	// tails are positions in keys of the part that limits with the same `by` share, by
+	// Limit.like. tailed has a bit for each tail that exists.
 	tails   [MaxLimits]struct{ from, to int32 }
 	tailed  uint32
 	scratch []byte // values that their type has changed
@@ -64,16 +64,16 @@ type Call struct {
 // Applied is a limit that applies to a call.
 type Applied struct {
 	Limit *Limit
-	// Numbers are in effect, after tiers, overrides and scale. Their mode is
-	// Enforce, Soft or Shadow, their rate Limited or Blocked.
+	// Numbers are the numbers in effect, after tiers, overrides and scale. Their mode is
+	// Enforce, Soft or Shadow, and their rate is Limited or Blocked.
 	Numbers *Numbers
 	// Cost is in the limit's units.
 	Cost int64
 	// Key is the counter's key, and Hash its hash by the set's seed.
 	Key  []byte
 	Hash uint64
-	// Missing reports that the limit needs an attribute, denies calls without it,
-	// and the call lacks it. Then there is no key.
+	// Missing reports that the call lacks an attribute that the limit needs, and that the
+	// limit denies such calls. Then there is no key.
 	Missing bool
 	Source  Source
 
@@ -100,8 +100,8 @@ func (c *Call) Begin(p *Policy) {
 // every session has a call.
 const maxScratch = 16 << 10
 
-// End releases the policy, the caller's bytes and large buffers. What the call has
-// returned is no longer valid. Begin may follow without End.
+// End drops the references to the policy and to the caller's bytes, and releases large
+// buffers. Results of the call become invalid. Begin may follow without End.
 func (c *Call) End() {
 	if c.policy == nil {
 		return
@@ -115,13 +115,14 @@ func (c *Call) End() {
 	}
 }
 
-// Set gives the call an attribute. The call keeps views of name and value. An empty value
-// means that the attribute is absent. Errors: a bad or repeated name, more than
-// MaxAttributes, a value above MaxValue or not of the attribute's type.
+// Set sets an attribute of the call. The call keeps references to name and value. An empty
+// value means that the attribute is absent. It returns an error for an invalid or repeated
+// name, for more than MaxAttributes, and for a value that is longer than MaxValue or not of
+// the attribute's type.
 func (c *Call) Set(name, value []byte) error { return c.set(name, value, false) }
 
-// SetPrinted is Set for the printed form of a value: `~` and 32 hex digits for a secret,
-// the network for an address.
+// SetPrinted does the same as Set for a value in its printed form: `~` and 32 hex digits
+// for a secret, the network for an address.
 func (c *Call) SetPrinted(name, value []byte) error { return c.set(name, value, true) }
 
 func (c *Call) set(name, value []byte, printed bool) error {
@@ -197,8 +198,8 @@ func (c *Call) convert(i int, t Type, value []byte, printed bool) ([]byte, error
 	return value, nil
 }
 
-// Unused returns the names of given attributes that the policy does not know. It is valid
-// until the next Begin.
+// Unused returns the names of attributes of the call that the policy does not know. The
+// result is valid until the next Begin.
 func (c *Call) Unused() [][]byte { return c.unknown }
 
 // attribute returns the name of the first attribute of a mask.

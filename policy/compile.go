@@ -340,7 +340,7 @@ func (x *compiler) overrides() {
 	}
 }
 
-// LimitWithID returns the limit whose counters have an id, or nil; p may be nil.
+// LimitWithID returns the limit whose counters have the given id, or nil. p may be nil.
 func (p *Policy) LimitWithID(id string) *Limit {
 	if p == nil {
 		return nil

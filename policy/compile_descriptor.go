@@ -38,8 +38,8 @@ func (t *descriptorCompiler) number(defs []*DescriptorDef) {
 	}
 }
 
-// level compiles the levels below a level. path has the composites down to it; valued
-// says which of them show their values in metrics.
+// level compiles the levels below a level. path holds the composites from the root to that
+// level. valued says which of them show their values in metrics.
 func (t *descriptorCompiler) level(l *level, defs []*DescriptorDef, path []string, valued []bool) {
 	if len(defs) > 0 {
 		l.named = make(map[string]*level, len(defs))

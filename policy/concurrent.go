@@ -7,9 +7,9 @@ import (
 
 // # Limits of concurrent calls
 //
-// The numbers of such a limit are a rate without a period: the number of slots. A call
-// that takes slots holds them, by the record of a hold, until the hold is settled or its
-// time is over.
+// The numbers of such a limit are a rate without a period: the number of slots. A call that
+// takes slots holds them until its hold is settled or its time is over. The record of the
+// hold notes them.
 
 // MaxSlots is how many slots a limit of concurrent calls may have.
 const MaxSlots = 4096

@@ -12,11 +12,11 @@ type Possible struct {
 	Tier string
 }
 
-// Counter appends to all the numbers that may decide calls on the counter of a key at a
-// time. If RL.OVERRIDE gives the key numbers, only those count. Otherwise they are the
-// numbers of each tier and each entry of `overrides` that the caller may have. It returns
-// false for a key that no call on the limit can have. pairs are what ParseKey returns for
-// the key. The result is valid as long as the set.
+// Counter appends to all the numbers that may decide calls on the counter with the given
+// key, at the time now. If RL.OVERRIDE sets numbers for the key, these are the only ones.
+// Otherwise they are the numbers of each tier, and of each entry of `overrides`, that the
+// caller may have. It returns false if no call on the limit can have that key. pairs is
+// ParseKey's result for the key. The result is valid as long as the set.
 func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Possible) ([]Possible, bool) {
 	c.Begin(l.Policy)
 	vague, ok := c.setPairs(l, pairs)
@@ -78,8 +78,8 @@ func (c *Call) possible(l *Limit, key []byte, known uint32, now int64, all []Pos
 	return all
 }
 
-// mayHold reports whether a condition can hold for a call of which only the attributes
-// known are known, and whether it then certainly holds.
+// mayHold is for a call of which only the attributes in known are known. holds reports
+// whether the condition may hold for such a call, and certain whether it certainly does.
 func (w condition) mayHold(c *Call, known uint32) (holds, certain bool) {
 	certain = true
 	for i := range w {
@@ -94,8 +94,8 @@ func (w condition) mayHold(c *Call, known uint32) (holds, certain bool) {
 }
 
 // setPairs sets the attributes that are in the key of a counter. vague are the attributes
-// of which the key has only the network. It returns false for a key that no call on the
-// limit can have.
+// of which the key has only the network. It returns false if no call on the limit can have
+// the key.
 func (c *Call) setPairs(l *Limit, pairs []Pair) (vague uint32, ok bool) {
 	if len(pairs) != len(l.by) {
 		return 0, false

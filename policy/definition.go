@@ -5,8 +5,8 @@ import (
 	"github.com/headgate-io/headgate/policy/route"
 )
 
-// Definition is the checked tree of a policy. Everything has been checked that does not
-// need the cluster's attributes and lists.
+// Definition is the checked tree of a policy. Only checks that need the cluster's
+// attributes and lists have not been made yet.
 type Definition struct {
 	Name       string
 	Weight     int // bounds the length of its canonical text
@@ -21,8 +21,8 @@ type Definition struct {
 	Hold       Hold // a field that is missing or has its default is zero
 	Limits     []*LimitDef
 	Overrides  []*OverrideDef
-	// Descriptors replace limits if Dialect is set. Then all fields above are empty,
-	// except Weight, OnFailure, Backstop and Durability.
+	// Descriptors holds the policy's descriptors if Dialect is set. All fields above are
+	// then empty, except Weight, OnFailure, Backstop and Durability.
 	Dialect     bool
 	Descriptors []*DescriptorDef
 }
@@ -74,7 +74,8 @@ type CostDef struct {
 	Place     Place
 }
 
-// NumbersDef is the text of a tier or an override. Fields that it does not set are nil.
+// NumbersDef is the text of a tier or an override. Fields that the text does not set are
+// nil.
 type NumbersDef struct {
 	Place Place
 	Rate  *Rate
@@ -188,8 +189,8 @@ type GivenDef struct {
 	Place Place
 }
 
-// CalendarDef is the calendar of a limit. Its period is the period of the rates, or 0
-// while all rates are `unlimited` or `blocked`.
+// CalendarDef is the calendar of a limit. Its period is the period of the limit's rates; it
+// is 0 while all rates are `unlimited` or `blocked`.
 type CalendarDef struct {
 	Rules calendar.Rules
 	Place Place
@@ -231,8 +232,8 @@ func (d *DescriptorDef) Composite() string {
 	return d.Key + "_" + d.Value
 }
 
-// Periodless reports whether the limit has a calendar but no rate has a period. Then
-// nothing is counted.
+// Periodless reports whether the limit has a calendar but no rate with a period. Such a
+// limit counts nothing.
 func (l *LimitDef) Periodless() bool { return l.Calendar != nil && l.Calendar.Rules.Period == 0 }
 
 // Test is the kind of test of a clause.

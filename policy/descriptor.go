@@ -3,8 +3,8 @@ package policy
 // # Descriptors
 //
 // A policy may have descriptors instead of limits, in the dialect of Envoy's rate limit
-// service. They form a tree: each level matches the next entry of a request's descriptor.
-// docs/envoy.md describes it for users.
+// service. The descriptors form a tree: each level of the tree matches the next entry of a
+// request's descriptor. docs/envoy.md describes them for users.
 
 // Bounds of descriptors.
 const (
@@ -12,12 +12,12 @@ const (
 	MaxDescriptors = 64
 	// MaxEntries is how many entries a descriptor of a request may have.
 	MaxEntries = 32
-	// MaxEntryKey is the length of the key of an entry, in bytes; its value has
-	// at most MaxValue.
+	// MaxEntryKey is the longest key of an entry, in bytes. The entry's value may have
+	// MaxValue bytes.
 	MaxEntryKey = 256
-	// MaxCompared is how many bytes of a request are compared with patterns, at up to 2
-	// ns each. A byte counts once for each pattern that must search it, which is one with
-	// text between two stars. Each piece of a pattern counts as costOfPiece bytes.
+	// MaxCompared is how many bytes of a request may be compared with patterns, at up to 2
+	// ns each. A byte counts once for each pattern that must search it; these are patterns
+	// with text between two stars. Each piece of a pattern counts as costOfPiece bytes.
 	MaxCompared = 64 << 10
 	costOfPiece = 4
 )
@@ -53,7 +53,8 @@ type Rule struct {
 	Levels []string
 	// Index is the rule's position in the text.
 	Index int
-	// Requests are allowed per Unit. Both are 0 for a rule that is Unlimited.
+	// Requests is the number of requests allowed per Unit. Both are 0 for a rule that is
+	// Unlimited.
 	Requests  int64
 	Unit      Unit
 	Unlimited bool
@@ -61,7 +62,7 @@ type Rule struct {
 	Shadow, Quota bool
 	// Name is the name by which other rules replace it, "" for none.
 	Name string
-	// Detailed is set if the rule's metric has values of the request. Valued says of
+	// Detailed reports that the rule's metric shows values of the request. Valued says of
 	// which levels.
 	Detailed bool
 	Valued   []bool
@@ -76,10 +77,10 @@ type Rule struct {
 // Descriptors returns the policy's descriptors, nil if it has limits.
 func (p *Policy) Descriptors() *Descriptors { return p.descriptors }
 
-// Rules returns the limits of the descriptors, in the order of the text. They must
-// not be changed.
+// Rules returns the limits of the descriptors, in the order of the text. The caller must
+// not change them.
 func (d *Descriptors) Rules() []*Rule { return d.rules }
 
-// Limit returns the limit of all counters of descriptors, with the numbers of all rules
-// and those that requests bring.
+// Limit returns the one limit of all counters of the descriptors. It has the numbers of all
+// rules, and the numbers that requests bring.
 func (d *Descriptors) Limit() *Limit { return &d.limit }

@@ -2,8 +2,8 @@ package policy
 
 import "bytes"
 
-// IsDescriptorKey reports whether a key can belong to a counter of descriptors, and
-// returns its policy.
+// IsDescriptorKey reports whether a key can belong to a counter of descriptors, and returns
+// the policy's name.
 func IsDescriptorKey(key []byte) (policy string, ok bool) {
 	head, rest, found := bytes.Cut(key, []byte(":"+DescriptorsID+";"))
 	window, _, more := bytes.Cut(rest, []byte(";"))
@@ -16,9 +16,9 @@ func IsDescriptorKey(key []byte) (policy string, ok bool) {
 	return string(head[1:]), true
 }
 
-// DescriptorEntries returns the entries, keys and values in turn, of the descriptor whose
-// counter has this key. It returns false for other keys, and for a key with a hash
-// instead of the entries.
+// DescriptorEntries returns the entries of the descriptor whose counter has this key: key,
+// value, key, value and so on. It returns false for other keys, and for a key that contains
+// a hash instead of the entries.
 func DescriptorEntries(key []byte) (entries [][]byte, ok bool) {
 	if _, ok := IsDescriptorKey(key); !ok {
 		return nil, false

@@ -9,13 +9,13 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// directory maps names to values. It is immutable. A directoryEditor makes the next one
-// and copies only the parts that change. With ten thousand policies, a change of one
-// copies the room of sixty-four.
+// directory maps names to values. It is immutable. A directoryEditor makes the next
+// directory and copies only the parts that change. With ten thousand policies, a change of
+// one copies the places of sixty-four.
 //
 // A part is an open-addressing table. A look-up of a name that is not in the caches waits
-// for one line of the part, whose address follows from the hash. Then it waits for name
-// and value at the same time.
+// for one cache line of the part, whose address the hash gives. Then it waits for name and
+// value at the same time.
 type directory[V any] struct {
 	seed  maphash.Seed
 	parts [directoryParts][]titled[V]

@@ -52,8 +52,8 @@ var (
 	errFractionOfTime = errors.New("a duration has whole numbers: for 1.5s write 1500ms")
 )
 
-// parsePeriod reads the period of a rate, in ns: a duration whose number may be missing,
-// or a unit that is a whole word.
+// parsePeriod reads the period of a rate, and returns it in ns. The period is a duration,
+// whose number may be missing, or a whole word such as a unit's name.
 func parsePeriod(s string) (int64, error) {
 	if short, ok := periodWords[s]; ok {
 		s = short
@@ -74,8 +74,8 @@ func parsePeriod(s string) (int64, error) {
 	return ns, err
 }
 
-// ParseDuration reads a sum of whole numbers with units, such as 1h30m, of 0 to
-// 100 years. It returns ns.
+// ParseDuration reads a sum of whole numbers with units, such as 1h30m, and returns it in
+// ns. The sum must be from 0 to 100 years.
 func ParseDuration(s string) (int64, error) {
 	total := int64(0)
 	for rest := s; ; {

@@ -84,8 +84,8 @@ func (e *Editor) edited(policy string) *overridesEditor {
 	return o
 }
 
-// SetOverride adds an override, in place of one with the same identity. It does not check
-// whether the policy has what the override names.
+// SetOverride adds an override, or replaces the override with the same identity. It does
+// not check that the policy has what the override names.
 func (e *Editor) SetOverride(o Override) {
 	x := e.edited(o.Policy)
 	switch o.Kind {

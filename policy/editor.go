@@ -10,8 +10,8 @@ import (
 // Meta is what belongs to a policy besides its text.
 type Meta struct {
 	Version uint64
-	// Epochs are the epochs of the policy's limits, by id: see diff.Revise. They are not
-	// copied.
+	// Epochs are the epochs of the policy's limits, by id; see diff.Revise. The editor does
+	// not copy them.
 	Epochs map[string]LimitEpoch
 }
 
@@ -72,12 +72,12 @@ func (e *Editor) share() *shared {
 	return e.next.shared
 }
 
-// SetSecret gives the set the cluster's key, for attributes of type secret. It does not
-// recompile policies: those compiled with another key keep that key.
+// SetSecret sets the cluster's key for attributes of type secret. It does not compile
+// policies again: policies compiled with another key keep that key.
 func (e *Editor) SetSecret(key []byte) { e.next.config.Secret = key }
 
-// Set adds a record, in place of one with the same name. Only policies have epochs in
-// their Meta.
+// Set adds a record, or replaces the record with the same name. Only policies have epochs
+// in their Meta.
 func (e *Editor) Set(r *Record, m Meta) {
 	switch r.Kind {
 	case PolicyRecord:
@@ -126,8 +126,8 @@ func (e *Editor) Delete(name string) bool {
 	return found
 }
 
-// Retire deletes a policy whose counters may be taken over later. epochs, which is
-// kept and not copied, says which of them are void.
+// Retire deletes a policy whose counters may be taken over later. epochs says which of the
+// counters are void; the editor keeps epochs without a copy.
 func (e *Editor) Retire(name string, epochs map[string]LimitEpoch) bool {
 	if e.gone == nil {
 		e.gone = map[string]map[string]LimitEpoch{}
@@ -162,8 +162,8 @@ func (e *Editor) setRoutes(name string, s *Routes) {
 	}
 }
 
-// Finish returns the next set, or an *Errors with everything that is wrong. The editor
-// must not be used again.
+// Finish returns the next set, or an *Errors with all errors. The editor must not be used
+// afterwards.
 func (e *Editor) Finish(revision uint64) (*Set, error) {
 	next, old := e.next, e.old
 	next.revision = revision

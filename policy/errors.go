@@ -10,8 +10,8 @@ import (
 // Error says what is wrong with a text, and where.
 type Error struct {
 	File string
-	// Line and Column count from 1, Column in characters. 0 means that the error has no
-	// place in the text.
+	// Line and Column count from 1; Column counts characters. 0 means that the error has no
+	// position in the text.
 	Line, Column int
 	// Path is the way to the value, such as policies.api.limits.user.rate.
 	Path string
@@ -38,8 +38,8 @@ func (e *Error) Error() string {
 // maxErrors is how many errors of a text are kept.
 const maxErrors = 20
 
-// Errors are the errors of a text, at least one, in order of place. A text with errors is
-// refused as a whole.
+// Errors holds the errors of a text in the order of their positions, at least one. A text
+// with errors is refused completely.
 type Errors struct {
 	List []*Error
 	// More is how many errors there are beyond List.
@@ -64,7 +64,8 @@ func (e *Errors) Add(x *Error) {
 	e.List = append(e.List, x)
 }
 
-// Result returns e as an error, in order, or nil if it has none.
+// Result returns e as an error, with the errors in order. It returns nil if there are no
+// errors.
 func (e *Errors) Result() error {
 	if len(e.List) == 0 {
 		return nil
@@ -89,8 +90,8 @@ func Clip(s string) string {
 	return s[:most] + "…"
 }
 
-// Nearest returns `, did you mean "x"?` for the known word that is nearest to s,
-// or "" if none is near.
+// Nearest returns `, did you mean "x"?` for the known word that resembles s most. It
+// returns "" if no word resembles s.
 func Nearest(s string, known []string) string {
 	if len(s) > 2*MaxName {
 		return ""
@@ -116,8 +117,8 @@ func sameStart(a, b string) (n int) {
 	return n
 }
 
-// distance returns how many letters must be inserted, deleted, replaced or
-// swapped with their neighbour to turn a into b, or a number above most.
+// distance returns how many changes turn a into b, or a number above most. A change is to
+// insert, delete or replace a letter, or to swap two neighbours.
 func distance(a, b string, most int) int {
 	if len(a)-len(b) > most || len(b)-len(a) > most {
 		return most + 1

@@ -9,15 +9,16 @@ import (
 type Finding struct {
 	Limit *Limit
 	Why   Why
-	// Attribute is the missing attribute with WhyMissing. With WhyWhen it is the
-	// attribute that does not match, and Expected the requirement.
+	// Attribute is, for WhyMissing, the missing attribute. For WhyWhen it is the attribute
+	// that does not match, and Expected is the requirement.
 	Attribute, Expected string
-	// Numbers are those in effect, nil if they were not needed. Source and From say where
-	// they come from; From is the tier's name, or `overrides[2]`.
+	// Numbers are the numbers in effect; nil if they were not needed. Source and From say
+	// where the numbers come from. From is the tier's name, or `overrides[2]`.
 	Numbers *Numbers
 	Source  Source
 	From    string
-	// Key and Hash are the counter's, if there is one, and Cost is the call's.
+	// Key and Hash are the counter's, if there is a counter. Cost is the call's cost for
+	// the limit.
 	Key     []byte
 	Hash    uint64
 	Cost    int64
@@ -26,9 +27,9 @@ type Finding struct {
 	Err error
 }
 
-// Explain says for every limit of the policy whether it applies to the call at a time,
-// and why. It ignores deny and allow. Its result is valid as long as the set. The keys of
-// an earlier Match are no longer valid.
+// Explain says for every limit of the policy whether it applies to the call at the time
+// now, and why. It ignores deny and allow. Its result is valid as long as the set. The keys
+// of an earlier Match become invalid.
 func (c *Call) Explain(now int64) []Finding {
 	p := c.policy
 	c.keys, c.tailed, c.Applied = c.keys[:0], 0, c.slots[:0]

@@ -16,8 +16,8 @@ var failureWords = [...]string{"", "open", "closed", "local"}
 // String returns the word of the grammar, "" for FailServer.
 func (f Failure) String() string { return failureWords[f] }
 
-// MaxBackstop is the largest multiple of its limits that a policy may admit without a
-// leader.
+// MaxBackstop is the largest backstop that a policy may set. A backstop is the multiple of
+// its limits that a policy admits without a leader.
 const MaxBackstop = 1_000_000
 
 // Durability is what a policy's answers wait for.

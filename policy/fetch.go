@@ -10,13 +10,13 @@ import (
 // # Prefetching policies
 //
 // With ten thousand policies, the policy of a call is usually not in the processor's
-// caches. To look it up and to match the call takes some dozen cache misses, most of
-// which wait for another. A caller with several calls takes each step for all of them
-// before the next step, so that their misses overlap:
+// caches. To look up the policy and to match the call takes about a dozen cache misses, and
+// most of them must wait for an earlier one. A caller with several calls makes each of
+// these steps for all calls before the next step, so that their misses overlap:
 //
 //	Seek   the place of the name
 //	Fetch  the policy
-//	Touch  its limits, what these refer to, and what that refers to
+//	Touch  its limits, then what the limits refer to, and so on
 //	Sought is Set.Policy; then Call.Match
 
 // Seek prefetches the place of a name, and returns the name's hash.
@@ -26,8 +26,8 @@ func (s *Set) Seek(name []byte) uint64 {
 	return hash
 }
 
-// Fetch prefetches a policy by the hash of its name, and returns it; nil if there is
-// none. Only Sought compares the name.
+// Fetch prefetches the policy whose name has a hash, and returns it; nil if there is none.
+// It does not compare the name; Sought does.
 func (s *Set) Fetch(hash uint64) *Policy {
 	name, p := s.policies.first(hash)
 	if p != nil {
@@ -37,7 +37,8 @@ func (s *Set) Fetch(hash uint64) *Policy {
 	return p
 }
 
-// Touch prefetches the memory of the policy that a check reads, in steps 0 to Touches-1.
+// Touch prefetches the parts of the policy that a check reads. The caller calls it for the
+// steps 0 to Touches-1.
 func (p *Policy) Touch(step int) {
 	if step == 0 {
 		for i := range p.Limits {

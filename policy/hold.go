@@ -7,12 +7,13 @@ import (
 
 // Hold says how RL.RESERVE holds the estimated cost of a call.
 type Hold struct {
-	// TTL is how long a hold is open, in ns, unless the call says so; 1 s to 1 h.
+	// TTL is how long a hold stays open if the call does not say so, in ns, from 1 s to 1
+	// h.
 	TTL int64
-	// Charges is set if a hold that is never settled stays charged. Otherwise it is
-	// released.
+	// Charges reports that a hold that is never settled stays charged. Otherwise its
+	// charges are given back.
 	Charges bool
-	// Keep is how long a settled hold is remembered, in ns; 1 s to 24 h.
+	// Keep is how long a settled hold is remembered, in ns, from 1 s to 24 h.
 	Keep int64
 	// Share is the largest part of a limit's capacity that one hold may take, in percent.
 	Share int
@@ -27,7 +28,7 @@ const (
 // defaultHold is the hold of a policy that does not set one.
 var defaultHold = Hold{TTL: 2 * int64(time.Minute), Keep: 10 * int64(time.Minute), Share: 100}
 
-// Filled returns h with the defaults in the fields that it does not set.
+// Filled returns h with defaults in the fields that are not set.
 func (h Hold) Filled() Hold {
 	h.TTL = cmp.Or(h.TTL, defaultHold.TTL)
 	h.Keep = cmp.Or(h.Keep, defaultHold.Keep)

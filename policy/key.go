@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// maxEscaped is how many bytes of a value a key may have, including escapes. A longer
-// value is replaced by a hash, so that keys stay below 750 bytes.
+// maxEscaped is how many bytes a value may take in a key, including escapes. A longer value
+// is replaced by a hash, so that keys stay shorter than 750 bytes.
 const maxEscaped = 128
 
-// escaped marks the bytes of values that are written as %XX: separators of keys,
-// characters of SCAN's patterns, hash tags, and bytes that a terminal does not show. A
-// leading ~ is escaped too, since it marks hashes.
+// escaped marks the bytes of values that are written as %XX: separators of keys, characters
+// of SCAN's patterns, hash tags, and bytes that a terminal does not show. A ~ at the
+// beginning is escaped too, because it marks hashes.
 var escaped = func() (t [256]bool) {
 	for b := range 0x21 {
 		t[b] = true
@@ -110,14 +110,14 @@ func limitPrefix(policy, id string) []byte { return []byte(KeyPrefix(policy) + i
 // Pair is an attribute and its value, as in a key.
 type Pair struct {
 	Name string
-	// Value is converted by the attribute's type; a network has its length. If Hashed is
-	// set, it is the printed form of a secret or of a long value.
+	// Value is the value after conversion by the attribute's type; a network includes its
+	// length. If Hashed is set, Value is the printed form of a secret or of a long value.
 	Value  string
 	Hashed bool
 }
 
-// ParseKey splits the key of a policy's counter. It returns false for any other key.
-// Different parts make different keys.
+// ParseKey splits the key of a policy's counter. It returns false for all other keys.
+// Different parts always make different keys.
 func ParseKey(key []byte) (policy, id string, pairs []Pair, ok bool) {
 	s := string(key)
 	if !strings.HasPrefix(s, "@") {

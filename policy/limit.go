@@ -6,18 +6,18 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// LimitEpoch counts the edits of a limit that changed its counters. If a record has
-// another Reset, it counts as absent. If it has another Proportion, its used share is
-// kept instead of its units. After several edits between two charges, the strongest
-// counts.
+// LimitEpoch counts the edits of a limit that changed its counters. A record with another
+// Reset counts as absent. A record with another Proportion keeps its used share of the
+// limit, not its used units. If there were several edits between two charges, the strongest
+// of them counts.
 type LimitEpoch struct {
 	Reset, Proportion uint32
-	// Forgiven counts the edits that have removed a penalty. If the penalty comes back,
-	// callers who were blocked before are free.
+	// Forgiven counts the edits that have removed a penalty. If the penalty returns,
+	// callers who were blocked before stay free.
 	Forgiven uint32 `json:",omitempty"`
-	// Was says how a limit counted before, if its algorithm or calendar is gone or has no
-	// period now. The limit may get it back, and its counters then continue. It is "" for
-	// other limits.
+	// Was says how a limit counted before, if the limit has now lost its algorithm or
+	// calendar, or has no period. If an edit restores it, the counters continue. For other
+	// limits, Was is "".
 	Was string `json:",omitempty"`
 }
 
@@ -38,8 +38,8 @@ type Limit struct {
 	by      []byPart  // shared with other limits
 	when    condition // nil: always
 	numbers *Numbers  // of its rate, or of the default tier
-	// Wait is how long a call may be delayed, in ns. 0 means not set; NoWait is `wait:
-	// 0s` of a leaky limit.
+	// Wait is how long a call may be delayed, in ns. 0 means that it is not set. NoWait
+	// means `wait: 0s` of a leaky limit.
 	Wait int64
 	// Penalty is for callers whom the limit denies; nil for none.
 	Penalty *Penalty
@@ -47,33 +47,33 @@ type Limit struct {
 	Policy *Policy
 	Index  int
 
-	// The fields that Match reads of a limit that varies. exact and combinations come
-	// from RL.OVERRIDE. exactNumbers are the numbers for the values of exact, nil for
-	// values that the limit cannot have.
+	// The fields that Match reads of a limit with several numbers. exact and combinations
+	// come from RL.OVERRIDE. exactNumbers holds the numbers for the values of exact; an
+	// element is nil if the limit cannot have that value.
 	tiers        *tiers // nil: none
 	exact        *table
 	exactNumbers []*Numbers
 	chosen       []choice // overrides of the text that name the limit, in order
 	combinations []combination
 
-	// Name is what users call the limit. ID is in the keys of its counters. It is the
-	// name, unless the text sets another.
+	// Name is what users call the limit. ID is in the keys of the limit's counters. ID is
+	// the same as Name, unless the text sets another.
 	Name, ID string
 
 	Epoch LimitEpoch
 
 	own ownNumbers
 
-	// Calendar is nil for a limit without a calendar, and for one whose rates have no
-	// amounts and so no period.
+	// Calendar is nil for a limit without a calendar. It is also nil for a limit whose
+	// rates have no amounts, because such a limit has no period.
 	Calendar *calendar.Calendar
-	// TTL is how long, in ns, a call holds a slot of a limit of concurrent calls; 0 for
-	// others.
+	// TTL is how long a call holds a slot, in ns, for a limit of concurrent calls; 0 for
+	// other limits.
 	TTL int64
 }
 
-// Usual are the numbers of calls for which no tier, override or scale sets others. It is
-// nil if the limit has none.
+// Usual returns the numbers for calls for which no tier, override or scale sets others. It
+// returns nil if the limit has none.
 func (l *Limit) Usual() *Numbers { return l.numbers }
 
 // ownNumbers are mode and cost of a limit, unless tiers change them.
@@ -83,7 +83,7 @@ type ownNumbers struct {
 	costBy int8
 }
 
-// NoWait is the Wait of a leaky limit that denies each call that would be delayed.
+// NoWait is the Wait of a leaky limit that denies every call that would have to wait.
 const NoWait = -1
 
 // fit completes a rate for the limit. The error says why that is impossible.
@@ -95,8 +95,9 @@ func (l *Limit) fit(r *Rate) error {
 	return r.Fit(l.Algorithm, per)
 }
 
-// StatusOf returns the status of a denial by the limit: the one in the text, or 429, or
-// 403 if no wait ends the denial.
+// StatusOf returns the HTTP status of a denial by the limit: the status in the text, or
+// else 429. never says that no wait ends the denial; the status is then 403 unless the text
+// sets one.
 func (l *Limit) StatusOf(never bool) int {
 	switch {
 	case l.Status != 0:

@@ -44,7 +44,7 @@ func (w Why) String() string { return whys[w] }
 // Source says where the numbers of a limit come from.
 type Source struct {
 	Kind SourceKind
-	// Index is the place of an override in the text, or of a tier.
+	// Index is the position of an override in the text, or of a tier.
 	Index int
 }
 
@@ -69,8 +69,9 @@ var sources = [...]string{"rate", "tier", "tier override", "policy override", "l
 // String returns words for k.
 func (k SourceKind) String() string { return sources[k] }
 
-// Match finds what applies to the call at a time. Errors: the call lacks an attribute
-// that the policy requires, or its cost is too large or not a number.
+// Match finds the limits that apply to the call at the time now. It returns an error if the
+// call lacks an attribute that the policy requires, or if its cost is too large or not a
+// number.
 func (c *Call) Match(now int64) (Verdict, error) {
 	p := c.policy
 	c.Applied, c.keys, c.tailed, c.Skipped = c.slots[:0], c.keys[:0], 0, 0
@@ -174,8 +175,8 @@ func (c *Call) consider(l *Limit, a *Applied, now int64) (Why, error) {
 	return why, err
 }
 
-// appendKey appends the key of a limit's counter to c.keys, and returns where it begins.
-// It returns false if a required attribute is absent.
+// appendKey appends the key of a limit's counter to c.keys, and returns where the key
+// begins. It returns false if the call lacks an attribute that the limit needs.
 func (c *Call) appendKey(l *Limit) (from int, ok bool) {
 	from = len(c.keys)
 	c.keys = append(c.keys, l.prefix...)
@@ -268,9 +269,10 @@ func (c *Call) varied(l *Limit, a *Applied, now int64) *Numbers {
 	return &l.tiers.numbers[t]
 }
 
-// cost computes the cost of a call: a constant times COST, or the value of an attribute.
-// For slots it is a constant. Only an enforced limit returns an error. For other limits,
-// a product that is too large becomes the largest cost, and a bad value counts as absent.
+// cost computes the cost of a call for a limit: a constant times COST, or the value of an
+// attribute. For slots it is the constant alone. Only for an enforced limit it returns an
+// error. For other limits, a product that is too large becomes the largest cost, and an
+// invalid value counts as absent.
 func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	cost := n.Cost
 	if n.CostBy == SlotCost {
@@ -308,9 +310,9 @@ func (c *Call) cost(n *Numbers, a *Applied) (Why, error) {
 	return Applies, nil
 }
 
-// Keys appends to dst the keys of the caller's own counters: of limits for which all of
-// `by` is given. Counters of limits without `by` are everybody's. The keys are views of
-// the call's buffer.
+// Keys appends to dst the keys of the counters that belong to this caller alone: of limits
+// for which the call has all attributes of `by`. A counter of a limit without `by` belongs
+// to all callers. The keys are references to the call's buffer.
 func (c *Call) Keys(dst [][]byte) [][]byte {
 	c.keys = c.keys[:0]
 	var ends [MaxLimits]int
@@ -340,8 +342,8 @@ func (c *Call) Keys(dst [][]byte) [][]byte {
 	return dst
 }
 
-// CostBy returns the name of the attribute that has the call's cost, "" if the cost is a
-// number.
+// CostBy returns the name of the attribute whose value is the call's cost; "" if the cost
+// is a number.
 func (a *Applied) CostBy() string {
 	if a.Numbers.CostBy < 0 {
 		return ""

@@ -13,8 +13,8 @@ import (
 type Asked struct {
 	// Entries are keys and values, in turn.
 	Entries [][]byte
-	// Hits are added, or given back if negative, if HasHits is set. Otherwise the
-	// request's hits are.
+	// Hits are the hits of this descriptor, if HasHits is set; a negative number gives hits
+	// back. Otherwise the request's hits count.
 	Hits    int64
 	HasHits bool
 	// Limit replaces the matching rule, if Limit.Unit is set.
@@ -45,10 +45,10 @@ const (
 // Matched is what applies to a descriptor.
 type Matched struct {
 	Outcome Outcome
-	// Rule is nil if no rule matches, or if the request brings the limit.
+	// Rule is nil if no rule matches, or if the request brings its own limit.
 	Rule *Rule
-	// If Outcome is Counted, Limit is the one in effect, after a scale; Numbers are those
-	// of its counter, and Hits are added to it.
+	// Limit is the limit in effect, after a scale, if Outcome is Counted. Numbers are the
+	// numbers of the limit's counter, and Hits are added to that counter.
 	Limit   AskedLimit
 	Numbers *Numbers
 	Hits    int64
@@ -59,9 +59,9 @@ type Matched struct {
 	from, to int // of Key, in the call's keys
 }
 
-// Descriptor finds the limits that apply to the descriptors of one request after another.
-// It is made once and reused: after its buffers have grown, only limits that requests
-// bring allocate.
+// Descriptor finds the limits that apply to the descriptors of a request. One Descriptor is
+// used for one request after another. When its buffers have grown, only limits that
+// requests bring allocate.
 type Descriptor struct {
 	// Matched has the results in the order of Add. Finish completes them.
 	Matched []Matched
@@ -88,8 +88,8 @@ var (
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
 )
 
-// Begin makes c a request at now for p, which has descriptors. hits is hits_addend of the
-// request; 0 counts as 1.
+// Begin prepares c for a request at the time now to p, a policy with descriptors. hits is
+// the request's hits_addend; 0 counts as 1.
 func (c *Descriptor) Begin(p *Policy, hits, now int64) {
 	c.policy, c.hits, c.now = p, max(hits, 1), now
 	c.Matched, c.keys, c.compared = c.Matched[:0], c.keys[:0], 0
@@ -100,7 +100,7 @@ func (c *Descriptor) Begin(p *Policy, hits, now int64) {
 	}
 }
 
-// CheckAsked returns what is wrong with a descriptor of a request under any policy, or
+// CheckAsked returns an error if a descriptor of a request is invalid under any policy, or
 // nil.
 func CheckAsked(a *Asked) error {
 	n := len(a.Entries) / 2
@@ -123,9 +123,9 @@ func CheckAsked(a *Asked) error {
 	return nil
 }
 
-// Add adds a descriptor of the request. Errors: those of CheckAsked, more than
-// MaxDescriptors, and patterns that cost more than MaxCompared for this descriptor and
-// those before it.
+// Add adds a descriptor of the request. It returns the errors of CheckAsked, an error for
+// more than MaxDescriptors, and an error if patterns cost more than MaxCompared for this
+// and all earlier descriptors.
 func (c *Descriptor) Add(a *Asked) error {
 	if len(c.Matched) == MaxDescriptors {
 		return errManyDescriptors
@@ -181,9 +181,9 @@ func (c *Descriptor) scale(m *Matched, s *scale) {
 	own.Rate, own.Handle = windowRate(m.Limit.Requests, m.Limit.Unit, 1), nil
 }
 
-// find looks a descriptor up, level by level. A level prefers a text, then patterns in
-// the order of the text, then a descriptor without a value. It never goes back a level,
-// and only the last entry's result counts.
+// find looks up a descriptor, level by level. In a level, a literal text goes first, then
+// patterns in the order of the text, then a descriptor without a value. find never returns
+// to an earlier level, and only the last entry's result counts.
 func (c *Descriptor) find(l *level, entries [][]byte) *Rule {
 	for i := 0; i < len(entries); i += 2 {
 		below := c.step(l, entries[i], entries[i+1])
@@ -230,7 +230,8 @@ func (c *Descriptor) compare(p *pattern) bool {
 }
 
 // appendKey appends the key of a counter: the policy, the length of the window, and the
-// entries. If matching values share a counter, the key has the pattern instead.
+// entries. If all values that match a pattern share a counter, the key contains the pattern
+// instead of the value.
 func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
 	m.from = len(c.keys)
 	c.keys = append(c.keys, '@')
@@ -252,8 +253,8 @@ func (c *Descriptor) appendKey(m *Matched, entries [][]byte) {
 	m.to = len(c.keys)
 }
 
-// Finish drops rules that other rules of the request replace, and completes the keys,
-// which are valid until the next Begin.
+// Finish drops rules that other rules of the request replace, and completes the keys. The
+// keys are valid until the next Begin.
 func (c *Descriptor) Finish() error {
 	if len(c.Matched) == 0 {
 		return errManyDescriptors

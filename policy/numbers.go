@@ -2,7 +2,7 @@ package policy
 
 import "github.com/headgate-io/headgate/policy/calendar"
 
-// Algorithm is how a limit counts. Its numbers are stored in records, so they never
+// Algorithm says how a limit counts. Its numbers are stored in records, so they must never
 // change.
 type Algorithm uint8
 
@@ -13,11 +13,11 @@ const (
 	Fixed
 	Sliding
 	Log
-	// Calendar is the algorithm of a limit with a calendar. `algorithm` does not
-	// name it.
+	// Calendar is the algorithm of a limit with a calendar. The key `algorithm` cannot name
+	// it.
 	Calendar
-	// Concurrent is the algorithm of a limit of calls that run at once. `algorithm`
-	// does not name it.
+	// Concurrent is the algorithm of a limit of calls that run at the same time. The key
+	// `algorithm` cannot name it.
 	Concurrent
 )
 
@@ -38,7 +38,7 @@ type Align uint8
 const (
 	// Epoch starts windows at multiples of the period since 1970.
 	Epoch Align = iota
-	// First starts a window at the first hit after the last window has ended.
+	// First starts a window at the first hit after the end of the last window.
 	First
 )
 
@@ -78,39 +78,40 @@ const (
 	Blocked
 )
 
-// Rate is an amount of units per period. All numbers are 0 unless the Kind is Limited.
+// Rate is a number of units per period. All its numbers are 0 unless Kind is Limited.
 type Rate struct {
 	Kind RateKind
 	// Amount is 1 to 2^62-1 units; of concurrent calls, 1 to MaxSlots.
 	Amount int64
-	// Period is in ns, at most 100 years. It is 0 for a limit with a calendar and for
-	// concurrent calls.
+	// Period is in ns, at most 100 years. It is 0 for a limit with a calendar, and for a
+	// limit of concurrent calls.
 	Period int64
-	// Burst is the capacity of a token or leaky bucket, 0 if that is the amount.
+	// Burst is the capacity of a token or leaky bucket. 0 means that the capacity is the
+	// amount.
 	Burst int64
 	// Per is the period of a limit with a calendar, otherwise 0. ParseRate sets it for
-	// every word that can be such a period.
+	// every word that may be such a period.
 	Per calendar.Period
 }
 
 // NoAttribute is the index of no attribute.
 const NoAttribute = -1
 
-// SlotCost replaces NoAttribute for a limit of concurrent calls: a call takes Cost slots,
-// whatever its COST is.
+// SlotCost is the CostBy of a limit of concurrent calls. A call takes Cost slots, whatever
+// its COST is.
 const SlotCost = -2
 
-// Numbers are the parts of a limit that tiers and overrides change. Limits and overrides
-// with equal numbers may share them.
+// Numbers holds the parts of a limit that tiers and overrides can change. Limits and
+// overrides with equal numbers may share a Numbers.
 type Numbers struct {
 	Rate Rate
 	Mode Mode
-	// CostBy is the index of the attribute that has the cost. If it is NoAttribute or
+	// CostBy is the index of the attribute whose value is the cost. If it is NoAttribute or
 	// SlotCost, Cost is the constant.
 	CostBy int8
 	Cost   int64
-	// Handle belongs to the engine, which may set it before a set is published and finds
-	// it in Applied. This package does not use it.
+	// Handle belongs to the engine, which may set it before a set is published, and which
+	// gets it back in Applied. This package does not use it.
 	Handle any
 }
 
@@ -118,15 +119,15 @@ type Numbers struct {
 type Terms struct {
 	// Debt admits down to -Debt units.
 	Debt int64
-	// Status is 429, 503 or 403. 0 means 429, or 403 for a denial that no wait ends: see
+	// Status is 429, 503 or 403. 0 means 429, or 403 for a denial that no wait ends; see
 	// StatusOf.
 	Status    uint16
 	Algorithm Algorithm
 	Align     Align
 	// CountAll also charges calls that this or another limit denies.
 	CountAll bool
-	// MissingDenies denies calls that lack an attribute which the limit needs. Otherwise
-	// the limit does not apply to them.
+	// MissingDenies reports that calls are denied if they lack an attribute that the limit
+	// needs. Otherwise the limit does not apply to such calls.
 	MissingDenies bool
 	Share         ShareRange
 }

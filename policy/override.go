@@ -23,17 +23,17 @@ const (
 	OverrideScale
 )
 
-// Override is a record that changes the numbers of a policy's limits, for one caller or
-// for all. Policy.LimitOverride and similar methods make it. A policy has at most one
-// override of each ID.
+// Override is a record that changes the numbers of a policy's limits, for one caller or for
+// all. Policy.LimitOverride and similar methods make it. A policy has at most one override
+// with each ID.
 type Override struct {
 	Policy string
 	Kind   OverrideKind
 	// Limit is the id of the limit, for OverrideLimit.
 	Limit string
-	// By are the caller's attributes as in keys, `;name=value` for each. For
-	// OverrideLimit they are in the order of the limit's `by`, for OverrideTier sorted by
-	// name.
+	// By holds the caller's attributes in the form of keys, `;name=value` for each. For
+	// OverrideLimit they are in the order of the limit's `by`. For OverrideTier they are
+	// sorted by name.
 	By string
 	// Rate is set for OverrideLimit, Tier for OverrideTier, Percent for OverrideScale.
 	Rate    Rate
@@ -62,7 +62,7 @@ func (o *Override) ID() string {
 }
 
 // LimitOverride returns an override of a limit's rate for one caller. The call must have
-// exactly the attributes of the limit's `by`.
+// exactly the attributes in the limit's `by`.
 func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, error) {
 	p := c.policy
 	l := p.limit(limit)
@@ -95,8 +95,8 @@ func (c *Call) LimitOverride(limit string, rate Rate, until int64) (Override, er
 	return Override{Policy: p.Name, Kind: OverrideLimit, Limit: l.ID, By: string(by), Rate: rate, Until: until}, nil
 }
 
-// appendPrinted appends `;name=value` for an attribute of an override. The value may be
-// in its printed form. A network must then be the one by which the limit counts.
+// appendPrinted appends `;name=value` for an attribute of an override. The value may be in
+// its printed form. If it is a network, it must have the length by which the limit counts.
 func (c *Call) appendPrinted(dst []byte, attr int, v4, v6 uint8) ([]byte, error) {
 	dst = append(dst, c.policy.attrs.labels[attr]...)
 	value, from := c.values[attr], len(dst)
@@ -125,8 +125,8 @@ func (c *Call) onlyUses(used uint32, what string) error {
 	return nil
 }
 
-// TierOverride returns an override that gives a tier to the caller with the call's
-// attributes, in limits that count by all of these.
+// TierOverride returns an override that sets the tier of the caller with the call's
+// attributes. It applies to limits that count by all these attributes.
 func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	p := c.policy
 	if c.present == 0 {
@@ -172,8 +172,8 @@ func (c *Call) TierOverride(tier string, until int64) (Override, error) {
 	return Override{Policy: p.Name, Kind: OverrideTier, Tier: tier, By: string(by), Until: until}, nil
 }
 
-// ScaleOverride returns an override of all limits of a policy with periods of less than a
-// day: percent of their amounts and bursts, rounded up.
+// ScaleOverride returns an override of all limits of a policy whose periods are shorter
+// than a day. Their amounts and bursts become percent of what they are, rounded up.
 func (p *Policy) ScaleOverride(percent, until int64) (Override, error) {
 	if percent < 1 || percent > MaxPercent {
 		return Override{}, errPercent
@@ -228,8 +228,8 @@ func (o *Override) Append(b []byte) []byte {
 	return b
 }
 
-// Formats of records. overrideCalendar is the longer form, with the period of a calendar
-// at the end.
+// Formats of records. overrideCalendar is a longer form, which ends with the period of a
+// calendar.
 const (
 	overrideFormat   = 1
 	overrideCalendar = 2

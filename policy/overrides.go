@@ -90,8 +90,8 @@ type combination struct {
 	tiers  []int // the limit's tier for each value of the table, or -1
 }
 
-// combination returns how a limit finds its callers in x. It returns false if no counter
-// of the limit depends on all attributes of x.
+// combination returns how a limit finds the callers of x. It returns false if the limit has
+// no counter that depends on all attributes of x.
 func (l *Limit) combination(x *tiered) (combination, bool) {
 	comb := combination{name: strings.Join(x.by, ","), table: x.table}
 	mask := uint32(0)
@@ -113,8 +113,9 @@ func (l *Limit) combination(x *tiered) (combination, bool) {
 	return comb, true
 }
 
-// countsBy reports whether the limit may have a counter by exactly the attributes of
-// mask. A call on it must lack all of unless: alternatives that would be used instead.
+// countsBy reports whether the limit may have a counter by exactly the attributes in mask.
+// A call on that counter must lack all attributes in unless, because these are alternatives
+// that would be used instead.
 func (l *Limit) countsBy(mask uint32) (unless uint32, ok bool) {
 	found := uint32(0)
 	for i := range l.by {
@@ -179,8 +180,8 @@ func (s *Set) Overrides(policy string) iter.Seq[Override] {
 	}
 }
 
-// ListOverrides returns the first overrides of a policy whose ID is above after, in order
-// of ID. It returns at most most, which is 1 or more.
+// ListOverrides returns the first overrides of a policy whose ID is larger than after, in
+// the order of ID. It returns at most as many as most says; most is at least 1.
 func (s *Set) ListOverrides(policy, after string, most int) []Override {
 	type entry struct {
 		id string
@@ -210,8 +211,8 @@ func (s *Set) ListOverrides(policy, after string, most int) []Override {
 	return list
 }
 
-// LimitOf returns the name of the limit of an override. It returns the limit's id if the
-// policy has no such limit.
+// LimitOf returns the name of an override's limit. If the policy has no such limit, it
+// returns the limit's id.
 func (s *Set) LimitOf(o *Override) string {
 	if l := s.policies.named(o.Policy).LimitWithID(o.Limit); l != nil {
 		return l.Name
@@ -238,8 +239,8 @@ func (s *Set) Overridden() []string {
 	return names
 }
 
-// Sleeps reports whether an override has no effect, because its policy lacks its limit or
-// tier, or the limit cannot have its rate.
+// Sleeps reports whether an override has no effect, because the policy lacks the override's
+// limit or tier, or because the limit cannot have the override's rate.
 func (s *Set) Sleeps(o *Override) bool {
 	p := s.policies.named(o.Policy)
 	if p == nil {

@@ -7,11 +7,12 @@ import (
 	"github.com/headgate-io/headgate/policy/calendar"
 )
 
-// Penalty says what happens to callers whom a limit denies again and again. Times are in
-// ns, 1 ms to 366 days. Fields that the text does not set are zero.
+// Penalty says what happens to callers whom a limit denies repeatedly. Times are in ns,
+// from 1 ms to 366 days. Fields that the text does not set are zero.
 type Penalty struct {
-	// A caller with After strikes is blocked for Block. The strikes count if they fall
-	// within Within of the first of them. Within 0 is the period of the caller's rate.
+	// A caller with After strikes is blocked for Block. A strike is a denial that counts.
+	// The strikes must be at most Within apart, the first from the last. If Within is 0, it
+	// is the period of the caller's rate.
 	After         int64
 	Within, Block int64
 	// A block is Factor times as long as the previous block, if the previous block ended
@@ -27,7 +28,7 @@ const (
 	defaultLongest = 24 * int64(time.Hour)
 )
 
-// Filled returns p with the defaults in the fields that it does not set.
+// Filled returns p with defaults in the fields that are not set.
 func (p Penalty) Filled() Penalty {
 	p.Factor = cmp.Or(p.Factor, defaultFactor)
 	p.Max = cmp.Or(p.Max, defaultLongest)

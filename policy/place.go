@@ -8,8 +8,8 @@ type Place struct {
 	Path         *Step
 }
 
-// Step is the last step of a path, such as limits.user.by[1], and the steps before it.
-// Most paths are never written out.
+// Step is the last step of a path, such as limits.user.by[1], with a reference to the steps
+// before it. Most paths are never written as text.
 type Step struct {
 	Up   *Step
 	Name string

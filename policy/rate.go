@@ -38,8 +38,8 @@ var (
 )
 
 // ParseRate reads a rate of the grammar: amount/period, optionally followed by `burst
-// amount`; or unlimited, or blocked. Rate.Check reports whether an algorithm can have it.
-// A limit's calendar decides what its period is.
+// amount`; or unlimited, or blocked. Rate.Check reports whether an algorithm can have the
+// rate. If the limit has a calendar, the calendar decides what the rate's period is.
 func ParseRate(s string) (Rate, error) {
 	switch s {
 	case wordUnlimited:
@@ -99,8 +99,8 @@ func parseAmount(s string) (int64, error) {
 	return n, nil
 }
 
-// Fit completes the rate for an algorithm, and for a calendar with windows of per. The
-// error says why that is impossible.
+// Fit completes the rate for an algorithm, and for a calendar whose windows are of the
+// period per. It returns an error that says why that is impossible.
 func (r *Rate) Fit(a Algorithm, per calendar.Period) error {
 	if r.Kind == Limited {
 		switch {

@@ -30,7 +30,8 @@ func KindOf(name string) RecordKind {
 	return PolicyRecord
 }
 
-// RecordName returns the name of a record. name is its name among records of its kind.
+// RecordName returns the name of a record. name is the record's name among records of its
+// kind.
 func RecordName(kind RecordKind, name string) string {
 	switch kind {
 	case AttributesRecord:
@@ -43,10 +44,11 @@ func RecordName(kind RecordKind, name string) string {
 	return name
 }
 
-// Record is a text that has been read and checked: a policy, something that policies
-// share, or routes. It is immutable.
+// Record is a text that has been read and checked: a policy, a record that policies share,
+// or routes. It is immutable.
 type Record struct {
-	// Name is the name of a policy, `attributes`, or `lists/` or `routes/` and a name.
+	// Name is the name of a policy, or `attributes`, or `lists/` or `routes/` followed by a
+	// name.
 	Name string
 	Kind RecordKind
 

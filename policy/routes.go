@@ -11,15 +11,15 @@ const (
 	// MaxRouteSets is how many sets of routes there may be.
 	MaxRouteSets = 64
 	// MaxGiven is how many attributes a route may give, including those of its set. So a
-	// call stays within MaxAttributes, together with those of every request.
+	// call has at most MaxAttributes, with those that every request has.
 	MaxGiven = MaxAttributes - len(requestAttributes)
 )
 
 // requestAttributes are the attributes that every request of a gateway has.
 var requestAttributes = [...]string{IPAttribute, "method", "host", "path", "route"}
 
-// Routes is a set of routes. It says which policy each request of a gateway asks. It is
-// immutable.
+// Routes is a set of routes, which say for each request of a gateway which policy to ask.
+// It is immutable.
 type Routes struct {
 	// Name is its record's name, `routes/` and a name.
 	Name    string
@@ -35,14 +35,14 @@ type Routes struct {
 
 // Route says what a request asks for.
 type Route struct {
-	// Pattern is the text of the route's pattern, or "" for the route of all other
-	// requests.
+	// Pattern is the text of the route's pattern. It is "" for the route of all requests
+	// that no other route matches.
 	Pattern string
 	Answer  Answer
 	// Policy is the policy asked, with AskPolicy.
 	Policy string
-	// Given are attributes beside those of every request: ip, method, host, path, and
-	// route, which is the pattern.
+	// Given are the attributes that the route gives, in addition to those of every request:
+	// ip, method, host, path, and route, which is the pattern.
 	Given []Given
 	// Cost is the cost of the call; 0 leaves it to the policy.
 	Cost int64
@@ -64,7 +64,7 @@ const (
 type Given struct {
 	Name string
 	From Origin
-	// Key is the name of the header field, in canonical form, of the cookie or of the
+	// Key is the name of the header field (in canonical form), of the cookie or of the
 	// parameter. For a Constant it is the value.
 	Key string
 	// Param is the index of the name in the pattern, for Found.Param.
@@ -84,8 +84,8 @@ func (g *Given) String() string {
 // Origin is where the value of an attribute comes from.
 type Origin uint8
 
-// The origins: a text in the route, a header field, a cookie, a parameter of the query, a
-// segment of the path.
+// Where a value comes from: a text in the route, a header field, a cookie, a parameter of
+// the query, a segment of the path.
 const (
 	Constant Origin = iota
 	FromHeader
@@ -105,7 +105,8 @@ type Slashes uint8
 const (
 	// SlashDenied denies requests whose route depends on how a server reads the slash.
 	SlashDenied Slashes = iota
-	// SlashInSegment reads it as a part of its segment, and SlashSeparates as a slash.
+	// SlashInSegment reads an encoded slash as part of its segment, and SlashSeparates
+	// reads it as a slash.
 	SlashInSegment
 	SlashSeparates
 )
@@ -126,15 +127,16 @@ type Found struct {
 	params route.Found
 }
 
-// Param returns the text in the path for a name of the pattern: see Given.
+// Param returns the part of the path that matched a name of the pattern: see Given.
 func (f *Found) Param(i int) string { return f.params.Param(i) }
 
-// ErrEncodedSlash is returned for a path that servers read differently, if its route
-// depends on how they read it.
+// ErrEncodedSlash is returned for a path with an encoded slash, if the route depends on how
+// a server reads it.
 var ErrEncodedSlash = errors.New("the path has %2F, and its route depends on how the application reads that: as a slash, or as part of a segment; set encoded_slash to separator or segment")
 
-// Find returns the route of a request, by its method, host and target, a path with a
-// query, as the gateway reports them. See [route.Table.Match] for the order of patterns.
+// Find returns the route of a request. method, host and target are what the gateway
+// reports; target is a path with a query. [route.Table.Match] describes the order of
+// patterns.
 func (s *Routes) Find(method, host, target string, f *Found) error {
 	*f = Found{Route: &s.other, Method: method, Host: route.Host(host)}
 	path, query, ok := route.Split(target)

@@ -14,8 +14,8 @@ type scale struct {
 // MaxPercent bounds the scale of a policy.
 const MaxPercent = 1000
 
-// applies reports whether the scale is in effect for a rate. Limits of a day and longer
-// are not scaled: with half a quota, callers who have used half would be locked out.
+// applies reports whether the scale is in effect for a rate. Limits of a day and longer are
+// not scaled: if a quota were halved, callers who have used half of it would be locked out.
 func (s *scale) applies(r *Rate, now int64) bool {
 	return s.percent != 0 && (s.until == 0 || now < s.until) &&
 		r.Kind == Limited && r.Per == 0 && r.Period < int64(24*time.Hour)

@@ -6,8 +6,8 @@ import (
 	"iter"
 )
 
-// Set has all policies of one revision, compiled. It is immutable: NewSet makes an empty
-// one, and Edit the next.
+// Set holds all policies of one revision, compiled. It is immutable: NewSet makes an empty
+// Set, and Edit makes the next one.
 type Set struct {
 	config   Config
 	revision uint64
@@ -23,10 +23,10 @@ type Set struct {
 
 // Config is what a set needs from its node.
 type Config struct {
-	// Seed is the seed of the engine's table, so that Applied.Hash is the hash of a
+	// Seed is the seed of the engine's table. With it, Applied.Hash is the hash of a
 	// counter's key in database 0.
 	Seed maphash.Seed
-	// Secret is the cluster's key, for attributes of type secret. If it is nil, a policy
+	// Secret is the cluster's key for attributes of type secret. If it is nil, a policy
 	// with such an attribute does not compile.
 	Secret []byte
 }
@@ -51,8 +51,8 @@ func (s *Set) HasSecret() bool { return s.config.Secret != nil }
 // Names returns the names of the policies, sorted. They must not be changed.
 func (s *Set) Names() []string { return s.names }
 
-// Void reports whether the use in a counter is void, because the counter was charged
-// under an earlier reset of its limit.
+// Void reports whether the used units in a counter are void, because the counter was
+// charged before a reset of its limit. resets is the number of resets at the last charge.
 func (s *Set) Void(key []byte, resets uint16) bool {
 	head, _, _ := bytes.Cut(key, []byte{';'})
 	name, id, ok := bytes.Cut(head, []byte{':'})
@@ -70,7 +70,8 @@ func (s *Set) Void(key []byte, resets uint16) bool {
 // Policy is a compiled policy.
 type Policy struct {
 	// The fields that a check reads come first, and the limits follow in memory. So a
-	// policy that is not in the caches takes few cache lines: see newPolicy and Fetch.
+	// policy that is not in the processor's caches takes few cache lines; see newPolicy and
+	// Fetch.
 
 	Name string
 	// Version counts the changes of the policy. Replies show it.
@@ -96,8 +97,8 @@ type Policy struct {
 	seed       maphash.Seed // Config.Seed
 	numbers    []Numbers    // of its text, one after the other
 
-	// Backstop is the largest multiple of its limits that is admitted with FailOpen; 0
-	// uses the server's setting.
+	// Backstop is the largest multiple of its limits that the policy admits under FailOpen;
+	// 0 means the server's setting.
 	Backstop int64
 	// Hold is how RL.RESERVE holds calls.
 	Hold Hold
@@ -114,8 +115,9 @@ type Policy struct {
 	allow  []condition
 }
 
-// Shows reports whether the value of an attribute of a call may be shown. It may not if
-// it is secret, or if the cluster has secrets and the policy does not know the attribute.
+// Shows reports whether the value of a call's attribute may be shown. A secret value may
+// not be shown. If the cluster has secrets, the value of an attribute that the policy does
+// not know may not be shown either.
 func (p *Policy) Shows(name []byte) bool {
 	i := p.attrs.index(name)
 	return p.secret == nil || i >= 0 && p.attrs.types[i]&Secret == 0
@@ -124,8 +126,8 @@ func (p *Policy) Shows(name []byte) bool {
 // Knows reports whether the policy uses an attribute.
 func (p *Policy) Knows(name []byte) bool { return p.attrs.index(name) >= 0 }
 
-// AllNumbers yields the numbers of the policy's limits, including those of
-// tiers and overrides, each once.
+// AllNumbers yields the numbers of the policy's limits, including those of tiers and
+// overrides, each once.
 func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 	return func(yield func(*Limit, *Numbers) bool) {
 		for l, n := range p.OwnNumbers() {
@@ -162,8 +164,8 @@ func (p *Policy) AllNumbers() iter.Seq2[*Limit, *Numbers] {
 	}
 }
 
-// OwnNumbers yields the numbers of RL.OVERRIDE LIMIT. The same policy under other
-// overrides does not share these.
+// OwnNumbers yields the numbers of RL.OVERRIDE LIMIT. If the same policy is compiled with
+// other overrides, the two do not share these numbers.
 func (p *Policy) OwnNumbers() iter.Seq2[*Limit, *Numbers] {
 	return func(yield func(*Limit, *Numbers) bool) {
 		for i := range p.Limits {
@@ -177,8 +179,8 @@ func (p *Policy) OwnNumbers() iter.Seq2[*Limit, *Numbers] {
 	}
 }
 
-// Shares reports whether the policy differs from another only by overrides, and shares
-// all other numbers with it. other may be nil.
+// Shares reports whether the policy differs from other only by overrides, and shares all
+// other numbers with it. other may be nil.
 func (p *Policy) Shares(other *Policy) bool {
 	return other != nil && len(p.numbers) > 0 && len(other.numbers) > 0 && &p.numbers[0] == &other.numbers[0]
 }

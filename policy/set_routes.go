@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// CheckRoutes returns an *Errors with the routes whose policy is missing or has
-// descriptors, or nil.
+// CheckRoutes returns an *Errors for routes whose policy is missing or has descriptors; nil
+// if there are none.
 func (s *Set) CheckRoutes() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
 		switch p := s.policies.named(r.Policy); {
@@ -20,9 +20,9 @@ func (s *Set) CheckRoutes() error {
 	})
 }
 
-// CheckAddresses returns an *Errors with the routes to policies that count by the
-// client's address, or nil. It is for a node without trusted proxies: there, all callers
-// have the address of their gateway.
+// CheckAddresses returns an *Errors for routes to policies that count by the client's
+// address; nil if there are none. It is for a node without trusted proxies, where all
+// callers seem to have the address of their gateway.
 func (s *Set) CheckAddresses() error {
 	return s.eachRoute(func(set *Routes, r *Route) *Error {
 		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(IPAttribute)) || r.Gives(IPAttribute) {
@@ -50,7 +50,7 @@ func (s *Set) eachRoute(wrong func(*Routes, *Route) *Error) error {
 }
 
 // RouteWarnings returns the parts of routes that have no effect: attributes that the
-// policy does not use. grammar.Warnings does the same for policies.
+// route's policy does not use. grammar.Warnings does the same for policies.
 func (s *Set) RouteWarnings() (found []*Error) {
 	for _, name := range slices.Sorted(maps.Keys(s.routes)) {
 		set := s.routes[name]

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// ShareRange is the share of callers to whom a limit applies: callers whose place, 0 to
-// 99, is at least From and below To.
+// ShareRange is the part of callers to whom a limit applies. Each caller has a place from 0
+// to 99; the limit applies if the place is at least From and below To.
 type ShareRange struct{ From, To uint8 }
 
 // Everybody is the share of a limit that sets none.
@@ -17,16 +17,16 @@ var Everybody = ShareRange{0, 100}
 func (r ShareRange) Partial() bool { return r != Everybody }
 
 // has reports whether the caller of a key is in the share. by is the part of the key that
-// comes from `by`. Limits with the same `by` select the same callers. A caller stays in
-// the share when it grows.
+// comes from `by`. Limits with the same `by` select the same callers. When a share grows,
+// callers who were in it stay in it.
 func (r ShareRange) has(by []byte) bool {
 	place := hundredth(by)
 	return place >= r.From && place < r.To
 }
 
-// hundredth spreads callers evenly over 0 to 99. It must never change, on any node and in
-// any version. It is FNV-1a with a last step of MurmurHash3, since the high bits of
-// FNV-1a depend too little on the last bytes.
+// hundredth returns a caller's place, and spreads callers evenly over 0 to 99. It must
+// never change, on any node and in any version. It is FNV-1a with a last step of
+// MurmurHash3, because the high bits of FNV-1a depend too little on the last bytes.
 func hundredth(by []byte) uint8 {
 	h := uint64(14695981039346656037)
 	for _, b := range by {
@@ -49,8 +49,8 @@ func (r ShareRange) String() string {
 
 var errShare = errors.New("is not a share such as 10%, or 10-100% for the others")
 
-// ParseShare reads a share of callers, such as 10% or 10-100%. After an error it
-// is everybody.
+// ParseShare reads a share of callers, such as 10% or 10-100%. If it returns an error, the
+// range is that of all callers.
 func ParseShare(s string) (ShareRange, error) {
 	body, percent := strings.CutSuffix(s, "%")
 	from, to, both := strings.Cut(body, "-")

@@ -8,9 +8,9 @@ import (
 )
 
 // table maps keys to small numbers, each until a time. The numbers are indexes of values
-// that many keys share. It is immutable; a tableEditor makes the next one and copies only
-// the parts that change. Parts have no pointers, so the garbage collector does not scan a
-// million keys.
+// that many keys share. A table is immutable; a tableEditor makes the next table and copies
+// only the parts that change. Parts have no pointers, so the garbage collector does not
+// scan a million keys.
 type table struct {
 	parts []part // 1 or manyParts; a part without slots is empty
 	count int
@@ -26,12 +26,12 @@ const (
 
 // part is an open-addressing table of its own.
 type part struct {
-	// slots have the place of an entry in data, plus 1, and the upper half of its hash; 0
-	// is a free slot. At least one is free.
+	// slots holds, for each entry, its position in data plus 1, and the upper half of its
+	// hash. A position of 0 is a free slot. At least one slot is free.
 	slots []slot
-	// data has the entries, one after the other: the length of the key (2 bytes), the
-	// value (4), until (8), the key. dead is how many of its bytes belong to removed
-	// entries, which have deadValue.
+	// data holds the entries, one after the other: the length of the key (2 bytes), the
+	// value (4), until (8), the key. dead is how many bytes belong to removed entries,
+	// whose value is deadValue.
 	data  []byte
 	dead  int
 	count int
@@ -245,8 +245,8 @@ func (p *part) remove(seed maphash.Seed, hash uint64, key []byte) {
 	for p.slots[free].at != uint32(at+1) {
 		free = (free + 1) & mask
 	}
-	// Move a later entry that belongs into the freed slot, so that no search ends before
-	// it.
+	// Move a later entry into the freed slot if it belongs there, so that no search ends
+	// before that entry.
 	for i := (free + 1) & mask; p.slots[i].at != 0; i = (i + 1) & mask {
 		home := maphash.Bytes(seed, p.key(int(p.slots[i].at-1))) & mask
 		if (i-home)&mask >= (i-free)&mask {

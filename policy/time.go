@@ -12,8 +12,8 @@ var (
 	ErrTimeLate = errors.New("a time is at most 2200-12-31T23:59:59Z: leave it out if there is no end")
 )
 
-// ParseTime reads a time of the grammar, as RFC 3339 has it, from 1970 to 2200.
-// It returns Unix ns, at least 1. Errors: ErrTime, ErrTimeLate.
+// ParseTime reads a time of the grammar, in the form of RFC 3339, from 1970 to 2200. It
+// returns Unix ns, at least 1. Its errors are ErrTime and ErrTimeLate.
 func ParseTime(s string) (int64, error) {
 	t, err := time.Parse(time.RFC3339, s)
 	if err != nil {

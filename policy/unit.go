@@ -8,7 +8,7 @@ import (
 // Unit is the unit of time of a limit of descriptors.
 type Unit uint8
 
-// The zero value is no unit. As in the dialect, a month has 30 days and a year 365.
+// The zero value means no unit. As in Envoy's dialect, a month has 30 days and a year 365.
 const (
 	NoUnit Unit = iota
 	UnitSecond
@@ -28,8 +28,8 @@ var (
 // String returns the word of the dialect, "" for NoUnit.
 func (u Unit) String() string { return unitNames[u] }
 
-// Period returns the length of n units in ns. It returns false for a length of 0 or above
-// 100 years.
+// Period returns the length of n units in ns. It returns false if the length is 0 or more
+// than 100 years.
 func (u Unit) Period(n int64) (int64, bool) {
 	if n < 1 || u == NoUnit || n > maxPeriod/int64(time.Second)/unitSeconds[u] {
 		return 0, false

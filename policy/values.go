@@ -113,8 +113,9 @@ func parsePattern(s string) (pattern, bool) {
 	return p, len(p.pieces) > 1
 }
 
-// match reports whether the pattern matches all of b. b begins with the first piece and
-// ends with the last; each other piece matches where it is found first.
+// match reports whether the pattern matches all of b. The first piece must be at the start
+// of b and the last at the end. Each other piece matches at the first place where it is
+// found.
 func (p *pattern) match(b []byte) bool {
 	between, ok := p.between(b)
 	return ok && p.inner(between)

@@ -2,9 +2,9 @@ package resp
 
 import "bufio"
 
-// Reply is a reply of either protocol as a tree. Its Type is the byte that
-// begins it on the wire, and '_' for every null. The elements of a map are its
-// keys and values in turns.
+// Reply is a reply of RESP2 or RESP3 as a tree. Its Type is the byte with which the reply
+// begins, or '_' for every null. The elements of a map are key, value, key, value and so
+// on.
 type Reply struct {
 	Type  byte
 	Int   int64
@@ -24,8 +24,8 @@ func ReadReply(r *bufio.Reader, most int) (Reply, error) {
 	return DecodeReply(b)
 }
 
-// DecodeReply returns the reply that b is, whole and nothing else. Attributes
-// are left out.
+// DecodeReply returns the reply in b. b must be exactly one complete reply. Attributes are
+// left out.
 func DecodeReply(b []byte) (Reply, error) {
 	d := decoder{b}
 	return d.reply(0)

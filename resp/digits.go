@@ -20,9 +20,9 @@ const pairs = "00010203040506070809" +
 // shortMost is the first number that appendShort cannot write.
 const shortMost = 100_000_000
 
-// AppendInt appends the digits of n. It is strconv.AppendInt, but quicker for
-// numbers of 8 digits at most, as replies have: it writes them in place,
-// without a scratch buffer.
+// AppendInt appends the digits of n. It does the same as strconv.AppendInt, but is faster
+// for numbers of at most 8 digits, as replies have. It writes these in place, without a
+// scratch buffer.
 func AppendInt(b []byte, n int64) []byte {
 	switch u := uint64(n); {
 	case u < 10:

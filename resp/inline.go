@@ -2,9 +2,9 @@ package resp
 
 import "bytes"
 
-// inline parses a line of words, as typed into a terminal. A line longer than
-// MaxInline is an error however it arrives: in one piece (which Redis takes) or
-// in several.
+// inline parses a line of words that was typed into a terminal. A line longer than
+// MaxInline is an error, whether it arrives in one piece or in several. Redis accepts it in
+// one piece.
 func (p *Parser) inline(buf []byte, args [][]byte) ([][]byte, int, error) {
 	nl := bytes.IndexByte(buf, '\n')
 	if nl > MaxInline || nl < 0 && len(buf) > MaxInline {
@@ -24,11 +24,10 @@ func (p *Parser) inline(buf []byte, args [][]byte) ([][]byte, int, error) {
 	return args, nl + 1, nil
 }
 
-// splitWords splits a line by Redis's quoting rules (sdssplitargs): words are
-// separated by spaces; "…" may hold \n \r \t \b \a, \xHH and escaped quotes,
-// '…' only \'; a closing quote must be followed by a space or the end. Words
-// are unescaped in place: what comes out is never longer than what went in. It
-// returns false for unbalanced quotes.
+// splitWords splits a line by Redis's quoting rules (sdssplitargs). Words are separated by
+// spaces. "…" may contain \n \r \t \b \a, \xHH and escaped quotes; '…' may contain only \'.
+// After a closing quote, a space or the end must follow. It removes the escapes in place,
+// because the result is never longer than the text. It returns false for unbalanced quotes.
 func splitWords(line []byte, args [][]byte) ([][]byte, bool) {
 	i := 0
 	for {
@@ -62,9 +61,8 @@ func splitWords(line []byte, args [][]byte) ([][]byte, bool) {
 	}
 }
 
-// unquote copies the quoted text that opens at line[i] to line[out:] and
-// returns the positions after both. It returns false when the quote is not
-// closed.
+// unquote copies the quoted text that begins at line[i] to line[out:], and returns the
+// positions after both. It returns false if the closing quote is missing.
 func unquote(line []byte, i, out int) (int, int, bool) {
 	quote := line[i]
 	for i++; i < len(line); {

@@ -6,13 +6,12 @@ import (
 	"slices"
 )
 
-// MaxInline is the longest inline command, and the longest line that
-// announces a count or a length, in bytes. It is Redis's
-// PROTO_INLINE_MAX_SIZE.
+// MaxInline is the longest inline command, in bytes, and the longest line with a count or a
+// length. It is Redis's PROTO_INLINE_MAX_SIZE.
 const MaxInline = 64 << 10
 
-// ProtocolError is a breach of the protocol, in Redis's words. After one the
-// stream cannot be followed any more: the connection is to be closed.
+// ProtocolError is a violation of the protocol, in Redis's words. The rest of the stream
+// cannot be understood after it, so the connection must be closed.
 type ProtocolError string
 
 func (e ProtocolError) Error() string { return string(e) }
@@ -36,22 +35,21 @@ type Limits struct {
 	MaxArgs int
 	// MaxBulk is the longest argument in bytes.
 	MaxBulk int
-	// Unauthenticated chooses the error of a command above the limits: that of a
-	// client that has not sent its password.
+	// Unauthenticated selects the error for a command above the limits: the error for a
+	// client that has not authenticated.
 	Unauthenticated bool
 }
 
-// Unauthenticated are Redis's bounds for a client before it has
-// authenticated: 10 arguments of 16 KiB.
+// Unauthenticated holds Redis's bounds for a client before authentication: 10 arguments of
+// 16 KiB.
 var Unauthenticated = Limits{MaxArgs: 10, MaxBulk: 16 << 10, Unauthenticated: true}
 
-// Parser finds the next command in a buffer that grows. The zero value is
-// ready to use.
+// Parser finds the next command in a buffer that grows. The zero value is ready to use.
 //
-// A complete command of usual form is parsed in one pass without state. Only an
-// incomplete command leaves state behind: where its arguments are. So a command
-// that arrives in many small pieces costs time proportional to its length, not
-// to the square.
+// A complete command in the usual form is parsed in one pass without state. Only for an
+// incomplete command the parser keeps state: the positions of its arguments. So if a
+// command arrives in many small pieces, the time is proportional to its length, not to the
+// square of its length.
 type Parser struct {
 	active bool   // a multibulk command has begun and is incomplete
 	pos    int    // the next byte to parse
@@ -66,16 +64,16 @@ type span struct{ off, len int }
 // spanSize is what a span takes, in bytes.
 const spanSize = 16
 
-// spansKept is how many spans of capacity an idle parser may keep: enough for
-// an ordinary command, too little to matter on ten thousand connections.
+// spansKept is for how many spans an idle parser may keep memory. It is enough for an
+// ordinary command, and little even on ten thousand connections.
 const spansKept = 16
 
-// Held returns how many bytes the parser takes for the arguments, found so far, of a
-// command that is still incomplete.
+// Held returns how many bytes of memory the parser takes for the arguments found so far of
+// an incomplete command.
 func (p *Parser) Held() int { return spanSize * cap(p.spans) }
 
-// Needs returns how long the buffer must be for the argument that is still incomplete, or
-// 0 where that is not known.
+// Needs returns how long the buffer must be for the argument that is still incomplete; 0 if
+// that is unknown.
 func (p *Parser) Needs() int {
 	if !p.active || p.bulk < 0 {
 		return 0
@@ -83,14 +81,12 @@ func (p *Parser) Needs() int {
 	return p.pos + p.bulk + 2
 }
 
-// Next parses the command at the start of buf and appends its arguments to
-// args[:0]. It returns how many bytes the command took: 0 when buf holds no
-// complete command. A command of no arguments (an empty line, `*0`) takes
-// bytes and returns none.
+// Next parses the command at the start of buf and appends its arguments to args[:0]. It
+// returns how many bytes the command takes; 0 if buf contains no complete command. A
+// command without arguments (an empty line, `*0`) takes bytes and returns no arguments.
 //
-// After a return of 0, the next call's buf must begin with the same bytes.
-// Arguments are views into buf; the quoted ones of an inline command are
-// unescaped in place.
+// After Next has returned 0, the next call's buf must begin with the same bytes. Arguments
+// refer to buf. In an inline command, the escapes of quoted arguments are removed in place.
 func (p *Parser) Next(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, error) {
 	args = args[:0]
 	if len(buf) == 0 {
@@ -107,10 +103,10 @@ func (p *Parser) Next(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, er
 	return p.resume(buf, lim, args[:0])
 }
 
-// Ahead parses the command at the start of buf without committing to it. It
-// appends the arguments to args and returns how many bytes they take. It
-// returns 0 for all but a complete multibulk command in its usual form; Next
-// parses the others. It must be called only where the next command begins.
+// Ahead parses the command at the start of buf without consuming it. It appends the
+// arguments to args and returns how many bytes they take. It returns 0 unless buf begins
+// with a complete multibulk command in its usual form; Next parses all others. It must be
+// called only at the start of a command.
 func (p *Parser) Ahead(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 	if p.active || len(buf) == 0 || buf[0] != '*' {
 		return args, 0
@@ -118,8 +114,8 @@ func (p *Parser) Ahead(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 	return whole(buf, lim, args)
 }
 
-// whole parses a multibulk command that is complete, well-formed and within
-// limits. It returns 0 for every other; resume then finds out what is wrong.
+// whole parses a multibulk command that is complete, well-formed and within limits. For all
+// others it returns 0, and resume then finds out what is wrong.
 func whole(buf []byte, lim *Limits, args [][]byte) ([][]byte, int) {
 	count, i := short(buf, 1)
 	if i == 0 {
@@ -163,9 +159,9 @@ func short(buf []byte, i int) (n, next int) {
 	return
 }
 
-// number parses the decimal number at buf[i:] and its CRLF. It returns the
-// position after them. It returns 0 when they are incomplete, or not in the
-// plainest form (1 to 9 digits, no sign, no leading zero).
+// number parses the decimal number at buf[i:] and its CRLF. It returns the position after
+// them. It returns 0 if they are incomplete, or if the number is not in the plainest form
+// (1 to 9 digits, no sign, no leading zero).
 func number(buf []byte, i int) (n, next int) {
 	j := i
 	for ; j < len(buf); j++ {
@@ -244,9 +240,9 @@ func (p *Parser) resume(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, 
 	return args, n, nil
 }
 
-// header parses the line at buf[i:], a type byte and a number, as Redis does:
-// up to a CR, whatever byte follows it. It returns the position after the line,
-// or 0 when it is incomplete.
+// header parses the line at buf[i:], which is a type byte and a number. As in Redis, it
+// reads to a CR, whatever byte follows the CR. It returns the position after the line; 0 if
+// the line is incomplete.
 func header(buf []byte, i int, tooLong, invalid ProtocolError) (n int64, next int, err error) {
 	cr := bytes.IndexByte(buf[i:], '\r')
 	if cr < 0 {
@@ -268,8 +264,8 @@ func header(buf []byte, i int, tooLong, invalid ProtocolError) (n int64, next in
 	return n, next, nil
 }
 
-// ParseInt parses a decimal 64-bit integer as strictly as Redis's string2ll:
-// no plus sign, no leading zeros, no spaces, no overflow.
+// ParseInt parses a decimal 64-bit integer by the strict rules of Redis's string2ll: no
+// plus sign, no leading zeros, no spaces, no overflow.
 func ParseInt(b []byte) (int64, bool) {
 	if len(b) == 0 {
 		return 0, false

@@ -10,15 +10,15 @@ import (
 // ErrReplyTooLong is returned for a reply above its bound.
 var ErrReplyTooLong = errors.New("reply is too long")
 
-// MalformedReply is the error for bytes that are not a reply of either
-// protocol, with the line at fault.
+// MalformedReply is the error for bytes that are not a reply of RESP2 or RESP3. Its text
+// has the wrong line.
 type MalformedReply string
 
 func (e MalformedReply) Error() string { return fmt.Sprintf("malformed reply %q", string(e)) }
 
-// follows returns, from the first line of a reply with its end, how much comes
-// after that line: bytes, and nested replies. It is an error if there are more
-// than most.
+// follows takes the first line of a reply with its line end. It returns how much comes
+// after that line: a number of bytes and a number of nested replies. It returns an error if
+// there are more than most.
 func follows(line []byte, most int) (body, nested int, err error) {
 	malformed := func() (int, int, error) { return 0, 0, MalformedReply(line[:min(len(line), 32)]) }
 	if len(line) < 3 || line[len(line)-2] != '\r' {
@@ -49,8 +49,8 @@ func follows(line []byte, most int) (body, nested int, err error) {
 	return malformed()
 }
 
-// ReplyLen returns the length of the reply at the start of b, with all nested
-// replies; 0 when b ends before it does. No part of it may be above most.
+// ReplyLen returns the length of the reply at the start of b, with all nested replies; 0 if
+// the reply is incomplete. It returns an error if a part of the reply is larger than most.
 func ReplyLen(b []byte, most int) (int, error) {
 	n := 0
 	for left := 1; left > 0; left-- {
@@ -70,8 +70,8 @@ func ReplyLen(b []byte, most int) (int, error) {
 	return n, nil
 }
 
-// AppendReply reads one reply of either protocol, with all nested replies, and
-// appends its bytes to dst, which must not grow beyond most.
+// AppendReply reads one reply of RESP2 or RESP3, with all nested replies, and appends its
+// bytes to dst. It returns an error if dst would become longer than most.
 func AppendReply(dst []byte, r *bufio.Reader, most int) ([]byte, error) {
 	for left := 1; left > 0; left-- {
 		start := len(dst)

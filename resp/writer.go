@@ -9,18 +9,18 @@ import (
 	"github.com/tidwall/redcon"
 )
 
-// Writer appends replies to B. The zero value writes RESP2; replies that
-// RESP2 has no form for take the form Redis gives them there.
+// Writer appends replies to B. The zero value writes RESP2. If a type of reply does not
+// exist in RESP2, it has the form that Redis gives it there.
 type Writer struct {
 	B     []byte
 	RESP3 bool
-	// Room, if not nil, is asked before B grows by some bytes for a text with which
-	// it is length bytes long. Once it has said no, such texts are left out, and
-	// Refused is set: B is then not a reply.
+	// Room, if not nil, is called before B grows by bytes for a text; B is then length
+	// bytes long. After it has returned false once, such texts are left out, and Refused is
+	// set. B is then not a valid reply.
 	Room    func(bytes, length int) bool
 	Refused bool
-	// Parts are what precedes B of a long reply. Only a Writer that MayDivide has any,
-	// after Divide.
+	// Parts is the part of a long reply that comes before B. Only a Writer with MayDivide
+	// has Parts, after Divide.
 	Parts     [][]byte
 	MayDivide bool
 
@@ -52,15 +52,15 @@ func newPart(n int) []byte {
 	return make([]byte, 0, partSize)
 }
 
-// FreePart takes back a former part of a Writer. Nobody may use it any more.
+// FreePart takes a former part of a Writer for reuse. Nobody may use the part any more.
 func FreePart(part []byte) {
 	if cap(part) == partSize {
 		spareParts.Put((*[partSize]byte)(part[:partSize]))
 	}
 }
 
-// Divide lets a long reply be in parts, which are never copied as it grows. The
-// caller looks at nothing that it has written, but by Len and Cut.
+// Divide lets a long reply be in parts, which are never copied when it grows. After that,
+// the caller may use only Len and Cut to look at what it has written.
 func (w *Writer) Divide() { w.divided = w.MayDivide }
 
 // Len returns the length of all that has been written.
@@ -74,8 +74,8 @@ func (w *Writer) Head() []byte {
 	return w.B
 }
 
-// Cut takes back what has been written since B had n bytes. In a reply of parts that
-// is all of it.
+// Cut removes what has been written since B had n bytes. In a reply that is in parts, it
+// removes everything.
 func (w *Writer) Cut(n int) {
 	if len(w.Parts) > 0 {
 		w.Parts, w.before, w.B = nil, 0, nil
@@ -100,7 +100,7 @@ func (w *Writer) Join() {
 	w.Parts, w.before, w.B = nil, 0, append(whole, w.B...)
 }
 
-// Takes makes room for a text of n bytes, or returns false where Room refuses.
+// Takes makes room for a text of n bytes. It returns false if Room refuses.
 func (w *Writer) Takes(n int) bool {
 	const frame = 32 // the line before a text, and its end
 	least := len(w.B) + n + frame
@@ -127,8 +127,8 @@ func (w *Writer) Takes(n int) bool {
 
 // Int writes an integer.
 func (w *Writer) Int(n int64) {
-	// Most integers of a reply have one or two digits; the general case
-	// costs a call and a pass through a scratch buffer.
+	// Most integers in replies have one or two digits. The general case costs a call and a
+	// copy through a scratch buffer.
 	if uint64(n) < 10 {
 		w.B = append(w.B, ':', byte('0'+n), '\r', '\n')
 		return
@@ -156,8 +156,8 @@ func (w *Writer) BulkString(s string) {
 	}
 }
 
-// BulkHeader opens a binary-safe string of n bytes; the caller writes it and then
-// a line end.
+// BulkHeader begins a binary-safe string of n bytes. The caller must then write the string
+// and a line end.
 func (w *Writer) BulkHeader(n int) { w.header('$', n) }
 
 // Raw writes a reply as it is.
@@ -173,14 +173,14 @@ func (w *Writer) Simple(s string) { w.B = redcon.AppendString(w.B, s) }
 // OK writes the status OK.
 func (w *Writer) OK() { w.B = append(w.B, "+OK\r\n"...) }
 
-// Error writes an error; s begins with its code, such as ERR. Line breaks
-// become spaces.
+// Error writes an error. s begins with its code, such as ERR. Line breaks become spaces.
 func (w *Writer) Error(s string) { w.B = redcon.AppendError(w.B, s) }
 
 // Array opens an array of n replies, which the caller writes next.
 func (w *Writer) Array(n int) { w.header('*', n) }
 
-// Map opens a map of n pairs, key before value: in RESP2 an array of 2n.
+// Map begins a map of n pairs, with each key before its value. In RESP2 it is an array of
+// 2n elements.
 func (w *Writer) Map(n int) {
 	if w.RESP3 {
 		w.header('%', n)
@@ -216,7 +216,7 @@ func (w *Writer) Null() {
 	w.B = append(w.B, "$-1\r\n"...)
 }
 
-// NullArray writes the absence of an array: in RESP3 the only null there is.
+// NullArray writes a null in place of an array. RESP3 has only one null.
 func (w *Writer) NullArray() {
 	if w.RESP3 {
 		w.B = append(w.B, "_\r\n"...)
@@ -239,8 +239,8 @@ func (w *Writer) Bool(v bool) {
 	}
 }
 
-// Double writes a floating-point number with 17 significant digits, as Redis
-// 7.0 does: in RESP2 a bulk string.
+// Double writes a floating-point number with 17 significant digits, as Redis 7.0 does. In
+// RESP2 it is a bulk string.
 func (w *Writer) Double(f float64) {
 	if w.RESP3 {
 		w.B = append(w.B, ',')
@@ -252,8 +252,8 @@ func (w *Writer) Double(f float64) {
 	w.Bulk(AppendDouble(text[:0], f))
 }
 
-// AppendDouble appends the text of f to b, in the form of C's %.17g: inf, -inf
-// and -0 included.
+// AppendDouble appends f as text to b, in the form of C's %.17g, including inf, -inf and
+// -0.
 func AppendDouble(b []byte, f float64) []byte {
 	const exact = 1 << 52 // below, each integer is one text in either form
 	if n := int64(f); -exact < f && f < exact && float64(n) == f && (n != 0 || !math.Signbit(f)) {
@@ -298,9 +298,9 @@ func appendFraction(b []byte, f float64) []byte {
 	if half := uint64(1) << (shift - 1); below > half || below == half && decimals&1 == 1 {
 		decimals++
 	}
-	// One before the decimals keeps their zeros, and makes room for the point. They
-	// are not all zeros, nor all nines that become another unit: a float64 has
-	// fewer digits than they.
+	// The 1 before the decimals keeps their zeros, and its place is later used for the
+	// point. The decimals are neither all zeros nor all nines that round up, because a
+	// float64 has fewer digits than these.
 	at := len(b)
 	b = strconv.AppendUint(b, unit+decimals, 10)
 	b[at] = '.'
@@ -310,8 +310,8 @@ func appendFraction(b []byte, f float64) []byte {
 	return b
 }
 
-// Verbatim writes a text for people, of a format such as txt (three letters):
-// in RESP2 a bulk string.
+// Verbatim writes a text for people. format has three letters, such as txt. In RESP2 it is
+// a bulk string.
 func (w *Writer) Verbatim(format, s string) {
 	if !w.RESP3 {
 		w.BulkString(s)

@@ -5,8 +5,9 @@ import (
 	"unsafe"
 )
 
-// A ref names a record: chunk index and 8-byte unit within the chunk. With largeRef set,
-// it is an index into the large records. Chunk 0 does not exist, so no ref is 0.
+// A ref identifies a record by the index of its chunk and by its 8-byte unit in the chunk.
+// If largeRef is set, the ref is an index into the large records. Chunk 0 does not exist,
+// so no ref is 0.
 const (
 	unit      = 8
 	unitBits  = 11
@@ -21,8 +22,8 @@ const (
 	largeCost = 24
 
 	noUnit = 0xffff
-	// freeLens in place of a record's lens marks a freed record: its key length is above
-	// MaxKeyLen. The meta word is then the next free unit.
+	// freeLens replaces a record's lens to mark the record as free: its key length is more
+	// than MaxKeyLen. The meta word is then the next free unit.
 	freeLens = 0xffffffff
 )
 
@@ -39,9 +40,9 @@ type chunkInfo struct {
 	listed     bool
 }
 
-// class is the state of one size class. A chunk that becomes partly free goes to the head
-// of the list, where it is filled first. Sparse chunks move to the tail, where compaction
-// looks for chunks to drain.
+// class is the state of one size class. A chunk that becomes partly free moves to the head
+// of the list, where it is filled first. Chunks with few records move to the tail, where
+// compaction looks for chunks to empty.
 type class struct {
 	head, tail uint32 // list of chunks with room
 	chunks     uint32
@@ -77,9 +78,9 @@ func (a *arena) record(ref uint32) []byte {
 	return rec[:recordHeader+lens>>keyLenBits*8+lens&keyLenMask]
 }
 
-// address returns the address of a record in a chunk. It avoids an index into the chunk:
-// for that, Go reads the chunk's beginning to check for nil. Chunks begin 16 KiB apart,
-// so their beginnings share a few sets of each cache and are usually not in the cache.
+// address returns the address of a record in a chunk, without an index into the chunk. For
+// an index, Go reads the chunk's first bytes to check for nil. Chunks begin 16 KiB apart,
+// so their first bytes share a few sets of each cache and are usually not in the cache.
 func (a *arena) address(ref uint32) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(a.chunks[ref>>unitBits]), ref&unitMask*unit)
 }
@@ -209,9 +210,9 @@ func (a *arena) free(ref uint32) {
 	}
 }
 
-// releaseChunk removes an empty chunk from its class. One empty chunk stays as the spare
-// until the next sweep, so that a key that comes and goes does not allocate a chunk each
-// time.
+// releaseChunk removes an empty chunk from its class. One empty chunk is kept as the spare
+// until the next sweep, so that a key that is repeatedly added and deleted does not
+// allocate a chunk each time.
 func (a *arena) releaseChunk(n uint32) {
 	if a.info[n].listed {
 		a.unlink(n)
@@ -339,7 +340,7 @@ func (a *arena) accounted() int64 {
 	return n
 }
 
-// each calls fn for the records in use of a class, or for large ones if class is
+// each calls fn for the used records of a class, or for large records if class is
 // numClasses. It begins at a random place, and ends when fn returns true.
 func (a *arena) each(class int, random uint64, fn func(ref uint32) bool) {
 	if class == numClasses {

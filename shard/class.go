@@ -1,8 +1,8 @@
 package shard
 
-// Size classes of records are multiples of 8 up to 128 bytes: most keys are that small,
-// and a word more must not cost more than a word. Above that they are about 1.25 times
-// apart, each the largest size of which a chunk holds so many records.
+// Size classes of records are multiples of 8 up to 128 bytes, because most keys are that
+// small, and one more word must not cost more than a word. Larger classes are about 1.25
+// times apart. Each is the largest size of which a chunk holds a given number of records.
 const (
 	numClasses = 30
 	maxSmall   = 4096 // larger records have an allocation of their own

@@ -14,9 +14,9 @@ func (a *arena) idle(class int) uint32 {
 	return a.class[class].chunks*classes.perChunk(class) - a.class[class].live
 }
 
-// sparse reports whether a class is worth compacting: without the drained chunk, a
-// quarter of a chunk and an eighth of the class must still be idle. With less, records of
-// a class whose keys come and go would move to and fro.
+// sparse reports whether a class is worth compacting: without the emptied chunk, a quarter
+// of a chunk and an eighth of the class must still be unused. With less, records would be
+// moved repeatedly in a class whose keys come and go.
 func (a *arena) sparse(class int) bool {
 	per := classes.perChunk(class)
 	return a.idle(class) >= per+per/4+a.class[class].chunks*per/8
@@ -53,9 +53,9 @@ func (s *Shard) reclaim() bool {
 	return true
 }
 
-// startDrain chooses the chunk to drain: of the last chunks of the class's list, the one
-// with the fewest records. The rest of the class must have room for them: idle(class) >=
-// perChunk(class).
+// startDrain chooses the chunk to empty: among the last chunks in the class's list, the
+// chunk with the fewest records. The rest of the class must have room for its records:
+// idle(class) >= perChunk(class).
 func (s *Shard) startDrain(class int) {
 	a := &s.arena
 	best := uint32(0)
@@ -115,8 +115,8 @@ func (s *Shard) drainStep() {
 	}
 }
 
-// move moves the record at ref to another chunk of its class, which has room.
-// The record's key leads to the slot that refers to it.
+// move moves the record at ref to another chunk of its class. The class must have room. The
+// record's key leads to the slot that refers to the record.
 func (s *Shard) move(ref uint32, class int) {
 	rec := s.arena.record(ref)
 	tag := uint32(s.table.Hash(rec[len(rec)-keyLen(rec):]) >> 32)

@@ -7,10 +7,10 @@ type Contents struct {
 	held Shard // of no table's shards; its lock is not used
 }
 
-// Detach empties the shard at once, however many keys it has. With the journal on, the
-// contents before the first Detach of a round are kept with the round's undo records: see
-// Undo.Contents. Otherwise it returns the contents, and the caller must call Release for
-// them. The lock must be held.
+// Detach empties the shard at once, however many keys it has. If the journal is on, the
+// contents before the round's first Detach are kept with the round's undo records: see
+// Undo.Contents. Otherwise it returns the contents, and the caller must call Release on
+// them. The caller holds the lock.
 func (s *Shard) Detach() (unkept *Contents) {
 	c := &Contents{}
 	h := &c.held
@@ -32,8 +32,8 @@ func (s *Shard) Detach() (unkept *Contents) {
 	return c
 }
 
-// takeSpaces moves the counts of another shard to s, which has none. It reads each count
-// first: nearly all are 0, and a read costs a tenth of a write.
+// takeSpaces moves the counts of another shard to s, whose counts must be 0. It reads each
+// count first, because nearly all are 0 and a read costs a tenth of a write.
 func (s *Shard) takeSpaces(from *Shard) {
 	for i := range from.spaces {
 		if n := from.spaces[i].Load(); n != 0 {
@@ -43,9 +43,9 @@ func (s *Shard) takeSpaces(from *Shard) {
 	}
 }
 
-// Attach replaces the shard's contents by c, and returns the old ones as Detach does. c
-// becomes part of the shard. Nothing may be dirty, and the journal must be off. The lock
-// must be held.
+// Attach replaces the shard's contents by c, and returns the old contents in the same way
+// as Detach. c becomes part of the shard. No key may be dirty, and the journal must be off.
+// The caller holds the lock.
 func (s *Shard) Attach(c *Contents) (unkept *Contents) {
 	unkept = s.Detach()
 	h := &c.held
@@ -69,12 +69,12 @@ func (c *Contents) accounted() int64 {
 // Each calls fn with every entry, including expired ones.
 func (c *Contents) Each(fn func(Entry)) { c.held.Each(fn) }
 
-// Undo returns the undo records of the round before the contents were detached. Attach
+// Undo returns the undo records of the round from before the contents were detached. Attach
 // makes them pending.
 func (c *Contents) Undo() Undo { return c.held.Pending() }
 
 // Release releases the metas of the contents, and leaves the memory to the garbage
-// collector. It takes time in proportion to the keys, and no lock.
+// collector. The time is proportional to the number of keys. It takes no lock.
 func (c *Contents) Release() {
 	if release := c.held.table.release; release != nil {
 		c.Each(func(e Entry) { release(&c.held, binary.LittleEndian.Uint32(e.rec)) })

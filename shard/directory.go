@@ -5,9 +5,9 @@ import (
 	"unsafe"
 )
 
-// directory maps the top bits of a hash to the segment of its keys. It changes under the
-// shard's lock, but prefetchSlot reads it without the lock. So its length is fixed: a
-// directory of another length replaces it.
+// directory maps the top bits of a hash to the segment with its keys. It changes only under
+// the shard's lock, but prefetchSlot reads it without the lock. So its length is fixed: to
+// change the length, a new directory replaces it.
 type directory struct {
 	shift    uint64                    // 64 - bits of hash that index segments
 	segments []atomic.Pointer[segment] // none, or 2^depth in hash order
@@ -15,9 +15,9 @@ type directory struct {
 
 const (
 	dirEntry = 8 // bytes a segments entry
-	// maxDepth bounds a directory at 32 MiB. A shard needs that at 500 million keys. With
-	// fewer keys, it would need 240 keys of a shard that agree in 22 bits of a keyed
-	// hash.
+	// maxDepth bounds a directory to 32 MiB. A shard needs that at 500 million keys. A
+	// shard with fewer keys would need it only if 240 of its keys agreed in 22 bits of a
+	// keyed hash.
 	maxDepth = 22
 )
 
@@ -68,9 +68,9 @@ func (s *Shard) firstSegment() {
 	s.segments = 1
 }
 
-// split divides g by the next bit of its tags, and doubles the directory if it has too
-// few bits. It returns false, and has changed nothing, if memory would exceed the limit
-// and slack, or the depth is at its bound.
+// split divides g by the next bit of its tags, and doubles the directory if the directory
+// has too few bits. It returns false, and has changed nothing, if memory would exceed the
+// limit and slack, or if the depth is at its bound.
 func (s *Shard) split(g *segment, slack int64) bool {
 	cost := int64(segmentSize)
 	d := s.dir.Load()
@@ -142,8 +142,8 @@ func (s *Shard) merge(g *segment) {
 	s.halve()
 }
 
-// halve halves the directory while no segment needs its last bit. Some segment needs it
-// if there are more segments than half of the directory's entries.
+// halve halves the directory while no segment needs the last bit. If there are more
+// segments than half of the directory's entries, some segment needs it.
 func (s *Shard) halve() {
 	for d := s.dir.Load(); d.depth() > 0 && s.segments <= len(d.segments)/2; {
 		for i := range d.segments {

@@ -5,20 +5,21 @@ import (
 	"slices"
 )
 
-// The undo buffer of a shard is a sequence of records: an encoded entry, one byte, and the
-// length of both in 4 bytes. The lowest bit of the byte says whether the key was present;
-// its spaceBits are the spaceBits of the key's tag. The length comes last because undo
-// records are read newest first.
+// The undo buffer of a shard is a sequence of records. A record is an encoded entry, one
+// byte, and the length of both in 4 bytes. The lowest bit of the byte says whether the key
+// existed; the byte's spaceBits are the spaceBits of the key's tag. The length comes last
+// because undo records are read newest first.
 const undoTrailer = 1 + 4
 
 // maxUndoRoom bounds the initial room of a new undo buffer, so that one large round does
 // not make the next buffer large.
 const maxUndoRoom = 4 << 10
 
-// Touch marks e dirty. Call it before the entry changes: with the journal on, the first
-// Touch since the last Cut keeps the entry's state as an undo record. Insert, Put,
-// Resize, Delete and eviction do that themselves; SetMeta, SetDeadline, SetWord and State
-// do not. Expiry is not a change, since an expired entry no longer matters.
+// Touch marks e dirty. The caller must call it before the entry changes. If the journal is
+// on, the first Touch of a key after a Cut keeps the entry's state as an undo record.
+// Insert, Put, Resize, Delete and eviction call it themselves. SetMeta, SetDeadline,
+// SetWord and State do not. Expiry is not a change, because an expired entry no longer
+// matters.
 func (s *Shard) Touch(e Entry) {
 	if s.hooks != 0 {
 		s.touch(e)
@@ -79,9 +80,9 @@ func appendTrailer(b []byte, start int, flag byte) []byte {
 	return binary.LittleEndian.AppendUint32(b, uint32(len(b)-start))
 }
 
-// growUndo makes room for n bytes in the undo buffer, and accounts for it even above the
-// limit, since decisions must be replicated. A new buffer gets as much room as the last
-// round has used.
+// growUndo makes room for n bytes in the undo buffer. It adds them to the account even
+// above the limit, because decisions must be replicated. A new buffer gets as much room as
+// the last round has used.
 func (s *Shard) growUndo(n int) {
 	room := cap(s.undo)
 	if room == 0 {
@@ -91,23 +92,23 @@ func (s *Shard) growUndo(n int) {
 	s.table.account.undo.Add(int64(cap(s.undo) - room))
 }
 
-// Undo holds the states that a shard's dirty keys had before they became dirty. If the
-// shard was detached in that round, it also holds the contents. To undo the round,
-// restore the states, attach the contents, and then restore the contents' own Undo.
+// Undo holds the states that a shard's keys had before they became dirty. If the shard was
+// detached in the round, it also holds the contents. To undo the round, first restore the
+// states, then attach the contents, and then restore the contents' own Undo.
 type Undo struct {
 	buf    []byte
 	before *Contents
 	table  *Table
 }
 
-// Contents returns the contents of the shard before its first Detach of the round, or
-// nil. The records of the Undo are then those since the last Detach.
+// Contents returns the contents of the shard before its first Detach of the round, or nil.
+// The records of the Undo are then only those after the last Detach.
 func (u Undo) Contents() *Contents { return u.before }
 
-// Walk calls fn for each undo record, newest first. present is false for a key that did
-// not exist; then only key and space of im are set. A key that was deleted and inserted
-// again has several records. If all are restored in this order, the last one is the
-// oldest: the state at the Cut before.
+// Walk calls fn for each undo record, newest first. If present is false, the key did not
+// exist, and only key and space of im are set. A key that was deleted and inserted again
+// has several records. If the caller restores all in this order, the last is the oldest,
+// which is the state at the previous Cut.
 func (u Undo) Walk(fn func(im Image, present bool)) {
 	for b := u.buf; len(b) > 0; {
 		var im Image
@@ -129,11 +130,11 @@ func lastUndo(b []byte) (im Image, flag byte, rest []byte) {
 // misses overlap.
 const cutAhead = 32
 
-// Cut ends a round of dirty marks: it calls fn for each dirty key, clears the marks and
-// returns the undo records of the round. was has the key and its space. If present is
-// false, the key does not exist now, and e is invalid. If present and existed are true,
-// was is the complete state of e at the Cut before. Each key is passed once, except that
-// an absent one may be passed again. fn may be nil.
+// Cut ends a round of dirty marks. It calls fn for each dirty key, clears the marks, and
+// returns the undo records of the round. was contains the key and its space. If present is
+// false, the key does not exist now, and e is invalid. If present and existed are both
+// true, was is the complete state of e at the previous Cut. fn gets each key once, but may
+// get a key that does not exist again. fn may be nil.
 func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Undo {
 	u := s.Pending()
 	s.table.account.undo.Add(-int64(cap(s.undo)))
@@ -166,8 +167,8 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 				e.slot.tag &^= dirtyBit
 			}
 			if fn != nil {
-				// If a key was deleted and inserted again in this round, its newest
-				// record says that it was absent.
+				// If a key was deleted and inserted again in this round, its newest record
+				// says that the key did not exist.
 				k.was.Space = s.table.SpaceOf(k.hash, k.was.Key)
 				fn(k.was, k.existed, e, ok)
 			}
@@ -176,7 +177,8 @@ func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Und
 	return u
 }
 
-// SetJournal switches dirty marks on or off. To switch them off, nothing may be dirty.
+// SetJournal switches dirty marks on or off. Before they are switched off, no key may be
+// dirty.
 func (s *Shard) SetJournal(on bool) {
 	s.hooks &^= hookJournal
 	if on {
@@ -187,5 +189,6 @@ func (s *Shard) SetJournal(on bool) {
 // Dirty reports whether something has changed since the last Cut.
 func (s *Shard) Dirty() bool { return len(s.undo) > 0 || s.before != nil }
 
-// Pending returns the undo records of the current round, valid until the next change.
+// Pending returns the undo records of the current round. They are valid until the next
+// change.
 func (s *Shard) Pending() Undo { return Undo{s.undo, s.before, s.table} }

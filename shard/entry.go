@@ -29,14 +29,14 @@ func recordSize(key, words int) int { return recordHeader + 8*words + key }
 // keyLen returns the length of the key of a record.
 func keyLen(rec []byte) int { return int(binary.LittleEndian.Uint32(rec[4:]) & keyLenMask) }
 
-// Entry is a handle to one key of a shard. It is valid until the next Insert, Put,
-// Resize, Delete or Sweep on the shard, or Unlock. The zero Entry refers to no entry.
+// Entry is a handle to one key of a shard. It is valid until the next Insert, Put, Resize,
+// Delete or Sweep on the shard, or Unlock. The zero Entry refers to no entry.
 type Entry struct {
 	slot *slot
 	rec  []byte // header, state, key
 }
 
-// Key returns the key's bytes in the table. They must not be changed or kept.
+// Key returns the key's bytes in the table. The caller must not change or keep them.
 func (e Entry) Key() []byte { return e.rec[len(e.rec)-keyLen(e.rec):] }
 
 // Meta returns the word that the caller attached to the record.
@@ -68,15 +68,15 @@ func (e Entry) SetWord(i int, v uint64) {
 	binary.LittleEndian.PutUint64(e.rec[recordHeader+8*i:], v)
 }
 
-// State returns the state's bytes in the table, 8 a word, little-endian. The caller may
-// change them.
+// State returns the state's bytes in the table: 8 bytes per word, little-endian. The caller
+// may change them.
 func (e Entry) State() []byte {
 	n := len(e.rec) - keyLen(e.rec)
 	return e.rec[recordHeader:n:n]
 }
 
-// Size returns the bytes that the entry takes: its slot and the room of its record. It
-// does not count the unused part of segments and chunks.
+// Size returns how many bytes the entry takes: its slot and its record's size class. It
+// leaves out the unused part of segments and chunks.
 func (e Entry) Size() int {
 	if len(e.rec) > maxSmall {
 		return slotSize + cap(e.rec)

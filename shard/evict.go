@@ -5,9 +5,9 @@ import "math"
 const (
 	// sampleSize is how many entries a round of sampling compares.
 	sampleSize = 16
-	// sampleRounds bounds the rounds. While every entry seen is closer to exhausted than
-	// to full, there is another round. So a flood of fresh keys evicts an exhausted key
-	// only if less than one key in 128 is replenished.
+	// sampleRounds bounds the rounds of sampling. There is another round while every entry
+	// seen is closer to exhausted than to full. So a flood of new keys evicts an exhausted
+	// key only if fewer than one key in 128 has recovered.
 	sampleRounds = 8
 	// sampleMost bounds how many protected entries a sample skips.
 	sampleMost = segmentSlots
@@ -67,11 +67,12 @@ func (s *Shard) allocBeyond(size int) uint32 {
 	return ref
 }
 
-// makeRoom evicts until class has a free record. It takes victims of any class. Room that
-// they leave in other classes is compacted into whole chunks, which this class may take.
-// If that has not helped after maxVictims, the class takes the slack, and then its own
-// entries. A class without entries in this shard gets one chunk beyond the limit. If all
-// entries of the class must stay, entries of others make room for its chunk.
+// makeRoom evicts entries until class has a free record. It evicts entries of any class.
+// Room that they leave in other classes is compacted into whole chunks, which this class
+// may take. If this has not helped after maxVictims, the class may use the slack, and then
+// evicts its own entries. A class without entries in this shard gets one chunk beyond the
+// limit. If no entry of the class may be evicted, entries of other classes make room for a
+// chunk.
 func (s *Shard) makeRoom(class int, now int64) bool {
 	if !s.table.evict.Load() {
 		return s.arena.grow(class, 0) // see SetLimit
@@ -105,11 +106,11 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 	return s.arena.grow(class, beyond)
 }
 
-// displace makes room for n bytes beyond the limit, and reports whether it could. It
-// evicts entries of any class until the shard's records have n bytes less than before, or
-// the shard is within its share of the limit. A step uses it for what it needs in
-// addition to the keys that it keeps. So the shard does not grow beyond its share, except
-// for chunks that compaction has not freed yet.
+// displace makes room for n bytes beyond the limit, and reports whether it succeeded. It
+// evicts entries of any class until the shard's records take n bytes less than before, or
+// until the shard is within its share of the limit. A step uses it for the memory that it
+// needs in addition to the keys that it keeps. So the shard does not grow beyond its share,
+// except for chunks that compaction has not freed yet.
 func (s *Shard) displace(before, n, now int64) bool {
 	share := s.Share()
 	for i := 0; ; i++ {
@@ -122,11 +123,11 @@ func (s *Shard) displace(before, n, now int64) bool {
 	}
 }
 
-// allocLarge is alloc for records above maxSmall. It first reserves the bytes, in place
-// of entries of any shard. So large records never exceed the limit and the slack, however
-// many are written at once. If the bytes cannot be reserved, the error is ErrFull. Only a
-// record that replaces the pinned record may exceed them, by the size of that one, which
-// is freed at once.
+// allocLarge does the same as alloc for records larger than maxSmall. It first reserves the
+// bytes, for which it may evict entries of any shard. So large records never exceed the
+// limit and the slack, however many are written at once. If the bytes cannot be reserved,
+// the error is ErrFull. Only a record that replaces the pinned record may exceed limit and
+// slack, by the size of the pinned record, which is freed at once.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if s.unbounded {
 		return s.allocBeyond(size), nil
@@ -161,17 +162,17 @@ type choice struct {
 	deadline int64
 }
 
-// consider makes d the choice if it is the better victim. Under equal pressure, as of
-// exhausted entries, it prefers the one that matters for the shorter time.
+// consider makes d the choice if d is the better victim. If the pressures are equal, as for
+// exhausted entries, it prefers the entry that matters for a shorter time.
 func (c *choice) consider(d choice) {
 	if c.segment == nil || d.weight < c.weight || d.weight == c.weight && d.deadline < c.deadline {
 		*c = d
 	}
 }
 
-// crowd counts the bytes of guests, and of other entries, that eviction has seen
-// recently: see Config.Pressure. A single sample of 16 would often be wrong if they are
-// about equal.
+// crowd counts the bytes of guests, and of other entries, that eviction has recently seen:
+// see Config.Pressure. A single sample of 16 would often be wrong if the two are about
+// equal.
 type crowd struct {
 	guests, hosts int
 	rounds        int
@@ -226,8 +227,8 @@ func (s *Shard) best(p *sample) choice {
 	return best
 }
 
-// victim samples for the entry to evict, in the given segment, or with nil in the shard.
-// It returns a nil segment if it finds no entry.
+// victim samples entries to find the one to evict, in the given segment or, if it is nil,
+// in the shard. It returns a nil segment if it finds no entry.
 func (s *Shard) victim(in *segment, now int64) (*segment, int) {
 	c := s.choose(in, now)
 	return c.segment, c.index
@@ -265,9 +266,9 @@ func (s *Shard) choose(in *segment, now int64) choice {
 	return best
 }
 
-// chooseOf samples for the entry to evict among those with a record of a class, or a
-// large record for numClasses. If it finds none, kept reports whether Keep protects
-// entries that it has seen.
+// chooseOf samples entries to find the one to evict, among those with a record of a class,
+// or with a large record if class is numClasses. If it finds none, kept reports whether it
+// has seen entries that Keep protects.
 func (s *Shard) chooseOf(class int, now int64) (c choice, kept bool) {
 	var p sample
 	seen, passed := 0, 0
@@ -310,9 +311,9 @@ func (s *Shard) evictSlot(g *segment, i int, now int64) int {
 	return class
 }
 
-// evictAny evicts an entry of the shard, of any class, and reports whether it found one.
-// If a chunk's worth is then idle in the class, it compacts the class by one bounded
-// step.
+// evictAny evicts an entry of the shard, of any class, and reports whether it found one. If
+// the class then has at least a chunk's worth of unused records, it compacts the class by
+// one bounded step.
 func (s *Shard) evictAny(now int64) bool {
 	g, i := s.victim(nil, now)
 	if g == nil {

@@ -12,9 +12,9 @@ const (
 	// hugeFrom is the accounted size from which a table requests huge pages. Below it,
 	// the caches of address translations suffice.
 	hugeFrom = 16 << 20
-	// heapStep is the size and alignment of the steps in which Go's heap maps memory
-	// (runtime: pallocChunkBytes). A request for memory that is not mapped yet is lost
-	// when it is mapped.
+	// heapStep is the size and alignment, in bytes, of the steps in which Go's heap maps
+	// memory (runtime: pallocChunkBytes). If huge pages are requested for memory that is
+	// not mapped yet, the request is lost when the memory is mapped.
 	heapStep = 4 << 20
 	// stepsKnown bounds the remembered steps: 64 GB of heap.
 	stepsKnown = 16 << 10
@@ -27,10 +27,10 @@ var huge struct {
 	known map[uintptr]bool
 }
 
-// adviseHugePages asks the kernel to use huge pages for the step of the heap around p, a
-// new chunk or segment. A lookup in a large table misses two address translations. On a
-// virtual machine these cost more than the memory itself (figures in DESIGN.md). If the
-// kernel has no huge pages, nothing happens.
+// adviseHugePages asks the kernel to use huge pages for the step of the heap that contains
+// p, a new chunk or segment. A lookup in a large table misses two address translations. On
+// a virtual machine these cost more than the memory access itself (figures in DESIGN.md).
+// If the kernel has no huge pages, nothing happens.
 func adviseHugePages(p unsafe.Pointer) {
 	step := uintptr(p) / heapStep
 	huge.Lock()

@@ -11,8 +11,8 @@ type Image struct {
 	Space    uint8  // of the key; set by Undo.Walk, not encoded
 }
 
-// The encoding of an entry is little-endian: deadline int64, then the record
-// as it lies in the arena (meta, lens, state, key).
+// The encoding of an entry is little-endian: the deadline as int64, then the record in the
+// form that it has in the arena (meta, lens, state, key).
 const imageHeader = 8 + recordHeader
 
 // AppendTo appends the encoding of the entry's full state to dst.
@@ -21,14 +21,14 @@ func (e Entry) AppendTo(dst []byte) []byte {
 	return append(dst, e.rec...)
 }
 
-// Image returns the entry's state. Key and State are the table's own bytes, as those of
+// Image returns the entry's state. Key and State refer to the table's own bytes, as in
 // Entry.Key and Entry.State.
 func (e Entry) Image() Image {
 	return Image{Key: e.Key(), Meta: e.Meta(), Deadline: e.Deadline(), State: e.State()}
 }
 
-// AppendTo appends the encoding of the image to dst. The key must be within
-// MaxKeyLen and the state a whole number of words within MaxWords.
+// AppendTo appends the encoding of the image to dst. The key must have at most MaxKeyLen
+// bytes. The state must be a whole number of words, at most MaxWords.
 func (im Image) AppendTo(dst []byte) []byte {
 	dst = binary.LittleEndian.AppendUint64(dst, uint64(im.Deadline))
 	dst = binary.LittleEndian.AppendUint32(dst, im.Meta)
@@ -48,10 +48,10 @@ func decodeEntry(b []byte) Image {
 	}
 }
 
-// Put makes the entry of im.Key equal to im, whether it exists or not. hash must be as
-// for Find. Put takes over the caller's reference to im.Meta. It calls Config.Release for
-// the meta that it replaces, even if that is the same. It may evict other entries, and
-// fails like Insert and Resize; then nothing has changed.
+// Put makes the entry of im.Key equal to im, whether the entry exists or not. hash must be
+// as for Find. Put takes over the caller's reference to im.Meta. It calls Config.Release
+// for the meta that it replaces, even if that is the same. It may evict other entries, and
+// fails for the same reasons as Insert and Resize; then nothing has changed.
 func (s *Shard) Put(hash uint64, im Image, now int64) error {
 	words := len(im.State) / 8
 	e, ok := s.Find(hash, im.Key)
@@ -74,7 +74,8 @@ func (s *Shard) Put(hash uint64, im Image, now int64) error {
 	return nil
 }
 
-// Restore is Put without a limit of memory and without evictions: it does not fail.
+// Restore does the same as Put, but ignores the memory limit and evicts nothing, so it does
+// not fail.
 func (s *Shard) Restore(hash uint64, im Image, now int64) {
 	s.unbounded = true
 	err := s.Put(hash, im, now)

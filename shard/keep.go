@@ -6,16 +6,16 @@ import "slices"
 // two.
 const keptFew = 16
 
-// kept are the tags of the keys that eviction leaves alone. With more than keptFew, the
-// first eviction that asks for one makes a set.
+// kept holds the tags of the keys that eviction must leave alone. If there are more than
+// keptFew, the first eviction that asks about a tag makes a set of them.
 type kept struct {
 	tags []uint32
 	set  map[uint32]struct{}
 }
 
-// Keep protects the key of a hash from eviction until LetGo, in all spaces, whether it
-// exists or not. The key belongs to a step that holds the lock. An operation that finds
-// nothing else to evict fails with ErrFull.
+// Keep protects the key with a hash from eviction until LetGo, in all spaces, whether the
+// key exists or not. The key belongs to a step that holds the lock. An operation that finds
+// no other entry to evict fails with ErrFull.
 func (s *Shard) Keep(hash uint64) {
 	tag := uint32(hash>>32) | dirtyBit | spaceBits
 	if s.kept.set != nil {

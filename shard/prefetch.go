@@ -6,11 +6,11 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// If a table is larger than the processor's caches, a lookup misses them twice: for the
-// slot, and for its record. A caller that knows several keys in advance prefetches all
-// slots, then all records, and only then looks them up. So the misses overlap.
+// If a table is larger than the processor's caches, a lookup has two cache misses: for the
+// slot, and for the slot's record. A caller that knows several keys in advance prefetches
+// all slots, then all records, and only then looks them up. So the misses overlap.
 
-// Prefetch prefetches the slots and records of the keys of these hashes. It locks each
+// Prefetch prefetches the slots and records of the keys with these hashes. It locks each
 // key's shard for a moment.
 func (t *Table) Prefetch(hashes []uint64) {
 	for _, h := range hashes {
@@ -21,8 +21,8 @@ func (t *Table) Prefetch(hashes []uint64) {
 	}
 }
 
-// PrefetchRecord prefetches the record of the key of a hash. Prefetch the slot first. It
-// locks the key's shard for a moment.
+// PrefetchRecord prefetches the record of the key with a hash. The caller should prefetch
+// the slot first. It locks the key's shard for a moment.
 func (t *Table) PrefetchRecord(hash uint64) {
 	s := t.At(hash)
 	s.Lock()
@@ -30,8 +30,8 @@ func (t *Table) PrefetchRecord(hash uint64) {
 	s.Unlock()
 }
 
-// PrefetchDelete is PrefetchRecord for a FindHash and a Delete. It also prefetches the
-// rest of the record, and the segment's count.
+// PrefetchDelete does the same as PrefetchRecord before a FindHash and a Delete. It also
+// prefetches the rest of the record, and the segment's count.
 func (t *Table) PrefetchDelete(hash uint64) {
 	s := t.At(hash)
 	s.Lock()
@@ -48,11 +48,11 @@ func (t *Table) PrefetchDelete(hash uint64) {
 // end.
 const deleteLines = 2
 
-// PrefetchSlot prefetches the slot of the key of a hash. It takes no lock.
+// PrefetchSlot prefetches the slot of the key with a hash. It takes no lock.
 func (t *Table) PrefetchSlot(hash uint64) { t.At(hash).prefetchSlot(hash) }
 
-// PrefetchRecord prefetches the record of the key of a hash. It needs the key's length:
-// long keys take more than a line. The lock must be held.
+// PrefetchRecord prefetches the record of the key with a hash. It needs the key's length,
+// because a long key takes more than one cache line. The caller holds the lock.
 func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
 	switch g, ref := s.lookup(hash); {
 	case g == nil:
@@ -65,7 +65,7 @@ func (s *Shard) PrefetchRecord(hash uint64, keyLen int) {
 }
 
 // lookup returns the segment of a hash, or nil, and the record of the first slot that
-// matches the hash, or 0. The lock must be held.
+// matches the hash, or 0. The caller holds the lock.
 func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
 	if g = s.dir.Load().find(hash); g == nil {
 		return nil, 0
@@ -83,16 +83,16 @@ func (s *Shard) lookup(hash uint64) (g *segment, ref uint32) {
 // changes.
 func (g *segment) prefetchCount() { prefetch.Line(unsafe.Pointer(&g.count)) }
 
-// prefetchSlot prefetches the line where the search for a hash begins. It takes no lock:
-// with a lock, the misses of directories would not overlap.
+// prefetchSlot prefetches the cache line where the search for a hash begins. It takes no
+// lock: with a lock, the misses of directories would not overlap.
 func (s *Shard) prefetchSlot(hash uint64) {
 	if g := s.dir.Load().find(hash); g != nil {
 		prefetch.Line(unsafe.Pointer(&g.slots[home(uint32(hash>>32))]))
 	}
 }
 
-// prefetchRecord prefetches the record of the first slot that matches the hash. If there
-// is none, it prefetches the record that an Insert would take. The lock must be held.
+// prefetchRecord prefetches the record of the first slot that matches the hash. If no slot
+// matches, it prefetches the record that an Insert would use. The caller holds the lock.
 func (s *Shard) prefetchRecord(hash uint64) {
 	switch g, ref := s.lookup(hash); {
 	case g == nil:

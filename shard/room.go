@@ -5,8 +5,9 @@ import (
 	"runtime"
 )
 
-// Large records make room in the whole table. A shard's share of the limit may be smaller
-// than one of them. And all shards together must not exceed the limit by one record each.
+// A large record makes room in the whole table, for two reasons. A shard's share of the
+// limit may be smaller than the record. And all shards together must not exceed the limit
+// by one record each.
 
 const (
 	// roomShards is how many shards are compared to choose the one that evicts next,
@@ -24,8 +25,8 @@ const (
 	rankShift = 29
 )
 
-// MakeRoom evicts entries, of any shard, until the limit allows n bytes more. A caller
-// that is about to insert a large record calls it before it locks a shard, so that others
+// MakeRoom evicts entries, of any shard, until the limit allows n more bytes. A caller that
+// is about to insert a large record calls it before it locks a shard, so that other callers
 // need not wait for that shard. now is in ns.
 func (t *Table) MakeRoom(n int, now int64) {
 	if c := largeCost + roundUp(n); t.evict.Load() && t.reserve(c, nil, now) {
@@ -36,12 +37,12 @@ func (t *Table) MakeRoom(n int, now int64) {
 // roundUp bounds the size that the allocator uses for a large record.
 func roundUp(size int) int64 { return int64(size + min(size>>3, 8<<10)) }
 
-// reserve takes n bytes of the account, and evicts until the limit allows that. held is
-// the shard that the caller has locked, or nil. It asks several shards at a time what
-// they would evict, and evicts the entry that matters least. While a shard is locked it
-// waits for no other, so a deadlock is impossible. If the table is above its limit, as
-// after a change of it, it is enough that the table does not grow. A size above the limit
-// evicts nothing.
+// reserve takes n bytes of the account, and evicts entries until the limit allows that.
+// held is the shard that the caller has locked, or nil. It asks several shards at a time
+// which entry they would evict, and evicts the one that matters least. While it holds a
+// shard's lock, it waits for no other lock, so a deadlock is impossible. If the table is
+// above its limit, for example because the limit was lowered, it is enough that the table
+// does not grow. A size above the limit evicts nothing.
 func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 	limit := t.account.max.Load()
 	if limit > 0 && n > limit {
@@ -79,9 +80,8 @@ func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 	return t.account.take(n, slack)
 }
 
-// join locks s for a caller that has locked another shard, or none, and reports whether
-// it could. It fails if eviction has been switched off meanwhile, with the bounds that it
-// must keep.
+// join locks s for a caller that has locked another shard, or none, and reports whether it
+// succeeded. It fails if somebody has switched eviction off meanwhile.
 func (s *Shard) join(held *Shard) bool {
 	switch {
 	case s == held:
@@ -128,9 +128,10 @@ func (s *Shard) least(now int64) choice {
 // rank returns the weight of a choice in eighths.
 func (c *choice) rank() uint64 { return c.weight >> rankShift }
 
-// give evicts entries of s that matter no more than least, until the account fits n
-// bytes, or the shard has freed a chunk or a large record. It returns how many entries it
-// has looked at. Before it releases the lock, it evicts no more than an allocation does.
+// give evicts entries of s whose pressure is at most least. It stops when the account has
+// room for n bytes, or when the shard has freed a chunk or a large record. It returns how
+// many entries it has looked at. While it holds the lock, it evicts no more entries than an
+// allocation does.
 func (s *Shard) give(n, slack int64, least uint64, held *Shard, now int64) (looked int) {
 	a := &s.arena
 	for range roomHolds {

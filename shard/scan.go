@@ -7,26 +7,26 @@ const (
 	tagMask = 1<<tagBits - 1
 	// defaultCount is how many entries a Scan passes if count is 0, as in Redis.
 	defaultCount = 10
-	// scanVisits is how many segments a Scan visits beyond one for each requested entry.
-	// So a call over an empty stretch ends too, as in Redis.
+	// scanVisits is how many segments a Scan may visit in addition to one for each
+	// requested entry. So a call on an empty part of the table ends too, as in Redis.
 	scanVisits = 256
-	// scanLooks bounds the entries that a ScanIf looks at to find count of them. That
-	// takes some 100 µs in a table out of the caches.
+	// scanLooks bounds the entries at which a ScanIf looks to find count of them. In a
+	// table that is larger than the caches, this takes about 100 µs.
 	scanLooks = 1024
 )
 
-// Scan calls fn for about count entries from cursor on. It returns the next cursor, or 0
-// at the end. A cursor is a shard and a prefix of 31 bits of a hash, and is below 2^53.
-// It stays valid while the table grows and shrinks.
+// Scan calls fn for about count entries from cursor on. It returns the next cursor, or 0 at
+// the end. A cursor consists of a shard and a prefix of 31 bits of a hash, and is below
+// 2^53. It stays valid while the table grows and shrinks.
 //
-// Let a caller scan from cursor 0 until Scan returns 0. fn gets every key that exists for
-// all of that time at least once. A key that is added or deleted meanwhile may be left
-// out. The entries of a shard come in the order of their tags. Entries with equal tags
-// come in one call of Scan. Expired entries are included. A call may return a cursor and
-// have found no entry.
+// Assume that a caller scans from cursor 0 until Scan returns 0. Then fn gets every key
+// that exists during all of that time at least once. A key that is added or deleted
+// meanwhile may be left out. The entries of a shard come in the order of their tags.
+// Entries with equal tags come in one call of Scan. Expired entries are included. A call
+// may return a cursor without having found an entry.
 //
-// fn is called under the lock of the entry's shard. It may change the entry, but must not
-// call into the table.
+// Scan calls fn under the lock of the entry's shard. fn may change the entry, but must not
+// call the table.
 func (t *Table) Scan(cursor uint64, count int, fn func(Entry)) (next uint64) {
 	return t.ScanIf(cursor, count, false, func(e Entry) bool {
 		fn(e)
@@ -34,9 +34,9 @@ func (t *Table) Scan(cursor uint64, count int, fn func(Entry)) (next uint64) {
 	})
 }
 
-// ScanIf is Scan for a caller that wants only the entries for which fn returns true:
-// count is the number of these. A call ends after it has looked at somewhat more than
-// count. held says that the caller has locked all shards.
+// ScanIf does the same as Scan for a caller that wants only some entries: count is the
+// number of entries for which fn returns true. A call ends when it has looked at somewhat
+// more entries than count. held says that the caller has locked all shards.
 func (t *Table) ScanIf(cursor uint64, count int, held bool, fn func(Entry) bool) (next uint64) {
 	if count <= 0 {
 		count = defaultCount
@@ -64,9 +64,9 @@ func (t *Table) ScanIf(cursor uint64, count int, held bool, fn func(Entry) bool)
 	return 0
 }
 
-// scan passes at least count entries from pos on, in whole segments, or as many as there
-// are. It returns their number, how many it has looked at, and the position after them:
-// 1<<tagBits at the end of the shard. The lock must be held.
+// scan passes at least count entries from pos on to fn, in whole segments, or as many as
+// there are. It returns how many fn accepted, how many it has looked at, and the position
+// after them: 1<<tagBits at the end of the shard. The caller holds the lock.
 func (s *Shard) scan(pos uint32, count int, fn func(Entry) bool) (given, looked int, end uint32) {
 	if s.dir.Load() == noDirectory {
 		return 0, 0, 1 << tagBits
@@ -97,21 +97,22 @@ func (s *Shard) scan(pos uint32, count int, fn func(Entry) bool) (given, looked 
 const (
 	// randomTries bounds the shards that Random looks into.
 	randomTries = 64
-	// randomScan is how many segments Random then reads in order: all of a table small
-	// enough for that many misses to be bad luck.
+	// randomScan is how many segments Random then reads in order. That covers all of a
+	// small table, in which so many failed choices may be bad luck.
 	randomScan = 1024
 )
 
 // Random calls fn, under the lock of its shard, for an entry that has not expired. The
-// choice is about uniform: a shard by its number of keys, a segment by its share of the
-// hashes, and an entry of that. Random returns false if there is no such entry, or if
-// nearly all entries of a large table have expired and are not swept yet.
+// choice is approximately uniform: a shard by its number of keys, a segment by its share of
+// the hashes, and one of the segment's entries. Random returns false if there is no such
+// entry. It may also return false if nearly all entries of a large table have expired and
+// are not swept yet.
 func (t *Table) Random(rnd func() uint64, now int64, fn func(Entry)) bool {
 	return t.RandomIf(rnd, now, false, func(Entry) bool { return true }, fn)
 }
 
-// RandomIf is Random among the entries for which want returns true. held says that the
-// caller has locked all shards.
+// RandomIf does the same as Random among the entries for which want returns true. held says
+// that the caller has locked all shards.
 func (t *Table) RandomIf(rnd func() uint64, now int64, held bool, want func(Entry) bool, fn func(Entry)) bool {
 	for range randomTries {
 		n := int64(t.Len())
@@ -186,8 +187,8 @@ func (s *Shard) pick(r uint64, now int64, want func(Entry) bool, fn func(Entry))
 	return true
 }
 
-// Each calls fn with every entry, including expired ones. The lock must be held; fn must
-// not insert, resize or delete.
+// Each calls fn with every entry, including expired entries. fn must not insert, resize or
+// delete. The caller holds the lock.
 func (s *Shard) Each(fn func(Entry)) {
 	d := s.dir.Load()
 	for i := 0; i < len(d.segments); {

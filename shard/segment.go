@@ -1,7 +1,8 @@
 package shard
 
-// slot is the slot of one key in a segment. ref 0 is an empty slot. tag has the top 31
-// bits of the key's hash. Bit 0 is the dirty mark, so that the mark moves with its slot.
+// slot is the slot of one key in a segment. A slot whose ref is 0 is empty. tag has the top
+// 31 bits of the key's hash. Bit 0 of tag is the dirty mark, so the mark moves with its
+// slot.
 type slot struct {
 	deadline int64
 	ref      uint32
@@ -16,19 +17,19 @@ const (
 	// allocator.
 	segmentSlots = 255
 	segmentSize  = 4096
-	// splitAt is the number of keys at which a segment splits, 15/16 full. Segments of a
-	// table fill at about the same time, so their load swings between half of this and
+	// splitAt is the number of keys at which a segment splits: 15/16 of its slots. Segments
+	// of a table fill at about the same time, so each varies between half of splitAt and
 	// all of it. For a 16-byte key with one word, the worst phase takes 62.6 bytes; with
 	// 7/8 it took 64.9.
 	splitAt = 240
-	// mergeAt bounds the keys of two buddies together when they merge. At half of
-	// splitAt, a merged segment is far from its next split.
+	// mergeAt bounds the keys that two buddy segments may have together when they merge.
+	// Half of splitAt leaves the merged segment far from its next split.
 	mergeAt = splitAt / 2
 )
 
-// segment holds the slots of the keys whose tags begin with the depth top bits of prefix.
-// Slots are probed linearly from the tag's home and wrap around. A probe ends at an empty
-// slot. A segment always has one.
+// segment holds the slots of the keys whose tags begin with the top depth bits of prefix. A
+// search probes slots linearly from the tag's home, and wraps around. It ends at an empty
+// slot. A segment always has an empty slot.
 type segment struct {
 	slots  [segmentSlots]slot
 	prefix uint32 // top-aligned
@@ -37,8 +38,8 @@ type segment struct {
 	_      [9]byte
 }
 
-// there returns g, which is not nil. Without it, Go checks for nil by reading the
-// beginning of the segment, a line that is hardly ever in a cache. See arena.address.
+// there returns g, which is not nil. Without it, Go checks for nil by reading the segment's
+// first bytes, in a cache line that is almost never in a cache. See arena.address.
 func (g *segment) there() *segment {
 	if g == nil {
 		panic("shard: no segment")
@@ -46,7 +47,7 @@ func (g *segment) there() *segment {
 	return g
 }
 
-// home spreads the low 16 of a tag's 31 bits over the slots. The directory takes the top
+// home spreads the low 16 bits of a tag's 31 over the slots. The directory uses the top
 // bits. So home does not depend on the segment's depth, and a lookup need not read the
 // segment's header.
 func home(tag uint32) int { return int(uint32(uint16(tag>>1)) * segmentSlots >> 16) }

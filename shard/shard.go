@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// Shard is one lock and the keys under it. Except for Lock, its methods must be called
-// with the lock held.
+// Shard is one lock and the keys under that lock. The caller of its methods must hold the
+// lock, except for Lock and TryLock.
 //
-// mu, dir, time and the arena's chunk list are in the first 64 bytes: taking the lock
-// loads what Find reads. The size is a multiple of 128, two cache lines, which the
-// prefetcher of x86 fetches together. So the locks of two shards never share a line.
+// mu, dir, time and the arena's chunk list are in the first 64 bytes: taking the lock loads
+// what Find reads. The size is a multiple of 128, which is two cache lines, because the
+// prefetcher of x86 fetches two together. So the locks of two shards never share a line.
 type Shard struct {
 	mu    sync.Mutex // mu guards everything below
 	dir   atomic.Pointer[directory]
@@ -58,7 +58,7 @@ func (s *Shard) Len() int { return int(s.keys.Load()) }
 // Lock takes the shard's lock.
 func (s *Shard) Lock() { s.mu.Lock() }
 
-// TryLock takes the shard's lock if nobody has it, and reports whether it did.
+// TryLock takes the shard's lock if nobody holds it, and reports whether it did.
 func (s *Shard) TryLock() bool { return s.mu.TryLock() }
 
 // Unlock releases the shard's lock; every Entry of the shard is invalid then.
@@ -68,9 +68,9 @@ func (s *Shard) Unlock() { s.mu.Unlock() }
 // as late.
 const setBack = time.Second
 
-// Advance returns the time, in ns, of a visit whose caller read the clock at now. It is
-// now, or the time of an earlier visit if that is later by up to a second: threads read
-// the clock before they have the lock, and may get the lock in another order.
+// Advance returns the time of a visit, in ns. The caller read the clock at now, before it
+// had the lock. Threads may get the lock in another order than they read the clock. So if
+// an earlier visit has a later time, by up to a second, Advance returns that time.
 func (s *Shard) Advance(now int64) int64 {
 	if now < s.time && s.time-now <= int64(setBack) {
 		return s.time
@@ -79,8 +79,8 @@ func (s *Shard) Advance(now int64) int64 {
 	return now
 }
 
-// Find returns the entry of key, even if it has expired. hash must be Table.Hash(key),
-// XORed with SpaceMask in a space other than 0.
+// Find returns the entry of key, even if it has expired. hash must be Table.Hash(key). In a
+// space other than 0, it must be XORed with SpaceMask.
 func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
@@ -105,9 +105,9 @@ func (s *Shard) Find(hash uint64, key []byte) (Entry, bool) {
 	}
 }
 
-// FindHash is Find for a caller that keeps hashes and no keys. It returns the first entry
-// of the hash for which want returns true. Entries of hashes that differ only in the
-// middle can match here, so want must compare.
+// FindHash does the same as Find for a caller that knows hashes but no keys. It returns the
+// first entry with the hash for which want returns true. Entries whose hashes differ only
+// in the middle bits can match here too, so want must compare.
 func (s *Shard) FindHash(hash uint64, want func(Entry) bool) (Entry, bool) {
 	g := s.dir.Load().find(hash)
 	if g == nil {
@@ -124,8 +124,8 @@ func (s *Shard) FindHash(hash uint64, want func(Entry) bool) (Entry, bool) {
 	return Entry{}, false
 }
 
-// Insert adds key, which must be absent, with its state zeroed. hash must be as for Find.
-// It may evict other entries, and fails with ErrFull, ErrKeyTooLong or ErrTooManyWords.
+// Insert adds key with a state of zeros. The key must not exist. hash must be as for Find.
+// Insert may evict other entries, and fails with ErrFull, ErrKeyTooLong or ErrTooManyWords.
 func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline, now int64) (Entry, error) {
 	if len(key) > MaxKeyLen {
 		return Entry{}, ErrKeyTooLong
@@ -153,10 +153,10 @@ func (s *Shard) Insert(hash uint64, key []byte, meta uint32, words int, deadline
 	return Entry{sl, rec}, nil
 }
 
-// Resize changes the number of state words of e. It keeps the words that both sizes have
-// and zeroes new ones. It may evict other entries. On error (ErrFull, ErrTooManyWords)
-// the returned entry is e, unchanged and valid. Fewer words never fail: they may take one
-// chunk beyond the limit, less than a table may exceed it anyway.
+// Resize changes the number of state words of e. It keeps the words that both sizes have,
+// and sets new words to 0. It may evict other entries. On error (ErrFull, ErrTooManyWords)
+// it returns e, unchanged and valid. To fewer words it never fails: it may then take one
+// chunk beyond the limit, which is less than a table may exceed the limit anyway.
 func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error) {
 	if words < 0 || words > MaxWords {
 		return e, ErrTooManyWords
@@ -188,7 +188,8 @@ func (s *Shard) Resize(e Entry, hash uint64, words int, now int64) (Entry, error
 	s.count(-1, e.rec)
 	keep := recordHeader + 8*min(old, words)
 	rec := s.arena.format(ref, len(key), words)
-	// In place, the key moves before the words that it may overlap are zeroed.
+	// If the record stays in place, move the key before the words that it may overlap are
+	// set to 0.
 	copy(rec[recordHeader+8*words:], key)
 	if words > old {
 		clear(rec[recordHeader+8*old : recordHeader+8*words])
@@ -239,8 +240,8 @@ func (s *Shard) entry(g *segment, i int) Entry {
 // makeSlot makes sure that the segment of tag has room for another slot.
 func (s *Shard) makeSlot(tag uint32, now int64) error {
 	if s.dir.Load() == noDirectory {
-		// With eviction on, a shard's first segment may exceed the limit: the shard has
-		// nothing to evict for it.
+		// If eviction is on, a shard's first segment may exceed the limit, because the
+		// shard has no entry to evict for it.
 		slack := int64(0)
 		if s.table.evict.Load() {
 			slack = beyond

@@ -2,10 +2,10 @@ package shard
 
 // A table has several key spaces: its owner's databases, and the owner's other records.
 // Equal keys of two spaces are two keys. The hash of a key in space n is Hash XOR
-// SpaceMask(n); the record does not have the space. The mask is in the lowest bits of the
-// tag, which choose neither the shard nor the segment. So equal keys of all spaces are
-// close together in one segment, and never have equal tags. Find needs no other
-// comparison, and space 0 costs nothing.
+// SpaceMask(n); the record does not contain the space. The mask is in the lowest bits of
+// the tag, which select neither the shard nor the segment. So equal keys of all spaces are
+// close together in one segment, and never have equal tags. Find needs no other comparison,
+// and space 0 costs nothing.
 
 // Spaces is how many key spaces a table has, numbered from 0.
 const Spaces = 32
@@ -28,9 +28,9 @@ func (t *Table) hashAs(key []byte, bits byte) uint64 {
 	return t.Hash(key)&^(spaceBits<<32) | uint64(bits&spaceBits)<<32
 }
 
-// CountSpace adds n to the number of keys of a space other than 0. The owner calls it
-// when it adds a record of the space, and when Config.Release reports the end of one.
-// Keys in no other space are in space 0.
+// CountSpace adds n to the number of keys of a space other than 0. The owner calls it when
+// it adds a record of the space, and when Config.Release reports the end of such a record.
+// All other keys are in space 0.
 func (s *Shard) CountSpace(space uint8, n int32) {
 	if space != 0 {
 		s.spaces[space].Add(n)

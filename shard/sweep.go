@@ -1,20 +1,20 @@
 package shard
 
-// shedPerHold is how many entries one Sweep evicts while the table is above its limit.
-// That happens after the limit was lowered, and when the table of a follower, which has
-// no limit, begins to decide.
+// shedPerHold is how many entries one Sweep evicts while the table is above its limit. The
+// table is above it after the limit was lowered. It may also be when a follower, whose
+// table has no limit, begins to decide.
 const shedPerHold = 16
 
-// Sweep does one bounded piece of upkeep on a shard under its lock:
+// Sweep does one bounded piece of maintenance on a shard, under the shard's lock:
 //
 //   - It removes the expired entries of the segment at cursor.
 //   - It evicts a few entries if the table is above its limit.
 //   - It merges the segment with its buddies.
-//   - It drains up to 4 KiB of a sparse chunk.
+//   - It moves up to 4 KiB of records out of a chunk with few records.
 //
-// cursor 0 begins a pass. The result is the next cursor, 0 when the pass is done. A
-// cursor is a position in hash order, so a pass skips no remaining entry even if segments
-// split and merge between two calls.
+// A pass begins with cursor 0. The result is the next cursor; 0 when the pass is complete.
+// A cursor is a position in the order of hashes. So a pass skips no remaining entry, even
+// if segments split and merge between two calls.
 func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 	s := &t.shards[shard]
 	s.Lock()
@@ -37,8 +37,8 @@ func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 	return uint32(end)
 }
 
-// reap removes the expired entries of g. Removing a slot moves only later slots back to
-// it, so continuing at the same index misses none.
+// reap removes the expired entries of g. When a slot is removed, only later slots move into
+// its place. So the search continues at the same index and misses none.
 func (s *Shard) reap(g *segment, now int64) {
 	n := uint64(0)
 	for i := range g.slots {
@@ -60,8 +60,8 @@ func (s *Shard) reap(g *segment, now int64) {
 	}
 }
 
-// shed makes the shard smaller while the table is above its limit: by idle chunks or, if
-// no class has one, by entries of g.
+// shed makes the shard smaller while the table is above its limit. It frees unused chunks
+// or, if no class has any, evicts entries of g.
 func (s *Shard) shed(g *segment, now int64) {
 	for n := 0; n < shedPerHold && g.count > 0 && s.table.account.over(); n++ {
 		if s.reclaim() {
@@ -77,9 +77,9 @@ func (s *Shard) shed(g *segment, now int64) {
 const removeBytes = 64 << 10
 
 // Remove deletes the entries of the segment at cursor for which fn returns true,
-// removeBytes at a time, and returns the next cursor. cursor 0 begins; done is true after
-// the last segment. An entry that exists all the time is passed to fn. fn must not call
-// into the table. The lock must be held.
+// removeBytes at a time, and returns the next cursor. The caller begins with cursor 0; done
+// is true after the last segment. fn gets every entry that exists all the time. fn must not
+// call the table. The caller holds the lock.
 func (s *Shard) Remove(cursor uint32, fn func(Entry) bool) (next uint32, done bool) {
 	if s.dir.Load() == noDirectory {
 		return 0, true

@@ -21,7 +21,7 @@ var (
 	// ErrTooManyWords is returned for a state below 0 or above MaxWords.
 	ErrTooManyWords = errors.New("shard: state has too many words")
 	// ErrFull is returned if the entry needs memory beyond the limit, and eviction is off
-	// or finds nothing to evict.
+	// or finds no entry to evict.
 	ErrFull = errors.New("shard: memory limit reached")
 )
 
@@ -41,20 +41,20 @@ type Config struct {
 	// MaxBytes limits the accounted memory; 0 means no limit. It is checked when a
 	// segment, a chunk or a large record must be allocated.
 	MaxBytes int64
-	// Evict chooses what happens at the limit: true evicts the entries of lowest
-	// Pressure, false makes Insert, Put and Resize return ErrFull.
+	// Evict says what happens at the limit. If it is true, the entries of lowest Pressure
+	// are evicted. If it is false, Insert, Put and Resize return ErrFull.
 	Evict bool
-	// Release, if set, is called under the shard's lock when a record no longer carries
-	// meta: it has expired, or was evicted, deleted, or replaced by Put. SetMeta does not
-	// call it. Contents.Release calls it without a lock, with a shard of no table. It
-	// must not call into the table, except for CountSpace of the shard.
+	// Release, if set, is called under the shard's lock when a record no longer has meta:
+	// it has expired, or was evicted, deleted, or replaced by Put. SetMeta does not call
+	// it. Contents.Release calls it without a lock, with a shard that belongs to no table.
+	// Release must not call the table, except for CountSpace of the shard.
 	Release func(s *Shard, meta uint32)
-	// Pressure, if set, returns how much an entry matters: from 0 for full quota to
-	// MaxUint32 for exhausted. For most entries, crowded and alone are the same. For
-	// others, the guests, crowded is less; it counts while guests take more than half of
-	// the bytes that eviction looks at. Pressure is called under the shard's lock while
-	// eviction samples, and must not call into the table. If nil, the entry with the
-	// earliest deadline is evicted first.
+	// Pressure, if set, returns how much an entry matters: from 0 for an entry with full
+	// quota to MaxUint32 for an exhausted one. For most entries, crowded and alone are the
+	// same. For others, called guests, crowded is less; it counts while guests take more
+	// than half of the bytes that eviction looks at. Pressure is called under the shard's
+	// lock while eviction samples, and must not call the table. If it is nil, the entry
+	// with the earliest deadline is evicted first.
 	Pressure func(e Entry, now int64) (crowded, alone uint32)
 }
 
@@ -97,11 +97,11 @@ func New(c Config) *Table {
 	return t
 }
 
-// SetLimit changes MaxBytes and Evict of a live table. A lower limit takes effect as
-// Sweep sheds entries.
+// SetLimit changes MaxBytes and Evict of a table in use. A lower limit takes effect when
+// Sweep has evicted enough entries.
 //
-// While the limit changes, eviction is never off if the limit requires it. An allocation
-// that meets the limit, finds eviction off and tries again, meets the new limit.
+// While the limit changes, eviction is never off if the limit requires it. If an allocation
+// reaches the limit, finds eviction off and tries again, it uses the new limit.
 func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	if evict {
 		t.evict.Store(true)
@@ -120,8 +120,8 @@ func (t *Table) Passed() int64 { return t.passed.Load() }
 // Seed returns the seed of Hash.
 func (t *Table) Seed() maphash.Seed { return t.seed }
 
-// Hash returns the keyed hash of key in space 0. Every hash given to a Shard
-// must come from the Hash of its own table.
+// Hash returns the keyed hash of key in space 0. Every hash given to a Shard must come from
+// Hash of the shard's own table.
 func (t *Table) Hash(key []byte) uint64 { return maphash.Bytes(t.seed, key) }
 
 // Index returns the index of the shard that holds keys of this hash.
@@ -136,7 +136,7 @@ func (t *Table) Shard(i int) *Shard { return &t.shards[i] }
 // Shards returns the number of shards, a power of two.
 func (t *Table) Shards() int { return len(t.shards) }
 
-// Len returns the number of keys, including expired ones that are not swept yet.
+// Len returns the number of keys, including expired keys that are not swept yet.
 func (t *Table) Len() int {
 	n := int64(0)
 	for i := range t.shards {
@@ -145,12 +145,12 @@ func (t *Table) Len() int {
 	return int(n)
 }
 
-// Charge adds to the accounted memory what the caller keeps for the table; a negative n
-// subtracts. Above the limit, entries are evicted.
+// Charge adds memory that the caller keeps for the table to the accounted memory, in bytes.
+// A negative n subtracts it. Above the limit, entries are evicted.
 func (t *Table) Charge(n int64) { t.account.add(n) }
 
-// Bytes returns the accounted memory: segments, directories, chunks, large records and
-// undo buffers. It excludes the table's fixed part, under 1 KiB a shard.
+// Bytes returns the accounted memory: segments, directories, chunks, large records and undo
+// buffers. It leaves out the table's fixed part, less than 1 KiB per shard.
 func (t *Table) Bytes() int64 { return t.account.bytes.Load() + t.account.undo.Load() }
 
 // Stats describes a table at about one moment: shards are read in turn.
@@ -205,8 +205,8 @@ func (t *Table) Unlock() {
 	}
 }
 
-// Detach empties all shards, whose locks must be held, and returns the contents that no
-// journal keeps: see Shard.Detach.
+// Detach empties all shards and returns the contents that no journal keeps: see
+// Shard.Detach. The caller holds all locks.
 func (t *Table) Detach() (unkept []*Contents) {
 	for i := range t.shards {
 		if c := t.shards[i].Detach(); c != nil {
@@ -227,16 +227,16 @@ func (t *Table) Reset() {
 }
 
 // account is the memory account of a table, in bytes. Undo buffers do not count for the
-// limit: overwritten and evicted states stay in them until the cut, so eviction would not
-// reduce them.
+// limit: states that were overwritten or evicted stay in them until the cut, so eviction
+// would not make them smaller.
 type account struct {
 	bytes atomic.Int64 // without undo
 	undo  atomic.Int64
 	max   atomic.Int64 // of bytes, 0 for no limit
 }
 
-// take adds n unless that would exceed the limit by more than slack. A refused amount is
-// never in the account, not even for a moment, since it would make others fail.
+// take adds n, unless the total would exceed the limit by more than slack. A refused amount
+// is not in the account even for a moment, because it would make other calls fail.
 func (a *account) take(n, slack int64) bool {
 	for {
 		v := a.bytes.Load()

@@ -2,11 +2,12 @@ package shard
 
 import "bytes"
 
-// A shard counts the changes of watched keys. While it has any, each change of any entry
-// costs a lookup of its tag. Without watched keys it costs nothing: see hook.
+// A shard counts the changes of watched keys. While a shard has watched keys, each change
+// of any of its entries costs a lookup of the entry's tag. Without watched keys it costs
+// nothing; see hook.
 
-// Watch counts the changes of one key while the key is watched. All its watchers share
-// it. The lock of the key's shard guards the fields.
+// Watch counts the changes of one key while the key is watched. All watchers of the key
+// share it. The lock of the key's shard guards the fields.
 type Watch struct {
 	key     []byte
 	tag     uint32
@@ -15,10 +16,11 @@ type Watch struct {
 	next    *Watch // of the same tag
 }
 
-// Watch begins to count the changes of a key, whether it exists or not, or joins its
-// other watchers. hash must be as for Find. The caller must call Unwatch. Changes are:
-// each call of Touch, even if the key stays as it was, and a key that comes, is deleted
-// or evicted. Detach and the expiry of an entry are not changes: watchers also call Find.
+// Watch begins to count the changes of a key, or joins the key's other watchers. The key
+// need not exist. hash must be as for Find. The caller must call Unwatch later. These are
+// changes: each call of Touch, even if the key stays the same, and the insertion, deletion
+// and eviction of the key. Detach and the expiry of an entry are not changes, so watchers
+// must also call Find.
 func (s *Shard) Watch(hash uint64, key []byte) *Watch {
 	tag := uint32(hash>>32) | dirtyBit
 	w := s.watch(tag, key)
@@ -55,12 +57,12 @@ func (s *Shard) Unwatch(w *Watch) {
 	}
 }
 
-// Changes returns how often the key has changed since its first watcher began. The lock
-// of the key's shard must be held.
+// Changes returns how often the key has changed since its first watcher began. The caller
+// holds the lock of the key's shard.
 func (w *Watch) Changes() uint64 { return w.changes }
 
-// TakeBack resets the count to an earlier result of Changes, because the changes since
-// were undone. The lock of the key's shard must have been held since then.
+// TakeBack resets the count to an earlier result of Changes, because the later changes were
+// undone. The caller must have held the lock of the key's shard since then.
 func (w *Watch) TakeBack(changes uint64) { w.changes = changes }
 
 // Watched returns the Watch of a key, or nil if nobody watches it. hash must be
@@ -75,7 +77,7 @@ func (s *Shard) Watched(hash uint64, key []byte) *Watch {
 // Key returns the key, which must not be changed. It needs no lock.
 func (w *Watch) Key() []byte { return w.key }
 
-// Changed counts a change of a watched key that was written but stays as it was. hash
+// Changed counts a change of a watched key that was written but is still the same. hash
 // must be as for Find.
 func (s *Shard) Changed(hash uint64, key []byte) {
 	if w := s.Watched(hash, key); w != nil {

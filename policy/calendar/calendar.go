@@ -9,13 +9,13 @@ import (
 type Calendar struct {
 	rules Rules
 	zone  *time.Location
-	// open is the window of the last call. A call costs a load and two compares. The
-	// first call after its end finds the next window.
+	// open is the window of the last call. A call in the same window costs a load and two
+	// compares. The first call after the window's end finds the next window.
 	open atomic.Pointer[span]
 }
 
-// Window is a window of a calendar that lasts until End, and the next one, which lasts
-// until Next. Times are Unix ns.
+// Window is a window of a calendar. It lasts until End, and the window after it lasts until
+// Next. Times are Unix ns.
 type Window struct{ End, Next int64 }
 
 // span is a window that has a begin.
@@ -36,8 +36,8 @@ func New(r Rules) (*Calendar, error) {
 // Rules returns the rules of the calendar.
 func (c *Calendar) Rules() Rules { return c.rules }
 
-// Window returns the window that contains an instant, Unix ns from 1970 to 2200.
-// It must not be changed.
+// Window returns the window that contains an instant, in Unix ns from 1970 to 2200. The
+// caller must not change it.
 func (c *Calendar) Window(now int64) *Window { return &c.at(now).Window }
 
 // Around returns the begin and the end of the window that contains an instant.
@@ -55,10 +55,10 @@ func (c *Calendar) at(now int64) *span {
 	return s
 }
 
-// find returns the window that contains an instant. It starts from the window of the date
-// on the wall: after a clock was put back, the wall may show a day whose window is over.
-// If windows begin at the same instant, a zone has left out their days, and they contain
-// no instant.
+// find returns the window that contains an instant. It begins its search with the window of
+// the local date. After a clock was put back, the local date may be a day whose window is
+// over. If several windows begin at the same instant, their days were left out by the zone,
+// and they contain no instant.
 func (c *Calendar) find(now int64) *span {
 	second := floor(now, int64(time.Second))
 	_, offset := time.Unix(second, 0).In(c.zone).Zone()
@@ -85,12 +85,12 @@ func (c *Calendar) find(now int64) *span {
 // farthest is more seconds than any zone is away from UTC.
 const farthest = 2 * daySeconds
 
-// begin returns when window i begins: the first instant, in Unix seconds, at which the
-// wall shows its begin or later. It looks at one stretch of time after another in which
-// the clock runs evenly.
+// begin returns when window i begins, in Unix seconds: the first instant at which the local
+// time is the window's begin or later. It looks at one period after another in which the
+// local clock runs evenly.
 //
-// After the end of a zone's table, ZoneBounds gives every year 365 days. So bounds end on
-// the last day of a leap year, although nothing changes then.
+// After the end of a zone's table, ZoneBounds gives every year 365 days. So its bounds end
+// on the last day of a leap year, although nothing changes then.
 func (c *Calendar) begin(i int64) int64 {
 	wall := c.rules.begin(i)
 	for from := wall - farthest; ; {

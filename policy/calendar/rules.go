@@ -11,7 +11,8 @@ import (
 // Period is the length of a calendar's windows.
 type Period uint8
 
-// The numbers are stored in records, so they never change. The zero value is no period.
+// The numbers are stored in records, so they must never change. The zero value means no
+// period.
 const (
 	Day Period = iota + 1
 	Week
@@ -36,10 +37,10 @@ type Rules struct {
 	// Zone is the name of the zone whose days count.
 	Zone   string
 	Period Period
-	// Day is the day, from 1, on which windows begin: of each month, of the first month
-	// of each quarter, or of Month of each year. 0 is the first. In a shorter month it is
-	// the last day. Days and weeks do not use it: weeks begin on Monday. Month, 1 to 12,
-	// is only for years; 0 is January.
+	// Day is the day, from 1, on which windows begin: of each month, of the first month of
+	// each quarter, or of Month in each year. 0 means 1. In a month that is shorter,
+	// windows begin on its last day. Days and weeks ignore Day; weeks begin on Monday.
+	// Month, 1 to 12, is only for years; 0 means January.
 	Month, Day int
 	// At is the wall time at which days begin, as minutes since midnight.
 	At int
@@ -96,9 +97,8 @@ const (
 
 // Wall times are seconds since 1970 as if the zone were UTC.
 
-// begin returns the wall time at which window i begins. Windows are numbered by
-// their period: days and weeks since 1970, months, quarters and years since the
-// year 0.
+// begin returns the local time at which window i begins. Windows are numbered by their
+// period: days and weeks from 1970, months, quarters and years from the year 0.
 func (r *Rules) begin(i int64) int64 {
 	at := int64(r.At) * 60
 	switch r.Period {
@@ -114,8 +114,8 @@ func (r *Rules) begin(i int64) int64 {
 	return midnight(12*i+int64(max(r.Month, 1)-1), r.Day) + at
 }
 
-// midnight returns the midnight of a day of a month, or of its last day if the month is
-// shorter. Months are numbered since the year 0. Day 0 is the first.
+// midnight returns the midnight of a day of a month. If the month is shorter, it uses the
+// month's last day. Months are numbered from the year 0. Day 0 means the first.
 func midnight(month int64, day int) int64 {
 	y, m := int(month/12), time.Month(month%12)+1
 	last := time.Date(y, m+1, 0, 0, 0, 0, 0, time.UTC).Day()

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// zoneinfo has the rules of all zones: a zip of files in the format of RFC 9636, by the
-// names of zones. time.LoadLocation would first look on the machine, and two machines may
-// have rules of different years.
+// zoneinfo contains the rules of all zones: a zip of files in the format of RFC 9636, with
+// the names of zones. time.LoadLocation would first read the machine's rules, and two
+// machines may have rules of different years.
 //
 //go:generate sh -c "cp \"$(go env GOROOT)/lib/time/zoneinfo.zip\" zoneinfo.zip"
 //go:embed zoneinfo.zip
@@ -32,8 +32,8 @@ var archive = sync.OnceValue(func() *zip.Reader {
 // zones are the zones that have been loaded, by name.
 var zones sync.Map
 
-// Zone returns the zone of a name such as UTC or Europe/Paris. It returns an
-// error for an unknown name; case matters.
+// Zone returns the zone with a name such as UTC or Europe/Paris. Upper and lower case
+// matter. It returns an error for an unknown name.
 func Zone(name string) (*time.Location, error) {
 	if z, ok := zones.Load(name); ok {
 		return z.(*time.Location), nil

@@ -12,7 +12,8 @@ import (
 type Difference struct {
 	// Path is what differs, such as limits.user.rate.
 	Path string
-	// Old and New are its values as the grammar has them, "" for none.
+	// Old and New are the values before and after the edit, in the grammar's form; "" means
+	// that there is none.
 	Old, New string
 	Effect   grammar.Effect
 }
@@ -33,8 +34,8 @@ func orNothing(s string) string {
 	return s
 }
 
-// Compare returns the differences between two records of one name. Either may be nil: it
-// does not exist.
+// Compare returns the differences between two records of the same name. A nil record means
+// that it does not exist.
 func Compare(old, new *policy.Record) []Difference {
 	x := &comparison{}
 	switch kindOf(old, new) {
@@ -184,9 +185,9 @@ func (x *comparison) limits(old, new *policy.Definition) {
 	}
 }
 
-// otherCounters reports whether the limit's counters differ from those of new, although
-// algorithm and calendar are the same: they count in other periods of the calendar, or
-// count concurrent calls.
+// otherCounters reports whether the limit needs other counters than new, although algorithm
+// and calendar are the same. That is so if they count in different periods of the calendar,
+// or if only one of them counts concurrent calls.
 func otherCounters(l, new *policy.LimitDef) bool {
 	if l.Calendar != nil && new.Calendar != nil && !l.Periodless() && !new.Periodless() {
 		return l.Calendar.Rules.Period != new.Calendar.Rules.Period

@@ -27,9 +27,9 @@ func (x *comparison) descriptors(old, new *policy.Definition) {
 	x.fields("descriptors.", descriptorFields(old.Descriptors, "", after), descriptorFields(new.Descriptors, "", before))
 }
 
-// descriptorEffect returns what an edit does to the counters of d. other is the
-// descriptor of the same path in the other policy, nil for none. Counters depend on the
-// unit, and on which values share them.
+// descriptorEffect returns what an edit does to the counters of d. other is the descriptor
+// of the same path in the other policy; nil if there is none. Counters depend on the unit,
+// and on which values share a counter.
 func descriptorEffect(d, other *policy.DescriptorDef) grammar.Effect {
 	switch {
 	case other == nil || d.Rate == nil || other.Rate == nil:

@@ -13,7 +13,7 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Change says what happens to used units of limits whose numbers an edit changes.
+// Change says what happens to the used units of limits whose numbers an edit changes.
 type Change uint8
 
 const (
@@ -40,11 +40,11 @@ func ParseChange(s string) (Change, bool) {
 // limit beyond that comes back, it begins anew.
 const maxEpochs = 8 * policy.MaxLimits
 
-// Revise returns the epochs of a policy's limits after an edit. Limits are matched by id.
-// Whatever change is, an unchanged limit continues to count, as does a limit that comes
-// back, and slots of concurrent calls. old is nil for a new policy, new for a deleted
-// one. The error is for a limit whose counters have another algorithm or calendar,
-// without ChangeReset.
+// Revise returns the epochs of a policy's limits after an edit. It matches limits by id.
+// Three kinds of counters always continue, whatever change is: those of an unchanged limit,
+// those of a limit that returns, and slots of concurrent calls. old is nil for a new
+// policy, and new is nil for a deleted policy. Without ChangeReset, it returns an error for
+// a limit whose counters have another algorithm or calendar than before.
 func Revise(old *policy.Record, epochs map[string]policy.LimitEpoch, new *policy.Record, change Change) (map[string]policy.LimitEpoch, error) {
 	out := copied(epochs)
 	before, after := definitionOf(old), definitionOf(new)
@@ -117,8 +117,8 @@ func keep(epochs map[string]policy.LimitEpoch, id string, e policy.LimitEpoch) {
 	}
 }
 
-// ResetAll returns the epochs of a policy whose counters all begin anew, including those
-// of deleted limits. r is nil for a policy that cannot be read.
+// ResetAll returns the epochs of a policy whose counters all begin at zero, including the
+// counters of deleted limits. r is nil for a policy that cannot be read.
 func ResetAll(r *policy.Record, epochs map[string]policy.LimitEpoch) map[string]policy.LimitEpoch {
 	out := copied(epochs)
 	for id, e := range out {
@@ -194,9 +194,9 @@ func counting(l *policy.LimitDef) string {
 	return countingIn(l, l.Calendar.Rules.Period.String())
 }
 
-// goesOn reports whether the limit can continue counters that counted as `counted` says.
-// It can if it counts in the same way. While it has no period, it can if the calendar is
-// the same, with any period.
+// goesOn reports whether the limit can continue counters that counted in the way that
+// `counted` says. It can if it counts in the same way. If the limit has no period now, it
+// can if the calendar is the same, with any period.
 func goesOn(l *policy.LimitDef, counted string) bool {
 	if !l.Periodless() {
 		return counted == counting(l)

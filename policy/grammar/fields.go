@@ -68,7 +68,7 @@ func rowsOf[T any](entries []entry[T], x *T) []Row {
 	return rows
 }
 
-// Row is the content of a row of the grammar: its value, or its parts with their paths.
+// Row is the content of one row of the grammar: its value, or its parts with their paths.
 type Row struct {
 	Key    string
 	Fields []Field

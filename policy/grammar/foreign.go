@@ -22,8 +22,8 @@ var foreignEntries = []entry[foreign]{
 	{key: "descriptors", read: func(r *reader, n *yaml.Node, f *foreign) { f.descriptors = r.descriptors(n, 1) }},
 }
 
-// ParseEnvoy reads a file of envoyproxy/ratelimit as a policy, whose name is the domain.
-// Errors call the text file. The error is an *Errors.
+// ParseEnvoy reads a file of envoyproxy/ratelimit as a policy. The policy's name is the
+// file's domain. file is the name of the text in errors. The error is an *Errors.
 func ParseEnvoy(file string, b []byte) (*policy.Record, error) {
 	if len(b) > MaxFile {
 		return nil, tooLong(file, "a file", MaxFile)
@@ -52,8 +52,8 @@ func ParseEnvoy(file string, b []byte) (*policy.Record, error) {
 	return rec, nil
 }
 
-// Merge merges the descriptors of two policies of one name, both in the dialect. The
-// error is an *Errors: a descriptor must not be in both.
+// Merge merges the descriptors of two policies of the same name, both in Envoy's dialect.
+// The error is an *Errors: a descriptor must not be in both.
 func Merge(rec, other *policy.Record) (*policy.Record, error) {
 	file := rec.File + " and " + other.File
 	var errs policy.Errors
@@ -92,9 +92,10 @@ func FileText(records []*policy.Record) string {
 // DialectUse counts what a policy uses from the dialect.
 type DialectUse struct {
 	Descriptors, Limits int
-	// Unlimited, Shadow, Quota and Shared count descriptors with that field, Metrics
-	// those with values in metrics. Months counts units that are months or years, and
-	// Silent limits without requests_per_unit.
+	// Unlimited, Shadow, Quota and Shared are the numbers of descriptors with these fields.
+	// Metrics is the number of descriptors whose values are in metrics. Months is the
+	// number of units that are months or years. Silent is the number of limits without
+	// requests_per_unit.
 	Unlimited, Shadow, Quota, Shared, Metrics, Months, Silent int
 }
 

@@ -9,7 +9,8 @@ import (
 // The grammar: a table for each of its mappings. The parser, its messages, the reference
 // and the JSON Schema all use these tables.
 
-// Words that a later release may have, and words for features that were left out.
+// Words that a later release may use, and words for features that Headgate deliberately
+// lacks.
 const (
 	laterCredit     = "credits from a second budget are not part of the grammar"
 	laterHome       = "a home for keys is not part of the grammar"

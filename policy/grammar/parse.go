@@ -9,9 +9,9 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// ParseFile reads a whole file: attributes, lists, policies and routes. Errors call the
-// text file. The error is an *Errors. Editor.Set checks the parts that depend on records
-// outside the file.
+// ParseFile reads a whole file: attributes, lists, policies and routes. file is the name of
+// the text in errors. The error is an *Errors. Editor.Set makes the checks that need
+// records outside the file.
 func ParseFile(file string, b []byte) ([]*policy.Record, error) {
 	if len(b) > MaxFile {
 		return nil, tooLong(file, "a file", MaxFile)
@@ -71,9 +71,9 @@ func weigh(n *yaml.Node) int {
 	return w
 }
 
-// ParseRecord reads one record: the text under a policy's name in a file, under
-// `attributes`, or under the name of a list or of routes. Errors call the text file. The
-// error is an *Errors.
+// ParseRecord reads one record: the text that a file has under a policy's name, under
+// `attributes`, or under the name of a list or of routes. file is the name of the text in
+// errors. The error is an *Errors.
 func ParseRecord(file, name string, b []byte) (*policy.Record, error) {
 	r := &reader{file: file}
 	rec := &policy.Record{Name: name, File: file}

@@ -18,10 +18,10 @@ import (
 
 // # Files in pieces
 //
-// The tree of the YAML parser takes some 25 times the memory of its text. So a file is
-// cut between its policies, lists and sets of routes, and one piece is read after
-// another. Each piece is a complete file: head is added before it, and tail completes the
-// piece before.
+// The tree of the YAML parser takes about 25 times the memory of its text. So a file is cut
+// between its policies, lists and sets of routes, and the pieces are read one after the
+// other. Each piece is made a complete file: head is added before it, and tail completes
+// the piece before.
 
 // pieceBytes is the least text in a piece, except for the last.
 const pieceBytes = 64 << 10
@@ -35,18 +35,18 @@ type cut struct {
 	line, column, key int
 }
 
-// cutter finds where a file can be cut. Text that it does not understand stays in one
-// piece, which the parser accepts or refuses.
+// cutter finds the places where a file can be cut. Text that it does not understand stays
+// in one piece; the parser then accepts or refuses it.
 type cutter struct {
 	least int // how many bytes a piece has before the next may begin
 	cuts  []cut
-	// top is the column of the lines with the file's keys, -1 before the first. inFlow is
-	// set if the file is in brackets.
+	// top is the column of the lines with the file's keys; -1 before the first key. inFlow
+	// reports that the whole file is in brackets.
 	top    int
 	inFlow bool
-	// section is the key of a mapping from names, "" elsewhere. entries is the column of
-	// the lines with its names, -1 before the first, and depth the number of open
-	// brackets around them.
+	// section is the key whose value is a mapping from names; "" elsewhere. entries is the
+	// column of the lines with the mapping's names; -1 before the first name. depth is the
+	// number of open brackets around the names.
 	section string
 	key     int // its line, from 1
 	entries int
@@ -174,7 +174,8 @@ func (p *piece) reader() io.Reader {
 	return io.MultiReader(strings.NewReader(p.head), bytes.NewReader(p.text), strings.NewReader(p.tail))
 }
 
-// Place moves a node of the piece to where it is in the whole text.
+// place changes the position of a node of the piece to the node's position in the whole
+// text.
 func (p *piece) place(n *yaml.Node) {
 	if n.Line == 1 {
 		n.Column += p.column

@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Format returns the record in canonical form: only its content, with the keys in the
-// order of the grammar. It reads as an equal record.
+// Format returns the record in canonical form: only its content, with the keys in the order
+// of the grammar. If this text is read again, the result is an equal record.
 func Format(rec *policy.Record) string {
 	w := &writer{}
 	switch rec.Kind {

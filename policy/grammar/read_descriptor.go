@@ -249,8 +249,8 @@ func (r *reader) metadata(n *yaml.Node) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// plainValue returns the value of a node of metadata. Unquoted true, false, null
-// and numbers of JSON are those values; everything else is text.
+// plainValue returns the value of a node of metadata. Without quotes, true, false, null and
+// JSON's numbers have these types. Everything else is text.
 func (r *reader) plainValue(n *yaml.Node, level int) any {
 	if level > maxMetadata {
 		r.fail(n, "metadata nests %d deep at most", maxMetadata)

@@ -49,8 +49,9 @@ func (r *reader) limits(n *yaml.Node) (defs []*policy.LimitDef) {
 	return defs
 }
 
-// misspelt reports whether a mapping has an unknown key that is close to one of some
-// keys. That error has been reported, so a missing key is not reported again.
+// misspelt reports whether a mapping has an unknown key that resembles one of some known
+// keys. An error about it has already been reported, so the known key is not reported as
+// missing too.
 func misspelt[T any](n *yaml.Node, entries []entry[T], words ...string) bool {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i].Value

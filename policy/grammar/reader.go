@@ -33,9 +33,9 @@ type entry[T any] struct {
 	// later is the error for a word that is reserved for a later release.
 	later string
 	read  func(r *reader, n *yaml.Node, to *T)
-	// print returns the value in canonical form, "" if the value is not set. The entry of
-	// a list or mapping that is compared part by part has parts instead of print. If each
-	// part takes more than a line, the entry also has block.
+	// print returns the value in canonical form; "" if the value is not set. If a list or
+	// mapping is compared part by part, its entry has parts instead of print. If each part
+	// takes more than a line, the entry also has block.
 	print func(from *T) string
 	parts func(from *T) []Field
 	block func(w *writer, indent string, from *T)
@@ -128,8 +128,9 @@ func (r *reader) tree(p *piece) *yaml.Node {
 	return n
 }
 
-// guarded runs f and returns its panic as an error. Texts come from clients, and the YAML
-// parser is not ours. If the parser panics, the text is refused and the node continues.
+// guarded runs f and returns a panic of f as an error. Texts come from clients, and the
+// YAML parser is a library. If the parser panics, the text is refused and the node
+// continues.
 func guarded(f func() error) (err error) {
 	defer func() {
 		if x := recover(); x != nil {
@@ -139,8 +140,8 @@ func guarded(f func() error) (err error) {
 	return f()
 }
 
-// plain moves the nodes of a piece to their places in the whole text. It also refuses the
-// kinds of nodes that scan refuses, in case scan has not recognised one.
+// plain changes the positions of a piece's nodes to their positions in the whole text. It
+// also refuses the kinds of nodes that scan refuses, in case scan has not recognised one.
 func (r *reader) plain(n *yaml.Node, p *piece) bool {
 	p.place(n)
 	switch {
@@ -191,8 +192,8 @@ func found(n *yaml.Node) string {
 	return fmt.Sprintf(", not %q", policy.Clip(n.Value))
 }
 
-// pairs calls f for each pair of a mapping, with the key on the path. Repeated keys are
-// errors, as are missing keys and values.
+// pairs calls f for each pair of a mapping, while the key is on the path. It reports
+// repeated keys, missing keys and missing values as errors.
 func (r *reader) pairs(n *yaml.Node, want string, f func(key, value *yaml.Node)) {
 	if n.Kind != yaml.MappingNode {
 		r.fail(n, "want %s%s", want, found(n))

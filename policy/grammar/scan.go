@@ -14,7 +14,7 @@ const (
 	MaxText = 64 << 10
 	// MaxFile is the size of a file.
 	MaxFile = 16 << 20
-	// MaxRoutesText is the size of the text of a set of routes, in bytes.
+	// MaxRoutesText is the longest text of a set of routes, in bytes.
 	MaxRoutesText = 256 << 10
 	// maxNesting bounds the depth of brackets, and maxIndent the column at which a block
 	// may begin. Both bound the depth of a tree.
@@ -23,15 +23,15 @@ const (
 	// maxTokens bounds the memory of a tree, to about 50 MB. A list of MaxListed values
 	// has four fifths of these tokens.
 	maxTokens = 1 << 18
-	// maxFileTokens bounds the memory of a file's records, to about 200 MB. 10,000
-	// policies of 16 plain limits have two thirds of these tokens.
+	// maxFileTokens bounds the tokens of a file, and so the memory of the file's records to
+	// about 200 MB. 10,000 policies of 16 plain limits have two thirds of these tokens.
 	maxFileTokens = 3 << 20
 )
 
-// scanner checks a text before the YAML parser does. It refuses YAML that the grammar
-// does not use and that could be made expensive: anchors, aliases, merges, tags,
-// directives, a second document, block texts, depth. It knows YAML's tokens only as far
-// as needed for that. It leaves text that is not YAML to the parser.
+// scanner checks a text before the YAML parser reads it. It refuses features of YAML that
+// the grammar does not use and that could cost much: anchors, aliases, merges, tags,
+// directives, a second document, block texts, depth. It knows YAML's tokens only as far as
+// this needs. If a text is not YAML, the parser reports that.
 type scanner struct {
 	text []byte
 	i    int
@@ -271,8 +271,8 @@ func (s *scanner) marker(m string) bool {
 	return bytes.HasPrefix(s.text[s.i:], []byte(m)) && (s.ends(s.i + len(m)))
 }
 
-// ends reports whether i is at a blank, a line's end or, within brackets, a bracket or
-// comma. Then an indicator before it is an indicator, and not a part of a text.
+// ends reports whether i is at a blank, at a line's end or, in brackets, at a bracket or
+// comma. If so, a character such as - before i is an indicator and not part of a text.
 func (s *scanner) ends(i int) bool {
 	if i >= len(s.text) {
 		return true

@@ -69,8 +69,8 @@ func objectOf[T any](entries []entry[T], required ...string) schema {
 	return s
 }
 
-// Schema returns the JSON Schema of a file, for editors. The parser may refuse a file
-// that the schema accepts, since a schema cannot express everything.
+// Schema returns the JSON Schema of a file, for editors. The parser may refuse a file that
+// the schema accepts, because a schema cannot express everything.
 func Schema() []byte {
 	limit := objectOf(limitEntries)
 	limit["oneOf"] = []schema{{"required": []string{"rate"}}, {"required": []string{"tiers"}}, {"required": []string{"concurrent"}}}

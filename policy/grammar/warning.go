@@ -8,15 +8,16 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Warnings returns likely mistakes in the text of a policy, in order of place:
+// Warnings returns likely mistakes in the text of a policy, in the order of their
+// positions:
 //
-//   - an override after one that always matches first
+//   - an override after another one that always matches first
 //   - lists and types of attributes that nothing uses
 //   - limits of descriptors that replace each other
 //   - calls without attributes to which no limit applies
-//   - credentials that are not secret
+//   - credentials that are not of type secret
 //
-// shared is the record of attributes that policies share, nil for none.
+// shared is the record of attributes that policies share; nil if there is none.
 func Warnings(rec, shared *policy.Record) []*policy.Error {
 	if rec.Kind != policy.PolicyRecord {
 		return nil
@@ -57,9 +58,9 @@ func Warnings(rec, shared *policy.Record) []*policy.Error {
 	return found.List
 }
 
-// optionalLimit returns the first limit that does not apply to calls without an
-// attribute, and that attribute, if no limit may apply to such a call. Otherwise it
-// returns nil.
+// optionalLimit finds an attribute without which no limit of the policy applies to a call.
+// It returns that attribute and the first limit that needs it. If some limit always
+// applies, it returns nil.
 func optionalLimit(d *policy.Definition) (first *policy.LimitDef, attribute string) {
 	for _, l := range d.Limits {
 		needs := ""
@@ -86,9 +87,9 @@ func requires(d *policy.Definition, attribute string) bool {
 	return slices.ContainsFunc(d.Require, func(t policy.Scalar) bool { return t.S == attribute })
 }
 
-// credentialWords occur in names of attributes whose value lets a reader act as
-// the caller. "key" counts only as the whole name or at its end: api_key, but
-// not keyboard.
+// credentialWords are words in names of attributes whose value would let a reader act as
+// the caller. "key" counts only as the whole name or at its end: in api_key, but not in
+// keyboard.
 var credentialWords = []string{"token", "secret", "password", "passwd", "authorization", "credential", "cookie", "apikey", "jwt", "bearer"}
 
 // credentials returns the attributes by which limits count and whose names look like
@@ -164,8 +165,8 @@ func overriddenBefore(d *policy.Definition, i int, limit string) int {
 	return -1
 }
 
-// covers reports whether every call that meets other meets d, as far as the texts show.
-// Patterns cover each other only if they are equal.
+// covers reports whether every call that meets the condition other also meets d, as far as
+// the texts show. A pattern covers only an equal pattern.
 func covers(d, other policy.ConditionDef) bool {
 	for i := range d {
 		if !slices.ContainsFunc(other, func(x policy.ClauseDef) bool { return clauseCovers(&d[i], &x) }) {

@@ -107,7 +107,8 @@ func Record(t *testing.T, name, text string) *policy.Record {
 	return r
 }
 
-// Reread requires that the canonical text of a record is read as an equal one.
+// Reread requires that the canonical text of a record gives an equal record when it is
+// read.
 func Reread(t *testing.T, r *policy.Record) {
 	text := grammar.Format(r)
 	if len(text) > grammar.MaxText {

@@ -5,14 +5,15 @@ import "strings"
 // Slash says how to read an encoded slash, %2F, in a path.
 type Slash uint8
 
-// Servers differ: some read it as a part of its segment, others as any slash.
+// What an encoded slash in a path means. Servers differ: some read it as part of its
+// segment, others as a slash.
 const (
 	SlashInSegment Slash = iota
 	SlashSeparates
 )
 
-// Split returns the path and the query of a request's target. A scheme and a host before
-// the path are left out. It returns false for a target without a path, such as `*`.
+// Split returns the path and the query of a request's target. It leaves out a scheme and a
+// host before the path. It returns false for a target without a path, such as `*`.
 func Split(target string) (path, query string, ok bool) {
 	if at := strings.Index(target, "://"); at > 0 && strings.IndexByte(target, '/') == at+1 {
 		target = target[at+3:]
@@ -140,8 +141,8 @@ func unhex(c byte) byte {
 	return c&0xf + 9
 }
 
-// Host returns the name of a host in canonical spelling: in lower case, without a port
-// and without dots at the end. Applied to its own result, it changes nothing.
+// Host returns the name of a host in canonical spelling: in lower case, without a port, and
+// without dots at the end. If Host is applied to its own result, it changes nothing.
 func Host(host string) string {
 	literal := strings.LastIndexByte(host, ']') + 1 // of an IPv6 address
 	if at := strings.IndexByte(host[literal:], ':'); at >= 0 {

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// MaxPatterns is how many patterns a table may have. A pattern counts once for each
-	// of its methods.
+	// MaxPatterns is the most patterns that a table may have. A pattern counts once for
+	// each of its methods.
 	MaxPatterns = 1000
 	// maxSteps bounds how many nodes a look-up of a path visits.
 	maxSteps = 256
@@ -48,7 +48,7 @@ type Found struct {
 	params  [MaxParams]string
 }
 
-// Param returns the text in the path for the i-th name of the pattern.
+// Param returns the part of the path that matched the i-th name of the pattern.
 func (f *Found) Param(i int) string { return f.params[i] }
 
 // Conflict is the error of a pattern that cannot be in the table.
@@ -60,8 +60,8 @@ type Conflict struct {
 
 func (c *Conflict) Error() string { return c.Text }
 
-// New returns a table of patterns. With fold, paths match in any case. The error is a
-// *Conflict.
+// New returns a table of patterns. If fold is set, upper and lower case in paths are the
+// same. The error is a *Conflict.
 func New(patterns []Pattern, fold bool) (*Table, error) {
 	t := &Table{patterns: patterns, hosts: map[string]*node{}, below: map[string]*node{}}
 	ones := make(map[string][]one)
@@ -202,11 +202,12 @@ func (n *node) steps() int {
 	return n.cost
 }
 
-// Match finds the most specific pattern of a request, whose host and path are in
-// canonical spelling: see Host and Clean. The host decides first: the host itself, then
-// `*.` with most labels, then patterns without a host. Then the path decides, segment by
-// segment: literal text before a name, and a name before `/*`. Then a named method comes
-// before any method. It returns false if no pattern matches.
+// Match finds the most specific pattern that matches a request. host and path must be in
+// canonical spelling: see Host and Clean. The host decides first: the exact host goes
+// before `*.` patterns, those with more labels before those with fewer, and all before
+// patterns without a host. Then the path decides, segment by segment: literal text goes
+// before a name, and a name before `/*`. Last, a named method goes before any method. It
+// returns false if no pattern matches.
 func (t *Table) Match(method, host, path string, found *Found) bool {
 	path = path[1:]
 	if n := t.hosts[host]; n != nil && n.match(method, path, 0, found) {
