@@ -46,6 +46,9 @@ func TestLeasesRowsOnHeadgate(t *testing.T) {
 	require.NoError(t, err)
 	require.EqualValues(t, leaseHolders, live)
 
+	if testing.Short() {
+		return // the processes are not built with the race detector
+	}
 	asker, err := askers.Build(t.TempDir())
 	require.NoError(t, err)
 	dir := t.TempDir()
