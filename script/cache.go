@@ -25,7 +25,8 @@ type Script struct {
 	// SHA is the SHA1 of Body in lower-case hex: its name.
 	SHA   string
 	Flags Flags
-	// Native is what runs in place of a known text, if it can; nil for an unknown text.
+	// Native is the Go code that runs instead of a known text, where it can; nil for an
+	// unknown text.
 	Native *native.Script
 	// Runs counts its runs.
 	Runs Runs
@@ -60,10 +61,10 @@ func Digest(text []byte) string {
 // digestLength is the length of a Digest.
 const digestLength = 2 * sha1.Size
 
-// Cache finds scripts by text and by SHA1. Scripts of EVAL and scripts of SCRIPT LOAD
-// have a shelf each, of 5000 scripts and 32 MiB, so that neither displaces the other. On
-// a full shelf, the least recently used scripts make room. So no client can shut others
-// out.
+// Cache finds scripts by text and by SHA1. Scripts of EVAL and scripts of SCRIPT LOAD have
+// separate shelves, of 5000 scripts and 32 MiB each, so that neither displaces the other.
+// When a shelf is full, its least recently used scripts are dropped. So no client can keep
+// other clients' scripts out.
 type Cache struct {
 	env   *Environment
 	store Store
@@ -77,8 +78,8 @@ type Cache struct {
 	gone              RunTotals // of scripts no longer in the cache
 }
 
-// Store keeps the texts of scripts where they outlive the process, such as in a cluster's
-// replicated state.
+// Store keeps the texts of scripts in a place that outlives the process, such as a
+// cluster's replicated state.
 type Store interface {
 	// Kept reports whether texts are kept at all. If not, the Cache has all texts.
 	Kept() bool
@@ -86,8 +87,8 @@ type Store interface {
 	Generation() uint64
 	// Holds reports whether the store has the text of a SHA1 (lower-case hex).
 	Holds(sha string) bool
-	// Text returns the text of a SHA1 (lower-case hex), and whether it came with
-	// SCRIPT LOAD.
+	// Text returns the text with a SHA1 (lower-case hex), and whether it came with SCRIPT
+	// LOAD.
 	Text(sha string) (body string, loaded, ok bool)
 }
 
@@ -106,8 +107,9 @@ func (c *Cache) ByBody(body []byte) *Script {
 	return c.current(s)
 }
 
-// BySHA returns the script of a SHA1 in hex, in any case, or nil. It compiles a text that
-// only the Store has. If that is longer than most bytes, it only sets long.
+// BySHA returns the script with a SHA1 in hex, in upper or lower case, or nil. If only the
+// Store has the text, it compiles the text. If such a text is longer than most bytes, it
+// returns nil and sets long.
 func (c *Cache) BySHA(sha []byte, most int) (s *Script, long bool) {
 	var lower [digestLength]byte
 	if !lowerSHA(&lower, sha) {
@@ -174,9 +176,9 @@ func (c *Cache) current(s *Script) *Script {
 	return s
 }
 
-// Load adds a text, and compiles it unless it is already compiled. keep is set for SCRIPT
-// LOAD. dropped are the SHA1s of the scripts that have made room. Errors are ErrTooLarge,
-// or have Redis's text.
+// Load adds a text, and compiles it unless it is already compiled. keep is true for SCRIPT
+// LOAD. dropped holds the SHA1s of the scripts that were dropped to make room. The error is
+// ErrTooLarge, or has Redis's text.
 func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err error) {
 	return c.LoadPausing(body, keep, nil)
 }
@@ -192,8 +194,8 @@ func (c *Cache) LoadPausing(body []byte, keep bool, pause func()) (s *Script, dr
 		}
 	}
 	if !keep {
-		// Another node may have got it with SCRIPT LOAD. Ask the Store without mu, since
-		// it may have to wait for mu.
+		// Another node may have loaded the text with SCRIPT LOAD. Ask the Store without
+		// holding mu, because the Store may have to wait for mu.
 		_, keep, _ = c.store.Text(s.SHA)
 	}
 	s, dropped = c.add(s, keep)

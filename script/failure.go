@@ -13,8 +13,8 @@ func cText(s string) string {
 }
 
 // failure returns the table of an error, whose field err is a code and a text. If msg
-// begins with '-', it has a code, a space and the text. Otherwise it is a text, and the
-// code is ERR. It ends at its first NUL.
+// begins with '-', it contains a code, a space and the text. Otherwise msg is the text, and
+// the code is ERR. The text ends at its first NUL.
 func failure(t *lua.Thread, msg string) *lua.Table {
 	code := "ERR"
 	msg = cText(msg)

@@ -11,8 +11,8 @@ import (
 // Caller runs the commands that a script calls.
 type Caller interface {
 	// Call runs a command and returns its reply, in RESP3 if resp3 is set. The reply is
-	// valid until the next call. The arguments are views, which must not be changed or
-	// kept. An error other than a Refusal ends the script: Run returns it.
+	// valid until the next call. The arguments are views; Call must not change or keep
+	// them. An error other than a Refusal ends the script, and Run returns that error.
 	Call(args [][]byte, resp3 bool) (reply []byte, err error)
 	// Known reports whether a command exists.
 	Known(args [][]byte) bool
@@ -20,7 +20,7 @@ type Caller interface {
 	Log(level int, line string)
 }
 
-// Refusal is the text of an error that redis.call raises for a command that is not run,
+// Refusal is the text of the error that redis.call raises for a command that is not run,
 // with or without a code: see failure.
 type Refusal string
 
@@ -62,9 +62,9 @@ func NewRunner(env *Environment, caller Caller) *Runner {
 // Limits bound a run; see lua.Limits.
 type Limits = lua.Limits
 
-// Run runs a script with the keys and the other arguments of its call. It writes the
-// reply, or an error, to w, at most most bytes. The returned error is one of the
-// Caller's, of the limits, or ErrReplyTooLong: then w is unchanged.
+// Run runs a script with the keys and the other arguments of its call. It writes the reply,
+// or an error, to w; the reply has at most most bytes. It returns an error of the Caller,
+// an error of the limits, or ErrReplyTooLong; then w is unchanged.
 func (r *Runner) Run(s *Script, keys, argv [][]byte, w *resp.Writer, limits Limits, most int) error {
 	t := r.thread
 	t.Reset(limits)
@@ -112,8 +112,8 @@ func (r *Runner) release() {
 // ErrReplyTooLong is returned for a script whose reply is too long.
 var ErrReplyTooLong = errors.New("the reply of the script is longer than client-output-buffer-limit")
 
-// reply runs s and writes its result, up to most bytes in all. Making KEYS and ARGV and
-// writing the result also count for the limits of the run.
+// reply runs s and writes its result, of at most most bytes. The limits of the run also
+// cover the making of KEYS and ARGV and the writing of the result.
 func (r *Runner) reply(s *Script, keys, argv [][]byte, w *resp.Writer, most int) (err error) {
 	defer func() {
 		if p := recover(); p != nil {

@@ -7,9 +7,9 @@ import (
 	"unicode"
 )
 
-// Runs counts the runs of a script on this node. Its counters are spread so that event
-// loops seldom write to the same one. One run in Sampled is timed. Methods may be called
-// by any goroutine.
+// Runs counts the runs of a script on this node. Its counters are spread, so that event
+// loops seldom write to the same counter. It measures the time of one run in Sampled. Its
+// methods are safe for concurrent use.
 type Runs struct {
 	stripes [runStripes]runStripe
 	// The fields below are rarely used.
@@ -27,8 +27,8 @@ type runStripe struct {
 	_                   [32]byte
 }
 
-// Sampled says how often a run on an event loop is timed: the first of so many. Timing
-// costs two readings of the clock.
+// Sampled says how often the time of a run on an event loop is measured: for the first of
+// that many runs. A measurement costs two readings of the clock.
 const Sampled = 64
 
 func (s *runStripe) runs(native bool) *atomic.Uint64 {
@@ -38,9 +38,9 @@ func (s *runStripe) runs(native bool) *atomic.Uint64 {
 	return &s.interpreted
 }
 
-// Due reports whether to time the next run. uncounted runs have ended since Count. stripe
-// is the caller's own number, which spreads callers over counters. native is set if no
-// Lua runs.
+// Due reports whether to measure the time of the next run. uncounted is how many runs have
+// ended since Count. stripe is a number of the caller, which spreads callers over counters.
+// native reports that no Lua code runs.
 func (r *Runs) Due(stripe uint8, native bool, uncounted uint64) bool {
 	return (r.stripes[stripe%runStripes].runs(native).Load()+uncounted)%Sampled == 0
 }
@@ -146,8 +146,8 @@ func (c *Cache) counted() ([]*Script, RunTotals) {
 	return all, c.gone
 }
 
-// Runs returns the counts of all scripts together, including those that have made room or
-// were flushed.
+// Runs returns the sum of the counts of all scripts, including scripts that were dropped or
+// flushed.
 func (c *Cache) Runs() RunTotals {
 	all, total := c.counted()
 	for _, s := range all {

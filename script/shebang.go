@@ -10,8 +10,8 @@ import (
 // flags=no-writes,allow-oom".
 type Flags uint8
 
-// The flags of Redis 7. Declared is set for any script with such a line. Without the
-// line, each command of the script is checked by itself.
+// The flags of Redis 7. Declared is set for every script whose first line declares flags.
+// Without such a line, each command of the script is checked separately.
 const (
 	NoWrites Flags = 1 << iota
 	AllowOOM
@@ -26,9 +26,9 @@ var flagNames = map[string]Flags{
 	"no-cluster": NoCluster, "allow-cross-slot-keys": AllowCrossSlotKeys,
 }
 
-// shebang reads the first line of a script, if it declares flags. It returns the rest to
-// compile, with its line break, so that lines keep their numbers. Errors have Redis's
-// text.
+// shebang reads the first line of a script, if that line declares flags. It returns the
+// rest to compile, with the first line's line break, so that lines keep their numbers.
+// Errors have Redis's text.
 func shebang(body string) (Flags, string, error) {
 	if !strings.HasPrefix(body, "#!") {
 		return 0, body, nil

@@ -2,8 +2,8 @@ package script
 
 import "container/list"
 
-// Bounds of a shelf. Redis has none, and many clients make a new script for each value
-// that they send.
+// Bounds of a shelf. Redis has no such bounds, and many clients make a new script for each
+// value that they send.
 const (
 	shelfScripts = 5000
 	shelfBytes   = 32 << 20
@@ -14,9 +14,9 @@ const (
 	shelfLooks = 64
 )
 
-// shelf has scripts that make room for each other. Those that were last found longest ago
-// go first, approximately. That takes bounded time, and finding a script only sets a
-// flag. The Cache's mu guards it.
+// shelf holds scripts that displace each other when it is full. The scripts that were not
+// found for longest are dropped first, approximately. So dropping takes bounded time, and
+// finding a script only sets a flag. The Cache's mu guards the shelf.
 type shelf struct {
 	scripts list.List // of *Script, the next candidate in front
 	bytes   int

@@ -11,7 +11,7 @@ import (
 // Warnings returns likely mistakes in the text of a policy, in the order of their
 // positions:
 //
-//   - an override after another one that always matches first
+//   - an override after an override that always matches first
 //   - lists and types of attributes that nothing uses
 //   - limits of descriptors that replace each other
 //   - calls without attributes to which no limit applies

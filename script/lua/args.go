@@ -13,8 +13,8 @@ func Arg(args []Value, i int) Value {
 	return Nil
 }
 
-// ArgError raises "bad argument #i+1 to 'name' (message)"; i counts from 0. The
-// name is the one by which the script called the function.
+// ArgError raises "bad argument #i+1 to 'name' (message)"; i counts from 0. name is the
+// name by which the script called the function.
 func (t *Thread) ArgError(i int, message string) {
 	name := t.site.name
 	if name == "" {
@@ -125,8 +125,8 @@ func (t *Thread) CheckFunction(args []Value, i int) *Function {
 	return nil
 }
 
-// Integer truncates f toward zero. A number that does not fit becomes the smallest int64,
-// as on amd64.
+// Integer truncates f toward zero. If the result does not fit, it is the smallest int64, as
+// on amd64.
 func Integer(f float64) int64 {
 	if f >= -(1<<63) && f < 1<<63 {
 		return int64(f)
@@ -134,8 +134,8 @@ func Integer(f float64) int64 {
 	return math.MinInt64
 }
 
-// ToNumber converts numbers and strings that are numbers, as arithmetic does,
-// and charges for the length of a string.
+// ToNumber converts numbers, and strings that contain a number, in the same way as
+// arithmetic. It charges for the length of a string. It returns false for other values.
 func (t *Thread) ToNumber(v Value) (float64, bool) {
 	if v.IsNumber() {
 		return v.Number(), true
@@ -191,8 +191,8 @@ func (t *Thread) Substring(s string, from, to int) Value {
 	return String(strings.Clone(s[from:to]))
 }
 
-// Errorf raises an error: a string that begins with the position at which the
-// script called the running Go function, if a script did.
+// Errorf raises an error. The error is a string that begins with the position at which the
+// script called the running Go function, if a script called it.
 func (t *Thread) Errorf(format string, args ...any) {
 	t.Throw(String(t.where(1) + t.message(format, args)))
 }

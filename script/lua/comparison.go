@@ -8,8 +8,8 @@ type test func(fr *frame) bool
 func (c *compiler) condition(e expression) (test, bool) {
 	c.enter()
 	defer c.leave()
-	// As in Lua a constant is not used, so a zero among them is not the first of
-	// its function.
+	// As in Lua, such a constant is not used. So if it is a zero, it does not count as the
+	// first zero of its function.
 	if isTrue, known := constantTruth(e); known {
 		return func(*frame) bool { return isTrue }, true
 	}

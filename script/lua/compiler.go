@@ -24,7 +24,7 @@ type Proto struct {
 	fingerprint Fingerprint
 }
 
-// Size returns an upper estimate of the script's memory beside its text, in bytes. It is
+// Size returns an upper estimate of the script's memory without its text, in bytes. It is
 // seldom more than three times too high.
 func (p *Proto) Size() int { return p.size }
 
@@ -43,8 +43,8 @@ type proto struct {
 	upvalues  []upvalue
 }
 
-// Compile makes a script of text, after all globals have been set. An error is
-// a *SyntaxError in Lua's words.
+// Compile compiles the text of a script. All globals must be set before. An error is a
+// *SyntaxError in Lua's words.
 func (e *Environment) Compile(text string) (*Proto, error) { return e.CompilePausing(text, nil) }
 
 // CompilePausing is Compile, which calls pause now and then: a long text takes long.
@@ -193,15 +193,15 @@ func (c *compiler) block(list []statement) exec {
 }
 
 const (
-	// chargedWork is how much of a block comes between two charges. Turns of a
-	// loop and calls have their own charges, so few blocks have any.
+	// chargedWork is how much of a block is executed between two charges. Each iteration of
+	// a loop, and each call, has its own charge, so few blocks have charges of this kind.
 	chargedWork = 64
 	// workPerStep is how many expressions and statements are a step.
 	workPerStep = 8
 )
 
-// charged returns s, or a statement that also charges for the part of its block since the
-// last charge. So a text without loops is charged while it runs.
+// charged returns s, or a statement that runs s and also charges for the part of its block
+// since the last charge. So a text without loops is charged while it runs.
 func (c *compiler) charged(s exec) exec {
 	c.work++
 	if c.work < chargedWork {

@@ -5,8 +5,8 @@ import (
 	"sync/atomic"
 )
 
-// Environment is what scripts find among their globals: libraries, which are
-// readonly, and variables whose values each run sets (KEYS, ARGV).
+// Environment holds the globals of scripts: libraries, which are readonly, and variables
+// whose values each run sets (KEYS, ARGV).
 type Environment struct {
 	globals   *Table
 	variables map[string]Variable

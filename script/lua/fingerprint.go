@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// Fingerprint identifies what a script does, not how it looks. It ignores comments, white
-// space, names of local variables, parentheses without effect, the spelling of constants,
-// the case of a command in redis.call, and local variables for arguments (see plain.go).
-// It includes everything else: it is a hash of the tree, with the names of globals and
-// fields, the constants, and local variables by number. The zero value means that there
-// is none.
+// Fingerprint identifies what a script does, not how its text looks. It ignores comments,
+// white space, names of local variables, parentheses without effect, the spelling of
+// constants, the case of a command in redis.call, and local variables for arguments (see
+// plain.go). It includes everything else: it is a hash of the tree, with the names of
+// globals and fields, the constants, and the numbers of local variables. The zero value
+// means that there is no fingerprint.
 type Fingerprint [16]byte
 
 // maxPrinted is the longest text with a fingerprint. Scripts of limiters have some
@@ -29,9 +29,9 @@ type Constant struct {
 	IsText bool
 }
 
-// ShapeOf returns the fingerprint of a text without the values of its constants.
-// Names of fields and commands count, and so do the kinds of the constants in
-// their order.
+// ShapeOf returns a fingerprint of a text that ignores the values of its constants. It
+// includes the names of fields and commands, and the kinds of the constants in their order.
+// constants holds the values.
 func ShapeOf(text string) (shape Fingerprint, constants []Constant, err error) {
 	main, err := parse(nil, text, chunkName, 0)
 	if err != nil {

@@ -1,15 +1,14 @@
 package lua
 
-// GoFunction is a library function. args are its arguments, valid until it
-// returns (copy what it keeps); it may overwrite them.
+// GoFunction is a library function. args are its arguments. They are valid until the
+// function returns, and the function may overwrite them; it must copy what it keeps.
 //
-// It returns its one result, or t.Return(…) for none or several. It charges work
-// before it does it: t.Step(n) for n units (about 10 ns each, one per 16 bytes
-// looked at or copied), piece by piece where that takes longer. It calls
-// t.Alloc(n) for n bytes before it makes them. It raises an error with t.Throw,
-// t.Errorf, t.ArgError or a Check function; these do not return. It calls a Lua
-// value with t.Call. It must keep no state of its own: what belongs to a run is
-// in a Local.
+// It returns its one result, or t.Return(…) for none or several. Before it does work, it
+// charges the work: t.Step(n) for n units of about 10 ns, one unit per 16 bytes that it
+// reads or copies. Long work is charged piece by piece. Before it makes n bytes, it calls
+// t.Alloc(n). It raises an error with t.Throw, t.Errorf, t.ArgError or a Check function,
+// which do not return. It calls a Lua value with t.Call. It must not keep state of its own;
+// the state of a run is in a Local.
 type GoFunction func(t *Thread, args []Value) Value
 
 // Function is a Lua closure or a Go function.
@@ -31,8 +30,8 @@ type cell struct {
 	mark uint32
 }
 
-// Local is a place for a library's state during a run, such as the settings of
-// cjson. t.Local(l) is nil at the beginning of each run.
+// Local is a place for a library's state during a run, such as the settings of cjson. At
+// the beginning of each run, t.Local(l) points to nil.
 type Local int
 
 var locals Local

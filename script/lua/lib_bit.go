@@ -25,8 +25,8 @@ func bitLibrary() *Table {
 
 // checkBits returns argument i modulo 2^32, rounded to even.
 func (t *Thread) checkBits(args []Value, i int) uint32 {
-	// Above this number a float has no bits for fractions, and its lowest 32 bits
-	// are those of the integer.
+	// A float of this size has no bits for fractions, and its lowest 32 bits are those of
+	// the integer.
 	return uint32(math.Float64bits(t.CheckNumber(args, i) + 3<<51))
 }
 

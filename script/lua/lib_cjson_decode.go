@@ -46,8 +46,8 @@ func (m jsonModule) decode(t *Thread, args []Value) Value {
 	if len(d.s) >= 2 && (d.s[0] == 0 || d.s[1] == 0) {
 		t.Errorf("JSON parser does not support UTF-16 or UTF-32")
 	}
-	// Each value is put into this table at once, so that the count of the script's
-	// memory finds it.
+	// Each value is put into this table at once, so that the count of the script's memory
+	// includes it.
 	root := t.NewTable(2, 0)
 	root.array[0] = args[0]
 	args[0] = root.Value()

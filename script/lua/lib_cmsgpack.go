@@ -145,8 +145,8 @@ func (b *buffer) msgpackTable(table *Table, depth int) {
 	}
 }
 
-// msgpackCount appends the number of elements. A small one is part of the code
-// small; others follow the code wide for 16 bits, or the code after it for 32.
+// msgpackCount appends the number of elements. A small number is part of the code small.
+// Other numbers follow the code wide if they fit 16 bits, or else the code after wide.
 func (b *buffer) msgpackCount(n int, small, wide byte) {
 	switch {
 	case n < 16:
@@ -171,9 +171,9 @@ func msgpackUnpackLimit(t *Thread, args []Value) Value {
 	return t.msgpackAll(args, limit, t.OptInt(args, 2, 0))
 }
 
-// msgpackAll decodes up to limit values from the offset on. It returns the
-// offset after them (-1 at the end), then the values. With neither limit nor
-// offset it returns all values alone.
+// msgpackAll decodes up to limit values from the offset on. It returns the offset after
+// them (-1 at the end), and then the values. Without limit and offset, it returns only the
+// values, all of them.
 func (t *Thread) msgpackAll(args []Value, limit, offset int64) Value {
 	data := t.CheckString(args, 0)
 	if offset < 0 || limit < 0 {
@@ -216,8 +216,8 @@ type msgpackDecoder struct {
 	data  string
 	at    int
 	slots int // of Lua's stack that are taken
-	// pinned has the data, the results and keys that are not yet in a table: the
-	// count of the script's memory finds all of it there.
+	// pinned is a table with the data, the results, and the keys that are not yet in a
+	// table, so that the count of the script's memory includes all of them.
 	pinned *Table
 }
 
@@ -249,8 +249,8 @@ func (d *msgpackDecoder) room(n int, message string) {
 	}
 }
 
-// read reads a value and hands it to put. It hands over a table before it reads
-// the elements, so that the script always holds it.
+// read reads a value and passes it to put. It passes a table on before it reads the table's
+// elements, so that the script always holds the table.
 func (d *msgpackDecoder) read(put func(Value)) {
 	d.t.Step(2)
 	d.room(1, "too many return values at once; use unpack_one or unpack_limit instead.")

@@ -174,9 +174,9 @@ const firstRandom = 0x1234ABCD330E
 // seeded has the state of the generator of a run that called randomseed.
 var seeded = NewLocal()
 
-// random returns a number in [0, 1) of Redis's generator for scripts, of 48 bits (that of
-// drand48). As in Redis, its sequence continues from script to script, so that scripts
-// get different numbers. A seed applies only to its own run.
+// random returns a number in [0, 1) from Redis's generator for scripts, which has 48 bits
+// (it is drand48). As in Redis, the sequence continues from script to script, so that
+// scripts get different numbers. A seed applies only to its own run.
 func (t *Thread) random() float64 {
 	var state uint64
 	if own, ok := (*t.Local(seeded)).(*uint64); ok {

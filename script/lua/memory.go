@@ -2,12 +2,13 @@ package lua
 
 import "unsafe"
 
-// count counts what the script holds, once it has allocated as much since the last count
-// as it may hold. It ends the run if that is too much with n more bytes.
+// count measures the memory that the script holds. It does so when the script has
+// allocated, since the last measurement, as much as it may hold. It ends the run if the
+// memory and n more bytes are too much.
 //
-// It follows all that is reachable from the stack, the results, the frames and
-// the globals of the run. Values that a closure of the compiler holds while
-// another allocates are parked in registers, so that they are found.
+// It follows all values that can be reached from the stack, the results, the frames and the
+// globals of the run. If a closure of the compiler holds a value while another closure
+// allocates, the value is stored in a register, so that count finds it.
 func (t *Thread) count(n int64) {
 	r := t.run
 	r.epoch++

@@ -64,10 +64,9 @@ func (t *Thread) ahead(i, n int) {
 	}
 }
 
-// ParseNumber reads a number as Lua converts a string. It accepts what C's
-// strtod takes in the C locale (decimal, hexadecimal with or without a binary
-// exponent, inf and nan), with white space around it. Like C it stops at a zero
-// byte.
+// ParseNumber reads a number in the same way as Lua converts a string. It accepts what C's
+// strtod accepts in the C locale (decimal, hexadecimal with or without a binary exponent,
+// inf and nan), with white space around it. Like C, it stops at a zero byte.
 func ParseNumber(s string) (float64, bool) { return (*Thread)(nil).parseNumber(s) }
 
 // parseNumber is ParseNumber, charged. A long text is charged as it is read, so
@@ -211,8 +210,8 @@ func (t *Thread) scanDigits(s string, form *notation) (float64, int) {
 	case n == end && form == hexadecimal:
 		text += "p0" // Go's syntax wants one
 	}
-	// The syntax is checked: the only error is of the range, and then the
-	// result is what C gives, an infinity.
+	// The syntax has been checked. So the only possible error is about the range, and then
+	// the result is an infinity, as in C.
 	f, _ := strconv.ParseFloat(text, 64)
 	if t != nil && form == decimal {
 		t.Step(roundingSteps(f, min(count, mostDigits), n > end))
@@ -229,9 +228,9 @@ func (t *Thread) digits(s string, i int, form *notation) int {
 	return i
 }
 
-// roundingSteps returns the price of rounding a decimal number of so many digits to f, if
-// rounding needs more than a product of two words. More than 19 digits may need it; floats
-// with fewer bits than others always do.
+// roundingSteps returns the price of rounding a decimal number with this many digits to f,
+// if rounding needs more than a product of two words. Numbers of more than 19 digits may
+// need more. Floats with fewer bits than others always do.
 func roundingSteps(f float64, digits int, exponent bool) int {
 	const least = 0x1p-1022 // of the floats that have all bits
 	steps := 0
@@ -244,9 +243,8 @@ func roundingSteps(f float64, digits int, exponent bool) int {
 	return steps + 1500 + 5*digits
 }
 
-// shorten writes a number that ParseFloat reads to the same float, of about
-// mostDigits digits at most. Zeros in front and the place of the point become part
-// of the exponent.
+// shorten writes a number of about mostDigits digits at most, which ParseFloat reads to the
+// same float. Zeros in front, and the place of the point, become part of the exponent.
 func (t *Thread) shorten(dst []byte, mantissa, exponent string, form *notation) []byte {
 	point := strings.IndexByte(mantissa, '.')
 	if point < 0 {
@@ -361,10 +359,9 @@ func isLetter(c byte) bool { return (c|0x20)-'a' < 26 }
 
 func isAlphanumeric(c byte) bool { return isDecimal(c) || isLetter(c) }
 
-// ParseInteger reads an integer of the base, from 2 to 36, as tonumber(s, base)
-// does for a base other than 10. That is C's strtoul: white space around it, a
-// negative number that wraps around at 2^64, "0x" in base 16, and 2^64-1 for
-// larger numbers.
+// ParseInteger reads an integer in a base from 2 to 36, as tonumber(s, base) does for a
+// base other than 10. It follows C's strtoul: white space around the number, a negative
+// number that wraps around at 2^64, "0x" in base 16, and 2^64-1 for larger numbers.
 func ParseInteger(s string, base int) (float64, bool) {
 	return (*Thread)(nil).parseInteger(s, base)
 }

@@ -2,9 +2,9 @@ package lua
 
 import "math"
 
-// The functions of this file round to the nearest float64, as the C library
-// that Redis is linked with does in all but rare cases. Go's own are off by up
-// to a unit in the last place, which a floor after math.log10(1000) shows.
+// The functions of this file round to the nearest float64. The C library that Redis uses
+// does the same in almost all cases. Go's own functions are wrong by up to a unit in the
+// last place; for example, a floor of math.log10(1000) shows that.
 
 // These are the steps that the functions take.
 const (

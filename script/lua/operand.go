@@ -17,8 +17,8 @@ func constant(v Value) operand {
 	return operand{func(*frame) Value { return v }, true, v, -1, true}
 }
 
-// number returns a constant number. All zeros of a function have the sign of the
-// first, since Lua 5.1 finds it again among the function's constants.
+// number returns a constant number. All zeros of a function have the sign of the function's
+// first zero, because Lua 5.1 finds that zero again among the function's constants.
 func (c *compiler) number(f float64) Value {
 	if f != 0 {
 		return Number(f)
@@ -138,17 +138,17 @@ func (c *compiler) global(e *globalExpr) operand {
 	}, slot: -1, calm: true}
 }
 
-// isOpen reports whether an expression is a local that a closure captured. Lua
-// 5.1 computes with its register. So if a later part of the operation changes
-// the variable, the operation uses the new value.
+// isOpen reports whether an expression is a local that a closure has captured. Lua 5.1
+// computes with the local's register. So if a later part of the operation changes the
+// local, the operation uses the new value.
 func isOpen(e expression) bool {
 	l, ok := bare(e).(*localExpr)
 	return ok && l.v.captured
 }
 
-// pair compiles the two operands of an operation, to be computed in this order.
-// If computing the right one may take memory, the left one is kept in a
-// register: registers are what the count of the script's memory sees.
+// pair compiles the two operands of an operation, which are computed in this order. If the
+// computation of the right operand may allocate memory, the left operand is stored in a
+// register, because the count of the script's memory looks only at registers.
 func (c *compiler) pair(x, y expression) (left, right operand) {
 	left = c.operand(x)
 	at := c.take(1)

@@ -93,9 +93,9 @@ func (p *parser) unary(op operator) expression {
 	return &unaryExpr{op, e, p.lastLine}
 }
 
-// fold computes an operation of two constants. Lua 5.1 leaves a division by
-// zero, or a result that is not a number, to the run. For and and or after a
-// constant it returns the right side.
+// fold computes an operation on two constants. If the operation is a division by zero, or
+// its result is not a number, it is left to the run, as in Lua 5.1. For `and` and `or`
+// after a constant, fold returns the right side.
 func fold(e *binaryExpr) expression {
 	if isTrue, known := constantTruth(e.left); known && (e.op == opAnd && isTrue || e.op == opOr && !isTrue) {
 		return &parenExpr{e.right}

@@ -169,9 +169,9 @@ func (m *matcher) before(s int) byte {
 	return m.subject[s-1]
 }
 
-// longest matches the class pattern[p:next] as often as it can from s on, then
-// less often until the rest matches too. It matches at least up to least, which
-// is s or the byte after it.
+// longest matches the class pattern[p:next] as often as possible from s on, and then less
+// often until the rest of the pattern matches too. It matches at least up to least, which
+// is s or the byte after s.
 func (m *matcher) longest(s, least, p, next int) int {
 	most := least
 	for m.single(most, p, next) {
@@ -350,8 +350,8 @@ func (m *matcher) inSet(c byte, p, last int) bool {
 	return !found
 }
 
-// inClass reports whether c is in the class of the letter after a '%'. An
-// upper-case letter names the bytes outside the class, and another byte names
+// inClass reports whether c is in the class that a letter names after a '%'. An upper-case
+// letter names the bytes that are not in the class. A byte that is not a letter names
 // itself.
 func inClass(c, class byte) bool {
 	var in bool

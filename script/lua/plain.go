@@ -2,9 +2,8 @@ package lua
 
 import "slices"
 
-// plain is what a tree says in another way: local variables that only are names
-// of arguments, and conversions that change nothing. A fingerprint sees through
-// them.
+// plain notes the parts of a tree that fingerprints ignore: local variables that are only
+// names of arguments, and conversions that change nothing.
 type plain struct {
 	// values are the local variables that are another name of KEYS[n], ARGV[n] or
 	// tonumber of one, with n a constant.

@@ -2,9 +2,9 @@ package lua
 
 import "unsafe"
 
-// pool has the first tables of a run, their array parts, and its first short
-// strings. A limiter makes a few small ones (KEYS, ARGV, replies, its result):
-// from the second run on they take no memory of Go's.
+// pool keeps the first tables of a run, their array parts, and its first short strings. A
+// limiter makes a few small ones (KEYS, ARGV, replies, its result). From the second run on,
+// these need no new memory.
 type pool struct {
 	tables []Table
 	array  []Value

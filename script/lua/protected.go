@@ -1,7 +1,7 @@
 package lua
 
-// basePCall is Redis's pcall. For an error that is a table it returns the field
-// err if that is a string, otherwise the table and the field.
+// basePCall is Redis's pcall. If an error is a table whose field err is a string, it
+// returns that string; otherwise it returns the table.
 func basePCall(t *Thread, args []Value) Value {
 	if len(args) == 0 {
 		return t.Return(False, String("attempt to call a boolean value"))
@@ -72,9 +72,9 @@ func (t *Thread) protect(f Value, args []Value) (v Value, thrown *Error) {
 	return t.invoke(f, args), nil
 }
 
-// finish ends Run: it turns a panic's value into an error. A panic that is
-// neither an error of the script nor an abort is a defect of ours: the script
-// ends, the server does not.
+// finish ends Run: it turns the value of a panic into an error. A panic that is neither an
+// error of the script nor an abort is a defect of Headgate; then only the script ends, not
+// the server.
 func (t *Thread) finish(results *[]Value, err *error) {
 	r := recover()
 	t.stopCoroutines()

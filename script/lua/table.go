@@ -120,8 +120,8 @@ func (t *Table) position(key Value, hash uint32) int32 {
 	return int32(hash % ((n - 1) | 1))
 }
 
-// Text gives the value of a string key. Like all that looks for a key it charges
-// th, which may be nil, where many keys have the same place.
+// Text returns the value of a string key. It charges th if many keys have the same place,
+// as all methods do that look up a key. th may be nil.
 func (t *Table) Text(th *Thread, key string) Value { return t.text(th, key, hashText(key)) }
 
 func (t *Table) text(th *Thread, key string, hash uint32) Value {
@@ -281,9 +281,9 @@ func (t *Table) place(th *Thread, key Value) *Value {
 // neither nil nor NaN.
 func (t *Table) insert(key, value Value) { *t.place(nil, key) = value }
 
-// newKey makes a place for a key that is absent. A node that belongs elsewhere
-// moves from the key's main position to a free place. Otherwise the new key
-// goes to the free place. Without a free place the table grows.
+// newKey makes a place for a key that does not exist. If the key's main position holds a
+// node that belongs elsewhere, that node moves to a free place. Otherwise the new key uses
+// the free place. Without a free place, the table grows.
 func (t *Table) newKey(th *Thread, key Value) *Value {
 	hash := hashOf(key)
 	if len(t.nodes) == 0 {
@@ -453,8 +453,8 @@ func (t *Table) Length(th *Thread) int {
 	return i
 }
 
-// Next gives the entry after the one of key, the first after nil, and a nil key
-// at the end. ok is false if the key does not exist.
+// Next returns the entry after the entry of key. For a nil key it returns the first entry.
+// At the end it returns a nil key. ok is false if key does not exist.
 func (t *Table) Next(th *Thread, key Value) (next, value Value, ok bool) {
 	i, ok := t.turn(th, key)
 	if !ok {

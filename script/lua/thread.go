@@ -7,25 +7,25 @@ import (
 
 // Limits bound one run.
 type Limits struct {
-	// Steps is the number of instructions (about 10 ns each) that the run may
-	// take; then it ends with ErrSteps.
+	// Steps is how many instructions (about 10 ns each) the run may execute. Then it ends
+	// with ErrSteps.
 	Steps int64
-	// Memory is the number of bytes that the script may hold at a time; then
-	// it ends with ErrMemory. At most 512 MiB.
+	// Memory is how many bytes the script may hold at a time, at most 512 MiB. With more,
+	// the run ends with ErrMemory.
 	Memory int64
-	// More, if not nil, is called when the script is about to hold more than three
-	// quarters of Memory. It says whether the script may hold so much, up to
+	// More, if not nil, is called when the script is about to hold more than three quarters
+	// of Memory. It returns nil if the script may hold the given number of bytes, up to
 	// MostMemory. An error ends the run with an Abort of that error.
 	More       func(memory int64) error
 	MostMemory int64
-	// Look, if not nil, is asked every Every steps or so whether to go on; 0 is
-	// LookEvery. An error ends the run with an Abort of that error.
+	// Look, if not nil, is called about every Every steps; 0 means LookEvery. An error ends
+	// the run with an Abort of that error.
 	Look  func() error
 	Every int64
 }
 
-// LookEvery is how many steps a run takes before it asks Limits.Look again,
-// unless Limits say otherwise.
+// LookEvery is how many steps a run takes between two calls of Limits.Look, unless Limits
+// says otherwise.
 const LookEvery = 4096
 
 // maxMemory keeps the array part of a table within its sizes.
@@ -37,8 +37,7 @@ var (
 	ErrMemory = errors.New("script took too much memory")
 )
 
-// Abort is the error of a run that was ended from outside: scripts cannot
-// catch it.
+// Abort is the error of a run that was ended from outside. Scripts cannot catch it.
 type Abort struct{ Err error }
 
 func (a *Abort) Error() string { return a.Err.Error() }
@@ -46,8 +45,8 @@ func (a *Abort) Error() string { return a.Err.Error() }
 // Unwrap gives ErrSteps, ErrMemory or the error of Limits.Look.
 func (a *Abort) Unwrap() error { return a.Err }
 
-// Error is what a script raised and did not catch: a string with its position
-// in front, or whatever error() or Throw got.
+// Error is an error that a script raised and did not catch. Its value is a string with the
+// position in front, or the value that error() or Throw got.
 type Error struct {
 	Value Value
 	// Line is the line of the script that was running, 0 if none was.
@@ -66,8 +65,7 @@ func (e *Error) Error() string {
 
 // Thread runs scripts, one at a time: Reset, SetGlobal as needed, Run.
 type Thread struct {
-	// Host is whatever the caller of Run wants its Go functions to find; Reset
-	// clears it.
+	// Host is a value that the caller of Run sets for its Go functions; Reset clears it.
 	Host any
 
 	env   *Environment
@@ -75,9 +73,9 @@ type Thread struct {
 	steps int64 // until the next look
 	room  int64 // bytes until the next count of what the script holds
 
-	// stack has the registers of the frames. When it grows, the frames get
-	// registers in the new one; who reads a register after a call takes it
-	// from its frame anew.
+	// stack holds the registers of the frames. When it grows, the frames get registers in
+	// the new stack. So code that reads a register after a call must get it from its frame
+	// again.
 	stack   []Value
 	top     int     // end of the running frame's registers
 	highest int     // the highest top since the stack was clean
@@ -118,7 +116,7 @@ func NewThread(env *Environment) *Thread {
 	return t
 }
 
-// Reset begins a run: nothing of the last one is left. Values of the last one
+// Reset prepares a new run and clears the state of the last run. Values of the last run
 // must not be used any more.
 func (t *Thread) Reset(limits Limits) {
 	t.Release()
@@ -138,8 +136,8 @@ func (t *Thread) Reset(limits Limits) {
 	t.steps = r.slice
 }
 
-// Release lets go of all that a run has made, before the next one begins:
-// values of it must not be used any more.
+// Release drops everything that a run has made, before the next run begins. Values of the
+// run must not be used any more.
 func (t *Thread) Release() {
 	if !t.used {
 		return
@@ -250,13 +248,13 @@ func (t *Thread) short(n int64) {
 // Throw raises an error of any value.
 func (t *Thread) Throw(v Value) { panic(&Error{v, shownLine(t.site.line)}) }
 
-// Line returns the line of the script from which the running Go function was called,
-// 0 if another Go function called it.
+// Line returns the script's line from which the running Go function was called; 0 if
+// another Go function called it.
 func (t *Thread) Line() int { return shownLine(t.site.line) }
 
-// where returns the position of the caller on a level: 1 is who called the running
-// Go function, 2 who called that one. It is empty for Go functions and where a
-// tail call has taken the caller's place.
+// where returns the position of a caller. Level 1 is the caller of the running Go function,
+// and level 2 is the caller of that one. It returns "" for a Go function, and if a tail
+// call has replaced the caller.
 func (t *Thread) where(level int) string {
 	s, f, callers := t.site, t.frame, len(t.callers)
 	for tail := false; level > 1; level-- {
@@ -291,8 +289,8 @@ func (t *Thread) Return(values ...Value) Value {
 // copiedShift makes steps of a number of values that are copied.
 const copiedShift = 2
 
-// Call calls a value from a Go function and gives its results, which are valid
-// until the next call.
+// Call calls a value from a Go function and returns its results, which are valid until the
+// next call.
 func (t *Thread) Call(f Value, args ...Value) []Value {
 	return t.list(t.invoke(f, args))
 }

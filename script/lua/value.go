@@ -27,12 +27,13 @@ var kindNames = [...]string{"nil", "boolean", "number", "string", "table", "func
 // String gives the name that Lua's type() gives.
 func (k Kind) String() string { return kindNames[k] }
 
-// Value is any Lua value: 16 bytes, nothing boxed. The zero Value is nil.
+// Value is a Lua value of any type. It has 16 bytes, and needs no allocation. The zero
+// Value is nil.
 //
-// Without a ref it is nil (bits 0), false (1), true (2), or a number whose IEEE
-// 754 bits are stored inverted. So nil, false and true are NaNs that no
-// computation makes. With a ref the kind is in the top byte of bits. A string
-// has its bytes at ref and its length in the bits below.
+// Without a ref, it is nil (bits 0), false (1), true (2), or a number whose IEEE 754 bits
+// are stored inverted. So nil, false and true are NaNs that no computation makes. With a
+// ref, the kind is in the top byte of bits. A string has its bytes at ref, and its length
+// in the lower bits.
 type Value struct {
 	ref  unsafe.Pointer
 	bits uint64
@@ -61,8 +62,8 @@ func Boolean(b bool) Value {
 	return False
 }
 
-// Number returns the Value of f. A float that was made from bytes of somebody else
-// (struct.unpack, cmsgpack) goes through Canonical first.
+// Number returns the Value of f. A float made from bytes that a client supplied
+// (struct.unpack, cmsgpack) must pass through Canonical first.
 func Number(f float64) Value { return Value{bits: ^math.Float64bits(f)} }
 
 // Canonical is f, or the usual NaN instead of one with other bits.
@@ -79,8 +80,8 @@ func Int(n int) Value { return Number(float64(n)) }
 // emptyString gives the empty string a ref.
 var emptyString [1]byte
 
-// String returns the Value of s, whose bytes it refers to; nothing is charged. Use
-// Thread.String and its like for strings that a script makes.
+// String returns the Value of s. It refers to the bytes of s, and charges nothing. For
+// strings that a script makes, use Thread.String or a similar method.
 func String(s string) Value {
 	p := unsafe.Pointer(unsafe.StringData(s))
 	if len(s) == 0 {
@@ -118,8 +119,8 @@ func (v Value) Number() float64 { return math.Float64frombits(^v.bits) }
 // IsString reports whether v is a string; numbers are not.
 func (v Value) IsString() bool { return v.bits>>kindShift == uint64(KindString) && v.ref != nil }
 
-// Text returns the bytes of the string v, which must be one (see IsString). They
-// are shared with v, binary, never changed.
+// Text returns the bytes of the string v. v must be a string (see IsString). The result
+// shares memory with v, which never changes.
 func (v Value) Text() string { return unsafe.String((*byte)(v.ref), int(v.bits&sizeMask)) }
 
 // Table returns the table in v, or nil if v is not a table.
@@ -164,8 +165,8 @@ func (f *Function) Value() Value {
 	return Value{ref: unsafe.Pointer(f), bits: uint64(KindFunction) << kindShift}
 }
 
-// Userdata is an opaque value of the host, such as cjson.null. Address is what
-// tostring shows after "userdata: ".
+// Userdata is an opaque value of the host, such as cjson.null. tostring shows Address after
+// "userdata: ".
 type Userdata struct {
 	Address string
 	meta    *Table

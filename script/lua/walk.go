@@ -1,8 +1,8 @@
 package lua
 
-// walk calls onStatement, which may be nil, for each statement of a body and of
-// all bodies in it, outer ones first. It calls onExpression for each
-// expression; if that returns true, walk skips the inside of the expression.
+// walk calls onStatement, which may be nil, for each statement of a body and of all bodies
+// inside it, outer statements first. It calls onExpression for each expression. If
+// onExpression returns true, walk skips the inside of that expression.
 func walk(body []statement, onStatement func(statement), onExpression func(expression) bool) {
 	w := walker{onStatement, onExpression}
 	w.block(body)

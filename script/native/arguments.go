@@ -9,9 +9,9 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// A handler reads its arguments one by one, by number from 0. A call becomes odd if an
-// argument is missing, or if Lua, commands and Go would read it differently. open and
-// isolate refuse an odd call, so handlers need no check.
+// A handler reads its arguments one by one, by their numbers from 0. A call becomes odd if
+// an argument is missing, or if Lua, the commands and Go would read the argument
+// differently. open and isolate refuse an odd call, so handlers need not check for it.
 
 // expect makes the call odd unless is is true.
 func (c *Call) expect(is bool) { c.odd = c.odd || !is }

@@ -10,7 +10,8 @@ import (
 
 // Call is one call of a known script. Its maker fills it in, and may reuse it.
 type Call struct {
-	// Keys and Args are KEYS and ARGV. They are views that are valid during the call.
+	// Keys and Args are the script's KEYS and ARGV. They are views that are valid during
+	// the call.
 	Keys, Args [][]byte
 	Now        int64 // engine time, Unix ns: what the clock of the script says
 	Sess       *engine.Session
@@ -35,8 +36,9 @@ const (
 	maxIsolated = 64
 )
 
-// open begins a visit to the value of a key, by number from 0. It returns nil if the
-// script must give up: for example, the call is odd, or the value has another kind.
+// open begins a visit to the value of a key, by the key's number from 0. It returns nil if
+// the script must give up, for example because the call is odd or the value is of another
+// type.
 func (c *Call) open(key int, kind algo.Algorithm) *engine.Value {
 	if c.odd || key >= len(c.Keys) {
 		return nil
@@ -49,8 +51,9 @@ func (c *Call) open(key int, kind algo.Algorithm) *engine.Value {
 	return v
 }
 
-// isolate makes the following visits, to at least keys keys, one step, which finish ends.
-// For an odd call, or with too many keys, it returns false, and there is no step to end.
+// isolate makes the visits that follow one step, which finish ends. The call must have at
+// least `keys` keys. For an odd call, or with too many keys, it returns false, and there is
+// no step to end.
 func (c *Call) isolate(keys int) bool {
 	if c.odd || len(c.Keys) < keys || len(c.Keys) > maxIsolated {
 		return false

@@ -1,30 +1,31 @@
-// Package native runs scripts of well-known rate-limiting libraries as Go. It uses the
-// same keys and stored values as their Lua, so that old and new clients may share a key.
+// Package native runs scripts of well-known rate-limiting libraries as Go code. It uses the
+// same keys and stored values as their Lua code, so that old and new clients can share a
+// key.
 //
-//   - Script is a known script: its names (SHA1s and fingerprints) and the Go that runs in its
-//     place. BySHA and Find find it.
+//   - Script is a known script: its names (SHA1s and fingerprints) and the Go code that
+//     runs in its place. BySHA and Find return it.
 //   - Call is one call of a script: keys, arguments, time, session and reply.
 //
-// If a script cannot do exactly what its Lua does for a call, it says so before it
-// changes or replies anything. Then the Lua runs.
+// If a script cannot do exactly what its Lua code does for a call, it returns false before
+// it changes or replies anything. Then the Lua code runs.
 //
 // This package has no texts of scripts: see fingerprint.go of script/lua.
 //
 // # How to add a script
 //
-// Write a function func(c *Call) bool in the file of its library, and an entry of that
-// library's list of scripts (see families). The function
+// Write a function func(c *Call) bool in the file of the script's library, and an entry in
+// that library's list of scripts (see families). The function does the following:
 //
-//   - returns false for every call that it cannot do exactly: other numbers of
-//     keys or arguments, odd spellings of numbers, other types or forms of
-//     values, errors of the engine. Nothing has been changed or written then;
-//   - writes the reply that the Lua would give and returns true;
-//   - allocates nothing in the common case.
+//   - It returns false for every call that it cannot handle exactly: other numbers of
+//     keys or arguments, odd spellings of numbers, other types or forms of values, errors
+//     of the engine. It must not have changed or written anything by then.
+//   - It writes the reply that the Lua code would give, and returns true.
+//   - It allocates nothing in the common case.
 //
-// It begins by reading its arguments, with the methods in arguments.go: each
-// makes the call odd if the argument is not as expected. Then a script about one
-// key uses Call.open, one visit under one lock, or a method for all of it, such
-// as Call.count. A script about several keys uses Call.isolate and Call.finish
-// around its visits; if it gives up, its changes are taken back. All refuse an
-// odd call.
+// The function first reads its arguments with the methods in arguments.go. Each of these
+// makes the call odd if the argument is not as expected. A script about one key then uses
+// Call.open, which is one visit under one lock, or a method that does everything, such as
+// Call.count. A script about several keys uses Call.isolate and Call.finish around its
+// visits; if the script gives up, its changes are undone. All these methods refuse an odd
+// call.
 package native

@@ -7,11 +7,11 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// A form is a text of our own that stands for many texts, which differ from it only in
-// constants: the order of arguments, names of fields, times. It recognizes scripts that
-// people write themselves after articles that all say the same.
+// A form is a text of Headgate's own that represents many texts. These differ from it only
+// in constants: the order of arguments, names of fields, times. Forms recognize scripts
+// that people write themselves, because many follow the same articles.
 //
-// A constant that is a parameter may differ: see param. All others must be equal.
+// A constant that is a parameter may differ (see param). All other constants must be equal.
 type form struct {
 	script *Script // Library, Instead, Index
 	text   string
@@ -20,8 +20,8 @@ type form struct {
 	bind func(p *params) func(c *Call) bool
 }
 
-// The parameters of forms: each number replaces a constant of the script.
-// Parameters up to argMember hold the index of an argument, not its value.
+// The parameters of forms. Each number replaces a constant of the script. A parameter up to
+// argMember is the index of an argument, not the argument's value.
 const (
 	argLimit = 9001 + iota
 	argWindow
@@ -108,8 +108,8 @@ func (s *shaped) match(constants []lua.Constant) (p params, ok bool) {
 // scripts take the time.
 var byShape map[lua.Fingerprint][]shaped
 
-// Prepare makes scripts known that many people have written themselves. The first call
-// takes some milliseconds.
+// Prepare makes the forms known, for scripts that people have written themselves. The first
+// call takes some milliseconds.
 var Prepare = sync.OnceFunc(func() {
 	byShape = make(map[lua.Fingerprint][]shaped)
 	for _, family := range families {
@@ -161,8 +161,8 @@ func byForm(text string) *Script {
 	return nil
 }
 
-// choice is a word of a text, and what may replace it. It may be several words with |
-// between them; then each option has as many parts.
+// choice is a word of a text, and the words that may replace it. A word may consist of
+// several parts with | between them; each option then has as many parts.
 type choice[T any] struct {
 	word    string
 	options []option[T]

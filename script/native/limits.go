@@ -122,9 +122,9 @@ func limitsMoving(c *Call) bool {
 	return true
 }
 
-// limitsMovingRead replies the oldest time in the window, and how many there are. It
-// finds that by halving, or by walking through the list. The first argument is the start
-// of the window, the second the limit.
+// limitsMovingRead replies the oldest time in the window, and how many times there are. It
+// finds them by halving the list, or by walking through it. The first argument is the start
+// of the window, and the second is the limit.
 func (c *Call) limitsMovingRead(halves bool) bool {
 	begin, limit := c.number(0), c.whole(1)
 	c.expect(finite(begin) && limit >= 0 && limit <= packed.MaxElements)
@@ -194,8 +194,8 @@ func walkMoments(l *packed.List, begin float64, most int) (oldest float64, n int
 }
 
 // The sliding window has two counters. The counter of the present window lives for two
-// windows. The other is the counter of the window before, renamed. Their times to live
-// serve as the clock.
+// windows. The other counter is that of the previous window, which was renamed. Their times
+// to live serve as the clock.
 
 // slidingWindow has both counters in a call.
 type slidingWindow struct {
@@ -206,8 +206,8 @@ type slidingWindow struct {
 	exists        bool // the present window has a counter
 }
 
-// limitsSliding takes units if both counters have room for them. The former counter
-// counts in proportion to the part of its window that is still covered.
+// limitsSliding takes units if both counters together have room for them. The previous
+// counter counts in proportion to the part of its window that still matters.
 func limitsSliding(c *Call) bool {
 	limit, amount := c.whole(0), c.whole(2)
 	w, ok := c.holdWindows(1)

@@ -5,8 +5,8 @@ import (
 )
 
 // nestLabScripts are the scripts of @nest-lab/throttler-storage-redis and of
-// nestjs-throttler-storage-redis: a counter of a window, and a key that blocks
-// once the counter is above its limit.
+// nestjs-throttler-storage-redis. They use a counter of a window, and a key that blocks
+// when the counter exceeds its limit.
 var nestLabScripts = []Script{{
 	Library: "@nest-lab/throttler-storage-redis", Instead: countsOneWindow,
 	SHAs:         []string{"f1e0da9c495676ab6904eb80db1f2811d5347f58"},

@@ -68,9 +68,9 @@ func rateLimitIncrement(c *Call) bool {
 	return true
 }
 
-// rateLimitCount is rateLimitIncrement of later versions. Without a window, counting
-// begins at 1, whatever the key had. length is the index of the argument with the
-// window's length.
+// rateLimitCount does the same as rateLimitIncrement for later versions. If there is no
+// window, counting begins at 1, whatever the key held. length is the index of the argument
+// with the window's length.
 func (c *Call) rateLimitCount(length int, reset bool) bool {
 	ms, at := c.window(length)
 	v := c.open(0, algo.Counter)

@@ -11,17 +11,16 @@ import (
 )
 
 // redisRateScripts are the scripts of go-redis/redis_rate. They are a GCRA whose state is
-// the text of one number: the time, in seconds since 2017, at which the limit is full
-// again.
+// one number as text: the time, in seconds since 2017, at which the limit is full again.
 //
-// The Lua counts in floats, whose steps have been 60 ns since July 2025: at 10 per
-// second, it replies 8 left instead of 9. Here, times are whole picoseconds, so that a
-// call is granted exactly what its arguments mean. The text has 12 decimals, which the
-// Lua can read. A text of the Lua is used unchanged.
+// The Lua code computes with floats, whose steps have been 60 ns since July 2025. At 10
+// calls per second, it therefore replies 8 left instead of 9. The Go code uses whole
+// picoseconds, so that a call is granted exactly what its arguments mean. It writes 12
+// decimals, which the Lua code can read. It uses a text of the Lua code unchanged.
 //
-// Increments are rounded down and the burst up, each by less than a picosecond. So no
-// call is refused that is due. At a million calls per second, less than one millionth is
-// granted too early.
+// Increments are rounded down and the burst is rounded up, each by less than a picosecond.
+// So no call is refused that should pass. At a million calls per second, less than one
+// millionth passes too early.
 var redisRateScripts = []Script{
 	{
 		Library: "redis_rate allowN", Instead: redisRateInstead,
@@ -175,9 +174,9 @@ func (c *Call) clock() instant {
 	return instant{us/1e6 - redisRateEpoch, us % 1e6 * picoMicro}
 }
 
-// until returns the time from now to a stored instant, in ps. ok is false if that is too
-// far away, or the text is not an instant. For an instant that has passed, it returns 0,
-// or with past a negative time.
+// until returns the time from now to a stored instant, in ps. ok is false if the instant is
+// too far away, or if the text is not an instant. If the instant has passed, it returns 0
+// or, if past is set, a negative time.
 func (now instant) until(v *engine.Value, past bool) (pico int64, ok bool) {
 	if !v.Exists() {
 		return 0, true
@@ -256,8 +255,9 @@ func (c *Call) allowN(style gcra) bool {
 	return true
 }
 
-// keepUsed stores the instant if it is in the future. If it is not, keepUsed returns
-// false for versions that store it anyway: the Lua then raises their error.
+// keepUsed stores the instant if it is in the future. If it is not, keepUsed returns false
+// for versions of the library that store it anyway, because their Lua code then raises an
+// error.
 func (c *Call) keepUsed(v *engine.Value, now instant, pico int64, style gcra) bool {
 	if pico > 0 {
 		return c.keep(v, now, pico)
@@ -311,8 +311,8 @@ func (c *Call) allowAtMost(style gcra) bool {
 	return true
 }
 
-// units returns how many units a time is worth. It is negative if any of the time is
-// missing, otherwise rounded down, or to the nearest.
+// units returns how many units a time is worth. It is negative if any time is missing.
+// Otherwise it is rounded down or, if nearest is set, to the nearest number.
 func (e *emission) units(pico int64, nearest bool) (n int64, ok bool) {
 	if nearest {
 		// floor(x + 1/2), which is not negative from -1/2 on.

@@ -21,7 +21,7 @@ type Script struct {
 	Fingerprints []string
 	// Reads is set if the script changes nothing.
 	Reads bool
-	// Counts is set if the script only counts: it adds to integers, which it may create,
+	// Counts reports that the script only counts: it adds to integers, which it may create,
 	// and sets times to live.
 	Counts bool
 	// Index is its place in All.
@@ -108,8 +108,8 @@ func BySHA(sha []byte) *Script {
 	return bySHA[string(lower[:])]
 }
 
-// Find returns the known script of a text, or nil. print is its fingerprint, sha
-// its SHA1 in lower-case hex.
+// Find returns the known script with a text, or nil. print is the text's fingerprint, and
+// sha is its SHA1 in lower-case hex.
 func Find(sha string, print lua.Fingerprint, text string) *Script {
 	if s := bySHA[sha]; s != nil {
 		return s
@@ -120,9 +120,9 @@ func Find(sha string, print lua.Fingerprint, text string) *Script {
 	return byForm(text)
 }
 
-// Run runs the script and reports whether it has. If not, nothing has changed and nothing
-// is written. Call.Err may say why; it is engine.ErrSealed if the node does not decide
-// now.
+// Run runs the script and reports whether it could. If not, it has changed and written
+// nothing, and Call.Err may say why. Call.Err is engine.ErrSealed if the node does not
+// decide now.
 func (s *Script) Run(c *Call) bool {
 	c.Err, c.odd = nil, false
 	start := len(c.W.B)

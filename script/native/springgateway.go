@@ -46,8 +46,8 @@ var springGatewayScripts = []Script{
 }
 
 // springVersion is what differs between versions: whose clock counts, and whether they
-// store a bucket that is full again in less than half a second. With clients and servers,
-// the client's time counts if it sends one.
+// store a bucket that will be full again in less than half a second. If both clients and
+// servers are set, the client's time counts if the client sends one.
 type springVersion struct{ clients, servers, always bool }
 
 // springGateway takes tokens from a bucket if it has enough.

@@ -2,9 +2,9 @@ package native
 
 import "time"
 
-// throttledScripts are the scripts of throttled. The client decides by a GCRA, and stores
-// its time unless somebody else has changed it since. If the key is gone, the Lua raises
-// an error.
+// throttledScripts are the scripts of throttled. The client decides by a GCRA and stores
+// its result, unless somebody has changed the value since. If the key no longer exists, the
+// Lua code raises an error.
 var throttledScripts = []Script{{
 	Library: "throttled compare and swap", Instead: bucketInstead,
 	SHAs:         []string{"ebd682e30de074a6919bde872b507734c7c3ebe5"},
