@@ -7,7 +7,7 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// machine is the replica as the log drives it.
+// machine is the replica in the form that the log calls.
 type machine struct {
 	engine  *engine.Engine
 	replica *engine.Replica

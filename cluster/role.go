@@ -65,7 +65,7 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 	return partition.Orphaned
 }
 
-// publishRole makes Role return what the situation determines. mu must be held.
+// publishRole makes Role return what the situation determines. The caller holds mu.
 func (n *Node) publishRole() {
 	n.role.Store(uint32(n.situation.role(n.cfg.NodeID, n.cfg.MaxUnacked, time.Now())))
 }
@@ -120,7 +120,7 @@ func (n *Node) deposed(upTo uint64) {
 	ring(n.changed)
 }
 
-// finishStart ends the start-up replay. mu must be held.
+// finishStart ends the start-up replay. The caller holds mu.
 func (n *Node) finishStart() {
 	if !n.situation.caughtUp {
 		n.situation.caughtUp = true

@@ -68,7 +68,8 @@ type Undo interface {
 	Committed()
 }
 
-// clean is a cut that found nothing. after is the flight before it, 0 for none.
+// clean is a cut that found no dirty keys. after is the flight before it; 0 if there is
+// none.
 type clean struct{ ticket, after uint64 }
 
 // Totals are sums since New.
@@ -164,7 +165,7 @@ func (l *Ledger) Tick() {
 	l.totals.Ticks++
 }
 
-// fly adds a flight. mu must be held.
+// fly adds a flight. The caller holds mu.
 func (l *Ledger) fly(f Flight) {
 	l.flights = append(l.flights, f)
 	l.oldest.Store(l.flights[0].born)

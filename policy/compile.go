@@ -101,7 +101,7 @@ func (d *Definition) countNumbers() (n int) {
 	return n + countRules(d.Descriptors)
 }
 
-// keep stores numbers as the policy's next ones.
+// keep stores numbers as the last numbers added to the policy.
 func (x *compiler) keep(n Numbers) *Numbers {
 	i := len(x.p.numbers)
 	x.p.numbers = x.p.numbers[:i+1] // countNumbers has counted them

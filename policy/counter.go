@@ -8,7 +8,7 @@ import (
 // Possible are numbers that may decide calls on a counter.
 type Possible struct {
 	*Numbers
-	// Tier is the name of their tier, "" for none.
+	// Tier is the name of their tier; "" if there is none.
 	Tier string
 }
 
@@ -36,8 +36,8 @@ func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Poss
 	return all, true
 }
 
-// possible is Counter without a scale. known are the attributes whose values are in the
-// key.
+// possible does the work of Counter without a scale. known are the attributes whose values
+// are in the key.
 func (c *Call) possible(l *Limit, key []byte, known uint32, now int64, all []Possible) []Possible {
 	if l.exact != nil {
 		hash := maphash.Bytes(l.Policy.seed, key)

@@ -95,7 +95,7 @@ type TierDef struct {
 	NumbersDef
 }
 
-// DefaultTier names the tier of callers who are in no other.
+// DefaultTier is the name of the tier of callers who are in no other tier.
 const DefaultTier = "default"
 
 // ConditionDef has one clause for each attribute in the condition.
@@ -209,7 +209,7 @@ type DescriptorDef struct {
 	Share      bool
 	Detailed   bool
 	Valued     bool   // value_to_metric
-	Metadata   string // JSON, "" for none
+	Metadata   string // JSON; "" if there is none
 	Below      []*DescriptorDef
 }
 

@@ -60,16 +60,16 @@ type Rule struct {
 	Unlimited bool
 	// Shadow never denies. Quota denies only if all quotas of a request deny.
 	Shadow, Quota bool
-	// Name is the name by which other rules replace it, "" for none.
+	// Name is the name by which other rules replace it; "" if there is none.
 	Name string
 	// Detailed reports that the rule's metric shows values of the request. Valued says of
 	// which levels.
 	Detailed bool
 	Valued   []bool
-	// Metadata is a JSON object, "" for none.
+	// Metadata is a JSON object; "" if there is none.
 	Metadata string
 
-	name     int   // number of Name, -1 for none
+	name     int   // number of Name; -1 if there is none
 	replaces []int // numbers of names
 	numbers  *Numbers
 }

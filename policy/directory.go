@@ -108,7 +108,7 @@ func (d *directory[V]) all() iter.Seq2[string, *V] {
 	}
 }
 
-// edit returns an editor of d, which stays as it is.
+// edit returns an editor of d. d itself does not change.
 func (d *directory[V]) edit() *directoryEditor[V] {
 	next := *d
 	return &directoryEditor[V]{next: &next}

@@ -128,7 +128,7 @@ func FormatDuration(ns int64) string {
 	return "" // not reached: the last unit is 1 ns
 }
 
-// formatPeriod is FormatDuration that omits the number 1.
+// formatPeriod does the same as FormatDuration, but omits the number 1.
 func formatPeriod(ns int64) string {
 	s := FormatDuration(ns)
 	if unit, ok := strings.CutPrefix(s, "1"); ok {

@@ -72,7 +72,7 @@ func (l *Limit) touch(step int) {
 // Touches is the number of steps of Touch.
 const Touches = 3
 
-// Sought is Policy for a name whose hash Seek has returned.
+// Sought returns the same as Policy, for a name whose hash Seek has returned.
 func (s *Set) Sought(hash uint64, name []byte) *Policy { return s.policies.find(hash, name) }
 
 // How many cache lines a check usually reads.

@@ -26,7 +26,7 @@ var escaped = func() (t [256]bool) {
 
 const hexDigits = "0123456789ABCDEF"
 
-// AppendEscaped appends a value as keys have it.
+// AppendEscaped appends a value in the form that it has in keys.
 func AppendEscaped(dst, value []byte) []byte {
 	if len(value) > maxEscaped {
 		return appendHashed(dst, value)
@@ -39,7 +39,7 @@ func AppendEscaped(dst, value []byte) []byte {
 	return append(dst, value...)
 }
 
-// appendRest is AppendEscaped for a value whose first byte to escape is at i.
+// appendRest does the same as AppendEscaped for a value whose first byte to escape is at i.
 func appendRest(dst, value []byte, i int) []byte {
 	from := len(dst)
 	dst = append(dst, value[:i]...)

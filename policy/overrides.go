@@ -22,15 +22,16 @@ type exact struct {
 	rates []Rate
 }
 
-// tiered has the tiers of callers who are named by the same attributes, by Override.By.
+// tiered holds the tiers of callers, by Override.By. All these callers are named by the
+// same attributes.
 type tiered struct {
 	*table
 	by    []string // names, sorted
 	tiers []string
 }
 
-// under returns the policy with other overrides, nil for none. It shares everything else
-// with p, including numbers and their Handle.
+// under returns the policy with other overrides. o is nil if there are none. The result
+// shares everything else with p, including numbers and their Handle.
 func (p *Policy) under(o *overrides) *Policy {
 	next := newPolicy(len(p.Limits))
 	limits := next.Limits
@@ -79,7 +80,7 @@ func (o *overrides) attach(p *Policy) {
 	}
 }
 
-// combination finds the tier that a record gives to a caller of a limit.
+// combination finds the tier that a record sets for a caller of a limit.
 type combination struct {
 	name  string
 	attrs []int8
@@ -132,7 +133,7 @@ func (l *Limit) countsBy(mask uint32) (unless uint32, ok bool) {
 	return unless, found == mask && unless&mask == 0
 }
 
-// recordedTier returns the tier that a record gives the caller, or -1.
+// recordedTier returns the tier that a record sets for the caller; -1 if there is none.
 func (c *Call) recordedTier(x *combination, now int64) int {
 	if c.present&x.unless != 0 {
 		return -1

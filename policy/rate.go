@@ -153,7 +153,7 @@ func (r Rate) Check(a Algorithm) error {
 	return nil
 }
 
-// String returns the rate as the grammar has it.
+// String returns the rate in the grammar's form.
 func (r Rate) String() string {
 	switch r.Kind {
 	case Unlimited:

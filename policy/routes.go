@@ -177,7 +177,7 @@ func (s *Routes) all(yield func(*Route) bool) {
 	yield(&s.other)
 }
 
-// Gives reports whether a route gives an attribute itself.
+// Gives reports whether a route itself gives an attribute.
 func (r *Route) Gives(name string) bool {
 	for i := range r.Given {
 		if r.Given[i].Name == name {

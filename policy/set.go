@@ -185,5 +185,5 @@ func (p *Policy) Shares(other *Policy) bool {
 	return other != nil && len(p.numbers) > 0 && len(other.numbers) > 0 && &p.numbers[0] == &other.numbers[0]
 }
 
-// Attributes returns the record of the attributes that policies share, nil for none.
+// Attributes returns the record of the attributes that policies share; nil if there is none.
 func (s *Set) Attributes() *Record { return s.shared.record }

@@ -69,5 +69,5 @@ func (s *Set) RouteWarnings() (found []*Error) {
 	return found
 }
 
-// Routes returns a set of routes by the name of its record, nil for none.
+// Routes returns a set of routes by the name of its record; nil if there is none.
 func (s *Set) Routes(name string) *Routes { return s.routes[name] }

@@ -38,7 +38,7 @@ func hundredth(by []byte) uint8 {
 	return uint8(h >> 32 * 100 >> 32)
 }
 
-// String returns the share as the grammar has it.
+// String returns the share in the grammar's form.
 func (r ShareRange) String() string {
 	s := strconv.Itoa(int(r.To)) + "%"
 	if r.From != 0 {

@@ -2,7 +2,7 @@ package policy
 
 import "slices"
 
-// Tiers returns the names of the limit's tiers, in the order of the text, nil for none.
+// Tiers returns the names of the limit's tiers, in the order of the text; nil if there is none.
 // They must not be changed.
 func (l *Limit) Tiers() []string {
 	if l.tiers == nil {

@@ -17,7 +17,7 @@ import (
 // strangerInterval is the time between two messages about a peer of another cluster.
 const strangerInterval = 10 * time.Second
 
-// convenerNode is the group as the convener sees it.
+// convenerNode is the group in the form that the convener calls.
 type convenerNode struct{ g *Group }
 
 var _ member.Node = convenerNode{}

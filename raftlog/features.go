@@ -248,16 +248,16 @@ func (f *fsm) promised() uint32 {
 	return max(f.cursor.level, f.wanted)
 }
 
-// nextLevel returns the level of the next batch, and whether it is a higher one. mu must
-// be held.
+// nextLevel returns the level of the next batch, and whether it is higher than the level
+// before. The caller holds mu.
 func (f *fsm) nextLevel() (level uint32, raises bool) {
 	return max(f.cursor.level, f.wanted), f.wanted > f.cursor.level
 }
 
-// formats returns what the present level permits. mu must be held.
+// formats returns what the present level permits. The caller holds mu.
 func (f *fsm) formats() Formats { return f.features[f.cursor.level-1] }
 
-// reach takes over the level of an entry, a snapshot or the disk. mu must be held.
+// reach sets the level to that of an entry, a snapshot or the disk. The caller holds mu.
 func (f *fsm) reach(level uint32) error {
 	if level <= f.cursor.level {
 		return nil

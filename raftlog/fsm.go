@@ -112,7 +112,7 @@ func (f *fsm) ApplyBatch(logs []*raft.Log) []any {
 	return make([]any, len(logs))
 }
 
-// entry handles one committed entry. mu must be held.
+// entry handles one committed entry. The caller holds mu.
 func (f *fsm) entry(l *raft.Log) {
 	if f.failed != nil {
 		return
@@ -143,7 +143,7 @@ func (f *fsm) entry(l *raft.Log) {
 	f.accept(l, h, payload)
 }
 
-// accept applies rules 1 to 3. mu must be held.
+// accept applies rules 1 to 3. The caller holds mu.
 func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	if h.term != l.Term {
 		f.drop(l, h, "decided in another term")
@@ -206,7 +206,7 @@ func (f *fsm) drop(l *raft.Log, h header, why string) {
 	f.log.Warn("log entry dropped on all nodes", "index", l.Index, "term", l.Term, "from", h.node, "decided_in", h.term, "batch", h.batch, "part", h.part, "reason", why)
 }
 
-// fail ends the use of the machine. mu must be held.
+// fail ends the use of the machine. The caller holds mu.
 func (f *fsm) fail(err error) {
 	if f.failed != nil {
 		return
@@ -216,7 +216,7 @@ func (f *fsm) fail(err error) {
 	f.fatal(err)
 }
 
-// depose stops the machine from deciding, if it serves. mu must be held.
+// depose stops the machine from deciding, if it serves. The caller holds mu.
 func (f *fsm) depose() {
 	if f.serving.Load() == 0 {
 		return

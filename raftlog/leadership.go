@@ -98,7 +98,7 @@ func notLeader(err error) error {
 	return err
 }
 
-// Transfer hands leadership to the Successor for id.
+// Transfer transfers leadership to the Successor for id.
 func (g *Group) Transfer(ctx context.Context, id string) error {
 	if _, ok := g.Serving(); !ok {
 		return ErrNotLeader

@@ -142,7 +142,7 @@ func (g *Group) watch(ctx context.Context, run presence) {
 	}
 }
 
-// forceTransfer hands leadership over without waiting for commits.
+// forceTransfer transfers leadership without waiting for commits.
 func (g *Group) forceTransfer(ctx context.Context) error {
 	term, ok := g.Serving()
 	if !ok {

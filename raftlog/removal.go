@@ -107,7 +107,7 @@ func (g *Group) quorumWithout(ctx context.Context, servers []raft.Server, gone r
 		ErrQuorum, member.NodeOf(gone.ID), strings.Join(voters, ", "), need, strings.Join(short, ", "))
 }
 
-// removeSelf hands leadership over and has the next leader remove this node.
+// removeSelf transfers leadership and lets the next leader remove this node.
 func (g *Group) removeSelf(ctx context.Context, term uint64, force bool) (done Removal, err error) {
 	transfer := func() error { return g.Transfer(ctx, "") }
 	if h := g.cfg.Handlers[OpTransfer]; h != nil {

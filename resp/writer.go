@@ -160,7 +160,7 @@ func (w *Writer) BulkString(s string) {
 // and a line end.
 func (w *Writer) BulkHeader(n int) { w.header('$', n) }
 
-// Raw writes a reply as it is.
+// Raw writes a reply unchanged.
 func (w *Writer) Raw(reply []byte) {
 	if w.Takes(len(reply)) {
 		w.B = append(w.B, reply...)
@@ -283,7 +283,7 @@ var powersOfTen = func() (p [20]uint64) {
 	return p
 }()
 
-// appendFraction is AppendDouble for 1 < f < 2^52, in integers.
+// appendFraction does the same as AppendDouble for 1 < f < 2^52, with integers.
 func appendFraction(b []byte, f float64) []byte {
 	const mantissa = 52
 	word := math.Float64bits(f)

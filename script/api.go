@@ -187,7 +187,7 @@ func aclCheck(t *lua.Thread, args []lua.Value) lua.Value {
 	if !r.caller.Known(r.args) {
 		return raise(t, "Invalid command passed to redis.acl_check_cmd()")
 	}
-	return lua.True // there is one user, who may do anything
+	return lua.True // the only user may do anything
 }
 
 const errArguments = "Lua redis lib command arguments must be strings or integers"

@@ -183,7 +183,7 @@ func (c *Cache) Load(body []byte, keep bool) (s *Script, dropped []string, err e
 	return c.LoadPausing(body, keep, nil)
 }
 
-// LoadPausing is Load that calls pause from time to time while it compiles.
+// LoadPausing does the same as Load, and calls pause from time to time while it compiles.
 func (c *Cache) LoadPausing(body []byte, keep bool, pause func()) (s *Script, dropped []string, err error) {
 	c.mu.RLock()
 	s = c.byBody[string(body)]

@@ -34,7 +34,7 @@ type resultWriter struct {
 	booleans bool
 	// most is how long w may become. Beyond that, the rest is left out.
 	most int
-	long bool // a text was left out, as it would have been too long
+	long bool // a text was left out because it would have been too long
 }
 
 // full reports whether the reply is too long, or its memory was refused.

@@ -32,7 +32,7 @@ type chunk [chunkSize]byte
 // chunkInfo describes a chunk. A chunk with room is in its class's list, unless
 // it is being drained.
 type chunkInfo struct {
-	prev, next uint32 // in the class's list, 0 for none
+	prev, next uint32 // in the class's list; 0 if there is none
 	free       uint16 // first freed unit, noUnit for none
 	bump       uint16 // units handed out at least once
 	live       uint16 // records in use
@@ -59,7 +59,7 @@ type arena struct {
 	unused    []uint32 // indexes of chunks without a chunk
 	noLarge   []uint32 // indexes of large without a record
 	spare     *chunk   // one empty chunk, kept until the next sweep
-	drain     uint32   // chunk being drained, 0 for none
+	drain     uint32   // chunk being drained; 0 if there is none
 	drainPos  uint32   // unit at which draining continues
 	nextClass uint8    // where compaction looks next
 	lastClass uint8    // of the last record taken
@@ -152,7 +152,7 @@ func (ci *chunkInfo) hasRoom() bool {
 	return ci.free != noUnit || ci.bump+classes.units(int(ci.class)) <= 1<<unitBits
 }
 
-// grow gives a class a new chunk, if the account allows it within slack.
+// grow adds a chunk to a class, if the account allows it within slack.
 func (a *arena) grow(class int, slack int64) bool {
 	c := a.spare
 	if c == nil {
@@ -257,7 +257,8 @@ func (a *arena) allocReserved(size int, n int64) (ref uint32) {
 	return a.addLarge(b)
 }
 
-// makeLarge returns size bytes, in a slice as large as the allocator rounds it up to.
+// makeLarge returns a slice of size bytes. Its capacity is what the allocator rounds size
+// up to.
 func makeLarge(size int) []byte { return append([]byte(nil), make([]byte, size)...) }
 
 // addLarge adds b as a large record.

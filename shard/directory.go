@@ -60,7 +60,7 @@ func (d *directory) set(g *segment) {
 // segmentOf returns the segment that holds tag; the shard must not be empty.
 func (s *Shard) segmentOf(tag uint32) *segment { return s.dir.Load().find(uint64(tag) << 32).there() }
 
-// firstSegment gives an empty shard its segment.
+// firstSegment makes the first segment of an empty shard.
 func (s *Shard) firstSegment() {
 	d := newDirectory(0)
 	d.set(new(segment))

@@ -52,8 +52,8 @@ func (s *Shard) appear(key []byte, tag uint32) uint32 {
 	return tag | dirtyBit
 }
 
-// depart is Touch for an entry that is about to be removed. Watchers do not see a change
-// if the entry has expired.
+// depart does the same as Touch for an entry that is about to be removed. If the entry has
+// expired, watchers do not see a change.
 func (s *Shard) depart(e Entry) {
 	if !e.Expired(s.time) {
 		s.Touch(e)

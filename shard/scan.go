@@ -164,8 +164,8 @@ func (t *Table) RandomIf(rnd func() uint64, now int64, held bool, want func(Entr
 	return false
 }
 
-// pick calls fn for one of the wanted live entries of a random segment, all equally
-// likely. The lock must be held.
+// pick calls fn for one of the wanted entries of a random segment that have not expired,
+// all equally likely. The caller holds the lock.
 func (s *Shard) pick(r uint64, now int64, want func(Entry) bool, fn func(Entry)) bool {
 	d := s.dir.Load()
 	if d == noDirectory {

@@ -25,7 +25,7 @@ type Shard struct {
 	keyBytes    int64
 	recordBytes int64
 	rng         uint64
-	pin         uint32 // ref that eviction and compaction leave alone, 0 for none
+	pin         uint32 // ref that eviction and compaction leave alone; 0 if there is none
 	unbounded   bool   // see Restore
 	hooks       hook
 	undo        []byte               // see dirty.go

@@ -157,7 +157,7 @@ func (t *Table) Bytes() int64 { return t.account.bytes.Load() + t.account.undo.L
 type Stats struct {
 	Keys        int    // keys in the table, including expired ones not yet swept
 	Bytes       int64  // accounted memory, see Table.Bytes
-	MaxBytes    int64  // its limit, 0 for none
+	MaxBytes    int64  // its limit; 0 if there is none
 	KeyBytes    int64  // bytes of the keys alone
 	RecordBytes int64  // bytes of the records in use: header, state and key
 	Segments    int    // 4 KiB each

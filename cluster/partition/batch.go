@@ -34,7 +34,7 @@ const (
 type place struct {
 	of    chan struct{} // has an element for each place taken
 	taken bool
-	late  *time.Timer // gives it back; set while a batch is under way
+	late  *time.Timer // gives the place back; set while a batch is on its way
 }
 
 // lend begins a batch, during which the place may be given to another carrier.
@@ -49,7 +49,7 @@ func (p *place) lend() {
 // regain ends a batch.
 func (p *place) regain() { p.taken = p.late.Stop() }
 
-// leave gives the place back, if the carrier has it.
+// leave gives the carrier's place back, if the carrier has one.
 func (p *place) leave() {
 	if p.taken {
 		p.taken = false
@@ -139,8 +139,8 @@ func (fr *Frame) split(batch []*Frame, ended bool) (open []*Frame) {
 	return open
 }
 
-// deliverBatch sends a batch once, and gives each of its frames its end, or a
-// carrier of its own.
+// deliverBatch sends a batch once. Each of its frames then ends, or gets a carrier of its
+// own.
 func (c *carrier) deliverBatch(batch []*Frame) {
 	for _, fr := range c.sendBatch(batch) {
 		fr.alone = true

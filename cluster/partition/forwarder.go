@@ -214,7 +214,7 @@ func (f *forwarder) leaderLost() {
 	})
 }
 
-// curtail ends the wait for slow replies at a time. mu must be held.
+// curtail ends the wait for slow replies at a time. The caller holds mu.
 func (f *forwarder) curtail(until time.Time) {
 	for s := range f.asking {
 		s.curtail(until)

@@ -90,7 +90,7 @@ func (fr *Frame) Footprint() int {
 // replyRoom is the growth of the replies from which Room is asked.
 const replyRoom = 64 << 10
 
-// TextNoRoom answers a command for whose reply there is no room.
+// TextNoRoom is the reply to a command for whose reply there is no room.
 const TextNoRoom = "ERR the command was executed, and its reply found no room: all clients together take more memory than maxmemory-clients"
 
 // bound replaces the reply that begins at start if there is no room for it.

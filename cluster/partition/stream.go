@@ -72,7 +72,7 @@ func (s *leaderStream) putOff() bool {
 	return time.Now().Before(s.setRead(s.asked.answer))
 }
 
-// ask sets for which frame's replies the stream waits, nil for none, and until when.
+// ask sets the frame for whose replies the stream waits, or nil, and until when it waits.
 func (s *leaderStream) ask(fr *Frame, longer func(*Frame) bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -82,7 +82,7 @@ func (s *leaderStream) ask(fr *Frame, longer func(*Frame) bool) {
 	}
 }
 
-// setRead sets a bound for the wait for replies, and returns it. mu must be held.
+// setRead sets a bound for the wait for replies, and returns it. The caller holds mu.
 func (s *leaderStream) setRead(t time.Time) time.Time {
 	if !s.curtailed.IsZero() && s.curtailed.Before(t) {
 		t = s.curtailed

@@ -29,7 +29,7 @@ func ParsePeriod(s string) (Period, bool) {
 	return Period(max(i, 0)), i > 0
 }
 
-// String returns the word for p, "" for none.
+// String returns the word for p; "" if there is none.
 func (p Period) String() string { return periods[p] }
 
 // Rules say how a calendar divides time.
@@ -153,7 +153,7 @@ func floor(a, b int64) int64 {
 	return q
 }
 
-// AnchorText returns Month and Day as the grammar has them, "" for none.
+// AnchorText returns Month and Day in the grammar's form; "" if there is none.
 func (r Rules) AnchorText() string {
 	switch {
 	case r.Month != 0:
@@ -164,7 +164,7 @@ func (r Rules) AnchorText() string {
 	return ""
 }
 
-// AtText returns At as the grammar has it, "" for midnight.
+// AtText returns At in the grammar's form, "" for midnight.
 func (r Rules) AtText() string {
 	if r.At == 0 {
 		return ""

@@ -37,7 +37,7 @@ func ParseChange(s string) (Change, bool) {
 }
 
 // maxEpochs bounds the limits whose epochs a policy keeps, including deleted limits. If a
-// limit beyond that comes back, it begins anew.
+// deleted limit beyond that bound returns, its counters begin at zero.
 const maxEpochs = 8 * policy.MaxLimits
 
 // Revise returns the epochs of a policy's limits after an edit. It matches limits by id.

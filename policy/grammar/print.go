@@ -116,7 +116,7 @@ func number(n int64) string { return said(n != 0, strconv.FormatInt(n, 10)) }
 // duration writes a duration, "" for 0.
 func duration(ns int64) string { return said(ns != 0, policy.FormatDuration(ns)) }
 
-// optional writes a value, "" for none.
+// optional writes a value; "" if there is none.
 func optional[T fmt.Stringer](v *T) string {
 	if v == nil {
 		return ""
@@ -132,7 +132,7 @@ func AttributeFields(defs []policy.AttributeDef) (fs []Field) {
 	return fs
 }
 
-// typesText returns types as the grammar has them, "" for none.
+// typesText returns types in the grammar's form; "" if there is none.
 func typesText(t policy.Type) string {
 	s := t.String()
 	if strings.Contains(s, ",") {
@@ -185,7 +185,7 @@ func (w *writer) overrides(indent string, defs []*policy.OverrideDef) {
 	}
 }
 
-// tiersText returns the tiers as the grammar has them, "" for none.
+// tiersText returns the tiers in the grammar's form; "" if there is none.
 func tiersText(t *policy.TiersDef) string {
 	if t == nil {
 		return ""
@@ -209,7 +209,7 @@ func waitText(ns *int64) string {
 	return policy.FormatDuration(*ns)
 }
 
-// costText returns the cost as the grammar has it, "" for none.
+// costText returns the cost in the grammar's form; "" if there is none.
 func costText(c *policy.CostDef) string {
 	if c == nil {
 		return ""
@@ -220,7 +220,7 @@ func costText(c *policy.CostDef) string {
 	return strconv.FormatInt(c.Constant, 10)
 }
 
-// numbersText returns the numbers as the grammar has them, "" for none.
+// numbersText returns the numbers in the grammar's form; "" if there is none.
 func numbersText(n *policy.NumbersDef) string {
 	switch {
 	case n == nil:

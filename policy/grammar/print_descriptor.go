@@ -18,7 +18,7 @@ func (w *writer) descriptors(indent string, defs []*policy.DescriptorDef) {
 	}
 }
 
-// rateLimitText returns the limit as the dialect has it, "" for none.
+// rateLimitText returns the limit in the dialect's form; "" if there is none.
 func rateLimitText(l *policy.RateLimitDef) string {
 	if l == nil {
 		return ""

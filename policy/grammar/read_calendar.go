@@ -166,7 +166,7 @@ func overriding(d *policy.Definition, limit string) (all []*policy.NumbersDef) {
 	return all
 }
 
-// calendarText returns the calendar as the grammar has it, "" for none.
+// calendarText returns the calendar in the grammar's form; "" if there is none.
 func calendarText(c *policy.CalendarDef) string {
 	if c == nil {
 		return ""

@@ -109,7 +109,7 @@ func (r *reader) penalty(n *yaml.Node) *policy.Penalty {
 	return p
 }
 
-// penaltyText returns the penalty as the grammar has it, "" for none.
+// penaltyText returns the penalty in the grammar's form; "" if there is none.
 func penaltyText(p *policy.Penalty) string {
 	if p == nil {
 		return ""

@@ -143,7 +143,7 @@ func matchFields(defs []policy.RouteDef) (fs []Field) {
 	return fs
 }
 
-// targetText returns what requests ask for, as the grammar has it.
+// targetText returns what requests ask for, in the grammar's form.
 func targetText(t *policy.TargetDef) string {
 	switch {
 	case t.Answer == policy.AllowAll:

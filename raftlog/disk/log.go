@@ -131,7 +131,7 @@ func (s *Log) GetLog(index uint64, log *raft.Log) error {
 	return err
 }
 
-// since returns the time since a moment of monotonic, 0 for none.
+// since returns the time since a moment of monotonic; 0 if there is none.
 func since(at int64) time.Duration {
 	if at == 0 {
 		return 0
@@ -247,7 +247,7 @@ func (s *Log) snapshotDone(index, term uint64) (conflict bool, err error) {
 }
 
 // NewestSnapshot returns the index of the newest snapshot finished in this
-// process, 0 for none.
+// process; 0 if there is none.
 func (s *Log) NewestSnapshot() uint64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -24,7 +24,7 @@ import (
 // So a committed entry is on this node's disk and on the disks of enough followers, as it
 // would be without the overlap.
 type ownSync struct {
-	// first is the first entry whose sync has not ended, 0 for none. It stays set after a
+	// first is the first entry whose sync has not ended; 0 if there is none. It stays set after a
 	// failed sync.
 	first atomic.Uint64
 

@@ -59,7 +59,7 @@ func (t *tail) get(index uint64, out *raft.Log) bool {
 	return true
 }
 
-// bounds returns the tail's first and last index, 0 for none.
+// bounds returns the tail's first and last index; 0 if there is none.
 func (t *tail) bounds() (first, last uint64) {
 	t.mu.RLock()
 	defer t.mu.RUnlock()

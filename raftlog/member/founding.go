@@ -44,7 +44,7 @@ const (
 	released               // is not bound, and never will be
 )
 
-// founder is a node that founds a cluster, as it has presented itself.
+// founder is a node that founds a cluster, as it has introduced itself.
 type founder struct {
 	ID   string `json:"id"`
 	Addr string `json:"addr"`

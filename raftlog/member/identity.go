@@ -153,7 +153,7 @@ func (i *Identity) NoteRemoved(removed bool) error {
 	return nil
 }
 
-// report logs from time to time why a node is refused. mu must be held.
+// report logs from time to time why a node is refused. The caller holds mu.
 func (i *Identity) report(level slog.Level, why string, from net.Addr) {
 	if now := time.Now(); now.Sub(i.reported) >= foreignInterval {
 		i.reported = now

@@ -19,7 +19,7 @@ type hello struct {
 	versions versions
 	secret   bool
 	node     string // the dialler's id; empty for an operator's tool
-	raw      []byte // as it was sent
+	raw      []byte // the bytes that were sent
 }
 
 // helloEnd is the end of a line in the Redis protocol and of a header in HTTP. A server of
@@ -27,8 +27,8 @@ type hello struct {
 // dialler learns what it has reached.
 const helloEnd = "\r\n\r\n"
 
-// newHello returns a hello with a fresh nonce, signed with secret unless that
-// is nil.
+// newHello returns a hello with a fresh nonce. It signs the hello with secret, unless
+// secret is nil.
 func newHello(v versions, p Purpose, node string, secret []byte) (*hello, error) {
 	if len(node) > member.MaxNodeID || len(p.Cluster) > member.MaxRandomID || len(p.Data) > member.MaxRandomID {
 		return nil, errors.New("node, cluster or data id is too long")

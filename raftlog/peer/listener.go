@@ -189,7 +189,7 @@ func (l *Listener) Close() error {
 type trackedConn struct {
 	net.Conn
 	l    *Listener
-	peer string // who has opened it; empty if this node has
+	peer string // who has opened the connection; "" if this node has
 }
 
 func (c *trackedConn) Close() error {

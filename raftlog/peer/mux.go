@@ -199,7 +199,7 @@ func (m *Mux) accept() {
 	}
 }
 
-// route shakes hands with a connection and passes it to its listener.
+// route makes the handshake of a connection and passes the connection to its listener.
 func (m *Mux) route(c net.Conn) {
 	defer m.wg.Done()
 	c.SetDeadline(time.Now().Add(HandshakeTimeout))

@@ -41,7 +41,7 @@ var (
 type segmentHeader struct {
 	number   uint64
 	nonce    uint64
-	previous uint64 // end of the frames of the segment before, 0 for none
+	previous uint64 // end of the frames of the segment before; 0 if there is none
 }
 
 func (h segmentHeader) append(b []byte) []byte {

@@ -95,7 +95,7 @@ type Log struct {
 
 var _ raft.LogStore = (*Log)(nil)
 
-// active returns the segment that is written to. write must be held.
+// active returns the segment that is written to. The caller holds write.
 func (l *Log) active() *segment { return l.segments[len(l.segments)-1] }
 
 // FirstIndex implements raft.LogStore.
@@ -165,7 +165,7 @@ func (l *Log) Sync() error {
 	return l.syncLast()
 }
 
-// syncLast makes the last frame durable. write must be held.
+// syncLast makes the last frame durable. The caller holds write.
 func (l *Log) syncLast() error {
 	if l.failed != nil || !l.unsynced {
 		return l.failed
@@ -221,7 +221,7 @@ func (l *Log) store(logs []*raft.Log, sync bool) error {
 	return nil
 }
 
-// stored adds entries to the index of s. mu must be held.
+// stored adds entries to the index of s. The caller holds mu.
 func (l *Log) stored(s *segment, first uint64, positions []position) {
 	if l.first == l.next {
 		l.first, l.next = first, first
@@ -303,7 +303,7 @@ func (l *Log) mark(s *segment) error {
 	return err
 }
 
-// rotate begins the next segment. write must be held.
+// rotate begins the next segment. The caller holds write.
 func (l *Log) rotate() (*segment, error) {
 	previous := l.active()
 	s, err := l.createSegment(previous.header.number+1, uint64(previous.end))

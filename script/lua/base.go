@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// nextFunction is next; pairs gives it.
+// nextFunction is the Lua function next, which pairs returns.
 var nextFunction = NewFunction(baseNext).Value()
 
 // nextIndex is the iterator that ipairs gives.

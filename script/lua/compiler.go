@@ -1,7 +1,7 @@
 package lua
 
-// eval computes an expression. Where the expression is a call that may give
-// several results, they are as a GoFunction gives them back.
+// eval computes an expression. If the expression is a call that may have several results,
+// eval returns them in the same form as a GoFunction.
 type eval func(fr *frame) Value
 
 // exec executes a statement.
@@ -76,7 +76,7 @@ type compiler struct {
 // it bounds Go's stack to some 100 MB.
 const nestUnit = 24
 
-// compileFunction charges t unless that is nil.
+// compileFunction compiles a function. It charges t, unless t is nil.
 func compileFunction(t *Thread, env *Environment, f *function) *proto {
 	c := &compiler{t: t, env: env, fn: f, free: f.slots, registers: f.slots}
 	p := &proto{params: len(f.params), dots: f.dots, upvalues: f.upvalues}

@@ -39,7 +39,7 @@ const chunkName = "user_script"
 // for texts compiled by loadstring.
 const chunkShift = 32
 
-// position returns a line as it begins error messages.
+// position returns a line in the form in which error messages begin.
 func (t *Thread) position(line int) string {
 	name := chunkName
 	if i := line >> chunkShift; i > 0 {

@@ -44,8 +44,8 @@ const (
 	maxDepth = 16380
 	// maxGoLevels is how deep Go functions can: LUAI_MAXCCALLS.
 	maxGoLevels = 200
-	// frameBytes is the memory of a call of weight 1 beside its registers: mostly Go's
-	// stack.
+	// frameBytes is the memory of a call of weight 1 without its registers. Most of it is
+	// Go's stack.
 	frameBytes = 2 << 10
 )
 

@@ -111,7 +111,7 @@ func (lx *lexer) next() {
 	lx.t.charge(readSteps * (lx.at - from))
 }
 
-// peek gives the token after the current one.
+// peek returns the token after the current one.
 func (lx *lexer) peek() token {
 	kind, value, number, start := lx.kind, lx.value, lx.number, lx.start
 	k := lx.scan()

@@ -88,7 +88,8 @@ func (t *Thread) checkArgs(args []Value, n int) {
 	}
 }
 
-// optSetting changes an integer setting to argument i, unless that is nil.
+// optSetting changes an integer setting to argument i. If the argument is nil, the setting
+// stays.
 func (t *Thread) optSetting(args []Value, i int, setting *int, low, high int) Value {
 	if !Arg(args, i).IsNil() {
 		n := t.checkInt32(args, i)
@@ -100,8 +101,8 @@ func (t *Thread) optSetting(args []Value, i int, setting *int, low, high int) Va
 	return Int(*setting)
 }
 
-// optChoice gives the index in options of argument i, where true is 1 and false
-// 0; or current if it is nil.
+// optChoice returns the index in options of argument i; true counts as 1 and false as 0. If
+// the argument is nil, it returns current.
 func (t *Thread) optChoice(args []Value, i, current int, options []string) int {
 	switch v := Arg(args, i); v {
 	case Nil:
@@ -137,7 +138,8 @@ func (m jsonModule) boolean(setting func(*jsonSettings) *bool) GoFunction {
 	}
 }
 
-// optSwitch changes a setting to the first argument, unless that is nil.
+// optSwitch changes a setting to the first argument. If the argument is nil, the setting
+// stays.
 func (t *Thread) optSwitch(args []Value, setting *bool) Value {
 	current := 0
 	if *setting {

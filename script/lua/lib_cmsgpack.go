@@ -224,7 +224,7 @@ type msgpackDecoder struct {
 func (d *msgpackDecoder) missing()   { d.t.Errorf("Missing bytes in input.") }
 func (d *msgpackDecoder) malformed() { d.t.Errorf("Bad data format in input.") }
 
-// take gives the next n bytes.
+// take returns the next n bytes.
 func (d *msgpackDecoder) take(n int) string {
 	if n > len(d.data)-d.at {
 		d.missing()
@@ -285,7 +285,7 @@ func (d *msgpackDecoder) coded(code byte, put func(Value)) {
 	case 0xCB:
 		put(Number(Canonical(math.Float64frombits(d.number(8)))))
 	case 0xCC, 0xCD, 0xCE, 0xCF:
-		// The largest become negative, as they do in Redis.
+		// The largest numbers become negative, as in Redis.
 		put(Number(float64(int64(d.number(1 << (code - 0xCC))))))
 	case 0xD0:
 		put(Int(int(int8(d.number(1)))))

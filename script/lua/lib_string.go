@@ -240,8 +240,8 @@ func (t *Thread) searchFrom(args []Value, s string) int {
 	return int(min(max(0, from), int64(len(s))))
 }
 
-// search gives the captures of the first match from the index from on, and
-// where it is if that is wanted.
+// search returns the captures of the first match at or after the index from. If where is
+// set, it also returns the position of the match.
 func (t *Thread) search(s, pattern string, from int, where bool) Value {
 	m := newMatcher(t, s, pattern)
 	first, last := 0, len(s)

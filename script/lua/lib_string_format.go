@@ -74,7 +74,7 @@ func (t *Thread) parseDirective(s string) (d directive, n int) {
 	return d, n
 }
 
-// flag sets the flag c, if it is one.
+// flag sets the flag that c names, and reports whether c is a flag.
 func (d *directive) flag(c byte) bool {
 	switch c {
 	case '-':

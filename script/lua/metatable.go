@@ -195,7 +195,8 @@ func (t *Thread) compareText(a, b Value) int {
 	return 0
 }
 
-// ToString is tostring(v), with __tostring if that gives a string.
+// ToString returns the same as Lua's tostring(v). It uses __tostring only if the result is
+// a string.
 func (t *Thread) ToString(v Value) string {
 	if h := t.metamethod(v, "__tostring"); !h.IsNil() {
 		if r := t.Call1(h, v); r.IsString() {

@@ -69,8 +69,8 @@ func (t *Thread) ahead(i, n int) {
 // inf and nan), with white space around it. Like C, it stops at a zero byte.
 func ParseNumber(s string) (float64, bool) { return (*Thread)(nil).parseNumber(s) }
 
-// parseNumber is ParseNumber, charged. A long text is charged as it is read, so
-// the run can end meanwhile.
+// parseNumber does the same as ParseNumber, with charges. It charges a long text piece by
+// piece, so that the run can end meanwhile.
 func (t *Thread) parseNumber(s string) (float64, bool) {
 	if n := len(s); n > 0 && n <= 15 {
 		if f, ok := parseDigits(s); ok {
@@ -279,7 +279,7 @@ func (t *Thread) shorten(dst []byte, mantissa, exponent string, form *notation) 
 	return strconv.AppendInt(dst, t.exponent(exponent)+places*form.power, 10)
 }
 
-// exponent returns the number after the mark of an exponent, 0 for none. It does not
+// exponent returns the number after the mark of an exponent; 0 if there is none. It does not
 // grow beyond the length of any text.
 func (t *Thread) exponent(s string) int64 {
 	const most = 1 << 40

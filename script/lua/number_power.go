@@ -12,8 +12,8 @@ const (
 	logarithmSteps = 60
 )
 
-// pair is a number as the sum of two floats, the second below the rounding
-// error of the first: about 105 bits.
+// pair is a number as the sum of two floats. The second is smaller than the rounding error
+// of the first. Together they have about 105 bits.
 type pair struct{ hi, lo float64 }
 
 // sum returns the exact sum of a and b.

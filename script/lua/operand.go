@@ -114,7 +114,7 @@ const kindCell = kindResults + 1
 
 const cellBytes = int(unsafe.Sizeof(cell{}))
 
-// newCell gives a captured variable its place.
+// newCell makes the cell of a captured variable.
 func (t *Thread) newCell(v Value) Value {
 	t.Alloc(cellBytes)
 	return Value{ref: unsafe.Pointer(&cell{v: v}), bits: uint64(kindCell) << kindShift}

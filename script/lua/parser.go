@@ -104,7 +104,8 @@ func (p *parser) loopBlock() []statement {
 	return list
 }
 
-// statement gives a statement and whether it must be the last of its block.
+// statement parses a statement. It also returns whether the statement must be the last of
+// its block.
 func (p *parser) statement() (statement, bool) {
 	line := p.line
 	switch p.kind {

@@ -42,7 +42,7 @@ func newMatcher(t *Thread, subject, pattern string) matcher {
 	return matcher{t: t, subject: subject, pattern: pattern}
 }
 
-// matchAt gives the end of the match of the pattern from p on that begins at s.
+// matchAt returns the end of the match that begins at s, for the pattern from p on.
 func (m *matcher) matchAt(s, p int) int {
 	m.level = 0
 	m.depth = 0
@@ -63,8 +63,8 @@ func (m *matcher) step() {
 	}
 }
 
-// match matches the pattern from p on at s. It calls itself for what it may
-// have to take back: repetitions and captures.
+// match matches the pattern from p on at s. It calls itself for parts that it may have to
+// try again: repetitions and captures.
 func (m *matcher) match(s, p int) int {
 	if m.depth++; m.depth > maxPatternDepth {
 		m.t.Errorf("pattern too complex")
@@ -186,7 +186,7 @@ func (m *matcher) longest(s, least, p, next int) int {
 	return -1
 }
 
-// shortest matches the class as rarely as it can.
+// shortest matches the class as few times as possible.
 func (m *matcher) shortest(s, p, next int) int {
 	for {
 		if end := m.match(s, next+1); end >= 0 {
@@ -273,7 +273,7 @@ func (m *matcher) balance(s, p int) int {
 	return -1
 }
 
-// classEnd gives the end of the class that begins at p.
+// classEnd returns the end of the class that begins at p.
 func (m *matcher) classEnd(p int) int {
 	c := m.pattern[p]
 	p++

@@ -78,7 +78,7 @@ func (p *plain) find(body []statement) {
 	}, nil)
 }
 
-// names reports whether a statement only gives names.
+// names reports whether a statement does nothing but name arguments.
 func (p *plain) names(s statement) bool {
 	l, ok := s.(*localStmt)
 	return ok && len(l.vars) > 0 && p.values[l.vars[0]] != nil

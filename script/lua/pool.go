@@ -21,7 +21,7 @@ const (
 	pooledText = 128
 )
 
-// text gives a string of b.
+// text returns a string with the bytes of b.
 func (p *pool) text(b []byte) string {
 	if p.bytes == nil {
 		p.bytes = make([]byte, 0, pooledBytes)
@@ -34,7 +34,7 @@ func (p *pool) text(b []byte) string {
 	return unsafe.String(&p.bytes[n], len(b))
 }
 
-// table gives an empty table.
+// table returns an empty table.
 func (p *pool) table() *Table {
 	if p.used == len(p.tables) {
 		if p.used > 0 {
@@ -46,7 +46,7 @@ func (p *pool) table() *Table {
 	return &p.tables[p.used-1]
 }
 
-// values gives an array part of n places.
+// values returns an array part of n places.
 func (p *pool) values(n int) []Value {
 	if n == 0 {
 		return nil
@@ -58,7 +58,7 @@ func (p *pool) values(n int) []Value {
 	return p.array[p.taken-n : p.taken : p.taken]
 }
 
-// clean makes the pool anew, when nobody has its tables any more.
+// clean empties the pool, when nobody uses its tables any more.
 func (p *pool) clean() {
 	clear(p.tables[:p.used])
 	clear(p.array[:p.taken])

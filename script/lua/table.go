@@ -167,14 +167,14 @@ func (th *Thread) collided(key Value, n int) int {
 	return 0
 }
 
-// charge is Step for who may have no thread.
+// charge does the same as Step. A nil thread is not charged.
 func (th *Thread) charge(n int) {
 	if th != nil {
 		th.Step(n)
 	}
 }
 
-// Int gives the value of an integer key.
+// Int returns the value of an integer key.
 func (t *Table) Int(th *Thread, key int) Value {
 	if uint(key-1) < uint(len(t.array)) {
 		return t.array[key-1]
@@ -185,7 +185,8 @@ func (t *Table) Int(th *Thread, key int) Value {
 	return Nil
 }
 
-// Get gives the value of any key, without metamethods; nil if absent.
+// Get returns the value of a key of any type, without metamethods; nil if the key does not
+// exist.
 func (t *Table) Get(th *Thread, key Value) Value {
 	if key.IsNumber() {
 		f := key.Number()
@@ -225,8 +226,8 @@ func (t *Table) findNode(th *Thread, key Value) *node {
 	}
 }
 
-// slot points to the value of a key that is there (its value may be nil), or
-// is nil.
+// slot returns a pointer to the value of a key, which may be nil. If the key does not
+// exist, slot returns nil.
 func (t *Table) slot(th *Thread, key Value) *Value {
 	if key.IsNumber() {
 		f := key.Number()
@@ -240,7 +241,7 @@ func (t *Table) slot(th *Thread, key Value) *Value {
 	return nil
 }
 
-// SetInt assigns to an integer key as Set does.
+// SetInt does the same as Set for an integer key.
 func (t *Table) SetInt(th *Thread, key int, value Value) {
 	if uint(key-1) < uint(len(t.array)) && !t.frozen {
 		t.array[key-1] = value
@@ -249,7 +250,7 @@ func (t *Table) SetInt(th *Thread, key int, value Value) {
 	t.Set(th, Int(key), value)
 }
 
-// SetText assigns to a string key as Set does.
+// SetText does the same as Set for a string key.
 func (t *Table) SetText(th *Thread, key string, value Value) { t.Set(th, String(key), value) }
 
 // Set assigns without metamethods. It raises an error if the table is readonly
@@ -269,7 +270,7 @@ func (t *Table) refusal(key Value) string {
 	return ""
 }
 
-// place gives the place of the value of a key that refusal has nothing against.
+// place returns the place of a key's value. The key must be one that refusal accepts.
 func (t *Table) place(th *Thread, key Value) *Value {
 	if p := t.slot(th, key); p != nil {
 		return p
@@ -328,8 +329,8 @@ func (t *Table) freePlace() int {
 	return -1
 }
 
-// grow makes both parts anew, of the sizes that fit the keys that have values
-// and the new one, and gives the place of that.
+// grow makes both parts of the table again. Their sizes fit the new key and the keys that
+// have values. It returns the new key's place.
 func (t *Table) grow(th *Thread, key Value) *Value {
 	var counts [maxArrayBits + 1]int // counts[i]: integer keys in (2^(i-1), 2^i]
 	ints := t.countArray(&counts)

@@ -42,7 +42,7 @@ type Abort struct{ Err error }
 
 func (a *Abort) Error() string { return a.Err.Error() }
 
-// Unwrap gives ErrSteps, ErrMemory or the error of Limits.Look.
+// Unwrap returns ErrSteps, ErrMemory or the error of Limits.Look.
 func (a *Abort) Unwrap() error { return a.Err }
 
 // Error is an error that a script raised and did not catch. Its value is a string with the
@@ -182,8 +182,7 @@ const (
 	keptFrames = 256
 )
 
-// SetGlobal gives a variable that the environment declared its value for this
-// run.
+// SetGlobal sets the value, in this run, of a variable that the environment has declared.
 func (t *Thread) SetGlobal(v Variable, value Value) { t.run.globals[v] = value }
 
 // Run runs a script. Its results are valid until the next Reset. The error is
@@ -279,7 +278,7 @@ func (t *Thread) where(level int) string {
 	return t.position(s.line)
 }
 
-// Return gives back none or several results from a Go function.
+// Return returns none or several results from a Go function.
 func (t *Thread) Return(values ...Value) Value {
 	t.Step(len(values) >> copiedShift)
 	t.results = append(t.results[:0], values...)
@@ -295,7 +294,7 @@ func (t *Thread) Call(f Value, args ...Value) []Value {
 	return t.list(t.invoke(f, args))
 }
 
-// Call1 is Call for the first result alone, nil if there is none.
+// Call1 does the same as Call, but returns only the first result; nil if there is none.
 func (t *Thread) Call1(f Value, args ...Value) Value {
 	return t.single(t.invoke(f, args))
 }

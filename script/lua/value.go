@@ -17,14 +17,14 @@ const (
 	KindFunction
 	KindUserdata
 	KindCoroutine
-	// kindResults marks what Thread.Return gives back: the results are in the
-	// thread. Scripts never see it.
+	// kindResults marks what Thread.Return returns: the results are in the thread. Scripts
+	// never see it.
 	kindResults
 )
 
 var kindNames = [...]string{"nil", "boolean", "number", "string", "table", "function", "userdata", "thread", "results"}
 
-// String gives the name that Lua's type() gives.
+// String returns the name that Lua's type() returns.
 func (k Kind) String() string { return kindNames[k] }
 
 // Value is a Lua value of any type. It has 16 bytes, and needs no allocation. The zero

@@ -46,8 +46,8 @@ func (c *Call) create(at int64) bool {
 	return ok
 }
 
-// put stores the first argument as the value of the first key until a time, unless the
-// key exists. It reports whether it has.
+// put stores the first argument as the value of the first key until a time, unless the key
+// exists. It reports whether it has stored the value.
 func (c *Call) put(at int64) (stored, ok bool) {
 	value := c.arg(0)
 	if c.odd || len(c.Keys) == 0 {

@@ -18,7 +18,7 @@ type counting struct {
 	window int // index of the argument with the length of a window, -1 for a constant
 	length int64
 	unit   time.Duration // of the window
-	limit  int           // index of the argument with the limit, -1 for none
+	limit  int           // index of the argument with the limit; -1 if there is none
 	reply  countReply
 }
 

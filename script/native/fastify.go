@@ -8,8 +8,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// fastifyScripts are the scripts of @fastify/rate-limit. They have a counter of a window.
-// With each refused call, the window may begin anew, or double.
+// fastifyScripts are the scripts of @fastify/rate-limit. They use a counter of a window.
+// Each refused call may start the window again, or double it.
 var fastifyScripts = []Script{
 	{
 		Library: "@fastify/rate-limit 8", Instead: countsOneWindow,

@@ -46,7 +46,8 @@ type params struct {
 	values [params0 - firstParam]lua.Constant
 }
 
-// arg returns the index of the argument that a parameter names, from 0, or -1 for none.
+// arg returns the index, from 0, of the argument that a parameter names; -1 if there is
+// none.
 func (p *params) arg(param int) int {
 	c := p.values[param-firstParam]
 	if !p.set[param-firstParam] || c.IsText || c.Number < 1 || c.Number > maxArgument || c.Number != float64(int(c.Number)) {

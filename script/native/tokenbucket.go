@@ -23,7 +23,7 @@ type tokenBucket struct {
 	// time.
 	together bool
 	forward  bool  // time that runs backwards counts as none
-	scale    int64 // the divisor of elapsed time, 0 for none
+	scale    int64 // the divisor of elapsed time; 0 if there is none
 	early    bool  // the division comes first
 	ttl      int64 // in s, 0 if it is the time to fill the bucket
 	times    int64 // factor of that time

@@ -46,7 +46,7 @@ func bearer(authorization string) (token string, ok bool) {
 	return strings.TrimSpace(token), strings.EqualFold(scheme, "Bearer")
 }
 
-// stateOf returns the TLS state of a peer, nil for none.
+// stateOf returns the TLS state of a peer; nil if there is none.
 func stateOf(p *peer.Peer) *tls.ConnectionState {
 	if info, ok := p.AuthInfo.(credentials.TLSInfo); ok {
 		return &info.State
