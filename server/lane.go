@@ -172,6 +172,15 @@ func (l *lane) begin() {
 	l.enter(0)
 }
 
+// tick reads the clocks again, for input that was read after the batch began.
+func (l *lane) tick() {
+	for i := range l.portions {
+		p := &l.portions[i]
+		p.now = p.part.Engine().Now()
+	}
+	l.enter(l.at)
+}
+
 // spend subtracts a command's measured time from the work that is left until the batch
 // looks at the clock.
 func (l *lane) spend(d time.Duration) { l.left -= int(d / unitTime) }

@@ -258,7 +258,7 @@ func (sk *socket) ready(events uint32) {
 
 // receive reads once and runs the input.
 func (sk *socket) receive() {
-	n, errno := rawRead(sk.fd, sk.loop.buf)
+	n, errno := sk.read()
 	switch {
 	case errno == unix.EAGAIN || errno == unix.EINTR:
 	case errno != 0:
@@ -271,6 +271,13 @@ func (sk *socket) receive() {
 		sk.input(sk.loop.buf[:n])
 	}
 	sk.settle()
+}
+
+// read reads input, and then the clock: a command must not be dated before it was sent.
+func (sk *socket) read() (int, unix.Errno) {
+	n, errno := rawRead(sk.fd, sk.loop.buf)
+	sk.lane.tick()
+	return n, errno
 }
 
 // settle implements driver.
@@ -330,7 +337,7 @@ func (sk *socket) takeLast() {
 		if !sk.departs() {
 			return
 		}
-		n, errno := rawRead(sk.fd, sk.loop.buf)
+		n, errno := sk.read()
 		if errno != 0 || n == 0 {
 			break
 		}
