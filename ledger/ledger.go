@@ -58,7 +58,8 @@ type Flight struct {
 
 	bytes int
 	born  int64 // when its first effect was marked
-	// covers is the last ticket under which nothing was dirty after Ticket.
+	// covers is the last ticket that the flight's commit can release: Ticket, or a later
+	// ticket whose cut found no dirty keys.
 	covers uint64
 }
 
@@ -157,7 +158,7 @@ func (l *Ledger) Empty(c Cut) {
 	}
 }
 
-// Tick makes a flight of the last cut, although that found nothing.
+// Tick makes the last cut a flight, even though the cut found no dirty keys.
 func (l *Ledger) Tick() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -246,7 +247,7 @@ func ring(bell chan struct{}) {
 	}
 }
 
-// started anchors the times kept in atomics.
+// started is the time from which monotonic counts.
 var started = time.Now()
 
 // monotonic returns nanoseconds since some point in this process; never 0.

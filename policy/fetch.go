@@ -81,7 +81,7 @@ const (
 	limitLines  = 3
 	// slotLines is for a table with a few overrides.
 	slotLines = 2
-	// textLines is for the policy's name and the prefixes of keys.
+	// textLines is the number of lines for the policy's name and the prefixes of keys.
 	textLines = 2
 	// numbersLines bounds the lines that are prefetched for a limit's tiers, of which the
 	// call will need only one.

@@ -17,7 +17,7 @@ const (
 	RoutesRecord
 )
 
-// KindOf returns the kind of the record of a name.
+// KindOf returns the kind of the record with a name.
 func KindOf(name string) RecordKind {
 	switch {
 	case name == attributesRecord:

@@ -143,7 +143,7 @@ func (f *fsm) entry(l *raft.Log) {
 	f.accept(l, h, payload)
 }
 
-// accept applies rules 1 to 3. The caller holds mu.
+// accept applies rules 1 to 3 of the type fsm. The caller holds mu.
 func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	if h.term != l.Term {
 		f.drop(l, h, "decided in another term")
@@ -200,7 +200,7 @@ func (f *fsm) accept(l *raft.Log, h header, payload []byte) {
 	}
 }
 
-// drop must be called with mu held.
+// drop ignores an entry that does not count, and says why. The caller holds mu.
 func (f *fsm) drop(l *raft.Log, h header, why string) {
 	f.fenced.Add(1)
 	f.log.Warn("log entry dropped on all nodes", "index", l.Index, "term", l.Term, "from", h.node, "decided_in", h.term, "batch", h.batch, "part", h.part, "reason", why)
@@ -228,8 +228,8 @@ func (f *fsm) depose() {
 	f.observe()
 }
 
-// settle waits for operations in progress, since the end of a term is visible before its
-// machine is deposed.
+// settle waits for operations in progress, because others can see the end of a term before
+// its machine is deposed.
 func (f *fsm) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -245,7 +245,8 @@ func (f *fsm) stop(err error) {
 	}
 }
 
-// lead starts to serve a term, if stillLeader confirms it with the order of events fixed.
+// lead makes the machine decide in a term, if stillLeader returns true. It calls
+// stillLeader while it holds mu, so that no other event comes between.
 func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -26,7 +26,7 @@ type raftLogger struct {
 	repeats *logdedup.Filter
 }
 
-// peerArgs are the names of the peer in Raft's warnings.
+// peerArgs are the keys under which Raft's warnings name a peer.
 var peerArgs = []any{"peer", "server-id", "target", "from", "candidate"}
 
 // routine lists warnings of Raft that belong to a normal start or election. Warnings about
@@ -50,8 +50,8 @@ var routine = []string{
 	"appendEntries rejected, sending older logs",
 }
 
-// isRoutine reports whether a warning is routine. So is an election at a node that has
-// known no leader.
+// isRoutine reports whether a warning belongs to normal operation. That includes an
+// election at a node that has known no leader.
 func isRoutine(msg string, args []any) bool {
 	if msg == "heartbeat timeout reached, starting election" {
 		i := slices.Index(args, any("last-leader-addr"))
@@ -124,7 +124,7 @@ func (r *raftLogger) ResetNamed(name string) hclog.Logger {
 	return &raftLogger{r.l, name, r.args, r.repeats}
 }
 
-// SetLevel does nothing: the level is the slog handler's.
+// SetLevel does nothing, because the slog handler decides the level.
 func (r *raftLogger) SetLevel(hclog.Level) {}
 
 func (r *raftLogger) GetLevel() hclog.Level {

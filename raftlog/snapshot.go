@@ -19,7 +19,8 @@ const (
 	snapshotOldest = 2 // oldest version that this build reads
 	snapshotNewest = 2 // newest version that it reads; it writes it if the level permits
 
-	// snapshotBuffer is for Raft's file store, which makes a system call per 4 KiB.
+	// snapshotBuffer is the size of a buffer in bytes. Without it, Raft's file store would
+	// make a system call per 4 KiB.
 	snapshotBuffer = 256 << 10
 
 	// maxSnapshotHeader bounds, in bytes, what a node allocates because of a damaged

@@ -82,10 +82,11 @@ func (t transport) TimeoutNow(id raft.ServerID, target raft.ServerAddress, args 
 	return again(func() error { return t.NetworkTransport.TimeoutNow(id, t.reach(id, target), args, resp) })
 }
 
-// again repeats a request if its connection is broken, as pooled connections are after a
-// member has restarted. Appends are repeated anyway. But a vote would be missing for a
-// whole election, and a handover would fail. If the member has already answered the first
-// request, it grants the same vote again, or stands for election again.
+// again repeats a request if its connection is broken. Pooled connections are broken after
+// a member has restarted. Raft itself repeats appends. But without a repetition, a vote
+// would be missing for a whole election, and a handover would fail. If the member has
+// already answered the first request, it grants the same vote again, or stands for election
+// again.
 func again(request func() error) error {
 	for range raftPool {
 		if err := request(); !brokenConn(err) {
@@ -105,8 +106,8 @@ func brokenConn(err error) bool {
 }
 
 // reach returns the address of a member together with the id of its data, which Dial sends.
-// If the member has moved, it is the address where it was found. Raft uses the result to
-// identify its connections.
+// For a member that has moved, it returns the address where the member was found. Raft uses
+// the result to identify its connections.
 func (t transport) reach(id raft.ServerID, target raft.ServerAddress) raft.ServerAddress {
 	return raft.ServerAddress(t.peers.where(id, target) + "=" + member.DataOf(id))
 }
@@ -126,8 +127,8 @@ func (t transport) AppendEntriesPipeline(id raft.ServerID, target raft.ServerAdd
 	return p, nil
 }
 
-// pipelineAnswers is how many answers may wait for Raft. For each answer that Raft does not
-// read, it chooses at random between one more send and the end of the pipeline.
+// pipelineAnswers is how many answers may wait until Raft reads them. When an answer waits,
+// Raft chooses at random between one more send and the end of the pipeline.
 const pipelineAnswers = 128
 
 // pipeline moves answers from Raft's pipeline into a buffer.

@@ -103,8 +103,8 @@ func (m *clientMemory) spend(of *conn) *spending {
 }
 
 // handTo makes c the holder of the job's memory until c is weighed. If the job was stopped,
-// its memory is given back instead, as relieve expects. The next weigh measures the part
-// that c keeps.
+// its memory is given back instead, because relieve counts on that. The next weigh measures
+// the part that c keeps.
 func (p *spending) handTo(c *conn) {
 	if p.Stopped() {
 		p.End()

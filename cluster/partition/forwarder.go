@@ -197,9 +197,9 @@ func (f *forwarder) leaderChanged() {
 }
 
 // leaderLost stops waiting for slow commands if no leader has been known for formerWait.
-// Other commands wait behind them, on their connections or for a stream, and these have an
-// answer without a leader. If the leader returns before that, it may still answer. If it is
-// lost again, the time starts again.
+// The reason is that other commands wait behind the slow ones, on their connections or for
+// a stream, although the failure policy could answer these. If the leader returns before
+// that, it may still answer. If it is lost again, the time starts again.
 func (f *forwarder) leaderLost() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -277,8 +277,7 @@ func (f *forwarder) carry() {
 			c.place.taken = true
 		case fr = <-frames:
 		case err := <-c.broken():
-			// The other side has closed the stream, or said something
-			// unasked.
+			// The other node has closed the stream, or has sent bytes without a request.
 			c.lost(err)
 		case <-timer.C:
 			stop = true

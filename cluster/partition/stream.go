@@ -155,8 +155,8 @@ func (s *leaderStream) rest() {
 	s.resume <- struct{}{}
 }
 
-// broken reports whether an idle stream has ended, or has sent something unasked. Nothing
-// on it can be trusted then.
+// broken reports whether an idle stream has ended, or whether the other node has sent bytes
+// without a request. Such a stream cannot be used any more.
 func (s *leaderStream) broken() bool { return len(s.readable) > 0 }
 
 func (s *leaderStream) close() {

@@ -45,8 +45,8 @@ func fieldsOf[T any](entries []entry[T], x *T) (fs []Field) {
 	return fs
 }
 
-// rowsOf returns the content of x, by the rows of its table. A row that is only a block
-// has no fields.
+// rowsOf returns the content of x, by the rows of its table. A row that can only be printed
+// as a block has no fields.
 func rowsOf[T any](entries []entry[T], x *T) []Row {
 	rows := make([]Row, 0, len(entries))
 	for i := range entries {

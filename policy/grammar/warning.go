@@ -124,8 +124,7 @@ func typeOf(d *policy.Definition, name string, shared *policy.Record) policy.Typ
 	return 0
 }
 
-// replaceEachOther returns the limits of descriptors that replace, by name, a limit which
-// replaces them.
+// replaceEachOther returns the limits of descriptors that replace each other by name.
 func replaceEachOther(d *policy.Definition) (limits []*policy.RateLimitDef) {
 	type pair struct{ by, name string }
 	replaced := make(map[pair]bool)

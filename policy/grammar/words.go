@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/policy"
 )
 
-// Words of the grammar, by their values.
+// Words of the grammar, by the values that they stand for.
 var (
 	failures     = wordsTo(policy.FailLocal)
 	durabilities = wordsTo(policy.Sync)
@@ -25,7 +25,7 @@ var (
 	truths   = []string{"false", "true"}
 )
 
-// wordsTo returns the words of the values up to the last.
+// wordsTo returns the words of the values from 0 to last.
 func wordsTo[T interface {
 	~uint8
 	fmt.Stringer

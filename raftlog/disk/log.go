@@ -86,7 +86,7 @@ var (
 	_ raft.MonotonicLogStore = (*Log)(nil)
 )
 
-// started anchors the monotonic times kept in atomics.
+// started is the time from which monotonic counts.
 var started = time.Now()
 
 // monotonic returns nanoseconds since an arbitrary point in this process; never

@@ -69,8 +69,8 @@ func (t *tail) bounds() (first, last uint64) {
 	return t.logs[0].Index, t.logs[len(t.logs)-1].Index
 }
 
-// add appends entries. If there are too many, it drops the oldest of those up to applied.
-// mu must be held.
+// add appends entries. If there are too many, it drops the oldest of the entries up to
+// applied. The caller holds mu.
 func (t *tail) add(logs []*raft.Log, applied uint64) {
 	for _, l := range logs {
 		t.logs = append(t.logs, l)

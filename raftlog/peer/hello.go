@@ -71,8 +71,8 @@ func (h *hello) chosen(secrets [][]byte) (secret []byte) {
 	return secret
 }
 
-// errNotPeer is returned for a connection that does not begin as a peer
-// connection does.
+// errNotPeer is returned for a connection whose first bytes are not those of a peer
+// connection.
 var errNotPeer = errors.New("not a peer connection")
 
 // readHello reads a hello, and no byte more. If it has read the head, it returns the hello

@@ -234,7 +234,7 @@ func (l *Log) stored(s *segment, first uint64, positions []position) {
 }
 
 // fail remembers an error after which the content of the disk is unknown, and returns it.
-// write must be held.
+// The caller holds write.
 func (l *Log) fail(err error) error {
 	if !errors.Is(err, ErrNoRoom) {
 		l.failed = err
@@ -293,8 +293,8 @@ func noRoom(err error) error {
 	return err
 }
 
-// mark records that the frames up to now are synced. The next sync includes it. write
-// must be held.
+// mark records that the frames up to now are synced. The next sync includes the mark. The
+// caller holds write.
 func (l *Log) mark(s *segment) error {
 	var b [markSize]byte
 	putMark(&b, s.end, s.header.nonce)
@@ -361,8 +361,8 @@ func (l *Log) cut(low, high uint64) error {
 	return nil
 }
 
-// bound reduces the log to the entries from first up to, but not including, next. mu must
-// be held.
+// bound reduces the log to the entries from first up to, but not including, next. The
+// caller holds mu.
 func (l *Log) bound(first, next uint64) {
 	if l.first == l.next {
 		return

@@ -49,15 +49,16 @@ const (
 	pieceSteps = piece / 8
 )
 
-// passed charges a piece when it is done, at position i. A nil thread charges
-// nothing.
+// passed charges a piece of work that is done, if position i is the end of a piece. A nil
+// thread charges nothing.
 func (t *Thread) passed(i int) {
 	if i%piece == 0 && t != nil {
 		t.Step(pieceSteps)
 	}
 }
 
-// ahead charges a piece of n bytes before it is looked at, at position i.
+// ahead charges a piece of up to n bytes before the caller reads it, if position i is the
+// start of a piece.
 func (t *Thread) ahead(i, n int) {
 	if i%piece == 0 {
 		t.Step(min(n-i, piece) / 8)
@@ -181,11 +182,11 @@ func bytesThat(in func(c byte) bool) (set [256]bool) {
 }
 
 const (
-	// maxNumeral is the longest text that strconv reads; a longer one is
-	// shortened first. It loses the place of more than 800 digits.
+	// maxNumeral is the longest text that strconv may read, in bytes. A longer text is
+	// shortened first, because strconv loses the position of the point after 800 digits.
 	maxNumeral = 800
-	// mostDigits is more digits than can decide how a number rounds, which is 767. Of
-	// further digits, it only matters whether one is not zero.
+	// mostDigits is how many digits are kept. At most 767 digits can decide how a number
+	// rounds. Of all further digits, it only matters whether one is not zero.
 	mostDigits = 780
 )
 

@@ -154,12 +154,12 @@ func (t *Table) findText(th *Thread, key string, hash uint32) *node {
 	}
 }
 
-// chainPiece is how many nodes of a chain are passed between two charges: more
-// than most chains have.
+// chainPiece is how many nodes of a chain are passed between two charges. It is more than
+// most chains have.
 const chainPiece = 32
 
-// collided returns the price, in nodes passed, of finding that a key with the same
-// hash differs from a string of n bytes.
+// collided returns the price, in nodes passed, of a comparison: it finds that a key with
+// the same hash differs from a string of n bytes.
 func (th *Thread) collided(key Value, n int) int {
 	if len(key.Text()) == n {
 		return n / 64
