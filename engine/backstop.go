@@ -17,12 +17,13 @@ const backstopBytes = 16 << 20
 // of their limit. If it cannot count a call, it admits the call.
 //
 // It does not bound counters such as those of INCR, because they have no limit. It does
-// not bound slots either. A slot is released at a leader. So on the overlay it would stay
-// taken for its whole time to live, and all later callers would be denied.
+// not bound slots (places of a limit of concurrent calls) either. Only a leader can
+// release a slot. So on the overlay a slot would stay taken for its whole time to live,
+// and all later callers would be denied.
 //
-// The bounds are, with n for the multiple:
+// The overlay may use another algorithm than the limit. With n for the multiple:
 //
-//   - A window admits n times its limit. It stays a window. As a bucket it could admit 2n
+//   - A window stays a window, and admits n times its limit. As a bucket it could admit 2n
 //     times the limit in one window: a bucket may be full at the start, and refills until
 //     the end.
 //   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the
@@ -33,16 +34,17 @@ const backstopBytes = 16 << 20
 //     would fill the overlay.
 //   - With n = 1 a log stays a log, because a call that costs the whole limit must fit.
 //
-// The names of keys are 128 bits of hashes, under two seeds of this process. SHA-256
-// would take 30 µs for 64 KiB, up to 32 times in a chain of limits.
+// On the overlay, the name of a key has 128 bits: two hashes of the real key, under two
+// random seeds of this process. SHA-256 would take 30 µs for a key of 64 KiB, and one call
+// can have 32 limits, each with a key.
 //
 // If a flood of new keys fills the overlay, it forgets callers that are far from their
 // bound, and keeps those at their bound. If it stopped counting new keys instead, the
 // flood would pass.
 //
-// A minute after the last call, if there is a leader again, the owner drops the Backstop.
-// If it did so at once, a leader that comes and goes would let callers use the whole
-// bound each time.
+// The owner drops the Backstop a minute after its last call, if there is a leader again.
+// If the owner dropped it at once, callers could use the whole bound again each time a
+// leader is lost.
 //
 // Methods are safe for concurrent use.
 type Backstop struct {
@@ -75,7 +77,7 @@ func NewBackstop(e *Engine) *Backstop {
 }
 
 // key returns the overlay's name for a key of a database under a limit of an algorithm.
-// It is 128 bits of hashes, so that long keys take no more room.
+// The name has two hashes of the key, 128 bits together, so a long key takes no more room.
 func (b *Backstop) key(db uint8, a algo.Algorithm, key []byte) []byte {
 	name := make([]byte, 0, 2+8*len(b.seeds))
 	name = append(name, db, byte(a))
@@ -86,10 +88,10 @@ func (b *Backstop) key(db uint8, a algo.Algorithm, key []byte) []byte {
 }
 
 // DecideAll is Empty.DecideAll, or with one segment Empty.Decide, bounded by n times each
-// limit: see algo.Limit.Multiple. It denies a call that would exceed that, counted since
-// Forget. A denied call is charged to no limit, and its RetryAfter is when it would fit.
-// Remaining is at most what is left of n times the limit. A forced call passes, and is
-// counted. n is 1 or more.
+// limit: see algo.Limit.Multiple. It denies a call that would exceed this bound, counted
+// since Forget. A denied call is charged to no limit, and its RetryAfter says when the
+// call would fit. Remaining is at most what is left of n times the limit. A forced call
+// passes, and is counted. n is 1 or more.
 func (b *Backstop) DecideAll(now, n int64, segs []Segment, o *algo.Options, out []algo.Decision) (binding int, err error) {
 	binding, err = b.Empty.DecideAll(now, segs, o, out)
 	if err != nil || !out[binding].OK {

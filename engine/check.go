@@ -159,8 +159,9 @@ type Verdict struct {
 
 // Check decides a call on the limits of policies, as one atomic step. The call passes if
 // all enforced limits pass; it is then charged to all limits. A denied call is charged to
-// no limit, except that CountAll and strikes count it. A call of a blocked caller is not
-// counted at all. out must have room for each limit's answer, in order.
+// no limit. Exceptions: a limit with CountAll counts it, and a limit with a penalty counts
+// its own denial as a strike. A call of a blocked caller is not counted at all. out must
+// have room for each limit's answer, in order.
 //
 // The counters have kinds of their own. If the key of a counter holds another kind of
 // state, the first charge replaces that state: see Engine.Replaced. A counter that was
@@ -168,7 +169,7 @@ type Verdict struct {
 //
 //   - If the edit has changed Resets, the counter starts again from zero.
 //   - If the edit has changed Scalings, the counter keeps its used share.
-//   - After other edits, it is adopted as in Decide.
+//   - After other edits, the counter keeps its consumed units, as in Decide.
 //
 // Errors: ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed,
 // ErrNotIsolated, ErrUndoFull. Enforced limits also return ErrFull, ErrOverflow,

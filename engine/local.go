@@ -35,9 +35,10 @@ const (
 // and the others deny.
 //
 // If a cost is above the share but the whole limit could hold it, Local returns
-// ErrNotLocal. The answer Never would be wrong as soon as there is a leader. A share of a
-// token limit has N times the period and 1/N of the burst. A share of a window has 1/N of
-// the limit. N and this voter's rank are fixed when the time without a leader begins.
+// ErrNotLocal. It does not answer algo.Never (no wait helps), because a leader could admit
+// the call. A share of a token limit has N times the period and 1/N of the burst. A share
+// of a window has 1/N of the limit. N and the rank, this voter's number among the voters,
+// are fixed when the time without a leader begins.
 //
 // Methods are safe for concurrent use. One lock is enough, because such a time is rare
 // and short.

@@ -25,7 +25,8 @@ var ErrSealed = errors.New("this node does not decide now")
 // the replica again, and undoes what is not committed. So on every node, at any time, the
 // table has what the log has applied, and the node's own uncommitted effects.
 //
-// The log calls the exported methods down to Restore, one at a time.
+// The log calls Permit, Lead, Cut, Committed, Depose, Apply, Snapshot and Restore one at a
+// time. It may call Now at any time.
 type Replica struct {
 	e      *Engine
 	ledger *ledger.Ledger

@@ -34,12 +34,13 @@ const settleTries = 8
 
 // Settle settles the reservation under a key, as one step: the charge becomes the real
 // cost of the call. If the real cost is less, Settle gives the difference back, except
-// what time has already given back. If it is more, Settle charges the difference even if
-// the limits have no room. The reservation's slots end.
+// units that have refilled since the charge. If the real cost is more, Settle charges the
+// difference even if the limits have no room. The reservation's slots end.
 //
-// Only the first settlement changes the charge. Later ones return its answer, and end
-// slots that were taken again since. A reservation whose time is over has ended without a
-// settlement. It may still be settled, all or nothing.
+// Only the first settlement changes the charge. A later settlement returns the answer of
+// the first. It also ends slots that a repeat of the call has taken since. A reservation
+// whose time is over has ended without a settlement. While its record is kept, a caller
+// may still settle it.
 //
 // The returned limits and their decisions are valid until the next call. Errors:
 // ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, and ErrFull if a counter is gone and

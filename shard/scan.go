@@ -21,9 +21,10 @@ const (
 //
 // Assume that a caller scans from cursor 0 until Scan returns 0. Then fn gets every key
 // that exists during all of that time at least once. A key that is added or deleted
-// meanwhile may be left out. The entries of a shard come in the order of their tags.
-// Entries with equal tags come in one call of Scan. Expired entries are included. A call
-// may return a cursor without having found an entry.
+// meanwhile may be left out. The entries of a shard come in the order of their tags: the
+// upper bits of the key's hash, which the table stores. Entries with equal tags come in
+// one call of Scan. Expired entries are included. A call may return a cursor without
+// having found an entry.
 //
 // Scan calls fn under the lock of the entry's shard. fn may change the entry, but must not
 // call the table.

@@ -69,16 +69,17 @@ type Input struct {
 // Decide decides a call, and changes nothing. d must be zero, and receives the answer.
 // After an error, d has no meaning.
 //
-// If write is true, the caller must store next in a record of the given words. If words
-// is 0, the limit is unused again, and the key can be deleted. For a list, next has only
-// the deadline: Apply writes the list itself.
+// If the result write is true, the caller must store the new state, the result next. The
+// result words says how many words its record needs. With 0 words the limit is unused
+// again, and the key can be deleted. If the state is a list (the entries of a log), next
+// has only the deadline, and Apply writes the list.
 //
 // Errors: ErrOverflow, ErrLogFull, ErrSlotsFull, ErrNoWindow, ErrUndecided.
 //
 // d is a pointer because a result would be copied through memory, and the copy would wait
-// for the stores before it. Decide has the only switch over algorithms. With a function
-// for each algorithm, in the rows of kinds, in and d would escape to the heap. Every
-// decision would allocate, and take more than twice the time (BenchmarkDecide).
+// for the stores before it. Decide has the only switch over algorithms. If each row of
+// kinds had a function of its own, both parameters would escape to the heap. Every
+// decision would then allocate, and take more than twice the time (BenchmarkDecide).
 func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
 	o := in.Options
 	if o == nil {

@@ -17,26 +17,28 @@ const (
 	// the last two windows counts.
 	windowBeats = 4
 
-	// silence is how long after a leader's last entry the bound continues to fall. After
-	// that, no node keeps a clock that the bound could be ahead of.
+	// silence is for how long after a leader's last entry the deduction for drift still
+	// grows. After that, no node keeps a clock that the bound could be ahead of.
 	silence = int64(10 * time.Second)
 )
 
 // Bound is a lower bound of the clock of the term's leader, as a function of the time
 // since this node's boot. It is immutable.
 //
-// When an entry comes, the leader's clock is at least the entry's clock. The best of
-// these bounds is kept. From then on it advances with this node's time, less the most by
-// which the leader's clock can be slower (MaxDrift). Without that, a bound that was once
-// close would never loosen. A leader that takes over would then move the cluster's clock
-// forward by the drift of the whole term. Limits would refill by that time.
+// When an entry comes, the leader's clock is at least the entry's clock. Bound keeps the
+// best of these bounds. From then on the bound advances a little slower than this node's
+// time: as slowly as the leader's clock can run (MaxDrift). Without this deduction, the
+// bound would get ahead of a leader's clock that is slower. A leader that takes over would
+// then move the cluster's clock forward by the drift of the whole term. Limits would get
+// the refill of that extra time.
 //
-// The last entry does not always give the best bound. After an outage, entries that a
-// dead leader has sent may still come, with an old clock. If a clock drifts by more than
-// MaxDrift allows, the bound follows within two windows.
+// The last entry does not always give the best bound. After an outage, entries that a dead
+// leader has sent may still come, with an old clock. If a clock drifts by more than
+// MaxDrift allows, the bound is right again after two windows. A window is windowBeats
+// entries that are at least Beat apart.
 //
 // A bound of an earlier leader's clock does not count, however close it is. The next
-// leader's clock continues from an earlier time.
+// leader's clock continues from what that leader knew, which may be before this bound.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one

@@ -9,8 +9,8 @@ const Agreement = int64(time.Second)
 // Report is what a node knows of the cluster clock, for a new leader that does not know
 // the time itself. Times are in unix ns.
 type Report struct {
-	// Kept reports that the node has heard a leader since its machine booted. Now is then a
-	// lower bound of the cluster clock, which the leader of Term keeps.
+	// Kept reports that the node has heard a leader since its machine booted. Now is then
+	// a lower bound of the clock of the last such leader, whose term is Term.
 	Kept bool   `json:"kept"`
 	Term uint64 `json:"term,omitempty"`
 	Now  int64  `json:"now,omitempty"`
@@ -30,21 +30,26 @@ func (r Report) Later(d int64) Report {
 	return r
 }
 
-// Resume finds the cluster clock from the reports of the voters that answered. last is
-// the clock of the last entry in the log. The first of these rules that applies gives the
-// clock:
+// Resume finds the cluster clock from the reports of the voters that answered. The
+// parameter last is the clock of the last entry in the log. The first of these rules that
+// applies gives the clock:
 //
-//   - At least one voter has kept the clock. Of the reports with the latest term, the one
-//     with the latest time counts, because each is a lower bound.
-//   - A majority of all voters agrees, within Agreement, in two values: the saved offset,
-//     and the cluster clock that follows from the wall clock now. One voter alone cannot
-//     tell an hour without power from a wall clock that was set forward by an hour. Of
-//     the clocks that agree, the earliest counts.
-//   - The cluster has only one voter, and its saved offset is within Agreement: the
-//     cluster clock followed the wall clock. The wall clock counts.
+//   - If at least one voter has heard a leader since its machine booted (Report.Kept), its
+//     time Now counts. Of several such voters, the latest term counts, and in that term
+//     the latest Now, because each Now is a lower bound.
+//   - If a majority of all voters agrees in two values, to within Agreement, the earliest
+//     clock of these voters counts. One value is the saved offset: by how much the cluster
+//     clock was ahead of the wall clock. The other is the cluster clock now: the wall
+//     clock plus the saved offset. One voter alone cannot tell an hour without power from
+//     a wall clock that was set forward by an hour.
+//   - If the cluster has only one voter, and its saved offset is at most Agreement, its
+//     wall clock plus that offset counts. With so small an offset, the cluster clock had
+//     followed the wall clock.
 //
-// A wall clock does not count if it was set back: if it is before its saved value, or
-// gives a time before last. If no rule applies, known is false, and the clock is last.
+// The second and third rule ignore a wall clock that was set back. It was set back if it
+// is earlier than SavedWall, or if the cluster clock that follows from it is earlier than
+// the last entry's. If no rule applies, Resume returns the last entry's clock and known as
+// false.
 func Resume(reports []Report, voters int, last int64) (clock int64, known bool) {
 	var kept *Report
 	for i := range reports {

@@ -28,7 +28,7 @@ import (
 //   - It counts bytes. They decide when a snapshot is due, and how much of the log stays
 //     after it.
 //   - It notes when entries arrive, for the cluster clock.
-//   - If this is the only node, it keeps entries in memory for which the disk has no room
+//   - If this is the only node and the disk is full, Log keeps further entries in memory
 //     (tail).
 //   - It declares itself monotonic, so that an installed snapshot replaces the whole log.
 //     Otherwise Raft would keep the old end of the log, with uncommitted entries. A later
