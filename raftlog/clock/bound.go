@@ -38,7 +38,7 @@ const (
 // entries that are at least Beat apart.
 //
 // A bound of an earlier leader's clock does not count, however close it is. The next
-// leader's clock continues from what that leader knew, which may be before this bound.
+// leader continues from the clock that it knew itself, which may be before this bound.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one

@@ -24,8 +24,8 @@ const (
 	BytesOfEntry = 256
 )
 
-// Long reports whether the call must leave its loop for a worker, because it has this many
-// entries to walk over. See Leave.
+// Long reports whether the call must leave its loop for a worker, because it has so many
+// entries to walk over. It stores the number in Call.Entries. See Leave.
 func (c *Call) Long(entries int) bool {
 	c.Entries = entries
 	return entries > InlineEntries && (!c.InExec || c.Movable) && !c.OnWorker

@@ -87,8 +87,8 @@ func (c *Call) NewSession() *engine.Session {
 	return s
 }
 
-// Refused reports whether the engine refused the call because it was sealed after the call
-// had begun.
+// Refused reports whether the engine refused the call because this node does not decide
+// now. A node that stops leading seals its engine, and a call may have begun before.
 func (c *Call) Refused() bool { return c.Err != nil && errors.Is(c.Err, engine.ErrSealed) }
 
 // Decided counts the outcome of a limit's decision: ok if the limit passed the call.
@@ -122,7 +122,8 @@ type Outcome struct {
 	Err error
 	// Moves is set by a handler that must run on a worker; see Call.Movable.
 	Moves bool
-	// Entries is how many entries the call has walked over; see Long. Bytes do not count.
+	// Entries is how many entries the call walks over, as it last said to Long. LongReply
+	// and LongKeys count BytesOfEntry bytes as one entry.
 	Entries int
 	// Passed and Denied are how many decisions of limits passed and denied.
 	Passed, Denied uint32

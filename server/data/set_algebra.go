@@ -24,8 +24,8 @@ const (
 	// algebraBytes bounds the size of their copies.
 	algebraMost  = 1 << 20
 	algebraBytes = 64 << 20
-	// algebraTries is how often a command works on copies, and begins again because
-	// somebody has changed a set meanwhile. After that it isolates the sets.
+	// algebraTries is how many times a command works on copies. It begins again if
+	// somebody has changed a set meanwhile. After the last try it isolates the sets.
 	algebraTries = 4
 )
 
@@ -55,8 +55,9 @@ func setAlgebraCommands() []command.Spec {
 // members are copies.
 type combination func(sets []packed.Set) (members [][]byte)
 
-// use takes the members of a combination. It replies them, or it returns a function that
-// stores and replies them. That function is called while all keys of the call are isolated.
+// A use takes the members of a combination. It replies them, or returns a function that
+// stores and replies them. run calls that function while all keys of the call are
+// isolated.
 type use func(members [][]byte) (store func())
 
 func (combine combination) reply(call *command.Call) {
@@ -79,8 +80,8 @@ func (combine combination) store(call *command.Call) {
 }
 
 // run combines the sets of keys and calls use with the members. It does not call use if it
-// has replied an error or if the call now runs on a worker. all holds the keys of the call
-// to isolate.
+// has replied an error, or if it has just moved the call to a worker, where the handler
+// runs again. The parameter all has every key of the call: run isolates these keys.
 //
 // On a worker, run works on copies and locks nothing. It watches the sets, and begins again
 // if somebody has changed a set.

@@ -128,8 +128,8 @@ func (b *Book) Stats() Stats {
 	return Stats{Policies: len(set.Names()), Revision: set.Revision(), FileDiffers: b.fileDiffers()}
 }
 
-// DecidesAlone reports whether some policy makes this node answer without a leader,
-// whatever its own failure policy is.
+// DecidesAlone reports whether on_failure of a policy makes this node answer without a
+// leader, even if the node's own on-failure is closed.
 func (b *Book) DecidesAlone() bool {
 	set, _ := b.Current()
 	for _, name := range set.Names() {
@@ -140,9 +140,10 @@ func (b *Book) DecidesAlone() bool {
 	return false
 }
 
-// Hide appends to at the positions of secret values among the pairs of names and values
-// that begin at args[from]. If this node does not know the policy or the latest change,
-// Hide appends the positions of all values, because event loops cannot wait.
+// Hide appends the positions of secret values to the slice at, and returns the slice. The
+// pairs of names and values begin at args[from]. If this node does not know the policy or
+// the latest change, Hide appends the positions of all values, because event loops cannot
+// wait.
 func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 	set, behind := b.Current()
 	p := set.Policy(name)

@@ -22,8 +22,8 @@ type change struct {
 	at     int64  // engine time in ns
 	author string // see command.Host
 	edits  []edit
-	// from describes the node's file that the change loads; nil if it loads none. The edits
-	// of such a change depend on earlier offers of files.
+	// from describes the node's file that the change loads; nil if it loads none. The
+	// edits of such a change depend on the files that nodes have offered before (file.go).
 	from *ofFile
 	// revision is the number of the change; it is set when the change is made.
 	revision uint64
@@ -45,8 +45,8 @@ type edit struct {
 	// counters says which counters of the policy the change keeps. void resets all of them.
 	counters diff.Change
 	void     bool
-	// changed is set after the change if the record has a new version. was is the earlier
-	// version; 0 if there was none.
+	// changed is set after the change if the record has a new version. The field was is
+	// the version before the change; 0 if there was none.
 	changed bool
 	was     uint64
 }

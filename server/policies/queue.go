@@ -9,16 +9,16 @@ import (
 	"github.com/headgate-io/headgate/engine"
 )
 
-// queue holds the committed records, and the news: the records that are not in the view
-// yet.
+// queue holds the committed records, and the news: changes of records that are not in the
+// view yet.
 type queue struct {
 	mu      sync.Mutex
-	records map[string][]byte // the records, without news
+	records map[string][]byte // their values before the news
 	news    []engine.PolicyRecord
-	bytes   int // size of news, without the news of anew
+	bytes   int // size of news; 0 for a complete set (anew)
 	most    int // bound of bytes
-	// anew reports that only the records in news exist. folded reports that the queue was
-	// full, so that some news are already among the records.
+	// anew says that news has all records that exist. folded says that the queue was full,
+	// so some news are already in the field records.
 	anew, folded bool
 
 	// waits says what is queued. taken says what a goroutine is making into a view.
@@ -47,7 +47,8 @@ const (
 	followPause = 100 * time.Millisecond
 )
 
-// hear queues committed records. anew reports that no other records exist.
+// hear queues committed records. anew says that changes has all records that exist, as
+// after a snapshot.
 func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -70,7 +71,7 @@ func (q *queue) add(changes []engine.PolicyRecord, anew bool) {
 	q.news = append(q.news, changes...)
 	for i := range changes {
 		r := &changes[i]
-		if !anew { // if anew, these are all records, and the engine keeps them anyway
+		if !anew { // the complete set does not count: the engine holds it in memory anyway
 			q.bytes += len(r.Name) + len(r.Value)
 		}
 		if !strings.HasPrefix(r.Name, overridePrefix) {
@@ -106,12 +107,12 @@ func (b *Book) follow() {
 	}
 }
 
-// heard is a committed record. was is the record's earlier value.
+// heard is a committed record. The field was is the value that the record had before.
 type heard struct {
 	engine.PolicyRecord
 	was []byte
-	// parts holds the parts of a text that is in parts. over reports that a newer version
-	// exists, so parts may be missing.
+	// If the text is stored in several records, parts has their values in order. over says
+	// that a newer version exists, so parts may be missing.
 	parts [][]byte
 	over  bool
 }
@@ -123,8 +124,8 @@ type batch struct {
 	staged *staged
 }
 
-// take returns everything in the queue, and moves it to the records. some reports whether
-// there was anything.
+// take returns everything in the queue, and moves it to q.records. The result some is
+// false if the queue was empty.
 func (b *Book) take() (bt batch, some bool) {
 	q := &b.queue
 	q.mu.Lock()
@@ -157,7 +158,7 @@ func (b *Book) done() {
 	b.waits.Store(b.queue.waits)
 }
 
-// keep moves the news to the records and returns them. anew reports that no other records
+// keep moves the news to q.records, and returns the news. anew says that no other records
 // exist.
 func (q *queue) keep() (news []heard, anew bool) {
 	if anew = q.anew; anew {
@@ -176,5 +177,5 @@ func (q *queue) keep() (news []heard, anew bool) {
 	return news, anew
 }
 
-// of returns the value of a record, without news.
+// of returns the value that a record has in q.records. It does not look at the news.
 func (q *queue) of(record string) []byte { return q.records[record] }

@@ -15,9 +15,10 @@ import (
 	"github.com/headgate-io/headgate/policy/grammar"
 )
 
-// Names of records. The record of a policy, of attributes, of a list or of routes has the
-// same name as that. Other records have names that begin with internalPrefix, which no
-// policy's name does: earlier versions, parts of long texts, the revision and overrides.
+// Names of records. A policy and its record have the same name. The same is true for
+// attributes, lists and routes. The names of other records (earlier versions, parts of
+// long texts, the revision, overrides) begin with internalPrefix. No policy's name begins
+// with it.
 const (
 	internalPrefix = "~"
 	revisionRecord = internalPrefix + "revision"

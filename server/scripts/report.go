@@ -68,8 +68,8 @@ func (s *Scripts) ResetRuns() {
 	}
 }
 
-// mostRun returns the scripts with the most runs, at most as many as most says. All texts
-// of a known script count as one script.
+// mostRun returns the scripts with the most runs. The parameter most bounds their number.
+// All texts of a known script count as one script.
 func (s *Scripts) mostRun(most int) []scriptRuns {
 	var all []scriptRuns
 	known := make([]scriptRuns, len(s.known))

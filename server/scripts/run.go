@@ -34,8 +34,8 @@ import (
 // keys, for holdTime at most. A script that reads the whole table, which cannot be copied,
 // also locks the table.
 //
-// On a worker, slow scripts take turns (package turns). A script that locks nothing lets
-// scripts go first that have had less time.
+// On a worker, slow scripts take turns (package turns). Before a script that locks nothing
+// goes on, scripts that have had less time run.
 //
 // In EXEC, the transaction isolates the keys of all its commands, and a script cannot run
 // again. Where a script would have to run again, it replies an error instead.

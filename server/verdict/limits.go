@@ -40,7 +40,9 @@ type LimitCall struct {
 	Fail             string // as in a Call
 }
 
-// Errors of limits whose fields the command would read as options.
+// Errors of AppendLimit, for mistakes that RL.LIMIT could not name. The command reads its
+// arguments by position: without limits, it would take the first option for a key. A
+// missing key or period would be an empty argument.
 var (
 	errNoLimits   = errors.New("limits is empty")
 	errNoKey      = errors.New("key is missing")
