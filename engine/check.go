@@ -215,8 +215,8 @@ func (s *Session) Check(now int64, checks []Check, o CheckOptions, out []Checked
 // counters of policies.
 func (e *Engine) Replaced() uint64 { return e.replaced.Load() }
 
-// carried converts the state of a live entry, written under another limit, to the limit
-// of w. It clears w.live if the counter begins anew.
+// carried converts the state of a live entry, written under another limit, to the limit of
+// w. It clears w.live if the counter starts again from zero.
 func (s *Session) carried(w *weighed, old *interned, now int64) (algo.State, error) {
 	it := w.it
 	was, is := &old.Limit, &it.Limit

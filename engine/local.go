@@ -21,11 +21,11 @@ const (
 	localKeys = 1 << 20
 )
 
-// Local decides on a node's share of each limit while there is no leader. It never
-// changes the replicated table. When a key is first used, Local reads how much is left of
-// the limit, and takes one voter's share of that. The share refills at one voter's part
-// of the rate. Local remembers the units that it admits. The leader is charged with them
-// later: see Take and Session.ChargeOnce.
+// Local decides on a node's share of each limit while there is no leader. It never changes
+// the replicated table. When a key is first used, Local reads how much is left of the
+// limit, and takes one voter's share of that. The share refills at one voter's part of the
+// rate. Local remembers the units that it admits. They are charged to the replicated table
+// later, when there is a leader: see Take and Session.ChargeOnce.
 //
 // Let N be the number of voters. If all voters are cut off from each other, they admit
 // together at most what was left of the limit, plus the refill. If k of them are cut off
@@ -78,9 +78,9 @@ func NewLocal(e *Engine) *Local {
 	return &Local{e: e, look: e.NewSession(), spent: make(map[spender]*spending)}
 }
 
-// Begin starts a gap: shares are taken anew from the replicated table. voters is how many
-// nodes share each limit, and rank is this node's number among them, from 0. Charges of
-// earlier gaps are kept.
+// Begin starts a gap, a time without a leader: Local then takes new shares from the
+// replicated table. The parameter voters is how many nodes share each limit, and rank is
+// this node's number among them, from 0. Charges of earlier gaps are kept.
 func (l *Local) Begin(voters, rank int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

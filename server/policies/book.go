@@ -26,8 +26,8 @@ type Book struct {
 	// noGateways is set if no gateway is a trusted proxy of this node.
 	noGateways bool
 
-	// view holds the policies that checks use. waits says which committed records are not
-	// in view yet.
+	// The field view holds the policies that checks use. The field waits says which
+	// committed records are not in view yet.
 	view  atomic.Pointer[view]
 	waits atomic.Uint32
 	queue queue
@@ -97,7 +97,8 @@ func (b *Book) void(key []byte, resets uint16) bool {
 
 // Current returns the committed policies, but does not wait for a large change, such as a
 // file of thousands of policies. So it never blocks an event loop of a follower for long.
-// behind reports that such a change is committed but not in set.
+// The result behind says that such a change is committed, but is missing in the result
+// set.
 func (b *Book) Current() (set *policy.Set, behind bool) {
 	if waits := b.waits.Load(); waits == 0 {
 		return b.InForce(), false

@@ -74,8 +74,8 @@ const (
 //
 // The editor tries a change on the committed policies, and puts it only if no other change
 // was put meanwhile. The reason is that two changes may each fit those policies, but not
-// together. So if another change was put, commit waits until it is committed and tries
-// again. If waits is false, commit returns an error instead.
+// together. So if another change was put, commit waits until that change is committed, and
+// tries again. If the parameter waits is false, commit returns an error instead.
 func (e *Editor) commit(sess *engine.Session, c *change, waits bool) (versions []uint64, err error) {
 	for begun := time.Now(); ; time.Sleep(changePoll) {
 		if versions, err = e.put(sess, c); !errors.Is(err, errMoved) {

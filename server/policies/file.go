@@ -21,7 +21,8 @@ import (
 // whenever the file has changed. The cluster loads the file if its text is new to the
 // cluster, or differs from the text that this node offered last. So a restart changes
 // nothing, not even with an old file during a rollout. But if an operator puts an old text
-// back on purpose, it is loaded. Policies that are no longer in the file are deleted.
+// back on purpose, the cluster loads that text. Policies that are no longer in the file
+// are deleted.
 
 // fileRecord is the name of the record with all offers.
 const fileRecord = internalPrefix + "file"
@@ -76,8 +77,8 @@ func (st *fileState) encode() []byte {
 	return b
 }
 
-// offer notes a node's text. loads reports that the text must be loaded. noted reports that
-// the record of offers changes.
+// offer notes a node's text. The result loads says that the text must be loaded, and the
+// result noted that the record of offers changes.
 func (st *fileState) offer(node, path, text string) (loads, noted bool) {
 	i := slices.IndexFunc(st.Nodes, func(n fileNode) bool { return n.ID == node })
 	known := slices.Contains(st.Texts, text)
