@@ -9,10 +9,16 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from headgate_client import AsyncClient, Client, Limit
+from headgate_client import AsyncClient, Client, Limit, Policy
 
 SERVER = os.environ.get("HEADGATE", "127.0.0.1:7379")
-LIMIT = Limit(int(os.environ.get("UNITS", "5")), float(os.environ.get("PERIOD", "3600")))
+LIMIT = Limit(
+    int(os.environ.get("UNITS", "5")), float(os.environ.get("PERIOD", "3600")),
+    on_failure=os.environ.get("ON_FAILURE", "local"),  # type: ignore[arg-type]
+)  # fmt: skip
+RULES: Any = {"limit": Policy(os.environ["POLICY"], LIMIT.on_failure) if "POLICY" in os.environ else LIMIT}
+if "PROXIES" in os.environ:
+    RULES["trusted_proxies"] = os.environ["PROXIES"].split()
 OPTIONS: Any = {
     "processes": int(os.environ.get("PROCESSES", "0")),
     "leases": os.environ.get("LEASES", "1") == "1",
@@ -33,7 +39,7 @@ def fastapi_app() -> Any:
         await client.close()
 
     app = FastAPI(lifespan=lifespan)
-    app.add_middleware(RateLimit, client=client, limit=LIMIT)
+    app.add_middleware(RateLimit, client=client, **RULES)
 
     @app.get("/")
     async def root() -> dict[str, str]:
@@ -55,7 +61,7 @@ def starlette_app() -> Any:
         return PlainTextResponse("hello")
 
     client = AsyncClient(SERVER, **OPTIONS)
-    return Starlette(routes=[Route("/", root)], middleware=[Middleware(RateLimit, client=client, limit=LIMIT)])
+    return Starlette(routes=[Route("/", root)], middleware=[Middleware(RateLimit, client=client, **RULES)])
 
 
 def bare_app() -> Any:
@@ -73,7 +79,7 @@ def flask_app() -> Any:
     from headgate_client.flask import RateLimit
 
     app = Flask(__name__)
-    RateLimit(app, client=Client(SERVER, **OPTIONS), limit=LIMIT)
+    RateLimit(app, client=Client(SERVER, **OPTIONS), **RULES)
 
     @app.get("/")
     def root() -> str:
@@ -88,7 +94,7 @@ def django_settings() -> None:
     settings.configure(
         ALLOWED_HOSTS=["*"], ROOT_URLCONF="apps", SECRET_KEY="of the tests",
         MIDDLEWARE=["headgate_client.django.RateLimit"],
-        HEADGATE={"server": SERVER, "limit": LIMIT, **OPTIONS},
+        HEADGATE={"server": SERVER, **RULES, **OPTIONS},
     )  # fmt: skip
     import django
     from django.http import HttpRequest, HttpResponse

@@ -36,10 +36,10 @@ class App:
         self.stop()
         raise RuntimeError(f"the application {name} does not listen")
 
-    def get(self) -> tuple[int, dict[str, str], bytes]:
+    def get(self, headers: dict[str, str] | None = None) -> tuple[int, dict[str, str], bytes]:
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=5)
         try:
-            connection.request("GET", "/")
+            connection.request("GET", "/", headers=headers or {})
             answer = connection.getresponse()
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
         finally:

@@ -7,6 +7,7 @@ import time
 from typing import Any
 
 import pytest
+import redis
 from limits import aio, parse, strategies
 from limits.storage import storage_from_string
 from load import App
@@ -85,6 +86,26 @@ def test_an_outage_is_no_error() -> None:
     assert [limiter.hit(ten, "k") for _ in range(7)] == [True] * 2 + [False] * 5
     assert limiter.get_window_stats(ten, "k").remaining == 0
     assert not limiter.storage.check()
+
+
+@pytest.mark.parametrize("kind", ["sync", "async"])
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_an_error_of_the_server_is_none_of_the_application(kind: str, strategy: str, server: Server) -> None:
+    loop = asyncio.new_event_loop()
+    ten = parse("10 per hour")
+    with redis.Redis(port=server.port, retry=None) as r:
+        r.lpush(ten.key_for("k"), "x")
+    limiter: Any
+    if kind == "sync":
+        limiter = strategies.STRATEGIES[strategy](storage_from_string(f"headgate://{server.addr}", timeout=1))  # type: ignore[arg-type]
+    else:
+        storage: Any = storage_from_string(f"async+headgate://{server.addr}", timeout=1)
+        limiter = Awaited(aio.strategies.STRATEGIES[strategy](storage), loop)
+    assert limiter.get_window_stats(ten, "k").remaining == 2
+    assert [limiter.hit(ten, "k") for _ in range(4)] == [True] * 2 + [False] * 2
+    if kind == "async":
+        loop.run_until_complete(storage.client.close())
+    loop.close()
 
 
 @pytest.mark.parametrize("name", ["flask_limiter", pytest.param("slowapi", marks=pytest.mark.slow)])

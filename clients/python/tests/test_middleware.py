@@ -47,6 +47,50 @@ def test_fields_on_allow_and_deny(name: str, server: Server) -> None:
         app.stop()
 
 
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_wrong_configuration_takes_no_service_down(name: str, server: Server) -> None:
+    """The failure policy answers: of ten requests a process admits its share, two."""
+    with redis.Redis(port=server.port, retry=None) as r:
+        r.lpush("default:127.0.0.1", "x")
+    app = App(name, HEADGATE=server.addr, UNITS="10", TIMEOUT="1")
+    try:
+        answers = [app.get() for _ in range(10)]
+        assert [a[0] for a in answers] == [200] * 2 + [429] * 8
+        assert answers[0][1]["ratelimit"] == '"default";r=1'
+    finally:
+        app.stop()
+
+
+@pytest.mark.parametrize(("on_failure", "status"), [("open", 200), ("closed", 503)])
+@pytest.mark.slow
+def test_an_unknown_policy(on_failure: str, status: int, server: Server) -> None:
+    app = App("fastapi", HEADGATE=server.addr, POLICY="nobody", ON_FAILURE=on_failure, TIMEOUT="1")
+    try:
+        for _ in range(8):
+            code, fields, _ = app.get()
+            assert code == status and "ratelimit" not in fields
+    finally:
+        app.stop()
+
+
+@pytest.mark.parametrize("name", FRAMEWORKS)
+def test_a_proxy_that_is_not_named(name: str, server: Server) -> None:
+    by = {"X-Forwarded-For": "203.0.113.9"}
+    app = App(name, HEADGATE=server.addr, TIMEOUT="1")
+    try:
+        assert app.get(by)[0] == 500
+        assert app.get()[0] == 200
+    finally:
+        app.stop()
+    app = App(name, HEADGATE=server.addr, TIMEOUT="1", PROXIES="127.0.0.0/8")
+    try:
+        assert app.get(by)[0] == 200
+        with redis.Redis(port=server.port, retry=None) as r:
+            assert r.exists("default:203.0.113.9")
+    finally:
+        app.stop()
+
+
 def outage(app: App, server: Server, most: float, stop: bool, away: float = 1.5) -> None:
     """Takes the server away under load, and brings it back. most is what may be admitted."""
     late = Late()
@@ -125,7 +169,7 @@ def test_the_outage_is_charged_once(server: Server) -> None:
         server.signal(signal.SIGCONT)
         time.sleep(3)
         with redis.Redis(port=server.port, retry=None, protocol=2) as r:
-            left = r.execute_command("RL.LIMIT", "ip:127.0.0.1", limit.units, 3600, "PEEK")[2] + 1
+            left = r.execute_command("RL.LIMIT", "default:127.0.0.1", limit.units, 3600, "PEEK")[2] + 1
         # The first five were sent, and their outcome is not known: the server has charged each
         # or not, but nobody charges them again.
         assert 1000 - 61 <= left <= 1000 - 56, left

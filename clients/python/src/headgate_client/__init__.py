@@ -5,6 +5,7 @@ from ._core import KeyLimit, Stats
 from ._sync import Client, Reservation, Slot
 from ._values import (
     ClosedError,
+    ConfigurationError,
     Decision,
     HeadgateError,
     Limit,
@@ -20,6 +21,7 @@ __all__ = [
     "AsyncSlot",
     "Client",
     "ClosedError",
+    "ConfigurationError",
     "Decision",
     "HeadgateError",
     "KeyLimit",

@@ -69,6 +69,7 @@ class Stats:
     opened: int  # how often the breaker opened
     charged: int  # units that were charged afterwards
     leases: int  # keys that are leased now
+    mistakes: int  # commands that the server answered with an error of the caller
 
 
 class Denial:
@@ -105,6 +106,8 @@ class Core:
         self.semaphores = Semaphores()
         self.debts: OrderedDict[Hashable, Debt] = OrderedDict()
         self.sent = self.locals = self.denied = self.fallbacks = self.failures = self.opened = self.charged = 0
+        self.mistakes = 0
+        self.told: int | None = None  # when the log was told of one
 
     # --- the breaker ---
 
@@ -279,6 +282,19 @@ class Core:
         share = self.leases.share(key, now) if self.leases is not None else None
         return self.share if share is None else share
 
+    def fall(
+        self, why: Failure | ServerError, ident: Hashable, base: Args, limit: Limit | None, policy: OnFailure, cost: int, *,
+        peek: bool = False,
+    ) -> Decision:  # fmt: skip
+        """Decides a call that the server did not decide. A mistake of the caller is raised."""
+        maybe = isinstance(why, ServerError) or why.maybe  # nothing is charged for a mistake
+        with self.lock:
+            d = self.away(ident, base, limit, policy, cost, peek=peek, maybe=maybe)
+        if isinstance(why, ServerError):
+            why.decision = d
+            raise why
+        return d
+
     def away(
         self, ident: Hashable, base: Args | None, limit: Limit | None, policy: OnFailure, cost: int, *,
         peek: bool = False, maybe: bool = False,
@@ -322,6 +338,15 @@ class Core:
 
     def call(self, args: Args, read: Callable[[Any], T], start: int | None = None) -> Steps[T | Failure]:
         """Sends a command, unless the breaker is open. The caller's mistakes are raised."""
+        result = yield from self.tell(args, read, start)
+        if isinstance(result, ServerError):
+            raise result
+        return result
+
+    def tell(
+        self, args: Args, read: Callable[[Any], T], start: int | None = None
+    ) -> Steps[T | Failure | ServerError]:
+        """As call, but returns the caller's mistakes."""
         self.usable()
         now = self.runtime.now()
         if start is None:
@@ -331,8 +356,21 @@ class Core:
         reply = yield from self.exchange(args, start)
         result = self.judge(reply, read)
         if isinstance(result, ErrorReply):
-            raise ServerError(result.text)
+            self.mistakes += 1
+            return ServerError(result.text)
         return result
+
+    def instead(self, e: ServerError) -> Decision:
+        """Returns what the failure policy decides of a call that the server answered with an
+        error. Middleware goes by it: a wrong configuration takes no service down. The log has
+        the error once a minute."""
+        if e.decision is None:
+            raise e
+        now = self.runtime.now()
+        if self.told is None or now - self.told >= 60 * SECOND:
+            self.told = now
+            log.error("the limiter is configured wrongly, and failure policies answer: %s", e)
+        return e.decision
 
     def try_allow(self, key: str, limit: Limit, cost: int = 1) -> Decision | None:
         """Decides a call without the server, or returns None if the server must be asked."""
@@ -392,11 +430,11 @@ class Core:
                         return self.away(key, None, limit, limit.on_failure, cost, maybe=maybe)
         base = base_of(key, limit)
         args = base if cost == 1 else (*base, "COST", str(cost))
-        result = yield from self.call(args, decision, start)
-        with self.lock:
-            if isinstance(result, Failure):
-                return self.away(key, base, limit, limit.on_failure, cost, maybe=result.maybe)
-            if not result.allowed and cost:
+        result = yield from self.tell(args, decision, start)
+        if isinstance(result, (Failure, ServerError)):
+            return self.fall(result, key, base, limit, limit.on_failure, cost)
+        if not result.allowed and cost:
+            with self.lock:
                 self.remember(key, limit, result, cost, self.runtime.now())
         return result
 
@@ -411,10 +449,9 @@ class Core:
         check_cost(cost)
         base = base_of(key, limit)
         args = (*base, "PEEK") if cost == 1 else (*base, "COST", str(cost), "PEEK")
-        result = yield from self.call(args, decision)
-        if isinstance(result, Failure):
-            with self.lock:
-                return self.away(key, base, limit, limit.on_failure, cost, peek=True)
+        result = yield from self.tell(args, decision)
+        if isinstance(result, (Failure, ServerError)):
+            return self.fall(result, key, base, limit, limit.on_failure, cost, peek=True)
         return result
 
     def wait(self, key: str, limit: Limit, cost: int = 1, at_most: float | None = None) -> Steps[Decision]:
@@ -518,11 +555,11 @@ class Core:
             args += ("COST", str(cost))
         if id is not None:
             args += ("ID", id)
-        result = yield from self.call(args, check)
-        with self.lock:
-            if isinstance(result, Failure):
-                return self.away(base, base, policy.limit, policy.stand_in, cost, maybe=result.maybe)
-            if not result.allowed and cost and id is None:
+        result = yield from self.tell(args, check)
+        if isinstance(result, (Failure, ServerError)):
+            return self.fall(result, base, base, policy.limit, policy.stand_in, cost)
+        if not result.allowed and cost and id is None:
+            with self.lock:
                 self.remember(base, None, result, cost, self.runtime.now())
         return result
 
@@ -645,8 +682,9 @@ class Core:
     def stats(self) -> Stats:
         leases = len(self.leases.leased) if self.leases is not None else 0
         return Stats(
-            self.sent, self.locals, self.denied, self.fallbacks, self.failures, self.opened, self.charged, leases
-        )
+            self.sent, self.locals, self.denied, self.fallbacks, self.failures, self.opened, self.charged, leases,
+            self.mistakes,
+        )  # fmt: skip
 
 
 def base_of(key: str, limit: Limit) -> Args:

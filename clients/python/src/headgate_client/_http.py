@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ipaddress
 import json
-import logging
 import math
 import threading
 import time
@@ -13,11 +12,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Generic, TypeVar, Union
 
+from ._async import AsyncClient
 from ._core import Attributes
 from ._fallback import MOST, Bucket
-from ._values import Decision, Limit, Policy
-
-log = logging.getLogger("headgate_client")
+from ._sync import Client
+from ._values import ConfigurationError, Decision, Limit, Policy, ServerError
 
 Request = TypeVar("Request")
 Rule = Union[Limit, Policy]
@@ -44,63 +43,91 @@ class Rules(Generic[Request]):
 
     - ``limit``: a Limit or a Policy, or a function that returns one of them for a request, or
       None for a request without a limit.
-    - ``key``: a function that returns the key of a request. Without it, the key is the
+    - ``key``: a function that returns who a request counts for. Without it, that is the
       client's address: of IPv6 the /64.
     - ``attributes``: a function that returns a policy's attributes. Without it, ``ip``.
     - ``trusted_proxies``: addresses or networks of the proxies in front of the application.
-      Only they may name the client, by X-Forwarded-For.
+      Only they may name the client, by X-Forwarded-For. An empty list says that there are
+      none. Without the option, a request that has the field raises ConfigurationError.
     - ``backstop``: deny an address that sends ten times the limit, before anything else.
     - ``max_retry_after``: seconds that Retry-After says at most.
-    - ``name``: of the limit, in header fields.
+    - ``name``: of the limit, in header fields and keys. Limits that differ need names that
+      differ.
     """
 
     def __init__(
         self, limit: Rule | Callable[[Request], Rule | None], *, key: Callable[[Request], str] | None = None,
-        attributes: Callable[[Request], Attributes] | None = None, trusted_proxies: Sequence[str] = (),
+        attributes: Callable[[Request], Attributes] | None = None, trusted_proxies: Sequence[str] | None = None,
         backstop: bool = False, max_retry_after: int | None = None, name: str = "default",
     ) -> None:  # fmt: skip
         if not isinstance(limit, (Limit, Policy)) and not callable(limit):
             raise TypeError(f"limit is {limit!r}: use a Limit, a Policy or a function")
         if isinstance(trusted_proxies, str):
             raise TypeError("trusted_proxies is a text: use a list of addresses or networks")
+        if isinstance(limit, Policy) and key is not None:
+            raise TypeError("a policy has attributes, not a key")
+        if isinstance(limit, Policy) and limit.limit is None and backstop:
+            raise TypeError("a backstop needs a limit: give the policy one")
         self.limit, self.key, self.attributes = limit, key, attributes
-        self.proxies: list[Network] = [ipaddress.ip_network(p) for p in trusted_proxies]
+        self.proxies: list[Network] | None = None
+        if trusted_proxies is not None:
+            self.proxies = [ipaddress.ip_network(p) for p in trusted_proxies]
         self.backstop = Backstop() if backstop else None
         self.max_retry_after, self.name = max_retry_after, name
-        self.told = False
 
     def question(self, request: Request, peer: str | None, forwarded: Sequence[str]) -> Question | None:
         """Returns what a request asks. forwarded are its fields X-Forwarded-For."""
         rule = self.limit if isinstance(self.limit, (Limit, Policy)) else self.limit(request)
         if rule is None:
             return None
-        address = self.address(peer, forwarded)
+        named = self.attributes if isinstance(rule, Policy) else self.key
+        address = self.address(peer, forwarded) if named is None or self.backstop is not None else ""
         if isinstance(rule, Policy):
             attributes = self.attributes(request) if self.attributes is not None else {"ip": address}
             return Question(rule, "", attributes, address)
-        key = self.key(request) if self.key is not None else f"ip:{network(address)}"
-        return Question(rule, key, {}, address)
+        who = self.key(request) if self.key is not None else network(address)
+        return Question(rule, f"{self.name}:{who}", {}, address)
 
     def address(self, peer: str | None, forwarded: Sequence[str]) -> str:
         """Returns the address of the client: the last one that no trusted proxy has."""
-        address = peer or "unknown"
-        if not self.proxies:
-            if forwarded and not self.told and self.key is None and self.attributes is None:
-                self.told = True
-                log.error(
-                    "a request has X-Forwarded-For, and trusted_proxies is not set: "
-                    "clients behind a proxy share one limit. Name the proxies, or a key"
-                )
-            return address
+        if forwarded and self.proxies is None:
+            raise ConfigurationError(
+                "a request has X-Forwarded-For, and trusted_proxies is not set: name the addresses of your proxies, "
+                "or set an empty list if there are none"
+            )
         chain = [a.strip() for field in forwarded for a in field.split(",")]
         # A peer without an address is a local socket, which only a proxy uses.
-        while chain and (peer is None or self.trusted(address)):
-            peer = address = chain.pop()
-        return address
+        if peer is None and self.proxies and chain:
+            peer = chain.pop()
+        if peer is None:
+            raise ConfigurationError("a request has no address of a client: set key, or attributes")
+        while chain and self.trusted(peer) and parsed(chain[-1]) is not None:
+            peer = chain.pop()
+        return peer
 
     def trusted(self, address: str) -> bool:
         ip = parsed(address)
-        return ip is not None and any(ip.version == n.version and ip in n for n in self.proxies)
+        return ip is not None and any(ip.version == n.version and ip in n for n in self.proxies or ())
+
+    def ask(self, client: Client, q: Question) -> Decision:
+        d = self.refused(q)
+        if d is not None:
+            return d
+        try:
+            return client.check(q.rule, q.attributes) if isinstance(q.rule, Policy) else client.allow(q.key, q.rule)
+        except ServerError as e:
+            return client._core.instead(e)
+
+    async def ask_async(self, client: AsyncClient, q: Question) -> Decision:
+        d = self.refused(q)
+        if d is not None:
+            return d
+        try:
+            if isinstance(q.rule, Policy):
+                return await client.check(q.rule, q.attributes)
+            return await client.allow(q.key, q.rule)
+        except ServerError as e:
+            return client._core.instead(e)
 
     def refused(self, q: Question) -> Decision | None:
         """Returns the backstop's denial, if there is one."""

@@ -25,11 +25,19 @@ class HeadgateError(Exception):
 
 
 class ServerError(HeadgateError):
-    """An error that the server answered to a wrong call, such as WRONGTYPE or NOPOLICY."""
+    """An error that the server answered to a wrong call, such as WRONGTYPE or NOPOLICY.
+
+    ``decision`` is what the failure policy decides instead, after allow, peek and check.
+    """
 
     def __init__(self, text: str) -> None:
         super().__init__(text)
         self.code = text.partition(" ")[0]
+        self.decision: Decision | None = None
+
+
+class ConfigurationError(HeadgateError):
+    """Middleware cannot tell whom to count, since it was not told of the proxies before it."""
 
 
 class UnavailableError(HeadgateError):

@@ -13,7 +13,6 @@ from typing import Any
 
 from ._async import AsyncClient
 from ._http import PROBLEM, Rule, Rules
-from ._values import Limit, Policy
 
 Scope = MutableMapping[str, Any]
 Message = MutableMapping[str, Any]
@@ -39,13 +38,7 @@ class RateLimit:
         q = self.rules.question(scope, peer[0] if peer else None, forwarded)
         if q is None:
             return await self.app(scope, receive, send)
-        d = self.rules.refused(q)
-        if d is None:
-            if isinstance(q.rule, Policy):
-                d = await self.client.check(q.rule, q.attributes)
-            else:
-                assert isinstance(q.rule, Limit)
-                d = await self.client.allow(q.key, q.rule)
+        d = await self.rules.ask_async(self.client, q)
         added = [(k.lower().encode(), v.encode()) for k, v in self.rules.headers(d, q)]
         if not d.allowed:
             body = self.rules.problem(d)

@@ -20,7 +20,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseBase
 from ._async import AsyncClient
 from ._http import PROBLEM, Question, Rules
 from ._sync import Client
-from ._values import Decision, Policy
+from ._values import Decision
 
 _CLIENT = ("server", "timeout", "processes", "leases", "lease_ttl")
 
@@ -54,21 +54,14 @@ class RateLimit:
         q = self.question(request)
         if q is None:
             return self.get_response(request)
-        d = self.rules.refused(q)
-        if d is None:
-            d = self.client.check(q.rule, q.attributes) if isinstance(q.rule, Policy) else self.client.allow(q.key, q.rule)
+        d = self.rules.ask(self.client, q)
         return self.answer(d, q, self.get_response(request) if d.allowed else self.denial(d))
 
     async def later(self, request: HttpRequest) -> HttpResponseBase:
         q = self.question(request)
         if q is None:
             return await self.get_response(request)
-        d = self.rules.refused(q)
-        if d is None:
-            if isinstance(q.rule, Policy):
-                d = await self.async_client.check(q.rule, q.attributes)
-            else:
-                d = await self.async_client.allow(q.key, q.rule)
+        d = await self.rules.ask_async(self.async_client, q)
         return self.answer(d, q, await self.get_response(request) if d.allowed else self.denial(d))
 
     def denial(self, d: Decision) -> HttpResponse:

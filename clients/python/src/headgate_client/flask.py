@@ -15,7 +15,7 @@ import flask
 
 from ._http import PROBLEM, Question, Rule, Rules
 from ._sync import Client
-from ._values import Decision, Policy
+from ._values import Decision
 
 
 class RateLimit:
@@ -34,9 +34,7 @@ class RateLimit:
         q = self.rules.question(request, request.remote_addr, request.headers.getlist("X-Forwarded-For"))
         if q is None:
             return None
-        d = self.rules.refused(q)
-        if d is None:
-            d = self.client.check(q.rule, q.attributes) if isinstance(q.rule, Policy) else self.client.allow(q.key, q.rule)
+        d = self.rules.ask(self.client, q)
         flask.g.headgate = (d, q)
         if d.allowed:
             return None

@@ -23,7 +23,7 @@ from limits.storage import Storage as LimitsStorage
 
 from ._async import AsyncClient
 from ._sync import Client
-from ._values import Algorithm, Decision, HeadgateError, Limit, OnFailure
+from ._values import Algorithm, Decision, HeadgateError, Limit, OnFailure, ServerError
 
 # How long a decision also answers what is asked of its key after it, such as header fields.
 FRESH: Final = 0.05
@@ -102,11 +102,24 @@ class Storage(LimitsStorage, MovingWindowSupport, SlidingWindowCounterSupport):
         return HeadgateError
 
     def look(self, key: str, limit: Limit) -> Decision:
-        return self.keys.kept(key) or self.keys.keep(key, self.client.peek(key, limit, 0))
+        d = self.keys.kept(key)
+        if d is None:
+            try:
+                d = self.client.peek(key, limit, 0)
+            except ServerError as e:
+                d = self.client._core.instead(e)
+            self.keys.keep(key, d)
+        return d
+
+    def take(self, key: str, limit: Limit, amount: int) -> Decision:
+        try:
+            return self.keys.keep(key, self.client.allow(key, limit, amount))
+        except ServerError as e:
+            return self.keys.keep(key, self.client._core.instead(e))
 
     def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         limit = self.keys.limit(key, "fixed", expiry)
-        return hits(self.keys.keep(key, self.client.allow(key, limit, amount)), limit)
+        return hits(self.take(key, limit, amount), limit)
 
     def get(self, key: str) -> int:
         limit = self.keys.limit(key, "fixed")
@@ -116,14 +129,14 @@ class Storage(LimitsStorage, MovingWindowSupport, SlidingWindowCounterSupport):
         return time.time() + self.look(key, self.keys.limit(key, "fixed")).reset_after
 
     def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return self.keys.keep(key, self.client.allow(key, self.keys.limit(key, "log", expiry, limit), amount)).allowed
+        return self.take(key, self.keys.limit(key, "log", expiry, limit), amount).allowed
 
     def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         rule = self.keys.limit(key, "log", expiry, limit)
         return window(self.look(key, rule), rule)
 
     def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return self.keys.keep(key, self.client.allow(key, self.keys.limit(key, "sliding", expiry, limit), amount)).allowed
+        return self.take(key, self.keys.limit(key, "sliding", expiry, limit), amount).allowed
 
     def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         rule = self.keys.limit(key, "sliding", expiry)
@@ -158,11 +171,24 @@ class AsyncStorage(AsyncLimitsStorage, AsyncMovingWindow, AsyncSlidingWindow):
         return HeadgateError
 
     async def look(self, key: str, limit: Limit) -> Decision:
-        return self.keys.kept(key) or self.keys.keep(key, await self.client.peek(key, limit, 0))
+        d = self.keys.kept(key)
+        if d is None:
+            try:
+                d = await self.client.peek(key, limit, 0)
+            except ServerError as e:
+                d = self.client._core.instead(e)
+            self.keys.keep(key, d)
+        return d
+
+    async def take(self, key: str, limit: Limit, amount: int) -> Decision:
+        try:
+            return self.keys.keep(key, await self.client.allow(key, limit, amount))
+        except ServerError as e:
+            return self.keys.keep(key, self.client._core.instead(e))
 
     async def incr(self, key: str, expiry: int, amount: int = 1) -> int:
         limit = self.keys.limit(key, "fixed", expiry)
-        return hits(self.keys.keep(key, await self.client.allow(key, limit, amount)), limit)
+        return hits(await self.take(key, limit, amount), limit)
 
     async def get(self, key: str) -> int:
         limit = self.keys.limit(key, "fixed")
@@ -172,14 +198,14 @@ class AsyncStorage(AsyncLimitsStorage, AsyncMovingWindow, AsyncSlidingWindow):
         return time.time() + (await self.look(key, self.keys.limit(key, "fixed"))).reset_after
 
     async def acquire_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return self.keys.keep(key, await self.client.allow(key, self.keys.limit(key, "log", expiry, limit), amount)).allowed
+        return (await self.take(key, self.keys.limit(key, "log", expiry, limit), amount)).allowed
 
     async def get_moving_window(self, key: str, limit: int, expiry: int) -> tuple[float, int]:
         rule = self.keys.limit(key, "log", expiry, limit)
         return window(await self.look(key, rule), rule)
 
     async def acquire_sliding_window_entry(self, key: str, limit: int, expiry: int, amount: int = 1) -> bool:
-        return self.keys.keep(key, await self.client.allow(key, self.keys.limit(key, "sliding", expiry, limit), amount)).allowed
+        return (await self.take(key, self.keys.limit(key, "sliding", expiry, limit), amount)).allowed
 
     async def get_sliding_window(self, key: str, expiry: int) -> tuple[int, float, int, float]:
         rule = self.keys.limit(key, "sliding", expiry)
