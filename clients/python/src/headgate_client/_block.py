@@ -34,11 +34,13 @@ class Block:
     """
 
     __slots__ = (
-        "answered", "began", "deadline", "lasts", "left", "refill", "short", "size", "stock", "taken",
+        "answered", "began", "deadline", "lapses", "lasts", "left", "lent", "refill", "short", "size", "stock", "taken",
     )  # fmt: skip
 
     def __init__(self) -> None:
         self.stock = 0  # units to spend now
+        self.lent = 0  # taken by all(), which may put them back
+        self.lapses = 0  # how often a deadline has passed: what was lent before is gone
         self.deadline = 0
         self.refill = 0  # units that become due evenly from began, for a time
         self.taken = 0  # of refill, the units that are part of stock
@@ -52,7 +54,9 @@ class Block:
     def settle(self, now: int) -> None:
         """Brings what is due into the stock, and forgets the block at its deadline."""
         if now >= self.deadline:
-            self.stock = self.refill = self.taken = 0
+            if self.stock or self.lent or self.refill:
+                self.stock = self.lent = self.refill = self.taken = 0
+                self.lapses += 1
             return
         if self.refill > self.taken and now > self.began:
             past = now - self.began
@@ -63,9 +67,9 @@ class Block:
 
     def held(self) -> int:
         """Ends the refill of a settled block, and returns what the client tells the server that
-        it has."""
+        it has. The units of an all() count: it puts them back, or has spent them."""
         self.refill = self.taken = 0
-        return self.stock
+        return self.stock + self.lent
 
     def grant(self, g: Grant, sent: int, now: int, need: int, want: int) -> None:
         """Puts the reply to a request into a settled block. need is what callers waited for,
@@ -176,6 +180,26 @@ class Entry:
         self.capacity = 0  # as the server said
         self.reset_at = 0  # when the limit is full
         self.ask_alone = 0  # no lease before then
+
+
+class Loan:
+    """What all() took from a block."""
+
+    __slots__ = ("block", "cost", "lapses")
+
+    def __init__(self, block: Block, cost: int) -> None:
+        self.block, self.lapses, self.cost = block, block.lapses, cost
+        block.lent += cost
+
+    def settle(self, spent: bool, now: int) -> None:
+        """Ends the loan: the units are spent, or put back. What has lapsed since stays away. So
+        does what has gone back to the server: its entry has another block now."""
+        b = self.block
+        b.settle(now)
+        if b.lapses == self.lapses:
+            b.lent -= self.cost
+            if not spent:
+                b.stock += self.cost
 
 
 class Request:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar, Union
 
-from ._block import MEMORY, Entry, Waiter
+from ._block import MEMORY, Entry, Loan, Waiter
 from ._fallback import ADMISSION, MOST, REFUSAL, SHARE, Bucket, Buckets, Debt, Semaphores, counts_for
 from ._leases import ALONE, Leases
 from ._ops import Args, ErrorReply, Failure, Join, Runtime, Send, SendAll, Sleep, Start, Steps
@@ -488,12 +488,54 @@ class Core:
         if len({p.key for p in parts}) < len(parts):
             raise ValueError("two limits of all() have the same key: each limit needs a key of its own")
         now = self.runtime.now()
+        loans: list[Loan] = []
+        rest: list[KeyLimit] = []
+        least: Decision | None = None  # of what is lent
         with self.lock:
             for p in parts:
-                d = self.recall(p.key, p.limit, p.cost, now) if p.cost else None
-                if d is not None:
-                    self.denied += 1
+                d = self.borrow(p, now, loans)
+                if d is None:
+                    rest.append(p)
+                elif not d.allowed:
+                    self.repay(loans, False)
                     return d
+                elif least is None or d.remaining < least.remaining:
+                    least = d
+            if not rest:
+                assert least is not None
+                self.repay(loans, True)
+                return least
+        admitted = False
+        try:
+            d = yield from self.all_of(rest)
+            admitted = d.allowed
+        finally:
+            with self.lock:
+                self.repay(loans, admitted)
+        if least is not None and admitted and (least.remaining < d.remaining or d.limit < 0):
+            return replace(least, source=d.source, degraded=d.degraded, delay=d.delay)
+        return d
+
+    def borrow(self, p: KeyLimit, now: int, loans: list[Loan]) -> Decision | None:
+        """Decides one limit of an all() without the server, if it can."""
+        if not p.cost:
+            return None
+        if self.leases is not None and p.limit.leasable:
+            return self.leases.borrow(p.key, p.limit, p.cost, now, loans)
+        d = self.recall(p.key, p.limit, p.cost, now)
+        if d is not None:
+            self.denied += 1
+        return d
+
+    def repay(self, loans: list[Loan], spent: bool) -> None:
+        now = self.runtime.now()
+        for loan in loans:
+            loan.settle(spent, now)
+        if not spent:
+            self.locals -= len(loans)
+
+    def all_of(self, parts: list[KeyLimit]) -> Steps[Decision]:
+        """Asks the server for several limits in one command."""
         args: Args = ("RL.LIMIT",)
         for i, p in enumerate(parts):
             args += ("AND",) * (i > 0) + base_of(p.key, p.limit)[1:]

@@ -6,7 +6,7 @@ import secrets
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Final
 
-from ._block import SPAN, Block, Entry, Request, Waiter
+from ._block import SPAN, Block, Entry, Loan, Request, Waiter
 from ._ops import ErrorReply, Failure, Steps
 from ._reply import Grant
 from ._values import MS, SECOND, Decision, Limit, duration, leased
@@ -137,11 +137,12 @@ class Leases:
         if not e.id:
             return
         e.block.settle(now)
-        refill, held = e.block.refill > e.block.taken, e.block.held()
+        refill, held = e.block.refill > e.block.taken, e.block.stock
+        e.block.held()
         if held == 0 and not refill:
             return
         e.seq += 1
-        e.block = Block()
+        e.block = Block()  # what all() has lent is spent: it must not come back into a later block
         if not self.core.open:  # otherwise the units come back at the deadline
             self.core.returned(("RL.RETURN", e.key, "ID", e.id, "SEQ", str(e.seq), "HELD", str(held)))
 
@@ -275,6 +276,20 @@ class Leases:
                 b.stock -= cost
                 return self.local(e, now)
         return self.core.recall(e.key, e.limit, cost, now) or self.refuse(e, cost, now)
+
+    def borrow(self, key: str, limit: Limit, cost: int, now: int, loans: list[Loan]) -> Decision | None:
+        """Decides one limit of an all(), if the client can."""
+        e = self.entry(key, limit, now)
+        e.demand.ask(cost, now)
+        d = self.locally(e, cost, now)
+        if d is not None:
+            self.core.count(d)
+            if d.allowed:
+                loans.append(Loan(e.block, cost))
+        # A request brings units for calls to come. This one does not wait for it.
+        if self.lease(e, now) and e.pending is None and (d is None and e.block.stock < cost or e.block.low(now)):
+            self.core.runtime.background(self.request(self.ask(e, now)))
+        return d
 
     def refuse(self, e: Entry, cost: int, now: int) -> Decision | None:
         """Denies a call of cost while the block waits for its refill. The block must be settled
