@@ -174,7 +174,7 @@ func (l *Leases) commitMarked(p *plan, sh *shard.Shard, x *leasedState, now int6
 			defer it.refs.Add(-1)
 			x.out.Forget(now)
 			x.out.Adopt(&p.it.Rule, &old.Rule)
-			if err := l.putOutstanding(p, sh, &x.out, now); err != nil {
+			if x.ends, err = l.putOutstanding(p, sh, &x.out, now); err != nil {
 				return err
 			}
 			p.ent, p.found = sh.Find(p.hash, p.key)
@@ -247,6 +247,7 @@ func (l *Leases) leased(p *plan) (*interned, error) {
 type leasedState struct {
 	st   algo.State // without leases
 	out  algo.Outstanding
+	ends int64     // algo.Outstanding.Ends of out, 0 if not known yet
 	mark algo.Mark // without a generation: none
 	// noted is set if the mark has noted a charge. Otherwise it has the peak: see
 	// algo.Outstanding.Peak. reserves is as in weighed.
@@ -292,7 +293,10 @@ func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64)
 	copy(l.words[8*head:], was)
 	deadline := x.st.Deadline
 	if live {
-		deadline = x.out.Store(r, x.st, l.words, x.peak, now)
+		if x.ends == 0 {
+			x.ends = x.out.Ends(r, now)
+		}
+		deadline = max(x.ends, x.out.Store(r, x.st, l.words, x.peak, now))
 	} else {
 		algo.PutPlain(r, x.st, l.words)
 	}
@@ -312,11 +316,12 @@ func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64)
 }
 
 // putOutstanding writes what is out of p's counter, or deletes the record if nothing is.
-func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding, now int64) error {
+// It returns when the record ends.
+func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding, now int64) (ends int64, err error) {
 	q := plan{hash: besideHash(p.hash), key: p.key}
 	if l.s.step.isolated {
 		if err := l.s.enter(q.hash, q.key); err != nil {
-			return err
+			return 0, err
 		}
 	}
 	if ent, found := sh.Find(q.hash, q.key); found {
@@ -324,10 +329,10 @@ func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding,
 	}
 	if !out.Live(now) {
 		remove(sh, &q)
-		return nil
+		return now, nil
 	}
-	l.words = out.Append(l.words[:0])
-	return l.put(&q, sh, algo.LeaseRecord, l.words, out.Ends(&p.it.Rule, now), now)
+	l.words, ends = out.Append(l.words[:0]), out.Ends(&p.it.Rule, now)
+	return ends, l.put(&q, sh, algo.LeaseRecord, l.words, ends, now)
 }
 
 // putBlock writes a holder's block under the key of q, or deletes it if nothing of it is
@@ -519,7 +524,8 @@ func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo
 			return err
 		}
 	}
-	if err := l.putOutstanding(p, sh, out, now); err != nil {
+	ends, err := l.putOutstanding(p, sh, out, now)
+	if err != nil {
 		if added {
 			remove(blocks, b)
 		}
@@ -531,7 +537,7 @@ func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo
 		}
 	}
 	p.ent, p.found = sh.Find(p.hash, p.key) // it may have moved
-	return l.putCounter(p, sh, &leasedState{st: st, out: *out}, now)
+	return l.putCounter(p, sh, &leasedState{st: st, out: *out, ends: ends}, now)
 }
 
 // Return ends a holder's block of key. held is what the holder has left. It returns the

@@ -209,11 +209,13 @@ func (l *Leases) putLent(x *lent, now int64) error {
 		}
 		state.mark = x.mark
 	}
-	if err := l.putOutstanding(&x.plan, sh, &x.Out, now); err != nil {
+	ends, err := l.putOutstanding(&x.plan, sh, &x.Out, now)
+	if err != nil {
 		return err
 	}
+	state.ends = ends
 	x.ent, x.found = sh.Find(x.hash, x.key) // it may have moved
-	err := l.putCounter(&x.plan, sh, &state, now)
+	err = l.putCounter(&x.plan, sh, &state, now)
 	if err != nil && !x.charged && x.mark.Held > 0 { // there is no room for a low
 		state.noted, state.peak = false, peak
 		err = l.putCounter(&x.plan, sh, &state, now)

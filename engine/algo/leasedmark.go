@@ -46,7 +46,7 @@ func (o *Outstanding) Give(r *Rule, f *Refund, m *Mark, record []byte, now int64
 	if f.Words == 0 && !o.Live(now) {
 		return 0, false
 	}
-	deadline = o.Store(r, o.Floor(r, f.Next, now), record, Peak(r, record), now)
+	deadline = max(o.Ends(r, now), o.Store(r, o.Floor(r, f.Next, now), record, Peak(r, record), now))
 	plain := PlainPart(r, record)
 	m.Put(r, plain)
 	if r.Decides == Token {

@@ -20,7 +20,7 @@ import (
 //   - So what is left and what holders have is at most what that bucket would have.
 
 // MaxDue bounds the entries of an Outstanding.
-const MaxDue = 32
+const MaxDue = 16
 
 // Outstanding is what is out of a limit, by when it ends. The zero value is a limit
 // without leases.
@@ -225,7 +225,8 @@ func (o *Outstanding) Floor(r *Rule, st State, now int64) State {
 }
 
 // Store writes a state that is right at now, and has no leases in it, to a leased
-// counter's record, and returns its deadline. The mark is not written.
+// counter's record. It returns the deadline of the state; the record lasts until Ends too.
+// The mark is not written.
 func (o *Outstanding) Store(r *Rule, st State, record []byte, peak, now int64) (deadline int64) {
 	now = Clamp(now)
 	head := LeasedHead(r)
@@ -234,7 +235,7 @@ func (o *Outstanding) Store(r *Rule, st State, record []byte, peak, now int64) (
 		st = o.Floor(r, st, now)
 		setWord(record, 0, uint64(st.Deadline))
 		PutPlain(r, st, record[8*head:])
-		return max(st.Deadline, o.Ends(r, now))
+		return st.Deadline
 	}
 	tat := st.bucket()
 	if tat.TAT < now {
@@ -247,7 +248,7 @@ func (o *Outstanding) Store(r *Rule, st State, record []byte, peak, now int64) (
 	setWord(record, 2, uint64(max(units, peak)))
 	setWord(record, 3, uint64(inflow.ceil()))
 	setWord(record, head, uint64(tat.Frac))
-	return max(o.Ends(r, now), tat.used(now).add(inflow).after(now).TAT+1)
+	return tat.used(now).add(inflow).after(now).TAT + 1
 }
 
 // Ends returns when nothing that is out at now matters any more: the limit is full then,

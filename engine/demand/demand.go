@@ -7,7 +7,9 @@
 package demand
 
 import (
+	"cmp"
 	"math"
+	"slices"
 	"sync/atomic"
 
 	"github.com/headgate-io/headgate/engine/algo"
@@ -46,7 +48,7 @@ func New(shards int) *Table {
 
 // demand is what is wanted of one limit.
 type demand struct {
-	wants []want
+	wants []want // by id
 	// plain is the rate of callers without a lease, in units a second. asked counts their
 	// units since began.
 	plain, asked float64
@@ -128,17 +130,22 @@ func (t *Table) room(shard int, kept *demand) bool {
 
 // note puts what a holder wants in the place of what it wanted.
 func (t *Table) note(shard int, d *demand, w want, now int64) {
-	for i := range d.wants {
-		if d.wants[i].id == w.id {
-			d.wants[i] = w
-			return
-		}
+	i, found := d.find(w.id)
+	if found {
+		d.wants[i] = w
+		return
 	}
 	t.forget(d, now)
 	if len(d.wants) < maxHolders && t.room(shard, d) {
-		d.wants = append(d.wants, w)
+		i, _ = d.find(w.id)
+		d.wants = slices.Insert(d.wants, i, w)
 		t.wants.Add(1)
 	}
+}
+
+// find returns where the want of a holder is, or would be.
+func (d *demand) find(id uint64) (i int, found bool) {
+	return slices.BinarySearchFunc(d.wants, id, func(w want, id uint64) int { return cmp.Compare(w.id, id) })
 }
 
 // forget drops what nobody wants any more.
@@ -159,11 +166,8 @@ func (t *Table) Gone(shard int, hash, id uint64) {
 	if d == nil {
 		return
 	}
-	for i := range d.wants {
-		if d.wants[i].id == id {
-			d.wants[i].until, d.at = 0, 0
-			return
-		}
+	if i, found := d.find(id); found {
+		d.wants[i].until, d.at = 0, 0
 	}
 }
 
