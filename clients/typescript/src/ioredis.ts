@@ -2,6 +2,7 @@ import { Redis, type RedisOptions } from "ioredis";
 import { Headgate, type Options } from "./client.js";
 import { NotSentError, ServerError } from "./errors.js";
 import type { Transport } from "./transport.js";
+import { Turns } from "./turns.js";
 
 /** What a limiter needs: nothing is queued, resent or retried, and a lost server is found soon. */
 const safe = {
@@ -11,7 +12,6 @@ const safe = {
   enableReadyCheck: false,
   connectTimeout: 1000,
   keepAlive: 10_000,
-  retryStrategy: () => 200 + 200 * Math.random(),
   protocol: 3,
   replyMapping: "resp3",
 } as const satisfies RedisOptions;
@@ -27,10 +27,25 @@ export interface IoredisClient {
   listenerCount(event: string): number;
 }
 
-/** Connects to a server, such as `redis://127.0.0.1:7379`, and returns at once. Close the client at the end. */
-export function connect(server: string | RedisOptions, options: Options = {}): Headgate {
-  const redis = typeof server === "string" ? new Redis(server, safe) : new Redis({ ...server, ...safe });
-  return new Headgate(new IoredisTransport(redis, redis), options);
+/**
+ * Connects to a server, such as `redis://127.0.0.1:7379`, or to one of the nodes of a cluster, and returns at
+ * once. Nodes differ in host and port only. Close the client at the end.
+ */
+export function connect(server: string | readonly string[] | RedisOptions, options: Options = {}): Headgate {
+  const nodes = typeof server === "string" ? [server] : Array.isArray(server) ? (server as readonly string[]) : undefined;
+  const turns = new Turns(nodes?.length ?? 1);
+  const retryStrategy = (): number => {
+    const pause = turns.lost();
+    if (nodes && nodes.length > 1) {
+      const { hostname, port } = new URL(nodes[turns.at]!);
+      redis.options.host = hostname.replace(/^\[|\]$/g, "");
+      redis.options.port = Number(port || 6379);
+    }
+    return pause;
+  };
+  const all = { ...safe, retryStrategy };
+  const redis: Redis = nodes ? new Redis(nodes[0]!, all) : new Redis({ ...(server as RedisOptions), ...all });
+  return new Headgate(new IoredisTransport(redis, { redis, turns }), options);
 }
 
 /** Uses a client of the application, which stays open. A warning says which of its options hurt. */
@@ -55,23 +70,30 @@ function warnings(redis: IoredisClient): string[] {
 const slow = 1000;
 
 class IoredisTransport implements Transport {
-  starting: Promise<void> | undefined;
+  #starting: Promise<void> | undefined;
   #connected = 0;
 
-  /** `own` is the client if it was made here. */
-  constructor(private readonly redis: IoredisClient, private readonly own?: { stream: { destroy(): void }; disconnect(): void }) {
-    if (own) redis.on("error", () => {}); // each call has its own error
+  /** `own` is there if the client was made here. */
+  constructor(private readonly redis: IoredisClient, private readonly own?: { redis: Redis; turns: Turns }) {
     redis.on("connect", () => (this.#connected = performance.now()));
-    if (redis.status === "ready") return;
+    if (own) {
+      redis.on("error", () => {}); // each call has its own error
+      redis.on("ready", () => own.turns.made());
+    }
+    if (own || redis.status === "ready") return;
     if (redis.status === "wait") void redis.connect().catch(() => {});
-    this.starting = new Promise((resolve) => {
+    this.#starting = new Promise((resolve) => {
       const done = (): void => {
         for (const event of ["ready", "close", "end"]) redis.off(event, done);
-        this.starting = undefined;
+        this.#starting = undefined;
         resolve();
       };
       for (const event of ["ready", "close", "end"]) redis.on(event, done);
     });
+  }
+
+  get starting(): Promise<void> | undefined {
+    return this.own ? this.own.turns.starting : this.#starting;
   }
 
   send(args: readonly string[]): Promise<unknown> {
@@ -88,10 +110,10 @@ class IoredisTransport implements Transport {
   renew(): void {
     const { status } = this.redis;
     // A peer that hangs does not answer to the end of a connection either.
-    if (status === "ready" || (status === "connect" && performance.now() - this.#connected > slow)) this.own?.stream.destroy();
+    if (status === "ready" || (status === "connect" && performance.now() - this.#connected > slow)) this.own?.redis.stream.destroy();
   }
 
   close(): void {
-    this.own?.disconnect();
+    this.own?.redis.disconnect();
   }
 }

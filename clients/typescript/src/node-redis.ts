@@ -2,6 +2,7 @@ import { createClient, type RedisClientOptions } from "redis";
 import { Headgate, type Options } from "./client.js";
 import { NotSentError, ServerError } from "./errors.js";
 import type { Transport } from "./transport.js";
+import { Turns } from "./turns.js";
 
 /** The part of a node-redis client that is used. */
 export interface NodeRedisClient {
@@ -14,22 +15,25 @@ export interface NodeRedisClient {
   listenerCount(event: string): number;
 }
 
-/** Connects to a server, such as `redis://127.0.0.1:7379`, and returns at once. Close the client at the end. */
-export function connect(server: string | RedisClientOptions, options: Options = {}): Headgate {
-  const o = typeof server === "string" ? { url: server } : server;
+/**
+ * Connects to a server, such as `redis://127.0.0.1:7379`, or to one of the nodes of a cluster, and returns at
+ * once. Close the client at the end.
+ */
+export function connect(server: string | readonly string[] | RedisClientOptions, options: Options = {}): Headgate {
+  const nodes = (typeof server === "string" || !Array.isArray(server) ? [server] : server) as readonly (string | RedisClientOptions)[];
+  const turns = new Turns(nodes.length);
   const make = (): ReturnType<typeof createClient> => {
-    const client = createClient({
+    const node = nodes[turns.at]!;
+    const o = typeof node === "string" ? { url: node } : node;
+    return createClient({
       ...o,
       RESP: 3,
       disableOfflineQueue: true,
       maintNotifications: "disabled",
-      socket: { ...(o.socket as object), connectTimeout: 1000, reconnectStrategy: () => 200 + 200 * Math.random() },
-    });
-    client.on("error", () => {}); // each call has its own error
-    client.connect().catch(() => {});
-    return client as ReturnType<typeof createClient>;
+      socket: { ...(o.socket as object), connectTimeout: 1000, reconnectStrategy: false },
+    }) as ReturnType<typeof createClient>;
   };
-  return new Headgate(new NodeRedisTransport(make(), make), options);
+  return new Headgate(new NodeRedisTransport(make(), { make, turns }), options);
 }
 
 /** Uses a connected client of the application, which stays open. A warning says which of its options hurt. */
@@ -43,23 +47,56 @@ export function fromClient(client: NodeRedisClient, options: Options = {}): Head
   return new Headgate(new NodeRedisTransport(client), options);
 }
 
+interface Owned {
+  connect(): Promise<unknown>;
+  destroy(): void;
+}
+
 /** For how long a connection may be in the making before it is given up, in milliseconds. */
 const slow = 1000;
 
 class NodeRedisTransport implements Transport {
-  starting: Promise<void> | undefined;
-  #made = performance.now();
+  #starting: Promise<void> | undefined;
+  #made = 0;
+  #closed = false;
 
-  constructor(private client: NodeRedisClient & { destroy?: () => void }, private readonly make?: () => NodeRedisClient) {
-    if (client.isReady || !client.isOpen) return;
-    this.starting = new Promise((resolve) => {
-      const done = (): void => {
-        for (const event of ["ready", "error"]) client.off(event, done);
-        this.starting = undefined;
-        resolve();
-      };
-      for (const event of ["ready", "error"]) client.on(event, done);
-    });
+  /** `own` is there if clients are made here. */
+  constructor(private client: NodeRedisClient & Partial<Owned>, private readonly own?: { make: () => NodeRedisClient & Owned; turns: Turns }) {
+    if (own) this.#connect(client as NodeRedisClient & Owned);
+    else if (!client.isReady && client.isOpen) {
+      this.#starting = new Promise((resolve) => {
+        const done = (): void => {
+          for (const event of ["ready", "error"]) client.off(event, done);
+          this.#starting = undefined;
+          resolve();
+        };
+        for (const event of ["ready", "error"]) client.on(event, done);
+      });
+    }
+  }
+
+  get starting(): Promise<void> | undefined {
+    return this.own ? this.own.turns.starting : this.#starting;
+  }
+
+  #connect(client: NodeRedisClient & Owned): void {
+    this.client = client;
+    this.#made = performance.now();
+    client.on("error", () => {}); // each call has its own error
+    client.on("ready", () => this.own!.turns.made());
+    // Once a connection is lost or not made, a client is of no more use.
+    client.on("terminated", () => this.client === client && this.#next());
+    client.connect().catch(() => {});
+  }
+
+  #next(): void {
+    const { make, turns } = this.own!;
+    const connect = (): void => {
+      if (!this.#closed) this.#connect(make());
+    };
+    const pause = turns.lost();
+    if (pause === 0) connect();
+    else setTimeout(connect, pause).unref();
   }
 
   send(args: readonly string[]): Promise<unknown> {
@@ -74,13 +111,13 @@ class NodeRedisTransport implements Transport {
   }
 
   renew(): void {
-    if (!this.make || (!this.client.isReady && performance.now() - this.#made < slow)) return;
-    this.#made = performance.now();
-    if (this.client.isOpen) this.client.destroy?.();
-    this.client = this.make();
+    if (!this.own || !this.client.isOpen || (!this.client.isReady && performance.now() - this.#made < slow)) return;
+    this.client.destroy!();
+    this.#next();
   }
 
   close(): void {
-    if (this.make && this.client.isOpen) this.client.destroy?.();
+    this.#closed = true;
+    if (this.own && this.client.isOpen) this.client.destroy!();
   }
 }

@@ -10,7 +10,7 @@ import { perMinute, type Headgate } from "../dist/esm/index.js";
 let built: string | undefined;
 
 /** The server of this tree, or the one that the suite has built. */
-function binary(): string {
+export function binary(): string {
   if (process.env.HGTEST_BIN) return process.env.HGTEST_BIN;
   if (!built) {
     built = join(tmpdir(), `headgate-sdk-${process.pid}`);
