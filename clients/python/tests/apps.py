@@ -11,7 +11,8 @@ from typing import Any
 
 from headgate_client import AsyncClient, Client, Limit, Policy
 
-SERVER = os.environ.get("HEADGATE", "127.0.0.1:7379")
+ADDRESSES = os.environ.get("HEADGATE", "127.0.0.1:7379")
+SERVER = ADDRESSES.split(",")
 LIMIT = Limit(
     int(os.environ.get("UNITS", "5")), float(os.environ.get("PERIOD", "3600")),
     on_failure=os.environ.get("ON_FAILURE", "local"),  # type: ignore[arg-type]
@@ -133,7 +134,7 @@ def flask_limiter_app() -> Any:
     app = Flask(__name__)
     limiter = Limiter(
         get_remote_address, app=app, default_limits=["200 per day", "50 per hour"],
-        storage_uri=f"headgate://{SERVER}", headers_enabled=True, storage_options={"timeout": OPTIONS["timeout"]},
+        storage_uri=f"headgate://{ADDRESSES}", headers_enabled=True, storage_options={"timeout": OPTIONS["timeout"]},
     )  # fmt: skip
 
     @app.route("/")
@@ -161,7 +162,7 @@ def slowapi_app() -> Any:
     import headgate_client.limits  # noqa: F401
 
     limiter = Limiter(
-        key_func=get_remote_address, storage_uri=f"headgate://{SERVER}", headers_enabled=True,
+        key_func=get_remote_address, storage_uri=f"headgate://{ADDRESSES}", headers_enabled=True,
         storage_options={"timeout": OPTIONS["timeout"]},
     )  # fmt: skip
     app = FastAPI()

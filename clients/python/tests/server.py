@@ -10,13 +10,21 @@ import subprocess
 import time
 from pathlib import Path
 
+import redis
+
 ROOT = Path(__file__).parents[3]
 
 
 def free_port() -> int:
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return int(s.getsockname()[1])
+    return free_ports(1)[0]
+
+
+def free_ports(n: int) -> list[int]:
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(n)]
+    ports = [int(s.getsockname()[1]) for s in sockets]
+    for s in sockets:
+        s.close()
+    return ports
 
 
 @functools.cache
@@ -33,9 +41,9 @@ def binary() -> str:
 class Server:
     """A server that can be stopped, killed and started again at the same port."""
 
-    def __init__(self, *args: str) -> None:
+    def __init__(self, *args: str, port: int = 0) -> None:
         self.args = args
-        self.port = free_port()
+        self.port = port or free_port()
         self.addr = f"127.0.0.1:{self.port}"
         self.process: subprocess.Popen[bytes] | None = None
         self.start()
@@ -71,3 +79,47 @@ class Server:
         if self.process is not None:
             self.process.send_signal(signal.SIGCONT)
         self.kill()
+
+
+class Cluster:
+    """Three servers that are one cluster. Without a leader they deny: a client must not ask them."""
+
+    def __init__(self, folder: Path) -> None:
+        ports = free_ports(6)
+        peers = [f"127.0.0.1:{p}" for p in ports[3:]]
+        self.nodes = [
+            Server(
+                "--node-id", f"n{i}", "--data-dir", str(folder / f"n{i}"), "--peer-listen", peers[i], "--bootstrap-expect", "3",
+                "--join", ",".join(peers), "--on-failure", "closed", port=ports[i],
+            )
+            for i in range(3)
+        ]  # fmt: skip
+        self.leader()
+
+    @property
+    def addrs(self) -> list[str]:
+        return [n.addr for n in self.nodes]
+
+    def leader(self) -> Server:
+        """Waits until all nodes that run follow one leader."""
+        until = time.monotonic() + 30
+        while time.monotonic() < until:
+            running = [n for n in self.nodes if n.process is not None]
+            roles = {n: role(n) for n in running}
+            leaders = [n for n, r in roles.items() if r == "leading"]
+            if len(leaders) == 1 and all(r in ("leading", "following") for r in roles.values()):
+                return leaders[0]
+            time.sleep(0.02)
+        raise RuntimeError("the cluster has no leader")
+
+    def stop(self) -> None:
+        for n in self.nodes:
+            n.stop()
+
+
+def role(node: Server) -> str:
+    try:
+        with redis.Redis(port=node.port, retry=None, socket_timeout=1) as r:
+            return str(r.info("replication").get("headgate_role"))
+    except redis.RedisError:
+        return "away"
