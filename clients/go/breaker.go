@@ -54,6 +54,9 @@ func (c *Client) request(ctx context.Context, within time.Duration, args []any, 
 	} else if err == nil || ctx.Err() == nil {
 		c.succeeded()
 	}
+	if mistake(err) {
+		c.counts.mistakes.Add(1)
+	}
 	return err
 }
 
@@ -112,17 +115,28 @@ func code(err error) string {
 	return word
 }
 
+// mistake reports whether an error is the server's answer to a mistake of the caller.
+func mistake(err error) bool {
+	if err == nil || errors.As(err, new(*failure)) {
+		return false
+	}
+	switch code(err) {
+	case "ERR":
+		return !strings.HasPrefix(err.Error(), "ERR unknown command") // it is another server's port
+	case "WRONGTYPE", "NOPOLICY", "IDCONFLICT", "NOHOLD":
+		return true
+	}
+	return false
+}
+
 // sort returns an error of a Doer as it is if it is the caller's mistake, or else as a
 // failure.
 func sort(err error) error {
+	if mistake(err) {
+		return err
+	}
 	f := &failure{cause: err, reply: true, known: true}
 	switch code(err) {
-	case "ERR":
-		if !strings.HasPrefix(err.Error(), "ERR unknown command") { // it is another server's port
-			return err
-		}
-	case "WRONGTYPE", "NOPOLICY", "IDCONFLICT", "NOHOLD":
-		return err
 	case "UNCERTAIN":
 		f.known = false
 	case "":
@@ -181,6 +195,23 @@ func (c *Client) probe(last error) {
 	c.breaker.open.Store(false)
 	c.log().Info("headgate: the server answers again", "away", time.Since(began).Round(time.Millisecond), "last-error", last)
 	c.chargeBack()
+}
+
+// mistakesTold is how often the log is told of mistakes, at most.
+const mistakesTold = time.Minute
+
+// Despite is for a service that goes on although its limiter is configured wrongly, such as
+// middleware. It takes what Allow, Peek or Check returned. If the server answered with an
+// error, it returns what OnFailure decided instead, and tells the log, once a minute at most.
+func (c *Client) Despite(d Decision, err error) (Decision, error) {
+	if d.Source != Fallback || !mistake(err) {
+		return d, err
+	}
+	now := max(c.now(), 1)
+	if last := c.counts.told.Load(); (last == 0 || now-instant(last) >= mistakesTold) && c.counts.told.CompareAndSwap(last, int64(now)) {
+		c.log().Error("headgate: the limiter is configured wrongly, failure policies decide", "error", err)
+	}
+	return d, nil
 }
 
 func (c *Client) log() *slog.Logger {

@@ -123,11 +123,13 @@ type Stats struct {
 	Fallback       int64 // calls that OnFailure admitted
 	FallbackDenied int64 // and denied
 	ChargedBack    int64 // units that OnFailure had admitted and that the server has charged since
+	Mistakes       int64 // commands that the server answered with an error of the caller
 }
 
 // counts are those that no shard has.
 type counts struct {
-	failures, opened, fallback, fallbackDenied, chargedBack atomic.Int64
+	failures, opened, fallback, fallbackDenied, chargedBack, mistakes atomic.Int64
+	told                                                              atomic.Int64 // when the log was told of a mistake, an instant
 }
 
 // New returns a client that sends its commands by d. Close it, so that what it holds goes
@@ -174,6 +176,7 @@ func (c *Client) Stats() Stats {
 		Sent: c.sent.Load(), Leases: c.leases.Load(), Away: c.breaker.open.Load(),
 		Failures: c.counts.failures.Load(), Opened: c.counts.opened.Load(),
 		Fallback: c.counts.fallback.Load(), FallbackDenied: c.counts.fallbackDenied.Load(), ChargedBack: c.counts.chargedBack.Load(),
+		Mistakes: c.counts.mistakes.Load(),
 	}
 	for i := range c.shards {
 		s := &c.shards[i]
@@ -190,7 +193,8 @@ func (c *Client) Stats() Stats {
 // ask the server.
 //
 // Errors: ErrClosed, that of ctx, and the server's for a mistake of the caller. After an
-// error of ctx the call may have been charged.
+// error of ctx the call may have been charged. Beside an error of the server is what
+// OnFailure decides, with Fallback as its Source: see Client.Despite.
 func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
 	if cost < 1 {
 		return c.plain(ctx, c.options.Timeout, key, limit, cost)
@@ -316,6 +320,9 @@ func (c *Client) sendLimit(ctx context.Context, within time.Duration, key string
 	})
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return c.fall(part(key, limit, cost, f.known)), nil
+	}
+	if cost >= 0 && mistake(err) {
+		d = c.fall(part(key, limit, cost, false))
 	}
 	return d, err
 }

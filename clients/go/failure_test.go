@@ -357,3 +357,46 @@ func TestFlapping(t *testing.T) {
 		}
 	})
 }
+
+// TestMistakesCarryADecision has a server that answers with an error of the caller.
+func TestMistakesCarryADecision(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log bytes.Buffer
+		r := newRig(t, headgate.Options{Logger: slog.New(slog.NewTextHandler(&log, nil)), MaxLeases: -1})
+		r.set(0, func(string, []any) (any, error) { return nil, errors.New("WRONGTYPE x") })
+		ctx := context.Background()
+		limit := headgate.Limit{Units: 10, Period: time.Hour}
+		for _, allowed := range []bool{true, true, false} { // a fifth
+			d, err := r.client.Peek(ctx, "k", limit, 1)
+			r.equal("error of a peek", fmt.Sprint(err), "WRONGTYPE x")
+			r.equal("peek", d.Allowed, allowed)
+			d, err = r.client.Allow(ctx, "k", limit, 1)
+			r.equal("error", fmt.Sprint(err), "WRONGTYPE x")
+			r.equal("source", d.Source, headgate.Fallback)
+			r.equal("allowed", d.Allowed, allowed)
+			d, err = r.client.Despite(d, err)
+			r.equal("error, despite it", err, nil)
+			r.equal("decision, despite it", d.Allowed, allowed)
+			d, err = r.client.Check(ctx, headgate.Policy{Name: "p", Limit: limit}, headgate.Attributes{"user": "eve"}, 1)
+			r.equal("error of a check", fmt.Sprint(err), "WRONGTYPE x")
+			r.equal("check", d.Allowed, allowed)
+		}
+		_, err := r.client.Refund(ctx, "k", limit, 1)
+		r.equal("error of a refund", fmt.Sprint(err), "WRONGTYPE x")
+		st := r.client.Stats()
+		r.equal("mistakes", st.Mistakes, int64(10))
+		r.equal("failures", st.Failures, int64(0))
+		for range 100 { // 100 s
+			time.Sleep(time.Second)
+			_, _ = r.client.Despite(r.client.Allow(ctx, "k", limit, 1))
+		}
+		r.equal("lines", strings.Count(log.String(), "level=ERROR"), 2)
+		r.set(0, nil)
+		_, err = r.client.Allow(ctx, "k", limit, 1)
+		r.equal("error", err, nil)
+		synctest.Wait()
+		r.equal("charged", r.client.Stats().ChargedBack, int64(0))
+		_, err = r.client.Despite(headgate.Decision{}, context.Canceled)
+		r.equal("another error", err, context.Canceled)
+	})
+}

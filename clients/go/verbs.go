@@ -22,6 +22,9 @@ func (c *Client) Peek(ctx context.Context, key string, limit Limit, cost int64) 
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return c.fell(true, []asked{part(key, limit, cost, true)}), nil
 	}
+	if mistake(err) {
+		d = c.fell(true, []asked{part(key, limit, cost, false)})
+	}
 	return d, err
 }
 
@@ -117,6 +120,9 @@ func (c *Client) CheckID(ctx context.Context, p Policy, attributes Attributes, c
 	d, err := c.verdict(ctx, args)
 	if f := (*failure)(nil); errors.As(err, &f) {
 		return c.fall(p.part(check, key, cost, f.known)), nil
+	}
+	if mistake(err) {
+		return c.fall(p.part(check, key, cost, false)), err
 	}
 	if err == nil && !d.Allowed && id == "" && cost > 0 {
 		c.remember(key, p.Limit, d, cost)

@@ -5,6 +5,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -135,4 +136,38 @@ func TestGRPC(t *testing.T) {
 	require.Error(t, err)
 	_, err = grpclimit.Stream(nil, grpclimit.Options{Policy: headgate.Policy{Name: "p"}, Key: func(context.Context, string) string { return "" }})
 	require.Error(t, err)
+}
+
+// TestMisconfigured has a policy that the server does not have, and a key of another type.
+func TestMisconfigured(t *testing.T) {
+	t.Parallel()
+	ctx := context.Background()
+	for library, connect := range connects {
+		t.Run(library, func(t *testing.T) {
+			c := connect([]string{servers.Plain.Addr}, headgate.Options{Timeout: 5 * time.Second, Logger: quiet})
+			defer func() { _ = c.Close(ctx) }()
+			limit := headgate.Limit{Units: 10, Period: time.Hour, NoLease: true}
+			unary, err := grpclimit.Unary(c, grpclimit.Options{
+				Policy:     headgate.Policy{Name: "nobody", Limit: limit},
+				Attributes: func(context.Context, string) headgate.Attributes { return headgate.Attributes{"user": "eve"} },
+			})
+			require.NoError(t, err)
+			key := newKey()
+			_, err = c.Acquire(ctx, key, 1, time.Minute, headgate.Local)
+			require.NoError(t, err)
+			name, who, _ := strings.Cut(key, ":")
+			wrap, err := httplimit.New(c, httplimit.Options{Limit: limit, Name: name, Key: func(*http.Request) string { return who }})
+			require.NoError(t, err)
+			h := wrap(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+			for i := range 3 { // a fifth of 10 passes
+				_, err := unary(ctx, nil, &grpc.UnaryServerInfo{}, func(context.Context, any) (any, error) { return nil, nil })
+				assert.Equal(t, []codes.Code{codes.OK, codes.OK, codes.ResourceExhausted}[i], status.Code(err), "%v", err)
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				assert.Equal(t, []int{http.StatusOK, http.StatusOK, http.StatusTooManyRequests}[i], w.Code)
+			}
+			assert.Equal(t, int64(6), c.Stats().Mistakes)
+			assert.False(t, c.Stats().Away)
+		})
+	}
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"fmt"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -342,6 +343,45 @@ func TestHostileServers(t *testing.T) {
 				assert.Less(t, time.Since(began), 2*time.Second)
 			})
 		}
+	}
+}
+
+// TestHungDNS has a name server that never answers.
+func TestHungDNS(t *testing.T) {
+	silent, err := net.ListenPacket("udp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer func() { _ = silent.Close() }()
+	before := net.DefaultResolver
+	defer func() { net.DefaultResolver = before }()
+	asked := make(chan struct{}, 1000)
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
+		asked <- struct{}{}
+		return net.Dial("udp", silent.LocalAddr().String())
+	}}
+	for library, connect := range connects {
+		t.Run(library, func(t *testing.T) {
+			began := time.Now()
+			c := connect([]string{"headgate.example:7379"}, headgate.Options{Logger: quiet})
+			assert.Less(t, time.Since(began), 50*time.Millisecond, "New does not wait")
+			watch := watchStalls()
+			worst := time.Duration(0)
+			key := newKey()
+			for range 8 {
+				began := time.Now()
+				d, err := c.Allow(context.Background(), key, headgate.PerSecond(1000), 1)
+				worst = max(worst, time.Since(began))
+				require.NoError(t, err)
+				require.True(t, d.Allowed)
+				require.Equal(t, headgate.Fallback, d.Source)
+			}
+			stalled := watch.stop()
+			assert.True(t, c.Stats().Away)
+			assert.Less(t, worst, 60*time.Millisecond+3*stalled)
+			<-asked
+			began = time.Now()
+			require.NoError(t, c.Close(context.Background()))
+			assert.Less(t, time.Since(began), 2*time.Second)
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
 
 	headgate "github.com/headgate-io/headgate/clients/go"
 	"github.com/headgate-io/headgate/clients/go/internal/nodes"
@@ -29,6 +30,8 @@ func New(addresses []string, o *redis.Options, options headgate.Options) *headga
 	own.MaxRetries = -1
 	own.ContextTimeoutEnabled = true
 	own.DialerRetries = 1
+	// Otherwise NewClient resolves the address, which takes 2 s if no name server answers.
+	own.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	if own.DialTimeout == 0 {
 		own.DialTimeout = dialTimeout
 	}

@@ -115,18 +115,18 @@ func (l *limiter) decide(ctx context.Context, method string) (headgate.Decision,
 	}
 	switch {
 	case l.policy && l.Attributes != nil:
-		return l.client.Check(ctx, l.Policy, l.Attributes(ctx, method), cost)
+		return l.client.Despite(l.client.Check(ctx, l.Policy, l.Attributes(ctx, method), cost))
 	case l.Key != nil:
-		return l.client.Allow(ctx, l.Name+":"+l.Key(ctx, method), l.Limit, cost)
+		return l.client.Despite(l.client.Allow(ctx, l.Name+":"+l.Key(ctx, method), l.Limit, cost))
 	}
 	address, err := peerAddress(ctx)
 	if err != nil {
 		return headgate.Decision{}, err
 	}
 	if l.policy {
-		return l.client.Check(ctx, l.Policy, headgate.Attributes{"ip": address.String(), "method": method}, cost)
+		return l.client.Despite(l.client.Check(ctx, l.Policy, headgate.Attributes{"ip": address.String(), "method": method}, cost))
 	}
-	return l.client.Allow(ctx, l.Name+":"+headgate.AddressKey(address), l.Limit, cost)
+	return l.client.Despite(l.client.Allow(ctx, l.Name+":"+headgate.AddressKey(address), l.Limit, cost))
 }
 
 func peerAddress(ctx context.Context) (netip.Addr, error) {

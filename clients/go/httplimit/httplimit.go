@@ -142,13 +142,13 @@ func (m *middleware) decide(r *http.Request) (headgate.Decision, error) {
 	}
 	switch {
 	case m.policy && m.Attributes != nil:
-		return m.client.Check(r.Context(), m.Policy, m.Attributes(r), cost)
+		return m.client.Despite(m.client.Check(r.Context(), m.Policy, m.Attributes(r), cost))
 	case m.policy:
-		return m.client.Check(r.Context(), m.Policy, headgate.Attributes{"ip": address.String()}, cost)
+		return m.client.Despite(m.client.Check(r.Context(), m.Policy, headgate.Attributes{"ip": address.String()}, cost))
 	case m.Key != nil:
-		return m.client.Allow(r.Context(), m.Name+":"+m.Key(r), m.Limit, cost)
+		return m.client.Despite(m.client.Allow(r.Context(), m.Name+":"+m.Key(r), m.Limit, cost))
 	}
-	return m.client.Allow(r.Context(), m.Name+":"+headgate.AddressKey(address), m.Limit, cost)
+	return m.client.Despite(m.client.Allow(r.Context(), m.Name+":"+headgate.AddressKey(address), m.Limit, cost))
 }
 
 // address returns that of the client. From the right, X-Forwarded-For is believed as long as
@@ -196,11 +196,15 @@ func (m *middleware) fields(h http.Header, d *headgate.Decision) {
 		name = quote(name)
 		limit, remaining := strconv.FormatInt(d.Limit, 10), strconv.FormatInt(d.Remaining, 10)
 		left := name + ";r=" + remaining
-		if !d.Allowed && d.RetryAfter >= 0 {
-			left += ";t=" + seconds(d.RetryAfter)
+		wait := d.ResetAfter
+		if !d.Allowed {
+			wait = d.RetryAfter
+		}
+		if wait >= 0 {
+			left += ";t=" + seconds(wait)
 		}
 		quota := name + ";q=" + limit
-		if window > 0 {
+		if window > 0 && window%time.Second == 0 { // the field has whole seconds
 			quota += ";w=" + seconds(window)
 		}
 		h.Set("RateLimit", left)

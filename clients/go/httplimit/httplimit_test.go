@@ -94,7 +94,7 @@ func TestHeaderFields(t *testing.T) {
 		equal(t, "status", r.StatusCode, http.StatusNoContent)
 		equal(t, "the command", s.asked[0], "RL.LIMIT default:192.0.2.1 5 3600s")
 		fields(t, r, map[string]string{
-			"RateLimit": `"default";r=3`, "RateLimit-Policy": `"default";q=5;w=3600`, "X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "3",
+			"RateLimit": `"default";r=3;t=1440`, "RateLimit-Policy": `"default";q=5;w=3600`, "X-RateLimit-Limit": "5", "X-RateLimit-Remaining": "3",
 			"X-RateLimit-Reset": reset, "Retry-After": "",
 		})
 
@@ -123,7 +123,7 @@ func TestPolicy(t *testing.T) {
 	r := ask(t, s, httplimit.Options{Policy: headgate.Policy{Name: "edge"}}, nil)
 	equal(t, "the command", s.asked[0], "RL.CHECK edge ip 192.0.2.1")
 	equal(t, "status", r.StatusCode, http.StatusTooManyRequests)
-	fields(t, r, map[string]string{"RateLimit": `"user";r=0;t=2`, "RateLimit-Policy": `"user";q=5;w=61`, "Retry-After": "2"})
+	fields(t, r, map[string]string{"RateLimit": `"user";r=0;t=2`, "RateLimit-Policy": `"user";q=5`, "Retry-After": "2"})
 
 	s = &server{reply: values(1, -1, -1, 0, 0, 0, nil, "none", nil, 7, 0, []any{}, []any{})}
 	r = ask(t, s, httplimit.Options{
@@ -139,7 +139,7 @@ func TestServerIsAway(t *testing.T) {
 	limit := hourly
 	r := ask(t, away, httplimit.Options{Limit: limit}, nil)
 	equal(t, "status of local", r.StatusCode, http.StatusNoContent)
-	fields(t, r, map[string]string{"RateLimit": `"default";r=0`, "RateLimit-Policy": `"default";q=5;w=3600`})
+	fields(t, r, map[string]string{"RateLimit": `"default";r=0;t=3600`, "RateLimit-Policy": `"default";q=5;w=3600`})
 	limit.OnFailure = headgate.Open
 	r = ask(t, away, httplimit.Options{Limit: limit}, nil)
 	equal(t, "status of open", r.StatusCode, http.StatusNoContent)
@@ -151,11 +151,50 @@ func TestServerIsAway(t *testing.T) {
 	equal(t, "body", body(t, r), `{"type":"about:blank","title":"Service Unavailable","status":503,"retry_after_ms":1000}`)
 }
 
-func TestMistakesAre500(t *testing.T) {
-	wrong := &server{err: errors.New("WRONGTYPE Operation against a key holding the wrong kind of value")}
-	r := ask(t, wrong, httplimit.Options{Limit: hourly}, nil)
-	equal(t, "status", r.StatusCode, http.StatusInternalServerError)
-	equal(t, "body", body(t, r), `{"type":"about:blank","title":"Internal Server Error","status":500}`)
+// TestMistakes has a server that answers with an error: the failure policy decides.
+func TestMistakes(t *testing.T) {
+	limit := headgate.Limit{Units: 10, Period: time.Hour}
+	for _, test := range []struct {
+		on       headgate.OnFailure
+		statuses []int
+	}{
+		{headgate.Local, []int{204, 204, 429, 429}}, // a fifth of 10
+		{headgate.Open, []int{204, 204, 204, 204}},
+		{headgate.Closed, []int{503, 503, 503, 503}},
+	} {
+		for name, err := range map[string]error{
+			"limit":  errors.New("WRONGTYPE Operation against a key holding the wrong kind of value"),
+			"policy": errors.New("NOPOLICY policy 'edge' does not exist"),
+		} {
+			var log strings.Builder
+			c := headgate.New(&server{err: err}, headgate.Options{MaxLeases: -1, Logger: slog.New(slog.NewTextHandler(&log, nil))})
+			of := limit
+			of.OnFailure = test.on
+			o := httplimit.Options{Limit: of}
+			if name == "policy" {
+				o = httplimit.Options{Policy: headgate.Policy{Name: "edge", Limit: limit, OnFailure: test.on}}
+			}
+			wrap, newErr := httplimit.New(c, o)
+			if newErr != nil {
+				t.Fatal(newErr)
+			}
+			h := wrap(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) }))
+			for _, status := range test.statuses {
+				w := httptest.NewRecorder()
+				h.ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/", nil))
+				equal(t, fmt.Sprint(name, " ", test.on), w.Code, status)
+			}
+			equal(t, "mistakes", c.Stats().Mistakes, int64(4))
+			equal(t, "failures", c.Stats().Failures, int64(0))
+			equal(t, "lines", strings.Count(log.String(), "\n"), 1)
+			if !strings.Contains(log.String(), "level=ERROR") || !strings.Contains(log.String(), err.Error()[:8]) {
+				t.Error(log.String())
+			}
+		}
+	}
+}
+
+func TestOptionsThatContradict(t *testing.T) {
 	for name, o := range map[string]httplimit.Options{
 		"nothing": {}, "both": {Limit: hourly, Policy: headgate.Policy{Name: "p"}},
 		"a key of a policy":  {Policy: headgate.Policy{Name: "p"}, Key: func(*http.Request) string { return "" }},
