@@ -25,7 +25,7 @@ def test_fields_on_allow_and_deny(name: str, server: Server) -> None:
     try:
         status, fields, body = app.get()
         assert status == 200 and b"hello" in body
-        assert fields["ratelimit"] == '"default";r=1'
+        assert fields["ratelimit"] == '"default";r=1;t=1800'
         assert fields["ratelimit-policy"] == '"default";q=2;w=3600'
         assert fields["x-ratelimit-limit"] == "2"
         assert fields["x-ratelimit-remaining"] == "1"
@@ -56,7 +56,7 @@ def test_a_wrong_configuration_takes_no_service_down(name: str, server: Server) 
     try:
         answers = [app.get() for _ in range(10)]
         assert [a[0] for a in answers] == [200] * 2 + [429] * 8
-        assert answers[0][1]["ratelimit"] == '"default";r=1'
+        assert answers[0][1]["ratelimit"] == '"default";r=1;t=1800'
     finally:
         app.stop()
 

@@ -15,8 +15,8 @@ export interface Options extends LeaseOptions {
   timeout?: number;
   /** How many processes share the limits. Without it, each takes a fifth of them while the server is away. */
   processes?: number;
-  /** Is told when the server is away, and when it is back: `console.warn` by default. */
-  log?: (message: string) => void;
+  /** Is told when the server is away, and when it is back, and of a wrong configuration: `console.warn`, and `console.error`, by default. */
+  log?: (message: string, level: "warn" | "error") => void;
   /** @internal */
   runtime?: Runtime;
 }
@@ -73,6 +73,8 @@ export interface Stats {
   fallback: number;
   /** Commands without a decision of the server. */
   failures: number;
+  /** Commands that the server answered with an error of the caller. */
+  mistakes: number;
   /** How often the breaker has opened. */
   opened: number;
   /** Units that were charged after the server came back. */
@@ -94,7 +96,7 @@ export class Headgate {
   readonly #transport: Transport;
   readonly #runtime: Runtime;
   readonly #timeout: number;
-  readonly #log: (message: string) => void;
+  readonly #log: (message: string, level: "warn" | "error") => void;
   /** @internal The part of a limit that this process has while the server is away. */
   readonly share: number;
   readonly #breaker: Breaker;
@@ -108,13 +110,15 @@ export class Headgate {
   #denied = 0;
   #fell = 0;
   #failures = 0;
+  #mistakes = 0;
+  #told: number | undefined;
 
   constructor(transport: Transport, options: Options = {}) {
     const o = options;
     this.#transport = transport;
     this.#runtime = o.runtime ?? system;
     this.#timeout = o.timeout === undefined ? 50 : whole("timeout", o.timeout, 1);
-    this.#log = o.log ?? ((m) => console.warn(m));
+    this.#log = o.log ?? ((m, level) => console[level](m));
     if (o.processes !== undefined) whole("processes", o.processes, 1);
     const share = (this.share = o.processes ? 1 / o.processes : defaultShare);
     this.#fallback = new Fallback((key, now) => {
@@ -140,7 +144,7 @@ export class Headgate {
 
   stats(): Stats {
     return {
-      sent: this.#sent, leased: this.#leases?.admitted ?? 0, denied: this.#denied, fallback: this.#fell, failures: this.#failures,
+      sent: this.#sent, leased: this.#leases?.admitted ?? 0, denied: this.#denied, fallback: this.#fell, failures: this.#failures, mistakes: this.#mistakes,
       opened: this.#breaker.opened, chargedBack: this.#debts.charged, dropped: this.#debts.dropped,
       leases: this.#leases?.size ?? 0, state: this.state,
     };
@@ -264,7 +268,7 @@ export class Headgate {
       this.#denied++;
       return known;
     }
-    const o = await this.#ask(call.args, checkReply, options.signal);
+    const o = await this.#ask(call.args, checkReply, options.signal).catch((e) => mistaken(e, () => this.#fallPolicy(call, true)));
     if ("error" in o) return this.#fallPolicy(call, o.unknown);
     if (plain && !o.value.allowed) this.#denials.remember(call.key, undefined, call.cost, o.value, this.#runtime.now());
     return o.value;
@@ -324,6 +328,24 @@ export class Headgate {
     this.#denials.forget(key);
   }
 
+  /**
+   * Is for a service that goes on although its limiter is configured wrongly, such as middleware. If the server
+   * answered a call with an error, it returns what the failure policy decides, and tells the log, once a minute at most.
+   */
+  async despite(call: Promise<Decision>): Promise<Decision> {
+    try {
+      return await call;
+    } catch (e) {
+      if (!(e instanceof HeadgateError) || !e.decision) throw e;
+      const now = this.#runtime.now();
+      if (this.#told === undefined || now - this.#told >= aMinute) {
+        this.#told = now;
+        this.#log(`headgate: the limiter is configured wrongly, failure policies decide: ${e.message}`, "error");
+      }
+      return e.decision;
+    }
+  }
+
   /** Gives back what is leased, and ends the connection if the client made it. Later calls are errors. */
   close(): Promise<void> {
     return (this.#closed ??= (async () => {
@@ -348,8 +370,9 @@ export class Headgate {
   async #plain(key: string, limit: Limit, n: number, peek: boolean, signal: AbortSignal | undefined, timeout?: number): Promise<Decision> {
     const args = cost(limit.command("RL.LIMIT", key), n);
     if (peek) args.push("PEEK");
-    const o = await this.#ask(args, limitReply, signal, timeout);
-    if ("error" in o) return this.#fall([asked(key, limit, n)], o.unknown, peek);
+    const of = [asked(key, limit, n)];
+    const o = await this.#ask(args, limitReply, signal, timeout).catch((e) => mistaken(e, () => this.#fall(of, true, peek)));
+    if ("error" in o) return this.#fall(of, o.unknown, peek);
     if (!o.value.allowed && !peek && n > 0) this.#denials.remember(key, limit, n, o.value, this.#runtime.now());
     return o.value;
   }
@@ -439,6 +462,7 @@ export class Headgate {
           const f = classify(e);
           if (f instanceof HeadgateError) {
             if (!end()) return;
+            this.#mistakes++;
             if (!probe) this.#succeeded();
             reject(f);
           } else if (f.again && again) {
@@ -466,9 +490,9 @@ export class Headgate {
   }
 
   #changed(open: boolean, last: Error | undefined): void {
-    if (open) this.#log(`headgate: the server is away, limits are decided here: ${last?.message ?? ""}`);
+    if (open) this.#log(`headgate: the server is away, limits are decided here: ${last?.message ?? ""}`, "warn");
     else {
-      this.#log("headgate: the server is back");
+      this.#log("headgate: the server is back", "warn");
       this.#chargeBack();
     }
   }
@@ -505,6 +529,12 @@ interface PolicyCall {
 /** Whether the failure policy `closed` denied the call: the answer of HTTP is 503 then. */
 export function unavailable(d: Decision): boolean {
   return d === closedDecision || (!d.allowed && d.source === "fallback" && d.limit < 0);
+}
+
+/** Adds to an error of the server what the failure policy decides. Nothing of it is charged. */
+function mistaken(e: unknown, decide: () => Decision): never {
+  if (e instanceof HeadgateError) e.decision = decide();
+  throw e;
 }
 
 const asked = (key: string, limit: Limit, n: number): Asked => ({ key, limit, onFailure: limit.onFailure, cost: n });

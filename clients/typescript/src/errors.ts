@@ -1,10 +1,12 @@
-import { FormError } from "./decision.js";
+import { FormError, type Decision } from "./decision.js";
 
 /** The caller's mistake: a wrong argument, or an error of the server such as WRONGTYPE or NOPOLICY. */
 export class HeadgateError extends Error {
   override name = "HeadgateError";
   /** The code of the server's error, such as `WRONGTYPE`; `CLOSED` after close; `UNAVAILABLE` if a reset was not done. */
   readonly code: string;
+  /** After the server answered allow, peek or check with an error: what the failure policy decides instead. */
+  decision?: Decision;
   constructor(code: string, message: string, options?: ErrorOptions) {
     super(message, options);
     this.code = code;

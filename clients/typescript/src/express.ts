@@ -11,7 +11,7 @@ export type { GuardOptions };
 
 /**
  * Middleware of Express, or of a plain server of node:http. It knows the proxies that `trust proxy` of the
- * application names. Errors, such as a policy that does not exist, go to `next`.
+ * application names. Errors, such as X-Forwarded-For of a proxy that nobody named, go to `next`.
  */
 export function rateLimit<R extends ExpressRequest = ExpressRequest>(headgate: Headgate, options: GuardOptions<R>) {
   const ask = guard(headgate, options);

@@ -57,10 +57,10 @@ export function guard<R>(headgate: Headgate, o: GuardOptions<R>): (request: R, s
       const cost = typeof o.cost === "function" ? await o.cost(request) : (o.cost ?? 1);
       if (o.limit instanceof Policy) {
         const attributes = o.attributes ? await o.attributes(request) : { ip: address() };
-        d = await headgate.check(o.limit, attributes, { cost });
+        d = await headgate.despite(headgate.check(o.limit, attributes, { cost }));
       } else {
         const key = `${name}:${o.key ? await o.key(request) : address()}`;
-        d = (cost > 0 ? headgate.tryAllow(key, o.limit, cost) : undefined) ?? (await headgate.allow(key, o.limit, cost));
+        d = (cost > 0 ? headgate.tryAllow(key, o.limit, cost) : undefined) ?? (await headgate.despite(headgate.allow(key, o.limit, cost)));
       }
     }
     return {

@@ -18,10 +18,10 @@ export function headers(d: Decision, o: HeaderOptions = {}): [string, string][] 
   const of: [string, string][] = [];
   if (d.limit >= 0) {
     const name = `"${(d.name ?? o.name ?? "default").replace(/["\\]/g, "\\$&").replace(/[^\x20-\x7e]/g, "_")}"`;
-    const wait = seconds(d.retryAfter);
+    const wait = d.allowed ? d.resetAfter : d.retryAfter;
     const window = d.name === null ? o.limit?.window : d.limits[d.name]?.window;
-    of.push(["RateLimit", `${name};r=${d.remaining}${!d.allowed && d.retryAfter >= 0 ? `;t=${wait}` : ""}`]);
-    of.push(["RateLimit-Policy", `${name};q=${d.limit}${window ? `;w=${seconds(window)}` : ""}`]);
+    of.push(["RateLimit", `${name};r=${d.remaining}${wait >= 0 ? `;t=${seconds(wait)}` : ""}`]);
+    of.push(["RateLimit-Policy", `${name};q=${d.limit}${window && window % 1000 === 0 ? `;w=${window / 1000}` : ""}`]);
     of.push(["X-RateLimit-Limit", String(d.limit)]);
     of.push(["X-RateLimit-Remaining", String(Math.max(d.remaining, 0))]);
     of.push(["X-RateLimit-Reset", String(Math.ceil(((o.date ?? Date.now()) + d.resetAfter) / 1000))]);

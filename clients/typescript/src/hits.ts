@@ -1,4 +1,5 @@
 import type { Headgate } from "./client.js";
+import { HeadgateError } from "./errors.js";
 import { Lru } from "./fallback.js";
 import { Limit } from "./limit.js";
 
@@ -24,7 +25,7 @@ export class Counter {
   constructor(private readonly headgate: Headgate) {}
 
   async hit(key: string, window: number): Promise<Hits> {
-    const d = await this.headgate.allow(key, this.#limit(window));
+    const d = await this.headgate.despite(this.headgate.allow(key, this.#limit(window)));
     if (d.source === "fallback") {
       const h = this.#away(key, window);
       h.hits++;
@@ -34,14 +35,18 @@ export class Counter {
   }
 
   async get(key: string, window: number): Promise<Hits> {
-    const d = await this.headgate.peek(key, this.#limit(window), 0);
+    const d = await this.headgate.despite(this.headgate.peek(key, this.#limit(window), 0));
     if (d.source === "fallback") return this.#share(this.#away(key, window));
     return { hits: most - d.remaining, resetAfter: d.resetAfter };
   }
 
   async giveBack(key: string, window: number): Promise<void> {
-    const d = await this.headgate.refund(key, this.#limit(window), 1);
-    if (d.source !== "fallback") return;
+    // After an error of the server the hit was counted here.
+    const d = await this.headgate.refund(key, this.#limit(window), 1).catch((e) => {
+      if (e instanceof HeadgateError && e.code !== "CLOSED") return undefined;
+      throw e;
+    });
+    if (d && d.source !== "fallback") return;
     const h = this.#away(key, window);
     h.hits = Math.max(h.hits - 1, 0);
   }

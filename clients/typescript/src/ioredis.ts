@@ -50,7 +50,7 @@ export function connect(server: string | readonly string[] | RedisOptions, optio
 
 /** Uses a client of the application, which stays open. A warning says which of its options hurt. */
 export function fromClient(redis: IoredisClient, options: Options = {}): Headgate {
-  const log = options.log ?? ((m: string): void => console.warn(m));
+  const log = (m: string): void => (options.log ?? ((t, level) => console[level](t)))(m, "warn");
   for (const w of warnings(redis)) log(`headgate: ${w}`);
   return new Headgate(new IoredisTransport(redis), options);
 }

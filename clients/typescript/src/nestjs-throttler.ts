@@ -23,7 +23,7 @@ export class HeadgateThrottlerStorage {
     const block = blockDuration > 0 && blockDuration !== ttl ? new Limit(1, blockDuration, { leased: false }) : undefined;
     const [{ hits, resetAfter }, blocked] = await Promise.all([
       this.#counter.hit(name, ttl),
-      block && this.headgate.peek(`${name}:block`, block),
+      block && this.headgate.despite(this.headgate.peek(`${name}:block`, block)),
     ]);
     let left = hits > limit ? resetAfter : 0;
     if (block && !blocked!.allowed) {
@@ -31,7 +31,7 @@ export class HeadgateThrottlerStorage {
       await this.#counter.giveBack(name, ttl);
     } else if (block && left > 0) {
       left = blockDuration;
-      await this.headgate.allow(`${name}:block`, block);
+      await this.headgate.despite(this.headgate.allow(`${name}:block`, block));
       // Without the server the hits stay, and end with their window.
       await this.#counter.reset(name).catch(() => {});
     }

@@ -38,7 +38,7 @@ export function connect(server: string | readonly string[] | RedisClientOptions,
 
 /** Uses a connected client of the application, which stays open. A warning says which of its options hurt. */
 export function fromClient(client: NodeRedisClient, options: Options = {}): Headgate {
-  const log = options.log ?? ((m: string): void => console.warn(m));
+  const log = (m: string): void => (options.log ?? ((t, level) => console[level](t)))(m, "warn");
   if (!client.options?.disableOfflineQueue) {
     log("headgate: disableOfflineQueue of node-redis is off: charges wait for a lost server and are sent late");
   }

@@ -3,7 +3,7 @@ import assert from "node:assert/strict";
 import type { AddressInfo } from "node:net";
 import { test } from "node:test";
 import { rateLimit, type GuardOptions } from "../dist/esm/express.js";
-import { Limit, perMinute, Policy, type Decision, type Headgate } from "../dist/esm/index.js";
+import { HeadgateError, Limit, perMinute, Policy, type Decision, type Headgate, type OnFailure } from "../dist/esm/index.js";
 import * as ioredis from "../dist/esm/ioredis.js";
 import * as nodeRedis from "../dist/esm/node-redis.js";
 import { ofOutage, outage, request, type App } from "./outage.js";
@@ -41,7 +41,7 @@ for (const [name, { connect }] of Object.entries({ ioredis, "node-redis": nodeRe
     const first = await request(a.url);
     assert.equal(first.status, 200);
     assert.equal(first.body, "server");
-    assert.equal(first.headers["ratelimit"], '"api";r=1');
+    assert.equal(first.headers["ratelimit"], '"api";r=1;t=1800');
     assert.equal(first.headers["ratelimit-policy"], '"api";q=2;w=3600');
     assert.equal(first.headers["x-ratelimit-limit"], "2");
     assert.equal(first.headers["x-ratelimit-remaining"], "1");
@@ -65,13 +65,41 @@ for (const [name, { connect }] of Object.entries({ ioredis, "node-redis": nodeRe
   });
 }
 
-test("closed is 503, a policy that is missing an error, and a proxy without a name too", async () => {
+test("a limiter that is configured wrongly takes no service down", async () => {
+  const server = await Server.start();
+  const told: [string, string][] = [];
+  const h = await ready(ioredis.connect(server.url, { ...patient, maxLeases: 0, log: (...of) => told.push(of) }));
+  await h.acquire("default:me", 1, "1m"); // no limit
+  const limit = (onFailure: OnFailure): Limit => new Limit(10, "1h", { onFailure });
+  const statuses = async (o: GuardOptions<any>): Promise<number[]> => {
+    const a = await app(h, o);
+    const of = [];
+    for (let i = 0; i < 3; i++) of.push((await request(a.url)).status);
+    await a.close();
+    return of;
+  };
+  for (const [onFailure, want] of [["local", [200, 200, 429]], ["open", [200, 200, 200]], ["closed", [503, 503, 503]]] as const) {
+    assert.deepEqual(await statuses({ limit: limit(onFailure), key: () => "me" }), want, `WRONGTYPE, ${onFailure}`);
+    assert.deepEqual(await statuses({ limit: new Policy("pay", { onFailure, limit: limit(onFailure) }) }), want, `NOPOLICY, ${onFailure}`);
+  }
+  assert.equal(told.length, 1, "the log is told once a minute");
+  assert.match(told[0]![0], /wrongly.*WRONGTYPE/);
+  assert.equal(told[0]![1], "error");
+  const { mistakes, failures, chargedBack } = h.stats();
+  assert.deepEqual([mistakes, failures, chargedBack], [18, 0, 0]);
+  await assert.rejects(h.peek("default:me", limit("closed")), (e: Error) => e instanceof HeadgateError && e.decision?.allowed === false);
+  await assert.rejects(h.refund("default:me", limit("open"), 1), (e: Error) => e instanceof HeadgateError && e.decision === undefined);
+  // What the server has no part in is an error.
+  const mine = await app(h, { limit: perMinute(5), cost: () => -1 });
+  assert.equal((await request(mine.url)).status, 500);
+  await mine.close();
+  await h.close();
+  await server.kill();
+});
+
+test("closed is 503, and a proxy without a name an error", async () => {
   const server = await Server.start();
   const h = await ready(ioredis.connect(server.url, patient));
-  const policy = await app(h, { limit: new Policy("pay") });
-  const missing = await request(policy.url);
-  assert.equal(missing.status, 500);
-  assert.match(missing.body, /NOPOLICY/);
   const direct = await app(h, { limit: perMinute(5) });
   assert.equal((await request(direct.url)).headers["x-ratelimit-remaining"], "4");
   const forwarded = await request(direct.url, { "x-forwarded-for": "192.0.2.7" });
@@ -91,7 +119,7 @@ test("closed is 503, a policy that is missing an error, and a proxy without a na
   assert.equal(denied.headers["retry-after"], "1");
   assert.equal(denied.headers["ratelimit"], undefined);
   assert.equal((JSON.parse(denied.body) as { title: string }).title, "Service Unavailable");
-  for (const c of [policy, direct, closed, h, stopped]) await c.close();
+  for (const c of [direct, closed, h, stopped]) await c.close();
   await server.kill();
 });
 

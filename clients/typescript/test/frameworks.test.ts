@@ -64,7 +64,7 @@ for (const [name, make] of Object.entries(makers)) {
     const first = await request(app.url);
     assert.equal(first.status, 200);
     assert.equal(first.body, "hello");
-    assert.equal(first.headers["ratelimit"], '"default";r=0');
+    assert.equal(first.headers["ratelimit"], '"default";r=0;t=3600');
     assert.equal(first.headers["ratelimit-policy"], '"default";q=1;w=3600');
     assert.equal(first.headers["x-ratelimit-remaining"], "0");
     const denied = await request(app.url);

@@ -8,6 +8,7 @@ import express from "express";
 import { rateLimit } from "express-rate-limit";
 import { slowDown } from "express-slow-down";
 import fastify from "fastify";
+import { Redis } from "ioredis";
 import { Hono } from "hono";
 import { rateLimiter } from "hono-rate-limiter";
 import assert from "node:assert/strict";
@@ -184,6 +185,37 @@ test("a block of the throttler outlasts its window", async () => {
   await sleep(120);
   r = await hit();
   assert.ok(r.isBlocked && r.timeToBlockExpire >= 58, JSON.stringify(r));
+});
+
+test("keys of another type take no service down", async () => {
+  await inWindow(minute);
+  const told: string[] = [];
+  const mine = h;
+  h = await ready(connect(server.url, { ...patient, log: (m) => told.push(m), processes: 2 }));
+  for (const [i, c] of cases.entries()) {
+    const p = c.name === "@nestjs/throttler" ? "wrong" : `wrong${i}:`;
+    const a = await c.app(p, 4);
+    await times(1, a.url);
+    const redis = new Redis(server.url);
+    const [key, ...more] = (await redis.keys("*")).filter((k) => k.includes("wrong"));
+    assert.deepEqual([typeof key, more], ["string", []], c.name);
+    await redis.del(key!);
+    await redis.call("RL.ACQUIRE", key!, "1", "1m");
+    const of = await times(4, a.url);
+    assert.deepEqual(of.map((x) => x.status), [200, 200, 429, 429], c.name);
+    await redis.del(key!);
+    redis.disconnect();
+    await a.close();
+  }
+  assert.equal(told.length, 1, String(told));
+  const store = new HeadgateStore(h, { prefix: "refund:" });
+  store.init({ windowMs: minute });
+  await h.acquire("refund:k", 1, "1m");
+  assert.equal((await store.increment("k")).totalHits, 2);
+  await store.decrement("k");
+  assert.equal((await store.increment("k")).totalHits, 2);
+  await h.close();
+  h = mine;
 });
 
 test("without the server each library admits a share", async () => {

@@ -148,8 +148,9 @@ class Rules(Generic[Request]):
                 window = q.rule.window_ms / 1000
             elif q.rule.limit is not None:
                 window = q.rule.limit.window_ms / 1000
-            wait = f";t={math.ceil(d.retry_after)}" if not d.allowed and d.retry_after >= 0 else ""
-            w = f";w={math.ceil(window)}" if window else ""
+            t = d.reset_after if d.allowed else d.retry_after
+            wait = f";t={math.ceil(t)}" if t >= 0 else ""
+            w = f";w={round(window)}" if window and window == round(window) else ""
             out = [
                 ("RateLimit", f'"{name}";r={d.remaining}{wait}'),
                 ("RateLimit-Policy", f'"{name}";q={d.limit}{w}'),
