@@ -46,7 +46,8 @@ func (s *Session) FlushDatabase() error {
 }
 
 // flush locks all shards and calls wanted. If that returns true, it empties the shards
-// and returns true.
+// and returns true. The old contents stay in memory until the flush is committed. A
+// generation number in each entry would avoid that, but cost every look-up a comparison.
 func (s *Session) flush(wanted func() bool) (done bool, err error) {
 	if s.step.isolated {
 		return s.flushHeld(wanted)

@@ -25,6 +25,9 @@ import (
 // A counter that is deleted or evicted takes its leases along: the record of what is out
 // counts only while the counter's limit is Leased, and a block only while it has that
 // record's generation.
+//
+// Leases are in database 0 only, because the two key spaces belong to it. Nobody counts
+// the leases that end: the sweep deletes ended blocks like any expired entry.
 
 // DefaultLeaseShare is a quarter.
 const DefaultLeaseShare = 1 << 30

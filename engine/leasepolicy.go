@@ -21,6 +21,19 @@ import (
 // The step isolates all counters and the block, and can be taken back. In it, the old block
 // ends, Check decides Need as for any call, and the new block is charged. Between these,
 // what is left of the old block is charged and not out, which nobody sees.
+//
+// The parts of a block differ:
+//
+//   - A window has no refill, so all of its units are charged at once.
+//   - A limit that is not enforced is charged at most the units that it has left.
+//   - If a counter was deleted or evicted, its part has the units that were charged since.
+//   - An edit of the policy changes no generation, so parts find their counters. A limit
+//     that no longer applies keeps its part out until the deadline. If an edit resets a
+//     counter, the units that are out count as used.
+//
+// These limits cannot be leased: leaky, log, a calendar, CountAll, and a cost other than 1.
+// A policy without an enforced limit cannot either: a lease would hide calls that its
+// limits should count.
 
 // leaseUndo is how many bytes a lease of a policy may use to remember earlier states.
 const leaseUndo = 1 << 20

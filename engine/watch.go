@@ -3,7 +3,8 @@ package engine
 import "github.com/headgate-io/headgate/shard"
 
 // Watch is a key that is watched from Session.Watch to End, and its state when that
-// began. For what counts as a change, see shard.Watch.
+// began. For what counts as a change, see shard.Watch. Changes are counted, because a
+// comparison of states would miss a change and its reversal.
 type Watch struct {
 	e       *Engine
 	hash    uint64
