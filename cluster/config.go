@@ -14,8 +14,11 @@ import (
 // group is the one Raft group of a process.
 const group = 0
 
-// metaClient is the entry of a node's metadata with its address for clients.
-const metaClient = "client"
+// Entries of a node's metadata: its addresses for clients, and for clients of Redis Cluster.
+const (
+	metaClient  = "client"
+	metaCluster = "cluster"
+)
 
 // Config configures a Node. The fields down to Fatal are required, except for Secrets.
 type Config struct {
@@ -31,6 +34,9 @@ type Config struct {
 	Secrets peer.Secrets
 	// ClientAddr is where clients reach this node: host:port.
 	ClientAddr string
+	// ClusterAddr is where clients of Redis Cluster reach this node: host:port. It is empty
+	// if they use ClientAddr.
+	ClusterAddr string
 	// Fatal is called once, with the reason why the node cannot continue.
 	Fatal func(error)
 	// Logger receives what an operator should know.

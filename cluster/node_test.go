@@ -188,7 +188,7 @@ func TestOneNode(t *testing.T) {
 	require.Equal(t, []string{"n1 127.0.0.1"}, r.front.read().leaders)
 	top := r.Topology()
 	require.Equal(t, "n1", top.Self)
-	require.Equal(t, []partition.TopologyNode{{ID: "n1", Host: "127.0.0.1", Port: 1, Leader: true, Voter: true, Alive: true}}, top.Nodes)
+	require.Equal(t, []partition.TopologyNode{{ID: "n1", Address: partition.Address{Host: "127.0.0.1", Port: 1}, Leader: true, Voter: true, Alive: true}}, top.Nodes)
 
 	// Nobody waits, and it is committed all the same, within a pace or two.
 	before := r.Status().Batches

@@ -57,6 +57,9 @@ func (n *Node) Settings() []Setting { return *n.settings.Load() }
 // meta returns what the node tells the others about itself.
 func (n *Node) meta(clusterID string) map[string]string {
 	m := map[string]string{metaClient: n.cfg.ClientAddr}
+	if n.cfg.ClusterAddr != "" {
+		m[metaCluster] = n.cfg.ClusterAddr
+	}
 	for _, s := range n.Settings() {
 		if v := s.told(clusterID); v != "" {
 			m[metaSetting+s.Name] = v

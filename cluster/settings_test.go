@@ -65,7 +65,7 @@ func TestDifferencesAreLoggedOnce(t *testing.T) {
 		t.Helper()
 		out.Reset()
 		for range 3 {
-			d.check(log, Differences(members("redirect", values...)))
+			d.check(log, Differences(members("durability", values...)))
 		}
 		if want == "" {
 			require.Empty(t, out.String())
@@ -74,9 +74,9 @@ func TestDifferencesAreLoggedOnce(t *testing.T) {
 		require.Equal(t, 1, strings.Count(out.String(), "\n"), out.String())
 		require.Contains(t, out.String(), want)
 	}
-	f("", "moved", "moved")
-	f(`level=WARN msg="nodes are configured differently" values="redirect: n1 moved, n2 forward"`, "moved", "forward")
-	f(`values="redirect: n1 moved, n2 forward, n3 moved"`, "moved", "forward", "moved")
-	f(`level=INFO msg="nodes are configured alike again" parameter=redirect`, "moved", "moved", "moved")
-	f("", "moved", "moved", "moved")
+	f("", "sync", "sync")
+	f(`level=WARN msg="nodes are configured differently" values="durability: n1 sync, n2 async"`, "sync", "async")
+	f(`values="durability: n1 sync, n2 async, n3 sync"`, "sync", "async", "sync")
+	f(`level=INFO msg="nodes are configured alike again" parameter=durability`, "sync", "sync", "sync")
+	f("", "sync", "sync", "sync")
 }

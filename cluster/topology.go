@@ -41,7 +41,7 @@ func (n *Node) watch(ctx context.Context) {
 		n.topology.Store(t)
 		n.removed.Store(s.Removed)
 		for _, node := range t.Nodes {
-			if node.Leader && (node.ID != leader.ID || node.Host != leader.Host || node.Port != leader.Port) {
+			if node.Leader && (node.ID != leader.ID || node.Address != leader.Address) {
 				n.front.LeaderChanged(leader, node)
 				leader = node
 			}
@@ -80,13 +80,19 @@ func topology(s *raftlog.Status) *partition.Topology {
 			ID: m.ID, Leader: m.Leader, Voter: m.Voter, Alive: m.Up,
 			LagEntries: m.Lag, LagMillis: m.LagTime.Milliseconds(),
 		}
-		if host, port, err := net.SplitHostPort(ClientAddr(&m)); err == nil {
-			node.Host = host
-			node.Port, _ = strconv.Atoi(port) // the configuration has checked it
-		}
+		node.Address, node.Cluster = address(m.Meta[metaClient]), address(m.Meta[metaCluster])
 		t.Nodes = append(t.Nodes, node)
 	}
 	return t
+}
+
+// address parses host:port, which a node's configuration has checked.
+func address(s string) (a partition.Address) {
+	if host, port, err := net.SplitHostPort(s); err == nil {
+		a.Host = host
+		a.Port, _ = strconv.Atoi(port)
+	}
+	return a
 }
 
 // ClientAddr returns the address for the clients of a node; "" if it is unknown.

@@ -19,7 +19,7 @@ const acceptCheck = time.Second
 // loops. The descriptors never enter the Go runtime's poller. acceptRaw polls a duplicate
 // of the listener's descriptor, because the runtime lets no other code wait for its
 // listeners.
-func (s *Server) acceptRaw(ln *net.TCPListener) error {
+func (s *Server) acceptRaw(ln *net.TCPListener, moves bool) error {
 	raw, err := ln.SyscallConn()
 	if err != nil {
 		return err
@@ -54,7 +54,7 @@ func (s *Server) acceptRaw(ln *net.TCPListener) error {
 			return net.ErrClosed
 		default:
 		}
-		if err := s.acceptReady(raw, &backoff); err != nil {
+		if err := s.acceptReady(raw, moves, &backoff); err != nil {
 			return err
 		}
 	}
@@ -79,7 +79,7 @@ func watchable(raw syscall.RawConn) (watched, stop int, err error) {
 }
 
 // acceptReady accepts the connections that wait. An error ends the acceptor.
-func (s *Server) acceptReady(raw syscall.RawConn, backoff *acceptBackoff) error {
+func (s *Server) acceptReady(raw syscall.RawConn, moves bool, backoff *acceptBackoff) error {
 	for {
 		var fd int
 		var peer unix.Sockaddr
@@ -111,7 +111,7 @@ func (s *Server) acceptReady(raw syscall.RawConn, backoff *acceptBackoff) error 
 			laddr = addrPort(local)
 		}
 		lp := s.loops[s.nextLoop.Add(1)%uint64(len(s.loops))]
-		lp.lane.post(nil, func() { lp.add(fd, addr.String(), laddr.String()) })
+		lp.lane.post(nil, func() { lp.add(fd, moves, addr.String(), laddr.String()) })
 	}
 }
 

@@ -169,27 +169,25 @@ func TestCallerWhileHolding(t *testing.T) {
 	require.NoError(t, <-done)
 }
 
-// On a follower commands and chains go to the leader, wherever clients are sent.
+// On a follower commands and chains go to the leader.
 func TestCallerForwards(t *testing.T) {
-	for _, redirect := range []Redirect{RedirectForward, RedirectMoved} {
-		leader, follower := pairOfNodes(t, Config{}, Config{Redirect: redirect, ForwardTimeout: patience})
-		c := follower.Caller()
-		q := &LimitCall{Segs: []engine.Segment{
-			{Key: []byte("a"), Limit: algo.Limit{Limit: 5, Period: int64(time.Hour), Algorithm: algo.Fixed}, Cost: 1},
-			{Key: []byte("b"), Limit: algo.Limit{Limit: 2, Period: int64(time.Hour), Algorithm: algo.Fixed}, Cost: 1},
-		}}
-		var out [2]algo.Decision
-		for i := range int64(3) {
-			a, err := c.Decide(t.Context(), q, out[:])
-			require.NoError(t, err)
-			require.Equal(t, LimitAnswer{Binding: 1}, a)
-			require.Equal(t, i < 2, out[1].OK)
-			require.Equal(t, max(1-i, 0), out[1].Remaining)
-		}
-		require.Equal(t, "2", says(t, leader.Caller(), "EXISTS a b"))
-		require.Equal(t, "2", says(t, c, "DEL a b"))
-		require.Equal(t, "0", says(t, leader.Caller(), "EXISTS a b"))
+	leader, follower := pairOfNodes(t, Config{}, patient)
+	c := follower.Caller()
+	q := &LimitCall{Segs: []engine.Segment{
+		{Key: []byte("a"), Limit: algo.Limit{Limit: 5, Period: int64(time.Hour), Algorithm: algo.Fixed}, Cost: 1},
+		{Key: []byte("b"), Limit: algo.Limit{Limit: 2, Period: int64(time.Hour), Algorithm: algo.Fixed}, Cost: 1},
+	}}
+	var out [2]algo.Decision
+	for i := range int64(3) {
+		a, err := c.Decide(t.Context(), q, out[:])
+		require.NoError(t, err)
+		require.Equal(t, LimitAnswer{Binding: 1}, a)
+		require.Equal(t, i < 2, out[1].OK)
+		require.Equal(t, max(1-i, 0), out[1].Remaining)
 	}
+	require.Equal(t, "2", says(t, leader.Caller(), "EXISTS a b"))
+	require.Equal(t, "2", says(t, c, "DEL a b"))
+	require.Equal(t, "0", says(t, leader.Caller(), "EXISTS a b"))
 }
 
 // Without a leader the failure policy answers, in both forms.

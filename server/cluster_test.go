@@ -19,9 +19,9 @@ import (
 // as self knows it.
 func threeNodes(self string) partition.Topology {
 	return partition.Topology{Self: self, Term: 5, Nodes: []partition.TopologyNode{
-		{ID: "n1", Host: "10.0.0.1", Port: 7379, Leader: true, Voter: true, Alive: true},
-		{ID: "n2", Host: "10.0.0.2", Port: 7389, Voter: true, Alive: true, LagEntries: 3, LagMillis: 1500},
-		{ID: "n3", Host: "10.0.0.3", Port: 7399, Voter: true},
+		{ID: "n1", Address: partition.Address{Host: "10.0.0.1", Port: 7379}, Cluster: partition.Address{Host: "10.0.0.1", Port: 7383}, Leader: true, Voter: true, Alive: true},
+		{ID: "n2", Address: partition.Address{Host: "10.0.0.2", Port: 7389}, Cluster: partition.Address{Host: "10.0.0.2", Port: 7393}, Voter: true, Alive: true, LagEntries: 3, LagMillis: 1500},
+		{ID: "n3", Address: partition.Address{Host: "10.0.0.3", Port: 7399}, Cluster: partition.Address{Host: "10.0.0.3", Port: 7403}, Voter: true},
 	}}
 }
 
@@ -38,11 +38,11 @@ func TestClusterViewsAgree(t *testing.T) {
 	_, c := nodeOfThree(t, "n2", partition.Following)
 	id1, id2, id3 := hexID("n1"), hexID("n2"), hexID("n3")
 	require.Equal(t, id2, c.call("CLUSTER MYID"))
-	require.Equal(t, id1+" 10.0.0.1:7379@17379 master - 0 0 5 connected 0-16383\n"+
-		id2+" 10.0.0.2:7389@17389 myself,slave "+id1+" 0 0 5 connected\n"+
-		id3+" 10.0.0.3:7399@17399 slave,fail "+id1+" 0 0 5 disconnected\n", c.call("CLUSTER NODES"))
+	require.Equal(t, id1+" 10.0.0.1:7383@17383 master - 0 0 5 connected 0-16383\n"+
+		id2+" 10.0.0.2:7393@17393 myself,slave "+id1+" 0 0 5 connected\n"+
+		id3+" 10.0.0.3:7403@17403 slave,fail "+id1+" 0 0 5 disconnected\n", c.call("CLUSTER NODES"))
 	require.Equal(t, []any{[]any{int64(0), int64(16383),
-		[]any{"10.0.0.1", int64(7379), id1, []any{}}, []any{"10.0.0.2", int64(7389), id2, []any{}}}}, c.call("CLUSTER SLOTS"))
+		[]any{"10.0.0.1", int64(7383), id1, []any{}}, []any{"10.0.0.2", int64(7393), id2, []any{}}}}, c.call("CLUSTER SLOTS"))
 	shard := c.call("CLUSTER SHARDS").([]any)[0]
 	require.Equal(t, []any{int64(0), int64(16383)}, pair(t, shard, "slots"))
 	var roles, health []any
@@ -94,19 +94,19 @@ func TestClusterWhileElecting(t *testing.T) {
 	})
 	id1, id2, id3 := hexID("n1"), hexID("n2"), hexID("n3")
 	require.Equal(t, []any{[]any{int64(0), int64(16383),
-		[]any{"10.0.0.2", int64(7389), id2, []any{}}, []any{"10.0.0.3", int64(7399), id3, []any{}}}}, c.call("CLUSTER SLOTS"))
-	require.Equal(t, id1+" 10.0.0.1:7379@17379 slave,fail "+id2+" 0 0 5 disconnected\n"+
-		id2+" 10.0.0.2:7389@17389 myself,master - 0 0 5 connected 0-16383\n"+
-		id3+" 10.0.0.3:7399@17399 slave "+id2+" 0 0 5 connected\n", c.call("CLUSTER NODES"))
+		[]any{"10.0.0.2", int64(7393), id2, []any{}}, []any{"10.0.0.3", int64(7403), id3, []any{}}}}, c.call("CLUSTER SLOTS"))
+	require.Equal(t, id1+" 10.0.0.1:7383@17383 slave,fail "+id2+" 0 0 5 disconnected\n"+
+		id2+" 10.0.0.2:7393@17393 myself,master - 0 0 5 connected 0-16383\n"+
+		id3+" 10.0.0.3:7403@17403 slave "+id2+" 0 0 5 connected\n", c.call("CLUSTER NODES"))
 	require.Contains(t, c.call("CLUSTER INFO"), "cluster_state:fail\r\n")
 	require.Equal(t, []any{"10.0.0.1", "7379"}, c.call("SENTINEL get-master-addr-by-name x"))
 	require.Equal(t, []any{"slave", "10.0.0.1", int64(7379), "connect", int64(0)}, c.call("ROLE"))
 
 	n.electFor(0)
-	require.Contains(t, c.call("CLUSTER NODES"), "7379@17379 master,fail - ", "nobody is being elected")
+	require.Contains(t, c.call("CLUSTER NODES"), "7383@17383 master,fail - ", "nobody is being elected")
 
 	n.set(func(f *fakeCluster) { f.topology.Nodes[2].Leader = true })
-	require.Contains(t, c.call("CLUSTER NODES"), "7399@17399 master - ")
+	require.Contains(t, c.call("CLUSTER NODES"), "7403@17403 master - ")
 	n.electFor(electing)
 	n.set(func(f *fakeCluster) { f.topology.Nodes[2].Leader = false })
 	require.Contains(t, c.call("CLUSTER NODES"), "myself,master - ", "another election")
@@ -138,7 +138,7 @@ func TestNodesWithoutAddress(t *testing.T) {
 	require.Len(t, c.call("SENTINEL SENTINELS x"), 1)
 
 	hide(0) // the leader
-	require.Equal(t, []any{[]any{int64(0), int64(16383), []any{"10.0.0.2", int64(7389), hexID("n2"), []any{}}}}, c.call("CLUSTER SLOTS"))
+	require.Equal(t, []any{[]any{int64(0), int64(16383), []any{"10.0.0.2", int64(7393), hexID("n2"), []any{}}}}, c.call("CLUSTER SLOTS"))
 	require.NotContains(t, c.call("CLUSTER NODES"), ":0@")
 	require.Contains(t, c.call("CLUSTER NODES"), "myself,master")
 	require.Contains(t, c.call("CLUSTER INFO"), "cluster_state:ok\r\n")
@@ -241,16 +241,22 @@ func TestDebugDigestReadsASealedTable(t *testing.T) {
 	require.Error(t, c.call("DEBUG DIGEST AT").(error))
 }
 
+func addressOf(t *testing.T, addr string) partition.Address {
+	host, port, err := net.SplitHostPort(addr)
+	require.NoError(t, err)
+	p, err := strconv.Atoi(port)
+	require.NoError(t, err)
+	return partition.Address{Host: host, Port: p}
+}
+
 // here returns a topology of real nodes, the first of which leads.
 func here(t *testing.T, leader int, nodes ...*node) {
 	var top partition.Topology
 	top.Term = uint64(leader + 1)
 	for i, n := range nodes {
-		host, port, err := net.SplitHostPort(n.addr)
-		require.NoError(t, err)
-		p, err := strconv.Atoi(port)
-		require.NoError(t, err)
-		top.Nodes = append(top.Nodes, partition.TopologyNode{ID: "n" + strconv.Itoa(i), Host: host, Port: p, Leader: i == leader, Voter: true, Alive: true})
+		top.Nodes = append(top.Nodes, partition.TopologyNode{
+			ID: "n" + strconv.Itoa(i), Address: addressOf(t, n.addr), Cluster: addressOf(t, n.cluster), Leader: i == leader, Voter: true, Alive: true,
+		})
 	}
 	for i, n := range nodes {
 		n.set(func(f *fakeCluster) {
@@ -274,10 +280,14 @@ func counted(t *testing.T, do func() (any, error)) {
 	}, patience, 10*time.Millisecond, "%v", last)
 }
 
+// A client of Redis Cluster finds the leader from any node and any port, also if the nodes
+// have no cluster door.
 func TestGoRedisClusterClient(t *testing.T) {
-	for _, mode := range []Redirect{RedirectForward, RedirectMoved} {
-		cfg := Config{Redirect: mode, ForwardTimeout: patience}
-		a, b := startNode(t, partition.Leading, cfg), startNode(t, partition.Following, cfg)
+	for _, door := range []bool{true, false} {
+		a, b := startNode(t, partition.Leading, patient), startNode(t, partition.Following, patient)
+		if !door {
+			a.cluster, b.cluster = a.addr, b.addr
+		}
 		here(t, 0, a, b)
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{b.addr}, MaxRedirects: 3})
 		defer rdb.Close()

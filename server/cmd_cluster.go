@@ -127,7 +127,8 @@ func (v *clusterView) line(n *partition.TopologyNode) string {
 		flags = append(flags, "fail")
 		link = "disconnected"
 	}
-	line := fmt.Sprintf("%s %s:%d@%d %s %s 0 0 %d %s", hexID(n.ID), n.Host, n.Port, n.Port+busPort, strings.Join(flags, ","), master, v.Term, link)
+	at := n.ForCluster()
+	line := fmt.Sprintf("%s %s:%d@%d %s %s 0 0 %d %s", hexID(n.ID), at.Host, at.Port, at.Port+busPort, strings.Join(flags, ","), master, v.Term, link)
 	if n == v.master {
 		line += fmt.Sprintf(" 0-%d", clusterSlots-1)
 	}
@@ -177,9 +178,10 @@ func clusterSlotMap(c *conn, v *clusterView, _ [][]byte) {
 	c.w.Int(0)
 	c.w.Int(clusterSlots - 1)
 	for _, n := range nodes {
+		at := n.ForCluster()
 		c.w.Array(4)
-		c.w.BulkString(n.Host)
-		c.w.Int(int64(n.Port))
+		c.w.BulkString(at.Host)
+		c.w.Int(int64(at.Port))
 		c.w.BulkString(hexID(n.ID))
 		c.w.Array(0) // no metadata
 	}
@@ -209,15 +211,16 @@ func clusterShards(c *conn, v *clusterView, _ [][]byte) {
 		if !n.Alive && n.ID != v.Self {
 			health = "fail"
 		}
+		at := n.ForCluster()
 		w.Map(7)
 		w.BulkString("id")
 		w.BulkString(hexID(n.ID))
 		w.BulkString("port")
-		w.Int(int64(n.Port))
+		w.Int(int64(at.Port))
 		w.BulkString("ip")
-		w.BulkString(n.Host)
+		w.BulkString(at.Host)
 		w.BulkString("endpoint")
-		w.BulkString(n.Host)
+		w.BulkString(at.Host)
 		w.BulkString("role")
 		w.BulkString(role)
 		w.BulkString("replication-offset")

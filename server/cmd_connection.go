@@ -221,7 +221,7 @@ func (c *conn) writeHello() {
 	w.BulkString("id")
 	w.Int(int64(c.id))
 	w.BulkString("mode")
-	w.BulkString(c.srv.redisMode())
+	w.BulkString(redisMode(c.moves))
 	w.BulkString("role")
 	if c.srv.Partition().Role().Decides() {
 		w.BulkString("master")

@@ -39,7 +39,10 @@ var infoSections = []struct {
 }
 
 // infoWriter collects INFO's text.
-type infoWriter struct{ strings.Builder }
+type infoWriter struct {
+	strings.Builder
+	moves bool // of the connection that asked
+}
 
 func (w *infoWriter) field(name string, value any) { fmt.Fprintf(w, "%s:%v\r\n", name, value) }
 
@@ -52,13 +55,13 @@ func cmdInfo(c *conn, args [][]byte) {
 	if len(want) == 0 {
 		want["default"] = true
 	}
-	s := c.srv
-	c.block(func(w *resp.Writer) { w.Verbatim("txt", s.info(want)) })
+	s, moves := c.srv, c.moves
+	c.block(func(w *resp.Writer) { w.Verbatim("txt", s.info(want, moves)) })
 }
 
-func (s *Server) info(want map[string]bool) string {
+func (s *Server) info(want map[string]bool, moves bool) string {
 	all := want["all"] || want["everything"]
-	var w infoWriter
+	w := infoWriter{moves: moves}
 	section := func(name string, isDefault bool, write func(*Server, *infoWriter)) {
 		lower := strings.ToLower(name)
 		if !all && !(isDefault && want["default"]) && !want[lower] {
@@ -85,7 +88,7 @@ func (s *Server) infoServer(w *infoWriter) {
 	uptime := time.Since(s.started)
 	w.field("redis_version", redisVersion)
 	w.field("headgate_version", s.cfg.Version)
-	w.field("redis_mode", s.redisMode())
+	w.field("redis_mode", redisMode(w.moves))
 	w.field("os", runtime.GOOS+" "+runtime.GOARCH)
 	w.field("arch_bits", 32<<(^uint(0)>>63))
 	w.field("go_version", runtime.Version())
@@ -261,7 +264,7 @@ func (s *Server) eachCalled(fn func(cmd *command.Spec, n callCounts)) {
 }
 
 func (s *Server) infoCluster(w *infoWriter) {
-	w.field("cluster_enabled", command.Truth(s.redisMode() == "cluster"))
+	w.field("cluster_enabled", command.Truth(w.moves))
 }
 
 // infoKeyspace shows the databases that have keys. The state of a limit counts as a key

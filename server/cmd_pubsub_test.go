@@ -321,9 +321,9 @@ func TestShardedSubscribersAreShown(t *testing.T) {
 // reaches subscribers of one node only. With redirect forward, and for plain channels, each
 // node answers for itself.
 func TestShardedChannelsAreTheLeadersWithMoved(t *testing.T) {
-	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
+	n := startNode(t, partition.Following, Config{})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
-	c := dial(t, n.addr)
+	c := dial(t, n.cluster)
 	c.do("PUBLISH b x", ":0\r\n")
 	const moved = "MOVED 15495 " // of a
 	for _, line := range []string{"SSUBSCRIBE a", "SUNSUBSCRIBE a", "SPUBLISH a x"} {
@@ -343,12 +343,12 @@ func TestShardedChannelsAreTheLeadersWithMoved(t *testing.T) {
 // go-redis ignores MOVED where it subscribes, and waits for messages on that connection for
 // ever. So one that has only greeted is closed, and the client connects again.
 func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
-	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
+	n := startNode(t, partition.Following, Config{})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
 	for _, leads := range []bool{true, false} {
 		n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader = leads })
 		for _, greeting := range []string{"", "HELLO 2", "PING"} {
-			c := dial(t, n.addr)
+			c := dial(t, n.cluster)
 			if greeting != "" {
 				c.call(greeting)
 			}
@@ -357,8 +357,10 @@ func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
 		}
 	}
 	// What others of the thread have sent does not matter, nor what go-redis asks for in vain.
-	s, m := replicatedMachine(t, n.fakeCluster, Config{Redirect: RedirectMoved})
+	s, m := replicatedMachine(t, n.fakeCluster, Config{})
+	m.moves = true
 	other := newMachine(s)
+	other.moves = true
 	other.lane = m.lane
 	other.w = m.w
 	m.feed("HELLO 2\r\n")
@@ -370,7 +372,7 @@ func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
 	require.True(t, m.gone)
 
 	for _, pipeline := range []string{"PUBLISH b x\r\nSSUBSCRIBE a\r\n", "SSUBSCRIBE a\r\nPUBLISH b x\r\n"} {
-		c := dial(t, n.addr)
+		c := dial(t, n.cluster)
 		c.call("HELLO 2")
 		c.send(pipeline)
 		for range 2 {
@@ -379,13 +381,13 @@ func TestANewSubscriberElsewhereIsClosed(t *testing.T) {
 		}
 		c.do("PUBLISH a x", ":0\r\n")
 	}
-	c := dial(t, n.addr)
+	c := dial(t, n.cluster)
 	c.send("SSUBSCRIBE a\r\nPUBLI") // the rest is under way
 	_, err := c.r.ReadString('\n')
 	require.NoError(t, err)
 	c.send("SH b x\r\n")
 	c.expect(":0\r\n")
-	c = dial(t, n.addr)
+	c = dial(t, n.cluster)
 	require.Error(t, c.call("SPUBLISH a x").(error))
 	c.do("PUBLISH a x", ":0\r\n")
 	require.Error(t, c.call("SSUBSCRIBE a").(error), "it was used before: it goes on")
@@ -399,17 +401,20 @@ func TestShardedChannelsDuringAHandover(t *testing.T) {
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	f := newFakeCluster(partition.Handover)
 	f.topology = threeNodes("n2")
-	s, m := replicatedMachine(t, f, Config{Engine: e, Redirect: RedirectMoved})
+	s, m := replicatedMachine(t, f, Config{Engine: e})
+	m.moves = true
 	m.feed("SSUBSCRIBE a\r\n")
 	require.Contains(t, m.take(), "-MOVED 15495 ")
 	require.True(t, m.gone)
 	f.set(func(f *fakeCluster) { f.topology = threeNodes("n1") })
 	elected := newMachine(s)
+	elected.moves = true
 	elected.feed("SSUBSCRIBE a\r\n")
 	require.Equal(t, "-"+errNoLeader+"\r\n", elected.take())
 	require.True(t, elected.gone)
 	replica.Lead(e.Now())
 	leaving := newMachine(s)
+	leaving.moves = true
 	leaving.feed("SSUBSCRIBE a\r\n")
 	require.Contains(t, leaving.take(), "ssubscribe")
 	require.False(t, leaving.gone)

@@ -89,9 +89,6 @@ type Config struct {
 
 	// Replication makes the server part of a cluster; nil means a node without a cluster.
 	Replication partition.Replication
-	// Redirect says what a node that does not decide does with commands for the leader. The
-	// zero value forwards them.
-	Redirect Redirect
 	// OnFailure is the failure policy: what a node answers without a leader.
 	OnFailure partition.OnFailure
 	// Backstop is how many times its limit each limit admits at most under
@@ -200,14 +197,3 @@ func (c Config) withDefaults() (Config, error) {
 // minQueryBuffer is the smallest allowed query buffer, in bytes. It has room for the input
 // of a client before authentication (10 arguments of 16 KiB) and for one more read.
 const minQueryBuffer = 256 << 10
-
-// Redirect says how a client of a node that does not decide reaches the leader.
-type Redirect uint8
-
-const (
-	// RedirectForward forwards commands to the leader, and the leader's replies back. So a
-	// client may use any node.
-	RedirectForward Redirect = iota
-	// RedirectMoved replies MOVED, for clients of Redis Cluster.
-	RedirectMoved
-)

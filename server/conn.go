@@ -94,6 +94,7 @@ type conn struct {
 
 	frame   *frame // commands that are on their way to the leader
 	relayed bool   // the peer is a node, which forwards its clients' commands
+	moves   bool   // the client came through the cluster door, and follows MOVED
 	behalf  Client // the client, if another node or the caller of a line has named one
 
 	// The present state.

@@ -37,7 +37,7 @@ func (c *conn) enterDatabase(db uint8) {
 
 // Databases implements command.Host. Clients of a Redis Cluster have only one database.
 func (c *conn) Databases() int {
-	if !c.relayed && c.srv.redisMode() == "cluster" {
+	if c.moves {
 		return 1
 	}
 	return algo.Databases

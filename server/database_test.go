@@ -110,9 +110,9 @@ func TestForwardedDatabases(t *testing.T) {
 // Clients of a Redis Cluster know of one database; nodes among each other do not
 // mind.
 func TestOneDatabaseOfClusterClients(t *testing.T) {
-	leader := startNode(t, partition.Leading, Config{Redirect: RedirectMoved})
+	leader := startNode(t, partition.Leading, Config{})
 	here(t, 0, leader)
-	c := dial(t, leader.addr)
+	c := dial(t, leader.cluster)
 	c.do("SELECT 0", "+OK\r\n")
 	c.do("SELECT 1", "-ERR SELECT is not allowed in cluster mode\r\n")
 	c.do("SELECT x", "-ERR value is not an integer or out of range\r\n")

@@ -8,8 +8,8 @@ import (
 
 // # Connections that depart
 //
-// A node that stops closes the connections of its clients. A node with redirect moved does
-// the same when it is no longer leader. A client must assume that a command without a reply
+// A node that stops closes the connections of its clients. A node that is no longer leader
+// closes those of the cluster door. A client must assume that a command without a reply
 // may have been executed. So a connection departs before it closes: it waits until its
 // client has all replies, runs the input that has arrived meanwhile, and then closes. A
 // command that the client sends at the moment of closing is not executed. The client cannot
@@ -63,17 +63,13 @@ func (c *conn) leave() {
 }
 
 // sendAway closes clients' connections when this node is no longer leader and the tickets
-// that were not committed have failed. Under RedirectForward the connections stay: their
-// commands go to the next leader, and replies say which outcomes are unknown. Under
-// RedirectMoved they are closed at the end of a batch when all replies have left, so that
-// connection pools reconnect and find the leader. Streams of other nodes stay; their
-// commands are refused.
+// that were not committed have failed. Connections of the cluster door are closed at the end
+// of a batch when all replies have left, so that connection pools reconnect and find the
+// leader. Other connections stay: their commands go to the next leader, and replies say
+// which outcomes are unknown. Streams of other nodes stay; their commands are refused.
 func (s *Server) sendAway() {
-	if s.cfg.Redirect != RedirectMoved {
-		return
-	}
 	for _, c := range s.clients.list() {
-		if !c.relayed {
+		if c.moves {
 			c.post(func() {
 				c.depart(closesAtRest)
 				if c.cancel != nil {

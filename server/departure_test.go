@@ -49,8 +49,12 @@ func TestDeposedLeaderKeepsItsClients(t *testing.T) {
 // when all replies have left: no transaction is torn, no command dropped.
 func TestMovedClientsAreClosedAtRest(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
-	s, m := replicatedMachine(t, f, Config{Redirect: RedirectMoved})
+	s, m := replicatedMachine(t, f, Config{})
+	m.moves = true
 	half, inMulti, quiet, subscriber := newMachine(s), newMachine(s), newMachine(s), newMachine(s)
+	for _, m := range []*machine{half, inMulti, quiet, subscriber} {
+		m.moves = true
+	}
 	m.feed("TEST.WORK slow\r\nPING\r\n") // PING waits for it
 	half.feed("PI")
 	inMulti.feed("MULTI\r\n")
@@ -93,13 +97,13 @@ func TestHandoverWaitOfNothing(t *testing.T) {
 // sent to the node that it asks.
 func TestHandoverWaitsClientsThatAreSentOn(t *testing.T) {
 	next := startNode(t, partition.Leading, Config{})
-	n := startNode(t, partition.Handover, Config{Redirect: RedirectMoved, ForwardTimeout: patience, HandoverWait: patience})
+	n := startNode(t, partition.Handover, Config{ForwardTimeout: patience, HandoverWait: patience})
 	n.set(func(f *fakeCluster) {
 		f.topology = threeNodes("n1")
 		f.topology.Nodes[0].Leader, f.topology.Nodes[1].Leader = true, false
 	})
 	require.True(t, n.view().leads(), "it has not been told yet")
-	c := dial(t, n.addr)
+	c := dial(t, n.cluster)
 	c.send("INCREX k\r\nMULTI\r\nINCREX k\r\nEXEC\r\n")
 	eventually(t, "it waits", func() bool { return n.dials.Load() > 0 })
 	n.follow(next.forward)

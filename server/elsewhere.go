@@ -80,7 +80,7 @@ func (tx *transaction) unforwardable() string {
 // of a handover: nobody would end the subscription there.
 func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	sharded := len(cmd.Channels.Positions(args, nil)) > 0
-	if !sharded && (c.tx == nil || !cmd.HasKeys()) || c.relayed || !c.redirects() ||
+	if !sharded && (c.tx == nil || !cmd.HasKeys()) || !c.moves ||
 		c.lane.role == partition.Stalled || c.awaitsLeader() && !(sharded && c.lane.part.Engine().Sealed()) {
 		return ""
 	}
@@ -109,15 +109,11 @@ func (c *conn) awaitsLeader() bool {
 	return c.lane.role == partition.Handover || c.lane.role == partition.Following && c.srv.view().leads()
 }
 
-// redirects reports whether clients are told where the leader is. Commands of a Caller are
-// always forwarded.
-func (c *conn) redirects() bool { return c.srv.cfg.Redirect == RedirectMoved && c.id != 0 }
-
 // sendsAway reports whether redirect answers a command. It does if the command has keys,
 // which tell the client where to go, or if it only reads. A command that writes and has no
 // keys, such as RL.CHECK, is forwarded, because a client may send it to any node.
 func (c *conn) sendsAway(cmd *command.Spec) bool {
-	if !c.redirects() || c.awaitsLeader() {
+	if !c.moves || c.awaitsLeader() {
 		return false
 	}
 	if cmd.Flags&command.Exec != 0 {

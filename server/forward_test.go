@@ -22,6 +22,7 @@ type node struct {
 	*Server
 	*fakeCluster
 	addr    string // for clients
+	cluster string // for clients of Redis Cluster
 	forward string // for other nodes
 }
 
@@ -29,7 +30,7 @@ func startNode(t testing.TB, role partition.Role, cfg Config) *node {
 	n := &node{fakeCluster: newFakeCluster(role)}
 	cfg.Replication = n.fakeCluster
 	n.Server = newTestServer(t, cfg, func() uint64 { return n.ticket.Load() })
-	n.addr = serveOn(t, n.Server)
+	n.addr, n.cluster = serveOn(t, n.Server), serveClusterOn(t, n.Server)
 	n.serveNodes(t)
 	return n
 }
@@ -370,7 +371,8 @@ func TestWatchSurvivesASeal(t *testing.T) {
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	replica.Lead(e.Now())
 	f := newFakeCluster(partition.Leading)
-	_, m := replicatedMachine(t, f, Config{Engine: e, Redirect: RedirectMoved})
+	_, m := replicatedMachine(t, f, Config{Engine: e})
+	m.moves = true
 	m.feed("WATCH k\r\n")
 	m.lane.begin()
 	replica.Depose()
@@ -557,10 +559,10 @@ func TestSilentLeaderIsWaitedForOnce(t *testing.T) {
 }
 
 func TestRedirectMoved(t *testing.T) {
-	n := startNode(t, partition.Following, Config{Redirect: RedirectMoved})
+	n := startNode(t, partition.Following, Config{})
 	n.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
-	c := dial(t, n.addr)
-	const to = " 10.0.0.1:7379\r\n"
+	c := dial(t, n.cluster)
+	const to = " 10.0.0.1:7383\r\n"
 	c.do("RL.LIMIT foo 10 60", "-MOVED 12182"+to)
 	c.do("RL.LIMIT {foo}:a 10 60 AND b 1 1", "-MOVED 12182"+to)
 	c.do("TTL bar", "-MOVED 5061"+to)
@@ -579,9 +581,9 @@ func TestRedirectMoved(t *testing.T) {
 // A command without keys may go to any node, even if clients are sent to the leader for other
 // commands. Replies keep the order of commands.
 func TestCommandsWithoutKeysAreForwardedByWhoSendsAway(t *testing.T) {
-	leader, follower := pairOfNodes(t, Config{}, Config{Redirect: RedirectMoved, ForwardTimeout: patient.ForwardTimeout})
+	leader, follower := pairOfNodes(t, Config{}, patient)
 	follower.set(func(f *fakeCluster) { f.topology = threeNodes("n2") })
-	l, c := dial(t, leader.addr), dial(t, follower.addr)
+	l, c := dial(t, leader.cluster), dial(t, follower.cluster)
 	for _, line := range []string{"RL.CHECK p", "RL.CHECK p FAIL OPEN", "RL.RESERVE p", "RL.COMMIT p;h", "RL.CANCEL p;h", "RL.DESCRIPTORS p 0 1 1 k v - -",
 		"FLUSHALL", "FLUSHDB", "SWAPDB 0 1", "WAIT 0 0"} {
 		before := follower.Stats().Forwarded
@@ -589,7 +591,7 @@ func TestCommandsWithoutKeysAreForwardedByWhoSendsAway(t *testing.T) {
 		require.Equal(t, before+1, follower.Stats().Forwarded, line)
 	}
 
-	const away = "-MOVED 12182 10.0.0.1:7379\r\n"
+	const away = "-MOVED 12182 10.0.0.1:7383\r\n"
 	l.do("INCR foo", ":1\r\n")
 	c.send("RL.CHECK p\r\nTTL foo\r\nFLUSHALL\r\nTTL foo\r\nDBSIZE\r\nMULTI\r\nFLUSHALL\r\nEXEC\r\nTTL foo\r\n")
 	c.reply()
@@ -598,7 +600,7 @@ func TestCommandsWithoutKeysAreForwardedByWhoSendsAway(t *testing.T) {
 }
 
 func TestWaitAsksTheCluster(t *testing.T) {
-	n := startNode(t, partition.Leading, Config{Redirect: RedirectMoved})
+	n := startNode(t, partition.Leading, Config{})
 	n.set(func(f *fakeCluster) {
 		f.replicas = func(ctx context.Context, want int) int {
 			if want > 2 {
@@ -607,7 +609,7 @@ func TestWaitAsksTheCluster(t *testing.T) {
 			return min(want, 2)
 		}
 	})
-	c := dial(t, n.addr)
+	c := dial(t, n.cluster)
 	c.do("WAIT 1 0", ":1\r\n")
 	c.do("WAIT 3 10", ":2\r\n")
 	c.send("MULTI\r\nWAIT 3 0\r\nEXEC\r\n")
@@ -620,8 +622,8 @@ func TestWaitAsksTheCluster(t *testing.T) {
 
 	follower := startNode(t, partition.Following, patient)
 	follower.follow(n.forward)
-	dial(t, follower.addr).do("WAIT 2 100", ":2\r\n")
-	require.ErrorContains(t, dial(t, n.addr).call("WAITAOF 0 1 0").(error), "WAITAOF")
+	dial(t, follower.cluster).do("WAIT 2 100", ":2\r\n")
+	require.ErrorContains(t, dial(t, n.cluster).call("WAITAOF 0 1 0").(error), "WAITAOF")
 	require.Equal(t, engine.Stats{}.Keys, n.engine.Len())
 }
 

@@ -91,6 +91,14 @@ func serveOn(t testing.TB, s *Server) string {
 	return ln.Addr().String()
 }
 
+// serveClusterOn serves clients of Redis Cluster.
+func serveClusterOn(t testing.TB, s *Server) string {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	go s.ServeCluster(ln)
+	return ln.Addr().String()
+}
+
 // serveOnUnix serves on a unix socket: with the goroutine driver.
 func serveOnUnix(t testing.TB, s *Server) string {
 	ln, err := net.Listen("unix", t.TempDir()+"/s")

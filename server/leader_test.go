@@ -320,7 +320,8 @@ func TestRolesThatDoNotDecide(t *testing.T) {
 func TestDeposedClosesAfterWhatIsOwed(t *testing.T) {
 	f := newFakeCluster(partition.Leading)
 	f.durable = true
-	s, m := replicatedMachine(t, f, Config{Redirect: RedirectMoved})
+	s, m := replicatedMachine(t, f, Config{})
+	m.moves = true
 	relayed := newMachine(s)
 	relayed.relayed = true
 	m.feed("RL.LIMIT a 10 60\r\n")

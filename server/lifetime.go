@@ -32,17 +32,29 @@ func (l *lifetime) open() {
 // Linux, the event loops serve TCP connections. Goroutines serve all other connections.
 func (s *Server) Serve(ln net.Listener) error {
 	return s.serve(ln, func() error {
-		if handled, err := s.acceptOnLoops(ln); handled {
+		if handled, err := s.acceptOnLoops(ln, false); handled {
 			return err
 		}
-		return s.acceptStreams(ln)
+		return s.acceptStreams(ln, false)
 	})
 }
 
 // ServeStreams accepts connections from ln, such as a TLS listener's, until Shutdown, and
 // then returns ErrClosed. Each connection has goroutines of its own.
 func (s *Server) ServeStreams(ln net.Listener) error {
-	return s.serve(ln, func() error { return s.acceptStreams(ln) })
+	return s.serve(ln, func() error { return s.acceptStreams(ln, false) })
+}
+
+// ServeCluster is Serve for the cluster door: the port for clients of Redis Cluster. To
+// them, a node that does not decide a command answers MOVED. Clients of the other ports get
+// the leader's answer instead, so they may use any node.
+func (s *Server) ServeCluster(ln net.Listener) error {
+	return s.serve(ln, func() error {
+		if handled, err := s.acceptOnLoops(ln, true); handled {
+			return err
+		}
+		return s.acceptStreams(ln, true)
+	})
 }
 
 func (s *Server) serve(ln net.Listener, accept func() error) error {

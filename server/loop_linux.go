@@ -183,13 +183,14 @@ func (lp *loop) wakeful() bool {
 }
 
 // add adds a connected, non-blocking descriptor to the loop.
-func (lp *loop) add(fd int, addr, laddr string) {
+func (lp *loop) add(fd int, moves bool, addr, laddr string) {
 	if lp.stopping {
 		lp.srv.leave()
 		unix.Close(fd)
 		return
 	}
 	sk := &socket{loop: lp, interest: readable}
+	sk.conn.moves = moves
 	lp.srv.initConn(&sk.conn, lp.lane, sk, fd, addr, laddr)
 	ev := unix.EpollEvent{Events: sk.interest, Fd: int32(fd)}
 	if err := unix.EpollCtl(lp.epfd, unix.EPOLL_CTL_ADD, fd, &ev); err != nil {

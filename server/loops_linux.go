@@ -22,13 +22,13 @@ func (s *Server) startLoops() error {
 	return nil
 }
 
-// acceptOnLoops serves ln on the event loops if it is plain TCP.
-func (s *Server) acceptOnLoops(ln net.Listener) (handled bool, err error) {
+// acceptOnLoops serves ln on the event loops if it is plain TCP. moves is as in conn.
+func (s *Server) acceptOnLoops(ln net.Listener, moves bool) (handled bool, err error) {
 	tcp, ok := ln.(*net.TCPListener)
 	if !ok {
 		return false, nil
 	}
-	return true, s.acceptRaw(tcp)
+	return true, s.acceptRaw(tcp, moves)
 }
 
 func (s *Server) stopLoops() {

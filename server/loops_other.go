@@ -13,7 +13,7 @@ type loop struct{}
 
 func (s *Server) startLoops() error { return nil }
 
-func (s *Server) acceptOnLoops(net.Listener) (handled bool, err error) { return false, nil }
+func (s *Server) acceptOnLoops(net.Listener, bool) (handled bool, err error) { return false, nil }
 
 func (s *Server) stopLoops() {}
 

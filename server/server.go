@@ -120,14 +120,14 @@ func (s *Server) acceptEach(ln net.Listener, use func(net.Conn)) error {
 	}
 }
 
-// acceptStreams accepts connections that goroutines serve.
-func (s *Server) acceptStreams(ln net.Listener) error {
+// acceptStreams accepts connections that goroutines serve. moves is as in conn.
+func (s *Server) acceptStreams(ln net.Listener, moves bool) error {
 	return s.acceptEach(ln, func(nc net.Conn) {
 		if refusal := s.admit(loopback(nc.RemoteAddr())); refusal != "" {
 			go refuseStream(nc, refusal)
 			return
 		}
-		s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc}) })
+		s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc, conn: conn{moves: moves}}) })
 	})
 }
 

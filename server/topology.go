@@ -121,14 +121,15 @@ func (v *clusterView) replicationID() string {
 	return hexID(fmt.Sprintf("%s in term %d", id, v.Term))
 }
 
-// leaderAddr returns the address at which clients reach the leader. ok is false if no other
-// node is known to lead, or it has no address.
+// leaderAddr returns the address at which clients of Redis Cluster reach the leader. ok is
+// false if no other node is known to lead, or it has no address.
 func (s *Server) leaderAddr() (addr string, ok bool) {
 	v := s.view()
 	if v.leader == nil || v.leads() || !v.leader.Addressed() {
 		return "", false
 	}
-	return net.JoinHostPort(v.leader.Host, strconv.Itoa(v.leader.Port)), true
+	a := v.leader.ForCluster()
+	return net.JoinHostPort(a.Host, strconv.Itoa(a.Port)), true
 }
 
 // masterNames holds the names for which clients have asked SENTINEL. When there is a new
@@ -179,10 +180,9 @@ func (s *Server) announceMaster(old, leader partition.TopologyNode) {
 	})
 }
 
-// redisMode returns "cluster" if clients must find the leader themselves, else
-// "standalone".
-func (s *Server) redisMode() string {
-	if !s.Partition().Alone() && s.cfg.Redirect == RedirectMoved {
+// redisMode returns "cluster" for connections that follow MOVED, else "standalone".
+func redisMode(moves bool) string {
+	if moves {
 		return "cluster"
 	}
 	return "standalone"

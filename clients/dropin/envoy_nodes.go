@@ -157,7 +157,7 @@ func startHeadgateNodes(ctx context.Context, dir string, n *envoyNodes, i int, s
 	if err := os.WriteFile(secret, []byte(rand.Text()+rand.Text()), 0o600); err != nil {
 		return err
 	}
-	nodes, err := hgtest.Nodes(dir, len(n.ports[i]), "--on-failure", "closed", "--redirect", "moved", "--peer-secret-file", secret)
+	nodes, err := hgtest.Nodes(dir, len(n.ports[i]), "--on-failure", "closed", "--peer-secret-file", secret)
 	if err != nil {
 		return err
 	}

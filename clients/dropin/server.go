@@ -70,7 +70,7 @@ func startHeadgate(addr string) (func() error, error) {
 }
 
 func startHeadgateCluster(context.Context) (addrs []string, stop func() error, err error) {
-	c, err := hgtest.StartCluster("--redirect", "moved")
+	c, err := hgtest.StartCluster()
 	if err != nil {
 		return nil, nil, err
 	}

@@ -7,14 +7,20 @@ type Topology struct {
 	Nodes []TopologyNode
 }
 
-// TopologyNode is one node of a cluster. Host and Port are the address for its clients.
+// Address is a host and a port. The zero value is an unknown address.
+type Address struct {
+	Host string
+	Port int
+}
+
+// TopologyNode is one node of a cluster.
 type TopologyNode struct {
-	ID     string
-	Host   string
-	Port   int
-	Leader bool
-	Voter  bool
-	Alive  bool
+	ID      string
+	Address         // for its clients
+	Cluster Address // for clients of Redis Cluster; zero if the node has no port of its own for them
+	Leader  bool
+	Voter   bool
+	Alive   bool
 	// LagEntries and LagMillis say how far the node's log is behind the leader's log.
 	LagEntries uint64
 	LagMillis  int64
@@ -23,3 +29,12 @@ type TopologyNode struct {
 // Addressed reports whether the node's address for clients is known. It is unknown in the
 // first second after this node has met the other.
 func (n *TopologyNode) Addressed() bool { return n.Port != 0 }
+
+// ForCluster returns the address for clients of Redis Cluster: Cluster, or else Address,
+// where the node forwards their commands.
+func (n *TopologyNode) ForCluster() Address {
+	if n.Cluster.Port != 0 {
+		return n.Cluster
+	}
+	return n.Address
+}

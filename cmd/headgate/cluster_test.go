@@ -21,14 +21,16 @@ import (
 
 	"github.com/headgate-io/headgate/internal/certstest"
 	"github.com/headgate-io/headgate/internal/hgtest"
+	"github.com/headgate-io/headgate/internal/subprocess"
 	"github.com/headgate-io/headgate/raftlog"
 )
 
 // testNode is a node of a cluster under test, running or not.
 type testNode struct {
 	*process
-	id   string
-	args []string
+	id      string
+	cluster string // its address for clients of Redis Cluster
+	args    []string
 }
 
 // testCluster is a cluster of processes. Node i is called n<i+1>.
@@ -46,7 +48,7 @@ func newCluster(t *testing.T, n int, args ...string) *testCluster {
 	c := &testCluster{}
 	for _, p := range planned {
 		c.peers = append(c.peers, p.Peer)
-		c.nodes = append(c.nodes, &testNode{id: p.ID, args: p.Args[1:]})
+		c.nodes = append(c.nodes, &testNode{id: p.ID, cluster: p.Cluster, args: p.Args[1:]})
 	}
 	return c
 }
@@ -187,12 +189,14 @@ func TestOneNodeKeepsItsLimits(t *testing.T) {
 // cluster.
 func TestClusterEnabled(t *testing.T) {
 	t.Parallel()
-	for redirect, want := range map[string][2]string{"forward": {"cluster_enabled:0", "no"}, "moved": {"cluster_enabled:1", "yes"}} {
-		p := start(t, "--data-dir", t.TempDir(), "--peer-listen=127.0.0.1:0", "--redirect", redirect)
-		c := dial(t, "tcp", p.redis)
-		require.Equal(t, [2]string{"cluster-enabled", want[1]}, c.config("cluster-enabled"))
+	ports, err := subprocess.Addrs("127.0.0.1", 1)
+	require.NoError(t, err)
+	p := start(t, "--data-dir", t.TempDir(), "--peer-listen=127.0.0.1:0", "--cluster-listen", ports[0])
+	for addr, want := range map[string]string{p.redis: "cluster_enabled:0", ports[0]: "cluster_enabled:1"} {
+		c := dial(t, "tcp", addr)
+		require.Equal(t, [2]string{"cluster-enabled", "yes"}, c.config("cluster-enabled"))
 		c.do("INFO", "cluster")
-		for _, want := range []string{"# Cluster", want[0]} {
+		for _, want := range []string{"# Cluster", want} {
 			line, err := c.line()
 			require.NoError(t, err)
 			require.Equal(t, want, line)
@@ -474,9 +478,9 @@ func TestARestartedNodeKnowsItsDatabases(t *testing.T) {
 // Commands of policies and holds name no key: any node takes them.
 func TestAnyNodeTakesChecksThatNameNoKey(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, "--redirect=moved")
+	c := startCluster(t, 3)
 	leader := c.leader(t)
-	rdb := redis.NewClient(&redis.Options{Addr: c.followers(leader)[0].redis, Protocol: 2})
+	rdb := redis.NewClient(&redis.Options{Addr: c.followers(leader)[0].cluster, Protocol: 2})
 	defer rdb.Close()
 	do := func(args ...any) any {
 		t.Helper()

@@ -30,6 +30,7 @@ func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slo
 		Dial:            cluster.Dialer(clientTLS(files.peers)),
 		Secrets:         files.secrets(),
 		ClientAddr:      client,
+		ClusterAddr:     clusterAddr(c, ports.cluster),
 		Fatal:           fatal,
 		Logger:          log,
 		PeerAddr:        peerAddr(c, ports.peers),
@@ -46,6 +47,19 @@ func clusterConfig(c *config.Config, ports *listeners, files reloaders, log *slo
 		SnapshotEntries: uint64(c.SnapshotLogEntries),
 		SnapshotBytes:   c.SnapshotLogSize,
 	}
+}
+
+// clusterAddr returns the address for clients of Redis Cluster: that of l, or the host of
+// advertise with l's port; "" if l is nil.
+func clusterAddr(c *config.Config, l net.Listener) string {
+	if l == nil {
+		return ""
+	}
+	host, port, _ := net.SplitHostPort(l.Addr().String())
+	if c.Advertise != "" {
+		host, _, _ = net.SplitHostPort(c.Advertise)
+	}
+	return net.JoinHostPort(host, port)
 }
 
 // alike returns the parameters that all nodes should have in common.

@@ -33,9 +33,6 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		sc.Backstop = int64(c.Backstop)
 		sc.ForwardTimeout = c.ForwardTimeout
 		sc.HandoverWait = c.HandoverWait
-		if c.Redirect == config.RedirectMoved {
-			sc.Redirect = server.RedirectMoved
-		}
 		switch c.FailurePolicy() {
 		case config.FailureOpen:
 			sc.OnFailure = partition.FailOpen

@@ -49,7 +49,7 @@ func descriptors(c *config.Config, limit int) (fitted config.Config) {
 func reserved(c *config.Config) int {
 	n := ownDescriptors + 4*runtime.GOMAXPROCS(0)
 	ports := 0
-	for _, secure := range []bool{c.SecureListen() != "", c.HTTPListen != "" && (c.TLS() || c.HTTPTLS()), c.GRPCListen != "" && (c.TLS() || c.GRPCTLS())} {
+	for _, secure := range []bool{c.SecureListen() != "", c.ClusterListen != "" && c.ClusterTLS(), c.HTTPListen != "" && (c.TLS() || c.HTTPTLS()), c.GRPCListen != "" && (c.TLS() || c.GRPCTLS())} {
 		if secure {
 			ports++
 		}

@@ -340,16 +340,16 @@ func logGaps(t *testing.T, name string, clients []*steady, handed []span) {
 		name, calls, len(handed), total/time.Duration(len(handed)), len(during), at(0.5), at(0.99), during[len(during)-1], longest)
 }
 
-// With redirect moved, the leader closes a client's connection after a handover,
+// The leader closes a connection of its cluster door after a handover,
 // once it owes the client nothing. An idle one closes at once, one in a
 // transaction after that. It has executed commands without an answer once at
 // most, and no client gets UNCERTAIN.
-func TestHandoverWithRedirectMoved(t *testing.T) {
+func TestHandoverClosesTheClusterDoor(t *testing.T) {
 	t.Parallel()
-	c := startCluster(t, 3, append(patient, "--redirect=moved", "--durability=sync")...)
+	c := startCluster(t, 3, append(patient, "--durability=sync")...)
 	leader := c.leader(t)
-	idle, inMulti := dial(t, "tcp", leader.redis), dial(t, "tcp", leader.redis)
-	elsewhere := dial(t, "tcp", c.followers(leader)[0].redis)
+	idle, inMulti := dial(t, "tcp", leader.cluster), dial(t, "tcp", leader.cluster)
+	elsewhere := dial(t, "tcp", c.followers(leader)[0].cluster)
 	require.Equal(t, "+PONG", idle.do("PING"))
 	require.Equal(t, "+PONG", elsewhere.do("PING"))
 	require.Equal(t, "+OK", inMulti.do("MULTI"))
@@ -357,7 +357,7 @@ func TestHandoverWithRedirectMoved(t *testing.T) {
 	var wg sync.WaitGroup
 	var clients []*steady
 	for i := range 10 {
-		s, err := connect(leader.redis, fmt.Sprintf("k%d", i), 1+15*(i%2))
+		s, err := connect(leader.cluster, fmt.Sprintf("k%d", i), 1+15*(i%2))
 		require.NoError(t, err)
 		clients = append(clients, s)
 		wg.Go(func() { s.run(nil) })
@@ -368,7 +368,7 @@ func TestHandoverWithRedirectMoved(t *testing.T) {
 	require.NotEqual(t, leader.id, next.id)
 	_, err = idle.line()
 	require.ErrorIs(t, err, io.EOF)
-	require.Regexp(t, "^-MOVED [0-9]+ "+next.redis, inMulti.do("EXEC"))
+	require.Regexp(t, "^-MOVED [0-9]+ "+next.cluster, inMulti.do("EXEC"))
 	_, err = inMulti.line()
 	require.ErrorIs(t, err, io.EOF)
 	require.Equal(t, "+PONG", elsewhere.do("PING"))

@@ -19,11 +19,11 @@ import (
 
 // listeners holds the ports of the server. A port that is off is nil.
 type listeners struct {
-	plain, secure, unix, http, grpc, peers net.Listener
+	plain, secure, cluster, unix, http, grpc, peers net.Listener
 }
 
 func (l *listeners) close() {
-	for _, one := range []net.Listener{l.plain, l.secure, l.unix, l.http, l.grpc, l.peers} {
+	for _, one := range []net.Listener{l.plain, l.secure, l.cluster, l.unix, l.http, l.grpc, l.peers} {
 		if one != nil {
 			// An error means that the port's server has closed it.
 			_ = one.Close()
@@ -36,7 +36,7 @@ func (l *listeners) each(fn func(name string, port net.Listener)) {
 	for _, port := range []struct {
 		name     string
 		listener net.Listener
-	}{{"listen", l.plain}, {"tls", l.secure}, {"unixsocket", l.unix}, {"http", l.http}, {"grpc", l.grpc}, {"peers", l.peers}} {
+	}{{"listen", l.plain}, {"tls", l.secure}, {"cluster", l.cluster}, {"unixsocket", l.unix}, {"http", l.http}, {"grpc", l.grpc}, {"peers", l.peers}} {
 		if port.listener != nil {
 			fn(port.name, port.listener)
 		}
@@ -59,11 +59,11 @@ func (l *listeners) handshakeErrors(fn func(port string, failed uint64)) {
 }
 
 // clientHandshakeErrors returns the number of failed handshakes of the Redis
-// port.
+// ports.
 func (l *listeners) clientHandshakeErrors() (n uint64) {
 	l.handshakeErrors(func(port string, failed uint64) {
-		if port == "tls" {
-			n = failed
+		if port == "tls" || port == "cluster" {
+			n += failed
 		}
 	})
 	return n
@@ -106,9 +106,13 @@ func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, 
 	if c.TLSListen != "" {
 		secureName = "tls-listen"
 	}
-	peerAddress := ""
+	clusterAddress, peerAddress := "", ""
 	if c.Replicated() {
-		peerAddress = c.PeerListen
+		clusterAddress, peerAddress = c.ClusterListen, c.PeerListen
+	}
+	var clusterTLS *certs.Reloader
+	if c.ClusterTLS() {
+		clusterTLS = files.clients
 	}
 	for _, port := range []struct {
 		name, address string
@@ -117,6 +121,7 @@ func listen(c *config.Config, files reloaders, log *slog.Logger) (_ *listeners, 
 	}{
 		{"listen", c.PlainListen(), nil, &l.plain},
 		{secureName, c.SecureListen(), files.clients, &l.secure},
+		{"cluster-listen", clusterAddress, clusterTLS, &l.cluster},
 		{"http-listen", c.HTTPListen, files.http, &l.http},
 		{"grpc-listen", c.GRPCListen, files.grpc, &l.grpc},
 		{"peer-listen", peerAddress, files.peers, &l.peers},

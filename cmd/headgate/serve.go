@@ -136,7 +136,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	frontConfig.Engine, frontConfig.Decisions = decisions, told
 	frontConfig.Settings = store
 	frontConfig.Stop = shutdown
-	if ports.secure != nil {
+	if ports.secure != nil || c.ClusterListen != "" && c.ClusterTLS() {
 		frontConfig.HandshakeErrors = ports.clientHandshakeErrors
 	}
 	front, err := server.New(frontConfig)
@@ -192,6 +192,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	run(ports.plain, front.Serve)
 	run(ports.unix, front.Serve)
 	run(ports.secure, front.ServeStreams)
+	run(ports.cluster, front.ServeCluster)
 	if node != nil {
 		run(node.Forwarded(), front.ServeForwarded)
 	}

@@ -16,9 +16,9 @@ import (
 func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 	t.Parallel()
 	const password = "correct horse battery"
-	c := newCluster(t, 3, "--redirect", "moved")
+	c := newCluster(t, 3)
 	c.nodes[1].args = append(c.nodes[1].args, "--shards", "64", "--on-failure", "closed")
-	c.nodes[2].args = append(c.nodes[2].args, "--durability", "sync", "--redirect", "forward")
+	c.nodes[2].args = append(c.nodes[2].args, "--durability", "sync", "--backstop", "7")
 	c.withSecrets(t, "a secret of these nodes") // or there could be no password
 	for _, n := range c.nodes {
 		n.start(t)
@@ -45,8 +45,8 @@ func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 		}
 		return all[0]
 	}
-	const given = "durability: n1 async, n2 async, n3 sync; on-failure: n1 default, n2 closed, n3 default; " +
-		"redirect: n1 moved, n2 moved, n3 forward; shards: n1 256, n2 64, n3 256"
+	const given = "backstop: n1 10, n2 10, n3 7; durability: n1 async, n2 async, n3 sync; on-failure: n1 default, n2 closed, n3 default; " +
+		"shards: n1 256, n2 64, n3 256"
 	shows := func(want string) {
 		t.Helper()
 		require.EventuallyWithT(t, func(c *assert.CollectT) { assert.Equal(c, want, status()) }, waitLimit, 100*time.Millisecond)
@@ -54,7 +54,7 @@ func TestNodesSayWhatTheyAreConfiguredDifferentlyIn(t *testing.T) {
 	shows(given)
 	for _, n := range c.nodes {
 		page := n.get(t, "/metrics")
-		for parameter, differs := range map[string]int{"durability": 1, "on-failure": 1, "redirect": 1, "shards": 1, "maxmemory": 0, "requirepass": 0, "admin-pass": 0} {
+		for parameter, differs := range map[string]int{"durability": 1, "on-failure": 1, "backstop": 1, "shards": 1, "maxmemory": 0, "requirepass": 0, "admin-pass": 0} {
 			require.Contains(t, page, fmt.Sprintf("headgate_replication_settings_differ{parameter=%q} %d\n", parameter, differs))
 		}
 		require.Eventually(t, func() bool {

@@ -73,7 +73,7 @@ type Cluster struct {
 }
 
 // Ports are addresses of a node's other fronts.
-type Ports struct{ HTTP, GRPC string }
+type Ports struct{ Cluster, HTTP, GRPC string }
 
 // Ports are those of the node that has an address of the Redis protocol. It may be
 // called by any goroutine.
@@ -180,11 +180,11 @@ func (c *Cluster) reserve() error {
 	} else if err := os.MkdirAll(n.Data, 0o755); err != nil {
 		return err
 	}
-	addrs, err := subprocess.Addrs(host(), 4)
+	addrs, err := subprocess.Addrs(host(), 5)
 	if err != nil {
 		return err
 	}
-	n.Addr, n.Peer, n.ports = addrs[0], addrs[1], Ports{addrs[2], addrs[3]}
+	n.Addr, n.Peer, n.ports = addrs[0], addrs[1], Ports{addrs[2], addrs[3], addrs[4]}
 	c.ports.Store(n.Addr, n.ports)
 	if n.front, err = newFront(n); err != nil {
 		return err
@@ -201,7 +201,7 @@ func (c *Cluster) reserve() error {
 // arguments sets the command line of a node; expect is 0 for one that joins later.
 func (c *Cluster) arguments(n *Node, expect int) error {
 	n.args = []string{
-		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--http-listen", n.ports.HTTP, "--grpc-listen", n.ports.GRPC,
+		"serve", "--node-id", n.Name, "--data-dir", n.Data, "--listen", n.Addr, "--cluster-listen", n.ports.Cluster, "--http-listen", n.ports.HTTP, "--grpc-listen", n.ports.GRPC,
 		"--peer-listen", n.Peer, "--peer-advertise", n.front.Addr(), "--join", c.join, "--log-format", "json",
 	}
 	if expect > 0 {

@@ -99,12 +99,6 @@ var All = []Scenario{
 			Why: "As leader-kills; clients find the new leader up to half a second later."},
 	},
 	{
-		Name: "go-redis-moved", Modes: []string{Sync}, Rounds: 6, Kinds: 4, Rate: 1000, run: goRedisMoved,
-		Doc: "The same with `redirect moved`, and the clients that follow it: the cluster client and the sentinel client.",
-		Live: Live{Sync: within(0.42, 0.012, 0.06, 2.5, 1.6),
-			Why: "As go-redis; clients that know no leader yet are not passed on."},
-	},
-	{
 		Name: "five-nodes", Modes: both, Brief: Sync, Rounds: 6, Rate: 2500, run: fiveNodes,
 		Doc: "Kill the leader and a follower of five nodes, which speak TLS with each other, at once: the other three go on.",
 		Live: Live{Async: within(0.28, 0.008, 0.06, 2.6, 1.6), Sync: within(0.30, 0.015, 0.10, 2.6, 1.6),

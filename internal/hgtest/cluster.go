@@ -46,7 +46,7 @@ func StartCluster(args ...string) (*Cluster, error) {
 		return nil, err
 	}
 	for _, n := range nodes {
-		s := &Server{Addr: n.Addr, HTTP: n.HTTP, GRPC: n.GRPC, args: n.Args}
+		s := &Server{Addr: n.Addr, Cluster: n.Cluster, HTTP: n.HTTP, GRPC: n.GRPC, args: n.Args}
 		if err := s.start(); err != nil {
 			return nil, errors.Join(err, c.Stop())
 		}
@@ -99,7 +99,7 @@ func (c *Cluster) agree(leader *Server, running []*Server) error {
 		if err != nil {
 			return err
 		}
-		if role != want || len(told) < len(running) || told[0] != leader.Addr {
+		if role != want || len(told) < len(running) || told[0] != leader.Cluster {
 			return fmt.Errorf("%s is %s and tells of %v", s.Addr, role, told)
 		}
 		if err := s.ready(); err != nil {

@@ -33,6 +33,8 @@ type Server struct {
 	Addr string // host:port of the Redis protocol; the same after Restart
 	HTTP string // host:port of /metrics; the same after Restart
 	GRPC string // host:port of the Rate Limit Service; the same after Restart
+	// Cluster is the address for clients of Redis Cluster of a node of a Cluster.
+	Cluster string
 
 	config Config
 	args   []string // of headgate

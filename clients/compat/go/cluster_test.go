@@ -58,10 +58,9 @@ func rueidisDecider(t *testing.T, o rueidis.ClientOption) decider {
 }
 
 // TestLeaderKilledUnderLoad checks that clients of Redis Cluster and of Sentinel find the
-// next leader by themselves. Nodes that do not lead answer MOVED, or nothing, and decide
-// nothing.
+// next leader by themselves. They start with any node's address for plain clients.
 func TestLeaderKilledUnderLoad(t *testing.T) {
-	c, err := hgtest.StartCluster("--redirect", "moved", "--durability", "sync")
+	c, err := hgtest.StartCluster("--durability", "sync")
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop()) })
 	for name, connect := range map[string]func(*testing.T) decider{
@@ -139,7 +138,7 @@ func testLeaderKilled(t *testing.T, c *hgtest.Cluster, d decider) {
 // TestShardedChannels checks that clients of Redis Cluster subscribe and publish on
 // sharded channels at the same node, for any name. They do so again at the next leader.
 func TestShardedChannels(t *testing.T) {
-	c, err := hgtest.StartCluster("--redirect", "moved")
+	c, err := hgtest.StartCluster()
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, c.Stop()) })
 	ctx := t.Context()

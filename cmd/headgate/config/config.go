@@ -82,7 +82,7 @@ type Config struct {
 	BootstrapExpect    int
 	Nonvoter           bool
 	Durability         string
-	Redirect           string
+	ClusterListen      string
 	OnFailure          string
 	Backstop           int
 	MaxUnacked         time.Duration
@@ -134,12 +134,6 @@ const (
 const (
 	DurabilityAsync = "async"
 	DurabilitySync  = "sync"
-)
-
-// What a follower does with a command for the leader.
-const (
-	RedirectForward = "forward"
-	RedirectMoved   = "moved"
 )
 
 // Who answers calls of limits without a leader.
@@ -274,6 +268,10 @@ func (c *Config) PlainListen() string {
 	}
 	return c.Listen
 }
+
+// ClusterTLS reports whether cluster-listen speaks TLS: if no other port for the Redis
+// protocol is plain.
+func (c *Config) ClusterTLS() bool { return c.TLS() && c.PlainListen() == "" }
 
 // SecureListen returns the address for the Redis protocol over TLS, or "".
 func (c *Config) SecureListen() string {

@@ -32,7 +32,7 @@ func (l *Loaded) conflicts() error {
 }
 
 // needDataDir lists the parameters that have no effect without data-dir.
-var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "nonvoter", "durability", "redirect", "on-failure", "backstop",
+var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "nonvoter", "cluster-listen", "durability", "on-failure", "backstop",
 	"max-unacked", "forward-timeout", "handover-wait", "raft-profile", "stall-timeout", "no-fsync", "snapshot-log-size", "snapshot-log-entries",
 	"peer-secret-file", "peer-tls-cert", "peer-tls-key", "peer-tls-ca"}
 
@@ -62,6 +62,7 @@ func (c *Config) conflicts() error {
 	}
 	if c.Replicated() {
 		addresses[len(addresses)-1].address = c.PeerListen
+		addresses = append(addresses, struct{ name, address string }{"cluster-listen", c.ClusterListen})
 		c.clusterConflicts(report)
 	}
 	for i, a := range addresses {
@@ -86,6 +87,9 @@ func (c *Config) conflicts() error {
 		}
 		if a := c.SecureListen(); a != "" && !Loopback(a) && !c.certified() {
 			report(protected, "the TLS port", a)
+		}
+		if a := c.ClusterListen; a != "" && !Loopback(a) && !(c.ClusterTLS() && c.certified()) {
+			report(protected, "cluster-listen", a)
 		}
 	}
 	if a := c.HTTPListen; c.ProtectedMode && a != "" && !Loopback(a) && !c.httpGuarded() {
@@ -142,6 +146,9 @@ func (c *Config) clusterConflicts(report func(string, ...any)) {
 	}
 	if host, _ := split(c.PlainListen(), c.SecureListen()); everywhere(host) && c.Advertise == "" && len(c.Join) > 0 && (c.Listen != "" || c.TLSListen != "") {
 		report("listen %s needs advertise: an address at which clients of other nodes reach it", c.Listen)
+	}
+	if host, _, _ := net.SplitHostPort(c.ClusterListen); c.ClusterListen != "" && everywhere(host) && c.Advertise == "" {
+		report("cluster-listen %s needs advertise: an address at which clients of other nodes reach it", c.ClusterListen)
 	}
 	if len(c.Join) > 0 && c.Listen == "" && c.TLSListen == "" && c.Advertise == "" {
 		report("join needs listen, tls-listen or advertise: an address for the clients of other nodes")

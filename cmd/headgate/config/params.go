@@ -354,8 +354,13 @@ var Params = []Param{
 	},
 	{
 		Name: "advertise", Section: cluster, Default: "",
-		Doc:   "Address at which clients reach this node. Other nodes tell it to their clients. Empty: listen.",
+		Doc:   "Address at which clients reach this node. Other nodes tell it to their clients, with the port of cluster-listen to those of Redis Cluster. Empty: listen.",
 		Value: func(c *Config) Value { return address{text{&c.Advertise}} },
+	},
+	{
+		Name: "cluster-listen", Section: cluster, Default: "",
+		Doc:   "Address for clients of Redis Cluster; its usual port is 7383. There a node that does not lead answers MOVED; at listen it forwards. Empty: CLUSTER SLOTS names listen. It speaks TLS if listen does.",
+		Value: func(c *Config) Value { return address{text{&c.ClusterListen}} },
 	},
 	{
 		Name: "join", Section: cluster, Default: "",
@@ -377,13 +382,6 @@ var Params = []Param{
 		Doc: "Reply at once (async), or after a majority has the effect on disk (sync).",
 		Value: func(c *Config) Value {
 			return enum{&c.Durability, []string{DurabilityAsync, DurabilitySync}}
-		},
-	},
-	{
-		Name: "redirect", Section: cluster, Default: RedirectForward, Alike: true,
-		Doc: "Whether a node that does not lead forwards commands to the leader, or answers MOVED as Redis Cluster does.",
-		Value: func(c *Config) Value {
-			return enum{&c.Redirect, []string{RedirectForward, RedirectMoved}}
 		},
 	},
 	{

@@ -38,9 +38,9 @@ var aliases = []alias{
 	{"tls-port", func(c *Config) string { _, port := split(c.SecureListen()); return port }},
 }
 
-// clusterEnabled returns yes if clients see the nodes as a Redis Cluster, as INFO does.
+// clusterEnabled returns yes if there is a port for clients of Redis Cluster.
 func clusterEnabled(c *Config) string {
-	on := c.Replicated() && c.Redirect == RedirectMoved
+	on := c.Replicated() && c.ClusterListen != ""
 	return yesNo{&on}.String()
 }
 

@@ -59,16 +59,16 @@ func TestHints(t *testing.T) {
 }
 
 func TestClusterEnabled(t *testing.T) {
-	f := func(dataDir, redirect, want string) {
+	f := func(dataDir, listen, want string) {
 		t.Helper()
 		c := defaults()
-		c.DataDir, c.Redirect = dataDir, redirect
+		c.DataDir, c.ClusterListen = dataDir, listen
 		got, _ := NewStore(c).Get("cluster-enabled")
 		require.Equal(t, want, got)
 	}
-	f("", RedirectForward, "no")
-	f("/data", RedirectForward, "no")
-	f("/data", RedirectMoved, "yes")
+	f("", "127.0.0.1:7383", "no")
+	f("/data", "", "no")
+	f("/data", "127.0.0.1:7383", "yes")
 }
 
 func TestPortsOfATLSServer(t *testing.T) {

@@ -1,7 +1,6 @@
 // Clients of Redis Cluster and of Sentinel when the leader is killed under their
-// load. The nodes answer MOVED instead of forwarding, and decide nothing without
-// a leader: whoever gets a decision after the kill has found the new leader by
-// itself.
+// load. They start with the nodes' addresses for plain clients. Nothing is decided
+// without a leader: whoever gets a decision after the kill has found the new one.
 
 import assert from 'node:assert/strict';
 import { after, before, test } from 'node:test';
@@ -18,7 +17,7 @@ const DECISIONS = 50; // before the kill, and after it
 const PATIENCE = 20_000; // ms without a decision
 
 const cluster = new Cluster();
-before(() => cluster.start('--redirect', 'moved', '--durability', 'sync'));
+before(() => cluster.start('--durability', 'sync'));
 after(() => cluster.stop());
 
 // A retry of the client's own could count a call twice, so there are none.

@@ -31,7 +31,7 @@ ONCE = Retry(NoBackoff(), 0)
 
 @pytest.fixture(scope="module")
 def cluster():
-    cluster = Cluster(need("HGTEST_CLUSTER"), "--redirect", "moved", "--durability", "sync")
+    cluster = Cluster(need("HGTEST_CLUSTER"), "--durability", "sync")
     yield cluster
     cluster.stop()
 

@@ -36,8 +36,8 @@ import redis.clients.jedis.RedisSentinelClient;
 import redis.clients.jedis.UnifiedJedis;
 
 /**
- * Clients of Redis Cluster and of Sentinel when the leader is killed under their load. The nodes answer MOVED instead of
- * forwarding, and decide nothing without a leader: whoever gets a decision after the kill has found the new leader by itself.
+ * Clients of Redis Cluster and of Sentinel when the leader is killed under their load. They start with the nodes' addresses for
+ * plain clients. Nothing is decided without a leader: whoever gets a decision after the kill has found the new one.
  */
 class FailoverTest {
 
@@ -50,7 +50,7 @@ class FailoverTest {
 
     @BeforeAll
     static void start() {
-        cluster = new Cluster("--redirect", "moved", "--durability", "sync");
+        cluster = new Cluster("--durability", "sync");
     }
 
     @AfterAll
