@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -201,6 +202,32 @@ func TestClusterEnabled(t *testing.T) {
 			require.NoError(t, err)
 			require.Equal(t, want, line)
 		}
+	}
+}
+
+// The cluster door speaks TLS if every other port of the Redis protocol does.
+func TestClusterDoorSpeaksTLSAsListenDoes(t *testing.T) {
+	t.Parallel()
+	cert, key := filepath.Join(t.TempDir(), "cert.pem"), filepath.Join(t.TempDir(), "key.pem")
+	require.NoError(t, certstest.New().Write("headgate", cert, key))
+	for _, plain := range []bool{true, false} {
+		ports, err := subprocess.Addrs("127.0.0.1", 1)
+		require.NoError(t, err)
+		args := []string{"--data-dir", t.TempDir(), "--peer-listen=127.0.0.1:0", "--cluster-listen", ports[0], "--tls-cert", cert, "--tls-key", key}
+		if plain {
+			args = append(args, "--tls-listen=127.0.0.1:0")
+		}
+		start(t, args...)
+		var conn net.Conn
+		if plain {
+			conn, err = net.Dial("tcp", ports[0])
+		} else {
+			conn, err = tls.Dial("tcp", ports[0], &tls.Config{InsecureSkipVerify: true})
+		}
+		require.NoError(t, err)
+		c := newClient(t, conn)
+		require.Equal(t, "-ERR SELECT is not allowed in cluster mode", c.do("SELECT", "1"))
+		require.NoError(t, conn.Close())
 	}
 }
 
@@ -633,6 +660,10 @@ func TestClusterConfigurationErrors(t *testing.T) {
 		{[]string{"--data-dir", dir, "--bootstrap-expect=3"}, "bootstrap-expect 3 needs join"},
 		{[]string{"--data-dir", dir, "--bootstrap-expect=1", "--nonvoter=yes"}, "only voters found a cluster"},
 		{[]string{"--data-dir", dir, "--peer-listen="}, "data-dir needs peer-listen"},
+		{[]string{"--cluster-listen=127.0.0.1:0"}, "cluster-listen needs data-dir"},
+		{[]string{"--data-dir", dir, "--cluster-listen=0.0.0.0:1", "--protected-mode=no"}, "cluster-listen 0.0.0.0:1 needs advertise"},
+		{[]string{"--data-dir", dir, "--cluster-listen=192.0.2.1:1"}, "cluster-listen 192.0.2.1:1 is open to other machines without a password"},
+		{[]string{"--data-dir", dir, "--cluster-listen=127.0.0.1:7381"}, "are the same port"},
 		{[]string{"--data-dir", dir, "--peer-listen=0.0.0.0:1"}, "peer-listen 0.0.0.0:1 needs peer-advertise"},
 		{[]string{"--data-dir", dir, "--peer-listen=192.0.2.1:1"}, "open to other machines without TLS"},
 		{[]string{"--data-dir", dir, "--peer-tls-cert=x"}, "peer-tls-cert, peer-tls-key and peer-tls-ca need each other"},

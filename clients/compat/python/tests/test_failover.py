@@ -1,7 +1,7 @@
 """Clients of Redis Cluster and of Sentinel when the leader is killed under their load.
 
-The nodes answer MOVED instead of forwarding, and decide nothing without a leader: whoever gets a
-decision after the kill has found the new leader by itself.
+They start with the nodes' addresses for plain clients. Nothing is decided without a leader: whoever gets a
+decision after the kill has found the new one.
 """
 
 import asyncio
