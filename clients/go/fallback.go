@@ -43,8 +43,8 @@ type record struct {
 	level  float64 // units
 	filled instant
 
-	holders   int64 // of its lease, as of counted
-	counted   instant
+	part      float64 // this process's, by a reply to RL.LEASE as of told; 0 if there was none
+	told      instant
 	owed      int64 // units that were admitted without the server
 	owedSince int64 // a number that grows
 	last      instant
@@ -97,23 +97,33 @@ func (f *fallback) forget(r *record) {
 	}
 }
 
-// holders notes how many processes have leases of a key.
-func (f *fallback) holders(s subject, n int64, now instant) {
-	if n < 1 {
+// lease notes how many processes have leases of a key. One that was not granted a lease is
+// none of them, and may not be the only one.
+func (f *fallback) lease(s subject, g *grant, now instant) {
+	if g.holders < 1 {
 		return
+	}
+	part := 1 / float64(g.holders)
+	if g.ttl == 0 {
+		part = min(1/float64(g.holders+1), f.usual())
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	r := f.record(s)
-	r.holders, r.counted = n, now
+	r.part, r.told = part, now
 }
 
 // share returns the part of a limit that this process decides. r may be nil.
 func (f *fallback) share(r *record, now instant) float64 {
-	switch {
-	case r != nil && r.holders > 0 && now-r.counted < holdersLast:
-		return 1 / float64(r.holders)
-	case f.processes > 0:
+	if r != nil && r.part > 0 && now-r.told < holdersLast {
+		return r.part
+	}
+	return f.usual()
+}
+
+// usual returns the part of a process that no lease has told.
+func (f *fallback) usual() float64 {
+	if f.processes > 0 {
 		return 1 / float64(f.processes)
 	}
 	return defaultShare

@@ -125,7 +125,7 @@ func (c *Client) answer(s *shard, e *entry, r *request, g grant, err error) {
 	now := c.now()
 	e.block.settle(now)
 	if err == nil {
-		c.fallback.holders(subject{key: e.key, limit: e.limit}, g.holders, now)
+		c.fallback.lease(subject{key: e.key, limit: e.limit}, &g, now)
 	}
 	switch {
 	case err != nil:

@@ -8,6 +8,25 @@ go build -C ../.. -o "$PWD/.bin/headgate" ./cmd/headgate
 export HGTEST_BIN=$PWD/.bin/headgate
 .venv/bin/python -m pytest -m slow
 
+# The quick tests with the other versions of Python that the machine has.
+for version in 3.10 3.12 3.13; do
+	found=
+	for python in "$(command -v "python$version")" ~/.pyenv/versions/"$version".*/bin/python; do
+		[ -z "$found" ] && "$python" -c 'import ssl, venv' 2>/dev/null && found=$python
+	done
+	if [ -z "$found" ]; then
+		echo "there is no Python $version here: its tests are left out"
+		continue
+	fi
+	venv=.venv/$version
+	if [ ! "$venv/installed" -nt requirements.txt ]; then
+		"$found" -m venv "$venv"
+		"$venv/bin/pip" install -q -r requirements.txt
+		touch "$venv/installed"
+	fi
+	"$venv/bin/python" -m pytest -m "not slow"
+done
+
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 .venv/bin/python -m hatchling build -d "$dir/dist" >/dev/null

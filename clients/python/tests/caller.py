@@ -37,7 +37,8 @@ def main() -> None:
             worst = max(worst, ended - began)
         # What a machine that is busy has missed is not made up for.
         at = max(at, ended - 0.1) + random.expovariate(spec["rate"] * (10 if ended >= spec["stopped"] else 1))
-    print(json.dumps({"admitted": admitted, "asked": asked, "worst": worst, "stats": asdict(client.stats())}))
+    share = client._core.part("cascade", time.monotonic_ns())
+    print(json.dumps({"admitted": admitted, "asked": asked, "worst": worst, "share": share, "stats": asdict(client.stats())}))
 
 
 main()

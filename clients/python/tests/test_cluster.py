@@ -84,11 +84,14 @@ def test_cascade(told: bool, server: Server) -> None:
             c.wait()
     lasted = resumed - stopped
     admitted = sum(stopped <= t < resumed for d in done for t in d["admitted"])
-    # The buckets, which are full, and what ran out of leases.
-    most = units * (1 + lasted) + (0 if told else units / 4)
+    # The buckets, which are full, and what is left of leases. On a machine that is late not all
+    # processes have leases.
+    shares = sum(d["share"] for d in done)
+    assert shares == pytest.approx(1) or not told and late.most > 0.02 and shares <= 3, shares
+    most = units * shares * (1 + lasted) + (0 if told else units / 4)
     assert admitted <= most * 1.02, [d["stats"] for d in done]
     assert admitted >= units * lasted * 0.8
-    assert all(d["asked"] > rate * 10 * lasted / 2 for d in done)  # there was a spike
+    assert sum(d["asked"] for d in done) > most  # there was a spike
     assert {d["stats"]["opened"] for d in done} == {1}
     worst = max(d["worst"] for d in done)
     assert worst <= 0.060 + 3 * late.most, f"{worst:.3f} s, late {late.most:.3f}"

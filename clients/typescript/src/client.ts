@@ -104,7 +104,7 @@ export class Headgate {
   readonly #debts = new Debts();
   readonly #fallback: Fallback;
   readonly #leases: Leases | undefined;
-  readonly #holders = new Lru<{ holders: number; at: number }>(most);
+  readonly #parts = new Lru<{ part: number; at: number }>(most);
   #closed: Promise<void> | undefined;
   #sent = 0;
   #denied = 0;
@@ -122,8 +122,8 @@ export class Headgate {
     if (o.processes !== undefined) whole("processes", o.processes, 1);
     const share = (this.share = o.processes ? 1 / o.processes : defaultShare);
     this.#fallback = new Fallback((key, now) => {
-      const h = this.#holders.size === 0 ? undefined : this.#holders.get(key);
-      return h && now - h.at <= aMinute ? 1 / h.holders : share;
+      const p = this.#parts.size === 0 ? undefined : this.#parts.get(key);
+      return p && now - p.at <= aMinute ? p.part : share;
     });
     this.#breaker = new Breaker(this.#runtime, () => this.#ping(), (open, last) => this.#changed(open, last));
     if (o.maxLeases !== 0) {
@@ -132,7 +132,9 @@ export class Headgate {
         // While the server is away, a block ends at its deadline.
         give: async (args) => (this.#breaker.open ? undefined : this.#request(args, countReply)),
         ready: () => !this.#breaker.open && !this.#closed,
-        holders: (key, holders, now) => this.#holders.put(key, { holders: Math.max(holders, 1), at: now }),
+        // A process that was not granted a lease is none of the holders, and may not be the only one.
+        holders: (key, holders, granted, now) =>
+          this.#parts.put(key, { part: granted ? 1 / holders : Math.min(1 / (holders + 1), share), at: now }),
       });
     }
   }

@@ -84,7 +84,7 @@ interface Io {
   give(args: string[]): Promise<unknown>;
   /** Whether commands may be sent. */
   ready(): boolean;
-  holders(key: string, holders: number, now: number): void;
+  holders(key: string, holders: number, granted: boolean, now: number): void;
 }
 
 /** Leases decides from units that the process holds. */
@@ -354,7 +354,7 @@ export class Leases {
   #answer(e: Entry, r: Request, g: Grant): void {
     e.pending = undefined;
     const now = this.#runtime.now();
-    if (g.holders > 0) this.#io.holders(e.key, g.holders, now);
+    if (g.holders > 0) this.#io.holders(e.key, g.holders, g.ttl > 0, now);
     e.block.settle(now);
     e.resetAt = now + g.decision.resetAfter;
     e.capacity = g.decision.limit;

@@ -39,7 +39,7 @@ class Leases:
         # The least recently used comes first.
         self.leased: OrderedDict[str, Entry] = OrderedDict()
         self.others: OrderedDict[str, Entry] = OrderedDict()
-        self.holders: OrderedDict[str, tuple[int, int]] = OrderedDict()  # by key: how many, when
+        self.shares: OrderedDict[str, tuple[float, int]] = OrderedDict()  # by key: its share, as of when
         self.sweeping = False
         self.began = core.runtime.now()
 
@@ -190,7 +190,7 @@ class Leases:
         if isinstance(g, Grant):
             d = g.decision
             e.reset_at, e.capacity = now + int(d.reset_after * SECOND), d.limit
-            self.note_holders(e.key, g.holders, now)
+            self.note_share(e.key, g, now)
             if g.ttl == 0:
                 self.serve(e, r, d, now)
                 # What is held goes back: the server gives no lease now. The id stays, so that
@@ -207,16 +207,21 @@ class Leases:
                 w.end(g if isinstance(g, Failure) else ALONE)
         return self.proceed(e, now)
 
-    def note_holders(self, key: str, holders: int, now: int) -> None:
-        if key not in self.holders and len(self.holders) >= MOST_LEASES:
-            self.holders.popitem(last=False)
-        self.holders[key] = (max(holders, 1), now)
-        self.holders.move_to_end(key)
+    def note_share(self, key: str, g: Grant, now: int) -> None:
+        """Notes this process's part of a key's limit. One that gets no lease is none of the
+        holders, and may not be the only one."""
+        if g.holders < 1:
+            return
+        share = 1 / g.holders if g.ttl > 0 else min(self.core.share, 1 / (g.holders + 1))
+        if key not in self.shares and len(self.shares) >= MOST_LEASES:
+            self.shares.popitem(last=False)
+        self.shares[key] = (share, now)
+        self.shares.move_to_end(key)
 
     def share(self, key: str, now: int) -> float | None:
         """Returns this process's part of a key's limit, if the server has said it lately."""
-        known = self.holders.get(key)
-        return 1 / known[0] if known is not None and now - known[1] <= HOLDERS else None
+        known = self.shares.get(key)
+        return known[0] if known is not None and now - known[1] <= HOLDERS else None
 
     def serve(self, e: Entry, r: Request, d: Decision, now: int) -> None:
         """Answers the callers that a reply was for. It was for all of them or for none. After a
