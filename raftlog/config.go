@@ -25,7 +25,7 @@ type Timeouts struct {
 	Lease     time.Duration // silence of a majority after which a leader steps down
 }
 
-// Heartbeats wait for a follower's disk writes (see DESIGN.md). So the timeouts must be
+// Heartbeats wait for a follower's disk writes (see RAFT.md). So the timeouts must be
 // much longer than a slow fsync.
 var (
 	// Fast is for machines in one data center with fast disks. After a crash, a new leader

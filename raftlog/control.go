@@ -15,7 +15,8 @@ import (
 )
 
 // A control connection carries a request, its answer, the next request, and so on. Each
-// consists of a length in 4 bytes and a JSON object. Unknown fields are ignored.
+// consists of a length in 4 bytes and a JSON object. Unknown fields are ignored. There are
+// only a few requests per second, and JSON is readable in a packet dump.
 const (
 	maxFrame = 1 << 20
 

@@ -16,4 +16,4 @@ for module in $(sed -n "s/^MODULES *:= //p" Makefile); do
 done
 # Every program comment but those of the harness, and every document.
 git ls-files '*.go' | grep -vE '^(bench|clients|examples|faults)/' |
-	xargs bin/vale --config docs/style/vale.ini --output line *.md docs/*.md $(git ls-files '*DESIGN.md')
+	xargs bin/vale --config docs/style/vale.ini --output line *.md docs/*.md $(git ls-files '*DESIGN.md') raftlog/RAFT.md

@@ -31,6 +31,9 @@ import (
 // answer have the same layout in all versions, but a hello may become longer at its end. A
 // side ignores the part of a hello that it does not know, but includes this part in its
 // proof.
+//
+// TLS with a shared key would do the same, but Go's TLS does not have it. Without TLS,
+// nothing protects a connection from packets that are changed on the way.
 const (
 	handshakeMagic = "HGP\xff"
 
