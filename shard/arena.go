@@ -42,7 +42,9 @@ type chunkInfo struct {
 
 // class is the state of one size class. A chunk that becomes partly free moves to the head
 // of the list, where it is filled first. Chunks with few records move to the tail, where
-// compaction looks for chunks to empty.
+// compaction looks for chunks to empty. Each chunk has its own free list. A free list of
+// the class would have to be searched for all records of a chunk before the chunk is given
+// back.
 type class struct {
 	head, tail uint32 // list of chunks with room
 	chunks     uint32
