@@ -310,11 +310,8 @@ class Core:
         else:
             share = self.part(ident, now) if isinstance(ident, str) else self.share
             bucket = self.buckets.get(ident, limit, share, now)
-            allowed = cost == 0 and limit.units > 0 or bucket.has(cost)
             before = bucket.tokens
-            if allowed:
-                bucket.take(cost)
-            d = bucket.answer(cost, allowed)
+            d = bucket.ask(cost)
             if peek:
                 bucket.tokens = before
         if d.allowed and cost and not maybe and not peek:
@@ -394,7 +391,7 @@ class Core:
                     if e.id:
                         leases.renew(e, now)
                     return d
-            elif cost:
+            elif cost and self.denials:
                 d = self.recall(key, limit, cost, now)
                 if d is not None:
                     self.denied += 1

@@ -14,8 +14,8 @@ from ._values import MS, Decision, Limit, fallen
 MOST: Final = 10_000
 # The part of a limit of a process that knows neither holders nor processes.
 SHARE: Final = 0.2
-# Keeps sums of fractions from denying the last unit.
-TINY: Final = 1e-9
+# A part of a unit that a bucket may lack: sums of fractions must not deny the last unit.
+TINY: Final = 1e-6
 
 
 class Bucket:
@@ -37,6 +37,15 @@ class Bucket:
         if now > self.at:
             self.tokens = min(self.capacity, self.tokens + (now - self.at) * self.rate)
             self.at = now
+
+    def ask(self, cost: int) -> Decision:
+        """Takes cost, or denies."""
+        limit, tokens = self.limit, self.tokens
+        if tokens + TINY < cost or limit.units == 0:
+            return self.answer(cost, False)
+        self.tokens = tokens = max(tokens - cost, 0.0)
+        lacks = self.capacity - tokens
+        return fallen(True, limit.capacity, int(tokens + TINY), 0.0, _ceil_ms(lacks / self.rate) if lacks else 0.0)
 
     def has(self, cost: int) -> bool:
         return self.limit.units > 0 and self.tokens + TINY >= cost

@@ -64,10 +64,13 @@ class Leases:
         """Decides a call from the block of its key. Otherwise it returns the entry. This does
         what entry, Demand.ask and locally do, without calls of functions."""
         e = self.entries.get(key)
-        if e is None or e.limit is not limit or now - e.moved >= LAZY:
+        if e is None or e.limit is not limit:
             e = self.entry(key, limit, now)
         else:
             e.used = now
+            if now - e.moved >= LAZY:
+                e.moved = now
+                (self.leased if e.id else self.others).move_to_end(key)
         demand = e.demand
         if now - demand.began >= SPAN:
             demand.ask(cost, now)
@@ -208,7 +211,7 @@ class Leases:
         return self.proceed(e, now)
 
     def note_share(self, key: str, g: Grant, now: int) -> None:
-        """Notes this process's part of a key's limit. One that gets no lease is none of the
+        """Notes this process's part of a key's limit. One that gets no lease is not one of the
         holders, and may not be the only one."""
         if g.holders < 1:
             return
