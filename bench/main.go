@@ -110,7 +110,7 @@ type effort struct {
 }
 
 // parts of a run, in the order in which they are measured.
-var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "leases", "http", "grpc", "gateways", "idle", "dropin", "memory", "eviction", "trace"}
+var parts = []string{"throughput", "latency", "overload", "replication", "failover", "decision", "check", "policies", "holds", "ends", "leases", "sdks", "http", "grpc", "gateways", "idle", "dropin", "memory", "eviction", "trace"}
 
 // selectParts reads -only.
 func selectParts(only string, quick bool) (map[string]bool, error) {
@@ -217,6 +217,11 @@ func (b *bench) measure(ctx context.Context, selected map[string]bool) (*report,
 		{"holds", func() (err error) { rep.Holds, err = b.measureHolds(ctx, dir); return err }},
 		{"ends", func() (err error) { rep.Ends, err = b.measureEnds(ctx, dir); return err }},
 		{"leases", func() (err error) { rep.Leases, err = b.measureLeases(ctx, dir); return err }},
+		{"sdks", func() error {
+			rows, notes, err := b.measureSDKs(ctx)
+			rep.SDKs, rep.Notes = rows, append(rep.Notes, notes...)
+			return err
+		}},
 		{"http", func() (err error) { rep.HTTP, err = b.measureHTTP(ctx, dir); return err }},
 		{"grpc", func() (err error) { rep.GRPC, err = b.measureGRPC(ctx, dir); return err }},
 		{"gateways", func() (err error) { rep.Gateways, err = b.measureGateways(ctx, dir); return err }},

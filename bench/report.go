@@ -34,6 +34,7 @@ type report struct {
 	Policies    *policiesReport    `json:"policies,omitempty"`
 	Holds       *holdsReport       `json:"holds,omitempty"`
 	Leases      *leasesReport      `json:"leases,omitempty"`
+	SDKs        []sdkRow           `json:"sdks,omitempty"`
 	HTTP        *httpReport        `json:"http,omitempty"`
 	GRPC        *grpcReport        `json:"grpc,omitempty"`
 	Gateways    []*gatewayRow      `json:"gateways,omitempty"`

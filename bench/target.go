@@ -89,6 +89,9 @@ func (r *report) targets() []target {
 	if r.Leases != nil {
 		list = append(list, r.Leases.targets()...)
 	}
+	for i := range r.SDKs {
+		list = append(list, r.SDKs[i].target())
+	}
 	if r.HTTP != nil {
 		list = append(list, r.HTTP.targets()...)
 	}
