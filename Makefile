@@ -28,7 +28,7 @@ MODULES  := clients/go clients/go/goredis clients/go/rueidis clients/go/grpclimi
 TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster quick test test-long prepare deps unit race server brief brief-race vet \
+.PHONY: help build run cluster quick test test-long prepare deps unit modules race server brief brief-race vet \
 	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
 	clients clients-brief test-gateways test-clients test-sdks test-dropin test-faults
 
@@ -70,6 +70,8 @@ deps: # the programs that tests start
 
 unit: server bin/gotestsum ## unit and black-box tests (5 min)
 	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
+
+modules: bin/gotestsum # clients/compat/run.sh sdk-go runs it
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS)) || exit; done
 
 race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (7 min)
@@ -109,8 +111,8 @@ bench: ## measure against Redis and other peers, 45 minutes (BENCHFLAGS=-brief: 
 clients: # the client libraries that need no more than Go, Node and Python
 	clients/compat/run.sh go node python hiredis
 
-clients-brief: # those that unit does not run
-	clients/compat/run.sh node python sdk-python sdk-typescript
+clients-brief: # those that unit does not run; the longest come first
+	clients/compat/run.sh sdk-typescript sdk-go sdk-python node python
 
 test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first (1 min; the build of Traefik 10)
 	scripts/traefik.sh

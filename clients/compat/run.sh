@@ -2,6 +2,7 @@
 # Runs unchanged client libraries against real servers:
 #
 #	clients/compat/run.sh LANGUAGE...      go node python hiredis java rust
+#	clients/compat/run.sh sdk-go           the modules of our own client for Go
 #	clients/compat/run.sh sdk-python       the quick tests of our own package for Python
 #	clients/compat/run.sh sdk-typescript   and of the one for Node; sdk-typescript-long runs all of them
 #
@@ -21,11 +22,12 @@
 # their registries in the versions that the suites pin, into directories that git ignores.
 # Needs Go, and of the languages asked for: Node 20 with npm, Python 3.11 with venv, redis-cli and
 # redis-benchmark, JDK 17 with Maven, Rust with cargo.
+# Two suites run at a time, since they wait more than they compute; what one prints comes once it has ended.
 # The exit status is not 0 if any suite fails; the others run all the same.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 
-[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-python|sdk-typescript|sdk-typescript-long ..." >&2; exit 2; }
+[ $# -gt 0 ] || { echo "usage: clients/compat/run.sh go|node|python|hiredis|java|rust|sdk-go|sdk-python|sdk-typescript|sdk-typescript-long ..." >&2; exit 2; }
 
 if [ -n "${HEADGATE_BIN:-}" ]; then
 	HGTEST_BIN=$(realpath "$HEADGATE_BIN")
@@ -69,6 +71,8 @@ run_python() {
 	with_servers timeout 180 $dir/.venv/bin/python -m pytest -c $dir/pytest.ini $dir/tests
 }
 
+run_sdk-go() { make --no-print-directory modules; }
+
 run_sdk-python() {
 	local dir=clients/python
 	if stale $dir/requirements.txt $dir/.venv/installed; then
@@ -93,18 +97,40 @@ run_java() { with_servers timeout 900 mvn -B -ntp -f clients/compat/java/pom.xml
 
 run_rust() { with_servers timeout 900 cargo test --locked --manifest-path clients/compat/rust/Cargo.toml; }
 
-failed=()
 for language; do
 	case $language in
-	go | hiredis | node | python | java | rust | sdk-python | sdk-typescript | sdk-typescript-long)
-		echo "== $language"
-		"run_$language" || failed+=("$language")
-		;;
+	go | hiredis | node | python | java | rust | sdk-go | sdk-python | sdk-typescript | sdk-typescript-long) ;;
 	*)
 		echo "clients/compat/run.sh: unknown language '$language'" >&2
 		exit 2
 		;;
 	esac
+done
+
+logs=$(mktemp -d)
+trap 'rm -rf "$logs"' EXIT
+
+# one LANGUAGE: runs a suite, and prints the whole of what it printed.
+one() {
+	local began=$SECONDS status=0
+	"run_$1" >"$logs/$1" 2>&1 || status=$?
+	[ $status -eq 0 ] || touch "$logs/$1.failed"
+	flock "$logs" sh -c 'echo "== $1, $2 s"; cat "$3"' sh "$1" $((SECONDS - began)) "$logs/$1"
+}
+
+if [ $# -eq 1 ]; then
+	echo "== $1"
+	"run_$1" || touch "$logs/$1.failed"
+else
+	for language; do
+		while [ "$(jobs -rp | wc -l)" -ge 2 ]; do wait -n || true; done
+		one "$language" &
+	done
+	wait
+fi
+failed=()
+for language; do
+	[ ! -e "$logs/$language.failed" ] || failed+=("$language")
 done
 if [ ${#failed[@]} -gt 0 ]; then
 	echo "clients/compat/run.sh: failed: ${failed[*]}" >&2

@@ -180,13 +180,20 @@ func outage(t *testing.T, connect func([]string, headgate.Options) *headgate.Cli
 	close(end)
 	<-done
 	stalled := watch.stop()
+	if c.Stats().Away { // the machine was too slow for the server
+		back(t, c, time.Now())
+		time.Sleep(200 * time.Millisecond)
+	}
 	st := c.Stats()
 	t.Logf("%v, p50 %v, p99 %v, worst %v, stalled %v; %+v", got.statuses, got.part(0.5), got.part(0.99), got.part(1), stalled, st)
 	admitted := got.statuses[http.StatusNoContent] + 1
 	assert.Len(t, got.statuses, 1, "all requests were admitted, since the share is large")
 	assert.Less(t, got.part(0.99), 60*time.Millisecond+stalled)
 	assert.Less(t, got.part(1), 60*time.Millisecond+3*stalled)
-	assert.Equal(t, int64(1), st.Opened)
+	assert.Positive(t, st.Opened)
+	if stalled < 10*time.Millisecond {
+		assert.Equal(t, int64(1), st.Opened)
+	}
 	assert.Positive(t, st.Fallback)
 
 	// The outage is charged once. What was in flight as it began may be charged or not.
