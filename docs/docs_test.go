@@ -133,8 +133,15 @@ var link = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 
 // TestLinks demands that what the pages link to is there.
 func TestLinks(t *testing.T) {
-	for _, page := range append(pages, clusterPage, "../CHANGELOG.md", "../engine/DESIGN.md", "../DESIGN.md",
-		"../CONTRIBUTING.md", "../SECURITY.md", "../SUPPORT.md", "../CODE_OF_CONDUCT.md") {
+	all := append([]string{clusterPage, "../CHANGELOG.md", "../raftlog/RAFT.md",
+		"../CONTRIBUTING.md", "../SECURITY.md", "../SUPPORT.md", "../CODE_OF_CONDUCT.md"}, pages...)
+	for _, at := range []string{"../DESIGN.md", "../*/DESIGN.md", "../*/*/DESIGN.md"} {
+		found, err := filepath.Glob(at)
+		require.NoError(t, err)
+		require.NotEmpty(t, found, at)
+		all = append(all, found...)
+	}
+	for _, page := range all {
 		text, err := os.ReadFile(page)
 		require.NoError(t, err)
 		for _, m := range link.FindAllStringSubmatch(string(text), -1) {
