@@ -92,6 +92,7 @@ def test_cascade(told: bool, server: Server) -> None:
     assert admitted <= most * 1.02, [d["stats"] for d in done]
     assert admitted >= units * lasted * 0.8
     assert sum(d["asked"] for d in done) > most  # there was a spike
-    assert {d["stats"]["opened"] for d in done} == {1}
+    # A machine that is late may open a breaker before.
+    assert all(d["stats"]["opened"] == 1 or late.most > 0.02 and d["stats"]["opened"] > 1 for d in done)
     worst = max(d["worst"] for d in done)
     assert worst <= 0.060 + 3 * late.most, f"{worst:.3f} s, late {late.most:.3f}"
