@@ -15,7 +15,10 @@ export function addressKey(address: string): string {
     while (groups.length + width < 8) groups.push("0");
     groups.push(...after);
   }
-  return `${groups.slice(0, 4).map((g) => parseInt(g, 16).toString(16)).join(":")}::/64`;
+  // The shortest form, as the other languages write it: zeros at the end are part of ::.
+  const net = groups.slice(0, 4).map((g) => parseInt(g, 16).toString(16));
+  while (net.at(-1) === "0") net.pop();
+  return `${net.join(":")}::/64`;
 }
 
 /** Finds out the addresses of clients behind trusted proxies. */
