@@ -199,16 +199,22 @@ func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64)
 	if cost < 1 {
 		return c.plain(ctx, c.options.Timeout, key, limit, cost)
 	}
+	return c.decide(ctx, part(key, limit, cost, true))
+}
+
+// decide decides a call of a key, or of a policy that may be leased.
+func (c *Client) decide(ctx context.Context, a asked) (Decision, error) {
 	now := c.now()
-	s := c.shard(key)
+	s := c.shard(a.key)
 	s.mu.Lock()
-	e := c.asked(s, key, limit, cost, now)
+	e := c.asked(s, a.key, a.limit, a.cost, now)
 	if e == nil {
 		s.mu.Unlock()
-		return c.alone(ctx, c.options.Timeout, key, limit, cost)
+		return c.alone(ctx, c.options.Timeout, a)
 	}
+	e.check = a.check
 	away := c.breaker.open.Load()
-	if d, ok := e.locally(cost, now); ok {
+	if d, ok := e.locally(a.cost, now); ok {
 		s.count(&d)
 		if e.pending == nil && e.id != "" && !away && now >= e.askAlone && e.block.low(now) {
 			c.ask(s, e, now)
@@ -218,9 +224,9 @@ func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64)
 	}
 	if away || !c.lease(s, e, now) {
 		s.mu.Unlock()
-		return c.alone(ctx, c.options.Timeout, key, limit, cost)
+		return c.alone(ctx, c.options.Timeout, a)
 	}
-	w := &waiter{cost: cost, done: make(chan outcome, 1)}
+	w := &waiter{cost: a.cost, done: make(chan outcome, 1)}
 	e.waiting = append(e.waiting, w)
 	if e.pending == nil {
 		c.ask(s, e, now)
@@ -230,7 +236,7 @@ func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64)
 	defer timer.Stop()
 	select {
 	case o := <-w.done:
-		return c.become(ctx, o, now, key, limit, cost)
+		return c.become(ctx, o, now, a)
 	case <-timer.C:
 		s.mu.Lock()
 		defer s.mu.Unlock()
@@ -242,7 +248,8 @@ func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64)
 		default:
 			w.gone = true
 		}
-		return c.fall(part(key, limit, cost, !w.asked)), nil
+		a.known = !w.asked
+		return c.fall(a), nil
 	case <-ctx.Done():
 		s.mu.Lock()
 		w.gone = true
@@ -252,12 +259,13 @@ func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64)
 }
 
 // become returns what became of a call that has waited since then.
-func (c *Client) become(ctx context.Context, o outcome, since instant, key string, limit Limit, cost int64) (Decision, error) {
+func (c *Client) become(ctx context.Context, o outcome, since instant, a asked) (Decision, error) {
 	switch {
 	case o.fell:
-		return c.fall(part(key, limit, cost, o.known)), nil
+		a.known = o.known
+		return c.fall(a), nil
 	case o.alone:
-		return c.alone(ctx, c.options.Timeout-(c.now()-since), key, limit, cost)
+		return c.alone(ctx, c.options.Timeout-(c.now()-since), a)
 	}
 	return o.Decision, nil
 }
@@ -271,11 +279,14 @@ func (s *shard) count(d *Decision) {
 	}
 }
 
-// alone is plain, and remembers a denial.
-func (c *Client) alone(ctx context.Context, within time.Duration, key string, limit Limit, cost int64) (Decision, error) {
-	d, err := c.plain(ctx, within, key, limit, cost)
+// alone asks the server for one call, and remembers a denial.
+func (c *Client) alone(ctx context.Context, within time.Duration, a asked) (Decision, error) {
+	if a.policy {
+		return c.consult(ctx, within, a, "")
+	}
+	d, err := c.plain(ctx, within, a.key, a.limit, a.cost)
 	if err == nil && !d.Allowed && d.Source == Server {
-		c.remember(key, limit, d, cost)
+		c.remember(a.key, a.limit, d, a.cost)
 	}
 	return d, err
 }

@@ -14,6 +14,7 @@ const memory = time.Second
 type entry struct {
 	key    string
 	limit  Limit
+	check  []any // of a policy: its RL.CHECK without options
 	used   instant
 	demand demand
 
@@ -62,6 +63,21 @@ type outcome struct {
 	alone bool // the caller asks for itself
 	fell  bool // the server is away
 	known bool // and has charged nothing
+}
+
+// leasable reports whether the server may give leases. It says itself whether it gives
+// them of a policy.
+func (e *entry) leasable() bool { return e.check != nil || e.limit.leasable() }
+
+// subject returns what the fallback counts.
+func (e *entry) subject() subject { return subject{e.key, e.check != nil, e.limit} }
+
+// of returns a command about a lease, without the limit of a key.
+func (e *entry) of(command string) []any {
+	if e.check == nil {
+		return []any{command, e.key}
+	}
+	return append([]any{command, "POLICY"}, e.check[1:]...)
 }
 
 // newID returns 128 random bits. A process that is started again has other blocks.

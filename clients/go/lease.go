@@ -16,7 +16,7 @@ func (c *Client) lease(s *shard, e *entry, now instant) bool {
 	if e.id != "" {
 		return true
 	}
-	if c.options.MaxLeases < 0 || !e.limit.leasable() || !e.demand.hot(c.options.LeaseRate) || c.closed.Load() {
+	if c.options.MaxLeases < 0 || !e.leasable() || !e.demand.hot(c.options.LeaseRate) || c.closed.Load() {
 		return false
 	}
 	if c.leases.Add(1) > int64(c.options.MaxLeases) {
@@ -73,7 +73,7 @@ func (c *Client) giveBack(e *entry, now instant) {
 		return
 	}
 	e.seq++
-	args := []any{"RL.RETURN", e.key, "ID", e.id, "SEQ", int64(e.seq), "HELD", e.block.stock}
+	args := append(e.of("RL.RETURN"), "ID", e.id, "SEQ", int64(e.seq), "HELD", e.block.stock)
 	// What All has lent is spent: it must not come back into a later block.
 	e.block = block{lapses: e.block.lapses + 1}
 	if c.breaker.open.Load() {
@@ -101,9 +101,14 @@ func (c *Client) ask(s *shard, e *entry, now instant) {
 	}
 	e.waiting = nil
 	e.pending, e.sent = r, now
-	args := append(e.limit.arguments([]any{"RL.LEASE", e.key}), "ID", e.id, "SEQ", int64(r.seq), "WANT", r.want, "HELD", r.held,
-		"NEED", r.need, "TTL", c.options.LeaseTTL.String())
-	args = e.limit.options(args)
+	args := e.of("RL.LEASE")
+	if e.check == nil {
+		args = e.limit.arguments(args)
+	}
+	args = append(args, "ID", e.id, "SEQ", int64(r.seq), "WANT", r.want, "HELD", r.held, "NEED", r.need, "TTL", c.options.LeaseTTL.String())
+	if e.check == nil {
+		args = e.limit.options(args)
+	}
 	c.under.Go(func() {
 		var g grant
 		err := c.request(context.Background(), c.options.Timeout, args, func(reply any) (err error) {
@@ -125,7 +130,7 @@ func (c *Client) answer(s *shard, e *entry, r *request, g grant, err error) {
 	now := c.now()
 	e.block.settle(now)
 	if err == nil {
-		c.fallback.lease(subject{key: e.key, limit: e.limit}, &g, now)
+		c.fallback.lease(e.subject(), &g, now)
 	}
 	switch {
 	case err != nil:
@@ -192,8 +197,11 @@ func (c *Client) serve(e *entry, r *request, g *grant, now instant) {
 	}
 }
 
-// sooner returns a wait that is shorter by what units take to refill.
+// sooner returns a wait that is shorter by what units take to refill, if that is known.
 func sooner(l Limit, wait time.Duration, units int64) time.Duration {
+	if l.Units < 1 {
+		return wait
+	}
 	less := float64(l.Period) / float64(l.Units) * float64(units)
 	return max(wait-time.Duration(min(less, float64(wait))), time.Millisecond)
 }

@@ -78,6 +78,10 @@ type Policy struct {
 	// Limit stands for the policy while the server is away. Each set of attributes has a
 	// bucket of its own.
 	Limit Limit
+	// Leased lets the client take leases of the policy, as of a Limit. Decisions by a lease,
+	// and replies to requests for one, have no Name, Reason, Hold and Limits. A penalty does
+	// not count what the client denies.
+	Leased bool
 }
 
 // onFailure returns what answers while the server is away.

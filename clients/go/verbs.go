@@ -91,7 +91,8 @@ func integer(reply any) error {
 type Attributes map[string]string
 
 // Check asks a policy about a call. A denial is remembered for calls with the same
-// attributes. While the server is away, OnFailure of the policy decides.
+// attributes. While the server is away, OnFailure of the policy decides. If the policy is
+// Leased, Check decides as Allow does.
 //
 // Errors: those of Allow, among them that of a policy which the server does not have.
 func (c *Client) Check(ctx context.Context, p Policy, attributes Attributes, cost int64) (Decision, error) {
@@ -105,27 +106,38 @@ func (c *Client) CheckID(ctx context.Context, p Policy, attributes Attributes, c
 		return Decision{}, fmt.Errorf("headgate: the cost of a check is %d, it must be at least 0", cost)
 	}
 	check, key := p.check(attributes)
+	a := p.part(check, key, cost, true)
 	if id == "" && cost > 0 {
+		if p.Leased {
+			return c.decide(ctx, a)
+		}
 		if d, ok := c.recall(key, p.Limit, cost); ok {
 			return d, nil
 		}
 	}
-	args := check
-	if cost != 1 {
-		args = append(args, "COST", cost)
+	return c.consult(ctx, c.options.Timeout, a, id)
+}
+
+// consult asks the server about a policy, and remembers a denial.
+func (c *Client) consult(ctx context.Context, within time.Duration, a asked, id string) (Decision, error) {
+	args := a.check
+	if a.cost != 1 {
+		args = append(args, "COST", a.cost)
 	}
 	if id != "" {
 		args = append(args, "ID", id)
 	}
-	d, err := c.verdict(ctx, args)
+	d, err := c.verdict(ctx, within, args)
 	if f := (*failure)(nil); errors.As(err, &f) {
-		return c.fall(p.part(check, key, cost, f.known)), nil
+		a.known = f.known
+		return c.fall(a), nil
 	}
 	if mistake(err) {
-		return c.fall(p.part(check, key, cost, false)), err
+		a.known = false
+		return c.fall(a), err
 	}
-	if err == nil && !d.Allowed && id == "" && cost > 0 {
-		c.remember(key, p.Limit, d, cost)
+	if err == nil && !d.Allowed && id == "" && a.cost > 0 {
+		c.remember(a.key, a.limit, d, a.cost)
 	}
 	return d, err
 }
@@ -165,8 +177,8 @@ func (c *Client) recall(key string, limit Limit, cost int64) (d Decision, ok boo
 }
 
 // verdict sends a command with a policy's reply.
-func (c *Client) verdict(ctx context.Context, args []any) (d Decision, err error) {
-	err = c.request(ctx, c.options.Timeout, args, func(reply any) (err error) {
+func (c *Client) verdict(ctx context.Context, within time.Duration, args []any) (d Decision, err error) {
+	err = c.request(ctx, within, args, func(reply any) (err error) {
 		d, err = verdictOf(reply)
 		return err
 	})
@@ -191,7 +203,7 @@ func (c *Client) Reserve(ctx context.Context, p Policy, attributes Attributes, c
 	if ttl != 0 {
 		args = append(args, "TTL", spell(ttl))
 	}
-	d, err := c.verdict(ctx, args)
+	d, err := c.verdict(ctx, c.options.Timeout, args)
 	if f := (*failure)(nil); errors.As(err, &f) {
 		d, err = c.fall(p.part(check, key, cost, f.known)), nil
 	}
@@ -216,7 +228,7 @@ func (r *Reservation) settle(ctx context.Context, args ...any) (Decision, error)
 	if r.Hold == "" {
 		return r.Decision, nil
 	}
-	d, err := r.c.verdict(ctx, args)
+	d, err := r.c.verdict(ctx, r.c.options.Timeout, args)
 	if f := (*failure)(nil); errors.As(err, &f) {
 		d, err = fallen(true), nil
 		d.Limit, d.Remaining = -1, -1
