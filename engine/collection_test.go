@@ -144,6 +144,9 @@ func TestTheLargestCollection(t *testing.T) {
 // Bytes that are not a value of their kind are refused when read, even if they are too
 // short to have an encoding of their own.
 func TestADamagedCollectionIsRefused(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	for _, kind := range collections() {
 		for _, n := range []int{1, 2, 100} {
 			leader := newNode(t, engine.Config{})

@@ -63,7 +63,7 @@ func TestLeasesNeverOverdraw(t *testing.T) {
 	t.Parallel()
 	runs := 500
 	if testing.Short() {
-		runs = 60
+		runs = 12
 	}
 	spent, blocks, refused := int64(0), 0, 0
 	for seed := range runs {

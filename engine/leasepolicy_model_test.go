@@ -22,7 +22,7 @@ func TestLeasesOfPoliciesNeverOverdraw(t *testing.T) {
 	t.Parallel()
 	runs := 240
 	if testing.Short() {
-		runs = 40
+		runs = 8
 	}
 	var all policyRunCounts
 	for seed := range runs {

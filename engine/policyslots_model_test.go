@@ -267,7 +267,7 @@ func TestSlotsOfPoliciesAgainstModel(t *testing.T) {
 	t.Parallel()
 	histories := 10_000
 	if testing.Short() {
-		histories = 300
+		histories = 60
 	}
 	var s *engine.Session
 	var now int64

@@ -16,6 +16,9 @@ import (
 // The charged batches of nodes are not keys: nobody sees, flushes, deletes or evicts
 // them. A repeated batch is charged once, whatever users do.
 func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	charges := []engine.Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	harms := map[string]func(t *testing.T, n *node){
 		"flush": func(t *testing.T, n *node) { require.NoError(t, n.s.Flush()) },

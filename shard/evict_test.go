@@ -66,6 +66,9 @@ func present(tab *Table, n int) (there int) {
 }
 
 func TestFloodEvictsFreshKeys(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	const limit, exhausted = 4 << 20, 30_000
 	tab := New(Config{Shards: 8, MaxBytes: limit, Evict: true, Pressure: byMeta})
 	for i := range exhausted {
@@ -258,6 +261,9 @@ func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
 // A follower's table has no limit, and holes left by the leader's evictions. When it
 // leads, the holes go before any key does.
 func TestATableThatWasUnlimitedEvictsNoMoreThanItMust(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	const limit = 4 << 20
 	full := New(Config{Shards: 16, MaxBytes: limit, Evict: true, Pressure: byMeta})
 	for i := 0; full.Stats().Evicted == 0; i++ {

@@ -146,6 +146,9 @@ func TestLimitsChangeTogether(t *testing.T) {
 
 // The expired key of a step stays as well: it may be about to write it.
 func TestKeptThoughExpired(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	tab := New(Config{Shards: 1, MaxBytes: 1 << 20, Evict: true, Pressure: byMeta})
 	key := []byte("k")
 	require.NoError(t, insert(tab, key, 0, 1, 10, 0))

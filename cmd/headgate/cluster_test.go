@@ -31,6 +31,7 @@ type testNode struct {
 	*process
 	id      string
 	cluster string // its address for clients of Redis Cluster
+	peer    string
 	args    []string
 }
 
@@ -49,7 +50,7 @@ func newCluster(t *testing.T, n int, args ...string) *testCluster {
 	c := &testCluster{}
 	for _, p := range planned {
 		c.peers = append(c.peers, p.Peer)
-		c.nodes = append(c.nodes, &testNode{id: p.ID, cluster: p.Cluster, args: p.Args[1:]})
+		c.nodes = append(c.nodes, &testNode{id: p.ID, cluster: p.Cluster, peer: p.Peer, args: p.Args[1:]})
 	}
 	return c
 }
@@ -587,7 +588,7 @@ func TestRecover(t *testing.T) {
 	}
 	out, err := command(t, append([]string{"cluster", "recover"}, survivor.args...)...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
-	require.Contains(t, string(out), "holds a cluster of 1; start it with serve\nvoter "+survivor.id+" at "+survivor.args[7]+"\n")
+	require.Contains(t, string(out), "holds a cluster of 1; start it with serve\nvoter "+survivor.id+" at "+survivor.peer+"\n")
 	survivor.start(t)
 	require.EqualValues(t, 7, survivor.remaining(t, "key", "10", "3600"))
 

@@ -71,8 +71,9 @@ func TestBlocksOutlastTheLeader(t *testing.T) {
 	require.Equal(t, "ok", check(next).Elems[7].Str)
 	leader.start(t)
 	require.Eventually(t, leader.ready, waitLimit, 10*time.Millisecond)
+	next = c.leader(t)
 	for _, want := range []string{"ok", "limit", "penalty"} {
-		require.Equal(t, want, check(leader).Elems[7].Str)
+		require.Equal(t, want, check(next).Elems[7].Str) // another one may answer by itself, as above
 	}
 
 	// A node that is left alone uses its copy.

@@ -228,6 +228,9 @@ func run(t *testing.T, limits lua.Limits, script string) (int64, error) {
 // TestLibrariesChargeMemory ends scripts that hold more than they may, in
 // strings, in tables under way and behind iterators.
 func TestLibrariesChargeMemory(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	limits := lua.Limits{Steps: 1e9, Memory: 32 << 20}
 	for _, script := range []string{
 		`return string.rep("x", 1e8)`,

@@ -204,6 +204,9 @@ func TestRandomLongNumbers(t *testing.T) {
 }
 
 func TestRandomFormats(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	o, r := newOracle(t), source(t)
 	o.random(30_000, func() string {
 		format := "%" + text(r, 3, letters("-+ #0")...)
@@ -232,6 +235,9 @@ func TestRandomFormats(t *testing.T) {
 }
 
 func TestRandomPatterns(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	o, r := newOracle(t), source(t)
 	o.random(40_000, func() string {
 		pattern := text(r, 6, "a", "b", ".", "%a", "%d", "%w", "%s", "%S", "%p", "[ab]", "[^a]", "[a-c]", "[%d_]", "[]]", "[^%s]", "*", "+", "-", "?", "(", ")", "()",
@@ -285,6 +291,9 @@ func jsonString(r *rand.Rand) string {
 }
 
 func TestRandomJSON(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	o, r := newOracle(t), source(t)
 	o.random(20_000, func() string {
 		s := jsonText(r, 0)
@@ -405,6 +414,9 @@ func TestRandomSort(t *testing.T) {
 // and to 13 digits. For functions that scripts use, the last bit may differ in
 // one case of a hundred.
 func TestRandomMath(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	o, r := newOracle(t), source(t)
 	const n = 2000
 	for f, most := range map[string]int{"exp": n / 100, "log": n / 100, "log10": n / 100, "pow": n / 100, "sqrt": 0, "fmod": 0,

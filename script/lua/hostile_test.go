@@ -140,6 +140,9 @@ func firstLine(err error) string {
 // TestHostileTexts compiles texts that are deep or long; it must refuse them or
 // take time that grows with their length alone.
 func TestHostileTexts(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long, and in one goroutine")
+	}
 	env := newEnvironment()
 	for name, text := range map[string]string{
 		"parentheses":   strings.Repeat("(", 1e6),
