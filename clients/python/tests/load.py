@@ -7,6 +7,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from dataclasses import dataclass, field
@@ -22,9 +23,10 @@ class App:
 
     def __init__(self, name: str, **env: str) -> None:
         self.port = free_port()
+        self.notes = tempfile.NamedTemporaryFile(prefix="headgate-late-")
         self.process = subprocess.Popen(
             [sys.executable, str(HERE / "apps.py"), name, str(self.port)],
-            env={**os.environ, "PYTHONPATH": str(HERE.parent / "src"), **env},
+            env={**os.environ, "PYTHONPATH": str(HERE.parent / "src"), "LATE": self.notes.name, **env},
         )
         until = time.monotonic() + 60
         while time.monotonic() < until:
@@ -44,6 +46,11 @@ class App:
             return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
         finally:
             connection.close()
+
+    def late(self, start: float, end: float) -> float:
+        """Returns by how much the machine ran the application late, at most."""
+        each = [line.split() for line in Path(self.notes.name).read_text().splitlines()]
+        return max((float(by) for at, by in each if float(at) >= start and float(at) - float(by) < end), default=0.0)
 
     def stop(self) -> None:
         self.process.kill()
