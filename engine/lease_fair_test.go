@@ -15,7 +15,7 @@ import (
 // max-min share, within 10 %, and few calls go to the server.
 func TestLeasesAreFair(t *testing.T) {
 	t.Parallel()
-	const step, ttl = int64(1e6), int64(2e9)
+	const step = int64(1e6)
 	for _, c := range []struct {
 		rate    float64   // units a second, and the capacity
 		demands []float64 // units a second of holders
@@ -46,29 +46,13 @@ func TestLeasesAreFair(t *testing.T) {
 				now += step
 				counts := tick >= 5*int64(1e9)/step // when the shares have settled
 				for _, f := range clients {
-					f.owed += f.demand * float64(step) / 1e9
-					f.answer(now, step)
-					for f.owed >= 1 {
-						f.owed--
-						if now < f.deadline && f.has(now) > 0 {
-							f.stock--
-							f.got[counts]++
-						}
-					}
-					if f.due(now) && f.pending == nil {
-						held := int64(0)
-						if now < f.deadline {
-							held = f.has(now)
-						}
-						f.stock, f.refill, f.taken = held, 0, 0
-						f.seq++
-						q := engine.Lease{Key: []byte("k"), Limit: limit, ID: []byte(f.id),
-							Request: algo.Request{Seq: f.seq, Want: int64(f.demand * 2), Held: held, TTL: ttl}}
+					f.turn(now, step, counts, func(r algo.Request) engine.Leased {
+						q := engine.Lease{Key: []byte("k"), Limit: limit, ID: []byte(f.id), Request: r}
 						a, err := s.Leases().Take(now, &q)
 						require.NoError(t, err)
-						f.pending, f.sent, f.want = &a, now, q.Want-held
 						asks++
-					}
+						return a
+					})
 				}
 				for owed += c.plain * float64(step) / 1e9; owed >= 1; owed-- {
 					d, err := s.Decide(now, []byte("k"), limit, 1, nil)
@@ -106,6 +90,31 @@ type fairClient struct {
 	sent, want   int64
 	granted      int64
 	next         int64 // without a lease, it asks for each unit
+}
+
+// turn spends what callers ask for in a step of time, and renews if it is time.
+func (f *fairClient) turn(now, step int64, counts bool, take func(algo.Request) engine.Leased) {
+	f.owed += f.demand * float64(step) / 1e9
+	f.answer(now, step)
+	for f.owed >= 1 {
+		f.owed--
+		if now < f.deadline && f.has(now) > 0 {
+			f.stock--
+			f.got[counts]++
+		}
+	}
+	if !f.due(now) || f.pending != nil {
+		return
+	}
+	held := int64(0)
+	if now < f.deadline {
+		held = f.has(now)
+	}
+	f.stock, f.refill, f.taken = held, 0, 0
+	f.seq++
+	q := algo.Request{Seq: f.seq, Want: int64(f.demand * 2), Held: held, TTL: 2e9}
+	a := take(q)
+	f.pending, f.sent, f.want = &a, now, q.Want-held
 }
 
 // due reports whether it is time to renew: at 40 % left or half of the refill's time;
@@ -156,4 +165,74 @@ func TestALoneHolderTakesFromAFullBucket(t *testing.T) {
 	a, err = s.Leases().Take(1_700_000_000_000_000_000, &q)
 	require.NoError(t, err)
 	require.EqualValues(t, 151, a.Granted, "a quarter of the capacity may be out")
+}
+
+// A limit of policies is divided by what holders can use of it. A holder that another limit
+// holds back takes no part from those that could use it.
+func TestLeasesOfPoliciesAreFair(t *testing.T) {
+	t.Parallel()
+	const step, seconds = int64(1e6), 20
+	perSecond := func(n int64) algo.Limit { return algo.Limit{Limit: n, Period: 1e9} }
+	type holder struct {
+		demand float64
+		own    int64 // limit of its own, beside the shared one
+		share  float64
+	}
+	type holders []holder
+	many := func(n int, h holder) (all holders) {
+		for range n {
+			all = append(all, h)
+		}
+		return all
+	}
+	for name, c := range map[string]struct {
+		rate         int64
+		holders      holders
+		plain, share float64 // of the caller without a lease
+	}{
+		"nobody is held back":            {1000, many(4, holder{500, 10_000, 250}), 0, 0},
+		"nine of ten are held back":      {2000, append(many(9, holder{1000, 130, 130}), holder{900, 10_000, 830}), 0, 0},
+		"held back beside plain callers": {1000, append(many(3, holder{500, 130, 130}), holder{500, 10_000, 305}), 500, 305},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newLentPolicy(t, engine.Config{Shards: 1}, perSecond(c.rate), perSecond(0))
+			as := func(name string, own int64) {
+				p.limits[1].Limit, p.keys[1] = own, "@p:"+name
+			}
+			now := int64(1_700_000_000_000_000_000)
+			clients := make([]*fairClient, len(c.holders))
+			for i, h := range c.holders {
+				clients[i] = &fairClient{leaseClient: leaseClient{id: fmt.Sprint(i), drift: 1}, demand: h.demand, got: map[bool]float64{}}
+			}
+			plain, owed := 0.0, 0.0
+			for tick := range seconds * int64(1e9) / step {
+				now += step
+				counts := tick >= 5*int64(1e9)/step
+				for i, f := range clients {
+					f.turn(now, step, counts, func(q algo.Request) engine.Leased {
+						as(f.id, c.holders[i].own)
+						_, a := p.lend(now, f.id, q)
+						return a
+					})
+				}
+				for owed += c.plain * float64(step) / 1e9; owed >= 1; owed-- {
+					as("plain", 10_000)
+					v, err := p.s.Check(now, p.checks(1), engine.CheckOptions{}, p.out)
+					require.NoError(t, err)
+					if counts && v.OK {
+						plain++
+					}
+				}
+			}
+			if got := plain / (seconds - 5); c.plain > 0 {
+				t.Logf("plain %.0f/s", got)
+				require.InEpsilon(t, c.share, got, 0.1, "the caller without a lease")
+			}
+			for i, f := range clients {
+				each := f.got[true] / (seconds - 5)
+				t.Logf("holder %d: %.0f/s of %.0f", i, each, f.demand)
+				require.InEpsilon(t, c.holders[i].share, each, 0.1, "holder %d", i)
+			}
+		})
+	}
 }

@@ -54,6 +54,7 @@ type lent struct {
 	algo.Lending
 	due     []algo.Due // room of Out
 	at      int        // position in the checks
+	gives   float64    // what it can give the holder, in units a second
 	charged bool       // at once, since it was read
 }
 
@@ -351,9 +352,20 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 	ask := q.Request
 	ask.TTL = deadline - now
 	l.offers = l.offers[:0]
+	if len(each) > 1 {
+		if err := l.gives(now, each, held, q.TTL); err != nil {
+			return next, false, err
+		}
+	}
 	for _, x := range each {
 		if x.Binds {
-			ask.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, e.hash(algo.BlockSpace, l.block), wanted, algo.PerSecond(x.Rule), now+2*q.TTL, now)
+			would := wanted // of this limit
+			for _, y := range each {
+				if y != x && y.Binds {
+					would = min(would, y.gives)
+				}
+			}
+			ask.Fair = e.demand.Share(e.table.Index(x.hash), x.hash, e.hash(algo.BlockSpace, l.block), would, algo.PerSecond(x.Rule), now+2*q.TTL, now)
 		}
 		if err := x.Ask(now, held, &ask); err != nil {
 			return next, false, err
@@ -379,6 +391,23 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 		next.Refill, next.RefillEnds = refill, now+lasts
 	}
 	return next, false, nil
+}
+
+// gives estimates what each limit can give a holder within ttl: its part of the rate, what
+// is left, and what the holder has. The holder uses no more than that of the other limits,
+// whatever it wants, and its part of them is no larger.
+func (l *Leases) gives(now int64, each []*lent, held, ttl int64) error {
+	e := l.s.e
+	for _, x := range each {
+		if x.Binds {
+			left, err := x.Left(now)
+			if err != nil {
+				return err
+			}
+			x.gives = e.demand.Level(e.table.Index(x.hash), x.hash, algo.PerSecond(x.Rule)) + float64(max(left, 0)+held)/float64(ttl)*1e9
+		}
+	}
+	return nil
 }
 
 // putPolicyBlock writes a holder's block of a policy, or deletes it if nothing is out.

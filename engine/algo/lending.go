@@ -89,11 +89,17 @@ func (l *Lending) Begin(block *Block, known bool, now, held, spent int64, q *Req
 func (l *Lending) Ask(now, held int64, q *Request) error {
 	now = Clamp(now)
 	r := l.Rule
-	var d Decision
-	_, err := charge(r, l.State, now, 0, &noOptions, &d)
+	left, err := l.Left(now)
 	out, _ := l.Out.Sum(now)
-	l.Offer = r.offer(d.Remaining, q, held, portion(r.Burst, q.Share)-out, now, &l.Out)
+	l.Offer = r.offer(left, q, held, portion(r.Burst, q.Share)-out, now, &l.Out)
 	return err
+}
+
+// Left returns how many units are left of the limit.
+func (l *Lending) Left(now int64) (units int64, err error) {
+	var d Decision
+	_, err = charge(l.Rule, l.State, Clamp(now), 0, &noOptions, &d)
+	return d.Remaining, err
 }
 
 // Full reports whether the limit has no room for one more block.
@@ -115,11 +121,11 @@ func (l *Lending) Give(block *Block, now, more int64, d *Decision) (charged bool
 	if !l.Binds {
 		refill = 0
 		out, _ := l.Out.Sum(now)
-		var now0 Decision
-		if _, err = charge(r, l.State, now, 0, &noOptions, &now0); err != nil {
+		left, err := l.Left(now)
+		if err != nil {
 			return false, err
 		}
-		at = max(min(block.Out()-l.Part.Units, now0.Remaining, r.Burst-out-l.Part.Units), 0)
+		at = max(min(block.Out()-l.Part.Units, left, r.Burst-out-l.Part.Units), 0)
 		if l.Full(now) {
 			at = 0
 		}

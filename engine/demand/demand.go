@@ -95,6 +95,15 @@ func (t *Table) Share(shard int, hash, id uint64, wanted, rate float64, until, n
 	return algo.Fair{Rate: part(fair, rate), Out: part(fair, max(d.sum, fair)), Contended: wanted > d.fair}
 }
 
+// Level returns the most that one holder of a limit got when it was last divided, in units a
+// second. The limit refills at rate.
+func (t *Table) Level(shard int, hash uint64, rate float64) float64 {
+	if d := t.shards[shard][hash]; d != nil && d.at != 0 {
+		return min(d.fair, rate)
+	}
+	return rate
+}
+
 // of returns the demand of a limit, nil if there is no room.
 func (t *Table) of(shard int, hash uint64) *demand {
 	in := &t.shards[shard]
