@@ -15,7 +15,7 @@ import (
 // stands still, and a connection to it.
 func openNode(t *testing.T, cfg Config) (*Server, *machine) {
 	clock, _ := engine.NewManualClock(rigStart)
-	cfg.Engine, cfg.OnFailure = engine.New(engine.Config{Clock: clock}), partition.FailOpen
+	cfg.part().Engine, cfg.OnFailure = engine.New(engine.Config{Clock: clock}), partition.FailOpen
 	f := newFakeCluster(partition.Orphaned)
 	f.topology = threeVoters
 	return replicatedMachine(t, f, cfg)

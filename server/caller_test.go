@@ -267,7 +267,7 @@ func TestCallerEndsWithItsServer(t *testing.T) {
 
 func BenchmarkCaller(b *testing.B) {
 	e := engine.New(engine.Config{})
-	s := newTestServer(b, Config{Engine: e}, nil)
+	s := newTestServer(b, Config{Parts: One(e, nil)}, nil)
 	q, out, ctx := perMinute("user:123", 1e9), make([]algo.Decision, 1), b.Context()
 	b.Run("engine", func(b *testing.B) {
 		sess := e.NewSession()

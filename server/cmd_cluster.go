@@ -59,7 +59,7 @@ func clusterCommands() []command.Spec {
 // inCluster returns a handler that replies an error on a node without a cluster.
 func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
-		if c.srv.Partition().Alone() {
+		if c.srv.parts[0].Alone() {
 			c.error("ERR This instance has cluster support disabled")
 			return
 		}

@@ -401,7 +401,7 @@ func TestShardedChannelsDuringAHandover(t *testing.T) {
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	f := newFakeCluster(partition.Handover)
 	f.topology = threeNodes("n2")
-	s, m := replicatedMachine(t, f, Config{Engine: e})
+	s, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
 	m.moves = true
 	m.feed("SSUBSCRIBE a\r\n")
 	require.Contains(t, m.take(), "-MOVED 15495 ")

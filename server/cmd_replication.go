@@ -79,7 +79,7 @@ func cmdWait(c *conn, args [][]byte) {
 		}
 		values[i] = n
 	}
-	part := c.srv.Partition()
+	part := c.srv.parts[0]
 	n := int(min(values[0], 1<<20))
 	timeout := time.Duration(values[1]) * time.Millisecond
 	c.blockAside(func(ctx context.Context, w *resp.Writer) {
@@ -99,7 +99,7 @@ func cmdWaitAOF(c *conn, _ [][]byte) {
 // infoReplication shows a node's role in its cluster, first in Redis's fields and then in
 // Headgate's own.
 func (s *Server) infoReplication(w *infoWriter) {
-	if s.Partition().Alone() {
+	if s.parts[0].Alone() {
 		w.field("role", "master")
 		w.field("connected_slaves", 0)
 		w.field("master_replid", s.runID)
@@ -107,7 +107,7 @@ func (s *Server) infoReplication(w *infoWriter) {
 		return
 	}
 	v := s.view()
-	role := s.Partition().Role()
+	role := s.parts[0].Role()
 	replicas := v.replicas(true)
 	if v.leads() {
 		w.field("role", "master")

@@ -43,7 +43,7 @@ func sentinelCommands() []command.Spec {
 // the name of the master that the client asked for.
 func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
-		if c.srv.Partition().Alone() {
+		if c.srv.parts[0].Alone() {
 			c.error("ERR this server is not part of a cluster: it has no sentinels")
 			return
 		}

@@ -28,6 +28,21 @@ const (
 // DefaultIOThreads returns half of the number of processors that Go uses, but at least 1.
 func DefaultIOThreads() int { return max(1, runtime.GOMAXPROCS(0)/2) }
 
+// MaxParts is the largest number of partitions.
+const MaxParts = 1024
+
+// Part configures a partition of the keys.
+type Part struct {
+	// Engine decides limits and stores keys. The server reads its clock once per batch of
+	// commands. Required.
+	Engine *engine.Engine
+	// Replication makes the part one of a cluster; nil means a node without a cluster.
+	Replication partition.Replication
+}
+
+// One returns the parts of a server with one partition.
+func One(e *engine.Engine, r partition.Replication) []Part { return []Part{{e, r}} }
+
 // Config configures a Server.
 type Config struct {
 	// Logger gets the log lines for the operator; nil discards them. It does not log
@@ -43,9 +58,9 @@ type Config struct {
 	Decisions *decisions.Log
 	// Version is Headgate's version, for INFO and HELLO; "" means "dev".
 	Version string
-	// Engine decides limits and stores keys. The server reads its clock once per batch of
-	// commands. Required.
-	Engine *engine.Engine
+	// Parts are the partitions of the keys, at least one and at most MaxParts. Part i of n
+	// has the slots partition.RangeOf(i, n).
+	Parts []Part
 
 	// IOThreads is the number of event loops for plain TCP connections; 0 means
 	// DefaultIOThreads.
@@ -87,8 +102,6 @@ type Config struct {
 	// then refuses routes by the addresses of clients.
 	NoGateways bool
 
-	// Replication makes the server part of a cluster; nil means a node without a cluster.
-	Replication partition.Replication
 	// OnFailure is the failure policy: what a node answers without a leader.
 	OnFailure partition.OnFailure
 	// Backstop is how many times its limit each limit admits at most under
@@ -153,8 +166,13 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Version == "" {
 		c.Version = "dev"
 	}
-	if c.Engine == nil {
-		return c, errors.New("engine is missing")
+	if len(c.Parts) < 1 || len(c.Parts) > MaxParts {
+		return c, fmt.Errorf("there are %d parts, out of 1 to %d", len(c.Parts), MaxParts)
+	}
+	for _, p := range c.Parts {
+		if p.Engine == nil {
+			return c, errors.New("engine is missing")
+		}
 	}
 	if c.Settings == nil {
 		c.Settings = noSettings{}

@@ -28,7 +28,7 @@ func newToldRig(t *testing.T, plain ...string) toldRig {
 	out := new(bytes.Buffer) // which the log's goroutine alone writes
 	log := decisions.New(decisions.Config{Out: out, Logger: slog.New(slog.DiscardHandler), Plain: plain, Key: []byte("k")})
 	s := newTestServer(t, Config{
-		Engine: engine.New(engine.Config{Clock: clock}), Decisions: log, Runtime: Runtime{DecisionsDenied: 1_000_000, DecisionsOneIn: 1},
+		Parts: One(engine.New(engine.Config{Clock: clock}), nil), Decisions: log, Runtime: Runtime{DecisionsDenied: 1_000_000, DecisionsOneIn: 1},
 	}, func() uint64 { return 1 })
 	return toldRig{&rig{t: t, s: s, machine: newMachine(s), set: set}, out, log}
 }

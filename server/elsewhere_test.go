@@ -15,7 +15,7 @@ import (
 func TestFailOpenAnswersAsFullLimits(t *testing.T) {
 	clock, _ := engine.NewManualClock(rigStart)
 	node := func(role partition.Role, cfg Config) *machine {
-		cfg.Engine = engine.New(engine.Config{Clock: clock, LogMaxEntries: 64})
+		cfg.part().Engine = engine.New(engine.Config{Clock: clock, LogMaxEntries: 64})
 		_, m := replicatedMachine(t, newFakeCluster(role), cfg)
 		return m
 	}

@@ -77,10 +77,10 @@ func (s *Server) tellEvents() {
 // tellRole posts an event if this node's role in the cluster has changed, and returns the
 // role.
 func (s *Server) tellRole(was partition.Role) partition.Role {
-	if s.cfg.Replication == nil {
+	if s.parts[0].Alone() {
 		return was
 	}
-	is := s.Partition().Role()
+	is := s.parts[0].Role()
 	if is != was {
 		s.events.Post(events.Event{At: s.engine.Now() / 1e6, Type: events.Role, Role: is.String()})
 	}

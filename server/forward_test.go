@@ -28,7 +28,7 @@ type node struct {
 
 func startNode(t testing.TB, role partition.Role, cfg Config) *node {
 	n := &node{fakeCluster: newFakeCluster(role)}
-	cfg.Replication = n.fakeCluster
+	cfg.part().Replication = n.fakeCluster
 	n.Server = newTestServer(t, cfg, func() uint64 { return n.ticket.Load() })
 	n.addr, n.cluster = serveOn(t, n.Server), serveClusterOn(t, n.Server)
 	n.serveNodes(t)
@@ -371,7 +371,7 @@ func TestWatchSurvivesASeal(t *testing.T) {
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	replica.Lead(e.Now())
 	f := newFakeCluster(partition.Leading)
-	_, m := replicatedMachine(t, f, Config{Engine: e})
+	_, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
 	m.moves = true
 	m.feed("WATCH k\r\n")
 	m.lane.begin()

@@ -29,7 +29,7 @@ import (
 func FuzzCommands(f *testing.F) {
 	clock, set := engine.NewManualClock(rigStart)
 	e := engine.New(engine.Config{Shards: 4, MaxBytes: 1 << 20, Clock: clock, LogMaxEntries: 64})
-	s := newTestServer(f, Config{Engine: e, Settings: newFakeSettings()}, func() uint64 { return 1 })
+	s := newTestServer(f, Config{Parts: One(e, nil), Settings: newFakeSettings()}, func() uint64 { return 1 })
 	names := fuzzedCommands(s.table)
 	f.Add(false, "CL.THROTTLE k 15 30 60\nRL.LIMIT k 10 60 COST 2\n@1500\nRL.EXPLAIN k")
 	for _, hostile := range []string{

@@ -20,7 +20,7 @@ func FuzzConnection(f *testing.F) {
 	} {
 		f.Add([]byte(seed))
 	}
-	s, err := newServer(Config{Engine: engine.New(engine.Config{MaxBytes: 16 << 20}), IOThreads: 1, Settings: newFakeSettings()}, nil)
+	s, err := newServer(Config{Parts: One(engine.New(engine.Config{MaxBytes: 16 << 20}), nil), IOThreads: 1, Settings: newFakeSettings()}, nil)
 	require.NoError(f, err)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		m := newMachine(s)

@@ -1,9 +1,13 @@
 package server
 
-import "bytes"
+import (
+	"bytes"
 
-// clusterSlots is how many hash slots Redis Cluster has.
-const clusterSlots = 16384
+	"github.com/headgate-io/headgate/cluster/partition"
+)
+
+// clusterSlots is the number of hash slots.
+const clusterSlots = partition.HashSlots
 
 // keySlot returns the hash slot of a key: the CRC16 of the key's hash tag or, without one,
 // of the whole key. The hash tag is the text between the first { and the next }, if it is

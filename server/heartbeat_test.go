@@ -13,7 +13,7 @@ import (
 
 // A loop, a stream or a worker that hangs shows, and a stop abandons it.
 func TestWhatHangsShowsAndDoesNotHoldTheStop(t *testing.T) {
-	s, err := newServer(Config{Engine: engine.New(engine.Config{}), IOThreads: 1}, testCommands(nil))
+	s, err := newServer(Config{Parts: One(engine.New(engine.Config{}), nil), IOThreads: 1}, testCommands(nil))
 	require.NoError(t, err)
 	addr := serveOn(t, s)
 	c := dial(t, addr)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -15,6 +16,7 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -60,6 +62,17 @@ func testCommands(next func() uint64) []command.Spec {
 	}
 }
 
+// part returns the first part, for a change of a Config that is copied.
+func (c *Config) part() *Part {
+	if c.Parts = slices.Clone(c.Parts); len(c.Parts) == 0 {
+		c.Parts = make([]Part, 1)
+	}
+	return &c.Parts[0]
+}
+
+// Partition returns the first partition.
+func (s *Server) Partition() *partition.Partition { return s.parts[0] }
+
 // startServer serves cfg on a loopback port until the end of the test.
 func startServer(t testing.TB, cfg Config) (*Server, string) {
 	s := newTestServer(t, cfg, func() uint64 { return 1 })
@@ -69,8 +82,8 @@ func startServer(t testing.TB, cfg Config) (*Server, string) {
 // newTestServer returns a server with the test commands, whose tickets come
 // from next.
 func newTestServer(t testing.TB, cfg Config, next func() uint64) *Server {
-	if cfg.Engine == nil {
-		cfg.Engine = engine.New(engine.Config{})
+	if p := cfg.part(); p.Engine == nil {
+		p.Engine = engine.New(engine.Config{})
 	}
 	s, err := newServer(cfg, testCommands(next))
 	require.NoError(t, err)

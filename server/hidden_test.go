@@ -34,7 +34,7 @@ func repliesOfAll(t *testing.T, records bool) map[string]string {
 		require.NoError(t, err)
 		require.Zero(t, lost)
 	}
-	s := newTestServer(t, Config{Engine: e, Settings: newFakeSettings()}, func() uint64 { return 1 })
+	s := newTestServer(t, Config{Parts: One(e, nil), Settings: newFakeSettings()}, func() uint64 { return 1 })
 	m := newMachine(s)
 	if records {
 		charge()

@@ -95,7 +95,7 @@ func (f *fakeCluster) AwaitReplicas(ctx context.Context, n int) int {
 
 // replicatedMachine is a connection to a node of a fake cluster.
 func replicatedMachine(t testing.TB, f *fakeCluster, cfg Config) (*Server, *machine) {
-	cfg.Replication = f
+	cfg.part().Replication = f
 	return testMachine(t, cfg, new(committer))
 }
 
@@ -269,7 +269,7 @@ func TestSealedEngineRefusesInMidBatch(t *testing.T) {
 		e := engine.New(engine.Config{})
 		e.Replicate(ledger.New(ledger.Hooks{}))
 		f := newFakeCluster(partition.Leading)
-		_, m := replicatedMachine(t, f, Config{Engine: e})
+		_, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
 		m.relayed = true
 		m.lane.begin()
 		// As when the seal comes after the batch has begun.
@@ -287,7 +287,7 @@ func TestCommitUnderASealIsUncertain(t *testing.T) {
 	replica.Lead(r.Now())
 	f := newFakeCluster(partition.Leading)
 	f.durable = true
-	s := newTestServer(t, Config{Engine: r, Replication: f}, func() uint64 { return 1 })
+	s := newTestServer(t, Config{Parts: One(r, f)}, func() uint64 { return 1 })
 	m := newMachine(s)
 	m.relayed = true
 	// Between a decision and its ticket.
@@ -459,7 +459,7 @@ func TestJobsOfALostLeadershipAreUncertain(t *testing.T) {
 			replica.Lead(e.Now())
 			f := newFakeCluster(partition.Leading)
 			f.durable = durable
-			s, m := replicatedMachine(t, f, Config{Engine: e})
+			s, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
 			m.feed("FLUSHALL\r\n")
 			require.NoError(t, s.Partition().AwaitBatches(t.Context()))
 			replica.Depose()
@@ -492,8 +492,8 @@ func (a ascending) Role() partition.Role {
 func TestTimeOfABatchIsTheLeaders(t *testing.T) {
 	clock, set := engine.NewManualClock(rigStart)
 	later := rigStart + int64(10*time.Second)
-	cfg := Config{Engine: engine.New(engine.Config{Clock: clock})}
-	cfg.Replication = ascending{newFakeCluster(partition.Leading), func() { set(later) }}
+	cfg := Config{Parts: One(engine.New(engine.Config{Clock: clock}), nil)}
+	cfg.part().Replication = ascending{newFakeCluster(partition.Leading), func() { set(later) }}
 	_, m := testMachine(t, cfg, new(committer))
 	m.feed("RL.LIMIT a 10 60\r\n")
 	require.NotEmpty(t, m.take())
@@ -510,7 +510,7 @@ func TestJobsOutliveTheirLeadership(t *testing.T) {
 			replica.Lead(e.Now())
 			f := newFakeCluster(partition.Leading)
 			f.durable = durable
-			s, m := replicatedMachine(t, f, Config{Engine: e})
+			s, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
 			awaits := f.awaits.Load()
 			m.feed(command + "\r\n")
 			require.NoError(t, s.Partition().AwaitBatches(t.Context()))

@@ -34,7 +34,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	s := &Server{
 		cfg:      cfg,
 		log:      cfg.Logger,
-		engine:   cfg.Engine,
+		engine:   cfg.Parts[0].Engine,
 		runID:    hex.EncodeToString(id),
 		started:  time.Now(),
 		electing: electing,
@@ -45,23 +45,25 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	}
 	s.open()
 	s.clients.all = make(map[uint64]*conn)
-	s.parts = []*partition.Partition{partition.New(partition.Config{
-		Slots:  partition.Slots{Last: clusterSlots - 1},
-		Engine: cfg.Engine, Replication: cfg.Replication, Front: front{s},
-		Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverWait: cfg.HandoverWait,
-		MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
-	})}
+	for i, p := range cfg.Parts {
+		s.parts = append(s.parts, partition.New(partition.Config{
+			Slots:  partition.RangeOf(i, len(cfg.Parts)),
+			Engine: p.Engine, Replication: p.Replication, Front: front{s},
+			Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverWait: cfg.HandoverWait,
+			MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
+		}))
+	}
 	s.events = events.New()
 	tallies := checks.NewTallies()
-	s.policies = policies.NewBook(cfg.Engine, cfg.Logger, cfg.NoGateways, s.events, tallies)
-	s.checks = checks.New(cfg.Engine, s.policies, tallies, s.events)
+	s.policies = policies.NewBook(s.engine, cfg.Logger, cfg.NoGateways, s.events, tallies)
+	s.checks = checks.New(s.engine, s.policies, tallies, s.events)
 	s.memory.init(s, func() int { return s.scripts.Slow() })
 	s.pubsub = pubsub.New(pubsub.Config{
 		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
 		Watched: func(on bool) { s.setMode(modeMonitors, on) }, Tracked: func(on bool) { s.setMode(modeTracking, on) },
 	})
 	s.scripts = scripts.New(scripts.Config{
-		Engine: cfg.Engine, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
+		Engine: s.engine, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
 		MaxReply: cfg.OutputBufferLimit, MaxMessages: cfg.MaxBulk, Time: func() time.Duration { return s.runtime.Load().ScriptTime },
 		Exec: func() time.Duration { return s.execTime }, Ended: s.memory.scavenger.Ask, Ending: s.ending, Logger: cfg.Logger,
 	})

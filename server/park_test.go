@@ -209,7 +209,7 @@ func TestEveryCommandHasItsReply(t *testing.T) {
 	eng := engine.New(engine.Config{})
 	rapid.Check(t, func(rt *rapid.T) {
 		c := new(committer)
-		s, err := newServer(Config{Engine: eng, IOThreads: 1, MaxWaitingReplies: rapid.IntRange(1, 8).Draw(rt, "bound")},
+		s, err := newServer(Config{Parts: One(eng, nil), IOThreads: 1, MaxWaitingReplies: rapid.IntRange(1, 8).Draw(rt, "bound")},
 			testCommands(c.next))
 		require.NoError(rt, err)
 		defer s.Shutdown(t.Context())

@@ -38,7 +38,7 @@ func newPolicyNodeOf(t *testing.T, role partition.Role, cfg engine.Config) *poli
 	if role == partition.Leading {
 		n.replica.Lead(n.e.Now())
 	}
-	n.s, n.m = replicatedMachine(t, n.f, Config{Engine: n.e})
+	n.s, n.m = replicatedMachine(t, n.f, Config{Parts: One(n.e, nil)})
 	return n
 }
 

@@ -73,12 +73,12 @@ func hustle(t *testing.T, addr string, names []string, seed uint64, n int) {
 func TestEverythingAtOnce(t *testing.T) {
 	for _, clustered := range []bool{false, true} {
 		cfg := Config{IOThreads: 2, Settings: newFakeSettings(), Runtime: Runtime{ScriptTime: 50 * time.Millisecond, SlowlogMaxLen: 16, SlowlogThreshold: 0}}
-		cfg.Engine = engine.New(engine.Config{MaxBytes: 8 << 20})
+		cfg.part().Engine = engine.New(engine.Config{MaxBytes: 8 << 20})
 		f := newFakeCluster(partition.Leading)
 		if clustered {
-			cfg.Replication, cfg.OnFailure = f, partition.FailLocal
-			replica := cfg.Engine.Replicate(ledger.New(ledger.Hooks{}))
-			replica.Lead(cfg.Engine.Now())
+			cfg.part().Replication, cfg.OnFailure = f, partition.FailLocal
+			replica := cfg.part().Engine.Replicate(ledger.New(ledger.Hooks{}))
+			replica.Lead(cfg.part().Engine.Now())
 		}
 		s, addr := startServer(t, cfg)
 		names := slices.DeleteFunc(fuzzedCommands(s.table), func(name string) bool { return name == "shutdown" })

@@ -28,7 +28,7 @@ type rig struct {
 func newRig(t testing.TB, cfg engine.Config) *rig {
 	clock, set := engine.NewManualClock(rigStart)
 	cfg.Clock = clock
-	s := newTestServer(t, Config{Engine: engine.New(cfg)}, func() uint64 { return 1 })
+	s := newTestServer(t, Config{Parts: One(engine.New(cfg), nil)}, func() uint64 { return 1 })
 	return &rig{t: t, s: s, machine: newMachine(s), set: set}
 }
 

@@ -15,19 +15,12 @@ import (
 // twoPartitions is a connection to a server whose slots are of two partitions,
 // each half of them. Keys low… are of the first, keys high… of the second.
 func twoPartitions(t *testing.T, first, second *fakeCluster, onFailure partition.OnFailure) (*Server, *machine) {
-	cfg := Config{Replication: first}
-	s := newTestServer(t, cfg, new(committer).next)
-	s.closePartitions()
-	s.parts = nil
+	cfg := Config{OnFailure: onFailure, ForwardTimeout: patience, HandoverWait: patience}
 	for i, f := range []*fakeCluster{first, second} {
 		clock, _ := engine.NewManualClock(rigStart + int64(i))
-		s.parts = append(s.parts, partition.New(partition.Config{
-			Slots:  partition.Slots{First: uint16(i) * clusterSlots / 2, Last: uint16(i)*clusterSlots/2 + clusterSlots/2 - 1},
-			Engine: engine.New(engine.Config{Clock: clock}), Replication: f, Front: front{s}, Logger: s.log,
-			OnFailure: onFailure, ForwardTimeout: patience, HandoverWait: patience, MostReply: 1 << 20, MaxArgs: 1 << 20,
-		}))
+		cfg.Parts = append(cfg.Parts, Part{engine.New(engine.Config{Clock: clock}), f})
 	}
-	return s, newMachine(s)
+	return testMachine(t, cfg, new(committer))
 }
 
 // low and high are keys with a tag of a slot of their half.

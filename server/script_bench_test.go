@@ -58,7 +58,7 @@ return n < limit and 1 or 0`, []string{"1", "log", "1700000000", "60000", "100"}
 func BenchmarkInterpreted(b *testing.B) {
 	for name, sc := range interpreted {
 		b.Run(strings.ReplaceAll(name, " ", "_"), func(b *testing.B) {
-			s := newTestServer(b, Config{Engine: engine.New(engine.Config{}), Runtime: Runtime{SlowlogThreshold: time.Second}}, func() uint64 { return 1 })
+			s := newTestServer(b, Config{Parts: One(engine.New(engine.Config{}), nil), Runtime: Runtime{SlowlogThreshold: time.Second}}, func() uint64 { return 1 })
 			m := newMachine(s)
 			m.feed(encode("SCRIPT", "LOAD", sc.body))
 			m.take()

@@ -196,7 +196,7 @@ var knownCalls = map[string][]string{
 
 // knownBatch is a pipeline of 16 calls, of which each has been made before.
 func knownBatch(t testing.TB, calls []string) (m *machine, batch []byte) {
-	s := newTestServer(t, Config{Engine: engine.New(engine.Config{}), Runtime: Runtime{SlowlogThreshold: time.Second}}, func() uint64 { return 1 })
+	s := newTestServer(t, Config{Parts: One(engine.New(engine.Config{}), nil), Runtime: Runtime{SlowlogThreshold: time.Second}}, func() uint64 { return 1 })
 	m = newMachine(s)
 	m.feed(encode("SET", "swap", "state"))
 	for i := range 16 {

@@ -98,7 +98,7 @@ func leaderOfScripts(t *testing.T) (*engine.Engine, *engine.Replica, *Server, *m
 	e := engine.New(engine.Config{})
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	replica.Lead(e.Now())
-	s, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{Engine: e})
+	s, m := replicatedMachine(t, newFakeCluster(partition.Leading), Config{Parts: One(e, nil)})
 	return e, replica, s, m
 }
 
@@ -159,7 +159,7 @@ func TestSlowScriptOfADeposedLeaderIsUncertain(t *testing.T) {
 		replica.Lead(e.Now())
 		f := newFakeCluster(partition.Leading)
 		f.durable = durable
-		s, m := replicatedMachine(t, f, Config{Engine: e})
+		s, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
 		m.feed(`EVAL "local n = 0 for i = 1, 200000 do n = n + 1 end redis.call('set', KEYS[1], n) return n" 1 k` + "\r\n")
 		require.NotZero(t, m.stall&stallWorker)
 		eventually(t, "the script to end", func() bool { return s.workers.deciding.Load() == 0 })

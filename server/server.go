@@ -30,7 +30,7 @@ var ErrClosed = errors.New("server closed")
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
-	engine    *engine.Engine
+	engine    *engine.Engine         // of the first partition, which has the policies and scripts
 	parts     []*partition.Partition // in the order of their slots
 	table     *command.Table
 	fromNodes *command.Table // the part of table that other nodes may send
@@ -94,9 +94,9 @@ func (s *Server) ScriptRuns() (runs script.RunTotals, known int) {
 	return s.scripts.Runs(), known
 }
 
-// Partition returns the first partition of the server's keys. Today there is only this one.
-// The cluster's node tells it about changes of the role.
-func (s *Server) Partition() *partition.Partition { return s.parts[0] }
+// Partitions returns the partitions of the server's keys, in the order of Config.Parts. The
+// cluster's node tells them about changes of their roles.
+func (s *Server) Partitions() []*partition.Partition { return s.parts }
 
 func (s *Server) closePartitions() {
 	for _, p := range s.parts {

@@ -184,7 +184,7 @@ func (s *Server) Stats() Stats {
 	st := &s.stats
 	var held int64
 	s.eachLane(func(l *lane) { held += l.waiting.Load() })
-	backstop := s.Partition().Backstop()
+	backstop := s.parts[0].Backstop()
 	return Stats{
 		Clients:          int(s.clients.admitted.Load()),
 		Received:         st.counts[countReceived].Load(),

@@ -30,8 +30,8 @@ type clusterView struct {
 
 // view returns the present topology.
 func (s *Server) view() *clusterView {
-	v := &clusterView{Topology: s.Partition().Topology(), electing: s.electing}
-	last := s.Partition().LastLeader()
+	v := &clusterView{Topology: s.parts[0].Topology(), electing: s.electing}
+	last := s.parts[0].LastLeader()
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		if n.ID == v.Self {
@@ -47,7 +47,7 @@ func (s *Server) view() *clusterView {
 	if v.leader != nil {
 		v.master = v.leader
 	}
-	v.lost = s.Partition().Leaderless(v.leader != nil)
+	v.lost = s.parts[0].Leaderless(v.leader != nil)
 	return v
 }
 

@@ -117,7 +117,7 @@ func TestGuardedCommandsAreForAdmin(t *testing.T) {
 func TestGuardedArguments(t *testing.T) {
 	lines := &auditLines{}
 	_, addr := startServer(t, Config{Runtime: Runtime{AdminPass: adminPass}, Audit: slog.New(slog.NewJSONHandler(lines, nil)),
-		Engine: engine.New(engine.Config{TopK: 10})})
+		Parts: One(engine.New(engine.Config{TopK: 10}), nil)})
 	c := dial(t, addr)
 	c.call("RL.LIMIT k 1 1h")
 	const look, reset = "RL.TOP HOT COUNT 5", "RL.TOP HOT COUNT 5 reset"

@@ -219,7 +219,7 @@ func TestWatchEndsWithLeadership(t *testing.T) {
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	replica.Lead(e.Now())
 	f := newFakeCluster(partition.Leading)
-	_, m := replicatedMachine(t, f, Config{Engine: e})
+	_, m := replicatedMachine(t, f, Config{Parts: One(e, nil)})
 	m.feed("WATCH k\r\n")
 	replica.Depose()
 	replica.Lead(e.Now())

@@ -59,12 +59,6 @@ type Config struct {
 	MaxArgs int
 }
 
-// Slots is a range of hash slots. Like Redis Cluster, there are 16384.
-type Slots struct{ First, Last uint16 }
-
-// Has reports whether slot is in the range.
-func (s Slots) Has(slot uint16) bool { return s.First <= slot && slot <= s.Last }
-
 // Partition is a range of hash slots from the view of this node. It says which node decides
 // for the range. While this node decides, the partition says which replies may be sent.
 // While another node decides, the partition forwards commands to that node.

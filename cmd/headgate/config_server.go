@@ -4,6 +4,7 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/envoy"
@@ -11,9 +12,11 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// serverConfig returns the Redis front's part of c. node is nil without replication.
-func serverConfig(c *config.Config, node *cluster.Node) server.Config {
+// serverConfig returns the Redis front's part of c. e decides. node is nil without
+// replication.
+func serverConfig(c *config.Config, e *engine.Engine, node *cluster.Node) server.Config {
 	sc := server.Config{
+		Parts:             server.One(e, nil),
 		Version:           buildVersion(),
 		IOThreads:         c.IOThreads,
 		Runtime:           runtimeConfig(c),
@@ -28,7 +31,7 @@ func serverConfig(c *config.Config, node *cluster.Node) server.Config {
 		NoGateways:        len(c.TrustedProxies) == 0,
 	}
 	if node != nil {
-		sc.Replication = node
+		sc.Parts[0].Replication = node
 		sc.Info = &nodeInfo{node}
 		sc.Backstop = int64(c.Backstop)
 		sc.ForwardTimeout = c.ForwardTimeout

@@ -23,7 +23,7 @@ import (
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	e := engine.New(engine.Config{MaxBytes: 64 << 20})
-	front, err := server.New(server.Config{Engine: e, Runtime: server.Runtime{MaxClients: 6}, MaxBulk: 16 << 20,
+	front, err := server.New(server.Config{Parts: server.One(e, nil), Runtime: server.Runtime{MaxClients: 6}, MaxBulk: 16 << 20,
 		QueryBufferLimit: 16 << 20, OutputBufferSoft: 1 << 10, OutputBufferLimit: 1 << 20})
 	require.NoError(t, err)
 	defer func() { require.NoError(t, front.Shutdown(context.Background())) }()

@@ -131,9 +131,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	store := config.NewStore(c)
 	stop, shutdown := context.WithCancel(ctx) // SHUTDOWN calls shutdown
 	defer shutdown()
-	frontConfig := serverConfig(&fitted, node)
+	frontConfig := serverConfig(&fitted, decisions, node)
 	frontConfig.Logger, frontConfig.Audit = log, audit.logger(log)
-	frontConfig.Engine, frontConfig.Decisions = decisions, told
+	frontConfig.Decisions = told
 	frontConfig.Settings = store
 	frontConfig.Stop = shutdown
 	if ports.secure != nil || c.ClusterListen != "" && c.ClusterTLS() {
@@ -205,7 +205,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	if node == nil {
 		ready()
-	} else if err := node.Start(front.Partition()); err != nil {
+	} else if err := node.Start(front.Partitions()[0]); err != nil {
 		// Join the cluster after the ports serve. Until there is a leader, clients get an
 		// error that says so.
 		failed <- err

@@ -41,15 +41,15 @@ type Rig struct {
 func New(t testing.TB, cfg engine.Config) *Rig {
 	clock, set := engine.NewManualClock(Start)
 	cfg.Clock = clock
-	r := Serve(t, server.Config{Engine: engine.New(cfg)})
+	r := Serve(t, server.Config{Parts: server.One(engine.New(cfg), nil)})
 	r.Set = set
 	return r
 }
 
 // Serve returns a rig of a server whose clock is that of its engine.
 func Serve(t testing.TB, cfg server.Config) *Rig {
-	if cfg.Engine == nil {
-		cfg.Engine = engine.New(engine.Config{})
+	if cfg.Parts == nil {
+		cfg.Parts = server.One(engine.New(engine.Config{}), nil)
 	}
 	s, err := server.New(cfg)
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func Serve(t testing.TB, cfg server.Config) *Rig {
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)
 	go s.Serve(ln)
-	r := &Rig{Server: s, Engine: cfg.Engine, Addr: ln.Addr().String()}
+	r := &Rig{Server: s, Engine: cfg.Parts[0].Engine, Addr: ln.Addr().String()}
 	r.Client = Dial(t, r.Addr)
 	return r
 }

@@ -69,7 +69,7 @@ func newOracle(t testing.TB) *oracle {
 // serve starts a server whose clock stands.
 func serve(t testing.TB, now time.Time) (addr string, set func(now time.Time)) {
 	clock, setNano := engine.NewManualClock(now.UnixNano())
-	s, err := server.New(server.Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 1})
+	s, err := server.New(server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil), IOThreads: 1})
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

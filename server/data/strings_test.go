@@ -18,7 +18,7 @@ import (
 // newPair serves a fresh engine, beside a redis-server.
 func newPair(t *testing.T) *redistest.Pair {
 	t.Helper()
-	s, err := server.New(server.Config{Engine: engine.New(engine.Config{})})
+	s, err := server.New(server.Config{Parts: server.One(engine.New(engine.Config{}), nil)})
 	require.NoError(t, err)
 	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	require.NoError(t, err)

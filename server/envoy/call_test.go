@@ -35,7 +35,7 @@ const midday = 1_800_014_400_000_000_000
 
 func newEdge(t testing.TB) *rig {
 	clock, _ := engine.NewManualClock(midday)
-	r := newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, envoy.Config{})
+	r := newRig(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil)}, envoy.Config{})
 	r.policy("edge", edge)
 	return r
 }

@@ -40,8 +40,8 @@ type rig struct {
 }
 
 func newRig(t testing.TB, sc server.Config, ec envoy.Config) *rig {
-	if sc.Engine == nil {
-		sc.Engine = engine.New(engine.Config{})
+	if sc.Parts == nil {
+		sc.Parts = server.One(engine.New(engine.Config{}), nil)
 	}
 	s, err := server.New(sc)
 	require.NoError(t, err)

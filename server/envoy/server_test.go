@@ -104,7 +104,7 @@ func (s *slow) Pipeline(ctx context.Context, from decisions.Asker, dst, commands
 
 // Calls that are running when the server stops are answered.
 func TestShutdownAnswersWhatIsUnderWay(t *testing.T) {
-	s, err := server.New(server.Config{Engine: engine.New(engine.Config{})})
+	s, err := server.New(server.Config{Parts: server.One(engine.New(engine.Config{}), nil)})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, s.Shutdown(context.Background())) })
 	waits := &slow{Decider: s.Caller(), release: make(chan struct{})}

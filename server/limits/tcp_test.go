@@ -17,7 +17,7 @@ import (
 // A pipeline over TCP in both protocols, with the vector of redis-cell's README.
 func TestLimitsOverTCP(t *testing.T) {
 	clock, _ := engine.NewManualClock(rig.Start)
-	addr := rig.Serve(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}).Addr
+	addr := rig.Serve(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil)}).Addr
 	c := rig.Dial(t, addr)
 	c.Send(rig.Encode("CL.THROTTLE", "user123", "15", "30", "60") + rig.Encode("RL.LIMIT", "a\r\n\x00", "1", "1m") + rig.Encode("INCREX", "n", "BYFLOAT", "0.5") +
 		rig.Encode("HELLO", "3") + rig.Encode("CL.THROTTLE", "user123", "15", "30", "60") + rig.Encode("INCREX", "n", "BYFLOAT", "0.5") + rig.Encode("RL.EXPLAIN", "nobody") +
@@ -50,7 +50,7 @@ func TestHammeredKeyAdmitsExactlyTheLimit(t *testing.T) {
 		for _, multi := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s/multi=%t", name, multi), func(t *testing.T) {
 				clock, _ := engine.NewManualClock(rig.Start)
-				addr := rig.Serve(t, server.Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2}).Addr
+				addr := rig.Serve(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil), IOThreads: 2}).Addr
 				require.Equal(t, int64(100), hammer(t, addr, h.line, h.passed, multi))
 			})
 		}
@@ -97,7 +97,7 @@ func hammer(t *testing.T, addr, line, passed string, multi bool) int64 {
 // charged together, both have the same left at every look.
 func TestTransactionsAreIsolated(t *testing.T) {
 	clock, _ := engine.NewManualClock(rig.Start)
-	addr := rig.Serve(t, server.Config{Engine: engine.New(engine.Config{Clock: clock}), IOThreads: 2}).Addr
+	addr := rig.Serve(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil), IOThreads: 2}).Addr
 	var wg sync.WaitGroup
 	for i := range 8 {
 		c := rig.Dial(t, addr)

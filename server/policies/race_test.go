@@ -117,7 +117,7 @@ func TestPoliciesGiveTheirLimitsBack(t *testing.T) {
 	wg.Go(func() { e.Run(ctx) })
 	defer wg.Wait()
 	defer cancel()
-	addr := rig.Serve(t, server.Config{Engine: e}).Addr
+	addr := rig.Serve(t, server.Config{Parts: server.One(e, nil)}).Addr
 	c := rig.Dial(t, addr)
 	const changes = 3000
 	for n := range changes {

@@ -26,7 +26,7 @@ func (d *discard) WriteHeader(int)             {}
 // BenchmarkHTTP is what the front adds to net/http: a request that has been read, to
 // an answer that is not sent.
 func BenchmarkHTTP(b *testing.B) {
-	s, err := server.New(server.Config{Engine: engine.New(engine.Config{})})
+	s, err := server.New(server.Config{Parts: server.One(engine.New(engine.Config{}), nil)})
 	require.NoError(b, err)
 	defer s.Shutdown(context.Background())
 	for name, text := range map[string]string{"p": "{limits: {user: {by: user, rate: 1_000_000_000/day}}}", "edge": "{limits: {ip: {by: ip, rate: 1_000_000_000/day}}}"} {

@@ -45,7 +45,7 @@ func TestAllFrontsAnswerAlike(t *testing.T) {
 	clock, set := engine.NewManualClock(now)
 	var all []*rig
 	newEqual := func() *rig {
-		rig := newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, web.Config{TrustedProxies: loopback})
+		rig := newRig(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil)}, web.Config{TrustedProxies: loopback})
 		for _, p := range equalPolicies {
 			rig.policy(p[0], p[1])
 		}

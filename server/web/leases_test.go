@@ -17,7 +17,7 @@ import (
 
 func TestLeases(t *testing.T) {
 	clock, set := engine.NewManualClock(1_800_000_000_000_000_000)
-	r := newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, web.Config{})
+	r := newRig(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil)}, web.Config{})
 	const first = `{"key":"k","limit":1000,"period":"1s","id":"a","seq":1,"want":100}`
 	require.JSONEq(t, `{"allowed":true,"limit":1000,"remaining":899,"retry_after_ms":0,"reset_after_ms":101,"delay_ms":0,
 		"granted":101,"ttl_ms":2000,"refill":0,"refill_ms":0,"holders":1,"degraded":false}`, r.post("/v1/lease", first).ok(t, 200).body)
@@ -66,7 +66,7 @@ func TestLeasesAnswerAlike(t *testing.T) {
 	now := int64(1_800_000_000_000_000_000)
 	clock, set := engine.NewManualClock(now)
 	newEqual := func() *rig {
-		return newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, web.Config{})
+		return newRig(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil)}, web.Config{})
 	}
 	plain, front := newEqual(), newEqual()
 	client := dialRESP(t, plain.server)
@@ -151,7 +151,7 @@ func (r *randomCalls) lease() (args []string, fields []string) {
 
 func TestLeasesOfPolicies(t *testing.T) {
 	clock, set := engine.NewManualClock(1_800_000_000_000_000_000)
-	r := newRig(t, server.Config{Engine: engine.New(engine.Config{Clock: clock})}, web.Config{})
+	r := newRig(t, server.Config{Parts: server.One(engine.New(engine.Config{Clock: clock}), nil)}, web.Config{})
 	r.run("RL.POLICY", "SET", "p", `{limits: {user: {by: user, rate: 100/1m}, all: {rate: 1000/1m}}}`)
 	require.JSONEq(t, `{"allowed":true,"limit":100,"remaining":74,"retry_after_ms":0,"reset_after_ms":15600,"delay_ms":0,
 		"granted":26,"ttl_ms":2000,"refill":0,"refill_ms":0,"holders":1,"degraded":false}`,

@@ -32,8 +32,8 @@ type rig struct {
 
 // newRig starts a server on its own.
 func newRig(t testing.TB, sc server.Config, wc web.Config) *rig {
-	if sc.Engine == nil {
-		sc.Engine = engine.New(engine.Config{})
+	if sc.Parts == nil {
+		sc.Parts = server.One(engine.New(engine.Config{}), nil)
 	}
 	s, err := server.New(sc)
 	require.NoError(t, err)
