@@ -37,6 +37,7 @@ type leased struct {
 	r      *Run
 	bin    string
 	offset int64 // askers.Now at the run's epoch
+	policy bool  // the tight limit is a policy's
 
 	tight [tightHolders]*leasing // that run; those before are in all
 	all   []*leasing
@@ -65,14 +66,23 @@ func (p *leasing) set(f linkfault.Faults) {
 // leaseBuild is the processes' program.
 var leaseBuild build
 
-// startLeased starts the processes.
-func (r *Run) startLeased(scheme askers.Scheme) (*leased, error) {
+// newLeased builds the processes' program.
+func (r *Run) newLeased() (*leased, error) {
 	bin, err := leaseBuild.get(r, "asker", askers.Build)
 	if err != nil {
 		return nil, err
 	}
 	l := &leased{r: r, bin: bin, offset: askers.Now() - r.now(), stop: make(chan struct{})}
 	l.events = append(l.events, oracle.LeaseEvent{Name: eventLoad, At: l.since(r.now())})
+	return l, nil
+}
+
+// startLeased starts the processes.
+func (r *Run) startLeased(scheme askers.Scheme) (*leased, error) {
+	l, err := r.newLeased()
+	if err != nil {
+		return nil, err
+	}
 	for i := range l.tight {
 		if l.tight[i], err = l.start(askers.Config{Key: tightKey, Units: tightUnits, TTL: leaseTTL, Scheme: scheme, Block: textbookBlock, Rate: tightRate, Wave: wave}); err != nil {
 			return l, err
@@ -123,12 +133,22 @@ func (l *leased) look() {
 		case <-ticker.C:
 		}
 		s := oracle.LeaseSight{Span: askers.Span{From: askers.Now()}}
-		reply, err := respclient.Do(l.r.dial(i%len(l.r.cluster.Nodes)), patience, "RL.EXPLAIN", tightKey)
+		args := []string{"RL.EXPLAIN", tightKey}
+		if l.policy {
+			args = []string{"RL.EXPLAIN", "POLICY", leasedPolicy, "user", "looker"}
+		}
+		reply, err := respclient.Do(l.r.dial(i%len(l.r.cluster.Nodes)), patience, args...)
 		s.To = askers.Now()
 		if err != nil || len(reply.Elems) == 0 {
 			continue // no leader
 		}
-		s.Limit, s.Left, s.Out = pair(&reply, "capacity").Int, pair(&reply, "remaining").Int, pair(&reply, "out").Int
+		limit := &reply
+		if l.policy {
+			if limit = sharedLimit(&reply); limit == nil {
+				continue
+			}
+		}
+		s.Limit, s.Left, s.Out = pair(limit, "capacity").Int, pair(limit, "remaining").Int, pair(limit, "out").Int
 		l.sights = append(l.sights, s)
 	}
 }
@@ -150,14 +170,25 @@ func (l *leased) end() error {
 // judge judges what the processes were admitted.
 func (l *leased) judge() error {
 	tight := &oracle.Leased{Epoch: l.offset, Units: tightUnits, Period: time.Second, Sights: l.sights, Events: l.events}
+	windows := map[string]*oracle.Windowed{}
 	var asked, refused int
 	for _, p := range l.all {
 		log, err := askers.Read(p.Log)
 		if err != nil {
 			return err
 		}
-		if p.Key == tightKey {
-			tight.Callers = append(tight.Callers, oracle.LeaseCaller{Log: log, Plain: p.Scheme == askers.Plain})
+		caller := oracle.LeaseCaller{Log: log, Plain: p.Scheme == askers.Plain}
+		switch {
+		case p.Key == tightKey || p.Policy != "":
+			tight.Callers = append(tight.Callers, caller)
+			continue
+		case p.Windows != "":
+			w := windows[p.Windows]
+			if w == nil {
+				w = &oracle.Windowed{Sliding: p.Windows == "sliding", Epoch: l.offset, Wall: wallOffset(), Units: p.Units, Period: p.Period}
+				windows[p.Windows] = w
+			}
+			w.Callers = append(w.Callers, caller)
 			continue
 		}
 		asked += len(log.Admitted)
@@ -167,11 +198,20 @@ func (l *leased) judge() error {
 		for _, loss := range l.r.losses {
 			loss.From, loss.To = loss.From+l.offset, loss.To+l.offset
 			tight.Losses = append(tight.Losses, loss)
+			for _, w := range windows {
+				w.Losses = append(w.Losses, loss)
+			}
 		}
+	}
+	for _, w := range windows {
+		l.r.add(oracle.Windows(w))
 	}
 	f, results := oracle.Leases(tight)
 	l.r.add(f)
 	l.results = results
+	if asked == 0 {
+		return nil
+	}
 	l.r.expect(refused == 0 || l.r.busy(), "holders", "%d calls of holders whose limit has room, %d of them were refused or denied", asked, refused)
 	return nil
 }
@@ -205,8 +245,7 @@ func (r *Run) leased(scheme askers.Scheme) error {
 		defer l.close()
 	}
 	if err == nil {
-		r.wait(4 * time.Second)
-		kinds := []func() error{
+		err = l.rounds(
 			l.kill, l.pause, l.cut,
 			func() error { return l.node(eventLeader, r.killLeader) },
 			func() error { return l.node(eventRestart, r.restartAll) },
@@ -215,19 +254,24 @@ func (r *Run) leased(scheme askers.Scheme) error {
 			func() error { return l.tell(oracle.LeaseEvent{Name: eventReset}, "RL.RESET", tightKey) },
 			l.lower,
 			func() error { return l.tell(oracle.LeaseEvent{Name: eventDelete, Forgets: true}, "DEL", tightKey) },
-		}
-		for i := 0; i < r.Rounds && err == nil; i++ {
-			err = kinds[i%len(kinds)]()
-			r.wait(3 * time.Second)
-		}
-	}
-	if err == nil {
-		err = l.end()
+		)
 	}
 	if err := r.finish(load, keys, err); err != nil {
 		return err
 	}
 	return l.judge()
+}
+
+// rounds does the kinds of harm in turn, and ends the processes.
+func (l *leased) rounds(kinds ...func() error) error {
+	l.r.wait(4 * time.Second)
+	for i := range l.r.Rounds {
+		if err := kinds[i%len(kinds)](); err != nil {
+			return err
+		}
+		l.r.wait(3 * time.Second)
+	}
+	return l.end()
 }
 
 // The events of the table in docs/leases.md.
@@ -240,6 +284,7 @@ const (
 	eventReset    = "`RL.RESET`"
 	eventLower    = "a limit is lowered"
 	eventDelete   = "`DEL`"
+	eventEdit     = "a policy's limit is lowered, and raised again"
 )
 
 // since is a time in the run until now, as callers say it.
@@ -269,7 +314,7 @@ func (l *leased) harm(p *leasing, what string, do func() error) error {
 
 func (l *leased) holder() *leasing { return l.tight[l.r.rnd.IntN(len(l.tight))] }
 
-// kill kills a holder, and starts another one in its place.
+// kill kills a holder, and starts a process in its place.
 func (l *leased) kill() error {
 	i := l.r.rnd.IntN(len(l.tight))
 	if err := l.harm(l.tight[i], "kill", l.tight[i].Kill); err != nil {
@@ -377,14 +422,14 @@ func (r *Run) restore() error {
 // LeasesTable is what was admitted beyond leased limits, in Markdown; empty if nothing was leased.
 func LeasesTable(reports []*Report) string {
 	var b strings.Builder
-	for _, name := range []string{eventLoad, eventClient, eventLeader, eventRestart, eventSnapshot, eventReset, eventLower, eventDelete} {
+	for _, name := range []string{eventLoad, eventClient, eventLeader, eventRestart, eventSnapshot, eventReset, eventLower, eventEdit, eventDelete} {
 		for _, mode := range both {
 			for _, p := range reports {
 				if l := p.run.leases; l == nil || p.run.Mode != mode || p.run.Scenario.Broken != nil || p.Skipped != "" {
 					continue
 				}
 				for _, x := range p.run.leases.results {
-					if x.Name != name {
+					if x.Name != name || p.run.leases.policy != (name == eventEdit) {
 						continue
 					}
 					lost := ""

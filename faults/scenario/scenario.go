@@ -241,6 +241,12 @@ var All = []Scenario{
 			Why: "A leader is lost in two of ten rounds."},
 	},
 	{
+		Name: "leases-policy", Modes: both, Rounds: 4, Kinds: 4, Rate: 200, run: leasesOfPolicy,
+		Doc: "Processes with leases of a policy, and of fixed and sliding windows, hold back and spend all at once. Lower and raise the policy's shared limit while units are out, kill a holder, lower and raise it again just before the leader is killed, kill the leader, in turn: nothing is admitted beyond the old limit for as long as its blocks last, then nothing beyond the new one, nothing beyond a window, and blocks end with their window.",
+		Live: Live{Async: within(0.1, 0.01, 0.05, 2.5, 1.6), Sync: within(0.1, 0.015, 0.08, 2.5, 1.6),
+			Why: "As leases."},
+	},
+	{
 		Name: "leases-textbook", Modes: []string{Sync}, Rounds: 1, Rate: 500, Broken: []string{"leases"}, run: textbookLeases,
 		Doc: "The same with blocks that leave no room behind in the limit, as in textbooks: what is admitted too much must be seen.",
 		Live: Live{Sync: within(0.01, 0.01, 0.05, 0.5, 0.1),

@@ -39,8 +39,10 @@ const (
 type Config struct {
 	Nodes   []string // addresses of the Redis protocol, the next one after a connection failed
 	Key     string
-	Units   int64 // of the limit per Period, a bucket with as much capacity
+	Policy  string // if it is set, it is asked instead, and Key is the attribute user
+	Units   int64  // of the limit per Period
 	Period  time.Duration
+	Windows string        // fixed or sliding; empty: a bucket with a capacity of Units
 	TTL     time.Duration // of blocks, 0 for the client's own
 	Scheme  Scheme
 	Block   int64         // of Textbook

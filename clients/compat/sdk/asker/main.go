@@ -153,7 +153,21 @@ func (a *asker) call(client *headgate.Client) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 	defer cancel()
 	s := askers.Span{From: askers.Now()}
-	d, err := client.Allow(ctx, a.Key, headgate.Limit{Units: a.units.Load(), Period: a.Period, OnFailure: headgate.Closed}, 1)
+	var d headgate.Decision
+	var err error
+	if a.Policy != "" {
+		policy := headgate.Policy{Name: a.Policy, OnFailure: headgate.Closed, Leased: true}
+		d, err = client.Check(ctx, policy, headgate.Attributes{"user": a.Key}, 1)
+	} else {
+		limit := headgate.Limit{Units: a.units.Load(), Period: a.Period, OnFailure: headgate.Closed}
+		switch a.Windows {
+		case headgate.Fixed.String():
+			limit.Algorithm = headgate.Fixed
+		case headgate.Sliding.String():
+			limit.Algorithm = headgate.Sliding
+		}
+		d, err = client.Allow(ctx, a.Key, limit, 1)
+	}
 	s.To = askers.Now()
 	if err == nil && d.Degraded {
 		err = headgate.ErrTimeout
