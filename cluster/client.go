@@ -38,11 +38,11 @@ var ErrRemoved = errors.New("has been removed from the cluster: ask another node
 type Client struct{ raftlog.Caller }
 
 // NewClient returns a client that connects with dial, and proves to the nodes that it knows
-// secrets. secrets is nil if the nodes have no secret.
+// secrets. secrets is nil if the nodes have no secret. The client asks about group 0.
 func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
 	d := peer.Dialer{Dial: dial, Secrets: secrets}
 	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-		return d.Open(ctx, peer.Purpose{Kind: peer.KindControl, Group: group}, addr)
+		return d.Open(ctx, peer.Purpose{Kind: peer.KindControl}, addr)
 	}}}
 }
 

@@ -26,15 +26,15 @@ type ClockSet struct {
 var errClockBackward = errors.New("the cluster clock is ahead of the leader's wall clock and cannot be set back; wait until the wall clock has caught up, or restart all nodes with empty data directories")
 
 // setClock runs on the leader.
-func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
-	if err := n.awaitOpened(ctx); err != nil {
+func (g *Group) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
+	if err := g.awaitOpened(ctx); err != nil {
 		return nil, err
 	}
-	term, ok := n.group.Serving()
+	term, ok := g.raft.Serving()
 	if !ok {
 		return nil, raftlog.ErrNotLeader
 	}
-	clock := n.engine.Clock()
+	clock := g.engine.Clock()
 	switch skew := clock.Skew(); {
 	case skew < -engine.MaxSlew:
 		return nil, fmt.Errorf("%w (it is ahead by %v)", errClockBackward, -skew)
@@ -43,14 +43,14 @@ func (n *Node) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 	}
 	moved := clock.Step()
 	now := time.Unix(0, clock.Now())
-	n.log.Warn("cluster clock set by an operator", "moved", moved.String())
+	g.log.Warn("cluster clock set by an operator", "moved", moved.String())
 	// Every batch carries the clock. An idle leader writes a batch once per second.
 	err := poll.Until(ctx, pulseInterval, func() bool {
-		serving, _ := n.group.Serving()
-		return serving != term || n.group.Clock() >= now.UnixNano()
+		serving, _ := g.raft.Serving()
+		return serving != term || g.raft.Clock() >= now.UnixNano()
 	})
 	if err == nil {
-		if now, _ := n.group.Serving(); now != term {
+		if now, _ := g.raft.Serving(); now != term {
 			err = raftlog.ErrNotLeader
 		}
 	}

@@ -11,9 +11,6 @@ import (
 	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
-// group is the one Raft group of a process.
-const group = 0
-
 // Entries of a node's metadata: its addresses for clients, and for clients of Redis Cluster.
 const (
 	metaClient  = "client"
@@ -75,7 +72,7 @@ type Config struct {
 	SnapshotBytes   int64
 }
 
-// Front is what a node calls on its partition. Only AwaitBatches may block.
+// Front is what a group calls on its partition. Only AwaitBatches may block.
 type Front interface {
 	// AwaitBatches waits until all batches of commands that have begun have ended,
 	// including their jobs on workers, and have called Await for their replies. If ctx is
@@ -85,7 +82,7 @@ type Front interface {
 	// wait for these tickets are sent, or are replaced by err if it is not nil.
 	Release(upTo uint64, err error)
 	// Recheck sends replies that were delayed only to slow clients down, if they have
-	// waited for long enough. The node calls it repeatedly while its role is Waiting or
+	// waited for long enough. The group calls it repeatedly while its role is Waiting or
 	// Stalled.
 	Recheck()
 	// Deposed tells the server that this node no longer decides. The server then forwards

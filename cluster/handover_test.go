@@ -15,7 +15,7 @@ import (
 func TestHandoverCommitsBeforeCommandsWait(t *testing.T) {
 	t.Parallel()
 	l := leading(t, open(t, 3))
-	l.stop() // nobody looks for effects any more
+	l.node.stop() // nobody looks for effects any more
 	l.take(t, 1)
 	ticket := l.Ticket()
 	committed := false
@@ -41,7 +41,7 @@ func TestConnectionsToTheNextLeader(t *testing.T) {
 		return len(r.streams.ahead)
 	}
 	third.streams.use(nil)
-	l.prepare(t.Context(), next.cfg.NodeID)
+	l.prepare(t.Context(), next.node.cfg.NodeID)
 	for _, r := range []*rig{l, third} {
 		require.Equal(t, leastAhead, ready(r))
 	}
@@ -55,7 +55,7 @@ func TestConnectionsToTheNextLeader(t *testing.T) {
 	require.NoError(t, c.Close())
 	_ = c.Close() // counts once
 
-	require.NoError(t, l.Handover(t.Context(), next.cfg.NodeID))
+	require.NoError(t, l.Handover(t.Context(), next.node.cfg.NodeID))
 	require.Same(t, next, leading(t, rigs))
 	for _, r := range []*rig{l, third} {
 		for left := leastAhead - 1; left >= 0; left-- {

@@ -85,7 +85,7 @@ func (f *front) read() front {
 
 // rig is a node in this process.
 type rig struct {
-	*Node
+	*Group
 	front   *front
 	engine  *engine.Engine
 	session *engine.Session
@@ -115,17 +115,17 @@ func open(t *testing.T, n int) []*rig {
 			Join: peers, BootstrapExpect: n, HandoverWait: time.Minute,
 		}, e)
 		require.NoError(t, err)
-		r := &rig{node, &front{}, e, e.NewSession(), wall, new(atomic.Int64)}
+		r := &rig{node.Group(0), &front{}, e, e.NewSession(), wall, new(atomic.Int64)}
 		node.asleep = func() (int64, bool) { return r.asleep.Load(), true }
 		require.Equal(t, partition.Starting, r.Role())
 		require.Zero(t, r.AwaitReplicas(t.Context(), 1))
 		_, err = r.DialLeader(t.Context())
 		require.ErrorIs(t, err, errNoLeader)
-		require.NoError(t, r.Start(r.front))
+		require.NoError(t, r.node.Start(r.front))
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			_ = r.Close(ctx) // the last of several nodes cannot commit any more
+			_ = r.node.Close(ctx) // the last of several nodes cannot commit any more
 		})
 		rigs = append(rigs, r)
 	}
@@ -173,8 +173,8 @@ func (r *rig) await(t *testing.T) front {
 func TestOneNode(t *testing.T) {
 	t.Parallel()
 	r := leading(t, open(t, 1))
-	require.NoError(t, r.Ready(t.Context()))
-	require.EqualValues(t, len(levels), r.group.Status().Level)
+	require.NoError(t, r.node.Ready(t.Context()))
+	require.EqualValues(t, len(levels), r.raft.Status().Level)
 	require.EqualValues(t, 97, r.take(t, 3))
 	require.Zero(t, r.await(t).failed, "an effect, by its commit")
 	require.Zero(t, r.await(t).failed, "no effect, by a round of heartbeats")
@@ -195,7 +195,7 @@ func TestOneNode(t *testing.T) {
 	r.take(t, 1)
 	require.Eventually(t, func() bool { return r.Status().Batches == before+1 && r.Status().Progress.Unacked == 0 }, waitLimit, waitTick)
 
-	require.NoError(t, r.Close(t.Context()))
+	require.NoError(t, r.node.Close(t.Context()))
 	require.NotEqual(t, partition.Leading, r.Role())
 	require.Equal(t, 1, r.front.read().deposed)
 	_, err = r.session.Decide(r.engine.Now(), []byte("key"), hundred, 1, &algo.Options{})
@@ -255,9 +255,9 @@ func TestThreeNodes(t *testing.T) {
 	}
 	call("somebody", false)
 	require.Equal(t, partition.Following, follower.Role())
-	call(leader.cfg.NodeID, false)
+	call(leader.node.cfg.NodeID, false)
 	require.Equal(t, partition.Handover, follower.Role())
-	call(leader.cfg.NodeID, true)
+	call(leader.node.cfg.NodeID, true)
 	require.Equal(t, partition.Following, follower.Role())
 
 	// Commands that had begun to decide are handed over too.
@@ -265,7 +265,7 @@ func TestThreeNodes(t *testing.T) {
 		require.Equal(t, partition.Handover, leader.Role(), "and nothing else begins")
 		require.Equal(t, left-2, leader.take(t, 2))
 	}
-	require.NoError(t, leader.Handover(t.Context(), follower.cfg.NodeID))
+	require.NoError(t, leader.Handover(t.Context(), follower.node.cfg.NodeID))
 	require.Same(t, follower, leading(t, rigs))
 	require.Equal(t, left-2, follower.take(t, 0))
 	require.Equal(t, 1, leader.front.read().deposed)
@@ -291,7 +291,7 @@ func TestALostLeaderIsTold(t *testing.T) {
 	before := follower.front.read().lost
 	for _, r := range rigs {
 		if r != follower {
-			require.NoError(t, r.mux.Close())
+			require.NoError(t, r.node.mux.Close())
 		}
 	}
 	require.Eventually(t, func() bool { return follower.front.read().lost > before }, waitLimit, waitTick)
@@ -347,12 +347,12 @@ func TestSuspendedLeaderIsStalled(t *testing.T) {
 
 	for _, r := range rigs {
 		if r != leader {
-			require.NoError(t, r.mux.Close())
+			require.NoError(t, r.node.mux.Close())
 		}
 	}
 	leader.asleep.Add(leastSleep)
 	// Well before it loses its lease for lack of answers.
-	require.Eventually(t, func() bool { return leader.Role() == partition.Stalled }, leader.cfg.Timeouts.Lease/2, waitTick)
+	require.Eventually(t, func() bool { return leader.Role() == partition.Stalled }, leader.node.cfg.Timeouts.Lease/2, waitTick)
 }
 
 func TestSetClock(t *testing.T) {
@@ -361,7 +361,7 @@ func TestSetClock(t *testing.T) {
 	client := NewClient(Dialer(nil), nil)
 	clock := r.engine.Clock()
 	clock.Set(r.wall - int64(time.Hour))
-	set, err := client.SetClock(t.Context(), r.mux.Addr().String())
+	set, err := client.SetClock(t.Context(), r.node.mux.Addr().String())
 	require.NoError(t, err)
 	require.Equal(t, time.Hour, set.Moved)
 	require.Equal(t, r.wall, r.engine.Now())
@@ -369,31 +369,31 @@ func TestSetClock(t *testing.T) {
 	require.GreaterOrEqual(t, r.Status().Clock, r.wall, "it has travelled through the log")
 
 	clock.Set(r.wall + 10)
-	set, err = client.SetClock(t.Context(), r.mux.Addr().String())
+	set, err = client.SetClock(t.Context(), r.node.mux.Addr().String())
 	require.NoError(t, err)
 	require.Zero(t, set.Moved, "ahead by so little that it is left to slewing")
 	require.Equal(t, r.wall+10, r.engine.Now())
 
 	clock.Set(r.wall + int64(time.Hour))
-	_, err = client.SetClock(t.Context(), r.mux.Addr().String())
+	_, err = client.SetClock(t.Context(), r.node.mux.Addr().String())
 	require.ErrorContains(t, err, errClockBackward.Error())
 	require.Equal(t, r.wall+int64(time.Hour), r.engine.Now())
 }
 
 func TestTheDeposedFailWhatIsNotCommitted(t *testing.T) {
 	f := &front{}
-	n := &Node{front: f, changed: make(chan struct{}, 1)}
-	n.situation.serving = true
-	n.deposed(7)
+	g := &Group{node: &Node{}, front: f, changed: make(chan struct{}, 1)}
+	g.situation.serving = true
+	g.deposed(7)
 	require.EqualValues(t, 7, f.failed)
 	require.Equal(t, 1, f.deposed)
-	require.False(t, n.deciding())
+	require.False(t, g.deciding())
 }
 
 func TestRoundsThatFailAreTold(t *testing.T) {
 	t.Parallel()
 	r := leading(t, open(t, 1))
-	require.NoError(t, r.Close(t.Context()))
+	require.NoError(t, r.node.Close(t.Context()))
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	go r.verify(ctx)

@@ -19,6 +19,6 @@ func Recover(nodeID, dataDir, addr string, voters []member.Voter, log *slog.Logg
 		replica: e.Replicate(ledger.New(ledger.Hooks{})),
 	}
 	return raftlog.Recover(raftlog.Config{
-		GroupID: group, NodeID: nodeID, DataDir: dataDir, Advertise: addr, Join: []string{addr}, Features: features(), Logger: log,
+		NodeID: nodeID, DataDir: dataDir, Advertise: addr, Join: []string{addr}, Features: features(), Logger: log,
 	}, m, voters)
 }

@@ -66,8 +66,8 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 }
 
 // publishRole makes Role return what the situation determines. The caller holds mu.
-func (n *Node) publishRole() {
-	n.role.Store(uint32(n.situation.role(n.cfg.NodeID, n.cfg.MaxUnacked, time.Now())))
+func (g *Group) publishRole() {
+	g.role.Store(uint32(g.situation.role(g.node.cfg.NodeID, g.node.cfg.MaxUnacked, time.Now())))
 }
 
 // Role implements partition.Replication. If the engine is sealed, the node does not decide,
@@ -76,70 +76,65 @@ func (n *Node) publishRole() {
 // been replaced; its role is Stalled until it has asked the other nodes. Go's clock does
 // not show a suspension of the whole machine; in that case the role is Stalled from the
 // next pulse on.
-func (n *Node) Role() partition.Role {
-	r := partition.Role(n.role.Load())
+func (g *Group) Role() partition.Role {
+	r := partition.Role(g.role.Load())
 	switch {
 	case !r.Decides():
-	case n.engine.Sealed():
+	case g.engine.Sealed():
 		return partition.Following
-	case n.sinceBeat() > n.cfg.MaxUnacked:
+	case g.node.sinceBeat() > g.node.cfg.MaxUnacked:
 		return partition.Stalled
 	}
 	return r
 }
 
-// sinceBeat returns how long ago pulse last ran.
-func (n *Node) sinceBeat() time.Duration {
-	return time.Since(n.started) - time.Duration(n.beaten.Load())
-}
-
 // led is called by the machine, under the log's mutex.
-func (n *Node) led() {
-	n.beaten.Store(int64(time.Since(n.started)))
-	n.mu.Lock()
-	s := &n.situation
+func (g *Group) led() {
+	g.node.beaten.Store(int64(time.Since(g.node.started)))
+	g.mu.Lock()
+	s := &g.situation
 	s.serving, s.unacked, s.doubtful, s.ousted = true, 0, false, false
 	s.handoverUntil = time.Time{}
-	n.finishStart()
-	n.publishRole()
-	n.mu.Unlock()
-	ring(n.paced)
-	ring(n.changed)
+	g.finishStart()
+	g.publishRole()
+	g.mu.Unlock()
+	ring(g.node.paced)
+	ring(g.changed)
 }
 
 // deposed is called by the ledger, under the log's mutex.
-func (n *Node) deposed(upTo uint64) {
-	n.mu.Lock()
+func (g *Group) deposed(upTo uint64) {
+	g.mu.Lock()
 	// Commands that wait for the next leader may wait long, and a leader without followers
 	// cannot hand over.
-	n.situation.serving, n.situation.ousted = false, true
-	n.publishRole()
-	n.mu.Unlock()
-	n.front.Release(upTo, partition.ErrUncertain)
-	n.front.Deposed()
-	ring(n.changed)
+	g.situation.serving, g.situation.ousted = false, true
+	g.publishRole()
+	g.mu.Unlock()
+	g.front.Release(upTo, partition.ErrUncertain)
+	g.front.Deposed()
+	ring(g.changed)
 }
 
 // finishStart ends the start-up replay. The caller holds mu.
-func (n *Node) finishStart() {
-	if !n.situation.caughtUp {
-		n.situation.caughtUp = true
-		close(n.caughtUp)
+func (g *Group) finishStart() {
+	if !g.situation.caughtUp {
+		g.situation.caughtUp = true
+		close(g.caughtUp)
 	}
 }
 
 // leaderChanged is called by the group when it knows another leader, or none.
-func (n *Node) leaderChanged(id, addr string) {
-	n.mu.Lock()
-	s := &n.situation
+func (g *Group) leaderChanged(id, addr string) {
+	g.mu.Lock()
+	s := &g.situation
 	s.leader, s.leaderAddr, s.ousted = id, addr, false
 	if id != "" && id != s.handoverFrom {
 		s.handoverUntil = time.Time{}
 	}
-	n.publishRole()
-	n.mu.Unlock()
-	ring(n.changed)
-	n.log.Info("leader", "id", id, "addr", addr)
+	g.publishRole()
+	g.mu.Unlock()
+	ring(g.changed)
+	g.log.Info("leader", "id", id, "addr", addr)
 }
 
 func ring(bell chan struct{}) {

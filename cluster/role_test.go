@@ -51,22 +51,23 @@ func TestRole(t *testing.T) {
 // reports the loss of leadership. Otherwise one command that saw a handover
 // would make all commands of the next second wait for handover-wait.
 func TestADeposedLeaderHandsOverToNobody(t *testing.T) {
-	n := &Node{
-		cfg: Config{NodeID: "self", MaxUnacked: time.Hour}, engine: engine.New(engine.Config{}), started: time.Now(), log: slog.New(slog.DiscardHandler),
-		front: silentFront{}, caughtUp: make(chan struct{}), changed: make(chan struct{}, 1), paced: make(chan struct{}, 1),
+	n := &Node{cfg: Config{NodeID: "self", MaxUnacked: time.Hour}, started: time.Now(), paced: make(chan struct{}, 1)}
+	g := &Group{
+		node: n, engine: engine.New(engine.Config{}), log: slog.New(slog.DiscardHandler),
+		front: silentFront{}, caughtUp: make(chan struct{}), changed: make(chan struct{}, 1),
 	}
-	n.leaderChanged("self", "")
-	n.led()
-	n.deposed(0)
-	require.Equal(t, partition.Orphaned, n.Role())
-	n.leaderChanged("", "")
-	require.Equal(t, partition.Orphaned, n.Role())
-	n.leaderChanged("self", "")
-	require.Equal(t, partition.Handover, n.Role(), "elected again")
-	n.led()
-	n.deposed(0)
-	n.leaderChanged("n2", "")
-	require.Equal(t, partition.Following, n.Role())
+	g.leaderChanged("self", "")
+	g.led()
+	g.deposed(0)
+	require.Equal(t, partition.Orphaned, g.Role())
+	g.leaderChanged("", "")
+	require.Equal(t, partition.Orphaned, g.Role())
+	g.leaderChanged("self", "")
+	require.Equal(t, partition.Handover, g.Role(), "elected again")
+	g.led()
+	g.deposed(0)
+	g.leaderChanged("n2", "")
+	require.Equal(t, partition.Following, g.Role())
 }
 
 // silentFront has no connections.
@@ -78,20 +79,21 @@ func (silentFront) Deposed()              {}
 // A leader that hands over before this node knows that it leads is waited for
 // all the same.
 func TestHandoverOfALeaderNotKnownYet(t *testing.T) {
-	n := &Node{cfg: Config{NodeID: "self", HandoverWait: time.Minute}, log: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
-	n.situation.caughtUp = true
-	n.leaderChanged("n1", "")
-	_, err := n.announced(t.Context(), []byte(`{"from":"n2"}`))
+	n := &Node{cfg: Config{NodeID: "self", HandoverWait: time.Minute}}
+	g := &Group{node: n, log: slog.New(slog.DiscardHandler), changed: make(chan struct{}, 1)}
+	g.situation.caughtUp = true
+	g.leaderChanged("n1", "")
+	_, err := g.announced(t.Context(), []byte(`{"from":"n2"}`))
 	require.NoError(t, err)
-	require.Equal(t, partition.Following, n.Role())
-	n.leaderChanged("", "")
-	require.Equal(t, partition.Handover, n.Role())
-	n.leaderChanged("n2", "")
-	require.Equal(t, partition.Handover, n.Role())
-	n.leaderChanged("n3", "")
-	require.Equal(t, partition.Following, n.Role())
-	n.leaderChanged("", "")
-	require.Equal(t, partition.Orphaned, n.Role())
+	require.Equal(t, partition.Following, g.Role())
+	g.leaderChanged("", "")
+	require.Equal(t, partition.Handover, g.Role())
+	g.leaderChanged("n2", "")
+	require.Equal(t, partition.Handover, g.Role())
+	g.leaderChanged("n3", "")
+	require.Equal(t, partition.Following, g.Role())
+	g.leaderChanged("", "")
+	require.Equal(t, partition.Orphaned, g.Role())
 }
 
 // The engine knows first that this node leads no more.
@@ -99,11 +101,11 @@ func TestASealedEngineDoesNotLead(t *testing.T) {
 	e := engine.New(engine.Config{})
 	replica := e.Replicate(ledger.New(ledger.Hooks{}))
 	for _, role := range []partition.Role{partition.Leading, partition.Waiting} {
-		n := &Node{cfg: Config{MaxUnacked: time.Hour}, engine: e, started: time.Now()}
-		n.role.Store(uint32(role))
-		require.Equal(t, partition.Following, n.Role())
+		g := &Group{node: &Node{cfg: Config{MaxUnacked: time.Hour}, started: time.Now()}, engine: e}
+		g.role.Store(uint32(role))
+		require.Equal(t, partition.Following, g.Role())
 		replica.Lead(e.Now())
-		require.Equal(t, role, n.Role())
+		require.Equal(t, role, g.Role())
 		replica.Depose()
 	}
 }

@@ -48,7 +48,9 @@ func (s Setting) told(clusterID string) string {
 // SetSettings replaces Config.Settings.
 func (n *Node) SetSettings(settings []Setting) {
 	n.settings.Store(&settings)
-	ring(n.changed)
+	for _, g := range n.groups {
+		ring(g.changed)
+	}
 }
 
 // Settings returns the settings in force.

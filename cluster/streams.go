@@ -99,48 +99,48 @@ func (s *streams) wanted() int {
 }
 
 // DialLeader implements partition.Replication.
-func (n *Node) DialLeader(ctx context.Context) (net.Conn, error) {
-	n.mu.Lock()
-	id, addr := n.situation.leader, n.situation.leaderAddr
-	n.mu.Unlock()
+func (g *Group) DialLeader(ctx context.Context) (net.Conn, error) {
+	g.mu.Lock()
+	id, addr := g.situation.leader, g.situation.leaderAddr
+	g.mu.Unlock()
 	switch id {
 	case "":
 		return nil, errNoLeader
-	case n.cfg.NodeID:
+	case g.node.cfg.NodeID:
 		return nil, errLeadsItself
 	}
 	select {
-	case <-n.opened:
+	case <-g.opened:
 	default:
 		return nil, errNotStarted
 	}
-	if c := n.streams.take(addr); c != nil {
-		return n.streams.use(c), nil
+	if c := g.streams.take(addr); c != nil {
+		return g.streams.use(c), nil
 	}
-	c, err := n.dial(ctx, addr)
+	c, err := g.dial(ctx, addr)
 	if err != nil {
 		return nil, fmt.Errorf("connect to leader %s at %s: %w", id, addr, err)
 	}
-	return n.streams.use(c), nil
+	return g.streams.use(c), nil
 }
 
 // dial connects to another node's server.
-func (n *Node) dial(ctx context.Context, addr string) (net.Conn, error) {
-	return n.mux.Dial(ctx, peer.Purpose{Kind: peer.KindForward, Group: group, Cluster: n.group.ClusterID()}, addr)
+func (g *Group) dial(ctx context.Context, addr string) (net.Conn, error) {
+	return g.node.mux.Dial(ctx, peer.Purpose{Kind: peer.KindForward, Group: g.id, Cluster: g.raft.ClusterID()}, addr)
 }
 
 // dialAhead connects to the node at addr, which is about to lead. It returns when that is
 // done.
-func (n *Node) dialAhead(ctx context.Context, addr string) {
+func (g *Group) dialAhead(ctx context.Context, addr string) {
 	var conns []net.Conn
 	// Open them one after the other, because this node still decides commands. A connection
 	// that fails is tried again when that node is leader.
-	for range n.streams.wanted() {
-		c, err := n.dial(ctx, addr)
+	for range g.streams.wanted() {
+		c, err := g.dial(ctx, addr)
 		if err != nil {
 			break
 		}
 		conns = append(conns, c)
 	}
-	n.streams.keep(addr, conns, max(n.cfg.HandoverWait, announceTimeout))
+	g.streams.keep(addr, conns, max(g.node.cfg.HandoverWait, announceTimeout))
 }

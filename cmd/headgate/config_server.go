@@ -31,7 +31,7 @@ func serverConfig(c *config.Config, e *engine.Engine, node *cluster.Node) server
 		NoGateways:        len(c.TrustedProxies) == 0,
 	}
 	if node != nil {
-		sc.Parts[0].Replication = node
+		sc.Parts[0].Replication = node.Group(0)
 		sc.Info = &nodeInfo{node}
 		sc.Backstop = int64(c.Backstop)
 		sc.ForwardTimeout = c.ForwardTimeout

@@ -13,7 +13,7 @@ import (
 
 // replicationMetrics returns the metrics of a node's replication.
 func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
-	s := n.Status()
+	s := n.Group(0).Status()
 	snapshotAge := -1.0
 	if !s.SnapshotTime.IsZero() {
 		snapshotAge = max(0, time.Since(s.SnapshotTime).Seconds())
@@ -61,7 +61,7 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 		metrics = append(metrics,
 			web.Gauge("headgate_replication_settings_differ", "1 if nodes have different values of the parameter.", bit(differing[parameter.Name])).With("parameter", parameter.Name))
 	}
-	now := n.Role().String()
+	now := n.Group(0).Role().String()
 	for _, role := range cluster.Roles() {
 		metrics = append(metrics,
 			web.Gauge("headgate_replication_role", "1 for what this node may do now, 0 for the other roles.", bit(role == now)).With("role", role))
@@ -108,7 +108,7 @@ func (i *nodeInfo) Info(section string) []server.InfoField {
 	if section != "replication" {
 		return nil
 	}
-	s := i.node.Status()
+	s := i.node.Group(0).Status()
 	fields := []server.InfoField{
 		{Name: "headgate_leader_id", Value: s.LeaderID},
 		{Name: "headgate_commit_index", Value: uintText(s.CommitIndex)},

@@ -194,7 +194,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	run(ports.secure, front.ServeStreams)
 	run(ports.cluster, front.ServeCluster)
 	if node != nil {
-		run(node.Forwarded(), front.ServeForwarded)
+		run(node.Group(0).Forwarded(), front.ServeForwarded)
 	}
 	// Log the addresses, because the system may have chosen the ports.
 	log.Info("listening", append(ports.attrs(), "version", buildVersion(), "maxmemory", config.HumanSize(c.MaxMemory))...)

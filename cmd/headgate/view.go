@@ -19,7 +19,7 @@ var _ admin.View = (*view)(nil)
 func (v *view) Now() admin.Now {
 	clients, keys, policies := v.front.Stats(), v.engine.Stats(), v.front.Policies()
 	n := admin.Now{
-		Node: v.id, Version: buildVersion(), Started: started.UTC().Format(time.RFC3339), Leader: v.node == nil || v.node.Status().Serving,
+		Node: v.id, Version: buildVersion(), Started: started.UTC().Format(time.RFC3339), Leader: v.node == nil || v.node.Group(0).Status().Serving,
 		Commands: clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: v.front.UnknownPolicies(),
 		Clients: int64(clients.Clients), Keys: int64(keys.Keys), Memory: keys.Bytes, MemoryLimit: keys.MaxBytes,
 		Holds: int64(v.engine.Reservations()), Offenders: int64(v.engine.Offenders()),
@@ -40,7 +40,7 @@ func (v *view) Cluster() *admin.Cluster {
 	if v.node == nil {
 		return nil
 	}
-	s := v.node.Status()
+	s := v.node.Group(0).Status()
 	c := &admin.Cluster{
 		Node: s.NodeID, State: s.State, Leader: s.LeaderID, Term: s.Term, Commit: s.CommitIndex, Applied: s.AppliedIndex,
 		Level: s.Level, Differ: []string{}, Members: []admin.Member{},
