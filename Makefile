@@ -28,7 +28,7 @@ MODULES  := clients/go clients/go/goredis clients/go/rueidis clients/go/grpclimi
 TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster quick test test-long prepare deps unit modules race server brief brief-race vet \
+.PHONY: help build run cluster quick test test-long prepare deps unit main modules race server brief brief-race vet \
 	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
 	clients clients-brief test-gateways test-clients test-sdks test-dropin test-faults
 
@@ -58,7 +58,7 @@ brief-race: # where goroutines meet, in few seconds
 	$(GO) test -short -vet=off -race ./ledger ./cluster/partition ./server/turns ./server/pubsub
 
 test: ## everything a change must pass; installs what it needs (15 min)
-	scripts/stages.sh prepare unit race fuzz-brief mutate-brief clients-brief
+	scripts/stages.sh prepare main race fuzz-brief mutate-brief clients-brief
 
 test-long: mutate fuzz test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
 
@@ -68,10 +68,12 @@ prepare: # one downloads, the other compiles
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: server bin/gotestsum ## unit and black-box tests (5 min)
+unit: main modules ## unit and black-box tests of every module (6 min)
+
+main: server bin/gotestsum # test runs the others beside other clients
 	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
 
-modules: bin/gotestsum # clients/compat/run.sh sdk-go runs it
+modules: bin/gotestsum # clients/compat/run.sh sdk-go runs it, too
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS)) || exit; done
 
 race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (7 min)
@@ -80,7 +82,7 @@ race: server bin/gotestsum ## the same under the race detector, but for what has
 
 # The program that tests start, built once for all of them. Not for mutate, which
 # builds its own ones.
-unit race: export HGTEST_BIN := $(CURDIR)/bin/hgtest-headgate
+main race: export HGTEST_BIN := $(CURDIR)/bin/hgtest-headgate
 server:
 	$(GO) build -o bin/hgtest-headgate ./cmd/headgate
 
