@@ -38,7 +38,7 @@ type chain struct {
 // or none. It locks the shards of all keys in the order of their indexes. out receives
 // each limit's decision, in order.
 //
-// binding is the index of the decision to report for the call. If the call is denied,
+// The result binding is the index of the decision to report for the call. If the call is denied,
 // that is the limit with the longest wait, because an earlier retry would be denied
 // again. If the call passes, it is the limit with the least remaining units. Among equals
 // it is the first. If the call is denied, limits that would have passed report OK and

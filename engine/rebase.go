@@ -14,11 +14,11 @@ import (
 // last snapshot heals it. If it is in the snapshot, the leader's must replace that.
 var ErrBase = errors.New("this node's table differs from the log; start it again, and if that does not help, wipe this node's data")
 
-// cutLarge adds a state of leastDelta or more, now or with its shard unlocked. was has no
+// cutLarge adds a state of leastDelta or more, now or with its shard unlocked. previous has no
 // state if the key was absent at the cut before.
-func (r *Replica) cutLarge(enc *effects.Encoder, was, im shard.Image) {
-	if !r.aside.put(r.e.limits, was, im) {
-		r.cutChange(enc, was, im)
+func (r *Replica) cutLarge(enc *effects.Encoder, previous, im shard.Image) {
+	if !r.aside.put(r.e.limits, previous, im) {
+		r.cutChange(enc, previous, im)
 	}
 }
 

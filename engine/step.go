@@ -49,8 +49,8 @@ type stepState struct {
 // whole table, the session's operations return ErrNotIsolated. Eviction leaves the keys
 // alone meanwhile.
 //
-// undo is how many bytes the step may use to remember earlier states of its keys; 0 is
-// for a step that is never rolled back. The key that exceeds undo is still saved, and
+// The parameter undo is how many bytes the step may use to remember earlier states of its
+// keys. It is 0 for a step that is never rolled back. The key that exceeds undo is still saved, and
 // changes after it return ErrUndoFull. A step with an undo may touch further keys: it
 // locks their shards too, unless somebody else holds them. now is the time for Rollback,
 // engine time in ns.
@@ -245,14 +245,14 @@ func (s *Session) includes(hash uint64) bool {
 	return found || s.reach(i, at)
 }
 
-// reach locks one more shard for a step with an undo, unless somebody else holds it. at is
+// reach locks one more shard for a step with an undo, unless somebody else holds it. place is
 // the place of the shard in the ordered list. reach uses TryLock, so a deadlock is
 // impossible.
-func (s *Session) reach(i, at int) bool {
+func (s *Session) reach(i, place int) bool {
 	if !s.step.undo.on || !s.e.table.Shard(i).TryLock() {
 		return false
 	}
-	s.step.shards = slices.Insert(s.step.shards, at, i)
+	s.step.shards = slices.Insert(s.step.shards, place, i)
 	return true
 }
 

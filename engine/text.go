@@ -129,10 +129,11 @@ func storeText(state, text []byte) {
 	clear(state[8+copy(state[8:], text):])
 }
 
-// Count is Incr for the count of a window. A count that is absent or 0 becomes by, and
-// ends at until, in ns. An until that has passed deletes the key. The count and by must
-// be from -most to most; otherwise nothing changes, and the error is ErrIncrDecrOverflow.
-func (s *Session) Count(now int64, key []byte, by, most, until int64) (sum int64, err error) {
+// Count is Incr for the count of a window. A count that is absent or 0 becomes delta,
+// and ends at the time until, in ns. If that time has passed, Count deletes the key. The
+// count and delta must be from -most to most. Otherwise nothing changes, and the error is
+// ErrIncrDecrOverflow.
+func (s *Session) Count(now int64, key []byte, delta, most, until int64) (sum int64, err error) {
 	if len(key) > shard.MaxKeyLen {
 		return 0, ErrKeyTooLong
 	}
@@ -145,7 +146,7 @@ func (s *Session) Count(now int64, key []byte, by, most, until int64) (sum int64
 	if err != nil {
 		return 0, err
 	}
-	sum, err = s.countHeld(sh, hash, key, it, sh.Advance(now), by, most, until)
+	sum, err = s.countHeld(sh, hash, key, it, sh.Advance(now), delta, most, until)
 	s.unlock(sh)
 	return sum, err
 }

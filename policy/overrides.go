@@ -182,8 +182,8 @@ func (s *Set) Overrides(policy string) iter.Seq[Override] {
 }
 
 // ListOverrides returns the first overrides of a policy whose ID is larger than after, in
-// the order of ID. It returns at most as many as most says; most is at least 1.
-func (s *Set) ListOverrides(policy, after string, most int) []Override {
+// the order of ID. It returns at most count overrides; count is at least 1.
+func (s *Set) ListOverrides(policy, after string, count int) []Override {
 	type entry struct {
 		id string
 		Override
@@ -191,7 +191,7 @@ func (s *Set) ListOverrides(policy, after string, most int) []Override {
 	var page []entry
 	trim := func() {
 		slices.SortFunc(page, func(a, b entry) int { return strings.Compare(a.id, b.id) })
-		page = page[:min(most, len(page))]
+		page = page[:min(count, len(page))]
 	}
 	bound := "" // no ID of the page is above it
 	for o := range s.Overrides(policy) {
@@ -199,9 +199,9 @@ func (s *Set) ListOverrides(policy, after string, most int) []Override {
 		if id <= after || bound != "" && id > bound {
 			continue
 		}
-		if page = append(page, entry{id, o}); len(page) == 2*most {
+		if page = append(page, entry{id, o}); len(page) == 2*count {
 			trim()
-			bound = page[most-1].id
+			bound = page[count-1].id
 		}
 	}
 	trim()

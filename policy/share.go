@@ -16,11 +16,11 @@ var Everybody = ShareRange{0, 100}
 // Partial reports whether the share leaves callers out.
 func (r ShareRange) Partial() bool { return r != Everybody }
 
-// has reports whether the caller of a key is in the share. by is the part of the key that
-// comes from `by`. Limits with the same `by` select the same callers. When a share grows,
+// has reports whether the caller of a key is in the share. keyPart is the part of the key
+// that comes from `by`. Limits with the same `by` select the same callers. When a share grows,
 // callers who were in it stay in it.
-func (r ShareRange) has(by []byte) bool {
-	place := hundredth(by)
+func (r ShareRange) has(keyPart []byte) bool {
+	place := hundredth(keyPart)
 	return place >= r.From && place < r.To
 }
 

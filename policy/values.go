@@ -18,9 +18,9 @@ type values struct {
 	networks networks // of type ip
 }
 
-// newValues compiles texts for attributes of a type. After an error, at is the index of
-// the text.
-func newValues(texts []string, t Type) (v *values, at int, err error) {
+// newValues compiles texts for attributes of a type. After an error, failed is the
+// index of the text.
+func newValues(texts []string, t Type) (v *values, failed int, err error) {
 	v = &values{}
 	var prefixes []netip.Prefix
 	for i, s := range texts {

@@ -322,8 +322,8 @@ func (g *Group) Close(ctx context.Context) error {
 }
 
 // DiskFull reports whether this node is its cluster's only member and its disk is full, so
-// that its new decisions are only in memory. since is when this state began.
-func (g *Group) DiskFull() (since time.Time, full bool) {
+// that its new decisions are only in memory. began is when this state began.
+func (g *Group) DiskFull() (began time.Time, full bool) {
 	if in := g.cur.Load(); in != nil {
 		return in.log.InMemory()
 	}

@@ -160,8 +160,8 @@ func moved(cmd *command.Spec, args [][]byte, addr string) string {
 
 // answerUndecided answers a command that no leader has answered, as the failure policy
 // says. tx is the transaction if cmd is EXEC. sent reports that the leader may have
-// executed the command. If it is false, down is the error to reply.
-func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, down string) {
+// executed the command. If sent is false, the error to reply is refusal.
+func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction, sent bool, refusal string) {
 	if by, _ := c.headless(cmd, args); by != partition.FailClosed && c.answerDegraded(cmd, args, tx, sent) {
 		return
 	}
@@ -170,5 +170,5 @@ func (c *conn) answerUndecided(cmd *command.Spec, args [][]byte, tx *transaction
 		return
 	}
 	c.srv.stats.counts[countUndecided].Add(1)
-	c.error(down)
+	c.error(refusal)
 }

@@ -284,30 +284,30 @@ func (c *conn) blockKeeping(size int, job func(w *resp.Writer)) {
 
 // blockSync does the same as blockKeeping for a job that returns the durability of its
 // reply. job reserves its memory from spent. If the command is a slow step, job has the
-// turn x. over is called when the job has ended. It is also called when the job will never
+// turn x. ended is called when the job has ended. It is also called when the job will never
 // begin, because the connection is closed or the job is dropped or refused. All waiting
 // jobs together hold at most client-query-buffer-limit, because one client may have many
 // connections with a job each.
-func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {
+func (c *conn) blockSync(size int, ended func(), job func(w *resp.Writer, spent *memory.Spending, x *turns.Turn) command.SyncMode) {
 	p, spent := c.srv.workers, c.srv.memory.spend(c)
 	refuse := func(msg string) {
 		spent.end()
-		over()
+		ended()
 		c.error(msg)
 	}
 	if !p.keep(size, c.srv.cfg.QueryBufferLimit) {
 		refuse(errWorkersBusy)
 		return
 	}
-	letGo := over
-	over = func() { p.letGo(size); letGo() }
+	letGo := ended
+	ended = func() { p.letGo(size); letGo() }
 	if !spent.Take(size) {
 		refuse("ERR " + memory.ErrFull.Error())
 		return
 	}
 	if c.inExec {
 		job(c.w, &spent.Spending, nil)
-		over()
+		ended()
 		spent.end()
 		return
 	}
@@ -317,7 +317,7 @@ func (c *conn) blockSync(size int, over func(), job func(w *resp.Writer, spent *
 	held := len(c.segments) > 0 || decides && c.lane.mode&(modeWaiting|modeDurable) != 0
 	c.lastCmd.Store(cmd) // the job may list this connection
 	reply := func(mode command.SyncMode, took time.Duration) {
-		over()
+		ended()
 		ticket := uint64(0)
 		if decides {
 			ticket = jobTicket(part)

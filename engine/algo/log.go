@@ -12,7 +12,7 @@ import (
 //	word 1          total cost of the pairs
 //	word 2+2i, 3+2i timestamp in unix ns, cost of pair i
 //
-// Pairs are in time order; calls of the same ns share one. A pair counts while now <
+// Pairs are in order of time. Calls of the same ns share a pair. A pair counts while now <
 // timestamp+Period. A denied call changes nothing, so expired pairs stay in the ring
 // until the next charge.
 //
@@ -92,8 +92,8 @@ func (b logRing) live(now, period int64) (expired int, used int64) {
 }
 
 // newest returns the timestamp of the newest pair that is left after a refund, a cost of
-// 0 or less, which is taken from the newest pairs. left is the number of live pairs then.
-func (b logRing) newest(expired int, refund int64) (ts int64, left int) {
+// 0 or less, which is taken from the newest pairs. live is the number of live pairs then.
+func (b logRing) newest(expired int, refund int64) (ts int64, live int) {
 	head, count := b.span()
 	for ; count > expired; count-- {
 		at := b.slot(head, count-1)

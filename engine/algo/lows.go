@@ -131,17 +131,17 @@ func joinLows(record []byte, next Span) {
 	}
 }
 
-// lowSince returns the lowest use since reservation number n; used is the present use. at
-// is the index of the first low after that reservation.
-func lowSince(record []byte, n uint32, used Span) (least Span, at int) {
+// lowSince returns the lowest use since reservation number n; used is the present use. index
+// is that of the first low after that reservation.
+func lowSince(record []byte, n uint32, used Span) (least Span, index int) {
 	lows := lowsOf(record)
-	for at < lows && readLow(record, at).held < n {
-		at++
+	for index < lows && readLow(record, index).held < n {
+		index++
 	}
-	if at < lows {
-		used = shorter(used, readLow(record, at).used)
+	if index < lows {
+		used = shorter(used, readLow(record, index).used)
 	}
-	return used, at
+	return used, index
 }
 
 // lowerLows subtracts given from the lows from index at on.

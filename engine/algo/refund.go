@@ -80,8 +80,8 @@ func (r *Rule) Refund(c *Receipt, st State, record []byte, now int64, excess Spa
 }
 
 // Give writes a refund to a record, whose mark is m, and returns the record's new
-// deadline. left is false if nothing is left of the record.
-func (r *Rule) Give(f *Refund, m *Mark, record []byte) (deadline int64, left bool) {
+// deadline. remains is false if nothing is left of the record.
+func (r *Rule) Give(f *Refund, m *Mark, record []byte) (deadline int64, remains bool) {
 	if r.HasList {
 		newest, left := logRing(record).refund(f.place, f.units)
 		return newest + r.Period, left
@@ -283,8 +283,8 @@ func (b logRing) entryOf(stamp, now, period int64) (i int, ok bool) {
 }
 
 // refund takes units off the pair at place i, and removes an empty pair. It returns the
-// timestamp of the newest pair; left is false if there is none.
-func (b logRing) refund(i int, units int64) (newest int64, left bool) {
+// timestamp of the newest pair; remains is false if there is none.
+func (b logRing) refund(i int, units int64) (newest int64, remains bool) {
 	head, count := b.span()
 	at := b.slot(head, i)
 	given := min(units, b.word(at+1))

@@ -170,9 +170,9 @@ func (r *Rule) Acquire(b Holders, now, ttl int64, id HolderID, cost int64) (d De
 	}, nil
 }
 
-// slotsDenied answers a call for more slots than the other holders leave. own is the
-// index of the holder that it would replace, or -1. now must be clamped.
-func (r *Rule) slotsDenied(b Holders, now int64, own int, cost int64) Decision {
+// slotsDenied answers a call for more slots than the other holders leave. replaced is
+// the index of the holder that the call would replace, or -1. now must be clamped.
+func (r *Rule) slotsDenied(b Holders, now int64, replaced int, cost int64) Decision {
 	n := b.count()
 	expired, used := b.live(now)
 	d := Decision{Limit: r.Burst, Remaining: max(r.Burst-used, 0), RetryAfter: Never}
@@ -183,11 +183,11 @@ func (r *Rule) slotsDenied(b Holders, now int64, own int, cost int64) Decision {
 	if room < 0 {
 		return d
 	}
-	if own >= 0 {
-		used -= b.cost(own)
+	if replaced >= 0 {
+		used -= b.cost(replaced)
 	}
 	for i := expired; ; i++ {
-		if i == own {
+		if i == replaced {
 			continue
 		}
 		if used -= b.cost(i); used <= room {

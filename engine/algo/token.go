@@ -41,8 +41,8 @@ func (used Span) after(now int64) tokenState {
 
 // token checks a token or leaky bucket by the virtual-scheduling form of the generic cell
 // rate algorithm (ITU-T I.371). A call passes if the bucket's used time plus the time of
-// its cost is at most the capacity. If write is true, next is the state to store;
-// otherwise the state is unchanged. d is the d of Decide.
+// its cost is at most the capacity. If the result write is true, the result next is
+// the state to store. Otherwise the state is unchanged. d is the d of Decide.
 //
 // A refund that fills the bucket returns the zero state: the key holds nothing any more.
 // The only error is ErrOverflow, of a forced cost.

@@ -312,18 +312,18 @@ func scaleCounts(r, old *Rule, st State, _ []byte, now int64) (State, []byte) {
 
 // Tally adds units to the count of a fixed window whatever its limit is, or subtracts
 // them if they are negative. A count stays within 0 and MaxCount. next is the state to
-// store, and words the size of its record. before and after are the window's counts; it
-// ends in reset ns.
-func (r *Rule) Tally(st State, now, units int64) (next State, words int, before, after, reset int64) {
+// store, and words the size of its record. previous and total are the window's counts
+// before and after the call. The window ends in reset ns.
+func (r *Rule) Tally(st State, now, units int64) (next State, words int, previous, total, reset int64) {
 	now = Clamp(now)
 	w := r.fixedAt(r.counts(st), now)
-	before, reset = w.Cur, w.Start+r.Period-now
+	previous, reset = w.Cur, w.Start+r.Period-now
 	if units > 0 {
 		w.Cur += min(units, MaxCount-w.Cur)
 	} else {
 		w.Cur = lower(w.Cur, max(units, -MaxCount))
 	}
-	return r.stored(w), wordsIf(1, w.Cur > 0), before, w.Cur, reset
+	return r.stored(w), wordsIf(1, w.Cur > 0), previous, w.Cur, reset
 }
 
 func periodOf(r *Rule) int64 { return r.Period }

@@ -158,9 +158,9 @@ func (r *Reader) More() bool { return len(r.d.B) > 0 }
 // Recycle makes the keys and states of the effects read so far invalid.
 func (r *Reader) Recycle() { r.arena = r.arena[:0] }
 
-// Next reads the next record into e. If ok is false, it is not a key's state, and out
-// receives it.
-func (r *Reader) Next(e *Effect, out Sink) (ok bool, err error) {
+// Next reads the next record into e. If ok is false, the record is not a key's
+// state, and sink receives the record.
+func (r *Reader) Next(e *Effect, sink Sink) (ok bool, err error) {
 	head := r.d.Byte()
 	first := !r.begun
 	r.begun = true
@@ -181,7 +181,7 @@ func (r *Reader) Next(e *Effect, out Sink) (ok bool, err error) {
 			return false, fmt.Errorf("%w: limit: %w", ErrEffects, err)
 		}
 		r.known = append(r.known, dictionaryLimit{l.Algorithm, l.DB, codecOf(l.Algorithm).packed})
-		out.AddLimit(l)
+		sink.AddLimit(l)
 		return false, nil
 	case recordDelete:
 		switch {
@@ -190,20 +190,20 @@ func (r *Reader) Next(e *Effect, out Sink) (ok bool, err error) {
 			if r.d.Bad {
 				return false, fmt.Errorf("%w: bad system record", ErrEffects)
 			}
-			out.SetSystem(k, value)
+			sink.SetSystem(k, value)
 			return false, nil
 		case head == recordFlush:
 			if !first {
 				return false, fmt.Errorf("%w: flush in the middle", ErrEffects)
 			}
-			out.Flush()
+			sink.Flush()
 			return false, nil
 		case head == recordIncluded:
 			clock := r.d.Varint()
 			if r.d.Bad {
 				return false, fmt.Errorf("%w: bad end", ErrEffects)
 			}
-			out.Included(clock)
+			sink.Included(clock)
 			return false, nil
 		}
 		*e = Effect{Limit: -1}

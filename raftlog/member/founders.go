@@ -21,14 +21,14 @@ type presence struct {
 func (p presence) String() string { return fmt.Sprintf("%s (%s)", p.ID, p.Addr) }
 
 // founders returns the nodes with which own should found a cluster, including own. They are
-// some of the waiting nodes that have just answered. before is how many waiting nodes have
+// some of the waiting nodes that have just answered. ahead is how many waiting nodes have
 // lower ids and should propose first. silent is the number of addresses that have not
 // answered. If there are too few nodes, or there already is a cluster, set is nil, and why
 // is the reason.
 //
 // A founding needs more than half of all possible nodes. Two such majorities always have a
 // node in common, and a node is bound to only one founding.
-func founders(own presence, answered []presence, silent int) (set []founder, before int, why []error) {
+func founders(own presence, answered []presence, silent int) (set []founder, ahead int, why []error) {
 	all := 1 + silent
 	waiting := []presence{own}
 	stop := false
@@ -67,11 +67,11 @@ func founders(own presence, answered []presence, silent int) (set []founder, bef
 	}
 	for _, p := range waiting {
 		if p.ID < own.ID {
-			before++
+			ahead++
 		}
 	}
 	slices.SortFunc(set, func(a, b founder) int { return cmp.Compare(a.ID, b.ID) })
-	return set, before, why
+	return set, ahead, why
 }
 
 func ids(nodes []presence) string {

@@ -69,16 +69,16 @@ func (p *syntaxParser) next() string {
 	return t
 }
 
-// sequence parses until a closing bracket or a bar. more reports whether the sequence ended
-// in an ellipsis.
-func (p *syntaxParser) sequence() (args []argument, more bool, err error) {
+// sequence parses until a closing bracket or a bar. ellipsis reports whether the sequence
+// ended in an ellipsis.
+func (p *syntaxParser) sequence() (args []argument, ellipsis bool, err error) {
 	for {
 		switch t := p.peek(); t {
 		case "", "]", ">", "|":
-			return args, more, nil
+			return args, ellipsis, nil
 		case "...":
 			p.next()
-			more = true
+			ellipsis = true
 		case "[", "<":
 			p.next()
 			a, repeats, err := p.group(t)

@@ -214,9 +214,9 @@ func (l *Log) Newest(count int) int64 {
 // Read appends to dst the events from the id from on. It appends at most count events and
 // at most bytes of JSON, but at least one event if there is any. next is the id to continue
 // with. lost is how many events since from are no longer kept; events before the node's
-// start do not count. If Read has appended all events, more is a channel that is closed
-// when the next event arrives.
-func (l *Log) Read(dst []Line, from int64, count, bytes int) (lines []Line, next, lost int64, more <-chan struct{}) {
+// start do not count. If Read has appended all events, changed is a channel that is
+// closed when the next event arrives.
+func (l *Log) Read(dst []Line, from int64, count, bytes int) (lines []Line, next, lost int64, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	next = min(from, l.next)

@@ -9,11 +9,11 @@ type PerSecond struct {
 	window, made atomic.Int64
 }
 
-// May reports whether one more is allowed at the time now, in ns, and if so counts it. most
+// May reports whether one more is allowed at the time now, in ns, and if so counts it. limit
 // is the bound per second.
-func (p *PerSecond) May(now, most int64) bool {
+func (p *PerSecond) May(now, limit int64) bool {
 	if w := now / second; p.window.Load() != w && p.window.Swap(w) != w {
 		p.made.Store(0)
 	}
-	return p.made.Add(1) <= most
+	return p.made.Add(1) <= limit
 }

@@ -55,13 +55,13 @@ type Front struct {
 	duration prometheus.Observer
 }
 
-// Count counts an answered request. here is the time at which the whole request had
-// arrived. A zero here means that the answer came earlier than that; its time is then not
+// Count counts an answered request. arrived is the time at which the whole request
+// had arrived. If arrived is zero, the answer came before that, and its time is not
 // measured.
-func (f *Front) Count(r Result, here time.Time) {
+func (f *Front) Count(r Result, arrived time.Time) {
 	f.requests[r].Inc()
-	if !here.IsZero() {
-		f.duration.Observe(time.Since(here).Seconds())
+	if !arrived.IsZero() {
+		f.duration.Observe(time.Since(arrived).Seconds())
 	}
 }
 

@@ -141,11 +141,11 @@ func (b *Book) DecidesAlone() bool {
 	return false
 }
 
-// Hide appends the positions of secret values to the slice at, and returns the slice. The
+// Hide appends the positions of secret values to dst, and returns the slice. The
 // pairs of names and values begin at args[from]. If this node does not know the policy or
 // the latest change, Hide appends the positions of all values, because event loops cannot
 // wait.
-func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
+func (b *Book) Hide(name []byte, args [][]byte, from int, dst []int) []int {
 	set, behind := b.Current()
 	p := set.Policy(name)
 	if behind {
@@ -153,10 +153,10 @@ func (b *Book) Hide(name []byte, args [][]byte, from int, at []int) []int {
 	}
 	for i := from; i+1 < len(args); i += 2 {
 		if p == nil || !p.Shows(args[i]) {
-			at = append(at, i+1)
+			dst = append(dst, i+1)
 		}
 	}
-	return at
+	return dst
 }
 
 // Missing returns the error for a policy that Set does not contain.

@@ -132,12 +132,12 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 }
 
 // recordsOf returns the records that a change puts, and the edits of the set that the
-// change makes. The first record is the revision's. before is the record of the last
+// change makes. The first record is the revision's. last is the record of the last
 // revision. A text that is already stored changes nothing.
-func (e *Editor) recordsOf(c *change, before []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
+func (e *Editor) recordsOf(c *change, last []byte) (puts []engine.PolicyRecord, edits []bookEdit, versions []uint64, err error) {
 	revision := uint64(0)
-	if before != nil {
-		if revision, err = strconv.ParseUint(string(before), 10, 64); err != nil {
+	if last != nil {
+		if revision, err = strconv.ParseUint(string(last), 10, 64); err != nil {
 			return nil, nil, nil, fmt.Errorf("ERR %w", errStored)
 		}
 	}

@@ -47,13 +47,13 @@ const (
 	followPause = 100 * time.Millisecond
 )
 
-// hear queues committed records. anew says that changes has all records that exist, as
+// hear queues committed records. complete says that changes has all records that exist, as
 // after a snapshot.
-func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
+func (b *Book) hear(changes []engine.PolicyRecord, complete bool) {
 	q := &b.queue
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.add(changes, anew)
+	q.add(changes, complete)
 	b.waits.Store(q.waits | q.taken)
 	if !q.followed {
 		q.followed = true
@@ -62,16 +62,16 @@ func (b *Book) hear(changes []engine.PolicyRecord, anew bool) {
 }
 
 // add queues records.
-func (q *queue) add(changes []engine.PolicyRecord, anew bool) {
+func (q *queue) add(changes []engine.PolicyRecord, complete bool) {
 	q.waits |= waitsAny
-	if anew {
+	if complete {
 		q.news, q.bytes, q.anew, q.folded = nil, 0, true, false
 		q.waits |= waitsTexts | waitsLong
 	}
 	q.news = append(q.news, changes...)
 	for i := range changes {
 		r := &changes[i]
-		if !anew { // the complete set does not count: the engine holds it in memory anyway
+		if !complete { // the complete set does not count: the engine holds it in memory anyway
 			q.bytes += len(r.Name) + len(r.Value)
 		}
 		if !strings.HasPrefix(r.Name, overridePrefix) {

@@ -68,9 +68,9 @@ func (s *Scripts) ResetRuns() {
 	}
 }
 
-// mostRun returns the scripts with the most runs. The parameter most bounds their number.
+// mostRun returns the n scripts with the most runs, or fewer if fewer have run.
 // All texts of a known script count as one script.
-func (s *Scripts) mostRun(most int) []scriptRuns {
+func (s *Scripts) mostRun(n int) []scriptRuns {
 	var all []scriptRuns
 	known := make([]scriptRuns, len(s.known))
 	for i, k := range native.All() {
@@ -94,7 +94,7 @@ func (s *Scripts) mostRun(most int) []scriptRuns {
 	slices.SortStableFunc(all, func(a, b scriptRuns) int {
 		return cmp.Or(cmp.Compare(b.Runs(), a.Runs()), cmp.Compare(a.sha(), b.sha()))
 	})
-	return all[:min(len(all), most)]
+	return all[:min(len(all), n)]
 }
 
 func (s *Scripts) report(call *command.Call) {

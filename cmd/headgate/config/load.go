@@ -62,16 +62,16 @@ func Load(flags *pflag.FlagSet, environ []string) (Loaded, error) {
 	return l, errors.Join(err, l.unguarded())
 }
 
-// set sets p to a value. from says where the value comes from.
-func (l *Loaded) set(p *Param, value, from string) error {
+// set sets p to a value. source says where the value comes from.
+func (l *Loaded) set(p *Param, value, source string) error {
 	v := p.Value(&l.Config)
 	switch err := v.Set(value); {
 	case err != nil && p.Secret:
-		return fmt.Errorf("%s: %s: bad value: want %s", from, p.Name, v.Allowed())
+		return fmt.Errorf("%s: %s: bad value: want %s", source, p.Name, v.Allowed())
 	case err != nil:
-		return fmt.Errorf("%s: %s: bad value %q: want %s", from, p.Name, value, v.Allowed())
+		return fmt.Errorf("%s: %s: bad value %q: want %s", source, p.Name, value, v.Allowed())
 	}
-	l.Sources[p.Name] = from
+	l.Sources[p.Name] = source
 	return nil
 }
 

@@ -43,11 +43,11 @@ func (r *reader) testCase(n *yaml.Node) (c Case, err error) {
 	})
 }
 
-// step reads a step. own holds the defaults that the case has for all steps, and at is the
+// step reads a step. defaults holds what the case sets for all steps, and previous is the
 // time of the previous step.
-func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
-	s := own
-	s.Line, s.At = n.Line, at
+func (r *reader) step(n *yaml.Node, defaults Step, previous time.Duration) (Step, error) {
+	s := defaults
+	s.Line, s.At = n.Line, previous
 	timed := false
 	when := func(from time.Duration) func(n *yaml.Node) error {
 		return r.parsed(func(text string) error {
@@ -59,19 +59,19 @@ func (r *reader) step(n *yaml.Node, own Step, at time.Duration) (Step, error) {
 				return fmt.Errorf("a step has at or after, not both")
 			}
 			timed = true
-			if s.At = from + time.Duration(d); s.At < at || s.At > maxSpan {
-				return fmt.Errorf("times only go forward: want %s to %s", policy.FormatDuration(int64(at)), policy.FormatDuration(int64(maxSpan)))
+			if s.At = from + time.Duration(d); s.At < previous || s.At > maxSpan {
+				return fmt.Errorf("times only go forward: want %s to %s", policy.FormatDuration(int64(previous)), policy.FormatDuration(int64(maxSpan)))
 			}
 			return nil
 		})
 	}
-	timing := keys{"at": when(0), "after": when(at)}
+	timing := keys{"at": when(0), "after": when(previous)}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if key := n.Content[i].Value; key == "commit" || key == "cancel" {
 			return s, r.settlement(n, &s, key, timing)
 		}
 	}
-	s.Attributes = slices.Clone(own.Attributes)
+	s.Attributes = slices.Clone(defaults.Attributes)
 	known := keys{
 		"policy":     r.text(&s.Policy),
 		"domain":     r.text(&s.Policy),
