@@ -148,7 +148,7 @@ type kept struct {
 type onWorker struct {
 	job        *spending // runs on a worker, or waits for one
 	jobArgs    [][]byte  // the command's arguments, for the slow log
-	jobPortion uint8     // the index in the lane of the portion that the job uses
+	jobPortion uint16    // the index in the lane of the portion that the job uses
 	jobSince   uint64    // if the job decides, since of the portion's batch; else 0
 	jobCommits bool      // the job's reply waits for its commit
 	jobStrict  bool      // and the reply is an error if the commit fails, whatever the durability is

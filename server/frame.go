@@ -18,7 +18,7 @@ type frame struct {
 	partition.Frame
 	of      *conn
 	take    func() // calls takeFrame with this frame
-	portion uint8  // index in the lane of the portion whose leader gets the frame
+	portion uint16 // index in the lane of the portion whose leader gets the frame
 	items   []item
 	scripts bool // the frame begins with a script
 	sent    bool

@@ -23,7 +23,7 @@ type lane struct {
 	args     [][]byte       // scratch memory of the parser
 	ahead    ahead          // scratch memory of runAhead
 	mode     mode           // the server's bits, for all connections
-	batches  uint32
+	batches  uint64
 	counters *counters
 
 	// The last two commands that were found. Pipelines repeat commands, or alternate two of
@@ -49,8 +49,9 @@ type lane struct {
 	// portions holds the state of each partition for the current batch; see leader.go and
 	// route.go.
 	portions []portion
+	begun    []uint16      // indices of the portions that this batch has used
 	*portion               // the portion that commands run on
-	at       uint8         // the index of that portion
+	at       uint16        // the index of that portion
 	asked    bool          // partition.Await was called since the driver last looked
 	beat     atomic.Uint64 // odd during a batch, and different in all batches
 	called   bool          // the lane belongs to a line; guarded by srv.lanesMu
@@ -141,7 +142,9 @@ func (l *lane) close() {
 	l.posts, l.turns = nil, nil
 	l.mu.Unlock()
 	for i := range l.portions {
-		l.portions[i].sess.Close()
+		if sess := l.portions[i].sess; sess != nil {
+			sess.Close()
+		}
 	}
 	l.srv.lanesMu.Lock()
 	delete(l.srv.lanes, l)
@@ -157,24 +160,23 @@ func (s *Server) eachLane(fn func(*lane)) {
 	}
 }
 
-// begin begins a batch. It reads the clock of each partition once, and the server's modes.
+// begin begins a batch. It reads the server's modes, and the role and clock of the first
+// partition. Those of other partitions are read when the batch first uses them.
 func (l *lane) begin() {
 	l.mode = mode(l.srv.mode.Load())
 	l.batches++
 	if l.batches%sampleEvery == 0 {
 		l.mode |= modeSample
 	}
-	l.beat.Store(uint64(l.batches)<<1 | 1)
+	l.beat.Store(l.batches<<1 | 1)
 	l.left, l.done, l.late = unitsOfLook, 0, false
-	for i := range l.portions {
-		l.portions[i].begin()
-	}
+	l.begun = l.begun[:0]
 	l.enter(0)
 }
 
 // tick reads the clocks again, for input that was read after the batch began.
 func (l *lane) tick() {
-	for i := range l.portions {
+	for _, i := range l.begun {
 		p := &l.portions[i]
 		p.now = p.part.Engine().Now()
 	}
@@ -206,13 +208,13 @@ func (l *lane) end() {
 	if cap(l.args) > argsKept {
 		l.args = nil
 	}
-	for i := range l.portions {
+	for _, i := range l.begun {
 		if p := &l.portions[i]; p.await {
 			p.await, l.asked = false, true
 			p.part.Await()
 		}
 	}
-	l.beat.Store(uint64(l.batches) << 1)
+	l.beat.Store(l.batches << 1)
 }
 
 // named is a command, with one of its names in upper or lower case.

@@ -16,7 +16,7 @@ type segment struct {
 	// lenient reports that the replies are sent even if their commit fails. They were
 	// parked only to slow the client down, and ASYNC promises no durability.
 	lenient bool
-	portion uint8 // index in the lane of the portion that the ticket belongs to
+	portion uint16 // index in the lane of the portion that the ticket belongs to
 	// until is the engine time at which a lenient reply is sent even if its commit is still
 	// open. This keeps the reply from waiting long where the failure policy could answer. 0
 	// means that the reply waits until the node stalls.
@@ -81,9 +81,9 @@ func (c *conn) unpark() {
 	l.w.RESP3 = c.resp3
 	done, off := 0, 0
 	for _, s := range c.segments {
-		p := &l.portions[s.portion]
-		complete, err := p.part.Completed().Outcome(s.since, s.ticket)
-		if !complete && !(s.lenient && (s.until != 0 && p.now >= s.until || p.part.Role() == partition.Stalled)) {
+		p := l.portions[s.portion].part
+		complete, err := p.Completed().Outcome(s.since, s.ticket)
+		if !complete && !(s.lenient && (s.until != 0 && l.current(s.portion).now >= s.until || p.Role() == partition.Stalled)) {
 			break
 		}
 		if err == nil || s.lenient {

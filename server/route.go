@@ -7,12 +7,13 @@ import (
 )
 
 // portion is what a lane keeps of a partition: a session of the partition's engine, and the
-// partition's state at the start of the batch.
+// partition's state when the batch first used it.
 type portion struct {
 	part  *partition.Partition
-	sess  *engine.Session
+	sess  *engine.Session // nil until the first use
+	batch uint64          // the last batch that has used the portion
 	role  partition.Role
-	since uint64 // the partition's ticket at the start of the batch
+	since uint64 // the partition's ticket when the batch first used the portion
 	now   int64  // engine time, Unix ns
 	mode  mode   // the bits in deciding
 	db    uint8  // the database of sess; 0 between commands
@@ -26,9 +27,17 @@ const deciding = modeElsewhere | modeWaiting | modeDurable | modeCrossing
 func (s *Server) newPortions() []portion {
 	all := make([]portion, len(s.parts))
 	for i, p := range s.parts {
-		all[i] = portion{part: p, sess: p.Engine().NewSession()}
+		all[i].part = p
 	}
+	all[0].open()
 	return all
+}
+
+// open makes the portion's session. Most lanes do not use all partitions.
+func (p *portion) open() {
+	if p.sess == nil {
+		p.sess = p.part.Engine().NewSession()
+	}
 }
 
 // begin reads the partition's role for this batch.
@@ -58,9 +67,21 @@ func (p *portion) lose() {
 	}
 }
 
-// enter makes portion i the portion that commands run on.
-func (l *lane) enter(i uint8) {
+// current returns portion i with its state in this batch.
+func (l *lane) current(i uint16) *portion {
 	p := &l.portions[i]
+	if p.batch != l.batches {
+		p.batch = l.batches
+		p.open()
+		p.begin()
+		l.begun = append(l.begun, i)
+	}
+	return p
+}
+
+// enter makes portion i the portion that commands run on.
+func (l *lane) enter(i uint16) {
+	p := l.current(i)
 	l.portion, l.at = p, i
 	l.mode = l.mode&^deciding | p.mode
 	for _, call := range [...]*command.Call{&l.call, &l.queued} {
@@ -85,7 +106,7 @@ const errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
 // partitions, it sets modeCrossing.
 func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	l := c.lane
-	at, crossing := uint8(0), false
+	at, crossing := uint16(0), false
 	if cmd != nil && cmd.Accepts(len(args)) {
 		at, crossing = c.portionOf(cmd, args)
 	}
@@ -95,7 +116,7 @@ func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	}
 }
 
-func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint8, crossing bool) {
+func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint16, crossing bool) {
 	bound := &c.watched.bound
 	if c.tx != nil {
 		bound = &c.tx.bound
@@ -129,15 +150,15 @@ func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint8, crossing b
 // binding is the portion of a transaction, if a command has already bound the transaction
 // to one.
 type binding struct {
-	at  uint8
+	at  uint16
 	set bool
 }
 
 // portionOf returns the index of the partition of a slot.
-func (s *Server) portionOf(slot uint16) uint8 {
+func (s *Server) portionOf(slot uint16) uint16 {
 	for i, p := range s.parts {
 		if p.Slots().Has(slot) {
-			return uint8(i)
+			return uint16(i)
 		}
 	}
 	return 0

@@ -53,6 +53,21 @@ func TestRepliesOfTwoPartitionsKeepTheOrderOfCommands(t *testing.T) {
 	require.Equal(t, "*2\r\n:1\r\n:1\r\n*2\r\n:1\r\n:1\r\n+PONG\r\n*2\r\n:2\r\n:1\r\n", m.take())
 }
 
+// A batch looks at the partitions that it uses, and at the first one.
+func TestBatchesBeginPartitionsWhenUsed(t *testing.T) {
+	second := newFakeCluster(partition.Leading)
+	_, m := twoPartitions(t, newFakeCluster(partition.Leading), second, partition.FailClosed)
+	m.feed("INCREX " + low + "\r\n")
+	require.Nil(t, m.lane.portions[1].sess)
+	require.Equal(t, []uint16{0}, m.lane.begun)
+	m.feed("INCREX " + high + "\r\nINCREX " + low + "\r\nINCREX " + high + "\r\n")
+	require.Equal(t, []uint16{0, 1}, m.lane.begun)
+	second.become(partition.Orphaned)
+	m.take()
+	m.feed("INCREX " + low + "\r\nINCREX " + high + "\r\n")
+	require.Equal(t, "*2\r\n:3\r\n:1\r\n-"+errNoLeader+"\r\n", m.take(), "a batch reads the role anew")
+}
+
 // A partition that fails its tickets fails no other one's.
 func TestTicketsBelongToTheirPartition(t *testing.T) {
 	first, second := newFakeCluster(partition.Leading), newFakeCluster(partition.Leading)
