@@ -21,6 +21,7 @@ type lane struct {
 	reserved int            // bytes of the output's growth that are reserved; see room
 	parts    [][]byte       // pieces of a job's long reply, which come before w; see takeParts
 	args     [][]byte       // scratch memory of the parser
+	keysAt   []int          // scratch memory of portionOf
 	ahead    ahead          // scratch memory of runAhead
 	mode     mode           // the server's bits, for all connections
 	batches  uint64

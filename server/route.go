@@ -127,7 +127,9 @@ func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint16, crossing 
 	if cmd.Flags&command.Exec != 0 {
 		return bound.at, false
 	}
-	keys := cmd.Keys.Positions(args, nil)
+	l := c.lane
+	l.keysAt = cmd.Keys.Positions(args, l.keysAt[:0])
+	keys := l.keysAt
 	if len(keys) == 0 {
 		return 0, false
 	}
@@ -156,10 +158,5 @@ type binding struct {
 
 // portionOf returns the index of the partition of a slot.
 func (s *Server) portionOf(slot uint16) uint16 {
-	for i, p := range s.parts {
-		if p.Slots().Has(slot) {
-			return uint16(i)
-		}
-	}
-	return 0
+	return uint16(partition.GroupOf(slot, len(s.parts)))
 }

@@ -3,6 +3,7 @@ package server
 import (
 	"fmt"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -194,5 +195,19 @@ func TestSlotsAreOfTheirPartition(t *testing.T) {
 		require.Equal(t, ":1\r\n", m.take(), key)
 		m.settled(t, "CLUSTER GETKEYSINSLOT "+slot+" 9")
 		require.Equal(t, "*1\r\n"+bulk(key), m.take(), key)
+	}
+}
+
+// The position of a key costs no memory.
+func TestRoutesOfOneKeyDoNotAllocate(t *testing.T) {
+	_, m := twoPartitions(t, newFakeCluster(partition.Leading), newFakeCluster(partition.Leading), partition.FailClosed)
+	for _, line := range []string{"INCREX " + high, "INCREX " + low} {
+		in := []byte(encode(strings.Fields(line)...))
+		require.Zero(t, testing.AllocsPerRun(100, func() {
+			m.lane.begin()
+			m.input(in)
+			m.lane.takeOutput()
+			m.lane.end()
+		}), line)
 	}
 }
