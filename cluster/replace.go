@@ -108,7 +108,7 @@ func (r *Replacement) check(s *raftlog.Status) error {
 	case was == nil:
 		r.Tell(fmt.Sprintf("%s is not a member, and %s is: nothing is left to do", r.Old, r.New))
 	case is != nil && is.Voter:
-		return fmt.Errorf("%s cannot take the place of %s: %w, and the cluster would have one node less. Nothing was changed. If %s was started to replace %s, run headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.New, r.Old, r.Old)
+		return fmt.Errorf("%s cannot take the place of %s: %w. The cluster would then have one voter less. Nothing was changed. If %s was started to replace %s, run headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.New, r.Old, r.Old)
 	}
 	return nil
 }

@@ -12,9 +12,9 @@ import (
 const backstopBytes = 16 << 20
 
 // Backstop answers as Empty does, as if limits were unused, but admits at most a multiple
-// of each limit. It counts the calls that it admits on an engine of its own, the overlay,
-// in bounded memory. If the overlay is full, it forgets the keys that have used the least
-// of their limit. If it cannot count a call, it admits the call.
+// of each limit. It has an engine of its own, the overlay, whose memory is bounded. On the
+// overlay it counts the calls that it admits. If the overlay is full, it forgets the keys
+// that have used the least of their limit. If it cannot count a call, it admits the call.
 //
 // It does not bound counters such as those of INCR, because they have no limit. It does
 // not bound slots (places of a limit of concurrent calls) either. Only a leader can

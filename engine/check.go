@@ -26,11 +26,11 @@ var (
 // Ready is a limit that is compiled and interned, so that a check needs no look-up. The
 // zero value has no limit.
 //
-// If a policy is replaced while a check runs, the check finishes with the old limit. So
-// the check may use a Ready after Release, when its id may already be the id of another
-// limit. Therefore a check compares limits by pointer, under the lock of a record that
-// refers to the limit. Before the check writes the id into a record, it takes a
-// reference: see Session.claim.
+// If a policy is replaced while a check runs, the check finishes with the old limit. So the
+// check may use a Ready after Release. By then, another limit may have got the same id.
+// Therefore a check compares limits by pointer, under the lock of a record that refers to
+// the limit. Before the check writes the id into a record, it takes a reference: see
+// Session.claim.
 //
 // Two alternatives were rejected. If each check took a reference, all threads would write
 // the same cache line. If references were released after a delay, no thread could be

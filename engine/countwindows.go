@@ -17,7 +17,7 @@ type Counted struct {
 // their Key, Hash, Limit and Mode matter, and Cost must be 0. RL.TOP counts the step as a
 // denied call if an enforced limit is exceeded or has TooMuch set.
 //
-// Other state under the name of a counter is treated as by Check. Errors:
+// If the name of a counter holds other state, CountWindows does the same as Check. Errors:
 // ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed, ErrNotIsolated,
 // ErrUndoFull, and, for enforced limits, ErrFull. Nothing is changed then.
 func (s *Session) CountWindows(now int64, checks []Check, units []int64, o CheckOptions, out []Counted) error {

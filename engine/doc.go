@@ -1,6 +1,6 @@
 // Package engine decides whether a key may take some units of a limit now, and what is
-// left. It knows no connections and no protocol. Below Session it reads no clock: now is
-// an argument, in Unix ns.
+// left. It knows no connections and no protocol. Decisions read no clock: each gets the
+// time as an argument, now, in Unix ns.
 //
 // The types:
 //
@@ -8,7 +8,7 @@
 //     see Run.
 //   - Session decides, for one event loop or one goroutine: Decide on a key, DecideAll on
 //     several in one step, Check on the limits of policies, Acquire, IncrEx and the
-//     commands on keys. Isolate makes several calls one step.
+//     commands on keys. Isolate joins several calls into one atomic step.
 //   - Package algo has the algorithms. Limit is what a key is checked against; Options
 //     are the parts of a call that are not its limit; Decision is the answer.
 //   - Replica replicates an Engine: it cuts, applies and undoes effects, and writes and
@@ -25,9 +25,9 @@
 //
 // Engine, Local, Empty, Backstop and Clock are safe for concurrent use. A Session is not,
 // but any number of sessions work on one Engine. The log calls a Replica, one call at a
-// time, while sessions work. A decision on a known key locks its shard. It takes no other
-// contended lock if its session has used the limit lately. Several shards are locked in
-// ascending order.
+// time, while sessions work. A decision on a known key locks the key's shard. If the
+// session has used the limit lately, the decision takes no other contended lock. Several
+// shards are locked in ascending order.
 //
 // # Caveats
 //

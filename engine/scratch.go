@@ -7,8 +7,8 @@ import (
 	"github.com/headgate-io/headgate/engine/algo"
 )
 
-// Scratch is a small table of copies for a long step, such as a slow script, which then
-// locks nothing while it works. Bring copies the keys that the step is about to touch,
+// Scratch is a small table of copies for a long step, such as a slow script. With it, the
+// step locks nothing while it works. Bring copies the keys that the step is about to touch,
 // and the Scratch's own session works on the copies. Commit stores the changed copies in
 // one atomic step, unless a brought key has changed in the table meanwhile. It is for one
 // goroutine at a time.

@@ -45,15 +45,15 @@ type stepState struct {
 }
 
 // Isolate begins a step on keys, which may be of several databases. It locks their shards
-// in index order, so that steps cannot deadlock. For a key in another shard, and for the
-// whole table, the session's operations return ErrNotIsolated. Eviction leaves the keys
-// alone meanwhile.
+// in index order, so that steps cannot deadlock. For the whole table, and for a key in
+// another shard, the session's operations return ErrNotIsolated (exception: below).
+// Eviction leaves the keys alone meanwhile.
 //
 // The parameter undo is how many bytes the step may use to remember earlier states of its
-// keys. It is 0 for a step that is never rolled back. The key that exceeds undo is still saved, and
-// changes after it return ErrUndoFull. A step with an undo may touch further keys: it
-// locks their shards too, unless somebody else holds them. now is the time for Rollback,
-// engine time in ns.
+// keys. It is 0 for a step that is never rolled back. The key that exceeds undo is still
+// saved, and changes after it return ErrUndoFull. Exception: a step with an undo may touch
+// keys in other shards. It locks these shards too, unless somebody else holds them. now is
+// the time for Rollback, engine time in ns.
 func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {

@@ -16,9 +16,10 @@
 //  1. Decide. A session changes the table under its shard's lock. The shard marks the
 //     key dirty and keeps its earlier state. If the reply must wait for its commit, the
 //     front then calls Open for a ticket, and parks the reply under the ticket.
-//  2. Mark. Three calls say that there may be something to cut: Mark, every other
-//     millisecond; Flush, to cut without the pace; Await, for a parked reply. They wake
-//     the log's proposer through the channel Due.
+//  2. Mark. The node has three calls that ask for a cut. It calls Mark every few
+//     milliseconds. Flush asks for a cut at once, without the usual time between two cuts
+//     (Pace in raftlog's Config). Await does the same for a parked reply. They wake the
+//     log's proposer through the channel Due.
 //  3. Cut. The proposer makes the machine take all dirty keys as one batch. Begin gives
 //     the cut its ticket and opens the next ticket. Add makes the result a flight, which
 //     is a batch on its way to its commit. Encoded records the flight's parts. Empty ends
@@ -30,8 +31,8 @@
 //     the replies that are parked under these tickets.
 //
 // A term may end at any step. Then the machine seals itself, and undoes the dirty changes
-// and then the flights, newest first. Depose drops the flights. The outcome of every ticket
-// up to the open one is then unknown.
+// and then the flights, newest first. Depose drops the flights. Every incomplete ticket
+// then has an unknown outcome. This includes the open ticket, which no cut has taken yet.
 //
 // # Who holds which lock
 //
@@ -39,9 +40,9 @@
 //	mark     none: atomics
 //	cut      log { gate exclusive { Begin; each shard in turn; Add or Empty };
 //	               large states are encoded; Encoded }
-//	commit   log { ledger }, then Release with the log's alone
+//	commit   log { ledger }, then Release with only log held
 //	depose   log { seal; gate, to let deciders finish; each shard in turn;
-//	               ledger }, then Hooks.Deposed with the log's alone
+//	               ledger }, then Hooks.Deposed with only log held
 //	snapshot gate shared { ledger { shard } }
 //
 // "log" is the mutex that orders all calls of a machine (raftlog/fsm.go). "gate" makes
@@ -53,9 +54,9 @@
 //  1. Tickets only grow, over all terms of a process. A cut opens the next ticket before
 //     it looks at the first shard. So if Open returned n, all decisions made before are
 //     in the cut of n or in earlier cuts.
-//  2. Every dirty key is in exactly one of these: the shards' journals, a flight, the
-//     committed part of the log. Add happens while the gate is held, so a reader that
-//     holds the gate misses no key.
+//  2. Every change of a key is in exactly one of these places: the journal of its shard, a
+//     flight, or the committed part of the log. Add happens while the gate is held, so a
+//     reader that holds the gate misses no key.
 //  3. Flights are committed in the order of their cuts. Each is committed once and in
 //     the term of its cut, or never.
 //  4. Ticket n is released without an error only if two things are true: the effects on
@@ -65,9 +66,9 @@
 //     an error when the term ends.
 //  6. A mark made after Begin stays for the next cut.
 //
-// About 4: if the ticket belongs to a flight, the flight's commit proves both. The
-// followers accepted the flight after all decisions under that ticket, so this node was
-// leader then.
+// How both conditions of 4 are known: if the ticket belongs to a flight, the flight's
+// commit proves them. The followers accepted the flight after all decisions under that
+// ticket, so this node was leader then.
 //
 // A cut that finds no dirty keys has a ticket too, for denials and peeks. Their replies
 // depend on the earlier flights, and on this node's belief that it is leader. The commit of
@@ -82,8 +83,9 @@
 //     which round covers them.
 //   - The batch's number in the log as ticket. In the log, batches of a term count from 1
 //     without gaps, so that a lost batch is noticed (raftlog/fsm.go). Cuts that find no
-//     dirty keys would leave gaps. The log needs no ledger for its number: it is one more
-//     than the number of the term's batches that are committed or in flight.
+//     dirty keys would leave gaps. The log can number a batch without the ledger: the
+//     number is one more than the count of the term's batches that are committed or in
+//     flight.
 //   - An empty batch for denials instead of a round. It would cost every disk a sync.
 //   - Tickets that begin at 1 in each term. If leadership is lost and won again, a batch
 //     of the new term could have the ticket of an old reply, which would then wait for

@@ -9,8 +9,8 @@
 //
 // The types:
 //
-//   - Record is a text that has been read and checked: the tree of a policy, or of a
-//     record that policies share. An Errors says what is wrong with a text, and where.
+//   - Record is a text that has been read and checked: a policy, routes, or something that
+//     policies share, such as a list. An Errors says what is wrong with a text, and where.
 //   - Set holds all policies of a revision, compiled. It is immutable; an Editor makes
 //     the next Set.
 //   - Policy and Limit are compiled forms. Numbers are the parts of a limit that tiers
@@ -27,5 +27,5 @@
 // # Caveats
 //
 // A Call returns references to the caller's bytes and to its own buffers. They are valid
-// until the next Begin. Times are Unix ns.
+// until Call.Begin starts the next check. Times are Unix ns.
 package policy

@@ -132,7 +132,7 @@ func (f *Found) Param(i int) string { return f.params.Param(i) }
 
 // ErrEncodedSlash is returned for a path with an encoded slash, if the route depends on how
 // a server reads it.
-var ErrEncodedSlash = errors.New("the path has %2F, and its route depends on how the application reads that: as a slash, or as part of a segment; set encoded_slash to separator or segment")
+var ErrEncodedSlash = errors.New("the path has %2F, and its route depends on whether the application reads %2F as a slash or as part of a segment; set encoded_slash to separator or segment")
 
 // Find returns the route of a request. method, host and target are what the gateway
 // reports; target is a path with a query. [route.Table.Match] describes the order of

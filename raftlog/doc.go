@@ -2,9 +2,10 @@
 // hashicorp/raft.
 //
 // It is for a state machine that decides first and replicates the effects. The leader
-// changes its state in memory at once. The group's proposer takes the changes in cuts and
-// makes log entries of them. It makes each cut when Raft has accepted the previous entry.
-// The package handles bytes; only the Machine knows what they mean.
+// changes its state in memory at once. The group's proposer takes all changes since the
+// last batch as the next batch, which is called a cut. It makes log entries of the cut. It
+// takes the next cut when Raft has accepted these entries. The package handles bytes; only
+// the Machine knows what they mean.
 //
 // The types:
 //
@@ -15,8 +16,8 @@
 //   - Recover rewrites the membership after a majority is lost for good.
 //
 // The packages below it: peer is the port on which nodes reach each other. member says
-// which nodes belong to a group. clock is what a node knows of the cluster's clock. wal,
-// stable and disk are the files.
+// which nodes belong to a group. clock finds the time from which a new leader continues the
+// cluster's clock. wal, stable and disk are the files.
 //
 // # Concurrency
 //

@@ -228,8 +228,8 @@ func (f *fsm) depose() {
 	f.observe()
 }
 
-// settle waits for operations in progress, because others can see the end of a term before
-// its machine is deposed.
+// settle waits until the operation in progress is over. Others can see the end of a term
+// before the machine is deposed. After settle, the machine is deposed too.
 func (f *fsm) settle() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -264,7 +264,7 @@ func (f *fsm) lead(term uint64, stillLeader func() bool) bool {
 	f.serving.Store(term)
 	f.machine.Lead(clock)
 	f.observe()
-	f.ledger.Ring() // a batch at once, even if empty: followers must not stay on an earlier leader's clock
+	f.ledger.Ring() // propose a batch at once, even an empty one: followers still use an earlier leader's clock
 	return true
 }
 
@@ -277,9 +277,9 @@ type ownBatch struct {
 	parts       [][]byte
 }
 
-// cut takes the next batch from the machine, if this node decides. If tick is set, it
-// returns an empty batch when there are no effects. For the first batch of a term, it
-// always does so. ok is false if there is nothing to propose, or if this node does not
+// cut takes the next batch from the machine. Without effects, it returns an empty batch if
+// tick is set, if the batch is the first of its term, or if it raises the level. ok is
+// false if there is nothing to propose, if too much is in flight, or if this node does not
 // decide.
 func (f *fsm) cut(max int, tick bool) (b ownBatch, ok bool) {
 	f.mu.Lock()
@@ -344,14 +344,15 @@ func (f *fsm) Restore(rc io.ReadCloser) error {
 		f.fail(err)
 		return err
 	}
-	h.cursor.level = f.cursor.level // it may be higher, from the disk
+	h.cursor.level = f.cursor.level // the level read from disk may be higher than the snapshot's
 	f.cursor = h.cursor
 	f.clock.Store(h.cursor.clock)
 	f.restoredTo(f.restored())
 	return nil
 }
 
-// restoredTo notes that the machine has what a snapshot up to index held.
+// restoredTo notes that the machine has the state of a snapshot, which includes all entries
+// up to index.
 func (f *fsm) restoredTo(index uint64) {
 	for {
 		last := f.last.Load()
@@ -362,8 +363,9 @@ func (f *fsm) restoredTo(index uint64) {
 }
 
 // clockNow returns a lower bound of the cluster clock, and the term of the leader that
-// keeps this clock. ok is true when an entry has been applied that was new when it arrived,
-// or when the clock was saved since the machine's last boot.
+// keeps this clock. ok is false until this node has such a bound. It has one when it has
+// applied an entry that was new on arrival, not one of an earlier time that was sent again.
+// It also has one if it has saved the clock since the machine's last boot.
 func (f *fsm) clockNow() (clock int64, term uint64, ok bool) {
 	b := f.bound.Load()
 	if b == nil {

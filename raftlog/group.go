@@ -27,7 +27,7 @@ type Group struct {
 	clocks    *clock.File
 	keeper    clockKeeper
 	proposing ctxMutex    // held to propose, and while leadership is handed over
-	preparing atomic.Bool // connections are made: see Prepare
+	preparing atomic.Bool // Prepare is opening connections
 	verifier  *verifier
 	peers     *peers
 	control   net.Listener

@@ -32,11 +32,11 @@ type Status struct {
 
 	LastIndex     uint64    `json:"last_index"`
 	CommitIndex   uint64    `json:"commit_index"`
-	AppliedIndex  uint64    `json:"applied_index"` // the machine has everything up to here
-	Dropped       uint64    `json:"dropped"`       // entries that did not count: see DESIGN.md
+	AppliedIndex  uint64    `json:"applied_index"` // the machine has applied all entries up to here
+	Dropped       uint64    `json:"dropped"`       // log entries that all nodes dropped: see DESIGN.md
 	SnapshotIndex uint64    `json:"snapshot_index"`
 	SnapshotTime  time.Time `json:"snapshot_time"`  // zero without a snapshot
-	SinceSnapshot int64     `json:"since_snapshot"` // bytes of log written since, in this process
+	SinceSnapshot int64     `json:"since_snapshot"` // bytes of log that this process has written after the snapshot
 
 	// DiskFull reports that the node is its cluster's only member and that its disk is
 	// full, so that its new decisions are only in memory.
@@ -62,8 +62,8 @@ type Status struct {
 	WriteMean    time.Duration `json:"write_mean"`    // moving average
 
 	Level       uint32     `json:"level"`               // the cluster's feature level, as of the last applied entry
-	Supports    uint32     `json:"supports"`            // levels 1 to Supports are this node's
-	NewestLevel uint32     `json:"newest_level"`        // that some member can read
+	Supports    uint32     `json:"supports"`            // this node can read levels 1 to Supports
+	NewestLevel uint32     `json:"newest_level"`        // the highest level that some member can read
 	HeldBack    []HeldBack `json:"held_back,omitempty"` // why Level is not NewestLevel
 
 	MembershipIndex uint64   `json:"membership_index"` // of the last committed change of the members
@@ -75,31 +75,32 @@ type Status struct {
 type Member struct {
 	ID      string            `json:"id"`
 	Addr    string            `json:"addr"`
-	DataID  string            `json:"data_id"` // of the data that it is a member with
+	DataID  string            `json:"data_id"` // of the data with which it became a member
 	Voter   bool              `json:"voter"`
 	Leader  bool              `json:"leader"`
 	Self    bool              `json:"self"`
-	Up      bool              `json:"up"`             // answered the last question, within the last seconds
-	Lost    bool              `json:"lost"`           // it answers, but with other data than the member's: it must be added again
+	Up      bool              `json:"up"`             // it has answered this node's last question, and did so in the last few seconds
+	Lost    bool              `json:"lost"`           // it answers, but has lost the data with which it became a member: add it again
 	Seen    time.Time         `json:"seen"`           // last answer; zero = none yet
 	Applied uint64            `json:"applied"`        // as of Seen
 	Lag     uint64            `json:"lag"`            // entries behind this node's commit index, as of Seen
-	LagTime time.Duration     `json:"lag_time"`       // the same in cluster time; exact to a second when idle
+	LagTime time.Duration     `json:"lag_time"`       // Lag in cluster time; exact to a second while the cluster is idle
 	RTT     time.Duration     `json:"rtt"`            // of the last answer
-	Skew    time.Duration     `json:"skew"`           // its wall clock, as of Seen, minus this node's now; exact to RTT/2
+	Skew    time.Duration     `json:"skew"`           // its wall clock, as read at Seen, minus this node's wall clock; exact to RTT/2
 	Meta    map[string]string `json:"meta,omitempty"` // its Config.Meta
 
-	Supports uint32 `json:"supports"` // levels 1 to Supports are its build's; 0 until it has answered
+	Supports uint32 `json:"supports"` // its build can read levels 1 to Supports; 0 until it has answered
 
-	// The highest term and entry that this node has seen the member have, since this node
-	// was started.
+	// The highest term and applied entry that the member has reported, since this node was
+	// started.
 	HeldTerm  uint64 `json:"held_term"`
 	HeldIndex uint64 `json:"held_index"`
 }
 
-// applied returns the last entry that the machine has applied. Raft's AppliedIndex is
-// higher by the entries in the fsm's queue, which are thousands during a replay. Entries
-// that never reach the fsm count when Raft has passed them.
+// applied returns the last entry that the machine has applied. Raft's AppliedIndex also
+// counts entries that still wait in the fsm's queue. During a replay these are thousands.
+// Raft does not pass its own entries, such as barriers, to the fsm. They are applied as
+// soon as Raft has passed over them.
 func (g *Group) applied(in *instance) uint64 {
 	done, passed := g.fsm.last.Load(), in.raft.AppliedIndex()
 	for ; done < passed; done++ {

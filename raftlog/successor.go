@@ -18,12 +18,12 @@ type Successor struct {
 	named  bool // the caller has chosen it
 }
 
-// ID returns the node's.
+// ID returns the id of the voter's node.
 func (s Successor) ID() string { return member.NodeOf(s.server.ID) }
 
 // Successor asks a voter whether it can become leader: the voter with the given id or, if
-// id is empty, the reachable voter that has the most of the log. It is called before
-// decisions wait for the handover.
+// id is empty, the reachable voter that has the most of the log. A handover calls it first,
+// while decisions still go on.
 func (g *Group) Successor(ctx context.Context, id string) (Successor, error) {
 	target, err := g.peers.transferTarget(ctx, id)
 	return Successor{target, id != ""}, err

@@ -98,7 +98,7 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 // commands holds complete commands, in the form that a client sends. They run as any
 // pipeline does: they reach the leader together, and their replies wait together for
 // commits. Pipeline does not keep commands. Commands that act on their connection are
-// answered as unknown commands. The decision log shows from, which may be nil.
+// answered as unknown commands. from names the asker for the decision log, and may be nil.
 //
 // Its error is ErrBusy, ErrClosed, ErrCutOff or the error of ctx, as for Do; dst is then
 // unchanged. Pipeline allocates nothing if all of these are true: this node leads, no reply

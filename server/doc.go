@@ -5,7 +5,7 @@
 // connections. [Server.Configure] changes a [Runtime] configuration, and [Server.Shutdown]
 // ends the server in good order. [Server.Stats] and [Server.Decisions] return its counts.
 // [Server.Caller] runs commands without a socket, for other fronts. [Server.Partition]
-// connects the server to replication: it says who decides, and completes the commits that
+// connects the server to replication: it says who decides, and reports the commits that
 // replies wait for.
 //
 // Inside, a connection (conn) is a state machine without sockets: bytes in, commands, bytes

@@ -9,8 +9,8 @@ import (
 )
 
 // relayedIdle is how long a stream of another node stays open without traffic and without a
-// running command. It is twice as long as the other node keeps an idle stream open. If the
-// other node disappears, its streams stay open.
+// running command. The other node closes an idle stream after half of this time. So only
+// streams of a node that has disappeared reach this limit.
 const relayedIdle = 2 * partition.StreamIdle
 
 // ServeForwarded accepts streams of other nodes until Shutdown, and then returns ErrClosed.
@@ -29,7 +29,8 @@ func (s *Server) ServeForwarded(ln net.Listener) error {
 	})
 }
 
-// relayedCommands returns the command with which a node names its client.
+// relayedCommands returns RL.CLIENT. With it, another node names the client whose commands
+// follow.
 func relayedCommands() []command.Spec {
 	return []command.Spec{{
 		Name: "rl.client", Arity: 4, Flags: command.Fast | command.NoTable | command.NoScript | command.NoMulti | command.SkipSlowlog |

@@ -6,7 +6,7 @@ import (
 	"github.com/headgate-io/headgate/server/command"
 )
 
-// portion is what a lane keeps of a partition: a session of the partition's engine, and the
+// portion is one partition as a lane uses it: a session of the partition's engine, and the
 // partition's state when the batch first used it.
 type portion struct {
 	part  *partition.Partition
@@ -20,7 +20,7 @@ type portion struct {
 	await bool   // a reply of this batch waits for its commit
 }
 
-// deciding holds the modes that depend on a partition.
+// deciding has the bits of mode that can differ between partitions.
 const deciding = modeElsewhere | modeWaiting | modeDurable | modeCrossing
 
 // newPortions returns a portion of each partition of the server.
@@ -53,8 +53,8 @@ func (p *portion) begin() {
 	case now.Durable:
 		p.mode = modeDurable
 	}
-	// Read the clock after the role: a node that becomes leader sets its clock first, far
-	// forward if nobody has kept the time.
+	// Read the clock after the role. A node that becomes leader first sets its clock, and
+	// then its role. After a time without any node, it sets the clock far forward.
 	p.now = p.part.Engine().Now()
 }
 
@@ -98,7 +98,7 @@ func (l *lane) enter(i uint16) {
 // outlast a command, such as a parked reply, a frame or a job, keep the index of their
 // portion.
 //
-// With one partition, no slot is computed: execute only compares a length.
+// With one partition, a route costs one comparison, of the number of portions (execute).
 
 const errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
 

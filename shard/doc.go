@@ -4,14 +4,15 @@
 //
 // The types:
 //
-//   - Table holds a number of shards that is a power of two. It does what concerns all of
-//     them: hashing, the memory account, scans, the sweep.
+//   - Table holds a number of shards that is a power of two. It does the work that concerns
+//     all shards: hashing, the memory account, scans, the sweep.
 //   - Shard is one lock and the keys under that lock. A caller hashes its key, locks the
 //     shard of that hash, works on entries and unlocks.
 //   - Entry is a handle, by value, to one key's record: its meta word, deadline and
 //     state.
 //   - Image is one entry's full state outside the table, with an encoding.
-//   - Undo holds the states that a shard's keys had before they became dirty.
+//   - Undo holds the earlier states of a shard's dirty keys, which are keys that changed
+//     since the last Cut.
 //
 // # Concurrency
 //

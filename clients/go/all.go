@@ -14,19 +14,19 @@ type loan struct {
 	cost   int64
 }
 
-// All asks for several limits in one step: the call is admitted by all of them, and
-// charged to all, or to none. It takes what the client holds of a limit first, and asks
-// the server for the rest in one command. Each key may stand there once, and there are at
-// most 32 limits; with none the call is allowed.
+// All asks for several limits in one step: the call is admitted by all of them, and charged
+// to all, or to none. It takes what the client holds of a limit first, and asks the server
+// for the rest in one command. A key may occur only once, and there are at most 32 limits.
+// Without limits the call is allowed.
 //
 // The decision is about one limit: the one that denied the call, or else the one with the
 // fewest units left.
 //
-// While the server is away, what the client holds is taken too, and OnFailure decides the
-// rest.
+// While the server is away, All also takes the units that the client holds, and OnFailure
+// decides the rest.
 //
-// Errors: those of Allow, and one for a key that stands there twice. What the client held
-// is put back then.
+// Errors: the errors of Allow, and an error for a key that occurs twice. After an error,
+// the client gets back the units that it held.
 func (c *Client) All(ctx context.Context, limits []KeyLimit) (Decision, error) {
 	for i := range limits {
 		for j := range i {

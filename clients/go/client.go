@@ -192,9 +192,10 @@ func (c *Client) Stats() Stats {
 // limit decides. A cost of 0 looks and takes nothing, and a cost below 0 is a refund; both
 // ask the server.
 //
-// Errors: ErrClosed, that of ctx, and the server's for a mistake of the caller. After an
-// error of ctx the call may have been charged. Beside an error of the server is what
-// OnFailure decides, with Fallback as its Source: see Client.Despite.
+// Errors: ErrClosed, the error of ctx, and an error of the server for a mistake of the
+// caller. After an error of ctx the call may have been charged. With an error of the
+// server, the Decision is what OnFailure decides, and its Source is Fallback: see
+// Client.Despite.
 func (c *Client) Allow(ctx context.Context, key string, limit Limit, cost int64) (Decision, error) {
 	if cost < 1 {
 		return c.plain(ctx, c.options.Timeout, key, limit, cost)

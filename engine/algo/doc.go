@@ -10,7 +10,7 @@
 //     store. Rule.Apply writes a list afterwards.
 //   - Rule.Adopt and Rule.Scale convert a state from another limit.
 //   - Rule.Count charges a call that does not fit; Rule.Refund gives back.
-//   - Holders are those of the slots of a concurrency limit.
+//   - Holders are the calls that hold slots of a concurrency limit.
 //
 // Each algorithm is one variable: bucketAlgorithm (token and leaky), fixedAlgorithm,
 // slidingAlgorithm, calendarAlgorithm, logAlgorithm, slotsAlgorithm. DESIGN.md says how

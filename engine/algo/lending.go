@@ -4,13 +4,18 @@ import "encoding/binary"
 
 // # Leases of several limits
 //
-// A lease of a policy is of all limits that apply, and a unit of the block is a unit of
-// each. What is out of a limit is the limit's own part of the block. Parts may differ: a
-// window has no refill, so it is charged all at once what others add as refill; a limit
-// that does not bind has only what it had room for; a counter that was lost has what was
-// charged again. What a holder has spent comes from the block, and is the same for all.
+// A lease of a policy draws on all limits that apply: a unit of its block is a unit of each
+// limit. Each limit has a Part of the block: the units that the block has charged to this
+// limit. The parts of one block may differ:
+//
+//   - A window has no refill. So it is charged at once for units that other limits charge
+//     as refill.
+//   - A limit that does not bind is charged only as far as it has room.
+//   - If a limit's counter was lost, its part is only what was charged again.
+//
+// How much the holder has spent follows from the block, and is the same for all limits.
 
-// Part is what one limit has of a block.
+// Part is how much of a block is charged to one limit.
 type Part struct {
 	Generation uint64 // of the limit's Outstanding
 	Units      int64  // charged at once
@@ -44,18 +49,19 @@ func (p Part) of(b *Block) Block {
 // Lending is one limit of a lease of several, in the course of a request.
 type Lending struct {
 	Rule *Rule
-	// Binds is set if the limit can keep a lease small. Other limits are charged as many
-	// units as they have.
+	// Binds says that the lease gets no more than this limit has left. A limit that does
+	// not bind is charged for the lease only as far as it has units left.
 	Binds bool
 	State State       // at the time of the request, without leases
-	Out   Outstanding // what is out of the limit
-	Part  Part        // what it has of the block
+	Out   Outstanding // the limit's units that holders may still spend
+	Part  Part        // how much of the block is charged to the limit
 	Offer Offer
 }
 
-// Begin ends the limit's part of a block, of which held units are left and spent units are
-// spent. What is left stays charged. known is false if the limit has no such part: held is
-// charged again, as far as there is room. charged is set if something was.
+// Begin takes the holder's earlier block out of Out. Of this block, the holder has spent
+// units and has held units left. The units left stay charged. known is false if the limit
+// does not know the block. Then a limit that binds is charged again for held, as far as
+// there is room. charged reports whether it was.
 func (l *Lending) Begin(block *Block, known bool, now, held, spent int64, q *Request) (charged bool, err error) {
 	now = Clamp(now)
 	r := l.Rule
@@ -65,7 +71,7 @@ func (l *Lending) Begin(block *Block, known bool, now, held, spent int64, q *Req
 		l.Out.remove(r, &own, now)
 		left := max(own.has(now)-spent, 0)
 		base := min(left, held)
-		if left > base { // charged for a refill that is not due
+		if left > base { // give back what was charged early, for refill that is not due yet
 			var d Decision
 			if l.State, err = charge(r, l.State, now, base-left, &noOptions, &d); err != nil {
 				return false, err
@@ -85,7 +91,7 @@ func (l *Lending) Begin(block *Block, known bool, now, held, spent int64, q *Req
 	return charged, nil
 }
 
-// Ask sets Offer, after Begin, and when Need was decided.
+// Ask sets Offer. Call it after Begin, when the call for Need has been decided.
 func (l *Lending) Ask(now, held int64, q *Request) error {
 	now = Clamp(now)
 	r := l.Rule
@@ -111,8 +117,9 @@ func (l *Lending) Full(now int64) bool {
 // WindowEnd returns when a lease of the limit must end, 0 if it need not.
 func (l *Lending) WindowEnd(now int64) int64 { return windowEnd(l.Rule, l.State, now) }
 
-// Give charges a block's more units and its refill, and enters the part of the block that
-// is the limit's. charged is set if something was charged at once. d is what is left then.
+// Give charges the limit for the holder's next block: for the units that are new in it
+// (more), and for its refill. It enters the limit's part of the block into Out. charged
+// reports whether anything was charged at once. d receives what is left afterwards.
 func (l *Lending) Give(block *Block, now, more int64, d *Decision) (charged bool, err error) {
 	now = Clamp(now)
 	r := l.Rule
@@ -140,7 +147,8 @@ func (l *Lending) Give(block *Block, now, more int64, d *Decision) (charged bool
 	switch own := l.Part.of(block); {
 	case own.Out() == 0:
 	case l.Full(now):
-		// There is no room for it: it is out until its deadline, whatever its holder says.
+		// Out has no room for the part. So its units are out until the deadline, even if the
+		// holder returns the block earlier.
 		l.Out.enter(Due{At: own.Deadline, Units: own.Units})
 		l.Out.shrink()
 		l.Part = Part{}
@@ -152,8 +160,8 @@ func (l *Lending) Give(block *Block, now, more int64, d *Decision) (charged bool
 	return at > 0, err
 }
 
-// Return ends the limit's part of a block of which spent units are spent, and returns how
-// many units went back.
+// Return ends the limit's part of a block that its holder gives back. The holder has spent
+// units of it. units is how many units the limit got back.
 func (l *Lending) Return(block *Block, now, spent int64) (units int64, err error) {
 	now = Clamp(now)
 	r := l.Rule
@@ -170,5 +178,6 @@ func (l *Lending) Return(block *Block, now, spent int64) (units int64, err error
 	return units, nil
 }
 
-// Has returns how many units the holder of a block can have at now.
+// Has returns the most units that the holder of a block can have at the time now: the
+// granted units, and the refill that is due.
 func (b *Block) Has(now int64) int64 { return b.has(Clamp(now)) }

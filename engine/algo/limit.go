@@ -27,9 +27,9 @@ var (
 type Rounding uint8
 
 const (
-	// Exact keeps a 32-bit binary fraction of a nanosecond and rounds the time of a
-	// call's whole cost down. The long-run rate exceeds the nominal one by less than
-	// 2.4e-10 of it.
+	// Exact keeps a 32-bit binary fraction of a nanosecond and rounds the time of a call's
+	// whole cost down. In the long run, the rate is less than 1 + 2.4e-10 times the nominal
+	// rate.
 	Exact Rounding = iota
 	// Nanosecond truncates the time of one unit to ns, as redis-cell does.
 	Nanosecond

@@ -5,7 +5,7 @@
 //     time, and passes records other than keys' states to a Sink.
 //   - Limits, which the engine's interner implements, maps the ids of records to limits.
 //   - Changer finds the Delta of a large state to the one before, and Rebaser applies it.
-//   - Decoder reads the integers and bytes of which all of these are made.
+//   - Decoder reads integers and bytes, from which all these formats are built.
 //
 // The differences between kinds of state are rows of codecs (codec.go). DESIGN.md has the
 // formats and the reasons.

@@ -24,7 +24,7 @@
 //
 // # Concurrency
 //
-// None of it is safe for concurrent use: the caller holds the key's lock.
+// Nothing here is safe for concurrent use: the caller holds the key's lock.
 //
 // DESIGN.md beside this file has the layout, the costs and the reasons.
 package packed

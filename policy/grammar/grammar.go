@@ -35,7 +35,7 @@ var fileEntries = []entry[fileParts]{
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.lists = r.lists(n) }},
 	{key: "policies", value: "{name: policy, …}", about: "the policies by name. A name has at most 64 characters: a-z, 0-9 and . _ / -", schema: mapOf(refTo("policy")),
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.place, f.policies = r.at(n), r.policies(n) }},
-	{key: "routes", value: "{name: routes, …}", about: "sets of routes by name. A set says which policy each request of a gateway asks. A name has at most 32 characters: a-z, 0-9, _ and -", schema: mapOf(refTo("routes")),
+	{key: "routes", value: "{name: routes, …}", about: "sets of routes by name. A set says which policy decides each request of a gateway. A name has at most 32 characters: a-z, 0-9, _ and -", schema: mapOf(refTo("routes")),
 		read: func(r *reader, n *yaml.Node, f *fileParts) { f.routes = r.routeSets(n) }},
 }
 
@@ -58,7 +58,7 @@ var policyEntries = []entry[policy.Definition]{
 	{key: "lists", value: "{name: [value, …], …}", about: "named lists of values, for this policy", schema: mapOf(listSchema),
 		read:  func(r *reader, n *yaml.Node, d *policy.Definition) { d.Lists = r.lists(n) },
 		parts: func(d *policy.Definition) []Field { return listFields(d.Lists) }},
-	{key: "deny", value: "[condition, …]", about: "callers that are denied before anything is counted: status 403, no retry. It wins over allow", schema: listOf(refTo("condition")),
+	{key: "deny", value: "[condition, …]", about: "callers that are denied before anything is counted: status 403, no retry. A caller that matches deny and allow is denied", schema: listOf(refTo("condition")),
 		read:  func(r *reader, n *yaml.Node, d *policy.Definition) { d.Deny = r.conditions(n) },
 		parts: func(d *policy.Definition) []Field { return conditionFields(d.Deny) }},
 	{key: "allow", value: "[condition, …]", about: "callers that are admitted without being counted", schema: listOf(refTo("condition")),

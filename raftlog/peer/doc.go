@@ -10,6 +10,6 @@
 //   - Secrets are what both ends prove to know in the handshake of each connection
 //     (handshake.go), unless the connections use mutual TLS.
 //
-// The connections are bounded in three ways: those whose handshake is not complete, those
-// of one peer, and those of one kind.
+// Three numbers are bounded: of connections whose handshake is not complete, of connections
+// of one peer, and of connections of one kind.
 package peer

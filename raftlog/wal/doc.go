@@ -20,11 +20,12 @@
 // the nonce, so that no sector of a frame is all zeros, whatever the entries contain. The
 // header's field previous is where the frames of the previous segment end.
 //
-// Three records say how long the log was at least. The stable store holds, as one value,
-// the number of the last segment and the end of the segment's frames. That value is from
-// when the log was opened or the segment was begun. A close replaces this end by the exact
-// end. Every 64 frames, the mark is set to the end of the synced frames. The mark needs no
-// sync of its own, because the next append's sync includes it.
+// Three records give a lower bound of the log's length. The first two are one value in the
+// stable store: the number of the last segment, and the end of the segment's frames. The
+// log stores them when it is opened and when it begins a segment. When it is closed, it
+// stores the exact end. The third record is the mark. After every 64 frames, the log sets
+// the mark to the end of the synced frames. The mark needs no sync of its own, because the
+// next append's sync includes it.
 //
 // # What a power loss leaves
 //
@@ -39,13 +40,14 @@
 //
 //   - torn, if one of its sectors is all zeros: the frame was never acknowledged, and is
 //     cut off;
-//   - damaged otherwise: all of the frame was written, and has changed since.
+//   - damaged, if no sector is all zeros: all of the frame was written, and has changed
+//     since.
 //
 // Damage is an error. So are all other states that a crash cannot leave:
 //
 //   - a bad frame that is followed by anything, or that is not in the last segment;
 //   - a log that is shorter than the mark or the stable store says;
-//   - a closed log that has changed;
+//   - a log that was closed, and has another end than the close stored;
 //   - a file that is shorter than its frames, which are only written over synced zeros;
 //   - a missing segment, including the last.
 //

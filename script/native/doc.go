@@ -22,10 +22,10 @@
 //   - It writes the reply that the Lua code would give, and returns true.
 //   - It allocates nothing in the common case.
 //
-// The function first reads its arguments with the methods in arguments.go. Each of these
-// makes the call odd if the argument is not as expected. A script about one key then uses
-// Call.open, which is one visit under one lock, or a method that does everything, such as
-// Call.count. A script about several keys uses Call.isolate and Call.finish around its
-// visits; if the script gives up, its changes are undone. All these methods refuse an odd
-// call.
+// The function first reads its arguments with the methods in arguments.go. If an argument
+// is not as expected, the method marks the call as odd: the Go code cannot handle it. A
+// script about one key then uses Call.open, which is one visit under one lock, or a method
+// that does the whole work of a script, such as Call.count. A script about several keys
+// uses Call.isolate and Call.finish around its visits; if the script gives up, its changes
+// are undone. All these methods refuse an odd call.
 package native

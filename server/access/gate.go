@@ -8,8 +8,9 @@
 // make changes. The right to make changes is then open only on the loopback interface, and
 // only if no credentials at all are configured.
 //
-// The number of wrong guesses is bounded: over all clients (guard.go) and, where an answer
-// must not be late, by address (guesses.go). A correct password is never delayed.
+// The number of wrong guesses is bounded for all clients together (guard.go). Where a delay
+// of the answer would do harm, it is bounded for each address (guesses.go). A correct
+// password is never delayed.
 package access
 
 import (

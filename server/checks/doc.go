@@ -13,7 +13,7 @@
 //	reply.go    writes the reply, from parts that forms.go has made once
 //	tally.go    counts; tell.go reports denials as events
 //
-// RL.RESERVE, and an RL.CHECK that has an ID or takes slots, leaves this walk after the
-// arguments for reserve.go, and returns to it at ask.go. RL.DESCRIPTORS has a walk of its
-// own, in the files descriptor*.go.
+// RL.RESERVE goes from args.go to reserve.go, and from there to ask.go. So does an RL.CHECK
+// that has an ID or takes slots. RL.DESCRIPTORS has a walk of its own, in the files
+// descriptor*.go.
 package checks

@@ -1,5 +1,5 @@
-// Package decisions writes a decision log: a line of JSON for each of a sample of the calls
-// about limits that the clients of a node make.
+// Package decisions writes a decision log: a sample of the calls that clients of a node
+// make about limits, with a line of JSON for each call.
 //
 // The threads that serve clients pass commands with their replies to a [Log]. The Log
 // copies the calls of the sample into a queue, and a goroutine writes their lines. A line

@@ -64,7 +64,7 @@ func (s *Subscriber) Answered() {
 }
 
 // ReadBy sends invalidations of the keys that the leader has read for a command of the
-// connection. tracked is the result of Tracks when the command arrived.
+// connection. tracked is what Tracks returned when the command arrived.
 func (s *Subscriber) ReadBy(cmd *command.Spec, args [][]byte, tracked bool) {
 	s.invalidate(readKeys(cmd, args), tracked)
 }
@@ -94,7 +94,8 @@ func (s *Subscriber) invalidate(keys []string, tracked bool) {
 	})
 }
 
-// concerned returns the keys that begin with a prefix of BCAST.
+// concerned returns the keys that begin with one of the client's prefixes (BCAST PREFIX).
+// Without prefixes it returns all keys.
 func (t *tracking) concerned(keys []string) []string {
 	if len(t.prefixes) == 0 {
 		return keys
@@ -109,8 +110,8 @@ func (t *tracking) concerned(keys []string) []string {
 }
 
 // sendInvalidation sends an invalidation of keys to the connection, or to the connection
-// that it redirects to. RESP2 has no push messages; over RESP2 the invalidation is a
-// message to connections that have subscribed to its channel. Any thread may call it.
+// that REDIRECT names. RESP2 has no push messages; over RESP2 the invalidation is a message
+// to connections that have subscribed to its channel. Any thread may call it.
 func (s *Subscriber) sendInvalidation(keys []string) {
 	if len(keys) == 0 {
 		return

@@ -18,7 +18,7 @@ const PayloadSize = 128
 type Message struct {
 	shared *payload
 	head   func(w *resp.Writer)
-	// Reply reports that the message counts as a reply, which CLIENT REPLY OFF suppresses.
+	// Reply says that CLIENT REPLY OFF suppresses the message, as it suppresses replies.
 	Reply bool
 }
 
@@ -30,12 +30,12 @@ type payload struct {
 	refs    atomic.Int64
 
 	// The fields below are for Frees.
-	look uint32 // the last look that has found the payload
-	gone int64  // how many of refs that look would release
+	look uint32 // number of the last search that has found the payload
+	gone int64  // how many of refs this search would release
 }
 
 // newPayload returns a payload of size bytes, or nil if the account has no room. The caller
-// must drop it.
+// holds the first reference, and must drop it at the end.
 func newPayload(account *memory.Account, size int) *payload {
 	p := &payload{account: account, size: int64(size) + PayloadSize}
 	if !account.Reserve(p.size) {
@@ -79,9 +79,10 @@ func (m *Message) Hold() { m.shared.refs.Add(1) }
 // Drop notes that a connection no longer has the message. It undoes Hold.
 func (m *Message) Drop() { m.shared.drop() }
 
-// Frees returns how many bytes become free if this connection drops the message too. It
-// assumes that the messages for which Frees was called before, in the same look, are also
-// dropped. Only one look may be made at a time.
+// Frees returns how many bytes become free if this connection drops the message. The server
+// calls it in a search for connections to close, and look is the number of that search.
+// Frees assumes that all messages are dropped for which the same search has called it
+// before. Only one search may run at a time.
 func (m *Message) Frees(look uint32) int64 {
 	p := m.shared
 	if p.look != look {

@@ -72,7 +72,7 @@ type calledName struct {
 type run struct {
 	of      *Scripts
 	runner  *script.Runner
-	looks   func() error    // the method look, for the runner
+	looks   func() error    // the method look as a value, which is made only once
 	aside   Aside           // the connection that runs the script's commands
 	w       *resp.Writer    // takes the replies of the commands
 	call    command.Call    // the current redis.call
@@ -120,7 +120,7 @@ type run struct {
 	lua    int64           // the part of spent for Lua
 	copies int64           // the part of spent for copies of keys
 
-	stripe uint8 // selects which counters to use
+	stripe uint8 // selects which of the script's counters to use
 }
 
 // luaAddress is the client's address that MONITOR shows for commands of scripts.
@@ -153,8 +153,8 @@ func (r *run) onLoop(w *resp.Writer) (moves bool, err error) {
 		errors.Is(err, errScriptSlow) || errors.Is(err, engine.ErrNotIsolated), err
 }
 
-// inTransaction runs the script in EXEC. A transaction on the whole table locks nothing;
-// the script then locks its keys itself.
+// inTransaction runs the script in EXEC. If the transaction has locked no keys, because it
+// is about the whole table, the script locks its keys itself.
 func (r *run) inTransaction(w *resp.Writer) error {
 	r.grip, r.bounds = gripExec, execBounds
 	r.bounds.time = r.of.cfg.Exec()
@@ -179,7 +179,7 @@ func (r *run) attempts(w *resp.Writer) error {
 }
 
 // counting runs the script in a step about counters; see degraded.go. It returns an error
-// if the script does anything else than count.
+// if the script does more than count.
 func (r *run) counting(step *engine.CountStep, w *resp.Writer) error {
 	r.grip, r.step, r.bounds = gripCounters, step, loopBounds
 	r.begin()

@@ -1,9 +1,9 @@
 // Package turns lets slow steps, such as slow scripts, share a few places, which are
 // permissions to run. A server has one [Turns], and each step has a [Turn]. A step gives up
-// its place now and then, if another step should go first. The step goes first whose client
-// has recently run for the least time; clients are compared by address, and then by
-// connection. Among steps of one connection, the step goes first that has run for the
-// shortest time. So a new step begins at once, whatever else is running, and long steps
+// its place now and then, if another step should go first. Addresses of clients are
+// compared first: the address whose steps have recently run for the least time goes first.
+// Among connections from one address the same rule holds, and among steps of one
+// connection. So a new step begins at once, whatever else is running, and long steps
 // advance by turns. An endless script costs others only its part of the processors. A
 // client gets no larger part by opening more connections.
 //
