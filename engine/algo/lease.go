@@ -21,11 +21,11 @@ const leastBlock = 2
 // WorthA reports whether so many units are worth a block.
 func WorthA(units int64) bool { return units >= leastBlock }
 
-// Block is what one holder has of a limit. It has spent any part of it, as the server
-// sees it.
+// Block is what one holder has of a limit. The server does not see how much of it the
+// holder has spent.
 type Block struct {
 	Seq        uint64 // of the holder's last request
-	Generation uint64 // of the Outstanding that it is part of
+	Generation uint64 // of the Outstanding that counts the block
 	Began      int64  // Unix ns: when the refill began
 	RefillEnds int64
 	Deadline   int64 // the holder spends nothing after it
@@ -65,8 +65,8 @@ func (b *Block) inflow(r *Rule) uint64 {
 // Out returns how many units the holder may still spend before the deadline.
 func (b *Block) Out() int64 { return b.Units + b.Refill }
 
-// has returns how many units the holder can have at now: the granted ones, and those of
-// the refill that are due.
+// has returns the most units that the holder can have at now: the granted units, and the
+// refill that is due.
 func (b *Block) has(now int64) int64 {
 	if b.Refill == 0 || now >= b.RefillEnds {
 		return b.Out()
@@ -83,9 +83,9 @@ type Request struct {
 	Seq  uint64
 	Want int64 // what it would use within TTL
 	Held int64 // what it has left
-	Need int64 // what callers wait for now: all of it or a denial
+	Need int64 // what callers wait for now: all of Need is granted, or it is denied
 	TTL  int64
-	// Share is the part of the capacity that may be out, in 2^-32.
+	// Share is the part of the capacity that all holders together may have, in 2^-32.
 	Share uint32
 	// Fair is the most that the holder may have.
 	Fair Fair
@@ -101,7 +101,8 @@ type Fair struct {
 
 // Grant is the answer to a Request.
 type Grant struct {
-	// Decision is that of Need. What is left is as after all of the grant.
+	// Decision is the decision on Need. Its Remaining is what is left after the whole
+	// grant.
 	Decision
 	Granted int64       // units at once, Need included
 	Block   Block       // what the holder has from now on
@@ -125,7 +126,7 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 		o.remove(r, &block, now)
 	} else if held = min(held, most, o.room(r, now)); held > 0 {
 		// The block is not known here, for example after a leader was lost. Its units are
-		// charged again, as long as no more than the capacity is out.
+		// charged again, as far as no more than the capacity is then out.
 		var d Decision
 		if st, err = charge(r, st, now, held, &Options{Force: true}, &d); err != nil {
 			return g, err
@@ -148,7 +149,7 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 	next := Block{Seq: q.Seq, Generation: o.Generation, Began: now, RefillEnds: now, Deadline: deadline, Units: held + more}
 	switch {
 	case next.Units+refill < leastBlock || blocks >= MaxBlocks || deadline <= now:
-		// What the holder has may still be spent: it may not hear this.
+		// The holder may still spend what it has, because this answer may not reach it.
 		next.Units, g.Ends = held, true
 		if known {
 			next.Deadline = block.Deadline
@@ -168,8 +169,8 @@ func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64,
 	switch g.Block = next; {
 	case next.Out() == 0:
 	case blocks >= MaxBlocks:
-		// There is no room for its record. It is out until its deadline, whatever its holder
-		// says.
+		// The Outstanding has no room for the block. So the block's units are out until the
+		// deadline, even if the holder returns the block earlier.
 		g.Block = Block{}
 		o.enter(Due{At: next.Deadline, Units: next.Units})
 		o.shrink()
@@ -209,16 +210,16 @@ func charge(r *Rule, st State, now, cost int64, o *Options, d *Decision) (next S
 	return next, nil
 }
 
-// Offer is what a limit can give to a holder beside Need. Units are those of the limit.
+// Offer is what a limit can give to a holder in addition to Need, in units of the limit.
 type Offer struct {
-	Most  int64 // of both together
+	Most  int64 // of More and refill together
 	More  int64 // at once
 	Flow  int64 // as refill within Lasts ns; without a refill both are 0
 	Lasts int64
 }
 
-// offer returns what r can give to a holder that has held units. room is how many units may
-// be out beside what is out of others.
+// offer returns what r can give to a holder that has held units. room is how many units
+// this holder may have, given what other holders have.
 func (r *Rule) offer(remaining int64, q *Request, held, room, now int64, o *Outstanding) (f Offer) {
 	fair := portion(portion(r.Burst, q.Share), q.Fair.Out)
 	f.Most = max(min(max(q.Want-held, 0), room-held, fair-held), 0)
@@ -236,7 +237,7 @@ func (r *Rule) offer(remaining int64, q *Request, held, room, now int64, o *Outs
 		rate = min(rate, 1<<32-reserved)
 	}
 	f.Flow = int64(Span{NS: uint64(portion(f.Lasts, uint32(min(rate, math.MaxUint32))))}.fit(r.num, r.den))
-	if q.Fair.Contended { // a part of what is there, and of what flows
+	if q.Fair.Contended { // the holder's part of the units left, and of the rate
 		f.More, f.Flow = min(f.More, portion(remaining, q.Fair.Rate)), max(f.Flow-held, 0)
 	}
 	return f
@@ -278,8 +279,8 @@ func Join(offers []Offer) (more, refill, lasts int64) {
 	return more, refill, lasts
 }
 
-// beside returns how many units the limit can give within a time beside more at once: as
-// refill, and from what is there. The time is at most that of the offer.
+// beside returns how many units the limit can give within the time lasts, in addition to
+// more at once: from the refill, and from the units left. lasts is at most Lasts.
 func (f *Offer) beside(more, lasts int64) int64 { return f.More - more + f.flow(lasts) }
 
 // flow returns how much of a refill can come from the rate within a time.

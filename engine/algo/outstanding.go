@@ -22,8 +22,8 @@ import (
 // MaxDue bounds the entries of an Outstanding.
 const MaxDue = 16
 
-// Outstanding is what is out of a limit, by when it ends. The zero value is a limit
-// without leases.
+// Outstanding has the units of a limit that are out, by the time when their lease ends. The
+// zero value is for a limit without leases.
 type Outstanding struct {
 	// Generation tells blocks of this record from those of an earlier one.
 	Generation uint64
@@ -34,7 +34,7 @@ type Outstanding struct {
 type Due struct {
 	At     int64  // Unix ns
 	Units  int64  // out until then
-	Blocks int64  // how many they are of
+	Blocks int64  // how many blocks the units belong to
 	Inflow uint64 // of the rate, in 2^-32, reserved until then
 }
 
