@@ -73,7 +73,7 @@ func TestBlocksOutlastTheLeader(t *testing.T) {
 	require.Eventually(t, leader.ready, waitLimit, 10*time.Millisecond)
 	next = c.leader(t)
 	for _, want := range []string{"ok", "limit", "penalty"} {
-		require.Equal(t, want, check(next).Elems[7].Str) // another one may answer by itself, as above
+		require.Equal(t, want, check(next).Elems[7].Str) // as above: a follower may answer by itself
 	}
 
 	// A node that is left alone uses its copy.
