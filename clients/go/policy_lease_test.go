@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -81,10 +82,10 @@ func TestPoliciesAreLeased(t *testing.T) {
 func TestLeasedPolicyWithoutAServer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, headgate.Options{})
-		away := false
+		var away atomic.Bool
 		r.set(0, func(name string, args []any) (any, error) {
 			switch {
-			case away:
+			case away.Load():
 				return nil, errors.New("OOM")
 			case name == "RL.CHECK":
 				return verdict(1, 999, 0), nil
@@ -96,7 +97,7 @@ func TestLeasedPolicyWithoutAServer(t *testing.T) {
 			_, err := r.client.Check(context.Background(), policy, nil, 1)
 			r.equal("error", err, nil)
 		}
-		away = true
+		away.Store(true)
 		time.Sleep(3 * time.Second) // its block has lapsed
 		admitted := 0
 		for range 300 {
