@@ -57,7 +57,7 @@ brief: # short forms of those that start no process
 brief-race: # where goroutines meet, in few seconds
 	$(GO) test -short -vet=off -race ./ledger ./cluster/partition ./server/turns ./server/pubsub
 
-test: ## everything a change must pass; installs what it needs (15 min)
+test: ## everything a change must pass; installs what it needs (20 min)
 	scripts/stages.sh prepare main race fuzz-brief mutate-brief clients-brief
 
 test-long: mutate fuzz test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
@@ -68,7 +68,7 @@ prepare: # one downloads, the other compiles
 deps: # the programs that tests start
 	scripts/test-deps.sh
 
-unit: main modules ## unit and black-box tests of every module (6 min)
+unit: main modules ## unit and black-box tests of every module (8 min)
 
 main: server bin/gotestsum # test runs the others beside other clients
 	$(GOTEST) --packages "$(FIRST) ./..." -- $(TESTARGS)
@@ -76,7 +76,7 @@ main: server bin/gotestsum # test runs the others beside other clients
 modules: bin/gotestsum # clients/compat/run.sh sdk-go runs it, too
 	for m in $(MODULES); do (cd $$m && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS)) || exit; done
 
-race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (7 min)
+race: server bin/gotestsum ## the same under the race detector, but for what has no goroutines; long models are shorter (8 min)
 	$(GOTEST) --packages "$(FIRST) $(RACED)" -- $(TESTARGS) -race -short -timeout 20m
 	cd clients/go && $(CURDIR)/$(GOTEST) --packages ./... -- $(TESTARGS) -race -short
 
