@@ -43,7 +43,7 @@ type record struct {
 	level  float64 // units
 	filled instant
 
-	part      float64 // this process's, by a reply to RL.LEASE as of told; 0 if there was none
+	part      float64 // of this process, by the reply to RL.LEASE that came at told; 0 if none has come
 	told      instant
 	owed      int64 // units that were admitted without the server
 	owedSince int64 // a number that grows

@@ -283,7 +283,7 @@ func (b logRing) entryOf(stamp, now, period int64) (i int, ok bool) {
 }
 
 // refund takes units off the pair at place i, and removes an empty pair. It returns the
-// timestamp of the newest pair; remains is false if there is none.
+// timestamp of the newest pair that is left. If none is left, remains is false.
 func (b logRing) refund(i int, units int64) (newest int64, remains bool) {
 	head, count := b.span()
 	at := b.slot(head, i)
