@@ -254,9 +254,11 @@ func here(t *testing.T, leader int, nodes ...*node) {
 	var top partition.Topology
 	top.Term = uint64(leader + 1)
 	for i, n := range nodes {
-		top.Nodes = append(top.Nodes, partition.TopologyNode{
-			ID: "n" + strconv.Itoa(i), Address: addressOf(t, n.addr), Cluster: addressOf(t, n.cluster), Leader: i == leader, Voter: true, Alive: true,
-		})
+		node := partition.TopologyNode{ID: "n" + strconv.Itoa(i), Address: addressOf(t, n.addr), Leader: i == leader, Voter: true, Alive: true}
+		if n.cluster != "" {
+			node.Cluster = addressOf(t, n.cluster)
+		}
+		top.Nodes = append(top.Nodes, node)
 	}
 	for i, n := range nodes {
 		n.set(func(f *fakeCluster) {
@@ -286,7 +288,7 @@ func TestGoRedisClusterClient(t *testing.T) {
 	for _, door := range []bool{true, false} {
 		a, b := startNode(t, partition.Leading, patient), startNode(t, partition.Following, patient)
 		if !door {
-			a.cluster, b.cluster = a.addr, b.addr
+			a.cluster, b.cluster = "", ""
 		}
 		here(t, 0, a, b)
 		rdb := redis.NewClusterClient(&redis.ClusterOptions{Addrs: []string{b.addr}, MaxRedirects: 3})

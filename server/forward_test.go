@@ -574,6 +574,10 @@ func TestRedirectMoved(t *testing.T) {
 	c.do("TTL foo", "-MOVED 12182"+to)
 	c.do("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n")
 	require.Contains(t, c.call("INFO"), "redis_mode:cluster\r\n")
+	require.Equal(t, "cluster", pair(t, c.call("HELLO 2"), "mode"))
+	plain := dial(t, n.addr)
+	require.Contains(t, plain.call("INFO"), "redis_mode:standalone\r\n")
+	require.Equal(t, "standalone", pair(t, plain.call("HELLO 2"), "mode"))
 	n.set(func(f *fakeCluster) { f.topology.Nodes[0].Leader = false })
 	c.do("TTL foo", "-"+errNoLeader+"\r\n")
 }
