@@ -723,3 +723,18 @@ func TestARefillIsChargedForGood(t *testing.T) {
 	}
 	require.EqualValues(t, 1000, left(t, s, start+102*second, l))
 }
+
+// A block may last for longer than its bucket takes to refill. Its units stay out until
+// its deadline.
+func TestABlockOutlastsItsBucket(t *testing.T) {
+	s := newTestSession(t, engine.Config{})
+	l := algo.Limit{Limit: 100, Period: second}
+	q := engine.Lease{Key: []byte("k"), Limit: l, ID: []byte("a"), Request: algo.Request{Seq: 1, Want: 20, TTL: 10 * second}}
+	a, err := s.Leases().Take(start, &q)
+	require.NoError(t, err)
+	require.EqualValues(t, 20, a.Granted)
+	require.Zero(t, a.Refill)
+	d, err := s.Decide(start+5*second, q.Key, l, 0, nil)
+	require.NoError(t, err)
+	require.EqualValues(t, 80, d.Remaining)
+}
