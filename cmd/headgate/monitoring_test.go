@@ -207,9 +207,11 @@ func TestDashboardAndAlertsOnACluster(t *testing.T) {
 	}
 
 	rules := alertRules(t)
-	// The first two are the load's own; the others are those of a slow machine.
+	// The first two are the load's own; the others are those of a slow machine, and
+	// the last that of a machine whose own disk is nearly full.
 	usual := []string{"HeadgateAttributeMissing", "HeadgateNearLimit",
-		"HeadgateSlow", "HeadgateFrontSlow", "HeadgateFrontErrors", "HeadgateSlowDisk", "HeadgateLag", "HeadgateLossWindow", "HeadgateDegraded", "HeadgateUncertain", "HeadgateFailover"}
+		"HeadgateSlow", "HeadgateFrontSlow", "HeadgateFrontErrors", "HeadgateSlowDisk", "HeadgateLag", "HeadgateLossWindow", "HeadgateDegraded", "HeadgateUncertain", "HeadgateFailover",
+		"HeadgateDiskSpace"}
 	for name, expr := range rules {
 		if !slices.Contains(usual, name) {
 			assert.Zero(t, p.query(t, expr), name)
