@@ -5,9 +5,9 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// levels holds the feature levels of the clusters in which this build can run, beginning
-// with level 1. Each level lists the formats that nodes may write. The cluster's level
-// rises when every member can read the formats of the next level (see
+// levels holds the feature levels that this build supports, beginning with level 1. A
+// cluster has one feature level, which lists the formats that its nodes may write. The
+// cluster's level rises when every member can read the formats of the next level (see
 // raftlog.Config.Features).
 //
 // To add something to a format, such as a kind of record, raise the format's newest version

@@ -11,40 +11,41 @@ import (
 // backstopBytes bounds the memory in which a Backstop counts: some 200 000 keys.
 const backstopBytes = 16 << 20
 
-// Backstop answers as Empty does, as if limits were unused, but admits at most a multiple
-// of each limit. It has an engine of its own, the overlay, whose memory is bounded. On the
-// overlay it counts the calls that it admits. If the overlay is full, it forgets the keys
-// that have used the least of their limit. If it cannot count a call, it admits the call.
+// Backstop decides calls as if limits were unused, as Empty does, but admits at most a
+// multiple of each limit. It counts the admitted calls in an engine of its own, the
+// overlay, whose memory is bounded. If the overlay is full, it forgets the keys that
+// have used the smallest part of their limits. If a call cannot be counted, Backstop
+// admits it.
 //
-// It does not bound counters such as those of INCR, because they have no limit. It does
-// not bound slots (places of a limit of concurrent calls) either. Only a leader can
-// release a slot. So on the overlay a slot would stay taken for its whole time to live,
-// and all later callers would be denied.
+// Backstop does not bound counters such as those of INCR, because counters have no
+// limit. It does not bound slots (places of a limit of concurrent calls) either. Only a
+// leader can release a slot. So in the overlay a slot would stay taken for its whole
+// time to live, and all later callers would be denied.
 //
-// The overlay may use another algorithm than the limit. With n for the multiple:
+// In the overlay, a limit may have another algorithm. If n is the multiple:
 //
-//   - A window stays a window, and admits n times its limit. As a bucket it could admit 2n
-//     times the limit in one window: a bucket may be full at the start, and refills until
-//     the end.
-//   - A leaky bucket becomes a token bucket, and Wait is not passed on. A queue on the
+//   - A window stays a window, and admits n times its limit. A bucket could admit 2n
+//     times the limit in one window, because it may be full at the start and refills
+//     until the end.
+//   - A leaky bucket becomes a token bucket, without the option Wait. A queue in the
 //     overlay would delay or deny calls that are far below n times the limit.
-//   - A log becomes a bucket of half of n times the limit, which refills once in a
-//     period. So no period admits more than n times the limit, and a key takes one word.
-//     A log takes 16 bytes per call: with n = 10, a hundred callers with a limit of 1000
-//     would fill the overlay.
+//   - A log becomes a bucket whose capacity is half of n times the limit. The bucket
+//     refills once in a period. So no period admits more than n times the limit, and a
+//     key takes one word. A log would take 16 bytes per call: with n = 10, a hundred
+//     callers with a limit of 1000 would fill the overlay.
 //   - With n = 1 a log stays a log, because a call that costs the whole limit must fit.
 //
-// On the overlay, the name of a key has 128 bits: two hashes of the real key, under two
-// random seeds of this process. SHA-256 would take 30 µs for a key of 64 KiB, and one call
-// can have 32 limits, each with a key.
+// In the overlay, each key has a name of 128 bits: two hashes of the real key, made with
+// two random seeds of this process. SHA-256 would take 30 µs for a key of 64 KiB, and
+// one call can have 32 limits, each with a key.
 //
 // If a flood of new keys fills the overlay, it forgets callers that are far from their
-// bound, and keeps those at their bound. If it stopped counting new keys instead, the
-// flood would pass.
+// bound, and keeps callers that are at their bound. If the overlay instead stopped
+// counting new keys, the flood would pass.
 //
-// The owner drops the Backstop a minute after its last call, if there is a leader again.
-// If the owner dropped it at once, callers could use the whole bound again each time a
-// leader is lost.
+// The owner drops the Backstop when there is a leader again and the last call was a
+// minute ago. If the owner dropped it at once, callers could use the whole bound again
+// at each loss of the leader.
 //
 // Methods are safe for concurrent use.
 type Backstop struct {

@@ -34,15 +34,16 @@ type chain struct {
 	plans [MaxSegments]plan
 }
 
-// DecideAll decides a call on several limits, as one atomic step: it charges all segments
+// DecideAll decides a call on several limits, as one atomic step: it charges all limits
 // or none. It locks the shards of all keys in the order of their indexes. out receives
 // each limit's decision, in order.
 //
-// The result binding is the index of the decision to report for the call. If the call is denied,
-// that is the limit with the longest wait, because an earlier retry would be denied
-// again. If the call passes, it is the limit with the least remaining units. Among equals
-// it is the first. If the call is denied, limits that would have passed report OK and
-// their present state, because nothing was charged.
+// The result binding is the index of the limit that speaks for the call. If the call is
+// denied, binding is the limit with the longest wait, because an earlier retry would be
+// denied again. If the call passes, binding is the limit with the fewest remaining
+// units. If several limits are equal, binding is the first of them. If the call is
+// denied, the limits that would have passed report OK and their present state, because
+// nothing was charged.
 //
 // It returns the errors of Decide, ErrTooManySegments, ErrDuplicateKey and
 // ErrAtMostCosts. After an error nothing has changed.

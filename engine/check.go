@@ -26,15 +26,15 @@ var (
 // Ready is a limit that is compiled and interned, so that a check needs no look-up. The
 // zero value has no limit.
 //
-// If a policy is replaced while a check runs, the check finishes with the old limit. So the
-// check may use a Ready after Release. By then, another limit may have got the same id.
-// Therefore a check compares limits by pointer, under the lock of a record that refers to
-// the limit. Before the check writes the id into a record, it takes a reference: see
-// Session.claim.
+// If a policy is replaced while a check runs, the check finishes with the old limit, so
+// it may use a Ready after Release. By then, another limit may have got the same id. So
+// a check compares limits by pointer, while it holds the lock of a record that refers to
+// the limit. And before the check writes an id into a record, it takes a reference to
+// the limit: see Session.claim.
 //
-// Two alternatives were rejected. If each check took a reference, all threads would write
-// the same cache line. If references were released after a delay, no thread could be
-// allowed to sleep longer than that delay.
+// Two alternatives were rejected. If each check took a reference, all threads would
+// write the same cache line. If references were released after a delay, no thread could
+// be allowed to pause for longer than the delay.
 type Ready struct{ it *interned }
 
 // Ready interns a limit of a policy, in database 0, until Release. Only the number of
@@ -158,14 +158,15 @@ type Verdict struct {
 }
 
 // Check decides a call on the limits of policies, as one atomic step. The call passes if
-// all enforced limits pass; it is then charged to all limits. A denied call is charged to
-// no limit. Exceptions: a limit with CountAll counts it, and a limit with a penalty counts
-// its own denial as a strike. A call of a blocked caller is not counted at all. out must
-// have room for each limit's answer, in order.
+// all enforced limits pass, and is then charged to all limits. A denied call is charged
+// to no limit, with two exceptions: a limit with CountAll counts the call, and a limit
+// with a penalty counts its own denial as a strike. If the caller is blocked, nothing is
+// counted at all. out receives each limit's answer, in order, and must be long enough.
 //
-// The counters have kinds of their own. If the key of a counter holds another kind of
-// state, the first charge replaces that state: see Engine.Replaced. A counter that was
-// written before an edit of the policy changes at its next charge:
+// The counters of policies have kinds of state of their own. If the key of a counter
+// holds state of another kind, the first charge replaces that state: see
+// Engine.Replaced. If the policy was edited after a counter was written, the counter
+// changes at its next charge:
 //
 //   - If the edit has changed Resets, the counter starts again from zero.
 //   - If the edit has changed Scalings, the counter keeps its used share.

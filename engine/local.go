@@ -21,27 +21,28 @@ const (
 	localKeys = 1 << 20
 )
 
-// Local decides on a node's share of each limit while there is no leader. It never changes
-// the replicated table. When a key is first used, Local reads how much is left of the
-// limit, and takes one voter's share of that. The share refills at one voter's part of the
-// rate. Local remembers the units that it admits. They are charged to the replicated table
-// later, when there is a leader: see Take and Session.ChargeOnce.
+// Local decides on a node's share of each limit while there is no leader. It never
+// changes the replicated table. At the first use of a key, Local reads how many units
+// the limit has left. The node's share is these units divided by the number of voters,
+// and the share refills at the limit's rate divided by the number of voters. Local
+// remembers the units that it admits. When there is a leader again, they are charged to
+// the replicated table: see Take and Session.ChargeOnce.
 //
-// Let N be the number of voters. If all voters are cut off from each other, they admit
-// together at most what was left of the limit, plus the refill. If k of them are cut off
-// and the others have a leader, all together admit at most limit*(1+k/N).
+// Let N be the number of voters. If all voters are cut off from each other, together
+// they admit at most what was left of the limit, plus the refill. If k voters are cut
+// off and the others have a leader, all voters together admit at most limit*(1+k/N).
 //
-// A limit below N cannot be divided. One voter, chosen by the key, has the whole limit,
-// and the others deny.
+// A limit of less than N units cannot be divided. One voter, chosen by the key, then has
+// the whole limit, and the other voters deny every call.
 //
-// If a cost is above the share but the whole limit could hold it, Local returns
-// ErrNotLocal. It does not answer algo.Never (no wait helps), because a leader could admit
-// the call. A share of a token limit has N times the period and 1/N of the burst. A share
-// of a window has 1/N of the limit. N and the rank, this voter's number among the voters,
-// are fixed when the time without a leader begins.
+// If a cost is more than the share, but not more than the whole limit, Local returns
+// ErrNotLocal. It does not answer algo.Never, which means that no wait helps, because a
+// leader could admit the call. The share of a token bucket has N times the period and
+// 1/N of the burst. The share of a window has 1/N of the limit. N, and this voter's rank
+// among the voters, are fixed when the time without a leader begins.
 //
-// Methods are safe for concurrent use. One lock is enough, because such a time is rare
-// and short.
+// Methods are safe for concurrent use. All of them take one lock: times without a leader
+// are rare and short, so the lock does not matter.
 type Local struct {
 	e *Engine
 

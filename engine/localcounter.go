@@ -86,12 +86,14 @@ func (c *CountStep) holding(fn func(*CountStep) error) error {
 	return fn(c)
 }
 
-// Count runs a step on counters, such as INCR and EXPIRE, on this node's copies of keys
-// of a database. Each key is copied from the replicated table at its first use. Count
-// remembers how much the counters have grown, and when they expire: see Take.
+// Count runs a step on counters, for commands such as INCR and EXPIRE. The step works on
+// this node's copies of keys of one database. Each key is copied from the replicated
+// table at its first use. Count remembers how much each counter has grown, and when it
+// expires: see Take.
 //
-// A counter states no limit that could be shared. So N nodes cut off from each other
-// admit together at most N times as much as a limit over such a counter allows.
+// A counter has no limit that nodes could share. If an application uses counters as a
+// limit, N nodes that are cut off from each other admit together at most N times the
+// limit.
 //
 // The error is ErrNotLocal, and nothing has changed then. Its causes:
 //

@@ -15,15 +15,16 @@ import (
 // decisions. Nothing was executed; ask the leader.
 var ErrSealed = errors.New("this node does not decide now")
 
-// Replica replicates an engine's table. The leader decides first and replicates the
+// Replica replicates an engine's table. The leader decides first, and replicates the
 // effects. Its sessions change the table at once and mark the changed keys dirty. Cut
 // collects the states of all dirty keys as one batch for the log. On other nodes, Apply
-// replaces the states of these keys. A batch that is not committed yet can be undone. The
-// ledger keeps the data for that; its package comment follows a decision to its reply.
+// replaces the states of these keys. A batch that is not committed yet can be undone,
+// because the ledger keeps the old states. The ledger's package comment follows a
+// decision to its reply.
 //
-// A new replica is sealed: sessions refuse to decide. Lead lets them decide. Depose seals
-// the replica again, and undoes what is not committed. So on every node, at any time, the
-// table has what the log has applied, and the node's own uncommitted effects.
+// A new replica is sealed: sessions refuse to decide. Lead lets them decide. Depose
+// seals the replica again, and undoes what is not committed. So on every node and at any
+// time, the table is what the log has applied, plus the node's own uncommitted changes.
 //
 // The log calls Permit, Lead, Cut, Committed, Depose, Apply, Snapshot and Restore one at a
 // time. It may call Now at any time.

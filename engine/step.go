@@ -13,15 +13,15 @@ import (
 // whole table. Nothing has changed.
 var ErrNotIsolated = errors.New("the key is not among those of this step")
 
-// Step is work of a session on several keys, which replicates in one batch: no cut tears
-// it. While it isolates keys, nobody else sees or changes them. Isolate, IsolateAll or
-// Join begins a step; Commit or Rollback ends it. After the end, Commit and Rollback do
-// nothing. Until the end, all operations of the session are part of the step.
+// Step is work of a session on several keys, which replicates in one batch. While a step
+// isolates keys, nobody else sees or changes them. Isolate, IsolateAll or Join begins a
+// step, and Commit or Rollback ends it. In between, all operations of the session are
+// part of the step. After the end, Commit and Rollback do nothing.
 //
-// Steps nest, and end in reverse order. A step within a step that isolates keys locks
-// nothing: it works on the keys of the outer step. A step within a Join locks its own
-// keys. Rollback undoes the changes of its own step. The outer step can still undo what an
-// inner step has committed.
+// Steps nest, and end in reverse order. Inside a step that isolates keys, an inner step
+// locks nothing: it works on the keys of the outer step. Inside a Join, an inner step
+// locks its own keys. Rollback undoes the changes of its own step. The outer step can
+// still undo what an inner step has committed.
 type Step struct {
 	s     *Session // nil after the end
 	now   int64
@@ -44,16 +44,18 @@ type stepState struct {
 	changed int
 }
 
-// Isolate begins a step on keys, which may be of several databases. It locks their shards
-// in index order, so that steps cannot deadlock. For the whole table, and for a key in
-// another shard, the session's operations return ErrNotIsolated (exception: below).
-// Eviction leaves the keys alone meanwhile.
+// Isolate begins a step on keys, which may be of several databases. It locks the shards
+// of the keys in index order, so that steps cannot deadlock. During the step, eviction
+// leaves the keys alone. Session operations on the whole table, or on a key in another
+// shard, return ErrNotIsolated (exception below).
 //
-// The parameter undo is how many bytes the step may use to remember earlier states of its
-// keys. It is 0 for a step that is never rolled back. The key that exceeds undo is still
-// saved, and changes after it return ErrUndoFull. Exception: a step with an undo may touch
-// keys in other shards. It locks these shards too, unless somebody else holds them. now is
-// the time for Rollback, engine time in ns.
+// The parameter undo is how many bytes the step may use to remember earlier states of
+// its keys. It is 0 for a step that is never rolled back. The state that exceeds undo is
+// still saved, and later changes return ErrUndoFull. now is the time that Rollback uses,
+// engine time in ns.
+//
+// Exception: a step with an undo may use keys in other shards. It then locks these
+// shards too. If somebody else holds such a lock, the operation returns ErrNotIsolated.
 func (s *Session) Isolate(now int64, keys [][]byte, undo int) Step {
 	p := Step{s: s, now: now}
 	if st := &s.step; !st.isolated {

@@ -1,38 +1,43 @@
-// Package ledger keeps account of a leader's decisions: in which cut each one is, whether
-// that cut is sent and committed, and which replies may be sent. A cut is a batch of all
-// changes that are not yet in the cluster's log.
+// Package ledger keeps account of a leader's decisions. A cut is a batch of all changes
+// that are not yet in the cluster's log. For each decision, the ledger knows which cut
+// has its changes, whether that cut is sent and committed, and which replies may be
+// sent.
 //
-// Three parts share a Ledger. The machine (engine.Replica) makes cuts; the Ledger gives
-// them tickets, and keeps the old states with which they can be undone. The log (raftlog)
-// sends and commits the cuts. The node (cluster) releases replies. A Ledger knows no limits
-// and no Raft, starts no goroutine, and does no I/O.
+// Three parts share a Ledger. The machine (engine.Replica) makes cuts. The log (raftlog)
+// sends and commits the cuts. The node (cluster) releases replies. The Ledger numbers
+// the cuts, and keeps the old states with which a cut can be undone. It does not know
+// limits or Raft. It starts no goroutine and does no I/O.
 //
-// A ticket is the number under which a reply waits. It is the number of the cut with the
-// effects on which the reply depends. Packages cluster/partition and server use the same
-// word.
+// A ticket is the number of a cut. A reply that must wait for a commit waits under a
+// ticket: the number of the cut that has the changes on which the reply depends.
+// Packages cluster/partition and server use the word in the same way.
 //
 // # From a decision to its reply
 //
-//  1. Decide. A session changes the table under its shard's lock. The shard marks the
-//     key dirty and keeps its earlier state. If the reply must wait for its commit, the
-//     front then calls Open for a ticket, and parks the reply under the ticket.
-//  2. Mark. The node has three calls that ask for a cut. It calls Mark every few
-//     milliseconds. Flush asks for a cut at once, without the usual time between two cuts
-//     (Pace in raftlog's Config). Await does the same for a parked reply. They wake the
-//     log's proposer through the channel Due.
-//  3. Cut. The proposer makes the machine take all dirty keys as one batch. Begin gives
-//     the cut its ticket and opens the next ticket. Add makes the result a flight, which
-//     is a batch on its way to its commit. Encoded records the flight's parts. Empty ends
-//     a cut that found no dirty keys. A periodic entry of the log has no effects: Tick
-//     makes it a flight.
-//  4. Commit. The log has committed the last part of the oldest flight. Commit drops the
-//     flight's undo, and releases the replies that waited for it.
+//  1. Decide. A session locks a shard of the table and changes a key. The shard marks
+//     the key dirty, and keeps the key's earlier state. If the reply must wait for the
+//     commit, the front (the server) calls Open to get a ticket. It then parks the
+//     reply, which means that it keeps the reply back until the ticket is released.
+//  2. Mark. The node asks for a cut with one of three methods. Mark says that keys may
+//     be dirty; the node calls it every few milliseconds. Flush asks for a cut at once,
+//     without the usual time between two cuts (Pace in raftlog's Config). Await asks for
+//     a cut at once because a reply is parked. All three wake the log's proposer through
+//     the channel Due.
+//  3. Cut. The proposer makes the machine take all dirty keys as one batch. First, Begin
+//     gives the cut its ticket and opens the next ticket. Then Add makes the batch a
+//     flight, which is a batch on its way to its commit. Encoded counts the flight's
+//     parts and bytes. If the cut found no dirty keys, Empty ends the cut instead. The
+//     log also has a periodic entry without changes, and Tick makes that entry a flight.
+//  4. Commit. When the log has committed the last part of the oldest flight, it calls
+//     Commit. Commit drops the old states that this flight kept, and releases the
+//     replies that waited for the flight.
 //  5. Release. Hooks.Release completes every ticket up to a number, and the front sends
 //     the replies that are parked under these tickets.
 //
-// A term may end at any step. Then the machine seals itself, and undoes the dirty changes
-// and then the flights, newest first. Depose drops the flights. Every incomplete ticket
-// then has an unknown outcome. This includes the open ticket, which no cut has taken yet.
+// The leader's term may end at any step. The machine then seals itself, which means that
+// it refuses decisions. It undoes the dirty changes, and then the flights from the
+// newest to the oldest. Depose drops the flights. Every ticket that is not yet released
+// then has an unknown outcome, also the open ticket, which no cut has taken.
 //
 // # Who holds which lock
 //
@@ -52,45 +57,46 @@
 // # Invariants
 //
 //  1. Tickets only grow, over all terms of a process. A cut opens the next ticket before
-//     it looks at the first shard. So if Open returned n, all decisions made before are
-//     in the cut of n or in earlier cuts.
+//     it looks at the first shard. So if Open returned n, all decisions before that call
+//     are in the cut of n or in earlier cuts.
 //  2. Every change of a key is in exactly one of these places: the journal of its shard, a
 //     flight, or the committed part of the log. Add happens while the gate is held, so a
 //     reader that holds the gate misses no key.
 //  3. Flights are committed in the order of their cuts. Each is committed once and in
 //     the term of its cut, or never.
-//  4. Ticket n is released without an error only if two things are true: the effects on
-//     which its replies may depend are committed, and this node was leader after the
-//     decisions.
+//  4. Ticket n is released without an error only if two conditions hold. All changes on
+//     which its replies may depend are committed. And this node was leader after it made
+//     the decisions under this ticket.
 //  5. Every ticket with parked replies is released. At the latest, it is released with
 //     an error when the term ends.
 //  6. A mark made after Begin stays for the next cut.
 //
-// How both conditions of 4 are known: if the ticket belongs to a flight, the flight's
-// commit proves them. The followers accepted the flight after all decisions under that
-// ticket, so this node was leader then.
+// How does the ledger know both conditions of invariant 4? If the ticket belongs to a
+// flight, the flight's commit proves them: the followers accepted the flight after all
+// decisions under its ticket, so this node was leader after these decisions.
 //
-// A cut that finds no dirty keys has a ticket too, for denials and peeks. Their replies
-// depend on the earlier flights, and on this node's belief that it is leader. The commit of
-// the flights does not prove that belief: after the followers accepted the flights, they
-// may have elected another leader before the denials were decided. So such a ticket waits
-// for the last flight before it, and for a round of heartbeats that begins after the cut
-// (Round, Verified). Several tickets share a round.
+// A cut that finds no dirty keys has a ticket too, because denials and peeks change
+// nothing and may still have to wait. Their replies depend on the earlier flights, and
+// on this node being leader. The commit of the flights does not prove that the node is
+// still leader: the followers may have accepted the flights, and then elected another
+// leader before the denials were decided. So such a ticket waits for the last flight
+// before it, and for a round of heartbeats that begins after the cut (Round, Verified).
+// Several tickets share a round.
 //
 // # Rejected
 //
-//   - Tickets only for batches. Denials and peeks would need tickets of their own to tell
-//     which round covers them.
-//   - The batch's number in the log as ticket. In the log, batches of a term count from 1
-//     without gaps, so that a lost batch is noticed (raftlog/fsm.go). Cuts that find no
-//     dirty keys would leave gaps. The log can number a batch without the ledger: the
-//     number is one more than the count of the term's batches that are committed or in
-//     flight.
-//   - An empty batch for denials instead of a round. It would cost every disk a sync.
-//   - Tickets that begin at 1 in each term. If leadership is lost and won again, a batch
-//     of the new term could have the ticket of an old reply, which would then wait for
-//     the wrong batch.
-//   - Waiting for the commit of a flight before the next decision on its keys. A
-//     frequently used key would wait all the time. Undo costs only one copy of a key's
-//     state per cut.
+//   - Tickets only for batches. Denials and peeks would then need a second kind of
+//     number, to say which round of heartbeats they wait for.
+//   - The batch's number in the log as ticket. In the log, batches of a term count from
+//     1 without gaps, so that a lost batch is noticed (raftlog/fsm.go). Cuts that find
+//     no dirty keys would leave gaps. And the log needs no number from the ledger: it
+//     counts the term's batches, committed and in flight, and adds one.
+//   - An empty batch for denials instead of a round. Each such batch would cost a sync
+//     on every node's disk.
+//   - Tickets that begin at 1 in each term. If a node loses leadership and wins it
+//     again, a batch of the new term could have the same ticket as an old reply. The old
+//     reply would then wait for the wrong batch.
+//   - Waiting for the commit of a flight before the next decision on its keys. Decisions
+//     on a frequently used key would wait all the time. Undo instead costs one copy of
+//     each dirty key's state per cut.
 package ledger

@@ -1,11 +1,11 @@
 // Package raftlog replicates batches of bytes between the nodes of a cluster, with
 // hashicorp/raft.
 //
-// It is for a state machine that decides first and replicates the effects. The leader
-// changes its state in memory at once. The group's proposer takes all changes since the
-// last batch as the next batch, which is called a cut. It makes log entries of the cut. It
-// takes the next cut when Raft has accepted these entries. The package handles bytes; only
-// the Machine knows what they mean.
+// The package is for a state machine that decides first and replicates the effects. The
+// leader changes its state in memory at once. A goroutine of the group, the proposer,
+// collects all changes since the last batch; this is called a cut. It makes log entries
+// of the batch, and makes the next cut when Raft has accepted these entries. The package
+// handles bytes. Only the Machine knows what the bytes mean.
 //
 // The types:
 //
@@ -15,9 +15,9 @@
 //   - Caller sends control requests to a node, from the cluster or from a command line.
 //   - Recover rewrites the membership after a majority is lost for good.
 //
-// The packages below it: peer is the port on which nodes reach each other. member says
-// which nodes belong to a group. clock finds the time from which a new leader continues the
-// cluster's clock. wal, stable and disk are the files.
+// The packages below raftlog: peer is the port on which nodes reach each other. member
+// says which nodes belong to a group. clock finds the time from which a new leader
+// continues the cluster's clock. wal, stable and disk write the files.
 //
 // # Concurrency
 //
@@ -28,6 +28,7 @@
 // # Caveats
 //
 // Decisions that are not committed are lost when the leader crashes. A node that cannot
-// write its log stops taking part and calls Config.Fatal. A Raft future may never return.
-// Goroutines that wait for such a future stay behind, at most a few per shutdown.
+// write its log stops taking part and calls Config.Fatal. A Raft future may never
+// return. So goroutines that wait for such a future may remain after a shutdown, at most
+// a few each time.
 package raftlog

@@ -14,17 +14,18 @@ import (
 	"github.com/headgate-io/headgate/raftlog/clock"
 )
 
-// fsm is the machine from Raft's view. It decides which entries count, assembles batches
-// from their parts, and makes all calls of the machine one after the other.
+// fsm is what Raft sees of the machine (Raft calls it a finite state machine). It
+// decides which entries count, and assembles batches from their parts. It makes all
+// calls of the machine, one after the other.
 //
 // The log alone determines which entries count, so all nodes and all replays agree:
 //
 //  1. An entry counts only if the term in its header is the term in which Raft stored
-//     it. A leader that lost leadership and regained it may still have a batch on its
-//     way. It decided that batch on a state that no longer exists.
+//     the entry. A leader may lose leadership and win it again while one of its batches
+//     is on the way. That batch was decided on a state that no longer exists.
 //  2. Within a term, parts and batches count only in unbroken order, beginning with
 //     batch 1 part 0.
-//  3. A batch counts when its last part does. The first entry of a later term drops an
+//  3. A batch counts when its last part counts. The first entry of a later term drops an
 //     incomplete batch.
 type fsm struct {
 	machine  Machine

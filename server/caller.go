@@ -19,10 +19,10 @@ import (
 // # How it works
 //
 // A call borrows a line. A line is a connection without a socket and with a lane of its
-// own, and the calling goroutine drives it. Where a client would wait for a commit, the
-// leader, a worker or CLIENT PAUSE, the calling goroutine waits for posts, which are
-// functions that other goroutines send it. Lines are made when needed, at most maxLines,
-// and kept until Shutdown.
+// own, and the calling goroutine drives it. A client may have to wait for a commit, the
+// leader, a worker or CLIENT PAUSE. In these cases the calling goroutine waits for
+// posts, which are functions that other goroutines send it. Lines are made when needed,
+// at most maxLines, and kept until Shutdown.
 //
 // All methods are safe for concurrent use.
 type Caller struct {
@@ -94,11 +94,12 @@ func (c *Caller) Do(ctx context.Context, args ...[]byte) (resp.Reply, error) {
 	return c.run(ctx, ln, args)
 }
 
-// Pipeline runs commands and appends their replies to dst, in RESP3 and in the same order.
-// commands holds complete commands, in the form that a client sends. They run as any
-// pipeline does: they reach the leader together, and their replies wait together for
-// commits. Pipeline does not keep commands. Commands that act on their connection are
-// answered as unknown commands. from names the asker for the decision log, and may be nil.
+// Pipeline runs commands and appends their replies to dst, in RESP3 and in the order of
+// the commands. commands holds complete commands, in the form that a client sends. They
+// run like the pipeline of a client: they reach the leader together, and their replies
+// wait together for commits. Pipeline does not keep commands after it returns. Commands
+// that act on their connection are answered as unknown commands. from names the caller
+// for the decision log, and may be nil.
 //
 // Its error is ErrBusy, ErrClosed, ErrCutOff or the error of ctx, as for Do; dst is then
 // unchanged. Pipeline allocates nothing if all of these are true: this node leads, no reply

@@ -11,18 +11,19 @@ import (
 	"github.com/headgate-io/headgate/server/turns"
 )
 
-// conn is a connection as a state machine: it takes bytes in, runs commands, and gives
-// bytes out. It knows no socket and starts no goroutine. A driver owns it: an epoll loop,
-// or the two goroutines of a TLS or unix connection.
+// conn is a connection as a state machine: the driver gives it the bytes that arrived,
+// it runs the commands, and it returns the bytes to send. It has no socket and starts no
+// goroutine. The driver is an epoll loop, or the two goroutines of a TLS or unix
+// connection.
 //
 // # Threads
 //
 // All methods, and all fields that are not atomic, belong to the connection's driver
-// thread. This is the goroutine of the loop, or the goroutine that holds a goroutine
-// driver's lock. All connections of one thread use the same lane. The lane holds what a
-// batch of commands needs and an idle connection does not: the session, the time, scratch
-// buffers. Another goroutine reaches a connection only by posting a function to its thread
-// (conn.post). A post to a closed connection is dropped.
+// thread. That is the goroutine of the loop, or the goroutine that holds the lock of a
+// goroutine driver. All connections of one thread use the same lane. The lane holds what
+// commands need while they run, but an idle connection does not need: the session, the
+// time, scratch buffers. Another goroutine that wants to use a connection posts a
+// function to its thread (conn.post). A post to a closed connection is dropped.
 //
 // # The driver's side
 //
@@ -37,48 +38,51 @@ import (
 //	    if c.done()     close
 //	lane.end()
 //
-// Input that cannot run yet is copied into the connection's own buffer: an incomplete
-// command, or all input while the connection is stalled. A connection is stalled while
-// c.stall is not 0. A connection that waits for its next command has no buffer. While the
-// connection is stalled, the driver stops reading. So a client that sends faster than it
-// reads replies fills its own socket, not the server's memory.
+// If input cannot run yet, it is copied into the connection's own buffer. This is an
+// incomplete command, or all input while the connection is stalled. A connection is
+// stalled while c.stall is not 0: it must wait for something before its next command
+// runs. The driver then stops reading from the socket. So if a client sends faster than
+// it reads replies, its own socket fills up, not the server's memory. A connection that
+// waits for its next command has no buffer.
 //
 // # Replies leave in the order of commands
 //
 // A handler writes one reply into c.w. The reply is sent when the batch ends, with two
 // exceptions:
 //
-//   - The call waits for a commit (command.Commit): its effect is decided but not yet
-//     committed. The reply is then parked: it goes to c.parkedBytes, as part of a segment
-//     with the commit's ticket, which is the commit's number. The connection continues to
-//     parse and decide. Replies leave in the order of commands, so all later replies are
-//     parked too: with a ticket of their own, or with ticket 0 if they wait only for
-//     earlier replies. Consecutive replies with the same ticket are one segment. At
-//     max-waiting-replies the connection stalls (stallParked) until some replies have
-//     left.
-//   - The handler called block(job): the command takes too long for this thread and runs
-//     on a worker. The connection stalls (stallWorker), because the next command may
-//     depend on this one. The job's reply takes the command's place in the order.
+//   - The call waits for a commit (command.Commit): the change is decided but not yet
+//     committed. The reply is then parked, which means that it waits in c.parkedBytes.
+//     It is part of a segment, a run of replies that wait for the same commit, and the
+//     segment has the number of that commit, the ticket. The connection continues to
+//     parse and decide. Because replies leave in the order of commands, all later
+//     replies are parked too. A later reply has a ticket of its own, or ticket 0 if it
+//     waits only for earlier replies. At max-waiting-replies the connection stalls
+//     (stallParked) until some replies have left.
+//   - The handler called block(job): the command takes too long for this thread, so a
+//     worker runs the job. The connection stalls (stallWorker), because the next command
+//     may depend on the job. The job's reply takes the place of the command's reply.
 //
-// A batch ends after turnTime, when its current command is done; see lane.spend.
-// Connections that have more input then stall (stallTurn) until the thread has served the
-// others. A connection whose last input was much work (weighWork) stalls as soon as it has
-// more input. A loop looks for light input between two heavy batches. A stream with heavy
-// input first takes one of the places in Server.heavy.
+// A batch of one connection ends when turnTime has passed and the current command is
+// done; see lane.spend. If the connection has more input, it then stalls (stallTurn)
+// until the thread has served the other connections. If its last input was much work
+// (weighWork), it stalls as soon as it has more input. Between two heavy batches, a loop
+// serves connections with light input. Before a stream runs heavy input, it takes one of
+// the places in Server.heavy.
 //
-// Partition.Release(upTo, err) completes every ticket up to upTo. Segments with these
-// tickets join the output. If err is not nil, it replaces each reply in a segment that has
-// a ticket; a segment knows how many replies it has. Replies with ticket 0 stay unchanged.
+// Partition.Release(upTo, err) completes every ticket up to upTo, and the segments with
+// these tickets join the output. If err is not nil, each reply in a segment with a
+// ticket becomes that error; the segment knows how many replies it has. Replies with
+// ticket 0 stay unchanged.
 //
-// A ticket may be complete before its reply is parked. The settle that follows finds the
-// reply; Partition.Release says why no reply is missed.
+// A ticket may be completed before its reply is parked. Then c.unpark, which settle
+// calls next, finds the reply. Partition.Release explains why no reply is missed.
 //
 // # The end
 //
-// If a connection is set to closes, it runs no more commands, and closes when all replies
-// have left. QUIT, a protocol error and the end of input do this. A connection may also
-// depart: it then closes without losing input that has arrived; see departure.go. kill
-// closes the connection at once, and drops everything.
+// QUIT, a protocol error and the end of input set c.ending to closes. The connection
+// then runs no more commands, and closes when all replies have left. A connection may
+// also depart: it closes at a moment when no input that has arrived is lost; see
+// departure.go. kill closes the connection at once, and drops its input and replies.
 type conn struct {
 	srv  *Server
 	lane *lane

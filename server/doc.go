@@ -8,14 +8,14 @@
 // connects the server to replication: it says who decides, and reports the commits that
 // replies wait for.
 //
-// Inside, a connection (conn) is a state machine without sockets: bytes in, commands, bytes
-// out. Event loops (loop) drive plain TCP on Linux. Two goroutines per connection (stream)
-// drive all other connections. A lane holds what the connections of one driver thread use
-// while they run, for example the command.Call. Commands about connections, the process and
-// the cluster are slices in the files cmd_*.go. Commands about keys, values, limits and
-// scripts know no connection. They are in server/keyspace, server/data, server/limits,
-// server/checks, server/policies and server/scripts. Subscriptions are in server/pubsub.
-// Package server/command says how to add a command.
+// Inside, a connection (conn) is a state machine without a socket: it takes bytes, runs
+// commands and returns bytes. On Linux, event loops (loop) drive plain TCP connections.
+// Two goroutines (stream) drive each other connection. A lane holds what the connections
+// of one driver thread use while they run, for example the command.Call. Commands about
+// connections, the process and the cluster are in the files cmd_*.go. Commands about
+// keys, values, limits and scripts do not know connections. They are in server/keyspace,
+// server/data, server/limits, server/checks, server/policies and server/scripts.
+// Subscriptions are in server/pubsub. Package server/command says how to add a command.
 //
 // # Concurrency
 //
@@ -24,6 +24,7 @@
 //
 // # Caveats
 //
-// ACL users and keyspace notifications do not exist, and clients must not cache what they
-// read. The commands for these features exist, and their answers let clients work.
+// Three features of Redis are missing: ACL users, keyspace notifications, and the
+// invalidation messages for clients that cache what they read. The commands of these
+// features exist, and give answers with which clients work.
 package server

@@ -11,21 +11,22 @@ import (
 	"github.com/headgate-io/headgate/resp"
 )
 
-// stream drives one connection with two goroutines, a reader and a writer. It is for TLS,
-// unix sockets, and systems without epoll. A lock takes the role of the driver thread: the
-// goroutine that holds the lock may use the connection and its lane, which no other
-// connection uses.
+// stream drives one connection with two goroutines, a reader and a writer. It is for
+// TLS, unix sockets, and systems without epoll. Instead of a driver thread there is a
+// lock: the goroutine that holds the lock may use the connection and its lane. No other
+// connection uses this lane.
 //
 // The writer writes without the lock, so a peer who does not read blocks nobody else.
 // Posted functions run on short-lived goroutines.
 //
-// Streams compete for the processors, as the connections of a loop compete for a thread.
-// Streams with heavy input may use only half of the processors, so that light input finds a
-// free one: a goroutine that becomes ready waits behind all others that are ready.
+// Streams compete for processors, just as the connections of a loop compete for their
+// thread. A goroutine that becomes ready waits until all goroutines that were ready
+// earlier have run. So streams with heavy input may use only half of the processors;
+// then light input finds a free one.
 //
 // If the peer is another node, the reader writes the output itself. Such a peer sends
-// nothing until it has its replies, and waking the writer would also wake an idle
-// processor.
+// nothing more until it has its replies, so the reader has time. And to wake the writer
+// would also wake an idle processor.
 type stream struct {
 	conn
 	nc net.Conn

@@ -15,16 +15,16 @@ const (
 	scanLooks = 1024
 )
 
-// Scan calls fn for about count entries from cursor on. It returns the next cursor, or 0 at
-// the end. A cursor consists of a shard and a prefix of 31 bits of a hash, and is below
-// 2^53. It stays valid while the table grows and shrinks.
+// Scan calls fn for about count entries, beginning at a cursor. It returns the next
+// cursor, or 0 at the end. A cursor consists of the number of a shard and 31 bits of a
+// hash. It is less than 2^53. A cursor stays valid while the table grows and shrinks.
 //
-// Assume that a caller scans from cursor 0 until Scan returns 0. Then fn gets every key
-// that exists during all of that time at least once. A key that is added or deleted
-// meanwhile may be left out. The entries of a shard come in the order of their tags: the
+// A caller that scans from cursor 0 until Scan returns 0 gets every key that exists
+// during the whole scan, at least once. A key that is added or deleted during the scan
+// may be left out. The entries of a shard come in the order of their tags. A tag is the
 // upper bits of the key's hash, which the table stores. Entries with equal tags come in
-// one call of Scan. Expired entries are included. A call may return a cursor without
-// having found an entry.
+// the same call of Scan. Expired entries are included. A call may return a cursor
+// without having found an entry.
 //
 // Scan calls fn under the lock of the entry's shard. fn may change the entry, but must not
 // call the table.

@@ -19,13 +19,14 @@ import (
 //
 // Some fields have another meaning for some kinds:
 //
-//   - A counter has a deadline; its units and value may be negative. Its period is the
-//     time at which it had expired when the node copied it.
+//   - A counter (such as INCR's) has a deadline. Its units and value may be negative.
+//     Its field period holds a time: when the counter had expired at the moment the node
+//     copied it.
 //   - A policy's limit has its resets and scalings instead of initial value and deadline.
 //   - A calendar's period is the end of the window in which the calls were admitted.
 //
-// If all charges are about limits, the last two fields may be left out. A plus sign before
-// the number says that they are present.
+// If all charges are about limits, the last two fields may be left out of every charge.
+// If they are present, a plus sign stands before the number.
 const (
 	chargeHead   = 3
 	chargeFields = 10

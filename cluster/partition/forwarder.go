@@ -13,9 +13,9 @@ import (
 // their replies. A stream is opened when frames wait, and closed when none has arrived for
 // a while.
 //
-// Until its deadline, a frame is sent again in two cases: no byte of it was written, or the
-// other node has refused its commands because that node is not leader. In all other cases,
-// a command without a reply is uncertain.
+// Until its deadline, a frame is sent again in two cases: no byte of the frame was
+// written, or the other node has refused its commands because that node is not the
+// leader. In all other cases, the outcome of a command without a reply is uncertain.
 //
 // A partition has two forwarders. The second is for slow commands, such as KEYS or WAIT,
 // which would otherwise occupy the streams of fast commands.

@@ -12,9 +12,9 @@ import (
 //	word 1          total cost of the pairs
 //	word 2+2i, 3+2i timestamp in unix ns, cost of pair i
 //
-// Pairs are in order of time. Calls of the same ns share a pair. A pair counts while now <
-// timestamp+Period. A denied call changes nothing, so expired pairs stay in the ring
-// until the next charge.
+// Pairs are in order of time, and calls of the same ns share a pair. A pair counts while
+// now < timestamp+Period. Expired pairs stay in the ring until the next charge, because
+// a denied call changes nothing.
 //
 // A charge takes four steps:
 //
@@ -24,9 +24,9 @@ import (
 //     resize keeps these.
 //  4. logApply charges.
 //
-// A ring has room for logMinPairs pairs times a power of two, up to log-max-entries, so
-// that it rarely grows. A log at its limit drops one pair for each new pair; without a
-// ring, all others would have to move.
+// The room of a ring is a power of two times logMinPairs pairs, up to log-max-entries,
+// so a ring rarely grows. A log at its limit drops one pair for each new pair. Without a
+// ring, this would move all other pairs.
 const (
 	logHeader   = 2 // words
 	logMinPairs = 4

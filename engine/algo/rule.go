@@ -66,20 +66,20 @@ type Input struct {
 	MaxEntries int
 }
 
-// Decide decides a call, and changes nothing. d must be zero, and receives the answer.
+// Decide decides a call, and changes no state. d must be zero, and receives the answer.
 // After an error, d has no meaning.
 //
-// If the result write is true, the caller must store the new state, the result next. The
-// result words says how many words its record needs. With 0 words the limit is unused
-// again, and the key can be deleted. If the state is a list (the entries of a log), next
-// has only the deadline, and Apply writes the list.
+// If write is true, the caller must store next, the new state. words says how many words
+// the key's record needs. If it is 0, the limit is unused again, and the key can be
+// deleted. If the state is a list (the entries of a log), next has only the deadline,
+// and Apply writes the list.
 //
 // Errors: ErrOverflow, ErrLogFull, ErrSlotsFull, ErrNoWindow, ErrUndecided.
 //
-// d is a pointer because a result would be copied through memory, and the copy would wait
-// for the stores before it. Decide has the only switch over algorithms. If each row of
-// kinds had a function of its own, in and d would escape to the heap. Every decision would
-// then allocate, and take more than twice the time (BenchmarkDecide).
+// d is a pointer because a returned struct would be copied through memory, and the copy
+// would wait for the stores before it. Only Decide has a switch over algorithms. If each
+// row of kinds had a function instead, in and d would escape to the heap. Every decision
+// would then allocate, and take more than twice the time (BenchmarkDecide).
 func (r *Rule) Decide(in *Input, d *Decision) (next State, words int, write bool, err error) {
 	o := in.Options
 	if o == nil {

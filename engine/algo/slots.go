@@ -14,9 +14,9 @@ import (
 //	word 1              slots that they hold
 //	word 2+4i … 5+4i    holder i: id (16 bytes), deadline in unix ns, cost
 //
-// Holders are in order of their deadlines, equal ones in order of arrival. A holder has
-// cost slots while now < deadline. Expired holders stay in the list until a call changes
-// it.
+// Holders are in order of their deadlines, and holders with equal deadlines in order of
+// arrival. A holder has its slots while now < deadline; cost is their number. Expired
+// holders stay in the list until a call changes the list.
 //
 // An acquisition takes four steps:
 //

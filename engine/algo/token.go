@@ -39,19 +39,20 @@ func (used Span) after(now int64) tokenState {
 	return tokenState{now + int64(used.NS), used.Frac}
 }
 
-// token checks a token or leaky bucket by the virtual-scheduling form of the generic cell
-// rate algorithm (ITU-T I.371). A call passes if the bucket's used time plus the time of
-// its cost is at most the capacity. If the result write is true, the result next is
-// the state to store. Otherwise the state is unchanged. d is the d of Decide.
+// token checks a token or leaky bucket with the virtual-scheduling form of the generic
+// cell rate algorithm (ITU-T I.371). A call passes if the bucket's used time plus the
+// time of the call's cost is at most the capacity. If write is true, next is the state
+// to store. Otherwise the state is unchanged. d is as in Decide.
 //
-// A refund that fills the bucket returns the zero state: the key holds nothing any more.
-// The only error is ErrOverflow, of a forced cost.
+// If a refund makes the bucket full again, token returns the zero state, and the key
+// holds nothing any more. The only error is ErrOverflow, for a forced cost.
 //
-// Debt raises the capacity by that many units. Wait lets a call reach that far beyond it
-// in time. Together they reach at most MaxSpan ahead. A cost above capacity and Debt is
-// denied with Never, since no wait would make it fit.
+// The option Debt raises the capacity by that many units. The option Wait lets a call
+// use units that refill within that time. Together they reach at most MaxSpan ahead. A
+// cost that is more than the capacity plus Debt is denied with Never, because the call
+// will not fit after any wait.
 //
-// Cost: one division for a call of cost 1, that of Remaining (BenchmarkToken).
+// A call of cost 1 takes one division, to compute Remaining (BenchmarkToken).
 func (r *Rule) token(st tokenState, now, cost int64, o *Options, d *Decision) (next tokenState, write bool, err error) {
 	now = Clamp(now)
 	used := st.used(now)

@@ -129,20 +129,22 @@ func (r *Rule) fixedAt(st windowState, now int64) windowState {
 	return windowState{Start: st.Start, Cur: st.Cur}
 }
 
-// sliding checks a sliding window counter. The use is the current count plus a share of
-// the previous one, rounded up: Cur + ceil(Prev * (Period-elapsed) / Period). The share
-// is the part of the previous window that the last period still covers. State, options
-// and results are as in fixed. ErrOverflow is also returned if the window's weight would
-// last beyond an int64, which takes a period of more than 73 years.
+// sliding checks a sliding window counter. The units in use are the current window's
+// count plus a share of the previous window's count, rounded up: Cur + ceil(Prev *
+// (Period-elapsed) / Period). The share is the part of the previous window that lies
+// within the last period. State, options and results are as in fixed. Also, sliding
+// returns ErrOverflow if the window's weight would last beyond an int64, which takes a
+// period of more than 73 years.
 //
-// A refund is taken from the current count first, and the rest from the previous one. A
-// unit refunded in its own window is given back in full. A window later, it only weighs a
-// part of a unit. If other calls count in the current window by then, the refund gives
-// back a whole unit all the same.
+// A refund is taken from the current count first, and the rest from the previous one. If
+// a unit is refunded in its own window, it is given back in full. In the next window,
+// the unit weighs only a part of a unit. But if other calls have counted in the current
+// window by then, the refund still gives back a whole unit.
 //
-// Worst case: a period has more than Limit, but less than 2*Limit units. The weighting
-// assumes that the previous count was evenly spread. But calls may bunch at the end of
-// one window and as early as possible in the next.
+// Worst case: one period admits more than Limit, but fewer than 2*Limit units. The
+// weighting assumes that the calls of the previous window were evenly spread. But calls
+// may be concentrated at the end of one window and at the earliest possible time in the
+// next.
 func (r *Rule) sliding(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	now = Clamp(now)
 	live := r.slidingAt(st, now)

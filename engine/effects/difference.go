@@ -9,20 +9,21 @@ import (
 	"github.com/headgate-io/headgate/engine/packed"
 )
 
-// The difference between a state and an older one says how to build its bytes from the
-// older bytes, from front to back:
+// A difference says how to build the bytes of a new state from the bytes of an older
+// state, from front to back:
 //
 //	length of the new state
-//	old bytes to pass over, old bytes to copy, new bytes to write, these;
-//	again, until the new state has its length
+//	number of old bytes to skip, number of old bytes to copy, number of new bytes, the new bytes;
+//	the same again, until the new state has its length
 //
-// Lengths are varints. Copied bytes have the same order in both states, so a reader goes
-// through both once.
+// Lengths and numbers are varints. Copied bytes have the same order in both states, so a
+// reader goes through both once.
 //
-// A differ finds a difference between states divided into pieces: the records of a
-// collection, the entries of a log, or a fixed number of bytes of a text. Most pieces of
-// a large state stay, in order; new and changed pieces are written. It takes time in
-// proportion to the states.
+// A differ finds the difference between two states. It divides them into pieces: the
+// records of a collection, the entries of a log, or a fixed number of bytes of a text.
+// Most pieces of a large state stay, in the same order. The difference contains only the
+// pieces that are new or changed. The time that a differ needs grows linearly with the
+// size of the states.
 type differ struct {
 	old, new        []byte
 	oldMarks, marks []uint32 // where the pieces begin, and where the last ends

@@ -34,9 +34,9 @@ func (f Formats) Check() error {
 	return nil
 }
 
-// Records of a payload, after the version byte. The low two bits of a record's first byte
-// are its kind. If they are recordDelete, all eight bits are the kind. Integers are
-// varints unless stated otherwise.
+// A payload is a version byte, followed by the records below. The low two bits of a
+// record's first byte are its kind. If they are recordDelete, all eight bits are the
+// kind. Integers are varints unless stated otherwise.
 //
 //	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst;
 //	              of a policy's limit also resets, scalings;
@@ -55,20 +55,22 @@ func (f Formats) Check() error {
 //	              at the end of a snapshot: the clock up to which it may contain
 //	              batches after its index
 //
-// A key is in the database of its limit: the upper six bits of a limit's first byte. The
-// upper six bits of a put's first byte are the number of state words. manyWords means that
-// many words, and as many more as the varint after the byte says. If a state has more than
-// smallState words and its kind has an encode, that writes it.
+// The upper six bits of a limit's first byte are the number of a database, and every key
+// with that limit is in this database. The upper six bits of a put's first byte are the
+// number of state words. The value manyWords says that there are more: manyWords plus
+// the varint that follows the byte. If a state has more than smallState words and its
+// kind has the function encode, the state is written by encode.
 //
-// A key is written as the length that it shares with the key of the record before, and
-// the rest. The lengths of both are the halves of a byte. longLen in a half means that
-// length, and as many more bytes as a varint after the byte says. The varint of the
-// shared part comes first. A deadline is the difference to the deadline of the put
-// before, modulo 2^64. The first record of a payload follows an empty key and a deadline
-// of 0.
+// A key is written without the beginning that it shares with the key of the previous
+// record. One byte holds two lengths, four bits each: of the shared beginning and of the
+// rest. If a length is longLen or more, its four bits are longLen, and a varint after
+// the byte has the remaining length. If both lengths have a varint, the shared
+// beginning's comes first. A deadline is written as its difference to the deadline of
+// the previous put, modulo 2^64. For the first record of a payload, the previous key is
+// empty and the previous deadline is 0.
 //
-// An effect on a key of 16 bytes in a million, with a token's state, takes 16 bytes. Key,
-// deadline and state written out would take 36.
+// In a table of a million keys of 16 bytes, the effect on one token bucket takes 16
+// bytes. Key, deadline and state written in full would take 36 bytes.
 const (
 	recordLimit = iota
 	recordPut

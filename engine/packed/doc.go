@@ -7,12 +7,12 @@
 //     their order alone; FromWire reads it. Nodes replicate, store and compare this form.
 //   - Check refuses bytes that are not a value.
 //
-// A view treats a value without entries like an absent one (no bytes). Removing the last
-// entry leaves an empty value: the caller deletes the key.
+// A view treats a value without entries like an absent value (no bytes). When the last
+// entry is removed, an empty value remains, and the caller deletes the key.
 //
-// A value may have room beyond its contents, at most MaxValue bytes in all. The room
-// varies, and the index is valid in this process only. So values are compared, sent and
-// stored as AppendWire writes them.
+// A value may have free room after its contents, and has at most MaxValue bytes in all.
+// The size of the room varies, and the index inside a value is valid in this process
+// only. So values are compared, sent and stored in the form that AppendWire writes.
 //
 // Bytes that a view returns are part of the value. They are read-only, and valid until
 // the next change through the view or its buffer.

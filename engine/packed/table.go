@@ -14,11 +14,11 @@ import (
 //	… + 4 x 2^k       order: 4 bytes a place
 //	… + 4 x 2^k       heap: records, then room up to the end of the value
 //
-// The order has a place for each entry in order: the position of its record in the heap,
-// plus one. If an entry of a hash or set is removed, its place is 0 until the table is
-// rewritten, since the index refers to entries by place. A sorted set has no such holes.
-// Its index refers to entries by record, because a record stays where it is when scores
-// change.
+// The order has one place for each entry, in the order of the entries. A place holds the
+// position of the entry's record in the heap, plus one. If an entry of a hash or set is
+// removed, its place is 0 until the table is rewritten, because the index refers to
+// entries by place. A sorted set does not keep such holes. Its index refers to entries
+// by record, because records stay where they are when scores change.
 //
 // Invariants: At most 3/4 of the slots are in use, so that a probe ends. Places outside
 // first … last are room. live counts the bytes of records in the order.

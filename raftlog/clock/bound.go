@@ -25,20 +25,22 @@ const (
 // Bound is a lower bound of the clock of the term's leader, as a function of the time
 // since this node's boot. It is immutable.
 //
-// When an entry comes, the leader's clock is at least the entry's clock. Bound keeps the
-// best of these bounds. From then on the bound advances a little slower than this node's
-// time: as slowly as the leader's clock can run (MaxDrift). Without this deduction, the
-// bound would get ahead of a leader's clock that is slower. A leader that takes over would
-// then move the cluster's clock forward by the drift of the whole term. Limits would get
-// the refill of that extra time.
+// An entry of the log contains the leader's clock. When the entry arrives, the leader's
+// clock has at least that value. Bound keeps the best of these values. From then on the
+// bound advances as slowly as the leader's clock can run: a little slower than this
+// node's time (MaxDrift). If the bound advanced as fast as this node's time, it could
+// get ahead of a leader's clock that is slower. When this node then becomes leader, it
+// would move the cluster's clock forward by the difference, and limits would refill for
+// time that has not passed.
 //
-// The last entry does not always give the best bound. After an outage, entries that a dead
-// leader has sent may still come, with an old clock. If a clock drifts by more than
-// MaxDrift allows, the bound is right again after two windows. A window is windowBeats
-// entries that are at least Beat apart.
+// The last entry does not always give the best bound. After an outage, entries of a dead
+// leader may arrive late, with an old clock. If a clock drifts by more than MaxDrift
+// allows, the bound is right again after two windows. A window is windowBeats entries
+// that are at least Beat apart.
 //
-// A bound of an earlier leader's clock does not count, however close it is. The next
-// leader continues from the clock that it knew itself, which may be before this bound.
+// The bound of an earlier leader's clock does not count, however close it is. The next
+// leader has continued from the clock that it knew, which may be earlier than this
+// bound.
 type Bound struct {
 	term  uint64
 	best  sighting // of the last window and this one

@@ -31,25 +31,26 @@ func (r Report) Later(d int64) Report {
 }
 
 // Resume finds the cluster clock from the reports of the voters that answered. The
-// parameter last is the clock of the last entry in the log. The first of these rules that
-// applies gives the clock:
+// parameter last is the clock of the last entry in the log. Resume uses the first of
+// these rules that applies:
 //
-//   - If at least one voter has heard a leader since its machine booted (Report.Kept), its
-//     time Now counts. Of several such voters, the latest term counts, and in that term
-//     the latest Now, because each Now is a lower bound.
-//   - If a majority of all voters agrees in two values, to within Agreement, the earliest
-//     clock of these voters counts. One value is the saved offset: by how much the cluster
-//     clock was ahead of the wall clock. The other is the cluster clock now: the wall
-//     clock plus the saved offset. One voter alone cannot tell an hour without power from
-//     a wall clock that was set forward by an hour.
-//   - If the cluster has only one voter, and its saved offset is at most Agreement, its
-//     wall clock plus that offset counts. With so small an offset, the cluster clock had
-//     followed the wall clock.
+//   - At least one voter has heard a leader since its machine booted (Report.Kept). Then
+//     the voter's time Now is the clock. If there are several such voters, the latest
+//     term counts. Within that term the latest Now counts, because each Now is a lower
+//     bound of the clock.
+//   - A majority of all voters agrees on two values, to within Agreement. The first
+//     value is the saved offset: by how much the cluster clock was ahead of the wall
+//     clock. The second is the voter's wall clock plus that offset. Then the earliest of
+//     these sums is the clock. A majority is needed because one voter alone cannot
+//     distinguish an hour without power from a wall clock that was set forward by an
+//     hour.
+//   - The cluster has only one voter, and its saved offset is at most Agreement. Then
+//     its wall clock plus that offset is the clock. So small an offset shows that the
+//     cluster clock had followed the wall clock.
 //
-// The second and third rule ignore a wall clock that was set back. It was set back if it
-// is earlier than SavedWall, or if the cluster clock that follows from it is earlier than
-// the last entry's. If no rule applies, Resume returns the last entry's clock and known as
-// false.
+// The second and third rule ignore a voter whose wall clock was set back. A wall clock
+// was set back if it is earlier than SavedWall, or if wall clock plus offset is earlier
+// than last. If no rule applies, Resume returns last, and false for known.
 func Resume(reports []Report, voters int, last int64) (clock int64, known bool) {
 	var kept *Report
 	for i := range reports {

@@ -18,9 +18,9 @@ import (
 
 // Log stands between Raft and the log on disk. It adds the following:
 //
-//   - It reports the first failed write through fatal. Without that, a leader with a
-//     failing disk would step down and win the next election (hashicorp/raft #614). A
-//     follower whose write fails after a truncation would be stuck.
+//   - It reports the first failed write through fatal. Without this report, a leader
+//     with a failing disk would step down and then win the next election (hashicorp/raft
+//     #614). A follower whose write fails after a truncation would be stuck.
 //   - It reports how long the write in progress has taken. A leader whose disk hangs
 //     still sends heartbeats, so no other node would take over (#503).
 //   - It lets the disk write a leader's batches while they are on their way to the
@@ -30,9 +30,10 @@ import (
 //   - It notes when entries arrive, for the cluster clock.
 //   - If this is the only node and the disk is full, Log keeps further entries in memory
 //     (tail).
-//   - It declares itself monotonic, so that an installed snapshot replaces the whole log.
-//     Otherwise Raft would keep the old end of the log, with uncommitted entries. A later
-//     leader could send these to other nodes (#697).
+//   - It declares itself monotonic, so that an installed snapshot replaces the whole
+//     log. Otherwise Raft would keep the entries at the end of the old log, which are
+//     not committed. If this node later became leader, it could send these entries to
+//     other nodes (#697).
 type Log struct {
 	inner  raft.LogStore
 	self   raft.ServerID

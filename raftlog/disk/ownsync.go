@@ -8,21 +8,24 @@ import (
 	"github.com/hashicorp/raft"
 )
 
-// ownSync lets a leader sync its log while its followers receive and sync the same entries
-// (Ongaro's thesis, 10.2.1). Raft's leader stores first and then sends, and it counts
-// itself among the nodes that have an entry when StoreLogs returns. Here StoreLogs returns
-// when a batch is written. Until the batch is synced, these rules hold:
+// ownSync lets a leader sync its log while its followers receive and sync the same
+// entries (Ongaro's thesis, 10.2.1). Raft's leader would store entries first and then
+// send them. When StoreLogs returns, Raft counts the leader as a node that has the
+// entries. With ownSync, StoreLogs returns when a batch is written but not yet synced.
+// Until the batch is synced, these rules hold for its entries:
 //
-//   - This node does not apply the entry, and tells no node that the entry is committed
-//     (see Await).
-//   - No follower hears that the entry is committed, or applies it (transport). If the
-//     leader lost the entry in a power failure, a majority could continue without it.
-//   - This node acknowledges the entry to no later leader. Before it obeys a leader or
-//     votes, it writes the term or the vote, and that write waits for the sync (Votes).
-//   - Nothing else is written to the log (Log).
+//   - This node does not apply an entry, and does not report it as committed (see
+//     Await).
+//   - The transport does not let any follower hear that an entry is committed. If a
+//     follower applied the entry and the leader lost it in a power failure, a majority
+//     could continue without the entry.
+//   - This node does not acknowledge an entry to a later leader. Before it obeys another
+//     leader or votes, it must write the term or the vote, and that write waits for the
+//     sync (Votes).
+//   - Nothing else is written to the log before the sync is complete (Log).
 //
-// So a committed entry is on this node's disk and on the disks of enough followers, as it
-// would be without the overlap.
+// So when an entry counts as committed, it is on this node's disk and on the disks of
+// enough followers, as if the leader had synced first.
 type ownSync struct {
 	// first is the first entry whose sync has not ended; 0 if there is none. It stays set after a
 	// failed sync.

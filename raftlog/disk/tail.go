@@ -17,19 +17,20 @@ import (
 // bytes. It is more than the log grows while a snapshot is written.
 const tailBytes = 64 << 20
 
-// tail is the end of a log for which the disk has no room. Only a cluster with a single
-// member has a tail: that member continues to decide, and keeps its decisions in memory. In
-// a larger cluster, other nodes that can write take over.
+// tail keeps the end of the log in memory while the disk has no room for it. Only the
+// member of a single-node cluster has a tail: it continues to decide. In a larger
+// cluster, the node stops instead, and other nodes that can write take over.
 //
-// The tail begins with the entries of a write that finds no room. It ends when a snapshot
-// includes its first entries: then the log on disk is emptied, and the rest of the tail is
-// written after the snapshot. So on disk each entry follows the entry before it, or a
-// snapshot that includes that entry. If the process is killed at any time, it starts from
-// the log as it was before the tail, or from the snapshot. Reconcile drops a log that ends
-// before its snapshot.
+// The tail begins with the entries of the first write that finds no room. It ends when a
+// snapshot includes at least its first entries. The log on disk is then emptied, and the
+// rest of the tail is written after the snapshot. So on disk, each entry follows the
+// entry before it, or follows a snapshot that includes that earlier entry. If the
+// process is killed, it restarts from the log as it was before the tail, or from the
+// snapshot. Reconcile drops a log that ends before its snapshot.
 //
-// Applied entries may be dropped from the beginning of the tail. A snapshot that ends
-// before the remaining entries does not end the tail, but a later one may.
+// Applied entries may be dropped from the beginning of the tail. If a snapshot ends
+// before the entries that remain, the tail does not end then; a later snapshot can end
+// it.
 type tail struct {
 	since atomic.Int64 // unix ns, 0: no tail
 

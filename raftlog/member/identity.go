@@ -32,12 +32,13 @@ const foreignInterval = 10 * time.Second
 // Identity says which node's data a directory holds. A member of the cluster is a node
 // together with its data: see ServerID.
 //
-// Raft knows its peers by address, and compares logs by index and term alone. So two logs
-// of different clusters look the same if they have the same length. To prevent a mix-up,
-// each connection's handshake contains the random id of the cluster, and the id of the data
-// that the dialling node wants to reach. Nodes of different clusters refuse each other. A
-// node gets the cluster's id with the founding, or from the leader that adds it. A recovery
-// makes a new id. Without an id, a node accepts no peers.
+// Raft knows its peers by address, and compares logs only by index and term. So Raft
+// takes the logs of two clusters for equal if they end at the same index and term. To
+// prevent a mix-up, each connection's handshake contains the random id of the cluster,
+// and the id of the data that the dialling node wants to reach. Nodes of different
+// clusters refuse each other. A node gets the cluster's id with the founding, or from
+// the leader that adds it. A recovery makes a new id. Without an id, a node accepts no
+// peers.
 type Identity struct {
 	node  string
 	data  string // see Data

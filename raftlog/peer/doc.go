@@ -7,9 +7,10 @@
 //     group.
 //   - Dialer opens connections to other nodes' muxes, also for a process that is not a
 //     node. Purpose says what a connection is for.
-//   - Secrets are what both ends prove to know in the handshake of each connection
-//     (handshake.go), unless the connections use mutual TLS.
+//   - Secrets are shared by all nodes. In the handshake of each connection, both ends
+//     prove that they know a secret (handshake.go), unless the connections use mutual
+//     TLS.
 //
-// Three numbers are bounded: of connections whose handshake is not complete, of connections
-// of one peer, and of connections of one kind.
+// The number of connections is bounded in three ways: connections whose handshake is not
+// complete, connections of one peer, and connections of one kind.
 package peer

@@ -19,21 +19,22 @@ import (
 //	acceptor: answer   status, version, versions, nonce, proof
 //	dialler:  proof    and at once what the connection is for
 //
-// Each side proves that it knows a shared secret by an HMAC-SHA256 over the hello, the
-// answer and its role. Hello and answer each contain a fresh nonce, so a recording cannot
-// be replayed or sent back. The hint is an HMAC over the hello. It tells the acceptor which
-// secret the dialler uses. It also keeps the acceptor from proving anything to a stranger,
-// who could try passwords on the proof. If neither side has a secret, there is no proof:
-// either the connections use mutual TLS, or there is nothing to guard.
+// Each side proves that it knows a shared secret. The proof is an HMAC-SHA256 over the
+// hello, the answer and the side's role. Hello and answer each contain a fresh nonce, so
+// an attacker cannot replay a recorded proof or send it back. The hint is an HMAC over
+// the hello, and shows the acceptor which secret the dialler uses. The hint also
+// protects the acceptor's own proof: a dialler without a secret never receives it, and
+// so cannot test guessed passwords on it. If neither side has a secret, there is no
+// proof. Then the connections use mutual TLS, or there is nothing to protect.
 //
-// The versions are the lowest and the highest version of the protocol that a side speaks.
-// After the handshake, both sides speak the highest version that they share. Hello and
-// answer have the same layout in all versions, but a hello may become longer at its end. A
-// side ignores the part of a hello that it does not know, but includes this part in its
-// proof.
+// The versions are the lowest and the highest version of the protocol that a side
+// speaks. After the handshake, both sides speak the highest version that they share.
+// Hello and answer have the same layout in all versions, but a later version may add
+// fields at the end of the hello. A side ignores fields that it does not know, but its
+// proof covers them.
 //
-// TLS with a shared key would do the same, but Go's TLS does not have it. Without TLS,
-// nothing protects a connection from packets that are changed on the way.
+// TLS with a pre-shared key would do the same, but Go's TLS does not support it. Without
+// TLS, nothing protects a connection from packets that are changed on the way.
 const (
 	handshakeMagic = "HGP\xff"
 

@@ -14,10 +14,11 @@
 //
 // # Damage
 //
-// A crash never damages the slot that is not being written. When the file is opened, the
-// undamaged slot with the higher sequence number counts. It has the last change or, if that
-// was never acknowledged, the change before. So damage of one slot loses nothing, whatever
-// the cause, and the slot is repaired. Damage of both slots is an error.
+// A crash can damage only the slot that is being written. When the file is opened, the
+// undamaged slot with the higher sequence number counts. It has the last change. If the
+// last change was not acknowledged, the slot may have the change before it. So if one
+// slot is damaged, for whatever reason, nothing is lost, and the slot is repaired. If
+// both slots are damaged, opening the file is an error.
 //
 // After the file is opened, both slots are written and synced again, because after a failed
 // sync the system may show data that the disk does not have.

@@ -3,12 +3,12 @@ package lua
 // GoFunction is a library function. args are its arguments. They are valid until the
 // function returns, and the function may overwrite them; it must copy what it keeps.
 //
-// It returns its one result, or t.Return(…) for none or several. Before it does work, it
-// charges the work: t.Step(n) for n units of about 10 ns, one unit per 16 bytes that it
-// reads or copies. Long work is charged piece by piece. Before it makes n bytes, it calls
-// t.Alloc(n). It raises an error with t.Throw, t.Errorf, t.ArgError or a Check function,
-// which do not return. It calls a Lua value with t.Call. It must not keep state of its own;
-// the state of a run is in a Local.
+// It returns its one result, or t.Return(…) for none or several. It pays for work and
+// memory before it uses them. t.Step(n) charges n units of about 10 ns: one unit per 16
+// bytes that it reads or copies. Long work is charged piece by piece. t.Alloc(n) charges
+// n bytes. It raises an error with t.Throw, t.Errorf, t.ArgError or a Check function,
+// none of which return. It calls a Lua value with t.Call. It must not keep state: the
+// state of a run is in a Local.
 type GoFunction func(t *Thread, args []Value) Value
 
 // Function is a Lua closure or a Go function.

@@ -10,17 +10,19 @@ import (
 	"github.com/headgate-io/headgate/script/lua"
 )
 
-// redisRateScripts are the scripts of go-redis/redis_rate. They are a GCRA whose state is
-// one number as text: the time, in seconds since 2017, at which the limit is full again.
+// redisRateScripts are the scripts of go-redis/redis_rate. They implement GCRA. The
+// state is one number as text: the time, in seconds since 2017, at which the limit is
+// full again.
 //
-// The Lua code computes with floats, whose steps have been 60 ns since July 2025. At 10
-// calls per second, it therefore replies 8 left instead of 9. The Go code uses whole
-// picoseconds, so that a call is granted exactly what its arguments mean. It writes 12
-// decimals, which the Lua code can read. It uses a text of the Lua code unchanged.
+// The Lua code computes with floats. Times since 2017 are now so large that floats have
+// steps of 60 ns. At 10 calls per second, the Lua code therefore replies 8 left instead
+// of 9. The Go code uses whole picoseconds, so it grants exactly what the arguments
+// mean. It writes 12 decimals, which the Lua code can read. If the Lua code wrote the
+// stored text, the Go code reads the text as it is.
 //
-// Increments are rounded down and the burst is rounded up, each by less than a picosecond.
-// So no call is refused that should pass. At a million calls per second, less than one
-// millionth passes too early.
+// Increments are rounded down and the burst is rounded up, each by less than a
+// picosecond. So no call is denied that should pass. At a million calls per second,
+// fewer than one call in a million passes too early.
 var redisRateScripts = []Script{
 	{
 		Library: "redis_rate allowN", Instead: redisRateInstead,

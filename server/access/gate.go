@@ -1,16 +1,16 @@
 // Package access decides who may do what, from the credentials of a request.
 //
 // HTTP and gRPC have three rights, which are granted separately. Each right has its own
-// token, and its own names of client certificates. The passwords of the Redis protocol
-// grant rights too.
+// token, and its own list of names of client certificates. The passwords of the Redis
+// protocol grant rights too.
 //
-// If a right has no token and no certificate, it is open to everyone, except the right to
-// make changes. The right to make changes is then open only on the loopback interface, and
-// only if no credentials at all are configured.
+// If no token and no certificate is configured for a right, everyone has the right. The
+// right to make changes is different: without a token or certificate, only the loopback
+// interface has it, and only if no credentials at all are configured.
 //
-// The number of wrong guesses is bounded for all clients together (guard.go). Where a delay
-// of the answer would do harm, it is bounded for each address (guesses.go). A correct
-// password is never delayed.
+// The answer to a wrong password is delayed, which bounds the guesses of all clients
+// together (guard.go). Where a delay would do harm, the guesses of each address are
+// bounded instead (guesses.go). A correct password is never delayed.
 package access
 
 import (

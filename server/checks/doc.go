@@ -3,7 +3,7 @@
 // operator looks at callers. A [Book] supplies the policies. A [Trial] decides on policies
 // without a server.
 //
-// # The walk of RL.CHECK
+// # The files of RL.CHECK
 //
 //	check.go    the handler, which takes these steps
 //	args.go     reads the arguments: attributes and options
@@ -13,7 +13,7 @@
 //	reply.go    writes the reply, from parts that forms.go has made once
 //	tally.go    counts; tell.go reports denials as events
 //
-// RL.RESERVE goes from args.go to reserve.go, and from there to ask.go. So does an RL.CHECK
-// that has an ID or takes slots. RL.DESCRIPTORS has a walk of its own, in the files
+// RL.RESERVE goes from args.go to reserve.go, and then to ask.go. An RL.CHECK that has
+// an ID or takes slots goes the same way. RL.DESCRIPTORS has its own files,
 // descriptor*.go.
 package checks

@@ -1,7 +1,8 @@
-// Package command defines commands. A [Spec] describes a command. A [Table] finds a command
-// by its name, and describes commands to clients (COMMAND). A [Handler] runs a [Call] of a
-// command. The package knows no connections: a call's [Host] executes the call, and the
-// call's [Limiter] decides limits.
+// Package command defines commands. A [Spec] describes a command. A [Table] finds a
+// command by its name, and describes commands to clients (COMMAND). A [Handler] runs a
+// [Call] of a command. The package does not know connections. It reaches its
+// surroundings through two interfaces: a call's [Host] does what concerns the connection
+// and the server, and the call's [Limiter] decides limits.
 //
 // # How to add a command
 //
@@ -39,7 +40,7 @@
 // thread. The job must not use the call or the call's session. It may use the engine, as
 // RL.TOP does (call.Sess.Engine()).
 //
-// If a reply must wait for its commit whatever the durability is, the handler sets
-// call.Sync. A command about its connection is a func(*conn, args) of package server,
-// wrapped in onConn.
+// If a reply must wait for its commit even when the server's durability does not demand
+// it, the handler sets call.Sync. A command about its connection is a func(*conn, args)
+// of package server, wrapped in onConn.
 package command

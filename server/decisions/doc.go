@@ -1,10 +1,10 @@
-// Package decisions writes a decision log: a sample of the calls that clients of a node
-// make about limits, with a line of JSON for each call.
+// Package decisions writes a decision log: one line of JSON for each call of a sample.
+// The calls are those that clients of this node make about limits.
 //
-// The threads that serve clients pass commands with their replies to a [Log]. The Log
-// copies the calls of the sample into a queue, and a goroutine writes their lines. A line
-// depends only on the command and its reply. So it is the same whether this node, the
-// leader or a failure policy has decided the call.
+// The threads that serve clients pass each command with its reply to a [Log]. The Log
+// copies the calls of the sample into a queue, and a goroutine writes their lines. A
+// line depends only on the command and its reply. So the line is the same whether this
+// node, the leader or a failure policy has decided the call.
 //
 // # Concurrency
 //

@@ -1,10 +1,11 @@
 // Package events holds the events of a node for its operator: denials, penalties, changes
 // of policies, and changes of the leader.
 //
-// A [Log] keeps the newest events, each as a line of JSON. Each event has an id. Ids grow,
-// even over restarts. A reader continues after the last id that it has read, and learns how
-// many events it has lost. [Denials] makes events of denials. It posts the first denial at
-// once. The denials of the following second are one event, which shows their number.
+// A [Log] keeps the newest events, each as a line of JSON with an id. Ids grow, even
+// over restarts. A reader continues after the last id that it has read, and learns how
+// many events it has lost. [Denials] makes events of denials. It posts the first denial
+// at once. All denials of the following second become one event, which shows their
+// number.
 //
 // # Concurrency
 //
@@ -13,6 +14,6 @@
 //
 // # Caveats
 //
-// Denials are noted only while somebody listens; otherwise they would cost time for
-// nothing. Only the node that decided a call has its event.
+// Denials become events only while a reader is connected; otherwise the events would
+// cost time for nothing. An event is only on the node that decided the call.
 package events

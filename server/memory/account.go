@@ -1,17 +1,18 @@
 // Package memory accounts for the memory of clients outside the table, and gives free
 // memory back to the system.
 //
-// A server has one [Account]. It counts input that has not run, transactions, watched keys
-// and subscriptions. It also counts running scripts and other jobs, replies, messages to
-// subscribers, and batches of HTTP. Large memory is reserved before it is allocated. A
-// [Spending] is the memory of one job. The [Scavenger] is asked to run when much memory was
-// given back.
+// A server has one [Account]. It counts input that has not run, transactions, watched
+// keys and subscriptions. It also counts running scripts and other jobs, replies,
+// messages to subscribers, and batches of HTTP. Large memory is reserved before it is
+// allocated. A [Spending] is the memory of one job. When much memory was released, the
+// [Scavenger] is asked to give free memory back to the system.
 //
-// An account above its bound frees nothing itself. The server ends the jobs and closes the
-// connections that hold the most memory (server/clientmemory.go), within milliseconds.
-// Until then, Reserve allows a quarter of the bound on top, and refuses more. A
-// connection's own thread can neither wait nor reply an error. So Borrow allows it more
-// than Reserve does if the bound is small.
+// An account above its bound does not free memory. The server does: within milliseconds
+// it ends the jobs and closes the connections that hold the most memory
+// (server/clientmemory.go). Until then, Reserve allows a quarter more than the bound,
+// and refuses what goes beyond. A connection's own thread cannot wait, and cannot reply
+// an error at that point. So if the bound is small, Borrow allows the thread more than
+// Reserve does.
 package memory
 
 import (

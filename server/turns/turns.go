@@ -1,20 +1,21 @@
-// Package turns lets slow steps, such as slow scripts, share a few places, which are
-// permissions to run. A server has one [Turns], and each step has a [Turn]. A step gives up
-// its place now and then, if another step should go first. Addresses of clients are
-// compared first: the address whose steps have recently run for the least time goes first.
-// Among connections from one address the same rule holds, and among steps of one
-// connection. So a new step begins at once, whatever else is running, and long steps
-// advance by turns. An endless script costs others only its part of the processors. A
-// client gets no larger part by opening more connections.
+// Package turns divides processor time fairly between slow steps, such as slow scripts.
+// A step may run while it has one of a few places. A server has one [Turns], and each
+// step has a [Turn]. A running step gives its place up now and then, if another step
+// should go first. Which step goes first? The step of the client address that has
+// recently used the least time. Between connections of one address, the same rule
+// decides, and again between steps of one connection. So a new step begins at once,
+// whatever else is running, and long steps take turns. An endless script takes only its
+// own share of the processors. A client gets no larger share by opening more
+// connections.
 //
-// The number of running steps is bounded, and so is the number of steps that have taken
-// much memory. When there are too many, the step that has run longest is ended, if it has
-// run for a while. Otherwise new steps wait, and the steps that have run longest go first,
-// so that they finish.
+// Two numbers are bounded: of running steps, and of steps that have taken much memory.
+// When there are too many, the step that has run longest is ended, if it has run for a
+// while. Otherwise new steps wait, and the steps that have run longest go first, so that
+// they finish.
 //
 // A step's time is the time during which it has a place, but at most the processor time
-// that the process got meanwhile. So on a machine that is busy with other work, no step is
-// ended too early.
+// that the process got in that time. So if other processes keep the machine busy, no
+// step is ended too early.
 package turns
 
 import (

@@ -11,17 +11,19 @@ import (
 )
 
 // forward answers a gateway that asks whether a request of its client may pass. The path
-// names the policy or the routes that decide. The answer is 200, or a problem with the
-// status of the limit that denies, usually 429.
+// names the policy that decides, or the routes that choose the policy. The answer is 200
+// if the request may pass. Otherwise it is a problem (RFC 9457), with the status of the
+// limit that denies, usually 429.
 //
-// pathAuth403 is for nginx, which takes 200 to 299 as yes, and 401 and 403 as no. nginx
-// takes any other status as an error, after which its configuration may let the request
-// pass. So a denial is 403. A wrong configuration is also 403, since an unknown policy must
-// not open the gate. If nobody can decide, the answer is 503. nginx keeps a connection only
-// if answers have no bodies, so these answers have none.
+// pathAuth403 is for nginx. For nginx, 200 to 299 mean yes, and 401 and 403 mean no. All
+// other statuses are errors to nginx, after which its configuration may let the request
+// pass. So a denial is 403 here. A configuration error, such as an unknown policy, is
+// also 403, because it must not let requests pass. If no node can decide, the answer is
+// 503. These answers have no bodies, because nginx keeps a connection open only after an
+// answer without a body.
 //
-// pathAuthz is for Envoy's ext_authz. Its answers are those of pathAuth. Envoy lets a
-// request pass only after 200.
+// pathAuthz is for Envoy's ext_authz, and gives the same answers as pathAuth. Envoy lets
+// a request pass only after 200.
 //
 // forward never reads the body, because some gateways announce a body that they do not
 // send. It ignores the query, because gateways pass on their client's query.
