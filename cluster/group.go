@@ -32,6 +32,7 @@ type Group struct {
 	opened chan struct{} // closed when raft has started
 
 	role     atomic.Uint32 // a partition.Role
+	beaten   atomic.Int64  // when Node.pulse last ran, or this node was elected; ns since Node.started
 	topology atomic.Pointer[partition.Topology]
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
 	caughtUp chan struct{} // closed when the start-up replay is done
@@ -46,9 +47,9 @@ type Group struct {
 var _ partition.Replication = (*Group)(nil)
 
 // newGroup prepares a group. It seals e.
-func newGroup(n *Node, id uint32, e *engine.Engine) (*Group, error) {
+func newGroup(n *Node, id uint32, e *engine.Engine, log *slog.Logger) (*Group, error) {
 	g := &Group{
-		node: n, id: id, log: n.log, engine: e,
+		node: n, id: id, log: log, engine: e,
 		opened:   make(chan struct{}),
 		changed:  make(chan struct{}, 1),
 		caughtUp: make(chan struct{}),
@@ -101,8 +102,12 @@ func (g *Group) admit(_ context.Context, p peer.Purpose, _ net.Addr) error {
 func (g *Group) open(ctx context.Context, front Front) (err error) {
 	g.front = front
 	c := &g.node.cfg
+	within := ""
+	if g.id > 0 {
+		within = g.node.groups[0].raft.ClusterID()
+	}
 	g.raft, err = raftlog.New(raftlog.Config{
-		GroupID: g.id, NodeID: c.NodeID, DataDir: c.DataDir, Mux: g.node.mux, Advertise: c.PeerAddr,
+		GroupID: g.id, Groups: len(g.node.groups), Within: within, NodeID: c.NodeID, DataDir: c.DataDir, Mux: g.node.mux, Advertise: c.PeerAddr,
 		Join: c.Join, BootstrapExpect: c.BootstrapExpect, Nonvoter: c.Nonvoter,
 		Features: features(),
 		Meta:     g.node.meta(""),
@@ -111,7 +116,7 @@ func (g *Group) open(ctx context.Context, front Front) (err error) {
 		OnLeader: g.leaderChanged,
 		Handlers: map[string]raftlog.Handler{opHandover: g.announced, opPrepare: g.prepared, opSetClock: g.setClock, raftlog.OpTransfer: g.transfer},
 		Fatal:    c.Fatal,
-		Logger:   c.Logger,
+		Logger:   c.Logger, // raftlog adds the group
 		Audit:    c.Audit,
 	}, &machine{g.engine, g.replica, g.led})
 	if err != nil {
@@ -122,6 +127,7 @@ func (g *Group) open(ctx context.Context, front Front) (err error) {
 		return err
 	}
 	close(g.opened)
+	ring(g.node.paced)
 	g.node.wg.Go(func() { g.verify(ctx) })
 	g.node.wg.Go(func() { g.watch(ctx) })
 	return nil
@@ -151,6 +157,14 @@ func (g *Group) Await() { g.ledger.Await() }
 // Durable implements partition.Replication.
 func (g *Group) Durable() bool { return g.node.cfg.Durable }
 
+// alive notes that the process runs.
+func (g *Group) alive() { g.beaten.Store(int64(time.Since(g.node.started))) }
+
+// sinceBeat returns how long ago pulse last ran, or this node was elected.
+func (g *Group) sinceBeat() time.Duration {
+	return time.Since(g.node.started) - time.Duration(g.beaten.Load())
+}
+
 // doubt makes a leader that was paused stalled, until a majority has confirmed that it
 // still leads.
 func (g *Group) doubt(ctx context.Context) {
@@ -178,6 +192,11 @@ func (g *Group) doubt(ctx context.Context) {
 
 // beat does what is due, and returns when it must run again.
 func (g *Group) beat() time.Duration {
+	select {
+	case <-g.opened:
+	default:
+		return startInterval
+	}
 	if _, ok := g.raft.Serving(); !ok {
 		g.mu.Lock()
 		defer g.mu.Unlock()

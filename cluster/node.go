@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/boottime"
@@ -25,18 +28,19 @@ type Node struct {
 
 	started  time.Time
 	asleep   func() (ns int64, ok bool) // boottime.Asleep
-	beaten   atomic.Int64               // when pulse last ran, ns since started
-	paced    chan struct{}              // capacity 1: a group has begun to lead
+	paced    chan struct{}              // capacity 1: a group has opened, or begun to lead
 	removed  atomic.Bool                // as of the last refresh: this node was removed
 	settings atomic.Pointer[[]Setting]
-	stop     context.CancelFunc
-	wg       sync.WaitGroup
+
+	stopOpening func() // ends openOthers and waits for it
+	stop        context.CancelFunc
+	wg          sync.WaitGroup
 }
 
-// New prepares a node. From then on, peers can connect, and e refuses to decide until the
-// node is leader. Call New before e's first session. Call Close even if Start is never
-// called.
-func New(cfg Config, e *engine.Engine) (*Node, error) {
+// New prepares a node with a group for each engine. From then on, peers can connect, and an
+// engine refuses to decide until the node is leader of its group. Call New before the first
+// session of an engine. Call Close even if Start is never called.
+func New(cfg Config, engines []*engine.Engine) (*Node, error) {
 	if cfg.Timeouts == (raftlog.Timeouts{}) {
 		cfg.Timeouts = raftlog.Fast
 	}
@@ -46,44 +50,83 @@ func New(cfg Config, e *engine.Engine) (*Node, error) {
 	n := &Node{
 		cfg: cfg, log: cfg.Logger, started: time.Now(), asleep: boottime.Asleep,
 		paced: make(chan struct{}, 1),
-		stop:  func() {},
+		stop:  func() {}, stopOpening: func() {},
 	}
+	var halted sync.Once // by the first of the groups
+	n.cfg.Fatal = func(err error) { halted.Do(func() { cfg.Fatal(err) }) }
 	n.settings.Store(&cfg.Settings)
 	n.mux = peer.NewMux(peer.MuxConfig{Listener: cfg.Listener, Dial: cfg.Dial, Secrets: cfg.Secrets, NodeID: cfg.NodeID, Logger: cfg.Logger})
-	g, err := newGroup(n, 0, e)
-	if err != nil {
-		n.mux.Close()
-		return nil, err
+	for i, e := range engines {
+		log := n.log
+		if len(engines) > 1 {
+			log = log.With("group", i)
+		}
+		g, err := newGroup(n, uint32(i), e, log)
+		if err != nil {
+			n.mux.Close()
+			return nil, err
+		}
+		n.groups = append(n.groups, g)
 	}
-	n.groups = []*Group{g}
 	return n, nil
 }
 
-// Group returns a group by its number.
+// Group returns the group of an engine, by the engine's place in the list given to New.
 func (n *Node) Group(i int) *Group { return n.groups[i] }
 
-// Start opens the log and takes part in the cluster.
-func (n *Node) Start(front Front) error {
-	var ctx context.Context
-	ctx, n.stop = context.WithCancel(context.Background())
-	for _, g := range n.groups {
-		if err := g.open(ctx, front); err != nil {
-			return err
-		}
+// Start opens the log of group 0 and takes part in the cluster. It opens the other groups
+// in the background, as soon as this node belongs to a cluster: see openOthers. fronts has
+// a Front for each group.
+func (n *Node) Start(fronts []Front) error {
+	ctx, stop := context.WithCancel(context.Background())
+	opening, stopOpening := context.WithCancel(ctx)
+	var others sync.WaitGroup
+	n.stopOpening = func() { stopOpening(); others.Wait() }
+	n.stop = stop
+	if err := n.groups[0].open(ctx, fronts[0]); err != nil {
+		return err
 	}
 	n.wg.Go(func() { n.pulse(ctx) })
+	if len(n.groups) > 1 {
+		others.Go(func() { n.openOthers(ctx, opening, fronts) })
+	}
 	return nil
 }
 
-// Close commits the uncommitted effects, if this node is leader and ctx allows it. Then it
-// leaves the cluster until the next start.
-func (n *Node) Close(ctx context.Context) error {
-	var err error
-	for _, g := range n.groups {
-		if e := g.close(ctx); err == nil {
-			err = e
-		}
+// openOthers opens all groups but group 0, when this node is in a cluster. Each of these
+// groups is founded like group 0, but only by nodes whose group 0 is in the same cluster.
+// So a node never belongs to different clusters in different groups. ctx ends the groups'
+// background work, opening ends openOthers.
+func (n *Node) openOthers(ctx, opening context.Context, fronts []Front) {
+	first := n.groups[0]
+	if poll.Until(opening, clusterPoll, func() bool { return first.raft.ClusterID() != "" }) != nil {
+		return
 	}
+	// Opening a log reads it, so processors bound how many groups open at once.
+	var logs errgroup.Group
+	logs.SetLimit(runtime.GOMAXPROCS(0))
+	for i, g := range n.groups[1:] {
+		logs.Go(func() error {
+			if opening.Err() != nil {
+				return nil
+			}
+			return g.open(ctx, fronts[i+1])
+		})
+	}
+	if err := logs.Wait(); err != nil {
+		n.cfg.Fatal(err)
+	}
+}
+
+// Close commits the uncommitted effects of the groups that this node leads, if ctx allows
+// it. Then it leaves the cluster until the next start.
+func (n *Node) Close(ctx context.Context) error {
+	n.stopOpening()
+	var closing errgroup.Group
+	for _, g := range n.groups {
+		closing.Go(func() error { return g.close(ctx) })
+	}
+	err := closing.Wait()
 	n.stop()
 	n.wg.Wait()
 	for _, g := range n.groups {
@@ -94,6 +137,9 @@ func (n *Node) Close(ctx context.Context) error {
 	}
 	return err
 }
+
+// clusterPoll is how often openOthers looks whether this node is in a cluster.
+const clusterPoll = 10 * time.Millisecond
 
 // levelWait is how long Ready waits for the feature level to rise. This takes far less
 // time, unless the leader sees other members than this node does.
@@ -119,15 +165,18 @@ func (n *Node) Ready(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// Handover hands over what this node leads: see Group.Handover.
-func (n *Node) Handover(ctx context.Context, to string) error {
-	var err error
+// maxHandovers is how many groups a node hands over at once. Commands wait during a
+// handover, and every handover adds work for the other nodes.
+const maxHandovers = 4
+
+// Handover hands over every group that this node leads: see Group.Handover.
+func (n *Node) Handover(ctx context.Context) error {
+	var leaving errgroup.Group
+	leaving.SetLimit(maxHandovers)
 	for _, g := range n.groups {
-		if e := g.Handover(ctx, to); err == nil {
-			err = e
-		}
+		leaving.Go(func() error { return g.Handover(ctx, "") })
 	}
-	return err
+	return leaving.Wait()
 }
 
 var errRemoved = errors.New("this node has been removed from the cluster")
@@ -170,16 +219,13 @@ func (n *Node) pulse(ctx context.Context) {
 			idle = 0
 		case <-t.C:
 		}
-		paused := n.sinceBeat() > n.cfg.MaxUnacked
-		n.beaten.Store(int64(time.Since(n.started)))
 		// Go's clock leaves out the time in which the machine was suspended.
+		suspended := false
 		if total, ok := n.asleep(); ok && total-asleep >= leastSleep {
-			asleep, paused = total, true
+			asleep, suspended = total, true
 		}
-		if paused {
-			n.resume(ctx)
-		}
-		next, b := time.Duration(startInterval), uint64(0)
+		n.resume(ctx, suspended)
+		next, b := startInterval, uint64(0)
 		for _, g := range n.groups {
 			next = min(next, g.beat())
 			b += g.ledger.Totals().Batches
@@ -193,19 +239,19 @@ func (n *Node) pulse(ctx context.Context) {
 	}
 }
 
-// resume is called after a pause of the process or of the machine.
-func (n *Node) resume(ctx context.Context) {
-	var suspended time.Duration
+// resume notes that pulse runs. After a pause of the process, or a suspension of the
+// machine, it doubts that this node still leads.
+func (n *Node) resume(ctx context.Context, suspended bool) {
+	var lost time.Duration
 	for _, g := range n.groups {
-		g.doubt(ctx)
-		suspended = max(suspended, g.engine.Clock().CatchUp())
+		paused := g.sinceBeat() > n.cfg.MaxUnacked
+		g.alive()
+		if paused || suspended {
+			g.doubt(ctx)
+			lost = max(lost, g.engine.Clock().CatchUp())
+		}
 	}
-	if suspended > 0 {
-		n.log.Warn("the machine was suspended", "for", suspended.String())
+	if lost > 0 {
+		n.log.Warn("the machine was suspended", "for", lost.String())
 	}
-}
-
-// sinceBeat returns how long ago pulse last ran.
-func (n *Node) sinceBeat() time.Duration {
-	return time.Since(n.started) - time.Duration(n.beaten.Load())
 }

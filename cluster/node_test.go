@@ -96,6 +96,12 @@ type rig struct {
 // open starts n nodes, each with a clock that stands still.
 func open(t *testing.T, n int) []*rig {
 	t.Helper()
+	return openGroups(t, n, 1)[0]
+}
+
+// openGroups starts n nodes with groups, and returns the rigs of each group.
+func openGroups(t *testing.T, n, groups int) [][]*rig {
+	t.Helper()
 	var listeners []net.Listener
 	var peers []string
 	for range n {
@@ -103,33 +109,40 @@ func open(t *testing.T, n int) []*rig {
 		require.NoError(t, err)
 		listeners, peers = append(listeners, l), append(peers, l.Addr().String())
 	}
-	var rigs []*rig
+	all := make([][]*rig, groups)
 	for i := range n {
-		wall := time.Now().UnixNano()
-		clock, _ := engine.NewManualClock(wall)
-		e := engine.New(engine.Config{Clock: clock})
+		wall, asleep := time.Now().UnixNano(), new(atomic.Int64)
+		var engines []*engine.Engine
+		for range groups {
+			clock, _ := engine.NewManualClock(wall)
+			engines = append(engines, engine.New(engine.Config{Clock: clock, Shards: 16}))
+		}
 		node, err := New(Config{
 			NodeID: fmt.Sprintf("n%d", i+1), DataDir: t.TempDir(), Listener: listeners[i], Dial: Dialer(nil),
 			ClientAddr: fmt.Sprintf("127.0.0.1:%d", i+1),
 			Fatal:      func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
 			Join: peers, BootstrapExpect: n, HandoverWait: time.Minute,
-		}, e)
+		}, engines)
 		require.NoError(t, err)
-		r := &rig{node.Group(0), &front{}, e, e.NewSession(), wall, new(atomic.Int64)}
-		node.asleep = func() (int64, bool) { return r.asleep.Load(), true }
-		require.Equal(t, partition.Starting, r.Role())
-		require.Zero(t, r.AwaitReplicas(t.Context(), 1))
-		_, err = r.DialLeader(t.Context())
-		require.ErrorIs(t, err, errNoLeader)
-		require.NoError(t, r.node.Start(r.front))
+		node.asleep = func() (int64, bool) { return asleep.Load(), true }
+		var fronts []Front
+		for g, e := range engines {
+			r := &rig{node.Group(g), &front{}, e, e.NewSession(), wall, asleep}
+			require.Equal(t, partition.Starting, r.Role())
+			require.Zero(t, r.AwaitReplicas(t.Context(), 1))
+			_, err = r.DialLeader(t.Context())
+			require.ErrorIs(t, err, errNoLeader)
+			all[g] = append(all[g], r)
+			fronts = append(fronts, r.front)
+		}
+		require.NoError(t, node.Start(fronts))
 		t.Cleanup(func() {
 			ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 			defer cancel()
-			_ = r.node.Close(ctx) // the last of several nodes cannot commit any more
+			_ = node.Close(ctx) // the last of several nodes cannot commit any more
 		})
-		rigs = append(rigs, r)
 	}
-	return rigs
+	return all
 }
 
 // leading waits for the leader.

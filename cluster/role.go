@@ -82,7 +82,7 @@ func (g *Group) Role() partition.Role {
 	case !r.Decides():
 	case g.engine.Sealed():
 		return partition.Following
-	case g.node.sinceBeat() > g.node.cfg.MaxUnacked:
+	case g.sinceBeat() > g.node.cfg.MaxUnacked:
 		return partition.Stalled
 	}
 	return r
@@ -90,7 +90,7 @@ func (g *Group) Role() partition.Role {
 
 // led is called by the machine, under the log's mutex.
 func (g *Group) led() {
-	g.node.beaten.Store(int64(time.Since(g.node.started)))
+	g.alive()
 	g.mu.Lock()
 	s := &g.situation
 	s.serving, s.unacked, s.doubtful, s.ousted = true, 0, false, false

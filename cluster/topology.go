@@ -37,7 +37,6 @@ func (g *Group) watch(ctx context.Context) {
 		}
 		t := topology(&s)
 		g.topology.Store(t)
-		g.node.removed.Store(s.Removed)
 		for _, node := range t.Nodes {
 			if node.Leader && (node.ID != leader.ID || node.Address != leader.Address) {
 				g.front.LeaderChanged(leader, node)
@@ -55,8 +54,12 @@ func (g *Group) watch(ctx context.Context) {
 			// would set the cluster clock back by the travel time of its last entry.
 			g.engine.Clock().Discipline()
 		}
-		alarms.check(g, &s)
-		differing.check(g.log, Differences(&s))
+		alarms.checkClock(g, &s)
+		if g.id == 0 { // the other groups have the same members
+			g.node.removed.Store(s.Removed)
+			alarms.checkPeers(g, &s)
+			differing.check(g.log, Differences(&s))
+		}
 		next := refreshInterval
 		select {
 		case <-g.caughtUp:
@@ -221,7 +224,7 @@ func (g *Group) ask(ctx context.Context, others []raftlog.Member, has []bool, in
 // alarms logs what an operator should look at, when it begins and when it ends.
 type alarms struct{ clock, peers bool }
 
-func (a *alarms) check(g *Group, s *raftlog.Status) {
+func (a *alarms) checkClock(g *Group, s *raftlog.Status) {
 	skew := g.engine.Clock().Skew()
 	if on := s.Serving && skew.Abs() > engine.MaxSlew; on != a.clock {
 		a.clock = on
@@ -231,6 +234,9 @@ func (a *alarms) check(g *Group, s *raftlog.Status) {
 			g.log.Info("the clock alarm is over")
 		}
 	}
+}
+
+func (a *alarms) checkPeers(g *Group, s *raftlog.Status) {
 	var far []any
 	for _, m := range s.Members {
 		if !m.Self && m.Up && m.Skew.Abs() > engine.MaxSlew {

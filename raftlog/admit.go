@@ -43,6 +43,12 @@ func (g *Group) join(ctx context.Context, m memberArgs) error {
 	if err := g.admits(&now); err != nil {
 		return err
 	}
+	if err := member.SameGroups(now.NodeID, now.Groups, g.cfg.Groups); err != nil {
+		return err
+	}
+	if now.Within != g.cfg.Within {
+		return fmt.Errorf("%w: group 0 of %s is in another one", ErrOtherCluster, m.ID)
+	}
 	if g.cur.Load().id.Foreign(now.ClusterID) {
 		return fmt.Errorf("%w: wipe the data directory of %s first", ErrOtherCluster, m.ID)
 	}

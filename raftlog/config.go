@@ -46,6 +46,14 @@ type Config struct {
 	// GroupID distinguishes the groups of a process, on the wire and on disk.
 	GroupID uint32
 
+	// Groups is how many groups the cluster has; 0 means 1. All nodes of a cluster have the
+	// same number, and it never changes. The node's data holds it: see Groups.
+	Groups int
+
+	// Within is the id of the cluster to which this node's group 0 belongs. It is empty for
+	// group 0. The other groups are founded and joined only by nodes of one such cluster.
+	Within string
+
 	// NodeID is this node's name forever, of at most 64 bytes. A node that has lost its
 	// data may return under the same name; first its old vote is withdrawn.
 	NodeID string
@@ -154,6 +162,9 @@ const (
 	defaultMaxEntry        = 256 << 10
 )
 
+// MaxGroups bounds Config.Groups.
+const MaxGroups = 1024
+
 const (
 	maxPace     = 20 * time.Millisecond
 	minMaxEntry = 1 << 10
@@ -208,6 +219,10 @@ func (c Config) withDefaults() (Config, error) {
 	if c.Timeouts == (Timeouts{}) {
 		c.Timeouts = Fast
 	}
+	setDefault(&c.Groups, 1)
+	if c.Groups < 1 || c.Groups > MaxGroups || c.GroupID >= uint32(c.Groups) {
+		return c, fmt.Errorf("group %d of %d: a cluster has 1 to %d groups", c.GroupID, c.Groups, MaxGroups)
+	}
 	if len(c.Features) == 0 {
 		c.Features = firstFormats
 	}
@@ -251,6 +266,11 @@ func groupDir(dataDir string, group uint32) string {
 func HasRun(dataDir string, group uint32) bool {
 	return disk.Used(groupDir(dataDir, group))
 }
+
+// Groups returns how many groups the cluster has to which the data in a data directory
+// belongs. It returns 0 if the data belongs to no cluster yet. A running node may use the
+// directory.
+func Groups(dataDir string) (int, error) { return disk.Groups(groupDir(dataDir, 0)) }
 
 // raftConfig returns Raft's own configuration. The reasons for its numbers are
 // in DESIGN.md.

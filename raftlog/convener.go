@@ -58,7 +58,11 @@ func (n convenerNode) Bootstrap(ctx context.Context, members raft.Configuration)
 
 // convene makes the node part of a cluster. Then it looks for peers of another cluster.
 func (g *Group) convene(ctx context.Context) {
-	if g.convener.Run(ctx) {
+	settled, err := g.convener.Run(ctx)
+	if err != nil {
+		g.halt(err)
+	}
+	if settled {
 		g.lookAtPeers(ctx)
 	}
 }

@@ -108,7 +108,7 @@ func New(cfg Config, m Machine) (*Group, error) {
 	g.verifier = newVerifier(g.verifyOnce)
 	g.peers = newPeers(g)
 	g.convener = member.NewConvener(member.ConvenerConfig{
-		NodeID: cfg.NodeID, Addr: cfg.Advertise, Join: cfg.Join, Expect: cfg.BootstrapExpect, Logger: cfg.Logger,
+		NodeID: cfg.NodeID, Addr: cfg.Advertise, Join: cfg.Join, Expect: cfg.BootstrapExpect, Groups: cfg.Groups, Within: cfg.Within, Logger: cfg.Logger,
 	}, convenerNode{g})
 	return g, nil
 }
@@ -177,7 +177,7 @@ func (g *Group) start() (err error) {
 	if err != nil {
 		return err
 	}
-	if in.id, err = member.Open(in.store.Stable, g.cfg.NodeID, holds, g.cfg.Logger); err != nil {
+	if in.id, err = member.Open(in.store.Stable, g.cfg.NodeID, g.cfg.Groups, holds, g.cfg.Logger); err != nil {
 		return err
 	}
 	if !holds && g.cfg.Nonvoter && len(g.cfg.Join) == 0 {

@@ -22,7 +22,7 @@ func testIdentity(t *testing.T, node, cluster string) *member.Identity {
 	s, err := disk.Open(t.TempDir(), true)
 	require.NoError(t, err)
 	t.Cleanup(func() { s.Close() })
-	id, err := member.Open(s.Stable, node, false, slog.New(slog.DiscardHandler))
+	id, err := member.Open(s.Stable, node, 1, false, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	require.NoError(t, id.Adopt(cluster))
 	return id

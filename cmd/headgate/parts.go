@@ -74,7 +74,7 @@ func (p *parts) inOrder(timeout time.Duration) {
 	// the next leader. Half of the time is left for the clients.
 	if p.node != nil {
 		handover, cancel := context.WithTimeout(deadline, timeout/2)
-		if err := p.node.Handover(handover, ""); err != nil {
+		if err := p.node.Handover(handover); err != nil {
 			p.log.Warn("the next leader has to be elected", "error", err)
 		}
 		cancel()

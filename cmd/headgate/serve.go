@@ -118,7 +118,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 			failed <- fmt.Errorf("replication: %w", err)
 		})
 		peers.Audit = audit.logger(log)
-		node, err = cluster.New(peers, decisions)
+		node, err = cluster.New(peers, []*engine.Engine{decisions})
 		if err != nil {
 			return err
 		}
@@ -205,7 +205,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	if node == nil {
 		ready()
-	} else if err := node.Start(front.Partitions()[0]); err != nil {
+	} else if err := node.Start([]cluster.Front{front.Partitions()[0]}); err != nil {
 		// Join the cluster after the ports serve. Until there is a leader, clients get an
 		// error that says so.
 		failed <- err

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"math"
 	"os"
 	"path/filepath"
@@ -41,6 +42,19 @@ const (
 func Used(dir string) bool {
 	_, err := os.Stat(filepath.Join(dir, stableFile))
 	return err == nil
+}
+
+// Groups returns the number of groups of the cluster to which a group's directory belongs,
+// 0 if it belongs to none. It only reads, so another process may use the directory.
+func Groups(dir string) (int, error) {
+	values, err := stable.Read(filepath.Join(dir, stableFile))
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	return member.Groups(values)
 }
 
 // Store is what a node's Raft keeps on disk besides snapshots.

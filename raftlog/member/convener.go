@@ -78,6 +78,8 @@ type ConvenerConfig struct {
 	Addr   string   // that the node advertises
 	Join   []string // addresses of others; the node's own may be among them
 	Expect int      // how many founders a cluster has; 0: this node never founds one
+	Groups int      // how many groups the cluster has
+	Within string   // the id of the cluster of the node's group 0; "" for group 0
 	Logger *slog.Logger
 }
 
@@ -102,25 +104,33 @@ func NewConvener(cfg ConvenerConfig, n Node) *Convener {
 }
 
 // Run tries until the node is a member, or until ctx ends. It returns true if the node has
-// settled, and false if a leader is about to add it.
-func (c *Convener) Run(ctx context.Context) (settled bool) {
+// settled, and false if a leader is about to add it. The error is ErrGroups if there is a
+// cluster, and it has another number of groups.
+func (c *Convener) Run(ctx context.Context) (settled bool, err error) {
 	t := time.NewTimer(0)
 	defer t.Stop()
 	tell := time.Now().Add(waitingInterval / 4)
 	for !c.node.Settled() {
 		select {
 		case <-ctx.Done():
-			return false
+			return false, nil
 		case <-c.wake:
 		case <-t.C:
 		}
 		answered, silent, failed := c.ask(ctx)
+		for _, p := range answered {
+			if p.Cluster != "" {
+				if err := SameGroups(p.ID, p.Groups, c.cfg.Groups); err != nil {
+					return false, err
+				}
+			}
+		}
 		joined, errs := c.tryJoin(ctx, answered)
 		failed = append(failed, errs...)
 		if !joined {
 			failed = append(failed, c.step(ctx, answered, silent)...)
 		} else if _, s, _ := c.node.Identity().bound(); s == unknown {
-			return false
+			return false, nil
 		}
 		if err := c.enter(ctx); err != nil {
 			failed = append(failed, err)
@@ -131,7 +141,7 @@ func (c *Convener) Run(ctx context.Context) (settled bool) {
 		}
 		t.Reset(AttemptInterval)
 	}
-	return true
+	return true, nil
 }
 
 // presence returns how the node presents itself.
@@ -141,6 +151,8 @@ func (c *Convener) presence() presence {
 	p := presence{
 		founder: founder{ID: c.cfg.NodeID, Addr: c.cfg.Addr, Data: id.data, Token: token},
 		Expect:  c.cfg.Expect,
+		Groups:  c.cfg.Groups,
+		Within:  c.cfg.Within,
 		Cluster: id.Cluster(),
 	}
 	if p.Cluster == "" {
@@ -185,6 +197,8 @@ func (c *Convener) ask(ctx context.Context) (answered []presence, silent int, fa
 				silent++
 				failed = append(failed, c.roll.name(addr, errs[i]))
 			}
+		case p.Within != own.From.Within:
+			failed = append(failed, fmt.Errorf("group 0 of %v is in another cluster, or in none yet", p))
 		case p.Data != own.From.Data:
 			c.roll.note(p.ID, addr, p.Addr)
 			nodes[p.Data] = p

@@ -34,6 +34,7 @@ type testNode struct {
 	log       bytes.Buffer // read when the bubble is idle
 	bootstrap raft.Configuration
 	stop      context.CancelFunc
+	refused   error // by Run
 }
 
 var _ Node = (*testNode)(nil)
@@ -48,7 +49,7 @@ func (n *network) nodeAt(addr, id string, expect int, join ...string) *testNode 
 	node := &testNode{net: n, addr: addr, store: values(n.t)}
 	logger := slog.New(slog.NewTextHandler(&node.log, nil))
 	var err error
-	node.id, err = Open(node.store, id, false, logger)
+	node.id, err = Open(node.store, id, 1, false, logger)
 	require.NoError(n.t, err)
 	node.convener = NewConvener(ConvenerConfig{NodeID: id, Addr: addr, Join: join, Expect: expect, Logger: logger}, node)
 	return node
@@ -70,7 +71,7 @@ func (n *network) run(node *testNode) {
 	n.up[node.addr] = node
 	ctx, stop := context.WithCancel(n.t.Context())
 	node.stop = stop
-	go node.convener.Run(ctx)
+	go func() { _, node.refused = node.convener.Run(ctx) }()
 }
 
 // crash ends a node.
@@ -186,6 +187,21 @@ func TestFounderThatDoesNotAnswer(t *testing.T) {
 	}
 }
 
+// A node that was started with another number of groups than its cluster stops.
+func TestAClusterOfOtherGroupsIsNotJoined(t *testing.T) {
+	inBubble(t, func(t *testing.T, net *network) {
+		member, n := net.node("n0", four[:2]...), net.node("n1", four[:2]...)
+		member.convener.cfg.Groups = 12
+		require.NoError(t, member.id.Adopt("x"))
+		net.run(member)
+		net.run(n)
+		time.Sleep(time.Second)
+		synctest.Wait()
+		require.ErrorIs(t, n.refused, ErrGroups)
+		require.ErrorContains(t, n.refused, "n0 has 12, and this node has 1")
+	})
+}
+
 // Nodes that wait name those they wait for, and why.
 func TestWaitingFoundersSayWhy(t *testing.T) {
 	t.Run("too few, one of them dead", func(t *testing.T) {
@@ -204,6 +220,31 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 			other, n := net.nodeAt("n0", "n0", 2, four[:3]...), net.node("n1", four[:3]...)
 			net.runAll(other, n, net.node("n2", four[:3]...))
 			n.says("bootstrap-expect is 2 on n0", "and 3 on this node")
+		})
+	})
+	t.Run("different numbers of groups", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			other, n := net.node("n0", four[:3]...), net.node("n1", four[:3]...)
+			other.convener.cfg.Groups = 12
+			net.runAll(other, n, net.node("n2", four[:3]...))
+			n.says(ErrGroups.Error(), "n0 has 12, and this node has 1")
+			require.Empty(t, n.id.Cluster())
+		})
+	})
+	t.Run("group 0 in another cluster", func(t *testing.T) {
+		inBubble(t, func(t *testing.T, net *network) {
+			other, n := net.node("n0", four[:3]...), net.node("n1", four[:3]...)
+			other.convener.cfg.Within, n.convener.cfg.Within = "a", "b"
+			net.runAll(other, n)
+			n.says("group 0 of n0 (n0) is in another cluster")
+			third := net.node("n2", four[:3]...)
+			third.convener.cfg.Within = "b"
+			fourth := net.node("n3", four...)
+			fourth.convener.cfg.Within = "b"
+			net.runAll(third, fourth)
+			require.Empty(t, other.id.Cluster())
+			require.Empty(t, other.id.Founding())
+			require.NotEmpty(t, n.id.Cluster(), "with those of its cluster")
 		})
 	})
 	t.Run("two of one id", func(t *testing.T) {
@@ -246,7 +287,7 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 			require.NoError(t, err)
 			time.Sleep(waitingInterval)
 			n.says("does not know the outcome", "proposed by n0", "no answer yet from [n0 (n0) n1")
-			again, err := Open(n.store, "n2", false, slog.New(slog.DiscardHandler))
+			again, err := Open(n.store, "n2", 1, false, slog.New(slog.DiscardHandler))
 			require.NoError(t, err)
 			require.Equal(t, "x", again.Founding(), "it has promised that")
 		})

@@ -14,6 +14,8 @@ const maxFounders = 256
 type presence struct {
 	founder
 	Expect   int    `json:"expect"`             // its Config.BootstrapExpect
+	Groups   int    `json:"groups,omitempty"`   // its Config.Groups; 0 means 1
+	Within   string `json:"within,omitempty"`   // its Config.Within
 	Founding string `json:"founding,omitempty"` // the founding to which it is bound
 	Cluster  string `json:"cluster,omitempty"`  // the cluster to which it belongs
 }
@@ -47,6 +49,8 @@ func founders(own presence, answered []presence, silent int) (set []founder, ahe
 			all-- // it never founds one
 		case p.Expect != own.Expect:
 			why = append(why, fmt.Errorf("bootstrap-expect is %d on %v and %d on this node: it must be the same on all founders", p.Expect, p, own.Expect))
+		case SameGroups(p.ID, p.Groups, own.Groups) != nil:
+			why = append(why, SameGroups(p.ID, p.Groups, own.Groups))
 		case p.Founding != "":
 			why = append(why, fmt.Errorf("%v waits for the outcome of a founding without this node", p))
 		default:

@@ -34,6 +34,9 @@ var (
 	// ErrRemoved is what a removed node reports about itself.
 	ErrRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
 
+	// ErrGroups is returned when a node has another number of groups than its cluster.
+	ErrGroups = errors.New("all nodes of a cluster have the same number of groups")
+
 	// ErrOtherData is returned to a node that expects data that this node has lost.
 	ErrOtherData = errors.New("this node does not have the data that the peer expects")
 )
@@ -43,6 +46,15 @@ var (
 func CheckNodeID(id string) error {
 	if id == "" || len(id) > MaxNodeID || strings.ContainsFunc(id, func(c rune) bool { return c <= ' ' || c > '~' || c == ',' || c == '=' }) {
 		return fmt.Errorf("node id %q: want 1 to %d printable ASCII characters without spaces, commas and =", id, MaxNodeID)
+	}
+	return nil
+}
+
+// SameGroups returns ErrGroups if the node with the given id has another number of groups
+// than this one. For a node of a build without groups, theirs is 0, which means 1.
+func SameGroups(id string, theirs, own int) error {
+	if theirs, own = max(theirs, 1), max(own, 1); theirs != own {
+		return fmt.Errorf("%w: %s has %d, and this node has %d", ErrGroups, id, theirs, own)
 	}
 	return nil
 }

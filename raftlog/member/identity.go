@@ -1,12 +1,14 @@
 package member
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"log/slog"
 	"net"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -24,6 +26,7 @@ var (
 	pledgeKey  = []byte("headgate-founding")
 	beforeKey  = []byte("headgate-cluster-id-before-recovery")
 	removedKey = []byte("headgate-removed")
+	groupsKey  = []byte("headgate-groups") // missing: 1
 )
 
 // foreignInterval is the least time between two messages about nodes of other clusters.
@@ -40,10 +43,11 @@ const foreignInterval = 10 * time.Second
 // the leader that adds it. A recovery makes a new id. Without an id, a node accepts no
 // peers.
 type Identity struct {
-	node  string
-	data  string // see Data
-	store raft.StableStore
-	log   *slog.Logger
+	node   string
+	data   string // see Data
+	groups int    // of the cluster
+	store  raft.StableStore
+	log    *slog.Logger
 
 	cluster atomic.Pointer[string] // nil before there is one; written with mu held
 	removed atomic.Bool            // see Removed
@@ -56,7 +60,9 @@ type Identity struct {
 }
 
 // Open reads the identity of a node's data. holds says whether the node has any data.
-func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Identity, error) {
+// groups is how many groups the cluster has; if the data is of a cluster with another
+// number, the error is ErrGroups.
+func Open(s raft.StableStore, node string, groups int, holds bool, log *slog.Logger) (*Identity, error) {
 	owner, err := stable.TextOr(s, nodeKey, node)
 	if err != nil {
 		return nil, err
@@ -64,7 +70,7 @@ func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Ident
 	if owner != node {
 		return nil, fmt.Errorf("%w: it belongs to node %s, not to %s", ErrOtherNode, owner, node)
 	}
-	i := &Identity{node: node, store: s, log: log}
+	i := &Identity{node: node, groups: groups, store: s, log: log}
 	if i.data, err = stable.TextOr(s, dataKey, rand.Text()); err != nil {
 		return nil, err
 	}
@@ -74,6 +80,9 @@ func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Ident
 			return nil, err
 		}
 		i.cluster.Store(&cluster)
+		if has, err := Groups(s); err != nil || has != groups {
+			return nil, cmp.Or(err, fmt.Errorf("%w: %d, and this node was started with %d", ErrGroups, has, groups))
+		}
 	}
 	stored, err := loadPledge(s, i.data)
 	if err != nil {
@@ -95,6 +104,41 @@ func Open(s raft.StableStore, node string, holds bool, log *slog.Logger) (*Ident
 func HasIdentity(s raft.StableStore) bool {
 	_, err := s.Get(dataKey)
 	return !errors.Is(err, stable.ErrNotFound)
+}
+
+// Groups returns how many groups the cluster has to which data belongs, 0 for data of no
+// cluster. The error is ErrCorrupt if s has no such number.
+func Groups(s raft.StableStore) (int, error) {
+	cluster, err := stable.Text(s, clusterKey)
+	if err != nil || cluster == "" {
+		return 0, err
+	}
+	text, err := stable.Text(s, groupsKey)
+	if err != nil || text == "" {
+		return 1, err
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("%w: %s: %q", ErrCorrupt, groupsKey, text)
+	}
+	return n, nil
+}
+
+// setCluster stores the cluster to which the data belongs from now on. The number of
+// groups is on disk before the cluster's id, which makes it count.
+func (i *Identity) setCluster(id string) error {
+	groups := ""
+	if i.groups > 1 {
+		groups = strconv.Itoa(i.groups)
+	}
+	if before, err := stable.Text(i.store, groupsKey); err != nil {
+		return err
+	} else if before != groups {
+		if err := stable.SetText(i.store, groupsKey, groups); err != nil {
+			return err
+		}
+	}
+	return stable.SetText(i.store, clusterKey, id)
 }
 
 // Node returns the node's id.

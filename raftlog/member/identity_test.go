@@ -13,7 +13,7 @@ import (
 )
 
 func testIdentity(t *testing.T, s raft.StableStore, node string, holds bool) *Identity {
-	i, err := Open(s, node, holds, slog.New(slog.DiscardHandler))
+	i, err := Open(s, node, 1, holds, slog.New(slog.DiscardHandler))
 	require.NoError(t, err)
 	return i
 }
@@ -54,8 +54,39 @@ func TestIdentityComesWithTheCluster(t *testing.T) {
 	require.Empty(t, joiner.Cluster(), "it was stopped before it got anything")
 	require.NoError(t, joiner.Adopt("another"))
 
-	_, err := Open(s, "c", true, slog.New(slog.DiscardHandler))
+	_, err := Open(s, "c", 1, true, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrOtherNode)
+}
+
+// The number of groups is stored with the cluster, and is 1 where nothing says otherwise.
+func TestGroupsAreStoredWithTheCluster(t *testing.T) {
+	open := func(s raft.StableStore, groups int, holds bool) (*Identity, error) {
+		return Open(s, "a", groups, holds, slog.New(slog.DiscardHandler))
+	}
+	stored := func(s raft.StableStore) int {
+		n, err := Groups(s)
+		require.NoError(t, err)
+		return n
+	}
+	s := values(t)
+	id, err := open(s, 12, false)
+	require.NoError(t, err)
+	require.Zero(t, stored(s), "it belongs to none")
+	require.NoError(t, id.Adopt("x"))
+	require.Equal(t, 12, stored(s))
+	_, err = open(s, 12, true)
+	require.NoError(t, err)
+	_, err = open(s, 1, true)
+	require.ErrorIs(t, err, ErrGroups)
+
+	// An unfinished start counts for nothing.
+	id, err = open(s, 1, false)
+	require.NoError(t, err)
+	require.NoError(t, id.Adopt("y"))
+	require.Equal(t, 1, stored(s))
+	require.NoError(t, stable.SetText(s, groupsKey, "-1"))
+	_, err = Groups(s)
+	require.ErrorIs(t, err, ErrCorrupt)
 }
 
 // After a crash a founder knows what it has accepted, and joins nothing else
@@ -84,7 +115,7 @@ func TestPledgeIsKept(t *testing.T) {
 	require.Equal(t, founded, at, "its leader knows")
 
 	require.NoError(t, stable.SetText(s, pledgeKey, "{\"founding\":{}}"))
-	_, err = Open(s, "a", false, slog.New(slog.DiscardHandler))
+	_, err = Open(s, "a", 1, false, slog.New(slog.DiscardHandler))
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 

@@ -98,7 +98,7 @@ func (i *Identity) Adopt(cluster string) error {
 		return err
 	}
 	if next.Founding == nil {
-		if err := stable.SetText(i.store, clusterKey, cluster); err != nil {
+		if err := i.setCluster(cluster); err != nil {
 			return err
 		}
 		i.cluster.Store(&cluster)
@@ -160,7 +160,7 @@ func (i *Identity) waitsFor() string {
 // founders into Raft's log. The cluster's id is on disk before there is a log. Other nodes
 // hear the id only after that.
 func (i *Identity) enter(f *founding, bootstrap func() error) error {
-	if err := stable.SetText(i.store, clusterKey, f.ID); err != nil {
+	if err := i.setCluster(f.ID); err != nil {
 		return err
 	}
 	if err := bootstrap(); err != nil {

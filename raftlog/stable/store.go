@@ -91,6 +91,20 @@ func open(path string, sync func(*os.File) error) (s *Store, fresh bool, err err
 	return s, fresh, nil
 }
 
+// Read reads the file at path and closes it. Its values can only be read. It may be called
+// while a process has the file open.
+func Read(path string) (*Store, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{file: f, path: path, failed: errClosed}
+	if err := errors.Join(s.read(), f.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return s, nil
+}
+
 // create makes a file without values. The file gets its name once it is complete and
 // synced.
 func create(path string, sync func(*os.File) error) (f *os.File, err error) {
