@@ -258,6 +258,10 @@ func (c *Cache) Loaded(s *Script) bool {
 	return s.shelf == &c.loaded
 }
 
+// KeepHere makes the Cache find s although the Store does not have its text, until a text
+// of the Store may be gone. After that, clients must send the text again.
+func (c *Cache) KeepHere(s *Script) { s.stored.Store(c.store.Generation()) }
+
 // Has reports whether the script of a SHA1 in lower-case hex is compiled.
 func (c *Cache) Has(sha string) bool {
 	c.mu.RLock()

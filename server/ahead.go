@@ -10,6 +10,7 @@ const lookahead = 16
 type ahead struct {
 	ends [lookahead]struct{ arg, byte int }
 	keys [][]byte
+	same [][]byte // the keys of one partition
 	// scripts holds the keys of scripts.
 	scripts [][]byte
 	// derives reports that some commands find their keys themselves (see
@@ -49,9 +50,13 @@ func (c *conn) runAhead(buf []byte) int {
 		a.scripts, a.derives = a.scripts[:0], false
 		return 0
 	}
-	l.use(c.db)
-	l.sess.Warm(a.keys)
-	l.use(0)
+	if len(l.portions) > 1 {
+		l.warmEach(c.db)
+	} else {
+		l.use(c.db)
+		l.sess.Warm(a.keys)
+		l.use(0)
+	}
 	if a.others {
 		c.warmOthers(args, count)
 	}
@@ -74,6 +79,30 @@ func (c *conn) runAhead(buf []byte) int {
 		ended()
 	}
 	return at
+}
+
+// warmEach prefetches the states of keys of several partitions. It leaves the lane at the
+// portion of commands without keys, which the commands that find their keys themselves are.
+func (l *lane) warmEach(db uint8) {
+	a := &l.ahead
+	for len(a.keys) > 0 {
+		at, rest := l.srv.portionOf(keySlot(a.keys[0])), 0
+		a.same = a.same[:0]
+		for _, key := range a.keys {
+			if l.srv.portionOf(keySlot(key)) == at {
+				a.same = append(a.same, key)
+			} else {
+				a.keys[rest] = key
+				rest++
+			}
+		}
+		a.keys = a.keys[:rest]
+		l.enter(at)
+		l.use(db)
+		l.sess.Warm(a.same)
+		l.use(0)
+	}
+	l.enter(l.srv.portionOf(keyless))
 }
 
 // warmOthers prefetches the states of the keys of scripts, and prepares the commands that

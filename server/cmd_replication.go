@@ -79,7 +79,7 @@ func cmdWait(c *conn, args [][]byte) {
 		}
 		values[i] = n
 	}
-	part := c.srv.parts[0]
+	part := c.lane.part
 	n := int(min(values[0], 1<<20))
 	timeout := time.Duration(values[1]) * time.Millisecond
 	c.blockAside(func(ctx context.Context, w *resp.Writer) {

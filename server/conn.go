@@ -213,7 +213,7 @@ const (
 	modeElsewhere // this node does not decide: see leader.go
 	modeWaiting   // every reply about keys waits for its commit
 	modeDurable   // every reply without ASYNC waits for its commit
-	modeCrossing  // the command's keys belong to several partitions
+	modeCrossing  // the command may not use its keys together: see slotOf
 )
 
 // now returns the engine's time of this batch in Unix nanoseconds.

@@ -95,7 +95,7 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		c.stall |= stallPause
 		return
 	case m&modeCrossing != 0:
-		c.refuse(errCrossing)
+		c.refuse(l.crossing)
 	case referral != "":
 		c.refuse(referral)
 		if cmd.Flags&command.Subscribed != 0 && c.tx == nil && greets(c.lastCmd.Load()) {

@@ -21,7 +21,7 @@ type lane struct {
 	reserved int            // bytes of the output's growth that are reserved; see room
 	parts    [][]byte       // pieces of a job's long reply, which come before w; see takeParts
 	args     [][]byte       // scratch memory of the parser
-	keysAt   []int          // scratch memory of portionOf
+	keysAt   []int          // scratch memory of slotOf
 	ahead    ahead          // scratch memory of runAhead
 	mode     mode           // the server's bits, for all connections
 	batches  uint64
@@ -53,6 +53,7 @@ type lane struct {
 	begun    []uint16      // indices of the portions that this batch has used
 	*portion               // the portion that commands run on
 	at       uint16        // the index of that portion
+	crossing string        // why the command is refused, if modeCrossing is set
 	asked    bool          // partition.Await was called since the driver last looked
 	beat     atomic.Uint64 // odd during a batch, and different in all batches
 	called   bool          // the lane belongs to a line; guarded by srv.lanesMu

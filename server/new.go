@@ -62,9 +62,13 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,
 		Watched: func(on bool) { s.setMode(modeMonitors, on) }, Tracked: func(on bool) { s.setMode(modeTracking, on) },
 	})
+	var stray func([][]byte, *command.Spec, [][]byte) bool
+	if len(s.parts) > 1 {
+		stray = strays
+	}
 	s.scripts = scripts.New(scripts.Config{
 		Engine: s.engine, Hub: s.pubsub, Account: s.memory.Account, Aside: s.newAside, Version: redisVersion,
-		MaxReply: cfg.OutputBufferLimit, MaxMessages: cfg.MaxBulk, Time: func() time.Duration { return s.runtime.Load().ScriptTime },
+		Strays: stray, MaxReply: cfg.OutputBufferLimit, MaxMessages: cfg.MaxBulk, Time: func() time.Duration { return s.runtime.Load().ScriptTime },
 		Exec: func() time.Duration { return s.execTime }, Ended: s.memory.scavenger.Ask, Ending: s.ending, Logger: cfg.Logger,
 	})
 	if s.table, err = command.NewTable(append(s.commandLists(), more)...); err != nil {

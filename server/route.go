@@ -1,6 +1,8 @@
 package server
 
 import (
+	"slices"
+
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/command"
@@ -92,32 +94,45 @@ func (l *lane) enter(i uint16) {
 // # Routes
 //
 // A command belongs to the partition of its keys. A command without keys belongs to the
-// first partition. As in Redis Cluster, all keys of a command belong to one partition; so
-// do all keys of a transaction and its watched keys. Handlers do not know partitions: they
-// use the session and the time of the portion that the lane has entered. Objects that
-// outlast a command, such as a parked reply, a frame or a job, keep the index of their
-// portion.
+// first partition, which has the policies and the scripts. As in Redis Cluster, all keys of
+// a command have the same hash slot; so do all keys of a transaction and its watched keys.
+// Keys of different slots are refused even if one partition has them, because slots may
+// later move. Handlers do not know partitions: they use the session and the time of the
+// portion that the lane has entered. Objects that outlast a command, such as a parked
+// reply, a frame or a job, keep the index of their portion.
 //
 // With one partition, a route costs one comparison, of the number of portions (execute).
+// Slots then do not matter.
 
-const errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
+const (
+	errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
+	// errKeyless is the reply if a transaction has keys, and a command that belongs to the
+	// first partition whatever the keys are.
+	errKeyless = "CROSSSLOT Commands with keys and commands without keys, such as RL.CHECK or DBSIZE, need separate transactions"
+)
 
-// route enters the portion of a command. If the command's keys belong to several
-// partitions, it sets modeCrossing.
+// keyless stands for the slot of commands without keys.
+const keyless = clusterSlots
+
+// route enters the portion of a command. If the command's keys belong to several slots, it
+// sets modeCrossing.
 func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	l := c.lane
-	at, crossing := uint16(0), false
+	slot := uint16(keyless)
+	l.crossing = ""
 	if cmd != nil && cmd.Accepts(len(args)) {
-		at, crossing = c.portionOf(cmd, args)
+		slot = c.slotOf(cmd, args)
 	}
-	l.enter(at)
-	if crossing {
+	l.enter(c.srv.portionOf(slot))
+	if l.crossing != "" {
 		l.mode |= modeCrossing
 	}
 }
 
-func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint16, crossing bool) {
-	bound := &c.watched.bound
+// slotOf returns the slot of a command or, for EXEC, of its transaction. If the command may
+// not use its keys together, or not in its transaction, slotOf sets lane.crossing.
+func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
+	l, bound := c.lane, &c.watched.bound
 	if c.tx != nil {
 		bound = &c.tx.bound
 		if !bound.set {
@@ -125,38 +140,68 @@ func (c *conn) portionOf(cmd *command.Spec, args [][]byte) (at uint16, crossing 
 		}
 	}
 	if cmd.Flags&command.Exec != 0 {
-		return bound.at, false
+		return bound.or(keyless)
 	}
-	l := c.lane
 	l.keysAt = cmd.Keys.Positions(args, l.keysAt[:0])
-	keys := l.keysAt
-	if len(keys) == 0 {
-		return 0, false
-	}
-	at = c.srv.portionOf(keySlot(args[keys[0]]))
-	for _, k := range keys[1:] {
-		if c.srv.portionOf(keySlot(args[k])) != at {
-			return at, true
+	slot := uint16(keyless)
+	for i, k := range l.keysAt {
+		is := keySlot(args[k])
+		if i == 0 {
+			slot = is
+		} else if is != slot {
+			l.crossing = errCrossing
+			return slot
 		}
 	}
-	if c.tx == nil && cmd.Flags&command.OwnConn == 0 {
-		return at, false
+	if binds := c.tx != nil && cmd.Flags&command.Leader != 0 && cmd.Flags&command.Wait == 0 || cmd.Flags&command.OwnConn != 0 && slot != keyless; !binds {
+		return slot
 	}
-	if bound.set {
-		return at, at != bound.at
+	switch is := bound.or(slot); {
+	case is == slot:
+		*bound = binding{slot, true}
+	case is == keyless || slot == keyless:
+		l.crossing = errKeyless
+	default:
+		l.crossing = errCrossing
 	}
-	*bound = binding{at, true}
-	return at, false
+	return slot
 }
 
-// binding is the portion of a transaction, if a command has already bound the transaction
-// to one.
+// binding is the slot of a transaction, if a command has already bound the transaction to
+// one.
 type binding struct {
-	at  uint16
-	set bool
+	slot uint16
+	set  bool
+}
+
+// or returns the slot or, if there is none, other.
+func (b binding) or(other uint16) uint16 {
+	if b.set {
+		return b.slot
+	}
+	return other
+}
+
+// strays reports whether a script with these KEYS may not call a command. All keys of a
+// script have one slot, and a script without keys calls commands without keys. Commands about
+// the whole table would see one partition of it.
+func strays(keys [][]byte, cmd *command.Spec, args [][]byte) bool {
+	if cmd.Flags&command.Leader == 0 {
+		return false
+	}
+	slot := uint16(keyless)
+	if len(keys) > 0 {
+		slot = keySlot(keys[0])
+	}
+	at := cmd.Keys.Positions(args, nil)
+	return slices.ContainsFunc(at, func(i int) bool { return keySlot(args[i]) != slot }) ||
+		len(at) == 0 && (slot != keyless || cmd.AboutTable())
 }
 
 // portionOf returns the index of the partition of a slot.
 func (s *Server) portionOf(slot uint16) uint16 {
+	if slot == keyless {
+		return 0
+	}
 	return uint16(partition.GroupOf(slot, len(s.parts)))
 }

@@ -1,7 +1,9 @@
 package server
 
 import (
+	"context"
 	"fmt"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +13,8 @@ import (
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/ledger"
+	"github.com/headgate-io/headgate/script"
 )
 
 // twoPartitions is a connection to a server whose slots are of two partitions,
@@ -131,6 +135,150 @@ func TestOnePartitionIsAnsweredWithoutALeader(t *testing.T) {
 	require.Regexp(t, "^\\*6\r\n:1\r\n:10\r\n:6\r\n", m.take())
 	require.Equal(t, rigStart, m.lane.portions[0].now)
 	require.Equal(t, rigStart+1, m.lane.portions[1].now)
+}
+
+// Keys of one partition, but of two slots.
+func TestKeysAreBoundBySlot(t *testing.T) {
+	other := high + "{}" // its own slot, which the test wants in the second half
+	for i := 0; keySlot([]byte(other)) == keySlot([]byte(high)) || keySlot([]byte(other)) < clusterSlots/2; i++ {
+		other = fmt.Sprintf("k%d", i)
+	}
+	_, m := twoPartitions(t, newFakeCluster(partition.Leading), newFakeCluster(partition.Leading), partition.FailClosed)
+	is := func(command, want string) {
+		t.Helper()
+		m.feed(command + "\r\n")
+		require.Equal(t, want, m.take(), command)
+	}
+	crossing := "-" + errCrossing + "\r\n"
+	for _, line := range []string{
+		"RENAME %s %s", "COPY %s %s", "MSETNX %s 1 %s 2", "SUNION %s %s", "LMOVE %s %s LEFT LEFT", "WATCH %s %s", "EVAL x 2 %s %s",
+		"RL.LIMIT %s 10 60 AND %s 10 60",
+	} {
+		is(fmt.Sprintf(line, high, other), crossing)
+	}
+	is("MULTI", "+OK\r\n")
+	is("INCREX "+high, "+QUEUED\r\n")
+	is("INCREX "+other, crossing)
+	is("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n")
+	is("WATCH "+high, "+OK\r\n")
+	is("MULTI", "+OK\r\n")
+	is("INCREX "+other, crossing)
+	is("DISCARD", "+OK\r\n")
+	is("WATCH "+other, "+OK\r\n")
+	is("UNWATCH", "+OK\r\n")
+
+	_, one := replicatedMachine(t, newFakeCluster(partition.Leading), Config{})
+	one.feed("RENAME " + high + " " + other + "\r\nMSETNX " + high + " 1 " + other + " 2\r\nMULTI\r\nINCR " + high + "\r\nINCR " + other + "\r\nDBSIZE\r\nEXEC\r\n")
+	require.Equal(t, "-ERR no such key\r\n:1\r\n+OK\r\n+QUEUED\r\n+QUEUED\r\n+QUEUED\r\n*3\r\n:2\r\n:3\r\n:2\r\n", one.take(), "with one partition slots do not matter")
+}
+
+// Commands without keys are the first partition's, also in a transaction, which then has no
+// keys.
+func TestTransactionsHaveKeysOrNone(t *testing.T) {
+	first := newFakeCluster(partition.Leading)
+	second := newFakeCluster(partition.Leading)
+	second.replicas = func(context.Context, int) int { return 7 }
+	s, m := twoPartitions(t, first, second, partition.FailClosed)
+	is := func(command, want string) {
+		t.Helper()
+		m.feed(command + "\r\n")
+		require.Equal(t, want, m.take(), command)
+	}
+	m.feed(encode("RL.POLICY", "SET", "pay", "{limits: {l: {by: user, rate: 10/h}}}"))
+	settlePolicy(t, first, s, m)
+	require.Equal(t, ":1\r\n", m.take())
+	check := "RL.CHECK pay user u"
+	for _, key := range []string{low, high} {
+		for _, queue := range [][]string{{check, "INCREX " + key}, {"INCREX " + key, check}, {"EVAL return 0", "INCREX " + key}} {
+			is("MULTI", "+OK\r\n")
+			is(queue[0], "+QUEUED\r\n")
+			is(queue[1], "-"+errKeyless+"\r\n")
+			is("EXEC", "-EXECABORT Transaction discarded because of previous errors.\r\n")
+		}
+		is("WATCH "+key, "+OK\r\n")
+		is("MULTI", "+OK\r\n")
+		is(check, "-"+errKeyless+"\r\n")
+		is("DISCARD", "+OK\r\n")
+	}
+	is("MULTI", "+OK\r\n")
+	is("WAIT 0 1", "+QUEUED\r\n")
+	is("INCREX "+high, "+QUEUED\r\n")
+	is("PING", "+QUEUED\r\n")
+	is("WAIT 0 1", "+QUEUED\r\n")
+	is("EXEC", "*4\r\n:7\r\n*2\r\n:1\r\n:1\r\n+PONG\r\n:7\r\n")
+	require.Equal(t, 1, s.parts[1].Engine().Len())
+	before := s.parts[0].Engine().Len()
+	m.feed("INCREX " + high + "\r\nMULTI\r\n" + check + "\r\nEXEC\r\n")
+	require.Contains(t, m.take(), "+QUEUED\r\n*1\r\n*13\r\n:1\r\n")
+	require.Equal(t, before+1, s.parts[0].Engine().Len())
+	require.Equal(t, 1, s.parts[1].Engine().Len())
+}
+
+// A script calls commands on keys of the slot of its KEYS. Without KEYS it calls commands
+// without keys.
+func TestScriptsStayInTheirSlot(t *testing.T) {
+	s, m := twoPartitions(t, newFakeCluster(partition.Leading), newFakeCluster(partition.Leading), partition.FailClosed)
+	eval := func(script string, keys ...string) string {
+		m.feed(encode(append([]string{"EVAL", script, strconv.Itoa(len(keys))}, keys...)...))
+		for m.stall != 0 {
+			m.lane.runPosts()
+			runtime.Gosched()
+		}
+		return m.take()
+	}
+	call := func(command string) string {
+		return "return redis.call('" + strings.Join(strings.Fields(command), "', '") + "')"
+	}
+	require.Equal(t, ":1\r\n", eval(call("INCR "+high+"x"), high))
+	require.Equal(t, ":1\r\n", eval(call("INCR "+low+"x"), low))
+	strayed := "-ERR Script attempted to access keys that do not hash to the same slot"
+	require.Contains(t, eval(call("INCR "+low), high), strayed)
+	require.Contains(t, eval(call("MGET "+high+" "+low), high), strayed)
+	require.Contains(t, eval(call("INCR "+low)), strayed, "a script without KEYS")
+	require.Contains(t, eval(call("DBSIZE")), strayed)
+	require.Contains(t, eval(call("DBSIZE"), high), strayed)
+	require.Contains(t, eval(call("RL.CHECK pay"), low), strayed)
+	require.NotContains(t, eval(call("RL.CHECK pay")), strayed)
+	require.Equal(t, "+PONG\r\n", eval(call("PING"), high))
+	require.Equal(t, 1, s.parts[0].Engine().Len())
+	require.Equal(t, 1, s.parts[1].Engine().Len())
+	slow := "for i = 1, 1e5 do redis.call('INCR', KEYS[1]) end " // on a worker
+	require.Contains(t, eval(slow+call("INCR "+low), high), strayed)
+}
+
+// The first partition keeps the texts of scripts. On other partitions EVAL keeps them on its
+// node, and EVALSHA finds both.
+func TestScriptsAreTheFirstPartitions(t *testing.T) {
+	cfg := Config{}
+	for range 2 {
+		e := engine.New(engine.Config{})
+		e.Replicate(ledger.New(ledger.Hooks{})).Lead(e.Now())
+		cfg.Parts = append(cfg.Parts, Part{e, newFakeCluster(partition.Leading)})
+	}
+	s, m := testMachine(t, cfg, new(committer))
+	run := func(args ...string) string {
+		m.feed(encode(args...))
+		s.parts[0].Release(1, nil)
+		m.lane.runPosts()
+		return m.take()
+	}
+	text, sha := "return 7", script.Digest([]byte("return 7"))
+	require.Contains(t, run("EVALSHA", sha, "1", high), "-NOSCRIPT")
+	for range 2 {
+		require.Equal(t, ":7\r\n", run("EVAL", text, "1", high))
+		require.Equal(t, ":7\r\n", run("EVALSHA", sha, "1", high))
+	}
+	for _, p := range s.parts {
+		require.False(t, p.Engine().HasScript(sha))
+	}
+	require.Equal(t, bulk(sha), run("SCRIPT", "LOAD", text))
+	require.True(t, s.parts[0].Engine().HasScript(sha))
+	require.Equal(t, ":7\r\n", run("EVALSHA", sha, "1", high))
+	require.Equal(t, "+OK\r\n", run("SCRIPT", "FLUSH"))
+	require.Contains(t, run("EVALSHA", sha, "1", high), "-NOSCRIPT")
+	require.Equal(t, ":7\r\n", run("EVAL", text, "1", low))
+	require.True(t, s.parts[0].Engine().HasScript(sha))
+	require.False(t, s.parts[1].Engine().HasScript(sha))
 }
 
 func TestNoCommandCrossesPartitions(t *testing.T) {

@@ -29,6 +29,8 @@ func (r *run) Call(args [][]byte, resp3 bool) ([]byte, error) {
 		return nil, script.Refusal("ACL failure in script: " + access.NoPermission(access.UserDefault, cmd.Full))
 	case r.readonly && (cmd.Flags&command.Write != 0 || cmd == s.publish || cmd == s.spublish):
 		return nil, script.Refusal(errReadOnlyWrite)
+	case r.tx == nil && s.cfg.Strays != nil && s.cfg.Strays(r.keys, cmd, args):
+		return nil, script.Refusal(errStrays)
 	}
 	if r.grip == gripCounters {
 		if !r.counts(cmd, args) {

@@ -85,6 +85,7 @@ const (
 	errFunctionFlush = "ERR FUNCTION FLUSH only supports SYNC|ASYNC option"
 	errFunctionLoad  = "ERR functions are not supported: load a script with SCRIPT LOAD and call it with EVALSHA"
 	errReadOnlyEval  = "ERR Can not execute a script with write flag using *_ro command."
+	errStrays        = "Script attempted to access keys that do not hash to the same slot"
 	errReadOnlyWrite = "Write commands are not allowed from read-only scripts."
 )
 

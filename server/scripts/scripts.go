@@ -39,9 +39,9 @@ type Scripts struct {
 	slow map[*run]struct{}
 }
 
-// Config configures Scripts. All fields must be set.
+// Config configures Scripts. All fields except Strays must be set.
 type Config struct {
-	Engine  *engine.Engine  // replicates the texts of scripts
+	Engine  *engine.Engine  // replicates the texts of scripts, also for scripts on other engines
 	Hub     *pubsub.Hub     // sends what scripts publish, and shows MONITOR what they call
 	Account *memory.Account // for the memory of runs
 	// Aside makes a connection without a client.
@@ -50,6 +50,9 @@ type Config struct {
 	Version string
 	// MaxReply bounds a reply, and MaxMessages bounds what one script publishes, in bytes.
 	MaxReply, MaxMessages int
+	// Strays reports whether a script with these KEYS may not call a command, because the
+	// command's keys may be in another engine. nil means that there is one engine.
+	Strays func(keys [][]byte, cmd *command.Spec, args [][]byte) bool
 	// Time returns how long a script may compute on a worker; 0 means 5 s.
 	Time func() time.Duration
 	// Exec returns how long a script in EXEC may run on its client's thread.
@@ -188,10 +191,19 @@ func (t store) Text(sha string) (body string, loaded, ok bool) {
 	return sc.Body, sc.Loaded, ok
 }
 
-// load compiles a text and stores it, here and on the other nodes. sess must belong to a
+// load compiles a text and stores it, here and on the other nodes; see also
+// script.Cache.KeepHere. sess must belong to a
 // node that decides. If pause is not nil, load calls it now and then.
 func (s *Scripts) load(sess *engine.Session, body []byte, keep bool, pause func()) (*script.Script, error) {
 	sc, dropped, err := s.cache.LoadPausing(body, keep, pause)
+	if sess.Engine() != s.cfg.Engine {
+		// EVAL on keys of another engine, which keeps no texts. The leader of cfg.Engine may
+		// be another node, so the text stays on this node.
+		if err == nil {
+			s.cache.KeepHere(sc)
+		}
+		return sc, err
+	}
 	if len(dropped) > 0 {
 		err = errors.Join(err, sess.DropScripts(dropped...))
 	}
