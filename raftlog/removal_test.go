@@ -179,6 +179,7 @@ func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 		require.Len(t, l.g.Members(), 2)
 		require.True(t, gone.g.Status().Removed)
 	}
+	l = c.leader(gone) // under load the leader may have changed
 	require.NoError(t, l.g.Call(testContext(t), l.addr, opJoin, memberArgs{ID: gone.cfg.NodeID, Addr: gone.addr}, nil), "by hand")
 	waitFor(t, "it is a member again", gone.voter)
 	waitFor(t, "its data knows", func() bool {

@@ -166,8 +166,9 @@ func (r *Rule) ApplyCount(list []byte, now, units, debt int64) {
 // CountsOn reports whether r can count beyond its limit, as a soft limit does.
 func (r *Rule) CountsOn() bool { return r.Decides.algorithm().countsOn }
 
-// Pressure returns how much of its quota a key has used, from 0 for a full quota to
-// MaxUint32 for an exhausted one.
+// Pressure estimates for eviction how much of its quota a key has used, from 0 for a full
+// quota to MaxUint32 for an exhausted one. The estimate can be too high; Describe returns
+// the exact use.
 func (r *Rule) Pressure(st State, now int64) uint32 {
 	return r.Limit.Algorithm.algorithm().pressure(r, st, now)
 }

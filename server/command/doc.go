@@ -43,4 +43,12 @@
 // If a reply must wait for its commit even when the server's durability does not demand
 // it, the handler sets call.Sync. A command about its connection is a func(*conn, args)
 // of package server, wrapped in onConn.
+//
+// # Locks in transactions and scripts
+//
+// A transaction or a script may have locked the whole table before the handler runs. A walk
+// over the table would then wait forever for these locks, unless the walk uses call.Sess.
+// KEYS shows both cases: call.Sess if call.InExec is set, and a new session otherwise. A
+// simple walk of the engine, such as EndlessCounters, suits only commands with the flag
+// Local, or with NoScript and NoMulti: such a command never runs under these locks.
 package command

@@ -31,11 +31,11 @@ const (
 	Limit      // asks a limit: without a leader, the failure policy may answer
 	Counter    // reads or changes counters, deletes none: without a leader, the failure policy may answer
 	OwnConn    // acts on its connection: never forwarded, because it would act on the forwarding connection
-	Local      // each node of a cluster answers itself, although the command has keys
+	Local      // each node of a cluster answers itself, although the command has keys or reads the table
 	Select     // is SELECT
 	Peers      // only other nodes of the cluster may send it
 	Long       // may take seconds: reads a whole table, any number of keys, or a file of policies
-	Leader     // only the leader answers: set for all commands about keys that are not Local
+	Leader     // only the leader answers: set for commands with keys, Write or Readonly that are not Local
 	NeedsConn  // acts on its connection, or needs one for another reason: set if OwnConn or Peers is
 	Script     // runs a script: slow scripts have workers of their own
 	Databases  // may touch other databases than the connection's
