@@ -2,11 +2,7 @@ package engine
 
 import (
 	"cmp"
-	"context"
-	"math/bits"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/engine/demand"
@@ -29,11 +25,11 @@ const (
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
 type Config struct {
-	// Shards is the number of shards, a power of two; 0 is shard.DefaultShards. New makes
-	// fewer if MaxBytes is below shardBytes for each.
+	// Shards is the number of shards, a power of two; 0 is shard.DefaultShards, or fewer
+	// for each of several engines. New makes fewer if MaxBytes is below shardBytes for each.
 	Shards int
-	// MaxBytes bounds the accounted memory of the table and of its keys' limits; 0 is no
-	// bound.
+	// MaxBytes bounds the accounted memory of the table and of its keys' limits, of all
+	// engines together; 0 is no bound.
 	MaxBytes int64
 	// Evict makes room at MaxBytes by forgetting the keys closest to full quota. Without
 	// it, calls that need a new key return ErrFull.
@@ -46,8 +42,8 @@ type Config struct {
 	LeaseShare uint32
 	// TopK is how many keys each ranking of RL.TOP reports; 0 is DefaultTopK.
 	TopK int
-	// Clock is the time of every decision; nil is a clock anchored to the
-	// wall clock now.
+	// Clock is the time of every decision, of all engines; nil is for each a clock anchored
+	// to the wall clock now.
 	Clock *Clock
 }
 
@@ -62,13 +58,7 @@ type Engine struct {
 	clock         *Clock
 	logMaxEntries int
 	leaseShare    uint32
-	topK          int
-	tops          tops
-
-	// memory guards maxBytes and evict, the memory bound of a table that decides.
-	memory   sync.Mutex
-	maxBytes int64
-	evict    bool
+	shared        *shared
 
 	// replica is nil for an engine that is not replicated. sealed makes sessions refuse
 	// to decide; they read it with a shard locked.
@@ -91,9 +81,11 @@ type Engine struct {
 
 // New returns an engine. Call Run to reap expired keys and make the clock follow wall
 // time.
-func New(c Config) *Engine {
-	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, leaseShare: cmp.Or(c.LeaseShare, DefaultLeaseShare), topK: c.TopK,
-		maxBytes: c.MaxBytes, evict: c.Evict}
+func New(c Config) *Engine { return NewEngines(c, 1)[0] }
+
+// newEngine returns an engine with a table in the pool.
+func (s *shared) newEngine(c Config, shards int) *Engine {
+	e := &Engine{limits: newInterner(), clock: c.Clock, logMaxEntries: c.LogMaxEntries, leaseShare: cmp.Or(c.LeaseShare, DefaultLeaseShare), shared: s}
 	e.reservations.most = reservation.MaxReservations
 	if e.clock == nil {
 		e.clock = NewClock()
@@ -101,35 +93,17 @@ func New(c Config) *Engine {
 	if e.logMaxEntries == 0 {
 		e.logMaxEntries = DefaultLogMaxEntries
 	}
-	if e.topK == 0 {
-		e.topK = DefaultTopK
-	}
-	e.tops.init(e.topK)
 	e.table = shard.New(shard.Config{
-		Shards:   c.shards(),
+		Shards:   shards,
 		MaxBytes: c.MaxBytes,
 		Evict:    c.Evict,
+		Pool:     s.pool,
 		Release:  e.limits.gone,
 		Pressure: e.pressure,
 	})
 	e.demand = demand.New(e.table.Shards())
 	e.limits.charge = e.table.Charge
-	e.limits.limit(c.MaxBytes)
 	return e
-}
-
-// shardBytes is the least memory of a shard. For each of a few sizes of keys it has a
-// chunk of 16 KiB, of which a smaller shard would waste most.
-const shardBytes = 256 << 10
-
-// shards returns the number of shards to make.
-func (c *Config) shards() int {
-	n := cmp.Or(c.Shards, shard.DefaultShards)
-	if c.MaxBytes > 0 {
-		fit := max(c.MaxBytes/shardBytes, 1)
-		n = int(min(int64(n), 1<<(bits.Len64(uint64(fit))-1)))
-	}
-	return n
 }
 
 // Now returns the engine's time in Unix nanoseconds.
@@ -144,59 +118,6 @@ func (e *Engine) validate(l algo.Limit) error {
 		return err
 	}
 	return l.Fits(e.logMaxEntries)
-}
-
-const (
-	// sweepTurn is the longest, sweepLeast the shortest time of a turn over all shards
-	// while little has expired. Counts may include an expired key for about as long. A
-	// turn over ten million keys locks a shard about 60 000 times, for about a
-	// microsecond each.
-	sweepTurn  = 10 * time.Second
-	sweepLeast = 200 * time.Millisecond
-	// sweepTick is how often the sweeper continues. sweepShare is its share of its
-	// thread's time; it takes more if a turn would last longer than sweepTurn.
-	sweepTick  = 20 * time.Millisecond
-	sweepShare = 100
-	// While much is expiring, the sweeper works for sweepBusy at once, then pauses for
-	// sweepRest.
-	sweepBusy = 2 * time.Millisecond
-	sweepRest = 2 * time.Millisecond
-	// disciplineEvery is how often the clock compares itself to wall time.
-	disciplineEvery = time.Second
-	// topHalfLife is how often the counts of RL.TOP halve.
-	topHalfLife = time.Minute
-)
-
-// Run reaps expired keys, settles reservations that have ended and disciplines the clock
-// until ctx is done.
-func (e *Engine) Run(ctx context.Context) {
-	var expiring sync.WaitGroup
-	expiring.Go(func() { e.expire(ctx) })
-	defer expiring.Wait()
-	discipline := time.NewTicker(disciplineEvery)
-	defer discipline.Stop()
-	decay := time.NewTicker(topHalfLife)
-	defer decay.Stop()
-	sweep := time.NewTimer(sweepTick)
-	defer sweep.Stop()
-	next := 0
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-sweep.C:
-			var rest time.Duration
-			next, rest = e.sweep(next)
-			sweep.Reset(rest)
-		case <-discipline.C:
-			if e.replica == nil {
-				e.clock.Discipline()
-			}
-			e.tidyLimits()
-		case <-decay.C:
-			e.decayTop()
-		}
-	}
 }
 
 // tidyLimits calls collectLimits if there are enough limits to make it worthwhile.
@@ -218,32 +139,6 @@ func (e *Engine) collectLimits() {
 		kept = e.replica.limitsInUndo()
 	}
 	e.limits.drop(idle, kept)
-}
-
-// sweep reaps the shards due at this tick, from i on, within the sweeper's share of time.
-// While a quarter of a shard's keys has expired it goes on, up to sweepBusy. It returns
-// the next shard and how long to pause.
-func (e *Engine) sweep(i int) (next int, rest time.Duration) {
-	begin := time.Now()
-	now := e.passed()
-	shards := e.table.Shards()
-	keys := e.table.Len()
-	for due := max(shards*int(sweepTick)/int(sweepLeast), 1); ; due-- {
-		sh := e.table.Shard(i)
-		before := sh.Len()
-		for cursor := e.table.Sweep(i, 0, now); cursor != 0; {
-			cursor = e.table.Sweep(i, cursor, now)
-		}
-		reaped := before - sh.Len()
-		i = (i + 1) % shards
-		took := time.Since(begin)
-		switch busy := reaped*4*shards > keys; {
-		case busy && took > sweepBusy:
-			return i, sweepRest
-		case !busy && (due <= 1 || took > sweepTick/sweepShare):
-			return i, max(sweepTick, min(took*sweepShare, sweepTurn/time.Duration(shards)))
-		}
-	}
 }
 
 // passed returns the time by which expired keys may disappear without an effect. On a
@@ -277,28 +172,4 @@ type Stats struct {
 func (e *Engine) Stats() Stats {
 	return Stats{Stats: e.table.Stats(), Limits: e.limits.len(), Blocks: e.table.SpaceLen(algo.BlockSpace),
 		LeaseGranted: e.leased.granted.Load(), LeaseReturned: e.leased.returned.Load(), LeaseLapsed: e.leased.lapsed.Load()}
-}
-
-// SetMemory changes MaxBytes and Evict of Config. A sealed table has no bound: only the
-// leader evicts.
-func (e *Engine) SetMemory(maxBytes int64, evict bool) {
-	e.memory.Lock()
-	defer e.memory.Unlock()
-	e.maxBytes, e.evict = maxBytes, evict
-	e.limits.limit(maxBytes)
-	if !e.sealed.Load() {
-		e.table.SetLimit(maxBytes, evict)
-	}
-}
-
-// seal makes sessions refuse to decide, or decide again.
-func (e *Engine) seal(sealed bool) {
-	e.memory.Lock()
-	defer e.memory.Unlock()
-	if sealed {
-		e.table.SetLimit(0, false)
-	} else {
-		e.table.SetLimit(e.maxBytes, e.evict)
-	}
-	e.sealed.Store(sealed)
 }

@@ -28,6 +28,9 @@ const (
 // Table is where the states are.
 func (e *Engine) Table() *shard.Table { return e.table }
 
+// PoolBytes is what counts for MaxBytes, of all engines.
+func (e *Engine) PoolBytes() int64 { return e.shared.pool.Bytes() }
+
 // States returns the live state as text, by key, and the system records.
 func (e *Engine) States(now int64) map[string]string {
 	out := make(map[string]string)

@@ -56,13 +56,26 @@ func newNode(t testing.TB, c Config) *node {
 	return n
 }
 
-// A table has fewer shards where little memory is allowed.
+// A table has fewer shards where little memory is allowed, or for one of several groups.
 func TestShardsOfSmallBounds(t *testing.T) {
-	require.Equal(t, 256, (&Config{MaxBytes: 64 << 20}).shards())
-	require.Equal(t, 256, (&Config{}).shards())
-	require.Equal(t, 16, (&Config{Shards: 16}).shards())
-	require.Equal(t, 4, (&Config{Shards: 100, MaxBytes: 1 << 20}).shards())
-	require.Equal(t, 1, (&Config{MaxBytes: 1}).shards())
+	require.Equal(t, 256, (&Config{MaxBytes: 64 << 20}).shards(1))
+	require.Equal(t, 256, (&Config{}).shards(1))
+	require.Equal(t, 16, (&Config{Shards: 16}).shards(1))
+	require.Equal(t, 4, (&Config{Shards: 100, MaxBytes: 1 << 20}).shards(1))
+	require.Equal(t, 1, (&Config{MaxBytes: 1}).shards(1))
+	require.Equal(t, 32, (&Config{}).shards(12))
+	require.Equal(t, 16, (&Config{}).shards(1024))
+	require.Equal(t, 4, (&Config{MaxBytes: 16 << 20}).shards(12))
+}
+
+// Several engines have as many limits together as one, but each has a few.
+func TestEnginesDivideTheirLimits(t *testing.T) {
+	engines := NewEngines(Config{}, 4)
+	require.Equal(t, maxInterned/4, engines[3].limits.bound)
+	engines[0].SetMemory(64<<20, true)
+	require.Equal(t, 64<<20/2/internedBytes/4, engines[3].limits.bound)
+	engines[0].SetMemory(1<<20, true)
+	require.Equal(t, minInterned, engines[3].limits.bound)
 }
 
 func TestTheLargestEffectFitsAChunk(t *testing.T) {
@@ -121,7 +134,7 @@ func TestTopRanksOffenders(t *testing.T) {
 	require.Equal(t, "bad", string(top[0].Key))
 	require.Equal(t, uint64(59), top[0].Count)
 	require.Equal(t, "worse-than-most", string(top[1].Key))
-	e.decayTop()
+	e.shared.tops.decay()
 	require.Equal(t, uint64(29), e.Top(TopDenied, 1)[0].Count)
 	e.ResetTop()
 	require.Empty(t, e.Top(TopHot, 10))

@@ -20,7 +20,8 @@ const (
 	internChunk = 1024
 	// maxInterned bounds the limits that sessions may intern: they take 335 MB. They
 	// count for maxmemory, and may take half of it, but always minInterned limits. A
-	// limit for each customer stays far below that. Replicated limits are never refused.
+	// limit for each customer stays far below that. Several engines divide these numbers,
+	// except the last. Replicated limits are never refused.
 	maxInterned = 1 << 20
 	minInterned = 1 << 10
 	// internedBytes is what one interned limit costs: the entry, its share of
@@ -86,14 +87,16 @@ func newInterner() *interner {
 	return in
 }
 
-// limit sets the bound for a table of maxBytes, 0 for none.
-func (in *interner) limit(maxBytes int64) {
+// limit sets the bound for one of n engines that have maxBytes together, 0 for no bound
+// of memory.
+func (in *interner) limit(maxBytes int64, n int) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
-	in.bound = maxInterned
+	most := int64(maxInterned)
 	if maxBytes > 0 {
-		in.bound = int(min(max(maxBytes/2/internedBytes, minInterned), maxInterned))
+		most = min(maxBytes/2/internedBytes, most)
 	}
+	in.bound = int(max(most/int64(n), minInterned))
 	in.pace()
 }
 

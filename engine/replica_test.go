@@ -27,8 +27,11 @@ type node struct {
 	held    int // reservations made
 }
 
-func newNode(t *testing.T, c engine.Config) *node {
-	n := &node{e: engine.New(c)}
+func newNode(t *testing.T, c engine.Config) *node { return replicated(t, engine.New(c)) }
+
+// replicated returns the node of an engine.
+func replicated(t *testing.T, e *engine.Engine) *node {
+	n := &node{e: e}
 	n.l = ledger.New(ledger.Hooks{Deposed: func(upTo uint64) { n.deposed = upTo }})
 	n.r = n.e.Replicate(n.l)
 	n.s = n.e.NewSession()

@@ -147,9 +147,12 @@ const (
 )
 
 // expire settles reservations that have ended, until ctx is done.
-func (e *Engine) expire(ctx context.Context) {
-	s := e.NewSession()
-	defer s.Close()
+func (s *shared) expire(ctx context.Context) {
+	sessions := make([]*Session, len(s.engines))
+	for i, e := range s.engines {
+		sessions[i] = e.NewSession()
+		defer sessions[i].Close()
+	}
 	tick := time.NewTicker(expireEvery)
 	defer tick.Stop()
 	for {
@@ -157,7 +160,9 @@ func (e *Engine) expire(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			e.SettleEnded(ctx, s, e.Now())
+			for i, e := range s.engines {
+				e.SettleEnded(ctx, sessions[i], e.Now())
+			}
 		}
 	}
 }

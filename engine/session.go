@@ -37,7 +37,7 @@ type Session struct {
 
 // NewSession returns a session. Close gives back what it caches.
 func (e *Engine) NewSession() *Session {
-	return &Session{e: e, top: e.tops.sampler()}
+	return &Session{e: e, top: e.shared.tops.sampler()}
 }
 
 // Use makes db, below Databases, the database of the session, which begins with database

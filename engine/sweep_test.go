@@ -50,7 +50,7 @@ func BenchmarkSweepTurn(b *testing.B) {
 				for next, turned := 0, false; !turned; {
 					var rest time.Duration
 					before := next
-					next, rest = e.sweep(next)
+					next, rest = e.shared.sweep(next)
 					lasts += rest
 					turned = next <= before
 				}

@@ -61,7 +61,7 @@ type ranks struct {
 // merges the stripes, one mutex at a time, and adds up their errors.
 const rankStripes = 4
 
-// tops are the rankings of an engine.
+// tops are the rankings of all engines of a process.
 type tops struct {
 	stripes [rankStripes]ranks
 	next    atomic.Uint32
@@ -211,7 +211,7 @@ func (t *tops) each(fn func(r *ranks)) {
 // Config.TopK.
 func (e *Engine) Top(r Ranking, n int) []TopKey {
 	merged := make(map[uint64]*TopKey)
-	e.tops.each(func(rs *ranks) {
+	e.shared.tops.each(func(rs *ranks) {
 		for _, c := range rs.by[r].heap {
 			k := merged[c.hash]
 			if k == nil {
@@ -231,21 +231,21 @@ func (e *Engine) Top(r Ranking, n int) []TopKey {
 	slices.SortFunc(out, func(a, b TopKey) int {
 		return cmp.Or(cmp.Compare(b.Count, a.Count), slices.Compare(a.Key, b.Key))
 	})
-	return out[:min(n, e.topK, len(out))]
+	return out[:min(n, e.shared.topK, len(out))]
 }
 
 // ResetTop empties every ranking.
 func (e *Engine) ResetTop() {
-	e.tops.each(func(r *ranks) {
+	e.shared.tops.each(func(r *ranks) {
 		for i := range r.by {
 			r.by[i] = spaceSaving{cap: r.by[i].cap}
 		}
 	})
 }
 
-// decayTop halves every count, so that rankings show recent traffic.
-func (e *Engine) decayTop() {
-	e.tops.each(func(r *ranks) {
+// decay halves every count, so that rankings show recent traffic.
+func (t *tops) decay() {
+	t.each(func(r *ranks) {
 		for i := range r.by {
 			r.by[i].halve()
 		}

@@ -17,9 +17,6 @@ const (
 	// maxDisplaced bounds the evictions of an allocation that finds no other victims: see
 	// displace.
 	maxDisplaced = 4096
-	// slackShift: with eviction on, memory may exceed the limit by 1/64, until evictions
-	// have freed a whole chunk of the needed size.
-	slackShift = 6
 	// beyond is an unlimited slack.
 	beyond = math.MaxInt64 / 2
 )
@@ -151,7 +148,7 @@ func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	return 0, ErrFull
 }
 
-func (s *Shard) slack() int64 { return s.table.account.max.Load() >> slackShift }
+func (s *Shard) slack() int64 { return s.table.account.slack() }
 
 // choice is a victim. There is none if segment is nil.
 type choice struct {
@@ -259,7 +256,7 @@ func (s *Shard) choose(in *segment, now int64) choice {
 		}
 		s.crowd.turn()
 		best = s.best(&p)
-		if best.segment != nil && (s.table.pressure == nil || best.weight < math.MaxUint32/2) {
+		if best.segment != nil && (s.table.pressure == nil || best.weight < recovered) {
 			break
 		}
 	}

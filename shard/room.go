@@ -44,11 +44,11 @@ func roundUp(size int) int64 { return int64(size + min(size>>3, 8<<10)) }
 // above its limit, for example because the limit was lowered, it is enough that the table
 // does not grow. A size above the limit evicts nothing.
 func (t *Table) reserve(n int64, held *Shard, now int64) bool {
-	limit := t.account.max.Load()
+	limit := t.account.limit()
 	if limit > 0 && n > limit {
 		return false
 	}
-	slack := max(t.account.bytes.Load()-limit, 0)
+	slack := max(t.account.pool.bytes.Load()-limit, 0)
 	at := rand.Uint64()
 	tries := 0
 	for budget := maxDisplaced + 2*len(t.shards) + int(n/roomBytes); budget > 0 && tries < roomTries; {

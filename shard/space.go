@@ -60,8 +60,9 @@ func (t *Table) counted(space uint8) int {
 // SpaceLen returns the number of the shard's keys of a space other than 0.
 func (s *Shard) SpaceLen(space uint8) int { return int(s.spaces[space].Load()) }
 
-// Share returns the shard's part of the table's MaxBytes.
-func (s *Shard) Share() int64 { return s.table.account.max.Load() / int64(len(s.table.shards)) }
+// Share returns the shard's part of what the table may have: of the table's part of the
+// limit, or of its bytes if it has more.
+func (s *Shard) Share() int64 { return s.table.account.part() / int64(len(s.table.shards)) }
 
 // Evicted returns how many live keys of a space were evicted for memory.
 func (t *Table) Evicted(space uint8) uint64 { return t.evicted[space].Load() }

@@ -1,14 +1,15 @@
 package shard
 
 // shedPerHold is how many entries one Sweep evicts while the table is above its limit. The
-// table is above it after the limit was lowered. It may also be when a follower, whose
-// table has no limit, begins to decide.
+// table is above it after the limit was lowered, or while other tables of its pool need the
+// room. It may also be when a follower, whose table has no limit, begins to decide.
 const shedPerHold = 16
 
 // Sweep does one bounded piece of maintenance on a shard, under the shard's lock:
 //
 //   - It removes the expired entries of the segment at cursor.
-//   - It evicts a few entries if the table is above its limit.
+//   - It evicts a few entries if the table is above its limit. If it may not evict, it
+//     empties chunks while the pool is above the limit.
 //   - It merges the segment with its buddies.
 //   - It moves up to 4 KiB of records out of a chunk with few records.
 //
@@ -24,8 +25,11 @@ func (t *Table) Sweep(shard int, cursor uint32, now int64) uint32 {
 		g := s.segmentOf(cursor)
 		end = g.end() & (1<<32 - 1)
 		s.reap(g, now)
-		if t.evict.Load() {
+		switch {
+		case t.evict.Load():
 			s.shed(g, now)
+		case t.account.crowds():
+			s.reclaim()
 		}
 		s.merge(g)
 		s.compact()
@@ -63,12 +67,16 @@ func (s *Shard) reap(g *segment, now int64) {
 // shed makes the shard smaller while the table is above its limit. It frees unused chunks
 // or, if no class has any, evicts entries of g.
 func (s *Shard) shed(g *segment, now int64) {
-	for n := 0; n < shedPerHold && g.count > 0 && s.table.account.over(); n++ {
+	a := &s.table.account
+	for n := 0; n < shedPerHold && g.count > 0 && a.over(); n++ {
 		if s.reclaim() {
 			return
 		}
-		_, i := s.victim(g, now)
-		s.evictSlot(g, i, now)
+		c := s.choose(g, now)
+		if !a.sheds(c.weight) {
+			return
+		}
+		s.evictSlot(g, c.index, now)
 	}
 }
 

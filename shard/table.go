@@ -38,12 +38,14 @@ type Config struct {
 	// Shards is rounded up to a power of two; 0 means
 	// DefaultShards, at most 65536.
 	Shards int
-	// MaxBytes limits the accounted memory; 0 means no limit. It is checked when a
-	// segment, a chunk or a large record must be allocated.
+	// MaxBytes limits the accounted memory of all tables of the pool; 0 means no limit. It
+	// is checked when a segment, a chunk or a large record must be allocated.
 	MaxBytes int64
 	// Evict says what happens at the limit. If it is true, the entries of lowest Pressure
 	// are evicted. If it is false, Insert, Put and Resize return ErrFull.
 	Evict bool
+	// Pool is shared by tables that have one limit; nil makes one for this table.
+	Pool *Pool
 	// Release, if set, is called under the shard's lock when a record no longer has meta:
 	// it has expired, or was evicted, deleted, or replaced by Put. SetMeta does not call
 	// it. Contents.Release calls it without a lock, with a shard that belongs to no table.
@@ -79,8 +81,13 @@ func New(c Config) *Table {
 		n = DefaultShards
 	}
 	n = min(1<<bits.Len(uint(n-1)), maxShards)
+	pool := c.Pool
+	if pool == nil {
+		pool = NewPool(1)
+	}
 	t := &Table{
-		seed:     maphash.MakeSeed(),
+		seed:     pool.seed,
+		account:  account{pool: pool},
 		mask:     uint64(n - 1),
 		shards:   make([]Shard, n),
 		release:  c.Release,
@@ -97,8 +104,8 @@ func New(c Config) *Table {
 	return t
 }
 
-// SetLimit changes MaxBytes and Evict of a table in use. A lower limit takes effect when
-// Sweep has evicted enough entries.
+// SetLimit changes MaxBytes and Evict of a table in use, and MaxBytes of its pool. A lower
+// limit takes effect when Sweep has evicted enough entries.
 //
 // While the limit changes, eviction is never off if the limit requires it. If an allocation
 // reaches the limit, finds eviction off and tries again, it uses the new limit.
@@ -106,8 +113,16 @@ func (t *Table) SetLimit(maxBytes int64, evict bool) {
 	if evict {
 		t.evict.Store(true)
 	}
-	t.account.max.Store(max(maxBytes, 0))
+	t.account.pool.max.Store(max(maxBytes, 0))
+	t.account.unlimited.Store(false)
 	t.evict.Store(evict)
+}
+
+// Unlimit lets the table grow without a limit and evict nothing, until SetLimit. The other
+// tables of the pool keep the limit, and the bytes of this table count for it.
+func (t *Table) Unlimit() {
+	t.account.unlimited.Store(true)
+	t.evict.Store(false)
 }
 
 // Pass tells the table a time, in ns, that has passed on every node with a copy of it.
@@ -171,7 +186,7 @@ type Stats struct {
 func (t *Table) Stats() Stats {
 	st := Stats{
 		Bytes:    t.Bytes(),
-		MaxBytes: t.account.max.Load(),
+		MaxBytes: t.account.max(),
 		Expired:  t.expired.Load(),
 	}
 	for space := range t.evicted {
@@ -225,38 +240,3 @@ func (t *Table) Reset() {
 		c.Release()
 	}
 }
-
-// account is the memory account of a table, in bytes. Undo buffers do not count for the
-// limit: states that were overwritten or evicted stay in them until the cut, so eviction
-// would not make them smaller.
-type account struct {
-	bytes atomic.Int64 // without undo
-	undo  atomic.Int64
-	max   atomic.Int64 // of bytes, 0 for no limit
-}
-
-// take adds n, unless the total would exceed the limit by more than slack. A refused amount
-// is not in the account even for a moment, because it would make other calls fail.
-func (a *account) take(n, slack int64) bool {
-	for {
-		v := a.bytes.Load()
-		if limit := a.max.Load(); limit > 0 && v+n-slack > limit {
-			return false
-		}
-		if a.bytes.CompareAndSwap(v, v+n) {
-			return true
-		}
-	}
-}
-
-// add changes the account by n, whatever the limit.
-func (a *account) add(n int64) { a.bytes.Add(n) }
-
-// fits reports whether take would add n now.
-func (a *account) fits(n, slack int64) bool {
-	limit := a.max.Load()
-	return limit == 0 || a.bytes.Load()+n-slack <= limit
-}
-
-// over reports whether the account is above its limit.
-func (a *account) over() bool { return !a.fits(0, 0) }
