@@ -77,10 +77,30 @@ func (g *Group) released(upTo uint64, err error) {
 // Forwarded returns the listener for commands that other nodes forward. The listener's
 // Close leaves accepted streams open, because their server sends a last message on each.
 // The node's Close ends them.
-func (g *Group) Forwarded() net.Listener { return intake{g.forwarded} }
+func (g *Group) Forwarded() net.Listener { return intake{g.forwarded, int(g.id)} }
 
 // intake is a listener that only stops accepting when it is closed.
-type intake struct{ *peer.Listener }
+type intake struct {
+	*peer.Listener
+	group int
+}
+
+// Accept returns a connection with a method Group, which returns the number of the group
+// to whose leader the other node forwards.
+func (l intake) Accept() (net.Conn, error) {
+	c, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return forwarded{c, l.group}, nil
+}
+
+type forwarded struct {
+	net.Conn
+	group int
+}
+
+func (c forwarded) Group() int { return c.group }
 
 func (l intake) Close() error {
 	l.Refuse()

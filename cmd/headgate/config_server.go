@@ -12,11 +12,10 @@ import (
 	"github.com/headgate-io/headgate/server/web"
 )
 
-// serverConfig returns the Redis front's part of c. e decides. node is nil without
-// replication.
-func serverConfig(c *config.Config, e *engine.Engine, node *cluster.Node) server.Config {
+// serverConfig returns the Redis front's part of c. engines decide, one for each group. node
+// is nil without replication.
+func serverConfig(c *config.Config, engines []*engine.Engine, node *cluster.Node) server.Config {
 	sc := server.Config{
-		Parts:             server.One(e, nil),
 		Version:           buildVersion(),
 		IOThreads:         c.IOThreads,
 		Runtime:           runtimeConfig(c),
@@ -30,8 +29,14 @@ func serverConfig(c *config.Config, e *engine.Engine, node *cluster.Node) server
 		MaxWaitingReplies: c.MaxWaitingReplies,
 		NoGateways:        len(c.TrustedProxies) == 0,
 	}
+	for i, e := range engines {
+		part := server.Part{Engine: e}
+		if node != nil {
+			part.Replication = node.Group(i)
+		}
+		sc.Parts = append(sc.Parts, part)
+	}
 	if node != nil {
-		sc.Parts[0].Replication = node.Group(0)
 		sc.Info = &nodeInfo{node}
 		sc.Backstop = int64(c.Backstop)
 		sc.ForwardTimeout = c.ForwardTimeout

@@ -11,7 +11,7 @@ import (
 // source reads the metrics from the parts of the process.
 type source struct {
 	front  *server.Server
-	engine *engine.Engine
+	engines []*engine.Engine // by group
 	node   *cluster.Node // nil without replication
 	audit  *auditFile    // nil without audit-log
 	ports  *listeners
@@ -22,7 +22,7 @@ var _ web.Source = (*source)(nil)
 
 // Metrics implements web.Source.
 func (s *source) Metrics() []web.Metric {
-	clients, keys := s.front.Stats(), s.engine.Stats()
+	clients, keys := s.front.Stats(), s.keys()
 	closed := func(limit string, n uint64) web.Metric {
 		return web.Counter("headgate_connections_closed_total", "Connections closed for a limit that they crossed.", n).With("limit", limit)
 	}
@@ -53,7 +53,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_memory_limit_bytes", "maxmemory; 0 is no limit.", keys.MaxBytes),
 		web.Counter("headgate_evicted_keys_total", "Live keys dropped for maxmemory.", keys.Evicted),
 		web.Counter("headgate_expired_keys_total", "Keys dropped after they had expired.", keys.Expired),
-		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engine.Clock().Skew().Seconds()),
+		web.Gauge("headgate_clock_skew_seconds", "Wall clock minus the clock of decisions.", s.engines[0].Clock().Skew().Seconds()),
 	}
 	s.ports.handshakeErrors(func(port string, failed uint64) {
 		metrics = append(metrics, web.Counter("headgate_tls_handshake_errors_total", "TLS handshakes that failed, by port.", failed).With("port", port))
@@ -71,10 +71,10 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_policies_revision", "Number of the last change of policies that is in force.", policies.Revision),
 		web.Gauge("headgate_policies_file_differs", "1 while the policies in force are those of another node's file.", bit(policies.FileDiffers)),
 		web.Counter("headgate_policies_unknown_total", "Checks of unknown policies, which are refused: neither allowed nor denied.", s.front.UnknownPolicies()),
-		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were forgotten for maxmemory.", s.engine.OffendersEvicted()),
-		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", s.engine.Offenders()),
-		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engine.Reservations()),
-		web.Counter("headgate_holds_evicted_total", "Holds that made room for others.", s.engine.HoldsEvicted()),
+		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were forgotten for maxmemory.", s.engines[0].OffendersEvicted()),
+		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", s.engines[0].Offenders()),
+		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engines[0].Reservations()),
+		web.Counter("headgate_holds_evicted_total", "Holds that made room for others.", s.engines[0].HoldsEvicted()),
 		web.Gauge("headgate_leases", "Leases that are known, ended ones included until they are swept.", keys.Blocks),
 		web.Counter("headgate_leases_granted_units_total", "Units granted as leases: at once, or as refill.", keys.LeaseGranted),
 		web.Counter("headgate_leases_returned_units_total", "Units of leases that went back to their limits: given back, or not due yet when a refill was ended.", keys.LeaseReturned),
@@ -82,7 +82,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Counter("headgate_events_total", "Events.", s.front.Events().Posted()),
 		droppedEvents("flood", s.front.DroppedEvents()),
 		droppedEvents("late", s.front.Events().Unread()),
-		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engine.Replaced()))
+		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engines[0].Replaced()))
 	for _, n := range s.front.PolicyCounts() {
 		metrics = append(metrics, policyMetrics(&n)...)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/headgate-io/headgate/cluster"
 	"github.com/headgate-io/headgate/cmd/headgate/certs"
 	"github.com/headgate-io/headgate/cmd/headgate/config"
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/internal/accept"
 	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/envoy"
@@ -99,39 +98,38 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 
-	failed := make(chan error, 8) // room for one error of each part, because only the first is read
+	groups, err := groupsOf(ctx, &c, ports, files)
+	if err != nil {
+		return err
+	}
+	failed := make(chan error, 8+groups) // room for one error of each part, because only the first is read
 
-	// Make the engine before the server, which needs it from the first byte on.
-	decisions := engine.New(engine.Config{
-		Shards:        c.Shards,
-		MaxBytes:      c.MaxMemory,
-		Evict:         c.MaxMemoryPolicy == config.EvictReplenished,
-		LogMaxEntries: c.LogMaxEntries,
-		LeaseShare:    engine.LeaseShare(c.LeaseShare),
-		TopK:          c.TopK,
-	})
-	// Make the node before the engine's first session. The node makes the engine refuse to
-	// decide until the node is leader.
+	// Make the engines before the server, which needs them from the first byte on.
+	engines := makeEngines(&c, groups)
+	// Make the node before an engine's first session. The node makes an engine refuse to
+	// decide until the node is leader of its group.
 	var node *cluster.Node
 	if c.Replicated() {
 		peers := clusterConfig(&c, ports, files, log, func(err error) {
 			failed <- fmt.Errorf("replication: %w", err)
 		})
 		peers.Audit = audit.logger(log)
-		node, err = cluster.New(peers, []*engine.Engine{decisions})
+		node, err = cluster.New(peers, engines)
 		if err != nil {
 			return err
 		}
 	}
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine() // stop waits for this; a return before the parts run does not
-	engineDone := make(chan struct{})
-	go func() { defer close(engineDone); decisions.Run(engineCtx) }()
+	var running sync.WaitGroup
+	for _, e := range engines {
+		running.Go(func() { e.Run(engineCtx) })
+	}
 
 	store := config.NewStore(c)
 	stop, shutdown := context.WithCancel(ctx) // SHUTDOWN calls shutdown
 	defer shutdown()
-	frontConfig := serverConfig(&fitted, decisions, node)
+	frontConfig := serverConfig(&fitted, engines, node)
 	frontConfig.Logger, frontConfig.Audit = log, audit.logger(log)
 	frontConfig.Decisions = told
 	frontConfig.Settings = store
@@ -146,7 +144,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	store.OnChange(func(c *config.Config) {
 		fitMemory(c)
 		setLevel(level, c.LogLevel)
-		decisions.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
+		for _, e := range engines {
+			e.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
+		}
 		now := descriptors(c, limit)
 		front.Configure(runtimeConfig(&now))
 		if node != nil {
@@ -169,7 +169,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 
 	// Serve HTTP before the Redis protocol, so that an orchestrator that waits sees a
 	// running process. /readyz reports "not ready" until the other ports serve.
-	watched, asked := &source{front, decisions, node, audit, ports, files}, fronts.New()
+	watched, asked := &source{front, engines, node, audit, ports, files}, fronts.New()
 	webConfig := web.Config{
 		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
 		Decider: front.Caller(), Memory: front.TakeMemory, Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: fitted.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
@@ -194,7 +194,9 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	run(ports.secure, front.ServeStreams)
 	run(ports.cluster, front.ServeCluster)
 	if node != nil {
-		run(node.Group(0).Forwarded(), front.ServeForwarded)
+		for i := range groups {
+			run(node.Group(i).Forwarded(), front.ServeForwarded)
+		}
 	}
 	// Log the addresses, because the system may have chosen the ports.
 	log.Info("listening", append(ports.attrs(), "version", buildVersion(), "maxmemory", config.HumanSize(c.MaxMemory))...)
@@ -205,7 +207,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	}
 	if node == nil {
 		ready()
-	} else if err := node.Start([]cluster.Front{front.Partitions()[0]}); err != nil {
+	} else if err := node.Start(clusterFronts(front)); err != nil {
 		// Join the cluster after the ports serve. Until there is a leader, clients get an
 		// error that says so.
 		failed <- err
@@ -245,6 +247,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		case err = <-failed:
 		}
 	}
-	all := parts{front, node, webFront, gateways, func() { stopEngine(); <-engineDone }, log}
+	all := parts{front, node, webFront, gateways, func() { stopEngine(); running.Wait() }, log}
 	return errors.Join(err, all.stop(store.Current().ShutdownTimeout))
 }

@@ -80,6 +80,7 @@ type Config struct {
 	Advertise          string
 	Join               []string
 	BootstrapExpect    int
+	Groups             int // 0: see the parameter
 	Nonvoter           bool
 	Durability         string
 	ClusterListen      string

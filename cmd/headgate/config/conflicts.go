@@ -32,7 +32,7 @@ func (l *Loaded) conflicts() error {
 }
 
 // needDataDir lists the parameters that have no effect without data-dir.
-var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "nonvoter", "cluster-listen", "durability", "on-failure", "backstop",
+var needDataDir = []string{"node-id", "peer-listen", "peer-advertise", "advertise", "join", "bootstrap-expect", "groups", "nonvoter", "cluster-listen", "durability", "on-failure", "backstop",
 	"max-unacked", "forward-timeout", "handover-wait", "raft-profile", "stall-timeout", "no-fsync", "snapshot-log-size", "snapshot-log-entries",
 	"peer-secret-file", "peer-tls-cert", "peer-tls-key", "peer-tls-ca"}
 

@@ -373,6 +373,11 @@ var Params = []Param{
 		Value: func(c *Config) Value { return integer{&c.BootstrapExpect, 0, 99} },
 	},
 	{
+		Name: "groups", Section: cluster, Default: "0",
+		Doc:   "Raft groups of the cluster, which share its hash slots, so that each node leads some of them. 0 is the number of the cluster to which the data belongs or which the node joins, and 1 for a new cluster. The number never changes.",
+		Value: func(c *Config) Value { return integer{&c.Groups, 0, raftlog.MaxGroups} },
+	},
+	{
 		Name: "nonvoter", Section: cluster, Default: "no",
 		Doc:   "Follow without a vote until headgate cluster promote gives one.",
 		Value: func(c *Config) Value { return yesNo{&c.Nonvoter} },

@@ -1,0 +1,21 @@
+package engine
+
+// Plus returns the sums of the figures of two engines.
+func (s Stats) Plus(o Stats) Stats {
+	s.Keys += o.Keys
+	s.Bytes += o.Bytes
+	s.MaxBytes += o.MaxBytes
+	s.KeyBytes += o.KeyBytes
+	s.RecordBytes += o.RecordBytes
+	s.Segments += o.Segments
+	s.Chunks += o.Chunks
+	s.Large += o.Large
+	s.Evicted += o.Evicted
+	s.Expired += o.Expired
+	s.Limits += o.Limits
+	s.Blocks += o.Blocks
+	s.LeaseGranted += o.LeaseGranted
+	s.LeaseReturned += o.LeaseReturned
+	s.LeaseLapsed += o.LeaseLapsed
+	return s
+}
