@@ -34,16 +34,75 @@ func Dialer(tlsConfig func() *tls.Config) peer.DialFunc {
 // cluster: it knows no leader.
 var ErrRemoved = errors.New("has been removed from the cluster: ask another node")
 
-// Client asks running nodes, from outside the cluster.
-type Client struct{ raftlog.Caller }
+// Client asks running nodes, from outside the cluster, about one group.
+type Client struct {
+	raftlog.Caller
+	dialer peer.Dialer
+}
 
 // NewClient returns a client that connects with dial, and proves to the nodes that it knows
 // secrets. secrets is nil if the nodes have no secret. The client asks about group 0.
 func NewClient(dial peer.DialFunc, secrets peer.Secrets) *Client {
-	d := peer.Dialer{Dial: dial, Secrets: secrets}
-	return &Client{raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
-		return d.Open(ctx, peer.Purpose{Kind: peer.KindControl}, addr)
+	c := &Client{dialer: peer.Dialer{Dial: dial, Secrets: secrets}}
+	return c.Of(0)
+}
+
+// Of returns a client that asks about another group.
+func (c *Client) Of(group int) *Client {
+	dialer := c.dialer
+	return &Client{dialer: dialer, Caller: raftlog.Caller{Dial: func(ctx context.Context, addr string) (net.Conn, error) {
+		return dialer.Open(ctx, peer.Purpose{Kind: peer.KindControl, Group: uint32(group)}, addr)
 	}}}
+}
+
+// Each calls do for each group of the cluster of the node at addr, the last group first. It
+// ends with the first error, which names the group if there are several. timeout bounds the
+// question how many groups there are.
+func (c *Client) Each(ctx context.Context, addr string, timeout time.Duration, do func(group int, c *Client) error) error {
+	asked, cancel := context.WithTimeout(ctx, timeout)
+	s, err := c.Status(asked, addr)
+	cancel()
+	if err != nil {
+		return err
+	}
+	groups := max(s.Groups, 1) // 0 is a node of a build without groups
+	for g := groups - 1; g >= 0; g-- {
+		if err := do(g, c.Of(g)); err != nil {
+			return inGroup(g, groups, err)
+		}
+	}
+	return nil
+}
+
+// RemoveNode removes a member from all groups: see raftlog.Group.Remove. It passes over the
+// groups from which the node is removed already. So it can be repeated after an error. The
+// error is ErrUnknownMember if the node is in no group.
+func (c *Client) RemoveNode(ctx context.Context, addr, id string, force bool, timeout time.Duration) (done raftlog.Removal, err error) {
+	known := false
+	err = c.Each(ctx, addr, timeout, func(_ int, c *Client) error {
+		s, err := c.Status(ctx, addr)
+		if err != nil || find(&s, id) == nil {
+			return err
+		}
+		known = true
+		d, err := c.Remove(ctx, addr, id, force)
+		if d.Pending != "" {
+			done = d
+		}
+		return err
+	})
+	if err == nil && !known {
+		err = fmt.Errorf("%w: %s", raftlog.ErrUnknownMember, id)
+	}
+	return done, err
+}
+
+// inGroup adds the group to an error if there are several.
+func inGroup(group, groups int, err error) error {
+	if groups == 1 {
+		return err
+	}
+	return fmt.Errorf("group %d: %w", group, err)
 }
 
 // Snapshot makes the node at addr write a snapshot, or waits for the snapshot that the node
@@ -62,8 +121,8 @@ func (c *Client) Snapshot(ctx context.Context, addr string, timeout time.Duratio
 	}
 }
 
-// SetClock sets the cluster clock to the leader's wall clock. addr may be any node of the
-// cluster.
+// SetClock sets the group's cluster clock to the leader's wall clock. addr may be any node
+// of the cluster.
 func (c *Client) SetClock(ctx context.Context, addr string) (set ClockSet, err error) {
 	err = c.Call(ctx, addr, opSetClock, nil, &set)
 	if !errors.Is(err, raftlog.ErrNotLeader) {

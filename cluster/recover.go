@@ -21,6 +21,9 @@ func Recover(nodeID, dataDir, addr string, voters []member.Voter, log *slog.Logg
 	}
 	groups = max(groups, 1)
 	for g := range groups {
+		if g > 0 && !raftlog.HasRun(dataDir, uint32(g)) {
+			continue // the node was stopped before this group was founded
+		}
 		e := engine.New(engine.Config{})
 		m := &machine{ // it never leads
 			engine:  e,

@@ -30,16 +30,52 @@ type Replacement struct {
 	Tell     func(string)  // told each step when it begins, and how a long one stands
 }
 
-// Replace replaces a member by a new node. It adds the new node, waits until that node has
-// caught up and, if the old node had a vote, has a vote too. Then it removes the old node,
-// which may be dead. After each step, the members alone determine the next step, so Replace
-// may be interrupted and repeated. It refuses a new node that already has a vote, because
-// that may be any voter, and the cluster would lose one. addr is any node of the cluster.
-// When ctx ends, the error contains ctx's cause.
+// Replace replaces a member by a new node, in one group after the other. It adds the new
+// node, waits until that node has caught up and, if the old node had a vote, has a vote too.
+// Then it removes the old node, which may be dead. After each step, the members alone
+// determine the next step, so Replace may be interrupted and repeated. It refuses a new node
+// that already has a vote in some group, because that may be any voter, and the cluster
+// would lose one. addr is any node of the cluster. When ctx ends, the error contains ctx's
+// cause.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
 		return fmt.Errorf("the new node needs an id of its own; if %s has only lost its data, start it: the cluster takes it in again", r.Old)
 	}
+	// Check every group before the first step, because meanwhile the new node may get its
+	// vote in the other groups.
+	groups, replaced := 0, 0
+	err := c.Each(ctx, addr, r.Timeout, func(_ int, c *Client) error {
+		known := []string{addr}
+		return c.persist(ctx, &known, &r, true, func(s *raftlog.Status, _ func(step, string)) (bool, error) {
+			groups++
+			if find(s, r.Old) == nil {
+				replaced++
+			}
+			return true, r.check(s)
+		})
+	})
+	if err != nil {
+		return err
+	}
+	if replaced == groups {
+		r.Tell(fmt.Sprintf("%s is not a member, and %s is: nothing is left to do", r.Old, r.New))
+	}
+	return c.Each(ctx, addr, r.Timeout, func(group int, c *Client) error {
+		r, known := r, []string{addr}
+		if groups > 1 {
+			tell := r.Tell
+			r.Tell = func(text string) { tell(fmt.Sprintf("group %d: %s", group, text)) }
+		}
+		return c.persist(ctx, &known, &r, false, func(s *raftlog.Status, tell func(step, string)) (bool, error) {
+			return c.replaceStep(ctx, s, &r, tell)
+		})
+	})
+}
+
+// persist calls do with the leader's status, until do is done or returns an error that a
+// later call does not mend. known lists addresses of nodes. If first is set, no node has
+// answered yet, and the error of one that cannot be reached is returned.
+func (c *Client) persist(ctx context.Context, known *[]string, r *Replacement, first bool, do func(*raftlog.Status, func(step, string)) (done bool, err error)) error {
 	lastStep := ""
 	told := make(map[step]time.Time)
 	tell := func(what step, text string) {
@@ -49,24 +85,20 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 			r.Tell(text)
 		}
 	}
-	known := []string{addr}
 	t := time.NewTicker(replaceInterval)
 	defer t.Stop()
-	for answered := false; ; {
-		s, err := c.leaderStatus(ctx, &known, r.Timeout)
+	for answered := !first; ; {
+		s, err := c.leaderStatus(ctx, known, r.Timeout)
 		done := false
-		if err == nil && !answered {
-			answered = true
-			err = r.check(&s)
-		}
 		if err == nil {
-			done, err = c.replaceStep(ctx, &s, &r, tell)
+			answered = true
+			done, err = do(&s, tell)
 		}
 		var network net.Error
 		end, bounded := ctx.Deadline()
 		switch {
 		case done:
-			return nil
+			return err
 		case err == nil, bounded && !time.Now().Before(end): // the end of ctx says nothing about the node
 		case errors.Is(err, raftlog.ErrNotLeader):
 			tell(awaitsLeader, "waiting for a leader")
@@ -105,8 +137,7 @@ func (r *Replacement) check(s *raftlog.Status) error {
 	switch {
 	case was == nil && is == nil:
 		return fmt.Errorf("neither %s nor %s is a member", r.Old, r.New)
-	case was == nil:
-		r.Tell(fmt.Sprintf("%s is not a member, and %s is: nothing is left to do", r.Old, r.New))
+	case was == nil: // replaced already
 	case is != nil && is.Voter:
 		return fmt.Errorf("%s cannot take the place of %s: %w. The cluster would then have one voter less. Nothing was changed. If %s was started to replace %s, run headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.New, r.Old, r.Old)
 	}

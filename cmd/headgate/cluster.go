@@ -54,10 +54,7 @@ func clusterCommand() *cobra.Command {
 
 	cmd.AddCommand(
 		f.command("status", "Show the nodes as the asked node sees them", cobra.NoArgs, f.status),
-		f.command("transfer [node-id]", "Hand leadership over, to the named node or to the one most caught up", cobra.MaximumNArgs(1),
-			f.act("transferred", func(ctx context.Context, c *cluster.Client, args []string) error {
-				return c.Transfer(ctx, f.peer, append(args, "")[0])
-			})),
+		f.transferCommand(),
 		f.snapshotCommand(),
 		f.command("set-clock", "Move the cluster clock forward to the leader's wall clock; all limits refill by the difference", cobra.NoArgs, f.setClock),
 		recoverCommand(),
@@ -152,8 +149,33 @@ func (f *clusterFlags) act(done string, run func(context.Context, *cluster.Clien
 	}
 }
 
+// transferCommand moves the leadership of one group.
+func (f *clusterFlags) transferCommand() *cobra.Command {
+	group := -1
+	cmd := f.command("transfer [node-id]", "Hand the leadership of a group over, to the named node or to the one most caught up", cobra.MaximumNArgs(1),
+		f.act("transferred", func(ctx context.Context, c *cluster.Client, args []string) error {
+			s, err := c.Status(ctx, f.peer)
+			switch {
+			case err != nil:
+				return err
+			case group < 0 && s.Groups > 1:
+				return fmt.Errorf("the cluster has %d groups: name one with --group", s.Groups)
+			case group >= max(s.Groups, 1):
+				return fmt.Errorf("--group %d: the cluster has the groups 0 to %d", group, max(s.Groups, 1)-1)
+			}
+			return c.Of(max(group, 0)).Transfer(ctx, f.peer, append(args, "")[0])
+		}))
+	cmd.Flags().IntVar(&group, "group", -1, "`number` of the group; it may be left out if there is only one")
+	return cmd
+}
+
+// setClock sets the clocks of all groups. Group 0 comes last, so set is its clock.
 func (f *clusterFlags) setClock(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
-	set, err := c.SetClock(ctx, f.peer)
+	var set cluster.ClockSet
+	err := c.Each(ctx, f.peer, f.timeout, func(_ int, c *cluster.Client) (err error) {
+		set, err = c.SetClock(ctx, f.peer)
+		return err
+	})
 	if err != nil {
 		return err
 	}

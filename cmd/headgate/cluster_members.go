@@ -30,29 +30,31 @@ func (f *clusterFlags) join(ctx context.Context, c *cluster.Client, args []strin
 	if err := checkMember(args[0], args[1]); err != nil {
 		return err
 	}
-	return c.Join(ctx, f.peer, args[0], args[1])
+	return c.Each(ctx, f.peer, f.timeout, func(_ int, c *cluster.Client) error { return c.Join(ctx, f.peer, args[0], args[1]) })
 }
 
 // promote makes a node a voter. It refuses a node that is far behind, because such a voter
 // would delay every commit until it has caught up.
 func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, args []string) error {
-	s, err := c.Status(ctx, f.peer)
-	if err != nil {
-		return err
-	}
-	for _, m := range s.Members {
-		if m.ID == args[0] && (!m.Up || m.Lag > raftlog.PromoteLag) {
-			return fmt.Errorf("node %s has not caught up (up: %t, %d entries behind); as a voter it would delay every commit", m.ID, m.Up, m.Lag)
+	return c.Each(ctx, f.peer, f.timeout, func(_ int, c *cluster.Client) error {
+		s, err := c.Status(ctx, f.peer)
+		if err != nil {
+			return err
 		}
-	}
-	return c.Promote(ctx, f.peer, args[0])
+		for _, m := range s.Members {
+			if m.ID == args[0] && (!m.Up || m.Lag > raftlog.PromoteLag) {
+				return fmt.Errorf("node %s has not caught up (up: %t, %d entries behind); as a voter it would delay every commit", m.ID, m.Up, m.Lag)
+			}
+		}
+		return c.Promote(ctx, f.peer, args[0])
+	})
 }
 
 func (f *clusterFlags) removeCommand() *cobra.Command {
 	var force bool
 	cmd := f.command("remove <node-id>", "Take a node out for good; stop it afterwards", cobra.ExactArgs(1),
 		func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
-			done, err := c.Remove(ctx, f.peer, args[0], force)
+			done, err := c.RemoveNode(ctx, f.peer, args[0], force, f.timeout)
 			switch {
 			case err != nil && !force && errors.Is(err, raftlog.ErrQuorum):
 				return fmt.Errorf("%w; start it or replace it (headgate cluster replace), or remove %s all the same with --force", err, args[0])

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
@@ -9,7 +10,9 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/raftlog"
+	"github.com/headgate-io/headgate/raftlog/peer"
 )
 
 func (f *clusterFlags) status(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
@@ -17,10 +20,47 @@ func (f *clusterFlags) status(ctx context.Context, c *cluster.Client, out io.Wri
 	if err != nil {
 		return err
 	}
-	if f.json {
-		return printJSON(out, s)
+	groups := []raftlog.Status{s}
+	for g := 1; g < s.Groups; g++ {
+		s, err := c.Of(g).Status(ctx, f.peer)
+		if err != nil && !errors.Is(err, peer.ErrNotServed) {
+			return err
+		}
+		s.GroupID = uint32(g)
+		groups = append(groups, s)
 	}
-	return printStatus(out, &s)
+	if f.json {
+		return printJSON(out, struct {
+			raftlog.Status
+			Others []raftlog.Status `json:"other_groups,omitempty"`
+		}{s, groups[1:]})
+	}
+	if err := printStatus(out, &s); err != nil || len(groups) == 1 {
+		return err
+	}
+	return printGroups(out, groups)
+}
+
+// printGroups writes a table of the groups. The lag is that of the voter that is most
+// behind, as far as the asked node knows it.
+func printGroups(out io.Writer, groups []raftlog.Status) error {
+	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(w, "\nGROUP\tSLOTS\tLEADER\tTERM\tCOMMITTED\tLAG\tMEMBERS")
+	for i := range groups {
+		s, slots := &groups[i], partition.RangeOf(i, len(groups))
+		if s.NodeID == "" {
+			fmt.Fprintf(w, "%d\t%d-%d\tnot opened yet\n", i, slots.First, slots.Last)
+			continue
+		}
+		lag := uint64(0)
+		for _, m := range s.Members {
+			if m.Voter && !m.Self {
+				lag = max(lag, m.Lag)
+			}
+		}
+		fmt.Fprintf(w, "%d\t%d-%d\t%s\t%d\t%d\t%d\t%d\n", i, slots.First, slots.Last, dash(s.LeaderID), s.Term, s.CommitIndex, lag, len(s.Members))
+	}
+	return w.Flush()
 }
 
 // printStatus writes a line about the node that was asked, and a table of all nodes.

@@ -10,12 +10,12 @@ import (
 
 // source reads the metrics from the parts of the process.
 type source struct {
-	front  *server.Server
+	front   *server.Server
 	engines []*engine.Engine // by group
-	node   *cluster.Node // nil without replication
-	audit  *auditFile    // nil without audit-log
-	ports  *listeners
-	files  reloaders
+	node    *cluster.Node    // nil without replication
+	audit   *auditFile       // nil without audit-log
+	ports   *listeners
+	files   reloaders
 }
 
 var _ web.Source = (*source)(nil)

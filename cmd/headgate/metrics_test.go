@@ -114,7 +114,7 @@ func TestMetrics(t *testing.T) {
 	clients(0)
 
 	values, durations := make(map[string]float64), uint64(0)
-	for _, m := range (&source{front: front, engines: e, ports: &listeners{secure: secure}}).Metrics() {
+	for _, m := range (&source{front: front, engines: []*engine.Engine{e}, ports: &listeners{secure: secure}}).Metrics() {
 		if m.Buckets != nil {
 			durations += m.Count
 			continue
