@@ -80,12 +80,13 @@ func (c *Client) Each(ctx context.Context, addr string, timeout time.Duration, d
 func (c *Client) RemoveNode(ctx context.Context, addr, id string, force bool, timeout time.Duration) (done raftlog.Removal, err error) {
 	known := false
 	err = c.Each(ctx, addr, timeout, func(_ int, c *Client) error {
-		s, err := c.Status(ctx, addr)
+		// Only the leader is sure to know all members.
+		s, err := c.leaderStatus(ctx, &[]string{addr}, timeout)
 		if err != nil || find(&s, id) == nil {
 			return err
 		}
 		known = true
-		d, err := c.Remove(ctx, addr, id, force)
+		d, err := c.Remove(ctx, s.Addr, id, force)
 		if d.Pending != "" {
 			done = d
 		}
