@@ -115,6 +115,7 @@ func TestTwelveGroups(t *testing.T) {
 func TestGroupsJoinRemoveRecover(t *testing.T) {
 	t.Parallel()
 	c := startCluster(t, 1, "--groups=3", "--durability=sync")
+	c.ledBy(t, 0, 3)
 	first := c.nodes[0]
 	for _, key := range keysOfAllGroups() {
 		_, refused := dial(t, "tcp", first.redis).limit(key, "10", "3600", "COST", "3")
