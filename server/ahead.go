@@ -51,7 +51,7 @@ func (c *conn) runAhead(buf []byte) int {
 		return 0
 	}
 	if len(l.portions) > 1 {
-		l.warmEach(c.db)
+		l.warmEach(c.db, c.home)
 	} else {
 		l.use(c.db)
 		l.sess.Warm(a.keys)
@@ -81,9 +81,9 @@ func (c *conn) runAhead(buf []byte) int {
 	return at
 }
 
-// warmEach prefetches the states of keys of several partitions. It leaves the lane at the
-// portion of commands without keys, which the commands that find their keys themselves are.
-func (l *lane) warmEach(db uint8) {
+// warmEach prefetches the states of keys of several partitions. It leaves the lane at
+// home, the portion of commands that find their keys themselves.
+func (l *lane) warmEach(db uint8, home uint16) {
 	a := &l.ahead
 	for len(a.keys) > 0 {
 		at, rest := l.srv.portionOf(keySlot(a.keys[0])), 0
@@ -102,7 +102,7 @@ func (l *lane) warmEach(db uint8) {
 		l.sess.Warm(a.same)
 		l.use(0)
 	}
-	l.enter(l.srv.portionOf(keyless))
+	l.enter(home)
 }
 
 // warmOthers prefetches the states of the keys of scripts, and prepares the commands that

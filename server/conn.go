@@ -90,6 +90,7 @@ type conn struct {
 	w    *resp.Writer // &lane.w
 
 	identity
+	place
 	kept
 	onWorker
 	parking
@@ -136,6 +137,12 @@ type identity struct {
 	laddr   string
 	fd      int
 	created int64 // Unix ns of the wall clock
+}
+
+// place says which portions the commands of a connection belong to; see route.
+type place struct {
+	home uint16 // the portion of commands without keys
+	only bool   // the connection has no commands for other portions
 }
 
 // kept is the input of a connection that has not run yet.

@@ -19,12 +19,24 @@ const relayedIdle = 2 * partition.StreamIdle
 // maxclients. Their buffers have the same bounds as those of clients. They are closed after
 // relayedIdle, whatever the timeout of clients is.
 //
+// A stream is for one partition, whose index the connection's method Group returns. Without
+// that method it is for the first partition.
+//
 // A stream accepts only commands that nodes forward (command.Forwarded). Such a command is
 // not forwarded again: a node that is not the leader replies TRYAGAIN.
 func (s *Server) ServeForwarded(ln net.Listener) error {
 	return s.serve(ln, func() error {
 		return s.acceptEach(ln, func(nc net.Conn) {
-			s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc, conn: conn{relayed: true}}) })
+			group := 0
+			if of, ok := nc.(interface{ Group() int }); ok {
+				group = of.Group()
+			}
+			if group >= len(s.parts) { // of a cluster with more groups than this node knows
+				nc.Close()
+				return
+			}
+			at := place{home: uint16(group), only: true}
+			s.streamsWG.Go(func() { s.serveStream(&stream{nc: nc, conn: conn{relayed: true, place: at}}) })
 		})
 	})
 }

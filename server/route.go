@@ -115,7 +115,8 @@ const (
 const keyless = clusterSlots
 
 // route enters the portion of a command. If the command's keys belong to several slots, it
-// sets modeCrossing.
+// sets modeCrossing. A stream of another node is for the commands of one portion, also of
+// those without keys; other commands are answered as by a node that does not lead.
 func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	slot := uint16(keyless)
@@ -123,9 +124,20 @@ func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	if cmd != nil && cmd.Accepts(len(args)) {
 		slot = c.slotOf(cmd, args)
 	}
-	l.enter(c.srv.portionOf(slot))
+	at := c.home
+	if slot != keyless {
+		at = c.srv.portionOf(slot)
+	}
+	astray := c.only && at != c.home
+	if astray {
+		at = c.home
+	}
+	l.enter(at)
 	if l.crossing != "" {
 		l.mode |= modeCrossing
+	}
+	if astray { // the nodes disagree on which portion has the slot
+		l.mode |= modeElsewhere
 	}
 }
 
@@ -200,8 +212,5 @@ func strays(keys [][]byte, cmd *command.Spec, args [][]byte) bool {
 
 // portionOf returns the index of the partition of a slot.
 func (s *Server) portionOf(slot uint16) uint16 {
-	if slot == keyless {
-		return 0
-	}
 	return uint16(partition.GroupOf(slot, len(s.parts)))
 }
