@@ -28,7 +28,8 @@ const (
 // operator's Step makes it jump. It includes the time in which the machine was suspended,
 // which the monotonic clock leaves out. Its methods are safe for concurrent use.
 type Clock struct {
-	// mono reads the monotonic clock; both reads it and wall time at once.
+	// mono reads the monotonic clock; both reads it and the reference at once: wall time,
+	// or another clock (see Follow).
 	mono func() int64
 	both func() (mono, wall int64)
 	// asleep reads how long the machine has been suspended in all. ok is false if that
@@ -136,6 +137,24 @@ func (c *Clock) catchUp() time.Duration {
 	l.base += d
 	c.line.Store(&l)
 	return time.Duration(d)
+}
+
+// Follow replaces wall time by another clock in Discipline, Skew and Step. Call it before
+// c is in use.
+//
+// A process has a clock for each Raft group, and all groups follow group 0. The node that
+// leads group 0 disciplines the clock of group 0 to its wall clock. On another node, group
+// 0's clock is that of the last batch applied there. It may be late by the time that a
+// batch takes, but it is never ahead. So the other groups are a few milliseconds late. While group 0
+// has no leader, its clock on each node goes on by the monotonic clock.
+//
+// NewEngines calls Follow. The leaders of all groups then call Discipline as for one group.
+// If an operator has set the clock of group 0 by more than MaxSlew, the leader of each
+// other group must call Step too.
+func (c *Clock) Follow(first *Clock) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.both = func() (mono, now int64) { return c.mono(), first.Now() }
 }
 
 // Discipline corrects for a suspension and compares the clock with wall time. It starts

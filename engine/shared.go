@@ -27,13 +27,18 @@ type shared struct {
 
 // NewEngines returns n engines, for the Raft groups of a process. Together they have one
 // MaxBytes, one RL.TOP and one hash seed. SetMemory, Run, Top and ResetTop of any of them
-// are for all.
+// are for all. Their clocks follow the clock of the first: see Clock.Follow.
 func NewEngines(c Config, n int) []*Engine {
 	s := &shared{pool: shard.NewPool(n), topK: cmp.Or(c.TopK, DefaultTopK), maxBytes: c.MaxBytes, evict: c.Evict}
 	s.tops.init(s.topK)
 	shards := c.shards(n)
 	for range n {
 		s.engines = append(s.engines, s.newEngine(c, shards))
+	}
+	for _, e := range s.engines[1:] {
+		if c.Clock == nil {
+			e.clock.Follow(s.engines[0].clock)
+		}
 	}
 	s.shards = s.engines[0].table.Shards()
 	s.limitLimits()
