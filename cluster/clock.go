@@ -55,7 +55,7 @@ func (g *Group) setClock(ctx context.Context, _ json.RawMessage) (any, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the clock is set here, but perhaps not on a next leader: %w", err)
+		return nil, fmt.Errorf("this leader has set the cluster clock, but the next leader may not know the change: %w", err)
 	}
 	return ClockSet{moved, now}, nil
 }

@@ -39,7 +39,7 @@ type Replacement struct {
 // cause.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
-		return fmt.Errorf("the new node needs an id of its own; if %s has only lost its data, start it: the cluster takes it in again", r.Old)
+		return fmt.Errorf("the new node must have another id than the old node; if %s has only lost its data, start it again, and the cluster takes it in", r.Old)
 	}
 	// Check every group before the first step, because meanwhile the new node may get its
 	// vote in the other groups.
@@ -139,7 +139,7 @@ func (r *Replacement) check(s *raftlog.Status) error {
 		return fmt.Errorf("neither %s nor %s is a member", r.Old, r.New)
 	case was == nil: // replaced already
 	case is != nil && is.Voter:
-		return fmt.Errorf("%s cannot take the place of %s: %w. The cluster would then have one voter less. Nothing was changed. If %s was started to replace %s, run headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.New, r.Old, r.Old)
+		return fmt.Errorf("%s cannot replace %s: %w. The cluster would lose one voter. Nothing was changed. If %s was started to replace %s, run headgate cluster remove %s", r.New, r.Old, ErrHasVote, r.New, r.Old, r.Old)
 	}
 	return nil
 }

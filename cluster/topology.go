@@ -229,7 +229,7 @@ func (a *alarms) checkClock(g *Group, s *raftlog.Status) {
 	if on := s.Serving && skew.Abs() > engine.MaxSlew; on != a.clock {
 		a.clock = on
 		if on {
-			g.log.Error("the cluster clock is not this leader's wall clock; see headgate cluster set-clock", "wall_ahead_by", skew.String())
+			g.log.Error("the cluster clock differs from this leader's wall clock; see headgate cluster set-clock", "wall_ahead_by", skew.String())
 		} else {
 			g.log.Info("the clock alarm is over")
 		}

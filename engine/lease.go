@@ -55,7 +55,7 @@ var (
 	ErrLeaseID = errors.New("id must be 1 to 128 bytes")
 	// ErrLeaseSeq is returned for a request that is not newer than the holder's last one.
 	// Nothing has changed.
-	ErrLeaseSeq = errors.New("seq must be above that of the last request with this id")
+	ErrLeaseSeq = errors.New("seq must be greater than the seq of the last request with this id")
 	// ErrLeaseBounds is returned for a request with a negative number, or a time to live
 	// that is not between algo.MinLease and algo.MaxLease.
 	ErrLeaseBounds = errors.New("want, held and need must be 0 or more, and ttl 100 ms to 60 s")

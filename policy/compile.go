@@ -214,7 +214,7 @@ func (x *compiler) by(l *Limit, d ByDef) {
 	for _, name := range d.Attrs {
 		i := x.attribute(name, d.Place)
 		if (d.V4 != 0 || d.V6 != 0) && x.p.attrs.types[i] != IP {
-			x.fail(d.Place, "v4 and v6 need an attribute of type ip, and %q is not one", name)
+			x.fail(d.Place, "v4 and v6 need an attribute of type ip, and %q has another type", name)
 		}
 		part.attrs = append(part.attrs, int8(i))
 	}

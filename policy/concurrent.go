@@ -15,7 +15,7 @@ import (
 const MaxSlots = 4096
 
 var (
-	errNotSlots  = errors.New("a limit of concurrent calls has a number of slots, such as 4, and no rate; or unlimited, or blocked")
+	errNotSlots  = errors.New("a limit of concurrent calls is a number of slots, such as 4, or unlimited, or blocked; it has no rate")
 	errManySlots = fmt.Errorf("a limit of concurrent calls has at most %d slots", MaxSlots)
 )
 

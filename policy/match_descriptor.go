@@ -84,7 +84,7 @@ type Descriptor struct {
 var (
 	errManyDescriptors = fmt.Errorf("a request must have 1 to %d descriptors", MaxDescriptors)
 	errEntries         = fmt.Errorf("a descriptor has 1 to %d entries", MaxEntries)
-	errCompared        = fmt.Errorf("patterns compare at most %d bytes of a request: its values are too long for the patterns of its policy", MaxCompared)
+	errCompared        = fmt.Errorf("the values of the request are too long for the patterns of its policy, which compare at most %d bytes", MaxCompared)
 	errEntryKey        = fmt.Errorf("the key of an entry has 1 to %d bytes", MaxEntryKey)
 )
 

@@ -98,7 +98,7 @@ func TestRefusalsOfOverrides(t *testing.T) {
 		require.EqualError(t, err, want)
 	}
 	tier(`policy 'p' has no tier 'por', did you mean "pro"?`, "por", "tenant", "a")
-	tier("an override of a limit or a tier needs attributes that say for whom it is", "pro")
+	tier("an override of a limit or a tier needs attributes that say which callers it is for", "pro")
 	tier("policy 'p' has no limit with tiers by these attributes", "pro", "tier", "a")
 	tier("the tier is not by 'tenants', did you mean \"tenant\"?", "pro", "tenant", "a", "tenants", "b")
 	for _, percent := range []int64{0, -1, 1001} {

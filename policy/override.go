@@ -47,7 +47,7 @@ type Override struct {
 var (
 	errOverrideData = errors.New("the record of an override is damaged")
 	errPercent      = fmt.Errorf("a scale is 1%% to %d%%", MaxPercent)
-	errNobody       = errors.New("an override of a limit or a tier needs attributes that say for whom it is")
+	errNobody       = errors.New("an override of a limit or a tier needs attributes that say which callers it is for")
 )
 
 // ID identifies the override among those of the policy.

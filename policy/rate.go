@@ -25,7 +25,7 @@ const (
 // Errors of rates.
 var (
 	errRateForm  = errors.New("a rate is amount/period, optionally with `burst amount`: 100/m, 5/90s, 100/s burst 200; or unlimited, or blocked")
-	errZero      = errors.New("an amount is at least 1: to deny every call write blocked, to admit all of them unlimited")
+	errZero      = errors.New("an amount is at least 1; write blocked to deny every call, or unlimited to admit every call")
 	errFraction  = errors.New("an amount is a whole number: for 1.5/s write 3/2s")
 	errAmount    = fmt.Errorf("an amount is a whole number of at most %d", int64(MaxUnits))
 	errPeriod    = errors.New("a period is above 0 and at most 100 years")
@@ -33,8 +33,8 @@ var (
 	errTooFast   = errors.New("a bucket has at most 1000000000 units a second")
 	errSlowBurst = errors.New("a burst must refill within 100 years")
 
-	errNoPeriod       = errors.New("no rate of the limit gives its calendar a period: all are unlimited or blocked")
-	errCalendarPeriod = errors.New("with a calendar a rate is of a day, week, month, quarter or year: 500_000/month")
+	errNoPeriod       = errors.New("the calendar has no period, because all rates of the limit are unlimited or blocked")
+	errCalendarPeriod = errors.New("with a calendar a rate is per day, week, month, quarter or year: 500_000/month")
 )
 
 // ParseRate reads a rate of the grammar: amount/period, optionally followed by `burst
@@ -114,7 +114,7 @@ func (r *Rate) Fit(a Algorithm, per calendar.Period) error {
 		case a == Calendar && per == 0:
 			return errNoPeriod
 		case a == Calendar && r.Per != per:
-			return fmt.Errorf("all rates of a limit with a calendar must have the same period: this one is of a %s, another of a %s", r.Per, per)
+			return fmt.Errorf("all rates of a limit with a calendar must have the same period: this rate is per %s, another rate is per %s", r.Per, per)
 		case a == Calendar:
 			r.Period = 0
 		case r.Period == 0:

@@ -152,7 +152,7 @@ func TestRoutesThatAreRefused(t *testing.T) {
 		"{else: p, attributes: {cost: x}}":                                             "cost",
 		"{else: p, attributes: {a: {heder: X}}}":                                       `did you mean "header"?`,
 		"{else: p, attributes: {a: {header: 'a b'}}}":                                  "does not name a header field",
-		"{else: p, attributes: {a: {header: authorization}}}":                          "between the gateway and Headgate",
+		"{else: p, attributes: {a: {header: authorization}}}":                          "the gateway's own credentials for Headgate",
 		"{else: p, attributes: {a: {header: x-forwarded-for}}}":                        "the attribute ip",
 		"{else: p, attributes: {a: {cookie: 'a;b'}}}":                                  "does not name a cookie",
 		"{else: p, attributes: {a: {header: a, query: b}}}":                            "want one of header",
@@ -197,7 +197,7 @@ routes:
 policies: {envoy: {descriptors: [{key: ip}]}}
 routes: {edge: {else: allow, match: {/a: envoy}}}
 `).CheckRoutes(), `policies.yaml:3:42: routes.edge.match./a: policy "envoy" has descriptors: a route needs a policy with limits`)
-	require.EqualError(t, s.CheckAddresses(), `policies.yaml:8:27: routes.edge.match./b: policy "net" goes by ip, but the addresses of clients are unknown: trusted-proxies names no gateway`)
+	require.EqualError(t, s.CheckAddresses(), `policies.yaml:8:27: routes.edge.match./b: policy "net" counts by ip, but the addresses of clients are unknown: set trusted-proxies to the gateway's address`)
 	warnings := s.RouteWarnings()
 	require.Len(t, warnings, 1)
 	require.Equal(t, `policies.yaml:7:40: routes.edge.else.attributes.usr: policy "login" has no use for the attribute "usr", did you mean "user"?`, warnings[0].Error())

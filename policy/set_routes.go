@@ -28,7 +28,7 @@ func (s *Set) CheckAddresses() error {
 		if p := s.policies.named(r.Policy); p == nil || !p.Knows([]byte(IPAttribute)) || r.Gives(IPAttribute) {
 			return nil
 		}
-		return set.errorAt(r.place, "policy %q goes by ip, but the addresses of clients are unknown: trusted-proxies names no gateway", r.Policy)
+		return set.errorAt(r.place, "policy %q counts by ip, but the addresses of clients are unknown: set trusted-proxies to the gateway's address", r.Policy)
 	})
 }
 

@@ -47,7 +47,7 @@ func (r ShareRange) String() string {
 	return s
 }
 
-var errShare = errors.New("is not a share such as 10%, or 10-100% for the others")
+var errShare = errors.New("is not a share such as 10%, or a range such as 10-100%")
 
 // ParseShare reads a share of callers, such as 10% or 10-100%. If it returns an error, the
 // range is that of all callers.

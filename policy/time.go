@@ -9,7 +9,7 @@ import (
 // Errors of ParseTime.
 var (
 	ErrTime     = errors.New("not a time such as 2026-12-31T23:00:00Z, or Unix seconds")
-	ErrTimeLate = errors.New("a time is at most 2200-12-31T23:59:59Z: leave it out if there is no end")
+	ErrTimeLate = errors.New("a time is at most 2200-12-31T23:59:59Z: leave out the time if there is no end")
 )
 
 // ParseTime reads a time of the grammar, in the form of RFC 3339, from 1970 to 2200. It

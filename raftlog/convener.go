@@ -88,7 +88,7 @@ func (g *Group) lookAtPeers(ctx context.Context) {
 			defer cancel()
 			s, err := g.Caller().Status(cctx, addr)
 			if errors.Is(err, peer.ErrSecret) {
-				g.cfg.Logger.Warn("an address of join refuses this node, which continues without that address", "peer", addr, "error", err)
+				g.cfg.Logger.Warn("a node named in join refuses this node; this node continues without that address", "peer", addr, "error", err)
 			}
 			if err != nil {
 				return false

@@ -181,7 +181,7 @@ func (g *Group) start() (err error) {
 		return err
 	}
 	if !holds && g.cfg.Nonvoter && len(g.cfg.Join) == 0 {
-		return errors.New("a nonvoter that holds nothing needs the addresses of a cluster to join")
+		return errors.New("a nonvoter without data needs the addresses of a cluster to join")
 	}
 	g.fsm.arrived, g.fsm.restored = in.log.Arrivals.Of, in.log.NewestSnapshot
 	g.fsm.last.Store(0)
@@ -313,7 +313,7 @@ func (g *Group) Close(ctx context.Context) error {
 	if _, full := g.DiskFull(); full {
 		_ = g.Snapshot(ctx) // there may be room by now
 		if since, full := g.DiskFull(); full {
-			g.cfg.Logger.Error("the disk is full: the decisions that this node keeps in memory only are lost when it stops", "since", since)
+			g.cfg.Logger.Error("the disk is still full, and this node stops: the decisions that it kept in memory only are lost", "since", since)
 		}
 	}
 	g.saveClock()

@@ -125,7 +125,7 @@ func (g *Group) vacate(ctx context.Context, node, addr string) error {
 	servers, _ := g.configuration()
 	for _, s := range servers {
 		if string(s.Address) == addr && member.NodeOf(s.ID) != node {
-			g.cfg.Logger.Warn("a member answers at the address of another member, which has no address until it reports its own", "member", node, "addr", addr, "other", member.NodeOf(s.ID))
+			g.cfg.Logger.Warn("a member answers at the address of another member; the other member has no address until it reports a new one", "member", node, "addr", addr, "other", member.NodeOf(s.ID))
 			return g.readdress(ctx, s, nowhere+member.NodeOf(s.ID))
 		}
 	}

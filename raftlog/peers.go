@@ -320,7 +320,7 @@ func (p *peers) learn(s *Status, addr string) {
 	}
 	m := s.Members[i]
 	if last, term := in.raft.LastIndex(), in.raft.CurrentTerm(); m.HeldIndex > last || m.HeldTerm > term {
-		p.g.halt(fmt.Errorf("%w: %s has seen this node at entry %d and term %d, but it now has %d entries and term %d; "+disk.Wipe,
+		p.g.halt(fmt.Errorf("%w: %s has seen this node at entry %d and term %d, but this node now has %d entries and term %d; "+disk.Wipe,
 			ErrSetBack, s.NodeID, m.HeldIndex, m.HeldTerm, last, term))
 	}
 }

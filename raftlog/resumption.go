@@ -71,7 +71,7 @@ func (g *Group) resumeClock(ctx context.Context, stillLeader func() bool) {
 		return
 	}
 	g.keeper.unset.Store(true)
-	g.cfg.Logger.Error("no node knows how long the cluster was down. The cluster clock continues from its last value, so limits have not refilled for that time. Check the leader's wall clock, then run headgate cluster set-clock",
+	g.cfg.Logger.Error("no node knows how long the cluster was down. The cluster clock continues from its last value, so limits have not refilled while it was down. Check the leader's wall clock, then run headgate cluster set-clock",
 		"clock", time.Unix(0, clock), "wall", time.Unix(0, g.clocks.Wall()), "voters", voters, "answers", len(reports))
 }
 

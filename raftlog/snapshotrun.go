@@ -24,7 +24,7 @@ type SnapshotRun struct {
 }
 
 // errUnknownRun is returned for a snapshot that this process is not writing.
-var errUnknownRun = errors.New("this node is not writing that snapshot: it has restarted, or writes another one; status shows the last one")
+var errUnknownRun = errors.New("this node is not writing that snapshot: the node has restarted, or writes another snapshot; status shows the last one")
 
 // snapshotRuns holds the last requested snapshot. The snapshot continues when nobody waits
 // for it, because a large snapshot takes longer than any request.

@@ -35,7 +35,7 @@ func clientCommands() []command.Spec {
 			sub("no-touch", 3, 0, onOff, "Accepted for compatibility: reads do not touch a key's age.", onConn(cmdClientNoTouch)),
 			sub("tracking", -3, 0, "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] [NOLOOP]",
 				"Turns invalidation messages on or off: what a client could cache is invalidated at once.", onSubscriber((*pubsub.Subscriber).Track)),
-			sub("caching", 3, 0, "<YES | NO>", "Says whether what the next command reads is to be tracked, under OPTIN or OPTOUT.", onSubscriber((*pubsub.Subscriber).Caching)),
+			sub("caching", 3, 0, "<YES | NO>", "Says whether the keys that the next command reads are tracked, in mode OPTIN or OPTOUT.", onSubscriber((*pubsub.Subscriber).Caching)),
 			sub("trackinginfo", 2, 0, "", "Returns information about server-assisted client-side caching.", onSubscriber((*pubsub.Subscriber).TrackingInfo)),
 			sub("getredir", 2, 0, "", "Returns the client ID to which tracking notifications are redirected.", onSubscriber((*pubsub.Subscriber).GetRedir)),
 			sub("pause", -3, command.Admin|command.Guarded, "timeout [WRITE | ALL]", "Suspends commands, or those that write, for timeout milliseconds.", onConn(cmdClientPause)),

@@ -32,7 +32,7 @@ func (c *conn) answerElsewhere(cmd *command.Spec, args [][]byte) {
 	case l.role == partition.Orphaned && !c.lane.part.HandingOver():
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)
 	case cmd.Flags&command.OwnConn != 0:
-		c.error("ERR " + cmd.Upper + " needs a connection to the leader: this node only forwards single commands and transactions")
+		c.error("ERR " + cmd.Upper + " needs a connection to the leader: this node forwards only single commands and transactions")
 	case cmd.Flags&command.Exec != 0 && c.tx.unforwardable() != "":
 		name := c.tx.unforwardable()
 		c.endTransaction()

@@ -42,7 +42,7 @@ func (o *open) enter() {
 	o.asked = time.Now()
 	if o.gap == nil && !o.closed {
 		o.gap = time.AfterFunc(o.quiet, o.leave)
-		o.log.Warn("no leader answers: admitting calls as if limits were full, up to a multiple of each", "backstop", o.part.cfg.Backstop)
+		o.log.Warn("no leader answers: admitting calls as if limits were unused, up to a multiple of each limit", "backstop", o.part.cfg.Backstop)
 	}
 }
 

@@ -116,6 +116,6 @@ func (s *share) leave() {
 	defer s.mu.Unlock()
 	if s.gap && time.Since(s.asked) > gapQuiet {
 		s.gap = false
-		s.log.Info("a leader decides again, and has been charged for the calls admitted meanwhile", "admitted", s.local.Admitted())
+		s.log.Info("a leader decides again, and has charged the calls that this node admitted without a leader", "admitted", s.local.Admitted())
 	}
 }

@@ -44,7 +44,7 @@ func clusterCommand() *cobra.Command {
 	f := &clusterFlags{tls: certs.Files{Parameters: "peer-tls"}}
 	flags := cmd.PersistentFlags()
 	flags.StringVar(&f.peer, "peer", "127.0.0.1:7381", "peer-listen `address` of the node to ask")
-	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "how long to wait for an answer; of replace, for its end")
+	flags.DurationVar(&f.timeout, "timeout", defaultTimeout, "how long to wait for an answer; with replace, how long to wait for its end")
 	flags.BoolVar(&f.json, "json", false, "print JSON; durations in it are nanoseconds")
 	flags.StringVar(&f.dataDir, "data-dir", "", "`path` of the asked node's data directory, for the peer.secret in it")
 	flags.StringVar(&f.secret, "peer-secret-file", "", "`path` as for serve")

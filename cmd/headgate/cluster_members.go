@@ -18,7 +18,7 @@ import (
 // memberCommands returns the commands that change the members of a cluster.
 func (f *clusterFlags) memberCommands() []*cobra.Command {
 	return []*cobra.Command{
-		f.command("join <node-id> <peer-address>", "Take a node in; it gets a vote when it has kept up for a while, unless it is a nonvoter",
+		f.command("join <node-id> <peer-address>", "Add a node to the cluster. Unless it is a nonvoter, it gets a vote after it has kept up for a while",
 			cobra.ExactArgs(2), f.act("joining", f.join)),
 		f.removeCommand(),
 		f.replaceCommand(),
@@ -52,12 +52,12 @@ func (f *clusterFlags) promote(ctx context.Context, c *cluster.Client, args []st
 
 func (f *clusterFlags) removeCommand() *cobra.Command {
 	var force bool
-	cmd := f.command("remove <node-id>", "Take a node out for good; stop it afterwards", cobra.ExactArgs(1),
+	cmd := f.command("remove <node-id>", "Remove a node from the cluster for good; stop the node afterwards", cobra.ExactArgs(1),
 		func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
 			done, err := c.RemoveNode(ctx, f.peer, args[0], force, f.timeout)
 			switch {
 			case err != nil && !force && errors.Is(err, raftlog.ErrQuorum):
-				return fmt.Errorf("%w; start it or replace it (headgate cluster replace), or remove %s all the same with --force", err, args[0])
+				return fmt.Errorf("%w; start or replace the voters that do not answer (headgate cluster replace), or remove %s nevertheless with --force", err, args[0])
 			case err != nil:
 				return err
 			case f.json:
@@ -75,13 +75,13 @@ func (f *clusterFlags) removeCommand() *cobra.Command {
 	cmd.Long = "remove takes a node out of the cluster for good; stop it afterwards. A leader hands\n" +
 		"leadership over first. The removal is refused if too few of the other voters answer:\n" +
 		"nothing could be decided any more, not even to take the removal back."
-	cmd.Flags().BoolVar(&force, "force", false, "remove it although too few of the remaining voters answer: nothing is decided until they do")
+	cmd.Flags().BoolVar(&force, "force", false, "remove the node even if too few of the remaining voters answer: the cluster then decides nothing until they answer")
 	return cmd
 }
 
 func (f *clusterFlags) replaceCommand() *cobra.Command {
 	var cmd *cobra.Command
-	cmd = f.long("replace <node-id> <new-node-id> <new-peer-address>", "Put a new node in a node's place, dead or alive", cobra.ExactArgs(3),
+	cmd = f.long("replace <node-id> <new-node-id> <new-peer-address>", "Replace a node, dead or alive, with a new node", cobra.ExactArgs(3),
 		func(ctx context.Context, c *cluster.Client, out io.Writer, args []string) error {
 			if err := checkMember(args[1], args[2]); err != nil {
 				return err
@@ -94,7 +94,7 @@ func (f *clusterFlags) replaceCommand() *cobra.Command {
 			if cmd.Flags().Changed("timeout") {
 				wait, answer = f.timeout, min(f.timeout, defaultTimeout)
 			}
-			ctx, cancel := context.WithTimeoutCause(ctx, wait, errors.New("not done yet; what is done stays done, and the command can be repeated"))
+			ctx, cancel := context.WithTimeoutCause(ctx, wait, errors.New("not finished in time; the finished steps stay, so run the command again to continue"))
 			defer cancel()
 			r := cluster.Replacement{Old: args[0], New: args[1], NewAddr: args[2], Timeout: answer, Tell: tell}
 			if err := c.Replace(ctx, f.peer, r); err != nil {

@@ -39,17 +39,17 @@ func TestReplaceADeadNode(t *testing.T) {
 	for _, id := range []string{alive.id, leader.id} {
 		text := fails(t, command(t, "cluster", peer, "remove", id))
 		require.Contains(t, text, "the removal would lose the majority: without "+id+" the voters are ")
-		require.Contains(t, text, dead.id+" does not: nothing is decided until it is back")
+		require.Contains(t, text, dead.id+" does not answer: the cluster could decide nothing")
 		require.Contains(t, text, "--force")
 	}
 
-	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", dead.id, dead.id, "127.0.0.1:1")), "an id of its own")
+	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", dead.id, dead.id, "127.0.0.1:1")), "another id than the old node")
 	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", "n8", "n9", "127.0.0.1:1")), "neither n8 nor n9 is a member")
 	require.Contains(t, fails(t, command(t, "cluster", peer, "replace", dead.id, "n4", "127.0.0.1:1", "--timeout=500ms")), "connection refused")
 	extra := newCluster(t, 1, "--node-id=n4", "--bootstrap-expect=0", "--join", strings.Join(c.peers, ","))
 	extra.nodes[0].start(t)
 	replace := []string{"cluster", peer, "replace", dead.id, "n4", extra.peers[0]}
-	require.Contains(t, fails(t, command(t, append(replace, "--timeout=1s")...)), "can be repeated")
+	require.Contains(t, fails(t, command(t, append(replace, "--timeout=1s")...)), "run the command again to continue")
 	out, err := command(t, replace...).CombinedOutput()
 	require.NoError(t, err, "%s", out)
 	require.Regexp(t, `(?s)n4 has caught up; it gets its vote.*`+dead.id+` is removed\nn4 is in the place of `+dead.id+"\n$", string(out))
@@ -86,7 +86,7 @@ func TestReplaceADeadNode(t *testing.T) {
 	// A node that has a vote takes nobody's place: the cluster would have one node
 	// less.
 	text := fails(t, command(t, "cluster", peer, "replace", leader.id, alive.id, c.peers[slices.Index(c.nodes, alive)]))
-	require.Contains(t, text, alive.id+" cannot take the place of "+leader.id+": it already has a vote")
+	require.Contains(t, text, alive.id+" cannot replace "+leader.id+": it already has a vote")
 	require.Contains(t, text, "Nothing was changed")
 	s, err = c.status(t, asked)
 	require.NoError(t, err)
@@ -110,7 +110,7 @@ func TestRemoveByForce(t *testing.T) {
 		if n == leader {
 			out := c.cluster(t, i, "remove", "--force", followers[1].id)
 			require.Contains(t, out, "removed by force, not committed yet: ")
-			require.Contains(t, out, followers[0].id+" does not: nothing is decided until it is back")
+			require.Contains(t, out, followers[0].id+" does not answer: the cluster could decide nothing")
 		}
 	}
 	followers[0].start(t)

@@ -78,7 +78,7 @@ func parseVoters(voters []string, self member.Voter) (peers []member.Voter, err 
 			return nil, fmt.Errorf("--voter %s: %w", v, err)
 		}
 		if id == self.ID && addr != self.Addr {
-			return nil, fmt.Errorf("--voter %s: this node is at %s, by its peer-listen or peer-advertise", v, self.Addr)
+			return nil, fmt.Errorf("--voter %s: the address of this node is %s, from its peer-listen or peer-advertise", v, self.Addr)
 		}
 		peers = append(peers, member.Voter{ID: id, Addr: addr})
 	}

@@ -21,7 +21,7 @@ func (f *clusterFlags) snapshotCommand() *cobra.Command {
 		func(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
 			return c.Each(ctx, f.peer, f.timeout, func(_ int, c *cluster.Client) error {
 				s, err := c.Snapshot(ctx, f.peer, f.timeout, func(s raftlog.SnapshotRun) {
-					fmt.Fprintf(cmd.ErrOrStderr(), "a snapshot has been under way for %v; it goes on if you stop this command\n", s.Took.Round(time.Second))
+					fmt.Fprintf(cmd.ErrOrStderr(), "the node has been writing a snapshot for %v; it continues if you stop this command\n", s.Took.Round(time.Second))
 				})
 				switch {
 				case err != nil:

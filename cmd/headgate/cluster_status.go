@@ -82,7 +82,7 @@ func printStatus(out io.Writer, s *raftlog.Status) error {
 		fmt.Fprintf(out, "REMOVED: %s is no longer part of the cluster; below is the last state that it knew\n", s.NodeID)
 	}
 	if s.ClockUnset {
-		fmt.Fprintf(out, "CLOCK: no node knew how long the cluster was down, so its clock went on from its last value; check the leader's wall clock, then run headgate cluster set-clock\n")
+		fmt.Fprintf(out, "CLOCK: no node knew how long the cluster was down, so the cluster clock continued from its last value; check the leader's wall clock, then run headgate cluster set-clock\n")
 	}
 	if s.DiskFull {
 		fmt.Fprintf(out, "DISK FULL since %s: %s keeps its decisions in memory only; make room before it stops\n", s.DiskFullSince.UTC().Format(time.RFC3339), s.NodeID)

@@ -607,7 +607,7 @@ func TestRecover(t *testing.T) {
 		"x":                "--voter x: want node-id=peer-address",
 		"n2=bad":           `--voter n2=bad: peer address "bad"`,
 		"a b=127.0.0.1:1":  `--voter a b=127.0.0.1:1: node id "a b"`,
-		"n1=192.0.2.1:171": "--voter n1=192.0.2.1:171: this node is at 127.0.0.1:7381, by its peer-listen or peer-advertise",
+		"n1=192.0.2.1:171": "--voter n1=192.0.2.1:171: the address of this node is 127.0.0.1:7381, from its peer-listen or peer-advertise",
 	} {
 		require.Contains(t, fails(t, command(t, "cluster", "recover", "--data-dir", t.TempDir(), "--voter", voter)), want)
 	}

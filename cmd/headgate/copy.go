@@ -89,7 +89,7 @@ func runCopy(ctx context.Context, cfg keycopy.Config, from, to string, stdout, s
 	if named > copyNamed {
 		fmt.Fprintf(stderr, "not copied: %d more keys\n", named-copyNamed)
 	}
-	fmt.Fprintf(stdout, "copied %d, kept %d that the target has, %d expired or were deleted meanwhile; not copied: %d of another type, %d too large, %d failed\n",
+	fmt.Fprintf(stdout, "copied %d, kept %d that the target already had, %d expired or were deleted during the copy; not copied: %d of another type, %d too large, %d failed\n",
 		t.Copied, t.Kept, t.Gone, t.Unsupported, t.TooLarge, t.Failed)
 	switch {
 	case err != nil:

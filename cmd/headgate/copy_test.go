@@ -39,7 +39,7 @@ func TestCopyCommand(t *testing.T) {
 	err := run(context.Background(), []string{"copy", "--from", url(from), "--to", url(to.redis), "--match", "rl:*"}, &stdout, &stderr)
 	require.EqualError(t, err, "1 of 7 keys were not copied")
 	require.Contains(t, stderr.String(), `not copied: key "rl:stream": the target does not hold the type stream`)
-	require.Equal(t, "copied 6, kept 0 that the target has, 0 expired or were deleted meanwhile; not copied: 1 of another type, 0 too large, 0 failed\n", stdout.String())
+	require.Equal(t, "copied 6, kept 0 that the target already had, 0 expired or were deleted during the copy; not copied: 1 of another type, 0 too large, 0 failed\n", stdout.String())
 	for _, read := range [][]any{
 		{"INCR", "rl:counter"}, {"GET", "rl:text"}, {"HGETALL", "rl:hash"}, {"ZRANGE", "rl:zset", 0, -1, "WITHSCORES"},
 		{"SMISMEMBER", "rl:set", "a", "b"}, {"LRANGE", "rl:list", 0, -1}, {"TTL", "rl:text"},

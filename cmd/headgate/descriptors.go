@@ -84,7 +84,7 @@ func grpcClients(c *config.Config) int {
 // warnDescriptors logs a warning if there are fewer descriptors than c needs.
 func warnDescriptors(log *slog.Logger, c, fitted *config.Config, limit int) {
 	if c.MaxClients != fitted.MaxClients || c.HTTPMaxClients != fitted.HTTPMaxClients || c.GRPCMaxClients != fitted.GRPCMaxClients {
-		log.Warn("too few file descriptors for all clients, fewer are admitted; raise the limit (ulimit -n), or lower maxclients, http-maxclients and grpc-maxclients",
+		log.Warn("too few file descriptors for maxclients, so fewer clients are admitted; raise the limit (ulimit -n), or lower maxclients, http-maxclients and grpc-maxclients",
 			"limit", limit, "reserved", reserved(c), "maxclients", fitted.MaxClients, "http-maxclients", fitted.HTTPMaxClients, "grpc-maxclients", fitted.GRPCMaxClients)
 	}
 }

@@ -84,7 +84,7 @@ func readEnvoy(cmd *cobra.Command, names []string, merge bool) (records []*polic
 		case i < 0:
 			records = append(records, rec)
 		case !merge:
-			return nil, fmt.Errorf("%s: domain %s is in another file too: --merge makes one policy of them", name, rec.Name)
+			return nil, fmt.Errorf("%s: domain %s is in another file too: to make one policy of both, use --merge", name, rec.Name)
 		default:
 			both, err := grammar.Merge(records[i], rec)
 			if err != nil {
@@ -114,7 +114,7 @@ func reportEnvoy(out io.Writer, records []*policy.Record) {
 			{u.Silent, "without requests_per_unit, which is 0 and denies every call"},
 			{u.Quota, "in quota_mode: a request is denied if all of its quotas are exceeded; older releases of the service never deny by a quota"},
 			{u.Months, "in months or years, which are 30 and 365 days, as in the service; a policy with limits can have calendar months"},
-			{u.Metrics, "with values in metrics: each policy tells 100 apart; the others count for their limit"},
+			{u.Metrics, "with values in metrics: a policy has 100 such values at most; calls with further values count for their limit"},
 		} {
 			if x.n > 0 {
 				fmt.Fprintf(out, "  %s %s\n", several(x.n, "descriptor"), x.what)
@@ -124,8 +124,8 @@ func reportEnvoy(out io.Writer, records []*policy.Record) {
 	fmt.Fprint(out, `what differs from the service:
   LOCAL_CACHE_SIZE_IN_BYTES and STOP_CACHE_KEY_INCREMENT_WHEN_OVERLIMIT have no counterpart: each request is decided by its counters
   SHADOW_MODE and QUOTA_MODE of all limits are not imported: shadow_mode and quota_mode of a descriptor are
-  names of statsd have no counterpart: metrics go by policy and limit, a limit by its path
-  counters begin at 0: they are not carried over
-  while no node can decide, on_failure of the policy or of the server answers, and not only Envoy's failure_mode_deny
+  names of statsd have no counterpart: metrics have the labels policy and limit, and a descriptor's limit is named by its path
+  counters begin at 0: their values are not imported
+  while no node can decide, on_failure of the policy or the server decides the answer, in addition to Envoy's failure_mode_deny
 `)
 }

@@ -50,7 +50,7 @@ func memoryLimit(c *config.Config, machine int64) int64 {
 func limitMemory(log *slog.Logger, c *config.Config) (changed func(*config.Config)) {
 	machine := config.TotalMemory()
 	if c.MaxMemory > machine/100*heapShare {
-		log.Warn("maxmemory is close to or above the memory of this machine: the process may be killed; lower it", "maxmemory", config.HumanSize(c.MaxMemory), "memory", config.HumanSize(machine))
+		log.Warn("maxmemory is close to or above the memory of this machine: the process may be killed; lower maxmemory", "maxmemory", config.HumanSize(c.MaxMemory), "memory", config.HumanSize(machine))
 	}
 	limit := new(heapLimit)
 	changed = func(c *config.Config) { limit.promise(memoryLimit(c, machine)) }

@@ -61,7 +61,7 @@ func (s *source) Metrics() []web.Metric {
 	s.files.each(func(files *certs.Reloader) {
 		for _, e := range files.Expires() {
 			metrics = append(metrics, web.Gauge("headgate_tls_certificate_expiry_timestamp_seconds",
-				"When the first certificate of a chain expires, or the last one of authorities, in Unix seconds.", e.At.Unix()).With("file", e.Parameter))
+				"When a certificate expires, in Unix seconds: of a chain the first, of authorities the last.", e.At.Unix()).With("file", e.Parameter))
 		}
 	})
 	metrics = append(metrics, s.scriptMetrics()...)
@@ -69,16 +69,16 @@ func (s *source) Metrics() []web.Metric {
 	metrics = append(metrics,
 		web.Gauge("headgate_policies", "Policies that are in force.", policies.Policies),
 		web.Gauge("headgate_policies_revision", "Number of the last change of policies that is in force.", policies.Revision),
-		web.Gauge("headgate_policies_file_differs", "1 while the policies in force are those of another node's file.", bit(policies.FileDiffers)),
+		web.Gauge("headgate_policies_file_differs", "1 while the policies in force come from another node's file.", bit(policies.FileDiffers)),
 		web.Counter("headgate_policies_unknown_total", "Checks of unknown policies, which are refused: neither allowed nor denied.", s.front.UnknownPolicies()),
-		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were forgotten for maxmemory.", s.engines[0].OffendersEvicted()),
+		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were evicted at maxmemory.", s.engines[0].OffendersEvicted()),
 		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", s.engines[0].Offenders()),
 		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engines[0].Reservations()),
 		web.Counter("headgate_holds_evicted_total", "Holds that made room for others.", s.engines[0].HoldsEvicted()),
 		web.Gauge("headgate_leases", "Leases that are known, ended ones included until they are swept.", keys.Blocks),
 		web.Counter("headgate_leases_granted_units_total", "Units granted as leases: at once, or as refill.", keys.LeaseGranted),
-		web.Counter("headgate_leases_returned_units_total", "Units of leases that went back to their limits: given back, or not due yet when a refill was ended.", keys.LeaseReturned),
-		web.Counter("headgate_leases_lapsed_units_total", "Units of leases that were out at their deadline, spent or lost, counted by the next lease of their limit.", keys.LeaseLapsed),
+		web.Counter("headgate_leases_returned_units_total", "Units of leases that went back to their limits: their holder returned them, or a refill ended before they were due.", keys.LeaseReturned),
+		web.Counter("headgate_leases_lapsed_units_total", "Units of leases that were not returned before their deadline: spent or lost. The next lease of the limit counts them.", keys.LeaseLapsed),
 		web.Counter("headgate_events_total", "Events.", s.front.Events().Posted()),
 		droppedEvents("flood", s.front.DroppedEvents()),
 		droppedEvents("late", s.front.Events().Unread()),
@@ -103,12 +103,12 @@ func (s *source) Metrics() []web.Metric {
 
 // droppedEvents returns the metric of events that no reader got.
 func droppedEvents(why string, n uint64) web.Metric {
-	return web.Counter("headgate_events_dropped_total", "Denials without an event, and events that a reader was too late for.", n).With("why", why)
+	return web.Counter("headgate_events_dropped_total", "Denials without an event, and events that were overwritten before a reader read them.", n).With("why", why)
 }
 
 // unloggedDecisions returns the metric of calls that have no line in the decision log.
 func unloggedDecisions(why string, n uint64) web.Metric {
-	return web.Counter("headgate_decision_log_dropped_total", "Denials beyond decision-log-denied, and calls whose line found no room or could not be written.", n).With("why", why)
+	return web.Counter("headgate_decision_log_dropped_total", "Calls without a line in the decision log: denials beyond decision-log-denied, and lines that found no room or could not be written.", n).With("why", why)
 }
 
 func (s *source) scriptMetrics() []web.Metric {
@@ -120,7 +120,7 @@ func (s *source) scriptMetrics() []web.Metric {
 		web.Gauge("headgate_scripts", "Scripts that are known.", known),
 		ran("native", runs.Native),
 		ran("lua", runs.Interpreted),
-		web.Counter("headgate_script_moves_total", "Runs that took too long for an event loop and went on on a worker.", runs.Moved),
+		web.Counter("headgate_script_moves_total", "Runs that took too long for an event loop and continued on a worker.", runs.Moved),
 		web.Counter("headgate_script_ends_total", "Runs that were ended at their bounds or by SCRIPT KILL, and have changed nothing.", runs.Ended),
 	}
 }

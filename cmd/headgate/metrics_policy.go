@@ -18,7 +18,7 @@ func policyMetrics(n *checks.LimitCount) []web.Metric {
 	}
 	return []web.Metric{
 		calls("allowed", n.Allowed), calls("denied", n.Denied), calls("penalty", n.Penalty), calls("shadow_denied", n.Shadow), calls("soft", n.Soft), calls(missing, n.Missing),
-		of(web.Counter("headgate_policy_near_limit_total", "Calls that passed a limit of a policy and left less than a fifth of it.", n.Near)),
+		of(web.Counter("headgate_policy_near_limit_total", "Calls that passed a limit of a policy and left less than a fifth of its units.", n.Near)),
 		of(web.Counter("headgate_policy_cost_total", "Units of the calls that passed a limit of a policy.", n.Cost)),
 	}
 }

@@ -79,7 +79,7 @@ func (p *policiesFile) reload() {
 	}
 	text, err := checkedPolicies(p.path, p.noGateways)
 	if err != nil {
-		p.log.Error("the file of policies is wrong; the policies in force stay", "error", err)
+		p.log.Error("the policy file has errors; the policies in force stay", "error", err)
 		return
 	}
 	p.mu.Lock()
@@ -106,7 +106,7 @@ func (p *policiesFile) offer(ctx context.Context, front *server.Server) error {
 	case f.Loaded:
 		p.log.Info("policies loaded", "file", p.path, "changed", f.Changed)
 	case !f.InForce:
-		p.log.Warn("the policies in force are those of another node's file, which is newer; this node's file is not used",
+		p.log.Warn("the policies in force come from another node's file, which is newer; this node's file is not used",
 			"file", p.path, "in_force", f.Path, "node", f.Node)
 	}
 	return nil

@@ -51,7 +51,7 @@ func TestPoliciesOfAFile(t *testing.T) {
 	write(rates("30/mn"))
 	require.NoError(t, p.Signal(syscall.SIGHUP))
 	require.Eventually(t, func() bool {
-		return strings.Contains(p.stderr.String(), "the file of policies is wrong; the policies in force stay")
+		return strings.Contains(p.stderr.String(), "the policy file has errors; the policies in force stay")
 	}, waitLimit, 10*time.Millisecond)
 	require.EqualValues(t, 20, limitOf(t, p.redis))
 }
@@ -152,7 +152,7 @@ func TestPoliciesOfAFileInACluster(t *testing.T) {
 		return strings.Contains(other.get(t, "/metrics"), "headgate_policies_file_differs 1\n")
 	}, waitLimit, 20*time.Millisecond)
 	require.Eventually(t, func() bool {
-		return strings.Contains(other.stderr.String(), "the policies in force are those of another node's file")
+		return strings.Contains(other.stderr.String(), "the policies in force come from another node's file")
 	}, waitLimit, 20*time.Millisecond)
 
 	// Amid the rollout a node with the old file restarts.

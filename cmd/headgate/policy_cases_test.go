@@ -171,7 +171,7 @@ func TestPolicyTestCommandRefuses(t *testing.T) {
 		head + "[{expect: allow, commit: h}]":                `b.yaml:4:14: unknown key "expect" in a step that commits, use after, at, attributes, commit, cost`,
 		head + "[{cancel: h, cost: 1}]":                      `b.yaml:4:25: unknown key "cost" in a step that cancels, use after, at, cancel`,
 		head + "[{cancel: h, commit: h}]":                    `b.yaml:4:25: unknown key "commit" in a step that cancels, use after, at, cancel`,
-		head + "[{attributes: &a {b: c}}, {attributes: *a}]": "b.yaml:4:51: aliases are not read, write the value again",
+		head + "[{attributes: &a {b: c}}, {attributes: *a}]": "b.yaml:4:51: aliases are not supported: write the value again",
 		"[": "b.yaml: yaml: line 1: did not find expected node content",
 	} {
 		policyFiles(t, casesPolicies, cases)
@@ -271,8 +271,8 @@ cases:
 		"{descriptors: [x]}":                                     "must be a mapping of keys to values",
 		"{descriptors: [{entries: {a: b}, hit: 1}]}":             "unknown key",
 		"{descriptors: [{entries: {a: b}, limit: 1/fortnight}]}": "requests/unit",
-		"{descriptors: [{a: b}], cost: 2}":                       "neither attributes, cost nor hold",
-		"{descriptors: [{a: b}], attributes: {c: d}}":            "neither attributes, cost nor hold",
+		"{descriptors: [{a: b}], cost: 2}":                       "attributes, cost and hold are not allowed",
+		"{descriptors: [{a: b}], attributes: {c: d}}":            "attributes, cost and hold are not allowed",
 		"{hits_addend: 2}":                                       "hits_addend is of descriptors",
 		"{descriptors: [{a: [b]}]}":                              "must be a text or a number",
 	} {

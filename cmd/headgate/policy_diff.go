@@ -113,7 +113,7 @@ func title(rec *policy.Record) string {
 // printGone prints a record that is missing in the new file.
 func printGone(out io.Writer, rec *policy.Record) {
 	fmt.Fprintf(out, "%s is gone\n", title(rec))
-	fmt.Fprintf(out, "  a node with the file as its policies deletes it; RL.POLICY LOAD leaves it: RL.POLICY DEL %s ends it\n", rec.Name)
+	fmt.Fprintf(out, "  a node whose parameter policies names the file deletes it; RL.POLICY LOAD keeps it, RL.POLICY DEL %s deletes it\n", rec.Name)
 }
 
 // printDifferences writes the differences of one record. After the differences of a limit,

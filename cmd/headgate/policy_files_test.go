@@ -61,9 +61,9 @@ policies:
 	out, errs, err := policyRun("check a.yaml")
 	require.NoError(t, err)
 	require.Equal(t, "a.yaml: 2 policies with 3 limits, nothing is wrong\n", out)
-	require.Equal(t, `warning: a.yaml:7:17: policies.api.limits.key.by: the attribute "key" looks like a credential, and RL.TOP shows it as it is: say `+"`attributes: {key: {type: secret}}`"+`
+	require.Equal(t, `warning: a.yaml:7:17: policies.api.limits.key.by: the attribute "key" looks like a credential, and RL.TOP shows its values: write `+"`attributes: {key: {type: secret}}`"+`
 warning: a.yaml:11:43: policies.api.overrides[1].limits.key: never counts: overrides[0] matches first, for limit "key"
-warning: a.yaml:14:14: limit "account" does not apply to a call without the attribute "email", which may then pass without a limit: say `+"`require`, or `missing: deny` in the limit"+`
+warning: a.yaml:14:14: limit "account" does not apply to a call without the attribute "email", and such a call may pass without any limit: write `+"`require` in the policy, or `missing: deny` in the limit"+`
 `, errs)
 
 	out, errs, err = policyRun("check b.yaml")
@@ -158,7 +158,7 @@ policy api
     counters have other keys: they begin empty, and the old ones expire
   limit new is new: {by: user, rate: 5/s}
 policy gone is gone
-  a node with the file as its policies deletes it; RL.POLICY LOAD leaves it: RL.POLICY DEL gone ends it
+  a node whose parameter policies names the file deletes it; RL.POLICY LOAD keeps it, RL.POLICY DEL gone deletes it
 policy login is new
   limit user is new: {by: user, rate: 5/m}
 `

@@ -107,7 +107,7 @@ func TestRoutesWithoutTrustedProxies(t *testing.T) {
 	policyFiles(t, routesOfTest)
 	var out, errs bytes.Buffer
 	err := run(context.Background(), []string{"check-config", "--policies=a.yaml", "--trusted-proxies="}, &out, &errs)
-	require.ErrorContains(t, err, "trusted-proxies names no gateway")
+	require.ErrorContains(t, err, "set trusted-proxies to the gateway's address")
 	require.NoError(t, run(context.Background(), []string{"check-config", "--policies=a.yaml"}, &out, &errs))
 	stdout, _, err := policyRun("check a.yaml")
 	require.NoError(t, err)

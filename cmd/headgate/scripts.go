@@ -168,7 +168,7 @@ func number(m map[any]any, name string, to *int64) { *to, _ = m[name].(int64) }
 // advice.
 func (t *scriptsTold) print(out io.Writer) error {
 	if t.Leader != "" {
-		fmt.Fprintf(out, "This node does not lead: scripts run on the leader, at %s. These are the runs of this node.\n", t.Leader)
+		fmt.Fprintf(out, "This node does not lead: scripts run on the leader, at %s. The numbers below are of this node.\n", t.Leader)
 	}
 	fmt.Fprintf(out, "%d scripts known; %d runs: %d native, %d in Lua, %d moved to a worker, %d errors, %d ended at their bounds\n",
 		t.Known, t.Runs, t.Native, t.Interpreted, t.Moved, t.Errors, t.Ended)
@@ -217,7 +217,7 @@ func (t *scriptsTold) printEndless(out io.Writer) error {
 		fmt.Fprintf(out, "  db %d  %s = %d\n", k.Database, strings.ToValidUTF8(fmt.Sprintf("%q", k.Key), "?"), k.Value)
 	}
 	if t.CountersWithoutTTL > 0 {
-		fmt.Fprintln(out, "If these count for a limit, the EXPIRE after an INCR was lost. INCREX key EX 60 ENX counts and sets the time to live in one step.")
+		fmt.Fprintln(out, "If such a counter is a rate limit, its client lost the EXPIRE after the first INCR. INCREX key EX 60 ENX counts and sets the time to live in one step.")
 	}
 	return nil
 }

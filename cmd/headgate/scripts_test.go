@@ -39,7 +39,7 @@ SHA1 +RUNS +NATIVE +MEAN +MAX +TOTAL +MOVED +ERRORS +ENDED +SCRIPT
 
 1 of 1 counters never expire, of 1 keys looked at
   db 1  "leak" = 21
-If these count for a limit, .* INCREX key EX 60 ENX .*
+If such a counter is a rate limit, .* INCREX key EX 60 ENX .*
 $`)
 	require.Regexp(t, want, show())
 

@@ -86,7 +86,7 @@ var policyEntries = []entry[policy.Definition]{
 				w.overrides(indent+"  ", d.Overrides)
 			}
 		}},
-	{key: "descriptors", value: "[descriptor, …]", about: "instead of limits, in the configuration language of Envoy's rate limit service: see envoy.md", schema: schema{"type": "array", "items": refTo("descriptor")},
+	{key: "descriptors", value: "[descriptor, …]", about: "the limits, written in the configuration language of Envoy's rate limit service instead of as `limits`: see envoy.md", schema: schema{"type": "array", "items": refTo("descriptor")},
 		read: func(r *reader, n *yaml.Node, d *policy.Definition) {
 			d.Dialect, d.Descriptors = true, r.descriptors(n, 1)
 		},

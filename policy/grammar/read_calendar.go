@@ -67,7 +67,7 @@ func (r *reader) anchor(n *yaml.Node, c *policy.CalendarDef) {
 	}
 	d, errDay := twoDigits(day)
 	if err := cmp.Or(errMonth, errDay); err != nil || d == 0 || date && m == 0 {
-		r.fail(n, "%q is no anchor: a day such as 17 for months and quarters, month and day such as 04-06 for years", policy.Clip(s))
+		r.fail(n, "%q is not an anchor: for months and quarters write a day such as 17, for years month and day such as 04-06", policy.Clip(s))
 		return
 	}
 	c.Rules.Month, c.Rules.Day = m, d

@@ -74,7 +74,7 @@ func TestRefusalsOfCalendars(t *testing.T) {
 	}
 	for _, text := range []string{"0", "017", "-1", "x", "4-6", "04-06-01", "00-05"} {
 		f("rate: 1/year, calendar: {zone: UTC, anchor: "+text+"}",
-			`73`+at+`.calendar.anchor: "`+text+`" is no anchor: a day such as 17 for months and quarters, month and day such as 04-06 for years`)
+			`73`+at+`.calendar.anchor: "`+text+`" is not an anchor: for months and quarters write a day such as 17, for years month and day such as 04-06`)
 	}
 	f("rate: 1/day, calendar: {zone: UTC, anchor: 1}", "72"+at+".calendar.anchor: a day and a week have no anchor: weeks begin on Monday")
 	f("rate: 1/month, calendar: {zone: UTC, anchor: 32}", "74"+at+".calendar.anchor: the anchor of a month or a quarter is a day, 1 to 31")
@@ -82,14 +82,14 @@ func TestRefusalsOfCalendars(t *testing.T) {
 	f("rate: 1/year, calendar: {zone: UTC, anchor: 17}", "73"+at+".calendar.anchor: the anchor of a year is a date such as 04-06, month and day")
 	f("rate: 1/year, calendar: {zone: UTC, anchor: 04-31}", "73"+at+".calendar.anchor: April has no day 31")
 
-	f("rate: 1/day, calendar: UTC, algorithm: fixed", "25"+at+": algorithm and align do not go with calendar, which is a fixed window of its own")
-	f("rate: 1/day, calendar: UTC, align: first", "25"+at+": algorithm and align do not go with calendar, which is a fixed window of its own")
+	f("rate: 1/day, calendar: UTC, algorithm: fixed", "25"+at+": algorithm and align cannot stand beside calendar: a calendar is itself a kind of fixed window")
+	f("rate: 1/day, calendar: UTC, align: first", "25"+at+": algorithm and align cannot stand beside calendar: a calendar is itself a kind of fixed window")
 	f("rate: 1/day, calendar: UTC, wait: 1s", "25"+at+": wait goes with algorithm token and leaky")
 	f("rate: 1/day burst 5, calendar: UTC", "35"+at+`.rate: "1/day burst 5": burst needs algorithm token or leaky`)
 	for _, period := range []string{"d", "h", "30d", "hour"} {
 		rate, err := policy.ParseRate("1/" + period)
 		require.NoError(t, err)
-		f("rate: 1/"+period+", calendar: UTC", "35"+at+`.rate: "`+rate.String()+`": with a calendar a rate is of a day, week, month, quarter or year: 500_000/month`)
+		f("rate: 1/"+period+", calendar: UTC", "35"+at+`.rate: "`+rate.String()+`": with a calendar a rate is per day, week, month, quarter or year: 500_000/month`)
 	}
 	for _, rate := range []string{"rate: blocked", "tiers: {attribute: a, vip: unlimited, default: blocked}"} {
 		f(rate+", calendar: {zone: UTC, anchor: 32}", fmt.Sprint(61+len(rate))+at+".calendar.anchor: the anchor of a month or a quarter is a day, 1 to 31")
@@ -99,7 +99,7 @@ func TestRefusalsOfCalendars(t *testing.T) {
 		f("rate: 1/"+period+", calendar: UTC", "35"+at+`.rate: "1/`+period+`": unknown unit "`+period+`", use ms s m h d w, or with a calendar day, week, month, quarter or year`)
 	}
 	f("tiers: {attribute: a, free: 1/day, default: 2/month}, calendar: UTC",
-		"73"+at+`.tiers.default: "2/month": all rates of a limit with a calendar must have the same period: this one is of a month, another of a day`)
+		"73"+at+`.tiers.default: "2/month": all rates of a limit with a calendar must have the same period: this rate is per month, another rate is per day`)
 	for _, period := range []string{"month", "quarter", "year"} {
 		f("rate: 1/"+period, "35"+at+`.rate: "1/`+period+`": a `+period+" needs a calendar: write `calendar: UTC` in the limit, or days such as 30d")
 	}
@@ -108,7 +108,7 @@ func TestRefusalsOfCalendars(t *testing.T) {
 		require.Equal(t, []string{want}, refused(t, "policies: {p: {limits: {l: {"+limit+"}}, overrides: [{when: {a: b}, limits: {l: 1/month}}]}}"))
 	}
 	override("rate: 1/day, calendar: UTC",
-		`f:1:98: policies.p.overrides[0].limits.l: "1/month": all rates of a limit with a calendar must have the same period: this one is of a month, another of a day`)
+		`f:1:98: policies.p.overrides[0].limits.l: "1/month": all rates of a limit with a calendar must have the same period: this rate is per month, another rate is per day`)
 	override("rate: 1/s", "f:1:81: policies.p.overrides[0].limits.l: \"1/month\": a month needs a calendar: write `calendar: UTC` in the limit, or days such as 30d")
 }
 
@@ -123,8 +123,8 @@ func TestOverridesOfCalendars(t *testing.T) {
 		return r
 	}
 	for text, want := range map[string]string{
-		"9/day":   "all rates of a limit with a calendar must have the same period: this one is of a day, another of a month",
-		"9/30d":   "with a calendar a rate is of a day, week, month, quarter or year: 500_000/month",
+		"9/day":   "all rates of a limit with a calendar must have the same period: this rate is per day, another rate is per month",
+		"9/30d":   "with a calendar a rate is per day, week, month, quarter or year: 500_000/month",
 		"9/month": "",
 		"blocked": "",
 	} {

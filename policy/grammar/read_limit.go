@@ -72,7 +72,7 @@ func (r *reader) checkLimit(l *policy.LimitDef, key, n *yaml.Node) {
 	case slots && tiers:
 		r.fail(key, "has concurrent and tiers: numbers in tiers are enough")
 	case slots && rate:
-		r.fail(key, "has concurrent and rate: make two limits of them, both must pass")
+		r.fail(key, "has concurrent and rate: make two limits, so that a call must pass both")
 		return
 	case !rate && !tiers && !slots && !misspelt(n, limitEntries, "rate", "tiers", "concurrent"):
 		r.fail(key, "has neither rate, tiers nor concurrent")
@@ -80,7 +80,7 @@ func (r *reader) checkLimit(l *policy.LimitDef, key, n *yaml.Node) {
 	r.checkConcurrent(l, key, n)
 	if l.Calendar != nil {
 		if hasKey(n, "algorithm") || hasKey(n, "align") {
-			r.fail(key, "algorithm and align do not go with calendar, which is a fixed window of its own")
+			r.fail(key, "algorithm and align cannot stand beside calendar: a calendar is itself a kind of fixed window")
 		}
 		l.Algorithm, l.Align = policy.Calendar, policy.Epoch
 	}
@@ -94,7 +94,7 @@ func (r *reader) checkLimit(l *policy.LimitDef, key, n *yaml.Node) {
 		r.fail(key, "share needs by: it is a share of callers")
 	}
 	if l.CountAll && len(l.By) == 0 && !hasKey(n, "by") && l.Algorithm != policy.Fixed && l.Calendar == nil && l.Algorithm != policy.Concurrent {
-		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: otherwise calls above the rate would keep everybody out")
+		r.fail(key, "count: all without by needs algorithm fixed, or a calendar: with other algorithms, denied calls would lock out all callers")
 	}
 	if l.Calendar != nil { // overrides may say of which period it is
 		return

@@ -189,7 +189,7 @@ func (r *reader) attributeName(n *yaml.Node) string {
 func (r *reader) name(n *yaml.Node, what string) string {
 	s, ok := r.scalar(n, what)
 	if ok && !policy.IsWord(s) {
-		r.fail(n, "%q does not do for %s: a-z, 0-9 and _, a letter first, %d at most", policy.Clip(s), what, policy.MaxWord)
+		r.fail(n, "%q cannot be %s: use a-z, 0-9 and _, a letter first, %d at most", policy.Clip(s), what, policy.MaxWord)
 		return ""
 	}
 	return s

@@ -129,7 +129,7 @@ func (r *reader) source(n *yaml.Node, from policy.Origin, g *policy.GivenDef) {
 	case !token && (from == policy.FromHeader || from == policy.FromCookie):
 		r.fail(n, "%q does not name a %s", policy.Clip(s), [...]string{policy.FromHeader: "header field", policy.FromCookie: "cookie"}[from])
 	case from == policy.FromHeader && s == "Authorization":
-		r.fail(n, "Authorization is between the gateway and Headgate: have the gateway send the verified caller in a field of its own")
+		r.fail(n, "Authorization holds the gateway's own credentials for Headgate: let the gateway send the verified caller in another header field")
 	case from == policy.FromHeader && s == "X-Forwarded-For":
 		r.fail(n, "X-Forwarded-For is read as the attribute ip, past trusted proxies")
 	}

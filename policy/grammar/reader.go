@@ -146,13 +146,13 @@ func (r *reader) plain(n *yaml.Node, p *piece) bool {
 	p.place(n)
 	switch {
 	case n.Kind == yaml.AliasNode:
-		r.fail(n, "aliases are not read, quote a pattern that begins with a star")
+		r.fail(n, "aliases are not supported: quote a pattern that begins with a star")
 	case n.Anchor != "":
-		r.fail(n, "anchors are not read, write the value again")
+		r.fail(n, "anchors are not supported: write the value again")
 	case n.Style&yaml.TaggedStyle != 0:
 		r.fail(n, "tags are not read")
 	case n.Style&(yaml.LiteralStyle|yaml.FoldedStyle) != 0:
-		r.fail(n, "block texts are not read, every value is on one line")
+		r.fail(n, "block texts are not supported: write every value on one line")
 	default:
 		for _, c := range n.Content {
 			if !r.plain(c, p) {

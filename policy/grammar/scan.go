@@ -163,13 +163,13 @@ func (s *scanner) begin(b byte) *scanError {
 	}
 	switch b {
 	case '&':
-		return s.refuse("anchors are not read, write the value again (or quote a text that begins with &)")
+		return s.refuse("anchors are not supported: write the value again (or quote a text that begins with &)")
 	case '*':
-		return s.refuse("aliases are not read, quote a pattern that begins with a star: %q", policy.Clip(string(s.word())))
+		return s.refuse("aliases are not supported: quote a pattern that begins with a star: %q", policy.Clip(string(s.word())))
 	case '!':
-		return s.refuse("tags are not read (quote a text that begins with !)")
+		return s.refuse("tags are not supported (quote a text that begins with !)")
 	case '|', '>':
-		return s.refuse("block texts are not read, every value is on one line")
+		return s.refuse("block texts are not supported: write every value on one line")
 	case '%':
 		if s.i == s.from {
 			return s.refuse("directives are not read")
@@ -193,7 +193,7 @@ func (s *scanner) begin(b byte) *scanError {
 		}
 	case '<':
 		if bytes.HasPrefix(s.text[s.i:], []byte("<<")) && s.keyEnds(s.i+2) {
-			return s.refuse("merges are not read, write the keys again")
+			return s.refuse("merges are not supported: write the keys again")
 		}
 	}
 	s.seen, s.begins, s.block = true, false, false

@@ -46,13 +46,13 @@ func Warnings(rec, shared *policy.Record) []*policy.Error {
 		}
 	}
 	if l, attribute := optionalLimit(d); l != nil {
-		warn(l.Place, "limit %q does not apply to a call without the attribute %q, which may then pass without a limit: say `require`, or `missing: deny` in the limit", l.Name, attribute)
+		warn(l.Place, "limit %q does not apply to a call without the attribute %q, and such a call may pass without any limit: write `require` in the policy, or `missing: deny` in the limit", l.Name, attribute)
 	}
 	for _, c := range credentials(d, shared) {
-		warn(c.Place, "the attribute %q looks like a credential, and RL.TOP shows it as it is: say `attributes: {%s: {type: secret}}`", c.S, c.S)
+		warn(c.Place, "the attribute %q looks like a credential, and RL.TOP shows its values: write `attributes: {%s: {type: secret}}`", c.S, c.S)
 	}
 	for _, l := range replaceEachOther(d) {
-		warn(l.Place, "replaces what replaces it, %q: a request that both are for has neither, as with envoyproxy/ratelimit", policy.Clip(l.Name))
+		warn(l.Place, "and %q replace each other: neither applies to a request that matches both, as with envoyproxy/ratelimit", policy.Clip(l.Name))
 	}
 	_ = found.Result() // puts them in order
 	return found.List

@@ -45,7 +45,7 @@ func TestWarnings(t *testing.T) {
 	r = policytest.Record(t, "p", "descriptors:\n- {key: a, rate_limit: {unit: day, requests_per_unit: 1, name: x, replaces: [{name: y}, {name: z}]}}\n"+
 		"- {key: b, descriptors: [{key: c, rate_limit: {unit: day, requests_per_unit: 1, name: y, replaces: [{name: x}]}}]}\n- {key: d, rate_limit: {unit: day, requests_per_unit: 1, name: z}}")
 	require.Len(t, grammar.Warnings(r, nil), 2)
-	require.EqualError(t, grammar.Warnings(r, nil)[0], `p.yaml:2:24: descriptors[0].rate_limit: replaces what replaces it, "x": a request that both are for has neither, as with envoyproxy/ratelimit`)
+	require.EqualError(t, grammar.Warnings(r, nil)[0], `p.yaml:2:24: descriptors[0].rate_limit: and "x" replace each other: neither applies to a request that matches both, as with envoyproxy/ratelimit`)
 	require.ErrorContains(t, grammar.Warnings(r, nil)[1], `p.yaml:3:`)
 	records, err := grammar.ParseFile("", []byte(everything))
 	require.NoError(t, err)
@@ -63,7 +63,7 @@ func TestWarningsOfForgottenAttributes(t *testing.T) {
 		}
 		require.Equal(t, append([]string{}, want...), lines)
 	}
-	const optional = "limit %q does not apply to a call without the attribute %q, which may then pass without a limit: say `require`, or `missing: deny` in the limit"
+	const optional = "limit %q does not apply to a call without the attribute %q, and such a call may pass without any limit: write `require` in the policy, or `missing: deny` in the limit"
 	f("limits: {u: {by: user, rate: 1/s}}", "p.yaml:1:10: "+fmt.Sprintf(optional, "u", "user"))
 	f("limits: {u: {by: [tenant, user|ip], rate: 1/s}}\nrequire: tenant", "p.yaml:1:10: "+fmt.Sprintf(optional, "u", "user|ip"))
 	f("limits: {u: {by: [tenant, user|ip], rate: 1/s}}\nrequire: [tenant, ip]")
@@ -72,7 +72,7 @@ func TestWarningsOfForgottenAttributes(t *testing.T) {
 	f("limits: {u: {by: user, rate: 1/s}, all: {rate: 9/s}}")
 	f("limits: {u: {by: user, rate: 1/s, when: {method: POST}}}")
 
-	const credential = "the attribute %[1]q looks like a credential, and RL.TOP shows it as it is: say `attributes: {%[1]s: {type: secret}}`"
+	const credential = "the attribute %[1]q looks like a credential, and RL.TOP shows its values: write `attributes: {%[1]s: {type: secret}}`"
 	for _, name := range []string{"key", "x_key", "auth_token", "authorization", "session_cookie"} {
 		f("limits: {k: {by: "+name+", rate: 1/s}}\nrequire: "+name, "p.yaml:1:18: limits.k.by: "+fmt.Sprintf(credential, name))
 		f("limits: {k: {by: " + name + ", rate: 1/s}}\nrequire: " + name + "\nattributes: {" + name + ": {type: secret}}")

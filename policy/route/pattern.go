@@ -37,7 +37,7 @@ type segment struct{ literal, name string }
 
 var (
 	errPath  = errors.New("a path is missing, such as /v1/users/{id}: it begins with /")
-	errHost  = errors.New("a host is a name such as api.example.com, or *.example.com for all below it, without a port")
+	errHost  = errors.New("a host is a name such as api.example.com, or *.example.com for all names below example.com, without a port")
 	errWords = errors.New("a pattern is methods (GET|POST), a space, a host and a path; methods and host may be left out")
 )
 
@@ -150,7 +150,7 @@ func parseSegment(s string) (segment, error) {
 		}
 		return segment{name: name}, nil
 	case s == "":
-		return segment{}, errors.New("a path must not have an empty segment or a slash at the end: for all paths below /v1 write /v1/*")
+		return segment{}, errors.New("a path must not have an empty segment or a slash at the end: to match all paths below /v1, write /v1/*")
 	case s == "." || s == "..":
 		return segment{}, fmt.Errorf("a path must not have the segment %s", s)
 	case strings.ContainsAny(s, "{}*"):

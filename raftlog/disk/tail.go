@@ -137,7 +137,7 @@ func (s *Log) begin(logs []*raft.Log, err error) bool {
 	s.tail.add(logs, 0)
 	s.tail.since.Store(time.Now().UnixNano())
 	s.tail.mu.Unlock()
-	s.logger.Error("the disk is full: this node keeps its decisions in memory only, and loses them if it stops before there is room again. Calls that must be durable get an error", "error", err)
+	s.logger.Error("the disk is full: this node keeps new decisions in memory only. If the node stops before the disk has room again, these decisions are lost. Calls that must be durable get an error", "error", err)
 	return true
 }
 
@@ -164,7 +164,7 @@ func (s *Log) end(index uint64) error {
 	}
 	t.logs, t.bytes = nil, 0
 	t.since.Store(0)
-	s.logger.Warn("the disk has room again: a snapshot holds the decisions that were in memory only, and the log goes on", "in_memory_for", time.Since(since).Round(time.Millisecond).String())
+	s.logger.Warn("the disk has room again: a snapshot now holds the decisions that were in memory only", "in_memory_for", time.Since(since).Round(time.Millisecond).String())
 	return nil
 }
 

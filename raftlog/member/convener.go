@@ -283,7 +283,7 @@ func (c *Convener) step(ctx context.Context, answered []presence, silent int) (f
 		failed = c.exchange(ctx, f)
 	}
 	if waits := id.waitsFor(); waits != "" {
-		failed = append(failed, fmt.Errorf("this node has agreed to found a cluster, and does not know the outcome: %s. Start all founders, because they may have founded the cluster. Only if they are gone for good, wipe this node's data directory", waits))
+		failed = append(failed, fmt.Errorf("this node has agreed to found a cluster, and does not know whether the cluster was founded: %s. Start all founders. Only if they are gone for good, wipe this node's data directory", waits))
 	}
 	return failed
 }
@@ -296,7 +296,7 @@ func foundsNone(answered []presence) (why []error) {
 			why = append(why, fmt.Errorf("%v is also in no cluster", p))
 		}
 	}
-	return append(why, errors.New("bootstrap-expect is 0, so this node founds no cluster: start the cluster that it should join, or give all founders the same bootstrap-expect"))
+	return append(why, errors.New("bootstrap-expect is 0, so this node founds no cluster: start the cluster that this node should join, or give all founders the same bootstrap-expect"))
 }
 
 // propose proposes a founding, if enough nodes wait for one and no node of a lower id
@@ -360,7 +360,7 @@ func (c *Convener) tell(ctx context.Context, f *founding, to founder, args Greet
 		return fmt.Errorf("founder %s: %w", to.ID, err)
 	}
 	if a.Node.Data != to.Data {
-		return fmt.Errorf("founder %s has lost its data, and with it what it had agreed to", to.ID)
+		return fmt.Errorf("founder %s has lost its data, and so does not know what it agreed to", to.ID)
 	}
 	_, err = c.node.Identity().hear(word{Founding: *f, From: to.ID, Stages: a.Stages}, c.cfg.Expect)
 	return err

@@ -286,7 +286,7 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 			_, err := n.convener.Answer(Greeting{presence{founder: f.Founders[0]}, &word{f, "n0", nil}})
 			require.NoError(t, err)
 			time.Sleep(waitingInterval)
-			n.says("does not know the outcome", "proposed by n0", "no answer yet from [n0 (n0) n1")
+			n.says("does not know whether the cluster was founded", "proposed by n0", "no answer yet from [n0 (n0) n1")
 			again, err := Open(n.store, "n2", 1, false, slog.New(slog.DiscardHandler))
 			require.NoError(t, err)
 			require.Equal(t, "x", again.Founding(), "it has promised that")

@@ -61,7 +61,7 @@ func founders(own presence, answered []presence, silent int) (set []founder, ahe
 	case stop:
 		return nil, 0, why
 	case 2*own.Expect <= all:
-		return nil, 0, append(why, fmt.Errorf("bootstrap-expect is %d, and must be more than half of the %d nodes (this one and those in join): otherwise two groups of nodes could each found a cluster. Raise bootstrap-expect, or name fewer addresses in join", own.Expect, all))
+		return nil, 0, append(why, fmt.Errorf("bootstrap-expect is %d, and must be more than half of the %d nodes (this node and the nodes in join): otherwise two groups of nodes could each found a cluster. Raise bootstrap-expect, or name fewer addresses in join", own.Expect, all))
 	case len(waiting) < own.Expect:
 		return nil, 0, append(why, fmt.Errorf("%d of %d founders are up: %s", len(waiting), own.Expect, ids(waiting)))
 	}

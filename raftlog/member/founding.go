@@ -248,7 +248,7 @@ func (p pledge) adopt(cluster, fresh string) (pledge, error) {
 	case p.Founding.ID == cluster:
 		return p.at(founded), nil
 	}
-	return p, fmt.Errorf("the founding of a cluster that it has accepted is undecided: %s", p.waitsFor())
+	return p, fmt.Errorf("this node has agreed to found a cluster, and does not know whether the cluster was founded: %s", p.waitsFor())
 }
 
 // waitsFor names the founders that must be heard for a decision.

@@ -173,10 +173,10 @@ func (i *Identity) Meet(cluster, data string, from net.Addr) error {
 	case own == "":
 		return ErrOtherCluster // a leader will tell this node its cluster
 	case cluster != own:
-		i.report(slog.LevelError, "a node of another cluster connects; wipe one of the two, or give it other addresses", from)
+		i.report(slog.LevelError, "a node of another cluster connects to this node; correct its addresses, or wipe the data of one of the two nodes", from)
 		return ErrOtherCluster
 	case data != i.data:
-		i.report(slog.LevelWarn, "a node expects data that this node has lost; it is refused until a leader has added this node again", from)
+		i.report(slog.LevelWarn, "another node expects data that this node has lost; this node refuses the other node until a leader has added this node again", from)
 		return ErrOtherData
 	}
 	return nil

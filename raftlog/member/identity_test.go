@@ -109,7 +109,7 @@ func TestPledgeIsKept(t *testing.T) {
 	bound, at, _ := a.bound()
 	require.Equal(t, f, *bound)
 	require.Equal(t, accepted, at)
-	require.ErrorContains(t, a.Adopt("another"), "undecided")
+	require.ErrorContains(t, a.Adopt("another"), "does not know whether")
 	require.NoError(t, a.Adopt("first"))
 	_, at, _ = testIdentity(t, s, "a", false).bound()
 	require.Equal(t, founded, at, "its leader knows")

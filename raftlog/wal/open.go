@@ -102,7 +102,7 @@ func (l *Log) open() error {
 	case last == 0 && n == 0:
 		return l.begin()
 	case last == 0:
-		return corrupt(fileName(dir, numbers[n-1]), 0, "the store of term and vote has no record of it")
+		return corrupt(fileName(dir, numbers[n-1]), 0, "the store of term and vote has no record of this file")
 	case n == 0 || numbers[n-1] != last:
 		return corrupt(fileName(dir, last), 0, "the file is missing")
 	}
@@ -159,7 +159,7 @@ func removeEmpty(path string, number uint64) error {
 			return err
 		}
 		if torn || s.end > framesAt {
-			return corrupt(path, framesAt, "the store of term and vote has no record of it")
+			return corrupt(path, framesAt, "the store of term and vote has no record of this file")
 		}
 	}
 	return os.Remove(path)

@@ -218,7 +218,7 @@ func (s *segment) judge(data []byte) (torn bool, err error) {
 			return true, nil
 		}
 	}
-	return false, corrupt(s.path, s.end, "the last frame is damaged, and no part of it is missing")
+	return false, corrupt(s.path, s.end, "the last frame was written completely, and is damaged now")
 }
 
 // whole reports whether the payload belongs to its frame.

@@ -218,7 +218,7 @@ var errNamed = errors.New("ERR ID is only for RL.CHECK and RL.RESERVE")
 const maxID = 128
 
 var (
-	errLeaseCost = errors.New("ERR COST, PEEK and FORCE are not for leases: NEED says what is asked for now")
+	errLeaseCost = errors.New("ERR COST, PEEK and FORCE are not options of RL.LEASE: NEED says how many units are needed now")
 
 	errID       = fmt.Errorf("ERR ID must be 1 to %d bytes", maxID)
 	errPeekID   = errors.New("ERR PEEK and ID exclude each other")

@@ -97,7 +97,7 @@ func TestExplainOfACalendar(t *testing.T) {
 	require.NotContains(t, x, "period")
 	require.NotContains(t, x, "align")
 
-	r.Is("RL.OVERRIDE SET p LIMIT month RATE 9/day t a", "-ERR all rates of a limit with a calendar must have the same period: this one is of a day, another of a month")
+	r.Is("RL.OVERRIDE SET p LIMIT month RATE 9/day t a", "-ERR all rates of a limit with a calendar must have the same period: this rate is per day, another rate is per month")
 	r.Is("RL.OVERRIDE SET p LIMIT month RATE 20/month t a", "OK")
 	r.Is("RL.OVERRIDE SET p SCALE 50%", "OK")
 	r.At(2 * time.Second)
@@ -125,7 +125,7 @@ func TestARateOfNoPeriodKeepsTheCount(t *testing.T) {
 	day("blocked")
 	r.Denies("p t a", "day", -1, "day=0")
 	r.Denies("p t b", "day", -1, "day=0") // its override sleeps
-	r.Is("RL.OVERRIDE SET p LIMIT day RATE 9/day t a", "-ERR no rate of the limit gives its calendar a period: all are unlimited or blocked")
+	r.Is("RL.OVERRIDE SET p LIMIT day RATE 9/day t a", "-ERR the calendar has no period, because all rates of the limit are unlimited or blocked")
 	require.NotContains(t, dry(`{limits: {other: {by: t, rate: 5/day}}}`), "sleep", "it does already")
 	day("unlimited")
 	r.Allows("p t a COST 9", "s", "")

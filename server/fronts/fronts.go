@@ -80,7 +80,7 @@ func New() *Counts {
 			Name: "headgate_front_requests_total", Help: "Requests for verdicts over HTTP and gRPC.",
 		}, []string{"front", "result"}),
 		durations: prometheus.NewHistogramVec(prometheus.HistogramOpts{
-			Name: "headgate_front_duration_seconds", Help: "Time from when all of a request is here until it is answered.",
+			Name: "headgate_front_duration_seconds", Help: "Time from the arrival of a complete request to its answer.",
 			Buckets: buckets, NativeHistogramBucketFactor: 1.1, NativeHistogramMaxBucketNumber: 160, NativeHistogramMinResetDuration: time.Hour,
 		}, []string{"front"}),
 	}

@@ -21,7 +21,7 @@ func objectCommand() command.Spec {
 		Name: "object", Arity: -2, Flags: command.Readonly, Group: "generic",
 		Complexity: "Depends on subcommand.", Summary: "A container for object introspection commands.",
 		Subs: []command.Spec{
-			sub("encoding", "Returns what Redis would say of how such a value is stored, and raw for a limit's state.", objectEncoding),
+			sub("encoding", "Returns the encoding that Redis would report for such a value, and raw for a limit's state.", objectEncoding),
 			sub("refcount", "Returns 1 for a key that exists.", objectRefCount),
 			sub("idletime", "Refused: keys have no access time.", objectIdleTime),
 			sub("freq", "Refused: keys have no access frequency.", objectFreq),

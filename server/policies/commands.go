@@ -21,8 +21,8 @@ func policyCommands(e *Editor) []command.Spec {
 	}
 	const perText = "O(N), N the length of the text"
 	const write, read = command.Write | command.NoTable | command.Guarded, command.Readonly | command.NoTable
-	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded|command.Long, "O(N), N the number of limits of the policy, or of keys where calls are held", "name [attribute value ...]",
-		"Forgets what was consumed, and ends holds: of a caller, or of all.", e.reset)
+	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded|command.Long, "O(N), N the number of limits of the policy, or of all keys if calls are held", "name [attribute value ...]",
+		"Resets the counters of one caller or of all callers, and ends their holds.", e.reset)
 	reset.Secrets = e.resetSecrets
 	return []command.Spec{{
 		Name: "rl.policy", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
@@ -31,11 +31,11 @@ func policyCommands(e *Editor) []command.Spec {
 			sub("check", 3, command.Local|command.NoTable|command.Long, perText, "text",
 				"Tells what is wrong with a file of policies.", e.checkText),
 			sub("set", -4, write, perText, "name [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
-				"Makes a text the policy of a name; what it leaves alone goes on counting.", e.setPolicy),
+				"Sets the text of a policy. Limits that the new text does not change keep their counters.", e.setPolicy),
 			sub("load", -3, write|command.Long, perText, "[CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN] text",
-				"Makes a whole file of policies, attributes and lists take effect, as one change.", e.load),
+				"Puts a whole file of policies, attributes and lists into force, as one change.", e.load),
 			sub("file", 5, write|command.Long, perText, "node path text",
-				"Offers the file of a node, which sends this when it starts and when its file has changed.", e.loadFile),
+				"Offers a node's policy file. A node sends this command when it starts, and when its file has changed.", e.loadFile),
 			sub("get", -3, read, perText, "name [VERSION version]",
 				"Returns a policy's text, its version, and who made it when.", e.getPolicy),
 			sub("del", -3, write, "O(1)", "name [IF version] [RESET]",
@@ -43,9 +43,9 @@ func policyCommands(e *Editor) []command.Spec {
 			sub("list", 2, read, "O(N), N the number of policies", "",
 				"Lists the policies with their versions.", e.listPolicies),
 			sub("history", 3, read, "O(N), N the number of versions that are kept", "name",
-				"Tells of the versions of a policy who made them when, the latest first.", e.history),
+				"Lists the versions of a policy, with who made them and when, the latest first.", e.history),
 			sub("diff", -4, read, perText, "name version [version]",
-				"Tells what differs between two versions of a policy, or between one and the present one.", e.diff),
+				"Shows how two versions of a policy differ, or how a version differs from the present one.", e.diff),
 			sub("rollback", -4, write, perText, "name version [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN]",
 				"Makes the text of an earlier version the policy's next one.", e.rollback),
 			reset,
@@ -63,7 +63,7 @@ func overrideCommands(e *Editor) []command.Spec {
 	}
 	const whose = "name <LIMIT limit | TIER | SCALE> [attribute value ...]"
 	set := sub("set", -5, command.Write|command.Guarded, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
-		"Gives a caller another rate or a tier, or turns a whole policy up or down, for a while or for good.", e.setOverride)
+		"Gives a caller another rate or a tier, or scales a whole policy, for some time or permanently.", e.setOverride)
 	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", e.getOverride)
 	del := sub("del", -4, command.Write|command.Guarded, "O(1)", whose, "Ends an override.", e.delOverride)
 	set.Secrets, get.Secrets, del.Secrets = e.overrideSecrets(true), e.overrideSecrets(false), e.overrideSecrets(false)

@@ -25,7 +25,7 @@ func (b *Book) warnOfFile(was, is []byte) {
 		return
 	}
 	if st, err := decodeFileState(is); err == nil && st.Text != before.Text && st.Text != own.hash {
-		b.log.Warn("the policies in force are those of another node's file, not of this one's",
+		b.log.Warn("the policies in force come from another node's file, not from this node's file",
 			"file", own.path, "in_force", st.Path, "node", st.Node)
 	}
 }

@@ -53,7 +53,7 @@ func (s *Scripts) Commands() []command.Spec {
 				sub("flush", -2, command.Write|command.Guarded, "O(N), N the number of scripts", "[ASYNC | SYNC]",
 					"Forgets all scripts.", s.scriptFlush),
 				sub("kill", 2, command.Leader|command.Guarded, "O(1)", "",
-					"Ends the scripts that have left their loop. They have changed nothing.", s.scriptKill),
+					"Ends the scripts that run on a worker. Their changes are dropped.", s.scriptKill),
 				sub("debug", 3, 0, "O(1)", "<YES | SYNC | NO>", "Refused: there is no debugger.", scriptDebug),
 			},
 		},

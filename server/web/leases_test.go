@@ -23,7 +23,7 @@ func TestLeases(t *testing.T) {
 		"granted":101,"ttl_ms":2000,"refill":0,"refill_ms":0,"holders":1,"degraded":false}`, r.post("/v1/lease", first).ok(t, 200).body)
 	again := r.post("/v1/lease", first).ok(t, 400).decode(t)
 	require.Equal(t, "ERR", again["code"])
-	require.Contains(t, again["detail"], "seq must be above")
+	require.Contains(t, again["detail"], "seq must be greater")
 	set(1_800_000_000_100_000_000)
 	require.JSONEq(t, `{"returned":70}`, r.post("/v1/return", `{"key":"k","id":"a","seq":2,"held":70}`).ok(t, 200).body)
 	require.JSONEq(t, `{"returned":0}`, r.post("/v1/return", `{"key":"k","id":"a","seq":3,"held":70}`).ok(t, 200).body)

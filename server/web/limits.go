@@ -15,7 +15,7 @@ var limitFields = []string{"key", "limit", "period", "algorithm", "align", "burs
 
 var (
 	errOfLimits = errors.New("wait_ms and debt need limits in the call")
-	errOfPolicy = errors.New("a call with limits takes no policy, attributes, id or cost: each limit has its own cost")
+	errOfPolicy = errors.New("a call with limits cannot have policy, attributes, id or cost: each limit has its own cost")
 	errLimits   = errors.New("at least one limit is required")
 )
 

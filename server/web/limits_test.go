@@ -46,8 +46,8 @@ func TestLimitsInTheCall(t *testing.T) {
 		`{"limits":[{"key":"u","limit":5,"period":"1x"}]}`:                          "period '1x'",
 		`{"limits":[{"key":"u","limit":5,"period":"1h","keys":"x"}]}`:               `unknown field \"keys\"`,
 		`{"limits":[` + many + `]}`:                                                 "at most 32",
-		`{"limits":[{"key":"u","limit":5,"period":"1h"}],"policy":"p"}`:             "takes no policy",
-		`{"limits":[{"key":"u","limit":5,"period":"1h"}],"id":"x"}`:                 "takes no policy",
+		`{"limits":[{"key":"u","limit":5,"period":"1h"}],"policy":"p"}`:             "cannot have policy",
+		`{"limits":[{"key":"u","limit":5,"period":"1h"}],"id":"x"}`:                 "cannot have policy",
 		`{"limits":[{"key":"u","limit":5,"period":"1h"}],"peek":true,"force":true}`: "exclude each other",
 		`{"policy":"p","debt":3}`:                                                   "need limits in the call",
 	} {

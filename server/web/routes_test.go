@@ -166,7 +166,7 @@ func TestRoutesByAddressNeedTrustedProxies(t *testing.T) {
 	r := newRig(t, server.Config{NoGateways: true}, web.Config{})
 	r.policy("net", "{limits: {ip: {by: ip, rate: 4/h}}}")
 	r.policy("user", "{limits: {user: {by: user, rate: 4/h}}}")
-	require.Contains(t, r.run("RL.POLICY", "SET", "routes/edge", "{else: net}").Error(), "trusted-proxies names no gateway")
+	require.Contains(t, r.run("RL.POLICY", "SET", "routes/edge", "{else: net}").Error(), "set trusted-proxies to the gateway's address")
 	r.policy("routes/edge", "{else: user}")
 }
 

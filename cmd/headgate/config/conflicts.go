@@ -79,7 +79,7 @@ func (c *Config) conflicts() error {
 		report("client-query-buffer-limit %s is below proto-max-bulk-len %s", formatSize(c.ClientQueryBufferLimit), formatSize(c.ProtoMaxBulkLen))
 	}
 	if c.AdminPass != "" && c.AdminPass == c.RequirePass {
-		report("admin-pass and requirepass are the same: whoever knows one would know the other")
+		report("admin-pass and requirepass are the same, so every client would know the admin password: make them different")
 	}
 	if c.ProtectedMode && c.RequirePass == "" {
 		if a := c.PlainListen(); a != "" && !Loopback(a) {
@@ -110,7 +110,7 @@ func (c *Config) httpConflicts(report func(string, ...any)) {
 		report("http-tls-ca needs http-tls-cert and http-tls-key, or tls-cert and tls-key")
 	}
 	if named := len(c.HTTPReadCerts)+len(c.HTTPSeeCerts)+len(c.HTTPWriteCerts) > 0; named && !c.httpAsksForCertificates() {
-		report("http-read-certs, http-see-certs and http-write-certs need http-tls-ca, or tls-ca: without it nobody shows a certificate")
+		report("http-read-certs, http-see-certs and http-write-certs need http-tls-ca or tls-ca: without them no client shows a certificate")
 	}
 }
 
@@ -123,7 +123,7 @@ func (c *Config) grpcConflicts(report func(string, ...any)) {
 		report("grpc-tls-ca needs grpc-tls-cert and grpc-tls-key")
 	}
 	if ca, auth := c.grpcClients(); len(c.GRPCReadCerts) > 0 && (ca == "" || auth == AuthNone) {
-		report("grpc-read-certs needs grpc-tls-ca, or tls-ca: without it nobody shows a certificate")
+		report("grpc-read-certs needs grpc-tls-ca or tls-ca: without them no client shows a certificate")
 	}
 }
 

@@ -58,7 +58,7 @@ type reader struct{ file string }
 // fail returns an error with the position of a node.
 func (r *reader) fail(n *yaml.Node, format string, args ...any) error {
 	if n.Kind == yaml.AliasNode {
-		format, args = "aliases are not read, write the value again", nil
+		format, args = "aliases are not supported: write the value again", nil
 	}
 	return fmt.Errorf("%s:%d:%d: %s", r.file, n.Line, n.Column, fmt.Sprintf(format, args...))
 }

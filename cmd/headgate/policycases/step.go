@@ -105,7 +105,7 @@ func (r *reader) step(n *yaml.Node, defaults Step, previous time.Duration) (Step
 	case len(s.Descriptors) > policy.MaxDescriptors:
 		return s, r.fail(n, "a request has up to %d descriptors", policy.MaxDescriptors)
 	case len(s.Descriptors) > 0 && (len(s.Attributes) > 0 || s.Cost != 1 || s.Hold != ""):
-		return s, r.fail(n, "a request of descriptors has hits_addend, and neither attributes, cost nor hold")
+		return s, r.fail(n, "a request with descriptors can have hits_addend, but attributes, cost and hold are not allowed")
 	case len(s.Descriptors) == 0 && s.Hits != 0:
 		return s, r.fail(n, "hits_addend is of descriptors")
 	}

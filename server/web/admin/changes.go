@@ -61,7 +61,7 @@ func (a *API) condition(r *Request) ([]string, error) {
 	case len(none) == 1 && none[0] == "*":
 		return []string{"IF", "0"}, nil
 	case len(none) == 1:
-		return nil, wrong("If-None-Match of a change is *: only if there is no such policy")
+		return nil, wrong("If-None-Match must be *, which means: only if the policy does not exist")
 	case match[0] == "*":
 		return a.present(r)
 	}

@@ -64,7 +64,7 @@ func (o *override) set(policy string) ([]string, error) {
 	case o.Until != nil && *o.Until != "":
 		args = append(args, "UNTIL", *o.Until)
 	case len(pairs) > 0 && pairs[0] == "until": // RL.OVERRIDE would read it as its option
-		return nil, wrong("an override by an attribute named until needs the field until too")
+		return nil, wrong("an override by an attribute with the name until also needs the field until")
 	}
 	return append(args, pairs...), nil
 }
