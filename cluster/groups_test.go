@@ -98,3 +98,72 @@ func TestOtherGroupsWaitForTheFirst(t *testing.T) {
 	require.NoError(t, err)
 	require.Zero(t, groups, "no cluster yet")
 }
+
+// The groups are dealt out to the voters, and not to a nonvoter. One that does not answer,
+// or is behind, is not ready.
+func TestHome(t *testing.T) {
+	t.Parallel()
+	node := func(id string) partition.TopologyNode {
+		return partition.TopologyNode{ID: id, Voter: true, Alive: true}
+	}
+	top := &partition.Topology{Nodes: []partition.TopologyNode{node("c"), node("a"), {ID: "b", Alive: true}, node("d")}}
+	for group, want := range []string{"a", "c", "d", "a", "c", "d"} {
+		id, ready := home(group, top)
+		require.Equal(t, want, id)
+		require.True(t, ready)
+	}
+	top.Nodes[0].LagEntries = raftlog.PromoteLag + 1
+	top.Nodes[1].Alive = false
+	for group, want := range []bool{false, false, true} {
+		_, ready := home(group, top)
+		require.Equal(t, want, ready)
+	}
+	id, ready := home(0, &partition.Topology{})
+	require.Empty(t, id)
+	require.False(t, ready)
+}
+
+// Leaders go home by themselves, when their home has been ready for a while. A leader that
+// an operator has chosen stays, until another node leads.
+func TestLeadersGoHome(t *testing.T) {
+	t.Parallel()
+	const groups = 6
+	all := openGroups(t, 3, groups)
+	athome := func(but int) bool {
+		for g, rigs := range all {
+			if g == but {
+				continue
+			}
+			l := leading(t, rigs)
+			if top := l.Topology(); len(top.Nodes) == 3 {
+				if to, _ := home(g, &top); to == l.node.cfg.NodeID {
+					continue
+				}
+			}
+			return false
+		}
+		return true
+	}
+	require.Eventually(t, func() bool { return athome(-1) }, 4*waitLimit, 100*time.Millisecond)
+
+	l := leading(t, all[4])
+	away := other(all[4], l)
+	_, err := l.transfer(t.Context(), []byte(`{"id":"`+away.node.cfg.NodeID+`"}`))
+	require.NoError(t, err)
+	require.Same(t, away, leading(t, all[4]))
+	require.True(t, away.pinned())
+	require.False(t, l.pinned())
+	time.Sleep(hasten + 4*homeInterval)
+	require.Same(t, away, leading(t, all[4]), "the operator wants it there")
+	require.True(t, athome(4))
+
+	third := all[4][0]
+	for _, r := range all[4] {
+		if r != l && r != away {
+			third = r
+		}
+	}
+	require.NoError(t, away.Handover(t.Context(), third.node.cfg.NodeID))
+	require.Eventually(t, func() bool { return athome(-1) }, 2*waitLimit, 100*time.Millisecond)
+	require.False(t, away.pinned())
+}

@@ -20,7 +20,8 @@ const opHandover = "handover"
 const opPrepare = "prepare"
 
 type prepareArgs struct {
-	Next string `json:"next"`
+	Next   string `json:"next"`
+	Pinned bool   `json:"pinned,omitempty"` // an operator has chosen Next
 }
 
 type handoverArgs struct {
@@ -40,7 +41,10 @@ const announceTimeout = 200 * time.Millisecond
 // commits all decisions, and sends the replies that wait for them. Then it transfers
 // leadership. If it fails, this node stays leader. If this node is not leader, or there is
 // no other voter, it does nothing.
-func (g *Group) Handover(ctx context.Context, to string) error {
+func (g *Group) Handover(ctx context.Context, to string) error { return g.handOver(ctx, to, false) }
+
+// handOver is Handover. pinned says that an operator wants it: see bringHome.
+func (g *Group) handOver(ctx context.Context, to string, pinned bool) error {
 	if !g.deciding() || !g.hasSuccessor() {
 		return nil
 	}
@@ -48,7 +52,7 @@ func (g *Group) Handover(ctx context.Context, to string) error {
 	if err != nil {
 		return fmt.Errorf("hand leadership over: %w", err)
 	}
-	g.prepare(ctx, next.ID())
+	g.prepare(ctx, prepareArgs{next.ID(), pinned})
 	// Commit before commands begin to wait. They then wait only for the commit of the last
 	// moment. flushAhead bounds this commit: while the leader still decides, a hanging disk
 	// would make it stall.
@@ -107,7 +111,7 @@ func (g *Group) transfer(ctx context.Context, raw json.RawMessage) (any, error) 
 	case !g.hasSuccessor():
 		return nil, raftlog.ErrNoTarget
 	}
-	return nil, g.Handover(ctx, args.ID)
+	return nil, g.handOver(ctx, args.ID, true)
 }
 
 // awaitOpened waits for Start to set the group.
@@ -134,20 +138,20 @@ func (g *Group) hasSuccessor() bool {
 // asked before.
 func mayAnswer(m *raftlog.Member) bool { return m.Up || m.Seen.IsZero() }
 
-// prepare makes all nodes prepare for next as the leader. No command waits for it. A node
+// prepare makes all nodes prepare for the next leader. No command waits for it. A node
 // that does not get the message finds out later, from the announcement or from the leader's
 // answers.
-func (g *Group) prepare(ctx context.Context, next string) {
+func (g *Group) prepare(ctx context.Context, args prepareArgs) {
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
 	var wg sync.WaitGroup
-	wg.Go(func() { g.getReady(ctx, next) })
+	wg.Go(func() { g.getReady(ctx, args) })
 	for _, m := range g.raft.Members() {
 		if m.Self || !mayAnswer(&m) {
 			continue
 		}
 		wg.Go(func() {
-			if err := g.raft.Call(ctx, m.Addr, opPrepare, prepareArgs{next}, nil); err != nil && !errors.Is(err, raftlog.ErrUnknownOp) {
+			if err := g.raft.Call(ctx, m.Addr, opPrepare, args, nil); err != nil && !errors.Is(err, raftlog.ErrUnknownOp) {
 				g.log.Warn("prepare handover", "with", m.ID, "error", err)
 			}
 		})
@@ -166,17 +170,20 @@ func (g *Group) prepared(ctx context.Context, raw json.RawMessage) (any, error) 
 	}
 	ctx, cancel := context.WithTimeout(ctx, announceTimeout)
 	defer cancel()
-	g.getReady(ctx, args.Next)
+	g.getReady(ctx, args)
 	return nil, nil
 }
 
-// getReady opens the connections that this node needs when next is the leader. It also
+// getReady opens the connections that this node needs when args.Next is the leader. It also
 // makes commands on their way to the leader wait for the outcome.
-func (g *Group) getReady(ctx context.Context, next string) {
+func (g *Group) getReady(ctx context.Context, args prepareArgs) {
+	if args.Pinned {
+		g.pin(args.Next)
+	}
 	g.front.NoteHandover()
 	for _, m := range g.raft.Members() {
 		switch {
-		case m.ID != next:
+		case m.ID != args.Next:
 		case m.Self:
 			g.raft.Prepare(ctx)
 		default:

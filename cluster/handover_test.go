@@ -41,7 +41,7 @@ func TestConnectionsToTheNextLeader(t *testing.T) {
 		return len(r.streams.ahead)
 	}
 	third.streams.use(nil)
-	l.prepare(t.Context(), next.node.cfg.NodeID)
+	l.prepare(t.Context(), prepareArgs{Next: next.node.cfg.NodeID})
 	for _, r := range []*rig{l, third} {
 		require.Equal(t, leastAhead, ready(r))
 	}

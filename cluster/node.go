@@ -26,11 +26,13 @@ type Node struct {
 	mux    *peer.Mux
 	groups []*Group
 
-	started  time.Time
-	asleep   func() (ns int64, ok bool) // boottime.Asleep
-	paced    chan struct{}              // capacity 1: a group has opened, or begun to lead
-	removed  atomic.Bool                // as of the last refresh: this node was removed
-	settings atomic.Pointer[[]Setting]
+	started   time.Time
+	asleep    func() (ns int64, ok bool) // boottime.Asleep
+	paced     chan struct{}              // capacity 1: a group has opened, or begun to lead
+	leaving   atomic.Bool                // Handover has been called
+	homeAfter time.Duration              // homeAfter
+	removed   atomic.Bool                // as of the last refresh: this node was removed
+	settings  atomic.Pointer[[]Setting]
 
 	stopOpening func() // ends openOthers and waits for it
 	stop        context.CancelFunc
@@ -48,7 +50,7 @@ func New(cfg Config, engines []*engine.Engine) (*Node, error) {
 		cfg.MaxUnacked = cfg.Timeouts.Lease
 	}
 	n := &Node{
-		cfg: cfg, log: cfg.Logger, started: time.Now(), asleep: boottime.Asleep,
+		cfg: cfg, log: cfg.Logger, started: time.Now(), homeAfter: homeAfter, asleep: boottime.Asleep,
 		paced: make(chan struct{}, 1),
 		stop:  func() {}, stopOpening: func() {},
 	}
@@ -89,6 +91,7 @@ func (n *Node) Start(fronts []Front) error {
 	n.wg.Go(func() { n.pulse(ctx) })
 	if len(n.groups) > 1 {
 		others.Go(func() { n.openOthers(ctx, opening, fronts) })
+		n.wg.Go(func() { n.bringHome(ctx) })
 	}
 	return nil
 }
@@ -171,6 +174,7 @@ const maxHandovers = 4
 
 // Handover hands over every group that this node leads: see Group.Handover.
 func (n *Node) Handover(ctx context.Context) error {
+	n.leaving.Store(true)
 	var leaving errgroup.Group
 	leaving.SetLimit(maxHandovers)
 	for _, g := range n.groups {

@@ -20,6 +20,8 @@ import (
 )
 
 const (
+	// hasten replaces homeAfter.
+	hasten    = time.Second
 	waitLimit = 15 * time.Second
 	waitTick  = time.Millisecond
 )
@@ -124,6 +126,7 @@ func openGroups(t *testing.T, n, groups int) [][]*rig {
 			Join: peers, BootstrapExpect: n, HandoverWait: time.Minute,
 		}, engines)
 		require.NoError(t, err)
+		node.homeAfter = hasten
 		node.asleep = func() (int64, bool) { return asleep.Load(), true }
 		var fronts []Front
 		for g, e := range engines {

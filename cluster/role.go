@@ -33,6 +33,8 @@ type situation struct {
 	leaving            bool          // this node is handing its leadership over
 	ousted             bool          // this node was deposed, and Raft has not named a leader since
 
+	pinned string // the node that an operator has made leader; see bringHome
+
 	// A leader has announced that it hands over or stops. Commands wait for the next
 	// leader.
 	handoverFrom  string
@@ -128,6 +130,9 @@ func (g *Group) leaderChanged(id, addr string) {
 	g.mu.Lock()
 	s := &g.situation
 	s.leader, s.leaderAddr, s.ousted = id, addr, false
+	if id != "" && id != s.pinned {
+		s.pinned = ""
+	}
 	if id != "" && id != s.handoverFrom {
 		s.handoverUntil = time.Time{}
 	}

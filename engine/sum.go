@@ -1,10 +1,11 @@
 package engine
 
-// Plus returns the sums of the figures of two engines.
+// Plus returns the sums of the figures of two engines of a process, which have one MaxBytes
+// together.
 func (s Stats) Plus(o Stats) Stats {
 	s.Keys += o.Keys
 	s.Bytes += o.Bytes
-	s.MaxBytes += o.MaxBytes
+	s.MaxBytes = max(s.MaxBytes, o.MaxBytes)
 	s.KeyBytes += o.KeyBytes
 	s.RecordBytes += o.RecordBytes
 	s.Segments += o.Segments

@@ -33,6 +33,8 @@ func TestPlusAddsEveryFigure(t *testing.T) {
 			switch f, name := v.Field(i), v.Type().Field(i).Name; {
 			case f.Kind() == reflect.Struct:
 				check(f)
+			case name == "MaxBytes":
+				require.EqualValues(t, 3, f.Int(), name)
 			case f.CanInt():
 				require.EqualValues(t, 6, f.Int(), name)
 			default:

@@ -56,18 +56,14 @@ func groupsOf(ctx context.Context, c *config.Config, ports *listeners, files rel
 
 // makeEngines returns an engine for each group.
 func makeEngines(c *config.Config, groups int) []*engine.Engine {
-	engines := make([]*engine.Engine, groups)
-	for i := range engines {
-		engines[i] = engine.New(engine.Config{
-			Shards:        c.Shards,
-			MaxBytes:      c.MaxMemory,
-			Evict:         c.MaxMemoryPolicy == config.EvictReplenished,
-			LogMaxEntries: c.LogMaxEntries,
-			LeaseShare:    engine.LeaseShare(c.LeaseShare),
-			TopK:          c.TopK,
-		})
-	}
-	return engines
+	return engine.NewEngines(engine.Config{
+		Shards:        c.Shards,
+		MaxBytes:      c.MaxMemory,
+		Evict:         c.MaxMemoryPolicy == config.EvictReplenished,
+		LogMaxEntries: c.LogMaxEntries,
+		LeaseShare:    engine.LeaseShare(c.LeaseShare),
+		TopK:          c.TopK,
+	}, groups)
 }
 
 // clusterFronts returns the server's partitions in the form that the node calls.

@@ -122,9 +122,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	engineCtx, stopEngine := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopEngine() // stop waits for this; a return before the parts run does not
 	var running sync.WaitGroup
-	for _, e := range engines {
-		running.Go(func() { e.Run(engineCtx) })
-	}
+	running.Go(func() { engines[0].Run(engineCtx) }) // for all
 
 	store := config.NewStore(c)
 	stop, shutdown := context.WithCancel(ctx) // SHUTDOWN calls shutdown
@@ -144,9 +142,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	store.OnChange(func(c *config.Config) {
 		fitMemory(c)
 		setLevel(level, c.LogLevel)
-		for _, e := range engines {
-			e.SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished)
-		}
+		engines[0].SetMemory(c.MaxMemory, c.MaxMemoryPolicy == config.EvictReplenished) // of all
 		now := descriptors(c, limit)
 		front.Configure(runtimeConfig(&now))
 		if node != nil {
