@@ -2,6 +2,7 @@ package server
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -38,13 +39,13 @@ func clusterCommands() []command.Spec {
 		Subs: []command.Spec{
 			sub("info", 2, "", perNode, "Returns information about the state of the cluster.", inCluster(clusterInfo)),
 			sub("myid", 2, "", "O(1)", "Returns the ID of the node.", inCluster(clusterMyID)),
-			sub("myshardid", 2, "", "O(1)", "Returns the shard ID of the node: there is one shard.", inCluster(clusterMyShardID)),
+			sub("myshardid", 2, "", "O(1)", "Returns the ID of the first shard that the node leads.", inCluster(clusterMyShardID)),
 			sub("nodes", 2, "", perNode, "Returns the cluster's nodes, a line each.", inCluster(clusterNodes)),
 			sub("slots", 2, "", perNode, "Returns the mapping of hash slots to nodes.", inCluster(clusterSlotMap)),
 			sub("shards", 2, "", perNode, "Returns the mapping of hash slots to shards.", inCluster(clusterShards)),
 			sub("replicas", 3, "node-id", perNode, "Lists the replicas of a master.", inCluster(clusterReplicas)),
 			sub("slaves", 3, "node-id", perNode, "Lists the replicas of a master.", inCluster(clusterReplicas)),
-			sub("links", 2, "", "O(1)", "Returns an empty list: nodes talk over Raft.", inCluster(func(c *conn, _ *clusterView, _ [][]byte) { c.w.Array(0) })),
+			sub("links", 2, "", "O(1)", "Returns an empty list: nodes talk over Raft.", inCluster(func(c *conn, _ clusterMap, _ [][]byte) { c.w.Array(0) })),
 			sub("keyslot", 3, "key", "O(N), N the bytes of the key", "Returns the hash slot of a key.", inCluster(clusterKeySlot)),
 			long(sub("countkeysinslot", 3, "slot", "O(N), N the number of keys", "Returns the number of keys in a hash slot.", inCluster(clusterCountKeys))),
 			long(sub("getkeysinslot", 4, "slot count", "O(N), N the number of keys", "Returns keys of a hash slot.", inCluster(clusterGetKeys))),
@@ -56,34 +57,79 @@ func clusterCommands() []command.Spec {
 	}
 }
 
+// clusterMap is what CLUSTER shows: the views of all partitions. As in Redis Cluster, a node
+// is a master or a replica. A node is a master if it leads any partition. The others are
+// shown as replicas of the first partition's leader. Each partition is a shard.
+type clusterMap []*clusterView
+
 // inCluster returns a handler that replies an error on a node without a cluster.
-func inCluster(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler {
+func inCluster(fn func(c *conn, m clusterMap, args [][]byte)) command.Handler {
 	return onConn(func(c *conn, args [][]byte) {
 		if c.srv.parts[0].Alone() {
 			c.error("ERR This instance has cluster support disabled")
 			return
 		}
-		v := c.srv.view()
-		v.standIn()
-		fn(c, v, args)
+		m := make(clusterMap, len(c.srv.parts))
+		for i := range m {
+			m[i] = c.srv.view(uint16(i))
+			m[i].standIn()
+		}
+		fn(c, m, args)
 	})
+}
+
+// nodes returns the members of any partition. They differ while a node joins or leaves.
+func (m clusterMap) nodes() []*partition.TopologyNode {
+	var all []*partition.TopologyNode
+	at := make(map[string]int)
+	for _, v := range m {
+		for i := range v.Nodes {
+			n := &v.Nodes[i]
+			if k, ok := at[n.ID]; !ok {
+				at[n.ID] = len(all)
+				all = append(all, n)
+			} else if !all[k].Addressed() {
+				all[k] = n
+			}
+		}
+	}
+	return all
+}
+
+// of returns the shards of which a node is the master.
+func (m clusterMap) of(node string) []*clusterView {
+	var led []*clusterView
+	for _, v := range m {
+		if v.master != nil && v.master.ID == node {
+			led = append(led, v)
+		}
+	}
+	return led
 }
 
 // busPort is the distance between a node's port and the port of its cluster bus, by Redis's
 // rule.
 const busPort = 10_000
 
-func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
-	state, assigned, size := "ok", clusterSlots, 1
-	if v.leader == nil {
-		state = "fail"
-	}
-	if v.master == nil {
-		assigned, size = 0, 0
-	}
-	ok, failed := assigned, 0
-	if v.master != nil && v.leader == nil {
-		ok, failed = 0, assigned
+func clusterInfo(c *conn, m clusterMap, _ [][]byte) {
+	state, assigned, ok, failed, term := "ok", 0, 0, 0, uint64(0)
+	masters := make(map[string]bool)
+	for _, v := range m {
+		term = max(term, v.Term)
+		size := int(v.slots.Last) - int(v.slots.First) + 1
+		if v.master != nil {
+			masters[v.master.ID] = true
+			assigned += size
+		}
+		switch {
+		case v.leader != nil:
+			ok += size
+		case v.master != nil:
+			failed += size
+		}
+		if v.leader == nil {
+			state = "fail"
+		}
 	}
 	var b strings.Builder
 	for _, f := range []struct {
@@ -91,8 +137,8 @@ func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
 		value any
 	}{
 		{"cluster_enabled", 1}, {"cluster_state", state}, {"cluster_slots_assigned", assigned}, {"cluster_slots_ok", ok},
-		{"cluster_slots_pfail", 0}, {"cluster_slots_fail", failed}, {"cluster_known_nodes", len(v.Nodes)}, {"cluster_size", size},
-		{"cluster_current_epoch", v.Term}, {"cluster_my_epoch", v.Term},
+		{"cluster_slots_pfail", 0}, {"cluster_slots_fail", failed}, {"cluster_known_nodes", len(m.nodes())}, {"cluster_size", len(masters)},
+		{"cluster_current_epoch", term}, {"cluster_my_epoch", term},
 		{"cluster_stats_messages_sent", 0}, {"cluster_stats_messages_received", 0}, {"total_cluster_links_buffer_limit_exceeded", 0},
 	} {
 		fmt.Fprintf(&b, "%s:%v\r\n", f.name, f.value)
@@ -100,97 +146,113 @@ func clusterInfo(c *conn, v *clusterView, _ [][]byte) {
 	c.w.Verbatim("txt", b.String())
 }
 
-func clusterMyID(c *conn, v *clusterView, _ [][]byte) { c.w.BulkString(hexID(v.Self)) }
+func clusterMyID(c *conn, m clusterMap, _ [][]byte) { c.w.BulkString(hexID(m[0].Self)) }
 
-// shardID is the id of the cluster's only shard.
-var shardID = hexID("headgate shard 0")
-
-func clusterMyShardID(c *conn, _ *clusterView, _ [][]byte) { c.w.BulkString(shardID) }
+// clusterMyShardID replies the id of the first shard that this node leads. A node that leads
+// none replies the id of the first shard.
+func clusterMyShardID(c *conn, m clusterMap, _ [][]byte) {
+	i := 0
+	if led := m.of(m[0].Self); len(led) > 0 {
+		i = slices.Index(m, led[0])
+	}
+	c.w.BulkString(hexID(fmt.Sprintf("headgate shard %d", i)))
+}
 
 // line returns a node's line of CLUSTER NODES.
-func (v *clusterView) line(n *partition.TopologyNode) string {
+func (m clusterMap) line(n *partition.TopologyNode) string {
 	var flags []string
-	if n.ID == v.Self {
+	if n.ID == m[0].Self {
 		flags = append(flags, "myself")
 	}
-	master := "-"
-	if n == v.master {
+	master, term, led := "-", m[0].Term, m.of(n.ID)
+	if len(led) > 0 {
 		flags = append(flags, "master")
+		term = 0
 	} else {
 		flags = append(flags, "slave")
-		if v.master != nil {
-			master = hexID(v.master.ID)
+		if m[0].master != nil {
+			master = hexID(m[0].master.ID)
 		}
 	}
 	link := "connected"
-	if !n.Alive && n.ID != v.Self {
+	if !n.Alive && n.ID != m[0].Self {
 		flags = append(flags, "fail")
 		link = "disconnected"
 	}
-	at := n.ForCluster()
-	line := fmt.Sprintf("%s %s:%d@%d %s %s 0 0 %d %s", hexID(n.ID), at.Host, at.Port, at.Port+busPort, strings.Join(flags, ","), master, v.Term, link)
-	if n == v.master {
-		line += fmt.Sprintf(" 0-%d", clusterSlots-1)
+	ranges := ""
+	for _, v := range led {
+		term = max(term, v.Term)
+		ranges += fmt.Sprintf(" %d-%d", v.slots.First, v.slots.Last)
 	}
-	return line + "\n"
+	at := n.ForCluster()
+	return fmt.Sprintf("%s %s:%d@%d %s %s 0 0 %d %s%s\n", hexID(n.ID), at.Host, at.Port, at.Port+busPort, strings.Join(flags, ","), master, term, link, ranges)
 }
 
-func clusterNodes(c *conn, v *clusterView, _ [][]byte) {
+func clusterNodes(c *conn, m clusterMap, _ [][]byte) {
 	var b strings.Builder
-	for i := range v.Nodes {
-		if n := &v.Nodes[i]; n.Addressed() {
-			b.WriteString(v.line(n))
+	for _, n := range m.nodes() {
+		if n.Addressed() {
+			b.WriteString(m.line(n))
 		}
 	}
 	c.w.Verbatim("txt", b.String())
 }
 
-func clusterReplicas(c *conn, v *clusterView, args [][]byte) {
-	for i := range v.Nodes {
-		n := &v.Nodes[i]
-		if hexID(n.ID) != strings.ToLower(string(args[2])) {
-			continue
-		}
-		if n != v.master {
-			c.error("ERR The specified node is not a master")
-			return
-		}
-		replicas := v.replicas(false)
-		c.w.Array(len(replicas))
-		for _, r := range replicas {
-			c.w.BulkString(strings.TrimSuffix(v.line(r), "\n"))
-		}
+func clusterReplicas(c *conn, m clusterMap, args [][]byte) {
+	nodes := m.nodes()
+	i := slices.IndexFunc(nodes, func(n *partition.TopologyNode) bool { return hexID(n.ID) == strings.ToLower(string(args[2])) })
+	switch {
+	case i < 0:
+		c.error("ERR Unknown node " + string(command.Clip(args[2], command.ErrorClip)))
+		return
+	case len(m.of(nodes[i].ID)) == 0:
+		c.error("ERR The specified node is not a master")
 		return
 	}
-	c.error("ERR Unknown node " + string(command.Clip(args[2], command.ErrorClip)))
-}
-
-// clusterSlotMap replies one range of slots with its nodes, the master first. Like Redis,
-// it leaves out replicas that do not answer.
-func clusterSlotMap(c *conn, v *clusterView, _ [][]byte) {
-	if v.master == nil {
-		c.w.Array(0)
-		return
+	var replicas []*partition.TopologyNode
+	if first := m[0].master; first != nil && first.ID == nodes[i].ID {
+		for _, n := range nodes {
+			if n.Addressed() && len(m.of(n.ID)) == 0 {
+				replicas = append(replicas, n)
+			}
+		}
 	}
-	nodes := append([]*partition.TopologyNode{v.master}, v.replicas(true)...)
-	c.w.Array(1)
-	c.w.Array(2 + len(nodes))
-	c.w.Int(0)
-	c.w.Int(clusterSlots - 1)
-	for _, n := range nodes {
-		at := n.ForCluster()
-		c.w.Array(4)
-		c.w.BulkString(at.Host)
-		c.w.Int(int64(at.Port))
-		c.w.BulkString(hexID(n.ID))
-		c.w.Array(0) // no metadata
+	c.w.Array(len(replicas))
+	for _, r := range replicas {
+		c.w.BulkString(strings.TrimSuffix(m.line(r), "\n"))
 	}
 }
 
-func clusterShards(c *conn, v *clusterView, _ [][]byte) {
+// clusterSlotMap replies the range of slots of each shard with its nodes, the master first.
+// Like Redis, it leaves out shards without a master, and replicas that do not answer.
+func clusterSlotMap(c *conn, m clusterMap, _ [][]byte) {
+	m = slices.DeleteFunc(m, func(v *clusterView) bool { return v.master == nil })
+	c.w.Array(len(m))
+	for _, v := range m {
+		nodes := append([]*partition.TopologyNode{v.master}, v.replicas(true)...)
+		c.w.Array(2 + len(nodes))
+		c.w.Int(int64(v.slots.First))
+		c.w.Int(int64(v.slots.Last))
+		for _, n := range nodes {
+			at := n.ForCluster()
+			c.w.Array(4)
+			c.w.BulkString(at.Host)
+			c.w.Int(int64(at.Port))
+			c.w.BulkString(hexID(n.ID))
+			c.w.Array(0) // no metadata
+		}
+	}
+}
+
+func clusterShards(c *conn, m clusterMap, _ [][]byte) {
+	c.w.Array(len(m))
+	for _, v := range m {
+		v.writeShard(c.w)
+	}
+}
+
+func (v *clusterView) writeShard(w *resp.Writer) {
 	nodes := v.replicas(false)
-	w := c.w
-	w.Array(1)
 	w.Map(2)
 	w.BulkString("slots")
 	if v.master == nil {
@@ -198,8 +260,8 @@ func clusterShards(c *conn, v *clusterView, _ [][]byte) {
 	} else {
 		nodes = append([]*partition.TopologyNode{v.master}, nodes...)
 		w.Array(2)
-		w.Int(0)
-		w.Int(clusterSlots - 1)
+		w.Int(int64(v.slots.First))
+		w.Int(int64(v.slots.Last))
 	}
 	w.BulkString("nodes")
 	w.Array(len(nodes))
@@ -230,7 +292,7 @@ func clusterShards(c *conn, v *clusterView, _ [][]byte) {
 	}
 }
 
-func clusterKeySlot(c *conn, _ *clusterView, args [][]byte) { c.w.Int(int64(keySlot(args[2]))) }
+func clusterKeySlot(c *conn, _ clusterMap, args [][]byte) { c.w.Int(int64(keySlot(args[2]))) }
 
 // parseSlot parses a hash slot, or replies an error.
 func (c *conn) parseSlot(b []byte) (slot uint16, ok bool) {
@@ -261,7 +323,7 @@ func eachInSlot(e *engine.Engine, now int64, slot uint16, fn func(key []byte) bo
 	}
 }
 
-func clusterCountKeys(c *conn, _ *clusterView, args [][]byte) {
+func clusterCountKeys(c *conn, _ clusterMap, args [][]byte) {
 	slot, ok := c.parseSlot(args[2])
 	if !ok {
 		return
@@ -274,7 +336,7 @@ func clusterCountKeys(c *conn, _ *clusterView, args [][]byte) {
 	})
 }
 
-func clusterGetKeys(c *conn, _ *clusterView, args [][]byte) {
+func clusterGetKeys(c *conn, _ clusterMap, args [][]byte) {
 	slot, ok := c.parseSlot(args[2])
 	if !ok {
 		return

@@ -223,7 +223,7 @@ func (c *conn) writeHello() {
 	w.BulkString("mode")
 	w.BulkString(redisMode(c.moves))
 	w.BulkString("role")
-	if c.srv.parts[0].Role().Decides() {
+	if c.srv.parts[shown(c.srv.parts, c.moves)].Role().Decides() {
 		w.BulkString("master")
 	} else {
 		w.BulkString("replica")

@@ -33,7 +33,7 @@ func replicationCommands() []command.Spec {
 // cluster as a master or a replica.
 func cmdRole(c *conn, _ [][]byte) {
 	w := c.w
-	v := c.srv.view()
+	v := c.srv.view(shown(c.srv.parts, c.moves))
 	if v.leads() {
 		replicas := v.replicas(true)
 		w.Array(3)
@@ -106,8 +106,8 @@ func (s *Server) infoReplication(w *infoWriter) {
 		w.field("master_repl_offset", 0)
 		return
 	}
-	v := s.view()
-	role := s.parts[0].Role()
+	i := shown(s.parts, w.moves)
+	v, role := s.view(i), s.parts[i].Role()
 	replicas := v.replicas(true)
 	if v.leads() {
 		w.field("role", "master")

@@ -50,7 +50,7 @@ func asSentinel(fn func(c *conn, v *clusterView, args [][]byte)) command.Handler
 		if len(args) > 2 {
 			c.srv.masters.add(string(command.Clip(args[2], command.ErrorClip)))
 		}
-		v := c.srv.view()
+		v := c.srv.view(0)
 		if v.master != nil && !v.master.Addressed() {
 			// Without a master, a client asks again. Any address that it got instead it
 			// would dial.

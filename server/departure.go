@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/server/pubsub"
 )
 
 // # Connections that depart
@@ -62,20 +63,26 @@ func (c *conn) leave() {
 	}
 }
 
-// sendAway closes clients' connections when this node is no longer leader and the tickets
-// that were not committed have failed. Connections of the cluster door are closed at the end
-// of a batch when all replies have left, so that connection pools reconnect and find the
-// leader. Other connections stay: their commands go to the next leader, and replies say
-// which outcomes are unknown. Streams of other nodes stay; their commands are refused.
-func (s *Server) sendAway() {
+// sendAway closes clients' connections when this node no longer leads a partition and the
+// tickets that were not committed have failed. Connections of the cluster door are closed at
+// the end of a batch when all replies have left, so that connection pools reconnect and find
+// the leader. If the node has several partitions, it may still lead others, and MOVED tells
+// clients the rest: then only connections with sharded channels are closed, because nothing
+// else ends their subscriptions. Other connections stay: their commands go to the next
+// leader, and replies say which outcomes are unknown. Streams of other nodes stay; their
+// commands are refused.
+func (s *Server) sendAway(of uint16) {
 	for _, c := range s.clients.list() {
-		if c.moves {
-			c.post(func() {
-				c.depart(closesAtRest)
-				if c.cancel != nil {
-					c.cancel()
-				}
-			})
+		if !c.moves {
+			continue
 		}
+		c.post(func() {
+			if len(s.parts) == 1 || c.subscriber.Shown().Subscriptions[pubsub.Shards] > 0 {
+				c.depart(closesAtRest)
+			}
+			if c.cancel != nil && c.jobPortion == of {
+				c.cancel()
+			}
+		})
 	}
 }

@@ -102,7 +102,7 @@ func TestHandoverWaitsClientsThatAreSentOn(t *testing.T) {
 		f.topology = threeNodes("n1")
 		f.topology.Nodes[0].Leader, f.topology.Nodes[1].Leader = true, false
 	})
-	require.True(t, n.view().leads(), "it has not been told yet")
+	require.True(t, n.view(0).leads(), "it has not been told yet")
 	c := dial(t, n.cluster)
 	c.send("INCREX k\r\nMULTI\r\nINCREX k\r\nEXEC\r\n")
 	eventually(t, "it waits", func() bool { return n.dials.Load() > 0 })

@@ -84,7 +84,7 @@ func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 		c.lane.role == partition.Stalled || c.awaitsLeader() && !(sharded && c.lane.part.Engine().Sealed()) {
 		return ""
 	}
-	addr, ok := c.srv.leaderAddr()
+	addr, ok := c.srv.leaderAddr(c.lane.at)
 	switch {
 	case ok:
 		return moved(cmd, args, addr)
@@ -106,7 +106,7 @@ func greets(last *command.Spec) bool {
 // awaitsLeader reports whether clients cannot be sent to the leader now, because leadership
 // is being handed over. Their commands wait, and are then forwarded.
 func (c *conn) awaitsLeader() bool {
-	return c.lane.role == partition.Handover || c.lane.role == partition.Following && c.srv.view().leads()
+	return c.lane.role == partition.Handover || c.lane.role == partition.Following && c.srv.view(c.lane.at).leads()
 }
 
 // sendsAway reports whether redirect answers a command. It does if the command has keys,
@@ -124,7 +124,7 @@ func (c *conn) sendsAway(cmd *command.Spec) bool {
 
 // redirect answers a command in the way of a replica of Redis Cluster.
 func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
-	addr, ok := c.srv.leaderAddr()
+	addr, ok := c.srv.leaderAddr(c.lane.at)
 	switch {
 	case !ok:
 		c.answerUndecided(cmd, args, c.takeTx(cmd), false, errNoLeader)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"strings"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -126,4 +127,173 @@ func TestNodesForwardByGroup(t *testing.T) {
 	}
 	require.Equal(t, []int{1, 0}, []int{one.parts[0].Engine().Len(), one.parts[1].Engine().Len()})
 	require.Equal(t, []int{0, 1}, []int{two.parts[0].Engine().Len(), two.parts[1].Engine().Len()})
+}
+
+// threeGroups is node n3 of a cluster of n1, which leads the first and the third group, n2,
+// which leads the second, and n3, which follows.
+func threeGroups(t *testing.T) *groupsNode {
+	n := startGroups(t, Config{}, partition.Following, partition.Following, partition.Following)
+	for i, f := range n.groups {
+		topology := threeNodes("n3")
+		topology.Term += uint64(i)
+		topology.Nodes[2].Alive = true
+		topology.Nodes[0].Leader, topology.Nodes[1].Leader = i != 1, i == 1
+		f.set(func(f *fakeCluster) { f.topology = topology })
+		n.parts[i].LeaderChanged(partition.TopologyNode{}, topology.Nodes[i%2])
+	}
+	return n
+}
+
+// leads makes n3 the leader of a group, or lets the group elect one.
+func (n *groupsNode) leads(group int, leads bool) {
+	n.groups[group].set(func(f *fakeCluster) {
+		f.role = partition.Orphaned
+		if leads {
+			f.role = partition.Leading
+		}
+		for i := range f.topology.Nodes {
+			f.topology.Nodes[i].Leader = leads && i == 2
+		}
+	})
+}
+
+// keysOfThree has a key of each group of three, and their slots.
+var keysOfThree, slotsOfThree = func() (keys [3]string, slots [3]int) {
+	for i := range keys {
+		for j := 0; ; j++ {
+			keys[i] = fmt.Sprintf("{%d}", j)
+			if slots[i] = int(keySlot([]byte(keys[i]))); partition.GroupOf(uint16(slots[i]), 3) == i {
+				break
+			}
+		}
+	}
+	return keys, slots
+}()
+
+func TestMovedNamesTheLeaderOfTheSlot(t *testing.T) {
+	n := threeGroups(t)
+	c := dial(t, n.cluster)
+	moved := func(line string, group int, addr string) {
+		t.Helper()
+		c.do(fmt.Sprintf(line, keysOfThree[group]), fmt.Sprintf("-MOVED %d %s\r\n", slotsOfThree[group], addr))
+	}
+	const n1, n2 = "10.0.0.1:7383", "10.0.0.2:7393"
+	for _, line := range []string{"INCR %s", "SPUBLISH %s x", "SSUBSCRIBE x%[1]s %[1]s"} {
+		for group, addr := range []string{n1, n2, n1} {
+			if line == "SSUBSCRIBE x%[1]s %[1]s" { // it is refused before anything else is known of the client
+				c = dial(t, n.cluster)
+				c.call("PUBLISH a x")
+			}
+			moved(line, group, addr)
+		}
+	}
+	c.do("MULTI", "+OK\r\n")
+	moved("INCR %s", 1, n2)
+	c.do("DISCARD", "+OK\r\n")
+	c.do("SSUBSCRIBE "+keysOfThree[0]+" "+keysOfThree[1], "-"+errCrossing+"\r\n")
+
+	n.leads(1, true)
+	c.do("INCR "+keysOfThree[1], ":1\r\n")
+	moved("INCR %s", 0, n1)
+	moved("INCR %s", 2, n1)
+	c.do("SPUBLISH "+keysOfThree[1]+" x", ":0\r\n")
+	n.leads(2, false)
+	c.do("INCR "+keysOfThree[2], "-"+errNoLeader+"\r\n")
+	moved("INCR %s", 0, n1)
+	n.leads(1, true) // and the server does not know yet
+	n.follow(1, startGroups(t, Config{}, partition.Leading, partition.Leading, partition.Leading))
+	c.do("INCR "+keysOfThree[1], ":1\r\n")
+	forwarded := dial(t, n.addr)
+	forwarded.do("SSUBSCRIBE "+keysOfThree[0], "*3\r\n$10\r\nssubscribe\r\n"+bulk(keysOfThree[0])+":1\r\n")
+}
+
+// A node that loses a group still serves its clients at the cluster door.
+func TestALostGroupClosesItsSubscribersOnly(t *testing.T) {
+	n := threeGroups(t)
+	n.leads(0, true)
+	n.leads(1, true)
+	c, sub := dial(t, n.cluster), dial(t, n.cluster)
+	c.do("INCR "+keysOfThree[0], ":1\r\n")
+	sub.do("SSUBSCRIBE "+keysOfThree[1], "*3\r\n$10\r\nssubscribe\r\n"+bulk(keysOfThree[1])+":1\r\n")
+	sub.do("SSUBSCRIBE "+keysOfThree[0], "*3\r\n$10\r\nssubscribe\r\n"+bulk(keysOfThree[0])+":2\r\n")
+	n.parts[1].Deposed()
+	sub.expectClosed()
+	c.do("INCR "+keysOfThree[0], ":2\r\n")
+}
+
+func TestClusterShowsEachGroup(t *testing.T) {
+	n := threeGroups(t)
+	c := dial(t, n.cluster)
+	id1, id2, id3 := hexID("n1"), hexID("n2"), hexID("n3")
+	slots := func() (masters []any) {
+		t.Helper()
+		for i, entry := range c.call("CLUSTER SLOTS").([]any) {
+			e := entry.([]any)
+			require.Equal(t, []any{int64(n.parts[i].Slots().First), int64(n.parts[i].Slots().Last)}, e[:2])
+			require.Len(t, e, 5)
+			masters = append(masters, e[2].([]any)[2])
+		}
+		return masters
+	}
+	require.Equal(t, []any{id1, id2, id1}, slots())
+	require.Equal(t, id1+" 10.0.0.1:7383@17383 master - 0 0 7 connected 0-5460 10922-16383\n"+
+		id2+" 10.0.0.2:7393@17393 master - 0 0 6 connected 5461-10921\n"+
+		id3+" 10.0.0.3:7403@17403 myself,slave "+id1+" 0 0 5 connected\n", c.call("CLUSTER NODES"))
+	shards := c.call("CLUSTER SHARDS").([]any)
+	require.Len(t, shards, 3)
+	require.Equal(t, []any{int64(5461), int64(10921)}, pair(t, shards[1], "slots"))
+	require.Equal(t, id2, pair(t, pair(t, shards[1], "nodes").([]any)[0], "id"))
+	info := c.call("CLUSTER INFO")
+	require.Contains(t, info, "cluster_state:ok\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:16384\r\n")
+	require.Contains(t, info, "cluster_known_nodes:3\r\ncluster_size:2\r\ncluster_current_epoch:7\r\n")
+	require.Len(t, c.call("CLUSTER REPLICAS "+id1), 1)
+	require.Empty(t, c.call("CLUSTER REPLICAS "+id2))
+	require.Error(t, c.call("CLUSTER REPLICAS "+id3).(error))
+	require.Equal(t, hexID("headgate shard 0"), c.call("CLUSTER MYSHARDID"))
+
+	// The node stands in for the group without a leader, and for no other.
+	n.leads(2, false)
+	require.Equal(t, []any{id1, id2, id3}, slots())
+	info = c.call("CLUSTER INFO")
+	require.Contains(t, info, "cluster_state:fail\r\ncluster_slots_assigned:16384\r\ncluster_slots_ok:10922\r\n")
+	require.Contains(t, info, "cluster_slots_fail:5462\r\n")
+	n.leads(2, true)
+	require.Equal(t, hexID("headgate shard 2"), c.call("CLUSTER MYSHARDID"))
+	require.Contains(t, c.call("CLUSTER NODES"), "myself,master - 0 0 7 connected 10922-16383\n")
+
+	// A node joins: the first group does not have it yet.
+	n.groups[1].set(func(f *fakeCluster) {
+		f.topology.Nodes = append(f.topology.Nodes, partition.TopologyNode{ID: "n4", Address: partition.Address{Host: "10.0.0.4", Port: 7}, Alive: true})
+	})
+	require.Contains(t, c.call("CLUSTER NODES"), hexID("n4")+" 10.0.0.4:7@10007 slave "+id1)
+	require.Contains(t, c.call("CLUSTER INFO"), "cluster_known_nodes:4\r\n")
+}
+
+// Clients of Sentinel have one master, the leader of the first group. To those of Redis
+// Cluster, a node that leads any group is a master.
+func TestRolesOfANodeWithGroups(t *testing.T) {
+	n := threeGroups(t)
+	roles := func(addr string) []any {
+		c := dial(t, addr)
+		replication := "slave"
+		if strings.Contains(c.call("INFO replication").(string), "role:master\r\n") {
+			replication = "master"
+		}
+		return []any{c.call("ROLE").([]any)[0], replication, pair(t, c.call("HELLO"), "role")}
+	}
+	master, replica := []any{"master", "master", "master"}, []any{"slave", "slave", "replica"}
+	require.Equal(t, replica, roles(n.addr))
+	require.Equal(t, replica, roles(n.cluster))
+	n.leads(1, true)
+	require.Equal(t, replica, roles(n.addr))
+	require.Equal(t, master, roles(n.cluster))
+	c := dial(t, n.addr)
+	require.Equal(t, []any{"10.0.0.1", "7379"}, c.call("SENTINEL get-master-addr-by-name x"))
+	c.call("SUBSCRIBE +switch-master")
+	former := n.groups[0].Topology().Nodes[0]
+	n.parts[1].LeaderChanged(former, partition.TopologyNode{ID: "n9", Address: partition.Address{Host: "10.0.0.9", Port: 9}})
+	n.leads(0, true)
+	n.parts[0].LeaderChanged(former, n.groups[0].Topology().Nodes[2])
+	require.Contains(t, c.reply().([]any)[2], " 10.0.0.1 7379 10.0.0.3 7399", "only the first group's leader is announced")
+	require.Equal(t, master, roles(n.addr))
 }

@@ -21,7 +21,6 @@ type lane struct {
 	reserved int            // bytes of the output's growth that are reserved; see room
 	parts    [][]byte       // pieces of a job's long reply, which come before w; see takeParts
 	args     [][]byte       // scratch memory of the parser
-	keysAt   []int          // scratch memory of slotOf
 	ahead    ahead          // scratch memory of runAhead
 	mode     mode           // the server's bits, for all connections
 	batches  uint64
@@ -47,16 +46,10 @@ type lane struct {
 	call   command.Call // the running command
 	queued command.Call // the running command of a transaction, while call is its EXEC
 
-	// portions holds the state of each partition for the current batch; see leader.go and
-	// route.go.
-	portions []portion
-	begun    []uint16      // indices of the portions that this batch has used
-	*portion               // the portion that commands run on
-	at       uint16        // the index of that portion
-	crossing string        // why the command is refused, if modeCrossing is set
-	asked    bool          // partition.Await was called since the driver last looked
-	beat     atomic.Uint64 // odd during a batch, and different in all batches
-	called   bool          // the lane belongs to a line; guarded by srv.lanesMu
+	routing
+	asked  bool          // partition.Await was called since the driver last looked
+	beat   atomic.Uint64 // odd during a batch, and different in all batches
+	called bool          // the lane belongs to a line; guarded by srv.lanesMu
 
 	frames []*frame // empty frames, for commands that the leader executes
 	spare  [][]byte // buffers for kept input and parked replies
@@ -123,7 +116,7 @@ const (
 )
 
 func (s *Server) newLane(wake func()) *lane {
-	l := &lane{srv: s, table: s.table, portions: s.newPortions(), wake: wake, counters: s.stripe()}
+	l := &lane{srv: s, table: s.table, routing: routing{portions: s.newPortions()}, wake: wake, counters: s.stripe()}
 	l.call.W, l.queued.W, l.w.Room = &l.w, &l.w, l.room
 	l.enter(0)
 	l.queued.InExec = true

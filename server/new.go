@@ -48,7 +48,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	for i, p := range cfg.Parts {
 		s.parts = append(s.parts, partition.New(partition.Config{
 			Slots:  partition.RangeOf(i, len(cfg.Parts)),
-			Engine: p.Engine, Replication: p.Replication, Front: front{s},
+			Engine: p.Engine, Replication: p.Replication, Front: front{s, uint16(i)},
 			Logger: cfg.Logger, OnFailure: cfg.OnFailure, Backstop: cfg.Backstop, ForwardTimeout: cfg.ForwardTimeout, HandoverWait: cfg.HandoverWait,
 			MostReply: cfg.OutputBufferLimit, MaxArgs: cfg.MaxArgs,
 		}))

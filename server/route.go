@@ -22,6 +22,16 @@ type portion struct {
 	await bool   // a reply of this batch waits for its commit
 }
 
+// routing holds the state of each partition for the current batch of a lane.
+type routing struct {
+	portions []portion
+	begun    []uint16 // indices of the portions that this batch has used
+	*portion          // the portion that commands run on
+	at       uint16   // the index of that portion
+	crossing string   // why the command is refused, if modeCrossing is set
+	keysAt   []int    // scratch memory of slotOf
+}
+
 // deciding has the bits of mode that can differ between partitions.
 const deciding = modeElsewhere | modeWaiting | modeDurable | modeCrossing
 
@@ -154,7 +164,11 @@ func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 	if cmd.Flags&command.Exec != 0 {
 		return bound.or(keyless)
 	}
-	l.keysAt = cmd.Keys.Positions(args, l.keysAt[:0])
+	keys := cmd.Keys
+	if c.moves { // such clients find the node of a sharded channel by its slot
+		keys = cmd.Slots()
+	}
+	l.keysAt = keys.Positions(args, l.keysAt[:0])
 	slot := uint16(keyless)
 	for i, k := range l.keysAt {
 		is := keySlot(args[k])
@@ -165,7 +179,7 @@ func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 			return slot
 		}
 	}
-	if binds := c.tx != nil && cmd.Flags&command.Leader != 0 && cmd.Flags&command.Wait == 0 || cmd.Flags&command.OwnConn != 0 && slot != keyless; !binds {
+	if binds := c.tx != nil && cmd.Flags&command.Leader != 0 && cmd.Flags&command.Wait == 0 || cmd.Flags&command.OwnConn != 0 && cmd.HasKeys(); !binds {
 		return slot
 	}
 	switch is := bound.or(slot); {

@@ -14,10 +14,11 @@ import (
 	"github.com/headgate-io/headgate/server/pubsub"
 )
 
-// clusterView is a topology in the form that commands show: one shard with all slots, the
+// clusterView is the topology of one partition in the form that commands show: a shard, the
 // leader as its master, the other nodes as its replicas.
 type clusterView struct {
 	partition.Topology
+	slots  partition.Slots
 	self   *partition.TopologyNode // nil while the node does not know its own address
 	leader *partition.TopologyNode // nil while no leader is known
 	// master is the leader or, while there is none, the last known leader. As in Redis,
@@ -28,10 +29,11 @@ type clusterView struct {
 	electing time.Duration // how long an election may take
 }
 
-// view returns the present topology.
-func (s *Server) view() *clusterView {
-	v := &clusterView{Topology: s.parts[0].Topology(), electing: s.electing}
-	last := s.parts[0].LastLeader()
+// view returns the present topology of partition i.
+func (s *Server) view(i uint16) *clusterView {
+	p := s.parts[i]
+	v := &clusterView{Topology: p.Topology(), slots: p.Slots(), electing: s.electing}
+	last := p.LastLeader()
 	for i := range v.Nodes {
 		n := &v.Nodes[i]
 		if n.ID == v.Self {
@@ -47,8 +49,22 @@ func (s *Server) view() *clusterView {
 	if v.leader != nil {
 		v.master = v.leader
 	}
-	v.lost = s.parts[0].Leaderless(v.leader != nil)
+	v.lost = p.Leaderless(v.leader != nil)
 	return v
+}
+
+// shown returns the index of the partition by which a node tells its role. Clients of
+// Sentinel need one master, the leader of the first partition. To clients of Redis Cluster,
+// a node is a master if it leads any partition.
+func shown(parts []*partition.Partition, moves bool) uint16 {
+	if moves {
+		for i, p := range parts {
+			if p.Role().Decides() {
+				return uint16(i)
+			}
+		}
+	}
+	return 0
 }
 
 // leads reports whether this node is the leader.
@@ -121,10 +137,10 @@ func (v *clusterView) replicationID() string {
 	return hexID(fmt.Sprintf("%s in term %d", id, v.Term))
 }
 
-// leaderAddr returns the address at which clients of Redis Cluster reach the leader. ok is
-// false if no other node is known to lead, or it has no address.
-func (s *Server) leaderAddr() (addr string, ok bool) {
-	v := s.view()
+// leaderAddr returns the address at which clients of Redis Cluster reach the leader of
+// partition i. ok is false if no other node is known to lead, or it has no address.
+func (s *Server) leaderAddr(i uint16) (addr string, ok bool) {
+	v := s.view(i)
 	if v.leader == nil || v.leads() || !v.leader.Addressed() {
 		return "", false
 	}
