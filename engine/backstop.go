@@ -67,8 +67,8 @@ type Backstop struct {
 type BackstopCounts struct {
 	// Denied is the number of calls that Empty would have admitted.
 	Denied uint64
-	// Forgotten is how often room was missing: a key was forgotten, or a call was
-	// admitted without being counted.
+	// Forgotten counts how often the overlay had no room: a key was forgotten, or a call
+	// was admitted without being counted.
 	Forgotten uint64
 }
 

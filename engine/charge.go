@@ -22,11 +22,11 @@ type Charge struct {
 	Key   []byte
 	Limit algo.Limit
 	Units int64
-	// Initial is the value with which a counter begins if the leader does not have it.
-	// Deadline is when the counter expires, engine time in ns. Known is when it would
-	// have expired when the node copied it, 0 if it was absent then. For a limit all are
-	// 0. For a calendar, Deadline is the end of the window in which the calls were
-	// admitted.
+	// For a counter, Initial is the value with which the counter begins if the leader
+	// does not have it. Deadline is when the counter expires, engine time in ns. Known is
+	// the deadline that the counter had when the node copied it; 0 if the counter did not
+	// exist then. For a limit, all three fields are 0. Exception: for a calendar,
+	// Deadline is the end of the window in which the calls were admitted.
 	Initial, Deadline, Known int64
 }
 

@@ -75,27 +75,28 @@ func (r Ready) Window() int64 { return r.it.Window }
 
 // Check is one limit of a policy in a step.
 type Check struct {
-	// Key is the counter's key, in database 0 whatever the session's is. Hash is its hash
-	// by Engine.Seed.
+	// Key is the counter's key. It is in database 0, also if the session uses another
+	// database. Hash is the key's hash by Engine.Seed.
 	Key   []byte
 	Hash  uint64
 	Limit Ready
-	// Cost is in units, 0 to 2^62-1; 0 only looks. For slots it is the number of slots
-	// that Reserve takes. Check takes no slots, but reports whether there is room.
+	// Cost is in units, 0 to 2^62-1; with 0 the call only looks. For slots, Cost is the
+	// number of slots that Reserve takes. Check takes no slots, but reports whether there
+	// is room.
 	Cost int64
 	// Wait and Debt are as in Options.
 	Wait, Debt int64
 	Mode       algo.Mode
-	// CountAll also charges calls that are denied, by this or another limit. A window
-	// counts beyond its limit, a bucket goes into debt by at most one period, a log keeps
-	// its newest units.
+	// CountAll also charges calls that this limit or another limit denies. A window counts
+	// beyond its limit. A bucket goes into debt, by at most one period. A log keeps its
+	// newest units.
 	CountAll bool
 	// TooMuch makes an enforced limit deny the call with Never: the call asks for more
 	// than it may.
 	TooMuch bool
-	// Window is set for a calendar's limit: the window that contains the time of the call,
-	// by today's rules of the zone. While a counter's window is open, the counter keeps
-	// the end of that window.
+	// Window is set for a limit with a calendar: the window that contains the time of the
+	// call, by today's rules of the time zone. A counter keeps the end of its window while
+	// that window is open.
 	Window *algo.Window
 	// Penalty is the penalty of an enforced limit, nil for none. Only denials of enforced
 	// limits are strikes. Only enforced limits block callers.
@@ -106,13 +107,14 @@ type Check struct {
 type CheckOptions struct {
 	// Peek returns the answer that the call would get, and writes nothing.
 	Peek bool
-	// Force charges every limit, into debt if need be, whatever blocks the caller. A limit
-	// of 0 units still denies.
+	// Force charges every limit, if necessary into debt, even if the caller is blocked. A
+	// limit of 0 units still denies.
 	Force bool
-	// Denied makes the step deny the call whatever its limits say.
+	// Denied makes the step deny the call even if all limits have room.
 	Denied bool
-	// Anew resets a counter that has been charged under a later edit, instead of
-	// ErrStale. It is for callers that have no later policy to look up.
+	// If a counter has been charged under a later edit of the policy, Anew resets the
+	// counter instead of returning ErrStale. It is for callers that cannot look up the
+	// later policy.
 	Anew bool
 	// Warm is set if WarmChecks has prefetched the counters.
 	Warm bool
@@ -129,31 +131,32 @@ type Checked struct {
 	// Over is set if the call passed although this limit, which is not enforced, would
 	// have denied it.
 	Over bool
-	// Err is why a limit was not charged. It is set only for a limit that is not enforced,
-	// or that should count a denied call or a strike.
+	// Err is why a limit was not charged. It is set only if the limit is not enforced, or
+	// if it should have counted a denied call or a strike.
 	Err error
 }
 
 // Verdict is the answer of a step.
 type Verdict struct {
 	OK bool
-	// Binding is the position of the enforced limit to report for the call, the first of
-	// equal ones:
+	// Binding is the position of the enforced limit to report for the call. If several
+	// limits are equal, it is the first:
 	//
 	//   - If the call passed: the limit with room for the fewest such calls.
-	//   - If it was denied: the limit with the longest wait, since an earlier retry would be
-	//     denied again. Slots bind only if no other limit denies.
+	//   - If the call was denied: the limit with the longest wait, because an earlier retry
+	//     would be denied again. A limit of slots is reported only if no other limit
+	//     denies.
 	//   - -1 if no enforced limit denies, or if the call passed and no enforced limit applies.
 	//
-	// A denied call gets the longest wait of all limits. These include limits that had
-	// room before CountAll filled them.
+	// The wait of a denied call is the longest wait of all limits, also of limits that had
+	// room until CountAll charged this call.
 	Binding int
 	// Delay is the longest delay of the enforced limits, in ns.
 	Delay int64
 	// Penalty is set if a limit blocks the caller. Then Binding is the limit with the
-	// longest block, and has the longest wait of all limits.
+	// longest block, and its decision has the longest wait of all limits.
 	Penalty bool
-	// Begun is set if a block begins with this call, by Binding or another limit.
+	// Begun is set if this call begins a block, of Binding or of another limit.
 	Begun bool
 }
 

@@ -32,8 +32,8 @@ type Clock struct {
 	// or another clock (see Follow).
 	mono func() int64
 	both func() (mono, wall int64)
-	// asleep reads how long the machine has been suspended in all. ok is false if that
-	// cannot be read now.
+	// asleep reads how long the machine has been suspended in total. ok is false if this
+	// time cannot be read now.
 	asleep func() (d int64, ok bool)
 
 	line atomic.Pointer[timeline]

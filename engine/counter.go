@@ -186,12 +186,12 @@ type IncrOptions struct {
 	// would cross a bound changes nothing.
 	Saturate bool
 
-	// TTL is the time to live, in ns, that an applied increment gives the counter (EX,
-	// PX). 0 leaves it as it is.
+	// TTL is the time to live, in ns, that an applied increment gives the counter (EX, PX).
+	// 0 leaves the time to live as it is.
 	TTL int64
-	// Deadline is when the counter expires, in unix ns (EXAT, PXAT). 0 leaves it as it
-	// is. A deadline that has passed deletes the counter. TTL, Deadline and Persist
-	// exclude each other.
+	// Deadline is when the counter expires, in unix ns (EXAT, PXAT). 0 leaves the deadline
+	// as it is. A deadline that has passed deletes the counter. At most one of TTL,
+	// Deadline and Persist may be set.
 	Deadline int64
 	// Persist removes the time to live.
 	Persist bool

@@ -4,10 +4,11 @@ import "github.com/headgate-io/headgate/engine/algo"
 
 // Counted is the answer of one window of Session.CountWindows.
 type Counted struct {
-	// Units is the count of the window after the step, Before the count before it.
+	// Units is the count of the window after the step, and Before the count before the
+	// step.
 	Units, Before int64
-	// ResetAfter is the time until the window ends, in ns. It is above 0 for an empty
-	// window too.
+	// ResetAfter is the time until the window ends, in ns. It is more than 0 also for an
+	// empty window.
 	ResetAfter int64
 }
 

@@ -9,8 +9,8 @@ import (
 type DatabaseStats struct {
 	// Keys is the number of keys, including expired ones that have not been reaped.
 	Keys int
-	// Expires is how many of them expire, TTL their mean time to live in ns. In a table
-	// of more than sampledKeys keys both are estimates.
+	// Expires is how many of the keys expire, and TTL is their mean time to live in ns. In
+	// a table of more than sampledKeys keys, Expires and TTL are estimates.
 	Expires int
 	TTL     int64
 }

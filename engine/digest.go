@@ -14,7 +14,7 @@ type Digest struct {
 	// does not matter. Each key is hashed with its limit, deadline and state. System
 	// records are included.
 	Sum [sha256.Size]byte
-	// Keys is how many keys went into it.
+	// Keys is how many keys the Sum includes.
 	Keys int
 }
 

@@ -31,8 +31,8 @@ type Config struct {
 	// MaxBytes bounds the accounted memory of the table and of its keys' limits, of all
 	// engines together; 0 is no bound.
 	MaxBytes int64
-	// Evict makes room at MaxBytes by forgetting the keys closest to full quota. Without
-	// it, calls that need a new key return ErrFull.
+	// Evict makes room at MaxBytes: the engine forgets the keys that have used least of
+	// their quota. Without Evict, calls that need a new key return ErrFull.
 	Evict bool
 	// LogMaxEntries bounds the limit of the log algorithm, and the (timestamp, cost)
 	// pairs of a key; 0 is DefaultLogMaxEntries.
@@ -71,11 +71,11 @@ type Engine struct {
 	// replaced counts the keys that counters of policies have replaced.
 	replaced atomic.Uint64
 
-	// demand is what holders of leases want.
+	// demand knows how many units the holders of leases want.
 	demand *demand.Table
 	leased leaseCounts
 
-	// endlessAt is where EndlessCounters goes on.
+	// endlessAt is where the next call of EndlessCounters continues.
 	endlessAt atomic.Uint64
 }
 
@@ -156,15 +156,15 @@ type Stats struct {
 	shard.Stats
 	// Limits is how many distinct limits are known.
 	Limits int
-	// Blocks is how many blocks of leases are known, those that have ended and are not
-	// swept included.
+	// Blocks is how many blocks of leases are known, including blocks that have ended and
+	// are not swept yet.
 	Blocks int
-	// LeaseGranted is the units of leases that this engine has granted, at once or as
-	// refill. LeaseReturned is those that went back: given back, or not due yet when a
-	// renewal or a return ended their refill.
+	// LeaseGranted counts the units that this engine has granted as leases, at once or as
+	// refill. LeaseReturned counts the granted units that went back to their limits: the
+	// holder returned them, or a renewal or return ended their refill before they were due.
 	LeaseGranted, LeaseReturned uint64
-	// LeaseLapsed is units that were out at their deadline, as far as the next lease of
-	// their limit has noticed it.
+	// LeaseLapsed counts units that were still out at their deadline. They are counted when
+	// the next lease of their limit is decided.
 	LeaseLapsed uint64
 }
 

@@ -9,19 +9,19 @@ import (
 
 // Explanation is the answer of RL.EXPLAIN for a key. Times are in ns.
 type Explanation struct {
-	// Limit is the limit that the key was last charged under.
+	// Limit is the limit under which the key was last charged.
 	Limit algo.Limit
-	// Usage is the state, for people to read. A counter has nothing in use.
+	// Usage is the state in a form for people. A counter has no units in use.
 	algo.Usage
 	// Capacity is the size of a full limit.
 	Capacity, Remaining int64
-	// NextAfter is the wait until one more unit than Remaining is available, ResetAfter
-	// until all are; 0 if they are already.
+	// NextAfter is the wait until one unit more than Remaining is available, or 0 if all
+	// units are available. ResetAfter is the wait until all units are available.
 	NextAfter, ResetAfter int64
 	// ExpiresAfter is the wait until the key is forgotten, unless it is Persistent.
 	ExpiresAfter int64
 	Persistent   bool
-	// Out is the units that are out as leases, of Holders blocks.
+	// Out is how many units are out as leases, and Holders is the number of their blocks.
 	Out, Holders int64
 	// Bytes is the accounted memory of the key.
 	Bytes int
@@ -29,8 +29,8 @@ type Explanation struct {
 	// State is a hash of the stored state: different hashes mean different states.
 	State uint64
 
-	// Quota is set if units are taken from the key. Without it, Used, Capacity and the
-	// fields after it mean nothing.
+	// Quota is set if units are taken from the key. If it is not set, Used, Capacity and
+	// the fields after Capacity have no meaning.
 	Quota bool
 	// Encoding is the name of the value's encoding in OBJECT ENCODING.
 	Encoding string

@@ -66,27 +66,28 @@ type Lease struct {
 	Key   []byte
 	Limit algo.Limit
 	ID    []byte
-	// Request is what is asked for. Take fills in what the holder may get at most.
+	// Request is the request of the holder. Take fills in the fields Share and Fair.
 	algo.Request
 }
 
 // Leased is the answer to a Lease. Times are in ns.
 type Leased struct {
-	algo.Decision       // of Need
-	Granted       int64 // units at once, Need included
-	// TTL is for how long the units last, 0 if the holder must ask for each call.
+	algo.Decision       // the decision on Need
+	Granted       int64 // units that the holder gets at once, including Need
+	// TTL is how long the holder may spend the units; 0 if the holder must ask for each
+	// call.
 	TTL int64
 	// Refill units become due evenly over RefillTime.
 	Refill, RefillTime int64
-	Holders            int64 // blocks that are out
+	Holders            int64 // number of blocks that are out
 }
 
 // Leases is what a session can do with leases.
 type Leases struct {
 	s     *Session
 	block []byte     // the key of a block
-	words []byte     // a record
-	due   []algo.Due // of what is out
+	words []byte     // scratch for a record
+	due   []algo.Due // scratch for the entries of an Outstanding
 	// counted and held are the records of the counter and of the block.
 	counted, held plan
 	// each, parts and offers are scratch of leases of policies.

@@ -43,8 +43,8 @@ type PolicyLease struct {
 	Policy string
 	ID     []byte
 	algo.Request
-	// Whole is set if a unit of the lease is a unit of each limit, and none counts denied
-	// calls. Otherwise there is no block.
+	// Whole is set if two things are true: a unit of the lease is a unit of each limit, and
+	// no limit counts denied calls. Otherwise the holder gets no block.
 	Whole bool
 }
 
@@ -499,10 +499,10 @@ func (l *Leases) OutOf(now int64, key []byte, hash uint64) (units, holders int64
 
 // Holding is the block of one holder.
 type Holding struct {
-	// Key is that of the counter, or the name of the policy if Policy is set.
+	// Key is the key of the counter, or the name of the policy if Policy is set.
 	Key, ID []byte
 	Policy  bool
-	Units   int64 // out
+	Units   int64 // units that are out
 	Until   int64 // the deadline, engine time in ns
 }
 

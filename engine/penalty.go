@@ -30,15 +30,16 @@ import (
 // by this limit of a call that has a cost and may pass later. All times are in ns, from 1
 // to MaxPenalty.
 type Penalty struct {
-	// A caller with After strikes, 1 or more, is blocked for Block. Strikes count together
-	// until Within has passed since the first. Within 0 is the limit's period.
+	// A caller with After strikes (1 or more) is blocked for the time Block. A strike
+	// counts until the time Within has passed since the first strike. A Within of 0 means
+	// the limit's period.
 	After         int64
 	Within, Block int64
 	// A block is Factor times as long as the previous block, if the previous block ended
 	// less than Max ago. Factor is 1 or more. No block is longer than Max.
 	Factor, Max int64
-	// Epoch counts the edits that have forgiven all callers. Records of other epochs do
-	// not count.
+	// Epoch counts the edits of the policy that have forgiven all callers. Records of
+	// callers from other epochs do not count.
 	Epoch uint16
 }
 
@@ -250,7 +251,7 @@ func (v *Verdict) block(i int, lasts int64, out []Checked) {
 
 // Offender describes a caller whom a limit with a penalty has denied.
 type Offender struct {
-	// Strikes count together until StrikesEnd, engine time in ns.
+	// StrikesEnd is when the caller's Strikes no longer count, engine time in ns.
 	Strikes    int64
 	StrikesEnd int64
 	// BlockedUntil is when the block ends, 0 if the caller is not blocked.

@@ -12,15 +12,16 @@ import (
 type Present struct {
 	Limit algo.Limit
 	Mode  algo.Mode
-	// Gone is set if the limit no longer applies to the call: its slots are not taken
-	// anew.
+	// Gone is set if the limit no longer applies to the call. Then its slots are not taken
+	// again.
 	Gone bool
 }
 
 // Renewed is the answer of a renewal.
 type Renewed struct {
-	// Denied is set if a slot has ended and there is no room for it. Nothing has changed
-	// then. Name and Decision describe the limit that denies.
+	// Denied is set if a slot of the call has ended and the limit has no room to take the
+	// slot again. Nothing has changed then. Name and Decision describe the limit that
+	// denies.
 	Denied bool
 	Name   string
 	algo.Decision

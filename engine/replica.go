@@ -32,8 +32,9 @@ type Replica struct {
 	e      *Engine
 	ledger *ledger.Ledger
 
-	// gate is held shared by operations on several keys and exclusively by Cut, so that
-	// no cut tears them. Decisions on a single key do not take it.
+	// gate is held shared by operations on several keys, and exclusively by Cut. So a cut
+	// contains such an operation as a whole or not at all. Decisions on a single key do not
+	// take the gate.
 	gate *xsync.RBMutex
 
 	// epoch counts the calls of Restore.
@@ -49,24 +50,26 @@ type Replica struct {
 	changer effects.Changer
 	aside   aside
 
-	// applied are the records of policies that the current batch has changed.
+	// applied has the records of policies that the current batch has changed.
 	applied []PolicyRecord
 
-	// given is the highest clock of all batches so far, or later.
+	// given is a time that is not earlier than the clock of any batch so far.
 	given atomic.Int64
 
-	// snapshotEnd is the clock up to which the restored snapshot may include deltas of
-	// the log. Such a delta finds a state that it, or a later effect, has made.
+	// snapshotEnd is the clock up to which the restored snapshot may already include deltas
+	// of the log. When the log replays such a delta, the key's state was made by this delta
+	// or by a later effect.
 	snapshotEnd int64
 
-	// flushed is set if the table has been flushed since the last cut. It is written with
-	// the gate and all shards held, and read with the gate held exclusively.
+	// flushed is set if the table has been flushed since the last cut. Code that writes
+	// flushed holds the gate and all shards. Code that reads it holds the gate exclusively.
 	flushed bool
 
 	discarded discarded
 
-	// undone is how many shards the last Depose has undone; 0 from Lead on. It changes
-	// under the shard's lock, and is valid for a shard under its lock.
+	// undone is how many shards the last Depose has undone; Lead sets it to 0. It changes
+	// under the lock of the shard that is undone. To know whether a shard is undone, read
+	// it under that shard's lock.
 	undone atomic.Int64
 }
 

@@ -14,19 +14,19 @@ type Reserve struct {
 	// made before, Reserve returns ErrRepeated.
 	Named, Listed bool
 	Print         reservation.Fingerprint
-	// Plain keeps slots open, but not the charge. Without a slot, there is a record only
-	// for a name. A record with slots is open until the last slot ends, and then stays
-	// charged.
+	// With Plain, only slots are held, and the charge is final. If the call has no slot, a
+	// record is made only if the call has a name. A record with slots is open until the
+	// last slot ends, and then stays charged.
 	Plain bool
-	// TTL is the least time, in ns, for which the record is open, unless Plain is set;
-	// see reservation.MinTTL. It stays open longer while it has a slot.
+	// TTL is how long the record stays open at least, in ns, unless Plain is set; see
+	// reservation.MinTTL. While the record has a slot, it stays open longer.
 	TTL int64
 	// Keep, Charges, Version and Applied go into the record.
 	Keep    int64
 	Charges bool
 	Version uint64
 	Applied int
-	// Limits has, for each check, Name, CostBy and Each of a Held.
+	// For each check, Limits has the Name, CostBy and Each of a Held.
 	Limits []reservation.Held
 
 	// Held is set by Reserve if something is held.

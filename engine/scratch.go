@@ -19,9 +19,9 @@ type Scratch struct {
 	own  *Engine
 	s    *Session
 	keys []broughtKey
-	at   map[string]struct{} // keys, by database and key
+	at   map[string]struct{} // copied keys, by database and key
 	room int64               // bytes that copies may still take
-	now  []byte              // for words
+	now  []byte              // scratch for the present words of a key
 }
 
 // broughtKey is a copied key, and its state at that time.

@@ -22,7 +22,8 @@ var ErrScriptsFull = errors.New("too many scripts are loaded: SCRIPT FLUSH makes
 // leads next.
 type Script struct {
 	Body string
-	// Loaded is set if a client asked to keep it. Other scripts make room.
+	// Loaded is set if a client asked to keep the script (SCRIPT LOAD). When there is no
+	// room, other scripts are dropped first.
 	Loaded bool
 }
 

@@ -17,22 +17,22 @@ const ruleCacheSize = 64
 type Session struct {
 	// The fields that every decision reads come first, in as few cache lines as possible.
 	e      *Engine
-	last   *interned // what rule returned last, or nil
+	last   *interned // the result of the last call of rule, or nil
 	space  uint64    // shard.SpaceMask of db
 	db     uint8     // see Use
 	top    sampler
 	step   stepState
 	rules  [ruleCacheSize]*interned
 	hashes []uint64 // scratch of Warm
-	value  Value    // of Open
-	// chain is the scratch space of DecideAll. It is made at the first call: most of
-	// thousands of sessions never need it.
+	value  Value    // the value that Open visits
+	// chain is the scratch space of DecideAll. It is made at the first call of DecideAll,
+	// because there may be thousands of sessions and most of them never need it.
 	chain    *chain
-	checking *checking // of Check, likewise
+	checking *checking // scratch of Check, made at its first call
 	keys     keySet    // scratch of operations on several keys
-	holding  *records  // likewise, made for their first call
-	settling *settling // likewise, of Settle
-	leases   *Leases   // likewise, of Leases
+	holding  *records  // scratch of reservations, made at the first call
+	settling *settling // scratch of Settle, made at its first call
+	leases   *Leases   // made at the first call of Leases
 }
 
 // NewSession returns a session. Close gives back what it caches.

@@ -10,21 +10,23 @@ import (
 
 // Settlement says how to settle a reservation.
 type Settlement struct {
-	// State is Committed, Cancelled or Released. With Released the reservation ends by
-	// its own rule: released or charged.
+	// State is Committed, Cancelled or Released. With Released, the reservation ends as its
+	// record says (Charges): released or charged.
 	State reservation.State
 	// Accepts may refuse to commit a reservation: if it returns an error, nothing is
-	// settled. Nil accepts any.
+	// settled. A nil Accepts accepts every reservation.
 	Accepts func(r *reservation.Record) error
-	// Cost returns the real cost of the call for a limit. If ok is false, the charge
-	// stays. After an error nothing is settled. Only Committed uses it; nil keeps all
-	// charges.
+	// Cost returns the real cost of the call for a limit. If ok is false, the charge stays
+	// as it is. After an error nothing is settled. Cost is called only for Committed. A nil
+	// Cost keeps all charges.
 	Cost func(l *reservation.Held) (cost int64, ok bool, err error)
-	// Limit returns the limit for an additional charge. If an edit has changed its
-	// algorithm, the charge begins a new counter. Nil uses the limit that was charged.
+	// Limit returns the limit for an additional charge. If an edit has changed the limit's
+	// algorithm, the charge begins a new counter. If Limit is nil, the limit that was
+	// charged is used.
 	Limit func(l *reservation.Held) algo.Limit
-	// Window is the window of a calendar's limit: see Check. Nil means that the window is
-	// no longer known; then only a window that is still open can be charged.
+	// Window returns the window of a limit with a calendar: see Check. A nil Window means
+	// that windows are no longer known. Then a limit can be charged only if its counter's
+	// window is still open.
 	Window func(l *reservation.Held) *algo.Window
 }
 

@@ -25,9 +25,9 @@ var ErrNotIsolated = errors.New("the key is not among those of this step")
 type Step struct {
 	s     *Session // nil after the end
 	now   int64
-	locks bool // the step has locked shards itself,
-	gate  bool // entered the gate,
-	undo  bool // and begun an undo
+	locks bool // the step has locked shards itself
+	gate  bool // the step has entered the gate
+	undo  bool // the step has begun an undo
 	outer savepoint
 }
 

@@ -35,10 +35,10 @@ type Value struct {
 	sh      *shard.Shard
 	p       plan
 	now     int64
-	n       int      // length of the value
+	n       int      // length of the value in bytes
 	integer bool     // a counter that is kept as a number
 	spliced bool     // a counter whose text may have become an integer
-	text    [20]byte // of an integer
+	text    [20]byte // the text of an integer
 }
 
 // Open begins a visit to the value of key. It locks the key's shard until Close, unless

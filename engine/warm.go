@@ -47,9 +47,9 @@ const WarmKeys = 3
 
 // Sought is a key of database 0 that a step of Check is about to look up.
 type Sought struct {
-	Hash uint64 // by Engine.Seed
-	Len  int    // of the key
-	// Limit is the limit of the check, if it may not be in the caches.
+	Hash uint64 // hash of the key, by Engine.Seed
+	Len  int    // length of the key
+	// Limit is the limit of the check, if it may be missing in the processor's caches.
 	Limit Ready
 	// Whole is set if the step has WarmKeys keys or fewer.
 	Whole bool

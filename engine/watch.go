@@ -9,9 +9,9 @@ type Watch struct {
 	e       *Engine
 	hash    uint64
 	on      *shard.Watch
-	changes uint64 // on's count at the beginning
-	reign   uint64 // of the engine
-	live    bool   // the key existed, and had not expired
+	changes uint64 // count of changes when the watch began
+	reign   uint64 // reign of the engine when the watch began
+	live    bool   // when the watch began, the key existed and had not expired
 }
 
 // Watch begins to watch a key of the session's database. Errors: ErrSealed,

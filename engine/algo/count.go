@@ -18,7 +18,7 @@ type Count struct {
 	Write bool
 	// Units is the charge to a list: see Rule.ApplyCount.
 	Units int64
-	// Forfeits is set if no earlier charge can be given back after this one.
+	// Forfeits is set if, after this charge, earlier charges can no longer be given back.
 	Forfeits bool
 }
 

@@ -38,14 +38,13 @@ const Never int64 = -1
 // Decision is the answer to one check of one limit. Times are nanoseconds.
 type Decision struct {
 	// Allowed is how many units were granted: the cost if the call passes, the available
-	// part with AtMost, 0 if it is denied. OK distinguishes a pass from a denial; for a
-	// cost of 0 and for refunds, Allowed does not.
+	// units with AtMost, 0 if the call is denied. For a cost of 0 and for refunds, Allowed
+	// does not show whether the call passed; OK does.
 	Allowed int64
 	OK      bool
 	// Limit is the capacity: the burst of a token or leaky bucket, the limit of a window.
 	Limit int64
-	// Remaining is how many units a call right now could still take, rounded down, never
-	// below 0.
+	// Remaining is how many units the next call could take now, rounded down, at least 0.
 	Remaining int64
 	// RetryAfter is 0 for a call that passed. For a denied call it is the shortest wait
 	// in ns after which the same cost would pass, exact to 1 ns, or Never.
@@ -77,17 +76,18 @@ func (d *Decision) BindsMoreThan(b *Decision) bool {
 type Options struct {
 	// Peek returns the answer that the call would get, and writes nothing.
 	Peek bool
-	// Force charges the cost even into debt; the call always passes.
+	// Force makes the call pass and charges the cost, if necessary into debt.
 	Force bool
 	// AtMost grants the available units, up to the cost. If no unit is available, the
 	// call is denied, and RetryAfter is the wait for one unit. Force overrides AtMost.
 	AtMost bool
-	// Wait also admits calls that can run within this many ns; they are charged now. A
-	// token call must pass within that time. The first unit of a leaky call must start
-	// within it. A window or log admits only calls that fit now. 0 is no Wait: a token
-	// call must pass now, a leaky call may have any place in the queue.
+	// Wait also admits calls that can run within this many ns, and charges them now. A call
+	// of a token bucket must fit within that time. For a leaky bucket, the first unit of
+	// the call must start within that time. A window or log admits only calls that fit now.
+	// 0 means that the option is not set: a call of a token bucket must fit now, and a call
+	// of a leaky bucket may have any place in the queue.
 	Wait int64
-	// Debt admits down to -Debt units. 0 or less means none.
+	// Debt lets calls take units until -Debt units are left. 0 or less means no debt.
 	Debt int64
 	// Window is set for a calendar's limit: the window that contains now.
 	Window *Window

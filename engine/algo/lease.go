@@ -24,13 +24,13 @@ func WorthA(units int64) bool { return units >= leastBlock }
 // Block is what one holder has of a limit. The server does not see how much of it the
 // holder has spent.
 type Block struct {
-	Seq        uint64 // of the holder's last request
-	Generation uint64 // of the Outstanding that counts the block
+	Seq        uint64 // number of the holder's last request
+	Generation uint64 // Generation of the Outstanding that counts the block
 	Began      int64  // Unix ns: when the refill began
 	RefillEnds int64
-	Deadline   int64 // the holder spends nothing after it
-	Units      int64 // granted at once, or held before
-	Refill     int64 // due evenly from Began to RefillEnds
+	Deadline   int64 // after this time the holder spends nothing
+	Units      int64 // units that the holder got at once, or had before
+	Refill     int64 // units that become due evenly from Began to RefillEnds
 }
 
 // blockWords is how many words a block's record has.
@@ -81,9 +81,9 @@ func (b *Block) Undue(now int64) int64 { return b.Out() - b.has(now) }
 // Request is what a holder asks for. Units are those of the limit, times are ns.
 type Request struct {
 	Seq  uint64
-	Want int64 // what it would use within TTL
-	Held int64 // what it has left
-	Need int64 // what callers wait for now: all of Need is granted, or it is denied
+	Want int64 // units that the holder would use within TTL
+	Held int64 // units that the holder has left
+	Need int64 // units for which callers wait now; the request is denied unless all of Need is granted
 	TTL  int64
 	// Share is the part of the capacity that all holders together may have, in 2^-32.
 	Share uint32
@@ -93,27 +93,27 @@ type Request struct {
 
 // Fair is the part of a limit that one holder may have, in 2^-32.
 type Fair struct {
-	Rate uint32 // of the rate
-	Out  uint32 // of what may be out
+	Rate uint32 // part of the limit's rate
+	Out  uint32 // part of the units that may be out
 	// Contended is set if the holder wants more than its part of the rate.
 	Contended bool
 }
 
 // Grant is the answer to a Request.
 type Grant struct {
-	// Decision is the decision on Need. Its Remaining is what is left after the whole
-	// grant.
+	// Decision is the decision on Need. Remaining is how many units are left after the
+	// whole grant.
 	Decision
-	Granted int64       // units at once, Need included
-	Block   Block       // what the holder has from now on
+	Granted int64       // units that the holder gets at once, including Need
+	Block   Block       // what the holder has after the grant
 	Ends    bool        // the holder has no block, and must ask for each call
-	Out     Outstanding // what is out of the limit from now on
-	State   State       // of the limit, without leases
+	Out     Outstanding // which units of the limit are out after the grant
+	State   State       // state of the limit, without leases
 }
 
 // Lease decides a request for units of r at now. st is the limit's state without leases:
-// see Outstanding.Plain. block is the holder's; known is false if it has none that counts.
-// o is consumed.
+// see Outstanding.Plain. block is the holder's block. known is false if the holder has
+// no block that counts. The caller must not use o afterwards.
 func Lease(r *Rule, st State, o Outstanding, block Block, known bool, now int64, q *Request) (g Grant, err error) {
 	now = Clamp(now)
 	most := portion(r.Burst, q.Share)
@@ -212,9 +212,9 @@ func charge(r *Rule, st State, now, cost int64, o *Options, d *Decision) (next S
 
 // Offer is what a limit can give to a holder in addition to Need, in units of the limit.
 type Offer struct {
-	Most  int64 // of More and refill together
-	More  int64 // at once
-	Flow  int64 // as refill within Lasts ns; without a refill both are 0
+	Most  int64 // bound of More and refill together
+	More  int64 // units at once
+	Flow  int64 // units of refill within Lasts ns; Flow and Lasts are 0 without a refill
 	Lasts int64
 }
 

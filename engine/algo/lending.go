@@ -17,9 +17,9 @@ import "encoding/binary"
 
 // Part is how much of a block is charged to one limit.
 type Part struct {
-	Generation uint64 // of the limit's Outstanding
-	Units      int64  // charged at once
-	Refill     int64  // charged as it becomes due
+	Generation uint64 // Generation of the limit's Outstanding
+	Units      int64  // units that were charged at once
+	Refill     int64  // units, each charged when it becomes due
 }
 
 const partWords = 3
@@ -46,22 +46,22 @@ func (p Part) of(b *Block) Block {
 	return own
 }
 
-// Lending is one limit of a lease of several, in the course of a request.
+// Lending is one limit of a lease of several limits, while a request is decided.
 type Lending struct {
 	Rule *Rule
 	// Binds says that the lease gets no more than this limit has left. A limit that does
 	// not bind is charged for the lease only as far as it has units left.
 	Binds bool
-	State State       // at the time of the request, without leases
+	State State       // state of the limit at the time of the request, without leases
 	Out   Outstanding // the limit's units that holders may still spend
 	Part  Part        // how much of the block is charged to the limit
 	Offer Offer
 }
 
 // Begin takes the holder's earlier block out of Out. Of this block, the holder has spent
-// units and has held units left. The units left stay charged. known is false if the limit
-// does not know the block. Then a limit that binds is charged again for held, as far as
-// there is room. charged reports whether it was.
+// `spent` units, and `held` units are left, which stay charged. known is false if the
+// limit does not know the block. Then a limit that binds is charged again for held, as
+// far as it has room. charged reports whether the limit was charged again.
 func (l *Lending) Begin(block *Block, known bool, now, held, spent int64, q *Request) (charged bool, err error) {
 	now = Clamp(now)
 	r := l.Rule

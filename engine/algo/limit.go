@@ -56,22 +56,22 @@ type Limit struct {
 	Align     Align
 	// DB is the database of the limit's keys.
 	DB uint8
-	// Resets counts the edits of a policy's limit that voided earlier use. Scalings
-	// counts those that kept the used share instead of the used units. Other limits have
-	// 0.
+	// Resets counts the edits of a policy's limit after which counters start again from
+	// zero. Scalings counts the edits after which counters keep their used share instead of
+	// their used units. Both are 0 for a limit that is not of a policy.
 	Resets, Scalings uint16
-	// Leased is set in the limit of a counter of which units are out: see Outstanding. It
-	// changes no decision.
+	// Leased is set in the limit of a counter that has units out as leases: see
+	// Outstanding. It does not change decisions.
 	Leased bool
-	// Limit is the number of units per period; for a concurrency limit, the units that
-	// may be held at once. 0 denies every call without end, whatever its cost and
-	// options, and leaves the state alone.
+	// Limit is the number of units per period. For a concurrency limit, it is the number of
+	// units that may be held at once. A Limit of 0 denies every call for ever, with every
+	// cost and all options, and does not change the state.
 	Limit int64
-	// Period is in ns. For a policy's slots it is how long each is held. Other slots,
-	// counters and calendars have none.
+	// Period is in ns. For the slots of a policy, it is how long a slot is held. It is 0
+	// for other slots, for counters, and for calendars.
 	Period int64
-	// Burst is the capacity of a token or leaky bucket, 0 = Limit. Other algorithms have
-	// none.
+	// Burst is the capacity of a token or leaky bucket. 0 means that the capacity is Limit.
+	// Other algorithms do not use Burst.
 	Burst int64
 }
 

@@ -10,32 +10,37 @@ import (
 // # Leases
 //
 // A lease moves units of a limit to a holder, who spends them without asking. The units
-// of a block are charged when they are granted, and so is each unit of its refill when it
-// becomes due. Until the block's deadline they are out: what is left of the limit and
-// what is out never exceed the capacity. So whatever holders spend, and whenever, a
-// bucket that saw the spends themselves would have admitted them:
+// of a block are charged when they are granted. A unit of the block's refill is charged
+// when it becomes due. Until the block's deadline these units are out: the units that
+// are left in the limit and the units that are out together never exceed the capacity.
+// So holders may spend their units at any time: a bucket that decided each of these
+// spends itself would have admitted them. The reasons:
 //
-//   - What comes into the limit and into the blocks together never exceeds the rate.
-//   - What is left and what is out never exceed the capacity.
-//   - So what is left and what holders have is at most what that bucket would have.
+//   - The units that come into the limit and into the blocks together never exceed the
+//     rate.
+//   - The units that are left and the units that are out together never exceed the
+//     capacity.
+//   - So the limit and the holders together never have more units than that bucket would
+//     have.
 
 // MaxDue bounds the entries of an Outstanding.
 const MaxDue = 16
 
-// Outstanding has the units of a limit that are out, by the time when their lease ends. The
-// zero value is for a limit without leases.
+// Outstanding has the units of a limit that are out, with the times when their leases
+// end. The zero value is for a limit without leases.
 type Outstanding struct {
-	// Generation tells blocks of this record from those of an earlier one.
+	// Generation distinguishes the blocks of this record from the blocks of an earlier
+	// record.
 	Generation uint64
-	due        []Due // by At
+	due        []Due // in the order of At
 }
 
-// Due is what ends at one time: blocks, refills or both.
+// Due describes what ends at one time: blocks, refills or both.
 type Due struct {
 	At     int64  // Unix ns
-	Units  int64  // out until then
+	Units  int64  // units that are out until At
 	Blocks int64  // how many blocks the units belong to
-	Inflow uint64 // of the rate, in 2^-32, reserved until then
+	Inflow uint64 // part of the rate that is reserved until At, in 2^-32
 }
 
 // maxInflow bounds Due.Inflow, so that it shares a word with Due.Blocks.
@@ -47,8 +52,8 @@ const (
 	blocksBits = 16
 )
 
-// DueRoom is how many entries an Outstanding may have for a moment: a block is entered
-// before neighbours merge.
+// DueRoom is how many entries an Outstanding may have for a moment: a new block is
+// entered before neighbouring entries are merged.
 const DueRoom = MaxDue + 2
 
 // ReadOutstanding reads the output of Append, which zeros may follow. It keeps the entries

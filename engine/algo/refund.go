@@ -15,15 +15,15 @@ package algo
 
 // Receipt records what a limit was charged, and what is needed to give it back.
 type Receipt struct {
-	// Generation is the generation in the counter's mark, 0 if it has no mark.
+	// Generation is the generation in the counter's mark, or 0 if the counter has no mark.
 	Generation uint32
-	// Taken is the charge: time for a bucket, otherwise units in ns. If Whole is set, as
-	// usual, the charge is the whole cost, and Taken is zero.
+	// Taken is the charge: a time for a bucket; for other algorithms, units in the field
+	// NS. Usually Whole is set: then the charge is the whole cost, and Taken is zero.
 	Taken Span
 	Whole bool
-	// Stamp identifies the charge. For a bucket it is the number of the reservation among
-	// those that have charged it, for a window the start of the window, for a log the
-	// timestamp of the entry.
+	// Stamp identifies the charge. For a bucket, it is the reservation's number among the
+	// reservations that have charged the bucket. For a window, it is the start of the
+	// window. For a log, it is the timestamp of the entry.
 	Stamp Span
 }
 
@@ -34,8 +34,8 @@ type Refund struct {
 	Words int
 	Write bool
 
-	given Span  // of a bucket
-	units int64 // of a log, from the pair at place
+	given Span  // time that a bucket gives back
+	units int64 // units that a log gives back, from the pair at place
 	place int   // for a bucket, the first low after the charge
 }
 

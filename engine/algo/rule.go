@@ -20,8 +20,8 @@ type State struct {
 // 1 is admitted without a division.
 type Rule struct {
 	Limit    Limit
-	Decides  Algorithm // the limit's Decider, or one that denies all for a limit of 0
-	HasList  bool      // Input.List is needed
+	Decides  Algorithm // the limit's Decider; for a limit of 0, an algorithm that denies every call
+	HasList  bool      // Input.List is required
 	Burst    int64     // units of a full limit
 	Period   int64     // ns
 	Window   int64     // see Limit.Window
@@ -55,10 +55,11 @@ func Compile(l Limit) Rule {
 type Input struct {
 	// State is the state of a live key, converted to the limit: see Rule.Adopt.
 	State State
-	// List is the record of a live key if Rule.HasList, otherwise nil. It is not changed.
+	// List is the record of a live key if Rule.HasList is set, otherwise nil. Decide does
+	// not change it.
 	List []byte
-	// Now is the time of the visit, Unix ns. Cost is the call's in units: 0 looks, below
-	// 0 is a refund.
+	// Now is the time of the call, Unix ns. Cost is the cost of the call in units: with 0
+	// the call only looks, and a negative cost is a refund.
 	Now, Cost int64
 	// Options are the options of the call, nil for none.
 	Options *Options
@@ -180,7 +181,7 @@ func (r *Rule) Describe(st State, list []byte, now int64) Usage {
 
 // Usage is a state for people to read.
 type Usage struct {
-	// Used is the units in use, above the capacity if there is a debt.
+	// Used is the number of units in use. It is more than the capacity if there is a debt.
 	Used int64
 	// TAT is the theoretical arrival time of a token or leaky bucket, Unix
 	// ns, with its binary fraction.

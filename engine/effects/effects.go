@@ -100,7 +100,7 @@ var ErrEffects = errors.New("unreadable effects")
 
 // Effect is one record of a payload: the state of a key, or its absence.
 type Effect struct {
-	Image shard.Image // with Space, without Meta
+	Image shard.Image // its Space is set, its Meta is not
 	Limit int         // number in the dictionary; -1 for an absent key
 	// Changed is set if Delta replaces the state: the new state follows from the key's
 	// present state and Delta.

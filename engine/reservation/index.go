@@ -7,14 +7,14 @@ import "math/bits"
 // record. Hashes are never removed from the middle, so one may be of a reservation that
 // is settled or gone.
 type Index struct {
-	// due is a ring of seconds, made with the first hash: second n is at n%dueSeconds.
-	// next is the first second that may have hashes, and marked has a bit for each second
-	// that has some.
+	// due is a ring of seconds, which is made when the first hash arrives. Second n is at
+	// n%dueSeconds. next is the first second that may have hashes. marked has a bit for
+	// each second, which says whether the second has hashes.
 	due     []Queue
 	marked  [dueSeconds / 64]uint64
 	next    int64
 	DueKeys int
-	// done has the settled ones, oldest first.
+	// done has the settled reservations, oldest first.
 	done     Queue
 	DoneKeys int
 }
@@ -33,7 +33,7 @@ type Queue struct{ head, tail *Chunk }
 
 type Chunk struct {
 	next *Chunk
-	last int64 // the latest time of its hashes
+	last int64 // the latest time of the chunk's hashes
 	// hashes[from:n] are in use.
 	from, n int
 	hashes  [hashChunkLen]uint64

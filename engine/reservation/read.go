@@ -11,11 +11,11 @@ import (
 // Reader decodes reservations, one after another, into memory that it keeps.
 type Reader struct {
 	Record Record
-	limits []Held // of r
-	keys   []byte // of these
+	limits []Held // limits of r
+	keys   []byte // keys of these limits
 	// names are names from earlier records, since most names recur.
 	names map[string]string
-	last  string // the last of these names
+	last  string // the last of names
 }
 
 // namesMost bounds the names that a reader keeps.

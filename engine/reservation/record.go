@@ -60,37 +60,41 @@ func (st State) String() string { return stateNames[st] }
 // Record is what is known of a hold.
 type Record struct {
 	State State
-	// Charges is set if an unsettled reservation stays charged, and is not released.
+	// Charges is set if the reservation stays charged when it ends unsettled. Otherwise it
+	// is then released.
 	Charges bool
-	// Ends is when the reservation ends by itself, engine time in ns. Keep is how long it
-	// is kept once it is settled.
+	// Ends is when the reservation ends if nobody settles it, engine time in ns. Keep is
+	// how long the record is kept after it is settled.
 	Ends, Keep int64
-	// Version and Applied belong to the caller: the engine keeps them.
+	// The engine only stores Version and Applied for its caller.
 	Version uint64
 	Applied int
-	// Limits are the limits that it has charged. If it is committed or cancelled, they
-	// are only those of slots, which a repeat of the call takes anew.
+	// Limits are the limits that the reservation has charged. After a commit or a cancel,
+	// only limits of slots are left, because a repeat of the call takes slots again.
 	Limits []Held
-	// Named is set if the call has a name. Print then identifies the request, and First
-	// is its answer. Listed is set if a list answered it, without any limit.
+	// Named is set if the call has a name. Print is then a fingerprint of the request, and
+	// First is the answer to the call. Listed is set if a list (allow or deny) answered the
+	// call, without any limit.
 	Named, Listed bool
 	Print         Fingerprint
 	First         Settled
-	// Answer is the answer of the settlement, if it was committed or cancelled.
+	// Answer is the answer of the settlement, if the reservation was committed or
+	// cancelled.
 	Answer Settled
 }
 
 // Held is what a reservation holds of one limit.
 type Held struct {
 	Key []byte
-	// Limit is the limit that was charged, and Mode its mode.
+	// Limit is the limit that was charged, and Mode is the limit's mode.
 	Limit algo.Limit
 	Mode  algo.Mode
 	// Cost is the expected cost of the call, in units.
 	Cost int64
 	Debt int64
-	// Name is the limit's name. CostBy is the attribute that gives its cost; if empty, a
-	// call of COST n costs n x Each. They belong to the caller: the engine keeps them.
+	// Name is the limit's name. CostBy is the attribute that gives the limit's cost. If
+	// CostBy is empty, a call of COST n costs n x Each. The engine only stores these three
+	// fields for its caller.
 	Name, CostBy string
 	Each         int64
 
@@ -120,18 +124,18 @@ func SlotsOf(limits []Held) (slots []Held) {
 // Settled is the answer of a settlement.
 type Settled struct {
 	State State
-	// Name is the name of the limit that stands for the call, empty if none. Decision is
-	// its answer to a call without a cost.
+	// Name is the name of the limit that stands for the call; empty if there is no limit.
+	// Decision is this limit's answer to a call without a cost.
 	Name string
 	algo.Decision
-	// Over is the overuse in units of the limit deepest in debt.
+	// Over is how many units the limit with the largest debt is overused.
 	Over int64
-	// Version and Applied are the reservation's.
+	// Version and Applied are as in the Record.
 	Version uint64
 	Applied int
-	// Limits are the reservation's. Each has the decision of each limit, Costs its charge
-	// now, and Windows the windows of limits that report one. Only the call that settled
-	// it gets them.
+	// Limits are the reservation's limits. Each has a decision for each limit, Costs the
+	// charge of each limit now, and Windows the windows of limits that report a window.
+	// Only the call that settled the reservation gets these fields.
 	Limits  []Held
 	Each    []algo.Decision
 	Costs   []int64
