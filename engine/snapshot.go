@@ -199,6 +199,15 @@ func (r *Replica) Restore(src io.Reader, clock int64) error {
 	r.e.clock.Set(clock)
 	r.snapshotEnd, r.applied = 0, nil
 	defer func() { r.give(r.snapshotEnd) }() // for its own snapshots
+	if err := ReadSnapshot(src, func(payload []byte) error { return r.apply(payload, clock) }); err != nil {
+		return err
+	}
+	r.e.publish(r.takeApplied(), true)
+	return nil
+}
+
+// ReadSnapshot calls fn with the payloads of a snapshot, in order.
+func ReadSnapshot(src io.Reader, fn func(payload []byte) error) error {
 	br := bufio.NewReaderSize(src, snapshotChunk)
 	for {
 		n, err := binary.ReadUvarint(br)
@@ -206,7 +215,6 @@ func (r *Replica) Restore(src io.Reader, clock int64) error {
 			return fmt.Errorf("read snapshot: %w", noEOF(err))
 		}
 		if n == 0 {
-			r.e.publish(r.takeApplied(), true)
 			return nil
 		}
 		if n > snapshotMost {
@@ -216,7 +224,7 @@ func (r *Replica) Restore(src io.Reader, clock int64) error {
 		if _, err := io.ReadFull(br, chunk); err != nil {
 			return fmt.Errorf("read snapshot: %w", noEOF(err))
 		}
-		if err := r.apply(chunk, clock); err != nil {
+		if err := fn(chunk); err != nil {
 			return fmt.Errorf("read snapshot: %w", err)
 		}
 	}

@@ -228,11 +228,7 @@ func (c *Cluster) arguments(n *Node, expect int) error {
 
 // Close kills all nodes and closes the proxies.
 func (c *Cluster) Close() {
-	for _, n := range c.Nodes {
-		if n.Running() {
-			n.Kill()
-		}
-	}
+	c.Stop()
 	for _, n := range c.Nodes {
 		n.front.Close()
 	}

@@ -14,6 +14,7 @@
 //   - Bills checks that calls which are repeated under a name, and holds, are charged once, and answered the same.
 //   - Gateways checks that questions of gateways, who ask once, are charged at most once, and admitted no more than the limit.
 //   - Leases checks that holders of leases, and others, are admitted no more than their limit, and that a server knows all that is out.
+//   - Owners checks that the log of each Raft group has effects on its own keys only.
 //   - Promptness measures how many calls were answered in time.
 package oracle
 

@@ -1,6 +1,7 @@
 package scenario
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"github.com/headgate-io/headgate/faults/history"
 	"github.com/headgate-io/headgate/faults/load"
 	"github.com/headgate-io/headgate/faults/oracle"
+	"github.com/headgate-io/headgate/raftlog"
 )
 
 // Modes of durability.
@@ -243,6 +245,23 @@ func (r *Run) judge() {
 	}
 }
 
+// judgeOwners stops all nodes, and reads whose keys are in the logs of which Raft group.
+func (r *Run) judgeOwners() {
+	r.cluster.Stop()
+	groups := 0
+	var unread error
+	for _, n := range r.cluster.Nodes {
+		g, err := raftlog.Groups(n.Data)
+		groups, unread = max(groups, g), cmp.Or(unread, err)
+	}
+	o := oracle.NewOwners(groups)
+	for _, n := range r.cluster.Nodes {
+		err := cluster.Payloads(n.Data, func(group int, payload []byte) error { return o.Payload(n.Name, group, payload) })
+		unread = cmp.Or(unread, err)
+	}
+	r.add(o.Finding(unread))
+}
+
 // expected are the error codes that a cluster may answer while it is being harmed.
 var expected = map[string]bool{"CLUSTERDOWN": true, "TRYAGAIN": true, "UNCERTAIN": true, "LOADING": true}
 
@@ -288,6 +307,9 @@ func Execute(s *Scenario, o Options) (*Report, error) {
 		}
 		// A cluster that does not come back is what the scenario is about.
 		r.expect(false, "recovery", "%v", err)
+	}
+	if r.cluster != nil {
+		r.judgeOwners()
 	}
 	if err := r.history.Save(r.Dir); err != nil {
 		return nil, err

@@ -1,0 +1,145 @@
+package oracle
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine/algo"
+	"github.com/headgate-io/headgate/engine/effects"
+	"github.com/headgate-io/headgate/policy"
+	"github.com/headgate-io/headgate/raftlog"
+)
+
+// Owners checks that every effect of a key is in the group that owns the key's slot. Group 0 has what belongs to no slot:
+// counters of policies, holds, strikes, and the records of policies and scripts.
+type Owners struct {
+	groups int
+	f      Finding
+
+	payloads, effects int
+	owned             map[int]int // effects, by group
+	reader            effects.Reader
+}
+
+// NewOwners returns the check for a cluster of a number of groups.
+func NewOwners(groups int) *Owners {
+	return &Owners{groups: groups, f: Finding{Check: "owners", OK: true}, owned: make(map[int]int)}
+}
+
+// Payload reads a payload of effects from a group's log or snapshot at a node. An error is returned for a payload that this
+// build cannot read.
+func (o *Owners) Payload(node string, group int, payload []byte) error {
+	o.payloads++
+	if err := o.reader.Open(payload); err != nil {
+		return err
+	}
+	in := inPayload{o: o, node: node, group: group}
+	for o.reader.More() {
+		var e effects.Effect
+		ok, err := o.reader.Next(&e, &in)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			continue
+		}
+		o.effects++
+		o.owned[group]++
+		kind, absent := algo.Counter, e.Limit < 0
+		if !absent {
+			kind = in.kinds[e.Limit]
+		}
+		if owner := o.owner(e.Image.Space, e.Image.Key, kind, absent, group); owner != group {
+			o.f.violate("%s: group %d has an effect on %q (space %d, %v), which is group %d's", node, group, e.Image.Key, e.Image.Space, kind, owner)
+		}
+		o.reader.Recycle()
+	}
+	return nil
+}
+
+// owner returns the group that owns a key of a space. An absent key has no kind, so only its name says whether it was a
+// policy's counter. Then it may be group's if that is group 0.
+func (o *Owners) owner(space uint8, key []byte, kind algo.Algorithm, absent bool, group int) int {
+	if group >= o.groups {
+		return -1
+	}
+	switch space {
+	case algo.HoldSpace, algo.OffenceSpace:
+		return 0
+	case algo.BlockSpace:
+		d := effects.Decoder{B: key}
+		key = d.Short() // the counter's
+		absent = true
+	case algo.LeaseSpace:
+		absent = true // its kind does not say what its counter is
+	}
+	if kind.IsPolicy() {
+		return 0
+	}
+	if _, _, _, ok := policy.ParseKey(key); ok && absent && group == 0 {
+		return 0
+	}
+	return partition.GroupOf(slotOf(key), o.groups)
+}
+
+// Finding returns the result. unread is what could not be read, or nil. Only newer formats, of another build, are no fault.
+func (o *Owners) Finding(unread error) Finding {
+	f := o.f
+	f.Text = fmt.Sprintf("%d effects in %d payloads of %d of %d groups", o.effects, o.payloads, len(o.owned), o.groups)
+	if unread != nil {
+		first, _, _ := strings.Cut(unread.Error(), "\n")
+		f.Text += "; not read: " + first
+		if !errors.Is(unread, effects.ErrEffects) && !errors.Is(unread, raftlog.ErrVersion) {
+			f.violate("%s", first)
+		}
+	}
+	if o.effects == 0 {
+		f.violate("nothing was read")
+	}
+	return f
+}
+
+// inPayload receives the records of a payload that are not states of keys.
+type inPayload struct {
+	o     *Owners
+	node  string
+	group int
+	kinds []algo.Algorithm
+}
+
+func (p *inPayload) AddLimit(l algo.Limit) { p.kinds = append(p.kinds, l.Algorithm) }
+func (p *inPayload) Flush()                {}
+func (p *inPayload) Included(int64)        {}
+
+// SetSystem checks a system record. Each group records what it was charged.
+func (p *inPayload) SetSystem(k effects.SystemKey, _ []byte) {
+	p.o.effects++
+	p.o.owned[p.group]++
+	if k.Kind != effects.SystemCharged && p.group != 0 {
+		p.o.f.violate("%s: group %d has the system record %q of kind %d, which is group 0's", p.node, p.group, k.Name, k.Kind)
+	}
+}
+
+// slotOf returns a key's hash slot, computed apart from the server: CRC16 (XMODEM) of the hash tag, or of the key.
+func slotOf(key []byte) uint16 {
+	if _, tag, found := bytes.Cut(key, []byte("{")); found {
+		if tag, _, found = bytes.Cut(tag, []byte("}")); found && len(tag) > 0 {
+			key = tag
+		}
+	}
+	var crc uint16
+	for _, b := range key {
+		crc ^= uint16(b) << 8
+		for range 8 {
+			if crc>>15 == 1 {
+				crc = crc<<1 ^ 0x1021
+			} else {
+				crc <<= 1
+			}
+		}
+	}
+	return crc % partition.HashSlots
+}
