@@ -55,8 +55,8 @@ func (c *Client) Of(group int) *Client {
 	}}}
 }
 
-// Each calls do for each group of the cluster of the node at addr, the last group first. It
-// ends with the first error, which names the group if there are several. timeout bounds the
+// Each calls do for each group of the cluster of the node at addr, group 0 first. It ends
+// with the first error, which names the group if there are several. timeout bounds the
 // question how many groups there are.
 func (c *Client) Each(ctx context.Context, addr string, timeout time.Duration, do func(group int, c *Client) error) error {
 	asked, cancel := context.WithTimeout(ctx, timeout)
@@ -66,7 +66,7 @@ func (c *Client) Each(ctx context.Context, addr string, timeout time.Duration, d
 		return err
 	}
 	groups := max(s.Groups, 1) // 0 is a node of a build without groups
-	for g := groups - 1; g >= 0; g-- {
+	for g := range groups {
 		if err := do(g, c.Of(g)); err != nil {
 			return inGroup(g, groups, err)
 		}

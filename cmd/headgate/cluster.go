@@ -169,11 +169,15 @@ func (f *clusterFlags) transferCommand() *cobra.Command {
 	return cmd
 }
 
-// setClock sets the clocks of all groups. Group 0 comes last, so set is its clock.
+// setClock sets the clocks of all groups. The other groups follow the clock of group 0, so
+// what is printed is how far that one has moved.
 func (f *clusterFlags) setClock(ctx context.Context, c *cluster.Client, out io.Writer, _ []string) error {
 	var set cluster.ClockSet
-	err := c.Each(ctx, f.peer, f.timeout, func(_ int, c *cluster.Client) (err error) {
-		set, err = c.SetClock(ctx, f.peer)
+	err := c.Each(ctx, f.peer, f.timeout, func(group int, c *cluster.Client) error {
+		s, err := c.SetClock(ctx, f.peer)
+		if group == 0 {
+			set = s
+		}
 		return err
 	})
 	if err != nil {
