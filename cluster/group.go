@@ -168,6 +168,9 @@ func (g *Group) close(ctx context.Context) error {
 	return err
 }
 
+// ID returns the number of the group.
+func (g *Group) ID() int { return int(g.id) }
+
 // Ticket implements partition.Replication.
 func (g *Group) Ticket() uint64 { return g.ledger.Open() }
 

@@ -73,6 +73,9 @@ func New(cfg Config, engines []*engine.Engine) (*Node, error) {
 	return n, nil
 }
 
+// Groups returns how many groups the node has.
+func (n *Node) Groups() int { return len(n.groups) }
+
 // Group returns the group of an engine, by the engine's place in the list given to New.
 func (n *Node) Group(i int) *Group { return n.groups[i] }
 

@@ -281,11 +281,11 @@ func TestThreeNodes(t *testing.T) {
 			require.Contains(t, body, "\nheadgate_"+metric+"\n")
 		}
 	}
-	shows(leader, "replication_leader 1", "replication_leader_known 1", `replication_role{role="leading"} 1`, `replication_role{role="following"} 0`,
-		"replication_forwarded_total 0", "replication_max_unacked_seconds 0.25", "replication_snapshot_age_seconds -1",
+	shows(leader, `replication_leader{group="0"} 1`, `replication_leader_known{group="0"} 1`, `replication_role{group="0",role="leading"} 1`, `replication_role{group="0",role="following"} 0`,
+		"replication_forwarded_total 0", "replication_max_unacked_seconds 0.25", `replication_snapshot_age_seconds{group="0"} -1`,
 		"replication_feature_level_supported 1", "replication_feature_level_held_back 0",
 		`peer_voter{node="`+follower.id+`"} 1`, `peer_feature_level_supported{node="`+follower.id+`"} 1`)
-	shows(follower, "replication_leader 0", "replication_leader_known 1", `replication_role{role="following"} 1`, "replication_forwarded_total 1")
+	shows(follower, `replication_leader{group="0"} 0`, `replication_leader_known{group="0"} 1`, `replication_role{group="0",role="following"} 1`, "replication_forwarded_total 1")
 	require.NotContains(t, leader.get(t, "/metrics"), `{node="`+leader.id+`"}`)
 
 	leader.signal(t, syscall.SIGKILL)

@@ -14,33 +14,12 @@ import (
 // replicationMetrics returns the metrics of a node's replication.
 func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 	s := n.Group(0).Status()
-	snapshotAge := -1.0
-	if !s.SnapshotTime.IsZero() {
-		snapshotAge = max(0, time.Since(s.SnapshotTime).Seconds())
-	}
 	metrics := []web.Metric{
-		web.Gauge("headgate_replication_leader", "1 if this node decides.", bit(s.Serving)),
-		web.Gauge("headgate_replication_leader_known", "1 if some node is known to lead.", bit(s.LeaderID != "")),
-		web.Gauge("headgate_replication_term", "Raft's term.", s.Term),
-		web.Gauge("headgate_replication_commit_index", "Last log entry known to be committed.", s.CommitIndex),
-		web.Gauge("headgate_replication_applied_index", "Last log entry applied.", s.AppliedIndex),
-		web.Gauge("headgate_replication_last_index", "Last log entry.", s.LastIndex),
-		web.Gauge("headgate_replication_unacked_seconds", "Age of the oldest effect that is not committed, on the leader.", s.Progress.Unacked.Seconds()),
 		web.Gauge("headgate_replication_max_unacked_seconds", "Age of an effect at which the failure policy answers: the loss window of async.", n.MaxUnacked().Seconds()),
-		web.Counter("headgate_replication_batches_total", "Batches of effects cut by this node.", s.Batches),
-		web.Counter("headgate_replication_entries_total", "Log entries of those batches.", s.Entries),
-		web.Counter("headgate_replication_payload_bytes_total", "Bytes of those batches.", s.PayloadBytes),
-		web.Gauge("headgate_replication_last_batch_bytes", "Bytes of the last batch.", s.LastBatch),
-		web.Counter("headgate_replication_dropped_entries_total", "Log entries that no node counted, because their leader had lost leadership.", s.Dropped),
-		web.Gauge("headgate_replication_log_write_seconds", "Time of the last write of the log, fsync included.", s.WriteLast.Seconds()),
-		web.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
-		web.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
-		web.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
 		web.Gauge("headgate_replication_feature_level", "The feature level of the cluster: the formats that its nodes may write.", uint64(s.Level)),
 		web.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
-		web.Gauge("headgate_replication_feature_level_held_back", "Members that cannot read the highest feature level that some member can read, and so keep the cluster below it.", len(s.HeldBack)),
-		web.Gauge("headgate_replication_clock_unset", "1 if no node knew how long the cluster was down, so the cluster clock continued from its last value: run headgate cluster set-clock.", bit(s.ClockUnset)),
-		web.Gauge("headgate_data_dir_full", "1 if the disk is full on this node, the only member of its cluster: the node keeps its decisions in memory only.", bit(s.DiskFull)),
+		web.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
+		web.Gauge("headgate_data_dir_full", "1 if the disk of this node, which is alone, is full: it keeps its decisions in memory only.", bit(s.DiskFull)),
 		web.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
 		web.Counter("headgate_replication_degraded_total", "Calls of limits, and commands about counters, that the failure policy answered because there was no leader.", clients.Degraded),
 		web.Counter("headgate_backstop_denied_total", "Calls of limits that on-failure open denied: they were beyond backstop times a limit.", clients.BackstopDenied),
@@ -61,15 +40,57 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 		metrics = append(metrics,
 			web.Gauge("headgate_replication_settings_differ", "1 if nodes have different values of the parameter.", bit(differing[parameter.Name])).With("parameter", parameter.Name))
 	}
-	now := n.Group(0).Role().String()
-	for _, role := range cluster.Roles() {
-		metrics = append(metrics,
-			web.Gauge("headgate_replication_role", "1 for what this node may do now, 0 for the other roles.", bit(role == now)).With("role", role))
-	}
 	for i := range s.Members {
 		if !s.Members[i].Self {
 			metrics = append(metrics, peerMetrics(&s.Members[i])...)
 		}
+	}
+	for i := range n.Groups() {
+		metrics = append(metrics, groupMetrics(n.Group(i))...)
+	}
+	return metrics
+}
+
+// groupMetrics returns the metrics of a node's part in one Raft group.
+func groupMetrics(g *cluster.Group) []web.Metric {
+	s := g.Status()
+	snapshotAge := -1.0
+	if !s.SnapshotTime.IsZero() {
+		snapshotAge = max(0, time.Since(s.SnapshotTime).Seconds())
+	}
+	metrics := []web.Metric{
+		web.Gauge("headgate_replication_leader", "1 if this node decides for the group.", bit(s.Serving)),
+		web.Gauge("headgate_replication_leader_known", "1 if some node is known to lead the group.", bit(s.LeaderID != "")),
+		web.Gauge("headgate_replication_term", "Raft's term.", s.Term),
+		web.Gauge("headgate_replication_commit_index", "Last log entry known to be committed.", s.CommitIndex),
+		web.Gauge("headgate_replication_applied_index", "Last log entry applied.", s.AppliedIndex),
+		web.Gauge("headgate_replication_last_index", "Last log entry.", s.LastIndex),
+		web.Gauge("headgate_replication_unacked_seconds", "Age of the oldest effect that is not committed, on the leader.", s.Progress.Unacked.Seconds()),
+		web.Counter("headgate_replication_batches_total", "Batches of effects cut by this node.", s.Batches),
+		web.Counter("headgate_replication_entries_total", "Log entries of those batches.", s.Entries),
+		web.Counter("headgate_replication_payload_bytes_total", "Bytes of those batches.", s.PayloadBytes),
+		web.Gauge("headgate_replication_last_batch_bytes", "Bytes of the last batch.", s.LastBatch),
+		web.Counter("headgate_replication_dropped_entries_total", "Log entries that counted on no node: they are left from a lost leadership.", s.Dropped),
+		web.Gauge("headgate_replication_log_write_seconds", "Time of the last write of the log, fsync included.", s.WriteLast.Seconds()),
+		web.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
+		web.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
+		web.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
+		web.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because no node knew how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
+	}
+	now := g.Role().String()
+	for _, role := range cluster.Roles() {
+		metrics = append(metrics,
+			web.Gauge("headgate_replication_role", "1 for what this node may do now in the group, 0 for the other roles.", bit(role == now)).With("role", role))
+	}
+	for i := range s.Members {
+		if m := &s.Members[i]; !m.Self {
+			metrics = append(metrics,
+				web.Gauge("headgate_peer_lag_entries", "Log entries that the node is behind this node's commit index.", m.Lag).With("node", m.ID),
+				web.Gauge("headgate_peer_lag_seconds", "The same in time.", m.LagTime.Seconds()).With("node", m.ID))
+		}
+	}
+	for i := range metrics {
+		metrics[i] = metrics[i].With("group", strconv.Itoa(g.ID()))
 	}
 	return metrics
 }
@@ -79,8 +100,6 @@ func peerMetrics(m *raftlog.Member) []web.Metric {
 	metrics := []web.Metric{
 		web.Gauge("headgate_peer_up", "1 if the node answered within the last seconds.", bit(m.Up)),
 		web.Gauge("headgate_peer_voter", "1 if the node has a vote.", bit(m.Voter)),
-		web.Gauge("headgate_peer_lag_entries", "Log entries that the node is behind this node's commit index.", m.Lag),
-		web.Gauge("headgate_peer_lag_seconds", "The same in time.", m.LagTime.Seconds()),
 		web.Gauge("headgate_peer_rtt_seconds", "Round trip of the last question to the node.", m.RTT.Seconds()),
 		web.Gauge("headgate_peer_feature_level_supported", "The highest feature level that the node can read; 0 before it has answered.", uint64(m.Supports)),
 		web.Gauge("headgate_peer_clock_skew_seconds", "The node's wall clock minus this node's.", m.Skew.Seconds()),
