@@ -26,8 +26,8 @@ type Config struct {
 	Listener net.Listener
 	// Dial connects to another node's Listener.
 	Dial peer.DialFunc
-	// Secrets are what a node must know to connect to another node. It is nil if the
-	// connections use mutual TLS, or if there is nothing to guard.
+	// Secrets are the secrets that a node must know to connect to another node. It is nil
+	// if the connections use mutual TLS, or if there is nothing to protect.
 	Secrets peer.Secrets
 	// ClientAddr is where clients reach this node: host:port.
 	ClientAddr string
@@ -42,8 +42,8 @@ type Config struct {
 	// lines.
 	Audit *slog.Logger
 
-	// PeerAddr is the address at which other nodes reach Listener. If it is empty, that is
-	// Listener's own address.
+	// PeerAddr is the address at which other nodes reach Listener. If PeerAddr is empty,
+	// other nodes use Listener's own address.
 	PeerAddr string
 	// Join, BootstrapExpect and Nonvoter are as in raftlog.Config.
 	Join            []string
@@ -54,10 +54,10 @@ type Config struct {
 	// replaces them.
 	Settings []Setting
 
-	// Durable makes replies wait for their commit unless a call has ASYNC.
+	// Durable makes replies wait for their commit, except replies of calls with ASYNC.
 	Durable bool
-	// MaxUnacked is how old the oldest uncommitted effect may become. When it is older, the
-	// failure policy answers. 0 means the duration of the leader's lease.
+	// MaxUnacked is how old the oldest uncommitted effect may become. If the effect is
+	// older, the failure policy answers. 0 means the duration of the leader's lease.
 	MaxUnacked time.Duration
 	// HandoverWait is how long this node waits for the next leader after a leader has
 	// announced its stop.

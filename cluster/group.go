@@ -26,12 +26,12 @@ type Group struct {
 	ledger    *ledger.Ledger
 	forwarded *peer.Listener
 
-	// Set by open before anything that uses them runs.
+	// The method open sets these fields before anything that uses them runs.
 	front  Front
 	raft   *raftlog.Group
 	opened chan struct{} // closed when raft has started
 
-	role     atomic.Uint32 // a partition.Role
+	role     atomic.Uint32 // holds a partition.Role
 	beaten   atomic.Int64  // when Node.pulse last ran, or this node was elected; ns since Node.started
 	topology atomic.Pointer[partition.Topology]
 	changed  chan struct{} // capacity 1: the view of the cluster may have changed
@@ -41,7 +41,7 @@ type Group struct {
 	mu        sync.Mutex
 	situation situation
 
-	streams streams // to the leader
+	streams streams // streams to the leader
 }
 
 var _ partition.Replication = (*Group)(nil)

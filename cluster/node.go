@@ -31,7 +31,7 @@ type Node struct {
 	paced     chan struct{}              // capacity 1: a group has opened, or begun to lead
 	leaving   atomic.Bool                // Handover has been called
 	homeAfter time.Duration              // homeAfter
-	removed   atomic.Bool                // as of the last refresh: this node was removed
+	removed   atomic.Bool                // at the last refresh, this node was removed from the cluster
 	settings  atomic.Pointer[[]Setting]
 
 	stopOpening func() // ends openOthers and waits for it

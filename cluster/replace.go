@@ -25,9 +25,9 @@ var ErrHasVote = errors.New("it already has a vote")
 // Replacement describes how one node replaces another.
 type Replacement struct {
 	Old, New string        // node ids
-	NewAddr  string        // where other nodes reach the new one, which must be running
+	NewAddr  string        // where other nodes reach the new node, which must be running
 	Timeout  time.Duration // for one answer
-	Tell     func(string)  // told each step when it begins, and how a long one stands
+	Tell     func(string)  // is called when a step begins, and with the state of a long step
 }
 
 // Replace replaces a member by a new node, in one group after the other. It adds the new
@@ -72,9 +72,9 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 	})
 }
 
-// persist calls do with the leader's status, until do is done or returns an error that a
-// later call does not mend. known lists addresses of nodes. If first is set, no node has
-// answered yet, and the error of one that cannot be reached is returned.
+// persist calls do with the leader's status, until do is done, or returns an error that
+// a later call would also return. known lists addresses of nodes. first is set if no
+// node has answered yet. Then persist returns the error if a node cannot be reached.
 func (c *Client) persist(ctx context.Context, known *[]string, r *Replacement, first bool, do func(*raftlog.Status, func(step, string)) (done bool, err error)) error {
 	lastStep := ""
 	told := make(map[step]time.Time)

@@ -12,7 +12,7 @@ import (
 type Ledger struct {
 	hooks Hooks
 
-	// open is the ticket that the next cut takes.
+	// open is the ticket that the next cut will get.
 	open atomic.Uint64
 	// settled is the last ticket under which nothing is uncommitted.
 	settled atomic.Uint64
@@ -57,7 +57,7 @@ type Flight struct {
 	Undo   Undo // nil for a tick
 
 	bytes int
-	born  int64 // when its first effect was marked
+	born  int64 // when the flight's first effect was marked
 	// covers is the last ticket that the flight's commit can release: Ticket, or a later
 	// ticket whose cut found no dirty keys.
 	covers uint64
@@ -75,11 +75,11 @@ type clean struct{ ticket, after uint64 }
 
 // Totals are sums since New.
 type Totals struct {
-	Batches   uint64 // with effects
-	Ticks     uint64 // without
-	Parts     uint64 // of the batches
-	Bytes     uint64 // of the parts
-	LastBatch int64  // bytes
+	Batches   uint64 // batches with effects
+	Ticks     uint64 // batches without effects
+	Parts     uint64 // parts of the batches
+	Bytes     uint64 // bytes of the parts
+	LastBatch int64  // bytes of the last batch
 }
 
 // New returns a ledger whose first ticket is 1. Hooks may be nil.

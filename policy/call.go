@@ -23,11 +23,11 @@ var (
 // for one check after another. When its buffers have grown, only errors and Explain
 // allocate.
 type Call struct {
-	// Units is the COST of the call, from 0 to 2^62-1. Begin sets it to 1. If it is 0, the
-	// cost for every limit is 0.
+	// Units is the COST of the call, from 0 to 2^62-1. Begin sets Units to 1. If Units is
+	// 0, the call costs 0 at every limit.
 	Units int64
-	// Applied holds the limits that apply, in the policy's order, after Match has returned
-	// Decide.
+	// After Match has returned Decide, Applied holds the limits that apply, in the policy's
+	// order.
 	Applied []Applied
 	// Skipped has bit i set if limit i did not apply because an attribute that the limit
 	// needs is missing.
@@ -38,27 +38,28 @@ type Call struct {
 	policy  *Policy
 	given   int    // attributes, including those that the policy does not know
 	present uint32 // attributes that have a value
-	twice   uint32 // attributes that were given, even if empty
-	absent  int8   // attribute that the limit considered last lacks
+	twice   uint32 // attributes that were given, including empty ones, to find one that is given twice
+	absent  int8   // the attribute that the call lacks for the limit that Match has looked at last
 
-	values  [MaxAttributes][]byte     // converted by their types; of type ip as given
-	addrs   [MaxAttributes]netip.Addr // of attributes of type ip
-	unknown [][]byte                  // names that the policy does not know
+	values  [MaxAttributes][]byte     // values, converted by their types; values of type ip are as given
+	addrs   [MaxAttributes]netip.Addr // addresses: the values of attributes of type ip
+	unknown [][]byte                  // names of attributes that the policy does not know
 
-	keys []byte // of Applied, one after the other
-	// tails are positions in keys of the part that limits with the same `by` share, by
-	// Limit.like. tailed has a bit for each tail that exists.
+	keys []byte // the keys of Applied, one after the other
+	// Limits with the same `by` have keys that are equal after their prefixes. tails says
+	// where in keys this common part is, by Limit.like. tailed has a bit for each tail that
+	// exists.
 	tails   [MaxLimits]struct{ from, to int32 }
 	tailed  uint32
-	scratch []byte // values that their type has changed
-	lookup  []byte // a key of a tier's record
+	scratch []byte // memory for values that the conversion has changed
+	lookup  []byte // scratch for the key with which a tier is looked up
 
-	mac    hash.Hash // of type secret
+	mac    hash.Hash // computes the hashes of values of type secret
 	secret []byte    // the key of mac
 	sum    [sha256.Size]byte
 
 	slots  [MaxLimits]Applied
-	scaled []Numbers // of limits, while a scale is in effect
+	scaled []Numbers // numbers of limits, while a scale is in effect
 }
 
 // Applied is a limit that applies to a call.
@@ -77,7 +78,7 @@ type Applied struct {
 	Missing bool
 	Source  Source
 
-	from int // of Key, in the call's keys
+	from int // where Key begins in the call's keys
 }
 
 // NewCall returns a call; Begin assigns it a policy.

@@ -9,11 +9,11 @@ import (
 // attributes and lists have not been made yet.
 type Definition struct {
 	Name       string
-	Weight     int // bounds the length of its canonical text
+	Weight     int // bounds the length of the definition's canonical text
 	Attributes []AttributeDef
 	Lists      []*ListDef
 	OnFailure  Failure
-	Backstop   int64 // 0: the server's
+	Backstop   int64 // 0: the server's setting
 	Durability Durability
 	Require    []Scalar
 	Deny       []ConditionDef
@@ -115,7 +115,7 @@ type OverrideDef struct {
 	Place  Place
 	When   ConditionDef
 	Limits []OverriddenDef
-	Until  int64 // 0: for good
+	Until  int64 // 0: the override does not end
 }
 
 // OverriddenDef is a limit with the numbers that an override gives it.
@@ -162,7 +162,7 @@ type RoutesDef struct {
 	Fold   bool // the case of letters does not count
 	Routes []RouteDef
 	Other  *TargetDef
-	Set    *Routes // what it is compiled to
+	Set    *Routes // the compiled routes
 }
 
 // RouteDef is a pattern, and what its requests ask for.
@@ -178,7 +178,7 @@ type TargetDef struct {
 	Answer Answer
 	Policy string
 	Given  []GivenDef
-	Cost   int64 // 0: not said
+	Cost   int64 // 0: the text gives no cost
 }
 
 // GivenDef is an attribute, and where its value comes from.
@@ -194,7 +194,7 @@ type GivenDef struct {
 type CalendarDef struct {
 	Rules calendar.Rules
 	Place Place
-	// Anchor is the place in the text of the anchor of Rules.
+	// Anchor is where the text has the anchor of Rules.
 	Anchor Place
 }
 

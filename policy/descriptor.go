@@ -25,8 +25,8 @@ const (
 // Descriptors is the compiled tree of a policy.
 type Descriptors struct {
 	top   level
-	limit Limit    // it has the counters of all rules
-	names []string // that rules have and replace, by number
+	limit Limit    // the internal limit that has the counters of all rules
+	names []string // names that rules have or replace, by number
 	rules []*Rule  // in the order of the text
 }
 
@@ -48,7 +48,7 @@ type wildcard struct {
 
 // Rule is a limit of a descriptor.
 type Rule struct {
-	// Path names the rule: Levels, the composites of its levels, joined by dots.
+	// Path names the rule: its Levels (key_value of each level), joined by dots.
 	Path   string
 	Levels []string
 	// Index is the rule's position in the text.
@@ -58,19 +58,20 @@ type Rule struct {
 	Requests  int64
 	Unit      Unit
 	Unlimited bool
-	// Shadow never denies. Quota denies only if all quotas of a request deny.
+	// A rule with Shadow never denies. A rule with Quota denies only if all quotas of a
+	// request deny.
 	Shadow, Quota bool
-	// Name is the name by which other rules replace it; "" if there is none.
+	// Name is the name by which other rules replace this rule; "" if it has no name.
 	Name string
-	// Detailed reports that the rule's metric shows values of the request. Valued says of
+	// Detailed reports that the rule's metric shows values of the request. Valued says for
 	// which levels.
 	Detailed bool
 	Valued   []bool
 	// Metadata is a JSON object; "" if there is none.
 	Metadata string
 
-	name     int   // number of Name; -1 if there is none
-	replaces []int // numbers of names
+	name     int   // number of Name; -1 if the rule has no name
+	replaces []int // numbers of the names that the rule replaces
 	numbers  *Numbers
 }
 

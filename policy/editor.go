@@ -34,12 +34,12 @@ type listUse struct {
 type Editor struct {
 	old  *Set
 	next *Set
-	// changed are policies to compile; nil marks a deleted one.
+	// changed has the policies to compile; nil marks a deleted policy.
 	changed map[string]*pending
-	// overrides are the edited overrides of these policies.
+	// overrides has the edited overrides, by policy.
 	overrides map[string]*overridesEditor
-	// all is set if all policies must be compiled. Otherwise those are that use one of
-	// lists.
+	// all is set if all policies must be compiled. Otherwise also the policies that use one
+	// of lists must be compiled.
 	all       bool
 	lists     map[string]bool
 	ownShared bool

@@ -10,8 +10,8 @@ import (
 // Error says what is wrong with a text, and where.
 type Error struct {
 	File string
-	// Line and Column count from 1; Column counts characters. 0 means that the error has no
-	// position in the text.
+	// Line and Column count from 1, and Column counts characters. They are 0 if the error
+	// has no position in the text.
 	Line, Column int
 	// Path is the way to the value, such as policies.api.limits.user.rate.
 	Path string
@@ -42,7 +42,7 @@ const maxErrors = 20
 // with errors is refused completely.
 type Errors struct {
 	List []*Error
-	// More is how many errors there are beyond List.
+	// More is how many further errors there are that List does not have.
 	More int
 }
 

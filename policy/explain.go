@@ -9,16 +9,16 @@ import (
 type Finding struct {
 	Limit *Limit
 	Why   Why
-	// Attribute is, for WhyMissing, the missing attribute. For WhyWhen it is the attribute
-	// that does not match, and Expected is the requirement.
+	// For WhyMissing, Attribute is the missing attribute. For WhyWhen, Attribute is the
+	// attribute that does not match, and Expected is what the limit requires.
 	Attribute, Expected string
 	// Numbers are the numbers in effect; nil if they were not needed. Source and From say
 	// where the numbers come from. From is the tier's name, or `overrides[2]`.
 	Numbers *Numbers
 	Source  Source
 	From    string
-	// Key and Hash are the counter's, if there is a counter. Cost is the call's cost for
-	// the limit.
+	// Key and Hash are the counter's key and its hash, if there is a counter. Cost is what
+	// the call costs at this limit.
 	Key     []byte
 	Hash    uint64
 	Cost    int64

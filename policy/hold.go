@@ -10,8 +10,8 @@ type Hold struct {
 	// TTL is how long a hold stays open if the call does not say so, in ns, from 1 s to 1
 	// h.
 	TTL int64
-	// Charges reports that a hold that is never settled stays charged. Otherwise its
-	// charges are given back.
+	// Charges reports that a hold stays charged if it is never settled. Otherwise the
+	// charges of such a hold are given back.
 	Charges bool
 	// Keep is how long a settled hold is remembered, in ns, from 1 s to 24 h.
 	Keep int64

@@ -15,9 +15,9 @@ type LimitEpoch struct {
 	// Forgiven counts the edits that have removed a penalty. If the penalty returns,
 	// callers who were blocked before stay free.
 	Forgiven uint32 `json:",omitempty"`
-	// Was says how a limit counted before, if the limit has now lost its algorithm or
-	// calendar, or has no period. If an edit restores it, the counters continue. For other
-	// limits, Was is "".
+	// Was is for a limit that has lost its algorithm, calendar or period by an edit. It
+	// says how the limit counted before. If another edit restores this, the counters
+	// continue. For other limits, Was is "".
 	Was string `json:",omitempty"`
 }
 
@@ -26,29 +26,29 @@ type Limit struct {
 	// The fields that Match reads of every limit come first: see Policy.
 
 	Terms
-	// idle is why the limit never applies. It does not count if varies is set, since
-	// numbers may then differ.
+	// idle is why the limit never applies. It has no meaning if varies is set, because the
+	// limit may then have other numbers.
 	idle   Why
 	varies bool
 	// like is the index of the first limit with the same `by`. After their prefixes, the
-	// keys of both are the same.
+	// keys of the two limits are equal.
 	like    uint8
-	need    uint32    // attributes that its by requires
-	prefix  string    // the key up to the first part of by
+	need    uint32    // attributes that `by` requires
+	prefix  string    // the key up to the first attribute of `by`
 	by      []byPart  // shared with other limits
 	when    condition // nil: always
-	numbers *Numbers  // of its rate, or of the default tier
+	numbers *Numbers  // numbers of the limit's own rate, or of the default tier
 	// Wait is how long a call may be delayed, in ns. 0 means that it is not set. NoWait
 	// means `wait: 0s` of a leaky limit.
 	Wait int64
 	// Penalty is for callers whom the limit denies; nil for none.
 	Penalty *Penalty
-	// Policy is the limit's policy, and Index its place there.
+	// Policy is the limit's policy, and Index is the limit's position in it.
 	Policy *Policy
 	Index  int
 
-	// The fields that Match reads of a limit with several numbers. exact and combinations
-	// come from RL.OVERRIDE. exactNumbers holds the numbers for the values of exact; an
+	// Match reads these fields if the limit has several numbers. exact and combinations
+	// come from RL.OVERRIDE. exactNumbers has the numbers for each value of exact; an
 	// element is nil if the limit cannot have that value.
 	tiers        *tiers // nil: none
 	exact        *table
@@ -57,7 +57,7 @@ type Limit struct {
 	combinations []combination
 
 	// Name is what users call the limit. ID is in the keys of the limit's counters. ID is
-	// the same as Name, unless the text sets another.
+	// the same as Name, unless the text sets another id.
 	Name, ID string
 
 	Epoch LimitEpoch
@@ -67,8 +67,8 @@ type Limit struct {
 	// Calendar is nil for a limit without a calendar. It is also nil for a limit whose
 	// rates have no amounts, because such a limit has no period.
 	Calendar *calendar.Calendar
-	// TTL is how long a call holds a slot, in ns, for a limit of concurrent calls; 0 for
-	// other limits.
+	// For a limit of concurrent calls, TTL is how long a call holds a slot, in ns. It is 0
+	// for other limits.
 	TTL int64
 }
 

@@ -44,7 +44,7 @@ func (w Why) String() string { return whys[w] }
 // Source says where the numbers of a limit come from.
 type Source struct {
 	Kind SourceKind
-	// Index is the position of an override in the text, or of a tier.
+	// Index is the position of the override in the text, or of the tier.
 	Index int
 }
 

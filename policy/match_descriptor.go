@@ -13,8 +13,8 @@ import (
 type Asked struct {
 	// Entries are keys and values, in turn.
 	Entries [][]byte
-	// Hits are the hits of this descriptor, if HasHits is set; a negative number gives hits
-	// back. Otherwise the request's hits count.
+	// If HasHits is set, Hits is this descriptor's number of hits; a negative number gives
+	// hits back. Otherwise the request's number of hits counts.
 	Hits    int64
 	HasHits bool
 	// Limit replaces the matching rule, if Limit.Unit is set.
@@ -56,7 +56,7 @@ type Matched struct {
 	Key  []byte
 	Hash uint64
 
-	from, to int // of Key, in the call's keys
+	from, to int // where Key begins and ends in the call's keys
 }
 
 // Descriptor finds the limits that apply to the descriptors of a request. One Descriptor is
@@ -70,12 +70,13 @@ type Descriptor struct {
 	hits   int64
 	now    int64
 	keys   []byte
-	scaled []Numbers // by Matched, while a scale is in effect
+	scaled []Numbers // limits of Matched, while a scale is in effect
 	name   []byte    // scratch: key_value
 	shared [MaxEntries]*level
-	// compared is what comparing the request with patterns has cost: see MaxCompared.
+	// compared is how many bytes of the request were compared with patterns: see
+	// MaxCompared.
 	compared int
-	// replaced has the last request that replaced a name, by the number of the name.
+	// replaced has, by the number of a name, the last request that replaced this name.
 	replaced []uint64
 	request  uint64
 }

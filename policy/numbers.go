@@ -89,8 +89,8 @@ type Rate struct {
 	// Burst is the capacity of a token or leaky bucket. 0 means that the capacity is the
 	// amount.
 	Burst int64
-	// Per is the period of a limit with a calendar, otherwise 0. ParseRate sets it for
-	// every word that may be such a period.
+	// Per is the period of a limit with a calendar, and 0 for other limits. ParseRate sets
+	// Per for every word that may be the period of a calendar.
 	Per calendar.Period
 }
 
@@ -107,20 +107,20 @@ type Numbers struct {
 	Rate Rate
 	Mode Mode
 	// CostBy is the index of the attribute whose value is the cost. If it is NoAttribute or
-	// SlotCost, Cost is the constant.
+	// SlotCost, the cost is the constant Cost.
 	CostBy int8
 	Cost   int64
-	// Handle belongs to the engine, which may set it before a set is published, and which
-	// gets it back in Applied. This package does not use it.
+	// Handle belongs to the engine. The engine may set it before a set is published, and
+	// gets it back in Applied. This package does not use Handle.
 	Handle any
 }
 
 // Terms are the parts of a limit that nothing changes.
 type Terms struct {
-	// Debt admits down to -Debt units.
+	// Debt lets calls take units until -Debt units are left.
 	Debt int64
-	// Status is 429, 503 or 403. 0 means 429, or 403 for a denial that no wait ends; see
-	// StatusOf.
+	// Status is the HTTP status of a denial: 429, 503 or 403. 0 means 429, or 403 if the
+	// call could not pass after any wait; see StatusOf.
 	Status    uint16
 	Algorithm Algorithm
 	Align     Align

@@ -31,15 +31,16 @@ type Override struct {
 	Kind   OverrideKind
 	// Limit is the id of the limit, for OverrideLimit.
 	Limit string
-	// By holds the caller's attributes in the form of keys, `;name=value` for each. For
-	// OverrideLimit they are in the order of the limit's `by`. For OverrideTier they are
-	// sorted by name.
+	// By holds the caller's attributes in the form of keys: `;name=value` for each
+	// attribute. For OverrideLimit, the attributes are in the order of the limit's `by`.
+	// For OverrideTier, they are sorted by name.
 	By string
-	// Rate is set for OverrideLimit, Tier for OverrideTier, Percent for OverrideScale.
+	// Rate is set for OverrideLimit, Tier is set for OverrideTier, and Percent is set for
+	// OverrideScale.
 	Rate    Rate
 	Tier    string
 	Percent int64
-	// Until is when the override ends, in Unix ns; 0 is never.
+	// Until is when the override ends, in Unix ns; 0 if it does not end.
 	Until int64
 }
 

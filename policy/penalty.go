@@ -10,9 +10,9 @@ import (
 // Penalty says what happens to callers whom a limit denies repeatedly. Times are in ns,
 // from 1 ms to 366 days. Fields that the text does not set are zero.
 type Penalty struct {
-	// A caller with After strikes is blocked for Block. A strike is a denial that counts.
-	// The strikes must be at most Within apart, the first from the last. If Within is 0, it
-	// is the period of the caller's rate.
+	// A caller with After strikes is blocked for the time Block. A strike is a denial that
+	// counts. From the first to the last of these strikes, at most the time Within may
+	// pass. If Within is 0, the period of the caller's rate is used instead.
 	After         int64
 	Within, Block int64
 	// A block is Factor times as long as the previous block, if the previous block ended

@@ -21,13 +21,13 @@ var requestAttributes = [...]string{IPAttribute, "method", "host", "path", "rout
 // Routes is a set of routes, which say for each request of a gateway which policy to ask.
 // It is immutable.
 type Routes struct {
-	// Name is its record's name, `routes/` and a name.
+	// Name is the name of the record: `routes/` followed by a name.
 	Name    string
 	Version uint64
 
-	file   string // that errors name
+	file   string // the file that errors name
 	table  *route.Table
-	routes []Route // of the table's patterns
+	routes []Route // the routes of the table's patterns
 	other  Route
 	slash  Slashes
 	fold   bool
@@ -39,12 +39,12 @@ type Route struct {
 	// that no other route matches.
 	Pattern string
 	Answer  Answer
-	// Policy is the policy asked, with AskPolicy.
+	// Policy is the policy that decides, if the route asks a policy (AskPolicy).
 	Policy string
-	// Given are the attributes that the route gives, in addition to those of every request:
+	// Given are the attributes that the route adds. Every request also has the attributes
 	// ip, method, host, path, and route, which is the pattern.
 	Given []Given
-	// Cost is the cost of the call; 0 leaves it to the policy.
+	// Cost is the cost of the call; with 0 the policy decides the cost.
 	Cost int64
 
 	place Place
@@ -65,7 +65,7 @@ type Given struct {
 	Name string
 	From Origin
 	// Key is the name of the header field (in canonical form), of the cookie or of the
-	// parameter. For a Constant it is the value.
+	// parameter. For a Constant, Key is the value.
 	Key string
 	// Param is the index of the name in the pattern, for Found.Param.
 	Param int

@@ -15,7 +15,8 @@ type Set struct {
 	names    []string // sorted
 	shared   *shared
 	routes   map[string]*Routes // by the names of their records
-	// overrides are set by RL.OVERRIDE, also for policies that do not exist.
+	// overrides has the overrides of RL.OVERRIDE, also overrides of policies that do not
+	// exist.
 	overrides *directory[overrides]
 	// gone has the epochs of policies that no longer exist.
 	gone map[string]map[string]LimitEpoch
@@ -76,14 +77,15 @@ type Policy struct {
 	Name string
 	// Version counts the changes of the policy. Replies show it.
 	Version uint64
-	// Limits are in the order of the text, as in replies.
+	// Limits are in the order of the text. Replies have the same order.
 	Limits []Limit
-	// Handle belongs to the caller, which must set it before the set is published.
+	// Handle belongs to the package that uses the set. It must be set before the set is
+	// published.
 	Handle any
 
 	attrs   *attributes
 	require uint32
-	guarded bool // has deny or allow
+	guarded bool // the policy has deny or allow
 	// Calendars is set if a limit has a calendar.
 	Calendars bool
 	// Penalties is set if a limit has a penalty.
@@ -95,16 +97,16 @@ type Policy struct {
 	Durability Durability
 	scale      scale
 	seed       maphash.Seed // Config.Seed
-	numbers    []Numbers    // of its text, one after the other
+	numbers    []Numbers    // the numbers of the policy's text, one after the other
 
 	// Backstop is the largest multiple of its limits that the policy admits under FailOpen;
 	// 0 means the server's setting.
 	Backstop int64
 	// Hold is how RL.RESERVE holds calls.
 	Hold Hold
-	// Epochs of the limits, by id, also of limits that are gone.
+	// Epochs are the epochs of the limits, by id, also of limits that no longer exist.
 	Epochs map[string]LimitEpoch
-	// Record is the checked tree that the policy was compiled from.
+	// Record is the checked tree from which the policy was compiled.
 	Record *Record
 
 	descriptors *Descriptors // nil: the policy has limits

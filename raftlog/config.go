@@ -54,8 +54,9 @@ type Config struct {
 	// group 0. The other groups are founded and joined only by nodes of one such cluster.
 	Within string
 
-	// NodeID is this node's name forever, of at most 64 bytes. A node that has lost its
-	// data may return under the same name; first its old vote is withdrawn.
+	// NodeID is this node's permanent name, of at most 64 bytes. A node that has lost its
+	// data may return with the same name. The leader then first withdraws the vote of the
+	// lost data.
 	NodeID string
 
 	// DataDir holds the group's files, in a directory named after the group.
@@ -68,10 +69,10 @@ type Config struct {
 	// mux's own address.
 	Advertise string
 
-	// BootstrapExpect is how many voters found a new cluster. 0 means 1 if Join is empty.
-	// With Join, 0 means that this node never founds a cluster. A node that has state
-	// ignores BootstrapExpect, so the same value is right for the first start, a restart
-	// and growth.
+	// BootstrapExpect is how many voters found a new cluster. If Join is empty, 0 means 1.
+	// If Join is set, 0 means that this node never founds a cluster. A node that has state
+	// ignores BootstrapExpect. So the same value is right for the first start, for a
+	// restart, and when the cluster grows.
 	BootstrapExpect int
 
 	// Join lists peers' addresses; the node's own may be among them.
@@ -80,9 +81,9 @@ type Config struct {
 	// Nonvoter makes the node a spare: it follows, but never becomes a voter automatically.
 	Nonvoter bool
 
-	// Features lists the feature levels that this build can read and write, level 1 first,
-	// and what each level permits. A level of a release never changes. If Features is
-	// empty, there is one level with the oldest formats.
+	// Features lists the feature levels that this build can read and write, beginning with
+	// level 1. Each element says which formats the level permits. A level of a release
+	// never changes. If Features is empty, there is one level, with the oldest formats.
 	Features []Formats
 
 	// Meta is what this node tells its peers about itself, such as its address for clients;
@@ -111,8 +112,8 @@ type Config struct {
 	NoSync bool
 
 	// SnapshotEntries and SnapshotBytes say how much log is written before the next
-	// snapshot. The entries are counted every two to four minutes, the bytes every second.
-	// 0 means 65536 entries and 256 MiB.
+	// snapshot. The number of entries is checked every two to four minutes, and the number
+	// of bytes every second. 0 means 65536 entries and 256 MiB.
 	SnapshotEntries uint64
 	SnapshotBytes   int64
 
@@ -120,13 +121,14 @@ type Config struct {
 	// means 10 s.
 	PromoteAfter time.Duration
 
-	// StallTimeout bounds the age of the oldest uncommitted batch of a leader. Beyond it,
-	// the leader hands over, or stops if it cannot. StallTimeout also bounds a log write on
-	// any node; beyond it, the node stops. 0 means 10 s.
+	// StallTimeout bounds the age of a leader's oldest uncommitted batch. If the batch is
+	// older, the leader hands leadership over, or stops if it cannot. StallTimeout also
+	// bounds the time of a log write on any node. If a write takes longer, the node stops.
+	// 0 means 10 s.
 	StallTimeout time.Duration
 
-	// OnLeader is called after the known leader has changed; id and addr are empty while
-	// no leader is known. Calls are serial. It may call the group.
+	// OnLeader is called after the known leader has changed; id and addr are empty while no
+	// leader is known. The calls come one after the other. OnLeader may call the group.
 	OnLeader func(id, addr string)
 
 	// Handlers answer control requests, by name: see Group.Call. They take precedence

@@ -16,8 +16,8 @@ import (
 
 // Formats holds the versions in which nodes write at a feature level.
 type Formats struct {
-	Entry    byte // of log entries
-	Snapshot byte // of snapshots, without the machine's part
+	Entry    byte // format of log entries
+	Snapshot byte // format of snapshots, without the machine's part
 }
 
 // A cluster has a feature level, which says in which formats its nodes may write. The level

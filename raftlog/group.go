@@ -26,7 +26,7 @@ type Group struct {
 	ledger    *ledger.Ledger
 	clocks    *clock.File
 	keeper    clockKeeper
-	proposing ctxMutex    // held to propose, and while leadership is handed over
+	proposing ctxMutex    // held while the group proposes, and while leadership is handed over
 	preparing atomic.Bool // Prepare is opening connections
 	verifier  *verifier
 	peers     *peers
@@ -37,8 +37,8 @@ type Group struct {
 
 	snapshots snapshotRuns
 
-	// admission is held while a node is added, which can take two changes, and while the
-	// feature level is raised.
+	// admission is held while a node is added (which can take two changes of the
+	// membership), and while the feature level is raised.
 	admission ctxMutex
 
 	cur    atomic.Pointer[instance]
@@ -46,7 +46,7 @@ type Group struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	halted  atomic.Pointer[error] // why the node cannot go on
+	halted  atomic.Pointer[error] // why the node cannot continue
 	closing atomic.Bool
 
 	// mu guards opened, and serialises restart with Close.
@@ -400,7 +400,7 @@ func (g *Group) Unacked() time.Duration {
 // Progress says how far this leader's cuts have come, in tickets of the ledger.
 type Progress struct {
 	Open    uint64 // the ticket of the next cut
-	Settled uint64 // the last one under which nothing is uncommitted
+	Settled uint64 // the last ticket under which nothing is uncommitted
 	Dirty   bool   // effects wait for the next cut
 	Unacked time.Duration
 }

@@ -17,9 +17,9 @@ import (
 
 // Removal is the result of a removal.
 type Removal struct {
-	// Pending is set after a forced removal that a majority of the remaining voters has not
-	// confirmed. It says what the removal waits for. Until then, the cluster decides
-	// nothing.
+	// Pending is set after a forced removal, while a majority of the remaining voters has
+	// not confirmed the removal. It says what the removal waits for. Until the majority
+	// confirms, the cluster decides nothing.
 	Pending string `json:"pending,omitempty"`
 }
 

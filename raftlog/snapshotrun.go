@@ -15,12 +15,12 @@ const snapshotPatience = 2 * time.Second
 
 // SnapshotRun is the state of a requested snapshot.
 type SnapshotRun struct {
-	Run     int64         `json:"run"` // identifies it on its node, until that restarts
+	Run     int64         `json:"run"` // identifies the run on its node until the node restarts
 	Done    bool          `json:"done"`
-	Nothing bool          `json:"nothing"`         // the node holds nothing to write
-	Error   string        `json:"error,omitempty"` // why it has failed
-	Index   uint64        `json:"index"`           // of the last entry in it, once it is done
-	Took    time.Duration `json:"took"`            // so far
+	Nothing bool          `json:"nothing"`         // the node has nothing to write
+	Error   string        `json:"error,omitempty"` // why the snapshot has failed
+	Index   uint64        `json:"index"`           // index of the last entry in the snapshot, when it is done
+	Took    time.Duration `json:"took"`            // time that the snapshot has taken so far
 }
 
 // errUnknownRun is returned for a snapshot that this process is not writing.

@@ -21,8 +21,8 @@ type Status struct {
 	Addr      string            `json:"addr"`
 	Meta      map[string]string `json:"meta,omitempty"`
 	WantsVote bool              `json:"wants_vote"`
-	DataID    string            `json:"data_id"`    // random, made with the data directory
-	ClusterID string            `json:"cluster_id"` // random, made with the cluster; empty before there is one
+	DataID    string            `json:"data_id"`    // random id, made with the data directory
+	ClusterID string            `json:"cluster_id"` // random id, made with the cluster; empty before there is a cluster
 	Founding  string            `json:"founding"`   // id of the cluster whose founding the node has accepted, if any
 
 	State      string `json:"state"` // leader, follower, candidate, shutdown, or halted
@@ -55,46 +55,46 @@ type Status struct {
 	ClockReport clock.Report `json:"clock_report"`
 
 	Progress     Progress      `json:"progress"`
-	Batches      uint64        `json:"batches"` // cut by this node, without clock ticks
+	Batches      uint64        `json:"batches"` // batches that this node has cut, without clock ticks
 	Ticks        uint64        `json:"ticks"`
-	Entries      uint64        `json:"entries"`       // parts of the batches
-	PayloadBytes uint64        `json:"payload_bytes"` // of the batches
-	LastBatch    int64         `json:"last_batch"`    // bytes
-	WriteLast    time.Duration `json:"write_last"`    // last log write, fsync included
-	WriteMean    time.Duration `json:"write_mean"`    // moving average
+	Entries      uint64        `json:"entries"`       // parts of Batches
+	PayloadBytes uint64        `json:"payload_bytes"` // payload bytes of Batches
+	LastBatch    int64         `json:"last_batch"`    // bytes of the last batch
+	WriteLast    time.Duration `json:"write_last"`    // duration of the last log write, including the sync
+	WriteMean    time.Duration `json:"write_mean"`    // moving average of the durations of log writes
 
 	Level       uint32     `json:"level"`               // the cluster's feature level, as of the last applied entry
 	Supports    uint32     `json:"supports"`            // this node can read levels 1 to Supports
 	NewestLevel uint32     `json:"newest_level"`        // the highest level that some member can read
 	HeldBack    []HeldBack `json:"held_back,omitempty"` // why Level is not NewestLevel
 
-	MembershipIndex uint64   `json:"membership_index"` // of the last committed change of the members
+	MembershipIndex uint64   `json:"membership_index"` // log index of the last committed change of the members
 	Removed         bool     `json:"removed"`          // this node knows that it has been removed
 	Members         []Member `json:"members"`
 }
 
-// Member is one node of the cluster as another sees it.
+// Member is one node of the cluster, as another node sees it.
 type Member struct {
 	ID      string            `json:"id"`
 	Addr    string            `json:"addr"`
-	DataID  string            `json:"data_id"` // of the data with which it became a member
+	DataID  string            `json:"data_id"` // id of the data with which the node became a member
 	Voter   bool              `json:"voter"`
 	Leader  bool              `json:"leader"`
 	Self    bool              `json:"self"`
-	Up      bool              `json:"up"`             // it has answered this node's last question, and did so in the last few seconds
-	Lost    bool              `json:"lost"`           // it answers, but has lost the data with which it became a member: add it again
-	Seen    time.Time         `json:"seen"`           // last answer; zero = none yet
-	Applied uint64            `json:"applied"`        // as of Seen
+	Up      bool              `json:"up"`             // the member answered this node's last question, in the last few seconds
+	Lost    bool              `json:"lost"`           // the member answers, but has lost the data with which it became a member: add it again
+	Seen    time.Time         `json:"seen"`           // time of the last answer; zero if there was no answer yet
+	Applied uint64            `json:"applied"`        // last applied entry, as of Seen
 	Lag     uint64            `json:"lag"`            // entries behind this node's commit index, as of Seen
-	LagTime time.Duration     `json:"lag_time"`       // Lag in cluster time; exact to a second while the cluster is idle
-	RTT     time.Duration     `json:"rtt"`            // of the last answer
-	Skew    time.Duration     `json:"skew"`           // its wall clock, as read at Seen, minus this node's wall clock; exact to RTT/2
-	Meta    map[string]string `json:"meta,omitempty"` // its Config.Meta
+	LagTime time.Duration     `json:"lag_time"`       // the lag as cluster time; while the cluster is idle, it is exact only to a second
+	RTT     time.Duration     `json:"rtt"`            // round-trip time of the last answer
+	Skew    time.Duration     `json:"skew"`           // the member's wall clock at Seen minus this node's wall clock; exact to RTT/2
+	Meta    map[string]string `json:"meta,omitempty"` // the member's Config.Meta
 
-	Supports uint32 `json:"supports"` // its build can read levels 1 to Supports; 0 until it has answered
+	Supports uint32 `json:"supports"` // the member's build can read levels 1 to Supports; 0 until the member has answered
 
-	// The highest term and applied entry that the member has reported, since this node was
-	// started.
+	// HeldTerm and HeldIndex are the highest term and applied entry that the member has
+	// reported since this node was started.
 	HeldTerm  uint64 `json:"held_term"`
 	HeldIndex uint64 `json:"held_index"`
 }

@@ -25,22 +25,22 @@ type Script struct {
 	// SHA is the SHA1 of Body in lower-case hex: its name.
 	SHA   string
 	Flags Flags
-	// Native is the Go code that runs instead of a known text, where it can; nil for an
-	// unknown text.
+	// Native is the Go code that can run instead of the text; nil if the script is not a
+	// known script.
 	Native *native.Script
-	// Runs counts its runs.
+	// Runs counts the runs of the script.
 	Runs Runs
 
 	proto *lua.Proto
 
-	// shelf is the script's shelf in the Cache, and place its place there; guarded by
-	// Cache.mu.
+	// shelf is the list of the Cache in which the script is, and place is the script's
+	// place there. Cache.mu guards both.
 	shelf *shelf
 	place *list.Element
-	// used is set if the script was found since its shelf last looked at it.
+	// used is set if a client has used the script since the shelf last looked at the
+	// script.
 	used atomic.Bool
-	// stored is the generation of the Store in which it last had the text, or
-	// neverStored.
+	// stored is the last generation of the Store that had the text, or neverStored.
 	stored atomic.Uint64
 }
 
@@ -73,7 +73,8 @@ type Cache struct {
 	mu     sync.RWMutex
 	byBody map[string]*Script
 	bySHA  map[string]*Script
-	// evaluated came with EVAL, loaded with SCRIPT LOAD.
+	// evaluated has the scripts that came with EVAL, loaded has the scripts that came with
+	// SCRIPT LOAD.
 	evaluated, loaded shelf
 	gone              RunTotals // of scripts no longer in the cache
 }

@@ -36,7 +36,7 @@ type Part struct {
 	// Engine decides limits and stores keys. The server reads its clock once per batch of
 	// commands. Required.
 	Engine *engine.Engine
-	// Replication makes the part one of a cluster; nil means a node without a cluster.
+	// Replication is the part's role in a cluster. It is nil for a node without a cluster.
 	Replication partition.Replication
 }
 
@@ -51,8 +51,8 @@ type Config struct {
 	// HandshakeErrors returns how many TLS handshakes of clients have failed, for INFO. It
 	// is nil without TLS.
 	HandshakeErrors func() uint64
-	// Audit gets a line for each change of more than counters. If it is nil, Logger gets
-	// the lines.
+	// Audit gets a line for each change of anything other than counters. If Audit is nil,
+	// Logger gets the lines.
 	Audit *slog.Logger
 	// Decisions gets the replies about limits; nil means that there is no decision log.
 	Decisions *decisions.Log
@@ -81,20 +81,20 @@ type Config struct {
 	MaxArgs int
 	// MaxBulk bounds the size of an argument, in bytes; 0 means DefaultMaxBulk.
 	MaxBulk int
-	// QueryBufferLimit bounds the input of a connection that has not run, in bytes: an
-	// incomplete command, or the queued commands of a transaction. 0 means
+	// QueryBufferLimit bounds how many bytes of input a connection may have that have not
+	// run yet: an incomplete command, or the queued commands of a transaction. 0 means
 	// DefaultQueryBufferLimit.
 	QueryBufferLimit int
-	// OutputBufferSoft is how many bytes of unread output a connection may have and still
-	// run commands. With more, it waits until the peer has read. 0 means
-	// DefaultOutputBufferSoft.
+	// OutputBufferSoft is how many bytes of unread output a connection may have while it
+	// runs commands. With more, the connection runs no commands until the peer has read. 0
+	// means DefaultOutputBufferSoft.
 	OutputBufferSoft int
 	// OutputBufferLimit is how many bytes of unread output a connection may have. With
 	// more, from a huge reply or unread messages, the connection is closed. 0 means
 	// DefaultOutputBufferLimit.
 	OutputBufferLimit int
-	// MaxWaitingReplies is how many replies of a connection may wait for a commit. Then the
-	// connection runs no more commands until some have left. 0 means
+	// MaxWaitingReplies is how many replies of a connection may wait for a commit. If so
+	// many wait, the connection runs no commands until some replies have left. 0 means
 	// DefaultMaxWaitingReplies.
 	MaxWaitingReplies int
 
@@ -104,8 +104,8 @@ type Config struct {
 
 	// OnFailure is the failure policy: what a node answers without a leader.
 	OnFailure partition.OnFailure
-	// Backstop is how many times its limit each limit admits at most under
-	// partition.FailOpen; 0 means partition.DefaultBackstop.
+	// Backstop bounds what partition.FailOpen admits: each limit admits at most Backstop
+	// times its units. 0 means partition.DefaultBackstop.
 	Backstop int64
 	// ForwardTimeout is how long a command may take to reach the leader, and how long the
 	// leader may then take to answer. If either takes longer, OnFailure applies. 0 means

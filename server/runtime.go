@@ -14,7 +14,7 @@ type Runtime struct {
 	// AdminPass is the password of the user admin, the only user who may run guarded
 	// commands. If it is empty, that user does not exist, and everyone may run them.
 	AdminPass string
-	// Access says who may do what over the other fronts, by access.Port.
+	// Access has the rules of the other fronts, by access.Port: they say who may do what.
 	Access [access.PortCount]access.Grants
 	// Protected refuses clients from other hosts while no password is set.
 	Protected bool
@@ -25,8 +25,8 @@ type Runtime struct {
 	ClientMemory int64
 	// Timeout is how long a connection may be idle before it is closed; 0 means forever.
 	Timeout time.Duration
-	// SlowlogThreshold is the duration from which on commands enter the slow log. A
-	// negative value turns the slow log off.
+	// Commands that take at least SlowlogThreshold enter the slow log. A negative value
+	// turns the slow log off.
 	SlowlogThreshold time.Duration
 	// SlowlogMaxLen is how many entries the slow log keeps; 0 turns it off.
 	SlowlogMaxLen int

@@ -30,7 +30,7 @@ var ErrClosed = errors.New("server closed")
 type Server struct {
 	cfg       Config
 	log       *slog.Logger
-	engine    *engine.Engine         // of the first partition, which has the policies and scripts
+	engine    *engine.Engine         // engine of the first partition, which has the policies and scripts
 	parts     []*partition.Partition // in the order of their slots
 	table     *command.Table
 	fromNodes *command.Table // the part of table that other nodes may send
@@ -49,14 +49,14 @@ type Server struct {
 
 	loops    []*loop
 	nextLoop atomic.Uint64
-	heard    atomic.Uint64 // batches that other nodes have sent
+	heard    atomic.Uint64 // number of batches that other nodes have sent
 	heavy    chan struct{} // holds the streams that run heavy input; see stream
 
 	// State that Configure and commands change while commands run.
-	mode    atomic.Uint32 // bits of mode for all connections
+	mode    atomic.Uint32 // mode bits that are set for all connections
 	runtime atomic.Pointer[Runtime]
 
-	limits resp.Limits // for clients that have authenticated
+	limits resp.Limits // bounds for clients that have authenticated
 	stats  serverStats
 	slow   slowlog
 	gate   *access.Gate

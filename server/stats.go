@@ -20,7 +20,7 @@ type Stats struct {
 	AcceptErrors     uint64 // failures of accept, such as no descriptors left
 	Commands         uint64 // commands run
 	ErrorReplies     uint64
-	RejectedCommands uint64 // unknown, wrong arity, not allowed
+	RejectedCommands uint64 // commands refused: unknown, wrong number of arguments, not allowed
 	BytesIn          uint64
 	BytesOut         uint64
 	ProtocolErrors   uint64
@@ -33,8 +33,8 @@ type Stats struct {
 	Held             int    // connections with replies that wait for a commit
 	Forwarded        uint64 // commands answered by the leader for clients of this node
 	Degraded         uint64 // calls of limits and counters that the failure policy answered
-	BackstopDenied   uint64 // calls of Degraded that on-failure open denied, beyond its multiple of a limit
-	BackstopFull     uint64 // keys that on-failure open forgot, and calls that it did not count, for lack of memory
+	BackstopDenied   uint64 // calls in Degraded that on-failure open denied, because they were beyond the backstop
+	BackstopFull     uint64 // keys that on-failure open forgot, and calls that it did not count, because memory was full
 	Undecided        uint64 // commands refused because there was no leader
 	Uncertain        uint64 // commands answered UNCERTAIN
 }

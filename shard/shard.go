@@ -25,16 +25,16 @@ type Shard struct {
 	keyBytes    int64
 	recordBytes int64
 	rng         uint64
-	pin         uint32 // ref that eviction and compaction leave alone; 0 if there is none
+	pin         uint32 // reference to a record that eviction and compaction must not touch; 0 if there is none
 	unbounded   bool   // see Restore
 	hooks       hook
 	undo        []byte               // see dirty.go
-	undoRoom    int                  // size of the next buffer: the bytes of the last round
-	before      *Contents            // of the round's first Detach
-	watches     map[uint32]*Watch    // by tag, see watch.go
+	undoRoom    int                  // size of the next undo buffer: the bytes of the last round
+	before      *Contents            // contents that the round's first Detach took out
+	watches     map[uint32]*Watch    // watches by tag, see watch.go
 	kept        kept                 // see keep.go
 	crowd       crowd                // see evict.go
-	spaces      [Spaces]atomic.Int32 // keys of each space but 0; written with mu held
+	spaces      [Spaces]atomic.Int32 // number of keys in each space except 0; written with mu held
 	_           [shardPad]byte
 }
 

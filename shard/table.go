@@ -46,17 +46,18 @@ type Config struct {
 	Evict bool
 	// Pool is shared by tables that have one limit; nil makes one for this table.
 	Pool *Pool
-	// Release, if set, is called under the shard's lock when a record no longer has meta:
-	// it has expired, or was evicted, deleted, or replaced by Put. SetMeta does not call
-	// it. Contents.Release calls it without a lock, with a shard that belongs to no table.
-	// Release must not call the table, except for CountSpace of the shard.
+	// If Release is set, it is called under the shard's lock when a record no longer has
+	// meta, because the record has expired, or was evicted, deleted, or replaced by Put.
+	// SetMeta does not call it. Contents.Release calls it without a lock, with a shard that
+	// belongs to no table. Release must not call the table, except for CountSpace of the
+	// shard.
 	Release func(s *Shard, meta uint32)
 	// Pressure, if set, returns how much an entry matters: from 0 for an entry with full
-	// quota to MaxUint32 for an exhausted one. For most entries, crowded and alone are the
-	// same. For others, called guests, crowded is less; it counts while guests take more
-	// than half of the bytes that eviction looks at. Pressure is called under the shard's
-	// lock while eviction samples, and must not call the table. If it is nil, the entry
-	// with the earliest deadline is evicted first.
+	// quota to MaxUint32 for an exhausted one. For most entries, the results crowded and
+	// alone are the same. For guests, crowded is less than alone. Eviction uses crowded
+	// while guests take more than half of the bytes that it looks at. Pressure is called
+	// under the shard's lock while eviction samples, and must not call the table. If it is
+	// nil, the entry with the earliest deadline is evicted first.
 	Pressure func(e Entry, now int64) (crowded, alone uint32)
 }
 

@@ -13,7 +13,7 @@ import (
 type Frame struct {
 	// RESP3 is the protocol of the replies.
 	RESP3 bool
-	// DB is the database of its commands.
+	// DB is the database of the frame's commands.
 	DB uint8
 	// Selects is set if the commands may leave another database selected.
 	Selects bool
@@ -26,28 +26,28 @@ type Frame struct {
 	Client Client
 	// Done is called once, by any goroutine, when End is known.
 	Done func()
-	// Room, if not nil, reports whether the replies may grow by this many bytes. Any
-	// goroutine may call it before Done, and only for large growth. If it returns false,
-	// the reply is replaced by an error.
+	// If Room is not nil, it reports whether the replies may grow by a number of bytes. Any
+	// goroutine may call Room before Done, and only for large growth. If Room returns
+	// false, the reply is replaced by an error.
 	Room func(bytes int) bool
 
 	buf   []byte
 	items []frameItem
 
 	started time.Time
-	retry   time.Time // until then it is sent again if not executed
-	answer  time.Time // end of the wait for its replies
-	// handover is set if it waits for the next leader, up to HandoverWait, instead of
-	// getting another answer.
+	retry   time.Time // until this time, the frame is sent again if it was not executed
+	answer  time.Time // until this time, the frame waits for its replies
+	// handover is set if the frame waits for the next leader, up to HandoverWait, instead
+	// of getting another answer.
 	handover bool
-	// excused is set if its wait was extended because this process did not run.
+	// excused is set if the frame's wait was extended because this process did not run.
 	excused bool
-	// alone is set if it is sent by itself, and again until its deadline.
+	// alone is set if the frame is sent alone, and is sent again until its deadline.
 	alone bool
 
 	out     []byte // replies
-	room    int    // bytes of out's capacity that Room was asked for
-	replied int    // items that have their reply
+	room    int    // bytes of out's capacity for which Room was asked
+	replied int    // number of items that have a reply
 	end     End
 }
 

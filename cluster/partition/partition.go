@@ -36,14 +36,14 @@ type Config struct {
 	Slots Slots
 	// Engine decides while this node leads.
 	Engine *engine.Engine
-	// Replication is this node's part in the cluster. nil means a node without a cluster,
-	// which is always leader.
+	// Replication is this node's part in the cluster. It is nil for a node without a
+	// cluster, which is always leader.
 	Replication Replication
 	Front       Front
 	// Logger receives what an operator should know.
 	Logger *slog.Logger
 
-	// OnFailure says what answers while no leader does.
+	// OnFailure is the failure policy: how the node answers while no leader answers.
 	OnFailure OnFailure
 	// Backstop is the multiple of each limit that FailOpen admits at most; 0 means
 	// DefaultBackstop.
@@ -73,7 +73,7 @@ type Partition struct {
 	alone  bool
 	begun  time.Time
 
-	// mu guards storing completed.
+	// mu is held by code that stores completed.
 	mu        sync.Mutex
 	completed atomic.Pointer[Completed]
 

@@ -16,8 +16,8 @@ type Address struct {
 // TopologyNode is one node of a cluster.
 type TopologyNode struct {
 	ID      string
-	Address         // for its clients
-	Cluster Address // for clients of Redis Cluster; zero if the node has no port of its own for them
+	Address         // address for the node's clients
+	Cluster Address // address for clients of Redis Cluster; zero if the node has no separate port for them
 	Leader  bool
 	Voter   bool
 	Alive   bool

@@ -25,10 +25,10 @@ const (
 // Pattern says which requests it matches.
 type Pattern struct {
 	methods []string // nil: all
-	host    string   // lower case, "" for all; after `*.` if below
-	below   bool     // the hosts below host
+	host    string   // in lower case; "" for all hosts; without `*.` if below is set
+	below   bool     // the pattern is for the hosts below host
 	path    []segment
-	rest    bool // and all below the path
+	rest    bool // the pattern is also for all paths below the path
 	text    string
 }
 

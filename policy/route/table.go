@@ -18,9 +18,9 @@ const (
 type Table struct {
 	patterns []Pattern
 	hosts    map[string]*node
-	below    map[string]*node // by the text after the star
+	below    map[string]*node // patterns for hosts with a star, by the text after the star
 	labels   []int            // numbers of labels in below, largest first
-	all      *node            // of all hosts; nil for none
+	all      *node            // patterns for all hosts; nil if there are none
 }
 
 // node has the patterns whose paths begin in the same way.

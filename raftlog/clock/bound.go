@@ -43,10 +43,10 @@ const (
 // bound.
 type Bound struct {
 	term  uint64
-	best  sighting // of the last window and this one
-	next  sighting // of this window
-	beats int      // in this window
-	beat  int64    // when the last beat was
+	best  sighting // the best bound of this window and the previous window
+	next  sighting // the best bound of this window
+	beats int      // number of beats in this window
+	beat  int64    // when the last beat was counted
 	heard int64    // when the last entry came
 	saved bool     // see Saved
 }

@@ -32,10 +32,10 @@ type File struct {
 // Saved is the file's content: the same moment by each clock, in ns.
 type Saved struct {
 	Format int    `json:"format"`
-	Clock  int64  `json:"clock_ns"` // the cluster's
-	Term   uint64 `json:"term"`     // of the leader whose clock that is
+	Clock  int64  `json:"clock_ns"` // the cluster's clock
+	Term   uint64 `json:"term"`     // term of the leader whose clock it is
 	Wall   int64  `json:"wall_ns"`
-	Boot   int64  `json:"boot_ns"` // since the boot of that id
+	Boot   int64  `json:"boot_ns"` // ns since the machine's boot with the id BootID
 	BootID string `json:"boot_id"`
 
 	// Unset reports that no node knew how long the cluster was down. An operator must then

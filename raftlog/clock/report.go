@@ -15,8 +15,9 @@ type Report struct {
 	Term uint64 `json:"term,omitempty"`
 	Now  int64  `json:"now,omitempty"`
 
-	// Saved reports that the node has a saved clock. When its wall clock was at SavedWall,
-	// the cluster clock was ahead of it by Offset. Wall is the node's wall clock now.
+	// Saved reports that the node has a saved clock. When the node's wall clock was at
+	// SavedWall, the cluster clock was ahead of the wall clock by Offset. Wall is the
+	// node's wall clock now.
 	Saved     bool  `json:"saved"`
 	Offset    int64 `json:"offset,omitempty"`
 	SavedWall int64 `json:"saved_wall,omitempty"`

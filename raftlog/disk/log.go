@@ -51,8 +51,8 @@ type Log struct {
 	last    atomic.Int64 // duration of the last write, ns
 	mean    atomic.Int64 // moving average over about 16 writes, ns
 
-	// mu guards snapIndex and snapTerm: those of the newest snapshot finished in this
-	// process.
+	// mu guards snapIndex and snapTerm: index and term of the newest snapshot that was
+	// finished in this process.
 	mu                  sync.Mutex
 	snapIndex, snapTerm uint64
 }

@@ -38,7 +38,7 @@ const (
 //     the directory of all snapshots.
 type Snapshots struct {
 	raft.SnapshotStore
-	dir      string // of all snapshots
+	dir      string // directory of all snapshots
 	log      *Log
 	logger   *slog.Logger
 	conflict func() // called when the log contradicts a snapshot; does not block

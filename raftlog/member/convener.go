@@ -75,8 +75,8 @@ type Node interface {
 // ConvenerConfig configures a Convener.
 type ConvenerConfig struct {
 	NodeID string
-	Addr   string   // that the node advertises
-	Join   []string // addresses of others; the node's own may be among them
+	Addr   string   // the address that the node advertises
+	Join   []string // addresses of other nodes; the node's own may be among them
 	Expect int      // how many founders a cluster has; 0: this node never founds one
 	Groups int      // how many groups the cluster has
 	Within string   // the id of the cluster of the node's group 0; "" for group 0
@@ -94,7 +94,7 @@ type Convener struct {
 
 	// The fields below belong to Run.
 	readySince time.Time // since when the node could propose a founding; zero = it cannot
-	boundSince time.Time // since when it has been bound to an undecided founding
+	boundSince time.Time // since when the node has been bound to an undecided founding
 	boundTo    string    // the id of that founding
 }
 

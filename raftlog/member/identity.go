@@ -49,14 +49,14 @@ type Identity struct {
 	store  raft.StableStore
 	log    *slog.Logger
 
-	cluster atomic.Pointer[string] // nil before there is one; written with mu held
+	cluster atomic.Pointer[string] // nil before there is a cluster; written with mu held
 	removed atomic.Bool            // see Removed
 
 	// mu guards what follows.
 	mu            sync.Mutex
 	pledge        pledge
-	proposerHeard time.Time // the founding's proposer was last heard
-	reported      time.Time // a refusal was last logged
+	proposerHeard time.Time // when the founding's proposer was last heard
+	reported      time.Time // when a refusal was last logged
 }
 
 // Open reads the identity of a node's data. holds says whether the node has any data.

@@ -36,7 +36,7 @@ type Listener struct {
 	// mu guards the fields below.
 	mu     sync.Mutex
 	conns  map[*trackedConn]struct{}
-	peers  map[string][]*trackedConn // accepted ones by peer, the oldest first
+	peers  map[string][]*trackedConn // accepted connections by peer, the oldest first
 	closed bool
 }
 

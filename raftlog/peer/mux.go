@@ -52,8 +52,8 @@ const (
 
 // MuxConfig configures a Mux.
 type MuxConfig struct {
-	// Listener receives the peers' connections, with TLS if they are secured. The mux
-	// closes it.
+	// Listener receives the peers' connections, with TLS if the connections are secured.
+	// The mux closes the Listener.
 	Listener net.Listener
 
 	// Dial is plain TCP when nil.
@@ -74,13 +74,13 @@ type MuxConfig struct {
 // process. The handshake says where a connection belongs.
 type Mux struct {
 	cfg     MuxConfig
-	refused logdedup.Filter // by host
+	refused logdedup.Filter // refused connections, by host
 	wg      sync.WaitGroup
 
 	// mu guards the fields below.
 	mu        sync.Mutex
 	routes    map[route]*Listener
-	strangers []net.Conn // accepted, not yet routed; the oldest first
+	strangers []net.Conn // connections that are accepted and not yet routed; the oldest first
 	closed    bool
 }
 

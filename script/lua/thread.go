@@ -7,19 +7,20 @@ import (
 
 // Limits bound one run.
 type Limits struct {
-	// Steps is how many instructions (about 10 ns each) the run may execute. Then it ends
-	// with ErrSteps.
+	// Steps is how many instructions (about 10 ns each) the run may execute. With more, the
+	// run ends with ErrSteps.
 	Steps int64
 	// Memory is how many bytes the script may hold at a time, at most 512 MiB. With more,
 	// the run ends with ErrMemory.
 	Memory int64
-	// More, if not nil, is called when the script is about to hold more than three quarters
-	// of Memory. It returns nil if the script may hold the given number of bytes, up to
-	// MostMemory. An error ends the run with an Abort of that error.
+	// If More is not nil, it is called when the script is about to hold more than three
+	// quarters of Memory. More returns nil if the script may hold the given number of
+	// bytes, up to MostMemory. If More returns an error, the run ends with an Abort of this
+	// error.
 	More       func(memory int64) error
 	MostMemory int64
-	// Look, if not nil, is called about every Every steps; 0 means LookEvery. An error ends
-	// the run with an Abort of that error.
+	// If Look is not nil, it is called about every Every steps; 0 means LookEvery. If Look
+	// returns an error, the run ends with an Abort of this error.
 	Look  func() error
 	Every int64
 }

@@ -13,11 +13,11 @@ type Call struct {
 	// Keys and Args are the script's KEYS and ARGV. They are views that are valid during
 	// the call.
 	Keys, Args [][]byte
-	Now        int64 // engine time, Unix ns: what the clock of the script says
+	Now        int64 // engine time in Unix ns, which is the time that the script reads
 	Sess       *engine.Session
 	W          *resp.Writer
 
-	// Err is the engine's error because of which the script did not run.
+	// Err is an error of the engine; if it is set, the script did not run.
 	Err error
 
 	// odd is set if the handler cannot serve the call.

@@ -32,8 +32,8 @@ func attachedTo(p *policy.Policy) *attached { return p.Handle.(*attached) }
 // Tallies count the results of each limit of the policies in force. Each policy holds its
 // tallies in its Handle.
 type Tallies struct {
-	// counting is how many limits and lists have a tally of their own. All others count in
-	// rest.
+	// counting is how many limits and lists have their own tally. All other limits and
+	// lists count in rest.
 	counting atomic.Int64
 	rest     *tally
 	forms    forms
@@ -239,12 +239,13 @@ func (m *checkMemory) count(a *answer) (denied bool) {
 // limits that have no tally of their own.
 type LimitCount struct {
 	Policy, Limit string
-	// Allowed counts the calls that passed, Near those of them that left less than a fifth,
-	// and Cost their units. Denied counts the calls that the limit denied; calls of callers
-	// whom it blocks are in Penalty instead. Shadow and Soft count calls that passed and
-	// that it would have denied. Missing counts calls without an attribute that the limit
-	// needs, whether it denies them or does not apply. For lists Missing counts the calls
-	// to which no limit of the policy applies.
+	// Allowed counts the calls that passed the limit, Cost counts their units, and Near
+	// counts the calls among them that left less than a fifth of the limit. Denied counts
+	// the calls that the limit denied. If the limit blocks the caller, the call counts in
+	// Penalty instead. Shadow and Soft count calls that passed although the limit would
+	// have denied them. Missing counts calls without an attribute that the limit needs; the
+	// limit denies them or does not apply. For lists, Missing counts the calls to which no
+	// limit of the policy applies.
 	Allowed, Denied, Penalty, Shadow, Soft, Missing, Near, Cost uint64
 }
 

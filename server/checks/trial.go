@@ -68,7 +68,7 @@ type TrialAnswer struct {
 	// Decision's numbers are then -1.
 	Name string
 	algo.Decision
-	// Status is the HTTP status that stands for the call.
+	// Status is the HTTP status of the answer to the call.
 	Status int
 	Limits []TrialLimit
 	// Hold is the hold of a call that took slots, "" for none.
@@ -81,7 +81,7 @@ type TrialLimit struct {
 	algo.Decision
 	Cost int64
 	Mode policy.Mode
-	// Over reports that the call has passed and this limit would have denied it.
+	// Over reports that the call has passed although this limit would have denied it.
 	Over bool
 }
 

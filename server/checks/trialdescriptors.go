@@ -19,8 +19,8 @@ type TrialRequest struct {
 
 // TrialDescriptor is the result of one descriptor.
 type TrialDescriptor struct {
-	// Outcome says whether a limit counts. Rule is the path of its rule, "" for none, or
-	// says why a limit came with the request.
+	// Outcome says whether a limit counts the descriptor. Rule is the path of the limit's
+	// rule; "" if there is no rule. If the limit came with the request, Rule says so.
 	Outcome policy.Outcome
 	Rule    string
 	TrialLimit

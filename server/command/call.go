@@ -125,9 +125,10 @@ type Outcome struct {
 	// Entries is how many entries the call walks over, as it last said to Long. LongReply
 	// and LongKeys count BytesOfEntry bytes as one entry.
 	Entries int
-	// Passed and Denied are how many decisions of limits passed and denied.
+	// Passed and Denied are how many decisions of limits passed the call and denied the
+	// call.
 	Passed, Denied uint32
-	// Sync is the call's option SYNC or ASYNC.
+	// Sync says whether the call has the option SYNC or ASYNC.
 	Sync SyncMode
 	// Commit is the commit that the reply must wait for.
 	Commit Commit
@@ -159,7 +160,7 @@ func (m SyncMode) Strictest(other SyncMode) SyncMode {
 // reply does not wait.
 type Commit struct {
 	Ticket uint64
-	// Since is the earliest ticket whose failure concerns the reply. It is at most Ticket.
+	// Since is the earliest ticket on which the reply depends. It is at most Ticket.
 	Since uint64
 	// Lenient reports that the reply is sent even if the commit fails. A commit that is not
 	// lenient is strict.

@@ -41,11 +41,11 @@ type Turns struct {
 	// queue holds the jobs that wait until a running job ends; most bounds their number.
 	queue    []queued
 	most     int
-	of       map[string]*Share // shares by client address
+	of       map[string]*Share // shares, by client address
 	admitted int               // jobs that have a goroutine
 	free     int               // free places
 	under    []*Turn           // steps that have begun and not ended
-	ready    []*Turn           // steps of under that wait for a place
+	ready    []*Turn           // steps in under that wait for a place
 	big      int               // free places for steps with much memory
 	hungry   []*Turn           // steps that wait for a place in big
 	ending   int               // number of steps that are being ended to make room
@@ -131,10 +131,10 @@ type queued struct {
 type Turn struct {
 	of    *Turns
 	who   Client
-	paid  time.Time     // the step's time until then has been added to its client's shares
-	took  time.Duration // time with a place, until since
+	paid  time.Time     // the step's time up to paid has been added to its client's shares
+	took  time.Duration // time for which the step has had a place, before since
 	since time.Time     // when the step got its place; zero if it has none
-	got   time.Duration // processor time of the process during took
+	got   time.Duration // processor time that the process got during took
 	cpu   time.Duration // processor time of the process at since
 	seen  time.Time     // when the step last asked whether it may go on
 	large bool          // the step has a place for much memory
