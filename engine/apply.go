@@ -62,7 +62,7 @@ func (r *Replica) apply(payload []byte, now int64) error {
 	if err := a.reader.Open(payload); err != nil {
 		return err
 	}
-	cold := r.e.table.Bytes() >= warmFrom
+	cold := r.e.cold()
 	for a.reader.More() {
 		if err := r.look(); err != nil {
 			return err

@@ -216,6 +216,17 @@ func TestOneRunServesAllEngines(t *testing.T) {
 	}
 }
 
+// TestManySmallTablesAreCold: it is their sum that the caches must hold.
+func TestManySmallTablesAreCold(t *testing.T) {
+	p := newProcess(t, engine.Config{Shards: 16}, 12)
+	require.False(t, p.sessions[0].Cold())
+	for i := 1; i < 12; i++ {
+		p.flood(i, 10_000, 1)
+		require.Less(t, p.engines[i].Stats().Bytes, int64(2<<20))
+	}
+	require.True(t, p.sessions[0].Cold())
+}
+
 // TestEnginesRankTogether: RL.TOP has the keys of all engines.
 func TestEnginesRankTogether(t *testing.T) {
 	p := newProcess(t, engine.Config{}, 3)

@@ -5,12 +5,16 @@ import (
 	"github.com/headgate-io/headgate/internal/prefetch"
 )
 
-// warmFrom is the accounted size of a table from which Warm pays: looking keys up then
+// warmFrom is the accounted size of all tables from which Warm pays: looking keys up then
 // often misses the second-level cache.
 const warmFrom = 4 << 20
 
-// Cold reports whether the table is too large for the caches, so that Warm pays.
-func (s *Session) Cold() bool { return s.e.table.Bytes() >= warmFrom }
+// Cold reports whether the tables are too large for the caches, so that Warm pays.
+func (s *Session) Cold() bool { return s.e.cold() }
+
+func (e *Engine) cold() bool {
+	return e.table.Bytes() >= warmFrom || e.shared.pool.Bytes() >= warmFrom
+}
 
 // Warm prefetches the states of keys on which the caller is about to decide, so that
 // their cache misses overlap. It changes nothing. It locks each key's shard for a short

@@ -162,7 +162,7 @@ func (a *arena) grow(class int, slack int64) bool {
 			return false
 		}
 		c = new(chunk)
-		if a.account.bytes.Load() > hugeFrom {
+		if a.account.pool.Bytes() > hugeFrom {
 			adviseHugePages(unsafe.Pointer(c))
 		}
 	}

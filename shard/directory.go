@@ -94,7 +94,7 @@ func (s *Shard) split(g *segment, slack int64) bool {
 	}
 	g.depth++
 	upper := &segment{prefix: g.prefix | 1<<(32-g.depth), depth: g.depth}
-	if s.table.account.bytes.Load() > hugeFrom {
+	if s.table.account.pool.Bytes() > hugeFrom {
 		adviseHugePages(unsafe.Pointer(upper))
 	}
 	slots := g.slots

@@ -9,8 +9,8 @@ import (
 )
 
 const (
-	// hugeFrom is the accounted size from which a table requests huge pages. Below it,
-	// the caches of address translations suffice.
+	// hugeFrom is the accounted size of a pool from which its tables request huge pages.
+	// Below it, the caches of address translations suffice.
 	hugeFrom = 16 << 20
 	// heapStep is the size and alignment, in bytes, of the steps in which Go's heap maps
 	// memory (runtime: pallocChunkBytes). If huge pages are requested for memory that is

@@ -4,7 +4,7 @@ package shard
 
 import "unsafe"
 
-// hugeFrom is larger than any table: huge pages cannot be requested here.
+// hugeFrom is larger than any pool: huge pages cannot be requested here.
 const hugeFrom = 1 << 62
 
 // adviseHugePages does nothing here.
