@@ -87,9 +87,9 @@
 //
 //   - Tickets only for batches. Denials and peeks would then need a second kind of
 //     number, to say which round of heartbeats they wait for.
-//   - The batch's number in the log as ticket. In the log, batches of a term count from
-//     1 without gaps, so that a lost batch is noticed (raftlog/fsm.go). Cuts that find
-//     no dirty keys would leave gaps. And the log needs no number from the ledger: it
+//   - The batch's number in the log as ticket. In the log, batches of a term are
+//     numbered from 1 without gaps, so that a lost batch is noticed (raftlog/fsm.go).
+//     Cuts that find no dirty keys would leave gaps. And the log needs no number from the ledger: it
 //     counts the term's batches, committed and in flight, and adds one.
 //   - An empty batch for denials instead of a round. Each such batch would cost a sync
 //     on every node's disk.

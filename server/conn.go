@@ -38,8 +38,8 @@ import (
 //	    if c.done()     close
 //	lane.end()
 //
-// If input cannot run yet, it is copied into the connection's own buffer. This is an
-// incomplete command, or all input while the connection is stalled. A connection is
+// If input cannot run yet, it is copied into the connection's own buffer. Such input is
+// an incomplete command, or all input while the connection is stalled. A connection is
 // stalled while c.stall is not 0: it must wait for something before its next command
 // runs. The driver then stops reading from the socket. So if a client sends faster than
 // it reads replies, its own socket fills up, not the server's memory. A connection that

@@ -38,22 +38,25 @@ func (f Formats) Check() error {
 // record's first byte are its kind. If they are recordDelete, all eight bits are the
 // kind. Integers are varints unless stated otherwise.
 //
-//	recordLimit   algorithm, rounding, align (1 byte each), limit, period, burst;
-//	              of a policy's limit also resets, scalings;
-//	              the next number of this payload's dictionary, from 0
-//	recordPut     the state of a key whose limit is that of the put before: key,
-//	              deadline, words
-//	recordPutOf   dictionary number, then as recordPut
-//	recordDelete  key
-//	recordDeleteIn, from there on one for each database: key
+// The limits of a payload are its dictionary, and are numbered from 0 in their order.
+//
+//	recordLimit   a limit: algorithm, rounding, align (1 byte each), limit, period,
+//	              burst; a policy's limit also has resets and scalings
+//	recordPut     the state of a key that has the same limit as the previous put:
+//	              key, deadline, words
+//	recordPutOf   the state of a key that has another limit: the limit's number in
+//	              the dictionary, then the fields of recordPut
+//	recordDelete  the absence of a key of database 0: key
+//	recordDeleteIn
+//	              the absence of a key of another database: key. Each database has
+//	              a kind, recordDeleteIn + database<<kindBits
 //	recordSystem  a system record, or its absence: see AppendSystem
-//	recordFlush   all keys that there were before are gone; the first of its
-//	              payload
-//	recordDelta   what follows is a put with a delta in place of its words: base
-//	              (BaseSize bytes), length, difference (see differ)
+//	recordFlush   deletes all keys; the first record of its payload
+//	recordDelta   marks the put that follows, whose words are replaced by a delta:
+//	              base (BaseSize bytes), length, difference (see differ)
 //	recordIncluded
-//	              at the end of a snapshot: the clock up to which it may contain
-//	              batches after its index
+//	              the end of a snapshot: a clock. The snapshot may contain batches
+//	              after its index, up to this clock
 //
 // The upper six bits of a limit's first byte are the number of a database, and every key
 // with that limit is in this database. The upper six bits of a put's first byte are the

@@ -46,7 +46,7 @@ var All = []Scenario{
 	},
 	{
 		Name: "switchover", Modes: []string{Sync}, Rounds: 2, Rate: 2000, Broken: []string{"budgets"}, run: switchover,
-		Doc: "Three independent servers, of which clients use the first that lives, instead of a cluster: budgets are handed out twice, and the checks must see it.",
+		Doc: "Three independent servers take the place of the cluster, and clients use the first that lives: budgets are handed out twice, and the checks must see this.",
 		Live: Live{Sync: within(0.02, 0.01, 0.02, 1, 0.3),
 			Why: "A kill costs its server's clients the time to connect to the next."},
 	},
@@ -58,19 +58,19 @@ var All = []Scenario{
 	},
 	{
 		Name: "leader-kills", Modes: both, Rounds: 50, Rate: 6000, run: leaderKills,
-		Doc: "Kill the leader again and again (SIGKILL) and start it again. sync: nothing is admitted beyond a limit, and one order explains every answer. async: within the bound.",
+		Doc: "Kill the leader again and again (SIGKILL) and start it again. sync: nothing is admitted beyond a limit, and every answer fits one order of the calls. async: the loss of each kill stays within the bound for async.",
 		Live: Live{Async: within(0.26, 0.005, 0.04, 2.5, 1.5), Sync: within(0.28, 0.01, 0.06, 2.5, 1.5),
 			Why: "An election takes 0.6 to 1.4 s of each round of about 5 s, in which `closed` refuses."},
 	},
 	{
 		Name: "leader-kills-free", Modes: []string{Sync}, Rounds: 10, Rate: 2000, run: leaderKillsFree,
-		Doc: "The same over keys that are refunded, reset, and called with changing limits: one order explains every answer.",
+		Doc: "Kill the leader as in leader-kills, over keys that are refunded, reset, and called with changing limits: every answer fits one order of the calls.",
 		Live: Live{Sync: within(0.3, 0.01, 0.06, 2.5, 1.6),
 			Why: "As leader-kills."},
 	},
 	{
 		Name: "commands", Modes: both, Rounds: 6, Rate: 3000, run: commands,
-		Doc: "The same with every command that changes state, all algorithms, `DEBT`, `WAIT`, `ATMOST`, `INCREX`, `CL.THROTTLE`, `THROTTLE`, `GCRA`, `DEL`, `EXEC`, commands on Redis's types, scripts, and a `FLUSHALL` under load: exact where a counter models it, within its bound elsewhere, and nobody ever sees half a transaction or half of what a script does.",
+		Doc: "Kill the leader as in leader-kills, with every command that changes state: all algorithms, `DEBT`, `WAIT`, `ATMOST`, `INCREX`, `CL.THROTTLE`, `THROTTLE`, `GCRA`, `DEL`, `EXEC`, commands on Redis's types, scripts, and a `FLUSHALL` under load. A key that a counter models must be exact, any other key must stay within its bound. Nobody ever sees half a transaction or half a script.",
 		Live: Live{Async: within(0.28, 0.006, 0.05, 2.5, 1.6), Sync: within(0.3, 0.02, 0.08, 2.5, 1.6),
 			Why: "As leader-kills; the flush holds replies up."},
 	},

@@ -21,7 +21,7 @@
 // the nonce. So no sector of a frame is all zeros, even if the entries are. The field
 // previous of the header says where the frames of the previous segment end.
 //
-// Three records say how long the log is at least. Two of them are stored together, as
+// Three records give a lower bound for the length of the log. Two of them are stored together, as
 // one value of the stable store: the number of the last segment, and the end of that
 // segment's frames. The log stores this value when the log is opened and when it begins
 // a segment. When the log is closed, it stores the exact end. The third record is the

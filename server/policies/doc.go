@@ -22,12 +22,15 @@
 //     queued records, and makes the next view. A view is a set of policies that are
 //     ready to use. The goroutine publishes the view with one store (next.go). If the
 //     queued records are those of the staged change, the view is already made. A reader
-//     that needs the view sooner does all this itself.
+//     that needs the view sooner makes and publishes it without the goroutine.
 //  5. Give back. The book releases the limits that only the previous view had, so that
 //     the engine can forget them. A check that has loaded the previous view may still
 //     finish with that view (engine.Ready).
 //
 // # Which reader waits for what
+//
+// Each line names a method of the book, the changes for which the method waits, and who
+// calls it.
 //
 //	Set      everything committed: checks, changes, explanations
 //	texts    everything but overrides: clients that set many overrides
