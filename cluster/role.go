@@ -72,12 +72,12 @@ func (g *Group) publishRole() {
 	g.role.Store(uint32(g.situation.role(g.node.cfg.NodeID, g.node.cfg.MaxUnacked, time.Now())))
 }
 
-// Role implements partition.Replication. If the engine is sealed, the node does not decide,
-// whatever Raft says, because the engine is sealed before anything is undone. A leader
-// whose own pulse has stopped, because the process was paused or got no processor, may have
-// been replaced; its role is Stalled until it has asked the other nodes. Go's clock does
-// not show a suspension of the whole machine; in that case the role is Stalled from the
-// next pulse on.
+// Role implements partition.Replication. If the engine is sealed, the node does not
+// decide, even if Raft says that it leads, because the engine is sealed before anything
+// is undone. If a leader's own pulse has stopped, because the process was paused or got
+// no processor, other nodes may have replaced the leader. Its role is then Stalled until
+// it has asked the other nodes. Go's clock does not show a suspension of the whole
+// machine; in that case the role is Stalled from the next pulse on.
 func (g *Group) Role() partition.Role {
 	r := partition.Role(g.role.Load())
 	switch {

@@ -30,13 +30,15 @@ type Charge struct {
 	Initial, Deadline, Known int64
 }
 
-// ChargeOnce charges a batch of units that node has admitted without a leader. Each limit
-// names its database. It does nothing if this batch or a later one of the node has been
-// charged before. The charges are forced, since the calls have already been admitted.
+// ChargeOnce charges a batch of units that node has admitted without a leader. Each
+// limit names its database. If this batch or a later batch of the node has been charged
+// before, ChargeOnce does nothing. The charges are forced, because the calls have
+// already been admitted.
 //
-// The charges and the batch's number, a system record, are in one cut. So a retry after
-// any failure finds both or neither. A charge is skipped if the key now holds another
-// kind of state, or if there is no room. lost is the number of skipped charges.
+// The charges and the batch's number, a system record, are replicated together. So a
+// retry after any failure finds both or neither. A charge is skipped if the key now
+// holds another kind of state, or if there is no room. lost is the number of skipped
+// charges.
 //
 // Errors: ErrSealed, ErrSystemName.
 func (s *Session) ChargeOnce(now int64, node string, number int64, charges []Charge) (lost int, err error) {

@@ -107,10 +107,11 @@ func (c *Clock) awake() {
 // CatchUp moves the clock forward by the time in which the machine was suspended since
 // the last call, and returns that time. Call it after a possible suspension.
 //
-// On Linux, the monotonic clock stops during a suspension, and CLOCK_BOOTTIME does not.
-// Reading that for every decision would take a system call: 250 ns instead of 25. Until
-// the correction the clock is late, which grants nothing. If a host stops a virtual
-// machine without telling it, the lost time shows as a gap to wall time.
+// On Linux, the monotonic clock stops during a suspension, but CLOCK_BOOTTIME continues.
+// To read CLOCK_BOOTTIME for every decision would take a system call: 250 ns instead of
+// 25. Until CatchUp corrects the clock, the clock is late, so limits refill later and no
+// call passes too early. If a host stops a virtual machine without its knowledge, the
+// lost time shows only as a difference to wall time.
 func (c *Clock) CatchUp() time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()

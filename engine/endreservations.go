@@ -9,13 +9,14 @@ import (
 )
 
 // EndHolds ends reservations whose keys begin with a prefix and for which ended returns
-// true. These are open ones, and those that may be committed late. Nothing is given back,
-// a settlement returns ErrNoHold, and their slots become free. Settled reservations and
-// names of calls stay known. It returns how many have ended.
+// true. It ends open reservations, and reservations that may still be committed late. It
+// gives no charges back, but frees the slots. A later settlement returns ErrNoHold.
+// Settled reservations and names of calls stay known. EndHolds returns how many
+// reservations have ended.
 //
-// It walks the whole table, a few hundred keys of a shard at a time. So it must not be
-// called by an event loop or in a step. Reservations made meanwhile may end too, or stay.
-// After ErrSealed, some may have ended.
+// EndHolds goes through the whole table, a few hundred keys of a shard at a time. So it
+// must not be called by an event loop or in a step. Reservations that are made while it
+// runs may end too, or stay. After ErrSealed, some reservations may have ended.
 func (s *Session) EndHolds(now int64, prefix []byte, ended func(r *reservation.Record) bool) (n int, err error) {
 	if s.e.Reservations() == 0 {
 		return 0, nil

@@ -142,12 +142,12 @@ func (s *Session) kind(ent shard.Entry) algo.Algorithm {
 	return s.e.limits.get(ent.Meta()).Limit.Algorithm
 }
 
-// Scan calls fn with about count live keys of the session's database, from cursor on. It
-// returns the next cursor, 0 at the end; cursors stay below 2^53. A key that exists from
-// the first call to the last is passed to fn at least once. Scan also looks at keys of
-// other databases, so a call may pass no key and not be the last. key is valid during fn
-// only; fn must not call the engine. Errors: ErrNotIsolated in a step that isolates only
-// some keys.
+// Scan calls fn with about count live keys of the session's database, beginning at
+// cursor. It returns the next cursor, or 0 at the end; cursors are less than 2^53. A key
+// that exists from the first call of Scan to the last is passed to fn at least once.
+// Scan also looks at keys of other databases, so a call that finds no key need not be
+// the last. key is valid only during fn. fn must not call the engine. Error:
+// ErrNotIsolated in a step that isolates only some keys.
 func (s *Session) Scan(now int64, cursor uint64, count int, fn func(key []byte, kind algo.Algorithm)) (next uint64, err error) {
 	if s.step.isolated && !s.step.whole {
 		return 0, ErrNotIsolated

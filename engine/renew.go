@@ -28,10 +28,10 @@ type Renewed struct {
 }
 
 // Renew restarts the time of all slots of the reservation under a key, as one step. It
-// charges nothing. A slot that has ended, for whatever reason, is taken anew if the limit
-// that present returns has room. If it has none and is enforced, nothing is renewed. A
-// slot that is still held is renewed even if its limit is gone. A reservation without
-// slots stays as it is.
+// charges nothing. A slot that is still held is renewed, even if its limit is gone. A
+// slot that has ended, for any reason, is taken again if the limit that present returns
+// has room. If that limit has no room and is enforced, nothing is renewed. A reservation
+// without slots stays as it is.
 //
 // Errors: ErrNoHold, ErrSealed, ErrNotIsolated, ErrUndoFull, ErrFull. Nothing is changed
 // then.

@@ -99,13 +99,14 @@ func cacheIndex(l *algo.Limit) uint64 {
 	return (h ^ h>>29) * 0x9e3779b97f4a7c15 >> 58
 }
 
-// Decide checks cost units of key against l at engine time now (ns), in the session's
-// database whatever l.DB is. If the call passes and is not a peek, it is charged, in one
-// visit to one shard. Calls on one key decide in the order of time: see
-// shard.Shard.Advance. Cost 0 is a peek, a negative cost a refund.
+// Decide checks whether key may take cost units of l at engine time now (ns). It uses
+// the session's database and ignores l.DB. If the call passes and is not a peek, it is
+// charged while the shard stays locked. Calls on one key are decided in the order of
+// time: see shard.Shard.Advance. A cost of 0 is a peek, and a negative cost is a refund.
 //
-// Errors: an invalid limit, ErrWrongType if key holds another algorithm's state, ErrFull,
-// ErrOverflow, ErrLogFull, ErrTooManyLimits, ErrSealed; nothing is changed then.
+// Errors: an invalid limit, ErrWrongType if key holds another algorithm's state,
+// ErrFull, ErrOverflow, ErrLogFull, ErrTooManyLimits, ErrSealed. After an error nothing
+// has changed.
 func (s *Session) Decide(now int64, key []byte, l algo.Limit, cost int64, o *algo.Options) (algo.Decision, error) {
 	l.DB = s.db
 	it, err := s.rule(l)

@@ -13,12 +13,13 @@ import (
 var ErrSystemName = errors.New("name of a system record is too long")
 
 // system is replicated state that is not data of users: records of bytes, by kind and
-// name. They are cut, committed, undone, restored and summed up in the same batches as
-// keys. No command on keys sees them. They do not count for maxmemory, and are not
-// evicted, flushed or expired: each kind has its own bound.
+// name. System records travel in the same batches as keys, and are undone and restored
+// with them. Commands on keys do not see system records. They do not count towards
+// maxmemory, and they are not evicted, flushed or expired: each kind of system record
+// has its own bound.
 //
-// A record changes with the replica's gate held shared. So the change is in one cut with
-// the keys that belong to it.
+// Code that changes a record holds the replica's gate in shared mode. So the change is
+// in the same cut as the keys that belong to it.
 type system struct {
 	// mu guards the fields below. Values are replaced, never modified.
 	mu      sync.Mutex

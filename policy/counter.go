@@ -12,11 +12,12 @@ type Possible struct {
 	Tier string
 }
 
-// Counter appends to all the numbers that may decide calls on the counter with the given
-// key, at the time now. If RL.OVERRIDE sets numbers for the key, these are the only ones.
-// Otherwise they are the numbers of each tier, and of each entry of `overrides`, that the
-// caller may have. It returns false if no call on the limit can have that key. pairs is
-// ParseKey's result for the key. The result is valid as long as the set.
+// Counter appends to the slice all the numbers with which calls on a counter may be
+// decided at the time now. key is the counter's key, and pairs is ParseKey's result for
+// it. If RL.OVERRIDE sets numbers for the key, only these numbers are possible.
+// Otherwise the numbers of each tier, and of each entry of `overrides`, that the caller
+// may have are possible. Counter returns false if no call on the limit can have this
+// key. The result is valid while the set is.
 func (c *Call) Counter(l *Limit, key []byte, pairs []Pair, now int64, all []Possible) ([]Possible, bool) {
 	c.Begin(l.Policy)
 	vague, ok := c.setPairs(l, pairs)

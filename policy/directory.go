@@ -10,12 +10,12 @@ import (
 )
 
 // directory maps names to values. It is immutable. A directoryEditor makes the next
-// directory and copies only the parts that change. With ten thousand policies, a change of
-// one copies the places of sixty-four.
+// directory and copies only the parts that change. With ten thousand policies, a change
+// of one policy copies a part with sixty-four policies.
 //
-// A part is an open-addressing table. A look-up of a name that is not in the caches waits
-// for one cache line of the part, whose address the hash gives. Then it waits for name and
-// value at the same time.
+// A part is an open-addressing table. If a name is not in the processor's caches, a
+// look-up waits for two cache misses, one after the other: first for a cache line of the
+// part, whose address the hash gives, then for name and value together.
 type directory[V any] struct {
 	seed  maphash.Seed
 	parts [directoryParts][]titled[V]

@@ -13,11 +13,11 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
-// Recover rewrites the membership of a node whose cluster has lost its majority for good.
-// Everything in the node's log counts as committed, because no remaining node knows better.
-// Afterwards the node has a snapshot of that state, an empty log, and the given voters. The
-// group must not be open. The machine cannot be used again; open the group with a new
-// machine.
+// Recover rewrites the membership of a node whose cluster has lost its majority for
+// good. All entries in the node's log count as committed, because no remaining node
+// knows which entries were. Afterwards the node has a snapshot of that state, an empty
+// log, and the given voters. The group must not be open. The machine cannot be used
+// again; open the group with a new machine.
 //
 // To continue with one survivor, recover it as the only voter. Then wipe the other nodes
 // and let them join. The new cluster ignores nodes of the old cluster that were not

@@ -13,12 +13,13 @@ import (
 	"github.com/headgate-io/headgate/internal/logdedup"
 )
 
-// raftLogger lets Raft log through slog. Raft's levels are one step too high for a server's
-// log: routine work of elections and pipelines is Info, and a peer that is down is an Error
-// several times per second. So Info becomes Debug, and Error becomes Warn. The group itself
-// reports what matters to an operator. Warnings of a normal start, and of a follower that
-// catches up, become Debug too. A warning about the same peer is logged once per
-// logdedup.Interval, with the number of skipped warnings.
+// raftLogger lets Raft log through slog. Raft's levels are one step too high for a
+// server's log: routine work of elections and pipelines has the level Info, and while a
+// peer is down, Raft logs an Error several times per second. So Info becomes Debug, and
+// Error becomes Warn. The group itself reports what matters to an operator. Warnings of
+// a normal start, and of a follower that catches up, become Debug too. Of the warnings
+// about one peer, one is logged per logdedup.Interval, with the number of skipped
+// warnings.
 type raftLogger struct {
 	l       *slog.Logger
 	name    string

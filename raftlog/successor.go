@@ -62,12 +62,13 @@ func (p *peers) transferTarget(ctx context.Context, id string) (raft.Server, err
 	return raft.Server{}, ErrNoTarget
 }
 
-// caughtUp returns the node that should become leader, when nothing is proposed any more.
-// It is next or, if next is empty, another voter that has acknowledged the last entry. Raft
-// sends the last entry to a node, and tells the node on another connection to stand for
-// election. A node without that entry gets no vote except its own, and the cluster then has
-// no leader for an election timeout. If no voter has the entry after an election timeout,
-// caughtUp returns next.
+// caughtUp returns the node that should become leader. It is called when nothing is
+// proposed any more. The result is next or, if next is empty, another voter that has
+// acknowledged the last entry. The reason: Raft sends the last entry to a node, and on
+// another connection tells the node to stand for election. If the node does not have the
+// entry yet, it gets no vote except its own, and the cluster has no leader for an
+// election timeout. If no voter has the entry after an election timeout, caughtUp
+// returns next.
 func (g *Group) caughtUp(ctx context.Context, next Successor) raft.Server {
 	ctx, cancel := context.WithTimeout(ctx, g.cfg.Timeouts.Election)
 	defer cancel()

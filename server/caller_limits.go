@@ -31,10 +31,10 @@ type LimitAnswer struct {
 	Degraded bool
 }
 
-// Decide does the same as RL.LIMIT, with values instead of a command and a reply. It writes
-// the decision of each limit into out, which must have room for all. If another node has
-// answered, or the call waited for a commit, times are whole milliseconds, rounded up.
-// Allowed is then 1 or 0, except for a call with AtMost.
+// Decide does the same as RL.LIMIT, with values instead of a command and a reply. It
+// writes the decision of each limit into out, which must have room for all limits. If
+// another node has answered, or the call waited for a commit, times are whole
+// milliseconds, rounded up. Also, Allowed is then 1 or 0, except for a call with AtMost.
 //
 // Its error is an error of Do or a ReplyError. On a node that leads, a call that does not
 // wait for commits allocates nothing.

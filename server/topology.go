@@ -106,11 +106,11 @@ func (v *clusterView) quorum() int {
 const electing = 10 * time.Second
 
 // standIn makes this node the master in the view while a new leader is being elected, or
-// has no address yet. The last leader does not answer, but this node does: by its failure
-// policy, and later by forwarding. Without standIn, clients that read the topology now
-// would dial a dead node until they read it again. If there is no majority, or no election
-// ends this state (as on a removed node), the last leader stays, because clients may still
-// reach it.
+// while the new leader has no address yet. The last leader does not answer, but this
+// node does: by its failure policy, and later by forwarding. Without standIn, clients
+// that read the topology now would dial a dead node until they read the topology again.
+// If there is no majority, or if no election will end this state (as on a removed node),
+// the view keeps the last leader, because clients may still reach it.
 func (v *clusterView) standIn() {
 	if v.master == nil || v.self == nil || !v.self.Addressed() {
 		return

@@ -131,10 +131,10 @@ func lastUndo(b []byte) (im Image, flag byte, rest []byte) {
 const cutAhead = 32
 
 // Cut ends a round of dirty marks. It calls fn for each dirty key, clears the marks, and
-// returns the undo records of the round. was contains the key and its space. If present is
-// false, the key does not exist now, and e is invalid. If present and existed are both
-// true, was is the complete state of e at the previous Cut. fn gets each key once, but may
-// get a key that does not exist again. fn may be nil.
+// returns the undo records of the round. was contains the key and its space. If present
+// is false, the key does not exist now, and e is invalid. If present and existed are
+// both true, was is the complete state of e at the previous Cut. fn gets each existing
+// key once; it may get a missing key more than once. fn may be nil.
 func (s *Shard) Cut(fn func(was Image, existed bool, e Entry, present bool)) Undo {
 	u := s.Pending()
 	s.table.account.undo.Add(-int64(cap(s.undo)))

@@ -64,12 +64,12 @@ func (s *Shard) allocBeyond(size int) uint32 {
 	return ref
 }
 
-// makeRoom evicts entries until class has a free record. It evicts entries of any class.
-// Room that they leave in other classes is compacted into whole chunks, which this class
-// may take. If this has not helped after maxVictims, the class may use the slack, and then
-// evicts its own entries. A class without entries in this shard gets one chunk beyond the
-// limit. If no entry of the class may be evicted, entries of other classes make room for a
-// chunk.
+// makeRoom evicts entries of any class until class has a free record. The room that
+// evicted entries leave in other classes is compacted into whole chunks, which this
+// class can take. If this has not helped after maxVictims evictions, the class may use
+// the slack, and then evicts its own entries. A class without entries in this shard gets
+// one chunk beyond the limit. If no entry of the class may be evicted, entries of other
+// classes make room for a chunk.
 func (s *Shard) makeRoom(class int, now int64) bool {
 	if !s.table.evict.Load() {
 		return s.arena.grow(class, 0) // see SetLimit
@@ -104,10 +104,10 @@ func (s *Shard) makeRoom(class int, now int64) bool {
 }
 
 // displace makes room for n bytes beyond the limit, and reports whether it succeeded. It
-// evicts entries of any class until the shard's records take n bytes less than before, or
-// until the shard is within its share of the limit. A step uses it for the memory that it
-// needs in addition to the keys that it keeps. So the shard does not grow beyond its share,
-// except for chunks that compaction has not freed yet.
+// evicts entries of any class until the shard's records take n bytes less than before,
+// or until the shard is within its share of the limit. A step calls displace for the
+// memory that it needs in addition to its protected keys. So the shard does not grow
+// beyond its share, except for chunks that compaction has not freed yet.
 func (s *Shard) displace(before, n, now int64) bool {
 	share := s.Share()
 	for i := 0; ; i++ {
@@ -120,11 +120,12 @@ func (s *Shard) displace(before, n, now int64) bool {
 	}
 }
 
-// allocLarge does the same as alloc for records larger than maxSmall. It first reserves the
-// bytes, for which it may evict entries of any shard. So large records never exceed the
-// limit and the slack, however many are written at once. If the bytes cannot be reserved,
-// the error is ErrFull. Only a record that replaces the pinned record may exceed limit and
-// slack, by the size of the pinned record, which is freed at once.
+// allocLarge does the same as alloc for records larger than maxSmall. It first reserves
+// the bytes, for which it may evict entries of any shard. So large records never exceed
+// the limit plus the slack, however many are written at once. If the bytes cannot be
+// reserved, the error is ErrFull. Exception: a record that replaces the pinned record
+// may exceed limit and slack by the size of the pinned record, which is freed directly
+// afterwards.
 func (s *Shard) allocLarge(size int, now int64) (uint32, error) {
 	if s.unbounded {
 		return s.allocBeyond(size), nil

@@ -37,12 +37,13 @@ func (t *Table) MakeRoom(n int, now int64) {
 // roundUp bounds the size that the allocator uses for a large record.
 func roundUp(size int) int64 { return int64(size + min(size>>3, 8<<10)) }
 
-// reserve takes n bytes of the account, and evicts entries until the limit allows that.
-// held is the shard that the caller has locked, or nil. It asks several shards at a time
-// which entry they would evict, and evicts the one that matters least. While it holds a
-// shard's lock, it waits for no other lock, so a deadlock is impossible. If the table is
-// above its limit, for example because the limit was lowered, it is enough that the table
-// does not grow. A size above the limit evicts nothing.
+// reserve takes n bytes of the account, and evicts entries until the limit allows this.
+// held is the shard that the caller has locked, or nil. reserve asks several shards at a
+// time which entry they would evict, and evicts the entry that matters least. While it
+// holds a shard's lock, it waits for no other lock, so a deadlock is impossible. If the
+// table is already above its limit, for example because the limit was lowered, reserve
+// only ensures that the table does not grow. If n is more than the limit, nothing is
+// evicted.
 func (t *Table) reserve(n int64, held *Shard, now int64) bool {
 	limit := t.account.limit()
 	if limit > 0 && n > limit {

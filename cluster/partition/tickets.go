@@ -64,13 +64,14 @@ func (c *Completed) Lost(since, ticket uint64) bool {
 // Completed returns what is known now.
 func (p *Partition) Completed() *Completed { return p.completed.Load() }
 
-// Release completes all tickets up to upTo, inclusive. If err is nil, the replies that wait
-// for these tickets are sent. Otherwise each is replaced by err, whose text must be a RESP
-// error with its code ("UNCERTAIN …"). Release does not wait for connections.
+// Release completes all tickets up to upTo, inclusive. If err is nil, the replies that
+// wait for these tickets are sent. Otherwise each of these replies becomes err, whose
+// text must be a RESP error with its code ("UNCERTAIN …"). Release does not wait for
+// connections.
 //
-// No reply misses its release. The owner of a reply first marks that it waits, and then
-// looks at the completed tickets. Release first stores the completed tickets, and then
-// Front.Recheck looks for the mark.
+// No reply misses its release, because of the order of steps. The owner of a reply first
+// sets a mark, which says that the reply waits, and then looks at the completed tickets.
+// Release first stores the completed tickets, and then Front.Recheck looks for marks.
 func (p *Partition) Release(upTo uint64, err error) {
 	p.mu.Lock()
 	old := p.completed.Load()

@@ -15,8 +15,8 @@ func spareProcessors(c *config.Config) {
 	}
 }
 
-// processors returns how many of Go's processors a node of a cluster needs, if Go would use
-// n by default.
+// processors returns how many processors (GOMAXPROCS) a node of a cluster should use, if
+// Go would use n by default.
 //
 // An event loop never releases its processor, and a sync of the log or the garbage
 // collector takes a processor for milliseconds. On two cores, no processor would be left

@@ -105,13 +105,13 @@ func (b logRing) newest(expired int, refund int64) (ts int64, live int) {
 }
 
 // checkLog checks a log limit: at most Limit units in any Period, exactly. buf is the
-// key's state, empty for a missing key; it is not changed. If write is true, call
-// logApply with d.Allowed. o and d are as for token. A refund is taken from the newest
-// pairs. Errors: ErrLogFull if the call needs more than maxEntries pairs, ErrOverflow for
-// a forced cost.
+// key's state, which checkLog does not change; it is empty for a missing key. If write
+// is true, the caller must call logApply with d.Allowed. o and d are as for token. A
+// refund is taken from the newest pairs. Errors: ErrLogFull if the call needs more than
+// maxEntries pairs, ErrOverflow for a forced cost.
 //
-// A limit changed on a live key needs no conversion: the pairs count under the new period
-// and limit.
+// If the limit of a live key changes, nothing is converted: the pairs count under the
+// new period and limit.
 //
 // Cost: O(expired pairs), plus O(pairs) for the retry time of a denied call.
 func (r *Rule) checkLog(buf []byte, now, cost int64, o *Options, maxEntries int, d *Decision) (write bool, err error) {

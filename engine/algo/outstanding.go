@@ -161,12 +161,13 @@ func longer(a, b Span) Span {
 	return a
 }
 
-// LeasedHead is how many words the record of a leased counter of r's has before its plain
-// part, which is what the record has without leases: the state, and the mark. A bucket has
-// the TAT, since when that is right, the peak (see Peak), and the time that refills add to
-// its use from then on. The last one counts when the record of what is out has gone before
-// the bucket is full. A window has the deadline of its state: a block may end after the
-// window, if the period was edited.
+// LeasedHead is how many words come first in the record of a leased counter of r, before
+// the state and the mark that the record has without leases. For a bucket, these words
+// are the TAT, the time since which the TAT is right, the peak (see Peak), and the time
+// that refills add to the use from then on. This last word is needed if the
+// Outstanding's record is gone before the bucket is full. For a window, the word is the
+// deadline of its state, because a block may end after the window if the period was
+// edited.
 func LeasedHead(r *Rule) int {
 	if r.Decides == Token {
 		return 4

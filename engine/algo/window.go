@@ -77,13 +77,13 @@ func (r *Rule) opening(now int64) int64 {
 	return now - now%r.Period
 }
 
-// fixed checks a fixed window: at most Limit units in Start <= t < Start+Period. If write
-// is true, next is the state to store; otherwise the state is unchanged. o, d and errors
-// are as for token. A refund that brings the count to 0 returns the zero state: the key
-// holds nothing any more. The only error is ErrOverflow, of a forced cost.
+// fixed checks a fixed window: at most Limit units in Start <= t < Start+Period. If
+// write is true, next is the state to store; otherwise the state is unchanged. o and d
+// are as for token. If a refund reduces the count to 0, fixed returns the zero state,
+// and the key holds nothing any more. The only error is ErrOverflow, for a forced cost.
 //
-// Worst case: 2*Limit units in any period, Limit at the end of a window and Limit at the
-// start of the next.
+// Worst case: a period admits 2*Limit units: Limit at the end of a window, and Limit at
+// the start of the next window.
 func (r *Rule) fixed(st windowState, now, cost int64, o *Options, d *Decision) (next windowState, write bool, err error) {
 	now = Clamp(now)
 	live := r.fixedAt(st, now)

@@ -1,9 +1,11 @@
-// Package demand divides limits between the holders of leases. The rate of a limit, and
-// what may be out of it, are divided by max-min fairness: a holder that wants less than an
-// equal part gets what it wants, and the others share the rest. Callers without a lease
-// count as one more, with the units that they have asked for lately.
+// Package demand divides limits between the holders of leases. It divides the rate of a
+// limit, and the units that may be out, by max-min fairness: a holder that wants less
+// than an equal part gets what it wants, and the other holders share the rest. All
+// callers without a lease together count as one more holder, which wants the units that
+// these callers have asked for lately.
 //
-// A Table is a node's own memory, which no promise depends on: it decides sizes only.
+// A Table is in the memory of one node and is not replicated. It affects only how large
+// leases are, so no promise depends on it.
 package demand
 
 import (

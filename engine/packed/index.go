@@ -2,14 +2,14 @@ package packed
 
 import "hash/maphash"
 
-// The index of a large form is an open-addressing hash table with linear probing. A slot
-// is 0, or a ref plus one in the low 21 bits with the tag of the key's hash above. A ref
-// is the entry's place in the order; in a sorted set it is the argument of
-// container.record.
+// The index of a large form is an open-addressing hash table with linear probing. An
+// empty slot is 0. Any other slot has a ref plus one in the low 21 bits, and above them
+// the tag, a part of the key's hash. A ref is the entry's place in the order. In a
+// sorted set, a ref is the argument of container.record.
 //
-// A slot's home is the top k bits of the hash. So slots are in the order of hashes,
-// except those displaced by collisions. A cursor of Scan is a hash, and stays valid as
-// entries come and go and the table grows.
+// The top k bits of a hash choose an entry's home slot. So slots are in the order of
+// hashes, except slots that collisions have displaced. A cursor of Scan is a hash, and
+// stays valid while entries come and go and the table grows.
 const (
 	refBits = 21
 	refMask = 1<<refBits - 1

@@ -5,14 +5,14 @@ import (
 	"iter"
 )
 
-// List is a view of elements in order. Indexes count from 0 at the front. Finding an
-// index takes steps from the nearer end.
+// List is a view of elements in order. Indexes count from 0 at the front. To find an
+// index, the view walks from the nearer end.
 //
-// The value, little-endian, has a byte with the kind, three of 0, then three numbers of 4
-// bytes. They are the number of elements, and where the elements begin and end. After
-// that, with room before and after, come the elements. An element is its length, its
-// bytes, and the size of these two, for walking backward. The size is a varint too, but
-// with its bytes in reverse order.
+// The value is little-endian. It has a byte with the kind, three bytes of 0, and three
+// numbers of 4 bytes: the number of elements, where the elements begin, and where they
+// end. Then come the elements, with room before and after them. An element consists of
+// its length (a varint), its bytes, and the size of these two parts, so that a walk can
+// go backward. The size is also a varint, but with its bytes in reverse order.
 type List struct {
 	b Buffer
 	v []byte

@@ -41,10 +41,10 @@ func ParseChange(s string) (Change, bool) {
 const maxEpochs = 8 * policy.MaxLimits
 
 // Revise returns the epochs of a policy's limits after an edit. It matches limits by id.
-// Three kinds of counters always continue, whatever change is: those of an unchanged limit,
-// those of a limit that returns, and slots of concurrent calls. old is nil for a new
-// policy, and new is nil for a deleted policy. Without ChangeReset, it returns an error for
-// a limit whose counters have another algorithm or calendar than before.
+// With every value of change, three kinds of counters continue: the counters of an
+// unchanged limit, the counters of a limit that returns, and slots of concurrent calls.
+// old is nil for a new policy, and new is nil for a deleted policy. Without ChangeReset,
+// Revise returns an error for a limit whose algorithm or calendar has changed.
 func Revise(old *policy.Record, epochs map[string]policy.LimitEpoch, new *policy.Record, change Change) (map[string]policy.LimitEpoch, error) {
 	out := copied(epochs)
 	before, after := definitionOf(old), definitionOf(new)

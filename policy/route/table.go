@@ -203,11 +203,11 @@ func (n *node) steps() int {
 }
 
 // Match finds the most specific pattern that matches a request. host and path must be in
-// canonical spelling: see Host and Clean. The host decides first: the exact host goes
-// before `*.` patterns, those with more labels before those with fewer, and all before
-// patterns without a host. Then the path decides, segment by segment: literal text goes
-// before a name, and a name before `/*`. Last, a named method goes before any method. It
-// returns false if no pattern matches.
+// canonical spelling: see Host and Clean. The host decides first. An exact host goes
+// before a host with `*.`, a longer host with `*.` (more labels) before a shorter one,
+// and every host before a pattern without a host. Then the path decides, segment by
+// segment: literal text goes before a name, and a name before `/*`. Last, a named method
+// goes before any method. Match returns false if no pattern matches.
 func (t *Table) Match(method, host, path string, found *Found) bool {
 	path = path[1:]
 	if n := t.hosts[host]; n != nil && n.match(method, path, 0, found) {

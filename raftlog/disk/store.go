@@ -167,13 +167,14 @@ func syncDir(dir string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Votes stores term and vote. If they cannot be written, Raft would panic; Votes stops the
-// node with a message instead. It also writes no new term or vote before the log is synced:
-// see ownSync.
+// Votes stores Raft's term and vote. If term or vote cannot be written, Raft would
+// panic; Votes instead stops the node with a message. Also, Votes writes a new term or
+// vote only after the log is synced: see ownSync.
 //
-// Raft first writes a vote's term, and then its candidate. Votes writes both as one change.
-// So it needs half of the syncs, and a crash never leaves the new term with the old
-// candidate (hashicorp/raft #661). Raft promises nothing before the second write.
+// Raft first writes the term of a vote, and then the candidate. Votes writes both as one
+// change, when Raft writes the candidate. So it needs half as many syncs, and a crash
+// never leaves the new term with the old candidate (hashicorp/raft #661). This is safe,
+// because Raft promises nothing before the second write.
 type Votes struct {
 	*stable.Store
 	log   *Log

@@ -22,11 +22,11 @@ type presence struct {
 
 func (p presence) String() string { return fmt.Sprintf("%s (%s)", p.ID, p.Addr) }
 
-// founders returns the nodes with which own should found a cluster, including own. They are
-// some of the waiting nodes that have just answered. ahead is how many waiting nodes have
-// lower ids and should propose first. silent is the number of addresses that have not
-// answered. If there are too few nodes, or there already is a cluster, set is nil, and why
-// is the reason.
+// founders returns the nodes with which own should found a cluster, including own. It
+// chooses them from the waiting nodes that have just answered. ahead is how many waiting
+// nodes have lower ids and should propose first. silent is the number of addresses that
+// have not answered. If there are too few nodes, or if there already is a cluster, set
+// is nil, and why is the reason.
 //
 // A founding needs more than half of all possible nodes. Two such majorities always have a
 // node in common, and a node is bound to only one founding.

@@ -7,12 +7,12 @@ import (
 	"strconv"
 )
 
-// Fingerprint identifies what a script does, not how its text looks. It ignores comments,
-// white space, names of local variables, parentheses without effect, the spelling of
-// constants, the case of a command in redis.call, and local variables for arguments (see
-// plain.go). It includes everything else: it is a hash of the tree, with the names of
-// globals and fields, the constants, and the numbers of local variables. The zero value
-// means that there is no fingerprint.
+// Fingerprint identifies what a script does, not how its text looks. It ignores
+// comments, white space, names of local variables, parentheses without effect, the
+// spelling of constants, the case of a command in redis.call, and local variables for
+// arguments (see plain.go). Everything else counts: the Fingerprint is a hash of the
+// syntax tree, with the names of globals and fields, the constants, and the numbers of
+// local variables. The zero value means that there is no fingerprint.
 type Fingerprint [16]byte
 
 // maxPrinted is the longest text with a fingerprint. Scripts of limiters have some

@@ -2,13 +2,13 @@ package lua
 
 import "unsafe"
 
-// count measures the memory that the script holds. It does so when the script has
-// allocated, since the last measurement, as much as it may hold. It ends the run if the
-// memory and n more bytes are too much.
+// count measures the memory that the script holds. It is called when the script has
+// allocated, since the last measurement, as much as it may hold. If the measured memory
+// plus n bytes is too much, count ends the run.
 //
-// It follows all values that can be reached from the stack, the results, the frames and the
-// globals of the run. If a closure of the compiler holds a value while another closure
-// allocates, the value is stored in a register, so that count finds it.
+// count follows all values that can be reached from the stack, the results, the frames
+// and the globals of the run. If a compiled closure holds a value while another closure
+// allocates, the value is also stored in a register, so that count finds it.
 func (t *Thread) count(n int64) {
 	r := t.run
 	r.epoch++

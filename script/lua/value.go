@@ -30,10 +30,10 @@ func (k Kind) String() string { return kindNames[k] }
 // Value is a Lua value of any type. It has 16 bytes, and needs no allocation. The zero
 // Value is nil.
 //
-// Without a ref, it is nil (bits 0), false (1), true (2), or a number whose IEEE 754 bits
-// are stored inverted. So nil, false and true are NaNs that no computation makes. With a
-// ref, the kind is in the top byte of bits. A string has its bytes at ref, and its length
-// in the lower bits.
+// If ref is nil, the Value is nil (bits 0), false (bits 1), true (bits 2), or a number
+// whose IEEE 754 bits are stored inverted. So the bits of nil, false and true are NaNs
+// that no computation makes. If ref is set, the kind of the Value is in the top byte of
+// bits. A string has its bytes at ref, and its length in the lower bits.
 type Value struct {
 	ref  unsafe.Pointer
 	bits uint64

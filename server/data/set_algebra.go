@@ -79,9 +79,10 @@ func (combine combination) store(call *command.Call) {
 	})
 }
 
-// run combines the sets of keys and calls use with the members. It does not call use if it
-// has replied an error, or if it has just moved the call to a worker, where the handler
-// runs again. The parameter all has every key of the call: run isolates these keys.
+// run combines the sets of keys and calls use with the resulting members. In two cases
+// it does not call use: it has replied an error, or it has moved the call to a worker,
+// where the handler runs again. The parameter all has every key of the call, and run
+// isolates these keys.
 //
 // On a worker, run works on copies and locks nothing. It watches the sets, and begins again
 // if somebody has changed a set.

@@ -6,12 +6,13 @@ import (
 	"strings"
 )
 
-// clientIP returns the address of a request's client. If the peer is not a trusted proxy,
-// the peer is the client. Otherwise each proxy has appended to X-Forwarded-For the address
-// that it saw, and all lines of the field are one list. The client is then the rightmost
-// address in the list that is not a trusted proxy, or the leftmost if all are. Nobody has
-// verified the addresses further left. clientIP returns false if the list is missing or if
-// what it finds is not an address.
+// clientIP returns the address of a request's client. If the peer is not a trusted
+// proxy, the peer is the client. Otherwise the client is found in X-Forwarded-For, to
+// which each proxy has appended the address that it saw. All lines of the field are one
+// list. The client is the rightmost address in the list that is not a trusted proxy,
+// because nobody has verified the addresses further left. If all are trusted proxies, it
+// is the leftmost address. clientIP returns false if the list is missing, or if the text
+// at that place is not an address.
 func clientIP(peer string, forwarded []string, trusted []netip.Prefix) (netip.Addr, bool) {
 	addr, ok := parseIP(peer)
 	if !ok || !contains(trusted, addr) {

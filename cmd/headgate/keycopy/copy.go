@@ -57,11 +57,12 @@ const (
 	chunk = 1000
 )
 
-// Copy copies the keys that match, in pages. A key that changes meanwhile may be copied in
-// the state before or after the change. To avoid that, stop the writers first, or copy
-// again with Replace. However long the copy takes, a key expires at the same time at both
-// servers, if their clocks agree. Copy ends at the first error of a connection, of the
-// source or of ctx. The keys that were copied until then stay.
+// Copy copies the keys that match, in pages. If a key changes during the copy, the
+// copied value may be the value before or after the change. To avoid this, stop the
+// writers first, or copy again with Replace. However long the copy takes, a key expires
+// at the same time on both servers if their clocks agree. Copy ends at the first error
+// of a connection, of the source or of ctx. The keys that were copied until then stay on
+// the target.
 func Copy(ctx context.Context, cfg Config) (Totals, error) {
 	var t Totals
 	var cursor uint64
