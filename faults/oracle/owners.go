@@ -20,13 +20,14 @@ type Owners struct {
 	f      Finding
 
 	payloads, effects int
-	owned             map[int]int // effects, by group
+	owned             map[int]int     // effects, by group
+	told              map[string]bool // keys of violations: one says it for all nodes and effects
 	reader            effects.Reader
 }
 
 // NewOwners returns the check for a cluster of a number of groups.
 func NewOwners(groups int) *Owners {
-	return &Owners{groups: groups, f: Finding{Check: "owners", OK: true}, owned: make(map[int]int)}
+	return &Owners{groups: groups, f: Finding{Check: "owners", OK: true}, owned: make(map[int]int), told: make(map[string]bool)}
 }
 
 // Payload reads a payload of effects from a group's log or snapshot at a node. An error is returned for a payload that this
@@ -52,7 +53,8 @@ func (o *Owners) Payload(node string, group int, payload []byte) error {
 		if !absent {
 			kind = in.kinds[e.Limit]
 		}
-		if owner := o.owner(e.Image.Space, e.Image.Key, kind, absent, group); owner != group {
+		if owner := o.owner(e.Image.Space, e.Image.Key, kind, absent, group); owner != group && !o.told[string(e.Image.Key)] {
+			o.told[string(e.Image.Key)] = true
 			o.f.violate("%s: group %d has an effect on %q (space %d, %v), which is group %d's", node, group, e.Image.Key, e.Image.Space, kind, owner)
 		}
 		o.reader.Recycle()
@@ -60,8 +62,8 @@ func (o *Owners) Payload(node string, group int, payload []byte) error {
 	return nil
 }
 
-// owner returns the group that owns a key of a space. An absent key has no kind, so only its name says whether it was a
-// policy's counter. Then it may be group's if that is group 0.
+// owner returns the group that owns a key of a space, -1 for a group that the cluster does not have. An absent key has no
+// kind. In group 0, an absent key that is named like a policy's counter is one.
 func (o *Owners) owner(space uint8, key []byte, kind algo.Algorithm, absent bool, group int) int {
 	if group >= o.groups {
 		return -1
