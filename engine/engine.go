@@ -25,8 +25,9 @@ const (
 // Config configures an Engine. The zero value is an unbounded engine with
 // every default.
 type Config struct {
-	// Shards is the number of shards, a power of two; 0 is shard.DefaultShards, or fewer
-	// for each of several engines. New makes fewer if MaxBytes is below shardBytes for each.
+	// Shards is the number of shards of one engine, a power of two; 0 is
+	// shard.DefaultShards. Each of several engines has fewer, and there are fewer if
+	// MaxBytes is below shardBytes for each.
 	Shards int
 	// MaxBytes bounds the accounted memory of the table and of its keys' limits, of all
 	// engines together; 0 is no bound.

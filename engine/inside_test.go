@@ -64,6 +64,11 @@ func TestShardsOfSmallBounds(t *testing.T) {
 	require.Equal(t, 4, (&Config{Shards: 100, MaxBytes: 1 << 20}).shards(1))
 	require.Equal(t, 1, (&Config{MaxBytes: 1}).shards(1))
 	require.Equal(t, 32, (&Config{}).shards(12))
+	require.Equal(t, 32, (&Config{Shards: 256}).shards(12))
+	require.Equal(t, 256, (&Config{}).shards(2))
+	require.Equal(t, 8, (&Config{Shards: 8}).shards(12))
+	require.Equal(t, 4096, (&Config{Shards: 1 << 16}).shards(2))
+	require.Equal(t, 1<<16, (&Config{Shards: 1 << 16}).shards(1))
 	require.Equal(t, 16, (&Config{}).shards(1024))
 	require.Equal(t, 4, (&Config{MaxBytes: 16 << 20}).shards(12))
 }

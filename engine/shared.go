@@ -49,14 +49,19 @@ const (
 	// shardBytes is the least memory of a shard. For each of a few sizes of keys it has a
 	// chunk of 16 KiB, of which a smaller shard would waste most.
 	shardBytes = 256 << 10
-	// Several engines have about manyShards together, and each has fewShards or more.
-	manyShards = 512
+	// Several engines have up to twice as many shards together as one would have, but each
+	// has fewShards, unless Config has less. With mostShards, a cursor of a scan is below
+	// 2^43. That leaves ten bits for the number of a group.
 	fewShards  = 16
+	mostShards = 1 << 12
 )
 
 // shards returns the number of shards to make for each of n engines.
 func (c *Config) shards(n int) int {
-	shards := cmp.Or(c.Shards, min(shard.DefaultShards, floor2(max(manyShards/n, fewShards))))
+	shards := cmp.Or(c.Shards, shard.DefaultShards)
+	if n > 1 {
+		shards = min(shards, floor2(max(2*shards/n, fewShards)), mostShards)
+	}
 	if c.MaxBytes > 0 {
 		shards = min(shards, floor2(int(max(c.MaxBytes/int64(n)/shardBytes, 1))))
 	}
