@@ -41,7 +41,8 @@ type Group struct {
 	mu        sync.Mutex
 	situation situation
 
-	streams streams // streams to the leader
+	streams streams       // streams to the leader
+	handing chan struct{} // capacity 1: full during a handover
 }
 
 var _ partition.Replication = (*Group)(nil)
@@ -53,6 +54,7 @@ func newGroup(n *Node, id uint32, e *engine.Engine, log *slog.Logger) (*Group, e
 		opened:   make(chan struct{}),
 		changed:  make(chan struct{}, 1),
 		caughtUp: make(chan struct{}),
+		handing:  make(chan struct{}, 1),
 	}
 	g.topology.Store(&partition.Topology{Self: n.cfg.NodeID})
 	g.ledger = ledger.New(ledger.Hooks{

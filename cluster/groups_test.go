@@ -1,12 +1,16 @@
 package cluster
 
 import (
+	"context"
 	"log/slog"
 	"net"
 	"path/filepath"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -166,4 +170,52 @@ func TestLeadersGoHome(t *testing.T) {
 	require.NoError(t, away.Handover(t.Context(), third.node.cfg.NodeID))
 	require.Eventually(t, func() bool { return athome(-1) }, 2*waitLimit, 100*time.Millisecond)
 	require.False(t, away.pinned())
+}
+
+// A node may be closed while its groups open. None of them stays open: the same data can be
+// used again at once.
+func TestCloseWhileGroupsOpen(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for i := range 6 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		require.NoError(t, err)
+		engines := engine.NewEngines(engine.Config{}, 24)
+		var fronts []Front
+		for range engines {
+			fronts = append(fronts, &front{})
+		}
+		node, err := New(Config{
+			NodeID: "n1", DataDir: dir, Listener: l, Dial: Dialer(nil), Logger: slog.New(slog.DiscardHandler),
+			Fatal: func(err error) { t.Error(err) }, BootstrapExpect: 1,
+		}, engines)
+		require.NoError(t, err)
+		require.NoError(t, node.Start(fronts))
+		require.Eventually(t, func() bool { return node.Group(0).Status().ClusterID != "" }, waitLimit, waitTick)
+		time.Sleep(time.Duration(i) * 10 * time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		_ = node.Close(ctx) // some groups have no leader yet
+		cancel()
+	}
+}
+
+// Two handovers of a group come one after the other. The second finds that this node leads
+// no more.
+func TestHandoversOfAGroupAreSerial(t *testing.T) {
+	t.Parallel()
+	rigs := open(t, 3)
+	l := leading(t, rigs)
+	var within, most atomic.Int32
+	l.front.batches = func() {
+		most.Store(max(most.Load(), within.Add(1)))
+		time.Sleep(50 * time.Millisecond)
+		within.Add(-1)
+	}
+	var both sync.WaitGroup
+	for range 2 {
+		both.Go(func() { assert.NoError(t, l.Handover(t.Context(), "")) })
+	}
+	both.Wait()
+	require.EqualValues(t, 1, most.Load())
+	require.NotSame(t, l, leading(t, rigs))
 }

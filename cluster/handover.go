@@ -45,6 +45,13 @@ func (g *Group) Handover(ctx context.Context, to string) error { return g.handOv
 
 // handOver is Handover. pinned says that an operator wants it: see bringHome.
 func (g *Group) handOver(ctx context.Context, to string, pinned bool) error {
+	// An operator, the end of the process and bringHome may want one at the same time.
+	select {
+	case g.handing <- struct{}{}:
+		defer func() { <-g.handing }()
+	case <-ctx.Done():
+		return fmt.Errorf("hand leadership over: another handover is under way: %w", ctx.Err())
+	}
 	if !g.deciding() || !g.hasSuccessor() {
 		return nil
 	}

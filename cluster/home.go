@@ -59,7 +59,7 @@ func (n *Node) bringHome(ctx context.Context) {
 			top := g.Topology()
 			to, ready := home(i, &top)
 			switch {
-			case !ready, to == top.Self, !g.deciding(), g.pinned(), n.leaving.Load():
+			case !ready, to == top.Self, !g.deciding(), g.pinned():
 				since[i] = time.Time{}
 			case since[i].IsZero():
 				since[i] = now

@@ -29,7 +29,6 @@ type Node struct {
 	started   time.Time
 	asleep    func() (ns int64, ok bool) // boottime.Asleep
 	paced     chan struct{}              // capacity 1: a group has opened, or begun to lead
-	leaving   atomic.Bool                // Handover has been called
 	homeAfter time.Duration              // homeAfter
 	removed   atomic.Bool                // at the last refresh, this node was removed from the cluster
 	settings  atomic.Pointer[[]Setting]
@@ -177,7 +176,6 @@ const maxHandovers = 4
 
 // Handover hands over every group that this node leads: see Group.Handover.
 func (n *Node) Handover(ctx context.Context) error {
-	n.leaving.Store(true)
 	var leaving errgroup.Group
 	leaving.SetLimit(maxHandovers)
 	for _, g := range n.groups {

@@ -12,11 +12,16 @@ import (
 	"github.com/headgate-io/headgate/raftlog/member"
 )
 
+// Place says about which group of which cluster a Status is.
+type Place struct {
+	GroupID uint32 `json:"group"`
+	Groups  int    `json:"groups"`           // how many groups the cluster has
+	Within  string `json:"within,omitempty"` // Config.Within
+}
+
 // Status describes a node, and what the node knows of its cluster. It is sent as JSON.
 type Status struct {
-	GroupID   uint32            `json:"group"`
-	Groups    int               `json:"groups"`
-	Within    string            `json:"within,omitempty"` // Config.Within
+	Place
 	NodeID    string            `json:"node"`
 	Addr      string            `json:"addr"`
 	Meta      map[string]string `json:"meta,omitempty"`
@@ -119,7 +124,8 @@ func (g *Group) Status() Status {
 	in := g.cur.Load()
 	r, sums := in.raft, g.ledger.Totals()
 	s := Status{
-		GroupID: g.cfg.GroupID, Groups: g.cfg.Groups, Within: g.cfg.Within, NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.Data(), ClusterID: in.id.Cluster(), Founding: in.id.Founding(),
+		Place:  Place{g.cfg.GroupID, g.cfg.Groups, g.cfg.Within},
+		NodeID: g.cfg.NodeID, Addr: g.cfg.Advertise, Meta: *g.meta.Load(), WantsVote: !g.cfg.Nonvoter, DataID: in.id.Data(), ClusterID: in.id.Cluster(), Founding: in.id.Founding(),
 		State: strings.ToLower(r.State().String()), Term: r.CurrentTerm(),
 		LastIndex: r.LastIndex(), CommitIndex: r.CommitIndex(), AppliedIndex: g.applied(in),
 		Wall:     g.clocks.Wall(),
