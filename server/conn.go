@@ -472,6 +472,11 @@ func (c *conn) expired(now, waitingSince int64) bool {
 func (c *conn) release() {
 	c.closed = true
 	c.lane.recycle(c.in)
+	for _, s := range c.segments {
+		if s.ticket != 0 {
+			c.lane.portions[s.portion].hold(-1)
+		}
+	}
 	c.in, c.parkedBytes, c.segments, c.tx, c.frame = nil, nil, nil, nil, nil
 	c.watched.end()
 	c.weigh()

@@ -14,7 +14,7 @@ type front struct {
 
 var _ partition.Front = front{}
 
-func (f front) Recheck()                               { f.s.recheck() }
+func (f front) Recheck()                               { f.s.recheck(f.of) }
 func (f front) AwaitBatches(ctx context.Context) error { return f.s.awaitBatches(ctx) }
 func (f front) Deposed()                               { f.s.sendAway(f.of) }
 func (f front) LeaderChanged(old, leader partition.TopologyNode) {

@@ -393,12 +393,13 @@ func (l *lane) unpark(c *conn) {
 	l.waiting.Store(int64(last))
 }
 
-// passOn lets all connections with parked replies check which tickets are complete.
-func (l *lane) passOn() {
+// passOn lets the connections whose first parked replies wait for partition of check which
+// tickets are complete.
+func (l *lane) passOn(of uint16) {
 	// Use a copy: a connection that has all its replies leaves the list, and one that
 	// resumes may be added again.
 	for _, c := range slices.Clone(l.parked) {
-		if !c.closed {
+		if !c.closed && len(c.segments) > 0 && c.segments[0].portion == of {
 			c.drv.settle()
 		}
 	}

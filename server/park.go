@@ -51,6 +51,9 @@ func (c *conn) park(start, replies int, commit command.Commit) {
 			until = l.now + int64(partition.PacedFor)
 		}
 		c.segments = append(c.segments, segment{ticket, since, replies, len(b), lenient, l.at, until})
+		if ticket != 0 {
+			l.hold(1)
+		}
 	}
 	if c.parkedBytes == nil && start == 0 && cap(b) > outputKept {
 		c.parkedBytes, l.w.B = b, nil
@@ -94,6 +97,9 @@ func (c *conn) unpark() {
 				l.w.Error(err.Error())
 			}
 		}
+		if s.ticket != 0 {
+			l.portions[s.portion].hold(-1)
+		}
 		off += s.size
 		c.parkedReplies -= s.replies
 		done++
@@ -121,11 +127,12 @@ func (c *conn) unpark() {
 // parked. It is enough for an ordinary pipeline, and little for an idle connection.
 const segmentsKept = 4
 
-// recheck makes every lane check the replies that it has parked.
-func (s *Server) recheck() {
+// recheck makes every lane check the replies that it has parked until partition of commits
+// them.
+func (s *Server) recheck(of uint16) {
 	s.eachLane(func(l *lane) {
-		if l.waiting.Load() > 0 {
-			l.post(nil, l.passOn)
+		if l.portions[of].waits.Load() {
+			l.post(nil, func() { l.passOn(of) })
 		}
 	})
 }

@@ -2,6 +2,7 @@ package server
 
 import (
 	"slices"
+	"sync/atomic"
 
 	"github.com/headgate-io/headgate/cluster/partition"
 	"github.com/headgate-io/headgate/engine"
@@ -20,6 +21,17 @@ type portion struct {
 	mode  mode   // the bits in deciding
 	db    uint8  // the database of sess; 0 between commands
 	await bool   // a reply of this batch waits for its commit
+
+	held  int         // segments of the lane's connections that wait for tickets of the partition
+	waits atomic.Bool // held > 0, which other threads read
+}
+
+// hold notes that so many more segments wait for tickets of the partition.
+func (p *portion) hold(segments int) {
+	if was := p.held; was == 0 || was+segments == 0 {
+		p.waits.Store(was+segments > 0)
+	}
+	p.held += segments
 }
 
 // routing holds the state of each partition for the current batch of a lane.

@@ -73,6 +73,33 @@ func TestBatchesBeginPartitionsWhenUsed(t *testing.T) {
 	require.Equal(t, "*2\r\n:3\r\n:1\r\n-"+errNoLeader+"\r\n", m.take(), "a batch reads the role anew")
 }
 
+// A commit wakes the threads that have replies of its partition, and no others.
+func TestCommitsWakeThoseWhoWaitForThem(t *testing.T) {
+	first, second := newFakeCluster(partition.Leading), newFakeCluster(partition.Leading)
+	first.durable, second.durable = true, true
+	s, m := twoPartitions(t, first, second, partition.FailClosed)
+	posted := func(of int, want bool) {
+		t.Helper()
+		s.parts[of].Release(s.parts[of].Ticket(), nil)
+		require.Equal(t, want, len(m.lane.posts) > 0)
+		m.lane.runPosts()
+		s.parts[of].Replication.(*fakeCluster).ticket.Add(1)
+	}
+	posted(0, false)
+	m.feed("INCREX " + high + "\r\nINCREX " + low + "\r\nPING\r\n")
+	posted(0, true)
+	require.Empty(t, m.take())
+	posted(1, true)
+	require.NotEmpty(t, m.take())
+	posted(0, false)
+	posted(1, false)
+	m.feed("INCREX " + high + "\r\n")
+	posted(0, false)
+	m.kill()
+	m.release()
+	posted(1, false)
+}
+
 // A partition that fails its tickets fails no other one's.
 func TestTicketsBelongToTheirPartition(t *testing.T) {
 	first, second := newFakeCluster(partition.Leading), newFakeCluster(partition.Leading)
