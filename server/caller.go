@@ -192,6 +192,7 @@ func (c *Caller) borrow() (*line, error) {
 // giveBack returns a line whose call is over.
 func (c *Caller) giveBack(ln *line) {
 	ln.behalf, ln.origin = Client{}, decisions.Origin{}
+	ln.endLeg()
 	for _, b := range []*[]byte{&ln.out, &ln.lane.w.B} {
 		if cap(*b) > lineKept {
 			*b = nil
@@ -242,6 +243,9 @@ type line struct {
 	woken  chan struct{}    // capacity 1: something was posted
 }
 
+// callerAddr is the address of a line.
+const callerAddr = "caller"
+
 func (s *Server) newLine() *line {
 	ln := &line{woken: make(chan struct{}, 1)}
 	l := s.newLane(func() {
@@ -254,7 +258,7 @@ func (s *Server) newLine() *line {
 	s.lanesMu.Lock()
 	l.called = true
 	s.lanesMu.Unlock()
-	s.bindConn(&ln.conn, l, ln, -1, "caller", "")
+	s.bindConn(&ln.conn, l, ln, -1, callerAddr, "")
 	ln.authenticated() // within the process no password is needed
 	ln.become(true)
 	ln.resp3 = true

@@ -18,7 +18,7 @@ func replicationCommands() []command.Spec {
 			Group: "server", Complexity: "O(N), N the number of nodes", Summary: "Returns the replication role.", Handler: onConn(cmdRole),
 		},
 		{
-			Name: "wait", Arity: 3, Flags: command.Wait | command.Leader | command.NoScript, Categories: command.CatBlocking | command.CatConnection, Group: "generic", Complexity: "O(1)",
+			Name: "wait", Arity: 3, Flags: command.Wait | command.Leader | command.NoScript, Join: command.JoinMin, Categories: command.CatBlocking | command.CatConnection, Group: "generic", Complexity: "O(1)",
 			Summary: "Waits until other nodes have everything decided so far, and returns how many do: 0 on a single node.",
 			Syntax:  "numreplicas timeout", Handler: onConn(cmdWait),
 		},

@@ -220,6 +220,7 @@ const (
 	modeElsewhere // this node does not decide: see leader.go
 	modeWaiting   // every reply about keys waits for its commit
 	modeDurable   // every reply without ASYNC waits for its commit
+	modeScattered // the command runs in parts; see scatter.go
 	modeCrossing  // the command may not use its keys together: see slotOf
 )
 

@@ -103,6 +103,8 @@ func (c *conn) carefully(cmd *command.Spec, args [][]byte) {
 		}
 	case m&modeMulti != 0 && cmd.Flags&command.Immediate == 0:
 		c.enqueue(cmd, args)
+	case m&modeScattered != 0:
+		c.scatter(cmd, args)
 	case m&(modeElsewhere|modeRefusing) != 0 && c.needsLeader(cmd):
 		c.answerElsewhere(cmd, args)
 		if m&modeDecisions != 0 {

@@ -95,7 +95,7 @@ func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 // EXEC is sent in a frame of its own, and so is a command whose single reply is suppressed.
 // All commands of a frame go to the same leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
-	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&modeElsewhere != 0 &&
+	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&(modeElsewhere|modeScattered) == modeElsewhere &&
 		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion &&
 		!c.sendsAway(cmd)
 }

@@ -41,11 +41,12 @@ type routing struct {
 	*portion          // the portion that commands run on
 	at       uint16   // the index of that portion
 	crossing string   // why the command is refused, if modeCrossing is set
+	several  bool     // the command is about several partitions
 	keysAt   []int    // scratch memory of slotOf
 }
 
 // deciding has the bits of mode that can differ between partitions.
-const deciding = modeElsewhere | modeWaiting | modeDurable | modeCrossing
+const deciding = modeElsewhere | modeWaiting | modeDurable | modeScattered | modeCrossing
 
 // newPortions returns a portion of each partition of the server.
 func (s *Server) newPortions() []portion {
@@ -119,7 +120,7 @@ func (l *lane) enter(i uint16) {
 // first partition, which has the policies and the scripts. As in Redis Cluster, all keys of
 // a command have the same hash slot; so do all keys of a transaction and its watched keys.
 // Keys of different slots are refused even if one partition has them, because slots may
-// later move. Handlers do not know partitions: they use the session and the time of the
+// later move. The exception are commands that run in parts; see scatter.go. Handlers do not know partitions: they use the session and the time of the
 // portion that the lane has entered. Objects that outlast a command, such as a parked
 // reply, a frame or a job, keep the index of their portion.
 //
@@ -130,7 +131,9 @@ const (
 	errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
 	// errKeyless is the reply if a transaction has keys, and a command that belongs to the
 	// first partition whatever the keys are.
-	errKeyless = "CROSSSLOT Commands with keys and commands without keys, such as RL.CHECK or DBSIZE, need separate transactions"
+	errKeyless = "CROSSSLOT Commands with keys and commands without keys, such as RL.CHECK, need separate transactions"
+	// errTable is the reply to a command about all keys in a transaction.
+	errTable = "CROSSSLOT Commands about all keys, such as DBSIZE, cannot be in a transaction, which has one slot"
 )
 
 // keyless stands for the slot of commands without keys.
@@ -142,7 +145,7 @@ const keyless = clusterSlots
 func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	slot := uint16(keyless)
-	l.crossing = ""
+	l.crossing, l.several = "", false
 	if cmd != nil && cmd.Accepts(len(args)) {
 		slot = c.slotOf(cmd, args)
 	}
@@ -150,20 +153,24 @@ func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	if slot != keyless {
 		at = c.srv.portionOf(slot)
 	}
-	astray := c.only && at != c.home
+	astray := c.only && (at != c.home || l.several)
 	if astray {
 		at = c.home
 	}
 	l.enter(at)
-	if l.crossing != "" {
+	switch {
+	case l.crossing != "":
 		l.mode |= modeCrossing
+	case l.several && !c.only:
+		l.mode |= modeScattered
 	}
 	if astray { // the nodes disagree on which portion has the slot
 		l.mode |= modeElsewhere
 	}
 }
 
-// slotOf returns the slot of a command or, for EXEC, of its transaction. If the command may
+// slotOf returns the slot of a command or, for EXEC, of its transaction. If the command is
+// about several partitions, slotOf sets lane.several. If the command may
 // not use its keys together, or not in its transaction, slotOf sets lane.crossing.
 func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 	l, bound := c.lane, &c.watched.bound
@@ -184,10 +191,24 @@ func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 	slot := uint16(keyless)
 	for i, k := range l.keysAt {
 		is := keySlot(args[k])
-		if i == 0 {
+		switch {
+		case i == 0:
 			slot = is
-		} else if is != slot {
+		case is == slot:
+		case cmd.Join == command.NoJoin || c.moves || c.tx != nil:
 			l.crossing = errCrossing
+			return slot
+		case c.srv.portionOf(is) != c.srv.portionOf(slot):
+			l.several = true
+		}
+	}
+	if slot == keyless && cmd.Join != command.NoJoin && !c.only {
+		if c.tx == nil {
+			l.several = true
+			return slot
+		}
+		if cmd.Flags&command.Wait == 0 {
+			l.crossing = errTable
 			return slot
 		}
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/ledger"
 	"github.com/headgate-io/headgate/script"
+	"github.com/headgate-io/headgate/server/command"
 )
 
 // twoPartitions is a connection to a server whose slots are of two partitions,
@@ -316,7 +317,7 @@ func TestNoCommandCrossesPartitions(t *testing.T) {
 		require.Equal(t, want, m.take(), command)
 	}
 	crossing := "-" + errCrossing + "\r\n"
-	is("DEL "+low+" "+high, crossing)
+	is("SUNION "+low+" "+high, crossing)
 	is("RL.LIMIT "+low+" 10 60 AND "+high+" 10 60", crossing)
 	is("DEL "+high+"x "+high, ":0\r\n")
 	is("MULTI", "+OK\r\n")
@@ -345,18 +346,21 @@ func TestNoCommandCrossesPartitions(t *testing.T) {
 // A job's reply waits for the commit of the partition that it was about.
 func TestJobsBelongToTheirPartition(t *testing.T) {
 	first, second := newFakeCluster(partition.Leading), newFakeCluster(partition.Leading)
-	first.durable = true
 	s, m := twoPartitions(t, first, second, partition.FailClosed)
-	m.feed("INCREX " + high + "\r\n")
-	require.Equal(t, "*2\r\n:1\r\n:1\r\n", m.take())
-	m.feed("FLUSHALL\r\n")
+	m.feed("INCREX " + high + "\r\nINCREX " + low + "\r\n")
+	require.Equal(t, "*2\r\n:1\r\n:1\r\n*2\r\n:1\r\n:1\r\n", m.take())
+	second.set(func(f *fakeCluster) { f.durable = true })
+	m.feed("DEL" + strings.Repeat(" "+high, command.InlineEntries+1) + "\r\n")
 	time.Sleep(10 * time.Millisecond)
 	eventually(t, "the job is done", func() bool { m.lane.runPosts(); return m.stall == 0 })
 	require.Empty(t, m.take())
 	s.parts[0].Release(1, nil)
 	m.lane.runPosts()
-	require.Equal(t, "+OK\r\n", m.take())
-	require.Equal(t, 1, s.parts[1].Engine().Len(), "commands without keys are the first partition's")
+	require.Empty(t, m.take())
+	s.parts[1].Release(1, nil)
+	m.lane.runPosts()
+	require.Equal(t, ":1\r\n", m.take())
+	require.Equal(t, 1, s.parts[0].Engine().Len())
 }
 
 // Commands about a slot look at the partition that has it.

@@ -39,6 +39,7 @@ type Server struct {
 	limitSpec   *command.Spec // RL.LIMIT
 
 	caller   Caller
+	legs     legSlots
 	workers  *workers
 	scripts  *scripts.Scripts
 	policies *policies.Book

@@ -20,6 +20,10 @@ type Spec struct {
 	// cluster hash them as keys to find the node.
 	Channels Keys
 
+	// Join says how the command runs if its keys are in several partitions. If it has no
+	// keys, it is about all partitions.
+	Join Join
+
 	// Derived returns the keys of database 0 that the command touches at this time but that
 	// are not among its arguments. A step that isolates the command's keys also isolates
 	// these. Derived is nil if there are never such keys.

@@ -14,12 +14,12 @@ func manyStringCommands() []command.Spec {
 	pairs := command.Keys{First: 1, Last: -1, Step: 2}
 	return []command.Spec{
 		{
-			Name: "mget", Arity: -2, Flags: readFlags | command.Long | command.Counter, Keys: command.Keys{First: 1, Last: -1, Step: 1}, Categories: command.CatString,
+			Name: "mget", Arity: -2, Flags: readFlags | command.Long | command.Counter, Keys: command.Keys{First: 1, Last: -1, Step: 1}, Join: command.JoinValues, Categories: command.CatString,
 			Group: "string", Complexity: "O(N), N the number of keys", Summary: "Returns the string values of keys; null for those that hold none.",
 			Syntax: "key [key ...]", Handler: mGet,
 		},
 		{
-			Name: "mset", Arity: -3, Flags: writeFlags | command.Long, Keys: pairs, Categories: command.CatString,
+			Name: "mset", Arity: -3, Flags: writeFlags | command.Long, Keys: pairs, Join: command.JoinOK, Categories: command.CatString,
 			Group: "string", Complexity: "O(N), N the number of keys", Summary: "Sets the string values of keys in one step.",
 			Syntax: "key value [key value ...]", Handler: mSet,
 		},

@@ -1,0 +1,218 @@
+package server
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/cluster/partition"
+)
+
+// twoNodes are nodes of a cluster with three groups. The first leads the first and the third
+// group, the second leads the second.
+func twoNodes(t *testing.T, cfg Config) (one, two *groupsNode) {
+	one = startGroups(t, cfg, partition.Leading, partition.Following, partition.Leading)
+	two = startGroups(t, cfg, partition.Following, partition.Leading, partition.Following)
+	one.follow(1, two)
+	two.follow(0, one)
+	two.follow(2, one)
+	return one, two
+}
+
+// sizes returns how many keys each group has at its leader.
+func sizes(one, two *groupsNode) []int {
+	return []int{one.parts[0].Engine().Len(), two.parts[1].Engine().Len(), one.parts[2].Engine().Len()}
+}
+
+func strs(list any) []string {
+	var all []string
+	for _, v := range list.([]any) {
+		all = append(all, v.(string))
+	}
+	slices.Sort(all)
+	return all
+}
+
+func TestCommandsOfSeveralGroupsRunInParts(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	a, b, d := keysOfThree[0], keysOfThree[1], keysOfThree[2]
+	for _, n := range []*groupsNode{one, two} {
+		for _, proto := range []string{"2", "3"} {
+			c := dial(t, n.addr)
+			c.call("HELLO " + proto)
+			c.do(fmt.Sprintf("MSET %s 1 %s 2 %s 3 %sx 4", a, b, d, a), "+OK\r\n")
+			require.Equal(t, []int{2, 1, 1}, sizes(one, two))
+			null := "$-1\r\n"
+			if proto == "3" {
+				null = "_\r\n"
+			}
+			c.do(fmt.Sprintf("MGET %s no%s %s %sx %s %s", d, b, b, a, a, a), "*6\r\n"+bulk("3")+null+bulk("2")+bulk("4")+bulk("1")+bulk("1"))
+			c.do(fmt.Sprintf("EXISTS %s %s %s no%s", a, b, d, d), ":3\r\n")
+			c.do(fmt.Sprintf("TOUCH %s %s %s", a, b, a), ":3\r\n")
+			c.do("DBSIZE", ":4\r\n")
+			require.ElementsMatch(t, []string{a, a + "x", b, d}, strs(c.call("KEYS *")), n.addr)
+			require.Equal(t, []string{b}, strs(c.call("KEYS "+b)))
+			found := map[string]bool{}
+			eventually(t, "keys of all groups", func() bool { found[c.call("RANDOMKEY").(string)] = true; return len(found) == 4 })
+			c.do(fmt.Sprintf("DEL %s %s no%s", a, b, d), ":2\r\n")
+			require.Equal(t, []int{1, 0, 1}, sizes(one, two))
+			c.do(fmt.Sprintf("UNLINK %s %s %sx", d, b, a), ":2\r\n")
+			c.do(fmt.Sprintf("MGET %s %s", a, b), "*2\r\n"+null+null)
+			for _, key := range []string{a, b, d} {
+				c.call("RL.LIMIT " + key + " 10 60")
+			}
+			c.do(fmt.Sprintf("RL.RESET %s %s", a, b), ":2\r\n")
+			require.Equal(t, []int{0, 0, 1}, sizes(one, two))
+			c.call("RL.LIMIT " + b + " 10 60")
+			c.do("FLUSHALL", "+OK\r\n")
+			require.Equal(t, []int{0, 0, 0}, sizes(one, two))
+			require.Nil(t, c.call("RANDOMKEY"))
+			require.Empty(t, c.call("KEYS *"))
+		}
+	}
+}
+
+// A scattered command keeps its place in a pipeline, its database and its errors.
+func TestScatteredCommandsInAPipeline(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	a, b, d := keysOfThree[0], keysOfThree[1], keysOfThree[2]
+	for _, n := range []*groupsNode{one, two} {
+		c := dial(t, n.addr)
+		c.send(strings.NewReplacer("$A", a, "$B", b, "$D", d).Replace(
+			"INCR $A\r\nINCR $B\r\nEXISTS $A $B $D\r\nINCR $D\r\nDEL $A $B\r\nINCR $A\r\nEXISTS $A $B $D\r\nSELECT 3\r\nEXISTS $A $B\r\nINCR $B\r\nDBSIZE\r\n" +
+				"FLUSHDB\r\nSELECT 0\r\nDBSIZE\r\nFLUSHALL x\r\nMSET $A 1 $B\r\nKEYS\r\nCLIENT REPLY SKIP\r\nDEL $A $B\r\nCLIENT REPLY OFF\r\nDBSIZE\r\nCLIENT REPLY ON\r\nFLUSHALL\r\nPING\r\n"))
+		c.expect(":1\r\n:1\r\n:2\r\n:1\r\n:2\r\n:1\r\n:2\r\n+OK\r\n:0\r\n:1\r\n:1\r\n" +
+			"+OK\r\n+OK\r\n:2\r\n-ERR syntax error\r\n-ERR wrong number of arguments for 'mset' command\r\n-ERR wrong number of arguments for 'keys' command\r\n+OK\r\n+OK\r\n+PONG\r\n")
+		require.Equal(t, []int{0, 0, 0}, sizes(one, two))
+		c.do("MULTI", "+OK\r\n")
+		for _, line := range []string{"DEL " + a + " " + b, "DBSIZE", "FLUSHALL", "SCAN 0"} {
+			reply, _ := c.call(line).(error)
+			require.ErrorContains(t, reply, "CROSSSLOT", line)
+		}
+		c.do("DISCARD", "+OK\r\n")
+	}
+}
+
+// Replies wait for the commits of all groups, and a group without a leader fails the command.
+func TestScatteredCommandsWaitForEachGroup(t *testing.T) {
+	one, _ := twoNodes(t, Config{})
+	a, b, d := keysOfThree[0], keysOfThree[1], keysOfThree[2]
+	one.groups[2].set(func(f *fakeCluster) { f.durable = true })
+	c := dial(t, one.addr)
+	c.send("MSET " + a + " 1 " + b + " 2 " + d + " 3\r\n")
+	eventually(t, "a part waits", func() bool { return one.Stats().Held == 1 })
+	one.parts[2].Release(1, nil)
+	c.expect("+OK\r\n")
+	one.groups[2].become(partition.Orphaned)
+	c.do("DEL "+a+" "+d, "-"+errNoLeader+"\r\n")
+	c.do("EXISTS "+a+" "+b, ":1\r\n")
+	c.do("DBSIZE", "-"+errNoLeader+"\r\n")
+}
+
+// WAIT counts the nodes that have what each group has decided.
+func TestWaitIsForAllGroups(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	for i, n := range []int{3, 1, 2} {
+		of := []*groupsNode{one, two, one}[i]
+		of.groups[i].set(func(f *fakeCluster) { f.replicas = func(context.Context, int) int { return n } })
+	}
+	dial(t, one.addr).do("WAIT 1 1000", ":1\r\n")
+	dial(t, one.cluster).do("WAIT 1 1000", ":2\r\n")
+	dial(t, two.cluster).do("WAIT 1 1000", ":1\r\n")
+	asked := make(chan struct{})
+	ended := make(chan struct{})
+	one.groups[0].set(func(f *fakeCluster) {
+		f.replicas = func(ctx context.Context, _ int) int { close(asked); <-ctx.Done(); close(ended); return 0 }
+	})
+	c := dial(t, one.cluster)
+	c.send("WAIT 9 0\r\n")
+	<-asked
+	dial(t, one.addr).call("CLIENT KILL ADDR " + c.LocalAddr().String())
+	select {
+	case <-ended:
+	case <-time.After(patience):
+		t.Fatal("WAIT has not ended with its client")
+	}
+}
+
+// scanAll returns the keys of a whole iteration.
+func (c *client) scanAll(options string) (keys []string) {
+	c.t.Helper()
+	for cursor := "0"; ; {
+		reply := c.call("SCAN " + cursor + options).([]any)
+		keys = append(keys, strs(reply[1])...)
+		if cursor = reply[0].(string); cursor == "0" {
+			slices.Sort(keys)
+			return slices.Compact(keys)
+		}
+	}
+}
+
+func TestScanOfAllGroups(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	c := dial(t, one.addr)
+	var want []string
+	for i := range 300 {
+		key := fmt.Sprintf("k%03d", i)
+		want = append(want, key)
+		c.call("SET " + key + " 1")
+	}
+	require.NotContains(t, sizes(one, two), 0)
+	for _, n := range []*groupsNode{one, two} {
+		c := dial(t, n.addr)
+		require.Equal(t, want, c.scanAll(" COUNT 7"))
+		require.Equal(t, want, c.scanAll(" COUNT 1000"))
+		require.Equal(t, want[100:200], c.scanAll(" MATCH k1* COUNT 50"))
+		require.Error(t, c.call("SCAN x").(error))
+		require.Error(t, c.call("SCAN -1").(error))
+		require.Error(t, c.call("SCAN 0 NO 1").(error))
+	}
+	// The masters add up.
+	first, second := dial(t, one.cluster).scanAll(" COUNT 10"), dial(t, two.cluster).scanAll(" COUNT 10")
+	require.Len(t, first, sizes(one, two)[0]+sizes(one, two)[2])
+	require.Len(t, second, sizes(one, two)[1])
+	all := append(first, second...)
+	slices.Sort(all)
+	require.Equal(t, want, all)
+}
+
+// Clients of Redis Cluster add up the masters themselves, and name keys of one slot.
+func TestClusterDoorSeesTheGroupsLedHere(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	a, b, d := keysOfThree[0], keysOfThree[1], keysOfThree[2]
+	dial(t, one.addr).do(fmt.Sprintf("MSET %s 1 %s 2 %s 3", a, b, d), "+OK\r\n")
+	c, other := dial(t, one.cluster), dial(t, two.cluster)
+	for _, line := range []string{"DEL %s %s", "MGET %s %s", "MSET %s 1 %s 2", "RL.RESET %s %s"} {
+		c.do(fmt.Sprintf(line, a, d), "-"+errCrossing+"\r\n")
+	}
+	c.do("DBSIZE", ":2\r\n")
+	other.do("DBSIZE", ":1\r\n")
+	require.ElementsMatch(t, []string{a, d}, strs(c.call("KEYS *")))
+	require.Equal(t, []string{b}, strs(other.call("KEYS *")))
+	require.Equal(t, b, other.call("RANDOMKEY"))
+	c.do("FLUSHALL", "+OK\r\n")
+	require.Equal(t, []int{0, 1, 0}, sizes(one, two))
+	two.groups[1].become(partition.Orphaned)
+	other.do("DBSIZE", ":0\r\n")
+	other.do("SCAN 0", "*2\r\n"+bulk("0")+"*0\r\n")
+}
+
+// A reply of several groups is bounded as one of one group, and other fronts get it too.
+func TestScatteredReplies(t *testing.T) {
+	one, _ := twoNodes(t, Config{OutputBufferLimit: 4096, OutputBufferSoft: 4096})
+	a, b, d := keysOfThree[0], keysOfThree[1], keysOfThree[2]
+	c := dial(t, one.addr)
+	value := strings.Repeat("x", 1500)
+	c.do(fmt.Sprintf("MSET %s %s %s %s", a, value, b, value), "+OK\r\n")
+	require.Equal(t, []any{value, value}, c.call(fmt.Sprintf("MGET %s %s", a, b)))
+	c.do(fmt.Sprintf("SET %s %s", d, value), "+OK\r\n")
+	require.ErrorContains(t, c.call(fmt.Sprintf("MGET %s %s %s", a, b, d)).(error), "client-output-buffer-limit")
+	require.Equal(t, "3", says(t, one.Caller(), fmt.Sprintf("EXISTS %s %s %s", a, b, d)))
+	require.Equal(t, "3", says(t, one.Caller(), "DBSIZE"))
+	require.Equal(t, "2", says(t, one.Caller(), fmt.Sprintf("DEL %s %s", a, b)))
+}
