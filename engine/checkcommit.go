@@ -134,9 +134,9 @@ func (w *weighed) storeLog(now int64) {
 	}
 }
 
-// claim takes a reference to the limit of w, for a record that is about to carry its id.
-// It interns a limit anew that was released and forgotten. Forgetting makes refs far
-// negative in the same atomic operation that finds it 0.
+// claim takes a reference to the limit of w, for a record that is about to carry the
+// limit's id. If the limit was released and forgotten, claim interns it again. To forget
+// a limit, one atomic operation finds refs 0 and makes it far negative.
 func (s *Session) claim(w *weighed) *interned {
 	if w.it.refs.Add(1) <= 0 {
 		w.it = s.e.limits.acquireReplicated(w.it.Limit)

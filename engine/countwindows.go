@@ -13,10 +13,10 @@ type Counted struct {
 }
 
 // CountWindows adds units to fixed windows of policies, as one atomic step. Negative
-// units are given back. It denies nothing, whatever the limits are. A count stays between
+// units are given back. It denies nothing, even beyond the limits. A count stays between
 // 0 and 2^62-1. With Peek nothing is written. units and out correspond to checks; only
-// their Key, Hash, Limit and Mode matter, and Cost must be 0. RL.TOP counts the step as a
-// denied call if an enforced limit is exceeded or has TooMuch set.
+// their Key, Hash, Limit and Mode matter, and Cost must be 0. RL.TOP counts the step as
+// a denied call if an enforced limit is exceeded or has TooMuch set.
 //
 // If the name of a counter holds other state, CountWindows does the same as Check. Errors:
 // ErrTooManyChecks, ErrDuplicateKey, ErrKeyTooLong, ErrStale, ErrSealed, ErrNotIsolated,

@@ -82,7 +82,7 @@ func (s *Session) detach() (unkept []*shard.Contents) {
 }
 
 // flushHeld is flush in a step that holds the whole table. If the step may be rolled
-// back, it deletes each key by itself, while the undo has room.
+// back, flushHeld deletes one key after the other, while the undo has room.
 func (s *Session) flushHeld(wanted func() bool) (done bool, err error) {
 	switch {
 	case !s.step.whole:

@@ -393,9 +393,10 @@ func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions
 	return next, false, nil
 }
 
-// gives estimates what each limit can give a holder within ttl: its part of the rate, what
-// is left, and what the holder has. The holder uses no more than that of the other limits,
-// whatever it wants, and its part of them is no larger.
+// gives estimates how many units each limit can give a holder within ttl: its part of
+// the rate, the units that are left, and the units that the holder has. The limit that
+// can give least bounds how much the holder uses of the other limits, so the holder's
+// part of the other limits need not be larger.
 func (l *Leases) gives(now int64, each []*lent, held, ttl int64) error {
 	e := l.s.e
 	for _, x := range each {

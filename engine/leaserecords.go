@@ -98,8 +98,8 @@ func (l *Leases) storeWeighed(w *weighed, sh *shard.Shard, now int64) error {
 	return l.commitMarked(&w.plan, sh, &leasedState{mark: w.mark, noted: true, reserves: w.reserves}, now)
 }
 
-// carried is Session.carried for a leased counter. What is out stays counted, also if the
-// counter begins anew.
+// carried is Session.carried for a leased counter. Units that are out stay counted, also
+// if the counter begins again from zero.
 func (l *Leases) carried(w *weighed, old *interned, now int64) (st algo.State, err error) {
 	was, is := &old.Limit, &w.it.Limit
 	fresh := was.Algorithm != is.Algorithm
@@ -274,9 +274,10 @@ func remove(sh *shard.Shard, q *plan) {
 	}
 }
 
-// outPressure and blockPressure are the pressure of the records of leases. What is out
-// stays for as long as an exhausted limit. A block goes before it: its holder says what it
-// has left, and is charged for that again.
+// outPressure and blockPressure are the pressure of the records of leases. The record of
+// units that are out is kept like an exhausted limit. A holder's block is evicted first:
+// if it is gone, the holder says how many units it has left, and these units are charged
+// again.
 func outPressure(shard.Entry, int64) uint32   { return math.MaxUint32 }
 func blockPressure(shard.Entry, int64) uint32 { return math.MaxUint32 - 1 }
 

@@ -147,8 +147,8 @@ func (p *Penalty) deadline(o *offences, within int64) (at int64) {
 func offenderHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.OffenceSpace) }
 
 // offencesOf returns the offences of a counter's caller. The counter's shard must be
-// locked. If the record is of a later edit than p, offencesOf returns ErrStale. With anew
-// it returns no offences instead.
+// locked. If the record was written after a later edit than p, offencesOf returns
+// ErrStale. If anew is set, it returns no offences instead.
 func (e *Engine) offencesOf(now int64, hash uint64, key []byte, p *Penalty, anew bool) (offences, error) {
 	ent, found := e.table.At(hash).Find(offenderHash(hash), key)
 	if !found || ent.Expired(now) {

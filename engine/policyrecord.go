@@ -41,7 +41,8 @@ type policies struct {
 
 // WatchPolicies registers fn for committed records of policies. On every node, fn is
 // called at once with all records, and then with each change, in the order of the log.
-// anew is set if the records are all that exist. fn must not block or call the engine.
+// anew is set if changes has all records that exist. fn must not block or call the
+// engine.
 func (e *Engine) WatchPolicies(fn func(changes []PolicyRecord, anew bool)) {
 	e.policies.editing.Lock()
 	defer e.policies.editing.Unlock()

@@ -9,9 +9,9 @@ import (
 
 // # Slots of policies
 //
-// A limit of concurrent calls counts the holders of slots, in a list as that of
-// RL.ACQUIRE. A slot ends by itself at its deadline. The holder's id is computed from the
-// key of its hold, so the hold's record only names the counter.
+// A limit of concurrent calls counts the holders of slots in a list, as RL.ACQUIRE does.
+// A slot ends at its deadline, even if nobody ends it. The id of a holder is computed
+// from the key of its hold, so the hold's record only names the counter.
 //
 // Check only reports whether there is room. Reserve takes a slot of each limit that
 // applies, Settle ends the slots early, and Renew restarts their time.
@@ -20,12 +20,12 @@ import (
 //
 //   - Check takes no slot: without a record, nobody could give it back. Reserve plans slots
 //     once the verdict is known (takeSlots).
-//   - Charges are settled once, but slots may end and be taken anew while the record exists.
-//     So a settled record keeps its limits of slots, and a later settlement ends slots that a
-//     repeat has taken (endSlots).
-//   - A hold is open while it has a slot that it was opened with. It ends when its own time to
-//     live and all its slots have ended; a renewal moves that. The index of ends may find it
-//     too early, and then enters it again.
+//   - Charges are settled once, but slots may end and be taken again while the record
+//     exists. So a settled record keeps its limits of slots, and a later settlement ends
+//     the slots that a repeat of the call has taken (endSlots).
+//   - A hold is open while it has a slot with which it was opened. It ends when its own
+//     time to live and all its slots have ended; a renewal moves this end. So the index
+//     of ends may find a hold too early, and then enters the hold again.
 //   - A check's hold is Plain: it stays charged, and is open until its last slot ends.
 //   - Renew is all or nothing: with one of two slots, a job would run on half of what it
 //     needs. An edit takes no held slot away, since a running job cannot be taken back.

@@ -12,7 +12,7 @@ import (
 // key has not changed, and no more may be applied. A defect of memory, disk or program
 // has made the table differ from the log. If the defect was in memory, a restart from the
 // last snapshot heals it. If it is in the snapshot, the leader's must replace that.
-var ErrBase = errors.New("this node's table differs from the log; start it again, and if that does not help, wipe this node's data")
+var ErrBase = errors.New("this node's table differs from the log; start the node again, and if it stops again, wipe its data")
 
 // cutLarge adds a state of leastDelta or more, now or with its shard unlocked. previous has no
 // state if the key was absent at the cut before.

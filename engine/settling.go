@@ -105,7 +105,7 @@ func (x *settling) unreserve(e *settlingLimit) {
 }
 
 // endSlots ends the slots of a reservation whose charges are settled. It does nothing if
-// the reservation only ends by itself.
+// the reservation ends because its time is over.
 func (x *settling) endSlots(r *reservation.Record) error {
 	if x.to == reservation.Released {
 		return nil

@@ -54,7 +54,7 @@ func (c *Config) supports() uint32 { return uint32(len(c.Features)) }
 
 // levelError returns the error of a build that cannot be part of the cluster.
 func levelError(level, supported uint32) error {
-	return fmt.Errorf("%w: it is %d, and this build supports levels up to %d; upgrade this node. If a build from before the first release wrote its data, wipe the data", ErrLevel, level, supported)
+	return fmt.Errorf("%w: the level is %d, and this build supports levels up to %d; upgrade this node. If a build from before the first release wrote its data, wipe the data", ErrLevel, level, supported)
 }
 
 // openLevel makes the fsm store its level in values, and begin with the level stored there.
@@ -191,7 +191,7 @@ func (p *peers) supports(id raft.ServerID) uint32 {
 // is about to write. The caller must hold admission.
 func (g *Group) admits(s *Status) error {
 	if level := g.fsm.promised(); s.Supports < level {
-		return fmt.Errorf("%w: it is %d, and %s supports levels up to %d; upgrade that node", ErrLevel, level, s.NodeID, s.Supports)
+		return fmt.Errorf("%w: the level is %d, and %s supports levels up to %d; upgrade that node", ErrLevel, level, s.NodeID, s.Supports)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ func (g *Group) membershipIndex() uint64 {
 	return max(g.fsm.membership.Load(), g.cur.Load().snaps.Membership())
 }
 
-// findServer returns the member of a node, whatever data it has.
+// findServer returns the member of a node. It does not compare the ids of the data.
 func findServer(servers []raft.Server, node string) (raft.Server, bool) {
 	for _, s := range servers {
 		if member.NodeOf(s.ID) == node {

@@ -103,7 +103,7 @@ func (g *Group) quorumWithout(ctx context.Context, servers []raft.Server, gone r
 		return fmt.Errorf("%w: %s is the only voter", ErrQuorum, member.NodeOf(gone.ID))
 	}
 	slices.Sort(short)
-	return fmt.Errorf("%w: without %s the voters are %s, of which %d must answer, and %s does not answer: the cluster could decide nothing",
+	return fmt.Errorf("%w: without %s the voters are %s. %d of them must answer, but %s does not answer: the cluster could decide nothing",
 		ErrQuorum, member.NodeOf(gone.ID), strings.Join(voters, ", "), need, strings.Join(short, ", "))
 }
 

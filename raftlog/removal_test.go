@@ -174,7 +174,7 @@ func TestRemovedNodeDoesNotJoinByItself(t *testing.T) {
 		gone.crash()
 		out := gone.logs()
 		gone.start()
-		waitFor(t, "it says so", func() bool { return strings.Contains(out.String(), "removed from the cluster; stop it, or wipe") })
+		waitFor(t, "it says so", func() bool { return strings.Contains(out.String(), "removed from the cluster; stop the node, or wipe") })
 		time.Sleep(3 * member.AttemptInterval)
 		require.Len(t, l.g.Members(), 2)
 		require.True(t, gone.g.Status().Removed)

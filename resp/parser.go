@@ -240,9 +240,9 @@ func (p *Parser) resume(buf []byte, lim *Limits, args [][]byte) ([][]byte, int, 
 	return args, n, nil
 }
 
-// header parses the line at buf[i:], which is a type byte and a number. As in Redis, it
-// reads to a CR, whatever byte follows the CR. It returns the position after the line; 0 if
-// the line is incomplete.
+// header parses the line at buf[i:], which is a type byte and a number. As in Redis, the
+// line ends with a CR and one more byte, which may be any byte. header returns the
+// position after the line; 0 if the line is incomplete.
 func header(buf []byte, i int, tooLong, invalid ProtocolError) (n int64, next int, err error) {
 	cr := bytes.IndexByte(buf[i:], '\r')
 	if cr < 0 {

@@ -17,8 +17,8 @@ func chargeCommands() []command.Spec {
 	}}
 }
 
-// cmdCharge replies only when the charges are committed, whatever the durability is. The
-// node that sent them then forgets them.
+// cmdCharge replies only when the charges are committed, with every durability. The node
+// that sent the charges then forgets them.
 func cmdCharge(c *conn, call *command.Call) {
 	if !c.relayed {
 		c.error("NOPERM RL.CHARGE is for the nodes of a cluster")

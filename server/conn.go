@@ -162,7 +162,7 @@ type onWorker struct {
 	jobPortion uint16    // the index in the lane of the portion that the job uses
 	jobSince   uint64    // if the job decides, since of the portion's batch; else 0
 	jobCommits bool      // the job's reply waits for its commit
-	jobStrict  bool      // and the reply is an error if the commit fails, whatever the durability is
+	jobStrict  bool      // the job's reply becomes an error if the commit fails, with every durability
 	muteJob    bool      // the job's reply is suppressed (CLIENT REPLY)
 }
 

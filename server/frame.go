@@ -91,9 +91,9 @@ func (c *conn) needsLeader(cmd *command.Spec) bool {
 // isSlow reports whether a command may work or wait for a long time.
 func isSlow(cmd *command.Spec) bool { return cmd.Flags&command.Fast == 0 }
 
-// joins reports whether a command may follow the commands in the connection's frame. An
-// EXEC is sent in a frame of its own, and so is a command whose single reply is suppressed.
-// All commands of a frame go to the same leader.
+// joins reports whether a command may follow the commands in the connection's frame. Two
+// kinds of commands are sent in a frame of their own: an EXEC, and a command whose
+// single reply is suppressed. All commands of a frame go to the same leader.
 func (c *conn) joins(cmd *command.Spec, args [][]byte) bool {
 	return cmd != nil && cmd.Accepts(len(args)) && c.needsLeader(cmd) && c.lane.mode&(modeElsewhere|modeScattered) == modeElsewhere &&
 		cmd.Flags&(command.Exec|command.OwnConn) == 0 && c.mode&modeReplySkip == 0 && c.frame.takes(cmd) && c.lane.at == c.frame.portion &&

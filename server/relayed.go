@@ -13,11 +13,12 @@ import (
 // streams of a node that has disappeared reach this limit.
 const relayedIdle = 2 * partition.StreamIdle
 
-// ServeForwarded accepts streams of other nodes until Shutdown, and then returns ErrClosed.
-// On these streams, nodes send commands of their clients. ln must admit only nodes, and
-// bound the number of streams, because streams need no password and do not count against
-// maxclients. Their buffers have the same bounds as those of clients. They are closed after
-// relayedIdle, whatever the timeout of clients is.
+// ServeForwarded accepts streams of other nodes until Shutdown, and then returns
+// ErrClosed. On these streams, nodes send commands of their clients. ln must admit only
+// nodes, and bound the number of streams, because streams need no password and do not
+// count against maxclients. The buffers of streams have the same bounds as the buffers
+// of clients. A stream is closed when it was idle for relayedIdle; the timeout of
+// clients does not apply.
 //
 // A stream is for one partition, whose index the connection's method Group returns. Without
 // that method it is for the first partition.

@@ -138,8 +138,8 @@ func (p *workers) submitOf(who turns.Client, kind int, decides bool, job func(x 
 const keptAlways = 8 << 10
 
 // keep notes that a job keeps size bytes of its command. It returns false if all jobs
-// together would keep more than most. Small commands are always allowed, and so is one job
-// alone.
+// together would keep more than most. Small commands are always allowed. A job is also
+// allowed if it is the only one.
 func (p *workers) keep(size, most int) bool {
 	total := p.kept.Add(int64(size))
 	if size > keptAlways && total > int64(most) && total > int64(size) {

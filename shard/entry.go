@@ -10,9 +10,10 @@ import "encoding/binary"
 //	offset 8  state  8 bytes a word
 //	…         key
 //
-// The state precedes the key so that words are 8-byte aligned whatever the key's length.
-// A record's slice is as long as the record, and so shows how many words it has. lens
-// repeats that number for records of chunks, whose words are far below mostLens.
+// The state precedes the key so that words are always 8-byte aligned. The slice of a
+// record is as long as the record, which shows how many words the record has. For
+// records in chunks, lens also has this number, because they have far fewer words than
+// mostLens.
 const (
 	recordHeader = 8
 	keyLenBits   = 17

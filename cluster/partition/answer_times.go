@@ -16,11 +16,11 @@ import (
 // before its answer. The connection would then be closed, and the next frame would have the
 // same problem.
 //
-// Calls that the failure policy can answer (Frame.Prompt) wait for a shorter time, counted
-// from when the node read them: as long as the leader usually takes, and some more. So a
-// node notices a silent leader after some milliseconds instead of ForwardTimeout, and
-// answers later calls at once (forwarder.suspect). The disadvantage: if the leader is late
-// only once, it may count calls that this node has also answered.
+// Calls that the failure policy can answer (Frame.Prompt) wait for a shorter time, which
+// begins when the node reads the call: the time that the leader usually takes, and some
+// more. So a node notices a silent leader after some milliseconds instead of
+// ForwardTimeout, and answers later calls at once (forwarder.suspect). The disadvantage:
+// if the leader is late only once, it may count calls that this node has also answered.
 //
 // All other commands wait for ForwardTimeout: commands that the failure policy cannot
 // answer, and calls that wait for their commit, which takes a disk's time.

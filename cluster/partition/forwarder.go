@@ -376,7 +376,7 @@ func (c *carrier) attempt(fr *Frame, role Role) (done bool) {
 	switch {
 	case fr.handover:
 		fr.answer = begun.Add(max(c.f.timeout, p.cfg.HandoverWait))
-	case !fr.Prompt: // whatever it took to send it
+	case !fr.Prompt: // from now on, however long the sending took
 		fr.answer = time.Now().Add(c.f.timeout)
 	}
 	sent, err := c.f.exchange(c.stream, fr)

@@ -42,9 +42,9 @@ type leaderStream struct {
 	readable chan error
 	resume   chan struct{}
 
-	// mu guards the fields below. curtailed is when the wait for replies ends, whatever a
-	// frame says; 0 means never. asked is the frame that waits now. longer may extend its
-	// wait.
+	// mu guards the fields below. curtailed is a time at which the wait for replies ends
+	// even if a frame may wait longer; 0 means that there is no such time. asked is the
+	// frame that waits now. longer may extend the wait of that frame.
 	mu        sync.Mutex
 	curtailed time.Time
 	asked     *Frame

@@ -18,8 +18,8 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 		web.Gauge("headgate_replication_max_unacked_seconds", "Age of an effect at which the failure policy answers: the loss window of async.", n.MaxUnacked().Seconds()),
 		web.Gauge("headgate_replication_feature_level", "The feature level of the cluster: the formats that its nodes may write.", uint64(s.Level)),
 		web.Gauge("headgate_replication_feature_level_supported", "The highest feature level that this node can read.", uint64(s.Supports)),
-		web.Gauge("headgate_replication_feature_level_held_back", "Members that keep the cluster from the highest feature level that one of them can read.", len(s.HeldBack)),
-		web.Gauge("headgate_data_dir_full", "1 if the disk of this node, which is alone, is full: it keeps its decisions in memory only.", bit(s.DiskFull)),
+		web.Gauge("headgate_replication_feature_level_held_back", "Members that cannot read the highest feature level that some member can read, and so keep the cluster below it.", len(s.HeldBack)),
+		web.Gauge("headgate_data_dir_full", "1 if the disk is full on this node, the only member of its cluster: the node keeps its decisions in memory only.", bit(s.DiskFull)),
 		web.Counter("headgate_replication_forwarded_total", "Commands answered by the leader for clients of this node.", clients.Forwarded),
 		web.Counter("headgate_replication_degraded_total", "Calls of limits, and commands about counters, that the failure policy answered because there was no leader.", clients.Degraded),
 		web.Counter("headgate_backstop_denied_total", "Calls of limits that on-failure open denied: they were beyond backstop times a limit.", clients.BackstopDenied),
@@ -70,12 +70,12 @@ func groupMetrics(g *cluster.Group) []web.Metric {
 		web.Counter("headgate_replication_entries_total", "Log entries of those batches.", s.Entries),
 		web.Counter("headgate_replication_payload_bytes_total", "Bytes of those batches.", s.PayloadBytes),
 		web.Gauge("headgate_replication_last_batch_bytes", "Bytes of the last batch.", s.LastBatch),
-		web.Counter("headgate_replication_dropped_entries_total", "Log entries that counted on no node: they are left from a lost leadership.", s.Dropped),
+		web.Counter("headgate_replication_dropped_entries_total", "Log entries that no node counted, because their leader had lost leadership.", s.Dropped),
 		web.Gauge("headgate_replication_log_write_seconds", "Time of the last write of the log, fsync included.", s.WriteLast.Seconds()),
 		web.Gauge("headgate_replication_log_write_mean_seconds", "Moving average of the same.", s.WriteMean.Seconds()),
 		web.Gauge("headgate_replication_snapshot_age_seconds", "Age of the last snapshot; -1 without one.", snapshotAge),
 		web.Gauge("headgate_replication_log_since_snapshot_bytes", "Log written since the last snapshot.", s.SinceSnapshot),
-		web.Gauge("headgate_replication_clock_unset", "1 if the cluster clock went on from its last value, because no node knew how long the cluster was down: set-clock is needed.", bit(s.ClockUnset)),
+		web.Gauge("headgate_replication_clock_unset", "1 if no node knew how long the cluster was down, so the cluster clock continued from its last value: run headgate cluster set-clock.", bit(s.ClockUnset)),
 	}
 	now := g.Role().String()
 	for _, role := range cluster.Roles() {

@@ -143,7 +143,7 @@ type algorithm struct {
 	// timed is set if states and charges are lengths of time, not units. An edit of the
 	// numbers converts such a state.
 	timed bool
-	// countsOn is set if it can count beyond its limit, whatever the limit is.
+	// countsOn is set if the algorithm can always count beyond its limit.
 	countsOn bool
 
 	// window returns Limit.Window.

@@ -319,7 +319,7 @@ func (o *Outstanding) Adopt(r, old *Rule) {
 	}
 }
 
-// add enters a block that has ended neither its refill nor itself.
+// add enters a block. Neither the block nor its refill may have ended.
 func (o *Outstanding) add(r *Rule, b *Block) {
 	if inflow := b.inflow(r); inflow > 0 {
 		o.enter(Due{At: b.RefillEnds, Inflow: inflow})
@@ -411,9 +411,10 @@ func PlainRecord(r *Rule, st State) []byte {
 	return record
 }
 
-// Anew returns the state of a counter that begins anew. What is out stays counted, and what
-// has ended and counts still, since nobody knows when the counter began anew. For a limit
-// without leases only a bucket counts it.
+// Anew returns the state of a counter that begins again from zero. Units that are out
+// stay counted. Units of ended leases that still count stay counted too, because nobody
+// knows when the counter began again. For a limit without leases, only a bucket counts
+// these.
 func (o *Outstanding) Anew(r *Rule, now int64) (st State) {
 	now = Clamp(now)
 	since := int64(0)

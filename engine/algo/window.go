@@ -312,10 +312,10 @@ func scaleCounts(r, old *Rule, st State, _ []byte, now int64) (State, []byte) {
 	return r.stored(w), nil
 }
 
-// Tally adds units to the count of a fixed window whatever its limit is, or subtracts
-// them if they are negative. A count stays within 0 and MaxCount. next is the state to
-// store, and words the size of its record. previous and total are the window's counts
-// before and after the call. The window ends in reset ns.
+// Tally adds units to the count of a fixed window, also beyond the limit. Negative units
+// are subtracted. The count stays between 0 and MaxCount. next is the state to store,
+// and words is the size of its record. previous and total are the window's counts before
+// and after the call. The window ends in reset ns.
 func (r *Rule) Tally(st State, now, units int64) (next State, words int, previous, total, reset int64) {
 	now = Clamp(now)
 	w := r.fixedAt(r.counts(st), now)

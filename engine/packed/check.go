@@ -54,7 +54,7 @@ func checkList(v []byte) bool {
 	return at == end
 }
 
-// checkSmall checks a small form, whatever follows it.
+// checkSmall checks a small form, and ignores the bytes after it.
 func checkSmall(c *container) bool {
 	at := 1
 	for range c.len() {

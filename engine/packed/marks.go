@@ -1,8 +1,8 @@
 package packed
 
 // AppendMarks appends to dst the offsets of the pieces of a wire form that AppendWire
-// wrote, and the end of the last one. The bytes before the first record or element are a
-// piece, and so is each of these.
+// wrote, and the end of the last piece. The bytes before the first record or element are
+// one piece, and each record or element is one piece.
 func AppendMarks(dst []uint32, wire []byte) []uint32 {
 	if len(wire) == 0 {
 		return append(dst, 0)

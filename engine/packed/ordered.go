@@ -198,8 +198,9 @@ func (c *container) removePlaces(from, to int) {
 	}
 }
 
-// minBulk is the number of members from which sorting them at once takes less time than
-// moving the places after each, whatever the set's size.
+// minBulk is the least number of members for which it is faster to sort all of them at
+// once than to move the places after each of them. It does not depend on the size of the
+// set.
 const minBulk = 1024
 
 // bulkRank returns the last rank for a new member, and counts it as loose unless it

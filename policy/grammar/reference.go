@@ -13,7 +13,7 @@ import (
 func Reference() string {
 	var b strings.Builder
 	section(&b, "A file", "", fileEntries)
-	section(&b, "A policy", "The keys of one policy. Either `limits` or `descriptors` is needed. With `descriptors` only `on_failure`, `backstop` and `durability` are allowed.", policyEntries)
+	section(&b, "A policy", "The keys of one policy. Either `limits` or `descriptors` is required. With `descriptors` only `on_failure`, `backstop` and `durability` are allowed.", policyEntries)
 	section(&b, "A hold", "", holdEntries)
 	section(&b, "A limit", "Exactly one of `rate`, `tiers` and `concurrent` is needed.", limitEntries)
 	section(&b, "A calendar", "Days begin at the first instant of the day in the zone, or at the time `at`. Weeks begin on Monday, quarters in January. All rates of the limit have the same period: `day`, `week`, `month`, `quarter` or `year`. If an edit makes all rates `unlimited` or `blocked`, the counters keep the period that they had. `calendar: UTC` is short for `{zone: UTC}`.", calendarEntries)

@@ -32,7 +32,7 @@ var (
 	ErrTwice = errors.New("two nodes cannot have the same id")
 
 	// ErrRemoved is what a removed node reports about itself.
-	ErrRemoved = errors.New("this node has been removed from the cluster; stop it, or wipe its data directory and start it again: then it joins")
+	ErrRemoved = errors.New("this node has been removed from the cluster; stop the node, or wipe its data directory and start it again, so that it joins")
 
 	// ErrGroups is returned when a node has another number of groups than its cluster.
 	ErrGroups = errors.New("all nodes of a cluster have the same number of groups")

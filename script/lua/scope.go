@@ -38,8 +38,8 @@ func (p *parser) checkLimit(f *function, n, limit int, what string) {
 	p.fail(fmt.Sprintf("function at line %d has more than %d %s", shownLine(f.line), limit, what), "")
 }
 
-// declare makes a local that is not in scope yet; pending is how many others
-// wait likewise.
+// declare makes a local that is not in scope yet. pending is how many other locals are
+// not in scope yet.
 func (p *parser) declare(name string, pending int) *local {
 	p.checkLimit(p.fn, len(p.fn.active)+pending+1, maxLocals, "local variables")
 	return &local{name: name}

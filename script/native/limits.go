@@ -322,8 +322,8 @@ func (c *Call) slidingRead(w *slidingWindow) bool {
 	return true
 }
 
-// slidingCounter replies a counter, whatever its text, and its remaining time, which it
-// also returns.
+// slidingCounter replies the text of a counter, which need not be a number, and the
+// counter's remaining time. It also returns that time.
 func (c *Call) slidingCounter(key int) (left int64, ok bool) {
 	v := c.open(key, algo.Counter)
 	if v == nil {

@@ -69,8 +69,8 @@ func rateLimitIncrement(c *Call) bool {
 }
 
 // rateLimitCount does the same as rateLimitIncrement for later versions. If there is no
-// window, counting begins at 1, whatever the key held. length is the index of the argument
-// with the window's length.
+// window, counting begins at 1, and the old value of the key is ignored. length is the
+// index of the argument with the window's length.
 func (c *Call) rateLimitCount(length int, reset bool) bool {
 	ms, at := c.window(length)
 	v := c.open(0, algo.Counter)

@@ -52,9 +52,10 @@ func (a *checkArgs) once(o checkOption, name string) error {
 	return nil
 }
 
-// parse reads what follows the policy's name, from left to right. The word of an option
-// takes its argument. Any other word is the name of an attribute, and the next argument is
-// its value, whatever it is.
+// parse reads the arguments after the policy's name, from left to right. If a word names
+// an option, the next argument is the option's value. Any other word is the name of an
+// attribute, and the next argument is the attribute's value, even if it looks like an
+// option.
 func (a *checkArgs) parse(args [][]byte) error {
 	*a = checkArgs{pairs: a.pairs[:0], units: 1}
 	return a.read(args)

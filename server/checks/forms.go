@@ -20,7 +20,8 @@ type forms struct {
 	passing map[passedBy]*passedForm
 }
 
-// formsMost bounds the forms of each kind. Beyond it forms are made anew each time.
+// formsMost bounds the stored forms of each kind. Further forms are made again for each
+// reply.
 const formsMost = 10_000
 
 func (f *forms) of(l *policy.Limit) *limitForm {

@@ -51,7 +51,7 @@ type checkMemory struct {
 	reserver reserver
 	key      []byte
 	asked    []byte // scratch of fingerprint
-	order    []int  // likewise
+	order    []int  // scratch of fingerprint
 	settling settler
 
 	checks []engine.Check

@@ -139,8 +139,9 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 	}
 	for try := 0; ; try++ {
 		ready := p != nil
-		// First of all, a call that was made before gets the same answer, whatever the
-		// policy is now. If the record's place is known, Reserve looks first itself.
+		// First of all, a call that was made before gets the same answer, even if the policy
+		// has changed. If the place of the record is known, Reserve itself looks for the
+		// record first.
 		if named && !ready && c.repeat(call, m, asked, set, p) {
 			return
 		}

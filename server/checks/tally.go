@@ -149,7 +149,7 @@ func (p *passingLimit) add(cost int64, near bool) {
 	}
 }
 
-// count adds them to the tallies and begins anew.
+// count adds the passed checks to the tallies, and resets p.
 func (p *passing) count(lane uint32) {
 	if p.of == nil {
 		return

@@ -26,8 +26,8 @@ func stringCommand(name string, arity int, flags command.Flag, syntax, summary s
 	}
 }
 
-// setter fills in the Spec of a command that sets its key to a value, whatever value the
-// key had before. onlyNew reports whether a call leaves an existing value unchanged.
+// setter fills in the Spec of a command that sets its key to a value and ignores the
+// key's old value. onlyNew reports whether a call leaves an existing value unchanged.
 func setter(onlyNew func(args [][]byte) bool, cmd command.Spec) command.Spec {
 	cmd.Sets = onlyNew
 	return cmd

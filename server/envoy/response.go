@@ -59,7 +59,7 @@ func appendStatus(b []byte, s *verdict.Status) []byte {
 		}
 		b = end(b, at)
 	}
-	if !s.Over { // if it is over, nothing remains for Envoy, whatever the call costs
+	if !s.Over { // over the limit, Envoy's service always says that nothing remains
 		b = appendVarint(b, statusRemaining, uint32Of(s.Remaining))
 	}
 	if s.Limited && s.ResetMS > 0 {

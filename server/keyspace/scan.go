@@ -25,7 +25,7 @@ const (
 	scanBatch       = 16
 	scanSteps       = 4 << 20
 	scanStepsInline = 256 << 10
-	// ScanMost bounds the number of keys in one reply, whatever COUNT is.
+	// ScanMost bounds the number of keys in one reply, even if COUNT is larger.
 	ScanMost = 100_000
 )
 

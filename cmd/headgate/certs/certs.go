@@ -16,7 +16,7 @@ import (
 )
 
 // checkEvery is the shortest time between two checks of the files. So there are at most
-// three stat calls per second, whatever the rate of handshakes.
+// three stat calls per second, however many handshakes there are.
 const checkEvery = time.Second
 
 // Files names the PEM files of a server, or of a node for connections between nodes.
