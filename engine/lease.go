@@ -13,17 +13,18 @@ import (
 // # Leases
 //
 // A lease moves units of a limit to a holder: see algo.Outstanding. Three records change
-// in one step, and so travel in one cut:
+// in one step, and so are replicated together:
 //
-//   - the counter. While units are out, its limit is Leased, which sends every decision on
-//     it through unlease. Other counters pay nothing.
-//   - what is out, under the counter's key in LeaseSpace: in its shard, under its lock.
-//     Only leases write it.
+//   - the counter. While units are out, its limit has the flag Leased, and every
+//     decision on it goes through unlease. Decisions on other counters only test the
+//     flag.
+//   - the units that are out (algo.Outstanding), under the counter's key in LeaseSpace.
+//     This record is in the counter's shard. Only the code of leases writes it.
 //   - the holder's block, under the counter's key and the holder's id in BlockSpace.
 //
-// A counter that is deleted or evicted takes its leases along: the record of what is out
-// counts only while the counter's limit is Leased, and a block only while it has that
-// record's generation.
+// If a counter is deleted or evicted, its leases are void. The Outstanding counts only
+// while the counter's limit has the flag Leased, and a block counts only while it has
+// the generation of the Outstanding.
 //
 // Leases are in database 0 only, because the two key spaces belong to it. Nobody counts
 // the leases that end: the sweep deletes ended blocks like any expired entry.
@@ -39,13 +40,14 @@ func LeaseShare(percent int) uint32 {
 // MaxLeaseID bounds the id of a holder, in bytes.
 const MaxLeaseID = 128
 
-// leaseCounts are units of leases since the start. What is granted and did not go back
-// is spent, out, or was lost at a deadline.
+// leaseCounts counts units of leases since the start. Granted units that have not gone
+// back are spent, are still out, or were lost at a deadline.
 type leaseCounts struct {
-	granted  atomic.Uint64 // at once, or as refill
-	returned atomic.Uint64 // given back, or not due yet when a refill was ended
-	// lapsed were out at their deadline: spent, or lost with their holder. They are counted
-	// when what is out of their limit is next written, and not at all if it never is.
+	granted  atomic.Uint64 // granted at once, or as refill
+	returned atomic.Uint64 // returned by the holder, or not due yet when a refill was ended
+	// lapsed counts units that were still out at their deadline: they were spent, or lost
+	// with their holder. They are counted when the Outstanding of their limit is next
+	// written, and are not counted if it is never written again.
 	lapsed atomic.Uint64
 }
 
@@ -143,8 +145,9 @@ func (l *Leases) Take(now int64, q *Lease) (a Leased, err error) {
 	return a, nil
 }
 
-// with calls fn with the shards of a counter and of a holder's block locked. p and b have
-// their keys, and p has what is found.
+// with locks the shards of a counter and of a holder's block, and calls fn. p and b have
+// the keys of the counter and the block. p also has the counter's entry, if there is
+// one.
 func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) error) error {
 	s := l.s
 	block := l.blockKey(key, id)
@@ -172,7 +175,8 @@ func (l *Leases) with(now int64, key, id []byte, fn func(now int64, p, b *plan) 
 	return fn(now, p, b)
 }
 
-// counter returns the state of p's counter at now, without leases, and what is out.
+// counter returns the state of p's counter at now, without leases, and the units that
+// are out.
 func (l *Leases) counter(now int64, p *plan) (st algo.State, out algo.Outstanding, err error) {
 	if !p.live {
 		return st, out, nil
@@ -238,10 +242,11 @@ func (l *Leases) take(now int64, q *Lease, p, b *plan) (a Leased, err error) {
 	return a, nil
 }
 
-// write writes what is out, the block and the counter. Only a record that is new or grows
-// can find no room, so the order is: a new block, what is out, an old block, the counter.
-// The first two are taken back. A counter grows only if it was not leased, and then the
-// other records do not count.
+// write writes the Outstanding, the block and the counter. A write can fail for lack of
+// room only if the record is new or grows. So the order is: a new block, the
+// Outstanding, an old block, the counter. If the Outstanding finds no room, the new
+// block is removed again. A counter grows only if it was not leased, and then the other
+// records do not count.
 func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo.Block, st algo.State) error {
 	it, err := l.leased(p)
 	if err != nil {
@@ -250,7 +255,7 @@ func (l *Leases) write(now int64, p, b *plan, out *algo.Outstanding, block *algo
 	defer it.refs.Add(-1)
 	sh, blocks := l.s.e.table.At(p.hash), l.s.e.table.At(b.hash)
 	if !l.s.step.isolated {
-		sh.Keep(p.hash) // what is out, too
+		sh.Keep(p.hash) // protects the Outstanding too
 		blocks.Keep(b.hash)
 		defer sh.LetGo()
 		defer blocks.LetGo()
@@ -330,9 +335,9 @@ func (l *Leases) Return(now int64, key, id []byte, seq uint64, held int64) (unit
 	return units, err
 }
 
-// Reset forgets the state of key (RL.RESET): its next call finds a full quota, except for
-// what is out as leases, which holders may still spend. It reports whether there was a
-// state. Errors are those of Session.Delete.
+// Reset forgets the state of key (RL.RESET): the next call finds a full quota, minus the
+// units that are out as leases, which holders may still spend. It reports whether there
+// was a state. Errors are those of Session.Delete.
 func (l *Leases) Reset(now int64, key []byte) (bool, error) {
 	s := l.s
 	p := plan{hash: s.hash(key), key: key}

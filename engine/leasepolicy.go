@@ -14,13 +14,15 @@ import (
 
 // # Leases of policies
 //
-// A lease of a policy is of all its limits that apply, in one step: see algo.Lending. The
-// block is one record, under the policy's name and the holder's id. It has a part for each
-// counter, which names the counter by the generation of what is out of it.
+// A lease of a policy takes units of all limits of the policy that apply, in one step:
+// see algo.Lending. The block is one record, under the policy's name and the holder's
+// id. The block has a part for each counter. A part names its counter by the generation
+// of the counter's Outstanding.
 //
-// The step isolates all counters and the block, and can be taken back. In it, the old block
-// ends, Check decides Need as for any call, and the new block is charged. Between these,
-// what is left of the old block is charged and not out, which nobody sees.
+// The step isolates all counters and the block, and can be rolled back. In the step, the
+// old block ends, Check decides Need as for any call, and the new block is charged.
+// After the old block ends, the rest of its units is charged but not out. This is not
+// visible outside of the step.
 //
 // The parts of a block differ:
 //
@@ -54,8 +56,8 @@ type lent struct {
 	algo.Lending
 	due     []algo.Due // room of Out
 	at      int        // position in the checks
-	gives   float64    // what it can give the holder, in units a second
-	charged bool       // at once, since it was read
+	gives   float64    // how much the limit can give the holder, in units per second
+	charged bool       // something was charged at once, since the limit was read
 }
 
 // policyBlockKey returns the key of a holder's block of a policy. No key of a counter is as
@@ -67,9 +69,9 @@ func (l *Leases) policyBlockKey(name string, id []byte) []byte {
 	return l.block
 }
 
-// TakeAll gives a holder units of the limits of a policy. Checks are those of a call of
-// Need units. It decides them as Check does, and returns what Check returns. If the limits
-// cannot be leased, or none is enforced, TTL is 0.
+// TakeAll gives a holder units of the limits of a policy. checks are the checks of a
+// call of Need units. TakeAll decides them as Check does, and returns the same results.
+// If the limits cannot be leased, or none is enforced, TTL is 0.
 //
 // Errors are those of Check, ErrLeaseID, ErrLeaseSeq, ErrLeaseBounds. Nothing is changed
 // then.
@@ -134,8 +136,8 @@ func (l *Leases) isolate(now int64, checks []Check, block []byte) (Step, error) 
 	return s.Isolate(now, keys, leaseUndo), nil
 }
 
-// begin returns the limits of a step that apply, and the holder's block: found is false if
-// there is none, or it has ended. parts are those of the block.
+// begin returns the limits of a step that apply, and the holder's block with its parts.
+// found is false if there is no block, or if it has ended.
 func (l *Leases) begin(now int64, checks []Check, key []byte, b *plan) (each []*lent, block algo.Block, parts []algo.Part, found bool, err error) {
 	s := l.s
 	*b = plan{hash: s.e.hash(algo.BlockSpace, key), key: key}
@@ -162,7 +164,7 @@ func (l *Leases) begin(now int64, checks []Check, key []byte, b *plan) (each []*
 	return each, block, parts, found, nil
 }
 
-// open reads the state of a limit, and what is out of it.
+// open reads the state of a limit, and the limit's units that are out.
 func (l *Leases) open(x *lent, c *Check, anew bool, now int64) (err error) {
 	s := l.s
 	sh := s.e.table.At(x.hash)
@@ -332,8 +334,9 @@ func (l *Leases) takeAll(now int64, q *PolicyLease, checks []Check, o CheckOptio
 	return v, a, nil
 }
 
-// grant decides what a holder gets beside Need, and returns its block from now on. ends is
-// set if it gets none: then the block is what it has left.
+// grant decides how many units a holder gets in addition to Need, and returns the
+// holder's next block. ends is set if the holder gets no next block; then the result is
+// what is left of the old block.
 func (l *Leases) grant(now int64, q *PolicyLease, checks []Check, o CheckOptions, each []*lent, block *algo.Block, held int64, found, blocked bool) (next algo.Block, ends bool, err error) {
 	e := l.s.e
 	wanted := float64(q.Want) / float64(q.TTL) * 1e9
@@ -421,9 +424,9 @@ func (l *Leases) putPolicyBlock(b *plan, block *algo.Block, record []byte, now i
 	return l.put(b, sh, algo.BlockRecord, record, block.Deadline, now)
 }
 
-// ReturnAll ends a holder's block of a policy. checks are those of a call. It returns the
-// units that the holder gave back: 0 if the block had ended. What is out of limits that no
-// longer apply stays out until the deadline.
+// ReturnAll ends a holder's block of a policy. checks are the checks of a call. It
+// returns how many units the holder gave back: 0 if the block had ended. Units that are
+// out of limits that no longer apply stay out until the deadline.
 //
 // Errors: ErrLeaseID, ErrLeaseSeq, ErrLeaseBounds, ErrSealed, and those of Check; nothing is
 // changed then.
@@ -484,7 +487,8 @@ func (l *Leases) returnAll(now int64, seq uint64, left int64, checks []Check, ke
 	return units, nil
 }
 
-// OutOf returns what is out of a counter of a policy: units, and the holders that have them.
+// OutOf returns how many units of a counter of a policy are out, and how many holders
+// have them.
 func (l *Leases) OutOf(now int64, key []byte, hash uint64) (units, holders int64, err error) {
 	sh, err := l.s.look(hash)
 	if err != nil {

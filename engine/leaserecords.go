@@ -16,11 +16,11 @@ func (l *Leases) blockKey(key, id []byte) []byte {
 	return l.block
 }
 
-// besideHash returns the hash of the record of what is out of a counter.
+// besideHash returns the hash of the record of a counter's Outstanding.
 func besideHash(hash uint64) uint64 { return hash ^ shard.SpaceMask(algo.LeaseSpace) }
 
-// outstanding reads what is out of a leased counter. Its shard must be locked. The result
-// is valid until the next call.
+// outstanding reads the Outstanding of a leased counter, whose shard must be locked. The
+// result is valid until the next call.
 func (l *Leases) outstanding(sh *shard.Shard, hash uint64, key []byte, now int64) (o algo.Outstanding) {
 	if ent, found := sh.Find(besideHash(hash), key); found && !ent.Expired(now) {
 		o = algo.ReadOutstanding(ent.State(), l.due)
@@ -71,7 +71,7 @@ func (l *Leases) commitMarked(p *plan, sh *shard.Shard, x *leasedState, now int6
 	if p.found {
 		old = l.s.e.limits.get(p.ent.Meta())
 	}
-	if old != nil && old.Limit.Leased { // else another record of the step has evicted it, and what is out
+	if old != nil && old.Limit.Leased { // else another record of the step has evicted the counter and its Outstanding
 		x.out = l.outstanding(sh, p.hash, p.key, now)
 		if !sameNumbers(old.Limit, p.it.Limit) {
 			it, err := l.leased(p) // putCounter needs it
@@ -222,8 +222,8 @@ func (l *Leases) putCounter(p *plan, sh *shard.Shard, x *leasedState, now int64)
 	return nil
 }
 
-// putOutstanding writes what is out of p's counter, or deletes the record if nothing is.
-// It returns when the record ends.
+// putOutstanding writes the Outstanding of p's counter, or deletes the record if no
+// units are out. It returns the time at which the record expires.
 func (l *Leases) putOutstanding(p *plan, sh *shard.Shard, out *algo.Outstanding, now int64) (ends int64, err error) {
 	q := plan{hash: besideHash(p.hash), key: p.key}
 	if l.s.step.isolated {

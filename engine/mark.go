@@ -57,8 +57,8 @@ func (w *weighed) need() int {
 	return words + w.mark.Words(&w.it.Rule)
 }
 
-// note plans how the charge of w changes its mark. Of a leased counter, what is out is no
-// use that may be given back.
+// note plans how the charge of w changes its mark. If the counter is leased, the units
+// that are out are not part of the use that may be given back.
 func note(s *Session, w *weighed, now int64) {
 	st := w.st
 	if w.leased {

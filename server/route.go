@@ -129,8 +129,8 @@ func (l *lane) enter(i uint16) {
 
 const (
 	errCrossing = "CROSSSLOT Keys in request don't hash to the same slot"
-	// errKeyless is the reply if a transaction has keys, and a command that belongs to the
-	// first partition whatever the keys are.
+	// errKeyless is the reply if a transaction has keys, and also a command that always
+	// belongs to the first partition.
 	errKeyless = "CROSSSLOT Commands with keys and commands without keys, such as RL.CHECK, need separate transactions"
 	// errTable is the reply to a command about all keys in a transaction.
 	errTable = "CROSSSLOT Commands about all keys, such as DBSIZE, cannot be in a transaction, which has one slot"

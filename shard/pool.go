@@ -39,8 +39,8 @@ func NewPool(tables int) *Pool { return &Pool{seed: maphash.MakeSeed(), tables: 
 // SetLimit changes the limit, as Table.SetLimit does, for the tables that have a limit.
 func (p *Pool) SetLimit(maxBytes int64) { p.max.Store(max(maxBytes, 0)) }
 
-// Bytes returns the memory that counts for the limit: that of all tables, without undo
-// buffers.
+// Bytes returns the memory that counts for the limit: the memory of all tables, without
+// undo buffers.
 func (p *Pool) Bytes() int64 { return p.bytes.Load() }
 
 // account is the memory account of a table, in bytes. Undo buffers do not count for the
@@ -77,7 +77,8 @@ func (a *account) beyondPart(limit int64) bool {
 	return n > 1 && a.bytes.Load() > limit/n
 }
 
-// part returns how much of the limit is the table's: its part, or what it has beyond that.
+// part returns how much of the limit the table may keep: its part, or its present bytes
+// if it is beyond its part.
 func (a *account) part() int64 {
 	limit := a.max()
 	if a.beyondPart(limit) {

@@ -46,8 +46,9 @@ const (
 	// reservation takes slots, and its settlement gives them back.
 	PolicySlots
 
-	// LeaseRecord is what is out of a limit as leases, and BlockRecord what one holder has
-	// of it. They have no limit, and users cannot see them as keys.
+	// LeaseRecord is the record of the units of a limit that are out as leases. BlockRecord
+	// is the record of one holder's block. These records have no limit, and users cannot
+	// see them as keys.
 	LeaseRecord
 	BlockRecord
 
@@ -58,9 +59,9 @@ const (
 // Databases is the number of databases of a table. Each is a separate set of keys.
 const Databases = 16
 
-// Key spaces after the last database. They hold reservations, offenders, what is out of a
-// limit, and holders' blocks, which no command on keys sees. The records of offenders and
-// of what is out have the same keys as their counters.
+// Key spaces after the last database. They hold the records of reservations, offenders,
+// leased units, and holders' blocks, which no command on keys sees. The records of
+// offenders and of leased units have the same keys as their counters.
 const (
 	HoldSpace    = Databases
 	OffenceSpace = Databases + 1

@@ -2,17 +2,19 @@ package algo
 
 // # Holds of a leased counter
 //
-// A refund gives back at most the lowest use since the charge: see lows.go. While units
-// are out, what is out is not part of that use. The bucket stays at least that full without
-// the charge too, so time gives back only what is used above it. The lows of a leased
-// counter are therefore of the use above what is out.
+// A refund gives back at most the lowest use since the charge: see lows.go. For a leased
+// counter, this use does not include the units that are out. Also without the charge,
+// the bucket would have at least these units in use, so time gives back only the use
+// above them. So the lows of a leased counter are lows of the use above the units that
+// are out.
 //
-// Between two charges blocks may end, and the use above what is out is then lowest just
-// before such an end. So the most that was out since the last low is taken off: the peak.
-// A refund may thus be smaller than possible, and is never too large.
+// Between two charges, blocks may end. The use above the units that are out is then
+// lowest just before such an end. So the peak is subtracted: the largest number of units
+// that were out since the last low. A refund may therefore be smaller than necessary,
+// but is never too large.
 
-// Peak returns the most that has been out of a leased bucket since its last low: as its
-// record was written, or before.
+// Peak returns the largest number of units that have been out of a leased bucket since
+// its last low, up to the time when its record was written.
 func Peak(r *Rule, record []byte) int64 {
 	if r.Decides != Token {
 		return 0

@@ -119,7 +119,8 @@ func (l *Lending) WindowEnd(now int64) int64 { return windowEnd(l.Rule, l.State,
 
 // Give charges the limit for the holder's next block: for the units that are new in it
 // (more), and for its refill. It enters the limit's part of the block into Out. charged
-// reports whether anything was charged at once. d receives what is left afterwards.
+// reports whether anything was charged at once. d receives how many units are left
+// afterwards.
 func (l *Lending) Give(block *Block, now, more int64, d *Decision) (charged bool, err error) {
 	now = Clamp(now)
 	r := l.Rule

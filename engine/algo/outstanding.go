@@ -101,7 +101,7 @@ func (o *Outstanding) Append(b []byte) []byte {
 // Live reports whether something is out, or reserved, after now.
 func (o *Outstanding) Live(now int64) bool { return len(o.due) > 0 && o.due[len(o.due)-1].At > now }
 
-// Sum returns what is out after now: units, and the blocks they are of.
+// Sum returns how many units are out after now, and how many blocks have them.
 func (o *Outstanding) Sum(now int64) (units, blocks int64) {
 	for _, d := range o.due {
 		if d.At > now {
@@ -131,8 +131,9 @@ func (o *Outstanding) inflow(since, now int64) (sum Span) {
 	return sum
 }
 
-// floor returns the least use of a bucket at now, if its state was last written at since:
-// what is out, and what was out at an end since then and has not flowed back yet.
+// floor returns the least use of a bucket at now, if its state was last written at
+// since. The use has two parts: the units that are out, and the units of leases that
+// ended after since, as far as they have not refilled yet.
 func (o *Outstanding) floor(r *Rule, since, now int64) (least Span) {
 	units, _ := o.Sum(since)
 	for _, d := range o.due {
@@ -237,7 +238,7 @@ func (o *Outstanding) Store(r *Rule, st State, record []byte, peak, now int64) (
 	now = Clamp(now)
 	head := LeasedHead(r)
 	if r.Decides != Token {
-		// A refund may have ended the state, but not what is out of it.
+		// A refund may have ended the state, but units may still be out.
 		st = o.Floor(r, st, now)
 		setWord(record, 0, uint64(st.Deadline))
 		PutPlain(r, st, record[8*head:])
@@ -295,7 +296,7 @@ func (o *Outstanding) Forget(now int64) {
 	o.due = o.due[n:]
 }
 
-// Adopt converts what is out to another limit. Units stay units.
+// Adopt converts the units that are out to another limit. Their number stays the same.
 func (o *Outstanding) Adopt(r, old *Rule) {
 	if r.num == old.num && r.den == old.den || r.den == 0 || old.num == 0 {
 		return
@@ -376,9 +377,10 @@ func (o *Outstanding) merge() {
 	o.due = append(o.due[:best], o.due[best+1:]...)
 }
 
-// remove takes out a block that has not ended at now. Entries only ever merge into later
-// ones, so what is the block's lies in entries that do not end before it. If the first of
-// these has less, it was entered later, and the rest lies further on.
+// remove takes out a block that has not ended at now. An entry can only be merged into a
+// later entry, so the block's units are in entries that do not end before the block. If
+// the first of these entries has fewer units, it was entered after a merge, and the rest
+// is in later entries.
 func (o *Outstanding) remove(r *Rule, b *Block, now int64) {
 	units, blocks := b.Out(), int64(1)
 	for i := o.from(b.Deadline); i < len(o.due); i++ {

@@ -18,25 +18,25 @@ import (
 )
 
 const (
-	// maxWants bounds the limits and the holders that are remembered, about 100 bytes each.
-	// Beyond it, limits are forgotten at random.
+	// maxWants bounds the number of limits and holders that are remembered, about 100 bytes
+	// each. When there are more, limits are forgotten at random.
 	maxWants = 1 << 18
-	// maxHolders bounds those of one limit.
+	// maxHolders bounds the holders of one limit.
 	maxHolders = algo.MaxBlocks
 	// measureEvery is how often the demand of callers without a lease is measured, in ns.
 	measureEvery = 250_000_000
-	// forgottenAfter is how long it takes to forget it.
+	// forgottenAfter is how long it takes to forget that demand.
 	forgottenAfter = 8 * measureEvery
-	// divideFor is for how long a division holds, in ns for each holder: it takes about a
-	// hundredth of that.
+	// divideFor is how long the result of a division is used, in ns for each holder. The
+	// division itself takes about a hundredth of that time.
 	divideFor = 10_000
-	// maxRounds bounds the steps of a division. Wants that would take more get a little less
-	// than their part.
+	// maxRounds bounds the steps of a division. If a division needs more steps, some
+	// holders get a little less than their part.
 	maxRounds = 32
 )
 
-// Table is the demand of an engine's limits, by shard. What it has of a shard is guarded
-// by the shard's lock.
+// Table has the demand for an engine's limits, by shard. The lock of a shard guards the
+// demand for its limits.
 type Table struct {
 	shards []map[uint64]*demand // by the hash of the counter
 	wants  atomic.Int64
@@ -48,15 +48,15 @@ func New(shards int) *Table {
 	return &Table{shards: make([]map[uint64]*demand, shards), most: maxWants}
 }
 
-// demand is what is wanted of one limit.
+// demand says how much callers want of one limit.
 type demand struct {
 	wants []want // by id
 	// plain is the rate of callers without a lease, in units a second. asked counts their
 	// units since began.
 	plain, asked float64
 	began        int64
-	// fair is the largest rate that a caller gets, and sum what all holders get together,
-	// computed at a time.
+	// fair is the largest rate that a caller gets, and sum is the rate that all holders get
+	// together. at is when both were computed.
 	fair, sum float64
 	at        int64
 }
@@ -139,7 +139,7 @@ func (t *Table) room(shard int, kept *demand) bool {
 	return t.wants.Load() < t.most
 }
 
-// note puts what a holder wants in the place of what it wanted.
+// note replaces a holder's earlier want by w.
 func (t *Table) note(shard int, d *demand, w want, now int64) {
 	i, found := d.find(w.id)
 	if found {
@@ -192,8 +192,8 @@ func (t *Table) divide(d *demand, rate float64, now int64) {
 	if now-d.began >= forgottenAfter {
 		d.plain = 0
 	}
-	// A caller that wants no more than an equal part of what is left gets it. Then the
-	// parts of the others are larger.
+	// A caller that wants at most an equal part of the rest gets what it wants. The parts
+	// of the other callers are then larger.
 	d.fair = math.Inf(1)
 	for round, equal, others := 0, 0.0, len(d.wants)+1; others > 0; round++ {
 		level := equal
