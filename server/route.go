@@ -120,9 +120,10 @@ func (l *lane) enter(i uint16) {
 // first partition, which has the policies and the scripts. As in Redis Cluster, all keys of
 // a command have the same hash slot; so do all keys of a transaction and its watched keys.
 // Keys of different slots are refused even if one partition has them, because slots may
-// later move. The exception are commands that run in parts; see scatter.go. Handlers do not know partitions: they use the session and the time of the
-// portion that the lane has entered. Objects that outlast a command, such as a parked
-// reply, a frame or a job, keep the index of their portion.
+// later move. The exceptions are commands that run in parts; see scatter.go. Handlers do not
+// know partitions: they use the session and the time of the portion that the lane has
+// entered. Objects that outlast a command, such as a parked reply, a frame or a job, keep the
+// index of their portion.
 //
 // With one partition, a route costs one comparison, of the number of portions (execute).
 // Slots then do not matter.
@@ -170,8 +171,8 @@ func (c *conn) route(cmd *command.Spec, args [][]byte) {
 }
 
 // slotOf returns the slot of a command or, for EXEC, of its transaction. If the command is
-// about several partitions, slotOf sets lane.several. If the command may
-// not use its keys together, or not in its transaction, slotOf sets lane.crossing.
+// about several partitions, slotOf sets lane.several. If the command may not use its keys
+// together, or not in its transaction, slotOf sets lane.crossing.
 func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 	l, bound := c.lane, &c.watched.bound
 	if c.tx != nil {

@@ -89,6 +89,11 @@ func TestScatteredCommandsInAPipeline(t *testing.T) {
 		c.expect(":1\r\n:1\r\n:2\r\n:1\r\n:2\r\n:1\r\n:2\r\n+OK\r\n:0\r\n:1\r\n:1\r\n" +
 			"+OK\r\n+OK\r\n:2\r\n-ERR syntax error\r\n-ERR wrong number of arguments for 'mset' command\r\n-ERR wrong number of arguments for 'keys' command\r\n+OK\r\n+OK\r\n+PONG\r\n")
 		require.Equal(t, []int{0, 0, 0}, sizes(one, two))
+		for i := range 40 { // every second is forwarded, and may be on its way
+			key := []string{a, b}[i%2]
+			c.send("SET " + key + " x\r\nRL.RESET " + key + " " + d + "\r\n")
+			c.expect("+OK\r\n:1\r\n")
+		}
 		c.do("MULTI", "+OK\r\n")
 		for _, line := range []string{"DEL " + a + " " + b, "DBSIZE", "FLUSHALL", "SCAN 0"} {
 			reply, _ := c.call(line).(error)
