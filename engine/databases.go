@@ -15,6 +15,16 @@ type DatabaseStats struct {
 	TTL     int64
 }
 
+// Plus returns the figures of two engines together.
+func (s DatabaseStats) Plus(o DatabaseStats) DatabaseStats {
+	if all := s.Expires + o.Expires; all > 0 {
+		s.TTL = int64((float64(s.TTL)*float64(s.Expires) + float64(o.TTL)*float64(o.Expires)) / float64(all))
+	}
+	s.Keys += o.Keys
+	s.Expires += o.Expires
+	return s
+}
+
 // sampledKeys is how many keys DatabaseStats looks at. Each takes 0.1 µs.
 const sampledKeys = 10_000
 

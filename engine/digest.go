@@ -18,6 +18,16 @@ type Digest struct {
 	Keys int
 }
 
+// Plus returns the digest of two tables together.
+func (d Digest) Plus(o Digest) Digest {
+	for at := 0; at < len(d.Sum); at += 8 {
+		word := binary.LittleEndian.Uint64(d.Sum[at:]) + binary.LittleEndian.Uint64(o.Sum[at:])
+		binary.LittleEndian.PutUint64(d.Sum[at:], word)
+	}
+	d.Keys += o.Keys
+	return d
+}
+
 // Digest sums up the keys that have not expired at engine time now. It locks a shard for
 // a few hundred keys at a time, so it shows no single instant if the table changes
 // meanwhile. A sealed table is read too.

@@ -1,5 +1,13 @@
 package engine
 
+// Sum returns the sums of the figures of several engines of a process.
+func Sum(engines []*Engine) (sum Stats) {
+	for _, e := range engines {
+		sum = sum.Plus(e.Stats())
+	}
+	return sum
+}
+
 // Plus returns the sums of the figures of two engines of a process, which have one MaxBytes
 // together.
 func (s Stats) Plus(o Stats) Stats {

@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/headgate-io/headgate/engine"
+	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/internal/cputime"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -138,7 +140,7 @@ func (s *Server) infoClients(w *infoWriter) {
 // infoMemory shows the accounted memory of the table, which maxmemory bounds, as
 // used_memory. It then shows the other memory of the process.
 func (s *Server) infoMemory(w *infoWriter) {
-	st := s.engine.Stats()
+	st := s.cfg.tables()
 	heap := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/total:bytes"}}
 	metrics.Read(heap)
 	rss := processRSS()
@@ -171,7 +173,7 @@ func (s *Server) infoPersistence(w *infoWriter) {
 }
 
 func (s *Server) infoStats(w *infoWriter) {
-	st, keys := s.Stats(), s.engine.Stats()
+	st, keys := s.Stats(), s.cfg.tables()
 	allowed, denied := s.stats.decisions()
 	w.field("total_connections_received", st.Received)
 	w.field("total_commands_processed", st.Commands)
@@ -267,10 +269,22 @@ func (s *Server) infoCluster(w *infoWriter) {
 	w.field("cluster_enabled", command.Truth(w.moves))
 }
 
-// infoKeyspace shows the databases that have keys. The state of a limit counts as a key
+// infoKeyspace shows the databases that have keys. At the cluster door, with several
+// partitions, it counts the keys of those that this node leads. So the figures of all
+// masters add up. The state of a limit counts as a key
 // that expires, because it is deleted when it no longer matters.
 func (s *Server) infoKeyspace(w *infoWriter) {
-	for db, st := range s.engine.DatabaseStats(s.engine.Now()) {
+	var all [algo.Databases]engine.DatabaseStats
+	for i, p := range s.parts {
+		if w.moves && len(s.parts) > 1 && !p.Role().Decides() {
+			continue
+		}
+		e := s.cfg.Parts[i].Engine
+		for db, st := range e.DatabaseStats(e.Now()) {
+			all[db] = all[db].Plus(st)
+		}
+	}
+	for db, st := range all {
 		if st.Keys > 0 {
 			w.field(fmt.Sprintf("db%d", db), fmt.Sprintf("keys=%d,expires=%d,avg_ttl=%d", st.Keys, st.Expires, st.TTL/int64(time.Millisecond)))
 		}

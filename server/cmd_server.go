@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/pubsub"
@@ -102,11 +103,11 @@ func cmdDebugSleep(c *conn, call *command.Call) {
 	})
 }
 
-// cmdDebugDigest replies the digest of this node's table, whether the node leads or
+// cmdDebugDigest replies the digest of this node's tables, whether the node leads or
 // follows. It leaves out keys that have expired by the given time. So the digests of two
 // nodes for the same time can be compared.
 func cmdDebugDigest(c *conn, args [][]byte) {
-	e, now := c.srv.engine, c.now()
+	s, now := c.srv, c.now()
 	if options := args[2:]; len(options) > 0 {
 		at, ok := int64(0), len(options) == 2 && command.EqualFold(options[0], "at")
 		if ok {
@@ -119,7 +120,10 @@ func cmdDebugDigest(c *conn, args [][]byte) {
 		now = at
 	}
 	c.block(func(w *resp.Writer) {
-		d := e.Digest(now)
+		var d engine.Digest
+		for _, p := range s.cfg.Parts {
+			d = d.Plus(p.Engine.Digest(now))
+		}
 		p := command.NewPairs(w)
 		p.Str("digest", hex.EncodeToString(d.Sum[:]))
 		p.Int("keys", int64(d.Keys))

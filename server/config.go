@@ -44,6 +44,15 @@ type Part struct {
 // One returns the parts of a server with one partition.
 func One(e *engine.Engine, r partition.Replication) []Part { return []Part{{e, r}} }
 
+// tables returns the sums of the figures of this node's tables, one for each part.
+func (c *Config) tables() engine.Stats {
+	var engines []*engine.Engine
+	for _, p := range c.Parts {
+		engines = append(engines, p.Engine)
+	}
+	return engine.Sum(engines)
+}
+
 // Config configures a Server.
 type Config struct {
 	// Logger gets the log lines for the operator; nil discards them. It does not log

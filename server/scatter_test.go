@@ -221,3 +221,39 @@ func TestScatteredReplies(t *testing.T) {
 	require.Equal(t, "3", says(t, one.Caller(), "DBSIZE"))
 	require.Equal(t, "2", says(t, one.Caller(), fmt.Sprintf("DEL %s %s", a, b)))
 }
+
+// INFO and DEBUG DIGEST are about all tables of a node. At the cluster door, INFO counts
+// the keys of the groups that the node leads.
+func TestFiguresAreOfAllGroups(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	a, b, d := keysOfThree[0], keysOfThree[1], keysOfThree[2]
+	plain, cluster := dial(t, one.addr), dial(t, one.cluster)
+	plain.do(fmt.Sprintf("MSET %s 1 %s 2 %s 3", a, b, d), "+OK\r\n")
+	keys := func(c *client, n int) {
+		t.Helper()
+		require.Contains(t, c.call("INFO keyspace"), fmt.Sprintf("db0:keys=%d,", n))
+	}
+	keys(plain, 2)
+	keys(cluster, 2)
+	keys(dial(t, two.addr), 1)
+	require.Equal(t, 2, one.cfg.tables().Keys)
+	one.groups[2].become(partition.Orphaned)
+	keys(plain, 2)
+	keys(cluster, 1)
+
+	digest := func() (sum string, keys int64) {
+		t.Helper()
+		pairs := plain.call("DEBUG DIGEST").([]any)
+		require.Equal(t, []any{"digest", "keys", "clock"}, []any{pairs[0], pairs[2], pairs[4]})
+		return pairs[1].(string), pairs[3].(int64)
+	}
+	before, n := digest()
+	require.EqualValues(t, 2, n)
+	one.groups[2].become(partition.Leading)
+	plain.do("SET "+d+" 4", "+OK\r\n")
+	after, _ := digest()
+	require.NotEqual(t, before, after, "the last group's table counts")
+	plain.do("SET "+d+" 3", "+OK\r\n")
+	again, _ := digest()
+	require.Equal(t, before, again)
+}

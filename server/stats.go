@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/command"
 )
 
@@ -184,7 +185,12 @@ func (s *Server) Stats() Stats {
 	st := &s.stats
 	var held int64
 	s.eachLane(func(l *lane) { held += l.waiting.Load() })
-	backstop := s.parts[0].Backstop()
+	var backstop engine.BackstopCounts
+	for _, p := range s.parts {
+		n := p.Backstop()
+		backstop.Denied += n.Denied
+		backstop.Forgotten += n.Forgotten
+	}
 	return Stats{
 		Clients:          int(s.clients.admitted.Load()),
 		Received:         st.counts[countReceived].Load(),

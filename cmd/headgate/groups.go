@@ -76,11 +76,3 @@ func clusterFronts(front *server.Server) (fronts []cluster.Front) {
 
 // askForGroups bounds how long groupsOf waits for the addresses of join.
 const askForGroups = time.Second
-
-// keys returns the sums of all engines' figures.
-func (s *source) keys() (sum engine.Stats) {
-	for _, e := range s.engines {
-		sum = sum.Plus(e.Stats())
-	}
-	return sum
-}

@@ -22,7 +22,7 @@ var _ web.Source = (*source)(nil)
 
 // Metrics implements web.Source.
 func (s *source) Metrics() []web.Metric {
-	clients, keys := s.front.Stats(), s.keys()
+	clients, keys := s.front.Stats(), engine.Sum(s.engines)
 	closed := func(limit string, n uint64) web.Metric {
 		return web.Counter("headgate_connections_closed_total", "Connections closed for a limit that they crossed.", n).With("limit", limit)
 	}

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster"
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/server/web/admin"
 )
 
@@ -17,7 +18,7 @@ var _ admin.View = (*view)(nil)
 
 // Now implements admin.View.
 func (v *view) Now() admin.Now {
-	clients, keys, policies := v.front.Stats(), v.keys(), v.front.Policies()
+	clients, keys, policies := v.front.Stats(), engine.Sum(v.engines), v.front.Policies()
 	n := admin.Now{
 		Node: v.id, Version: buildVersion(), Started: started.UTC().Format(time.RFC3339), Leader: v.node == nil || v.node.Group(0).Status().Serving,
 		Commands: clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: v.front.UnknownPolicies(),
