@@ -82,7 +82,10 @@ func (c *Client) RemoveNode(ctx context.Context, addr, id string, force bool, ti
 	err = c.Each(ctx, addr, timeout, func(_ int, c *Client) error {
 		// Only the leader is sure to know all members.
 		s, err := c.leaderStatus(ctx, &[]string{addr}, timeout)
-		if err != nil || find(&s, id) == nil {
+		switch {
+		case errors.Is(err, raftlog.ErrNotLeader):
+			s.Addr = addr // this node says so, and logs the attempt
+		case err != nil || find(&s, id) == nil:
 			return err
 		}
 		known = true

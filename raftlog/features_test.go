@@ -125,7 +125,7 @@ func TestAnOlderBuildIsRefused(t *testing.T) {
 		old.cfg.Features = nil
 		err := old.open()
 		require.ErrorIs(t, err, ErrLevel)
-		require.ErrorContains(t, err, "it is 2, and this build supports levels up to 1; upgrade this node")
+		require.ErrorContains(t, err, "the level is 2, and this build supports levels up to 1; upgrade this node")
 	}
 	require.ErrorIs(t, Recover(old.cfg, newMapMachine(), []member.Voter{{ID: old.cfg.NodeID, Addr: old.addr}}), ErrLevel)
 
@@ -133,7 +133,7 @@ func TestAnOlderBuildIsRefused(t *testing.T) {
 	late.cfg.Join = []string{leader.addr}
 	late.start()
 	err := late.g.Call(testContext(t), leader.addr, opJoin, memberArgs{ID: late.cfg.NodeID, Addr: late.addr}, nil)
-	require.ErrorContains(t, err, "feature level of the cluster is too high: it is 2, and n3 supports levels up to 1; upgrade that node")
+	require.ErrorContains(t, err, "feature level of the cluster is too high: the level is 2, and n3 supports levels up to 1; upgrade that node")
 	require.Len(t, leader.g.Status().Members, 3)
 
 	old.cfg.Features = levels(2)

@@ -261,7 +261,7 @@ func TestGroupsShareAListener(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	n := c.leader()
 	cfg := n.cfg
-	cfg.GroupID = 7
+	cfg.GroupID, cfg.Groups = 7, 8
 	m := newMapMachine()
 	cfg.Ledger = m.ledger
 	g, err := start(cfg, m)

@@ -182,7 +182,7 @@ func TestAGroupMayLeadBeforeStartReturns(t *testing.T) {
 	c := newCluster(t, 1, nil)
 	n := c.leader()
 	cfg, m := n.cfg, newMapMachine()
-	cfg.GroupID, cfg.Ledger = 7, m.ledger
+	cfg.GroupID, cfg.Groups, cfg.Ledger = 7, 8, m.ledger
 	g, err := New(cfg, m)
 	require.NoError(t, err)
 	g.mu.Lock() // Start ends with it

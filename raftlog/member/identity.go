@@ -80,7 +80,7 @@ func Open(s raft.StableStore, node string, groups int, holds bool, log *slog.Log
 			return nil, err
 		}
 		i.cluster.Store(&cluster)
-		if has, err := Groups(s); err != nil || has != groups {
+		if has, err := Groups(s); err != nil || max(has, 1) != groups {
 			return nil, cmp.Or(err, fmt.Errorf("%w: %d, and this node was started with %d", ErrGroups, has, groups))
 		}
 	}
