@@ -97,6 +97,9 @@ func TestEnginesHaveOneBound(t *testing.T) {
 
 // TestAHotGroupGetsTheRoom: the room that the other groups do not need.
 func TestAHotGroupGetsTheRoom(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const bound, groups, idle = 16 << 20, 12, 200
 	p := newProcess(t, engine.Config{MaxBytes: bound, Evict: true}, groups)
 	others := int64(0)
@@ -115,6 +118,9 @@ func TestAHotGroupGetsTheRoom(t *testing.T) {
 // TestALateGroupGetsItsPart: of a memory that is full. The other groups give up keys that
 // have recovered, and no used ones.
 func TestALateGroupGetsItsPart(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const bound, groups = 16 << 20, 4
 	p := newProcess(t, engine.Config{MaxBytes: bound, Evict: true}, groups)
 	p.flood(0, 30_000, 90)
@@ -140,6 +146,9 @@ func TestALateGroupGetsItsPart(t *testing.T) {
 
 // TestSetMemoryOfAnyEngine: is for all engines, also for those that decide later.
 func TestSetMemoryOfAnyEngine(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const groups = 4
 	p := newProcess(t, engine.Config{Shards: 16}, groups)
 	for i := range p.engines {
@@ -162,6 +171,9 @@ func TestSetMemoryOfAnyEngine(t *testing.T) {
 // TestFollowersCountForTheBound: a table that follows evicts nothing, and its bytes are
 // missing for those that lead. These keep their parts.
 func TestFollowersCountForTheBound(t *testing.T) {
+	if testing.Short() {
+		t.Skip("long under the race detector, and one goroutine")
+	}
 	const bound = 8 << 20
 	p := newProcess(t, engine.Config{MaxBytes: bound, Evict: true}, 2)
 	leader, follower := replicated(t, p.engines[0]), replicated(t, p.engines[1])
