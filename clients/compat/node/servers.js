@@ -49,9 +49,12 @@ export class Server {
     throw new Error('headgate ended before it listened');
   }
 
-  // pause stops the process, which keeps its connections, until resume.
-  pause() {
+  // pause stops the process, which keeps its connections, until resume. A busy process goes
+  // on for a moment after the signal.
+  async pause() {
     this.#process.kill('SIGSTOP');
+    const stopped = () => readFileSync(`/proc/${this.#process.pid}/stat`, 'utf8').split(') ')[1][0] === 'T';
+    while (!stopped()) await new Promise((resolve) => setTimeout(resolve, 1));
   }
 
   resume() {

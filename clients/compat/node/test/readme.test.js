@@ -50,8 +50,9 @@ test('README: no Retry-After when no wait helps', () =>
     assert.equal(denied.headers.get('Retry-After'), null);
   }));
 
-test('README: the server away', async () => {
+test('README: the server away', async (t) => {
   const own = await new Server().start();
+  t.after(() => own.kill()); // or a failed test would never end
   await serve(
     1,
     async (get) => {
@@ -63,7 +64,7 @@ test('README: the server away', async () => {
         return status;
       };
       assert.deepEqual([await timed(), await timed()], [200, 429]);
-      own.pause(); // it accepts connections and answers nothing
+      await own.pause(); // it accepts connections and answers nothing
       assert.equal(await timed(), 200);
       own.resume();
       await own.kill();
