@@ -23,7 +23,7 @@ import (
 func TestGroups(t *testing.T) {
 	t.Parallel()
 	const groups = 12
-	all := openGroups(t, 3, groups)
+	all := openGroups(t, 3, groups, time.Hour)
 	ids := map[string]bool{}
 	for g, rigs := range all {
 		l := leading(t, rigs)
@@ -131,8 +131,8 @@ func TestHome(t *testing.T) {
 // an operator has chosen stays, until another node leads.
 func TestLeadersGoHome(t *testing.T) {
 	t.Parallel()
-	const groups = 6
-	all := openGroups(t, 3, groups)
+	const groups, hasten = 6, time.Second
+	all := openGroups(t, 3, groups, hasten)
 	athome := func(but int) bool {
 		for g, rigs := range all {
 			if g == but {

@@ -20,8 +20,6 @@ import (
 )
 
 const (
-	// hasten replaces homeAfter.
-	hasten    = time.Second
 	waitLimit = 15 * time.Second
 	waitTick  = time.Millisecond
 )
@@ -98,11 +96,12 @@ type rig struct {
 // open starts n nodes, each with a clock that stands still.
 func open(t *testing.T, n int) []*rig {
 	t.Helper()
-	return openGroups(t, n, 1)[0]
+	return openGroups(t, n, 1, homeAfter)[0]
 }
 
-// openGroups starts n nodes with groups, and returns the rigs of each group.
-func openGroups(t *testing.T, n, groups int) [][]*rig {
+// openGroups starts n nodes with groups, and returns the rigs of each group. home replaces
+// homeAfter.
+func openGroups(t *testing.T, n, groups int, home time.Duration) [][]*rig {
 	t.Helper()
 	var listeners []net.Listener
 	var peers []string
@@ -126,7 +125,7 @@ func openGroups(t *testing.T, n, groups int) [][]*rig {
 			Join: peers, BootstrapExpect: n, HandoverWait: time.Minute,
 		}, engines)
 		require.NoError(t, err)
-		node.homeAfter = hasten
+		node.homeAfter = home
 		node.asleep = func() (int64, bool) { return asleep.Load(), true }
 		var fronts []Front
 		for g, e := range engines {
