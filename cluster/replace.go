@@ -34,8 +34,8 @@ type Replacement struct {
 // node, waits until that node has caught up and, if the old node had a vote, has a vote too.
 // Then it removes the old node, which may be dead. After each step, the members alone
 // determine the next step, so Replace may be interrupted and repeated. It refuses a new node
-// that already has a vote in some group, because that may be any voter, and the cluster
-// would lose one. addr is any node of the cluster. When ctx ends, the error contains ctx's
+// that already has a vote, because that may be any voter, and the cluster would lose one.
+// It goes on if the old node has left some groups. addr is any node of the cluster. When ctx ends, the error contains ctx's
 // cause.
 func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error {
 	if r.Old == r.New {
@@ -44,19 +44,27 @@ func (c *Client) Replace(ctx context.Context, addr string, r Replacement) error 
 	// Check every group before the first step, because meanwhile the new node may get its
 	// vote in the other groups.
 	groups, replaced := 0, 0
+	var voter error
 	err := c.Each(ctx, addr, r.Timeout, func(_ int, c *Client) error {
 		known := []string{addr}
 		return c.persist(ctx, &known, &r, true, func(s *raftlog.Status, _ func(step, string)) (bool, error) {
 			groups++
-			if find(s, r.Old) == nil {
+			err := r.check(s)
+			if errors.Is(err, ErrHasVote) {
+				voter, err = err, nil
+			} else if err == nil && find(s, r.Old) == nil {
 				replaced++
 			}
-			return true, r.check(s)
+			return true, err
 		})
 	})
 	if err != nil {
 		return err
 	}
+	if voter != nil && replaced == 0 {
+		return voter
+	}
+	// Otherwise the new node has its vote because an earlier call has begun.
 	if replaced == groups {
 		r.Tell(fmt.Sprintf("%s is not a member, and %s is: nothing is left to do", r.Old, r.New))
 	}

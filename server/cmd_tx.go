@@ -83,6 +83,9 @@ func cmdWatch(c *conn, args [][]byte) {
 			return
 		}
 		watched.keys = append(watched.keys, w)
+		if len(c.srv.parts) > 1 {
+			watched.bound = binding{keySlot(key), true}
+		}
 	}
 	watched.size = size
 	c.w.OK()

@@ -213,10 +213,12 @@ func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 			return slot
 		}
 	}
-	if binds := c.tx != nil && cmd.Flags&command.Leader != 0 && cmd.Flags&command.Wait == 0 || cmd.Flags&command.OwnConn != 0 && cmd.HasKeys(); !binds {
+	watch := cmd.Flags&command.OwnConn != 0 && cmd.HasKeys()
+	if binds := c.tx != nil && cmd.Flags&command.Leader != 0 && cmd.Flags&command.Wait == 0; !binds && !watch {
 		return slot
 	}
 	switch is := bound.or(slot); {
+	case is == slot && watch: // cmdWatch binds, if it watches
 	case is == slot:
 		*bound = binding{slot, true}
 	case is == keyless || slot == keyless:

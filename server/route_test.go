@@ -390,3 +390,27 @@ func TestRoutesOfOneKeyDoNotAllocate(t *testing.T) {
 		}), line)
 	}
 }
+
+// A WATCH that was refused watches nothing, and so binds no transaction. One in a
+// transaction is refused, too.
+func TestARefusedWatchBindsNothing(t *testing.T) {
+	first, second := newFakeCluster(partition.Leading), newFakeCluster(partition.Following)
+	_, m := twoPartitions(t, first, second, partition.FailClosed)
+	is := func(command, want string) {
+		t.Helper()
+		m.feed(command + "\r\n")
+		require.Contains(t, m.take(), want, command)
+	}
+	is("WATCH "+high, "-") // this node does not lead it
+	is("MULTI", "+OK\r\n")
+	is("INCREX "+low, "+QUEUED\r\n")
+	is("EXEC", "*1\r\n")
+	is("MULTI", "+OK\r\n")
+	is("WATCH "+high, "-")
+	is("INCREX "+low, "+QUEUED\r\n")
+	is("DISCARD", "+OK\r\n")
+	is("WATCH "+low, "+OK\r\n")
+	is("MULTI", "+OK\r\n")
+	is("INCREX "+high, "-"+errCrossing)
+	is("DISCARD", "+OK\r\n")
+}

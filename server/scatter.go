@@ -121,8 +121,11 @@ func (x *scattered) split(c *conn, cmd *command.Spec, args [][]byte) (refusal st
 		x.splitKeys(c.srv, cmd, args)
 		return ""
 	}
+	// At the cluster door, the leaders of the other partitions answer for them. A partition
+	// without a leader gets its leg, which waits for one or fails: otherwise FLUSHALL of all
+	// masters would say OK and leave its keys.
 	for i, p := range c.srv.parts {
-		if !c.moves || p.Role().Decides() {
+		if !c.moves || p.Role() != partition.Following {
 			x.parts = append(x.parts, uint16(i))
 		}
 	}

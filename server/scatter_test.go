@@ -203,6 +203,10 @@ func TestClusterDoorSeesTheGroupsLedHere(t *testing.T) {
 	c.do("FLUSHALL", "+OK\r\n")
 	require.Equal(t, []int{0, 1, 0}, sizes(one, two))
 	two.groups[1].become(partition.Orphaned)
+	for _, line := range []string{"DBSIZE", "FLUSHALL", "SCAN 0"} {
+		require.ErrorContains(t, other.call(line).(error), "CLUSTERDOWN", "nobody else answers for it")
+	}
+	two.groups[1].become(partition.Following)
 	other.do("DBSIZE", ":0\r\n")
 	other.do("SCAN 0", "*2\r\n"+bulk("0")+"*0\r\n")
 }

@@ -22,6 +22,9 @@ const (
 	ownDescriptors  = 48
 	soloDescriptors = 32
 	peerDescriptors = 256
+	// groupDescriptors are for each further group: its files, Raft's connections, and the
+	// streams of forwarded commands.
+	groupDescriptors = 64
 )
 
 // descriptors returns c with fewer clients, so that the node needs at most limit
@@ -58,7 +61,7 @@ func reserved(c *config.Config) int {
 		n += soloDescriptors
 		ports++
 		if c.Several() {
-			n += peerDescriptors
+			n += peerDescriptors + groupDescriptors*(max(c.Groups, 1)-1)
 		}
 		if c.PeerTLS() {
 			ports++

@@ -33,4 +33,9 @@ func TestDescriptorsAreSharedOut(t *testing.T) {
 	}
 	few := config.Config{MaxClients: 50, HTTPMaxClients: 1000, HTTPListen: "127.0.0.1:7380"}
 	require.Equal(t, 50, descriptors(&few, 400).MaxClients)
+
+	several := config.Config{DataDir: "/var/lib/headgate", PeerListen: "127.0.0.1:7381", BootstrapExpect: 3}
+	one := reserved(&several)
+	several.Groups = 12
+	require.Equal(t, one+11*groupDescriptors, reserved(&several))
 }

@@ -91,6 +91,13 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	if !c.Replicated() {
 		log.Info("limits are in memory only: a restart forgets what was consumed; set data-dir to keep it")
 	}
+	groups, err := groupsOf(ctx, &c, ports, files)
+	if err != nil {
+		return err
+	}
+	if groups > 1 { // and the parameter may not say so
+		c.Groups = groups
+	}
 	limit := accept.Limit()
 	fitted := descriptors(&c, limit)
 	warnDescriptors(log, &c, &fitted, limit)
@@ -98,10 +105,6 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 		return err
 	}
 
-	groups, err := groupsOf(ctx, &c, ports, files)
-	if err != nil {
-		return err
-	}
 	failed := make(chan error, 8+groups) // room for one error of each part, because only the first is read
 
 	// Make the engines before the server, which needs them from the first byte on.
