@@ -13,6 +13,7 @@ import (
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
 	"github.com/headgate-io/headgate/server/keyspace"
+	"github.com/headgate-io/headgate/server/memory"
 )
 
 // # Commands of several partitions
@@ -51,44 +52,93 @@ type scattered struct {
 }
 
 // mostLegs bounds the legs of all connections that run at a time, so that most lines of the
-// Caller stay free for others. Further legs wait.
+// Caller stay free for others. Further legs wait. The legs of WAIT have as many places of
+// their own, because they may last for ever; without a place, WAIT answers BUSY.
 const mostLegs = maxLines / 4
 
 // legSlots has a place for each leg that may run.
-type legSlots chan struct{}
+type legSlots struct{ run, wait chan struct{} }
+
+func newLegSlots() legSlots {
+	return legSlots{make(chan struct{}, mostLegs), make(chan struct{}, mostLegs)}
+}
+
+// takeWaits takes n places of WAIT, or none and returns false.
+func (l *legSlots) takeWaits(n int) bool {
+	for i := range n {
+		select {
+		case l.wait <- struct{}{}:
+		default:
+			for range i {
+				<-l.wait
+			}
+			return false
+		}
+	}
+	return true
+}
 
 // scatter runs a command in legs. The arguments need not stay valid.
 func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 	s := c.srv
 	x := &scattered{join: cmd.Join, groups: len(s.parts), most: s.cfg.OutputBufferLimit}
+	// What waits has the bounds of jobs.
+	size := command.ArgsSize(args)
+	if !s.workers.keep(size, s.cfg.QueryBufferLimit) {
+		c.error(errWorkersBusy)
+		return
+	}
+	spent := s.memory.spend(c)
+	refuse := func(msg string) {
+		s.workers.letGo(size)
+		spent.end()
+		c.error(msg)
+	}
+	if !spent.Take(size) {
+		refuse("ERR " + memory.ErrFull.Error())
+		return
+	}
 	if refusal := x.split(c, cmd, command.CloneArgs(args)); refusal != "" {
-		c.error(refusal)
+		refuse(refusal)
+		return
+	}
+	waits := cmd.Flags&command.Wait != 0
+	if waits && !s.legs.takeWaits(len(x.legs)) {
+		refuse(errLegsBusy)
 		return
 	}
 	who, at := c.client(), legPlace{addr: c.addr, db: c.db, resp3: c.resp3}
-	w, spent := &resp.Writer{RESP3: c.resp3}, s.memory.spend(c)
+	w := &resp.Writer{RESP3: c.resp3}
 	if (c.mode|c.lane.mode)&modeTracking != 0 {
 		c.subscriber.HasRead(cmd, args, true)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	slots := s.legs
-	if cmd.Flags&command.Wait != 0 {
-		// It only waits, so it ends with its connection and takes no place of a leg.
-		c.cancel, slots = cancel, nil
+	if waits {
+		c.cancel = cancel // it ends with its connection
 	}
 	c.jobPortion = c.lane.at
 	c.stall |= stallWorker
 	go func() {
 		defer cancel()
-		if slots == nil {
+		slots := s.legs.run
+		if waits {
+			slots = s.legs.wait
 			defer context.AfterFunc(s.ending, cancel)()
 		}
 		var all sync.WaitGroup
 		for i := range x.legs {
-			all.Go(func() { x.legs[i].run(ctx, s, slots, who, at) })
+			if !waits {
+				slots <- struct{}{}
+			}
+			all.Go(func() {
+				defer func() { <-slots }()
+				g := &x.legs[i]
+				g.reply, g.err = s.caller.leg(ctx, who, at, g.of, g.args, &spent.Spending)
+			})
 		}
 		all.Wait()
-		if spent.Take(2 * x.size()) { // with the reply
+		s.workers.letGo(size)
+		if spent.Take(x.size()) { // the joined reply
 			x.write(s, w)
 		} else {
 			w.Error(partition.TextNoRoom)
@@ -102,14 +152,6 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 			c.unblock(w, 0, command.SyncDefault)
 		}, spent)
 	}()
-}
-
-func (g *leg) run(ctx context.Context, s *Server, slots legSlots, who Client, at legPlace) {
-	if slots != nil {
-		slots <- struct{}{}
-		defer func() { <-slots }()
-	}
-	g.reply, g.err = s.caller.leg(ctx, who, at, g.of, g.args)
 }
 
 // split makes the legs. It returns an error for the client, or "".
@@ -325,8 +367,8 @@ type legPlace struct {
 }
 
 // leg runs a command on one partition, for a client of this node that may run it. The reply
-// is in the client's protocol.
-func (c *Caller) leg(ctx context.Context, who Client, at legPlace, of uint16, args [][]byte) ([]byte, error) {
+// is in the client's protocol, and its memory is taken from spent.
+func (c *Caller) leg(ctx context.Context, who Client, at legPlace, of uint16, args [][]byte, spent *memory.Spending) ([]byte, error) {
 	ln, err := c.borrow()
 	if err != nil {
 		return nil, err
@@ -343,6 +385,9 @@ func (c *Caller) leg(ctx context.Context, who Client, at legPlace, of uint16, ar
 		return nil, err
 	}
 	defer c.giveBack(ln)
+	if !spent.Take(len(ln.out)) {
+		return nil, ReplyError(partition.TextNoRoom)
+	}
 	return slices.Clone(ln.out), nil
 }
 

@@ -261,3 +261,46 @@ func TestFiguresAreOfAllGroups(t *testing.T) {
 	again, _ := digest()
 	require.Equal(t, before, again)
 }
+
+// The legs of WAIT leave lines for others: beyond their places, WAIT answers BUSY at once.
+func TestWaitsOfAllGroupsAreBounded(t *testing.T) {
+	one, _ := twoNodes(t, Config{})
+	for range mostLegs - 2 {
+		one.legs.wait <- struct{}{}
+	}
+	c := dial(t, one.addr)
+	c.do("WAIT 0 0", "-"+errLegsBusy+"\r\n")
+	require.Len(t, one.legs.wait, mostLegs-2, "a refused one holds none")
+	c.do("DBSIZE", ":0\r\n")
+	<-one.legs.wait
+	require.IsType(t, int64(0), c.call("WAIT 0 1"))
+	require.Eventually(t, func() bool { return len(one.legs.wait) == mostLegs-3 }, patience, time.Millisecond)
+	require.Empty(t, one.legs.run)
+}
+
+// Commands in parts that wait for their turn have the bounds of jobs, and give everything
+// back.
+func TestMemoryOfScatteredCommandsIsBounded(t *testing.T) {
+	one, _ := twoNodes(t, Config{QueryBufferLimit: 256 << 10, MaxBulk: 256 << 10})
+	a, b := keysOfThree[0], keysOfThree[1]
+	big := strings.Repeat("x", 150<<10)
+	for range mostLegs {
+		one.legs.run <- struct{}{}
+	}
+	first, second := dial(t, one.addr), dial(t, one.addr)
+	mset := encode("MSET", a, big, b, "1")
+	first.send(mset)
+	require.Eventually(t, func() bool { return one.workers.kept.Load() > 150<<10 }, patience, time.Millisecond)
+	held := one.Stats().ClientMemory
+	require.Greater(t, held, int64(150<<10))
+	second.send(mset)
+	second.expect("-" + errWorkersBusy + "\r\n")
+	for range mostLegs {
+		<-one.legs.run
+	}
+	first.expect("+OK\r\n")
+	require.Zero(t, one.workers.kept.Load())
+	first.do(fmt.Sprintf("DEL %s %s", a, b), ":2\r\n")
+	require.ErrorContains(t, first.call("SCAN x").(error), "invalid cursor")
+	require.Zero(t, one.workers.kept.Load(), "a refused one, too")
+}
