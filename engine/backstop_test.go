@@ -217,7 +217,7 @@ func TestBackstopKeepsKeysApart(t *testing.T) {
 // limits. The keys that have used the most stay.
 func TestBackstopHasABound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	b, out := engine.NewBackstop(engine.New(engine.Config{})), make([]algo.Decision, 1)
 	ask := func(key []byte, l algo.Limit) algo.Decision {

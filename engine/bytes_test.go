@@ -15,7 +15,7 @@ import (
 // shard are a table of 1.6 million with 256 shards.
 func TestBytesPerKeyOfDataTypes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine: measures memory")
+		t.Skip("measures memory, which the race detector changes: make main runs it")
 	}
 	const n = 100_000
 	perKey := func(name string, most float64, fill func(s *engine.Session, key []byte)) {

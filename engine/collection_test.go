@@ -145,7 +145,7 @@ func TestTheLargestCollection(t *testing.T) {
 // short to have an encoding of their own.
 func TestADamagedCollectionIsRefused(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	for _, kind := range collections() {
 		for _, n := range []int{1, 2, 100} {
@@ -199,7 +199,7 @@ func TestADamagedCollectionIsRefused(t *testing.T) {
 // Bytes a key of the values that limiter libraries keep.
 func TestBytesACollectionTakes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine: measures memory")
+		t.Skip("measures memory, which the race detector changes: make main runs it")
 	}
 	const n = 20_000
 	for _, c := range []struct {

@@ -148,7 +148,7 @@ func TestTheClusterClockIsFollowed(t *testing.T) {
 
 func TestDamagedSnapshots(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	n := newNode(t, engine.Config{})
 	n.r.Lead(start)

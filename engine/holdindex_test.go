@@ -36,7 +36,7 @@ func TestHoldIndexBehindItsClock(t *testing.T) {
 // A hold that is settled long before its end does not stay in the index until then.
 func TestHoldIndexIsBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	s := newTestSession(t, engine.Config{})
 	c := of(t, s, "@p:a", algo.Limit{Algorithm: algo.Fixed, Limit: algo.MaxCount, Period: minute})

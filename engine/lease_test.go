@@ -549,7 +549,7 @@ func TestALeaseWithoutRoomChargesNothing(t *testing.T) {
 // Keys with live blocks are evicted like exhausted limits.
 func TestLeasesAreUnderPressure(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	forLeasable(t, func(t *testing.T, s *engine.Session, l algo.Limit) {
 		lend(t, s, start, "a", l, algo.Request{Seq: 1, Want: 2})
@@ -688,7 +688,7 @@ func TestABlockEndsAtItsDeadline(t *testing.T) {
 // A key that a chain's other records have evicted is charged like one that is missing.
 func TestAChainThatEvictsALeasedKey(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	l := perMinute(algo.Fixed, 1000)
 	long := algo.Limit{Algorithm: algo.Fixed, Limit: 1000, Period: 60 * minute}

@@ -32,7 +32,7 @@ func TestInternerReusesIdsOnlyWhenNobodyRefersToThem(t *testing.T) {
 // changing them, between two ticks of the follower and while a node replays.
 func TestApplyFindsRoomForEveryLimit(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const bound, keys = 8 * engine.CollectAt, 5 * engine.CollectAt
 	leader, follower := newNode(t, engine.Config{}), newNode(t, engine.Config{})

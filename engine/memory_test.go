@@ -24,7 +24,7 @@ func heap() int64 {
 // the others: the limits count, not only the keys.
 func TestMemoryBoundsLimitsToo(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const bound = 16 << 20
 	before := heap()
@@ -55,7 +55,7 @@ func TestMemoryBoundsLimitsToo(t *testing.T) {
 
 func TestSmallBoundsHold(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	for _, bound := range []int64{1 << 20, 4 << 20, 16 << 20} {
 		e := engine.New(engine.Config{MaxBytes: bound, Evict: true})

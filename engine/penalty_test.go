@@ -414,7 +414,7 @@ func TestEvictionSparesBlocks(t *testing.T) {
 // neither the counters of others nor callers blocked again and again.
 func TestAFloodOfOffendersPushesOutItself(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	s := newTestSession(t, engine.Config{MaxBytes: 2 << 20, Shards: 1, Evict: true})
 	p := engine.Penalty{After: 1, Within: 60 * minute, Block: 24 * 60 * minute, Factor: 2, Max: 30 * 24 * 60 * minute}

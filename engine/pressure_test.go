@@ -48,7 +48,7 @@ func TestPressureIsTheShareInUse(t *testing.T) {
 // eviction is by chance.
 func TestFloodForgetsNoExhaustedLimit(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	forEach(t, func(t *testing.T, a algo.Algorithm) {
 		for _, limit := range []int64{2, 10} {

@@ -14,7 +14,7 @@ import (
 // key that it holds or has written; these may go afterwards.
 func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	for name, begin := range map[string]func(s *engine.Session, keys [][]byte) engine.Step{
 		"keys": func(s *engine.Session, keys [][]byte) engine.Step { return s.Isolate(start, keys, 0) },
@@ -64,7 +64,7 @@ func TestAStepEvictsNothingOfItsOwn(t *testing.T) {
 // data alone.
 func TestDataAndLimitsShareTheMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const flood = 60_000
 	table := func() *engine.Session {

@@ -277,7 +277,7 @@ func TestTheOrderOfSettlementsDoesNotMatter(t *testing.T) {
 // not much less.
 func TestManyHoldsOfABucket(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	for seed := range uint64(30) {
 		rnd := rand.New(rand.NewPCG(seed, 3))

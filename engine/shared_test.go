@@ -77,7 +77,7 @@ func (p *process) known(at, n int) (found int) {
 // unequal their load is. A group that needs little gets all of it.
 func TestEnginesHaveOneBound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const bound, groups = 12 << 20, 12
 	p := newProcess(t, engine.Config{MaxBytes: bound, Evict: true}, groups)
@@ -98,7 +98,7 @@ func TestEnginesHaveOneBound(t *testing.T) {
 // TestAHotGroupGetsTheRoom: the room that the other groups do not need.
 func TestAHotGroupGetsTheRoom(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const bound, groups, idle = 16 << 20, 12, 200
 	p := newProcess(t, engine.Config{MaxBytes: bound, Evict: true}, groups)
@@ -119,7 +119,7 @@ func TestAHotGroupGetsTheRoom(t *testing.T) {
 // have recovered, and no used ones.
 func TestALateGroupGetsItsPart(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const bound, groups = 16 << 20, 4
 	p := newProcess(t, engine.Config{MaxBytes: bound, Evict: true}, groups)
@@ -147,7 +147,7 @@ func TestALateGroupGetsItsPart(t *testing.T) {
 // TestSetMemoryOfAnyEngine: is for all engines, also for those that decide later.
 func TestSetMemoryOfAnyEngine(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const groups = 4
 	p := newProcess(t, engine.Config{Shards: 16}, groups)
@@ -172,7 +172,7 @@ func TestSetMemoryOfAnyEngine(t *testing.T) {
 // missing for those that lead. These keep their parts.
 func TestFollowersCountForTheBound(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const bound = 8 << 20
 	p := newProcess(t, engine.Config{MaxBytes: bound, Evict: true}, 2)

@@ -14,7 +14,7 @@ import (
 
 func TestAStepIsTakenBack(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(11, seed))

@@ -17,7 +17,7 @@ import (
 // them. A repeated batch is charged once, whatever users do.
 func TestUsersCannotReachWhatNodesWereCharged(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	charges := []engine.Charge{{Key: []byte("k"), Limit: perMinute(algo.Fixed, 300), Units: 5}}
 	harms := map[string]func(t *testing.T, n *node){

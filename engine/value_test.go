@@ -30,7 +30,7 @@ func canonical(text []byte) (n int64, ok bool) {
 // A value is a slice of bytes, whatever its length, kind and history.
 func TestValuesAgainstSlices(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	for _, kind := range []algo.Algorithm{algo.Counter, algo.Hash, algo.List} {
 		for seed := range uint64(60) {

@@ -129,7 +129,7 @@ func TestResultIsBounded(t *testing.T) {
 // A Runner that has run holds nothing of it: it may be idle for long.
 func TestRunnerLetsGo(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	env := script.NewEnvironment("7.0.15")
 	cache := script.NewCache(env, noStore{})

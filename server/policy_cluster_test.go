@@ -502,7 +502,7 @@ func member(i int, domain string) string {
 // every node, in snapshots, and as an earlier version.
 func TestListOfAsManyEntriesAsPromised(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	leader, follower, late := newPolicyNode(t, partition.Leading), newPolicyNode(t, partition.Following), newPolicyNode(t, partition.Following)
 	commit := func(want string, args ...string) {

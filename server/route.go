@@ -236,7 +236,7 @@ type binding struct {
 	set  bool
 }
 
-// or returns the slot or, if there is none, other.
+// or returns the slot if there is one, and other otherwise.
 func (b binding) or(other uint16) uint16 {
 	if b.set {
 		return b.slot

@@ -37,7 +37,7 @@ func bombs(t *testing.T, addr string, n int) {
 // Ended scripts hold no memory.
 func TestIdleRunsHoldNothing(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and measures memory")
+		t.Skip("measures memory, which the race detector changes: make main runs it")
 	}
 	s, addr := startServer(t, Config{})
 	bombs(t, addr, 4)
@@ -58,7 +58,7 @@ func TestIdleRunsHoldNothing(t *testing.T) {
 // runs or not.
 func TestMemoryOfScriptsIsGivenBack(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and measures memory")
+		t.Skip("measures memory, which the race detector changes: make main runs it")
 	}
 	debug.FreeOSMemory() // what other tests have left
 	_, addr := startServer(t, Config{})

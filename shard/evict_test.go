@@ -67,7 +67,7 @@ func present(tab *Table, n int) (there int) {
 
 func TestFloodEvictsFreshKeys(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const limit, exhausted = 4 << 20, 30_000
 	tab := New(Config{Shards: 8, MaxBytes: limit, Evict: true, Pressure: byMeta})
@@ -130,7 +130,7 @@ func TestEvictionByDeadline(t *testing.T) {
 // moves from one class to the other, and the limit holds.
 func TestEvictionAcrossClasses(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const limit = 2 << 20
 	for name, words := range map[string]int{"larger": 30, "much larger": 400, "large": 2000} {
@@ -243,7 +243,7 @@ func TestALowerLimitIsReached(t *testing.T) {
 // A flood of keys that one call exhausts leaves keys alone that are exhausted for longer.
 func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const limit, exhausted = 4 << 20, 20_000
 	tab := New(Config{Shards: 8, MaxBytes: limit, Evict: true, Pressure: byMeta})
@@ -262,7 +262,7 @@ func TestFloodEvictsWhatMattersForTheShortestTime(t *testing.T) {
 // leads, the holes go before any key does.
 func TestATableThatWasUnlimitedEvictsNoMoreThanItMust(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const limit = 4 << 20
 	full := New(Config{Shards: 16, MaxBytes: limit, Evict: true, Pressure: byMeta})

@@ -11,7 +11,7 @@ import (
 // take most.
 func TestGuestsCrowdOutEachOther(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	const limit = 2 << 20
 	guests := func(e Entry, _ int64) (crowded, alone uint32) {

@@ -147,7 +147,7 @@ func TestLimitsChangeTogether(t *testing.T) {
 // The expired key of a step stays as well: it may be about to write it.
 func TestKeptThoughExpired(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	tab := New(Config{Shards: 1, MaxBytes: 1 << 20, Evict: true, Pressure: byMeta})
 	key := []byte("k")

@@ -25,7 +25,7 @@ type Shard struct {
 	keyBytes    int64
 	recordBytes int64
 	rng         uint64
-	pin         uint32 // reference to a record that eviction and compaction must not touch; 0 if there is none
+	pin         uint32 // a record that eviction and compaction must not touch, or 0
 	unbounded   bool   // see Restore
 	hooks       hook
 	undo        []byte               // see dirty.go

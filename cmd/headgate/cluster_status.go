@@ -41,8 +41,8 @@ func (f *clusterFlags) status(ctx context.Context, c *cluster.Client, out io.Wri
 	return printGroups(out, groups)
 }
 
-// printGroups writes a table of the groups. The lag is that of the voter that is most
-// behind, as far as the asked node knows it.
+// printGroups writes a table of the groups. The column LAG shows the slowest voter, as far
+// as the asked node knows.
 func printGroups(out io.Writer, groups []raftlog.Status) error {
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "\nGROUP\tSLOTS\tLEADER\tTERM\tCOMMITTED\tLAG\tMEMBERS")

@@ -81,7 +81,7 @@ func TestServeDefaults(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:7379", "127.0.0.1:7380"} {
 		l, err := net.Listen("tcp", address)
 		if err != nil {
-			t.Skip("somebody uses the default port: ", err)
+			t.Skip("the default port is in use on this machine, so the default cannot be tried: ", err)
 		}
 		require.NoError(t, l.Close())
 	}

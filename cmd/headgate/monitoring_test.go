@@ -53,7 +53,7 @@ func alertRules(t *testing.T) map[string]string {
 // and has its page in the runbook.
 func TestAlertRules(t *testing.T) {
 	if subprocess.Race() {
-		t.Skip("runs promtool, and nothing of Headgate")
+		t.Skip("tests the rules with promtool, without Headgate, so there is nothing to race: make main runs it")
 	}
 	t.Parallel()
 	out, err := exec.Command("promtool", "test", "rules", monitoring+"alerts_test.yml").CombinedOutput()
@@ -171,7 +171,7 @@ func (p prometheus) query(t *testing.T, expr string) (series int) {
 // alerts.
 func TestDashboardAndAlertsOnACluster(t *testing.T) {
 	if subprocess.Race() {
-		t.Skip("reads what a cluster shows, in one goroutine: other tests race the nodes")
+		t.Skip("only reads what nodes show, and other tests race the nodes: make main runs it")
 	}
 	t.Parallel()
 	c := startCluster(t, 3, "--maxmemory=64mb")

@@ -14,7 +14,7 @@ import (
 // for any ends and any jumps of the clock.
 func TestTheIndexGivesWhatHasEnded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	rnd := rand.New(rand.NewPCG(3, 4))
 	for range 20 {

@@ -20,7 +20,7 @@ type Table struct {
 	hosts    map[string]*node
 	below    map[string]*node // patterns for hosts with a star, by the text after the star
 	labels   []int            // numbers of labels in below, largest first
-	all      *node            // patterns for all hosts; nil if there are none
+	all      *node            // patterns for all hosts, or nil
 }
 
 // node has the patterns whose paths begin in the same way.

@@ -15,7 +15,7 @@ import (
 // frames.
 func TestDamageAfterAClose(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and of one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	t.Parallel()
 	r := newRig(t)

@@ -120,7 +120,7 @@ func TestRefusals(t *testing.T) {
 // memory has.
 func TestModel(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and of one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -234,7 +234,7 @@ func TestTornTail(t *testing.T) {
 // frame, also after a crash.
 func TestDamage(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and of one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	t.Parallel()
 	for _, size := range []int{10, 20 << 10} { // one segment, several
@@ -277,7 +277,7 @@ func TestDamage(t *testing.T) {
 // ends.
 func TestTruncatedFile(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and of one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	t.Parallel()
 	r := newRig(t)

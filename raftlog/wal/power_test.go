@@ -121,7 +121,7 @@ func contentOf(t testing.TB, l *Log) content {
 // loses nothing that was synced, and the log opens.
 func TestPowerLoss(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and of one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	t.Parallel()
 	const rounds, steps = 5, 50

@@ -108,7 +108,7 @@ func TestHostileCalls(t *testing.T) {
 // TestHarmlessCalls are large calls within the bounds.
 func TestHarmlessCalls(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	env := lua.NewEnvironment()
 	thread := lua.NewThread(env)
@@ -229,7 +229,7 @@ func run(t *testing.T, limits lua.Limits, script string) (int64, error) {
 // strings, in tables under way and behind iterators.
 func TestLibrariesChargeMemory(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	limits := lua.Limits{Steps: 1e9, Memory: 32 << 20}
 	for _, script := range []string{

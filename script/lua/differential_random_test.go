@@ -205,7 +205,7 @@ func TestRandomLongNumbers(t *testing.T) {
 
 func TestRandomFormats(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	o, r := newOracle(t), source(t)
 	o.random(30_000, func() string {
@@ -236,7 +236,7 @@ func TestRandomFormats(t *testing.T) {
 
 func TestRandomPatterns(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	o, r := newOracle(t), source(t)
 	o.random(40_000, func() string {
@@ -292,7 +292,7 @@ func jsonString(r *rand.Rand) string {
 
 func TestRandomJSON(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	o, r := newOracle(t), source(t)
 	o.random(20_000, func() string {
@@ -354,7 +354,7 @@ func TestRandomBits(t *testing.T) {
 // TestRandomArguments calls every function with arguments of all types.
 func TestRandomArguments(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	o, r := newOracle(t), source(t)
 	functions := strings.Fields(`string.byte string.char string.find string.format string.gmatch string.gsub string.len string.lower string.match
@@ -415,7 +415,7 @@ func TestRandomSort(t *testing.T) {
 // one case of a hundred.
 func TestRandomMath(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	o, r := newOracle(t), source(t)
 	const n = 2000

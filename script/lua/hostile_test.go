@@ -141,7 +141,7 @@ func firstLine(err error) string {
 // take time that grows with their length alone.
 func TestHostileTexts(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long, and in one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	env := newEnvironment()
 	for name, text := range map[string]string{

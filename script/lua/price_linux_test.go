@@ -114,7 +114,7 @@ func (p *pricer) functions() (names []string) {
 // row, lets the run look at its limits.
 func TestFunctionsHaveAPrice(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	p := newPricer(t)
 	const prelude = "local list, empty = {}, {} for i = 1, 1000 do list[i], empty[i] = i, i end for i = 1, 1000 do empty[i] = nil end list[1001] = X " +
@@ -177,7 +177,7 @@ func TestOperatorsHaveAPrice(t *testing.T) {
 // Some operations take surprisingly long.
 func TestOddOperationsHaveAPrice(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	p := newPricer(t)
 	for name, text := range map[string]string{

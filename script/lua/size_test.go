@@ -10,7 +10,7 @@ import (
 // for any text.
 func TestSizeIsWhatAScriptTakes(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	env := newEnvironment()
 	for _, statement := range []string{

@@ -19,7 +19,7 @@ import (
 // pass over much.
 func TestWhatIsPassedOverDecides(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	c := newCaller(t)
 	var err error

@@ -64,7 +64,7 @@ func TestTextsInParts(t *testing.T) {
 // the parts of deleted ones are deleted too.
 func TestEarlierLongListsAreBounded(t *testing.T) {
 	if testing.Short() {
-		t.Skip("long under the race detector, and one goroutine")
+		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	b := newTestBook()
 	ed := NewEditor(b, slog.New(slog.DiscardHandler))
