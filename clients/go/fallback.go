@@ -211,10 +211,11 @@ func fallen(allowed bool) Decision {
 // asked is one part of a call that the fallback decides.
 type asked struct {
 	subject
-	check []any
-	cost  int64
-	known bool // nothing was charged
-	on    OnFailure
+	check  []any
+	cost   int64
+	known  bool // nothing was charged
+	on     OnFailure
+	record *record // set by Client.fell, while it has the fallback's mutex
 }
 
 // fall decides a call while the server is away: all parts or none.
@@ -243,10 +244,11 @@ func (c *Client) fell(peek bool, parts []asked) Decision {
 	}
 	for i := range parts {
 		p := &parts[i]
+		p.record = f.record(p.subject)
 		if p.on != Local {
 			continue
 		}
-		if d, denied := f.denies(f.record(p.subject), p.cost, now); denied &&
+		if d, denied := f.denies(p.record, p.cost, now); denied &&
 			(binding.Allowed || binding.RetryAfter >= 0 && (d.RetryAfter < 0 || d.RetryAfter > binding.RetryAfter)) {
 			binding = d
 		}
@@ -256,7 +258,7 @@ func (c *Client) fell(peek bool, parts []asked) Decision {
 	}
 	for i := range parts {
 		p := &parts[i]
-		r := f.record(p.subject)
+		r := p.record
 		if p.on == Local {
 			if d := f.admit(r, p.cost, peek, now); binding.Limit < 0 || d.Remaining < binding.Remaining {
 				binding = d
@@ -272,7 +274,7 @@ func (c *Client) fell(peek bool, parts []asked) Decision {
 
 // part returns a key's part of a call.
 func part(key string, limit Limit, cost int64, known bool) asked {
-	return asked{subject{key: key, limit: limit}, nil, cost, known, limit.OnFailure}
+	return asked{subject: subject{key: key, limit: limit}, cost: cost, known: known, on: limit.OnFailure}
 }
 
 // chargeBack sends what was admitted without the server, in the background.

@@ -158,7 +158,7 @@ func (p *Policy) check(attributes Attributes) (args []any, key string) {
 
 // part returns a policy's part of a call.
 func (p *Policy) part(check []any, key string, cost int64, known bool) asked {
-	return asked{subject{key, true, p.Limit}, check, cost, known, p.onFailure()}
+	return asked{subject: subject{key, true, p.Limit}, check: check, cost: cost, known: known, on: p.onFailure()}
 }
 
 // recall returns a remembered denial.
