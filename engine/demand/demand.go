@@ -146,9 +146,11 @@ func (t *Table) note(shard int, d *demand, w want, now int64) {
 		d.wants[i] = w
 		return
 	}
-	t.forget(d, now)
-	if len(d.wants) < maxHolders && t.room(shard, d) {
+	if len(d.wants) == maxHolders && d.due(now) {
+		t.forget(d, now)
 		i, _ = d.find(w.id)
+	}
+	if len(d.wants) < maxHolders && t.room(shard, d) {
 		d.wants = slices.Insert(d.wants, i, w)
 		t.wants.Add(1)
 	}
@@ -182,9 +184,14 @@ func (t *Table) Gone(shard int, hash, id uint64) {
 	}
 }
 
+// due reports whether the fair rate is to be computed again.
+func (d *demand) due(now int64) bool {
+	return d.at == 0 || now-d.at >= int64(len(d.wants))*divideFor
+}
+
 // divide computes the fair rate.
 func (t *Table) divide(d *demand, rate float64, now int64) {
-	if d.at != 0 && now-d.at < int64(len(d.wants))*divideFor {
+	if !d.due(now) {
 		return
 	}
 	d.at = now

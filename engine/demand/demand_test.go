@@ -67,6 +67,20 @@ func TestDemandIsBounded(t *testing.T) {
 	require.Len(t, d.shards[0][3].wants, 1)
 }
 
+// Ids that come once each do not make the table search a full limit for each of them.
+func TestAFullLimitIsSearchedWhenItIsDue(t *testing.T) {
+	d := New(1)
+	for i := range uint64(maxHolders) {
+		d.Share(0, 1, i, 10, 1000, second, second-1)
+	}
+	wants := func() int { return len(d.shards[0][1].wants) }
+	d.shards[0][1].at = second - 1
+	d.Share(0, 1, 1<<40, 10, 1000, 9*second, second+1)
+	require.Equal(t, maxHolders, wants())
+	d.Share(0, 1, 1<<40, 10, 1000, 9*second, second+maxHolders*divideFor)
+	require.Equal(t, 1, wants())
+}
+
 // A limit for which there is no room has no measured demand: a holder gets what it wants.
 func TestWithoutRoomThereIsNoDivision(t *testing.T) {
 	d := New(2)
