@@ -28,7 +28,7 @@ MODULES  := clients/go clients/go/goredis clients/go/rueidis clients/go/grpclimi
 TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 
 .DEFAULT_GOAL := help
-.PHONY: help build run cluster quick test test-long prepare deps unit main modules race server brief brief-race vet \
+.PHONY: help build run docs cluster quick test test-long prepare deps unit main modules race server brief brief-race vet \
 	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
 	clients clients-brief test-gateways test-clients test-sdks test-dropin test-faults
 
@@ -40,6 +40,9 @@ build: ## build bin/headgate (seconds)
 
 run: build ## build and serve on 127.0.0.1:7379 and HTTP on 127.0.0.1:7380
 	exec bin/headgate serve
+
+docs: ## write the documentation as a web site to bin/docs (seconds); a server has it below /docs/
+	$(GO) run ./docs/site/build bin/docs
 
 cluster: build ## run a cluster of three on 127.0.0.1:7379, 7389 and 7399, until Ctrl-C
 	scripts/cluster.sh

@@ -117,6 +117,7 @@ func New(c Config) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("GET /docs/", documents)
 	mux.Handle("GET /metrics", seeing(promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{
 		ErrorLog:            scrapeLog{c.Logger},
 		MaxRequestsInFlight: maxScrapes,

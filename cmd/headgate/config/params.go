@@ -214,7 +214,7 @@ var Params = []Param{
 	},
 	{
 		Name: "grpc-read-token", Section: security, Default: "", Mutable: true, Secret: true, Alike: true,
-		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer <token>. If this, grpc-read-certs and requirepass are all empty, everyone may check.",
+		Doc:   "Token for checks over gRPC, which clients send as authorization: Bearer TOKEN. If this, grpc-read-certs and requirepass are all empty, everyone may check.",
 		Value: func(c *Config) Value { return token{password{text{&c.GRPCReadToken}}} },
 	},
 	{
