@@ -4,9 +4,9 @@ package docs
 
 import "embed"
 
-// Files are the pages, which are Markdown, and their pictures.
+// Files are the pages, which are Markdown, their pictures, and what programs read.
 //
-//go:embed *.md img
+//go:embed *.md llms.txt skill img
 var Files embed.FS
 
 // Source is the address of the project's sources, of which the pages link to some.

@@ -19,7 +19,7 @@ import (
 )
 
 // pages are those with sessions on a server on its own.
-var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations.md", policiesPage, recipesPage, dropInPage, httpPage, "envoy.md", "leases.md"}
+var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations.md", policiesPage, recipesPage, dropInPage, httpPage, "envoy.md", "leases.md", "skill/SKILL.md"}
 
 // clusterPage is the one with sessions on three nodes.
 const clusterPage = "clustering.md"

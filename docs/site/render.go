@@ -49,6 +49,9 @@ type renderer struct {
 
 // render makes a page of Markdown.
 func (r *renderer) render(name string, source []byte) (*page, error) {
+	if after, ok := bytes.CutPrefix(source, []byte("---\n")); ok { // what programs want to know of a page
+		_, source, _ = bytes.Cut(after, []byte("\n---\n"))
+	}
 	ctx := parser.NewContext(parser.WithIDs(anchors{}))
 	p := &page{name: name, source: source, root: markdown.Parser().Parse(text.NewReader(source), parser.WithContext(ctx))}
 	var comments []ast.Node

@@ -15,6 +15,7 @@ import (
 	"io/fs"
 	"mime"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 )
@@ -30,6 +31,9 @@ const (
 	// searched is the file that the search reads.
 	searched = "search.json"
 )
+
+// listed is a link to a page in a list of pages.
+var listed = regexp.MustCompile(`\]\([^):]+\.md\)`)
 
 // File is a file of the site, compressed by gzip.
 type File struct {
@@ -56,7 +60,11 @@ func Make(files fs.FS, source string) (Site, error) {
 		if err != nil {
 			return err
 		}
-		if path.Ext(name) != ".md" {
+		switch path.Ext(name) {
+		case ".md":
+		case ".txt": // a list of pages, for programs
+			return s.add(name, listed.ReplaceAllFunc(text, func(m []byte) []byte { return []byte("](" + address(string(m[2:len(m)-1])) + ")") }))
+		default:
 			return s.add(name, text)
 		}
 		pages[name], err = r.render(name, text)

@@ -88,14 +88,15 @@ func TestTheSiteIsWhole(t *testing.T) {
 var three = fstest.MapFS{
 	"README.md":    {Data: []byte("# Map\n\n## How to\n\n- [one](howto/one.md)\n- [code](../engine/DESIGN.md)\n")},
 	"howto/one.md": {Data: []byte("# One & all\n\n<!-- written -->\n\n<b>raw</b> text, [two](../two.md#two-words), ![](../img/p.svg)\n")},
-	"two.md":       {Data: []byte("# Two\n\n## Two `words`!\n\nfind me\n")},
+	"llms.txt":     {Data: []byte("[map](README.md) and [one](howto/one.md)")},
+	"two.md":       {Data: []byte("---\nname: two\n---\n\n# Two\n\n## Two `words`!\n\nfind me\n")},
 	"img/p.svg":    {Data: []byte("<svg/>")},
 }
 
 func TestPages(t *testing.T) {
 	s, err := site.Make(three, "https://example/")
 	require.NoError(t, err)
-	require.Len(t, s, 7)
+	require.Len(t, s, 8)
 	one := plain(t, s["howto/one.html"])
 	for _, want := range []string{
 		"<title>One &amp; all", `href="../two.html#two-words"`, `src="../img/p.svg"`, `<a href="../howto/one.html" aria-current="page">one</a>`, "<strong>How to</strong>",
@@ -104,6 +105,8 @@ func TestPages(t *testing.T) {
 	}
 	assert.NotContains(t, one, "<b>")
 	assert.NotContains(t, one, "written")
+	assert.NotContains(t, plain(t, s["two.html"]), "name: two")
+	assert.Equal(t, "[map](index.html) and [one](howto/one.html)", plain(t, s["llms.txt"]))
 	assert.Contains(t, plain(t, s["index.html"]), `href="https://example/engine/DESIGN.md"`)
 	assert.Contains(t, plain(t, s["search.json"]), `{"u":"two.html#two-words","t":"Two › Two words!","s":"find me"}`)
 }
