@@ -39,6 +39,22 @@ type situation struct {
 	// leader.
 	handoverFrom  string
 	handoverUntil time.Time
+
+	last LeaderChange
+	// served is the last leader that this node knew to decide, and since when it has known
+	// none; zero while it knows one. announced reports that this leader announced a
+	// handover.
+	served    string
+	since     time.Time
+	announced bool
+}
+
+// LeaderChange is a change of a group's leader, as a node has seen it.
+type LeaderChange struct {
+	At       time.Time // when the node knew that the next leader decides; zero if there was no change
+	From, To string
+	Planned  bool          // the leader From has announced the handover
+	Without  time.Duration // how long the node knew no leader that decides
 }
 
 // role returns the server's view of s.
@@ -67,9 +83,42 @@ func (s *situation) role(self string, maxUnacked time.Duration, now time.Time) p
 	return partition.Orphaned
 }
 
+// note notes who leads, and what a change of the leader took. is is the node's role.
+func (s *situation) note(is partition.Role, self string, now time.Time) {
+	leader := s.leader
+	switch is {
+	case partition.Leading, partition.Waiting, partition.Stalled:
+		leader = self
+	case partition.Following:
+	default:
+		if s.served != "" && s.since.IsZero() {
+			s.since = now
+		}
+		s.announced = s.announced || s.leaving || s.handoverFrom == s.served && now.Before(s.handoverUntil)
+		return
+	}
+	if s.served != "" && leader != s.served {
+		s.last = LeaderChange{now, s.served, leader, s.announced, 0}
+		if !s.since.IsZero() {
+			s.last.Without = now.Sub(s.since)
+		}
+	}
+	s.served, s.since, s.announced = leader, time.Time{}, false
+}
+
 // publishRole makes Role return what the situation determines. The caller holds mu.
 func (g *Group) publishRole() {
-	g.role.Store(uint32(g.situation.role(g.node.cfg.NodeID, g.node.cfg.MaxUnacked, time.Now())))
+	now := time.Now()
+	is := g.situation.role(g.node.cfg.NodeID, g.node.cfg.MaxUnacked, now)
+	g.situation.note(is, g.node.cfg.NodeID, now)
+	g.role.Store(uint32(is))
+}
+
+// LeaderChange returns the last change of the leader that this node has seen.
+func (g *Group) LeaderChange() LeaderChange {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.situation.last
 }
 
 // Role implements partition.Replication. If the engine is sealed, the node does not

@@ -109,3 +109,42 @@ func TestASealedEngineDoesNotLead(t *testing.T) {
 		replica.Depose()
 	}
 }
+
+// A change of the leader is noted with how long this node knew no leader, and with whether it
+// was announced. A leader that comes back is no change.
+func TestLeaderChange(t *testing.T) {
+	now := time.Unix(1000, 0)
+	step := func(s *situation, after time.Duration) {
+		now = now.Add(after)
+		s.note(s.role("self", time.Second, now), "self", now)
+	}
+	s := &situation{leader: "n2", caughtUp: true}
+	step(s, 0)
+	require.Zero(t, s.last, "the first leader is no change")
+
+	s.handoverFrom, s.handoverUntil = "n2", now.Add(time.Second)
+	step(s, time.Millisecond)
+	s.leader, s.handoverUntil = "self", time.Time{}
+	step(s, 7*time.Millisecond)
+	s.serving = true
+	step(s, 5*time.Millisecond)
+	require.Equal(t, LeaderChange{now, "n2", "self", true, 12 * time.Millisecond}, s.last, "planned")
+
+	s.leaving = true
+	step(s, time.Second)
+	s.leaving = false
+	step(s, time.Second)
+	require.Equal(t, "n2", s.last.From, "a handover that failed is no change")
+
+	s.serving, s.ousted = false, true
+	step(s, time.Second)
+	s.leader, s.ousted = "n3", false
+	step(s, 300*time.Millisecond)
+	require.Equal(t, LeaderChange{now, "self", "n3", false, 300 * time.Millisecond}, s.last, "elected")
+
+	s.leader = ""
+	step(s, time.Second)
+	s.leader = "n3"
+	step(s, time.Second)
+	require.Equal(t, "self", s.last.From, "n3 leads again")
+}

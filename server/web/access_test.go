@@ -46,6 +46,8 @@ var paths = []struct {
 	{access.RightSee, "GET", "/v1/explain?policy=p", ""},
 	{access.RightSee, "GET", "/v1/top", ""},
 	{access.RightSee, "GET", "/v1/now", ""},
+	{access.RightSee, "GET", "/v1/history", ""},
+	{access.RightSee, "GET", "/v1/counts", ""},
 	{access.RightSee, "GET", "/v1/cluster", ""},
 	{access.RightSee, "POST", "/v1/simulate", `{}`},
 	{access.RightWrite, "PUT", "/v1/policies/q", "limits: {all: {rate: 5/h}}"},

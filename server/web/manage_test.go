@@ -25,6 +25,14 @@ func (v view) Now() admin.Now {
 
 func (v view) Cluster() *admin.Cluster { return v.cluster }
 
+func (v view) Durations() admin.Durations { return admin.Durations{} }
+
+func (v view) Counts() []admin.LimitCount {
+	return []admin.LimitCount{
+		{Policy: "pay", Limit: "user", Allowed: 5, Denied: 1}, {Policy: "pay", Limit: "soft", Allowed: 9, Shadow: 4}, {Policy: "shop", Limit: "user", Allowed: 2, Denied: 2},
+	}
+}
+
 // newManaged is newRig with the admin API, on loopback.
 func newManaged(t testing.TB, sc server.Config) *rig {
 	return newRig(t, sc, web.Config{View: view{}, Local: true})
@@ -219,6 +227,26 @@ func TestSeeing(t *testing.T) {
 	a = r.request("GET", "/v1/now", "").ok(t, 200)
 	require.Equal(t, "n1", a.decode(t)["node"])
 	r.request("GET", "/v1/cluster", "").ok(t, 404)
+	require.JSONEq(t, `{"every_ms":5000,"points":[]}`, r.request("GET", "/v1/history", "").ok(t, 200).body)
+	r.request("GET", "/v1/history?count=1", "").ok(t, 400)
+}
+
+// Counts begin with the limits that denied most calls, or would have.
+func TestCountsOfLimits(t *testing.T) {
+	r := newManaged(t, server.Config{})
+	counted := func(query string) (limits []string) {
+		for _, one := range r.request("GET", "/v1/counts"+query, "").ok(t, 200).decode(t)["limits"].([]any) {
+			limits = append(limits, fmt.Sprint(one.(map[string]any)["policy"], " ", one.(map[string]any)["limit"]))
+		}
+		return limits
+	}
+	require.Equal(t, []string{"pay soft", "shop user", "pay user"}, counted(""))
+	require.Equal(t, []string{"pay soft", "pay user"}, counted("?policy=pay"))
+	require.Equal(t, []string{"pay soft"}, counted("?count=1"))
+	require.JSONEq(t, `{"limits":[]}`, r.request("GET", "/v1/counts?policy=none", "").ok(t, 200).body)
+	for _, bad := range []string{"?count=0", "?count=x", "?limit=user"} {
+		r.request("GET", "/v1/counts"+bad, "").ok(t, 400)
+	}
 }
 
 func TestMethodsAndBodies(t *testing.T) {

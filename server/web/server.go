@@ -86,8 +86,12 @@ type Server struct {
 	// end closes ending when long answers must end.
 	ending chan struct{}
 	end    func()
-	fit    func() error
-	busy   func() time.Duration
+	// watch keeps the history of the admin API until ending is closed.
+	watch   func()
+	watches sync.Once
+	watched sync.WaitGroup
+	fit     func() error
+	busy    func() time.Duration
 }
 
 const (
@@ -113,6 +117,9 @@ func New(c Config) *Server {
 	if c.Decider != nil {
 		a = newAPI(&c, &s.conns, s.ending)
 		seeing = a.seeing
+		if a.admin != nil {
+			s.watch = func() { a.admin.Watch(s.ending) }
+		}
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
@@ -163,6 +170,11 @@ func profiles() http.Handler {
 
 // Serve answers the connections of l until Shutdown, and closes l.
 func (s *Server) Serve(l net.Listener) error {
+	s.watches.Do(func() {
+		if s.watch != nil {
+			s.watched.Go(s.watch)
+		}
+	})
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
@@ -206,6 +218,7 @@ func (s *Server) parting(h http.Handler) http.Handler {
 // off the remaining requests.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.end()
+	s.watched.Wait()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		return errors.Join(err, s.http.Close())

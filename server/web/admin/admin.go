@@ -25,6 +25,10 @@ type View interface {
 	Now() Now
 	// Cluster returns nil without replication.
 	Cluster() *Cluster
+	// Durations returns how long decisions have taken, of a sample of them.
+	Durations() Durations
+	// Counts returns the counts of the limits of policies: a new slice, which is not nil.
+	Counts() []LimitCount
 }
 
 // API answers requests. Use [New] to make one.
@@ -33,6 +37,7 @@ type API struct {
 	view   View
 	writes *writes
 	rates  rates
+	past   history
 }
 
 // New returns an API.
@@ -135,6 +140,8 @@ func (a *API) Routes() map[string]map[string]Method {
 		"/v1/explain":  {"GET": see(a.explainQuery), "POST": ask(maxSmall, a.explain)},
 		"/v1/top":      {"GET": see(a.top)},
 		"/v1/now":      {"GET": see(a.now)},
+		"/v1/history":  {"GET": see(a.history)},
+		"/v1/counts":   {"GET": see(a.counts)},
 		"/v1/cluster":  {"GET": see(a.cluster)},
 		"/v1/simulate": {"POST": heavy(ask(maxTrial, a.simulate))},
 	}

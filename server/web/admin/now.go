@@ -63,12 +63,7 @@ func (r *rates) of(n *Now, at time.Time) *Rates {
 		return nil
 	}
 	took := at.Sub(r.oldAt)
-	per := func(now, before uint64) float64 {
-		if now < before { // CONFIG RESETSTAT has set the counts to 0
-			before = 0
-		}
-		return float64(now-before) / took.Seconds()
-	}
+	per := func(now, before uint64) float64 { return float64(grown(now, before)) / took.Seconds() }
 	o := &r.old
 	return &Rates{took.Milliseconds(), per(n.Commands, o.Commands), per(n.Allowed, o.Allowed), per(n.Denied, o.Denied), per(n.Degraded, o.Degraded)}
 }
@@ -84,29 +79,79 @@ func (a *API) now(r *Request) (Answer, error) {
 	}{n, a.rates.of(&n, time.Now())})
 }
 
-// Cluster is what a node knows of its cluster.
+// Cluster is what a node knows of its cluster. Indexes, the term and the members are those
+// of group 0.
 type Cluster struct {
-	Node    string   `json:"node"`
-	State   string   `json:"state"`
-	Leader  string   `json:"leader"` // "" if the node knows no leader
-	Term    uint64   `json:"term"`
-	Commit  uint64   `json:"commit_index"`
-	Applied uint64   `json:"applied_index"`
-	Level   uint32   `json:"feature_level"`
-	Differ  []string `json:"settings_differ"`
-	Members []Member `json:"members"`
+	Node    string `json:"node"`
+	State   string `json:"state"`
+	Role    string `json:"role"`   // what this node may do now
+	Leader  string `json:"leader"` // "" if the node knows no leader
+	Term    uint64 `json:"term"`
+	Commit  uint64 `json:"commit_index"`
+	Applied uint64 `json:"applied_index"`
+	Unacked int64  `json:"unacked_ms"` // on the leader: the age of the oldest effect that is not committed
+	Level   uint32 `json:"feature_level"`
+	// HeldBack says why the feature level is not the highest that some member can read; ""
+	// if it is.
+	HeldBack string `json:"feature_level_held_back"`
+	// Troubles are states of this node that need an operator.
+	Troubles    []string     `json:"troubles"`
+	Differ      []string     `json:"settings_differ"`
+	Differences []Difference `json:"differences"`
+	Members     []Member     `json:"members"`
+	Groups      []Group      `json:"groups"`
+	// Handover is the last change of group 0's leader that this node has seen; nil if it has
+	// seen none.
+	Handover *Handover `json:"last_handover"`
 }
 
-// Member is one node of a cluster.
+// Difference is a parameter whose value is not equal on all members.
+type Difference struct {
+	Parameter string            `json:"parameter"`
+	Values    map[string]string `json:"values"` // by member; secrets are not shown
+}
+
+// Member is one node of a cluster. Times and lags are unknown for the asked node itself and
+// for nodes that do not answer; they are then 0.
 type Member struct {
 	ID     string `json:"id"`
 	Peers  string `json:"peers"`
 	Client string `json:"clients"`
+	Self   bool   `json:"self"`
 	Leader bool   `json:"leader"`
 	Voter  bool   `json:"voter"`
 	Up     bool   `json:"up"`
+	Lost   bool   `json:"lost"` // the member is up without the data that it had
 	Lag    uint64 `json:"lag_entries"`
 	LagMS  int64  `json:"lag_ms"`
+	// ClockGap is the member's wall clock minus the clock of the asked node.
+	ClockGap int64 `json:"clock_gap_ms"`
+	RTT      int64 `json:"rtt_us"`
+	// Seen is when the member last answered, in Unix ms; 0 if it has not answered yet.
+	Seen int64 `json:"seen_at_ms"`
+}
+
+// Group is one Raft group, which decides for a part of the hash slots.
+type Group struct {
+	Group  int    `json:"group"`
+	First  int    `json:"first_slot"`
+	Last   int    `json:"last_slot"`
+	Role   string `json:"role"` // what this node may do now in the group
+	Leader string `json:"leader"`
+	Term   uint64 `json:"term"`
+	Commit uint64 `json:"commit_index"`
+	Lag    uint64 `json:"lag_entries"` // of the slowest voter
+}
+
+// Handover is a change of the leader, as a node has seen it.
+type Handover struct {
+	At   int64  `json:"at_ms"` // when the next leader was known, in Unix ms
+	From string `json:"from"`
+	To   string `json:"to"`
+	// Planned reports that the leader before has announced the handover.
+	Planned bool `json:"planned"`
+	// Without is how long the node knew no leader that decides.
+	Without int64 `json:"without_leader_ms"`
 }
 
 func (a *API) cluster(r *Request) (Answer, error) {
