@@ -119,6 +119,7 @@ type conn struct {
 
 	tx         *transaction       // after MULTI
 	cancel     context.CancelFunc // ends a WAIT that runs
+	waiting    *scattered         // that WAIT, if it is of several partitions
 	watched    watches
 	subscriber pubsub.Subscriber
 

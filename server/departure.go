@@ -80,9 +80,17 @@ func (s *Server) sendAway(of uint16) {
 			if len(s.parts) == 1 || c.subscriber.Shown().Subscriptions[pubsub.Shards] > 0 {
 				c.depart(closesAtRest)
 			}
-			if c.cancel != nil && c.jobPortion == of {
+			if c.cancel != nil && c.waitsFor(of) {
 				c.cancel()
 			}
 		})
 	}
+}
+
+// waitsFor reports whether the WAIT that runs is for a partition.
+func (c *conn) waitsFor(of uint16) bool {
+	if c.waiting != nil {
+		return c.waiting.has(of)
+	}
+	return c.jobPortion == of
 }

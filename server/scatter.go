@@ -114,7 +114,7 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	if waits {
-		c.cancel = cancel // it ends with its connection
+		c.cancel, c.waiting = cancel, x // it ends with its connection
 	}
 	c.jobPortion = c.lane.at
 	c.stall |= stallWorker
@@ -134,6 +134,9 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 				defer func() { <-slots }()
 				g := &x.legs[i]
 				g.reply, g.err = s.caller.leg(ctx, who, at, g.of, g.args, &spent.Spending)
+				if waits && g.waitEnds() {
+					cancel()
+				}
 			})
 		}
 		all.Wait()
@@ -145,13 +148,27 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 		}
 		c.lane.postSpent(c, func() {
 			spent.handTo(c)
-			c.cancel = nil
+			c.cancel, c.waiting = nil, nil
 			if len(w.B) > 0 && w.B[0] == '-' {
 				c.lane.sawError(c, cmd, w.B)
 			}
 			c.unblock(w, 0, command.SyncDefault)
 		}, spent)
 	}()
+}
+
+// has reports whether a leg is of the partition.
+func (x *scattered) has(of uint16) bool {
+	return slices.ContainsFunc(x.legs, func(g leg) bool { return g.of == of })
+}
+
+// waitEnds notes how a leg of WAIT has ended, and reports whether the other legs may end
+// too: none of them changes the reply. A leg that was interrupted counts no nodes.
+func (g *leg) waitEnds() bool {
+	if errors.Is(g.err, context.Canceled) {
+		g.reply, g.err = []byte(":0\r\n"), nil
+	}
+	return g.err != nil || len(g.reply) == 0 || g.reply[0] == '-' || number(g.reply) == 0
 }
 
 // split makes the legs. It returns an error for the client, or "".

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -143,6 +144,38 @@ func TestWaitIsForAllGroups(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("WAIT has not ended with its client")
 	}
+}
+
+// WAIT of several groups ends when one of them is lost: no number of nodes is the answer of
+// all groups any more.
+func TestWaitEndsWhenOneGroupIsLost(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	var waiting atomic.Int32
+	for i, n := range []*groupsNode{one, two, one} {
+		n.groups[i].set(func(f *fakeCluster) {
+			f.replicas = func(ctx context.Context, _ int) int { waiting.Add(1); <-ctx.Done(); waiting.Add(-1); return 1 }
+		})
+	}
+	wait := func(addr string, groups int) *client {
+		c := dial(t, addr)
+		c.send("WAIT 9 0\r\n")
+		eventually(t, "all groups wait", func() bool { return waiting.Load() == int32(groups) })
+		return c
+	}
+	c := wait(one.cluster, 2)
+	one.parts[1].Deposed()
+	one.parts[2].Deposed()
+	c.expect(":0\r\n")
+	eventually(t, "no group waits", func() bool { return waiting.Load() == 0 })
+
+	// A part that fails is the reply.
+	two.groups[1].set(func(f *fakeCluster) { f.replicas = func(context.Context, int) int { return 0 } })
+	c = dial(t, one.addr)
+	c.do("WAIT 9 0", ":0\r\n")
+	eventually(t, "no group waits", func() bool { return waiting.Load() == 0 })
+	one.groups[1].become(partition.Orphaned)
+	c.do("WAIT 9 0", "-"+errNoLeader+"\r\n")
+	eventually(t, "no group waits", func() bool { return waiting.Load() == 0 })
 }
 
 // scanAll returns the keys of a whole iteration.
