@@ -22,7 +22,7 @@ GOTEST   := bin/gotestsum --format standard-quiet --rerun-fails=1 --rerun-fails-
 TESTARGS := -p 3 -vet=off # lint vets
 # The modules beside the main one: what applications import, and its tests with other
 # people's libraries.
-MODULES  := clients/go clients/go/goredis clients/go/rueidis clients/go/grpclimit clients/compat/sdk
+MODULES  := clients/go clients/go/goredis clients/go/rueidis clients/go/grpclimit clients/compat/sdk server/web/console/browser
 
 # Programs of others that are for our sources, pinned in a module of their own.
 TOOLS    := bin/gotestsum bin/staticcheck bin/vale

@@ -3,7 +3,7 @@
 # redis-cli (compared with and driven), libfaketime (its clock stands still while it
 # is compared), Prometheus and promtool (what asks and checks the metrics), Node and
 # Python (client libraries), curl, nginx, Caddy and HAProxy (the HTTP port), Envoy (the
-# gRPC port).
+# gRPC port), Chromium (the console).
 set -euo pipefail
 
 missing=()
@@ -16,6 +16,7 @@ command -v curl >/dev/null || missing+=(curl)
 command -v nginx >/dev/null || [ -x /usr/sbin/nginx ] || missing+=(nginx-light)
 command -v caddy >/dev/null || missing+=(caddy)
 command -v haproxy >/dev/null || [ -x /usr/sbin/haproxy ] || missing+=(haproxy)
+command -v chromium >/dev/null || missing+=(chromium)
 if [ ${#missing[@]} -gt 0 ]; then
 	if [ "$(id -u)" -ne 0 ] || ! command -v apt-get >/dev/null; then
 		echo "tests need: ${missing[*]} (as root on Debian this would install them)" >&2

@@ -170,7 +170,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	// running process. /readyz reports "not ready" until the other ports serve.
 	watched, asked := &source{front, engines, node, audit, ports, files}, fronts.New()
 	webConfig := web.Config{
-		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Busy: front.Busy,
+		Source: watched, View: &view{watched, c.Node()}, Version: buildVersion(), Logger: log, Pprof: c.Pprof, Console: c.Console, Busy: front.Busy,
 		Decider: front.Caller(), Memory: front.TakeMemory, Events: front.Events(), Fronts: asked, TrustedProxies: c.TrustedProxies, MaxClients: fitted.HTTPMaxClients, Local: config.Loopback(c.HTTPListen),
 	}
 	if node != nil {

@@ -26,7 +26,8 @@ func (v *view) Now() admin.Now {
 	clients, keys, policies := v.front.Stats(), engine.Sum(v.engines), v.front.Policies()
 	n := admin.Now{
 		Node: v.id, Version: buildVersion(), Started: started.UTC().Format(time.RFC3339), Leader: v.node == nil || v.node.Group(0).Status().Serving,
-		Commands: clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: v.front.UnknownPolicies(),
+		InCluster: v.node != nil,
+		Commands:  clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: v.front.UnknownPolicies(),
 		Clients: int64(clients.Clients), Keys: int64(keys.Keys), Memory: keys.Bytes, MemoryLimit: keys.MaxBytes,
 		Holds: int64(v.engines[0].Reservations()), Offenders: int64(v.engines[0].Offenders()),
 		Policies: int64(policies.Policies), Revision: int64(policies.Revision),

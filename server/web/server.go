@@ -21,6 +21,7 @@ import (
 	"github.com/headgate-io/headgate/server/events"
 	"github.com/headgate-io/headgate/server/fronts"
 	"github.com/headgate-io/headgate/server/web/admin"
+	"github.com/headgate-io/headgate/server/web/console"
 
 	"github.com/headgate-io/headgate/internal/poll"
 )
@@ -49,6 +50,8 @@ type Config struct {
 	Logger *slog.Logger
 	// Pprof serves Go's profiles under /debug/pprof/.
 	Pprof bool
+	// Console serves the console at /.
+	Console bool
 	// Busy returns how long a thread that serves other clients has been busy with the same
 	// commands. If Busy is nil, no thread counts as busy.
 	Busy func() time.Duration
@@ -131,6 +134,9 @@ func New(c Config) *Server {
 	})))
 	if c.Pprof {
 		mux.Handle("/debug/pprof/", seeing(profiles()))
+	}
+	if c.Console { // its files hold nothing of the node, so they need no right
+		console.Register(mux)
 	}
 	all := http.NewServeMux()
 	all.Handle("/", s.conns.serving(mux))

@@ -114,6 +114,7 @@ type Config struct {
 	SlowlogLogSlowerThan time.Duration
 	SlowlogMaxLen        int
 	Pprof                bool
+	Console              bool
 
 	hints [len(hints)]string // "" means the value that a new Redis has
 }

@@ -67,7 +67,7 @@ var Params = []Param{
 	},
 	{
 		Name: "http-listen", Section: network, Default: "127.0.0.1:7380",
-		Doc:   "Address of HTTP: checks under /v1/, /metrics, /healthz, /readyz. It speaks TLS when tls-cert or http-tls-cert is set.",
+		Doc:   "Address of HTTP: the console at /, checks under /v1/, /metrics, /healthz, /readyz. It speaks TLS when tls-cert or http-tls-cert is set.",
 		Value: func(c *Config) Value { return address{text{&c.HTTPListen}} },
 	},
 	{
@@ -539,6 +539,11 @@ var Params = []Param{
 		Name: "pprof", Section: operations, Default: "no",
 		Doc:   "Serve Go's profiles on the HTTP port, under /debug/pprof/.",
 		Value: func(c *Config) Value { return yesNo{&c.Pprof} },
+	},
+	{
+		Name: "console", Section: operations, Default: "yes",
+		Doc:   "Serve the console on the HTTP port, at /. It shows and explains, and changes nothing.",
+		Value: func(c *Config) Value { return yesNo{&c.Console} },
 	},
 }
 

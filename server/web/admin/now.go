@@ -11,8 +11,11 @@ type Now struct {
 	Node    string `json:"node"`
 	Version string `json:"version"`
 	// Started is the time of the node's start, in RFC 3339.
-	Started  string `json:"started"`
-	Leader   bool   `json:"leader"`
+	Started string `json:"started"`
+	Leader  bool   `json:"leader"`
+	// InCluster reports that /v1/cluster has an answer.
+	InCluster bool `json:"in_cluster"`
+
 	Commands uint64 `json:"commands"`
 	Allowed  uint64 `json:"allowed"`
 	Denied   uint64 `json:"denied"`
