@@ -19,10 +19,20 @@ import (
 )
 
 // pages are those with sessions on a server on its own.
-var pages = []string{"../README.md", "commands.md", "algorithms.md", "operations.md", policiesPage, recipesPage, dropInPage, httpPage, "envoy.md", "leases.md", "skill/SKILL.md"}
+var pages = []string{
+	"../README.md", "README.md",
+	"commands.md", policiesPage, httpPage, "envoy.md", recipesPage, dropInPage, "sdks.md", "skill/SKILL.md",
+	"operations.md",
+	"algorithms.md", "leases.md", "benchmarks.md", "reliability.md",
+}
 
-// clusterPage is the one with sessions on three nodes.
-const clusterPage = "clustering.md"
+const (
+	// clusterPage is the one with sessions on three nodes.
+	clusterPage = "clustering.md"
+	// startPage has sessions on a server on its own and then, below killHeading, on three nodes.
+	startPage   = "getting-started.md"
+	killHeading = "\n## Kill it\n"
+)
 
 func TestMain(m *testing.M) {
 	code := m.Run()
@@ -96,34 +106,84 @@ func TestSessions(t *testing.T) {
 			runSessions(t, page, map[string]string{"7379": start(t)})
 		})
 	}
+	t.Run(startPage, func(t *testing.T) { testStartPage(t) })
 	t.Run(clusterPage, func(t *testing.T) {
 		nodes := startCluster(t)
 		runSessions(t, clusterPage, map[string]string{"7379": port(t, nodes[0].Addr), "7389": port(t, nodes[1].Addr), "7399": port(t, nodes[2].Addr)})
 	})
 }
 
-// runSessions runs the sessions of a page. servers are the ports that stand for
-// those of the page.
+// testStartPage runs the sessions of the first page on a server, with its requests by
+// curl. It then runs those on three nodes: one, the death of the leader, and the other.
+func testStartPage(t *testing.T) {
+	text, err := os.ReadFile(startPage)
+	require.NoError(t, err)
+	before, _, ok := strings.Cut(string(text), killHeading)
+	require.True(t, ok)
+	sessions := readSessions(t, startPage)
+	cluster := slices.IndexFunc(sessions, func(s session) bool { return s.line > strings.Count(before, "\n") })
+	require.Equal(t, len(sessions)-2, cluster)
+
+	s, err := hgtest.Start(hgtest.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	for _, session := range sessions[:cluster] {
+		require.Equal(t, []string{"OK"}, cli(t, port(t, s.Addr), []string{"FLUSHALL"}, ""))
+		session.run(t, map[string]string{"7379": port(t, s.Addr)})
+	}
+	require.Equal(t, []string{"OK"}, cli(t, port(t, s.Addr), []string{"FLUSHALL"}, ""))
+	for _, lines := range curlBlocks(t, startPage) {
+		runCurl(t, s.HTTP, lines)
+	}
+
+	c, err := hgtest.StartCluster("--on-failure", "default", "--raft-profile", "slow", "--forward-timeout", "10s")
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = c.Stop() }) // an error, since a node was killed
+	leader, err := c.Leader()
+	require.NoError(t, err)
+	var others []string
+	for _, n := range c.Nodes {
+		if n != leader {
+			others = append(others, port(t, n.Addr))
+		}
+	}
+	sessions[cluster].run(t, map[string]string{"7379": others[0]})
+	require.Equal(t, "(integer) 2", cli(t, others[0], []string{"WAIT", "2", "10000"}, "")[0])
+	_, err = c.KillLeader()
+	require.NoError(t, err)
+	_, err = c.Leader()
+	require.NoError(t, err)
+	sessions[cluster+1].run(t, map[string]string{"7399": others[1]})
+}
+
+// runSessions runs the sessions of a page, each on an empty key space. servers are the
+// ports that stand for those of the page.
 func runSessions(t *testing.T, page string, servers map[string]string) {
 	t.Helper()
 	for _, s := range readSessions(t, page) {
 		require.Equal(t, []string{"OK"}, cli(t, servers["7379"], []string{"FLUSHALL"}, ""))
-		var printed []string
-		for _, st := range s.steps {
-			for i := range st.input {
-				st.input[i] = complete(st.input[i], printed)
-			}
-			require.Contains(t, servers, st.port, s)
-			input := ""
-			if len(st.input) > 0 {
-				input = strings.Join(st.input, "\n") + "\n"
-			}
-			got := cli(t, servers[st.port], st.args, input)
-			printed = append(printed, got...)
-			if !matchLines(st.want, got) {
-				t.Errorf("%s: %v %v\nthe page says:\n%s\nthe server says:\n%s", s, st.args, st.input,
-					strings.Join(st.want, "\n"), strings.Join(got, "\n"))
-			}
+		s.run(t, servers)
+	}
+}
+
+// run runs a session, and compares the replies.
+func (s session) run(t *testing.T, servers map[string]string) {
+	t.Helper()
+	var printed []string
+	for _, st := range s.steps {
+		for i := range st.input {
+			st.input[i] = complete(st.input[i], printed)
+		}
+		require.Contains(t, servers, st.port, s)
+		input := ""
+		if len(st.input) > 0 {
+			input = strings.Join(st.input, "\n") + "\n"
+		}
+		got := cli(t, servers[st.port], st.args, input)
+		printed = append(printed, got...)
+		if !matchLines(st.want, got) {
+			t.Errorf("%s: %v %v\nthe page says:\n%s\nthe server says:\n%s", s, st.args, st.input,
+				strings.Join(st.want, "\n"), strings.Join(got, "\n"))
 		}
 	}
 }
@@ -133,7 +193,7 @@ var link = regexp.MustCompile(`\]\(([^):#]*)(?:#([^)]*))?\)`)
 
 // TestLinks demands that what the pages link to is there.
 func TestLinks(t *testing.T) {
-	all := append([]string{clusterPage, "../CHANGELOG.md", "../raftlog/RAFT.md",
+	all := append([]string{clusterPage, startPage, "runbook.md", "policies-reference.md", "../CHANGELOG.md", "../raftlog/RAFT.md",
 		"../CONTRIBUTING.md", "../SECURITY.md", "../SUPPORT.md", "../CODE_OF_CONDUCT.md"}, pages...)
 	for _, at := range []string{"../DESIGN.md", "../*/DESIGN.md", "../*/*/DESIGN.md"} {
 		found, err := filepath.Glob(at)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -16,28 +15,21 @@ import (
 
 const httpPage = "http.md"
 
-// TestCurl runs every block of the pages that begins with curl, behind the sessions
-// of its page, and compares what is answered as a session's replies are.
+// TestCurl runs every block of the page that begins with curl, behind its sessions, and compares what is answered as a session's replies are.
 func TestCurl(t *testing.T) {
 	findCLI(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not installed; make deps installs it")
 	}
-	for _, page := range []string{"../README.md", httpPage} {
-		t.Run(filepath.Base(page), func(t *testing.T) {
-			s, err := hgtest.Start(hgtest.Config{})
-			require.NoError(t, err)
-			t.Cleanup(func() { require.NoError(t, s.Stop()) })
-			runSessions(t, page, map[string]string{"7379": port(t, s.Addr)})
-			if page == httpPage {
-				testRouteTest(t, s.Addr)
-			}
-			blocks := curlBlocks(t, page)
-			require.NotEmpty(t, blocks)
-			for _, lines := range blocks {
-				runCurl(t, s.HTTP, lines)
-			}
-		})
+	s, err := hgtest.Start(hgtest.Config{})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, s.Stop()) })
+	runSessions(t, httpPage, map[string]string{"7379": port(t, s.Addr)})
+	testRouteTest(t, s.Addr)
+	blocks := curlBlocks(t, httpPage)
+	require.NotEmpty(t, blocks)
+	for _, lines := range blocks {
+		runCurl(t, s.HTTP, lines)
 	}
 }
 

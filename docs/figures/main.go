@@ -1,5 +1,6 @@
-// Command figures draws the pictures of docs/algorithms.md: what each algorithm
-// does to the same calls, decided by the engine in simulated time.
+// Command figures draws the pictures of the documentation. Those of docs/algorithms.md
+// show what each algorithm does to the same calls, decided by the engine in simulated
+// time. The others are diagrams of boxes and arrows.
 //
 //	go run ./docs/figures [directory]
 package main
@@ -31,16 +32,28 @@ func write(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	for _, f := range figures() {
-		svg, err := f.draw()
+	for name, draw := range pictures() {
+		svg, err := draw()
 		if err != nil {
-			return fmt.Errorf("%s: %w", f.name, err)
+			return fmt.Errorf("%s: %w", name, err)
 		}
-		if err := os.WriteFile(filepath.Join(dir, f.name+".svg"), svg, 0o644); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, name+".svg"), svg, 0o644); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// pictures returns what draws each picture, by the name of its file.
+func pictures() map[string]func() ([]byte, error) {
+	all := map[string]func() ([]byte, error){}
+	for _, f := range figures() {
+		all[f.name] = f.draw
+	}
+	for _, d := range diagrams() {
+		all[d.name] = d.draw
+	}
+	return all
 }
 
 // Every limit is of this size, and every picture of this length.

@@ -8,14 +8,14 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-// TestUpToDate demands that the committed pictures are what the engine does.
+// TestUpToDate demands that the committed pictures are those that would be drawn now.
 func TestUpToDate(t *testing.T) {
-	for _, f := range figures() {
-		want, err := f.draw()
+	for name, draw := range pictures() {
+		want, err := draw()
 		require.NoError(t, err)
-		have, err := os.ReadFile(filepath.Join("..", "img", f.name+".svg"))
+		have, err := os.ReadFile(filepath.Join("..", "img", name+".svg"))
 		require.NoError(t, err)
-		require.Equal(t, string(want), string(have), "%s: go generate ./docs/figures draws it anew", f.name)
+		require.Equal(t, string(want), string(have), "%s: go generate ./docs/figures draws it again", name)
 	}
 }
 

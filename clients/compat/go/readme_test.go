@@ -22,7 +22,7 @@ import (
 
 var readmeExample = regexp.MustCompile("(?s)\nGo, with .*?```go\n(.*?)```")
 
-// readmeApp is a service with the README's example, to be filled in.
+// readmeApp is a service with the example of getting-started.md, to be filled in.
 const readmeApp = `package main
 
 import (
@@ -53,10 +53,10 @@ func main() {
 }
 `
 
-// serveReadme builds and runs the README's example on a server under a limit of its
+// serveReadme builds and runs the example of getting-started.md on a server under a limit of its
 // own, and returns its URL. What is replaced must be there.
 func serveReadme(t *testing.T, server string, limit int) string {
-	readme, err := os.ReadFile("../../../README.md")
+	readme, err := os.ReadFile("../../../docs/getting-started.md")
 	require.NoError(t, err)
 	found := readmeExample.FindStringSubmatch(string(readme))
 	require.NotNil(t, found)

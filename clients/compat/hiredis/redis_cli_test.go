@@ -17,7 +17,7 @@ import (
 	"github.com/headgate-io/headgate/internal/logbuf"
 )
 
-// TestCLI is a first session, as the README shows one.
+// TestCLI is a first session, as docs/getting-started.md shows one.
 func TestCLI(t *testing.T) {
 	require.Equal(t, "PONG\n", cli(t, "PING"))
 	require.Equal(t, lines("1) (integer) 0", "2) (integer) 16", "3) (integer) 15", "4) (integer) -1", "5) (integer) 2"),

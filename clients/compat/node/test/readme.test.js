@@ -1,4 +1,4 @@
-// The example of the README, in a real Express.
+// The example of docs/getting-started.md, in a real Express.
 
 import assert from 'node:assert/strict';
 import { once } from 'node:events';
@@ -13,7 +13,7 @@ import { Server, endpoints, newKey } from '../servers.js';
 // serve runs the example on a server under a limit of its own, and calls fn with a
 // function that sends a request. What is replaced must be there.
 async function serve(limit, fn, endpoint = endpoints.plain) {
-  const readme = readFileSync(new URL('../../../../README.md', import.meta.url), 'utf8');
+  const readme = readFileSync(new URL('../../../../docs/getting-started.md', import.meta.url), 'utf8');
   let code = readme.match(/^Node, with .*?^```js\n(.*?)^```/ms)[1];
   const { host, port } = endpoint;
   for (const [old, value] of [['port: 7379', `host: "${host}", port: ${port}`], ['"user:42", 100', `"${newKey()}", ${limit}`]]) {
@@ -34,7 +34,7 @@ async function serve(limit, fn, endpoint = endpoints.plain) {
   }
 }
 
-test('README: denied with Retry-After', () =>
+test('getting started: denied with Retry-After', () =>
   serve(2, async (get) => {
     const statuses = [];
     for (let i = 0; i < 3; i++) statuses.push((await get()).status);
@@ -43,14 +43,14 @@ test('README: denied with Retry-After', () =>
     assert.ok(wait >= 25 && wait <= 30, `${wait}`);
   }));
 
-test('README: no Retry-After when no wait helps', () =>
+test('getting started: no Retry-After when no wait helps', () =>
   serve(0, async (get) => {
     const denied = await get();
     assert.equal(denied.status, 429);
     assert.equal(denied.headers.get('Retry-After'), null);
   }));
 
-test('README: the server away', async (t) => {
+test('getting started: the server away', async (t) => {
   const own = await new Server().start();
   t.after(() => own.kill()); // or a failed test would never end
   await serve(

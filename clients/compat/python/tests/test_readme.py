@@ -1,4 +1,4 @@
-"""The example of the README, in a real Flask."""
+"""The example of docs/getting-started.md, in a real Flask."""
 
 import logging
 import pathlib
@@ -9,7 +9,7 @@ import time
 import flask
 import redis
 
-README = pathlib.Path(__file__).parents[4] / "README.md"
+README = pathlib.Path(__file__).parents[4] / "docs" / "getting-started.md"
 
 
 def example():
