@@ -34,7 +34,9 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), loaded.Config, cmd.ErrOrStderr())
+			return serve(cmd.Context(), loaded.Config, cmd.ErrOrStderr(), func(_ context.Context, ports *listeners) {
+				suggest(cmd.ErrOrStderr(), &loaded.Config, ports.plain)
+			})
 		},
 	}
 	addConfigFlags(cmd)
@@ -43,8 +45,9 @@ func serveCommand() *cobra.Command {
 
 // serve runs a server until ctx is done, until a signal or SHUTDOWN asks it to stop, or
 // until a part of it fails. It starts the parts in the order in which they need each other,
-// and stops them in the reverse order.
-func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
+// and stops them in the reverse order. When the server is ready, serve calls onReady with a
+// context that ends when the server stops.
+func serve(ctx context.Context, c config.Config, stderr io.Writer, onReady func(context.Context, *listeners)) (err error) {
 	// Do this first: a signal that arrives earlier ends the process, which has nothing to
 	// put in order yet. After the first signal, release restores the default effect of the
 	// second signal: it ends the process at once.
@@ -202,7 +205,7 @@ func serve(ctx context.Context, c config.Config, stderr io.Writer) (err error) {
 	ready := func() {
 		webFront.SetReady(true)
 		log.Info("ready")
-		suggest(stderr, &c, ports.plain)
+		onReady(stop, ports)
 	}
 	if node == nil {
 		ready()
