@@ -50,7 +50,7 @@ type Config struct {
 	Logger *slog.Logger
 	// Pprof serves Go's profiles under /debug/pprof/.
 	Pprof bool
-	// Console serves the console at /.
+	// Console serves the console at /, and the documents below /docs/.
 	Console bool
 	// Busy returns how long a thread that serves other clients has been busy with the same
 	// commands. If Busy is nil, no thread counts as busy.
@@ -127,7 +127,6 @@ func New(c Config) *Server {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
-	mux.HandleFunc("GET /docs/", documents)
 	mux.Handle("GET /metrics", seeing(promhttp.HandlerFor(newRegistry(c), promhttp.HandlerOpts{
 		ErrorLog:            scrapeLog{c.Logger},
 		MaxRequestsInFlight: maxScrapes,
@@ -135,8 +134,9 @@ func New(c Config) *Server {
 	if c.Pprof {
 		mux.Handle("/debug/pprof/", seeing(profiles()))
 	}
-	if c.Console { // its files hold nothing of the node, so they need no right
+	if c.Console { // neither holds anything of the node, so they need no right
 		console.Register(mux)
+		mux.HandleFunc("GET /docs/", documents)
 	}
 	all := http.NewServeMux()
 	all.Handle("/", s.conns.serving(mux))

@@ -16,6 +16,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"github.com/headgate-io/headgate/internal/logbuf"
+	"github.com/headgate-io/headgate/server"
 	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/web"
 )
@@ -273,10 +274,12 @@ func TestIdleConnectionsMakeRoom(t *testing.T) {
 
 // The documents need no token, also where everything else does.
 func TestDocuments(t *testing.T) {
-	r := newRig(t, guarded(access.Grants{Tokens: [access.RightCount]string{"r", "s", "w"}}), web.Config{})
+	r := newRig(t, guarded(access.Grants{Tokens: [access.RightCount]string{"r", "s", "w"}}), web.Config{Console: true})
 	status, body := get(t, r.url+"/docs/")
 	require.Equal(t, http.StatusOK, status)
 	require.Contains(t, body, `href="commands.html"`)
 	status, _ = get(t, r.url+"/docs/none.html")
 	require.Equal(t, http.StatusNotFound, status)
+	status, _ = get(t, newRig(t, server.Config{}, web.Config{}).url+"/docs/")
+	require.Equal(t, http.StatusNotFound, status, "with console: no")
 }

@@ -542,7 +542,7 @@ var Params = []Param{
 	},
 	{
 		Name: "console", Section: operations, Default: "yes",
-		Doc:   "Serve the console on the HTTP port, at /. It shows and explains, and changes nothing.",
+		Doc:   "Serve the console on the HTTP port, at /, and the documents below /docs/. They show and explain, and change nothing.",
 		Value: func(c *Config) Value { return yesNo{&c.Console} },
 	},
 }
