@@ -316,7 +316,7 @@ func (c *Convener) propose(answered []presence, silent int) (failed []error) {
 		return append(failed, fmt.Errorf("waiting for %s to propose the cluster", answered[0].ID))
 	}
 	c.readySince = time.Time{}
-	if err := id.propose(founding{ID: rand.Text(), Proposer: own.ID, Founders: set}); err != nil {
+	if err := id.propose(founding{ID: rand.Text(), Proposer: own.ID, Founders: set, Groups: own.Groups}); err != nil {
 		return append(failed, fmt.Errorf("propose to found a cluster: %w", err))
 	}
 	return nil

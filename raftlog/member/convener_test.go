@@ -228,7 +228,9 @@ func TestWaitingFoundersSayWhy(t *testing.T) {
 			other.convener.cfg.Groups = 12
 			net.runAll(other, n, net.node("n2", four[:3]...))
 			n.says(ErrGroups.Error(), "n0 has 12, and this node has 1")
+			other.says(ErrGroups.Error(), "n1 has 1, and this node has 12")
 			require.Empty(t, n.id.Cluster())
+			require.Empty(t, other.id.Cluster())
 		})
 	})
 	t.Run("group 0 in another cluster", func(t *testing.T) {

@@ -64,6 +64,10 @@ type founding struct {
 	ID       string    `json:"id"`       // of the cluster, random
 	Proposer string    `json:"proposer"` // node id
 	Founders []founder `json:"founders"` // sorted by id
+
+	// Groups is how many groups the cluster has; 0 means 1. A founder with another number
+	// accepts no such founding.
+	Groups int `json:"groups,omitempty"`
 }
 
 // founder returns the position of the founder with the given data, or -1.
@@ -156,14 +160,14 @@ func (p pledge) propose(f founding, fresh string) pledge {
 // hear notes another node's statement about a founding. It returns this node's statement
 // about the same founding, or nil if this node is not a founder. It accepts a founding only
 // if the statement comes from the proposer itself and shows this node's token. size is how
-// many founders this node expects.
-func (p pledge) hear(w word, size int, fresh string) (pledge, []stage) {
+// many founders this node expects, and groups is how many groups it has.
+func (p pledge) hear(w word, size, groups int, fresh string) (pledge, []stage) {
 	me := w.Founding.founder(p.data)
 	if me < 0 {
 		return p, nil
 	}
 	mine := w.Founding.Founders[me].Token == p.token
-	if p.free() && mine && w.From == w.Founding.Proposer && len(w.Founding.Founders) == size {
+	if p.free() && mine && w.From == w.Founding.Proposer && len(w.Founding.Founders) == size && max(w.Founding.Groups, 1) == max(groups, 1) {
 		p = p.bind(w.Founding, fresh)
 	} else if mine {
 		p.token = fresh // refused for ever

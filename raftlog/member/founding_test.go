@@ -221,7 +221,7 @@ func (w *world) next(foundings int) (out []*world) {
 			}
 			hear := func(from string) func([]stage) {
 				return func(stages []stage) {
-					p, says := p.hear(word{f, from, stages}, w.expect, w.fresh(n))
+					p, says := p.hear(word{f, from, stages}, w.expect, 1, w.fresh(n))
 					c, said := step(p, node.cluster), w.said[i][me]|1<<says[me]
 					if c == w && said != w.said[i][me] {
 						c = w.clone()
@@ -340,7 +340,7 @@ func (w *world) settle() error {
 			}
 			if p[n].free() {
 				if set, before, _ := founders(present(n), others, 0); set != nil && before == 0 {
-					f := founding{fmt.Sprint("calm ", len(made)), name(n), set}
+					f := founding{ID: fmt.Sprint("calm ", len(made)), Proposer: name(n), Founders: set}
 					made = append(made, f)
 					p[n] = p[n].propose(f, fresh())
 				}
@@ -354,8 +354,8 @@ func (w *world) settle() error {
 					}
 					to := founderNode(o)
 					var says []stage
-					p[to], says = p[to].hear(word{*f, name(n), p[n].say(f)}, w.expect, fresh())
-					p[n], _ = p[n].hear(word{*f, o.ID, says}, w.expect, fresh())
+					p[to], says = p[to].hear(word{*f, name(n), p[n].say(f)}, w.expect, 1, fresh())
+					p[n], _ = p[n].hear(word{*f, o.ID, says}, w.expect, 1, fresh())
 				}
 			}
 		}

@@ -50,11 +50,24 @@ func CheckNodeID(id string) error {
 	return nil
 }
 
-// SameGroups returns ErrGroups if the node with the given id has another number of groups
-// than this one. For a node of a build without groups, theirs is 0, which means 1.
+// GroupsError is an ErrGroups that says which node has how many groups.
+type GroupsError struct {
+	ID     string
+	Theirs int // how many that node has
+	Own    int // how many this node has
+}
+
+func (e *GroupsError) Error() string {
+	return fmt.Sprintf("%v: %s has %d, and this node has %d", ErrGroups, e.ID, e.Theirs, e.Own)
+}
+
+func (e *GroupsError) Unwrap() error { return ErrGroups }
+
+// SameGroups returns a GroupsError if the node with the given id has another number of
+// groups than this one. For a node of a build without groups, theirs is 0, which means 1.
 func SameGroups(id string, theirs, own int) error {
 	if theirs, own = max(theirs, 1), max(own, 1); theirs != own {
-		return fmt.Errorf("%w: %s has %d, and this node has %d", ErrGroups, id, theirs, own)
+		return &GroupsError{id, theirs, own}
 	}
 	return nil
 }

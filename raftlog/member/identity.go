@@ -60,8 +60,8 @@ type Identity struct {
 }
 
 // Open reads the identity of a node's data. holds says whether the node has any data.
-// groups is how many groups the cluster has; if the data is of a cluster with another
-// number, the error is ErrGroups.
+// groups is how many groups the cluster has. If the data is of a cluster with another
+// number, or has agreed to found one, the error is ErrGroups.
 func Open(s raft.StableStore, node string, groups int, holds bool, log *slog.Logger) (*Identity, error) {
 	owner, err := stable.TextOr(s, nodeKey, node)
 	if err != nil {
@@ -88,6 +88,9 @@ func Open(s raft.StableStore, node string, groups int, holds bool, log *slog.Log
 	if err != nil {
 		return nil, err
 	}
+	if f := stored.Founding; f != nil && !holds && max(f.Groups, 1) != groups {
+		return nil, fmt.Errorf("%w: this node has agreed to found a cluster with %d, and was started with %d", ErrGroups, max(f.Groups, 1), groups)
+	}
 	i.pledge = newPledge(stored, i.data, holds, rand.Text())
 	removed, err := stable.Text(s, removedKey)
 	if err != nil {
@@ -106,12 +109,24 @@ func HasIdentity(s raft.StableStore) bool {
 	return !errors.Is(err, stable.ErrNotFound)
 }
 
-// Groups returns how many groups the cluster has to which data belongs, 0 for data of no
-// cluster. The error is ErrCorrupt if s has no such number.
+// Groups returns how many groups the cluster has to which data belongs, or which its node
+// has agreed to found. It returns 0 for other data. The error is ErrCorrupt if s has no such
+// number.
 func Groups(s raft.StableStore) (int, error) {
 	cluster, err := stable.Text(s, clusterKey)
-	if err != nil || cluster == "" {
+	if err != nil {
 		return 0, err
+	}
+	if cluster == "" {
+		data, err := stable.Text(s, dataKey)
+		if err != nil {
+			return 0, err
+		}
+		p, err := loadPledge(s, data)
+		if err != nil || p.Founding == nil {
+			return 0, err
+		}
+		return max(p.Founding.Groups, 1), nil
 	}
 	text, err := stable.Text(s, groupsKey)
 	if err != nil || text == "" {

@@ -89,6 +89,44 @@ func TestGroupsAreStoredWithTheCluster(t *testing.T) {
 	require.ErrorIs(t, err, ErrCorrupt)
 }
 
+// A founding carries the number of groups. A founder with another number refuses it, also
+// after a restart.
+func TestAFoundingHasItsGroups(t *testing.T) {
+	open := func(s raft.StableStore, groups int) (*Identity, error) {
+		return Open(s, "a", groups, false, slog.New(slog.DiscardHandler))
+	}
+	of := func(id *Identity, groups int) founding {
+		token, _ := id.free()
+		return founding{ID: "x", Proposer: "b", Groups: groups, Founders: []founder{{"a", "h:1", id.Data(), token}, {"b", "h:2", "b's", "b's"}, {"c", "h:3", "c's", "c's"}}}
+	}
+	for _, own := range []int{1, 12} {
+		s := values(t)
+		id, err := open(s, own)
+		require.NoError(t, err)
+		stages, err := id.hear(word{of(id, 6), "b", nil}, 3)
+		require.NoError(t, err)
+		require.Equal(t, []stage{released, unknown, unknown}, stages)
+		n, err := Groups(s)
+		require.NoError(t, err)
+		require.Zero(t, n)
+
+		f := of(id, own)
+		if own == 1 {
+			f.Groups = 0 // as of a build without groups
+		}
+		stages, err = id.hear(word{f, "b", nil}, 3)
+		require.NoError(t, err)
+		require.Equal(t, []stage{accepted, accepted, unknown}, stages)
+		n, err = Groups(s)
+		require.NoError(t, err)
+		require.Equal(t, own, n)
+		_, err = open(s, own)
+		require.NoError(t, err)
+		_, err = open(s, 6)
+		require.ErrorIs(t, err, ErrGroups)
+	}
+}
+
 // After a crash a founder knows what it has accepted, and joins nothing else
 // before that is decided.
 func TestPledgeIsKept(t *testing.T) {

@@ -73,7 +73,7 @@ func (i *Identity) hear(w word, size int) ([]stage, error) {
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	next, stages := i.pledge.hear(w, size, rand.Text())
+	next, stages := i.pledge.hear(w, size, i.groups, rand.Text())
 	if err := i.keep(next); err != nil {
 		return nil, err
 	}
