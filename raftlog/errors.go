@@ -95,6 +95,9 @@ var (
 	ErrInvariant = errors.New("replication invariant violated")
 )
 
+// GroupsError stops a node that has another number of groups than its cluster.
+type GroupsError = member.GroupsError
+
 // formatError returns the error for data of another version than oldest to newest, which
 // this build knows.
 func formatError(what string, got, oldest, newest byte) error {

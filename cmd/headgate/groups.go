@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"sync"
 	"time"
@@ -13,6 +15,22 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 	"github.com/headgate-io/headgate/server"
 )
+
+// serveGroups is serve for a node that may learn late how many groups its cluster has. If
+// the parameter does not say it, the node may have started with another number, before any
+// address of join answered. It then starts again with the cluster's number.
+func serveGroups(ctx context.Context, c config.Config, stderr io.Writer, ready func(context.Context, *listeners)) error {
+	for {
+		err := serve(ctx, c, stderr, ready)
+		var other *raftlog.GroupsError
+		if c.Groups > 0 || !errors.As(err, &other) {
+			return err
+		}
+		c.Groups = other.Theirs
+		log, _ := newLogger(stderr, &c)
+		log.Info("the node starts again with its cluster's number of groups", "groups", c.Groups)
+	}
+}
 
 // groupsOf returns how many groups this node has: the number of the cluster to which its
 // data belongs, or the parameter, or the number of the cluster that it is about to join. A

@@ -109,6 +109,24 @@ func TestTwelveGroups(t *testing.T) {
 		"groups is 3, and the cluster of data-dir "+dead.args[3]+" was founded with 12")
 }
 
+// A node without the parameter may meet its cluster late. It then takes the cluster's number
+// all the same.
+func TestGroupsOfALateCluster(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t, 1, "--groups=3")
+	extra := newCluster(t, 1, "--node-id=n4", "--bootstrap-expect=0", "--join", c.peers[0])
+	added := extra.nodes[0]
+	added.start(t)
+	c.nodes[0].start(t)
+	require.Eventually(t, func() bool { return added.ready() || !added.Running() }, waitLimit, 10*time.Millisecond)
+	require.True(t, added.Running(), "stderr: %s", &added.stderr)
+	require.Len(t, extra.groupsOfNode(t, 0), 3)
+	added.signal(t, syscall.SIGTERM)
+	require.NoError(t, added.wait(t))
+	added.start(t)
+	require.Eventually(t, added.ready, waitLimit, 10*time.Millisecond)
+}
+
 // A node that joins without the parameter takes the cluster's number of groups, and a node
 // with another number stops. A node is removed from all groups, and one recovered alone has
 // all of them.

@@ -34,7 +34,7 @@ func serveCommand() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return serve(cmd.Context(), loaded.Config, cmd.ErrOrStderr(), func(_ context.Context, ports *listeners) {
+			return serveGroups(cmd.Context(), loaded.Config, cmd.ErrOrStderr(), func(_ context.Context, ports *listeners) {
 				suggest(cmd.ErrOrStderr(), &loaded.Config, ports.plain)
 			})
 		},
