@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -222,6 +223,11 @@ func TestMatchLines(t *testing.T) {
 			t.Errorf("%q against %q: %v", c.want, c.got, got)
 		}
 	}
+}
+
+// ofCluster reports whether the session names a node of a cluster.
+func (s session) ofCluster() bool {
+	return slices.ContainsFunc(s.steps, func(st step) bool { return st.port != "7379" })
 }
 
 func (s session) String() string { return fmt.Sprintf("%s:%d", s.page, s.line) }

@@ -21,7 +21,7 @@ them, at the times that the case says: a case about a day takes no time. For a c
 that is not as expected, it prints the state of each limit. The exit status is 1
 if a case fails.
 
-docs/policies.md has the keys of cases.`,
+docs/policy-tests.md has the keys of cases.`,
 		Example: "  headgate policy test policies.yaml cases.yaml",
 		Args:    cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {

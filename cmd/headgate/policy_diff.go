@@ -204,7 +204,7 @@ func countersFate(found []diff.Difference, change diff.Change) string {
 		}[change]
 	}
 	switch {
-	case strings.HasPrefix(first.Path, "limits.") && first.New == "":
+	case strings.HasPrefix(first.Path, "limits.") && ofLimit(first) == "" && first.New == "":
 		return "its counters expire by themselves"
 	case isRenamed(first):
 		return "counters stay, since the id does"

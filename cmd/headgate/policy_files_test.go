@@ -119,6 +119,7 @@ policies:
       day: {by: key, rate: 1000/day}
       net: {by: ip, rate: 300/m}
       old: {rate: 10/s}
+      tried: {rate: 20/s, mode: shadow}
   same: {limits: {all: {rate: 10/s}}}
   gone: {limits: {all: {rate: 10/s}}}
 `
@@ -133,6 +134,7 @@ policies:
       key: {by: key, tiers: {attribute: tier, free: 100/m, pro: 600/m, vip: unlimited, default: 60/m}, mode: soft}
       daily: {by: key, rate: 1000/day, id: day}
       net: {by: {ip: {v4: 24}}, rate: 600/m}
+      tried: {rate: 20/s}
       new: {by: user, rate: 5/s}
   same: {limits: {all: {rate: 10/s}}}
   login: {limits: {user: {by: user, rate: 5/m}}}
@@ -156,6 +158,7 @@ policy api
   limit net: by: ip -> {ip: {v4: 24}}
   limit net: rate: 300/m -> 600/m
     counters have other keys: they begin empty, and the old ones expire
+  limit tried: mode is gone: shadow
   limit new is new: {by: user, rate: 5/s}
 policy gone is gone
   a node whose parameter policies names the file deletes it; RL.POLICY LOAD keeps it, RL.POLICY DEL gone deletes it

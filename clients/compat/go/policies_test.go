@@ -20,7 +20,7 @@ var (
 	policySource = regexp.MustCompile("(?ms)^```go\n(.*?)^```")
 )
 
-// policiesApp calls the functions of docs/policies.md, and prints what they return
+// policiesApp calls the functions of the pages, and prints what they return
 // as JSON.
 const policiesApp = `package main
 
@@ -60,10 +60,14 @@ func main() {
 }
 `
 
-// The examples of docs/policies.md, with its policies.
+// The examples of three pages of docs/howto, with their policies.
 func TestPolicies(t *testing.T) {
-	page, err := os.ReadFile("../../../docs/policies.md")
-	require.NoError(t, err)
+	var page []byte
+	for _, name := range []string{"tiers", "tenants", "webhooks"} {
+		text, err := os.ReadFile("../../../docs/howto/" + name + ".md")
+		require.NoError(t, err)
+		page = append(page, text...)
+	}
 	rdb := redis.NewClient(&redis.Options{Addr: plain().addr, Protocol: 2})
 	defer rdb.Close()
 	files := policyFile.FindAllStringSubmatch(string(page), -1)

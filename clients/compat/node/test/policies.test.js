@@ -1,4 +1,4 @@
-// The examples of docs/policies.md, with its policies.
+// The examples of three pages of docs/howto, with their policies.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -8,7 +8,8 @@ import { Redis } from 'ioredis';
 
 import { endpoints, newKey } from '../servers.js';
 
-const page = readFileSync(new URL('../../../../docs/policies.md', import.meta.url), 'utf8');
+const page = ['tiers', 'tenants', 'webhooks']
+  .map((name) => readFileSync(new URL(`../../../../docs/howto/${name}.md`, import.meta.url), 'utf8')).join('');
 const code = [...page.matchAll(/^```js\n(.*?)^```/gms)].map((m) => m[1]).join('\n');
 const { allowAPI, statusSaaS, sendAt } = new Function(`${code}; return { allowAPI, statusSaaS, sendAt };`)();
 

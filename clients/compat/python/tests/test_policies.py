@@ -1,4 +1,4 @@
-"""The examples of docs/policies.md, with its policies."""
+"""The examples of three pages of docs/howto, with their policies."""
 
 import pathlib
 import re
@@ -6,7 +6,8 @@ import re
 import pytest
 import redis
 
-PAGE = (pathlib.Path(__file__).parents[4] / "docs" / "policies.md").read_text()
+HOWTO = pathlib.Path(__file__).parents[4] / "docs" / "howto"
+PAGE = "".join((HOWTO / f"{name}.md").read_text() for name in ("tiers", "tenants", "webhooks"))
 
 
 @pytest.fixture(scope="module")
