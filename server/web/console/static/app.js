@@ -50,6 +50,7 @@ function show(focus) {
   const context = {
     signal: stop.signal,
     params,
+    fail,
     ready() {
       main.dataset.ready = chosen;
       main.dataset.turns = Number(main.dataset.turns || 0) + 1;

@@ -1,15 +1,15 @@
 // Now: what the node decides at the moment, and who is denied most.
 
-import { h, fill, put, rows, name, count, short, percent, bytes, micros, span, clock, ago, moment, parseKey, command } from './dom.js';
+import { h, s, fill, put, rows, name, count, short, percent, bytes, micros, span, clock, ago, moment, parseKey, command } from './dom.js';
 import { get, post, events } from './api.js';
 import { node, link } from './app.js';
 import { spark } from './chart.js';
 import { cli } from './cli.js';
+import { choice } from './choice.js';
 
 export const title = 'Now';
 
 const HISTORY = 5000;
-const own = []; // samples of this page's own, for a node without /v1/history
 
 function tile(label, stack) {
   const value = h('span.value');
@@ -28,15 +28,15 @@ export function mount(main, ctx) {
     memory: tile('Memory'),
     keys: tile('Keys'),
   };
-  const by = choice('by', { denied: 'denied most', allowed: 'admitted most', hot: 'busiest' }, () => turn());
+  const by = choice('by', { denied: 'denied most', allowed: 'admitted most', hot: 'busiest' }, 'Order of the callers', 'denied', () => turn());
   const body = h('tbody');
   const none = h('p.empty', { hidden: true }, 'No key to show yet: in the last minutes this node decided no such call.');
   const keysTable = h('table.wide', {}, h('caption.unseen', {}, 'Keys with the most calls in the last minutes'),
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Caller'), h('th', { scope: 'col' }, 'Rule'), h('th.num', { scope: 'col' }, 'Calls'), h('th', { scope: 'col' }, 'State now'))), body);
   const polBody = h('tbody');
-  const polNone = h('p.empty', { hidden: true }, 'No policy among the busiest keys.');
+  const polNone = h('p.empty', { hidden: true }, 'No policy has decided a call yet.');
   const polTable = h('table', {}, h('caption.unseen', {}, 'Policies by denied calls'),
-    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Policy, limit'), h('th.num', { scope: 'col' }, 'Denied'), h('th.num', { scope: 'col' }, 'Callers'))), polBody);
+    h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Policy · limit'), h('th.num', { scope: 'col' }, 'Denied'), h('th.num', { scope: 'col' }, 'Of its calls'), h('th.num', { scope: 'col' }, 'Shadow'))), polBody);
   const log = h('ol.events', { 'aria-label': 'Events, the newest first', tabindex: 0 });
   const streamState = h('p.note', {}, 'Waiting for events. Denials, blocks, changes of policies and of the leader appear here.');
   const hold = h('input', { type: 'checkbox', id: 'hold' });
@@ -45,7 +45,7 @@ export function mount(main, ctx) {
     h('section', {}, h('div.head', {}, h('h2', {}, 'Who is '), by.e), h('div.scroll', {}, keysTable), none,
       h('p.note', {}, 'Counts are of this node. They halve every minute, so they show recent calls.')),
     h('div.halves', {},
-      h('section', {}, h('h2', {}, 'Policies, most denied first'), h('div.scroll', {}, polTable), polNone, h('p.note', {}, 'From the 100 keys that this node denied most.'),
+      h('section', {}, h('h2', {}, 'Policies, most denied first'), h('div.scroll', {}, polTable), polNone, h('p.note', {}, 'Counts of this node since its start. Shadow is what a limit in shadow or soft mode would have denied.'),
         command('The same in a terminal', cli('RL.TOP', 'DENIED', 'COUNT', '10'))),
       h('section', {}, h('div.head', {}, h('h2', {}, 'Events'), h('label.check', { for: 'hold' }, hold, 'Hold')), streamState, log)));
 
@@ -54,7 +54,7 @@ export function mount(main, ctx) {
   const turn = ctx.every(3000, async () => {
     const kind = by.value();
     const { top } = await get('v1/top?count=10&by=' + kind, ctx.signal);
-    const denied = await get('v1/top?count=100&by=denied', ctx.signal);
+    const { limits } = await get('v1/counts?count=10', ctx.signal);
     await reasons(top.slice(0, 5), why, ctx.signal);
     if (kind !== by.value()) return;
     none.hidden = top.length > 0;
@@ -65,20 +65,14 @@ export function mount(main, ctx) {
       tr.bar.setAttribute('width', Math.max(1, (100 * t.count) / most).toFixed(1));
       put(tr.cells[3], state(why.get(t.key)));
     });
-    policyRows(denied.top, polBody, polTable, polNone);
+    policyRows(limits, polBody, polTable, polNone);
     answered = true;
     if (drawn) ctx.ready();
   });
 
   let drawn = false;
   ctx.every(HISTORY, async () => {
-    let points;
-    try {
-      points = (await get('v1/history', ctx.signal)).points;
-    } catch (e) {
-      if (e.status !== 404) throw e;
-      points = sample();
-    }
+    const { points } = await get('v1/history', ctx.signal);
     draw(tiles, points);
     drawn = true;
     if (answered) ctx.ready();
@@ -119,15 +113,6 @@ function stream(ctx, on, state) {
   set();
 }
 
-export function choice(group, options, changed) {
-  const all = Object.entries(options).map(([value, label], i) => {
-    const input = h('input', { type: 'radio', name: group, id: group + '-' + value, value, checked: i === 0 });
-    input.addEventListener('change', changed);
-    return { input, e: h('span', {}, input, h('label', { for: group + '-' + value }, label)) };
-  });
-  return { e: h('div.choice', { role: 'radiogroup', 'aria-label': 'Order' }, all.map((o) => o.e)), value: () => all.find((o) => o.input.checked).input.value };
-}
-
 // reasons asks for the state of keys, each at most every 5 s.
 async function reasons(top, why, signal) {
   for (const t of top) {
@@ -155,15 +140,8 @@ function state(x) {
 function keyRow(t) {
   const p = parseKey(t.key);
   const caller = h('a', { href: link('explain', { key: t.key }) }, name(p ? p.caller || 'everybody' : t.key));
-  const bar = document.createElementNS('http://www.w3.org/2000/svg', 'rect');
-  bar.setAttribute('height', '6');
-  bar.setAttribute('rx', '3');
-  const chart = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  chart.setAttribute('viewBox', '0 0 100 6');
-  chart.setAttribute('class', 'bar');
-  chart.setAttribute('preserveAspectRatio', 'none');
-  chart.setAttribute('aria-hidden', 'true');
-  chart.append(bar);
+  const bar = s('rect', { height: 6, rx: 3 });
+  const chart = s('svg.bar', { viewBox: '0 0 100 6', preserveAspectRatio: 'none', 'aria-hidden': 'true' }, bar);
   const tr = h('tr', {}, h('th', { scope: 'row' }, caller),
     h('td', {}, p ? h('a', { href: link('policies', { name: p.policy }) }, name(p.policy + ' · ' + p.limit, 60)) : h('span.muted', {}, 'a key of its own')),
     h('td.num', {}, chart, h('span')), h('td'));
@@ -171,40 +149,20 @@ function keyRow(t) {
   return tr;
 }
 
-function policyRows(top, body, table, none) {
-  const sums = new Map();
-  for (const t of top) {
-    const p = parseKey(t.key);
-    if (!p) continue;
-    const k = p.policy + '\n' + p.limit;
-    const one = sums.get(k) || { k, ...p, denied: 0, callers: 0 };
-    one.denied += t.count;
-    one.callers++;
-    sums.set(k, one);
-  }
-  const list = [...sums.values()].sort((a, b) => b.denied - a.denied).slice(0, 10);
+function policyRows(limits, body, table, none) {
+  const list = limits.filter((l) => l.policy);
   none.hidden = list.length > 0;
   table.hidden = list.length === 0;
-  rows(body, list, (p) => p.k, (p) => h('tr', {}, h('th', { scope: 'row' }, h('a', { href: link('policies', { name: p.policy }) }, name(p.policy + ' · ' + p.limit, 60))), h('td.num'), h('td.num')), (tr, p) => {
-    put(tr.cells[1], count(p.denied));
-    put(tr.cells[2], count(p.callers));
+  rows(body, list, (l) => l.policy + '\n' + l.limit, (l) => h('tr', {}, h('th', { scope: 'row' }, h('a', { href: link('policies', { name: l.policy }) }, name(l.policy + ' · ' + (l.limit || 'lists'), 60))), h('td.num'), h('td.num'), h('td.num')), (tr, l) => {
+    const denied = l.denied + l.penalty;
+    put(tr.cells[1], count(denied));
+    put(tr.cells[2], percent(denied, l.allowed + denied));
+    put(tr.cells[3], l.shadow_denied + l.soft ? count(l.shadow_denied + l.soft) : '–');
   });
 }
 
-// sample adds what the node says now to this page's own history.
-let before = null;
-function sample() {
-  const n = node.now;
-  if (!n) return own;
-  const gain = (k) => (before ? Math.max(0, n[k] - before[k]) : 0);
-  own.push({ at_ms: node.at, commands: gain('commands'), allowed: gain('allowed'), denied: gain('denied'), degraded: gain('degraded'), errors: gain('errors'), p50_us: 0, p99_us: 0, clients: n.clients, keys: n.keys, memory_bytes: n.memory_bytes });
-  before = n;
-  if (own.length > 180) own.shift();
-  return own;
-}
-
 function draw(t, points) {
-  const per = (k) => (p) => p[k] / (HISTORY / 1000);
+  const per = (k) => (p) => (1000 * p[k]) / p.span_ms;
   const rate = (v) => short(v) + '/s';
   t.rate.chart.draw(points, [{ kind: 'good', name: 'admitted', value: per('allowed') }, { kind: 'bad', name: 'denied', value: per('denied') }], rate);
   t.denied.chart.draw(points, [{ kind: 'bad', value: (p) => (p.allowed + p.denied ? (100 * p.denied) / (p.allowed + p.denied) : 0) }], (v) => percent(v, 100));
