@@ -8,7 +8,6 @@ import (
 	"image/draw"
 	"image/png"
 	"maps"
-	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -17,6 +16,8 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
+
+	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 // maxShot bounds a screenshot, in bytes.
@@ -54,13 +55,22 @@ func smaller(t testing.TB, data []byte) []byte {
 	for i := 0; i < len(to.Pix); i += 4 {
 		seen[color.NRGBA{to.Pix[i], to.Pix[i+1], to.Pix[i+2], 255}]++
 	}
-	// The most frequent colours stay, and each other colour becomes the nearest of them.
+	// Frequent colours come first, but each must differ enough from those before it, so that
+	// small marks keep theirs.
 	common := slices.SortedFunc(maps.Keys(seen), func(x, y color.NRGBA) int {
 		return cmp.Or(seen[y]-seen[x], int(x.R)-int(y.R), int(x.G)-int(y.G), int(x.B)-int(y.B))
 	})
 	var palette color.Palette
-	for _, c := range common[:min(len(common), 256)] {
-		palette = append(palette, c)
+	for apart := 4; ; apart *= 2 {
+		palette = palette[:0]
+		for _, c := range common {
+			if len(palette) <= 256 && !slices.ContainsFunc(palette, func(p color.Color) bool { return distance(p.(color.NRGBA), c) < apart }) {
+				palette = append(palette, c)
+			}
+		}
+		if len(palette) <= 256 {
+			break
+		}
 	}
 	index := map[color.NRGBA]uint8{}
 	for _, c := range common {
@@ -76,30 +86,67 @@ func smaller(t testing.TB, data []byte) []byte {
 	return b.Bytes()
 }
 
+// distance returns the square of the distance of two colours.
+func distance(x, y color.NRGBA) int {
+	r, g, b := int(x.R)-int(y.R), int(x.G)-int(y.G), int(x.B)-int(y.B)
+	return r*r + g*g + b*b
+}
+
 func TestShots(t *testing.T) {
 	s := start(t)
 	c := client(t, s.Addr)
-	do(t, c, "RL.POLICY", "SET", "api", "{limits: {user: {by: user, rate: 5/m}, day: {by: user, rate: 1000/d, mode: shadow}, ip: {by: ip, rate: 100/s}, login: {by: user, rate: 2/h, penalty: {after: 3, block: 10m}, when: {path: /login}}}}")
-	for range 9 {
-		do(t, c, "RL.CHECK", "api", "user", "eve", "path", "/login")
-		do(t, c, "RL.CHECK", "api", "user", "bob", "ip", "10.1.2.3")
-	}
-	for _, a := range []string{"token", "leaky", "fixed", "sliding", "log"} {
-		for range 4 {
-			do(t, c, "RL.LIMIT", "k:"+a, 6, "1m", "ALGORITHM", a)
-		}
-	}
+	prepare(t, c)
+	load(t, c)
 	b := open(t, s.HTTP, "#playground", desk)
 	b.ready("playground")
 	b.shot("console-playground", 0)
-	for _, k := range []string{"k:token", "k:leaky", "k:fixed", "k:sliding", "k:log", "@api:login;user=eve"} {
-		b.visit("#explain?key=" + url.QueryEscape(k))
-		b.until("document.querySelector('.key').innerText == " + quoted(k))
-		b.shot("x-"+k, 0)
-	}
-	b.visit("#explain?policy=api")
-	b.until("document.querySelector('#policy option[value=api]')")
-	b.do(chromedp.SetValue("#policy", "api"), chromedp.SetValue(".pair .v", "bob"), chromedp.Click(".askpolicy > button"))
+	b.visit("#policies")
+	b.shot("console-policies-all", 0)
+	b.visit("#policies?name=shop%2Fcheckout")
+	b.shot("console-policies", 0)
+	b.visit("#policies?name=routes%2Fedge")
+	b.shot("x-routes", 0)
+	b.visit("#explain?policy=shop%2Fcheckout")
+	b.until("document.querySelector('#policy option[value=\"shop/checkout\"]')")
+	b.do(chromedp.SetValue(".pair .v", "buyer-1"), chromedp.Click(".askpolicy button"))
 	b.until("document.querySelector('.answer')")
 	b.shot("console-explain", 0)
+	b.visit("#cluster")
+	b.shot("x-alone", 0)
+	b.visit("#now")
+	b.until("document.querySelectorAll('.events li').length > 5 && Number(document.querySelector('main').dataset.turns) > 8")
+	b.shot("console-now", 0)
+	b = open(t, s.HTTP, "#now", night)
+	b.ready("now")
+	b.until("document.querySelectorAll('.events li').length > 5 && Number(document.querySelector('main').dataset.turns) > 4")
+	b.shot("console-now-dark", 0)
+	b = open(t, s.HTTP, "#now", phone)
+	b.ready("now")
+	b.until("document.querySelectorAll('.events li').length > 5")
+	b.shot("console-phone", 0)
+}
+
+func TestClusterShots(t *testing.T) {
+	k, err := hgtest.StartCluster()
+	require.NoError(t, err)
+	t.Cleanup(func() { _ = k.Stop() })
+	leader, err := k.Leader()
+	require.NoError(t, err)
+	c := client(t, leader.Addr)
+	prepare(t, c)
+	load(t, c)
+	b := open(t, leader.HTTP, "#cluster", desk)
+	b.ready("cluster")
+	b.shot("console-cluster", 0)
+	_, err = k.KillLeader()
+	require.NoError(t, err)
+	leader, err = k.Leader()
+	require.NoError(t, err)
+	b = open(t, leader.HTTP, "#cluster", desk)
+	b.ready("cluster")
+	b.shows(".answer", "down")
+	b.shot("x-cluster-down", 0)
+	b = open(t, leader.HTTP, "#cluster", phone)
+	b.ready("cluster")
+	b.shot("x-cluster-phone", 0)
 }

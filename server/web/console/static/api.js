@@ -22,10 +22,15 @@ export class Failure extends Error {
 const base = new URL('.', document.baseURI);
 const TIMEOUT = 6000;
 
+// address is the URL of a path of the API.
+export function address(path) {
+  return new URL(path.replace(/^\//, ''), base).href;
+}
+
 function ask(path, options) {
   const headers = { Accept: 'application/json', ...options.headers };
   if (token) headers.Authorization = 'Bearer ' + token;
-  return fetch(new URL(path, base), { ...options, headers, cache: 'no-store', redirect: 'error' });
+  return fetch(address(path), { ...options, headers, cache: 'no-store', redirect: 'error' });
 }
 
 async function failure(r) {

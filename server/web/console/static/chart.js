@@ -2,7 +2,7 @@
 
 import { s, h, put, short } from './dom.js';
 
-export const MINUTES = 15;
+const MINUTES = 15;
 const W = 300;
 const H = 56;
 
@@ -12,10 +12,14 @@ const H = 56;
 export function spark(label, stack = false) {
   const plot = s('svg.spark', { viewBox: `0 0 ${W} ${H}`, preserveAspectRatio: 'none', role: 'img', 'aria-label': label + ': no data yet' });
   const top = h('span.peak');
-  const box = h('div.chart', {}, plot, h('div.axis', { 'aria-hidden': 'true' }, h('span', {}, MINUTES + ' min ago'), top, h('span', {}, 'now')));
+  const since = h('span');
+  const box = h('div.chart', {}, plot, h('div.axis', { 'aria-hidden': 'true' }, since, top, h('span', {}, 'now')));
   box.draw = (points, series, write = short) => {
     const end = points.length ? points[points.length - 1].at_ms : 0;
-    const begin = end - MINUTES * 60000;
+    // A node that has just started has a short past: it fills the chart, from a minute on.
+    const minutes = Math.min(MINUTES, Math.max(1, Math.ceil((end - (points.length ? points[0].at_ms : end)) / 60000)));
+    const begin = end - minutes * 60000;
+    put(since, minutes + ' min ago');
     const shown = points.filter((p) => p.at_ms >= begin);
     let most = 0;
     const lines = [];
@@ -38,7 +42,7 @@ export function spark(label, stack = false) {
     }
     plot.replaceChildren(...marks);
     const last = lines.map(({ one, values, below }) => (one.name ? one.name + ' ' : '') + write(values.length ? values[values.length - 1] - (stack ? below[below.length - 1] : 0) : 0));
-    plot.setAttribute('aria-label', `${label}, last ${MINUTES} minutes: highest ${write(most)}, now ${last.join(', ')}`);
+    plot.setAttribute('aria-label', `${label}, last ${minutes} min: highest ${write(most)}, now ${last.join(', ')}`);
     put(top, most ? 'peak ' + write(most) : '');
   };
   return box;

@@ -2,6 +2,7 @@
 
 import { quote } from './dom.js';
 import { node } from './app.js';
+import { address, signedIn } from './api.js';
 
 // cli writes a command of the Redis protocol for redis-cli.
 export function cli(...words) {
@@ -18,4 +19,9 @@ function where() {
 export function redisURL() {
   const m = /-h (\S+) -p (\d+)/.exec(where());
   return m ? `redis://${m[1].includes(':') ? '[' + m[1] + ']' : m[1]}:${m[2]}` : 'redis://127.0.0.1:7379';
+}
+
+// curl begins a request to the node that served this page.
+export function curl(path) {
+  return 'curl -sS ' + quote(address(path)) + (signedIn() ? ' -H "Authorization: Bearer $TOKEN"' : '');
 }

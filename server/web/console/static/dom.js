@@ -168,6 +168,11 @@ export function quote(word) {
   return "$'" + word.replace(/[\\']/g, '\\$&').replace(HIDDEN, escaped) + "'";
 }
 
+// scroll lets a wide table scroll in its own box, also by keyboard.
+export function scroll(label, table) {
+  return h('div.scroll', { tabindex: 0, role: 'group', 'aria-label': label }, table);
+}
+
 // command is a line of a shell to copy, with a label of what it does.
 export function command(label, text) {
   const code = h('code');

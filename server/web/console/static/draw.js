@@ -83,12 +83,12 @@ function windows(x, passed) {
   const height = (n) => Math.min(1.05, n / x.capacity) * 62;
   const over = now >= x.end_ms;
   const bar = (begin, end, n, kind) => [s('rect.' + kind, { x: at(begin) + 1, y: (base - height(n)).toFixed(1), width: at(end) - at(begin) - 2, height: height(n).toFixed(1) }),
-    text((at(begin) + at(end)) / 2, base - height(n) - 5, `${count(n)} used`, 'middle')];
+    n > 0 ? text((at(begin) + at(end)) / 2, base - height(n) + 15, `${count(n)} used`, 'middle', '.strong') : null];
   const marks = [s('line.limit', { x1: 12, x2: W - 12, y1: base - 62, y2: base - 62 }), text(W - 12, base - 67, `limit ${count(x.capacity)}`, 'end', '.soft'),
     two ? bar(from, x.begin_ms, x.previous, 'before') : null, bar(x.begin_ms, x.end_ms, x.current ?? x.used, 'used'), s('line.floor', { x1: 12, x2: W - 12, y1: base, y2: base })];
   if (two && !over) marks.push(s('rect.frame', { x: at(now - length), y: base - 82, width: at(now) - at(now - length), height: 86 }));
   marks.push(s('line.now', { x1: at(now), x2: at(now), y1: base - 84, y2: base + 6 }), text(at(now), base + 18, 'now', at(now) > W - 40 ? 'end' : at(now) < 40 ? 'start' : 'middle', '.strong'));
-  marks.push(text(12, base + 40, over ? 'The window has ended: all units are back.' : two ? `The frame is the last ${span(length)}: part of the window before counts.` : `The window began at ${clock(x.begin_ms)} and ends in ${span(x.end_ms - now)}.`));
+  marks.push(text(12, base + 40, over ? 'The window has ended: all units are back.' : two ? `The frame counts: the last ${span(length)}.` : `From ${clock(x.begin_ms)}; it ends in ${span(x.end_ms - now)}.`));
   return frame(`A window with ${x.current ?? x.used} of ${x.capacity} units used`, marks);
 }
 
@@ -130,7 +130,7 @@ function block(x, passed) {
   return frame(`Blocked for ${span(rest)}`,
     s('path.lock', { d: 'M48 60V44a22 22 0 0 1 44 0v16M36 60h68v52H36z' }), s('circle.keyhole', { cx: 70, cy: 82, r: 6 }),
     text(130, 62, `Blocked for ${span(rest)}`, 'start', '.strong'),
-    text(130, 84, `after ${count(x.strikes || 0)} strikes`),
+    text(130, 84, x.strikes ? `after ${count(x.strikes)} strikes` : 'after repeated denials'),
     s('rect.free', { x: 130, y: 98, width: 190, height: 8, rx: 4 }), s('rect.used', { x: 130, y: 98, width: (190 * share).toFixed(1), height: 8, rx: 4 }));
 }
 

@@ -1,6 +1,6 @@
 // Explain: the state of one key, or what a policy would answer a caller, and when units return.
 
-import { h, fill, put, name, count, span, clock, moment, parseKey, command, id, say } from './dom.js';
+import { h, fill, put, name, count, span, clock, moment, parseKey, command, id } from './dom.js';
 import { get, post } from './api.js';
 import { link } from './app.js';
 import { cli } from './cli.js';
@@ -66,8 +66,8 @@ export function mount(main, ctx) {
   function policyForm() {
     const pick = h('select', { id: 'policy' }, h('option', { value: '' }, 'Choose a policy'));
     const pairs = h('div.pairs');
-    const f = h('form.askpolicy', {}, h('label', { for: 'policy' }, 'Policy'), pick, h('fieldset', {}, h('legend', {}, 'Attributes of the caller'), pairs,
-      h('button.quiet', { type: 'button', onclick: () => add('', '', true) }, 'Add an attribute')), h('button', {}, 'Explain'),
+    const f = h('form.askpolicy', {}, h('div', {}, h('label', { for: 'policy' }, 'Policy'), pick, h('button', {}, 'Explain')), h('fieldset', {}, h('legend', {}, 'Attributes of the caller'), pairs,
+      h('button.quiet', { type: 'button', onclick: () => add('', '', true) }, 'Add an attribute')),
     h('p.note', {}, 'Attributes can be secrets, so they stay out of the address.'));
     function add(n, v, focus) {
       const a = id('n');
@@ -201,6 +201,12 @@ function periodMs(text) {
   return ms;
 }
 
+// period writes a period of a limit: 1 min for 1m.
+export function period(text) {
+  const ms = periodMs(text);
+  return ms ? span(ms).replace('.0 s', ' s') : text;
+}
+
 function facts(pairs) {
   return h('dl.facts', {}, pairs.filter((p) => p[1] !== undefined && p[1] !== null && p[1] !== '').map(([k, v]) => h('div', {}, h('dt', {}, k), h('dd', {}, v instanceof Node ? v : String(v)))));
 }
@@ -224,7 +230,7 @@ function keyView(k, first) {
       x = model(next);
       at = time;
       fill(list, facts([
-        ['Limit', next.limit === undefined ? undefined : next.type === 'slots' ? `${count(next.limit)} at once` : `${count(next.limit)} per ${next.period || 'window'}${next.burst ? `, burst ${count(next.burst)}` : ''}`],
+        ['Limit', next.limit === undefined ? undefined : next.type === 'slots' ? `${count(next.limit)} at once` : `${count(next.limit)} per ${next.period ? period(next.period) : 'window'}${next.burst ? `, burst ${count(next.burst)}` : ''}`],
         ['Algorithm', ALGORITHMS[next.algorithm || next.type] || next.type],
         ['Policy', p ? h('a', { href: link('policies', { name: p.policy }) }, name(p.policy + ' · ' + p.limit)) : undefined],
         ['Caller', p && p.caller ? name(p.caller, 200) : undefined],
@@ -243,10 +249,11 @@ function keyView(k, first) {
       draw.replaceChildren(picture(x, passed));
       const now = Date.now();
       const rest = (ms) => Math.max(0, ms - passed);
+      const units = Math.floor(left(x, passed) + 1e-9);
       if (x.blocked_ms > passed) {
-        put(answer, `Blocked. It may call again in ${span(rest(x.blocked_ms))}`);
+        put(answer, `Blocked. It may call again in ${span(rest(Math.max(x.blocked_ms, units >= 1 ? 0 : x.next_unit_ms)))}`);
         answer.className = 'answer bad';
-      } else if (Math.floor(left(x, passed) + 1e-9) >= 1) {
+      } else if (units >= 1) {
         put(answer, 'It may call now');
         answer.className = 'answer good';
       } else if (x.next_unit_ms < 0) {
@@ -291,10 +298,10 @@ function policyView(first, body) {
     return { e, draw, state, tag, list };
   });
   const unused = first.unused.length ? h('p.over', {}, 'The policy does not know these attributes: ', first.unused.map((u) => [name(u), ' '])) : null;
-  const e = h('div', {}, h('section', {}, h('h2', {}, 'Policy ', h('a', { href: link('policies', { name: first.policy }) }, name(first.policy)), ` version ${first.version}`), answer, after, unused,
-    command('Show this in a terminal', cli('RL.EXPLAIN', 'POLICY', first.policy, ...pairs)),
+  const e = h('div', {}, h('section', {}, h('h2', {}, 'Policy ', h('a', { href: link('policies', { name: first.policy }) }, name(first.policy)), ` version ${first.version}`), answer, after, unused), h('div.cards', {}, cards.map((c) => c.e)),
+  h('section', {}, h('h2', {}, 'To act'), command('Show this in a terminal', cli('RL.EXPLAIN', 'POLICY', first.policy, ...pairs)),
     pairs.length ? command('Give this caller another rate', cli('RL.OVERRIDE', 'SET', first.policy, 'LIMIT', first.limits[0]?.name || 'limit', 'RATE', '100/m', ...pairs)) : null,
-    pairs.length ? command('Forget what this caller has used', cli('RL.POLICY', 'RESET', first.policy, ...pairs)) : null), h('div.cards', {}, cards.map((c) => c.e)));
+    pairs.length ? command('Forget what this caller has used', cli('RL.POLICY', 'RESET', first.policy, ...pairs)) : null));
   let x = null;
   let models = [];
   let at = 0;

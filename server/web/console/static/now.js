@@ -1,11 +1,12 @@
 // Now: what the node decides at the moment, and who is denied most.
 
-import { h, s, fill, put, rows, name, count, short, percent, bytes, micros, span, clock, ago, moment, parseKey, command } from './dom.js';
+import { h, scroll, s, fill, put, rows, name, count, short, percent, bytes, micros, span, clock, ago, moment, parseKey, command } from './dom.js';
 import { get, post, events } from './api.js';
 import { node, link } from './app.js';
 import { spark } from './chart.js';
 import { cli } from './cli.js';
 import { choice } from './choice.js';
+import { period } from './explain.js';
 
 export const title = 'Now';
 
@@ -31,10 +32,10 @@ export function mount(main, ctx) {
   const by = choice('by', { denied: 'denied most', allowed: 'admitted most', hot: 'busiest' }, 'Order of the callers', 'denied', () => turn());
   const body = h('tbody');
   const none = h('p.empty', { hidden: true }, 'No key to show yet: in the last minutes this node decided no such call.');
-  const keysTable = h('table.wide', {}, h('caption.unseen', {}, 'Keys with the most calls in the last minutes'),
+  const keysTable = h('table.wide.callers', {}, h('caption.unseen', {}, 'Keys with the most calls in the last minutes'),
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Caller'), h('th', { scope: 'col' }, 'Rule'), h('th.num', { scope: 'col' }, 'Calls'), h('th', { scope: 'col' }, 'State now'))), body);
   const polBody = h('tbody');
-  const polNone = h('p.empty', { hidden: true }, 'No policy has decided a call yet.');
+  const polNone = h('p.empty', { hidden: true }, 'No policy has denied a call since this node started.');
   const polTable = h('table', {}, h('caption.unseen', {}, 'Policies by denied calls'),
     h('thead', {}, h('tr', {}, h('th', { scope: 'col' }, 'Policy · limit'), h('th.num', { scope: 'col' }, 'Denied'), h('th.num', { scope: 'col' }, 'Of its calls'), h('th.num', { scope: 'col' }, 'Shadow'))), polBody);
   const log = h('ol.events', { 'aria-label': 'Events, the newest first', tabindex: 0 });
@@ -42,10 +43,10 @@ export function mount(main, ctx) {
   const hold = h('input', { type: 'checkbox', id: 'hold' });
   fill(main, h('h1', {}, 'Now'),
     h('div.tiles', {}, Object.values(tiles).map((t) => t.e)),
-    h('section', {}, h('div.head', {}, h('h2', {}, 'Who is '), by.e), h('div.scroll', {}, keysTable), none,
+    h('section', {}, h('div.head', {}, h('h2', {}, 'Who is '), by.e), scroll('Callers', keysTable), none,
       h('p.note', {}, 'Counts are of this node. They halve every minute, so they show recent calls.')),
     h('div.halves', {},
-      h('section', {}, h('h2', {}, 'Policies, most denied first'), h('div.scroll', {}, polTable), polNone, h('p.note', {}, 'Counts of this node since its start. Shadow is what a limit in shadow or soft mode would have denied.'),
+      h('section', {}, h('h2', {}, 'Policies, most denied first'), scroll('Policies by denied calls', polTable), polNone, h('p.note', {}, 'Counts of this node since its start. Shadow is what a limit in shadow or soft mode would have denied.'),
         command('The same in a terminal', cli('RL.TOP', 'DENIED', 'COUNT', '10'))),
       h('section', {}, h('div.head', {}, h('h2', {}, 'Events'), h('label.check', { for: 'hold' }, hold, 'Hold')), streamState, log)));
 
@@ -55,7 +56,7 @@ export function mount(main, ctx) {
     const kind = by.value();
     const { top } = await get('v1/top?count=10&by=' + kind, ctx.signal);
     const { limits } = await get('v1/counts?count=10', ctx.signal);
-    await reasons(top.slice(0, 5), why, ctx.signal);
+    await reasons(top, why, ctx.signal);
     if (kind !== by.value()) return;
     none.hidden = top.length > 0;
     keysTable.hidden = top.length === 0;
@@ -130,11 +131,11 @@ async function reasons(top, why, signal) {
 
 function state(x) {
   if (!x) return '';
-  const left = (ms) => span(Math.max(0, ms - (performance.now() - x.at)));
-  if (x.blocked_ms > 0) return `blocked for ${left(x.blocked_ms)} after ${x.strikes} strikes`;
+  if (x.blocked_ms > 0) return `blocked for ${span(x.blocked_ms)} after repeated denials`;
   if (x.capacity === undefined) return '';
-  const rate = x.type === 'slots' ? `${count(x.limit)} at once` : `${count(x.limit)} per ${x.period}`;
-  return x.remaining > 0 ? `${count(x.remaining)} of ${count(x.capacity)} left · ${rate}` : `all ${count(x.capacity)} used, next in ${left(x.next_unit_ms)} · ${rate}`;
+  const rate = x.type === 'slots' ? `${count(x.limit)} at once` : `limit ${count(x.limit)} per ${x.period ? period(x.period) : 'window'}`;
+  if (x.remaining > 0) return `${count(x.remaining)} of ${count(x.capacity)} left · ${rate}`;
+  return `none of ${count(x.capacity)} left${x.next_unit_ms >= 5000 ? ', next in ' + span(x.next_unit_ms) : ''} · ${rate}`;
 }
 
 function keyRow(t) {
@@ -150,7 +151,7 @@ function keyRow(t) {
 }
 
 function policyRows(limits, body, table, none) {
-  const list = limits.filter((l) => l.policy);
+  const list = limits.filter((l) => l.policy && l.denied + l.penalty + l.shadow_denied + l.soft > 0);
   none.hidden = list.length > 0;
   table.hidden = list.length === 0;
   rows(body, list, (l) => l.policy + '\n' + l.limit, (l) => h('tr', {}, h('th', { scope: 'row' }, h('a', { href: link('policies', { name: l.policy }) }, name(l.policy + ' · ' + (l.limit || 'lists'), 60))), h('td.num'), h('td.num'), h('td.num')), (tr, l) => {

@@ -1,7 +1,7 @@
 // Playground: the same calls under five algorithms, decided by the server's own engine on
 // a virtual clock.
 
-import { h, s, fill, put, count, percent, span, command, say } from './dom.js';
+import { h, s, fill, put, count, percent, span, command } from './dom.js';
 import { post } from './api.js';
 import { cli } from './cli.js';
 import { choice } from './choice.js';
