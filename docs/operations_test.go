@@ -19,22 +19,22 @@ import (
 	"github.com/headgate-io/headgate/internal/certstest"
 )
 
-var update = flag.Bool("update", false, "write the table of parameters into operations.md")
+var update = flag.Bool("update", false, "write the generated parts of pages, such as the tables of parameters")
 
-const operations = "operations.md"
+const configuration = "configuration.md"
 
-// TestParameters demands that operations.md has the parameters that the server
+// TestParameters demands that configuration.md has the parameters that the server
 // has. With -update it writes them.
 func TestParameters(t *testing.T) {
 	const begin, end = "<!-- parameters -->\n", "<!-- /parameters -->\n"
-	text, err := os.ReadFile(operations)
+	text, err := os.ReadFile(configuration)
 	require.NoError(t, err)
 	before, rest, ok := strings.Cut(string(text), begin)
 	require.True(t, ok)
 	table, after, ok := strings.Cut(rest, end)
 	require.True(t, ok)
 	if *update {
-		require.NoError(t, os.WriteFile(operations, []byte(before+begin+parameterTables()+end+after), 0o644))
+		require.NoError(t, os.WriteFile(configuration, []byte(before+begin+parameterTables()+end+after), 0o644))
 		return
 	}
 	require.Equal(t, parameterTables(), table, "go test ./docs -update writes it")
@@ -47,7 +47,7 @@ func parameterTables() string {
 	for _, p := range config.Params {
 		if p.Section != section {
 			section = p.Section
-			fmt.Fprintf(&b, "\n**%s**\n\n| parameter | default | `CONFIG SET` | meaning, and values |\n|---|---|---|---|\n", section)
+			fmt.Fprintf(&b, "\n### %s\n\n| parameter | default | `CONFIG SET` | meaning, and values |\n|---|---|---|---|\n", section)
 		}
 		value := "`" + p.Default + "`"
 		switch {
@@ -69,7 +69,7 @@ func parameterTables() string {
 
 func upperFirst(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
-// TestMetrics compares the metrics that operations.md names with those that a
+// TestMetrics compares the metrics that metrics.md names with those that a
 // node of a cluster shows.
 func TestMetrics(t *testing.T) {
 	findCLI(t)
@@ -91,15 +91,12 @@ func TestMetrics(t *testing.T) {
 		require.NoError(t, resp.Body.Close())
 		body = string(text)
 	}
-	text, err := os.ReadFile(operations)
+	page, err := os.ReadFile("metrics.md")
 	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(text), "### Metrics\n")
-	require.True(t, ok)
-	section, _, _ = strings.Cut(section, "### ")
 
 	shown := names(`(?m)^# TYPE (headgate_\w+) `, body)
 	require.NotEmpty(t, shown)
-	require.Equal(t, shown, names("`(headgate_[a-z_]+)", section))
+	require.Equal(t, shown, names("`(headgate_[a-z_]+)", string(page)))
 }
 
 // names returns the first groups of a pattern's matches, each once, sorted.
@@ -112,14 +109,11 @@ func names(pattern, text string) []string {
 	return slices.Compact(out)
 }
 
-// The tests that the table of limits names are there.
-func TestLimitsAreTested(t *testing.T) {
-	text, err := os.ReadFile(operations)
+// The tests that the tables of bounds name are there.
+func TestBoundsAreTested(t *testing.T) {
+	page, err := os.ReadFile("bounds.md")
 	require.NoError(t, err)
-	_, section, ok := strings.Cut(string(text), "## Limits, and what happens at each\n")
-	require.True(t, ok)
-	section, _, _ = strings.Cut(section, "\n## ")
-	named := names(`\b((?:Test|Fuzz)\w+)`, section)
+	named := names(`\b((?:Test|Fuzz)\w+)`, string(page))
 	require.Greater(t, len(named), 20)
 	var sources strings.Builder
 	for _, dir := range []string{"../server", "../cluster", "../resp", "../engine", "../shard", "../internal/accept", "../cmd/headgate"} {

@@ -21,7 +21,7 @@ type GoRedis struct {
 	Plain             []redis.UniversalClient // one for each node
 }
 
-// reload is how often the cluster client reads the topology: see docs/clustering.md.
+// reload is how often the cluster client reads the topology: see docs/cluster-clients.md.
 const reload = 500 * time.Millisecond
 
 // poolSize keeps the sentinel client from giving up for a second. After so many refused connections in a row it tries
