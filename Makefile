@@ -136,4 +136,4 @@ test-dropin: ## the tests of rate-limiting libraries made for Redis, against Red
 	$(GO) test ./script/native -run TestPublished -published -count=1
 
 test-faults: ## kill, cut off, pause and damage three real nodes, about 40 minutes (FAULTSFLAGS=-brief: 15); rewrites docs/reliability.md and the results in docs/leases.md
-	$(GO) run ./faults -all -doc docs/reliability.md -leases-doc docs/leases.md $(FAULTSFLAGS)
+	$(GO) run ./faults -all -doc docs/reliability.md -tests-doc docs/reliability-tests.md -leases-doc docs/leases.md $(FAULTSFLAGS)

@@ -57,6 +57,7 @@ func run(args []string, out io.Writer) error {
 	seed := flags.Uint64("seed", 0, "seed of the run's random choices (default: from the clock)")
 	var d docs
 	flags.StringVar(&d.results, "doc", "", "put the table of results into this Markdown `file`, between its marks")
+	flags.StringVar(&d.tests, "tests-doc", "", "put the scenarios, and the bounds of liveness, into this Markdown `file`, between its marks")
 	flags.StringVar(&d.leases, "leases-doc", "", "put what leases admitted too much into this Markdown `file`, between its marks")
 	var o scenario.Options
 	flags.IntVar(&o.Rounds, "rounds", 0, "how often the harm is done (default: the scenario's own number)")
@@ -113,7 +114,7 @@ func run(args []string, out io.Writer) error {
 }
 
 // docs are files that results are put into; empty: none.
-type docs struct{ results, leases string }
+type docs struct{ results, tests, leases string }
 
 // sources names the commit that the working directory is of.
 func sources() string {
@@ -163,7 +164,7 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of st
 		}
 	}
 	if fronts != scenario.FrontsHead {
-		rows += "\nWhat [gateways](#gateways) asked of nodes that ran:\n\n" + fronts
+		rows += "\nWhat [gateways](reliability-tests.md#gateways) asked of nodes that ran:\n\n" + fronts
 	}
 	leases := scenario.LeasesTable(reports)
 	fmt.Fprint(out, rows, leases)
@@ -175,8 +176,12 @@ func execute(chosen []*scenario.Scenario, mode string, o scenario.Options, of st
 		how += "; made again, since the machine had no time for them: " + strings.Join(again, ", ")
 	}
 	if d.results != "" {
-		if err := publish(d.results, part{scenariosBegin, scenariosEnd, scenario.Table()},
-			part{livenessBegin, livenessEnd, scenario.LivenessTable()}, part{resultsBegin, resultsEnd, when(how) + rows}); err != nil {
+		if err := publish(d.results, part{resultsBegin, resultsEnd, when(how) + rows}); err != nil {
+			return err
+		}
+	}
+	if d.tests != "" {
+		if err := publish(d.tests, part{scenariosBegin, scenariosEnd, scenario.Table()}, part{livenessBegin, livenessEnd, scenario.LivenessTable()}); err != nil {
 			return err
 		}
 	}

@@ -124,7 +124,7 @@ func (p *Report) Row() string {
 	case p.Skipped != "":
 		return fmt.Sprintf("| %s | %s | %d | not run: %s | | | | | |\n", r.Scenario.Name, r.Mode, r.Seed, p.Skipped)
 	case !p.OK():
-		result = "**fail**"
+		result = "**fail**" + p.why()
 	case r.Scenario.Broken != nil:
 		result = "caught"
 	}
@@ -137,6 +137,22 @@ func (p *Report) Row() string {
 	}
 	return fmt.Sprintf("| %s | %s | %d | %s | %d | %d / %d | %.3f %% | %s | %s |\n", r.Scenario.Name, r.Mode, r.Seed, result,
 		len(r.history.Calls), r.extra.Units, r.extra.Bound, 100*r.prompt, gap, r.tables)
+}
+
+// why names the checks that did not pass, each with its first violation, for a cell of a table.
+func (p *Report) why() string {
+	var checks []string
+	for _, f := range p.run.findings {
+		if f.OK {
+			continue
+		}
+		what := f.Text
+		if len(f.Details) > 0 {
+			what = f.Details[0]
+		}
+		checks = append(checks, f.Check+": "+what)
+	}
+	return " (" + strings.ReplaceAll(strings.Join(checks, "; "), "|", `\|`) + ")"
 }
 
 // FrontsHead begins a Markdown table of the answers to gateways, whose rows are Fronts.
