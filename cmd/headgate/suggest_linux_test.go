@@ -57,17 +57,8 @@ func suggested(t *testing.T, shown *logbuf.Buffer) []string {
 // terminal shows.
 func onTerminal(t *testing.T, args ...string) (*logbuf.Buffer, *subprocess.Process) {
 	t.Helper()
-	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
-	require.NoError(t, err)
-	t.Cleanup(func() { screen.Close() })
-	number, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
-	require.NoError(t, err)
-	require.NoError(t, unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0))
-	tty, err := os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
-	require.NoError(t, err)
+	tty, _, shown := terminal(t)
 	defer tty.Close()
-	shown := new(logbuf.Buffer)
-	go func() { _, _ = io.Copy(shown, screen) }() // ends with an error when the server does
 
 	cmd := command(t, args...)
 	cmd.Stderr = tty
@@ -75,4 +66,21 @@ func onTerminal(t *testing.T, args ...string) (*logbuf.Buffer, *subprocess.Proce
 	require.NoError(t, err)
 	t.Cleanup(func() { _ = p.Kill() }) // an error means that it has ended
 	return shown, p
+}
+
+// terminal opens a terminal, and returns its program's side, its user's side, and what it
+// shows.
+func terminal(t *testing.T) (tty, screen *os.File, shown *logbuf.Buffer) {
+	t.Helper()
+	screen, err := os.OpenFile("/dev/ptmx", os.O_RDWR, 0)
+	require.NoError(t, err)
+	t.Cleanup(func() { screen.Close() })
+	number, err := unix.IoctlGetInt(int(screen.Fd()), unix.TIOCGPTN)
+	require.NoError(t, err)
+	require.NoError(t, unix.IoctlSetPointerInt(int(screen.Fd()), unix.TIOCSPTLCK, 0))
+	tty, err = os.OpenFile(fmt.Sprint("/dev/pts/", number), os.O_RDWR|unix.O_NOCTTY, 0)
+	require.NoError(t, err)
+	shown = new(logbuf.Buffer)
+	go func() { _, _ = io.Copy(shown, screen) }() // ends with an error when all programs have ended
+	return tty, screen, shown
 }
