@@ -1,0 +1,131 @@
+package docs_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+const errorsPage = "errors.md"
+
+// replyCode is the first word of an error reply. errors.md explains each in its first table.
+var replyCode = regexp.MustCompile(`^([A-Z]{2,}) \S`)
+
+// notReplies are the first words of texts in capitals that are no codes of errors.
+var notReplies = []string{"ACL", "ATMOST", "BYFLOAT", "CLOSING", "COST", "DB", "ENX", "EX", "GET", "INCR", "INCRBY", "INCREX", "JSON", "LBOUND", "NOW", "POST", "RESP", "SET"}
+
+// hiddenErrors are errors of the engine that no client and no operator sees.
+var hiddenErrors = []string{
+	"no limit decides by this kind of state",
+	"not decided without a leader",
+	"records have changed meanwhile",
+	"score is not a number",
+	"the call has been made before",
+	"the key is not among those of this step",
+	"the policy has changed meanwhile",
+	"this node does not decide now",
+	"another snapshot was restored meanwhile",
+	"write snapshot: %w",
+	"read snapshot: %w",
+	"%w: key %.64q of database %d differs from the base of a delta",
+	"read snapshot: %w: chunk of %d bytes",
+}
+
+// TestErrors demands that errors.md has every error reply of the server, every error of
+// limits and of the engine, and every conflict of parameters.
+func TestErrors(t *testing.T) {
+	text, err := os.ReadFile(errorsPage)
+	require.NoError(t, err)
+	page := string(text)
+	first, _, ok := strings.Cut(page, "\n## Wrong calls\n")
+	require.True(t, ok)
+	var missing []string
+	has := func(at token.Position, message string) {
+		for _, part := range fixed(message) {
+			if !strings.Contains(page, part) {
+				missing = append(missing, at.String()+": "+message)
+				return
+			}
+		}
+	}
+	for _, root := range []string{"../server", "../engine", "../script", "../shard", "../cluster"} {
+		eachLiteral(t, root, func(at token.Position, text string, _ bool) {
+			if m := replyCode.FindStringSubmatch(text); m != nil && !slices.Contains(notReplies, m[1]) && strings.ToUpper(text) != text {
+				has(at, text)
+				if !strings.Contains(first, "| `"+m[1]) {
+					missing = append(missing, at.String()+": the code "+m[1])
+				}
+			}
+		})
+	}
+	for _, dir := range []string{"../engine", "../engine/algo", "../cmd/headgate/config"} {
+		eachLiteral(t, dir, func(at token.Position, text string, isError bool) {
+			if isError && filepath.Clean(filepath.Dir(at.Filename)) == filepath.Clean(dir) && !slices.Contains(hiddenErrors, text) {
+				has(at, text)
+			}
+		})
+	}
+	require.Empty(t, slices.Compact(slices.Sorted(slices.Values(missing))), "%s does not explain these errors", errorsPage)
+}
+
+var verb = regexp.MustCompile(`%[-+#.0-9]*[a-z]`)
+
+// fixed returns the parts of a message that are the same in each error.
+func fixed(message string) (parts []string) {
+	for _, part := range verb.Split(message, -1) {
+		if part = strings.TrimSpace(part); len(part) > 3 {
+			parts = append(parts, part)
+		}
+	}
+	return parts
+}
+
+// eachLiteral calls f for each text in the Go files below a directory. isError reports
+// whether the text is the first argument of a function that makes or reports errors.
+func eachLiteral(t *testing.T, root string, f func(at token.Position, text string, isError bool)) {
+	t.Helper()
+	files := token.NewFileSet()
+	require.NoError(t, filepath.WalkDir(root, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		file, err := parser.ParseFile(files, path, nil, 0)
+		if err != nil {
+			return err
+		}
+		errors := map[*ast.BasicLit]bool{}
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.CallExpr:
+				name := ""
+				switch fun := n.Fun.(type) {
+				case *ast.Ident:
+					name = fun.Name
+				case *ast.SelectorExpr:
+					name = fun.Sel.Name
+				}
+				if len(n.Args) > 0 && slices.Contains([]string{"New", "Errorf", "report"}, name) {
+					if text, ok := n.Args[0].(*ast.BasicLit); ok {
+						errors[text] = true
+					}
+				}
+			case *ast.BasicLit:
+				if text, err := strconv.Unquote(n.Value); n.Kind == token.STRING && err == nil {
+					f(files.Position(n.Pos()), text, errors[n])
+				}
+			}
+			return true
+		})
+		return nil
+	}))
+}
