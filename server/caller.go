@@ -198,6 +198,7 @@ func (c *Caller) giveBack(ln *line) {
 			*b = nil
 		}
 	}
+	ln.weigh() // a job has handed its memory to the line
 	c.mu.Lock()
 	if !c.closed && ln.ending != closes {
 		c.free = append(c.free, ln)

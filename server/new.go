@@ -41,7 +41,7 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		execTime: command.ExecTime,
 		limits:   resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
 		lanes:    make(map[*lane]struct{}),
-		legs:     newLegSlots(),
+		legs:     newLegSlots(len(cfg.Parts)),
 		heavy:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	s.open()

@@ -52,15 +52,24 @@ type scattered struct {
 }
 
 // mostLegs bounds the legs of all connections that run at a time, so that most lines of the
-// Caller stay free for others. Further legs wait. The legs of WAIT have as many places of
-// their own, because they may last for ever; without a place, WAIT answers BUSY.
+// Caller stay free for others. Each partition has its share, because a leader that does not
+// answer holds places until forward-timeout. Further legs wait. The legs of WAIT have
+// as many places of their own, because they may last for ever; without a place, WAIT answers
+// BUSY.
 const mostLegs = maxLines / 4
 
 // legSlots has a place for each leg that may run.
-type legSlots struct{ run, wait chan struct{} }
+type legSlots struct {
+	run  []chan struct{} // by partition
+	wait chan struct{}
+}
 
-func newLegSlots() legSlots {
-	return legSlots{make(chan struct{}, mostLegs), make(chan struct{}, mostLegs)}
+func newLegSlots(parts int) (l legSlots) {
+	l.wait = make(chan struct{}, mostLegs)
+	for range parts {
+		l.run = append(l.run, make(chan struct{}, max(mostLegs/parts, 1)))
+	}
+	return l
 }
 
 // takeWaits takes n places of WAIT, or none and returns false.
@@ -120,19 +129,19 @@ func (c *conn) scatter(cmd *command.Spec, args [][]byte) {
 	c.stall |= stallWorker
 	go func() {
 		defer cancel()
-		slots := s.legs.run
 		if waits {
-			slots = s.legs.wait
 			defer context.AfterFunc(s.ending, cancel)()
 		}
 		var all sync.WaitGroup
 		for i := range x.legs {
+			g := &x.legs[i]
+			slots := s.legs.wait
 			if !waits {
+				slots = s.legs.run[g.of]
 				slots <- struct{}{}
 			}
 			all.Go(func() {
 				defer func() { <-slots }()
-				g := &x.legs[i]
 				g.reply, g.err = s.caller.leg(ctx, who, at, g.of, g.args, &spent.Spending)
 				if waits && g.waitEnds() {
 					cancel()

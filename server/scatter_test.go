@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"fmt"
+	"net"
 	"slices"
 	"strings"
 	"sync/atomic"
@@ -308,7 +309,49 @@ func TestWaitsOfAllGroupsAreBounded(t *testing.T) {
 	<-one.legs.wait
 	require.IsType(t, int64(0), c.call("WAIT 0 1"))
 	require.Eventually(t, func() bool { return len(one.legs.wait) == mostLegs-3 }, patience, time.Millisecond)
-	require.Empty(t, one.legs.run)
+	require.Empty(t, one.legs.run[0])
+}
+
+// A group whose leader does not answer holds up its own commands only.
+func TestALostGroupHoldsUpNoOthers(t *testing.T) {
+	one, _ := twoNodes(t, Config{})
+	a, b, d := keysOfThree[0], keysOfThree[1], keysOfThree[2]
+	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	defer silent.Close()
+	one.groups[1].set(func(f *fakeCluster) {
+		f.dial = func(ctx context.Context) (net.Conn, error) { return net.Dial("tcp", silent.Addr().String()) }
+	})
+	for range mostLegs + 1 {
+		dial(t, one.addr).send(fmt.Sprintf("EXISTS %s %s\r\n", b, a))
+	}
+	eventually(t, "the others to wait", func() bool { return one.workers.kept.Load() >= int64(mostLegs)*int64(len(a)) })
+	start := time.Now()
+	dial(t, one.addr).do(fmt.Sprintf("EXISTS %s %s", a, d), ":0\r\n")
+	require.Less(t, time.Since(start), patience/2)
+}
+
+// The replies of a command's parts are in the account of the clients.
+func TestRepliesOfPartsAreAccounted(t *testing.T) {
+	one, two := twoNodes(t, Config{})
+	for _, n := range []*groupsNode{one, two} {
+		n.Configure(Runtime{ClientMemory: 4 * mib})
+	}
+	a, b := keysOfThree[0], keysOfThree[1]
+	c := dial(t, one.addr)
+	for _, key := range []string{a, b} { // 1 MiB each
+		c.send(encode("SET", key, strings.Repeat("v", mib)))
+		require.Equal(t, "OK", c.reply())
+	}
+	c.Close()
+	c = dial(t, one.addr)
+	for range 3 {
+		// Each part has room alone, and both have, but the whole reply has none beside them.
+		require.ErrorContains(t, c.call(fmt.Sprintf("MGET %[1]s %[2]s %[2]s", a, b)).(error), "its reply found no room")
+		eventually(t, "all to be given back", func() bool { return one.memory.Total() < memoryStep })
+		require.Len(t, c.call(fmt.Sprintf("MGET %s %sx %s", a, a, b)), 3)
+		eventually(t, "all to be given back", func() bool { return one.memory.Total() < memoryStep })
+	}
 }
 
 // Commands in parts that wait for their turn have the bounds of jobs, and give everything
@@ -317,8 +360,8 @@ func TestMemoryOfScatteredCommandsIsBounded(t *testing.T) {
 	one, _ := twoNodes(t, Config{QueryBufferLimit: 256 << 10, MaxBulk: 256 << 10})
 	a, b := keysOfThree[0], keysOfThree[1]
 	big := strings.Repeat("x", 150<<10)
-	for range mostLegs {
-		one.legs.run <- struct{}{}
+	for range cap(one.legs.run[0]) {
+		one.legs.run[0] <- struct{}{}
 	}
 	first, second := dial(t, one.addr), dial(t, one.addr)
 	mset := encode("MSET", a, big, b, "1")
@@ -328,8 +371,8 @@ func TestMemoryOfScatteredCommandsIsBounded(t *testing.T) {
 	require.Greater(t, held, int64(150<<10))
 	second.send(mset)
 	second.expect("-" + errWorkersBusy + "\r\n")
-	for range mostLegs {
-		<-one.legs.run
+	for range cap(one.legs.run[0]) {
+		<-one.legs.run[0]
 	}
 	first.expect("+OK\r\n")
 	require.Zero(t, one.workers.kept.Load())
