@@ -65,6 +65,16 @@ func TestThreeNodes(t *testing.T) {
 	page.session(after)
 }
 
+// TestConfigurationExample checks the file of configuration.md as the page says.
+func TestConfigurationExample(t *testing.T) {
+	page := newHowto(t, configuration)
+	page.replace("/etc/headgate", page.dir+"/headgate")
+	require.NoError(t, os.Mkdir(filepath.Join(page.dir, "headgate"), 0o755))
+	require.NoError(t, os.WriteFile(filepath.Join(page.dir, "headgate", "policies.yaml"), []byte("policies: {api: {limits: {user: {by: user, rate: 5/m}}}}\n"), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(page.dir, "headgate.yaml"), []byte(page.block("# "+page.dir+"/headgate.yaml")), 0o644))
+	page.shell(page.block("headgate check-config"))
+}
+
 // howto is a page whose shell blocks a test runs in a directory of its own.
 type howto struct {
 	t       *testing.T
