@@ -1,13 +1,10 @@
 package site
 
 import (
-	"bytes"
-	"compress/gzip"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 )
 
@@ -22,28 +19,7 @@ func (s Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.NotFound(w, r)
 		return
 	}
-	h := w.Header()
-	h.Set("Content-Type", f.Type)
-	h.Set("Content-Security-Policy", "default-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'")
-	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Referrer-Policy", "no-referrer")
-	h.Set("Cache-Control", "no-cache") // ask again, by the tag
-	h.Set("ETag", f.Tag)
-	h.Set("Vary", "Accept-Encoding")
-	if r.Header.Get("If-None-Match") == f.Tag {
-		w.WriteHeader(http.StatusNotModified)
-		return
-	}
-	if !strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
-		z, err := gzip.NewReader(bytes.NewReader(f.Gzip))
-		if err == nil {
-			_, _ = io.Copy(w, z) // the client is away
-		}
-		return
-	}
-	h.Set("Content-Encoding", "gzip")
-	h.Set("Content-Length", strconv.Itoa(len(f.Gzip)))
-	_, _ = w.Write(f.Gzip) // the client is away
+	f.ServeHTTP(w, r)
 }
 
 // Write writes the site to a directory, uncompressed.
@@ -53,11 +29,7 @@ func (s Site) Write(dir string) error {
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err
 		}
-		z, err := gzip.NewReader(bytes.NewReader(f.Gzip))
-		if err != nil {
-			return err
-		}
-		text, err := io.ReadAll(z)
+		text, err := io.ReadAll(f.Open())
 		if err != nil {
 			return err
 		}

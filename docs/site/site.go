@@ -5,19 +5,17 @@ package site
 
 import (
 	"bytes"
-	"compress/gzip"
-	"crypto/sha256"
 	"embed"
-	"encoding/hex"
 	"encoding/json"
 	"fmt"
 	"html/template"
 	"io/fs"
-	"mime"
 	"path"
 	"regexp"
 	"slices"
 	"strings"
+
+	"github.com/headgate-io/headgate/internal/webfile"
 )
 
 //go:embed assets
@@ -35,15 +33,11 @@ const (
 // listed is a link to a page in a list of pages.
 var listed = regexp.MustCompile(`\]\([^):]+\.md\)`)
 
-// File is a file of the site, compressed by gzip.
-type File struct {
-	Type string // the media type
-	Tag  string // for the header field ETag, in quotes
-	Gzip []byte
-}
+// policy is the Content-Security-Policy of the pages: they load nothing from elsewhere.
+const policy = "default-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 // Site has the files of the site by path, such as policies.html.
-type Site map[string]File
+type Site map[string]*webfile.File
 
 // Make renders the pages of files. Links to files that are not part of files go to source,
 // the address of the project's sources with a final slash. It returns an error if the
@@ -63,9 +57,11 @@ func Make(files fs.FS, source string) (Site, error) {
 		switch path.Ext(name) {
 		case ".md":
 		case ".txt": // a list of pages, for programs
-			return s.add(name, listed.ReplaceAllFunc(text, func(m []byte) []byte { return []byte("](" + address(string(m[2:len(m)-1])) + ")") }))
+			s.add(name, listed.ReplaceAllFunc(text, func(m []byte) []byte { return []byte("](" + address(string(m[2:len(m)-1])) + ")") }))
+			return nil
 		default:
-			return s.add(name, text)
+			s.add(name, text)
+			return nil
 		}
 		pages[name], err = r.render(name, text)
 		return err
@@ -86,9 +82,7 @@ func Make(files fs.FS, source string) (Site, error) {
 		if err != nil {
 			return nil, err
 		}
-		if err := s.add(address(name), html.Bytes()); err != nil {
-			return nil, err
-		}
+		s.add(address(name), html.Bytes())
 		found = append(found, p.sections...)
 	}
 	slices.SortStableFunc(found, func(a, b section) int { return strings.Compare(a.Path, b.Path) })
@@ -96,11 +90,9 @@ func Make(files fs.FS, source string) (Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	for name, text := range map[string][]byte{searched: text, "site.css": asset("site.css"), "site.js": asset("site.js")} {
-		if err := s.add(name, text); err != nil {
-			return nil, err
-		}
-	}
+	s.add(searched, text)
+	s.add("site.css", asset("site.css"))
+	s.add("site.js", asset("site.js"))
 	return s, nil
 }
 
@@ -114,22 +106,7 @@ func asset(name string) []byte {
 }
 
 // add puts a file into the site.
-func (s Site) add(name string, text []byte) error {
-	var b bytes.Buffer
-	z, err := gzip.NewWriterLevel(&b, gzip.BestCompression)
-	if err != nil {
-		return err
-	}
-	if _, err := z.Write(text); err != nil {
-		return err
-	}
-	if err := z.Close(); err != nil {
-		return err
-	}
-	sum := sha256.Sum256(text)
-	s[name] = File{mime.TypeByExtension(path.Ext(name)), `"` + hex.EncodeToString(sum[:8]) + `"`, b.Bytes()}
-	return nil
-}
+func (s Site) add(name string, text []byte) { s[name] = webfile.New(name, text, policy) }
 
 // address returns the path of the page of a Markdown file.
 func address(name string) string {
