@@ -71,7 +71,7 @@ func TestConfigurationExample(t *testing.T) {
 	page.replace("/etc/headgate", page.dir+"/headgate")
 	require.NoError(t, os.Mkdir(filepath.Join(page.dir, "headgate"), 0o755))
 	require.NoError(t, os.WriteFile(filepath.Join(page.dir, "headgate", "policies.yaml"), []byte("policies: {api: {limits: {user: {by: user, rate: 5/m}}}}\n"), 0o644))
-	require.NoError(t, os.WriteFile(filepath.Join(page.dir, "headgate.yaml"), []byte(page.block("# "+page.dir+"/headgate.yaml")), 0o644))
+	require.NoError(t, os.WriteFile(filepath.Join(page.dir, "headgate", "headgate.yaml"), []byte(page.block("# "+page.dir+"/headgate/headgate.yaml")), 0o644))
 	page.shell(page.block("headgate check-config"))
 }
 
