@@ -13,23 +13,30 @@ import (
 	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
-const httpPage = "http.md"
+const gatewaysPage = "gateways.md"
 
-// TestCurl runs every block of the page that begins with curl, behind its sessions, and compares what is answered as a session's replies are.
+// TestCurl runs every block of two pages that begins with curl, after the sessions of its
+// page, and compares the answers as replies in sessions are compared.
 func TestCurl(t *testing.T) {
 	findCLI(t)
 	if _, err := exec.LookPath("curl"); err != nil {
 		t.Fatal("curl is not installed; make deps installs it")
 	}
-	s, err := hgtest.Start(hgtest.Config{})
-	require.NoError(t, err)
-	t.Cleanup(func() { require.NoError(t, s.Stop()) })
-	runSessions(t, httpPage, map[string]string{"7379": port(t, s.Addr)})
-	testRouteTest(t, s.Addr)
-	blocks := curlBlocks(t, httpPage)
-	require.NotEmpty(t, blocks)
-	for _, lines := range blocks {
-		runCurl(t, s.HTTP, lines)
+	for _, page := range []string{"http.md", gatewaysPage} {
+		t.Run(page, func(t *testing.T) {
+			s, err := hgtest.Start(hgtest.Config{})
+			require.NoError(t, err)
+			t.Cleanup(func() { require.NoError(t, s.Stop()) })
+			runSessions(t, page, map[string]string{"7379": port(t, s.Addr)})
+			if page == gatewaysPage {
+				testRouteTest(t, s.Addr)
+			}
+			blocks := curlBlocks(t, page)
+			require.NotEmpty(t, blocks)
+			for _, lines := range blocks {
+				runCurl(t, s.HTTP, lines)
+			}
+		})
 	}
 }
 
@@ -81,7 +88,7 @@ func testRouteTest(t *testing.T, server string) {
 	t.Helper()
 	bin, err := hgtest.Binary()
 	require.NoError(t, err)
-	text, err := os.ReadFile(httpPage)
+	text, err := os.ReadFile(gatewaysPage)
 	require.NoError(t, err)
 	_, shown, ok := strings.Cut(string(text), "```\n$ headgate route test ")
 	require.True(t, ok)

@@ -1,11 +1,11 @@
--- Asks Headgate about a request. What it says is in txn.headgate: pass, denied, or away.
+-- Asks Headgate about a request, and sets txn.headgate to pass, denied or away.
 
--- The longest path, with its query, and host that are asked about. What is longer is
--- denied, since a question that is too long is none.
+-- The longest path (with its query) and host. Longer ones are denied, because Headgate
+-- would not accept the question.
 local max_path, max_host = 8000, 1024
 
 core.register_action("headgate", { "http-req" }, function(txn)
-	txn:set_var("txn.headgate", "denied") -- whatever goes wrong below
+	txn:set_var("txn.headgate", "denied") -- if anything below goes wrong
 	local host, path = txn.f:req_fhdr("host") or "", txn.f:pathq() or "*"
 	if #path > max_path or #host > max_host then
 		return

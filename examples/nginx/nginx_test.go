@@ -140,7 +140,7 @@ func TestNginxWithHostileClients(t *testing.T) {
 	require.Equal(t, int64(3), g.Calls.Load())
 }
 
-// What docs/http.md says of internal redirects: by index and try_files a request is
+// What docs/howto/nginx.md says of internal redirects: by index and try_files a request is
 // charged once, and where they lead to nobody gets uncounted.
 func TestNginxChargesRedirectsOnce(t *testing.T) {
 	t.Parallel()

@@ -26,7 +26,7 @@ func Reference() string {
 	section(&b, "A descriptor", "Descriptors replace limits. They are written in the configuration language of Envoy's rate limit service. `key` is required. In a level, each combination of `key` and `value` can occur once.", descriptorEntries)
 	section(&b, "A limit of a descriptor", "Either `unit` or `unlimited` is needed.", rateLimitEntries)
 	section(&b, "A replaced limit", "", replacedEntries)
-	section(&b, "Routes", "The keys of one set of routes. `else` is required. [http.md](http.md#routes) describes patterns, and which of them is the most specific.", routesEntries)
+	section(&b, "Routes", "The keys of one set of routes. `else` is required. [gateways.md](gateways.md#routes) describes patterns, and which of them is the most specific.", routesEntries)
 	section(&b, "A route", "A route is the name of a policy, `allow`, `deny`, or a mapping with `policy`.", targetEntries)
 	section(&b, "A source", "A source says where the value of an attribute comes from. It is a text, which is the value itself, or a mapping with one of the keys below. If a request does not have the value, the attribute is absent.", sourceEntries)
 	b.WriteString("## Rates and bounds\n\n")
