@@ -61,6 +61,7 @@ func run(args []string, out io.Writer) error {
 	flags.StringVar(&d.leases, "leases-doc", "", "put what leases admitted too much into this Markdown `file`, between its marks")
 	var o scenario.Options
 	flags.IntVar(&o.Rounds, "rounds", 0, "how often the harm is done (default: the scenario's own number)")
+	flags.Float64Var(&o.Rate, "rate", 0, "`calls` per second (default: the scenario's own)")
 	flags.BoolVar(&o.Brief, "brief", false, "do the harm a third as often as the scenarios say, but each kind of it once")
 	flags.StringVar(&o.Dir, "out", filepath.Join(os.TempDir(), "headgate-faults"), "`directory` for histories and logs")
 	serve := flags.String("serve", "", "further `arguments` of headgate serve, separated by spaces, such as --raft-profile=slow")

@@ -63,7 +63,8 @@ type Config struct {
 
 // Cluster is a running cluster.
 type Cluster struct {
-	Nodes []*Node
+	Nodes  []*Node
+	Groups int // Raft groups
 
 	cfg    Config
 	join   string
@@ -122,6 +123,12 @@ func New(cfg Config) (*Cluster, error) {
 	}
 	if err := c.startAll(); err != nil {
 		return c, err
+	}
+	if _, err := c.AwaitLeader(startTimeout); err != nil {
+		return c, err
+	}
+	for _, s := range c.statuses(0) {
+		c.Groups = max(c.Groups, s.Groups)
 	}
 	_, err := c.AwaitLeader(startTimeout)
 	return c, err
@@ -239,36 +246,41 @@ func (c *Cluster) Members() []*Node {
 	return slices.DeleteFunc(slices.Clone(c.Nodes), func(n *Node) bool { return n.retired })
 }
 
-// Status asks a node for its status.
-func (c *Cluster) Status(n *Node) (raftlog.Status, error) {
+// Status asks a node for its status in group 0.
+func (c *Cluster) Status(n *Node) (raftlog.Status, error) { return c.status(n, 0) }
+
+func (c *Cluster) status(n *Node, group int) (raftlog.Status, error) {
 	if !n.responsive() {
 		return raftlog.Status{}, fmt.Errorf("%s is not running", n.Name)
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), statusTimeout)
 	defer cancel()
-	s, err := c.client.Status(ctx, n.Peer)
+	s, err := c.client.Of(group).Status(ctx, n.Peer)
 	if err != nil {
 		return raftlog.Status{}, fmt.Errorf("status of %s: %w", n.Name, err)
 	}
 	return s, nil
 }
 
-// statuses asks all nodes; those that do not answer have an empty status.
-func (c *Cluster) statuses() []raftlog.Status {
+// statuses asks all nodes about a group; those that do not answer have an empty status.
+func (c *Cluster) statuses(group int) []raftlog.Status {
 	out := make([]raftlog.Status, len(c.Nodes))
 	var wg sync.WaitGroup
 	for i, n := range c.Nodes {
-		wg.Go(func() { out[i], _ = c.Status(n) })
+		wg.Go(func() { out[i], _ = c.status(n, group) })
 	}
 	wg.Wait()
 	return out
 }
 
-// Leader is the node that serves as leader in the highest term, or nil.
-func (c *Cluster) Leader() *Node {
+// Leader is the leader of group 0, which decides the checks of policies, or nil.
+func (c *Cluster) Leader() *Node { return c.LeaderOf(0) }
+
+// LeaderOf is the node that serves as leader of a group in the highest term, or nil.
+func (c *Cluster) LeaderOf(group int) *Node {
 	var leader *Node
 	var term uint64
-	for i, s := range c.statuses() {
+	for i, s := range c.statuses(group) {
 		if s.Serving && s.Term > term {
 			leader, term = c.Nodes[i], s.Term
 		}
@@ -276,20 +288,26 @@ func (c *Cluster) Leader() *Node {
 	return leader
 }
 
-// AwaitLeader waits until one of the nodes, not among those left out, serves as leader.
+// AwaitLeader waits until one of the nodes, not among those left out, serves as leader of each group. It returns the
+// leader of group 0.
 func (c *Cluster) AwaitLeader(timeout time.Duration, without ...*Node) (*Node, error) {
-	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
-		l := c.Leader()
-		for _, n := range without {
-			if l == n {
-				l = nil
-			}
+	deadline := time.Now().Add(timeout)
+	for g := max(c.Groups, 1) - 1; ; g-- {
+		l, err := c.awaitLeaderOf(g, deadline, without)
+		if err != nil || g == 0 {
+			return l, err
 		}
-		if l != nil {
+	}
+}
+
+func (c *Cluster) awaitLeaderOf(group int, deadline time.Time, without []*Node) (*Node, error) {
+	for first := true; first || time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+		first = false
+		if l := c.LeaderOf(group); l != nil && !slices.Contains(without, l) {
 			return l, nil
 		}
 	}
-	return nil, fmt.Errorf("no leader after %v: %s", timeout, c.Describe())
+	return nil, fmt.Errorf("no leader of group %d in time: %s", group, c.describe(group))
 }
 
 // AwaitVote waits until the leader counts the vote of a node, or no longer does.
@@ -312,23 +330,31 @@ func (c *Cluster) AwaitVote(n *Node, vote bool, timeout time.Duration) error {
 	return fmt.Errorf("%s: vote is not %v after %v: %s", n.Name, vote, timeout, c.Describe())
 }
 
-// AwaitSettled waits until the running nodes agree on a leader and have applied all that it had committed a moment ago.
+// AwaitSettled waits until the running nodes agree on a leader and have applied all that it had committed a moment ago,
+// in each group.
 func (c *Cluster) AwaitSettled(timeout time.Duration) error {
+	group := max(c.Groups, 1) - 1
 	for deadline := time.Now().Add(timeout); time.Now().Before(deadline); time.Sleep(50 * time.Millisecond) {
-		if l := c.Leader(); l != nil && c.follow(l) {
-			return nil
+		for ; c.settled(group); group-- {
+			if group == 0 {
+				return nil
+			}
 		}
 	}
-	return fmt.Errorf("not settled after %v: %s", timeout, c.Describe())
+	return fmt.Errorf("group %d is not settled after %v: %s", group, timeout, c.describe(group))
 }
 
-// follow reports whether all running nodes follow the leader closely.
-func (c *Cluster) follow(leader *Node) bool {
-	l, err := c.Status(leader)
+// settled reports whether a group has a leader and all running nodes follow it closely.
+func (c *Cluster) settled(group int) bool {
+	leader := c.LeaderOf(group)
+	if leader == nil {
+		return false
+	}
+	l, err := c.status(leader, group)
 	if err != nil || !l.Serving {
 		return false
 	}
-	for i, s := range c.statuses() {
+	for i, s := range c.statuses(group) {
 		if c.Nodes[i].Running() && !c.Nodes[i].retired && (s.LeaderID != l.NodeID || s.AppliedIndex < l.CommitIndex) {
 			return false
 		}
@@ -336,10 +362,12 @@ func (c *Cluster) follow(leader *Node) bool {
 	return true
 }
 
-// Describe is one line about every node.
-func (c *Cluster) Describe() string {
+// Describe is one line about every node in group 0.
+func (c *Cluster) Describe() string { return c.describe(0) }
+
+func (c *Cluster) describe(group int) string {
 	var b strings.Builder
-	for i, s := range c.statuses() {
+	for i, s := range c.statuses(group) {
 		n := c.Nodes[i]
 		switch {
 		case !n.Running():

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/anishathalye/porcupine"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
@@ -315,4 +316,76 @@ func TestSliding(t *testing.T) {
 	key.Unjudged = true
 	require.True(t, budgets(one(key, calls...)).OK)
 	require.True(t, linear(one(key, calls...)).OK)
+}
+
+// The search of Linear finds what porcupine finds.
+func TestLinearIsPorcupine(t *testing.T) {
+	verdicts := map[bool]int{}
+	rapid.Check(t, func(t *rapid.T) {
+		key := fixedKey(5)
+		now, calls := int64(0), []history.Call(nil)
+		used := int32(0)
+		for range rapid.IntRange(1, 14).Draw(t, "calls") {
+			now += rapid.Int64Range(0, 4).Draw(t, "pause")
+			c := call(now, now+rapid.Int64Range(0, 12).Draw(t, "takes"), history.Admitted, 0)
+			c.Limit = key.Limit
+			c.Cost = rapid.Int32Range(-1, 3).Draw(t, "cost")
+			if rapid.IntRange(0, 9).Draw(t, "kind") == 0 {
+				c.Kind, c.Cost, c.Limit = history.Reset, 0, 0
+			}
+			switch {
+			case c.Kind == history.Reset:
+				used = 0
+			case c.Cost <= 0:
+				used = max(0, used+c.Cost)
+			case used+c.Cost <= key.Limit:
+				used += c.Cost
+			default:
+				c.Outcome = history.Denied
+			}
+			c.Remaining = max(0, key.Limit-used+rapid.SampledFrom([]int32{0, 0, 0, 0, 0, 0, 0, 1, -1}).Draw(t, "wrong"))
+			if rapid.IntRange(0, 4).Draw(t, "answered") == 0 {
+				c.Outcome = history.Unknown
+				if rapid.Bool().Draw(t, "lost") && c.Kind != history.Reset && c.Cost > 0 {
+					used = max(0, used-c.Cost)
+				}
+			}
+			calls = append(calls, c)
+		}
+		ops := operations(&key, calls)
+		ordered, checked := explain(ops, maxOrders)
+		if !checked {
+			t.Fatal("not checked")
+		}
+		if porcupine.CheckOperations(counterModel, ops) != ordered {
+			t.Fatalf("porcupine does not find that it is %v", ordered)
+		}
+		verdicts[ordered]++
+	})
+	require.Greater(t, verdicts[true], 10)
+	require.Greater(t, verdicts[false], 10)
+}
+
+// What takes too many orders is said, and fails the check if it is much.
+func TestLinearIsBounded(t *testing.T) {
+	var calls []history.Call
+	for i := range 200 { // all open at once, of different costs
+		c := call(0, 1000, history.Unknown, 0)
+		c.Cost = int32(1 + i%4)
+		calls = append(calls, c)
+	}
+	calls = append(calls, call(2000, 2001, history.Admitted, 1))
+	h := one(fixedKey(100_000), calls...)
+	f := linearWithin(h, "", 1000)
+	require.False(t, f.OK)
+	require.Contains(t, f.Text, "NOT CHECKED: 201 calls on 1 keys")
+	h.Keys = append(h.Keys, fixedKey(1<<30))
+	for i := range 30_000 {
+		c := call(int64(i), int64(i), history.Admitted, int32(1<<30-i-1))
+		c.Key, c.Limit = 1, 1<<30
+		h.Calls = append(h.Calls, c)
+	}
+	f = linearWithin(h, "", 1000)
+	require.True(t, f.OK, f.Details)
+	require.Contains(t, f.Text, "NOT CHECKED: 201 calls on 1 keys")
 }

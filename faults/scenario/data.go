@@ -104,7 +104,8 @@ func addData(keys *load.Keyspace, rate float64, a amount) *data {
 		return sized(k, perKey)
 	})
 	d.pairs = keys.Add(pairs, func(place, generation int) history.Key {
-		k := history.Key{Name: fmt.Sprintf("pair%d:%d", place, generation), Algorithm: history.Fixed, Free: true, Period: never, Apart: a.apart}
+		// Both keys of a pair have one slot: a transaction has a single group.
+		k := history.Key{Name: fmt.Sprintf("pair%d:{%d:%d}", place, place/2, generation), Algorithm: history.Fixed, Free: true, Period: never, Apart: a.apart}
 		if place/2%2 == 1 {
 			k.Command = "EVALSHA pair"
 		}

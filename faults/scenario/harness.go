@@ -136,14 +136,26 @@ func (r *Run) killAndRestart(n *cluster.Node) error {
 	return r.restart(n)
 }
 
-// killLeader kills the leader, and starts it again when some other node leads.
+// killLeader kills the leader, and starts it again when some other node leads. Of several groups, each has its turn: the
+// load has keys of all.
 func (r *Run) killLeader() error {
 	n, err := r.leader()
 	if err != nil {
 		return err
 	}
+	if group := r.turn % max(r.cluster.Groups, 1); group > 0 {
+		if n = r.cluster.LeaderOf(group); n == nil {
+			return fmt.Errorf("group %d has lost its leader", group)
+		}
+		r.note("%s leads group %d", n.Name, group)
+	}
+	r.turn += groupStep
 	return r.killAndRestart(n)
 }
+
+// groupStep is from the group whose leader is killed to the next one: 5 and 12 have no common factor, and neighbours have
+// different leaders.
+const groupStep = 5
 
 // restart starts a node again and waits until the cluster has settled with it.
 func (r *Run) restart(n *cluster.Node) error {

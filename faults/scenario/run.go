@@ -53,6 +53,8 @@ type Run struct {
 	history history.History
 	codes   map[string]int // of error replies
 
+	turn int // of the groups: see killLeader
+
 	codesToo []string // that are expected in this scenario, besides those that always are
 
 	// mu guards what follows.

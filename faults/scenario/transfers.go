@@ -26,7 +26,7 @@ func transfers(r *Run) error {
 		return err
 	}
 	keys := &load.Keyspace{Places: accounts, Life: never, Spec: func(place, _ int) history.Key {
-		return history.Key{Name: fmt.Sprintf("account%d", place), Algorithm: history.Fixed, Limit: account, Period: never}
+		return history.Key{Name: fmt.Sprintf("{account}%d", place), Algorithm: history.Fixed, Limit: account, Period: never}
 	}}
 	n, err := r.leader()
 	if err != nil {
@@ -67,7 +67,7 @@ func chain(cost int) []string {
 		if i > 0 {
 			args = append(args, "AND")
 		}
-		args = append(args, fmt.Sprintf("account%d", i), strconv.Itoa(account), "1d", "ALGORITHM", "fixed", "ALIGN", "first", "COST", strconv.Itoa(cost))
+		args = append(args, fmt.Sprintf("{account}%d", i), strconv.Itoa(account), "1d", "ALGORITHM", "fixed", "ALIGN", "first", "COST", strconv.Itoa(cost))
 	}
 	return args
 }
