@@ -26,7 +26,7 @@ import (
 	"github.com/headgate-io/headgate/internal/subprocess"
 )
 
-// TestRecipes runs the code of docs/recipes.md on three nodes. First the process that
+// TestRecipes runs the recipes of docs/howto on three nodes. First the process that
 // runs it is killed in the middle, then the leader.
 func TestRecipes(t *testing.T) {
 	c, err := hgtest.StartCluster()

@@ -1,4 +1,4 @@
-// The code of docs/recipes.md, from examples/holds/node, where it finds ioredis. As a
+// The recipes of docs/howto, from examples/holds/node, where it finds ioredis. As a
 // program it runs one of them, and never comes to an end:
 //
 //	node recipes.js llm|login|billing|exports WHO host:port...

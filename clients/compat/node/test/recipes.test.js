@@ -1,4 +1,4 @@
-// The code of docs/recipes.md on three nodes: the process that runs it is killed in the
+// The recipes of docs/howto on three nodes: the process that runs it is killed in the
 // middle, and then the leader.
 
 import assert from 'node:assert/strict';

@@ -1,4 +1,4 @@
-"""The code of docs/recipes.md, from examples/holds/python. As a program it runs one of
+"""The recipes of docs/howto, from examples/holds/python. As a program it runs one of
 them, and never comes to an end:
 
 python recipes.py llm|login|billing|exports WHO host:port...
