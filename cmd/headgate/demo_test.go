@@ -2,6 +2,7 @@ package main
 
 import (
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"regexp"
@@ -71,6 +72,9 @@ func TestDemo(t *testing.T) {
 	require.Contains(t, p.get(t, "/v1/policies/api/diff?from=1"), "limits.customer.")
 	require.Contains(t, p.get(t, "/v1/top"), "customer=scraper")
 	require.Empty(t, p.stderr.String())
+	open, err := http.Get("http://" + p.http + "/v1/events") // as a page does
+	require.NoError(t, err)
+	defer open.Body.Close()
 	p.interrupt(t)
 	require.Empty(t, p.stderr.String())
 	left, err := os.ReadDir(dir)

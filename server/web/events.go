@@ -16,10 +16,15 @@ import (
 // log's ring of recent events, each at its own pace. A client that falls behind by more
 // than the ring learns how many events it lost. So does a client that reconnects with the
 // id of its last event. The server cuts off a client that does not read.
+//
+// A stream writes at most each streamGap, so that a flood of events does not wake each
+// stream for each event: a post would have to do that on behalf of a decision.
 
 const (
-	// maxStreams bounds the open streams.
-	maxStreams = 16
+	// maxStreams bounds the open streams. TestFiftyConsoles measures what they cost.
+	maxStreams = 64
+	// streamGap is the least time between two writes of a stream that is not behind.
+	streamGap = 100 * time.Millisecond
 	// streamPause is the longest time without output on a stream. Proxies close streams
 	// that are idle for a minute.
 	streamPause = 15 * time.Second
@@ -90,24 +95,36 @@ func (s *streams) serve(r *http.Request, next int64, write func([]byte) error) {
 	defer alive.Stop()
 	b := []byte(": events of this node\n\n")
 	var lines []events.Line
-	for !s.ended() {
+	for behind := false; !s.ended(); {
 		if err := write(b); err != nil { // the client has gone, or does not read
 			return
 		}
-		var lost int64
-		var more <-chan struct{}
-		lines, next, lost, more = s.log.Read(lines[:0], next, streamEvents, streamBytes)
-		if b = appendStream(b[:0], lines, lost); len(b) > 0 {
-			continue
+		if !behind {
+			select {
+			case <-time.After(streamGap):
+			case <-r.Context().Done():
+				return
+			case <-s.ending:
+				return
+			}
 		}
-		select {
-		case <-more:
-		case <-alive.C:
-			b = append(b, ":\n\n"...) // a comment
-		case <-r.Context().Done():
-			return
-		case <-s.ending:
-			return
+		for b = b[:0]; len(b) == 0; {
+			var lost int64
+			var more <-chan struct{}
+			lines, next, lost, more = s.log.Read(lines[:0], next, streamEvents, streamBytes)
+			behind = next < s.log.Newest(0)
+			if b = appendStream(b, lines, lost); len(b) > 0 {
+				break
+			}
+			select {
+			case <-more:
+			case <-alive.C:
+				b = append(b, ":\n\n"...) // a comment
+			case <-r.Context().Done():
+				return
+			case <-s.ending:
+				return
+			}
 		}
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -91,7 +92,7 @@ func TestStreamOfEvents(t *testing.T) {
 func TestStreamsAreBounded(t *testing.T) {
 	r := newRig(t, server.Config{}, web.Config{})
 	var all []*stream
-	for range 16 {
+	for range 64 {
 		all = append(all, r.stream(""))
 	}
 	a := r.request("GET", "/v1/events", "")
@@ -119,6 +120,38 @@ func TestStreamsAreBounded(t *testing.T) {
 		require.Equal(t, 2, lines, "the comment of the beginning is all")
 		require.NoError(t, s.in.Err(), "it has ended")
 	}
+}
+
+// Events that come in a flood are gathered, so that streams do not write for each of them.
+func TestAFloodOfEventsIsGathered(t *testing.T) {
+	r := newRig(t, server.Config{}, web.Config{})
+	log := r.server.Events()
+	c := r.dial()
+	_, err := fmt.Fprintf(c, "GET /v1/events HTTP/1.1\r\nHost: localhost\r\n\r\n")
+	require.NoError(t, err)
+	require.Eventually(t, log.Listening, 10*time.Second, time.Millisecond)
+	const flood = 500
+	began := time.Now()
+	go func() {
+		for range flood {
+			log.Post(events.Event{Type: events.Role, Role: "r"})
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	require.NoError(t, c.SetReadDeadline(time.Now().Add(20*time.Second)))
+	in := bufio.NewScanner(c)
+	got, writes := 0, 0
+	for got < flood && in.Scan() {
+		line := in.Text()
+		if strings.HasPrefix(line, "event: role") {
+			got++
+		}
+		if _, err := strconv.ParseUint(line, 16, 64); err == nil { // the size of a chunk, which is one write
+			writes++
+		}
+	}
+	require.Equal(t, flood, got)
+	require.LessOrEqual(t, writes, 3+int(time.Since(began)/(100*time.Millisecond)))
 }
 
 // A client that does not read is cut off and keeps nobody waiting. When it reconnects, it
