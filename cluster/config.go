@@ -127,8 +127,10 @@ const (
 
 	// refreshInterval is the time between two updates of the node's view of the cluster if
 	// nothing happens. Before the node has caught up, the time is startInterval, and
-	// startTimeout bounds the wait for the leader's answer.
+	// startTimeout bounds the first wait for the leader's answer. Each next wait may take
+	// twice as long, up to startPatience: nodes of a busy cluster answer slowly.
 	refreshInterval = 500 * time.Millisecond
 	startInterval   = 50 * time.Millisecond
 	startTimeout    = 200 * time.Millisecond
+	startPatience   = 2 * time.Second
 )

@@ -219,3 +219,24 @@ func TestHandoversOfAGroupAreSerial(t *testing.T) {
 	require.EqualValues(t, 1, most.Load())
 	require.NotSame(t, l, leading(t, rigs))
 }
+
+// Nodes of a busy cluster answer slowly. A node that starts waits longer for each next answer,
+// so that it gets one.
+func TestStartWithSlowAnswers(t *testing.T) {
+	t.Parallel()
+	rigs := openGroups(t, 3, 1, homeAfter, func(c *Config) {
+		c.Timeouts, c.Dial = raftlog.Slow, func(ctx context.Context, addr string) (net.Conn, error) {
+			select {
+			case <-time.After(2 * startTimeout):
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+			return Dialer(nil)(ctx, addr)
+		}
+	})[0]
+	ctx, cancel := context.WithTimeout(t.Context(), 2*waitLimit)
+	defer cancel()
+	for _, r := range rigs {
+		require.NoError(t, r.node.Ready(ctx))
+	}
+}

@@ -100,8 +100,8 @@ func open(t *testing.T, n int) []*rig {
 }
 
 // openGroups starts n nodes with groups, and returns the rigs of each group. home replaces
-// homeAfter.
-func openGroups(t *testing.T, n, groups int, home time.Duration) [][]*rig {
+// homeAfter. change may change the configuration of a node.
+func openGroups(t *testing.T, n, groups int, home time.Duration, change ...func(*Config)) [][]*rig {
 	t.Helper()
 	var listeners []net.Listener
 	var peers []string
@@ -118,12 +118,16 @@ func openGroups(t *testing.T, n, groups int, home time.Duration) [][]*rig {
 			clock, _ := engine.NewManualClock(wall)
 			engines = append(engines, engine.New(engine.Config{Clock: clock, Shards: 16}))
 		}
-		node, err := New(Config{
+		cfg := Config{
 			NodeID: fmt.Sprintf("n%d", i+1), DataDir: t.TempDir(), Listener: listeners[i], Dial: Dialer(nil),
 			ClientAddr: fmt.Sprintf("127.0.0.1:%d", i+1),
 			Fatal:      func(err error) { t.Error(err) }, Logger: slog.New(slog.DiscardHandler),
 			Join: peers, BootstrapExpect: n, HandoverWait: time.Minute,
-		}, engines)
+		}
+		for _, f := range change {
+			f(&cfg)
+		}
+		node, err := New(cfg, engines)
 		require.NoError(t, err)
 		node.homeAfter = home
 		node.asleep = func() (int64, bool) { return asleep.Load(), true }

@@ -22,8 +22,8 @@ func (g *Group) watch(ctx context.Context) {
 	var alarms alarms
 	differing := make(differing)
 	var leader partition.TopologyNode
-	led := false    // a leader is known
-	var goal uint64 // see follow
+	led := false // a leader is known
+	replay := replay{patience: startTimeout}
 	for {
 		select {
 		case <-ctx.Done():
@@ -48,7 +48,7 @@ func (g *Group) watch(ctx context.Context) {
 			g.front.LeaderLost()
 		}
 		led = known
-		goal = g.follow(ctx, &s, goal)
+		g.follow(ctx, &s, &replay)
 		if s.Serving {
 			// The next leader would continue the clock from here. Otherwise each handover
 			// would set the cluster clock back by the travel time of its last entry.
@@ -99,31 +99,40 @@ func address(s string) (a partition.Address) {
 // ClientAddr returns the address for the clients of a node; "" if it is unknown.
 func ClientAddr(m *raftlog.Member) string { return m.Meta[metaClient] }
 
+// replay is what a node knows about the replay at its start.
+type replay struct {
+	goal     uint64        // what the leader had applied when it was first asked; 0 if unknown
+	patience time.Duration // how long the next question to the leader may take
+}
+
 // follow finds out when the replay at the start is complete. A follower learns only from
 // the leader what is committed. So this node must have applied everything that the leader
-// had when it was first asked. goal is that index; 0 if unknown.
-func (g *Group) follow(ctx context.Context, s *raftlog.Status, goal uint64) uint64 {
+// had when it was first asked.
+func (g *Group) follow(ctx context.Context, s *raftlog.Status, r *replay) {
 	select {
 	case <-g.caughtUp:
-		return goal
+		return
 	default:
 	}
 	for _, m := range s.Members {
-		if goal == 0 && m.Leader && !m.Self {
-			asked, cancel := context.WithTimeout(ctx, startTimeout)
-			if leader, err := g.raft.Caller().Status(asked, m.Addr); err == nil && leader.NodeID == m.ID && leader.Serving {
-				goal = leader.AppliedIndex
+		if r.goal == 0 && m.Leader && !m.Self {
+			asked, cancel := context.WithTimeout(ctx, r.patience)
+			leader, err := g.raft.Caller().Status(asked, m.Addr)
+			switch {
+			case err == nil && leader.NodeID == m.ID && leader.Serving:
+				r.goal = leader.AppliedIndex
+			case asked.Err() != nil:
+				r.patience = min(2*r.patience, startPatience)
 			}
 			cancel()
 		}
 	}
-	if goal > 0 && s.AppliedIndex >= goal {
+	if r.goal > 0 && s.AppliedIndex >= r.goal {
 		g.mu.Lock()
 		g.finishStart()
 		g.publishRole()
 		g.mu.Unlock()
 	}
-	return goal
 }
 
 // Topology implements partition.Replication. It is at most refreshInterval old.
