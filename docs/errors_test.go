@@ -17,7 +17,9 @@ import (
 	"github.com/stretchr/testify/require"
 )
 
-const errorsPage = "errors.md"
+// errorsPages are errors.md, which explains the first words of replies, and those with the
+// other texts.
+var errorsPages = []string{"errors.md", "errors-calls.md", "errors-start.md"}
 
 // replyCode is the first word of an error reply. errors.md explains each in its first table.
 var replyCode = regexp.MustCompile(`^([A-Z]{2,}) \S`)
@@ -42,7 +44,7 @@ var hiddenErrors = []string{
 	"read snapshot: %w: chunk of %d bytes",
 }
 
-// errorsOf are the directories and files whose errors are all on the page: those of limits
+// errorsOf are the directories and files whose errors are all on the pages: those of limits
 // and the engine, of the configuration and its files, and of nodes that meet.
 var errorsOf = []string{
 	"../engine", "../engine/algo", "../cmd/headgate/config", "../cmd/headgate/secret", "../cmd/headgate/certs",
@@ -50,14 +52,16 @@ var errorsOf = []string{
 	"../cluster/clock.go", "../cluster/replace.go",
 }
 
-// TestErrors demands that errors.md has every error reply of the server, and every error of
+// TestErrors demands that the pages have every error reply of the server, and every error of
 // errorsOf.
 func TestErrors(t *testing.T) {
-	text, err := os.ReadFile(errorsPage)
-	require.NoError(t, err)
-	page := string(text)
-	first, _, ok := strings.Cut(page, "\n## Wrong calls\n")
-	require.True(t, ok)
+	var texts []string
+	for _, page := range errorsPages {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		texts = append(texts, string(text))
+	}
+	page := strings.Join(texts, "\n")
 	var missing []string
 	has := func(at token.Position, message string) {
 		for _, part := range fixed(message) {
@@ -71,7 +75,7 @@ func TestErrors(t *testing.T) {
 		eachLiteral(t, root, func(at token.Position, text string, _ bool) {
 			if m := replyCode.FindStringSubmatch(text); m != nil && !slices.Contains(notReplies, m[1]) && strings.ToUpper(text) != text {
 				has(at, text)
-				if !strings.Contains(first, "| `"+m[1]) {
+				if !strings.Contains(texts[0], "| `"+m[1]+"` |") {
 					missing = append(missing, at.String()+": the code "+m[1])
 				}
 			}
@@ -85,7 +89,7 @@ func TestErrors(t *testing.T) {
 			}
 		})
 	}
-	require.Empty(t, slices.Compact(slices.Sorted(slices.Values(missing))), "%s does not explain these errors", errorsPage)
+	require.Empty(t, slices.Compact(slices.Sorted(slices.Values(missing))), "%v do not explain these errors", errorsPages)
 }
 
 var verb = regexp.MustCompile(`%[-+#.0-9]*(?:\[\d\])?[a-zA-Z]`)
