@@ -95,10 +95,10 @@ func TestAbsentCommands(t *testing.T) {
 	}
 }
 
-// TestDifferencesDocumented compares the reasons that docs/drop-in.md lists with
+// TestDifferencesDocumented compares the reasons that docs/drop-in-tests.md lists with
 // those of the suites.
 func TestDifferencesDocumented(t *testing.T) {
-	page, err := os.ReadFile("../../docs/drop-in.md")
+	page, err := os.ReadFile("../../docs/drop-in-tests.md")
 	require.NoError(t, err)
 	_, results, _ := strings.Cut(string(page), resultsBegin)
 	results, _, _ = strings.Cut(results, resultsEnd)

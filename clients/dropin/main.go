@@ -16,7 +16,7 @@
 // where these are installed. What was not run is told, and has not passed.
 // The run fails if a suite cannot be installed or run, and if something that passes
 // against Redis fails against Headgate. Each suite lists exceptions with their reasons,
-// for docs/drop-in.md. The run fails, too, if one of them passes, or is no test.
+// for docs/drop-in-tests.md. The run fails, too, if one of them passes, or is no test.
 package main
 
 import (

@@ -45,7 +45,7 @@ type suite struct {
 	plugin string
 	// allowed are tests that fail against Headgate, and notRun those of Redis that are
 	// left out, since they would spoil others or wait for ever. All count as failed, and
-	// are no surprise; docs/drop-in.md has the reasons.
+	// are no surprise; docs/drop-in-tests.md has the reasons.
 	allowed, notRun []allowance
 	// alone is whether Redis does not have what is tested: then each test must pass
 	// against Headgate.
