@@ -30,7 +30,7 @@ TOOLS    := bin/gotestsum bin/staticcheck bin/vale
 .DEFAULT_GOAL := help
 .PHONY: help build run docs cluster quick test test-long prepare deps unit main modules race server brief brief-race vet \
 	fuzz fuzz-brief mutate mutate-brief lint fmt bench \
-	clients clients-brief test-gateways test-clients test-sdks test-dropin test-faults
+	clients clients-brief test-console test-gateways test-clients test-sdks test-dropin test-faults
 
 help: ## list the targets, with how long each takes on two cores and warm caches
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -63,7 +63,7 @@ brief-race: # where goroutines meet, in few seconds
 test: ## everything a change must pass; installs what it needs (20 min)
 	scripts/stages.sh prepare main race fuzz-brief mutate-brief clients-brief
 
-test-long: mutate fuzz test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
+test-long: mutate fuzz test-console test-clients test-sdks test-gateways test-dropin test-faults ## what test leaves out, one after another; rewrites docs/reliability.md (half a day, by estimate)
 
 prepare: # one downloads, the other compiles
 	$(MAKE) --no-print-directory -j2 deps lint
@@ -122,6 +122,10 @@ clients-brief: # those that unit does not run; the longest come first
 test-gateways: deps ## the examples for gateways, each run by its program in front of an application; part of unit, too, but for Traefik, which is built first (1 min; the build of Traefik 10)
 	scripts/traefik.sh
 	$(GO) test -count=1 ./examples/...
+
+test-console: deps server ## the console in Chromium: every page, broken clusters, axe, what a page costs; its short half is part of test. CONSOLEFLAGS=-update writes the pictures of docs/img (2 min)
+	npm --prefix server/web/console/browser ci --silent --no-audit --no-fund
+	cd server/web/console/browser && HGTEST_BIN=$(CURDIR)/bin/hgtest-headgate $(GO) test -count=1 -timeout 20m . -whole $(CONSOLEFLAGS)
 
 test-clients: ## every client library, Java and Rust included (minutes; it downloads them first)
 	clients/compat/run.sh go node python hiredis java rust

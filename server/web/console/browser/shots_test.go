@@ -16,8 +16,6 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 	"github.com/stretchr/testify/require"
-
-	"github.com/headgate-io/headgate/internal/hgtest"
 )
 
 // maxShot bounds a screenshot, in bytes.
@@ -92,7 +90,9 @@ func distance(x, y color.NRGBA) int {
 	return r*r + g*g + b*b
 }
 
+// TestShots makes the pictures of the documents.
 func TestShots(t *testing.T) {
+	long(t)
 	s := start(t)
 	c := client(t, s.Addr)
 	prepare(t, c)
@@ -124,29 +124,4 @@ func TestShots(t *testing.T) {
 	b.ready("now")
 	b.until("document.querySelectorAll('.events li').length > 5")
 	b.shot("console-phone", 0)
-}
-
-func TestClusterShots(t *testing.T) {
-	k, err := hgtest.StartCluster()
-	require.NoError(t, err)
-	t.Cleanup(func() { _ = k.Stop() })
-	leader, err := k.Leader()
-	require.NoError(t, err)
-	c := client(t, leader.Addr)
-	prepare(t, c)
-	load(t, c)
-	b := open(t, leader.HTTP, "#cluster", desk)
-	b.ready("cluster")
-	b.shot("console-cluster", 0)
-	_, err = k.KillLeader()
-	require.NoError(t, err)
-	leader, err = k.Leader()
-	require.NoError(t, err)
-	b = open(t, leader.HTTP, "#cluster", desk)
-	b.ready("cluster")
-	b.shows(".answer", "down")
-	b.shot("x-cluster-down", 0)
-	b = open(t, leader.HTTP, "#cluster", phone)
-	b.ready("cluster")
-	b.shot("x-cluster-phone", 0)
 }

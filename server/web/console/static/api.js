@@ -66,7 +66,7 @@ async function answer(path, options, signal) {
 
 // policyPath writes the name of a policy as a segment of a path.
 export function policyPath(name) {
-  return encodeURIComponent(name.replaceAll('/', ':'));
+  return name.split('/').map(encodeURIComponent).join(':');
 }
 
 // events reads the stream of events until the signal: on(event) for each, state(text) when
@@ -101,7 +101,7 @@ export async function events(on, state, signal) {
       if (signal.aborted) return;
       if (e.status === 503) pause = 15000;
     }
-    state(pause > 2000 ? 'Too many readers: 16 streams are open. Trying again every 15 s.' : 'The stream ended. Connecting again.');
+    state(pause > 2000 ? 'Too many readers: the node has no stream left. Trying again every 15 s.' : 'The stream ended. Connecting again.');
     await new Promise((go) => setTimeout(go, pause));
   }
 }

@@ -23,6 +23,7 @@ const STALE = 3 * EVERY + 1000;
 
 let page = null; // the page that is shown, with the function that ends it
 let failed = null; // why the last request failed
+const troubles = new Map(); // what the page that is shown cannot read, and why
 
 // goto shows what the address names: #page?name=value
 export function address() {
@@ -47,6 +48,7 @@ function show(focus) {
   delete main.dataset.ready;
   const stop = new AbortController();
   const timers = new Set();
+  troubles.clear();
   const context = {
     signal: stop.signal,
     params,
@@ -63,8 +65,11 @@ function show(focus) {
         running = true;
         try {
           await fn();
+          troubles.delete(fn);
         } catch (e) {
-          if (!stop.signal.aborted) fail(e);
+          if (stop.signal.aborted) return;
+          fail(e);
+          if (e.status > 0) troubles.set(fn, e.message);
         } finally {
           running = false;
         }
@@ -176,6 +181,7 @@ function judge() {
     else if (n.per_second && n.per_second.degraded > 0) problems.push(['warn', `Degraded: failure policies answered ${n.per_second.degraded.toFixed(1)} calls per second instead of the leader.`]);
     const down = c ? c.members.filter((m) => !m.up) : [];
     if (c && c.leader && down.length) problems.push(['warn', `${down.map((m) => m.id).join(', ')} ${down.length > 1 ? 'are' : 'is'} down. The other nodes decide.`]);
+    for (const text of new Set(troubles.values())) problems.push(['warn', `A part of this page has no new data: ${text}.`]);
     if (problems.length) state = problems[0][0];
   }
   dot.className = 'dot ' + state;
@@ -199,6 +205,12 @@ async function begin(focus) {
   show(focus);
   judge();
 }
+
+// The address names a page, so the link to the content must not change it.
+document.querySelector('.skip').addEventListener('click', (e) => {
+  e.preventDefault();
+  main.focus();
+});
 
 addEventListener('hashchange', () => {
   if (!asking) show(true);

@@ -1,6 +1,6 @@
 // Explain: the state of one key, or what a policy would answer a caller, and when units return.
 
-import { h, fill, put, name, count, span, clock, moment, parseKey, command, id } from './dom.js';
+import { h, fill, put, name, visible, count, span, clock, moment, parseKey, command, id } from './dom.js';
 import { get, post } from './api.js';
 import { link } from './app.js';
 import { cli } from './cli.js';
@@ -339,12 +339,12 @@ function policyView(first, body) {
       if (x.allowed) {
         put(answer, 'This caller may call now');
         answer.className = 'answer good';
-        put(after, binding && binding.remaining >= 0 ? `The tightest limit is ${binding.name}: ${count(binding.remaining)} of ${count(binding.capacity)} are left.` : 'No limit applies to it.');
+        put(after, binding && binding.remaining >= 0 ? `The tightest limit is ${visible(binding.name)}: ${count(binding.remaining)} of ${count(binding.capacity)} are left.` : 'No limit applies to it.');
       } else {
         const wait = binding ? Math.max(binding.retry_after_ms, binding.blocked_ms || 0) : -1;
-        put(answer, binding && wait >= 0 && binding.retry_after_ms >= 0 ? `Denied by ${binding.name}. It may call again in ${span(rest(wait))}` : `Denied by ${x.name || x.reason}. No wait helps`);
+        put(answer, binding && wait >= 0 && binding.retry_after_ms >= 0 ? `Denied by the limit ${visible(binding.name)}. It may call again in ${span(rest(wait))}` : `Denied by ${x.name ? 'the limit ' + visible(x.name) : x.reason === 'deny' ? 'the deny list' : x.reason}. No wait helps`);
         answer.className = 'answer bad';
-        put(after, binding ? `${binding.name} has ${count(binding.remaining)} of ${count(binding.capacity)} units left${x.reason === 'penalty' ? ', and blocks this caller after repeated denials' : ''}.` : `The reason is ${x.reason}.`);
+        put(after, binding ? `${count(binding.remaining)} of ${count(binding.capacity)} units are left${x.reason === 'penalty' ? ', and the limit blocks this caller after repeated denials' : ''}.` : `The reason is ${x.reason}.`);
       }
       x.limits.forEach((l, i) => {
         if (!models[i] || l.capacity <= 0) return;

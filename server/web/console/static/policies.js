@@ -32,17 +32,25 @@ export function mount(main, ctx) {
   };
   search.addEventListener('input', draw);
 
-  (async () => {
+  // Without a leader the policies cannot be read: then it is tried again.
+  let read = false;
+  ctx.every(4000, async () => {
+    if (read) return;
     try {
       all = (await get('v1/policies', ctx.signal)).policies;
       draw();
       if (chosen) await show(detail, chosen, ctx);
       else await changes(detail, all, ctx);
+      read = true;
       ctx.ready();
     } catch (e) {
-      if (!ctx.signal.aborted) ctx.fail(e);
+      if (e.status >= 500) {
+        fill(detail, h('section', {}, h('h2', {}, 'The policies cannot be read now'), h('p', {}, e.message + '.'), h('p.note', {}, 'The page tries again every 4 s.')));
+        ctx.ready();
+      }
+      throw e;
     }
-  })();
+  });
 }
 
 function kindOf(n) {
