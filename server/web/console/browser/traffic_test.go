@@ -3,6 +3,7 @@ package browser
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"sync"
 	"testing"
@@ -48,7 +49,7 @@ func load(t testing.TB, c *redis.Client) {
 		defer every.Stop()
 		for i := 0; ; i++ {
 			pipe := c.Pipeline()
-			for range 12 {
+			for range 6 + int(5*math.Sin(float64(i)/150)) {
 				user := int(random.ExpFloat64() * 9)
 				pipe.Do(ctx, "RL.CHECK", "shop/checkout", "user", fmt.Sprintf("buyer-%d", user), "tenant", fmt.Sprintf("store-%d", user%4))
 				pipe.Do(ctx, "RL.CHECK", "api", "key", fmt.Sprintf("partner-%d", user))

@@ -64,7 +64,6 @@ func TestBrokenCluster(t *testing.T) {
 	b.shows(".answer", "is down")
 	b.shows("#alarm", "is down")
 	b.shows("main", "If one more node fails")
-	b.shot("console-cluster-down", 0)
 	b.visit("#now")
 	b.shows(".callers", "buyer-")
 	b.visit("#policies?name=shop%2Fcheckout")
