@@ -107,7 +107,8 @@ func TestShots(t *testing.T) {
 	b.shot("console-policies", 0)
 	b.visit("#explain?policy=shop%2Fcheckout")
 	b.until("document.querySelector('#policy option[value=\"shop/checkout\"]')")
-	b.do(chromedp.SetValue(".pair .v", "buyer-1"), chromedp.Click(".askpolicy button"))
+	b.do(chromedp.SetValue(".pair .v", "buyer-1"), chromedp.Click("fieldset > .quiet"),
+		chromedp.SetValue(".pair + .pair .n", "tenant"), chromedp.SetValue(".pair + .pair .v", "store-1"), chromedp.Click(".askpolicy button"))
 	b.until("document.querySelector('.answer')")
 	b.shot("console-explain", 0)
 	b.visit("#now")

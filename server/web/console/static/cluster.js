@@ -69,12 +69,12 @@ export function mount(main, ctx) {
     put(answer, parts.join('. ').replace('leads. all', 'leads, and all').replace('leads. the', 'leads, and the') + '.');
     answer.className = 'answer ' + (!c.leader || down.length || slow.length ? 'bad' : 'good');
     put(after, !c.leader ? `${up.length} of ${voters.length} voting nodes are up as this node sees it, and ${need} are needed to elect a leader. Until then the failure policies answer.`
-      : spare > 0 ? `The cluster can lose ${spare} more ${spare > 1 ? 'nodes' : 'node'} and still decide: ${need} of ${voters.length} must be up.` : voters.length === 1 ? 'With one voting node, nothing takes over when it fails.' : 'If one more node fails, no majority is left and the failure policies answer.');
+      : spare > 0 ? `The cluster can lose ${spare} ${down.length ? 'more ' : ''}${spare > 1 ? 'nodes' : 'node'} and still decide: ${need} of ${voters.length} must be up.` : voters.length === 1 ? 'With one voting node, nothing takes over when it fails.' : 'If one more node fails, no majority is left and the failure policies answer.');
     fill(troubles, (c.troubles || []).map((t) => h('li', {}, t)));
     plot.replaceChildren(diagram(c, plot.clientWidth || 900));
     fill(body, c.members.map((m) => h('tr', {}, h('th', { scope: 'row' }, name(m.id, 40), m.self ? h('span.muted', {}, ' asked') : null),
       h('td', {}, h('span.tag' + (m.up ? (m.leader ? '.leads' : '.ok') : '.down'), {}, role(m, c))),
-      h('td' + (behind(m) ? '.over' : ''), {}, m.leader || !m.up ? '–' : lag(m)), h('td.num' + (Math.abs(m.clock_gap_ms) > GAP_MS ? '.over' : ''), {}, m.self || !m.up ? '–' : `${count(m.clock_gap_ms)} ms`), h('td.num', {}, m.self || !m.up || !m.rtt_us ? '–' : micros(m.rtt_us)),
+      h('td' + (behind(m) ? '.over' : ''), {}, m.leader || !m.up ? '–' : lag(m) + (m.lag_entries ? `, ${count(m.lag_entries)} ${m.lag_entries === 1 ? 'entry' : 'entries'}` : '')), h('td.num' + (Math.abs(m.clock_gap_ms) > GAP_MS ? '.over' : ''), {}, m.self || !m.up ? '–' : `${count(m.clock_gap_ms).replace('-', '−')} ms`), h('td.num', {}, m.self || !m.up || !m.rtt_us ? '–' : micros(m.rtt_us)),
       h('td', {}, name(m.clients || '–', 50)), h('td', {}, name(m.peers, 50)), h('td', {}, m.self ? 'itself' : m.seen_at_ms ? (m.up ? 'now' : ago(Date.now() - m.seen_at_ms)) : 'never'))));
     const several = (c.groups || []).length > 1;
     groups.hidden = !several;
@@ -94,8 +94,7 @@ function behind(m) {
 }
 
 function lag(m) {
-  if (!m.lag_entries && !m.lag_ms) return 'up to date';
-  return m.lag_ms >= BEHIND_MS ? `${span(m.lag_ms)} behind` : `${count(m.lag_entries)} entries behind`;
+  return m.lag_ms >= BEHIND_MS ? `${span(m.lag_ms)} behind` : 'up to date';
 }
 
 function role(m, c) {

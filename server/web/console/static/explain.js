@@ -230,7 +230,7 @@ function keyView(k, first) {
       x = model(next);
       at = time;
       fill(list, facts([
-        ['Limit', next.limit === undefined ? undefined : next.type === 'slots' ? `${count(next.limit)} at once` : `${count(next.limit)} per ${next.period ? period(next.period) : 'window'}${next.burst ? `, burst ${count(next.burst)}` : ''}`],
+        ['Limit', next.limit === undefined ? undefined : (next.algorithm || next.type) === 'slots' ? `${count(next.limit)} at once` : `${count(next.limit)} per ${next.period ? period(next.period) : 'window'}${next.burst ? `, burst ${count(next.burst)}` : ''}`],
         ['Algorithm', ALGORITHMS[next.algorithm || next.type] || next.type],
         ['Policy', p ? h('a', { href: link('policies', { name: p.policy }) }, name(p.policy + ' · ' + p.limit)) : undefined],
         ['Caller', p && p.caller ? name(p.caller, 200) : undefined],

@@ -133,7 +133,7 @@ function state(x) {
   if (!x) return '';
   if (x.blocked_ms > 0) return `blocked for ${span(x.blocked_ms)} after repeated denials`;
   if (x.capacity === undefined) return '';
-  const rate = x.type === 'slots' ? `${count(x.limit)} at once` : `limit ${count(x.limit)} per ${x.period ? period(x.period) : 'window'}`;
+  const rate = (x.algorithm || x.type) === 'slots' ? `limit ${count(x.limit)} at once` : `limit ${count(x.limit)} per ${x.period ? period(x.period) : 'window'}`;
   if (x.remaining > 0) return `${count(x.remaining)} of ${count(x.capacity)} left · ${rate}`;
   return `none of ${count(x.capacity)} left${x.next_unit_ms >= 5000 ? ', next in ' + span(x.next_unit_ms) : ''} · ${rate}`;
 }
