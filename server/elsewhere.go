@@ -87,7 +87,7 @@ func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	addr, ok := c.srv.leaderAddr(c.lane.at)
 	switch {
 	case ok:
-		return moved(cmd, args, addr)
+		return c.moved(cmd, args, addr)
 	case sharded:
 		return errNoLeader
 	}
@@ -131,9 +131,9 @@ func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
 	case cmd.Flags&command.Exec != 0:
 		// The leader has changed after commands were queued.
 		q := c.takeTx(cmd).firstWithKeys()
-		c.error(moved(q.cmd, q.args, addr))
+		c.error(c.moved(q.cmd, q.args, addr))
 	case cmd.HasKeys():
-		c.error(moved(cmd, args, addr))
+		c.error(c.moved(cmd, args, addr))
 	default:
 		c.call(&c.lane.call, cmd, args)
 	}
@@ -149,8 +149,9 @@ func (tx *transaction) firstWithKeys() *queued {
 	return nil
 }
 
-// moved returns the error that sends a client to the leader.
-func moved(cmd *command.Spec, args [][]byte, addr string) string {
+// moved returns the error that sends a client to the leader, and counts it.
+func (c *conn) moved(cmd *command.Spec, args [][]byte, addr string) string {
+	c.srv.redirects[c.lane.at].Add(1)
 	slot := 0
 	if at := cmd.Slots().Positions(args, nil); len(at) > 0 {
 		slot = int(keySlot(args[at[0]]))

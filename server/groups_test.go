@@ -205,6 +205,7 @@ func TestMovedNamesTheLeaderOfTheSlot(t *testing.T) {
 	c.do("INCR "+keysOfThree[1], ":1\r\n")
 	forwarded := dial(t, n.addr)
 	forwarded.do("SSUBSCRIBE "+keysOfThree[0], "*3\r\n$10\r\nssubscribe\r\n"+bulk(keysOfThree[0])+":1\r\n")
+	require.Equal(t, []uint64{6, 4, 4}, n.Stats().Redirects)
 }
 
 // A node that loses a group still serves its clients at the cluster door.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -42,7 +43,9 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 		limits:   resp.Limits{MaxArgs: cfg.MaxArgs, MaxBulk: cfg.MaxBulk},
 		lanes:    make(map[*lane]struct{}),
 		legs:     newLegSlots(len(cfg.Parts)),
-		heavy:    make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
+
+		redirects: make([]atomic.Uint64, len(cfg.Parts)),
+		heavy:     make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2)),
 	}
 	s.open()
 	s.clients.all = make(map[uint64]*conn)

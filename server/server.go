@@ -38,15 +38,17 @@ type Server struct {
 	unconnected *command.Table
 	limitSpec   *command.Spec // RL.LIMIT
 
-	caller   Caller
-	legs     legSlots
-	workers  *workers
-	scripts  *scripts.Scripts
-	policies *policies.Book
-	checks   *checks.Checker
-	events   *events.Log
-	runID    string
-	started  time.Time
+	caller Caller
+	legs   legSlots
+
+	redirects []atomic.Uint64 // clients sent to the leader, by partition
+	workers   *workers
+	scripts   *scripts.Scripts
+	policies  *policies.Book
+	checks    *checks.Checker
+	events    *events.Log
+	runID     string
+	started   time.Time
 
 	loops    []*loop
 	nextLoop atomic.Uint64

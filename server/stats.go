@@ -26,18 +26,19 @@ type Stats struct {
 	BytesOut         uint64
 	ProtocolErrors   uint64
 	AuthFailures     uint64
-	QueryBufferKills uint64 // clients closed because of their query buffer's limit
-	MemoryKills      uint64 // clients closed because all clients took too much memory
-	ClientMemory     int64  // memory of all clients, in bytes
-	OutputKills      uint64 // clients closed because of their output buffer's limit
-	TimeoutKills     uint64 // clients closed because they were idle or did not read output
-	Held             int    // connections with replies that wait for a commit
-	Forwarded        uint64 // commands answered by the leader for clients of this node
-	Degraded         uint64 // calls of limits and counters that the failure policy answered
-	BackstopDenied   uint64 // calls in Degraded that on-failure open denied, because they were beyond the backstop
-	BackstopFull     uint64 // keys that on-failure open forgot, and calls that it did not count, because memory was full
-	Undecided        uint64 // commands refused because there was no leader
-	Uncertain        uint64 // commands answered UNCERTAIN
+	QueryBufferKills uint64   // clients closed because of their query buffer's limit
+	MemoryKills      uint64   // clients closed because all clients took too much memory
+	ClientMemory     int64    // memory of all clients, in bytes
+	OutputKills      uint64   // clients closed because of their output buffer's limit
+	TimeoutKills     uint64   // clients closed because they were idle or did not read output
+	Held             int      // connections with replies that wait for a commit
+	Forwarded        uint64   // commands answered by the leader for clients of this node
+	Degraded         uint64   // calls of limits and counters that the failure policy answered
+	BackstopDenied   uint64   // calls in Degraded that on-failure open denied, because they were beyond the backstop
+	BackstopFull     uint64   // keys that on-failure open forgot, and calls that it did not count, because memory was full
+	Undecided        uint64   // commands refused because there was no leader
+	Uncertain        uint64   // commands answered UNCERTAIN
+	Redirects        []uint64 // commands answered MOVED, by the index of the partition
 }
 
 // streamStripes is how many sets of counters the streams share. It is enough that two
@@ -191,6 +192,10 @@ func (s *Server) Stats() Stats {
 		backstop.Denied += n.Denied
 		backstop.Forgotten += n.Forgotten
 	}
+	redirects := make([]uint64, len(s.redirects))
+	for i := range s.redirects {
+		redirects[i] = s.redirects[i].Load()
+	}
 	return Stats{
 		Clients:          int(s.clients.admitted.Load()),
 		Received:         st.counts[countReceived].Load(),
@@ -215,6 +220,7 @@ func (s *Server) Stats() Stats {
 		BackstopFull:     backstop.Forgotten,
 		Undecided:        st.counts[countUndecided].Load(),
 		Uncertain:        st.counts[countUncertain].Load(),
+		Redirects:        redirects,
 	}
 }
 

@@ -47,6 +47,7 @@ func replicationMetrics(n *cluster.Node, clients *server.Stats) []web.Metric {
 	}
 	for i := range n.Groups() {
 		metrics = append(metrics, groupMetrics(n.Group(i))...)
+		metrics = append(metrics, web.Counter("headgate_redirects_total", "Commands answered MOVED at cluster-listen, because another node leads the group of their key.", clients.Redirects[i]).With("group", strconv.Itoa(i)))
 	}
 	return metrics
 }
