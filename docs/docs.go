@@ -6,7 +6,7 @@ import "embed"
 
 // Files are the pages, which are Markdown, their pictures, and what programs read.
 //
-//go:embed *.md howto llms.txt skill img
+//go:embed *.md commands howto llms.txt skill img
 var Files embed.FS
 
 // Source is the address of the project's sources, of which the pages link to some.

@@ -28,7 +28,7 @@ const (
 func pages(t *testing.T) []string {
 	t.Helper()
 	out := []string{"../README.md"}
-	for _, at := range []string{"*.md", "howto/*.md", "skill/*.md"} {
+	for _, at := range []string{"*.md", "howto/*.md", "commands/*.md", "skill/*.md"} {
 		found, err := filepath.Glob(at)
 		require.NoError(t, err)
 		out = append(out, found...)
@@ -251,7 +251,16 @@ var conversations = []string{
 	"shutdown", "monitor", "subscribe", "unsubscribe", "psubscribe", "punsubscribe", "ssubscribe", "sunsubscribe",
 }
 
-// TestCommandsPage compares the commands that commands.md describes with those
+// commandPages are the pages that describe commands.
+func commandPages(t *testing.T) []string {
+	t.Helper()
+	found, err := filepath.Glob("commands/*.md")
+	require.NoError(t, err)
+	require.Greater(t, len(found), 5)
+	return found
+}
+
+// TestCommandsPage compares the commands that commands/*.md describe with those
 // that the server has, subcommands included, and demands an example of each
 // command.
 func TestCommandsPage(t *testing.T) {
@@ -260,15 +269,23 @@ func TestCommandsPage(t *testing.T) {
 	have := withoutContainers(cli(t, port, []string{"--raw", "COMMAND", "LIST", "FILTERBY", "PATTERN", "*"}, ""))
 	slices.Sort(have)
 
-	text, err := os.ReadFile("commands.md")
-	require.NoError(t, err)
-	described := withoutContainers(describedCommands(string(text)))
+	var described []string
+	for _, page := range commandPages(t) {
+		text, err := os.ReadFile(page)
+		require.NoError(t, err)
+		described = append(described, describedCommands(string(text))...)
+	}
+	described = withoutContainers(described)
 	slices.Sort(described)
 	require.Equal(t, slices.Compact(slices.Clone(described)), described, "described twice")
 	require.Equal(t, have, described)
 
 	shown := map[string]bool{}
-	for _, s := range readSessions(t, "commands.md") {
+	var sessions []session
+	for _, page := range commandPages(t) {
+		sessions = append(sessions, readSessions(t, page)...)
+	}
+	for _, s := range sessions {
 		for _, line := range s.commands() {
 			name, _, _ := strings.Cut(line, " ")
 			shown[strings.ToLower(name)] = true
@@ -277,7 +294,7 @@ func TestCommandsPage(t *testing.T) {
 	for _, name := range have {
 		name, _, _ = strings.Cut(name, "|")
 		if !slices.Contains(conversations, name) {
-			require.True(t, shown[name], "no session of commands.md runs %s", name)
+			require.True(t, shown[name], "no session of a page of commands runs %s", name)
 		}
 	}
 }
@@ -296,7 +313,7 @@ func withoutContainers(names []string) []string {
 }
 
 var (
-	heading = regexp.MustCompile(`^### ([A-Z][A-Z.]*)$`)
+	heading = regexp.MustCompile(`^## ([A-Z][A-Z.]*)$`)
 	row     = regexp.MustCompile("^\\| `([A-Z_.]+)( [A-Z-]+)?[^`]*` \\|")
 )
 
