@@ -90,7 +90,7 @@ export function mount(main, ctx) {
     get('v1/policies', ctx.signal).then(({ policies }) => {
       pick.append(...policies.filter((p) => !/^(attributes$|lists\/|routes\/)/.test(p.name)).map((p) => h('option', { value: p.name, selected: p.name === asked.policy }, p.name)));
       ctx.ready();
-    }).catch((e) => ctx.signal.aborted || ctx.fail(e));
+    }).catch((e) => ctx.signal.aborted || problem(e));
   }
 
   function problem(e) {
