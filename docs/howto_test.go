@@ -144,6 +144,8 @@ func (h *howto) shell(script string) {
 func (h *howto) serve(script string, env ...string) *subprocess.Process {
 	h.t.Helper()
 	cmd := h.command(context.Background(), "exec "+script)
+	// So that a machine that is busy with other tests loses no leader.
+	cmd.Env = append(cmd.Env, "HEADGATE_RAFT_PROFILE=slow", "HEADGATE_MAX_UNACKED=10s", "HEADGATE_FORWARD_TIMEOUT=10s")
 	cmd.Env = append(cmd.Env, env...)
 	log := new(logbuf.Buffer)
 	cmd.Stderr = log
