@@ -92,7 +92,6 @@ type Server struct {
 	// watch keeps the history of the admin API until ending is closed.
 	watch   func()
 	watches sync.Once
-	watched sync.WaitGroup
 	fit     func() error
 	busy    func() time.Duration
 }
@@ -178,7 +177,7 @@ func profiles() http.Handler {
 func (s *Server) Serve(l net.Listener) error {
 	s.watches.Do(func() {
 		if s.watch != nil {
-			s.watched.Go(s.watch)
+			go s.watch()
 		}
 	})
 	if err := s.http.Serve(l); !errors.Is(err, http.ErrServerClosed) {
@@ -224,7 +223,6 @@ func (s *Server) parting(h http.Handler) http.Handler {
 // off the remaining requests.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.end()
-	s.watched.Wait()
 	err := s.http.Shutdown(ctx)
 	if err != nil {
 		return errors.Join(err, s.http.Close())
