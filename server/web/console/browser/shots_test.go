@@ -42,7 +42,7 @@ func (b *tab) shot(name string, height float64) {
 	}
 }
 
-// smaller returns a PNG of the same picture with at most 256 colours.
+// smaller returns a PNG of the same picture with at most 64 colours.
 func smaller(t testing.TB, data []byte) []byte {
 	t.Helper()
 	from, err := png.Decode(bytes.NewReader(data))
@@ -62,11 +62,11 @@ func smaller(t testing.TB, data []byte) []byte {
 	for apart := 4; ; apart *= 2 {
 		palette = palette[:0]
 		for _, c := range common {
-			if len(palette) <= 256 && !slices.ContainsFunc(palette, func(p color.Color) bool { return distance(p.(color.NRGBA), c) < apart }) {
+			if len(palette) <= 64 && !slices.ContainsFunc(palette, func(p color.Color) bool { return distance(p.(color.NRGBA), c) < apart }) {
 				palette = append(palette, c)
 			}
 		}
-		if len(palette) <= 256 {
+		if len(palette) <= 64 {
 			break
 		}
 	}
