@@ -283,6 +283,9 @@ func (c *Config) raftConfig(self raft.ServerID) *raft.Config {
 	rc.ElectionTimeout = c.Timeouts.Election
 	rc.LeaderLeaseTimeout = c.Timeouts.Lease
 	rc.CommitTimeout = 50 * time.Millisecond
+	if c.GroupID > 0 {
+		rc.CommitTimeout = 250 * time.Millisecond // policies and scripts, which all nodes use, are in group 0
+	}
 	rc.MaxAppendEntries = 64
 	rc.BatchApplyCh = false // entries of an old leadership must not survive in a buffer across a flap
 	rc.ShutdownOnRemove = false

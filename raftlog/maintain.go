@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"os"
 	"time"
 
@@ -37,10 +38,21 @@ const (
 	handoverTimeout = 2 * time.Second
 )
 
+// started is the time from which untilBeat counts.
+var started = time.Now()
+
+// untilBeat returns the time until the next of the moments at which all groups of a node
+// wake, every d. So one wake-up of the processor serves all groups. Nodes with different
+// addresses wake at different moments.
+func untilBeat(addr string, d time.Duration) time.Duration {
+	h := fnv.New32a()
+	h.Write([]byte(addr))
+	phase := time.Duration(h.Sum32()) // up to 4 s
+	return d - (time.Since(started)+phase)%d
+}
+
 // maintain runs the watchdog, the snapshot trigger by bytes and the clock file.
 func (g *Group) maintain(ctx context.Context) {
-	t := time.NewTicker(maintainInterval)
-	defer t.Stop()
 	var snapshotAfter, clockAfter time.Time
 	var run presence
 	for {
@@ -48,7 +60,7 @@ func (g *Group) maintain(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(untilBeat(g.cfg.Advertise, maintainInterval)):
 		}
 		now := time.Now()
 		run.waited(from, now)

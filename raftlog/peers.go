@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
-	"math/rand/v2"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -20,7 +19,7 @@ import (
 )
 
 const (
-	pollInterval = time.Second            // between two polls of the peers, give or take a fifth
+	pollInterval = time.Second            // between two polls of the peers
 	meetInterval = 100 * time.Millisecond // while one of them has never answered
 	pollTimeout  = 500 * time.Millisecond // for one answer
 )
@@ -80,13 +79,11 @@ func newPeers(g *Group) *peers {
 
 // run polls until ctx ends, and promotes.
 func (p *peers) run(ctx context.Context) {
-	t := time.NewTicker(meetInterval)
-	defer t.Stop()
 	var next time.Time
 	first := true
 	for {
 		if now := time.Now(); now.After(next) || p.strangers() {
-			next = now.Add(pollInterval*4/5 + rand.N(pollInterval*2/5))
+			next = now.Add(untilBeat(p.g.cfg.Advertise, pollInterval) - meetInterval/2) // a beat may come early by rounding
 			p.poll(ctx)
 			if first {
 				first = false
@@ -101,7 +98,7 @@ func (p *peers) run(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-t.C:
+		case <-time.After(untilBeat(p.g.cfg.Advertise, meetInterval)):
 		}
 	}
 }

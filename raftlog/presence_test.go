@@ -26,3 +26,15 @@ func TestAPauseIsNoHangingDisk(t *testing.T) {
 	run.waited(resumed, resumed.Add(maintainInterval))
 	require.Equal(t, 11*time.Second, run.of(time.Minute, resumed.Add(11*time.Second)), "hangs since")
 }
+
+// All groups of a node wake at the same moments, whenever they began to wait.
+func TestGroupsWakeTogether(t *testing.T) {
+	t.Parallel()
+	const d, addr = time.Minute, "10.0.0.1:7390"
+	first := time.Now().Add(untilBeat(addr, d))
+	time.Sleep(3 * time.Millisecond)
+	wait := untilBeat(addr, d)
+	require.Positive(t, wait)
+	require.Zero(t, time.Now().Add(wait).Sub(first).Round(time.Second)%d)
+	require.Greater(t, (untilBeat("10.0.0.2:7390", d) - wait).Abs(), 10*time.Millisecond, "another node")
+}
