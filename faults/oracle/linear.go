@@ -150,9 +150,33 @@ func explain(ops []porcupine.Operation, most int) (ordered, checked bool) {
 			}
 			s.slots[slot] = ops[e.op]
 			slotOf[e.op] = slot
+			orders := make(map[order]struct{}, len(s.orders))
+			for o := range s.orders {
+				s.read(&o, slot, slot+1)
+				orders[o] = struct{}{}
+			}
+			s.orders = orders
 		}
 	}
 	return true, true
+}
+
+// read gives some open calls their place in an order if they never change anything and fit there: denials and peeks. A
+// later place would explain no more. For the same reason, end never places an unanswered call where it changes nothing.
+func (s *search) read(o *order, from, to int) {
+	for i := from; i < to; i++ {
+		op := &s.slots[i]
+		if op.Input == nil || o.done[i/64]&(1<<(i%64)) != 0 {
+			continue
+		}
+		in, out := op.Input.(counterInput), op.Output.(counterOutput)
+		if in.kind == history.Reset || in.cost != 0 && out.outcome != history.Denied {
+			continue
+		}
+		if ok, _ := step(o.counterState, in, out); ok {
+			o.done[i/64] |= 1 << (i % 64)
+		}
+	}
 }
 
 // end has a call end, which must have had its place by now. It returns false if no order is left, or if there are too
@@ -163,6 +187,7 @@ func (s *search) end(slot, most int) bool {
 	seen := make(map[order]struct{})
 	var open []order
 	reach := func(o order) {
+		s.read(&o, 0, len(s.slots))
 		if o.done[word]&bit != 0 {
 			o.done[word] &^= bit
 			next[o] = struct{}{}
@@ -195,7 +220,7 @@ func (s *search) end(slot, most int) bool {
 			if rank := int(o.placed[class]); rank < c.open {
 				in := c.like.Input.(counterInput)
 				in.rank = rank
-				if ok, after := step(o.counterState, in, c.like.Output.(counterOutput)); ok {
+				if ok, after := step(o.counterState, in, c.like.Output.(counterOutput)); ok && after.(counterState).used != o.used {
 					reach(order{after.(counterState), o.done})
 				}
 			}

@@ -389,3 +389,21 @@ func TestLinearIsBounded(t *testing.T) {
 	require.True(t, f.OK, f.Details)
 	require.Contains(t, f.Text, "NOT CHECKED: 201 calls on 1 keys")
 }
+
+// Denials that are open together have one order, however many calls have no answer.
+func TestLinearWithManyDenials(t *testing.T) {
+	var calls []history.Call
+	for i := range 40 {
+		calls = append(calls, call(int64(i), 0, history.Unknown, 0))
+	}
+	for i := range 20 {
+		calls = append(calls, call(int64(100+i), int64(101+i), history.Admitted, int32(19-i)))
+	}
+	for i := range 2000 {
+		at := int64(1000 + i)
+		calls = append(calls, call(at, at+30, history.Denied, 0))
+	}
+	f := linear(one(fixedKey(60), calls...))
+	require.True(t, f.OK, f.Details)
+	require.NotContains(t, f.Text, "NOT CHECKED")
+}
