@@ -52,6 +52,7 @@ func compile(rec *Record, m Meta, c *Config, sh *shared, o *overrides) (*Policy,
 	if def.Dialect {
 		x.descriptors()
 	}
+	x.home()
 	p.attrs = sh.alike.attributesOf(p.attrs)
 	if o != nil {
 		o.attach(x.p)

@@ -19,8 +19,12 @@ type Definition struct {
 	Deny       []ConditionDef
 	Allow      []ConditionDef
 	Hold       Hold // a field that is missing or has its default is zero
-	Limits     []*LimitDef
-	Overrides  []*OverrideDef
+	// Home is the home in the text, at most one attribute. Homed says that the text has
+	// one, perhaps of no attribute.
+	Home      []Scalar
+	Homed     bool
+	Limits    []*LimitDef
+	Overrides []*OverrideDef
 	// Descriptors holds the policy's descriptors if Dialect is set. All fields above are
 	// then empty, except Weight, OnFailure, Backstop and Durability.
 	Dialect     bool

@@ -92,6 +92,7 @@ type Policy struct {
 	Penalties bool
 	// Slots is set if a limit is of concurrent calls.
 	Slots     bool
+	home      homePart
 	OnFailure Failure
 	// Durability is what the answers wait for.
 	Durability Durability

@@ -13,7 +13,7 @@ import (
 // lacks.
 const (
 	laterCredit     = "credits from a second budget are not part of the grammar"
-	laterHome       = "a home for keys is not part of the grammar"
+	laterHome       = "a home is of the whole policy: write it beside limits"
 	laterReplay     = "a replay of decisions is not part of the grammar"
 	laterExpression = "expressions are not part of the grammar: write attributes and their values, {method: [POST, PUT]}"
 )
@@ -69,6 +69,9 @@ var policyEntries = []entry[policy.Definition]{
 		print: func(d *policy.Definition) string {
 			return said(d.Hold != policy.Hold{}, Inline(fieldsOf(holdEntries, &d.Hold)))
 		}},
+	{key: "home", value: "attribute | []", none: "the first attribute that `by` of every limit has", about: "with several groups: callers with the same value of this attribute are decided in one group. []: the first group decides all callers", schema: anyOf(nameSchema, schema{"type": "array", "items": nameSchema, "maxItems": 1}),
+		read:  func(r *reader, n *yaml.Node, d *policy.Definition) { d.Homed, d.Home = true, readHome(r, n) },
+		print: func(d *policy.Definition) string { return homeText(d) }},
 	{key: "limits", value: "{name: limit, …}", about: "the limits, 1 to 16, in the order of replies; all that apply must pass", schema: mapOf(refTo("limit")),
 		read: func(r *reader, n *yaml.Node, d *policy.Definition) { d.Limits = r.limits(n) },
 		block: func(w *writer, indent string, d *policy.Definition) {
@@ -95,7 +98,6 @@ var policyEntries = []entry[policy.Definition]{
 				w.descriptors(indent, d.Descriptors)
 			}
 		}},
-	{key: "home", later: laterHome},
 	{key: "then", later: laterCredit},
 	{key: "replay", later: laterReplay},
 	{key: "cel", later: laterExpression},

@@ -132,6 +132,7 @@ func (r *reader) policy(name string, n *yaml.Node) *policy.Definition {
 		}
 	}
 	r.checkOverrides(d)
+	checkHome(r, d)
 	forget(d)
 	return d
 }
@@ -140,7 +141,7 @@ func (r *reader) policy(name string, n *yaml.Node) *policy.Definition {
 func (r *reader) checkDialect(n *yaml.Node) {
 	switch {
 	case hasKey(n, "descriptors"):
-		for _, key := range []string{"limits", "require", "attributes", "lists", "deny", "allow", "hold", "overrides"} {
+		for _, key := range []string{"limits", "require", "attributes", "lists", "deny", "allow", "hold", "home", "overrides"} {
 			if hasKey(n, key) {
 				r.fail(n, "%s do not go with descriptors", key)
 			}
