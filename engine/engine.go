@@ -60,6 +60,7 @@ type Engine struct {
 	logMaxEntries int
 	leaseShare    uint32
 	shared        *shared
+	index         int // among the shared engines
 
 	// replica is nil for an engine that is not replicated. sealed makes sessions refuse
 	// to decide; they read it with a shard locked.
@@ -106,6 +107,9 @@ func (s *shared) newEngine(c Config, shards int) *Engine {
 	e.limits.charge = e.table.Charge
 	return e
 }
+
+// Index returns the engine's position among the engines of NewEngines.
+func (e *Engine) Index() int { return e.index }
 
 // Now returns the engine's time in Unix nanoseconds.
 func (e *Engine) Now() int64 { return e.clock.Now() }
@@ -160,6 +164,11 @@ type Stats struct {
 	// Blocks is how many blocks of leases are known, including blocks that have ended and
 	// are not swept yet.
 	Blocks int
+	// Holds and Offenders are how many reservations and records of offences the table has.
+	// HoldsEvicted and OffendersEvicted count those that made room for others. Replaced is
+	// how many keys counters of policies have replaced.
+	Holds, Offenders                         int
+	HoldsEvicted, OffendersEvicted, Replaced uint64
 	// LeaseGranted counts the units that this engine has granted as leases, at once or as
 	// refill. LeaseReturned counts the granted units that went back to their limits: the
 	// holder returned them, or a renewal or return ended their refill before they were due.
@@ -172,5 +181,6 @@ type Stats struct {
 // Stats returns current figures. Bytes includes the cost of limits.
 func (e *Engine) Stats() Stats {
 	return Stats{Stats: e.table.Stats(), Limits: e.limits.len(), Blocks: e.table.SpaceLen(algo.BlockSpace),
+		Holds: e.Reservations(), Offenders: e.Offenders(), HoldsEvicted: e.HoldsEvicted(), OffendersEvicted: e.OffendersEvicted(), Replaced: e.Replaced(),
 		LeaseGranted: e.leased.granted.Load(), LeaseReturned: e.leased.returned.Load(), LeaseLapsed: e.leased.lapsed.Load()}
 }

@@ -32,8 +32,10 @@ func NewEngines(c Config, n int) []*Engine {
 	s := &shared{pool: shard.NewPool(n), topK: cmp.Or(c.TopK, DefaultTopK), maxBytes: c.MaxBytes, evict: c.Evict}
 	s.tops.init(s.topK)
 	shards := c.shards(n)
-	for range n {
-		s.engines = append(s.engines, s.newEngine(c, shards))
+	for i := range n {
+		e := s.newEngine(c, shards)
+		e.index = i
+		s.engines = append(s.engines, e)
 	}
 	for _, e := range s.engines[1:] {
 		if c.Clock == nil {

@@ -23,6 +23,11 @@ func (s Stats) Plus(o Stats) Stats {
 	s.Expired += o.Expired
 	s.Limits += o.Limits
 	s.Blocks += o.Blocks
+	s.Holds += o.Holds
+	s.Offenders += o.Offenders
+	s.HoldsEvicted += o.HoldsEvicted
+	s.OffendersEvicted += o.OffendersEvicted
+	s.Replaced += o.Replaced
 	s.LeaseGranted += o.LeaseGranted
 	s.LeaseReturned += o.LeaseReturned
 	s.LeaseLapsed += o.LeaseLapsed

@@ -3,7 +3,11 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
@@ -321,4 +325,53 @@ func (ln *line) giveUp() {
 	if ln.cancel != nil {
 		ln.cancel()
 	}
+}
+
+// inOtherGroups runs a command in each partition except the first, where its leader is. It
+// repeats the command in a partition that answers an error, for as long as patience says.
+// It is policies.Elsewhere.
+func (c *Caller) inOtherGroups(args [][]byte, patience time.Duration) error {
+	ctx, cancel := context.WithTimeout(c.srv.ending, patience)
+	defer cancel()
+	var all errgroup.Group
+	for i := range c.srv.parts[1:] {
+		all.Go(func() error { return c.insist(ctx, uint16(i+1), args) })
+	}
+	return all.Wait()
+}
+
+// insistPause is how long insist waits before it repeats a command.
+const insistPause = 20 * time.Millisecond
+
+// insist runs a command in a partition until it succeeds. It returns the last error when ctx
+// is done.
+func (c *Caller) insist(ctx context.Context, of uint16, args [][]byte) error {
+	for {
+		reply, err := c.in(ctx, of, args)
+		if err == nil && reply.Type == '-' {
+			err = ReplyError(reply.Str)
+		}
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("group %d: %w", of, err)
+		case <-time.After(insistPause):
+		}
+	}
+}
+
+// in runs a command in a partition.
+func (c *Caller) in(ctx context.Context, of uint16, args [][]byte) (resp.Reply, error) {
+	ln, err := c.borrow()
+	if err != nil {
+		return resp.Reply{}, err
+	}
+	ln.place = place{home: of, only: true}
+	reply, err := c.run(ctx, ln, args)
+	if errors.Is(err, context.DeadlineExceeded) {
+		err = errors.New("no answer")
+	}
+	return reply, err
 }

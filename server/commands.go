@@ -26,7 +26,7 @@ func (s *Server) commandLists() [][]command.Spec {
 		data.Commands(),
 		limits.Commands(s.totals, s.checks),
 		s.checks.Commands(),
-		policies.NewEditor(s.policies, s.cfg.Audit).Commands(),
+		policies.NewEditor(s.policies, s.cfg.Audit, s.caller.inOtherGroups).Commands(),
 		replicationCommands(),
 		clusterCommands(),
 		sentinelCommands(),

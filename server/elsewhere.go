@@ -113,7 +113,7 @@ func (c *conn) awaitsLeader() bool {
 // which tell the client where to go, or if it only reads. A command that writes and has no
 // keys, such as RL.CHECK, is forwarded, because a client may send it to any node.
 func (c *conn) sendsAway(cmd *command.Spec) bool {
-	if !c.moves || c.awaitsLeader() {
+	if !c.moves || c.awaitsLeader() || c.lane.homed { // a client does not know the slot of a home
 		return false
 	}
 	if cmd.Flags&command.Exec != 0 {

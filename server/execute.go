@@ -247,6 +247,10 @@ const errWorkersBusy = "BUSY too many long-running commands are waiting, try aga
 
 // Block implements command.Host.
 func (c *conn) Block(call *command.Call, keep int, job func(w *resp.Writer)) {
+	if call.Waits {
+		wait(c, call, job)
+		return
+	}
 	c.jobArgs = clipArgs(call.Args)
 	c.blockKeeping(keep, job)
 }
@@ -388,6 +392,22 @@ func (c *conn) blockAside(job func(ctx context.Context, w *resp.Writer)) {
 		c.post(func() {
 			c.cancel, c.jobArgs = nil, nil
 			c.unblock(w, 0, command.SyncDefault)
+		})
+	}()
+}
+
+// wait does the same as Block for a call that waits.
+func wait(c *conn, call *command.Call, job func(w *resp.Writer)) {
+	part := c.lane.part
+	c.jobArgs, c.jobPortion, c.jobSince = clipArgs(call.Args), c.lane.at, c.lane.since
+	c.stall |= stallWorker
+	w, sync := &resp.Writer{RESP3: c.resp3}, call.Sync
+	go func() {
+		job(w)
+		ticket := jobTicket(part)
+		c.post(func() {
+			c.jobArgs = nil
+			c.unblock(w, ticket, sync)
 		})
 	}()
 }

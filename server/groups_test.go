@@ -26,10 +26,11 @@ type groupsNode struct {
 func startGroups(t testing.TB, cfg Config, roles ...partition.Role) *groupsNode {
 	n := new(groupsNode)
 	cfg.Parts, cfg.ForwardTimeout = nil, patience
-	for _, role := range roles {
+	engines := engine.NewEngines(engine.Config{}, len(roles))
+	for i, role := range roles {
 		f := newFakeCluster(role)
 		n.groups = append(n.groups, f)
-		cfg.Parts = append(cfg.Parts, Part{engine.New(engine.Config{}), f})
+		cfg.Parts = append(cfg.Parts, Part{engines[i], f})
 	}
 	n.Server = newTestServer(t, cfg, func() uint64 { return 1 })
 	n.addr, n.cluster = serveOn(t, n.Server), serveClusterOn(t, n.Server)

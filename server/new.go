@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/headgate-io/headgate/cluster/partition"
+	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/access"
 	"github.com/headgate-io/headgate/server/checks"
@@ -59,8 +60,13 @@ func newServer(cfg Config, more []command.Spec) (*Server, error) {
 	}
 	s.events = events.New()
 	tallies := checks.NewTallies()
-	s.policies = policies.NewBook(s.engine, cfg.Logger, cfg.NoGateways, s.events, tallies)
-	s.checks = checks.New(s.engine, s.policies, tallies, s.events)
+	engines := make([]*engine.Engine, len(cfg.Parts))
+	for i, p := range cfg.Parts {
+		engines[i] = p.Engine
+	}
+	homes := checks.NewHomes(engines, keySlot)
+	s.policies = policies.NewBook(s.engine, homes, cfg.Logger, cfg.NoGateways, s.events, tallies)
+	s.checks = checks.New(homes, s.policies, tallies, s.events)
 	s.memory.init(s, func() int { return s.scripts.Slow() })
 	s.pubsub = pubsub.New(pubsub.Config{
 		Account: s.memory.Account, Own: eventsChannel, Find: s.subscriber,

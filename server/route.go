@@ -42,6 +42,7 @@ type routing struct {
 	at       uint16   // the index of that portion
 	crossing string   // why the command is refused, if modeCrossing is set
 	several  bool     // the command is about several partitions
+	homed    bool     // the command has its slot from its home; see command.Spec.Home
 	keysAt   []int    // scratch memory of slotOf
 }
 
@@ -116,8 +117,9 @@ func (l *lane) enter(i uint16) {
 
 // # Routes
 //
-// A command belongs to the partition of its keys. A command without keys belongs to the
-// first partition, which has the policies and the scripts. As in Redis Cluster, all keys of
+// A command belongs to the partition of its keys. A call on a policy belongs to the
+// partition of the policy's home (command.Spec.Home). Other commands without keys belong to
+// the first partition, which has the policies and the scripts. As in Redis Cluster, all keys of
 // a command have the same hash slot; so do all keys of a transaction and its watched keys.
 // Keys of different slots are refused even if one partition has them, because slots may
 // later move. The exceptions are commands that run in parts; see scatter.go. Handlers do not
@@ -146,12 +148,12 @@ const keyless = clusterSlots
 func (c *conn) route(cmd *command.Spec, args [][]byte) {
 	l := c.lane
 	slot := uint16(keyless)
-	l.crossing, l.several = "", false
+	l.crossing, l.several, l.homed = "", false, false
 	if cmd != nil && cmd.Accepts(len(args)) {
 		slot = c.slotOf(cmd, args)
 	}
 	at := c.home
-	if slot != keyless {
+	if slot != keyless && !(l.homed && c.only) { // the node that sent it may know other policies: the handler compares
 		at = c.srv.portionOf(slot)
 	}
 	astray := c.only && (at != c.home || l.several)
@@ -174,15 +176,15 @@ func (c *conn) route(cmd *command.Spec, args [][]byte) {
 // about several partitions, slotOf sets lane.several. If the command may not use its keys
 // together, or not in its transaction, slotOf sets lane.crossing.
 func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
-	l, bound := c.lane, &c.watched.bound
-	if c.tx != nil {
-		bound = &c.tx.bound
-		if !bound.set {
-			*bound = c.watched.bound
-		}
-	}
+	l := c.lane
 	if cmd.Flags&command.Exec != 0 {
-		return bound.or(keyless)
+		return bindingOf(c).or(keyless)
+	}
+	if cmd.Home != nil {
+		if slot, ok := cmd.Home(args); ok {
+			l.homed = true
+			return bind(c, cmd, slot)
+		}
 	}
 	keys := cmd.Keys
 	if c.moves { // such clients find the node of a sharded channel by its slot
@@ -213,6 +215,13 @@ func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 			return slot
 		}
 	}
+	return bind(c, cmd, slot)
+}
+
+// bind binds the transaction to the slot of a command, if the command must be in a slot. It
+// returns the slot. If the transaction is bound to another slot, it sets lane.crossing.
+func bind(c *conn, cmd *command.Spec, slot uint16) uint16 {
+	l, bound := c.lane, bindingOf(c)
 	watch := cmd.Flags&command.OwnConn != 0 && cmd.HasKeys()
 	if binds := c.tx != nil && cmd.Flags&command.Leader != 0 && cmd.Flags&command.Wait == 0; !binds && !watch {
 		return slot
@@ -227,6 +236,17 @@ func (c *conn) slotOf(cmd *command.Spec, args [][]byte) uint16 {
 		l.crossing = errCrossing
 	}
 	return slot
+}
+
+// bindingOf returns the binding of the transaction or, outside of one, of the watched keys.
+func bindingOf(c *conn) *binding {
+	if c.tx == nil {
+		return &c.watched.bound
+	}
+	if !c.tx.bound.set {
+		c.tx.bound = c.watched.bound
+	}
+	return &c.tx.bound
 }
 
 // binding is the slot of a transaction, if a command has already bound the transaction to
@@ -254,6 +274,11 @@ func strays(keys [][]byte, cmd *command.Spec, args [][]byte) bool {
 	slot := uint16(keyless)
 	if len(keys) > 0 {
 		slot = keySlot(keys[0])
+	}
+	if cmd.Home != nil {
+		if home, ok := cmd.Home(args); ok {
+			return home != slot
+		}
 	}
 	at := cmd.Keys.Positions(args, nil)
 	return slices.ContainsFunc(at, func(i int) bool { return keySlot(args[i]) != slot }) ||

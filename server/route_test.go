@@ -212,7 +212,8 @@ func TestTransactionsHaveKeysOrNone(t *testing.T) {
 		m.feed(command + "\r\n")
 		require.Equal(t, want, m.take(), command)
 	}
-	m.feed(encode("RL.POLICY", "SET", "pay", "{limits: {l: {by: user, rate: 10/h}}}"))
+	s.parts[1].Release(1, nil)                                               // of the change's number, which the second partition commits
+	m.feed(encode("RL.POLICY", "SET", "pay", "{limits: {l: {rate: 10/h}}}")) // without a home
 	settlePolicy(t, first, s, m)
 	require.Equal(t, ":1\r\n", m.take())
 	check := "RL.CHECK pay user u"

@@ -39,7 +39,7 @@ func TestCommandsWithPrivateFlags(t *testing.T) {
 	f(command.NeedsConn, own+" select watch multi exec discard unwatch subscribe psubscribe unsubscribe punsubscribe ssubscribe sunsubscribe monitor shutdown rl.charge rl.client")
 	f(command.NoTable, own+help+" rl.client select ping echo time unwatch subscribe psubscribe unsubscribe punsubscribe ssubscribe sunsubscribe publish spublish"+
 		" pubsub|channels pubsub|numsub pubsub|numpat pubsub|shardchannels pubsub|shardnumsub script|load script|exists script|flush script|kill script|debug function|flush function|list function|load"+
-		" rl.policy|check rl.policy|set rl.policy|load rl.policy|file rl.policy|get rl.policy|del rl.policy|list rl.policy|history rl.policy|diff rl.policy|rollback"+
+		" rl.policy|check rl.policy|set rl.policy|load rl.policy|file rl.policy|get rl.policy|del rl.policy|list rl.policy|history rl.policy|diff rl.policy|rollback rl.policy|confirm"+
 		" rl.override|set rl.override|get rl.override|del rl.override|list")
 	f(command.Script, "eval eval_ro evalsha evalsha_ro")
 	f(command.Immediate, "multi exec discard watch quit reset")

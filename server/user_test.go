@@ -24,7 +24,7 @@ var guarded = map[string]string{
 	"flushall": "", "flushdb": "", "latency|reset": "", "script|flush": "", "script|kill": "", "shutdown": "nonsense",
 	"slowlog|reset": "",
 	"rl.policy|set": "p {limits: {a: {rate: 5/h}}}", "rl.policy|load": "DRYRUN {}", "rl.policy|file": "n f {}", "rl.policy|del": "nosuch",
-	"rl.policy|rollback": "nosuch 1", "rl.policy|reset": "nosuch",
+	"rl.policy|rollback": "nosuch 1", "rl.policy|reset": "nosuch", "rl.policy|confirm": "1",
 	"rl.override|set": "nosuch SCALE 50%", "rl.override|del": "nosuch SCALE",
 }
 

@@ -71,10 +71,10 @@ func (s *source) Metrics() []web.Metric {
 		web.Gauge("headgate_policies_revision", "Number of the last change of policies that is in force.", policies.Revision),
 		web.Gauge("headgate_policies_file_differs", "1 while the policies in force come from another node's file.", bit(policies.FileDiffers)),
 		web.Counter("headgate_policies_unknown_total", "Checks of unknown policies, which are refused: neither allowed nor denied.", s.front.UnknownPolicies()),
-		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were evicted at maxmemory.", s.engines[0].OffendersEvicted()),
-		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", s.engines[0].Offenders()),
-		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", s.engines[0].Reservations()),
-		web.Counter("headgate_holds_evicted_total", "Holds that made room for others.", s.engines[0].HoldsEvicted()),
+		web.Counter("headgate_offenders_evicted_total", "Callers, by limits of policies, whose strikes or blocks were evicted at maxmemory.", keys.OffendersEvicted),
+		web.Gauge("headgate_offenders", "Callers, by limits of policies, whose strikes or blocks are known.", keys.Offenders),
+		web.Gauge("headgate_holds", "Holds that are known, settled ones included.", keys.Holds),
+		web.Counter("headgate_holds_evicted_total", "Holds that made room for others.", keys.HoldsEvicted),
 		web.Gauge("headgate_leases", "Leases that are known, ended ones included until they are swept.", keys.Blocks),
 		web.Counter("headgate_leases_granted_units_total", "Units granted as leases: at once, or as refill.", keys.LeaseGranted),
 		web.Counter("headgate_leases_returned_units_total", "Units of leases that went back to their limits: their holder returned them, or a refill ended before they were due.", keys.LeaseReturned),
@@ -82,7 +82,7 @@ func (s *source) Metrics() []web.Metric {
 		web.Counter("headgate_events_total", "Events.", s.front.Events().Posted()),
 		droppedEvents("flood", s.front.DroppedEvents()),
 		droppedEvents("late", s.front.Events().Unread()),
-		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", s.engines[0].Replaced()))
+		web.Counter("headgate_policy_keys_replaced_total", "Keys of other types that made room for a policy's counter.", keys.Replaced))
 	for _, n := range s.front.PolicyCounts() {
 		metrics = append(metrics, policyMetrics(&n)...)
 	}

@@ -29,7 +29,7 @@ func (v *view) Now() admin.Now {
 		InCluster: v.node != nil,
 		Commands:  clients.Commands, Degraded: clients.Degraded, Errors: clients.ErrorReplies, Unknown: v.front.UnknownPolicies(),
 		Clients: int64(clients.Clients), Keys: int64(keys.Keys), Memory: keys.Bytes, MemoryLimit: keys.MaxBytes,
-		Holds: int64(v.engines[0].Reservations()), Offenders: int64(v.engines[0].Offenders()),
+		Holds: int64(keys.Holds), Offenders: int64(keys.Offenders),
 		Policies: int64(policies.Policies), Revision: int64(policies.Revision),
 	}
 	for _, d := range v.front.Decisions() {

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/headgate-io/headgate/cluster/partition"
@@ -13,8 +16,11 @@ import (
 	"github.com/headgate-io/headgate/raftlog"
 )
 
-// Owners checks that every effect of a key is in the group that owns the key's slot. Group 0 has what belongs to no slot:
-// counters of policies, holds, strikes, and the records of policies and scripts.
+// Owners checks that every effect of a key is in the group that owns the key's slot. The counters and strikes of a policy
+// are in the group that owns the slot of the policy's home: an attribute that is in all keys of the policy. The oracle does
+// not know which one. So it checks that one attribute explains the groups of all keys. The counters of a policy without a
+// home are in group 0. Holds are in the group of the slot in their names, or in group 0. Group 0 also has the records of
+// policies and scripts.
 type Owners struct {
 	groups int
 	f      Finding
@@ -22,12 +28,14 @@ type Owners struct {
 	payloads, effects int
 	owned             map[int]int     // effects, by group
 	told              map[string]bool // keys of violations: one says it for all nodes and effects
-	reader            effects.Reader
+	// homes has the attributes that can be the homes of policies, by their names; "" is group 0.
+	homes  map[string][]string
+	reader effects.Reader
 }
 
 // NewOwners returns the check for a cluster of a number of groups.
 func NewOwners(groups int) *Owners {
-	return &Owners{groups: groups, f: Finding{Check: "owners", OK: true}, owned: make(map[int]int), told: make(map[string]bool)}
+	return &Owners{groups: groups, f: Finding{Check: "owners", OK: true}, owned: make(map[int]int), told: make(map[string]bool), homes: make(map[string][]string)}
 }
 
 // Payload reads a payload of effects from a group's log or snapshot at a node. An error is returned for a payload that this
@@ -63,14 +71,17 @@ func (o *Owners) Payload(node string, group int, payload []byte) error {
 }
 
 // owner returns the group that owns a key of a space, -1 for a group that the cluster does not have. An absent key has no
-// kind. In group 0, an absent key that is named like a policy's counter is one.
+// kind. If it is named like a policy's counter, it may be one.
 func (o *Owners) owner(space uint8, key []byte, kind algo.Algorithm, absent bool, group int) int {
 	if group >= o.groups {
 		return -1
 	}
+	counter := kind.IsPolicy()
 	switch space {
-	case algo.HoldSpace, algo.OffenceSpace:
-		return 0
+	case algo.HoldSpace:
+		return o.ownerOfHold(key)
+	case algo.OffenceSpace:
+		counter = true
 	case algo.BlockSpace:
 		d := effects.Decoder{B: key}
 		key = d.Short() // the counter's
@@ -78,13 +89,76 @@ func (o *Owners) owner(space uint8, key []byte, kind algo.Algorithm, absent bool
 	case algo.LeaseSpace:
 		absent = true // its kind does not say what its counter is
 	}
-	if kind.IsPolicy() {
+	if counter {
+		return o.ownerOfCounter(key, group, !absent)
+	}
+	owner := partition.GroupOf(slotOf(key), o.groups)
+	if absent && owner != group {
+		if _, _, _, ok := policy.ParseKey(key); ok {
+			return o.ownerOfCounter(key, group, false)
+		}
+	}
+	return owner
+}
+
+// ownerOfHold returns the group of a hold: of the slot after its id, or group 0.
+func (o *Owners) ownerOfHold(key []byte) int {
+	parts := strings.Split(string(key), ";")
+	if len(parts) < 3 {
 		return 0
 	}
-	if _, _, _, ok := policy.ParseKey(key); ok && absent && group == 0 {
-		return 0
+	slot, err := strconv.ParseUint(parts[2], 10, 16)
+	if err != nil || slot >= partition.HashSlots {
+		return -1
 	}
-	return partition.GroupOf(slotOf(key), o.groups)
+	return partition.GroupOf(uint16(slot), o.groups)
+}
+
+// ownerOfCounter returns group if an attribute can be the home of the counter's policy that says so, else a group that would
+// be right. certain reports that the key is a counter; attributes that do not explain its group cannot be the home then.
+func (o *Owners) ownerOfCounter(key []byte, group int, certain bool) int {
+	name, _, pairs, ok := policy.ParseKey(key)
+	if !ok {
+		return 0 // a counter of descriptors
+	}
+	known, seen := o.homes[name]
+	var fit []string
+	owner := 0
+	for _, pair := range append(pairs, policy.Pair{}) {
+		if seen && !slices.Contains(known, pair.Name) {
+			continue
+		}
+		of, any := o.homeOf(&pair)
+		if any || of == group {
+			fit = append(fit, pair.Name)
+		} else {
+			owner = of
+		}
+	}
+	if len(fit) == 0 {
+		return owner
+	}
+	if certain {
+		o.homes[name] = fit
+	}
+	return group
+}
+
+// homeOf returns the group of callers with an attribute, if it is their home. The pair without a name is no home. any
+// reports that it may be any group: addresses may be cut to networks, and the key does not say to which.
+func (o *Owners) homeOf(pair *policy.Pair) (group int, any bool) {
+	if pair.Name == "" {
+		return 0, false
+	}
+	text := []byte(pair.Value)
+	if !pair.Hashed {
+		address, _, _ := strings.Cut(pair.Value, "/")
+		if _, err := netip.ParseAddr(address); err == nil {
+			return 0, true
+		}
+		text = policy.AppendEscaped(nil, text)
+	}
+	return partition.GroupOf(slotOf(text), o.groups), false
 }
 
 // Finding returns the result. unread is what could not be read, or nil. Only newer formats, of another build, are no fault.
@@ -116,11 +190,15 @@ func (p *inPayload) AddLimit(l algo.Limit) { p.kinds = append(p.kinds, l.Algorit
 func (p *inPayload) Flush()                {}
 func (p *inPayload) Included(int64)        {}
 
+// confirmedRecord is the record of the last change of policies that a group has confirmed.
+const confirmedRecord = "~number"
+
 // SetSystem checks a system record. Each group records what it was charged.
 func (p *inPayload) SetSystem(k effects.SystemKey, _ []byte) {
 	p.o.effects++
 	p.o.owned[p.group]++
-	if k.Kind != effects.SystemCharged && p.group != 0 {
+	confirms := k.Kind == effects.SystemPolicy && k.Name == confirmedRecord // by its own group
+	if k.Kind != effects.SystemCharged && !confirms && p.group != 0 {
 		p.o.f.violate("%s: group %d has the system record %q of kind %d, which is group 0's", p.node, p.group, k.Name, k.Kind)
 	}
 }

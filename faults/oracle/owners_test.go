@@ -78,6 +78,12 @@ func written(groups, shift int) *groupLogs {
 		for kind := firstOfGroup0; kind < len(kinds); kind++ {
 			l.put(policies, kind, fmt.Sprint("@api:minute;user=", i))
 		}
+		home := fmt.Sprint("t", i%7)
+		at := route(home)
+		l.put(at, 4, fmt.Sprintf("@home:minute;user=%d;tenant=%s", i, home))
+		l.put(at, 4, "@home:all;tenant="+home)
+		l.put(at, 5, fmt.Sprintf("@+home;%d;%d", i, slotOf([]byte(home))))
+		l.put(at, 6, "@home:all;tenant="+home)
 		lease := fmt.Sprint("@api:minute;user=", i)
 		l.put(policies, 2, lease)
 		l.put(policies, 3, lease)
@@ -117,6 +123,25 @@ func TestOwnersSeeAWrongGroup(t *testing.T) {
 		l := written(groups, 0)
 		l.enc[g].System(effects.SystemKey{Kind: effects.SystemScript, Name: "sha"}, []byte("text"))
 		require.Equal(t, g == 0, l.judge(t, groups).OK, "a script in group %d", g)
+	}
+	tenant := func(key string) int { return partition.GroupOf(slotOf([]byte(key)), groups) }
+	for key, owner := range map[string]int{"@home:all;tenant=t1": tenant("t1"), "@home:minute;user=5;tenant=t2": tenant("t2"), "@api:minute;user=9": 0} {
+		for g := range groups {
+			for _, kind := range []int{4, 6} {
+				l := written(groups, 0)
+				l.put(g, kind, key)
+				f := l.judge(t, groups)
+				require.Equal(t, g == owner, f.OK, "%s in group %d: %v", key, g, f)
+			}
+		}
+	}
+	for g := range groups {
+		l := written(groups, 0)
+		l.put(g, 5, fmt.Sprint("@+home;id;", slotOf([]byte("t1"))))
+		require.Equal(t, g == tenant("t1"), l.judge(t, groups).OK, "a hold")
+		l = written(groups, 0)
+		l.enc[g].System(effects.SystemKey{Kind: effects.SystemPolicy, Name: confirmedRecord}, []byte("7"))
+		require.True(t, l.judge(t, groups).OK)
 	}
 	require.False(t, written(12, 0).judge(t, 11).OK, "a group too many")
 	require.False(t, newGroupLogs(3).judge(t, 3).OK, "nothing to read")

@@ -100,9 +100,9 @@ func (m *checkMemory) collect(call *command.Call, applied []policy.Applied, o *e
 			continue
 		}
 		ready, ok := l.Numbers.Handle.(engine.Ready)
-		if !ok { // the numbers come from a SCALE
+		if !ok {
 			var err error
-			if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
+			if ready, err = ReadyFor(call.Sess, l.Limit, l.Numbers); err != nil {
 				return missing, err
 			}
 		}

@@ -17,6 +17,7 @@ type fixed struct{ set *policy.Set }
 func (b fixed) Set() *policy.Set                                 { return b.set }
 func (b fixed) Current() (*policy.Set, bool)                     { return b.set, false }
 func (b fixed) InForce() *policy.Set                             { return b.set }
+func (fixed) Behind() bool                                       { return false }
 func (b fixed) Missing(name []byte) string                       { return "NOPOLICY " + string(name) }
 func (b fixed) Hide(_ []byte, _ [][]byte, _ int, at []int) []int { return at }
 
@@ -35,5 +36,5 @@ func setOf(t *testing.T, e *engine.Engine, texts map[string]string) *policy.Set 
 
 // newTestChecker returns the commands on one set of policies.
 func newTestChecker(e *engine.Engine, set *policy.Set) *Checker {
-	return New(e, fixed{set}, NewTallies(), events.New())
+	return New(NewHomes([]*engine.Engine{e}, nil), fixed{set}, NewTallies(), events.New())
 }

@@ -36,6 +36,9 @@ func (c *Checker) check(call *command.Call) {
 				return
 			}
 		}
+		if !c.homes.place(call, m) {
+			return
+		}
 		if p.Slots && !m.args.force { // it holds the slots that it takes
 			c.hold(call, m, set, p)
 			return
@@ -118,6 +121,10 @@ func (m *checkMemory) fail(call *command.Call, err error) {
 
 // refuseUnknown refuses a check of a policy that does not exist.
 func (c *Checker) refuseUnknown(call *command.Call, name []byte) {
+	if c.homes.Several() && c.book.Behind() {
+		call.Error(ErrChanging.Error())
+		return
+	}
 	c.unknown.Add(1)
 	call.Error(c.book.Missing(name))
 }

@@ -3,7 +3,6 @@ package checks
 import (
 	"sync/atomic"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/server/events"
 )
@@ -17,6 +16,9 @@ type Book interface {
 	Current() (set *policy.Set, behind bool)
 	// InForce returns the policies in force and never waits.
 	InForce() *policy.Set
+	// Behind reports that policies which a group has confirmed are not known here yet. It is
+	// for nodes with several groups.
+	Behind() bool
 	// Missing is the error for a policy that Set does not have.
 	Missing(name []byte) string
 	// Hide appends to at the positions of secret values, among the pairs that begin at
@@ -26,7 +28,7 @@ type Book interface {
 
 // Checker holds the commands that ask policies.
 type Checker struct {
-	engine  *engine.Engine
+	homes   *Homes
 	book    Book
 	tallies *Tallies
 	denials *events.Denials
@@ -34,10 +36,11 @@ type Checker struct {
 	unknown atomic.Uint64
 }
 
-// New returns the commands that ask the policies of a book on the counters of e. Results
-// are counted in tallies, and denials are reported to ev.
-func New(e *engine.Engine, book Book, tallies *Tallies, ev *events.Log) *Checker {
-	return &Checker{engine: e, book: book, tallies: tallies, denials: events.NewDenials(ev)}
+// New returns the commands that ask the policies of a book on the counters of the groups.
+// Results are counted in tallies, and denials are reported to ev.
+func New(homes *Homes, book Book, tallies *Tallies, ev *events.Log) *Checker {
+	homes.book = book
+	return &Checker{homes: homes, book: book, tallies: tallies, denials: events.NewDenials(ev)}
 }
 
 // Counts returns the counts of the limits of all policies that are in force.

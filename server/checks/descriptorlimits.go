@@ -111,12 +111,9 @@ func (x *descriptorMemory) gather(call *command.Call, o *engine.CheckOptions) er
 			}
 			at := x.checkOf(l)
 			if at < 0 {
-				ready, ok := l.Numbers.Handle.(engine.Ready)
-				if !ok { // the numbers come from a SCALE
-					var err error
-					if ready, err = call.Sess.Ready(EngineLimit(l.Limit, l.Numbers)); err != nil {
-						return err
-					}
+				ready, err := ReadyFor(call.Sess, l.Limit, l.Numbers)
+				if err != nil {
+					return err
 				}
 				at = len(x.checks)
 				x.checks = append(x.checks, engine.Check{

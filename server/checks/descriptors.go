@@ -90,6 +90,9 @@ func (c *Checker) descriptors(call *command.Call) {
 			c.refuseUnknown(call, call.Args[1])
 			return
 		}
+		if c.homes.Several() && !c.homes.placeAll(call, m, p) {
+			return
+		}
 		err := x.decide(call, p, engine.CheckOptions{Peek: x.args.options.peek, Anew: try > 0})
 		if errors.Is(err, engine.ErrStale) && try < 2 { // see Checker.check
 			continue

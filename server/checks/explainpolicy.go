@@ -41,6 +41,9 @@ func (c *Checker) explainPolicy(call *command.Call, name []byte, args [][]byte) 
 	}
 	m.args.peek, m.args.printed = true, true
 	err := m.match(p, call.Now)
+	if err == nil && !c.homes.place(call, m) {
+		return
+	}
 	var a answer
 	if err == nil {
 		err = m.decide(call, p, engine.CheckOptions{Peek: true, Anew: true}, &a)

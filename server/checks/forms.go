@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
 	"github.com/headgate-io/headgate/server/command"
@@ -37,7 +36,7 @@ func (f *forms) usual(l *policy.Limit) *usualForm {
 	if n == nil || l.Calendar != nil {
 		return nil
 	}
-	ready, ok := n.Handle.(engine.Ready)
+	ready, ok := anyReady(n)
 	if !ok {
 		return nil
 	}

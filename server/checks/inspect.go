@@ -2,6 +2,7 @@ package checks
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"slices"
 
@@ -94,7 +95,7 @@ func (c *Checker) top(call *command.Call) {
 	e, now := call.Sess.Engine(), call.Now
 	call.Host.Block(call, 0, func(w *resp.Writer) {
 		if t.holders {
-			t.writeHolders(w, e, now)
+			t.writeHolders(w, c.homes.engines, now)
 			return
 		}
 		ranked := t.ranked(e)
@@ -105,7 +106,7 @@ func (c *Checker) top(call *command.Call) {
 		for _, k := range ranked {
 			blocked := int64(0)
 			if t.policy != "" {
-				x, _ := c.offender(e, k.Key, now)
+				x, _ := c.offender(c.homes.engineOfKey(k.Key), k.Key, now)
 				blocked = lasts(x.BlockedUntil, now)
 			}
 			w.Array(3 + int(min(blocked, 1)))
@@ -121,10 +122,17 @@ func (c *Checker) top(call *command.Call) {
 
 // writeHolders replies [[key, units, ttl_ms, id], …], the holders of leases that have most.
 // The key of a policy's lease is what the keys of its counters begin with.
-func (t *topArgs) writeHolders(w *resp.Writer, e *engine.Engine, now int64) {
-	top := engine.Holders(e, now, t.count, func(h *engine.Holding) bool {
-		return t.policy == "" || h.Policy && string(h.Key) == t.policy
-	})
+func (t *topArgs) writeHolders(w *resp.Writer, engines []*engine.Engine, now int64) {
+	var top []engine.Holding
+	for _, e := range engines {
+		top = append(top, engine.Holders(e, now, t.count, func(h *engine.Holding) bool {
+			return t.policy == "" || h.Policy && string(h.Key) == t.policy
+		})...)
+	}
+	if len(engines) > 1 {
+		slices.SortStableFunc(top, func(x, y engine.Holding) int { return cmp.Compare(y.Units, x.Units) })
+		top = top[:min(len(top), t.count)]
+	}
 	w.Array(len(top))
 	for i := range top {
 		h := &top[i]

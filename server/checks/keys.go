@@ -30,14 +30,24 @@ func (c *Checker) keysOf(args [][]byte, now int64, printed bool) [][]byte {
 		}
 	}
 	if m.args.id != nil { // and those of its slots, to renew them
-		keys = append(keys, c.engine.ReservationKeys(namedKey(nil, args[1], m.args.id))...)
+		keys = append(keys, c.homes.namedKeys(&m, args[1])...)
 	}
 	return keys
 }
 
+// namedKeys returns the keys of the record of a matched call with an ID, and of its slots.
+func (h *Homes) namedKeys(m *matched, name []byte) [][]byte {
+	var scratch []byte
+	slot, ok := uint16(0), false
+	if h.Several() {
+		slot, ok = h.slotIn(m.call, &scratch)
+	}
+	return h.engineOf(slot, ok).ReservationKeys(appendSlot(namedKey(nil, name, m.args.id), slot, ok))
+}
+
 // heldKeys returns the keys that an RL.COMMIT or RL.CANCEL touches.
 func (c *Checker) heldKeys(args [][]byte, _ int64) [][]byte {
-	return c.engine.ReservationKeys(holdKey(args[1]))
+	return c.homes.engineOf(slotOfHold(args[1])).ReservationKeys(holdKey(args[1]))
 }
 
 // explainKeys returns the position of RL.EXPLAIN's key, none if it is about a policy or a

@@ -73,6 +73,9 @@ func (c *Checker) Lease(call *command.Call, args [][]byte) {
 			call.Error(errLeaseSlots.Error())
 			return
 		}
+		if !c.homes.place(call, m) {
+			return
+		}
 		l := leaser{Limiter: limits, sess: call.Sess, req: engine.PolicyLease{
 			Policy: p.Name, ID: m.args.lease.ID, Request: m.args.lease.Request, Whole: m.whole(),
 		}}
@@ -132,6 +135,9 @@ func (c *Checker) GiveBack(call *command.Call, args [][]byte) {
 	m.args.units = 0
 	p := c.matchNamed(call, m, c.setOf(call), args[0])
 	if p == nil {
+		return
+	}
+	if !c.homes.place(call, m) {
 		return
 	}
 	var o engine.CheckOptions

@@ -54,6 +54,11 @@ type checkMemory struct {
 	order    []int  // scratch of fingerprint
 	settling settler
 
+	// slot is the slot of the call's home, if homed is set. home is scratch.
+	slot  uint16
+	homed bool
+	home  []byte
+
 	checks []engine.Check
 	out    []engine.Checked
 	// at is the position in call.Applied of each check.

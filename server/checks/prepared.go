@@ -39,6 +39,9 @@ func (c *Checker) aheadReserve(call *command.Call, args [][]byte) { c.parseAhead
 // parseAhead is the first step in which the calls of a round are prepared together. holds
 // reports that the call is RL.RESERVE. An error is replied when the call runs.
 func (c *Checker) parseAhead(call *command.Call, args [][]byte, holds bool) {
+	if c.homes.Several() { // the call may run in another group, at another time
+		return
+	}
 	m := memory(call)
 	m.beginRound(call)
 	if m.ready == len(m.ahead) {
@@ -67,6 +70,9 @@ func (m *checkMemory) beginRound(call *command.Call) {
 // aheadSettle is command.Spec.Ahead of RL.COMMIT and RL.CANCEL. The record is prefetched
 // together with what the other calls of the round need.
 func (c *Checker) aheadSettle(call *command.Call, args [][]byte) {
+	if c.homes.Several() {
+		return
+	}
 	m := memory(call)
 	m.beginRound(call)
 	m.key = append(append(m.key[:0], HoldPrefix...), args[1]...)

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/headgate-io/headgate/engine"
 	"github.com/headgate-io/headgate/engine/algo"
 	"github.com/headgate-io/headgate/policy"
 	"github.com/headgate-io/headgate/resp"
@@ -251,7 +250,7 @@ func windowMillis(l *policy.Applied, now int64) int64 {
 // refill returns the time in which a limit without a calendar admits its capacity, in ns.
 // It is 0 for a limit without a window.
 func refill(l *policy.Applied) int64 {
-	ready, ok := l.Numbers.Handle.(engine.Ready)
+	ready, ok := anyReady(l.Numbers)
 	if !ok { // the numbers come from a SCALE
 		return EngineLimit(l.Limit, l.Numbers).Window()
 	}

@@ -88,7 +88,7 @@ func (r *reserver) name() {
 	for range idTries {
 		rand.Read(r.random[:]) // never fails: see crypto/rand
 		key := append(append(append(r.m.key[:0], HoldPrefix...), r.p.Name...), ';')
-		r.m.key = base64.RawURLEncoding.AppendEncode(key, r.random[:])
+		r.m.key = r.m.appendSlot(base64.RawURLEncoding.AppendEncode(key, r.random[:]))
 		r.req.Key = r.m.key
 		if r.call.Sess.Reaches(r.req.Key) {
 			return
@@ -139,6 +139,9 @@ func (c *Checker) hold(call *command.Call, m *checkMemory, set *policy.Set, p *p
 	}
 	for try := 0; ; try++ {
 		ready := p != nil
+		if c.homes.Several() && !c.homes.placeHold(call, m, set) {
+			return
+		}
 		// First of all, a call that was made before gets the same answer, even if the policy
 		// has changed. If the place of the record is known, Reserve itself looks for the
 		// record first.

@@ -122,6 +122,8 @@ type Outcome struct {
 	Err error
 	// Moves is set by a handler that must run on a worker; see Call.Movable.
 	Moves bool
+	// Waits is set by a handler whose job waits for other nodes; see Host.Block.
+	Waits bool
 	// Entries is how many entries the call walks over, as it last said to Long. LongReply
 	// and LongKeys count BytesOfEntry bytes as one entry.
 	Entries int
@@ -192,6 +194,8 @@ type Host interface {
 	// reply. job must not use the call or its arguments; it uses copies of the arguments,
 	// and keep is the size of these copies in bytes. In a transaction, Block runs job
 	// before it returns.
+	//
+	// If call.Waits is set, job waits for other nodes, and runs on a goroutine of its own.
 	Block(call *Call, keep int, job func(w *resp.Writer))
 	// BlockSync does the same as Block for a job that returns the durability of its reply.
 	// job reserves its memory from spent. If the command is a slow step, x is the turn that

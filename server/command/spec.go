@@ -24,6 +24,12 @@ type Spec struct {
 	// keys, it is about all partitions.
 	Join Join
 
+	// Home returns the slot to which the command belongs although it has no key in that slot.
+	// ok is false for a call that belongs where its keys are or, without keys, in the first
+	// partition. Home is nil if it never has a slot. It is asked only if there are several
+	// partitions.
+	Home func(args [][]byte) (slot uint16, ok bool)
+
 	// Derived returns the keys of database 0 that the command touches at this time but that
 	// are not among its arguments. A step that isolates the command's keys also isolates
 	// these. Derived is nil if there are never such keys.

@@ -14,6 +14,7 @@ type PolicyLeases interface {
 	Lease(call *command.Call, args [][]byte)
 	GiveBack(call *command.Call, args [][]byte)
 	LeaseHeadless(args [][]byte) command.Headless
+	LeaseHome(args [][]byte) (slot uint16, ok bool)
 	// LeaseSecrets is command.Spec.Secrets; args[from] is the policy's name.
 	LeaseSecrets(args [][]byte, from int, at []int) []int
 }
@@ -39,8 +40,14 @@ func leaseCommands(policies PolicyLeases) []command.Spec {
 		}
 		return at
 	}
+	home := func(args [][]byte) (slot uint16, ok bool) {
+		if ofPolicy(args) {
+			return policies.LeaseHome(args[2:])
+		}
+		return 0, false
+	}
 	return []command.Spec{{
-		Name: "rl.lease", Arity: -9, Flags: flags | command.DenyOOM | command.Limit, Keys: key, Categories: command.CatLimiter, Secrets: secrets,
+		Name: "rl.lease", Arity: -9, Flags: flags | command.DenyOOM | command.Limit, Keys: key, Home: home, Categories: command.CatLimiter, Secrets: secrets,
 		Group: "limiter", Complexity: "O(1); O(N) for the first request of a holder, N the number of holders of the key (at most 1024); of a policy for each limit",
 		Summary: "Takes units of a limit, to spend them without asking, or renews a lease.",
 		Syntax: "<key limit period | POLICY name [attribute value ...]> ID id SEQ number WANT units [HELD units] [NEED units] [TTL duration] " +
@@ -59,7 +66,7 @@ func leaseCommands(policies PolicyLeases) []command.Spec {
 			return leaseHeadless(args)
 		},
 	}, {
-		Name: "rl.return", Arity: -8, Flags: flags, Keys: key, Categories: command.CatLimiter, Secrets: secrets,
+		Name: "rl.return", Arity: -8, Flags: flags, Keys: key, Home: home, Categories: command.CatLimiter, Secrets: secrets,
 		Group: "limiter", Complexity: "O(1); of a policy O(N), N the number of its limits",
 		Summary: "Ends a lease and gives back what is left of it.",
 		Syntax:  "<key | POLICY name [attribute value ...]> ID id SEQ number HELD units",

@@ -20,6 +20,8 @@ import (
 // replicated form of policies and overrides.
 type Book struct {
 	engine  *engine.Engine
+	homes   *checks.Homes // nil: one group
+	needed  atomic.Uint64 // the largest number that another group has confirmed
 	log     *slog.Logger
 	events  *events.Log
 	tallies *checks.Tallies
@@ -43,18 +45,25 @@ type view struct {
 	set *policy.Set
 	// revision is the record of the last change; nil if there was none.
 	revision []byte
+	// number is the number of the last change; see confirm.go.
+	number uint64
 	// broken holds the policies whose records this node cannot read, with the reasons.
 	broken map[string]error
 }
 
-// NewBook returns the policies of e, and follows e's records from then on. It attaches
-// tallies to the policies, and posts events to ev. noGateways says that no gateway is a
-// trusted proxy; the node then does not serve routes by ip.
-func NewBook(e *engine.Engine, log *slog.Logger, noGateways bool, ev *events.Log, tallies *checks.Tallies) *Book {
-	b := &Book{engine: e, log: log, events: ev, tallies: tallies, noGateways: noGateways}
+// NewBook returns the policies of e, and follows e's records from then on. homes has the
+// engines of all groups that count for the policies. It attaches tallies to the policies,
+// and posts events to ev. noGateways says that no gateway is a trusted proxy; the node then
+// does not serve routes by ip.
+func NewBook(e *engine.Engine, homes *checks.Homes, log *slog.Logger, noGateways bool, ev *events.Log, tallies *checks.Tallies) *Book {
+	b := &Book{engine: e, homes: homes, log: log, events: ev, tallies: tallies, noGateways: noGateways}
 	b.queue.records, b.queue.most = make(map[string][]byte), newsMost
 	b.view.Store(&view{set: b.empty()})
 	e.WatchPolicies(b.hear)
+	for _, other := range homes.Others() {
+		b.follows(other)
+		other.VoidCounters(b.void)
+	}
 	e.VoidCounters(b.void)
 	return b
 }

@@ -20,7 +20,7 @@ import (
 )
 
 func newTestBook() *Book {
-	return NewBook(engine.New(engine.Config{Shards: 8}), slog.New(slog.DiscardHandler), false, events.New(), checks.NewTallies())
+	return NewBook(engine.New(engine.Config{Shards: 8}), nil, slog.New(slog.DiscardHandler), false, events.New(), checks.NewTallies())
 }
 
 // ofPolicy is the record of a policy that has one limit.

@@ -29,6 +29,8 @@ type change struct {
 	revision uint64
 	// made runs after the change's records are put. It may be nil.
 	made func(sess *engine.Session, versions []uint64) error
+	// ends names the policy whose holds of earlier versions the change ends, "" for none.
+	ends string
 	// reply writes the reply. If it is nil, the reply is the version of the only edit.
 	reply func(w *resp.Writer, versions []uint64)
 }
@@ -120,7 +122,7 @@ func (e *Editor) put(sess *engine.Session, c *change) (versions []uint64, err er
 		if !bytes.Equal(get(revisionRecord), before) { // another change was put: each change has a revision
 			return nil, errMoved
 		}
-		return puts, nil
+		return e.book.numbered(puts, get), nil
 	})
 	if err != nil {
 		e.book.unstage(st)
@@ -214,6 +216,8 @@ func (e *Editor) revise(c *change, ed *edit, old *stored, revision uint64) (*sto
 	default:
 		if next.Epochs, err = diff.Revise(was, old.Epochs, ed.record, ed.counters); err != nil {
 			err = fmt.Errorf("policy '%s': %w", ed.name, err)
+		} else if e.book.moves(was, ed.record) {
+			next.Epochs = diff.ResetAll(ed.record, next.Epochs)
 		}
 	}
 	if err != nil {

@@ -11,6 +11,16 @@ func (e *Editor) Commands() []command.Spec {
 	return slices.Concat(policyCommands(e), overrideCommands(e))
 }
 
+// writes returns the flags of commands that change records. With several groups, the other
+// groups must confirm the change, so a transaction cannot have it.
+func (e *Editor) writes() command.Flag {
+	flags := command.Write | command.Guarded
+	if e.book != nil && e.book.homes.Several() {
+		flags |= command.NoMulti
+	}
+	return flags
+}
+
 // policyCommands returns the commands that change and show policies.
 func policyCommands(e *Editor) []command.Spec {
 	sub := func(name string, arity int, flags command.Flag, complexity, syntax, summary string, handler command.Handler) command.Spec {
@@ -20,10 +30,11 @@ func policyCommands(e *Editor) []command.Spec {
 		}
 	}
 	const perText = "O(N), N the length of the text"
-	const write, read = command.Write | command.NoTable | command.Guarded, command.Readonly | command.NoTable
+	const read = command.Readonly | command.NoTable
+	write := command.NoTable | e.writes()
 	reset := sub("reset", -3, command.Write|command.NoMulti|command.Guarded|command.Long, "O(N), N the number of limits of the policy, or of all keys if calls are held", "name [attribute value ...]",
 		"Resets the counters of one caller or of all callers, and ends their holds.", e.reset)
-	reset.Secrets = e.resetSecrets
+	reset.Secrets, reset.Home = e.resetSecrets, e.resetHome
 	return []command.Spec{{
 		Name: "rl.policy", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",
 		Complexity: "Depends on subcommand.", Summary: "A container for commands about policies.",
@@ -49,6 +60,8 @@ func policyCommands(e *Editor) []command.Spec {
 			sub("rollback", -4, write, perText, "name version [IF version] [CHANGE <KEEP | PROPORTIONAL | RESET>] [DRYRUN]",
 				"Makes the text of an earlier version the policy's next one.", e.rollback),
 			reset,
+			sub("confirm", -3, command.Write|command.NoMulti|command.NoTable|command.Guarded, "O(1), or O(N) with the number N of holds of a policy", "number [name version]",
+				"Between nodes: waits until a change of policies is known in a group. A node sends this command when it has made the change.", e.confirmHere),
 		},
 	}}
 }
@@ -62,10 +75,10 @@ func overrideCommands(e *Editor) []command.Spec {
 		}
 	}
 	const whose = "name <LIMIT limit | TIER | SCALE> [attribute value ...]"
-	set := sub("set", -5, command.Write|command.Guarded, "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
+	set := sub("set", -5, e.writes(), "O(1)", "name <LIMIT limit RATE rate | TIER tier | SCALE percent> [UNTIL time] [attribute value ...]",
 		"Gives a caller another rate or a tier, or scales a whole policy, for some time or permanently.", e.setOverride)
 	get := sub("get", -4, command.Readonly, "O(1)", whose, "Returns an override.", e.getOverride)
-	del := sub("del", -4, command.Write|command.Guarded, "O(1)", whose, "Ends an override.", e.delOverride)
+	del := sub("del", -4, e.writes(), "O(1)", whose, "Ends an override.", e.delOverride)
 	set.Secrets, get.Secrets, del.Secrets = e.overrideSecrets(true), e.overrideSecrets(false), e.overrideSecrets(false)
 	return []command.Spec{{
 		Name: "rl.override", Arity: -2, Flags: command.NoScript | command.Leader, Categories: command.CatLimiter, Group: "limiter",

@@ -36,7 +36,10 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 		for _, d := range diff.Compare(was, ed.record) {
 			lines = append(lines, ed.name+": "+d.String())
 		}
-		lines = append(lines, warnings(ed.record, st.next.Attributes())...)
+		if e.book.moves(was, ed.record) {
+			lines = append(lines, fmt.Sprintf("%s: home: %s -> %s (all counters begin at zero)", ed.name, homeName(was), homeName(ed.record)))
+		}
+		lines = append(lines, e.book.warnings(ed.record, st.next.Attributes())...)
 		if ed.changed && isPolicy(ed.name) {
 			names = append(names, ed.name)
 		}
@@ -61,12 +64,25 @@ func (e *Editor) rehearse(sess *engine.Session, c *change, w *resp.Writer, surve
 	return nil
 }
 
-// warnings returns the parts of a text that have no effect, one text per line.
-func warnings(rec, shared *policy.Record) (lines []string) {
+// homeName returns the home of a policy in words.
+func homeName(rec *policy.Record) string {
+	if name := rec.Definition.HomeText(); name != "" {
+		return name
+	}
+	return "nothing"
+}
+
+// warnings returns the parts of a text that have no effect, one text per line. With several
+// groups, it also returns what the text does not say about them.
+func (b *Book) warnings(rec, shared *policy.Record) (lines []string) {
 	if rec == nil {
 		return nil
 	}
-	for _, w := range grammar.Warnings(rec, shared) {
+	all := grammar.Warnings(rec, shared)
+	if b.homes.Several() {
+		all = append(all, grammar.HomeWarnings(rec)...)
+	}
+	for _, w := range all {
 		lines = append(lines, "warning: "+w.Error())
 	}
 	return lines

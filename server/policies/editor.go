@@ -21,12 +21,14 @@ type Editor struct {
 	audit *slog.Logger // see server.Config
 	// reading bounds the size, in bytes, of all texts that are being read and changed at a
 	// time.
-	reading *semaphore.Weighted
+	reading  *semaphore.Weighted
+	confirms confirmer
 }
 
-// NewEditor returns the editor of a book. It logs changes to audit.
-func NewEditor(book *Book, audit *slog.Logger) *Editor {
-	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile)}
+// NewEditor returns the editor of a book. It logs changes to audit. elsewhere is for a book
+// with several groups.
+func NewEditor(book *Book, audit *slog.Logger, elsewhere Elsewhere) *Editor {
+	return &Editor{book: book, audit: audit, reading: semaphore.NewWeighted(grammar.MaxFile), confirms: confirmer{elsewhere: elsewhere}}
 }
 
 // change makes a change on a worker. It replies the new versions when they are committed.
@@ -70,6 +72,7 @@ func (e *Editor) change(call *command.Call, keep int, dry bool, of func() (*chan
 		return
 	}
 	sess := call.NewSession()
+	call.Waits = e.book.homes.Several() && !dry // for other groups, which need workers
 	call.Host.Block(call, keep, func(w *resp.Writer) {
 		defer sess.Close()
 		_ = run(sess, w) // replied
@@ -92,6 +95,13 @@ func (e *Editor) carryOut(sess *engine.Session, c *change, w *resp.Writer, waits
 		if err := c.made(sess, versions); err != nil {
 			return err
 		}
+	}
+	version := uint64(0)
+	if c.ends != "" {
+		version = versions[0]
+	}
+	if err := e.confirm(c.ends, version); err != nil {
+		return err
 	}
 	if c.reply != nil {
 		c.reply(w, versions)

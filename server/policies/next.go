@@ -38,7 +38,7 @@ func (b *Book) catchUp() {
 // next returns the view that a batch makes from the old view, and the policies that it
 // replaces.
 func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
-	x := maker{Book: b, view: view{set: old.set, revision: old.revision, broken: maps.Clone(old.broken)}}
+	x := maker{Book: b, view: view{set: old.set, revision: old.revision, number: old.number, broken: maps.Clone(old.broken)}}
 	if bt.anew {
 		x.view = view{set: b.empty()}
 	}
@@ -49,8 +49,11 @@ func (b *Book) next(old *view, bt *batch) (next *view, swaps []checks.Swap) {
 	}
 	var edits []bookEdit
 	for _, r := range bt.news {
-		if r.Name == revisionRecord {
+		switch r.Name {
+		case revisionRecord:
 			x.revision = r.Value
+		case numberRecord:
+			x.number = numberOf(r.Value)
 		}
 		delete(x.broken, r.Name)
 		if st != nil {
@@ -267,7 +270,15 @@ func (b *Book) intern(p, other *policy.Policy) (err error) {
 			err = fmt.Errorf("policy %s, limit %s: %w", p.Name, l.Name, wrong)
 			continue
 		}
-		n.Handle = r
+		if n.Handle = r; p.Home() == "" || !b.homes.Several() {
+			continue
+		}
+		all := checks.Readies{r}
+		for _, e := range b.homes.Others() {
+			other, _ := e.Ready(r.Limit()) // never fails: the first engine has taken it
+			all = append(all, other)
+		}
+		n.Handle = all
 	}
 	return err
 }
@@ -275,8 +286,14 @@ func (b *Book) intern(p, other *policy.Policy) (err error) {
 // release releases what intern has registered. It skips numbers that are also in other.
 func (b *Book) release(p, other *policy.Policy) {
 	for _, n := range notShared(p, other) {
-		if r, ok := n.Handle.(engine.Ready); ok {
-			b.engine.Release(r)
+		switch h := n.Handle.(type) {
+		case engine.Ready:
+			b.engine.Release(h)
+		case checks.Readies:
+			b.engine.Release(h[0])
+			for i, e := range b.homes.Others() {
+				e.Release(h[i+1])
+			}
 		}
 	}
 }

@@ -162,7 +162,7 @@ func (e *Editor) setOverride(call *command.Call) {
 	if !e.putOverride(call, &o, o.Append(nil)) {
 		return
 	}
-	call.W.OK()
+	e.confirmed(call, func(w *resp.Writer) { w.OK() })
 }
 
 // putOverride puts the record of an override; a nil value deletes the record. It reports
@@ -170,8 +170,8 @@ func (e *Editor) setOverride(call *command.Call) {
 func (e *Editor) putOverride(call *command.Call, o *policy.Override, value []byte) bool {
 	call.Sync = command.SyncCommit
 	name := overrideRecord(o)
-	err := call.Sess.EditPolicies(func(func(string) []byte) ([]engine.PolicyRecord, error) {
-		return []engine.PolicyRecord{{Name: name, Value: value}}, nil
+	err := call.Sess.EditPolicies(func(get func(string) []byte) ([]engine.PolicyRecord, error) {
+		return e.book.numbered([]engine.PolicyRecord{{Name: name, Value: value}}, get), nil
 	})
 	if err != nil {
 		call.Fail(err)
@@ -286,7 +286,11 @@ func (e *Editor) delOverride(call *command.Call) {
 	if ok && !e.putOverride(call, &o, nil) {
 		return
 	}
-	call.W.Int(command.Truth(ok))
+	if !ok {
+		call.W.Int(0)
+		return
+	}
+	e.confirmed(call, func(w *resp.Writer) { w.Int(1) })
 }
 
 // listMost is the most overrides that RL.OVERRIDE LIST returns.

@@ -67,7 +67,7 @@ func TestEarlierLongListsAreBounded(t *testing.T) {
 		t.Skip("one goroutine, and long under the race detector: make main runs it")
 	}
 	b := newTestBook()
-	ed := NewEditor(b, slog.New(slog.DiscardHandler))
+	ed := NewEditor(b, slog.New(slog.DiscardHandler), nil)
 	sess := b.engine.NewSession()
 	defer sess.Close()
 	set := func(text string) {
@@ -109,7 +109,7 @@ func TestEarlierLongListsAreBounded(t *testing.T) {
 func TestPartsThatAreGoneAlready(t *testing.T) {
 	var log bytes.Buffer
 	quiet := slog.New(slog.NewTextHandler(&log, nil))
-	b := NewBook(engine.New(engine.Config{Shards: 8}), quiet, false, events.New(), checks.NewTallies())
+	b := NewBook(engine.New(engine.Config{Shards: 8}), nil, quiet, false, events.New(), checks.NewTallies())
 	b.making.Lock() // somebody is at it
 	first := stored{Version: 1, Revision: 1, Text: longList(3000, "first")}
 	second := stored{Version: 2, Revision: 2, Text: longList(3000, "second")}

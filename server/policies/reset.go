@@ -24,6 +24,10 @@ func (e *Editor) reset(call *command.Call) {
 		call.Error(e.book.Missing(call.Args[2]))
 		return
 	}
+	if !e.resetsHere(call, p) {
+		call.Error(checks.ErrChanging.Error())
+		return
+	}
 	keys, err := callersKeys(p, call.Args[3:])
 	if err != nil {
 		call.Error(err.Error())
@@ -112,6 +116,7 @@ func (e *Editor) resetAll(call *command.Call, name string) {
 		if err != nil {
 			return nil, err
 		}
+		c.ends = name
 		c.made = func(sess *engine.Session, versions []uint64) error {
 			_, err := sess.EndHolds(now, holdsOf(name), func(r *reservation.Record) bool { return r.Version < versions[0] })
 			return err

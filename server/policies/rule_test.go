@@ -33,7 +33,7 @@ func (h onLog) Handle(_ context.Context, _ slog.Record) error { h.once.Do(h.fn);
 func TestAViewIsPublishedBeforeNothingWaits(t *testing.T) {
 	var b *Book
 	log := slog.New(onLog{slog.DiscardHandler, new(sync.Once), func() { b.queue.mu.Lock() }})
-	b = NewBook(engine.New(engine.Config{Shards: 8}), log, false, events.New(), checks.NewTallies())
+	b = NewBook(engine.New(engine.Config{Shards: 8}), nil, log, false, events.New(), checks.NewTallies())
 	b.hear([]engine.PolicyRecord{ofPolicy("p", 1, 11), {Name: "broken", Value: []byte("{")}}, false)
 	assert.Eventually(t, func() bool { return b.InForce().Policy([]byte("p")) != nil }, 10*time.Second, time.Millisecond)
 	assert.NotZero(t, b.waits.Load())
@@ -46,7 +46,7 @@ func TestAViewIsPublishedBeforeNothingWaits(t *testing.T) {
 // locked. For changes of other nodes it does not wait.
 func TestCountersAreVoidAtOnce(t *testing.T) {
 	b := newTestBook()
-	ed := NewEditor(b, slog.New(slog.DiscardHandler))
+	ed := NewEditor(b, slog.New(slog.DiscardHandler), nil)
 	sess := b.engine.NewSession()
 	defer sess.Close()
 	set := func(text string, void bool) {

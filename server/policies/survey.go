@@ -215,12 +215,9 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 	if n.Mode == policy.Off || n.Rate.Kind == policy.Unlimited {
 		return false, nil
 	}
-	ready, ok := n.Handle.(engine.Ready)
-	if !ok {
-		var err error
-		if ready, err = s.sess.Ready(checks.EngineLimit(l, n)); err != nil {
-			return false, err
-		}
+	ready, err := checks.ReadyFor(s.sess, l, n)
+	if err != nil {
+		return false, err
 	}
 	cost := int64(1)
 	if n.CostBy < 0 {
@@ -228,7 +225,7 @@ func (s *survey) denies(l *policy.Limit, n *policy.Numbers, key []byte) (bool, e
 	}
 	// A check in shadow mode returns the decision, but reports no denial.
 	s.checks[0] = engine.Check{Key: key, Hash: maphash.Bytes(s.sess.Engine().Seed(), key), Limit: ready, Cost: cost, Wait: l.Wait, Debt: l.Debt, Mode: algo.Shadow, Window: checks.Window(l, s.now)}
-	_, err := s.sess.Check(s.now, s.checks[:], engine.CheckOptions{Peek: true, Anew: true}, s.checked[:])
+	_, err = s.sess.Check(s.now, s.checks[:], engine.CheckOptions{Peek: true, Anew: true}, s.checked[:])
 	return s.checked[0].Over, err
 }
 

@@ -42,7 +42,7 @@ func (e *Editor) checkText(call *command.Call) {
 			shared = records[i]
 		}
 		for _, rec := range records {
-			lines = append(lines, warnings(rec, shared)...)
+			lines = append(lines, e.book.warnings(rec, shared)...)
 		}
 		w.Array(len(lines))
 		for _, l := range lines {
