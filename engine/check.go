@@ -166,9 +166,8 @@ type Verdict struct {
 // with a penalty counts its own denial as a strike. If the caller is blocked, nothing is
 // counted at all. out receives each limit's answer, in order, and must be long enough.
 //
-// The counters of policies have kinds of state of their own. If the key of a counter
-// holds state of another kind, the first charge replaces that state: see
-// Engine.Replaced. If the policy was edited after a counter was written, the counter
+// If the key of a counter holds another kind of state, for example a value of SET, the
+// first charge replaces that state: see Engine.Replaced. If the policy was edited after a counter was written, the counter
 // changes at its next charge:
 //
 //   - If the edit has changed Resets, the counter starts again from zero.

@@ -19,8 +19,8 @@ var ErrSealed = errors.New("this node does not decide now")
 // effects. Its sessions change the table at once and mark the changed keys dirty. Cut
 // collects the states of all dirty keys as one batch for the log. On other nodes, Apply
 // replaces the states of these keys. A batch that is not committed yet can be undone,
-// because the ledger keeps the old states. The ledger's package comment follows a
-// decision to its reply.
+// because the ledger keeps the old states. The comment of package
+// ledger describes the steps from a decision to its reply.
 //
 // A new replica is sealed: sessions refuse to decide. Lead lets them decide. Depose
 // seals the replica again, and undoes what is not committed. So on every node and at any

@@ -54,7 +54,7 @@ func (c *Config) supports() uint32 { return uint32(len(c.Features)) }
 
 // levelError returns the error of a build that cannot be part of the cluster.
 func levelError(level, supported uint32) error {
-	return fmt.Errorf("%w: the level is %d, and this build supports levels up to %d; upgrade this node. If a build from before the first release wrote its data, wipe the data", ErrLevel, level, supported)
+	return fmt.Errorf("%w: the level is %d, and this build supports levels up to %d; upgrade this node. If this node's data is from before the first release, wipe the data", ErrLevel, level, supported)
 }
 
 // openLevel makes the fsm store its level in values, and begin with the level stored there.

@@ -91,8 +91,7 @@ func cmdWatch(c *conn, args [][]byte) {
 	c.w.OK()
 }
 
-// maxWatched bounds the keys of WATCH. WATCH compares each key with the others, and EXEC
-// looks at all again.
+// maxWatched bounds the keys of WATCH, because EXEC looks at all of them.
 const maxWatched = 1024
 
 // watchOverhead is the memory of a watched key in bytes, without the key's own bytes.

@@ -145,7 +145,7 @@ func (r *Reader) Open(payload []byte) error {
 		return fmt.Errorf("%w: no version", ErrEffects)
 	}
 	if v := payload[0]; v < oldest || v > Newest {
-		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade this node. If a build from before the first release wrote its data, wipe the data", ErrEffects, v, oldest, Newest)
+		return fmt.Errorf("%w: version %d, this node knows %d to %d; upgrade this node. If this node's data is from before the first release, wipe the data", ErrEffects, v, oldest, Newest)
 	}
 	*r = Reader{d: Decoder{B: payload[1:]}, limit: -1, known: r.known[:0], key: r.key[:0], arena: r.arena[:0]}
 	return nil

@@ -28,7 +28,7 @@ func TestUnreadableEffects(t *testing.T) {
 		require.ErrorContains(t, err, want)
 	}
 	f("no version")
-	f("version 13, this node knows 1 to 1; upgrade this node. If a build from before the first release wrote its data, wipe the data", 13, recordDelete, 0)
+	f("version 13, this node knows 1 to 1; upgrade this node. If this node's data is from before the first release, wipe the data", 13, recordDelete, 0)
 	f("bad deletion", Newest, recordDelete)
 	f("bad deletion", Newest, recordDelete, 1<<lenBits, 'k')     // nothing to share
 	f("bad state", Newest, recordPut, 0, 0)                      // no put before
