@@ -198,6 +198,16 @@ func TestANodeThatIsBehindDoesNotDecide(t *testing.T) {
 	require.ErrorContains(t, failed(t, c.call("RL.CHECK unknown")), "TRYAGAIN")
 }
 
+// A change that a group cannot confirm is made all the same, and its error says that
+// nobody knows. TRYAGAIN and CLUSTERDOWN would say that nothing has changed.
+func TestAChangeThatAGroupDoesNotConfirm(t *testing.T) {
+	n := startHomes(t, 3)
+	n.leads(2, false)
+	c := dial(t, n.addr)
+	require.ErrorContains(t, failed(t, c.call("RL.POLICY SET pay \""+payPolicy+"\"")), "UNCERTAIN the change is made")
+	require.Contains(t, fmt.Sprint(c.call("RL.POLICY LIST")), "pay")
+}
+
 // A call whose home this node and the leader do not agree on is not counted.
 func TestNodesThatKnowOtherHomes(t *testing.T) {
 	n := startHomes(t, 3)

@@ -1,6 +1,7 @@
 package policies
 
 import (
+	"errors"
 	"fmt"
 	"strconv"
 	"sync"
@@ -37,6 +38,10 @@ const (
 	confirmPatience = 5 * time.Second
 	confirmPause    = 20 * time.Millisecond
 )
+
+// errUnconfirmed is the error of a change that was made, which a group may not follow yet.
+// Its code is not TRYAGAIN: that says that nothing has changed.
+var errUnconfirmed = errors.New("UNCERTAIN the change is made, but not every group has confirmed it")
 
 // Elsewhere runs a command in each group except the first. It returns the first error.
 type Elsewhere func(args [][]byte, patience time.Duration) error
@@ -111,14 +116,14 @@ func (e *Editor) confirm(void string, version uint64) error {
 	}
 	number = numberOf(b.engine.PolicyRecord(numberRecord))
 	if !b.await(number, confirmPatience) {
-		return checks.ErrChanging
+		return errUnconfirmed
 	}
 	args := [][]byte{[]byte("RL.POLICY"), []byte("CONFIRM"), strconv.AppendUint(nil, number, 10)}
 	if void != "" {
 		args = append(args, []byte(void), strconv.AppendUint(nil, version, 10))
 	}
 	if err := c.elsewhere(args, confirmPatience); err != nil {
-		return fmt.Errorf("TRYAGAIN the change is in force, but not every group has confirmed it: %w", err)
+		return fmt.Errorf("%w: %w", errUnconfirmed, err)
 	}
 	c.confirmed.Store(max(c.confirmed.Load(), number))
 	return nil
