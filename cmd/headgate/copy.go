@@ -66,10 +66,11 @@ func runCopy(ctx context.Context, cfg keycopy.Config, from, to string, stdout, s
 		return fmt.Errorf("to: %w", err)
 	}
 	defer target.Close()
-	for name, c := range map[string]*redis.Client{"source": source, "target": target} {
-		if err := c.Ping(ctx).Err(); err != nil {
-			return fmt.Errorf("%s: %w", name, err)
-		}
+	if err := source.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("source: %w", err)
+	}
+	if err := target.Ping(ctx).Err(); err != nil {
+		return fmt.Errorf("target: %w", err)
 	}
 	cfg.From, cfg.To = source, target
 	told := time.Now()
@@ -107,7 +108,7 @@ func copyClient(url string) (*redis.Client, error) {
 		return nil, err
 	}
 	o.Protocol = 2 // so that HGETALL keeps the server's order
-	o.MaxRetries = -1
+	o.MaxRetries, o.DialerRetries = -1, 1
 	o.ReadTimeout, o.WriteTimeout = time.Minute, time.Minute
 	return redis.NewClient(o), nil
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"net"
 	"testing"
 	"time"
 
@@ -63,4 +64,14 @@ func TestCopyCommand(t *testing.T) {
 	for _, args := range [][]string{{"copy"}, {"copy", "--from", "localhost"}, {"copy", "--from", "redis://127.0.0.1:1"}, {"copy", "--from", url(from), "--to", "redis://127.0.0.1:1"}} {
 		require.Error(t, run(context.Background(), args, &stdout, &stderr), args)
 	}
+}
+
+// A server that is away is one line, without the log of the Redis client.
+func TestCopyWithoutServer(t *testing.T) {
+	t.Parallel()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	require.NoError(t, err)
+	require.NoError(t, l.Close())
+	away := l.Addr().String()
+	require.Equal(t, "headgate: source: dial tcp "+away+": connect: connection refused\n", fails(t, command(t, "copy", "--from=redis://"+away)))
 }

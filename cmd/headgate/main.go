@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/redis/go-redis/v9/logging"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
@@ -19,6 +20,7 @@ import (
 )
 
 func main() {
+	logging.Disable() // commands report errors of go-redis themselves
 	if err := run(context.Background(), os.Args[1:], os.Stdout, os.Stderr); err != nil {
 		fmt.Fprintf(os.Stderr, "headgate: %v\n", err)
 		os.Exit(1)

@@ -1,7 +1,10 @@
 package main
 
 import (
+	"crypto/x509"
+	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/signal"
 	"syscall"
@@ -41,9 +44,9 @@ top asks one node, over its HTTP port. In a cluster only the leader decides.`,
 			ctx, release := signal.NotifyContext(cmd.Context(), syscall.SIGINT, syscall.SIGTERM)
 			defer release()
 			if once {
-				return top.Once(ctx, c, cmd.OutOrStdout())
+				return hinted(top.Once(ctx, c, cmd.OutOrStdout()))
 			}
-			return top.Run(ctx, c, os.Stdin, os.Stdout)
+			return hinted(top.Run(ctx, c, os.Stdin, os.Stdout))
 		},
 	}
 	flags := cmd.Flags()
@@ -51,4 +54,18 @@ top asks one node, over its HTTP port. In a cluster only the leader decides.`,
 	flags.StringVar(&token, "token", "", "`token` with the right to see, or a password; other users of this machine do not see the variable "+envSeeToken)
 	flags.BoolVar(&once, "once", false, "print one frame after a second, without colours, and end")
 	return cmd
+}
+
+// hinted adds to the error of a first reading what the user can do about it.
+func hinted(err error) error {
+	var unknown x509.UnknownAuthorityError
+	switch {
+	case errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%w: no server has this port; give --url, or start a server with headgate serve or headgate demo", err)
+	case errors.Is(err, io.EOF):
+		return fmt.Errorf("%w: is this the HTTP port of a Headgate server?", err)
+	case errors.As(err, &unknown):
+		return fmt.Errorf("%w: name the authority's certificate in the variable SSL_CERT_FILE", err)
+	}
+	return err
 }

@@ -2,6 +2,8 @@ package main
 
 import (
 	"bytes"
+	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -55,11 +57,17 @@ func TestTopErrors(t *testing.T) {
 	require.NoError(t, l.Close())
 	for _, more := range [][]string{nil, {"--once"}} {
 		args := append([]string{"top", "--url=http://" + l.Addr().String()}, more...)
-		require.Equal(t, "headgate: "+l.Addr().String()+": connect: connection refused\n", fails(t, command(t, args...)))
+		require.Equal(t, "headgate: "+l.Addr().String()+": connect: connection refused: no server has this port; give --url, or start a server with headgate serve or headgate demo\n", fails(t, command(t, args...)))
 	}
 	for _, bad := range []string{"127.0.0.1:7380", "redis://127.0.0.1:7379", "http://", ""} {
 		require.Contains(t, fails(t, once("", "--url="+bad)), "want the URL of the HTTP port, such as http://127.0.0.1:7380", bad)
 	}
+	require.Contains(t, fails(t, once("", "--url=http://"+p.redis)), ": is this the HTTP port of a Headgate server?")
+	private := httptest.NewUnstartedServer(http.NotFoundHandler())
+	private.Config.ErrorLog = log.New(io.Discard, "", 0) // top ends the handshake
+	private.StartTLS()
+	defer private.Close()
+	require.Contains(t, fails(t, once("", "--url="+private.URL)), ": name the authority's certificate in the variable SSL_CERT_FILE")
 	other := httptest.NewServer(http.NotFoundHandler())
 	defer other.Close()
 	require.Contains(t, fails(t, once("", "--url="+other.URL)), "404 Not Found: is this the HTTP port of a Headgate server?")
