@@ -80,15 +80,15 @@ func (s *Server) sendAway(of uint16) {
 			if len(s.parts) == 1 || c.subscriber.Shown().Subscriptions[pubsub.Shards] > 0 {
 				c.depart(closesAtRest)
 			}
-			if c.cancel != nil && c.waitsFor(of) {
+			if c.cancel != nil && waitsFor(c, of) {
 				c.cancel()
 			}
 		})
 	}
 }
 
-// waitsFor reports whether the WAIT that runs is for a partition.
-func (c *conn) waitsFor(of uint16) bool {
+// waitsFor reports whether the WAIT that c runs is for a partition.
+func waitsFor(c *conn, of uint16) bool {
 	if c.waiting != nil {
 		return c.waiting.has(of)
 	}

@@ -87,7 +87,7 @@ func (c *conn) referral(cmd *command.Spec, args [][]byte) string {
 	addr, ok := c.srv.leaderAddr(c.lane.at)
 	switch {
 	case ok:
-		return c.moved(cmd, args, addr)
+		return moved(c, cmd, args, addr)
 	case sharded:
 		return errNoLeader
 	}
@@ -131,9 +131,9 @@ func (c *conn) redirect(cmd *command.Spec, args [][]byte) {
 	case cmd.Flags&command.Exec != 0:
 		// The leader has changed after commands were queued.
 		q := c.takeTx(cmd).firstWithKeys()
-		c.error(c.moved(q.cmd, q.args, addr))
+		c.error(moved(c, q.cmd, q.args, addr))
 	case cmd.HasKeys():
-		c.error(c.moved(cmd, args, addr))
+		c.error(moved(c, cmd, args, addr))
 	default:
 		c.call(&c.lane.call, cmd, args)
 	}
@@ -150,7 +150,7 @@ func (tx *transaction) firstWithKeys() *queued {
 }
 
 // moved returns the error that sends a client to the leader, and counts it.
-func (c *conn) moved(cmd *command.Spec, args [][]byte, addr string) string {
+func moved(c *conn, cmd *command.Spec, args [][]byte, addr string) string {
 	c.srv.redirects[c.lane.at].Add(1)
 	slot := 0
 	if at := cmd.Slots().Positions(args, nil); len(at) > 0 {
