@@ -115,6 +115,7 @@ func TestExpireOnCounters(t *testing.T) {
 	for line, want := range map[string]string{
 		"EXPIRE n x":                     "value is not an integer or out of range",
 		"EXPIRE n x FOO":                 "Unsupported option FOO",
+		"EXPIRE n x FOO\x00BAR":          "Unsupported option FOO",
 		"EXPIRE n 1 NX XX":               "NX and XX, GT or LT options at the same time are not compatible",
 		"EXPIRE n 1 GT LT":               "GT and LT options at the same time are not compatible",
 		"EXPIRE n 9223372036854775807":   "invalid expire time in 'expire' command",

@@ -1,6 +1,7 @@
 package keyspace
 
 import (
+	"bytes"
 	"errors"
 	"time"
 
@@ -84,6 +85,7 @@ func parseExpireCondition(args [][]byte) (cond engine.ExpireCondition, err error
 		case command.EqualFold(a, "lt"):
 			cond |= engine.ExpireLT
 		default:
+			a, _, _ = bytes.Cut(a, []byte{0}) // Redis writes it as a string of C
 			return 0, errors.New("ERR Unsupported option " + string(command.Clip(a, command.ErrorClip)))
 		}
 	}
