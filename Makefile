@@ -8,7 +8,7 @@ FUZZTIME ?= 1000000x
 # Raced are packages that start goroutines, or whose tests do; the code of others
 # runs in these. Not raced are those that only run programs, which are built without
 # the race detector, and policy and its grammar, whose readers run in those of server.
-ALONE    := examples|clients|difftest|docs|policy(/grammar)?$$
+ALONE    := examples|clients|difftest|docs|policy(/grammar)?$$|server/web/console/browser
 RACED     = $$(grep -rlE --include='*.go' --exclude-dir=node_modules '^[[:space:]]*go |\.Go\(|httptest' . | \
 	xargs -n 1 dirname | sort -u | grep -vE '^./($(ALONE))')
 # The packages that take longest come first: none of them runs alone at the end.
