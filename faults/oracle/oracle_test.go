@@ -362,8 +362,12 @@ func TestLinearIsPorcupine(t *testing.T) {
 		}
 		verdicts[ordered]++
 	})
-	require.Greater(t, verdicts[true], 10)
-	require.Greater(t, verdicts[false], 10)
+	least := 10
+	if testing.Short() { // a fifth of the histories
+		least = 1
+	}
+	require.GreaterOrEqual(t, verdicts[true], least)
+	require.GreaterOrEqual(t, verdicts[false], least)
 }
 
 // What takes too many orders is said, and fails the check if it is much.
